@@ -1,0 +1,1 @@
+"""The numpy backend. Importing it registers the rules of every family."""

@@ -1,0 +1,36 @@
+"""The numpy backend: readable, complete, and what every other backend is compared with."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from circlet.backends.cpu.rule import RULES, Node, Rule
+from circlet.runtime.exec.activation import Activation
+from circlet.runtime.exec.kernel import Call, Kernel, Step
+from circlet.runtime.ir.op import Op
+from circlet.runtime.ir.types import Array
+
+
+@dataclass(frozen=True, eq=False)
+class CpuKernel:
+    """A rule and the call it is for."""
+
+    rule: Rule[Op]
+    call: Call
+
+    def bind(self, inputs: Sequence[Array | None], outputs: Sequence[Array], activation: Activation) -> Step:
+        return self.rule.bind(Node(self.call.op, self.call, inputs, outputs, activation))
+
+
+class CpuBackend:
+    """Computes each operator with numpy."""
+
+    name = "cpu"
+
+    def refuses(self, call: Call) -> str | None:
+        found = RULES.get(type(call.op))
+        return "not implemented" if found is None else found.refuses(call)
+
+    def kernel(self, call: Call) -> Kernel:
+        return CpuKernel(RULES[type(call.op)], call)

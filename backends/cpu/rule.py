@@ -1,0 +1,119 @@
+"""One numpy rule for an operator: it runs when the operator is bound to buffers and returns what runs each time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from typing import Generic, TypeAlias, TypeVar, cast
+
+import numpy as np
+
+from circlet.runtime.errors import ExecutionError
+from circlet.runtime.exec.activation import Activation
+from circlet.runtime.exec.kernel import Call, Step
+from circlet.runtime.ir.op import Op
+from circlet.runtime.ir.types import Array, DType, Quantization
+
+OpT = TypeVar("OpT", bound=Op)
+
+
+@dataclass(frozen=True, eq=False)
+class Node(Generic[OpT]):
+    """One operator and the buffers it is bound to."""
+
+    op: OpT
+    call: Call
+    arrays: Sequence[Array | None]
+    """Inputs; None where an optional one is absent. Their contents change between steps unless constant."""
+    outputs: Sequence[Array]
+    """To be filled in place; an output may share memory with an input as the operator's `overwrites` allows."""
+    activation: Activation
+
+    def input(self, index: int) -> Array:
+        """The buffer of a required input."""
+        array = self.arrays[index]
+        assert array is not None, f"input {index} of {self.op.name} is required; verify() checks it"
+        return array
+
+    def optional(self, index: int) -> Array | None:
+        """The buffer of an optional input; None where it is absent."""
+        return self.arrays[index] if index < len(self.arrays) else None
+
+    @property
+    def out(self) -> Array:
+        return self.outputs[0]
+
+    def dtype(self, index: int = 0) -> DType:
+        """The element type of an input."""
+        return self.call.input(index).dtype
+
+    def constant(self, index: int) -> Array | None:
+        """The value of an input that is a constant of the model, so that work on it may be done when binding."""
+        tensor = self.call.inputs[index] if index < len(self.call.inputs) else None
+        return None if tensor is None or tensor.data is None else self.arrays[index]
+
+    def quantization(self, index: int = 0) -> Quantization | None:
+        """The quantisation of an input; None where it has none."""
+        found = self.call.input(index).quantization
+        return found if found is not None and found.scales else None
+
+    def output_quantization(self, index: int = 0) -> Quantization | None:
+        found = self.call.outputs[index].quantization
+        return found if found is not None and found.scales else None
+
+
+Refusal: TypeAlias = Callable[[Call], "str | None"]
+Bind: TypeAlias = Callable[[Node[OpT]], Step]
+
+
+@dataclass(frozen=True)
+class Rule(Generic[OpT]):
+    """How numpy computes an operator, and for which operands."""
+
+    bind: Bind[OpT]
+    refuses: Refusal
+
+
+RULES: dict[type[Op], Rule[Op]] = {}
+"""The numpy rule of each operator."""
+
+
+def rule(op: type[OpT], accepts: Collection[DType] | Refusal) -> Callable[[Bind[OpT]], Bind[OpT]]:
+    """Registers the decorated function as the rule of `op`.
+
+    `accepts` is the set of element types that input 0 may have, or a function that returns why a call is refused
+    (None where it is not), for rules that depend on more than that.
+    """
+    refusal = accepts if callable(accepts) else _only(frozenset(accepts))
+
+    def register(bind: Bind[OpT]) -> Bind[OpT]:
+        if op in RULES:
+            raise ValueError(f"operator {op.name} has two numpy rules")
+        RULES[op] = Rule(cast("Bind[Op]", bind), refusal)
+        return bind
+
+    return register
+
+
+def _only(dtypes: frozenset[DType]) -> Refusal:
+    def refuses(call: Call) -> str | None:
+        found = call.input(0).dtype
+        return None if found in dtypes else f"element type {found.value} of input 0 (supported: {names(dtypes)})"
+
+    return refuses
+
+
+def names(dtypes: Collection[DType]) -> str:
+    """The names of element types, for messages."""
+    return ", ".join(sorted(dtype.value for dtype in dtypes))
+
+
+def store(out: Array, value: Array) -> None:
+    """Copies a result into a bound output, without broadcasting.
+
+    Raises:
+        ExecutionError: the result, whose shape depends on data, has another shape than the model declares.
+    """
+    if value.shape != out.shape:
+        raise ExecutionError(f"the result has shape {value.shape}, the model declares {out.shape}")
+    np.copyto(out, value, casting="unsafe")

@@ -1,0 +1,1 @@
+"""circlet runs, profiles and compiles models that branch and loop."""

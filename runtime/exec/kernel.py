@@ -1,0 +1,66 @@
+"""The seam between the runtime and a backend: an operator becomes a kernel, a kernel is bound to buffers once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol, TypeAlias
+
+from circlet.runtime.exec.activation import Activation
+from circlet.runtime.ir.model import ABSENT, Operator, Subgraph, Tensor
+from circlet.runtime.ir.op import Op
+from circlet.runtime.ir.types import Array
+
+Step: TypeAlias = Callable[[], object]
+"""Computes an operator once, from the buffers it was bound to into the buffers it was bound to."""
+
+
+@dataclass(frozen=True, eq=False)
+class Call:
+    """One operator in its place, as a backend sees it when it makes a kernel."""
+
+    op: Op
+    inputs: tuple[Tensor | None, ...]
+    """Declared input tensors; None where an optional one is absent."""
+    outputs: tuple[Tensor, ...]
+    version: int = 1
+    custom_options: bytes = b""
+
+    @classmethod
+    def of(cls, subgraph: Subgraph, operator: Operator) -> Call:
+        inputs = tuple(None if index == ABSENT else subgraph.tensors[index] for index in operator.inputs)
+        outputs = tuple(subgraph.tensors[index] for index in operator.outputs)
+        return cls(operator.op, inputs, outputs, operator.version, operator.custom_options)
+
+    def input(self, index: int) -> Tensor:
+        """The tensor of a required input."""
+        tensor = self.inputs[index]
+        assert tensor is not None, f"input {index} of {self.op.name} is required; verify() checks it"
+        return tensor
+
+    def has(self, index: int) -> bool:
+        """Whether an optional input is there."""
+        return index < len(self.inputs) and self.inputs[index] is not None
+
+
+class Kernel(Protocol):
+    """An operator made ready by a backend, for any shapes."""
+
+    def bind(self, inputs: Sequence[Array | None], outputs: Sequence[Array], activation: Activation) -> Step:
+        """Fixes the buffers. The step reads `inputs` and overwrites `outputs` each time it is called."""
+        ...
+
+
+class Backend(Protocol):
+    """Turns operators into kernels."""
+
+    @property
+    def name(self) -> str: ...
+
+    def refuses(self, call: Call) -> str | None:
+        """Why this backend cannot compute the operator as it stands; None where it can."""
+        ...
+
+    def kernel(self, call: Call) -> Kernel:
+        """A kernel for an operator that is not refused."""
+        ...

@@ -1,0 +1,42 @@
+"""Observes runs: what was invoked, what was copied."""
+
+from __future__ import annotations
+
+from collections import Counter as Tally
+
+
+class Listener:
+    """Base of observers; every method does nothing. A session without one pays nothing for it."""
+
+    def will_invoke(self, subgraph: int) -> None:
+        """A subgraph is about to run."""
+
+    def did_invoke(self, subgraph: int) -> None:
+        """A subgraph has run to its end."""
+
+    def will_run(self, subgraph: int, operator: int) -> None:
+        """An operator is about to run."""
+
+    def did_run(self, subgraph: int, operator: int) -> None:
+        """An operator has run."""
+
+    def did_copy(self, subgraph: int, operator: int, edge: str, size: int) -> None:
+        """Control flow copied `size` bytes over the edge of an operator, e.g. `carry 2`."""
+
+
+class Counter(Listener):
+    """Counts invocations per subgraph, and copies at the borders of subgraphs."""
+
+    def __init__(self) -> None:
+        self.invocations: Tally[int] = Tally()
+        """How often each subgraph ran, by index."""
+        self.copies = 0
+        """How many tensors control flow copied between subgraphs."""
+        self.copied_bytes = 0
+
+    def will_invoke(self, subgraph: int) -> None:
+        self.invocations[subgraph] += 1
+
+    def did_copy(self, subgraph: int, operator: int, edge: str, size: int) -> None:
+        self.copies += 1
+        self.copied_bytes += size

@@ -1,0 +1,157 @@
+"""Builds a `Model` in Python, a subgraph at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from circlet.runtime.errors import ModelError
+from circlet.runtime.ir.model import ABSENT, Model, Operator, Signature, Subgraph, Tensor
+from circlet.runtime.ir.op import Op, Operand, Operands, Unknown
+from circlet.runtime.ir.types import DType, Quantization, Shape
+
+
+@dataclass(frozen=True)
+class Value:
+    """A tensor of a subgraph under construction."""
+
+    subgraph: int
+    index: int
+
+
+class SubgraphBuilder:
+    """Collects the tensors and operators of one subgraph."""
+
+    def __init__(self, owner: ModelBuilder, index: int, name: str) -> None:
+        self._owner = owner
+        self.index = index
+        """The subgraph's index, as control-flow options name it."""
+        self.name = name
+        self._tensors: list[Tensor] = []
+        self._operators: list[Operator] = []
+        self._inputs: list[int] = []
+        self._outputs: list[int] = []
+
+    def tensor(self, tensor: Tensor) -> Value:
+        """Adds a tensor as it is."""
+        self._tensors.append(tensor)
+        return Value(self.index, len(self._tensors) - 1)
+
+    def input(
+        self, name: str, dtype: DType | npt.DTypeLike, shape: Sequence[int] = (),
+        quantization: Quantization | None = None,
+    ) -> Value:
+        """Adds an input; -1 in `shape` is a dimension known only when the model runs."""
+        value = self.tensor(_declare(name, dtype, shape, quantization))
+        self._inputs.append(value.index)
+        return value
+
+    def constant(
+        self, data: npt.ArrayLike, dtype: DType | npt.DTypeLike | None = None, name: str = "",
+        quantization: Quantization | None = None,
+    ) -> Value:
+        """Adds a constant; Python floats become float32, Python integers int32."""
+        array = np.array(data, dtype=None if dtype is None else _dtype(dtype).numpy)
+        if dtype is None and not isinstance(data, (np.ndarray, np.generic)):
+            array = array.astype({"f": np.float32, "i": np.int32}.get(array.dtype.kind, array.dtype))
+        array.setflags(write=False)
+        kind = DType.of(array.dtype) if dtype is None else _dtype(dtype)
+        name = name or f"constant_{len(self._tensors)}"
+        return self.tensor(Tensor(name, kind, array.shape, data=array, quantization=quantization))
+
+    def op(self, op: Op, *inputs: Value | None, outputs: Sequence[Tensor] | None = None, count: int | None = None,
+           version: int = 1) -> tuple[Value, ...]:
+        """Applies an operator. Output types come from its own rules unless `outputs` declares them.
+
+        `count` is the number of outputs of an operator that may have several.
+        """
+        if outputs is None:
+            outputs = self._infer(op, inputs, op.results.least if count is None else count)
+        results = tuple(self.tensor(each) for each in outputs)
+        indices = tuple(ABSENT if each is None else self._own(each) for each in inputs)
+        self._operators.append(Operator(op, indices, tuple(each.index for each in results), version))
+        return results
+
+    def apply(self, op: Op, *inputs: Value | None) -> Value:
+        """Applies an operator that has one output."""
+        return self.op(op, *inputs)[0]
+
+    def output(self, *values: Value) -> None:
+        """Adds outputs, in order; a tensor may be returned more than once."""
+        self._outputs.extend(self._own(value) for value in values)
+
+    def build(self) -> Subgraph:
+        return Subgraph(self.name, tuple(self._tensors), tuple(self._inputs), tuple(self._outputs),
+                        tuple(self._operators))
+
+    def _own(self, value: Value) -> int:
+        if value.subgraph != self.index:
+            raise ModelError(f"tensor {value.index} belongs to subgraph {value.subgraph}; subgraph {self.index} "
+                             "reaches it only as an input")
+        return value.index
+
+    def _infer(self, op: Op, inputs: Sequence[Value | None], count: int) -> list[Tensor]:
+        given = [None if each is None else self._tensors[self._own(each)] for each in inputs]
+        operands = tuple(None if each is None else Operand(each.dtype, each.shape, each.data, each.quantization)
+                         for each in given)
+        args = Operands(operands, count, self._owner.output_shapes)
+        kinds = op.types(args)
+        try:
+            shapes: Sequence[Shape | None] = op.infer(args)
+        except Unknown:
+            shapes = [None] * len(kinds)
+        first = next((each for each in given if each is not None), None)
+        quantization = first.quantization if first is not None else None
+        names = (f"{op.name.lower()}_{len(self._tensors) + k}" for k in range(len(kinds)))
+        return [_result(name, kind or (first.dtype if first else DType.FLOAT32), shape, quantization)
+                for name, kind, shape in zip(names, kinds, shapes, strict=True)]
+
+
+class ModelBuilder:
+    """Builds a model: ask for subgraphs, fill them, `build()`."""
+
+    def __init__(self) -> None:
+        self._subgraphs: list[SubgraphBuilder] = []
+        self._signatures: list[Signature] = []
+
+    def subgraph(self, name: str = "main") -> SubgraphBuilder:
+        """Adds a subgraph; the first one is the entry."""
+        builder = SubgraphBuilder(self, len(self._subgraphs), name)
+        self._subgraphs.append(builder)
+        return builder
+
+    def signature(self, key: str, subgraph: SubgraphBuilder, inputs: dict[str, Value],
+                  outputs: dict[str, Value]) -> None:
+        """Names an entry point."""
+        self._signatures.append(Signature(key, subgraph.index, {name: each.index for name, each in inputs.items()},
+                                          {name: each.index for name, each in outputs.items()}))
+
+    def output_shapes(self, subgraph: int, shapes: tuple[Shape, ...]) -> tuple[Shape, ...]:
+        """The declared output shapes of a subgraph that is already filled."""
+        built = self._subgraphs[subgraph].build()
+        declared = tuple(built.tensors[index].shape for index in built.inputs)
+        if declared != shapes or not all(built.tensors[index].is_static for index in built.outputs):
+            raise Unknown
+        return tuple(built.tensors[index].shape for index in built.outputs)
+
+    def build(self) -> Model:
+        return Model(tuple(each.build() for each in self._subgraphs), tuple(self._signatures))
+
+
+def _dtype(dtype: DType | npt.DTypeLike) -> DType:
+    return dtype if isinstance(dtype, DType) else DType.of(dtype)
+
+
+def _declare(name: str, dtype: DType | npt.DTypeLike, shape: Sequence[int],
+             quantization: Quantization | None) -> Tensor:
+    known = tuple(max(dim, 1) if dim < 0 else dim for dim in shape)
+    signature = tuple(shape) if any(dim < 0 for dim in shape) else None
+    return Tensor(name, _dtype(dtype), known, signature, quantization=quantization)
+
+
+def _result(name: str, dtype: DType, shape: Shape | None, quantization: Quantization | None) -> Tensor:
+    tensor = Tensor(name, dtype, shape or (), quantization=quantization)
+    return tensor if shape is not None else replace(tensor, has_rank=False)

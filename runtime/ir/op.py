@@ -1,0 +1,186 @@
+"""What an operator is to the rest of circlet: its options, its shape rule and how its results share memory."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import ClassVar, TypeAlias, TypeVar
+
+from circlet.runtime.errors import CircletError
+from circlet.runtime.ir.types import Array, DType, Quantization, Shape
+
+UNBOUNDED = 1 << 30
+
+
+class Unknown(Exception):
+    """A shape rule asked for a value that only a run can tell."""
+
+
+class ShapeError(CircletError, ValueError):
+    """The operands' shapes or values do not fit the operator."""
+
+
+@dataclass(frozen=True)
+class Count:
+    """How many operands an operator takes."""
+
+    least: int
+    most: int
+
+    def admits(self, count: int) -> bool:
+        return self.least <= count <= self.most
+
+    def __str__(self) -> str:
+        if self.least == self.most:
+            return str(self.least)
+        return f"at least {self.least}" if self.most == UNBOUNDED else f"{self.least} to {self.most}"
+
+
+def exactly(count: int) -> Count:
+    return Count(count, count)
+
+
+def between(least: int, most: int) -> Count:
+    return Count(least, most)
+
+
+def at_least(least: int) -> Count:
+    return Count(least, UNBOUNDED)
+
+
+@dataclass(frozen=True)
+class Operand:
+    """One input as a shape rule sees it."""
+
+    dtype: DType
+    shape: Shape
+    known: Array | None = None
+    """The value, where it is constant or already computed."""
+    quantization: Quantization | None = None
+
+    @property
+    def rank(self) -> int:
+        return len(self.shape)
+
+    @property
+    def value(self) -> Array:
+        """The value of the operand.
+
+        Raises:
+            Unknown: only a run can tell.
+        """
+        if self.known is None:
+            raise Unknown
+        return self.known
+
+
+class Operands:
+    """The inputs of one operator as its shape and type rules see them."""
+
+    def __init__(
+        self, operands: tuple[Operand | None, ...], outputs: int,
+        call: Callable[[int, tuple[Shape, ...]], tuple[Shape, ...]] | None = None,
+    ) -> None:
+        self._operands = operands
+        self._call = call
+        self.outputs = outputs
+        """How many outputs the operator has."""
+
+    def __len__(self) -> int:
+        return len(self._operands)
+
+    def __getitem__(self, index: int) -> Operand:
+        operand = self.get(index)
+        if operand is None:
+            raise ShapeError(f"input {index} is required and absent")
+        return operand
+
+    def get(self, index: int) -> Operand | None:
+        """The operand at `index`; None where it is optional and absent."""
+        return self._operands[index] if index < len(self._operands) else None
+
+    def call(self, subgraph: int, shapes: tuple[Shape, ...]) -> tuple[Shape, ...]:
+        """The output shapes of another subgraph for the given input shapes.
+
+        Raises:
+            Unknown: only a run can tell.
+        """
+        if self._call is None:
+            raise Unknown
+        return self._call(subgraph, shapes)
+
+
+@dataclass(frozen=True)
+class Op(ABC):
+    """Base of every operator: a frozen dataclass whose fields are the schema's options in snake case."""
+
+    name: ClassVar[str]
+    """The schema's name of the operator code, e.g. `CONV_2D`."""
+    table: ClassVar[str | None] = None
+    """The schema's options table, e.g. `Conv2DOptions`."""
+    inputs: ClassVar[Count] = exactly(1)
+    results: ClassVar[Count] = exactly(1)
+    optional: ClassVar[frozenset[int]] = frozenset()
+    """The positions of inputs that may be absent (-1)."""
+    elementwise: ClassVar[bool] = False
+    """Output element k depends on element k of each input of the same shape, so an output may lie on such an input."""
+    pure: ClassVar[bool] = True
+    """Equal inputs give equal outputs, and nothing else is read or written."""
+
+    @abstractmethod
+    def infer(self, args: Operands) -> tuple[Shape, ...]:
+        """The shapes of the outputs.
+
+        Raises:
+            Unknown: the shapes depend on a value that is not known yet.
+            ShapeError: the operands do not fit.
+        """
+
+    def types(self, args: Operands) -> tuple[DType | None, ...]:
+        """The element types of the outputs; None where any is allowed. By default that of the first input."""
+        return (args[0].dtype,) * args.outputs
+
+    def views(self) -> Mapping[int, int]:
+        """`{output: input}` where the output is the input's bytes under another shape."""
+        return {}
+
+    def overwrites(self) -> Mapping[int, int]:
+        """`{output: input}` where the output is the input partly rewritten, so that reuse saves copying it."""
+        return {}
+
+    def callees(self) -> tuple[int, ...]:
+        """The subgraphs that the operator invokes."""
+        return ()
+
+
+OpType = TypeVar("OpType", bound=type[Op])
+Registry: TypeAlias = dict[str, type[Op]]
+OPERATORS: Registry = {}
+"""Every operator that circlet knows, by the schema's name."""
+
+
+def operator(cls: OpType) -> OpType:
+    """Adds an operator to the registry."""
+    if cls.name in OPERATORS:
+        raise ValueError(f"operator {cls.name} is defined twice")
+    OPERATORS[cls.name] = cls
+    return cls
+
+
+@dataclass(frozen=True)
+class Opaque(Op):
+    """An operator that circlet can hold and print, but neither run nor write."""
+
+    name: ClassVar[str] = "UNKNOWN"
+    inputs: ClassVar[Count] = at_least(0)
+    results: ClassVar[Count] = at_least(0)
+    pure: ClassVar[bool] = False
+    code: str = ""
+    """What the file calls it."""
+
+    def infer(self, args: Operands) -> tuple[Shape, ...]:
+        raise Unknown
+
+    def types(self, args: Operands) -> tuple[DType | None, ...]:
+        return (None,) * args.outputs

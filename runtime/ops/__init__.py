@@ -1,0 +1,1 @@
+"""The operators, by family. Importing this package fills the registry."""

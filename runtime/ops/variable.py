@@ -1,0 +1,62 @@
+"""Variables: state of a session that outlives its runs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from circlet.runtime.ir.op import Count, Op, Operands, Unknown, exactly, operator
+from circlet.runtime.ir.types import DType, Shape
+
+
+@operator
+@dataclass(frozen=True)
+class VarHandle(Op):
+    """The handle of the variable that a container and a name address."""
+
+    name: ClassVar[str] = "VAR_HANDLE"
+    table: ClassVar[str | None] = "VarHandleOptions"
+    inputs: ClassVar[Count] = exactly(0)
+    pure: ClassVar[bool] = False
+    container: str = ""
+    shared_name: str = ""
+
+    def infer(self, args: Operands) -> tuple[Shape, ...]:
+        return ((),)
+
+    def types(self, args: Operands) -> tuple[DType | None, ...]:
+        return (DType.RESOURCE,)
+
+
+@operator
+@dataclass(frozen=True)
+class ReadVariable(Op):
+    """The value last assigned; its shape is known when it is read, unless the output declares it."""
+
+    name: ClassVar[str] = "READ_VARIABLE"
+    table: ClassVar[str | None] = "ReadVariableOptions"
+    pure: ClassVar[bool] = False
+
+    def infer(self, args: Operands) -> tuple[Shape, ...]:
+        raise Unknown
+
+    def types(self, args: Operands) -> tuple[DType | None, ...]:
+        return (None,)
+
+
+@operator
+@dataclass(frozen=True)
+class AssignVariable(Op):
+    """Gives a variable a new value."""
+
+    name: ClassVar[str] = "ASSIGN_VARIABLE"
+    table: ClassVar[str | None] = "AssignVariableOptions"
+    inputs: ClassVar[Count] = exactly(2)
+    results: ClassVar[Count] = exactly(0)
+    pure: ClassVar[bool] = False
+
+    def infer(self, args: Operands) -> tuple[Shape, ...]:
+        return ()
+
+    def types(self, args: Operands) -> tuple[DType | None, ...]:
+        return ()
