@@ -1,1 +1,72 @@
 """circlet runs, profiles and compiles models that branch and loop."""
+
+from __future__ import annotations
+
+import os
+from importlib.metadata import version
+
+from circlet.runtime.errors import (
+    CancelledError,
+    CircletError,
+    ExecutionError,
+    InputError,
+    LimitError,
+    ModelError,
+    UnsupportedError,
+)
+from circlet.runtime.exec.activation import Limits
+from circlet.runtime.exec.listener import Counter, Listener
+from circlet.runtime.ir.builder import ModelBuilder
+from circlet.runtime.ir.model import Model
+from circlet.runtime.ir.verify import verify
+from circlet.schema import load_model, save_model
+from circlet.session import Session, SignatureRunner
+
+__version__ = version("circlet")
+
+__all__ = [
+    "CancelledError",
+    "CircletError",
+    "Counter",
+    "ExecutionError",
+    "InputError",
+    "LimitError",
+    "Limits",
+    "Listener",
+    "Model",
+    "ModelBuilder",
+    "ModelError",
+    "Session",
+    "SignatureRunner",
+    "UnsupportedError",
+    "load",
+    "save",
+]
+
+
+def load(source: str | os.PathLike[str] | bytes | memoryview) -> Model:
+    """Reads a model; the format is recognised by content.
+
+    A file is mapped, not read: constants are views of it.
+
+    Args:
+        source: a path, or the content of a `.tflite` or `.circle` file.
+
+    Raises:
+        ModelError: it is not a model, or a malformed one.
+        UnsupportedError: it uses a part of the format that circlet cannot read.
+        OSError: the file cannot be opened.
+    """
+    model = load_model(source)
+    verify(model)
+    return model
+
+
+def save(model: Model, path: str | os.PathLike[str]) -> None:
+    """Writes a model in the format that the ending of `path` names, `.tflite` or `.circle`.
+
+    Raises:
+        UnsupportedError: the format cannot say something that the model holds.
+    """
+    verify(model)
+    save_model(model, path)

@@ -1,1 +1,1 @@
-
+"""Runs the operators that invoke other subgraphs, through the executor map."""

@@ -6,8 +6,6 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeAlias, TypeVar, cast
 
-import numpy as np
-
 from circlet.runtime.errors import ExecutionError
 from circlet.runtime.exec.activation import Activation
 from circlet.runtime.exec.kernel import Call, Step
@@ -64,6 +62,7 @@ class Node(Generic[OpT]):
 
 Refusal: TypeAlias = Callable[[Call], "str | None"]
 Bind: TypeAlias = Callable[[Node[OpT]], Step]
+Evaluate: TypeAlias = Callable[[Node[OpT]], Sequence[Array]]
 
 
 @dataclass(frozen=True)
@@ -72,24 +71,28 @@ class Rule(Generic[OpT]):
 
     bind: Bind[OpT]
     refuses: Refusal
+    evaluate: Evaluate[OpT] | None = None
+    """Computes results whose shapes only running the operator tells; the node it gets has no outputs."""
 
 
 RULES: dict[type[Op], Rule[Op]] = {}
 """The numpy rule of each operator."""
 
 
-def rule(op: type[OpT], accepts: Collection[DType] | Refusal) -> Callable[[Bind[OpT]], Bind[OpT]]:
+def rule(op: type[OpT], accepts: Collection[DType] | Refusal,
+         evaluate: Evaluate[OpT] | None = None) -> Callable[[Bind[OpT]], Bind[OpT]]:
     """Registers the decorated function as the rule of `op`.
 
     `accepts` is the set of element types that input 0 may have, or a function that returns why a call is refused
-    (None where it is not), for rules that depend on more than that.
+    (None where it is not), for rules that depend on more than that. `evaluate` is for operators whose result shapes
+    not even the values of the inputs tell.
     """
     refusal = accepts if callable(accepts) else _only(frozenset(accepts))
 
     def register(bind: Bind[OpT]) -> Bind[OpT]:
         if op in RULES:
             raise ValueError(f"operator {op.name} has two numpy rules")
-        RULES[op] = Rule(cast("Bind[Op]", bind), refusal)
+        RULES[op] = Rule(cast("Bind[Op]", bind), refusal, cast("Evaluate[Op] | None", evaluate))
         return bind
 
     return register
@@ -116,4 +119,4 @@ def store(out: Array, value: Array) -> None:
     """
     if value.shape != out.shape:
         raise ExecutionError(f"the result has shape {value.shape}, the model declares {out.shape}")
-    np.copyto(out, value, casting="unsafe")
+    out[...] = value

@@ -5,7 +5,7 @@ from __future__ import annotations
 from circlet.backends.cpu.rule import Node, rule, store
 from circlet.runtime.errors import ExecutionError
 from circlet.runtime.exec.kernel import Step
-from circlet.runtime.ir.types import DType
+from circlet.runtime.ir.types import Array, DType
 from circlet.runtime.ops.variable import AssignVariable, ReadVariable, VarHandle
 
 
@@ -20,18 +20,18 @@ def var_handle(node: Node[VarHandle]) -> Step:
     return step
 
 
-@rule(ReadVariable, accepts={DType.RESOURCE})
-def read_variable(node: Node[ReadVariable]) -> Step:
-    handle, out, variables = node.input(0), node.out, node.activation.variables
+def _read(node: Node[ReadVariable]) -> Array:
+    value = node.activation.variables.read(int(node.input(0).item()))
     expected = node.call.outputs[0].dtype
+    if value.dtype != expected.numpy:
+        raise ExecutionError(f"the variable holds {value.dtype}, the model reads {expected.value}")
+    return value
 
-    def step() -> None:
-        value = variables.read(int(handle.item()))
-        if value.dtype != out.dtype:
-            raise ExecutionError(f"the variable holds {value.dtype}, the model reads {expected.value}")
-        store(out, value)
 
-    return step
+@rule(ReadVariable, accepts={DType.RESOURCE}, evaluate=lambda node: [_read(node)])
+def read_variable(node: Node[ReadVariable]) -> Step:
+    out = node.out
+    return lambda: store(out, _read(node))
 
 
 @rule(AssignVariable, accepts={DType.RESOURCE})

@@ -3,11 +3,22 @@
 from __future__ import annotations
 
 import time
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING
+
+import numpy as np
 
 from circlet.runtime.errors import CancelledError, ExecutionError, LimitError
-from circlet.runtime.exec.listener import Listener
-from circlet.runtime.ir.types import Array
+from circlet.runtime.exec.listener import Listener, Observation
+from circlet.runtime.ir.model import Tensor
+from circlet.runtime.ir.types import Array, DType, Shape
+
+if TYPE_CHECKING:
+    from circlet.runtime.exec.frame import Frame
+    from circlet.runtime.exec.kernel import Step
 
 
 @dataclass(frozen=True)
@@ -39,6 +50,9 @@ class Variables:
     """By (container, shared name)."""
     initialised: set[int] = field(default_factory=set)
     """The subgraphs that CALL_ONCE has run."""
+    tensors: dict[tuple[int, int], Array] = field(default_factory=dict)
+    """Variable tensors by (subgraph, tensor); kernels write into them."""
+    _zeros: dict[tuple[int, int], int] = field(default_factory=dict)
 
     def handle(self, container: str, name: str) -> int:
         return self.handles.setdefault((container, name), len(self.handles))
@@ -50,28 +64,111 @@ class Variables:
             names = {number: name for (_, name), number in self.handles.items()}
             raise ExecutionError(f"variable {names.get(handle, handle)!r} is read before it is assigned") from None
 
-    def snapshot(self) -> tuple[dict[int, Array], set[int]]:
-        return dict(self.values), set(self.initialised)
+    def tensor(self, subgraph: int, index: int, declared: Tensor) -> Array:
+        """The memory of a variable tensor; it starts as zero, as real value."""
+        key = (subgraph, index)
+        if key not in self.tensors:
+            self.tensors[key] = np.full(declared.shape, _zero(declared), declared.dtype.numpy)
+            self._zeros[key] = _zero(declared)
+        return self.tensors[key]
 
-    def restore(self, snapshot: tuple[dict[int, Array], set[int]]) -> None:
-        self.values, self.initialised = dict(snapshot[0]), set(snapshot[1])
+    def snapshot(self) -> Snapshot:
+        """What `restore` needs to bring the present state back."""
+        tensors = {key: each.copy() for key, each in self.tensors.items()}
+        return Snapshot(dict(self.values), set(self.initialised), tensors)
+
+    def restore(self, snapshot: Snapshot) -> None:
+        """Goes back to an earlier state; the memory of variable tensors stays where it is."""
+        self.values, self.initialised = dict(snapshot.values), set(snapshot.initialised)
+        for key, each in self.tensors.items():
+            each[...] = snapshot.tensors.get(key, self._zeros[key])
+
+    def reset(self) -> None:
+        """Forgets every assignment, as in a new session."""
+        self.restore(Snapshot({}, set(), {}))
+
+
+@dataclass(frozen=True, eq=False)
+class Snapshot:
+    """The state of `Variables` at one moment."""
+
+    values: dict[int, Array]
+    initialised: set[int]
+    tensors: dict[tuple[int, int], Array]
+
+
+def _zero(declared: Tensor) -> int:
+    quantization = declared.quantization
+    return quantization.zero_point if quantization is not None and declared.dtype is DType.INT8 else 0
+
+
+class FrameCache:
+    """The frames of one activation for subgraphs whose shapes are known only as they are invoked."""
+
+    SIZE = 16
+
+    def __init__(self) -> None:
+        self._frames: OrderedDict[tuple[int, tuple[Shape, ...]], Frame] = OrderedDict()
+
+    def get(self, key: tuple[int, tuple[Shape, ...]], make: Callable[[], Frame]) -> Frame:
+        """The frame of (subgraph, input shapes), made if need be; the least recently used one goes."""
+        frame = self._frames.pop(key, None) or make()
+        self._frames[key] = frame
+        if len(self._frames) > self.SIZE:
+            self._frames.popitem(last=False)
+        return frame
 
 
 class Activation:
     """One run in progress, or waiting to be used again: its variables, limits and observer."""
 
-    def __init__(self, variables: Variables, listener: Listener | None = None) -> None:
+    def __init__(self, variables: Variables, observation: Observation = Observation.NONE) -> None:
         self.variables = variables
-        self.listener = listener
-        """None exactly where frames were bound without observation."""
+        self.observation = observation
+        """What the frames of this activation report; fixed when they are bound."""
+        self.listener = Listener()
+        self.frames = FrameCache()
         self.cancelled = False
         self._turns_left = -1
         self._limit = -1
         self._end: float | None = None
         self._deadline = 0.0
 
-    def start(self, limits: Limits) -> None:
+    @property
+    def is_observed(self) -> bool:
+        return self.observation is not Observation.NONE
+
+    def observe(self, step: Step, subgraph: int, operator: int) -> Step:
+        """A step that reports itself to the listener, where operators are observed."""
+        if self.observation is not Observation.OPERATORS:
+            return step
+
+        def observed() -> None:
+            self.listener.will_run(subgraph, operator)
+            step()
+            self.listener.did_run(subgraph, operator)
+
+        return observed
+
+    def observe_invocation(self, steps: Sequence[Step], subgraph: int) -> Sequence[Step]:
+        """The steps of a subgraph, reporting its beginning and end."""
+        if not self.is_observed:
+            return steps
+        return [partial(self.will_invoke, subgraph), *steps, partial(self.did_invoke, subgraph)]
+
+    def will_invoke(self, subgraph: int) -> None:
+        self.listener.will_invoke(subgraph)
+
+    def did_invoke(self, subgraph: int) -> None:
+        self.listener.did_invoke(subgraph)
+
+    def did_copy(self, subgraph: int, operator: int, edge: str, size: int) -> None:
+        self.listener.did_copy(subgraph, operator, edge, size)
+
+    def start(self, limits: Limits, listener: Listener | None = None) -> None:
         """Begins a run under the given limits."""
+        self.cancelled = False
+        self.listener = listener or Listener()
         self._limit = self._turns_left = -1 if limits.max_iterations is None else limits.max_iterations
         self._deadline = limits.deadline or 0.0
         self._end = None if limits.deadline is None else time.monotonic() + limits.deadline

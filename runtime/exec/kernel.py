@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol, TypeAlias
+from typing import Protocol, TypeAlias, runtime_checkable
 
+from circlet.runtime.errors import Place
 from circlet.runtime.exec.activation import Activation
 from circlet.runtime.ir.model import ABSENT, Operator, Subgraph, Tensor
 from circlet.runtime.ir.op import Op
@@ -13,6 +14,10 @@ from circlet.runtime.ir.types import Array
 
 Step: TypeAlias = Callable[[], object]
 """Computes an operator once, from the buffers it was bound to into the buffers it was bound to."""
+
+
+NOWHERE = Place(-1, "", -1, "")
+"""The place of a call that belongs to no model."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,12 +30,13 @@ class Call:
     outputs: tuple[Tensor, ...]
     version: int = 1
     custom_options: bytes = b""
+    place: Place = NOWHERE
 
     @classmethod
-    def of(cls, subgraph: Subgraph, operator: Operator) -> Call:
+    def of(cls, subgraph: Subgraph, operator: Operator, place: Place) -> Call:
         inputs = tuple(None if index == ABSENT else subgraph.tensors[index] for index in operator.inputs)
         outputs = tuple(subgraph.tensors[index] for index in operator.outputs)
-        return cls(operator.op, inputs, outputs, operator.version, operator.custom_options)
+        return cls(operator.op, inputs, outputs, operator.version, operator.custom_options, place)
 
     def input(self, index: int) -> Tensor:
         """The tensor of a required input."""
@@ -48,6 +54,15 @@ class Kernel(Protocol):
 
     def bind(self, inputs: Sequence[Array | None], outputs: Sequence[Array], activation: Activation) -> Step:
         """Fixes the buffers. The step reads `inputs` and overwrites `outputs` each time it is called."""
+        ...
+
+
+@runtime_checkable
+class DynamicKernel(Kernel, Protocol):
+    """A kernel that can also make its own results, where only running it tells their shapes."""
+
+    def evaluate(self, inputs: Sequence[Array], activation: Activation) -> Sequence[Array]:
+        """Computes the operator once. The results are valid until the next call."""
         ...
 
 

@@ -3,6 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter as Tally
+from enum import Enum
+
+
+class Observation(Enum):
+    """How much a run reports; frames are bound for one of these."""
+
+    NONE = "none"
+    INVOCATIONS = "invocations"
+    OPERATORS = "operators"
 
 
 class Listener:
@@ -40,3 +49,12 @@ class Counter(Listener):
     def did_copy(self, subgraph: int, operator: int, edge: str, size: int) -> None:
         self.copies += 1
         self.copied_bytes += size
+
+
+def observation(listener: Listener | None) -> Observation:
+    """What a listener wants to hear: operators only where it overrides their methods."""
+    if listener is None:
+        return Observation.NONE
+    kind = type(listener)
+    operators = kind.will_run is not Listener.will_run or kind.did_run is not Listener.did_run
+    return Observation.OPERATORS if operators else Observation.INVOCATIONS

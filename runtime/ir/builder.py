@@ -100,6 +100,8 @@ class SubgraphBuilder:
         args = Operands(operands, count, self._owner.output_shapes)
         kinds = op.types(args)
         try:
+            if not all(each.has_rank or each.shape for each in given if each is not None):
+                raise Unknown
             shapes: Sequence[Shape | None] = op.infer(args)
         except Unknown:
             shapes = [None] * len(kinds)

@@ -112,6 +112,19 @@ class Operands:
 
 
 @dataclass(frozen=True)
+class Callee:
+    """A subgraph that an operator invokes, and what passes between the two."""
+
+    role: str
+    """What the subgraph is to the operator, e.g. `body`."""
+    subgraph: int
+    first: int = 0
+    """The subgraph takes the operator's inputs from this one on."""
+    predicate: bool = False
+    """The subgraph gives one BOOL element; otherwise it gives the operator's outputs."""
+
+
+@dataclass(frozen=True)
 class Op(ABC):
     """Base of every operator: a frozen dataclass whose fields are the schema's options in snake case."""
 
@@ -141,6 +154,10 @@ class Op(ABC):
         """The element types of the outputs; None where any is allowed. By default that of the first input."""
         return (args[0].dtype,) * args.outputs
 
+    def from_shapes(self, args: Operands) -> tuple[Array, ...] | None:
+        """The outputs, where the shapes of the operands alone decide them."""
+        return None
+
     def views(self) -> Mapping[int, int]:
         """`{output: input}` where the output is the input's bytes under another shape."""
         return {}
@@ -149,9 +166,13 @@ class Op(ABC):
         """`{output: input}` where the output is the input partly rewritten, so that reuse saves copying it."""
         return {}
 
-    def callees(self) -> tuple[int, ...]:
-        """The subgraphs that the operator invokes."""
+    def calls(self) -> tuple[Callee, ...]:
+        """The subgraphs that the operator invokes, each with what passes between them."""
         return ()
+
+    def callees(self) -> tuple[int, ...]:
+        """The subgraphs that the operator invokes, by index."""
+        return tuple(each.subgraph for each in self.calls())
 
 
 OpType = TypeVar("OpType", bound=type[Op])
@@ -184,3 +205,18 @@ class Opaque(Op):
 
     def types(self, args: Operands) -> tuple[DType | None, ...]:
         return (None,) * args.outputs
+
+
+@dataclass(frozen=True)
+class Skip(Op):
+    """Stands where a pass took an operator out, so that the others keep their indices."""
+
+    name: ClassVar[str] = "SKIP"
+    inputs: ClassVar[Count] = exactly(0)
+    results: ClassVar[Count] = exactly(0)
+
+    def infer(self, args: Operands) -> tuple[Shape, ...]:
+        return ()
+
+    def types(self, args: Operands) -> tuple[DType | None, ...]:
+        return ()

@@ -1,0 +1,40 @@
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+
+.PHONY: demo test check lint types bench clean
+
+demo: $(VENV)/.installed
+	$(BIN)/python examples/demo.py
+
+test: $(VENV)/.tested
+	$(BIN)/python -m pytest
+
+check: lint types test
+
+lint: $(VENV)/.tested
+	$(BIN)/ruff check .
+
+types: $(VENV)/.tested
+	$(BIN)/mypy
+
+bench: $(VENV)/.benched
+	$(BIN)/python -m benchmarks.run
+
+$(VENV)/bin/python:
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.installed: pyproject.toml | $(VENV)/bin/python
+	$(BIN)/python -m pip install --quiet --editable .
+	touch $@
+
+$(VENV)/.tested: pyproject.toml | $(VENV)/bin/python
+	$(BIN)/python -m pip install --quiet --editable ".[test]"
+	touch $@ $(VENV)/.installed
+
+$(VENV)/.benched: pyproject.toml | $(VENV)/bin/python
+	$(BIN)/python -m pip install --quiet --editable ".[bench]"
+	touch $@ $(VENV)/.installed
+
+clean:
+	rm -rf $(VENV) build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -1,0 +1,45 @@
+"""IF and STABLEHLO_CASE: one of several subgraphs, chosen by a value."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from circlet.backends.controlflow.call import Invocation, bind_dynamic, present
+from circlet.runtime.exec.activation import Activation
+from circlet.runtime.exec.executor import ExecutorMap
+from circlet.runtime.exec.kernel import Call, Step
+from circlet.runtime.ir.op import Unknown
+from circlet.runtime.ir.types import Array
+from circlet.runtime.ops.controlflow import Branch, one_element
+
+
+class BranchKernel:
+    """Binds every branch to the operator's own buffers and runs the chosen one."""
+
+    def __init__(self, call: Call, executors: ExecutorMap) -> None:
+        assert isinstance(call.op, Branch)
+        self._op = call.op
+        self._executors = executors
+        self._invocation = Invocation(executors, call)
+
+    def bind(self, inputs: Sequence[Array | None], outputs: Sequence[Array], activation: Activation) -> Step:
+        selector, *operands = present(inputs)
+        subgraphs = self._op.branches()
+        try:
+            plan = self._executors.planner.call(subgraphs, tuple(each.shape for each in operands))
+        except Unknown:
+            return bind_dynamic(self, present(inputs), outputs, activation)
+        branches = [self._invocation.bind(index, plan, operands, outputs, activation) for index in subgraphs]
+        select = self._op.select
+        value = selector.item
+
+        def step() -> None:
+            branches[select(value())]()
+
+        return step
+
+    def evaluate(self, inputs: Sequence[Array], activation: Activation) -> Sequence[Array]:
+        selector, *operands = inputs
+        one_element(selector.shape)
+        index = self._op.branches()[self._op.select(selector.item())]
+        return self._executors.invoke(index, operands, activation)

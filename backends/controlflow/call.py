@@ -1,0 +1,106 @@
+"""CALL, STABLEHLO_COMPOSITE and CALL_ONCE: unconditional invocation."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+import numpy as np
+
+from circlet.runtime.errors import ExecutionError
+from circlet.runtime.exec.activation import Activation
+from circlet.runtime.exec.copying import copy_steps, same_memory
+from circlet.runtime.exec.executor import ExecutorMap
+from circlet.runtime.exec.frame import Contract, Frame
+from circlet.runtime.exec.kernel import Call, DynamicKernel, Step
+from circlet.runtime.ir.op import Unknown
+from circlet.runtime.ir.types import Array
+from circlet.runtime.passes.elide_copies import CallPlan
+
+
+class Invocation:
+    """Binds one subgraph to the buffers of an operator that invokes it."""
+
+    def __init__(self, executors: ExecutorMap, call: Call) -> None:
+        self._executors = executors
+        self._edge = (call.place.subgraph, call.place.operator)
+
+    def bind(self, index: int, plan: CallPlan, inputs: Sequence[Array], outputs: Sequence[Array],
+             activation: Activation) -> Step:
+        """A step that runs subgraph `index` on the buffers, lending them or, without elision, copying."""
+        shapes = tuple(each.shape for each in inputs)
+        if self._executors.elide:
+            given_up = frozenset(position for output, position in plan.in_place
+                                 if same_memory(outputs[output], inputs[position]))
+            contract = Contract(tuple(inputs), tuple(outputs), given_up, self._edge)
+            return self._executors[index].frame(shapes, activation, contract).run
+        frame = self._executors[index].frame(shapes, activation, Contract(edge=self._edge))
+        return self._copying(frame, inputs, outputs, activation)
+
+    def _copying(self, frame: Frame, inputs: Sequence[Array], outputs: Sequence[Array],
+                 activation: Activation) -> Step:
+        steps = [
+            *copy_steps(zip(frame.inputs, inputs, strict=True), activation, self._edge, "input"),
+            frame.run,
+            *copy_steps(zip(outputs, frame.outputs, strict=True), activation, self._edge, "output"),
+        ]
+
+        def step() -> None:
+            for each in steps:
+                each()
+
+        return step
+
+
+def bind_dynamic(kernel: DynamicKernel, inputs: Sequence[Array], outputs: Sequence[Array],
+                 activation: Activation) -> Step:
+    """A step for outputs whose shapes the model promises, though only running the operator makes them."""
+
+    def step() -> None:
+        for position, (target, source) in enumerate(zip(outputs, kernel.evaluate(inputs, activation), strict=True)):
+            if source.shape != target.shape:
+                raise ExecutionError(f"output {position} has shape {source.shape}, the model declares {target.shape}")
+            np.copyto(target, source)
+
+    return step
+
+
+def present(inputs: Sequence[Array | None]) -> list[Array]:
+    """The inputs of an operator none of whose inputs is optional."""
+    return [each for each in inputs if each is not None]
+
+
+class InvokeKernel:
+    """Runs a subgraph on the operator's inputs."""
+
+    def __init__(self, call: Call, executors: ExecutorMap) -> None:
+        self._executors = executors
+        self._callees = call.op.callees()
+        self._invocation = Invocation(executors, call)
+
+    def bind(self, inputs: Sequence[Array | None], outputs: Sequence[Array], activation: Activation) -> Step:
+        given = present(inputs)
+        try:
+            plan = self._executors.planner.call(self._callees, tuple(each.shape for each in given))
+        except Unknown:
+            return bind_dynamic(self, given, outputs, activation)
+        return self._invocation.bind(self._callees[0], plan, given, outputs, activation)
+
+    def evaluate(self, inputs: Sequence[Array], activation: Activation) -> Sequence[Array]:
+        return self._executors.invoke(self._callees[0], inputs, activation)
+
+
+class CallOnceKernel:
+    """Runs an initialisation subgraph unless the session has already run it."""
+
+    def __init__(self, call: Call, executors: ExecutorMap) -> None:
+        self._executors = executors
+        self._index = call.op.callees()[0]
+
+    def bind(self, inputs: Sequence[Array | None], outputs: Sequence[Array], activation: Activation) -> Step:
+        return partial(self._step, activation)
+
+    def _step(self, activation: Activation) -> None:
+        if self._index not in activation.variables.initialised:
+            self._executors.invoke(self._index, (), activation)
+            activation.variables.initialised.add(self._index)

@@ -1,0 +1,236 @@
+"""How element types enter and leave a convolution: floats, quantised integers, and floats with int8 weights.
+
+Products are always summed as floating-point numbers, by BLAS; where integers are meant, in a type that holds every
+partial sum exactly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from math import prod
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from circlet.backends.cpu.fixed_point import (
+    float_range,
+    quantize_multipliers,
+    quantized_range,
+    refuse_activation,
+    rescaler,
+    rescaler_64,
+)
+from circlet.backends.cpu.hybrid import exact_dtype, quantize_rows
+from circlet.backends.cpu.rule import Node, names
+from circlet.backends.cpu.window import clamp
+from circlet.runtime.exec.kernel import Call, Step
+from circlet.runtime.ir.types import Array, DType, Quantization
+
+
+@dataclass(frozen=True, eq=False)
+class Arithmetic:
+    """What a convolution of some element types does before and after it multiplies and adds."""
+
+    dtype: npt.DTypeLike
+    """The type of operands and sums: float32 or float64."""
+    weights: Array
+    """The filter in its own layout, as `dtype`, zero where its real value is zero."""
+    prepare: tuple[Step, ...]
+    """Fills `weights`; empty where that was done when binding."""
+    load: Callable[[Array], Step]
+    """Fills a buffer of `dtype` and shape (n, *spatial, c, k) with the input, k times."""
+    direct: bool
+    """The input may be used where it lies instead."""
+    finish: Callable[[Array, Array, slice], list[Step]]
+    """Makes sums (n, *positions, o), which may be the output itself, into the output of the given images."""
+
+
+@dataclass(frozen=True)
+class Combination:
+    """Element types that go together."""
+
+    data: DType
+    filter: DType
+    biases: frozenset[DType]
+    bind: Callable[[Node[Any], Roles], Arithmetic]
+    refuses: Callable[[Call, Roles], str | None]
+
+    def __str__(self) -> str:
+        return f"{self.data.value} with {self.filter.value}"
+
+
+@dataclass(frozen=True)
+class Roles:
+    """What the inputs of an operator are, and the combinations of element types that it takes."""
+
+    combinations: tuple[Combination, ...]
+    data: int = 0
+    filter: int = 1
+    bias: int = 2
+    channels: int = 0
+    """The axis of the filter that runs over the output's channels."""
+
+    def bind(self, node: Node[Any]) -> Arithmetic:
+        """The arithmetic of an operator that `refuses` accepts."""
+        found = self._find(node.call)
+        assert found is not None, f"{node.op.name} is bound with element types it refuses"
+        return found.bind(node, self)
+
+    def refuses(self, call: Call) -> str | None:
+        """Why a call is refused; None where it is not."""
+        found = self._find(call)
+        if found is None:
+            return (f"element type {call.input(self.data).dtype.value} with a filter of "
+                    f"{call.input(self.filter).dtype.value} (supported: {', '.join(map(str, self.combinations))})")
+        if call.has(self.bias) and call.input(self.bias).dtype not in found.biases:
+            return f"bias of element type {call.input(self.bias).dtype.value} (supported: {names(found.biases)})"
+        if call.input(self.filter).sparsity is not None:
+            return "sparse filter"
+        options: Any = call.op
+        return refuse_activation(options.fused_activation_function) or found.refuses(call, self)
+
+    def _find(self, call: Call) -> Combination | None:
+        types = (call.input(self.data).dtype, call.input(self.filter).dtype)
+        return next((each for each in self.combinations if (each.data, each.filter) == types), None)
+
+
+def _floating(node: Node[Any], roles: Roles) -> Arithmetic:
+    data, bias = node.input(roles.data), node.optional(roles.bias)
+    low, high = float_range(node.op.fused_activation_function)
+
+    def finish(sums: Array, out: Array, images: slice) -> list[Step]:
+        first = partial(np.copyto, out, sums) if bias is None else partial(np.add, sums, bias, out)
+        return [*([] if bias is None and sums is out else [first]), *clamp(out, low, high)]
+
+    return Arithmetic(np.float32, node.input(roles.filter), (), lambda into: partial(np.copyto, into, data[..., None]),
+                      True, finish)
+
+
+def _quantized(node: Node[Any], roles: Roles) -> Arithmetic:
+    data, bias = node.input(roles.data), node.optional(roles.bias)
+    given, weighted, made = _quantizations(node, roles)
+    zero = given.zero_point
+    limits = np.iinfo(data.dtype)
+    dtype, weights, prepare = _weights(node, roles, max(limits.max - zero, zero - limits.min))
+    multipliers, shifts = quantize_multipliers(given.scale * scale / made.scale for scale in weighted.scales)
+    kind = getattr(node.op, "quantized_bias_type", None) if bias is None else DType.of(bias.dtype)
+    wide = data.dtype == np.int16 and kind is not DType.INT32
+    rescale = (rescaler_64 if wide else rescaler)(multipliers, shifts)
+    low, high = quantized_range(node.op.fused_activation_function, made, node.call.outputs[0].dtype)
+
+    def requantize(sums: Array, out: Array) -> None:
+        total = sums.astype(np.int64)
+        if bias is not None:
+            total += bias
+        result = rescale(total)
+        result += made.zero_point
+        np.copyto(out, np.clip(result, low, high, result), casting="unsafe")
+
+    return Arithmetic(dtype, weights, prepare,
+                      lambda into: partial(np.subtract, data[..., None], zero, into, dtype=dtype), False,
+                      lambda sums, out, images: [partial(requantize, sums, out)])
+
+
+def _hybrid(node: Node[Any], roles: Roles) -> Arithmetic:
+    """Each image is quantised when it is loaded: around 0 where the filter has one scale, else so that int8 is used
+    up. A plain convolution scales its sums back by the filter's scale, then the image's; others by their product."""
+    data, bias = node.input(roles.data), node.optional(roles.bias)
+    weighted = node.quantization(roles.filter)
+    assert weighted is not None
+    symmetric = roles.channels == 0 and not weighted.per_axis
+    dtype, weights, prepare = _weights(node, roles, 127 if symmetric else 255)
+    filter_scales = np.array(weighted.scales, np.float32)
+    apart = roles.channels == 0 and not symmetric
+    factor = np.ones(1, np.float32) if apart else filter_scales
+    column = (len(data), *(1,) * (data.ndim - 1))
+    scales: Array = np.ones((*column[:-1], len(factor)), np.float32)
+    low, high = float_range(node.op.fused_activation_function)
+
+    def load(into: Array) -> None:
+        quantized, found = quantize_rows(data.reshape(len(data), prod(data.shape[1:])), not symmetric)
+        np.copyto(into, quantized.reshape(data.shape)[..., None])
+        np.multiply(found.reshape(column), factor, scales)
+
+    def finish(sums: Array, out: Array, images: slice) -> list[Step]:
+        steps: list[Step] = [] if sums is out else [partial(np.copyto, out, sums, casting="same_kind")]
+        if apart:
+            steps.append(partial(np.multiply, out, filter_scales, out))
+        steps.append(partial(np.multiply, out, scales[images], out))
+        return [*steps, *([] if bias is None else [partial(np.add, out, bias, out)]), *clamp(out, low, high)]
+
+    return Arithmetic(dtype, weights, prepare, lambda into: partial(load, into), False, finish)
+
+
+def _quantizations(node: Node[Any], roles: Roles) -> tuple[Quantization, Quantization, Quantization]:
+    found = node.quantization(roles.data), node.quantization(roles.filter), node.output_quantization()
+    given, weighted, made = found
+    assert given is not None
+    assert weighted is not None
+    assert made is not None
+    return given, weighted, made
+
+
+def _weights(node: Node[Any], roles: Roles, reach: int) -> tuple[npt.DTypeLike, Array, tuple[Step, ...]]:
+    """The type that sums are exact in where inputs lie within `reach` of their zero point, the filter less its zero
+    point in that type, and what fills it."""
+    stored, quantization = node.input(roles.filter), node.quantization(roles.filter)
+    zero = 0 if quantization is None else quantization.zero_point
+    axes = tuple(axis for axis in range(stored.ndim) if axis != roles.channels)
+    if node.constant(roles.filter) is not None:
+        bound = int(np.abs(np.subtract(stored, zero, dtype=np.int32)).sum(axis=axes).max(initial=0)) * reach
+    else:
+        bound = stored.size // max(stored.shape[roles.channels], 1) * 255 * reach
+    dtype = exact_dtype(bound)
+    weights: Array = np.empty(stored.shape, dtype)
+    fill = partial(np.subtract, stored, zero, weights, dtype=dtype)
+    if node.constant(roles.filter) is None:
+        return dtype, weights, (fill,)
+    fill()
+    return dtype, weights, ()
+
+
+def _accepts(call: Call, roles: Roles) -> str | None:
+    return None
+
+
+def _refuses_quantized(call: Call, roles: Roles) -> str | None:
+    found = (call.input(roles.data).quantization, call.input(roles.filter).quantization, call.outputs[0].quantization)
+    for what, each in zip(("input", "filter", "output"), found, strict=True):
+        if each is None or not each.scales:
+            return f"quantised {what} without a scale"
+    if call.input(roles.data).dtype is DType.INT16 and any(each and each.zero_point for each in found):
+        return "int16 with a zero point other than 0"
+    return _refuses_filter(call, roles)
+
+
+def _refuses_filter(call: Call, roles: Roles) -> str | None:
+    tensor = call.input(roles.filter)
+    found = tensor.quantization
+    if found is None or not found.scales:
+        return "quantised filter without a scale"
+    if tensor.dtype is not DType.INT8:
+        return "filter quantised per channel as uint8" if found.per_axis else None
+    if any(found.zero_points):
+        return "int8 filter with a zero point other than 0"
+    if found.per_axis and (found.axis != roles.channels or len(found.scales) != tensor.shape[roles.channels]):
+        return f"filter quantised along axis {found.axis} (supported: {roles.channels}, its output channels)"
+    return None
+
+
+def _refuses_hybrid(call: Call, roles: Roles) -> str | None:
+    tensor = call.input(roles.filter)
+    scales = () if tensor.quantization is None else tensor.quantization.scales
+    if roles.channels and len(scales) == 1 < tensor.shape[roles.channels]:
+        return "float32 input with an int8 filter that has one scale for all its channels"
+    return _refuses_filter(call, roles)
+
+
+FLOATING = (Combination(DType.FLOAT32, DType.FLOAT32, frozenset({DType.FLOAT32}), _floating, _accepts),)
+QUANTIZED = tuple(Combination(data, filter, frozenset(biases), _quantized, _refuses_quantized)
+                  for data, filter, biases in ((DType.INT8, DType.INT8, {DType.INT32}),
+                                               (DType.UINT8, DType.UINT8, {DType.INT32}),
+                                               (DType.INT16, DType.INT8, {DType.INT64, DType.INT32})))
+HYBRID = (Combination(DType.FLOAT32, DType.INT8, frozenset({DType.FLOAT32}), _hybrid, _refuses_hybrid),)

@@ -1,0 +1,73 @@
+"""Numpy rules of the operators that select boxes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from circlet.backends.cpu.reduce import confirm_shapes
+from circlet.backends.cpu.rule import Node, rule
+from circlet.runtime.errors import ExecutionError
+from circlet.runtime.exec.kernel import Step
+from circlet.runtime.ir.types import Array, DType
+from circlet.runtime.ops import detection as ops
+
+
+@rule(ops.NonMaxSuppressionV4, accepts={DType.FLOAT32})
+def non_max_suppression_v4(node: Node[ops.NonMaxSuppressionV4]) -> Step:
+    indices, count = node.outputs
+    return _suppression(node, indices, np.empty(indices.shape, np.float32), count, np.zeros(1, np.float32))
+
+
+@rule(ops.NonMaxSuppressionV5, accepts={DType.FLOAT32})
+def non_max_suppression_v5(node: Node[ops.NonMaxSuppressionV5]) -> Step:
+    indices, scores, count = node.outputs
+    return _suppression(node, indices, scores, count, node.input(5))
+
+
+def _suppression(node: Node[Any], indices: Array, scores: Array, count: Array, sigma: Array) -> Step:
+    boxes, given, iou_limit, score_limit = node.input(0), node.input(1), node.input(3), node.input(4)
+    confirm = confirm_shapes(node)
+
+    def step() -> None:
+        confirm()
+        if sigma.item() < 0:
+            raise ExecutionError(f"input 5 is sigma: expected no negative number, found {sigma.item():g}")
+        found, kept = _select(boxes, given.copy(), len(indices), iou_limit.item(), score_limit.item(), sigma.item())
+        for target, values in ((indices, found), (scores, kept)):
+            target.fill(0)
+            target[:len(values)] = values
+        count.fill(len(found))
+
+    return step
+
+
+def _select(boxes: Array, scores: Array, most: int, iou_limit: float, score_limit: float,
+            sigma: float) -> tuple[list[int], list[float]]:
+    """The selected boxes and their scores. Changes `scores`: -inf takes a box out."""
+    low, high = np.minimum(boxes[:, :2], boxes[:, 2:]), np.maximum(boxes[:, :2], boxes[:, 2:])
+    found: list[int] = []
+    kept: list[float] = []
+    scores[~(scores > score_limit)] = -np.inf
+    while len(found) < most and scores.size:
+        best = int(np.argmax(scores))
+        if scores[best] == -np.inf:
+            break
+        found.append(best)
+        kept.append(float(scores[best]))
+        iou = _intersection_over_union(low, high, best)
+        if sigma > 0:
+            scores *= np.exp(np.float32(-0.5 / sigma) * iou * iou)
+            scores[~(scores > score_limit)] = -np.inf
+        scores[(iou >= iou_limit) | (np.arange(len(scores)) == best)] = -np.inf
+    return found, kept
+
+
+def _intersection_over_union(low: Array, high: Array, box: int) -> Array:
+    """Of all boxes, given by their least and greatest corners, with one of them; 0 where one is empty."""
+    areas = np.prod(high - low, axis=1)
+    shared = np.prod(np.maximum(np.minimum(high, high[box]) - np.maximum(low, low[box]), 0), axis=1)
+    ratio = shared / (areas + areas[box] - shared)
+    overlap: Array = np.where((areas > 0) & (areas[box] > 0), ratio, 0)
+    return overlap

@@ -1,0 +1,202 @@
+"""Numpy rules of arithmetic on several inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from circlet.backends.cpu import quantized_binary
+from circlet.backends.cpu.fixed_point import float_range, quantized_range, refuse_activation
+from circlet.backends.cpu.quantized import NUMBERS, is_quantized, one_quantization, supports
+from circlet.backends.cpu.rule import Bind, Node, Refusal, rule
+from circlet.backends.cpu.unary import chain, clamp
+from circlet.runtime.errors import ExecutionError
+from circlet.runtime.exec.kernel import Call, Step
+from circlet.runtime.ir.op import Op
+from circlet.runtime.ir.types import FLOATS, INTEGERS, QUANTIZABLE, Activation, DType
+from circlet.runtime.ops import elementwise as ops
+
+_BITS = INTEGERS | {DType.BOOL}
+
+
+def define(op: type[Op], plain: Collection[DType], bind: Bind[Any], quantized: Bind[Any] | None = None,
+           types: Collection[DType] = QUANTIZABLE, further: Refusal | None = None) -> None:
+    """Registers `bind` as the rule for real values of the `plain` types, `quantized` for stored values of `types`."""
+    refuses = supports(plain, types if quantized else (), further)
+
+    @rule(op, accepts=lambda call: _refuse_fused(call) or refuses(call))
+    def either(node: Node[Any]) -> Step:
+        if quantized is not None and is_quantized(node.call.input(0)):
+            return quantized(node)
+        return bind(node)
+
+
+def _refuse_fused(call: Call) -> str | None:
+    return refuse_activation(call.op.fused_activation_function) if isinstance(call.op, ops.Activated) else None
+
+
+def ufunc(function: np.ufunc) -> Bind[Any]:
+    """The rule that applies a numpy function to two inputs, and clamps as a fused activation asks."""
+    def bind(node: Node[Any]) -> Step:
+        return activated(node, partial(function, node.input(0), node.input(1), node.out))
+
+    return bind
+
+
+def activated(node: Node[Any], step: Step) -> Step:
+    """The step and then the operator's fused activation, if it has any."""
+    if not isinstance(node.op, ops.Activated) or node.op.fused_activation_function == Activation.NONE:
+        return step
+    activation, dtype = node.op.fused_activation_function, node.call.outputs[0].dtype
+    low, high = float_range(activation) if dtype in FLOATS else quantized_range(activation, None, dtype)
+    return chain(step, *clamp(node.out, low, high))
+
+
+def _checked(node: Node[Any], step: Step) -> Step:
+    """The step after a look for zeros in the divisor; none where the divisor is a constant without zeros."""
+    divisor, constant = node.input(1), node.constant(1)
+    if constant is not None and constant.all():
+        return step
+
+    def run() -> None:
+        if not divisor.all():
+            raise ExecutionError("division by zero")
+        step()
+
+    return run
+
+
+def _divide(node: Node[Any]) -> Step:
+    a, b, out = node.input(0), node.input(1), node.out
+    if out.dtype.kind == "f":
+        return activated(node, partial(np.divide, a, b, out))
+    multiple = np.empty_like(out)
+    least = np.iinfo(out.dtype).min
+
+    def truncate() -> None:
+        np.fmod(a, b, multiple)
+        np.subtract(a, multiple, multiple)
+        np.floor_divide(multiple, b, out)
+
+    def saturate() -> None:
+        overflows = (a == least) & (b == -1)
+        truncate()
+        np.subtract(out, overflows, out)
+
+    constant = node.constant(1)
+    overflow = least < 0 and (constant is None or bool((constant == -1).any()))
+    return activated(node, _checked(node, saturate if overflow else truncate))
+
+
+def _floor_divide(node: Node[ops.FloorDiv]) -> Step:
+    a, b, out = node.input(0), node.input(1), node.out
+    if out.dtype.kind != "f":
+        return _checked(node, partial(np.floor_divide, a, b, out))
+    return _checked(node, chain(partial(np.divide, a, b, out), partial(np.floor, out, out)))
+
+
+def _remainder(function: np.ufunc) -> Bind[Any]:
+    def bind(node: Node[Any]) -> Step:
+        step = partial(function, node.input(0), node.input(1), node.out)
+        return step if node.out.dtype.kind == "f" else _checked(node, step)
+
+    return bind
+
+
+def _power(node: Node[Any]) -> Step:
+    step = partial(np.power, node.input(0), node.input(1), node.out)
+    if node.out.dtype.kind != "i":
+        return step
+
+    def run() -> None:
+        try:
+            step()
+        except ValueError:
+            raise ExecutionError("an integer to a negative power") from None
+
+    return run
+
+
+def _extremum(function: np.ufunc) -> Bind[Any]:
+    """The rule for `np.maximum` or `np.minimum`: NaN where either input is."""
+    return lambda node: partial(function, node.input(0), node.input(1), out=node.out)
+
+
+def _choice(precedes: np.ufunc, function: np.ufunc) -> Bind[Any]:
+    """The rule that takes `a` where it precedes `b`, else `b`: for integers as `function` has it."""
+    def bind(node: Node[Any]) -> Step:
+        a, b, out = node.input(0), node.input(1), node.out
+        if out.dtype.kind != "f":
+            return _extremum(function)(node)
+        return lambda: np.copyto(out, np.where(precedes(a, b), a, b))
+
+    return bind
+
+
+def _squared_difference(node: Node[ops.SquaredDifference]) -> Step:
+    out = node.out
+    return chain(partial(np.subtract, node.input(0), node.input(1), out), partial(np.square, out, out))
+
+
+def _sum(node: Node[ops.AddN]) -> Step:
+    first, *middle = (node.input(k) for k in range(len(node.arrays)))
+    if not middle:
+        return partial(np.copyto, node.out, first)
+    last = middle.pop()
+    if not middle:
+        return partial(np.add, first, last, node.out)
+    total = np.empty_like(node.out)
+    sums = (partial(np.add, total, each, total) for each in middle[1:])
+    return chain(partial(np.add, first, middle[0], total), *sums, partial(np.add, total, last, node.out))
+
+
+def _right_shift(node: Node[ops.RightShift]) -> Step:
+    a, count, out = node.input(0), node.input(1), node.out
+    greatest = 8 * out.itemsize - 1
+    if node.constant(1) is not None:
+        return partial(np.right_shift, a, np.clip(count, 0, greatest), out)
+    return lambda: np.right_shift(a, np.minimum(np.maximum(count, 0), greatest), out)
+
+
+def _prelu(node: Node[ops.Prelu]) -> Step:
+    x, slope, out = node.input(0), node.input(1), node.out
+    return lambda: np.copyto(out, np.where(x >= 0, x, x * slope))
+
+
+def _clamp(node: Node[ops.StablehloClamp]) -> Step:
+    low, x, high = (node.input(k) for k in range(3))
+    out = node.out
+    return lambda: np.minimum(np.maximum(x, low), high, out=out)
+
+
+define(ops.Add, NUMBERS, ufunc(np.add), quantized_binary.add)
+define(ops.Sub, NUMBERS, ufunc(np.subtract), quantized_binary.add)
+define(ops.Mul, NUMBERS, ufunc(np.multiply), quantized_binary.multiply)
+define(ops.Div, NUMBERS, _divide, quantized_binary.divide)
+define(ops.FloorDiv, NUMBERS, _floor_divide)
+define(ops.FloorMod, NUMBERS, _remainder(np.remainder))
+define(ops.Pow, NUMBERS, _power)
+_maximum, _minimum = _choice(np.greater, np.maximum), _choice(np.less, np.minimum)
+define(ops.Maximum, NUMBERS, _maximum, _maximum, further=one_quantization)
+define(ops.Minimum, NUMBERS, _minimum, _minimum, further=one_quantization)
+define(ops.SquaredDifference, NUMBERS, _squared_difference, quantized_binary.squared_difference, {DType.INT8})
+define(ops.AddN, NUMBERS, _sum)
+define(ops.Atan2, FLOATS, ufunc(np.arctan2))
+define(ops.BitwiseXor, _BITS, ufunc(np.bitwise_xor))
+define(ops.RightShift, INTEGERS, _right_shift)
+define(ops.Prelu, FLOATS, _prelu, quantized_binary.prelu)
+define(ops.StablehloAdd, NUMBERS | {DType.BOOL}, ufunc(np.add))
+define(ops.StablehloSubtract, NUMBERS, ufunc(np.subtract))
+define(ops.StablehloMultiply, NUMBERS | {DType.BOOL}, ufunc(np.multiply))
+define(ops.StablehloDivide, NUMBERS, _divide)
+define(ops.StablehloRemainder, NUMBERS, _remainder(np.fmod))
+define(ops.StablehloPower, NUMBERS, _power)
+define(ops.StablehloMaximum, NUMBERS | {DType.BOOL}, _extremum(np.maximum))
+define(ops.StablehloMinimum, NUMBERS | {DType.BOOL}, _extremum(np.minimum))
+define(ops.StablehloAnd, _BITS, ufunc(np.bitwise_and))
+define(ops.StablehloOr, _BITS, ufunc(np.bitwise_or))
+define(ops.StablehloShiftLeft, INTEGERS, ufunc(np.left_shift))
+define(ops.StablehloClamp, NUMBERS, _clamp)

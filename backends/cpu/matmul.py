@@ -1,0 +1,303 @@
+"""Numpy rules of the matrix products and of lookups.
+
+Quantised results are equal to the bit to LiteRT's reference kernels, which multiply FULLY_CONNECTED's sums by a real
+scale and BATCH_MATMUL's by a quantised multiplier.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator
+from functools import partial
+from math import prod
+from typing import Any, TypeAlias, TypeVar
+
+import numpy as np
+
+from circlet.backends.cpu.fixed_point import float_range, quantize_multiplier, quantized_range, rescaler, rescaler_64
+from circlet.backends.cpu.hybrid import Product, exact_dtype, hybrid_product, integer_matrix, round_half_away
+from circlet.backends.cpu.move import chain, is_constant
+from circlet.backends.cpu.rule import Node, Refusal, names, rule
+from circlet.runtime.errors import ExecutionError
+from circlet.runtime.exec.kernel import Call, Step
+from circlet.runtime.ir.model import Tensor
+from circlet.runtime.ir.types import Activation, Array, DType, Quantization, Shape
+from circlet.runtime.ops.matmul import BatchMatMul, EmbeddingLookup, FullyConnected
+
+Value = TypeVar("Value")
+Combinations: TypeAlias = "dict[tuple[DType, DType], Callable[[Node[Any]], Step]]"
+"""How an operator is bound for each pair of element types of its first two inputs."""
+
+
+def activate(activation: Activation, out: Array) -> list[Step]:
+    """What applies a fused activation in place; it is not SIGN_BIT."""
+    if activation is Activation.TANH:
+        return [partial(np.tanh, out, out)]
+    low, high = (None if np.isinf(bound) else np.float32(bound) for bound in float_range(activation))
+    return [] if low is None and high is None else [partial(out.clip, low, high, out)]
+
+
+def prepared(node: Node[Any], inputs: Collection[int], make: Callable[[], Value]) -> Callable[[], Value]:
+    """Gives what `make` makes of some inputs: once now if they are constants, else anew each time."""
+    if not is_constant(node, inputs):
+        return make
+    value = make()
+    return lambda: value
+
+
+def unpack_int4(data: Array, shape: Shape) -> Array:
+    """The elements of an int4 constant, stored two a byte, low half first."""
+    packed = data.reshape(-1).view(np.int8)
+    return np.stack((packed << 4 >> 4, packed >> 4), axis=-1).reshape(-1)[:prod(shape)].reshape(shape)
+
+
+def _scale(quantization: Quantization | None) -> Quantization:
+    assert quantization is not None, "a rule that needs a scale refuses tensors without one"
+    return quantization
+
+
+def _matrices(node: Node[FullyConnected]) -> tuple[Array, Array]:
+    """The input as rows (m, k) and the output as rows (m, n)."""
+    *outer, units = node.out.shape
+    rows = prod(outer)
+    return node.input(0).reshape(rows, node.call.input(1).shape[1]), node.out.reshape(rows, units)
+
+
+def _weights(node: Node[FullyConnected]) -> Array:
+    tensor, data = node.call.input(1), node.input(1)
+    if tensor.dtype is DType.INT4:
+        return unpack_int4(data, tensor.shape)
+    return data.view(np.int8) if tensor.dtype is DType.UINT8 and node.dtype() is DType.FLOAT32 else data
+
+
+def _fully_connected(node: Node[FullyConnected]) -> Step:
+    rows, out = _matrices(node)
+    bias, weights = node.optional(2), node.input(1).T
+    if node.constant(1) is not None:
+        weights = np.ascontiguousarray(weights)
+    steps: list[Step] = [partial(np.matmul, rows, weights, out)]
+    if bias is not None:
+        steps.append(partial(np.add, out, bias.reshape(-1), out))
+    return chain(steps + activate(node.op.fused_activation_function, out))
+
+
+def _fully_connected_integers(node: Node[FullyConnected]) -> Step:
+    given, weighted = _scale(node.quantization(0)), _scale(node.quantization(1))
+    made = _scale(node.output_quantization())
+    rows, out = _matrices(node)
+    zero, limits = given.zero_point, np.iinfo(rows.dtype)
+    span = max(limits.max - zero, zero - limits.min)
+    matrix = prepared(node, {1}, lambda: integer_matrix(_weights(node), weighted.zero_point, span))
+    bias = 0 if (found := node.optional(2)) is None else found.reshape(-1)
+    scale = np.float64(given.scale) * np.array(weighted.scales, np.float64) / made.scale
+    low, high = quantized_range(node.op.fused_activation_function, made, node.call.outputs[0].dtype)
+
+    def step() -> None:
+        weights = matrix()
+        sums = np.matmul(np.subtract(rows, zero, dtype=weights.dtype), weights).astype(np.float64)
+        sums += bias
+        sums *= scale
+        result = round_half_away(sums)
+        result += made.zero_point
+        np.copyto(out, result.clip(low, high, result), casting="unsafe")
+
+    return step
+
+
+def _fully_connected_hybrid(node: Node[FullyConnected]) -> Step:
+    rows, out = _matrices(node)
+    quantization, asymmetric = _scale(node.quantization(1)), node.op.asymmetric_quantize_inputs
+    product = prepared(node, {1}, lambda: hybrid_product(_weights(node), quantization, asymmetric))
+    bias = np.float32(0) if (found := node.optional(2)) is None else found.reshape(-1)
+
+    def multiply() -> None:
+        np.add(product()(rows), bias, out)
+
+    return chain([multiply, *activate(node.op.fused_activation_function, out)])
+
+
+def _batch_matmul(node: Node[BatchMatMul]) -> Step:
+    return partial(np.matmul, *_factors(node), node.out)
+
+
+def _batch_matmul_integers(node: Node[BatchMatMul]) -> Step:
+    x, y = _factors(node)
+    out = node.out
+    raw = out.dtype == np.int32
+    zeros = (0, 0) if raw else (_scale(node.quantization(0)).zero_point, _scale(node.quantization(1)).zero_point)
+    reach = [max(np.iinfo(each.dtype).max - zero, zero - np.iinfo(each.dtype).min)
+             for each, zero in zip((x, y), zeros, strict=True)]
+    dtype = exact_dtype(reach[0] * reach[1] * x.shape[-1])
+
+    def multiply() -> Array:
+        sums: Array = np.matmul(np.subtract(x, zeros[0], dtype=dtype), np.subtract(y, zeros[1], dtype=dtype))
+        return sums
+
+    if raw:
+        return lambda: np.copyto(out, multiply(), casting="unsafe")
+    made, limits = _scale(node.output_quantization()), np.iinfo(out.dtype)
+    scale = float(np.float32(_scale(node.quantization(0)).scale) * np.float32(_scale(node.quantization(1)).scale))
+    rescale = (rescaler if x.dtype == np.int8 else rescaler_64)(*quantize_multiplier(scale / made.scale))
+
+    def step() -> None:
+        result = rescale(multiply().astype(np.int64))
+        result += made.zero_point
+        np.copyto(out, result.clip(limits.min, limits.max, result), casting="unsafe")
+
+    return step
+
+
+def _batch_matmul_hybrid(node: Node[BatchMatMul]) -> Step:
+    x, y = _factors(node)
+    quantization, asymmetric = _scale(node.quantization(1)), node.op.asymmetric_quantize_inputs
+    product: Callable[[], Product] = prepared(
+        node, {1}, lambda: hybrid_product(y.swapaxes(-1, -2), quantization, asymmetric))
+    return lambda: np.copyto(node.out, product()(x))
+
+
+def _factors(node: Node[BatchMatMul]) -> tuple[Array, Array]:
+    """The inputs as (..., m, k) and (..., k, n)."""
+    x, y = node.input(0), node.input(1)
+    return x.swapaxes(-1, -2) if node.op.adj_x else x, y.swapaxes(-1, -2) if node.op.adj_y else y
+
+
+FULLY_CONNECTED: Combinations = {
+    (DType.FLOAT32, DType.FLOAT32): _fully_connected,
+    (DType.INT8, DType.INT8): _fully_connected_integers,
+    (DType.INT8, DType.INT4): _fully_connected_integers,
+    (DType.UINT8, DType.UINT8): _fully_connected_integers,
+    (DType.INT16, DType.INT8): _fully_connected_integers,
+    (DType.FLOAT32, DType.INT8): _fully_connected_hybrid,
+    (DType.FLOAT32, DType.UINT8): _fully_connected_hybrid,
+    (DType.FLOAT32, DType.INT4): _fully_connected_hybrid,
+}
+BATCH_MATMUL: Combinations = {
+    (DType.FLOAT32, DType.FLOAT32): _batch_matmul,
+    (DType.INT8, DType.INT8): _batch_matmul_integers,
+    (DType.INT16, DType.INT16): _batch_matmul_integers,
+    (DType.INT16, DType.INT8): _batch_matmul_integers,
+    (DType.FLOAT32, DType.INT8): _batch_matmul_hybrid,
+}
+_BIASES = {
+    DType.FLOAT32: frozenset({DType.FLOAT32}),
+    DType.INT8: frozenset({DType.INT32}),
+    DType.UINT8: frozenset({DType.INT32}),
+    DType.INT16: frozenset({DType.INT32, DType.INT64}),
+}
+
+
+def _types(call: Call) -> tuple[DType, DType]:
+    return call.input(0).dtype, call.input(1).dtype
+
+
+def refusal(objections: Callable[[Call], Iterator[str]]) -> Refusal:
+    """Refuses a call for the first of the objections to it; later ones may rely on what earlier ones exclude."""
+    return lambda call: next(objections(call), None)
+
+
+def object_to_types(call: Call, combinations: Combinations) -> Iterator[str]:
+    if _types(call) not in combinations:
+        supported = ", ".join(f"{first.value} with {second.value}" for first, second in combinations)
+        yield f"element types {' with '.join(each.value for each in _types(call))} (supported: {supported})"
+
+
+def object_to_weights(tensor: Tensor, axis: int | None, symmetric: bool) -> Iterator[str]:
+    """Why quantised weights are refused; `axis` is the one that may have a scale for each index, if any."""
+    found = tensor.quantization
+    if found is None or not found.scales:
+        yield "quantised weights without a scale" if found is None or found.blockwise is None else "blockwise weights"
+    elif found.per_axis and (axis is None or found.axis != axis or len(found.scales) != tensor.shape[axis]):
+        yield f"weights quantised along axis {found.axis} (supported: {'per tensor' if axis is None else axis})"
+    elif (symmetric or found.per_axis) and any(found.zero_points):
+        yield f"weights with zero points {sorted(set(found.zero_points))} (supported: 0)"
+
+
+def object_to_activations(call: Call) -> Iterator[str]:
+    """Why the input or the output of a product of integers is refused."""
+    for what, tensor in (("input", call.input(0)), ("output", call.outputs[0])):
+        found = tensor.quantization
+        if tensor.dtype is not call.input(0).dtype:
+            yield f"an output of {tensor.dtype.value} (supported: {call.input(0).dtype.value}, as the input)"
+        elif found is None or not found.scales or found.per_axis:
+            yield f"quantised {what} without exactly one scale"
+        elif tensor.dtype is DType.INT16 and found.zero_point:
+            yield f"int16 {what} with zero point {found.zero_point} (supported: 0)"
+
+
+@refusal
+def _refuse_fully_connected(call: Call) -> Iterator[str]:
+    yield from object_to_types(call, FULLY_CONNECTED)
+    op, weights, (given, stored) = call.op, call.input(1), _types(call)
+    assert isinstance(op, FullyConnected)
+    hybrid = given is DType.FLOAT32 is not stored
+    if op.weights_format:
+        yield f"weights format {op.weights_format} (supported: 0)"
+    if weights.sparsity is not None:
+        yield "sparse weights"
+    if op.fused_activation_function > (Activation.TANH if hybrid else Activation.RELU6):
+        yield f"fused activation {op.fused_activation_function.name}"
+    if call.has(2) and call.input(2).dtype not in _BIASES[given]:
+        yield f"a bias of {call.input(2).dtype.value} (supported: {names(_BIASES[given])})"
+    if stored is DType.INT4 and weights.data is None:
+        yield "int4 weights that are not constant"
+    if stored is DType.UINT8 and weights.quantization is not None and weights.quantization.per_axis:
+        yield "uint8 weights quantised per axis"
+    if stored is not DType.FLOAT32:
+        yield from object_to_weights(weights, axis=0, symmetric=hybrid)
+    if given is not DType.FLOAT32:
+        yield from object_to_activations(call)
+
+
+@rule(FullyConnected, accepts=_refuse_fully_connected)
+def fully_connected(node: Node[FullyConnected]) -> Step:
+    return FULLY_CONNECTED[_types(node.call)](node)
+
+
+@refusal
+def _refuse_batch_matmul(call: Call) -> Iterator[str]:
+    yield from object_to_types(call, BATCH_MATMUL)
+    op, y, (given, stored) = call.op, call.input(1), _types(call)
+    assert isinstance(op, BatchMatMul)
+    if stored is DType.FLOAT32 or (given, call.outputs[0].dtype) == (DType.INT8, DType.INT32):
+        return
+    hybrid = given is DType.FLOAT32
+    yield from object_to_weights(y, axis=len(y.shape) - (2 if op.adj_y else 1), symmetric=given is not DType.INT8)
+    if not hybrid and y.quantization is not None and y.quantization.per_axis:
+        yield "factors quantised per axis"
+    if not hybrid:
+        yield from object_to_activations(call)
+
+
+@rule(BatchMatMul, accepts=_refuse_batch_matmul)
+def batch_matmul(node: Node[BatchMatMul]) -> Step:
+    return BATCH_MATMUL[_types(node.call)](node)
+
+
+@refusal
+def _refuse_embedding_lookup(call: Call) -> Iterator[str]:
+    table, made = call.input(1), call.outputs[0].dtype
+    if call.input(0).dtype is not DType.INT32:
+        yield f"indices of {call.input(0).dtype.value} (supported: int32)"
+    if table.dtype is made and made.is_computable:
+        return
+    if (table.dtype, made) != (DType.INT8, DType.FLOAT32):
+        yield f"an output of {made.value} from a table of {table.dtype.value}"
+    yield from object_to_weights(table, axis=0, symmetric=True)
+
+
+@rule(EmbeddingLookup, accepts=_refuse_embedding_lookup)
+def embedding_lookup(node: Node[EmbeddingLookup]) -> Step:
+    indices, table, out = node.input(0), node.input(1), node.out
+    found = out if table.dtype == out.dtype else np.empty(out.shape, table.dtype)
+
+    def look_up() -> None:
+        if indices.size and not 0 <= indices.min() <= indices.max() < len(table):
+            wrong = next(each for each in indices.tolist() if not 0 <= each < len(table))
+            raise ExecutionError(f"index {wrong} is outside a table of {len(table)} rows")
+        np.take(table, indices, axis=0, out=found, mode="clip")
+
+    if found is out:
+        return look_up
+    scales = np.array(_scale(node.quantization(1)).scales, np.float32)
+    each_row = np.zeros_like(indices) if len(scales) == 1 else indices
+    shape = (-1, *(1,) * (out.ndim - 1))
+    return chain([look_up, lambda: np.multiply(found, scales[each_row].reshape(shape), out)])

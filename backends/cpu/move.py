@@ -1,0 +1,114 @@
+"""What the rules that move elements share: copies between views, made when binding wherever that can be."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Sequence
+from functools import partial
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from circlet.backends.cpu.rule import Node, Refusal, names
+from circlet.runtime.errors import ExecutionError
+from circlet.runtime.exec.kernel import Call, Step
+from circlet.runtime.ir.op import Operand, Operands
+from circlet.runtime.ir.types import INTEGERS, Array, DType
+
+Copies: TypeAlias = "Iterable[tuple[Array, Array]]"
+"""Destinations and sources, each a view or something that broadcasts to its destination."""
+
+ELEMENTS = frozenset(dtype for dtype in DType if dtype.is_computable)
+"""The types whose elements numpy can move."""
+INDICES = INTEGERS - {DType.UINT64}
+"""The types of integers that index an array."""
+_BLOCK = 1 << 16
+
+
+def moving(parameters: Collection[int] = (), types: Collection[DType] = ELEMENTS,
+           integers: Collection[DType] = INTEGERS) -> Refusal:
+    """Refuses all calls but those whose `parameters` are integers and whose other operands have one of the `types`."""
+    def refuses(call: Call) -> str | None:
+        found = {tensor.dtype for tensor in call.outputs}
+        for k, tensor in enumerate(call.inputs):
+            if tensor is None:
+                continue
+            if k not in parameters:
+                found.add(tensor.dtype)
+            elif tensor.dtype not in integers:
+                return f"element type {tensor.dtype.value} of input {k} (supported: {names(integers)})"
+        if len(found) > 1:
+            return f"operands of different element types {names(found)}"
+        return None if found <= frozenset(types) else f"element type {names(found)} (supported: {names(types)})"
+
+    return refuses
+
+
+def copy(out: Array, source: Array) -> Step:
+    """A step that copies a tensor, or a view of one that broadcasts to `out`, into `out`, which may be a view too."""
+    blocks = out.flags.c_contiguous and source.flags.c_contiguous and not out.dtype.hasobject
+    if blocks and out.shape == source.shape and out.dtype == source.dtype and 0 < out.nbytes <= _BLOCK:
+        return partial(_bytes(out).__setitem__, slice(None), _bytes(source))
+    return partial(out.__setitem__, ..., source)
+
+
+def _bytes(array: Array) -> memoryview:
+    return array.reshape(-1).view(np.uint8).data
+
+
+def chain(steps: Sequence[Step]) -> Step:
+    """One step that runs several in order."""
+    if len(steps) == 1:
+        return steps[0]
+
+    def step() -> None:
+        for each in steps:
+            each()
+
+    return step
+
+
+def is_constant(node: Node[Any], inputs: Collection[int]) -> bool:
+    """Whether all of the given inputs are constants of the model."""
+    return all(node.constant(k) is not None for k in inputs)
+
+
+def promised(node: Node[Any]) -> Step:
+    """A step that looks whether the values now in the inputs give results of the shapes that the outputs have.
+
+    It raises ShapeError where the values do not fit the operator, ExecutionError where the results have other shapes.
+    """
+    args = Operands(tuple(
+        None if tensor is None or array is None else Operand(tensor.dtype, array.shape, array, tensor.quantization)
+        for tensor, array in zip(node.call.inputs, node.arrays, strict=True)
+    ), len(node.outputs))
+    declared = tuple(out.shape for out in node.outputs)
+    infer = node.op.infer
+
+    def step() -> None:
+        found = infer(args)
+        if found != declared:
+            shapes = [shape[0] if len(declared) == 1 else shape for shape in (found, declared)]
+            raise ExecutionError(f"the result has shape {shapes[0]}, the model declares {shapes[1]}")
+
+    return step
+
+
+def guarded(node: Node[Any], parameters: Collection[int], step: Step) -> Step:
+    """`step`, after a check of the result's shape where it depends on parameters that are not constant."""
+    return step if is_constant(node, parameters) else chain((promised(node), step))
+
+
+def copies(node: Node[Any], plan: Callable[..., Copies], *parameters: int) -> Step:
+    """A step that makes the copies of a plan in order; `plan` is given the values of the inputs `parameters`.
+
+    The plan is made once if these are constants, otherwise in each step, after a check of the results' shapes.
+    """
+    values = [node.input(k) for k in parameters]
+    if is_constant(node, parameters):
+        return chain([copy(destination, source) for destination, source in plan(*values)])
+
+    def step() -> None:
+        for destination, source in plan(*values):
+            destination[...] = source
+
+    return chain((promised(node), step))

@@ -1,0 +1,296 @@
+"""Numpy rules of softmax and the normalisations; quantised results are equal to the bit to LiteRT's reference kernels.
+
+What depends on one 8-bit value alone, such as its exponential, is tabulated when binding.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from circlet.backends.cpu import fixed_point_functions as fixed
+from circlet.backends.cpu.fixed_point import Int64s, quantize_multiplier, rescaler
+from circlet.backends.cpu.hybrid import round_half_away
+from circlet.backends.cpu.matmul import activate, refusal
+from circlet.backends.cpu.move import chain
+from circlet.backends.cpu.rule import Node, names, rule
+from circlet.runtime.exec.kernel import Call, Step
+from circlet.runtime.ir.model import Tensor
+from circlet.runtime.ir.types import Activation, Array, DType
+from circlet.runtime.ops.normalize import (
+    InstanceNorm,
+    L2Normalization,
+    LocalResponseNormalization,
+    LogSoftmax,
+    RmsNorm,
+    Softmax,
+)
+
+Results: TypeAlias = "dict[tuple[DType, DType], tuple[float, int] | None]"
+"""The element types of input and output that an operator takes, with the one quantisation the output may have."""
+
+_SCALED_BITS = 5
+"""Integer bits of differences before exponentiation."""
+_SUM_BITS = 12
+"""Integer bits of sums of exponentials."""
+
+SOFTMAX: Results = {
+    (DType.FLOAT32, DType.FLOAT32): None,
+    (DType.INT8, DType.INT8): (1 / 256, -128),
+    (DType.UINT8, DType.UINT8): (1 / 256, 0),
+    (DType.INT8, DType.INT16): (1 / 32768, 0),
+    (DType.UINT8, DType.INT16): (1 / 32768, 0),
+    (DType.INT16, DType.INT16): (1 / 32768, 0),
+}
+LOG_SOFTMAX: Results = {
+    (DType.FLOAT32, DType.FLOAT32): None,
+    (DType.INT8, DType.INT8): (1 / 16, 127),
+    (DType.UINT8, DType.UINT8): (1 / 16, 255),
+}
+L2_NORMALIZATION: Results = {
+    (DType.FLOAT32, DType.FLOAT32): None,
+    (DType.INT8, DType.INT8): (1 / 128, 0),
+    (DType.UINT8, DType.UINT8): (1 / 128, 128),
+}
+
+
+def _object(call: Call, results: Results) -> Iterator[str]:
+    source, made = call.input(0), call.outputs[0]
+    if (source.dtype, made.dtype) not in results:
+        supported = ", ".join(f"{first.value} to {second.value}" for first, second in results)
+        yield f"element types {source.dtype.value} to {made.dtype.value} (supported: {supported})"
+    expected = results[source.dtype, made.dtype]
+    if expected is None:
+        return
+    if _parameters(source) is None:
+        yield "quantised input without exactly one scale"
+    if _parameters(made) != expected:
+        yield f"an output of {made.dtype.value} with (scale, zero point) {_parameters(made)} (supported: {expected})"
+
+
+def _parameters(tensor: Tensor) -> tuple[float, int] | None:
+    found = tensor.quantization
+    return None if found is None or len(found.scales) != 1 else (found.scale, found.zero_point)
+
+
+def _scale(node: Node[Any]) -> float:
+    found = node.quantization()
+    assert found is not None, "quantised rules refuse inputs without a scale"
+    return found.scale
+
+
+def _below_maximum(x: Array) -> Int64s:
+    """How far each element is below the greatest of its row."""
+    values = x.astype(np.int64)
+    distances: Int64s = values.max(axis=-1, keepdims=True, initial=np.iinfo(x.dtype).min) - values
+    return distances
+
+
+def _distances(scale: float) -> tuple[Int64s, Int64s]:
+    """0 to -255 times `scale` in Q5, about -32 where they are out of range, and their exponentials in Q0, then 0."""
+    real = min(scale * 2.0 ** (31 - _SCALED_BITS), 2.0**31 - 1)
+    multiplier, shift = quantize_multiplier(real)
+    difference = -np.arange(256)
+    least = -int(((1 << _SCALED_BITS) - 1) * 2.0 ** (31 - _SCALED_BITS - shift))
+    scaled = fixed.product(np.maximum(difference, least - 1) << shift, multiplier)
+    return scaled, np.where(difference >= least, fixed.exp_of_negative(scaled, _SCALED_BITS), 0)
+
+
+def _store(values: npt.ArrayLike, out: Array) -> None:
+    limits = np.iinfo(out.dtype)
+    np.copyto(out, np.clip(values, limits.min, limits.max), casting="unsafe")
+
+
+def _softmax(node: Node[Softmax]) -> Step:
+    x, out, beta = node.input(0), node.out, np.float32(node.op.beta)
+    totals = np.empty((*out.shape[:-1], 1), np.float32)
+
+    def step() -> None:
+        np.max(x, axis=-1, keepdims=True, out=totals, initial=-np.inf)
+        np.subtract(x, totals, out)
+        if beta != 1:
+            np.multiply(out, beta, out)
+        np.exp(out, out)
+        np.sum(out, axis=-1, keepdims=True, out=totals)
+        np.divide(out, totals, out)
+
+    return step
+
+
+def _softmax_8(node: Node[Softmax]) -> Step:
+    x, out = node.input(0), node.out
+    _, exponentials = _distances(float(np.float32(node.op.beta)) * _scale(node))
+    summands = fixed.shift_right(exponentials, _SUM_BITS)
+    least, bits = np.iinfo(out.dtype).min, 8 * out.itemsize
+
+    def step() -> None:
+        distances = _below_maximum(x)
+        total = summands[distances].sum(axis=-1, keepdims=True)
+        headroom = fixed.leading_zeros(total)
+        reciprocal = fixed.reciprocal_of_one_plus((total << headroom) - (1 << 31))
+        shift = _SUM_BITS - headroom + 31 - bits
+        values = fixed.shift_right(fixed.product(reciprocal, exponentials[distances]), shift)
+        _store(values + least, out)
+
+    return step
+
+
+def _sampled(function: Callable[[Array], Array], low: float, high: float) -> Int64s:
+    """A function on an interval, at 513 points, as int16 in Q0, with half of the error that interpolation makes in the
+    middle between two points taken off."""
+    step = (high - low) / 512
+    points = low + np.arange(513) * step
+    values = function(points) * 32768
+    samples = round_half_away(values)
+    interpolated = round_half_away((values[1:] + samples[:-1]) / 2)
+    error = round_half_away((interpolated - round_half_away(function(points[:-1] + step / 2) * 32768)) / 2)
+    samples[:-1] -= error
+    return samples.clip(-32768, 32767).astype(np.int64)
+
+
+def _interpolate(table: Int64s, x: Int64s) -> Int64s:
+    """The function that `_sampled` made a table of, at a place given as int16."""
+    x = x.clip(-32768, 32767)
+    index, offset = 256 + (x >> 7), x & 127
+    result: Int64s = table[index] + (((table[index + 1] - table[index]) * offset + 64) >> 7)
+    return result
+
+
+def _softmax_16(node: Node[Softmax]) -> Step:
+    x, out = node.input(0), node.out
+    scale = float(np.float32(_scale(node)) * np.float32(node.op.beta)) / (10 / 65535)
+    rescale = rescaler(*quantize_multiplier(scale))
+    exponential = _sampled(np.exp, -10, 0)
+    reciprocal = _sampled(lambda x: 1 / (1 + x), 0, 1)
+
+    def step() -> None:
+        exponentials = _interpolate(exponential, rescale(-_below_maximum(x)) + np.int64(32767))
+        total = exponentials.sum(axis=-1, keepdims=True)
+        headroom = fixed.leading_zeros(total)
+        mantissa = ((total << (headroom - 1)) + (1 << 13)) >> 14
+        inverse = _interpolate(reciprocal, mantissa - (3 << 15))
+        shift = 31 - headroom
+        values = (exponentials * inverse + (np.int64(1) << (shift - 1))) >> shift
+        np.copyto(out, values.clip(0, 32767), casting="unsafe")
+
+    return step
+
+
+@rule(Softmax, accepts=refusal(lambda call: _object(call, SOFTMAX)))
+def softmax(node: Node[Softmax]) -> Step:
+    return {DType.FLOAT32: _softmax, DType.INT16: _softmax_16}.get(node.dtype(), _softmax_8)(node)
+
+
+@rule(LogSoftmax, accepts=refusal(lambda call: _object(call, LOG_SOFTMAX)))
+def log_softmax(node: Node[LogSoftmax]) -> Step:
+    return (_log_softmax if node.dtype() is DType.FLOAT32 else _log_softmax_8)(node)
+
+
+def _log_softmax(node: Node[LogSoftmax]) -> Step:
+    x, out = node.input(0), node.out
+
+    def step() -> None:
+        np.subtract(x, np.max(x, axis=-1, keepdims=True, initial=-np.inf), out)
+        np.subtract(out, np.log(np.exp(out).sum(axis=-1, keepdims=True)), out)
+
+    return step
+
+
+def _log_softmax_8(node: Node[LogSoftmax]) -> Step:
+    x, out = node.input(0), node.out
+    scaled, exponentials = _distances(_scale(node))
+    summands = fixed.shift_right(exponentials, _SUM_BITS)
+    most = np.iinfo(out.dtype).max
+
+    def step() -> None:
+        distances = _below_maximum(x)
+        total = summands[distances].sum(axis=-1, keepdims=True)
+        values = scaled[distances] - fixed.log_of_at_least_one(total, _SUM_BITS, _SCALED_BITS)
+        _store(fixed.shift_right(values, 31 - _SCALED_BITS - 4) + most, out)
+
+    return step
+
+
+@refusal
+def _refuse_l2_normalization(call: Call) -> Iterator[str]:
+    yield from _object(call, L2_NORMALIZATION)
+    assert isinstance(call.op, L2Normalization)
+    if call.op.fused_activation_function is not Activation.NONE:
+        yield f"fused activation {call.op.fused_activation_function.name} (supported: NONE)"
+
+
+@rule(L2Normalization, accepts=_refuse_l2_normalization)
+def l2_normalization(node: Node[L2Normalization]) -> Step:
+    x, out, least = node.input(0), node.out, np.float32(1e-6)
+    if node.dtype() is not DType.FLOAT32:
+        return _l2_normalization_8(node)
+    return lambda: np.divide(x, np.maximum(np.sqrt(np.square(x).sum(axis=-1, keepdims=True)), least), out)
+
+
+def _l2_normalization_8(node: Node[L2Normalization]) -> Step:
+    x, out, quantization = node.input(0), node.out, node.quantization()
+    zero = 0 if quantization is None else quantization.zero_point
+
+    def step() -> None:
+        values = np.subtract(x, zero, dtype=np.int64)
+        mantissa, shift = fixed.inverse_square_root(np.square(values).sum(axis=-1, keepdims=True))
+        if out.dtype == np.uint8:
+            _store(fixed.shift_right(fixed.product(values << 7, mantissa), shift) + 128, out)
+        else:
+            left = values << np.maximum(7 - shift, 0)
+            _store(fixed.shift_right(fixed.product(left, mantissa), np.maximum(shift - 7, 0)), out)
+
+    return step
+
+
+@rule(LocalResponseNormalization, accepts={DType.FLOAT32})
+def local_response_normalization(node: Node[LocalResponseNormalization]) -> Step:
+    x, out, op = node.input(0), node.out, node.op
+    depth, radius = x.shape[-1], min(max(op.radius, 0), x.shape[-1])
+    squares = np.zeros((*x.shape[:-1], depth + 2 * radius), np.float32)
+    inner = squares[..., radius:radius + depth]
+    windows = np.lib.stride_tricks.sliding_window_view(squares, 2 * radius + 1, axis=-1)
+    bias, alpha, beta = np.float32(op.bias), np.float32(op.alpha), np.float32(-op.beta)
+
+    def step() -> None:
+        np.square(x, inner)
+        np.multiply(x, (windows.sum(axis=-1) * alpha + bias) ** beta, out)
+
+    return step
+
+
+@refusal
+def _refuse_floats(call: Call) -> Iterator[str]:
+    found = {tensor.dtype for tensor in (*call.inputs, *call.outputs) if tensor is not None}
+    if found != {DType.FLOAT32}:
+        yield f"element types {names(found)} (supported: float32)"
+    if isinstance(call.op, InstanceNorm) and call.op.fused_activation_function is Activation.SIGN_BIT:
+        yield "fused activation SIGN_BIT"
+
+
+@rule(InstanceNorm, accepts=_refuse_floats)
+def instance_norm(node: Node[InstanceNorm]) -> Step:
+    x, gamma, beta, out = node.input(0), node.input(1).reshape(-1), node.input(2).reshape(-1), node.out
+    epsilon = np.float32(node.op.epsilon)
+
+    def normalize() -> None:
+        np.subtract(x, x.mean(axis=(1, 2), keepdims=True), out)
+        variance = np.square(out).mean(axis=(1, 2), keepdims=True)
+        np.multiply(out, gamma / np.sqrt(variance + epsilon), out)
+        np.add(out, beta, out)
+
+    return chain([normalize, *activate(node.op.fused_activation_function, out)])
+
+
+@rule(RmsNorm, accepts=_refuse_floats)
+def rms_norm(node: Node[RmsNorm]) -> Step:
+    x, gamma, out, epsilon = node.input(0), node.input(1).reshape(-1), node.out, np.float32(node.op.epsilon)
+
+    def step() -> None:
+        np.divide(x, np.sqrt(np.square(x).mean(axis=-1, keepdims=True) + epsilon), out)
+        np.multiply(out, gamma, out)
+
+    return step

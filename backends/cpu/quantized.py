@@ -1,0 +1,94 @@
+"""What the rules of quantised elementwise operators share: which calls they take, and functions as tables."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from functools import partial
+from typing import TypeAlias, TypeVar
+
+import numpy as np
+
+from circlet.backends.cpu.fixed_point import Int64s
+from circlet.backends.cpu.rule import Node, Refusal, names
+from circlet.runtime.exec.kernel import Call, Step
+from circlet.runtime.ir.model import Tensor
+from circlet.runtime.ir.op import Op
+from circlet.runtime.ir.types import FLOATS, INTEGERS, QUANTIZABLE, Array, DType, Quantization
+
+OpT = TypeVar("OpT", bound=Op)
+StoredFunction: TypeAlias = Callable[[Node[OpT], Int64s], Array]
+"""What becomes of each stored value: integers, not clamped yet."""
+
+NUMBERS = INTEGERS | FLOATS
+
+
+def is_quantized(tensor: Tensor | None) -> bool:
+    """Whether the elements stand for other values than themselves."""
+    return (tensor is not None and tensor.dtype in QUANTIZABLE and tensor.quantization is not None
+            and bool(tensor.quantization.scales or tensor.quantization.blockwise))
+
+
+def supports(plain: Collection[DType], quantized: Collection[DType] = (), further: Refusal | None = None,
+             operand: int = 0) -> Refusal:
+    """Refuses all calls but those whose inputs have one of the `plain` types, or `quantized` types per tensor.
+
+    `further` may refuse quantised calls too; `operand` is the input whose type counts. Integers without quantisation
+    are plain. Quantised int16 has no zero point.
+    """
+    def refuses(call: Call) -> str | None:
+        found = call.input(operand)
+        if not is_quantized(found):
+            return None if found.dtype in plain else \
+                f"element type {found.dtype.value} of input {operand} (supported: {names(plain)})"
+        if found.dtype not in quantized:
+            return f"quantised {found.dtype.value} (supported: {names(quantized) or 'none'})"
+        return _refuse_quantization((*call.inputs, *call.outputs)) or (None if further is None else further(call))
+
+    return refuses
+
+
+def _refuse_quantization(tensors: Collection[Tensor | None]) -> str | None:
+    for tensor in tensors:
+        if tensor is None or tensor.dtype not in QUANTIZABLE:
+            continue
+        found = tensor.quantization
+        if found is None or not is_quantized(tensor):
+            return f"tensor {tensor.name!r} is not quantised, the others are"
+        if found.per_axis or found.blockwise:
+            return f"tensor {tensor.name!r} is quantised per axis (supported: per tensor)"
+        if tensor.dtype == DType.INT16 and found.zero_point:
+            return f"int16 tensor {tensor.name!r} has zero point {found.zero_point} (supported: 0)"
+    return None
+
+
+def one_quantization(call: Call) -> str | None:
+    """Refuses quantised operands whose stored values mean different numbers."""
+    tensors = [each for each in (*call.inputs, *call.outputs) if is_quantized(each)]
+    found = {(each.quantization.scale, each.quantization.zero_point) for each in tensors
+             if each is not None and each.quantization is not None}
+    return None if len(found) < 2 else f"operands of different quantisation {sorted(found)}"
+
+
+def parameters(node: Node[OpT]) -> tuple[Quantization, ...]:
+    """The quantisation of each input, then of the output."""
+    found = (*(node.quantization(k) for k in range(len(node.arrays))), node.output_quantization())
+    return tuple(each for each in found if each is not None)
+
+
+def stored_values(dtype: DType) -> Int64s:
+    """Every value the type stores, in the order of its bits read as an unsigned integer."""
+    bits = 8 * dtype.numpy.itemsize
+    return np.arange(1 << bits, dtype=np.dtype(f"u{dtype.numpy.itemsize}")).view(dtype.numpy).astype(np.int64)
+
+
+def reader(array: Array, table: Array) -> Callable[..., Array]:
+    """A function that looks each element of a bound buffer up in a table that `stored_values` orders."""
+    return partial(table.take, array.view(f"u{array.itemsize}"), mode="clip")
+
+
+def lookup(function: StoredFunction[OpT], node: Node[OpT]) -> Step:
+    """The step that applies a function of one stored value, which is evaluated for all of them now."""
+    limits = np.iinfo(node.out.dtype)
+    with np.errstate(all="ignore"):
+        values = np.clip(function(node, stored_values(node.dtype())), limits.min, limits.max).astype(node.out.dtype)
+    return partial(reader(node.input(0), values), out=node.out)

@@ -1,0 +1,292 @@
+"""Quantised operators on one input, as functions of one stored value, equal to the bit to LiteRT's reference kernels.
+
+Each takes an operator in its place and the stored values of the input, as int64, and gives those of the output, which
+the caller clamps to what the output type holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from math import erfc, inf, pi, sqrt
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from circlet.backends.cpu.fixed_point import (
+    Int64s,
+    inverse_square_root,
+    multiply_by_quantized_multiplier,
+    quantize_multiplier,
+    rescaler,
+    rounded,
+    rounding_shift,
+    stored_value,
+)
+from circlet.backends.cpu.quantized import StoredFunction, lookup, parameters
+from circlet.backends.cpu.rule import Node, Refusal
+from circlet.runtime.errors import ExecutionError
+from circlet.runtime.exec.kernel import Call, Step
+from circlet.runtime.ir.op import Op
+from circlet.runtime.ir.types import QUANTIZABLE, Array, DType, Quantization
+from circlet.runtime.ops import unary as ops
+
+Float32s: TypeAlias = npt.NDArray[np.float32]
+Float64s: TypeAlias = npt.NDArray[np.float64]
+Real: TypeAlias = Callable[[Float32s], Float32s]
+
+
+def rescaled(x: Int64s, source: Quantization, target: Quantization, factor: float = 1.0) -> Int64s:
+    """Stored values of `source`, times a factor, as stored values of `target`."""
+    real = np.float32(source.scale) * np.float32(factor) / np.float32(target.scale)
+    return rescaler(*quantize_multiplier(float(real)))(x - source.zero_point).astype(np.int64) + target.zero_point
+
+
+def _clamped(low: float, high: float) -> StoredFunction[Any]:
+    def function(node: Node[Any], x: Int64s) -> Array:
+        source, target = parameters(node)
+        return np.clip(rescaled(x, source, target), stored_value(low, target), stored_value(high, target))
+
+    return function
+
+
+def _leaky_relu(node: Node[ops.LeakyRelu], x: Int64s) -> Int64s:
+    source, target = parameters(node)
+    return np.where(x > source.zero_point, rescaled(x, source, target), rescaled(x, source, target, node.op.alpha))
+
+
+def _abs(node: Node[ops.Abs], x: Int64s) -> Int64s:
+    source, target = parameters(node)
+    return rescaled(np.abs(x - source.zero_point) + source.zero_point, source, target)
+
+
+def _sampled(real: Real) -> StoredFunction[Any]:
+    """The real function at each stored value of int8 and uint8; for int16, at 513 of them and between by a line."""
+    def function(node: Node[Any], x: Int64s) -> Array:
+        source, target = parameters(node)
+        if node.dtype() == DType.INT16:
+            return _interpolated(real, source, target, x)
+        scale = np.float32(source.scale)
+        values = real(scale * (x - source.zero_point).astype(np.float32))
+        stored: Array = rounded(values * (np.float32(1) / np.float32(target.scale))) + np.float32(target.zero_point)
+        return stored
+
+    return function
+
+
+def single(function: Callable[[Float64s], Float64s], x: Float32s) -> Float32s:
+    """A function rounded once to single precision, as a C library of correctly rounded functions gives it."""
+    with np.errstate(all="ignore"):
+        return function(x.astype(np.float64)).astype(np.float32)
+
+
+def _correct(function: Callable[[Float64s], Float64s]) -> Real:
+    return partial(single, function)
+
+
+def _interpolated(real: Real, source: Quantization, target: Quantization, x: Int64s) -> Int64s:
+    """int16 without zero points; each sample is moved by half the error of the line at its middle."""
+    ends = np.array([-32768, 32767], np.float32)
+    (least, most), (low, high) = np.float32(source.scale) * ends, np.float32(target.scale) * ends
+    step, inverse = (most - least) / np.float32(512), np.float32(65536) / (high - low)
+    points = least + np.arange(512, dtype=np.float32) * step
+    here = rounded(real(points) * inverse)
+    middle = rounded(real(points + step / np.float32(2)) * inverse)
+    following = real(least + np.arange(1, 513, dtype=np.float32) * step) * inverse
+    bias = rounded((rounded((following + here) / np.float32(2)) - middle) / np.float32(2))
+    last = rounded(real(np.array([most])) * inverse)
+    table = np.clip(np.concatenate([here - bias, last]), -32768, 32767).astype(np.int64)
+    index, offset = 256 + (x >> 7), x & 0x7F
+    value: Int64s = table[index] + (((table[index + 1] - table[index]) * offset + 64) >> 7)
+    return value
+
+
+def _sigmoid_table() -> Int64s:
+    at = 1 / (1 + np.exp(-np.arange(256) / 24))
+    curvature = at * (1 - at) * (1 - 2 * at)
+    values: Int64s = np.floor(65536 * (at - curvature / (16 * 24 * 24)) + 0.5).astype(np.int64)
+    return np.append(values[:-1], 65535)
+
+
+SIGMOID = _sigmoid_table()
+"""The logistic function of k / 24 with 16 fraction bits, raised by half of how far the chord to k + 1 lies below it."""
+
+
+def _sigmoid(x: Int64s, bits: int) -> Int64s:
+    """The logistic function of magnitudes with `bits` fraction bits of 1 / 24, with 16 + `bits` fraction bits."""
+    index = np.minimum(x >> bits, 254)
+    value: Int64s = (SIGMOID[index] << bits) + (x & ((1 << bits) - 1)) * (SIGMOID[index + 1] - SIGMOID[index])
+    return value
+
+
+def _table_input(x: Int64s, source: Quantization) -> Int64s:
+    """int16 stored values with 12 fraction bits of 1 / 3."""
+    shift = 12 + round(np.log2(source.scale))
+    if 2.0 ** (shift - 12) == source.scale and shift in (0, 1):
+        multiplier, shift = 3.0 * (1 << shift), 0
+    else:
+        multiplier, shift = source.scale * 4096 * 3, 0
+        while multiplier <= 32767 / 2 and shift <= 30:
+            multiplier, shift = multiplier * 2, shift + 1
+    scaled: Int64s = (x * int(multiplier) + ((1 << shift) >> 1)) >> shift
+    return scaled
+
+
+def _logistic(x: Float64s) -> Float64s:
+    value: Float64s = 1 / (1 + np.exp(-x))
+    return value
+
+
+def _logistic_16(x: Int64s) -> Int64s:
+    magnitude = np.abs(x)
+    value = np.where(magnitude >> 9 >= 255, 0x7FFF << 10, _sigmoid(magnitude, 9))
+    return np.where(x >= 0, value + (1 << 9), (1 << 25) - value + (1 << 9) - 1) >> 10
+
+
+def _tanh_16(x: Int64s) -> Int64s:
+    magnitude = np.abs(x)
+    value = np.where(magnitude >> 8 >= 255, 0xFFFF << 8, _sigmoid(magnitude, 8)) - (1 << 23)
+    return np.where(x >= 0, value + (1 << 7), -value + (1 << 7) - 1) >> 8
+
+
+def _saturating(real: Real, wide: Callable[[Int64s], Int64s]) -> StoredFunction[Any]:
+    narrow = _sampled(real)
+
+    def function(node: Node[Any], x: Int64s) -> Array:
+        if node.dtype() == DType.INT16:
+            return wide(_table_input(x, parameters(node)[0]))
+        return narrow(node, x)
+
+    return function
+
+
+def _for_positive(real: Real, least: bool) -> StoredFunction[Any]:
+    """The real function of positive values; others give the least or the greatest value of the output."""
+    def function(node: Node[Any], x: Int64s) -> Array:
+        target = parameters(node)[1]
+        limits = np.iinfo(node.out.dtype)
+        end = np.float32(target.scale) * np.float32((limits.min if least else limits.max) - target.zero_point)
+        return _sampled(lambda value: np.where(value > 0, real(value), end))(node, x)
+
+    return function
+
+
+def _sqrt(node: Node[ops.Sqrt], x: Int64s) -> Array:
+    """Truncated, not rounded."""
+    source, target = parameters(node)
+    value = np.float32(source.scale) * np.maximum(x - source.zero_point, 0).astype(np.float32)
+    stored: Array = np.floor(np.sqrt(value) / np.float32(target.scale)) + target.zero_point
+    return stored
+
+
+def _gelu(node: Node[ops.Gelu], x: Int64s) -> Array:
+    def exact(x: Float32s) -> Float32s:
+        tail = single(np.vectorize(erfc), -x * np.float32(sqrt(0.5)))
+        value: Float32s = np.float32(0.5) * x * tail
+        return value
+
+    def by_tanh(x: Float32s) -> Float32s:
+        inner = np.float32(sqrt(2 / pi)) * (x + np.float32(0.044715) * x * x * x)
+        value: Float32s = np.float32(0.5) * x * (single(np.tanh, inner) + np.float32(1))
+        return value
+
+    return _sampled(by_tanh if node.op.approximate else exact)(node, x)
+
+
+def _rsqrt(node: Node[ops.Rsqrt], x: Int64s) -> Array:
+    """int8 by Newton's method in fixed point, int16 by samples; zero gives the greatest value."""
+    source, target = parameters(node)
+    if node.dtype() == DType.INT16:
+        return _for_positive(lambda value: np.float32(1) / np.sqrt(value), least=False)(node, x)
+    value = x - source.zero_point
+    mantissas, shifts = inverse_square_root(value)
+    multiplier, shift = quantize_multiplier(1 / float(np.sqrt(np.float32(source.scale)) * np.float32(target.scale)))
+    root = multiply_by_quantized_multiplier(np.ones_like(x), mantissas, shifts + 20)
+    stored = multiply_by_quantized_multiplier(root, multiplier, shift - 20) + target.zero_point
+    return np.where(value > 0, stored, np.iinfo(node.out.dtype).max)
+
+
+def _saturated(x: Int64s) -> Int64s:
+    """Clamped to int16."""
+    clamped: Int64s = np.clip(x, -32768, 32767)
+    return clamped
+
+
+def _high_product(a: Int64s, b: int) -> Int64s:
+    """The doubled high half of a product of int16, rounded."""
+    return _saturated((a * b + (1 << 14)) >> 15)
+
+
+def _hard_swish(node: Node[ops.HardSwish], x: Int64s) -> Int64s:
+    source, target = parameters(node)
+    hires = np.float32(1 / 128) * np.float32(source.scale)
+    to_output, output_shift = _short_multiplier(hires / np.float32(target.scale))
+    to_gate, gate_shift = _short_multiplier(hires / np.float32(3 / 32768))
+    fine = (x - source.zero_point) * 128
+    if gate_shift > 0:
+        gate = _saturated(_high_product(_saturated(fine << gate_shift - 1), to_gate) << 1)
+    else:
+        gate = rounding_shift(_high_product(fine, to_gate), -gate_shift)
+    product = ((gate + (1 << 15)) >> 1) * _high_product(fine, to_output)
+    high = _saturated(np.sign(product) * (np.abs(product) >> 15))
+    stored: Int64s = rounding_shift(high, -output_shift) + target.zero_point
+    return stored
+
+
+def _short_multiplier(real: np.float32) -> tuple[int, int]:
+    """A quantised multiplier with a mantissa of 15 fraction bits."""
+    mantissa, shift = quantize_multiplier(float(real))
+    return min((mantissa + (1 << 15)) >> 16, 32767), shift
+
+
+@dataclass(frozen=True)
+class Quantized:
+    """How an operator on one input treats quantised values, and of which types."""
+
+    types: frozenset[DType]
+    function: StoredFunction[Any]
+    refuses: Refusal | None = None
+    positive: bool = False
+    """Whether negative values are an error."""
+
+    def bind(self, node: Node[Any]) -> Step:
+        step, x = lookup(self.function, node), node.input(0)
+        if not self.positive:
+            return step
+        zero = parameters(node)[0].zero_point
+
+        def checked() -> None:
+            if (x < zero).any():
+                raise ExecutionError("the square root of a negative number")
+            step()
+
+        return checked
+
+
+def _refuse_16(call: Call) -> str | None:
+    target = call.outputs[0]
+    fits = target.dtype != DType.INT16 or (target.quantization is not None and target.quantization.scale == 2.0**-15)
+    return None if fits else f"int16 output {target.name!r} of another scale than 2 ** -15"
+
+
+_BYTES = frozenset({DType.INT8, DType.UINT8})
+_SIGNED = frozenset({DType.INT8, DType.INT16})
+QUANTIZED: dict[type[Op], Quantized] = {
+    ops.Abs: Quantized(_SIGNED, _abs),
+    ops.Exp: Quantized(_SIGNED, _sampled(_correct(np.exp))),
+    ops.Log: Quantized(_SIGNED, _for_positive(_correct(np.log), least=True)),
+    ops.Sqrt: Quantized(_SIGNED, _sqrt, positive=True),
+    ops.Rsqrt: Quantized(_SIGNED, _rsqrt, positive=True),
+    ops.Tanh: Quantized(QUANTIZABLE, _saturating(_correct(np.tanh), _tanh_16), _refuse_16),
+    ops.Logistic: Quantized(QUANTIZABLE, _saturating(_correct(_logistic), _logistic_16), _refuse_16),
+    ops.Relu: Quantized(QUANTIZABLE, _clamped(0, inf)),
+    ops.Relu6: Quantized(QUANTIZABLE, _clamped(0, 6)),
+    ops.ReluN1To1: Quantized(_BYTES, _clamped(-1, 1)),
+    ops.Relu0To1: Quantized(_BYTES, _clamped(0, 1)),
+    ops.LeakyRelu: Quantized(QUANTIZABLE, _leaky_relu),
+    ops.Gelu: Quantized(QUANTIZABLE, _gelu),
+    ops.HardSwish: Quantized(_BYTES, _hard_swish),
+}
+"""The operators that quantised values may enter."""

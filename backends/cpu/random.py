@@ -1,0 +1,133 @@
+"""Numpy rules of the operators that draw random numbers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import pi
+from secrets import randbits
+from typing import Any
+
+import numpy as np
+
+from circlet.backends.cpu.reduce import confirm_shapes
+from circlet.backends.cpu.rule import Node, rule
+from circlet.runtime.errors import ExecutionError
+from circlet.runtime.exec.activation import Variables
+from circlet.runtime.exec.kernel import Call, Step
+from circlet.runtime.ir.types import Array, DType
+from circlet.runtime.ops import random as ops
+
+_WORD = 32
+_MASK = (1 << _WORD) - 1
+
+
+def philox(seed: int, seed2: int, start: int, blocks: int) -> Array:
+    """Philox 4x32-10: four words for each block; the counter is the block's number below `seed2`, the key is `seed`.
+
+    Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", 2011.
+    """
+    position: Array = np.arange(start, start + blocks, dtype=np.uint64)
+    a, b = position & _MASK, position >> _WORD
+    c, d = (np.full_like(position, half) for half in _halves(seed2))
+    low, high = _halves(seed)
+    for _ in range(10):
+        first, second = a * 0xD2511F53, c * 0xCD9E8D57
+        a, b, c, d = second >> _WORD ^ b ^ low, second & _MASK, first >> _WORD ^ d ^ high, first & _MASK
+        low, high = low + 0x9E3779B9 & _MASK, high + 0xBB67AE85 & _MASK
+    return np.stack([a, b, c, d], axis=1).astype(np.uint32)
+
+
+def _halves(seed: int) -> tuple[int, int]:
+    return seed & _MASK, seed >> _WORD & _MASK
+
+
+@dataclass(frozen=True, eq=False)
+class Stream:
+    """The random words of one operator in one session; how many were drawn is a variable of the session."""
+
+    variables: Variables
+    handle: int
+    seed: int
+    seed2: int
+
+    @classmethod
+    def of(cls, node: Node[Any]) -> Stream:
+        place, variables = node.call.place, node.activation.variables
+        handle = variables.handle(node.op.name, f"{place.subgraph}/{place.operator}")
+        seeds = [_signed(node.op.seed), _signed(node.op.seed2)]
+        if not any(seeds):
+            seeds = [randbits(64), randbits(64)]
+        return cls(variables, handle, *seeds)
+
+    def draw(self, blocks: int, advance: int | None = None) -> Array:
+        """The next words, (blocks, 4); the stream goes on after `advance` blocks, by default those drawn."""
+        drawn = int(self.variables.values.get(self.handle, np.int64(0)))
+        self.variables.values[self.handle] = np.array(drawn + (blocks if advance is None else advance))
+        return philox(self.seed, self.seed2, drawn, blocks)
+
+
+def _signed(seed: int) -> int:
+    """The low 32 bits as a signed number."""
+    return (seed & _MASK ^ 1 << 31) - (1 << 31)
+
+
+def _unit(words: Array) -> Array:
+    """Multiples of 2 ** -23 in [0, 1)."""
+    numbers: Array = (words & 0x7FFFFF).astype(np.float32) * np.float32(2**-23)
+    return numbers
+
+
+def _normal(words: Array) -> Array:
+    """The Box-Muller transform of pairs of words."""
+    numbers = _unit(words)
+    radius = np.sqrt(np.float32(-2) * np.log(np.maximum(numbers[:, ::2], np.float32(1e-7))))
+    angle = np.float32(2 * pi) * numbers[:, 1::2]
+    pairs: Array = np.stack([np.sin(angle) * radius, np.cos(angle) * radius], axis=2)
+    return pairs
+
+
+def _fill(node: Node[Any]) -> Step:
+    stream, confirm, out = Stream.of(node), confirm_shapes(node), node.out
+    values = _normal if isinstance(node.op, ops.RandomStandardNormal) else _unit
+
+    def step() -> None:
+        confirm()
+        words = stream.draw(-(-out.size // 4))
+        np.copyto(out, values(words).ravel()[:out.size].reshape(out.shape))
+
+    return step
+
+
+rule(ops.RandomUniform, accepts={DType.INT32, DType.INT64})(_fill)
+rule(ops.RandomStandardNormal, accepts={DType.INT32, DType.INT64})(_fill)
+
+
+def _accepts_classes(call: Call) -> str | None:
+    found, logits = call.outputs[0].dtype, call.input(0).dtype
+    if found not in (DType.INT32, DType.INT64):
+        return f"output type {found.value} (supported: int32, int64)"
+    return None if logits is DType.FLOAT32 else f"element type {logits.value} of input 0 (supported: float32)"
+
+
+@rule(ops.Multinomial, accepts=_accepts_classes)
+def multinomial(node: Node[ops.Multinomial]) -> Step:
+    """Inverts the distribution function. A run uses up 512 blocks for each sample, in fours, as in LiteRT."""
+    stream, confirm, logits, out = Stream.of(node), confirm_shapes(node), node.input(0), node.out
+    rows, samples = out.shape
+
+    def step() -> None:
+        confirm()
+        words = stream.draw(-(-out.size // 2), 512 * rows * -(-samples // 4) * 4).astype(np.uint64)
+        fractions = ((words[:, ::2] & 0xFFFFF) << _WORD | words[:, 1::2]).astype(np.float64) * 2.0**-52
+        for row, numbers in enumerate(fractions.ravel()[:out.size].reshape(out.shape)):
+            shares = _cumulative_shares(row, logits[row])
+            out[row] = np.searchsorted(shares, numbers * shares[-1], "right")
+
+    return step
+
+
+def _cumulative_shares(row: int, logits: Array) -> Array:
+    finite = np.isfinite(logits)
+    if not finite.any():
+        raise ExecutionError(f"input 0: row {row} of the logits has no finite element")
+    return np.cumsum(np.where(finite, np.exp(logits.astype(np.float64) - logits[finite].max()), 0.0))

@@ -1,0 +1,235 @@
+"""Numpy rules of the operators that combine elements along axes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from math import prod
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from circlet.backends.cpu.fixed_point import quantize_multiplier, rescaler, rescaler_64, round_half_away
+from circlet.backends.cpu.quantized import NUMBERS, is_quantized, one_quantization, supports
+from circlet.backends.cpu.rule import Node, names, rule
+from circlet.runtime.errors import ExecutionError
+from circlet.runtime.exec.kernel import Call, Step
+from circlet.runtime.ir.op import Operand, Operands
+from circlet.runtime.ir.types import INTEGERS, QUANTIZABLE, Array, DType, Quantization
+from circlet.runtime.ops import reduce as ops
+
+Prepare: TypeAlias = Callable[[Node[Any]], Step]
+"""Makes a step for the present value of the axes in input 1."""
+
+ADDABLE = INTEGERS | {DType.FLOAT32, DType.FLOAT64}
+
+
+def confirm_shapes(node: Node[Any]) -> Step:
+    """Makes a step that checks that the present values of the inputs give results of the shapes that were bound."""
+    operands = Operands(tuple(None if array is None else Operand(node.dtype(index), array.shape, array)
+                              for index, array in enumerate(node.arrays)), len(node.outputs))
+
+    def step() -> None:
+        for output, shape in zip(node.outputs, node.op.infer(operands), strict=True):
+            if shape != output.shape:
+                raise ExecutionError(f"the result has shape {shape}, the model declares {output.shape}")
+
+    return step
+
+
+def by_axes(prepare: Prepare) -> Prepare:
+    """A rule that prepares its step once if the axes are constant, else before each run."""
+
+    def bind(node: Node[Any]) -> Step:
+        if node.constant(1) is not None:
+            return prepare(node)
+        confirm = confirm_shapes(node)
+
+        def step() -> None:
+            confirm()
+            prepare(node)()
+
+        return step
+
+    return bind
+
+
+def _axes(node: Node[Any]) -> tuple[int, ...]:
+    return ops.reduced_axes(node.input(1), node.input(0).ndim)
+
+
+def _count(node: Node[Any]) -> int:
+    """How many elements go into each result."""
+    return prod(node.input(0).shape[axis] for axis in _axes(node))
+
+
+def _reduce(function: np.ufunc) -> Prepare:
+    def prepare(node: Node[ops.Reduction]) -> Step:
+        x, out = node.input(0), node.out
+        if not x.size:
+            return partial(out.fill, identity(function, out.dtype))
+        return partial(function.reduce, x, axis=_axes(node), out=out, keepdims=node.op.keep_dims)
+
+    return prepare
+
+
+def identity(function: np.ufunc, dtype: np.dtype[Any]) -> Any:
+    """The result of combining nothing; for fmax and fmin the value that no finite one falls below or exceeds."""
+    if function.identity is not None:
+        return function.identity
+    least = function is np.fmax
+    if dtype.kind == "b":
+        return not least
+    limits = np.finfo(dtype) if dtype.kind == "f" else np.iinfo(dtype)
+    return limits.min if least else limits.max
+
+
+def _mean(node: Node[ops.Mean]) -> Step:
+    x, out, axes, count = node.input(0), node.out, _axes(node), _count(node)
+    work = out if x.dtype.kind == "f" else np.empty(out.shape, np.uint64 if x.dtype.kind == "u" else np.int64)
+    add = partial(np.add.reduce, x, axis=axes, out=work, keepdims=node.op.keep_dims)
+
+    def divide() -> None:
+        add()
+        np.divide(out, count, out)
+
+    def divide_truncating() -> None:
+        add()
+        np.floor_divide(np.where(work < 0, work + (count - 1), work), count, out, casting="unsafe")
+
+    return divide if work is out else divide_truncating
+
+
+def _parameters(node: Node[Any]) -> tuple[Quantization, Quantization]:
+    source, target = node.quantization(), node.output_quantization()
+    assert source is not None
+    assert target is not None
+    return source, target
+
+
+def _quantized_sum(node: Node[ops.Sum]) -> Step:
+    """As LiteRT's reference kernel for uint8; that kernel misreads other types, which follow its optimised one."""
+    source, target = _parameters(node)
+    if node.dtype() is DType.UINT8:
+        return _rescaled_sum(node, rescaler(*quantize_multiplier(source.scale / target.scale)))
+    scale = np.float32(source.scale) / np.float32(target.scale)
+
+    def rescale(total: Array) -> Array:
+        real = (total.astype(np.float32) * scale).astype(np.float64)
+        rounded: Array = np.trunc(real + np.copysign(0.5, real))
+        return rounded
+
+    return _rescaled_sum(node, rescale)
+
+
+def _quantized_mean(node: Node[ops.Mean]) -> Step:
+    """The multiplier is divided by the count, after gaining as many bits as the count has."""
+    source, target = _parameters(node)
+    multiplier, shift = quantize_multiplier(source.scale / target.scale)
+    count = _count(node)
+    if count == 0:
+        return partial(node.out.fill, 0)
+    more = min(count.bit_length() - 1, 32, 31 + shift)
+    return _rescaled_sum(node, rescaler((multiplier << more) // count, shift - more))
+
+
+def _rescaled_sum(node: Node[Any], rescale: Callable[[Array], Array]) -> Step:
+    out, total = node.out, np.empty(node.out.shape, np.int64)
+    source, target = _parameters(node)
+    zero, limits = _count(node) * source.zero_point, np.iinfo(out.dtype)
+    add = partial(np.add.reduce, node.input(0), axis=_axes(node), out=total, keepdims=node.op.keep_dims)
+
+    def step() -> None:
+        add()
+        np.clip(rescale(total - zero) + target.zero_point, limits.min, limits.max, out, casting="unsafe")
+
+    return step
+
+
+def _quantized_product(node: Node[ops.ReduceProd]) -> Step:
+    """The product in the order of the elements, each factor rescaled by the count-th root of the output's scale."""
+    axes, count = _axes(node), _count(node)
+    source, target = _parameters(node)
+    kept = ops.reduced_shape(node.input(0).shape, axes, keep_dims=False)
+    out, limits = node.out.reshape(kept), np.iinfo(node.out.dtype)
+    if count == 0:
+        one = round_half_away(1 / target.scale) + target.zero_point
+        return partial(out.fill, min(max(one, limits.min), limits.max))
+    rescale = rescaler_64(*quantize_multiplier(source.scale / target.scale ** (1 / count)))
+    factors = np.moveaxis(node.input(0), axes, range(len(axes)))
+
+    def step() -> None:
+        product = np.ones(kept, np.int64)
+        for number, index in enumerate(np.ndindex(factors.shape[:len(axes)])):
+            factor = factors[index].astype(np.int64) - source.zero_point
+            product = rescale(product * factor).astype(np.int64) if number else factor
+        np.clip(rescale(product) + target.zero_point, limits.min, limits.max, out, casting="unsafe")
+
+    return step
+
+
+def _define(op: type[ops.Reduction], plain: Prepare, quantized: Prepare, accepts: Callable[[Call], str | None]) -> None:
+    @rule(op, accepts=accepts)
+    @by_axes
+    def bind(node: Node[Any]) -> Step:
+        return (quantized if is_quantized(node.call.input(0)) else plain)(node)
+
+
+def _accepts_order(call: Call) -> str | None:
+    return supports(NUMBERS | {DType.BOOL}, QUANTIZABLE)(call) or one_quantization(call)
+
+
+_define(ops.Sum, _reduce(np.add), _quantized_sum, supports(ADDABLE | {DType.BOOL}, QUANTIZABLE))
+_define(ops.Mean, _mean, _quantized_mean, supports(ADDABLE, QUANTIZABLE))
+_define(ops.ReduceProd, _reduce(np.multiply), _quantized_product, supports(ADDABLE | {DType.BOOL}, QUANTIZABLE))
+_define(ops.ReduceMax, _reduce(np.fmax), _reduce(np.fmax), _accepts_order)
+_define(ops.ReduceMin, _reduce(np.fmin), _reduce(np.fmin), _accepts_order)
+_define(ops.ReduceAny, _reduce(np.logical_or), _reduce(np.logical_or), supports({DType.BOOL}))
+_define(ops.ReduceAll, _reduce(np.logical_and), _reduce(np.logical_and), supports({DType.BOOL}))
+
+
+def _accepts_arg(call: Call) -> str | None:
+    assert isinstance(call.op, ops.Arg)
+    if call.op.output_type not in ops.AXIS_TYPES:
+        return f"output type {call.op.output_type.value} (supported: {names(ops.AXIS_TYPES)})"
+    return supports(NUMBERS | {DType.BOOL}, QUANTIZABLE)(call)
+
+
+@by_axes
+def _find_extreme(node: Node[Any]) -> Step:
+    """Numpy ranks NaN before all numbers, so NaN is first replaced by what no number falls behind."""
+    x, out, (axis,) = node.input(0), node.out, _axes(node)
+    function, last, skip = (np.argmax, -np.inf, np.fmax) if isinstance(node.op, ops.ArgMax) \
+        else (np.argmin, np.inf, np.fmin)
+    if x.dtype.kind != "f":
+        return lambda: np.copyto(out, function(x, axis), "unsafe")
+    numbers = np.empty_like(x)
+
+    def step() -> None:
+        skip(x, last, numbers)
+        np.copyto(out, function(numbers, axis), "unsafe")
+
+    return step
+
+
+rule(ops.ArgMax, accepts=_accepts_arg)(_find_extreme)
+rule(ops.ArgMin, accepts=_accepts_arg)(_find_extreme)
+
+
+@rule(ops.Cumsum, accepts=ADDABLE)
+@by_axes
+def cumsum(node: Node[ops.Cumsum]) -> Step:
+    (axis,) = _axes(node)
+    source, target = (np.moveaxis(array, axis, 0) for array in (node.input(0), node.out))
+    if node.op.reverse:
+        source, target = source[::-1], target[::-1]
+    if not node.op.exclusive:
+        return partial(np.add.accumulate, source, 0, None, target)
+    first = target[:1]
+    accumulate = partial(np.add.accumulate, source[:-1], 0, None, target[1:])
+
+    def step() -> None:
+        first.fill(0)
+        accumulate()
+
+    return step

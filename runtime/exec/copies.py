@@ -1,0 +1,167 @@
+"""Lists every edge between an operator and the subgraphs it invokes, and how values cross it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from circlet.runtime.exec.executor import ExecutorMap
+from circlet.runtime.ir.op import Unknown
+from circlet.runtime.ir.types import Shape
+from circlet.runtime.ops.controlflow import Branch, CallOnce, Invoke, Loop
+from circlet.runtime.passes.alias import Aliases, tensor_bytes
+from circlet.runtime.passes.elide_copies import Action, CopyPlanner, LoopPlan, forwarding
+from circlet.runtime.passes.specialize import Specialization, Specializer
+
+OFF = "copy elision is off"
+DYNAMIC = "the shapes are known only when the subgraph runs"
+
+
+@dataclass(frozen=True)
+class CopyEdge:
+    """One value crossing the border between an operator and a subgraph that it invokes."""
+
+    subgraph: int
+    """Of the operator that invokes."""
+    operator: int
+    edge: str
+    """E.g. `carry 2`, `then output 0`."""
+    bytes: int | None
+    """None where only a run can tell."""
+    per_iteration: bool
+    """Whether it is crossed in every turn of a loop."""
+    action: Action
+    reason: str
+
+
+def copy_edges(executors: ExecutorMap, entries: Sequence[int]) -> list[CopyEdge]:
+    """The edges of everything that the entry subgraphs reach, for the declared input shapes.
+
+    A subgraph that is reached in several ways is listed once for each different way its copies turn out.
+    """
+    report = _Report(executors.specializer, executors.planner)
+    edges: dict[CopyEdge, None] = {}
+    for index in entries:
+        graph = executors.model.subgraphs[index]
+        shapes = tuple(graph.tensors[each].shape for each in graph.inputs)
+        edges.update(dict.fromkeys(report.subgraph(index, shapes, frozenset(range(len(shapes))), False)))
+    return list(edges)
+
+
+class _Report:
+    def __init__(self, specializer: Specializer, planner: CopyPlanner) -> None:
+        self._specializer = specializer
+        self._planner = planner
+
+    def subgraph(self, index: int, shapes: tuple[Shape, ...], destroyable: frozenset[int],
+                 in_loop: bool) -> Iterator[CopyEdge]:
+        spec = self._specializer.at(index, shapes)
+        aliases = self._planner.aliases(spec, range(spec.stop), destroyable if spec.is_static else ())
+        for number in range(len(spec.subgraph.operators)):
+            op = spec.subgraph.operators[number].op
+            if not op.callees():
+                continue
+            if number >= spec.stop:
+                yield from self._dynamic(spec, number, in_loop)
+            elif isinstance(op, Loop):
+                yield from self._loop(aliases, number, op, in_loop)
+            elif isinstance(op, (Branch, Invoke)):
+                yield from self._call(aliases, number, op, in_loop)
+            elif isinstance(op, CallOnce):
+                yield from self.subgraph(op.init_subgraph_index, (), frozenset(), False)
+
+    def _loop(self, aliases: Aliases, number: int, op: Loop, in_loop: bool) -> Iterator[CopyEdge]:
+        spec, operator = aliases.spec, aliases.spec.subgraph.operators[number]
+        shapes = tuple(spec.shape(each) for each in operator.inputs)
+        try:
+            plan = self._planner.loop(op, shapes)
+        except Unknown:
+            yield from self._dynamic(spec, number, in_loop)
+            return
+        for position, slot in enumerate(plan.slots):
+            size = tensor_bytes(spec, operator.inputs[position])
+            crossings = self._crossings(aliases, number, position, plan)
+            for edge, action, reason in crossings:
+                per_iteration = in_loop or not edge.startswith(("input", "output"))
+                yield CopyEdge(spec.index, number, edge, size, per_iteration, action, reason)
+            if self._planner.elide:
+                yield CopyEdge(spec.index, number, f"carry {position}", size, True, slot.action, slot.reason)
+        destroyable = plan.destroyable if self._planner.elide else frozenset(range(len(shapes)))
+        yield from self.subgraph(op.cond_subgraph_index, shapes, frozenset(), True)
+        yield from self.subgraph(op.body_subgraph_index, shapes, destroyable, True)
+
+    def _crossings(self, aliases: Aliases, number: int, position: int,
+                   plan: LoopPlan) -> Iterator[tuple[str, Action, str]]:
+        if not self._planner.elide:
+            for edge in ("input", "cond input", "body input", "body output"):
+                yield f"{edge} {position}", Action.COPY, OFF
+            return
+        operator, slot = aliases.spec.subgraph.operators[number], plan.slots[position]
+        shared = aliases.root(operator.inputs[position]) == aliases.root(operator.outputs[position])
+        if shared or slot.action is Action.INVARIANT:
+            yield f"input {position}", Action.LEND, "the loop works in the caller's buffer"
+        else:
+            yield f"input {position}", Action.COPY, "the loop rewrites a value that is constant or read elsewhere"
+        yield f"cond input {position}", Action.LEND, "the condition reads the carried value where it lies"
+        if slot.double:
+            yield f"output {position}", Action.COPY, "after an odd number of turns the value lies in the second buffer"
+
+    def _call(self, aliases: Aliases, number: int, op: Branch | Invoke, in_loop: bool) -> Iterator[CopyEdge]:
+        spec, operator = aliases.spec, aliases.spec.subgraph.operators[number]
+        first = 1 if isinstance(op, Branch) else 0
+        operands = operator.inputs[first:]
+        shapes = tuple(spec.shape(each) for each in operands)
+        try:
+            pairs = dict(self._planner.call(op.callees(), shapes).in_place)
+        except Unknown:
+            yield from self._dynamic(spec, number, in_loop)
+            return
+        shared = {output: position for output, position in pairs.items()
+                  if aliases.root(operator.outputs[output]) == aliases.root(operands[position])}
+        for label, callee in _callees(op):
+            yield from self._borders(spec, number, label, callee, shapes, shared, in_loop)
+            yield from self.subgraph(callee, shapes, frozenset(shared.values()), in_loop)
+
+    def _borders(self, spec: Specialization, number: int, label: str, callee: int, shapes: tuple[Shape, ...],
+                 shared: dict[int, int], in_loop: bool) -> Iterator[CopyEdge]:
+        inner = self._specializer.at(callee, shapes)
+        aliases = self._planner.aliases(inner, range(inner.stop), shared.values())
+        graph = inner.subgraph
+        for position, tensor in enumerate(graph.inputs):
+            action, reason = ((Action.LEND, "the callee reads the caller's buffer") if self._planner.elide
+                              else (Action.COPY, OFF))
+            yield CopyEdge(spec.index, number, f"{label} input {position}", tensor_bytes(inner, tensor), in_loop,
+                           action, reason)
+        for position, tensor in enumerate(graph.outputs):
+            action, reason = self._output(aliases, position, shared)
+            yield CopyEdge(spec.index, number, f"{label} output {position}", tensor_bytes(inner, tensor), in_loop,
+                           action, reason)
+
+    def _output(self, aliases: Aliases, position: int, shared: dict[int, int]) -> tuple[Action, str]:
+        if not self._planner.elide:
+            return Action.COPY, OFF
+        if position in shared:
+            return Action.IN_PLACE, f"the result is written over input {shared[position]}, which is dead"
+        reason = forwarding(aliases, position)
+        if reason is not None:
+            return Action.COPY, reason
+        return Action.LEND, "the callee writes the caller's buffer"
+
+    def _dynamic(self, spec: Specialization, number: int, in_loop: bool) -> Iterator[CopyEdge]:
+        operator = spec.subgraph.operators[number]
+        is_loop = isinstance(operator.op, Loop)
+        edges = ("cond input", "body input") if is_loop else ("input",)
+        for position in range(1 if isinstance(operator.op, Branch) else 0, len(operator.inputs)):
+            for edge in edges:
+                yield CopyEdge(spec.index, number, f"{edge} {position}", None, in_loop or is_loop, Action.COPY, DYNAMIC)
+        edge = "body output" if is_loop else "output"
+        for position in range(len(operator.outputs)):
+            yield CopyEdge(spec.index, number, f"{edge} {position}", None, in_loop or is_loop, Action.COPY, DYNAMIC)
+
+
+def _callees(op: Branch | Invoke) -> list[tuple[str, int]]:
+    subgraphs = op.callees()
+    if isinstance(op, Invoke):
+        return [("call", subgraphs[0])]
+    labels = ("then", "else") if op.name == "IF" else tuple(f"branch {k}" for k in range(len(subgraphs)))
+    return list(zip(labels, subgraphs, strict=True))

@@ -1,0 +1,152 @@
+"""The immutable plan of one subgraph, and the map that owns one for each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
+
+from circlet.runtime.errors import CircletError, ExecutionError, Place, UnsupportedError
+from circlet.runtime.exec.activation import Activation, Variables
+from circlet.runtime.exec.frame import Contract, Frame, SegmentedFrame, StaticFrame
+from circlet.runtime.exec.kernel import Backend, Call, Kernel, Step
+from circlet.runtime.ir.model import Model, Subgraph
+from circlet.runtime.ir.op import Skip
+from circlet.runtime.ir.types import Array, Shape
+from circlet.runtime.passes.elide_copies import CopyPlanner
+from circlet.runtime.passes.specialize import Specialization, Specializer
+
+
+class Executor:
+    """One subgraph with a kernel for each of its operators. It holds no memory: frames do."""
+
+    def __init__(self, owner: ExecutorMap, index: int, subgraph: Subgraph, kernels: tuple[Kernel, ...],
+                 backends: tuple[str, ...]) -> None:
+        self._owner = owner
+        self.index = index
+        self.subgraph = subgraph
+        self.kernels = kernels
+        self.backends = backends
+        """The name of the backend that computes each operator."""
+
+    def specialize(self, shapes: tuple[Shape, ...]) -> Specialization:
+        """The subgraph at concrete input shapes."""
+        return self._owner.specializer.at(self.index, shapes)
+
+    def frame(self, shapes: tuple[Shape, ...], activation: Activation, contract: Contract | None = None) -> Frame:
+        """The memory of one activation, bound and ready to run.
+
+        Args:
+            shapes: those of the subgraph's inputs.
+            activation: the run that the frame serves.
+            contract: the buffers that the caller lends; none by default.
+
+        Raises:
+            ExecutionError: the shapes do not fit the subgraph.
+        """
+        spec = self.specialize(shapes)
+        kind = StaticFrame if spec.is_static else SegmentedFrame
+        return kind(self, spec, self._owner.planner, self._owner.specializer, activation, contract or Contract())
+
+    def place(self, operator: int) -> Place:
+        """Where an operator of this subgraph is, for messages."""
+        return Place(self.index, self.subgraph.name, operator, self.subgraph.operators[operator].name)
+
+
+class ExecutorMap:
+    """Owns exactly one executor for each subgraph index; the only way one subgraph reaches another."""
+
+    def __init__(self, model: Model, backends: Callable[[ExecutorMap], Sequence[Backend]], elide: bool) -> None:
+        """
+        Args:
+            model: a verified model.
+            backends: makes the backends, in order of preference, given this map.
+            elide: whether control flow lends buffers instead of copying.
+
+        Raises:
+            UnsupportedError: lists every operator that no backend computes.
+        """
+        self.model = model
+        self.specializer = Specializer(model, self._evaluate)
+        self.planner = CopyPlanner(model, self.specializer, elide)
+        made = backends(self)
+        refused: dict[str, None] = {}
+        self._executors = tuple(
+            self._executor(index, subgraph, made, refused) for index, subgraph in enumerate(model.subgraphs)
+        )
+        if refused:
+            raise UnsupportedError(f"{len(refused)} kinds of operators cannot be run:\n  " + "\n  ".join(refused))
+
+    @property
+    def elide(self) -> bool:
+        return self.planner.elide
+
+    def __getitem__(self, index: int) -> Executor:
+        return self._executors[index]
+
+    def __len__(self) -> int:
+        return len(self._executors)
+
+    def __iter__(self) -> Iterator[Executor]:
+        return iter(self._executors)
+
+    def invoke(self, index: int, inputs: Sequence[Array], activation: Activation) -> Sequence[Array]:
+        """Runs a subgraph on copies of the inputs, whatever their shapes.
+
+        The outputs belong to the callee's frame: they are valid until the subgraph is invoked again.
+        """
+        shapes = tuple(each.shape for each in inputs)
+        frame = activation.frames.get((index, shapes), lambda: self[index].frame(shapes, activation))
+        for target, source in zip(frame.inputs, inputs, strict=True):
+            np.copyto(target, source)
+        frame.run()
+        return frame.outputs
+
+    def _executor(self, index: int, subgraph: Subgraph, backends: Sequence[Backend],
+                  refused: dict[str, None]) -> Executor:
+        kernels: list[Kernel] = []
+        names: list[str] = []
+        for number, operator in enumerate(subgraph.operators):
+            if isinstance(operator.op, Skip):
+                kernels.append(SkippedKernel())
+                names.append("none")
+                continue
+            call = Call.of(subgraph, operator, Place(index, subgraph.name, number, operator.name))
+            reasons: dict[str, None] = {}
+            for backend in backends:
+                reason = backend.refuses(call)
+                if reason is None:
+                    kernels.append(backend.kernel(call))
+                    names.append(backend.name)
+                    break
+                reasons[reason] = None
+            else:
+                why = "; ".join(reason for reason in reasons if reason != NOT_MINE) or "not implemented"
+                refused.setdefault(f"{operator.name} (version {operator.version}): {why}, first in {call.place}")
+        return Executor(self, index, subgraph, tuple(kernels), tuple(names))
+
+    def _evaluate(self, index: int, number: int, inputs: list[Array | None],
+                  shapes: tuple[Shape, ...]) -> list[Array]:
+        executor = self[index]
+        tensors = [executor.subgraph.tensors[each] for each in executor.subgraph.operators[number].outputs]
+        outputs: list[Array] = [np.zeros(shape, each.dtype.numpy)
+                                for shape, each in zip(shapes, tensors, strict=True)]
+        try:
+            with np.errstate(all="ignore"):
+                executor.kernels[number].bind(inputs, outputs, Activation(Variables()))()
+        except ExecutionError as error:
+            raise error if error.place else ExecutionError(error.message, executor.place(number)) from None
+        except CircletError as error:
+            raise ExecutionError(str(error), executor.place(number)) from None
+        return outputs
+
+
+class SkippedKernel:
+    """The kernel of an operator that a pass took out."""
+
+    def bind(self, inputs: Sequence[Array | None], outputs: Sequence[Array], activation: Activation) -> Step:
+        return lambda: None
+
+
+NOT_MINE = "another backend's operator"
+"""What a backend answers for operators that are never its own."""

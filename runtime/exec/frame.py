@@ -1,0 +1,328 @@
+"""The memory of one activation of an executor, for concrete input shapes, with every kernel bound to it."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from circlet.runtime.errors import ExecutionError
+from circlet.runtime.exec.activation import Activation
+from circlet.runtime.exec.copying import copy_step, same_memory
+from circlet.runtime.exec.kernel import DynamicKernel, Step
+from circlet.runtime.exec.memory import allocate, retype
+from circlet.runtime.ir.model import ABSENT
+from circlet.runtime.ir.op import ShapeError, Skip
+from circlet.runtime.ir.types import Array
+from circlet.runtime.passes.alias import Aliases
+from circlet.runtime.passes.elide_copies import CopyPlanner
+from circlet.runtime.passes.plan_memory import Interval, plan_memory
+from circlet.runtime.passes.specialize import Specialization, Specializer
+
+if TYPE_CHECKING:
+    from circlet.runtime.exec.executor import Executor
+
+SKIP = Skip()
+
+
+@dataclass(frozen=True, eq=False)
+class Contract:
+    """What a caller lends to a frame."""
+
+    inputs: tuple[Array | None, ...] = ()
+    """A buffer for each input, or None where the frame has its own; empty: none is lent."""
+    outputs: tuple[Array | None, ...] = ()
+    """The same for the outputs."""
+    destroyable: frozenset[int] = frozenset()
+    """The lent inputs that the frame may overwrite. Inputs that it owns it always may."""
+    edge: tuple[int, int] = (-1, -1)
+    """The subgraph and operator that the frame serves, for observers."""
+
+    def input(self, position: int) -> Array | None:
+        return self.inputs[position] if self.inputs else None
+
+    def output(self, position: int) -> Array | None:
+        return self.outputs[position] if self.outputs else None
+
+
+class Frame(ABC):
+    """One activation: write `inputs`, `run()`, read `outputs`."""
+
+    inputs: tuple[Array, ...]
+
+    def __init__(self, executor: Executor, spec: Specialization, planner: CopyPlanner, specializer: Specializer,
+                 activation: Activation, contract: Contract) -> None:
+        self._executor = executor
+        self._planner = planner
+        self._specializer = specializer
+        self.activation = activation
+        """The run, or runs one after another, that the frame serves."""
+        self._contract = contract
+        self._arrays: list[Array | None] = [None] * len(spec.subgraph.tensors)
+        for tensor, value in spec.known.items():
+            self._arrays[tensor] = value
+        for index, each in enumerate(spec.subgraph.tensors):
+            if each.is_variable and not each.is_constant:
+                self._arrays[index] = activation.variables.tensor(executor.index, index, each)
+
+    @property
+    @abstractmethod
+    def outputs(self) -> tuple[Array, ...]:
+        """The results of the last run."""
+
+    @abstractmethod
+    def run(self) -> None:
+        """Runs the subgraph once.
+
+        Raises:
+            ExecutionError: with the place of the operator that failed.
+        """
+
+    def _array(self, tensor: int) -> Array:
+        array = self._arrays[tensor]
+        assert array is not None, f"tensor {tensor} is used before it has memory"
+        return array
+
+    def _operands(self, number: int) -> list[Array | None]:
+        operator = self._executor.subgraph.operators[number]
+        return [None if each == ABSENT else self._array(each) for each in operator.inputs]
+
+    def _own_inputs(self, spec: Specialization) -> None:
+        """Gives every input that is not lent a buffer of its own."""
+        for position, tensor in enumerate(spec.subgraph.inputs):
+            lent = self._contract.input(position)
+            dtype = spec.subgraph.tensors[tensor].dtype.numpy
+            self._arrays[tensor] = allocate(spec.shape(tensor), dtype) if lent is None else lent
+        self.inputs = tuple(self._array(each) for each in spec.subgraph.inputs)
+
+    def _destroyable(self) -> frozenset[int]:
+        owned = {k for k in range(len(self._executor.subgraph.inputs)) if self._contract.input(k) is None}
+        return self._contract.destroyable | owned
+
+    def _bind(self, spec: Specialization, span: range, aliases: Aliases, live: bool) -> list[tuple[int, Step]]:
+        """Gives the results of `span` memory and binds its kernels; `live` says they must outlive the span."""
+        self._place(spec, span, aliases, live)
+        steps: list[tuple[int, Step]] = []
+        for number in span:
+            operator = self._executor.subgraph.operators[number]
+            if operator.op == SKIP or (operator.outputs and all(each in spec.known for each in operator.outputs)):
+                continue
+            if self._is_view(aliases, number):
+                continue
+            outputs = [self._array(each) for each in operator.outputs]
+            with located(self._executor, number):
+                step = self._executor.kernels[number].bind(self._operands(number), outputs, self.activation)
+            steps.append((number, self.activation.observe(step, self._executor.index, number)))
+        return steps
+
+    def _is_view(self, aliases: Aliases, number: int) -> bool:
+        operator = self._executor.subgraph.operators[number]
+        views = operator.op.views()
+        return bool(views) and all(
+            output in views and aliases.root(each) == aliases.root(operator.inputs[views[output]])
+            for output, each in enumerate(operator.outputs)
+        )
+
+    def _place(self, spec: Specialization, span: range, aliases: Aliases, live: bool) -> None:
+        """Decides where the results of `span` lie: in a buffer of their class, or in one arena."""
+        tensors = spec.subgraph.tensors
+        written = [each for number in span for each in spec.subgraph.operators[number].outputs
+                   if each not in spec.known]
+        homeless: dict[int, Interval] = {}
+        end = len(spec.subgraph.operators)
+        for each in written:
+            root = aliases.root(each)
+            if self._arrays[root] is None and root not in homeless:
+                if tensors[root].dtype.numpy.hasobject:
+                    self._arrays[root] = allocate(spec.shape(root), tensors[root].dtype.numpy)
+                    continue
+                last = end if live else max(aliases.last_read(root), aliases.first_write(root))
+                homeless[root] = Interval(aliases.size(root), aliases.first_write(root), last)
+        arena = plan_memory(list(homeless.values()))
+        memory = allocate((arena.size,), np.dtype(np.uint8))
+        for root, offset in zip(homeless, arena.offsets, strict=True):
+            self._arrays[root] = retype(memory[offset:offset + homeless[root].size],
+                                        spec.shape(root), tensors[root].dtype.numpy)
+        for each in written:
+            if self._arrays[each] is None:
+                self._arrays[each] = retype(self._array(aliases.root(each)), spec.shape(each),
+                                            tensors[each].dtype.numpy)
+
+
+class StaticFrame(Frame):
+    """A frame whose shapes are all known: bound once, then only stepped."""
+
+    def __init__(self, executor: Executor, spec: Specialization, planner: CopyPlanner, specializer: Specializer,
+                 activation: Activation, contract: Contract) -> None:
+        super().__init__(executor, spec, planner, specializer, activation, contract)
+        self._own_inputs(spec)
+        span = range(len(spec.subgraph.operators))
+        aliases = planner.aliases(spec, span, self._destroyable())
+        pending = self._lend_outputs(spec, aliases)
+        bound = self._bind(spec, span, aliases, live=False)
+        self._outputs = tuple(
+            self._array(tensor) if lent is None else lent
+            for tensor, lent in zip(spec.subgraph.outputs, contract.outputs or (None,) * len(spec.subgraph.outputs),
+                                    strict=True)
+        )
+        steps = [step for _, step in bound]
+        for position, lent in pending:
+            source = self._array(spec.subgraph.outputs[position])
+            if not same_memory(source, lent):
+                steps.append(copy_step(lent, source, activation, contract.edge, f"output {position}"))
+        self._operators = {id(step): number for number, step in bound}
+        self._steps = tuple(activation.observe_invocation(steps, executor.index))
+
+    @property
+    def outputs(self) -> tuple[Array, ...]:
+        return self._outputs
+
+    def run(self) -> None:
+        step: Step | None = None
+        try:
+            for step in self._steps:
+                step()
+        except ExecutionError as error:
+            if error.place is not None or id(step) not in self._operators:
+                raise
+            raise ExecutionError(error.message, self._executor.place(self._operators[id(step)])) from None
+        except ShapeError as error:
+            raise ExecutionError(str(error), self._executor.place(self._operators[id(step)])) from None
+
+    def _lend_outputs(self, spec: Specialization, aliases: Aliases) -> list[tuple[int, Array]]:
+        """Puts results into lent buffers; returns the outputs that must be copied there instead."""
+        pending: list[tuple[int, Array]] = []
+        for position, tensor in enumerate(spec.subgraph.outputs):
+            lent = self._contract.output(position)
+            if lent is None:
+                continue
+            root = aliases.root(tensor)
+            if self._arrays[tensor] is None and self._arrays[root] is None:
+                self._arrays[root] = retype(lent, spec.shape(root), spec.subgraph.tensors[root].dtype.numpy)
+            else:
+                pending.append((position, lent))
+        return pending
+
+
+@dataclass(eq=False)
+class Segment:
+    """The operators from one whose result shapes depend on data to the next such one."""
+
+    steps: list[tuple[int, Step]]
+    spec: Specialization
+    """Known up to the end of the segment."""
+    lead: tuple[Array, ...] = ()
+    """The results of the leading operator, where it makes them itself."""
+
+
+class SegmentedFrame(Frame):
+    """A frame with operators whose result shapes depend on data; what follows each is bound when they are known."""
+
+    def __init__(self, executor: Executor, spec: Specialization, planner: CopyPlanner, specializer: Specializer,
+                 activation: Activation, contract: Contract) -> None:
+        super().__init__(executor, spec, planner, specializer, activation, contract)
+        self._own_inputs(spec)
+        self._first = Segment(self._bind_span(spec, range(spec.stop)), spec)
+        self._rest: list[Segment] = []
+        self._final = spec
+
+    @property
+    def outputs(self) -> tuple[Array, ...]:
+        return tuple(self._array(each) for each in self._executor.subgraph.outputs)
+
+    def run(self) -> None:
+        index = self._executor.index
+        self.activation.will_invoke(index)
+        self._execute(self._first.steps)
+        spec, depth = self._first.spec, 0
+        while not spec.is_static:
+            segment = self._segment(spec, depth)
+            self._execute(segment.steps)
+            spec, depth = segment.spec, depth + 1
+        self.activation.did_invoke(index)
+
+    def _execute(self, steps: Sequence[tuple[int, Step]]) -> None:
+        for number, step in steps:
+            with located(self._executor, number):
+                step()
+
+    def _segment(self, before: Specialization, depth: int) -> Segment:
+        """The segment that starts at operator `before.stop`, bound anew if its shapes differ from the last run's."""
+        number = before.stop
+        operator = self._executor.subgraph.operators[number]
+        values = {each: self._array(each) for each in operator.inputs if each != ABSENT}
+        after = self._specializer.extend(before, values)
+        made: tuple[Array, ...] | None = None
+        if after.stop == number:
+            made = self._make(number)
+            after = self._resume(before, number, made)
+        old = self._rest[depth] if depth < len(self._rest) else None
+        if old is not None and _same_shapes(old.spec, after) and (made is None) == (not old.lead):
+            for target, source in zip(old.lead, made or (), strict=True):
+                np.copyto(target, source)
+            return old
+        del self._rest[depth:]
+        self._forget(number)
+        for tensor, value in after.known.items():
+            self._arrays[tensor] = value
+        for tensor, array in zip(operator.outputs, made or (), strict=made is not None):
+            self._arrays[tensor] = array
+        start = number if made is None else number + 1
+        segment = Segment(self._bind_span(after, range(start, after.stop)), after, made or ())
+        self._rest.append(segment)
+        return segment
+
+    def _make(self, number: int) -> tuple[Array, ...]:
+        """Runs an operator that allocates its own results, control flow mostly."""
+        kernel = self._executor.kernels[number]
+        if not isinstance(kernel, DynamicKernel):
+            raise ExecutionError("the shape of the result cannot be told", self._executor.place(number))
+        operands = [self._array(each) for each in self._executor.subgraph.operators[number].inputs]
+        found: list[Array] = []
+
+        def step() -> None:
+            found.extend(each.copy() for each in kernel.evaluate(operands, self.activation))
+
+        with located(self._executor, number):
+            self.activation.observe(step, self._executor.index, number)()
+        return tuple(found)
+
+    def _resume(self, before: Specialization, number: int, made: tuple[Array, ...]) -> Specialization:
+        shapes = list(before.shapes)
+        for tensor, array in zip(self._executor.subgraph.operators[number].outputs, made, strict=True):
+            shapes[tensor] = array.shape
+        return self._specializer.extend(Specialization(before.index, before.subgraph, before.promised, tuple(shapes),
+                                                       before.known, number + 1))
+
+    def _forget(self, start: int) -> None:
+        for operator in self._executor.subgraph.operators[start:]:
+            for each in operator.outputs:
+                self._arrays[each] = None
+
+    def _bind_span(self, spec: Specialization, span: range) -> list[tuple[int, Step]]:
+        aliases = self._planner.aliases(spec, span)
+        return self._bind(spec, span, aliases, live=True)
+
+
+def _same_shapes(one: Specialization, other: Specialization) -> bool:
+    return one.stop == other.stop and one.shapes == other.shapes
+
+
+class located:  # noqa: N801  # reads as a phrase: `with located(executor, number):`
+    """Gives errors that an operator raises the operator's place."""
+
+    def __init__(self, executor: Executor, number: int) -> None:
+        self._executor = executor
+        self._number = number
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, ExecutionError) and error.place is None:
+            raise ExecutionError(error.message, self._executor.place(self._number)) from None
+        if isinstance(error, ShapeError):
+            raise ExecutionError(str(error), self._executor.place(self._number)) from None

@@ -1,0 +1,223 @@
+"""A model made runnable: its executors, its state and the limits of its runs."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
+from threading import Lock, RLock
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from circlet.runtime.errors import InputError, LimitError, UnsupportedError
+from circlet.runtime.exec.activation import Activation, Limits, Variables
+from circlet.runtime.exec.copies import CopyEdge, copy_edges
+from circlet.runtime.exec.executor import ExecutorMap
+from circlet.runtime.exec.frame import Frame
+from circlet.runtime.exec.inputs import Entry, as_array, entry_of
+from circlet.runtime.exec.kernel import Backend
+from circlet.runtime.exec.listener import Listener, Observation, observation
+from circlet.runtime.ir.model import Model, Signature
+from circlet.runtime.ir.types import Array, DType, Shape
+from circlet.runtime.ir.verify import verify
+from circlet.runtime.ops.controlflow import CallOnce
+from circlet.runtime.passes.pipeline import run_passes
+
+Inputs: TypeAlias = "Mapping[str, npt.ArrayLike] | Sequence[npt.ArrayLike]"
+Key: TypeAlias = tuple[int, tuple[Shape, ...], Observation]
+
+IDLE_FRAMES = 8
+"""How many bound frames a session keeps for later runs."""
+
+
+@dataclass(frozen=True)
+class SignatureRunner:
+    """A named entry point of a session; call it with inputs by name."""
+
+    session: Session
+    signature: Signature
+
+    def __call__(self, **inputs: npt.ArrayLike) -> dict[str, Array]:
+        """Runs the entry point; returns `{output name: array}`."""
+        return self.run(inputs)
+
+    def run(self, inputs: Inputs = (), listener: Listener | None = None) -> dict[str, Array]:
+        """As `Session.run`, for this entry point."""
+        return self.session.run_entry(entry_of(self.session.model, self.signature.subgraph, self.signature),
+                                      inputs, listener)
+
+
+class Session:
+    """Runs a model. It may be used from several threads at once."""
+
+    def __init__(self, model: Model, backends: Callable[[ExecutorMap], Sequence[Backend]],
+                 copy_elision: bool = True, limits: Limits | None = None) -> None:
+        """
+        Args:
+            model: is verified here.
+            backends: makes the backends, in order of preference.
+            copy_elision: lend buffers to subgraphs instead of copying values in and out of them.
+            limits: bounds on each run.
+
+        Raises:
+            ModelError: the model is malformed.
+            UnsupportedError: no backend computes some operators; the message lists them all.
+        """
+        verify(model)
+        self.model = model
+        self.limits = limits or Limits()
+        self._variables = Variables()
+        self._idle: OrderedDict[Key, list[Frame]] = OrderedDict()
+        self._running: set[Activation] = set()
+        self._lock = Lock()
+        self._state_lock: AbstractContextManager[object] = RLock() if _has_state(model) else nullcontext()
+        self._stateful = _has_state(model)
+        with _bounded():
+            self._executors = ExecutorMap(run_passes(model), backends, copy_elision)
+        self._primary = _primary(model)
+
+    @property
+    def inputs(self) -> dict[str, Shape]:
+        """The names and declared shapes of the primary entry's inputs; -1 is a length of the caller's choice."""
+        return self._primary.input_shapes(self.model)
+
+    def run(self, inputs: Inputs = (), listener: Listener | None = None) -> dict[str, Array]:
+        """Runs the primary entry point.
+
+        Args:
+            inputs: `{name: array}`, or arrays in input order. Arrays have the declared element type and shape; Python
+                numbers and lists are converted if nothing is lost.
+            listener: hears of what happens, e.g. a `Counter`.
+
+        Returns:
+            `{output name: array}`; the arrays are the caller's.
+
+        Raises:
+            InputError: an input is missing, unknown, or of another type or shape than declared.
+            ExecutionError: an operator cannot compute with the values it got.
+            LimitError, CancelledError: the run was stopped. State is as before the run after any error.
+        """
+        return self.run_entry(self._primary, inputs, listener)
+
+    def signature(self, key: str | None = None) -> SignatureRunner:
+        """The entry point that a signature names; without a key, the only one.
+
+        Raises:
+            InputError: there is no such signature, or several and no key.
+        """
+        keys = [each.key for each in self.model.signatures]
+        if key is None and len(keys) == 1:
+            key = keys[0]
+        for each in self.model.signatures:
+            if each.key == key:
+                return SignatureRunner(self, each)
+        raise InputError(f"no signature {key!r}; the model has {keys}")
+
+    def run_entry(self, entry: Entry, inputs: Inputs, listener: Listener | None = None) -> dict[str, Array]:
+        """Runs an entry point; see `run`."""
+        subgraph = self.model.subgraphs[entry.subgraph]
+        values = entry.arrange(inputs)
+        arrays = [as_array(value, subgraph.tensors[index], name)
+                  for (name, index), value in zip(entry.inputs, values, strict=True)]
+        ordered = dict(zip((index for _, index in entry.inputs), arrays, strict=True))
+        results = self.invoke(entry.subgraph, [ordered[index] for index in subgraph.inputs], listener)
+        by_tensor = dict(zip(subgraph.outputs, results, strict=True))
+        return {name: by_tensor[index] for name, index in entry.outputs}
+
+    def invoke(self, subgraph: int, arrays: Sequence[Array], listener: Listener | None = None) -> list[Array]:
+        """Runs a subgraph on arrays of its inputs' element types, of any shapes that its operators can compute with.
+
+        Returns:
+            The outputs, as arrays that belong to the caller.
+        """
+        key = (subgraph, tuple(each.shape for each in arrays), observation(listener))
+        with self._state_lock, _bounded(), np.errstate(all="ignore"), self._state_kept():
+            frame = self._take(key)
+            activation = frame.activation
+            activation.start(self.limits, listener)
+            self._running.add(activation)
+            try:
+                for target, source in zip(frame.inputs, arrays, strict=True):
+                    np.copyto(target, source)
+                frame.run()
+                results = [each.copy() for each in frame.outputs]
+            finally:
+                self._running.discard(activation)
+            self._give_back(key, frame)
+        return results
+
+    def cancel(self) -> None:
+        """Stops every run in progress, before its next loop iteration; each raises CancelledError."""
+        for activation in tuple(self._running):
+            activation.cancelled = True
+
+    def reset_state(self) -> None:
+        """Forgets all variables, as in a new session."""
+        with self._state_lock:
+            self._variables.reset()
+
+    def backend_of(self, subgraph: int = 0) -> tuple[str, ...]:
+        """The name of the backend that computes each operator of a subgraph."""
+        return self._executors[subgraph].backends
+
+    def copies(self) -> list[CopyEdge]:
+        """What crosses the borders of subgraphs, and how, for the declared input shapes."""
+        entries = {0, *(each.subgraph for each in self.model.signatures)}
+        return copy_edges(self._executors, sorted(entries))
+
+    def _take(self, key: Key) -> Frame:
+        with self._lock:
+            idle = self._idle.get(key)
+            if idle:
+                return idle.pop()
+        subgraph, shapes, observed = key
+        return self._executors[subgraph].frame(shapes, Activation(self._variables, observed))
+
+    def _give_back(self, key: Key, frame: Frame) -> None:
+        with self._lock:
+            self._idle.setdefault(key, []).append(frame)
+            self._idle.move_to_end(key)
+            while sum(map(len, self._idle.values())) > IDLE_FRAMES:
+                oldest = next(iter(self._idle))
+                self._idle[oldest].pop() if self._idle[oldest] else self._idle.pop(oldest)
+
+    @contextmanager
+    def _state_kept(self) -> Iterator[None]:
+        """Brings the state back if the run fails."""
+        if not self._stateful:
+            yield
+            return
+        snapshot = self._variables.snapshot()
+        try:
+            yield
+        except BaseException:
+            self._variables.restore(snapshot)
+            raise
+
+
+@contextmanager
+def _bounded() -> Iterator[None]:
+    """Turns running out of stack or memory into circlet's errors."""
+    try:
+        yield
+    except RecursionError:
+        raise UnsupportedError("subgraphs call each other too deeply to be run") from None
+    except MemoryError as error:
+        raise LimitError(f"out of memory: {error}") from None
+
+
+def _has_state(model: Model) -> bool:
+    return any(
+        any(each.is_variable or each.dtype in (DType.RESOURCE, DType.VARIANT) for each in subgraph.tensors)
+        or any(isinstance(each.op, CallOnce) for each in subgraph.operators)
+        for subgraph in model.subgraphs
+    )
+
+
+def _primary(model: Model) -> Entry:
+    """The entry point of subgraph 0: with the names of its signature if it has exactly one."""
+    named = [each for each in model.signatures if each.subgraph == 0]
+    return entry_of(model, 0, named[0] if len(named) == 1 else None)

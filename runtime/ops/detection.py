@@ -1,0 +1,67 @@
+"""Operators that select boxes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+from typing import ClassVar
+
+from circlet.runtime.ir.op import Count, Op, Operands, ShapeError, exactly, operator
+from circlet.runtime.ir.types import DType, Shape
+
+
+@dataclass(frozen=True)
+class NonMaxSuppression(Op):
+    """Base: greedy selection of boxes by score that skips those that overlap a selected one.
+
+    Inputs: boxes of shape (n, 4), two opposite corners as (y, x, y, x); scores of shape (n,); then one element each:
+    the length of the results, an IoU threshold and a score threshold. A box is skipped if its intersection over union
+    with a selected one is not below the IoU threshold, or its score is not above the score threshold. The box of
+    lower index goes first among equal scores. Results are padded with zeros.
+    """
+
+    def infer(self, args: Operands) -> tuple[Shape, ...]:
+        boxes, scores = args[0].shape, args[1].shape
+        if len(boxes) != 2 or boxes[1] != 4:
+            raise ShapeError(f"input 0: expected boxes of shape (n, 4), found {boxes}")
+        if scores != boxes[:1]:
+            raise ShapeError(f"input 1: expected one score for each of {boxes[0]} boxes, found shape {scores}")
+        for index in range(2, len(args)):
+            if prod(args[index].shape) != 1:
+                raise ShapeError(f"input {index}: expected exactly one element, found shape {args[index].shape}")
+        length = int(args[2].value.item())
+        if length < 0:
+            raise ShapeError(f"input 2: expected no negative number of boxes, found {length}")
+        return (*((length,),) * (args.outputs - 1), ())
+
+
+@operator
+@dataclass(frozen=True)
+class NonMaxSuppressionV4(NonMaxSuppression):
+    """Gives the indices of the selected boxes and their count."""
+
+    name: ClassVar[str] = "NON_MAX_SUPPRESSION_V4"
+    table: ClassVar[str | None] = "NonMaxSuppressionV4Options"
+    inputs: ClassVar[Count] = exactly(5)
+    results: ClassVar[Count] = exactly(2)
+
+    def types(self, args: Operands) -> tuple[DType | None, ...]:
+        return (DType.INT32, DType.INT32)
+
+
+@operator
+@dataclass(frozen=True)
+class NonMaxSuppressionV5(NonMaxSuppression):
+    """Gives the indices of the selected boxes, their scores and their count.
+
+    Input 5 is sigma of soft suppression, 0 for none: for each selected box, the scores of the others are multiplied by
+    exp(-iou ** 2 / (2 * sigma)).
+    """
+
+    name: ClassVar[str] = "NON_MAX_SUPPRESSION_V5"
+    table: ClassVar[str | None] = "NonMaxSuppressionV5Options"
+    inputs: ClassVar[Count] = exactly(6)
+    results: ClassVar[Count] = exactly(3)
+
+    def types(self, args: Operands) -> tuple[DType | None, ...]:
+        return (DType.INT32, DType.FLOAT32, DType.INT32)

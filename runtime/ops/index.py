@@ -1,0 +1,233 @@
+"""Operators that read or write where data says."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import prod
+from typing import ClassVar
+
+import numpy as np
+
+from circlet.runtime.ir.op import Count, Op, Operands, ShapeError, at_least, exactly, operator
+from circlet.runtime.ir.types import DType, Shape
+from circlet.runtime.ops.shape import expect_rank, normalize_axis, sizes
+
+
+@operator
+@dataclass(frozen=True)
+class Gather(Op):
+    """The slices of input 0 along `axis` that the indices in input 1 name.
+
+    The first `batch_dims` axes of both inputs go together. An index that is negative or too large is an error.
+    """
+
+    name: ClassVar[str] = "GATHER"
+    table: ClassVar[str | None] = "GatherOptions"
+    inputs: ClassVar[Count] = exactly(2)
+    axis: int = 0
+    batch_dims: int = 0
+
+    def infer(self, args: Operands) -> tuple[Shape, ...]:
+        data, indices = args[0].shape, args[1].shape
+        axis, batch = self.axes(len(data), len(indices))
+        if data[:batch] != indices[:batch]:
+            raise ShapeError(f"batch_dims: expected inputs that agree in {batch} axes, found {data} and {indices}")
+        return ((*data[:axis], *indices[batch:], *data[axis + 1:]),)
+
+    def axes(self, rank: int, index_rank: int) -> tuple[int, int]:
+        """The axis and the number of batch axes, counted from the front."""
+        axis = normalize_axis(self.axis, rank)
+        batch = self.batch_dims + index_rank if self.batch_dims < 0 else self.batch_dims
+        if not 0 <= batch <= min(axis, index_rank):
+            raise ShapeError(f"batch_dims: expected at most axis {axis} and the rank of the indices {index_rank}, "
+                             f"found {self.batch_dims}")
+        return axis, batch
+
+
+@operator
+@dataclass(frozen=True)
+class GatherNd(Op):
+    """The slices of input 0 (d0, d1, ...) that the rows of input 1 (..., k) name by indices into its first k axes.
+
+    An index that is negative or too large is an error.
+    """
+
+    name: ClassVar[str] = "GATHER_ND"
+    table: ClassVar[str | None] = "GatherNdOptions"
+    inputs: ClassVar[Count] = exactly(2)
+
+    def infer(self, args: Operands) -> tuple[Shape, ...]:
+        data, indices = args[0].shape, args[1].shape
+        if not data or not indices or indices[-1] > len(data):
+            raise ShapeError(f"expected at least rank 1 of both inputs, and indices into the axes of input 0, "
+                             f"found {data} and {indices}")
+        return ((*indices[:-1], *data[indices[-1]:]),)
+
+
+@operator
+@dataclass(frozen=True)
+class ScatterNd(Op):
+    """Zeros of the shape in input 2, to which the slices in input 1 are added where the rows of input 0 (..., k) say.
+
+    Slices for one place add up, in order; integers wrap, booleans are or-ed. An index that is negative or too large is
+    an error.
+    """
+
+    name: ClassVar[str] = "SCATTER_ND"
+    table: ClassVar[str | None] = "ScatterNdOptions"
+    inputs: ClassVar[Count] = exactly(3)
+
+    def infer(self, args: Operands) -> tuple[Shape, ...]:
+        indices, updates = args[0].shape, args[1].shape
+        if not indices:
+            raise ShapeError("indices: expected at least rank 1, found a scalar")
+        shape = sizes(args[2], "shape")
+        if indices[-1] > len(shape) or updates != (*indices[:-1], *shape[indices[-1]:]):
+            raise ShapeError(f"cannot scatter updates {updates} into {shape} by indices {indices}")
+        return (shape,)
+
+    def types(self, args: Operands) -> tuple[DType | None, ...]:
+        return (args[1].dtype,)
+
+
+@operator
+@dataclass(frozen=True)
+class SparseToDense(Op):
+    """The default in input 3 in the shape of input 1, with the values in input 2 where the indices in input 0 say.
+
+    The indices are (n, rank), or (n,) or a scalar for a result of rank 1; the values (n,), or one for all. Of several
+    values for one place the last one stays. An index that is negative or too large is an error.
+    """
+
+    name: ClassVar[str] = "SPARSE_TO_DENSE"
+    table: ClassVar[str | None] = "SparseToDenseOptions"
+    inputs: ClassVar[Count] = exactly(4)
+    validate_indices: bool = False
+
+    def infer(self, args: Operands) -> tuple[Shape, ...]:
+        indices, values = args[0].shape, args[2].shape
+        if prod(args[3].shape) != 1:
+            raise ShapeError(f"default value: expected exactly one element, found shape {args[3].shape}")
+        count = indices[0] if indices else 1
+        if len(indices) > 2 or (values and values != (count,)):
+            raise ShapeError(f"expected indices of at most rank 2 and as many values, found {indices} and {values}")
+        shape = sizes(args[1], "shape")
+        if len(shape) != (indices[1] if len(indices) == 2 else 1):
+            raise ShapeError(f"indices: expected one number for each axis of {shape}, found shape {indices}")
+        return (shape,)
+
+    def types(self, args: Operands) -> tuple[DType | None, ...]:
+        return (args[2].dtype,)
+
+
+@operator
+@dataclass(frozen=True)
+class Where(Op):
+    """The indices (n, rank), int64, of the elements of input 0 that are not zero, in row-major order."""
+
+    name: ClassVar[str] = "WHERE"
+    table: ClassVar[str | None] = "WhereOptions"
+
+    def infer(self, args: Operands) -> tuple[Shape, ...]:
+        if not args[0].shape:
+            raise ShapeError("condition: expected at least rank 1, found a scalar")
+        return ((int(np.count_nonzero(args[0].value)), args[0].rank),)
+
+    def types(self, args: Operands) -> tuple[DType | None, ...]:
+        return (DType.INT64,)
+
+
+def expect_window(shape: Shape, window: Shape, name: str) -> None:
+    """Raises ShapeError unless a tensor of `shape` has room for the window."""
+    if len(window) != len(shape) or any(length > size for length, size in zip(window, shape, strict=True)):
+        raise ShapeError(f"{name}: expected one that fits into {shape}, found {window}")
+
+
+@operator
+@dataclass(frozen=True)
+class DynamicUpdateSlice(Op):
+    """Input 0 with the elements from the indices in input 2 on replaced by input 1.
+
+    Indices move to where the update fits.
+    """
+
+    name: ClassVar[str] = "DYNAMIC_UPDATE_SLICE"
+    table: ClassVar[str | None] = "DynamicUpdateSliceOptions"
+    inputs: ClassVar[Count] = exactly(3)
+
+    def infer(self, args: Operands) -> tuple[Shape, ...]:
+        expect_window(args[0].shape, args[1].shape, "update")
+        if args[2].shape != (args[0].rank,):
+            raise ShapeError(f"start indices: expected shape {(args[0].rank,)}, found {args[2].shape}")
+        return (args[0].shape,)
+
+    def overwrites(self) -> Mapping[int, int]:
+        return {0: 0}
+
+
+@dataclass(frozen=True)
+class UpdateRow(Op):
+    """`x[i] = row`: input 0 with its row at the scalar index in input 2 replaced by input 1, of shape (1, ...).
+
+    No format has this operator; a pass makes it. An index out of range is an error.
+    """
+
+    name: ClassVar[str] = "UPDATE_ROW"
+    inputs: ClassVar[Count] = exactly(3)
+
+    def infer(self, args: Operands) -> tuple[Shape, ...]:
+        if args[1].shape != (1, *args[0].shape[1:]):
+            raise ShapeError(f"row: expected shape {(1, *args[0].shape[1:])}, found {args[1].shape}")
+        if args[2].shape not in ((), (1,)):
+            raise ShapeError(f"index: expected one element, found shape {args[2].shape}")
+        return (args[0].shape,)
+
+    def overwrites(self) -> Mapping[int, int]:
+        return {0: 0}
+
+
+def _expect_starts(args: Operands, first: int) -> None:
+    if len(args) - first != args[0].rank:
+        raise ShapeError(f"start indices: expected one for each axis of {args[0].shape}, found {len(args) - first}")
+    for k in range(first, len(args)):
+        expect_rank(args[k], 0, "start index")
+
+
+@operator
+@dataclass(frozen=True)
+class StablehloDynamicUpdateSlice(Op):
+    """Input 0 with the elements from the indices on replaced by input 1; each index is a scalar input of its own.
+
+    Indices move to where the update fits.
+    """
+
+    name: ClassVar[str] = "STABLEHLO_DYNAMIC_UPDATE_SLICE"
+    inputs: ClassVar[Count] = at_least(2)
+
+    def infer(self, args: Operands) -> tuple[Shape, ...]:
+        expect_window(args[0].shape, args[1].shape, "update")
+        _expect_starts(args, 2)
+        return (args[0].shape,)
+
+    def overwrites(self) -> Mapping[int, int]:
+        return {0: 0}
+
+
+@operator
+@dataclass(frozen=True)
+class StablehloDynamicSlice(Op):
+    """`slice_sizes` elements of input 0 from the indices on; each index is a scalar input of its own.
+
+    Indices move to where the slice fits.
+    """
+
+    name: ClassVar[str] = "STABLEHLO_DYNAMIC_SLICE"
+    table: ClassVar[str | None] = "StablehloDynamicSliceOptions"
+    inputs: ClassVar[Count] = at_least(1)
+    slice_sizes: tuple[int, ...] = ()
+
+    def infer(self, args: Operands) -> tuple[Shape, ...]:
+        expect_window(args[0].shape, self.slice_sizes, "slice_sizes")
+        _expect_starts(args, 1)
+        return (self.slice_sizes,)

@@ -1,0 +1,110 @@
+"""Products of matrices, and rows looked up in a matrix."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+from typing import ClassVar
+
+import numpy as np
+
+from circlet.runtime.ir.op import Count, Op, Operands, ShapeError, between, exactly, operator
+from circlet.runtime.ir.types import Activation, DType, Shape
+
+
+@operator
+@dataclass(frozen=True)
+class FullyConnected(Op):
+    """`x @ w.T + b` of an input of m * k elements, weights (n, k) and a bias (n,) or none.
+
+    The result has shape (m, n); with `keep_num_dims` that of the input, whose last dimension, then k, becomes n.
+    """
+
+    name: ClassVar[str] = "FULLY_CONNECTED"
+    table: ClassVar[str | None] = "FullyConnectedOptions"
+    inputs: ClassVar[Count] = between(2, 3)
+    optional: ClassVar[frozenset[int]] = frozenset({2})
+    fused_activation_function: Activation = Activation.NONE
+    weights_format: int = 0
+    """0: the weights are stored row by row."""
+    keep_num_dims: bool = False
+    asymmetric_quantize_inputs: bool = False
+    """How a float32 input meets integer weights: each row is quantised with a zero point of its own, or with none."""
+    quantized_bias_type: DType = DType.FLOAT32
+    """What converters say the bias of int16 activations has; its own element type is what counts."""
+
+    def infer(self, args: Operands) -> tuple[Shape, ...]:
+        source, weights, bias = args[0].shape, args[1].shape, args.get(2)
+        if len(weights) != 2:
+            raise ShapeError(f"the weights must have shape (n, k), found {weights}")
+        units, depth = weights
+        if bias is not None and prod(bias.shape) != units:
+            raise ShapeError(f"the bias must have {units} elements, one for each row of the weights, found shape "
+                             f"{bias.shape}")
+        if self.keep_num_dims or not depth:
+            if source[-1:] != (depth,):
+                raise ShapeError(f"an input of shape {source} meets weights of shape {weights}: expected a last "
+                                 f"dimension of {depth}")
+            return ((*source[:-1], units) if self.keep_num_dims else (prod(source[:-1]), units),)
+        if prod(source) % depth:
+            raise ShapeError(f"an input of shape {source} does not divide into rows of {depth} elements, as the "
+                             f"weights {weights} have")
+        return ((prod(source) // depth, units),)
+
+
+@operator
+@dataclass(frozen=True)
+class BatchMatMul(Op):
+    """`x @ y` of matrices (..., m, k) and (..., k, n) whose batch dimensions broadcast.
+
+    The result has the element type of x, or int32 where both are int8: the sums of products of stored integers.
+    """
+
+    name: ClassVar[str] = "BATCH_MATMUL"
+    table: ClassVar[str | None] = "BatchMatMulOptions"
+    inputs: ClassVar[Count] = exactly(2)
+    adj_x: bool = False
+    """x is stored as (..., k, m)."""
+    adj_y: bool = False
+    """y is stored as (..., n, k)."""
+    asymmetric_quantize_inputs: bool = False
+    """How a float32 x meets an int8 y: each row is quantised with a zero point of its own, or with none."""
+
+    def infer(self, args: Operands) -> tuple[Shape, ...]:
+        x, y = args[0].shape, args[1].shape
+        if min(len(x), len(y)) < 2:
+            raise ShapeError(f"expected matrices, found shapes {x} and {y}")
+        rows, depth = x[-2:] if not self.adj_x else x[:-3:-1]
+        taken, columns = y[-2:] if not self.adj_y else y[:-3:-1]
+        if depth != taken:
+            raise ShapeError(f"shapes {x} and {y} do not multiply: {depth} columns meet {taken} rows")
+        try:
+            batch = np.broadcast_shapes(x[:-2], y[:-2])
+        except ValueError:
+            raise ShapeError(f"the batch dimensions of shapes {x} and {y} do not broadcast") from None
+        return ((*batch, rows, columns),)
+
+    def types(self, args: Operands) -> tuple[DType | None, ...]:
+        return (None if args[0].dtype is DType.INT8 else args[0].dtype,)
+
+
+@operator
+@dataclass(frozen=True)
+class EmbeddingLookup(Op):
+    """The rows of a table (rows, ...) that a list of int32 indices (n,) names: (n, ...).
+
+    A result of float32 from a table of integers is their real values.
+    """
+
+    name: ClassVar[str] = "EMBEDDING_LOOKUP"
+    inputs: ClassVar[Count] = exactly(2)
+
+    def infer(self, args: Operands) -> tuple[Shape, ...]:
+        indices, table = args[0].shape, args[1].shape
+        if len(indices) != 1 or not table:
+            raise ShapeError(f"expected a list of indices (n,) and a table (rows, ...), found shapes {indices} and "
+                             f"{table}")
+        return ((*indices, *table[1:]),)
+
+    def types(self, args: Operands) -> tuple[DType | None, ...]:
+        return (None,)

@@ -1,0 +1,161 @@
+"""Operators that enlarge a tensor: by padding, between its elements, or by repetition."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from itertools import starmap
+from typing import ClassVar, TypeAlias
+
+from circlet.runtime.ir.op import Count, Op, Operand, Operands, ShapeError, exactly, operator
+from circlet.runtime.ir.types import Shape
+from circlet.runtime.ops.shape import vector
+
+Paddings: TypeAlias = Sequence[tuple[int, int]]
+"""How many elements to add before and after each axis."""
+
+
+def paddings(operand: Operand, shape: Shape) -> Paddings:
+    """The value of a (rank, 2) parameter for a tensor of `shape`.
+
+    Raises:
+        Unknown: only a run can tell.
+        ShapeError: it has another shape, or a padding is negative.
+    """
+    if operand.shape != (len(shape), 2):
+        raise ShapeError(f"paddings: expected shape {(len(shape), 2)}, found {operand.shape}")
+    found = [(before, after) for before, after in operand.value.tolist()]
+    if any(before < 0 or after < 0 for before, after in found):
+        raise ShapeError(f"paddings: expected counts that are not negative, found {found}")
+    return found
+
+
+def padded(shape: Shape, amounts: Paddings) -> Shape:
+    """`shape` enlarged by paddings."""
+    return tuple(before + size + after for size, (before, after) in zip(shape, amounts, strict=True))
+
+
+@operator
+@dataclass(frozen=True)
+class Pad(Op):
+    """Surrounds a tensor by zeros (quantised: by the output's zero point), as many as input 1 (rank, 2) says."""
+
+    name: ClassVar[str] = "PAD"
+    table: ClassVar[str | None] = "PadOptions"
+    inputs: ClassVar[Count] = exactly(2)
+
+    def infer(self, args: Operands) -> tuple[Shape, ...]:
+        return (padded(args[0].shape, paddings(args[1], args[0].shape)),)
+
+
+@operator
+@dataclass(frozen=True)
+class PadV2(Pad):
+    """Surrounds a tensor by the value in input 2."""
+
+    name: ClassVar[str] = "PADV2"
+    table: ClassVar[str | None] = "PadV2Options"
+    inputs: ClassVar[Count] = exactly(3)
+
+    def infer(self, args: Operands) -> tuple[Shape, ...]:
+        expect_one(args[2])
+        return super().infer(args)
+
+
+class MirrorPadMode(IntEnum):
+    """Where the mirror lies; numbers are the schema's."""
+
+    REFLECT = 0
+    """On the outermost element, which is not repeated."""
+    SYMMETRIC = 1
+    """Behind the outermost element, which is repeated."""
+
+
+@operator
+@dataclass(frozen=True)
+class MirrorPad(Op):
+    """Surrounds a tensor by its mirror images, as many elements as input 1 (rank, 2) says."""
+
+    name: ClassVar[str] = "MIRROR_PAD"
+    table: ClassVar[str | None] = "MirrorPadOptions"
+    inputs: ClassVar[Count] = exactly(2)
+    mode: MirrorPadMode = MirrorPadMode.REFLECT
+
+    def infer(self, args: Operands) -> tuple[Shape, ...]:
+        shape = args[0].shape
+        amounts = paddings(args[1], shape)
+        for axis, (size, both) in enumerate(zip(shape, amounts, strict=True)):
+            most = size - (self.mode == MirrorPadMode.REFLECT)
+            if max(both) > max(most, 0):
+                raise ShapeError(f"paddings: expected at most {most} for axis {axis} of {shape}, found {both}")
+        return (padded(shape, amounts),)
+
+
+def expect_one(operand: Operand) -> None:
+    """Raises ShapeError unless a padding value has exactly one element."""
+    if set(operand.shape) - {1}:
+        raise ShapeError(f"padding value: expected exactly one element, found shape {operand.shape}")
+
+
+@operator
+@dataclass(frozen=True)
+class StablehloPad(Op):
+    """Puts the value in input 1 `interior_padding` times between elements, then pads the edges; a negative one cuts."""
+
+    name: ClassVar[str] = "STABLEHLO_PAD"
+    table: ClassVar[str | None] = "StablehloPadOptions"
+    inputs: ClassVar[Count] = exactly(2)
+    edge_padding_low: tuple[int, ...] = ()
+    edge_padding_high: tuple[int, ...] = ()
+    interior_padding: tuple[int, ...] = ()
+
+    def infer(self, args: Operands) -> tuple[Shape, ...]:
+        shape, amounts = args[0].shape, (self.edge_padding_low, self.edge_padding_high, self.interior_padding)
+        expect_one(args[1])
+        if any(len(each) != len(shape) for each in amounts) or min(self.interior_padding, default=0) < 0:
+            raise ShapeError(f"expected low, high and interior padding for each axis of {shape}, found {amounts}")
+        result = tuple(low + spread(size, gap + 1) + high for size, low, high, gap in zip(shape, *amounts, strict=True))
+        if min(result, default=0) < 0:
+            raise ShapeError(f"expected paddings that leave sizes that are not negative, found {amounts} for {shape}")
+        return (result,)
+
+
+@operator
+@dataclass(frozen=True)
+class Dilate(Op):
+    """Puts `input 1 [k]` - 1 times the value in input 2 between the elements of each axis k."""
+
+    name: ClassVar[str] = "DILATE"
+    table: ClassVar[str | None] = "DilateOptions"
+    inputs: ClassVar[Count] = exactly(3)
+
+    def infer(self, args: Operands) -> tuple[Shape, ...]:
+        shape = args[0].shape
+        expect_one(args[2])
+        steps = vector(args[1], "dilations", len(shape))
+        if min(steps, default=1) < 1:
+            raise ShapeError(f"dilations: expected steps of at least 1, found {steps}")
+        return (tuple(starmap(spread, zip(shape, steps, strict=True))),)
+
+
+def spread(size: int, step: int) -> int:
+    """The size of an axis whose elements lie `step` apart."""
+    return (size - 1) * step + 1 if size else 0
+
+
+@operator
+@dataclass(frozen=True)
+class Tile(Op):
+    """Input 0 repeated `input 1 [k]` times along each axis k."""
+
+    name: ClassVar[str] = "TILE"
+    table: ClassVar[str | None] = "TileOptions"
+    inputs: ClassVar[Count] = exactly(2)
+
+    def infer(self, args: Operands) -> tuple[Shape, ...]:
+        shape = args[0].shape
+        counts = vector(args[1], "multiples", len(shape))
+        if min(counts, default=0) < 0:
+            raise ShapeError(f"multiples: expected counts that are not negative, found {counts}")
+        return (tuple(size * count for size, count in zip(shape, counts, strict=True)),)

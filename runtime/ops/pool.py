@@ -1,0 +1,53 @@
+"""Pooling: a reduction over a window that slides over an image (n, h, w, c); padding never counts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from circlet.runtime.ir.op import Operands, operator
+from circlet.runtime.ir.types import Shape
+from circlet.runtime.ops.window import Window, Windowed, expect_rank
+
+
+@dataclass(frozen=True)
+class Pool(Windowed):
+    """Base of the pooling operators: (n, h, w, c) gives (n, positions along h, positions along w, c)."""
+
+    table: ClassVar[str | None] = "Pool2DOptions"
+    filter_width: int = 0
+    filter_height: int = 0
+
+    def windows(self, image: Shape) -> tuple[Window, ...]:
+        """The windows along height and width."""
+        return self.image_windows(image, (self.filter_height, self.filter_width))
+
+    def infer(self, args: Operands) -> tuple[Shape, ...]:
+        image = args[0]
+        expect_rank(image, "the input", "n, h, w, c")
+        counts = (window.count for window in self.windows(image.shape))
+        return ((image.shape[0], *counts, image.shape[3]),)
+
+
+@operator
+@dataclass(frozen=True)
+class AveragePool2D(Pool):
+    """The mean; quantised, the quotient is rounded to nearest, halves away from zero."""
+
+    name: ClassVar[str] = "AVERAGE_POOL_2D"
+
+
+@operator
+@dataclass(frozen=True)
+class MaxPool2D(Pool):
+    """The largest element; NaN where the window meets one."""
+
+    name: ClassVar[str] = "MAX_POOL_2D"
+
+
+@operator
+@dataclass(frozen=True)
+class L2Pool2D(Pool):
+    """The square root of the mean of the squares."""
+
+    name: ClassVar[str] = "L2_POOL_2D"

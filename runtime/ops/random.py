@@ -1,0 +1,83 @@
+"""Operators that draw random numbers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+from typing import ClassVar
+
+from circlet.runtime.ir.op import Count, Op, Operands, ShapeError, exactly, operator
+from circlet.runtime.ir.types import DType, Shape
+
+
+@dataclass(frozen=True)
+class Random(Op):
+    """Base: numbers from a generator of the operator's own, which goes on from run to run.
+
+    The low 32 bits of the two seeds count. If both are zero, every session draws other numbers; otherwise every
+    session draws the same ones, those that LiteRT draws.
+    """
+
+    table: ClassVar[str | None] = "RandomOptions"
+    pure: ClassVar[bool] = False
+    seed: int = 0
+    seed2: int = 0
+
+
+@dataclass(frozen=True)
+class RandomFloats(Random):
+    """Base: a tensor of the shape that input 0, a vector, gives."""
+
+    def infer(self, args: Operands) -> tuple[Shape, ...]:
+        if args[0].rank != 1 or args[0].dtype not in (DType.INT32, DType.INT64):
+            raise ShapeError("input 0 is the shape: expected a vector of int32 or int64, "
+                             f"found shape {args[0].shape} of {args[0].dtype.value}")
+        shape = tuple(args[0].value.tolist())
+        if any(dim < 0 for dim in shape):
+            raise ShapeError(f"input 0 is the shape: expected no negative dimension, found {shape}")
+        return (shape,)
+
+    def types(self, args: Operands) -> tuple[DType | None, ...]:
+        return (DType.FLOAT32,)
+
+
+@operator
+@dataclass(frozen=True)
+class RandomUniform(RandomFloats):
+    """Evenly distributed multiples of 2 ** -23 in [0, 1)."""
+
+    name: ClassVar[str] = "RANDOM_UNIFORM"
+
+
+@operator
+@dataclass(frozen=True)
+class RandomStandardNormal(RandomFloats):
+    """Normally distributed numbers of mean 0 and variance 1."""
+
+    name: ClassVar[str] = "RANDOM_STANDARD_NORMAL"
+
+
+@operator
+@dataclass(frozen=True)
+class Multinomial(Random):
+    """Classes drawn independently, as many for each row of input 0 as input 1 says: shape (rows, samples).
+
+    A class has the probability softmax(row)[class]; logits that are not finite have probability 0. Results are int32
+    or int64, as the output declares.
+    """
+
+    name: ClassVar[str] = "MULTINOMIAL"
+    inputs: ClassVar[Count] = exactly(2)
+
+    def infer(self, args: Operands) -> tuple[Shape, ...]:
+        if args[0].rank != 2 or args[0].shape[1] == 0:
+            raise ShapeError(f"input 0: expected logits of shape (rows, classes), found {args[0].shape}")
+        if prod(args[1].shape) != 1:
+            raise ShapeError(f"input 1 is a count: expected exactly one element, found shape {args[1].shape}")
+        samples = int(args[1].value.item())
+        if samples < 0:
+            raise ShapeError(f"input 1 is a count: expected no negative number, found {samples}")
+        return ((args[0].shape[0], samples),)
+
+    def types(self, args: Operands) -> tuple[DType | None, ...]:
+        return (None,)

@@ -1,0 +1,54 @@
+"""Resizing of images (n, h, w, c)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from circlet.runtime.ir.op import Count, Op, Operands, ShapeError, exactly, operator
+from circlet.runtime.ir.types import Shape
+from circlet.runtime.ops.window import expect_rank
+
+
+@dataclass(frozen=True)
+class Resize(Op):
+    """Base of the operators that resize an image to the height and width that input 1 holds."""
+
+    inputs: ClassVar[Count] = exactly(2)
+    align_corners: bool = False
+    """The corner elements' centers stay where they are."""
+    half_pixel_centers: bool = False
+    """An element's center is half an element from its edge."""
+
+    def infer(self, args: Operands) -> tuple[Shape, ...]:
+        image, size = args[0], args[1]
+        expect_rank(image, "the input", "n, h, w, c")
+        if size.shape != (2,):
+            raise ShapeError(f"input 1 holds height and width, found shape {size.shape}")
+        height, width = (int(length) for length in size.value)
+        if min(height, width, image.shape[1], image.shape[2]) < 1:
+            raise ShapeError(f"cannot resize {image.shape[1]} x {image.shape[2]} to {height} x {width}")
+        return ((image.shape[0], height, width, image.shape[3]),)
+
+
+@operator
+@dataclass(frozen=True)
+class ResizeBilinear(Resize):
+    """Interpolates between the four nearest elements."""
+
+    name: ClassVar[str] = "RESIZE_BILINEAR"
+    table: ClassVar[str | None] = "ResizeBilinearOptions"
+
+    def infer(self, args: Operands) -> tuple[Shape, ...]:
+        if self.align_corners and self.half_pixel_centers:
+            raise ShapeError("align_corners and half_pixel_centers exclude each other")
+        return super().infer(args)
+
+
+@operator
+@dataclass(frozen=True)
+class ResizeNearestNeighbor(Resize):
+    """Takes the nearest element."""
+
+    name: ClassVar[str] = "RESIZE_NEAREST_NEIGHBOR"
+    table: ClassVar[str | None] = "ResizeNearestNeighborOptions"

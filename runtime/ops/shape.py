@@ -1,0 +1,364 @@
+"""Operators about shapes: the same elements under another shape, shapes as values, and tensors made from a shape."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import ceil, prod
+from typing import ClassVar
+
+import numpy as np
+
+from circlet.runtime.ir.op import Count, Op, Operand, Operands, ShapeError, Unknown, between, exactly, operator
+from circlet.runtime.ir.types import Array, DType, Shape
+
+
+def normalize_axis(axis: int, rank: int, name: str = "axis") -> int:
+    """`axis` counted from the front.
+
+    Raises:
+        ShapeError: a tensor of this rank has no such axis.
+    """
+    if not -rank <= axis < rank:
+        raise ShapeError(f"{name}: expected {-rank} to {rank - 1} for rank {rank}, found {axis}")
+    return axis % rank
+
+
+def scalar(operand: Operand, name: str) -> int:
+    """The value of a parameter that has exactly one element.
+
+    Raises:
+        Unknown: only a run can tell.
+        ShapeError: it has several elements, or none.
+    """
+    if prod(operand.shape) != 1:
+        raise ShapeError(f"{name}: expected exactly one element, found shape {operand.shape}")
+    return int(operand.value.item())
+
+
+def vector(operand: Operand, name: str, length: int | None = None) -> tuple[int, ...]:
+    """The value of a parameter of rank 1.
+
+    Raises:
+        Unknown: only a run can tell.
+        ShapeError: it has another rank or another length.
+    """
+    if operand.rank != 1 or (length is not None and operand.shape[0] != length):
+        expected = "rank 1" if length is None else f"shape {(length,)}"
+        raise ShapeError(f"{name}: expected {expected}, found shape {operand.shape}")
+    return tuple(operand.value.tolist())
+
+
+def sizes(operand: Operand, name: str) -> Shape:
+    """The value of a parameter of rank 1 that is a shape.
+
+    Raises:
+        Unknown: only a run can tell.
+        ShapeError: it has another rank, or a dimension is negative.
+    """
+    found = vector(operand, name)
+    if any(size < 0 for size in found):
+        raise ShapeError(f"{name}: expected sizes that are not negative, found {found}")
+    return found
+
+
+def expect_rank(operand: Operand, rank: int, name: str) -> None:
+    if operand.rank != rank:
+        raise ShapeError(f"{name}: expected rank {rank}, found shape {operand.shape}")
+
+
+@dataclass(frozen=True)
+class View(Op):
+    """Base of the operators whose output is input 0 under another shape, element by element in row-major order."""
+
+    def views(self) -> Mapping[int, int]:
+        return {0: 0}
+
+
+@operator
+@dataclass(frozen=True)
+class Reshape(View):
+    """Gives a tensor the shape that input 1 names if it is there and of rank 1, otherwise that of `new_shape`.
+
+    One size may be -1: it is chosen so that the number of elements stays. If the tensor has no elements and another
+    size is 0, the zeros are left out of that division.
+    """
+
+    name: ClassVar[str] = "RESHAPE"
+    table: ClassVar[str | None] = "ReshapeOptions"
+    inputs: ClassVar[Count] = between(1, 2)
+    optional: ClassVar[frozenset[int]] = frozenset({1})
+    new_shape: tuple[int, ...] = ()
+    """`(0,)` means `()` for a tensor that has elements: old files write a scalar's shape so."""
+
+    def infer(self, args: Operands) -> tuple[Shape, ...]:
+        given, shape = args.get(1), args[0].shape
+        if given is not None and given.rank == 1:
+            return (self.resolve(shape, vector(given, "shape")),)
+        scalar_in_old_files = self.new_shape == (0,) and prod(shape) > 0
+        return (self.resolve(shape, () if scalar_in_old_files else self.new_shape),)
+
+    def resolve(self, shape: Shape, target: Sequence[int]) -> Shape:
+        """`target` with its -1 replaced."""
+        fixed = [size for size in target if size != -1]
+        if len(target) - len(fixed) > 1 or any(size < 0 for size in fixed):
+            raise ShapeError(f"shape: expected sizes that are not negative and at most one -1, found {tuple(target)}")
+        if 0 in shape and 0 in fixed:
+            rest = prod(size for size in shape if size) // prod(size for size in fixed if size)
+        else:
+            rest = prod(shape) // max(prod(fixed), 1)
+        result = tuple(rest if size == -1 else size for size in target)
+        if prod(result) != prod(shape):
+            raise ShapeError(f"cannot reshape {shape} ({prod(shape)} elements) to {tuple(target)}")
+        return result
+
+
+@operator
+@dataclass(frozen=True)
+class ExpandDims(View):
+    """Inserts an axis of size 1 before axis `input 1` of the result."""
+
+    name: ClassVar[str] = "EXPAND_DIMS"
+    table: ClassVar[str | None] = "ExpandDimsOptions"
+    inputs: ClassVar[Count] = exactly(2)
+
+    def infer(self, args: Operands) -> tuple[Shape, ...]:
+        shape = args[0].shape
+        axis = normalize_axis(scalar(args[1], "axis"), len(shape) + 1)
+        return ((*shape[:axis], 1, *shape[axis:]),)
+
+
+@operator
+@dataclass(frozen=True)
+class Squeeze(View):
+    """Removes the given axes of size 1, or all of them if none is given."""
+
+    name: ClassVar[str] = "SQUEEZE"
+    table: ClassVar[str | None] = "SqueezeOptions"
+    squeeze_dims: tuple[int, ...] = ()
+
+    def infer(self, args: Operands) -> tuple[Shape, ...]:
+        shape = args[0].shape
+        if not self.squeeze_dims:
+            return (tuple(size for size in shape if size != 1),)
+        removed = {normalize_axis(axis, len(shape), "squeeze_dims") for axis in self.squeeze_dims}
+        for axis in removed:
+            if shape[axis] != 1:
+                raise ShapeError(f"squeeze_dims: expected size 1 of axis {axis}, found shape {shape}")
+        return (tuple(size for axis, size in enumerate(shape) if axis not in removed),)
+
+
+@operator
+@dataclass(frozen=True)
+class StablehloReshape(View):
+    """Gives a tensor the shape that the model declares for the result."""
+
+    name: ClassVar[str] = "STABLEHLO_RESHAPE"
+
+    def infer(self, args: Operands) -> tuple[Shape, ...]:
+        raise Unknown
+
+
+@operator
+@dataclass(frozen=True)
+class Bitcast(View):
+    """The bytes of a tensor as elements of the type, in the shape that the model declares."""
+
+    name: ClassVar[str] = "BITCAST"
+    table: ClassVar[str | None] = "BitcastOptions"
+
+    def infer(self, args: Operands) -> tuple[Shape, ...]:
+        raise Unknown
+
+    def types(self, args: Operands) -> tuple[DType | None, ...]:
+        return (None,)
+
+
+@operator
+@dataclass(frozen=True)
+class ShapeOf(Op):
+    """The shape of a tensor as (rank,) of int32 or int64."""
+
+    name: ClassVar[str] = "SHAPE"
+    table: ClassVar[str | None] = "ShapeOptions"
+    out_type: DType = DType.FLOAT32
+
+    def infer(self, args: Operands) -> tuple[Shape, ...]:
+        if self.out_type not in (DType.INT32, DType.INT64):
+            raise ShapeError(f"out_type: expected int32 or int64, found {self.out_type.value}")
+        return ((args[0].rank,),)
+
+    def types(self, args: Operands) -> tuple[DType | None, ...]:
+        return (self.out_type,)
+
+    def from_shapes(self, args: Operands) -> tuple[Array, ...] | None:
+        return (np.array(args[0].shape, self.out_type.numpy),)
+
+
+@operator
+@dataclass(frozen=True)
+class Rank(Op):
+    """The rank of a tensor, an int32 scalar."""
+
+    name: ClassVar[str] = "RANK"
+    table: ClassVar[str | None] = "RankOptions"
+
+    def infer(self, args: Operands) -> tuple[Shape, ...]:
+        return ((),)
+
+    def types(self, args: Operands) -> tuple[DType | None, ...]:
+        return (DType.INT32,)
+
+    def from_shapes(self, args: Operands) -> tuple[Array, ...] | None:
+        return (np.array(args[0].rank, np.int32),)
+
+
+@operator
+@dataclass(frozen=True)
+class Fill(Op):
+    """A tensor of the shape in input 0, each element the scalar in input 1."""
+
+    name: ClassVar[str] = "FILL"
+    table: ClassVar[str | None] = "FillOptions"
+    inputs: ClassVar[Count] = exactly(2)
+
+    def infer(self, args: Operands) -> tuple[Shape, ...]:
+        expect_rank(args[1], 0, "value")
+        return (sizes(args[0], "dims"),)
+
+    def types(self, args: Operands) -> tuple[DType | None, ...]:
+        return (args[1].dtype,)
+
+
+@operator
+@dataclass(frozen=True)
+class Range(Op):
+    """`start`, `start + delta`, ... up to but without `limit`: int32, int64 or float32 scalars.
+
+    It has ceil((limit - start) / delta) elements, which float32 inputs compute in float32.
+    """
+
+    name: ClassVar[str] = "RANGE"
+    table: ClassVar[str | None] = "RangeOptions"
+    inputs: ClassVar[Count] = exactly(3)
+
+    def infer(self, args: Operands) -> tuple[Shape, ...]:
+        for index, name in enumerate(("start", "limit", "delta")):
+            expect_rank(args[index], 0, name)
+        start, limit, delta = (args[index].value[()] for index in range(3))
+        if not ((start >= limit and delta < 0) or (start <= limit and delta > 0)):
+            raise ShapeError(f"delta: expected a step from start {start} towards limit {limit}, found {delta}")
+        if args[0].dtype is not DType.FLOAT32:
+            return ((len(range(int(start), int(limit), int(delta))),),)
+        with np.errstate(all="ignore"):
+            count = (limit - start) / delta
+        if not np.isfinite(count):
+            raise ShapeError(f"limit: expected one that steps of {delta} from {start} reach, found {limit}")
+        return ((ceil(count),),)
+
+
+@operator
+@dataclass(frozen=True)
+class OneHot(Op):
+    """`on` (input 2) where the new axis of `depth` (input 1) positions meets its index, `off` (input 3) elsewhere."""
+
+    name: ClassVar[str] = "ONE_HOT"
+    table: ClassVar[str | None] = "OneHotOptions"
+    inputs: ClassVar[Count] = exactly(4)
+    axis: int = 0
+    """Where the new axis goes; -1 is behind the others."""
+
+    def infer(self, args: Operands) -> tuple[Shape, ...]:
+        shape = args[0].shape
+        for index, name in ((2, "on value"), (3, "off value")):
+            if prod(args[index].shape) != 1:
+                raise ShapeError(f"{name}: expected exactly one element, found shape {args[index].shape}")
+        axis = normalize_axis(self.axis, len(shape) + 1)
+        depth = scalar(args[1], "depth")
+        if depth < 0:
+            raise ShapeError(f"depth: expected a size that is not negative, found {depth}")
+        return ((*shape[:axis], depth, *shape[axis:]),)
+
+    def types(self, args: Operands) -> tuple[DType | None, ...]:
+        return (args[2].dtype,)
+
+
+@operator
+@dataclass(frozen=True)
+class BroadcastTo(Op):
+    """Input 0 repeated along new leading axes and axes of size 1 until it has the shape in input 1."""
+
+    name: ClassVar[str] = "BROADCAST_TO"
+    table: ClassVar[str | None] = "BroadcastToOptions"
+    inputs: ClassVar[Count] = exactly(2)
+
+    def infer(self, args: Operands) -> tuple[Shape, ...]:
+        shape, target = args[0].shape, sizes(args[1], "shape")
+        aligned = (1,) * (len(target) - len(shape)) + shape
+        if len(aligned) != len(target) or any(a not in (1, b) for a, b in zip(aligned, target, strict=True)):
+            raise ShapeError(f"cannot broadcast {shape} to {target}")
+        return (target,)
+
+
+@operator
+@dataclass(frozen=True)
+class BroadcastArgs(Op):
+    """The shape that two shapes broadcast to; all of them are values of rank 1."""
+
+    name: ClassVar[str] = "BROADCAST_ARGS"
+    inputs: ClassVar[Count] = exactly(2)
+
+    def infer(self, args: Operands) -> tuple[Shape, ...]:
+        expect_rank(args[0], 1, "shape 0")
+        expect_rank(args[1], 1, "shape 1")
+        return ((max(args[0].shape[0], args[1].shape[0]),),)
+
+    def resolve(self, first: Array, second: Array) -> Array:
+        """The broadcast of two shapes."""
+        rank = max(len(first), len(second))
+        a, b = (np.concatenate([np.ones(rank - len(shape), shape.dtype), shape]) for shape in (first, second))
+        if np.any((a != b) & (a != 1) & (b != 1)):
+            raise ShapeError(f"cannot broadcast {tuple(first.tolist())} with {tuple(second.tolist())}")
+        return np.where(a == 1, b, a)
+
+
+@operator
+@dataclass(frozen=True)
+class StablehloBroadcastInDim(Op):
+    """Input 0, whose axis k becomes axis `broadcast_dimensions[k]`, repeated to the shape that the model declares."""
+
+    name: ClassVar[str] = "STABLEHLO_BROADCAST_IN_DIM"
+    table: ClassVar[str | None] = "StablehloBroadcastInDimOptions"
+    broadcast_dimensions: tuple[int, ...] = ()
+
+    def infer(self, args: Operands) -> tuple[Shape, ...]:
+        if len(self.broadcast_dimensions) != args[0].rank:
+            raise ShapeError(f"broadcast_dimensions: expected one for each axis of {args[0].shape}, "
+                             f"found {self.broadcast_dimensions}")
+        raise Unknown
+
+    def align(self, shape: Shape, target: Shape) -> Shape:
+        """`shape` with axes of size 1 where `target` has axes that the input lacks."""
+        aligned = [1] * len(target)
+        for axis, size in zip(self.broadcast_dimensions, shape, strict=True):
+            if not 0 <= axis < len(target) or size not in (1, target[axis]):
+                raise ShapeError(f"cannot broadcast {shape} to {target} along axes {self.broadcast_dimensions}")
+            aligned[axis] = size
+        return tuple(aligned)
+
+
+@operator
+@dataclass(frozen=True)
+class StablehloIota(Op):
+    """Each element is its index along `iota_dimension`; shape and type are what the model declares."""
+
+    name: ClassVar[str] = "STABLEHLO_IOTA"
+    table: ClassVar[str | None] = "StablehloIotaOptions"
+    inputs: ClassVar[Count] = exactly(0)
+    iota_dimension: int = 0
+
+    def infer(self, args: Operands) -> tuple[Shape, ...]:
+        raise Unknown
+
+    def types(self, args: Operands) -> tuple[DType | None, ...]:
+        return (None,)

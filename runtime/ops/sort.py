@@ -1,0 +1,82 @@
+"""Operators that order elements or place them among ordered ones."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+from math import prod
+from typing import ClassVar
+
+import numpy as np
+
+from circlet.runtime.ir.op import Count, Op, Operands, ShapeError, exactly, operator
+from circlet.runtime.ir.types import DType, Shape
+
+
+@operator
+@dataclass(frozen=True)
+class TopKV2(Op):
+    """The k greatest elements of each row of the last axis, in descending order, and their indices.
+
+    Input 1 is k. The first of equal elements leads; NaN comes after all numbers. Indices are int32, or int16 as the
+    output declares where k is int16.
+    """
+
+    name: ClassVar[str] = "TOPK_V2"
+    table: ClassVar[str | None] = "TopKV2Options"
+    inputs: ClassVar[Count] = exactly(2)
+    results: ClassVar[Count] = exactly(2)
+
+    def infer(self, args: Operands) -> tuple[Shape, ...]:
+        if args[0].rank == 0:
+            raise ShapeError("input 0 is a scalar: expected at least one axis")
+        if prod(args[1].shape) != 1:
+            raise ShapeError(f"input 1 is k: expected exactly one element, found shape {args[1].shape}")
+        *rows, length = args[0].shape
+        k = int(args[1].value.item())
+        if not 0 <= k <= length:
+            raise ShapeError(f"input 1 is k: expected 0 to {length}, the length of the last axis, found {k}")
+        return ((*rows, k),) * 2
+
+    def types(self, args: Operands) -> tuple[DType | None, ...]:
+        return (args[0].dtype, None if args[1].dtype is DType.INT16 else DType.INT32)
+
+
+@operator
+@dataclass(frozen=True)
+class Unique(Op):
+    """The distinct elements of a vector by first occurrence, and for each element its index among them.
+
+    No NaN equals another.
+    """
+
+    name: ClassVar[str] = "UNIQUE"
+    table: ClassVar[str | None] = "UniqueOptions"
+    results: ClassVar[Count] = exactly(2)
+    idx_out_type: DType = DType.INT32
+
+    def infer(self, args: Operands) -> tuple[Shape, ...]:
+        if args[0].rank != 1:
+            raise ShapeError(f"input 0: expected a vector, found shape {args[0].shape}")
+        return ((np.unique(args[0].value, equal_nan=False).size,), args[0].shape)
+
+    def types(self, args: Operands) -> tuple[DType | None, ...]:
+        return (args[0].dtype, self.idx_out_type)
+
+
+@operator
+@dataclass(frozen=True)
+class Bucketize(Op):
+    """How many of the ascending boundaries are not above each element; all of them for NaN."""
+
+    name: ClassVar[str] = "BUCKETIZE"
+    table: ClassVar[str | None] = "BucketizeOptions"
+    boundaries: tuple[float, ...] = ()
+
+    def infer(self, args: Operands) -> tuple[Shape, ...]:
+        if any(one > other for one, other in pairwise(self.boundaries)):
+            raise ShapeError(f"expected ascending boundaries, found {self.boundaries}")
+        return (args[0].shape,)
+
+    def types(self, args: Operands) -> tuple[DType | None, ...]:
+        return (DType.INT32,)

@@ -1,0 +1,85 @@
+"""Windows that slide over the spatial axes of a tensor: sizes and padding, shared by convolutions and pooling."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from circlet.runtime.ir.op import Op, Operand, ShapeError
+from circlet.runtime.ir.types import Activation, Padding, Shape
+
+
+@dataclass(frozen=True)
+class Window:
+    """How a window slides along one axis: position p covers inputs `p * stride - before + k * dilation`, k < size."""
+
+    size: int
+    stride: int
+    dilation: int
+    length: int
+    """Elements of the input."""
+    count: int
+    """Positions of the window."""
+    before: int
+    """Padding in front of the input."""
+
+    @property
+    def span(self) -> int:
+        """Elements from the first that the window covers to the last."""
+        return (self.size - 1) * self.dilation + 1
+
+    @property
+    def after(self) -> int:
+        """Padding behind the input."""
+        return max((self.count - 1) * self.stride + self.span - self.before - self.length, 0)
+
+    def tap(self, index: int) -> slice:
+        """What element `index` of the window meets, position by position, in the padded input."""
+        start = index * self.dilation
+        return slice(start, start + max((self.count - 1) * self.stride + 1, 0), self.stride)
+
+
+def slide(length: int, size: int, stride: int, padding: Padding, dilation: int = 1) -> Window:
+    """The window of an operator with the schema's padding: SAME gives `ceil(length / stride)` positions.
+
+    Raises:
+        ShapeError: an argument is not positive, or the window does not fit.
+    """
+    if min(size, stride, dilation) < 1:
+        raise ShapeError(f"a window needs positive sizes, found size {size}, stride {stride}, dilation {dilation}")
+    span = (size - 1) * dilation + 1
+    if padding is Padding.SAME:
+        count = -(-length // stride)
+        return Window(size, stride, dilation, length, count, max((count - 1) * stride + span - length, 0) // 2)
+    if length + stride < span:
+        raise ShapeError(f"a window that spans {span} elements does not fit into {length}")
+    return Window(size, stride, dilation, length, (length + stride - span) // stride, 0)
+
+
+@dataclass(frozen=True)
+class Windowed(Op):
+    """Base of the operators that slide a window over an image (n, h, w, c)."""
+
+    padding: Padding = Padding.SAME
+    stride_w: int = 0
+    stride_h: int = 0
+    fused_activation_function: Activation = Activation.NONE
+
+    def image_windows(self, image: Shape, sizes: Sequence[int],
+                      dilations: Sequence[int] = (1, 1)) -> tuple[Window, ...]:
+        """The windows of the given sizes along height and width of an image."""
+        strides = (self.stride_h, self.stride_w)
+        return tuple(slide(length, size, stride, self.padding, dilation)
+                     for length, size, stride, dilation in zip(image[1:3], sizes, strides, dilations, strict=True))
+
+
+def expect_rank(operand: Operand, what: str, axes: str) -> None:
+    """Checks that an operand has the axes named, e.g. `n, h, w, c`."""
+    if operand.rank != axes.count(",") + 1:
+        raise ShapeError(f"{what} must have shape ({axes}), found {operand.shape}")
+
+
+def expect_bias(bias: Operand | None, channels: int) -> None:
+    """Checks that a bias, if there is one, has an element for each output channel."""
+    if bias is not None and bias.shape != (channels,):
+        raise ShapeError(f"the bias must have shape ({channels},), found {bias.shape}")

@@ -1,0 +1,52 @@
+"""Places buffers in one arena so that buffers that live at the same time do not overlap."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+ALIGNMENT = 64
+"""Bytes; a cache line, and the widest vector."""
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A buffer and when it is in use, both ends included."""
+
+    size: int
+    first: int
+    last: int
+
+
+@dataclass(frozen=True)
+class Arena:
+    """Where each buffer lies."""
+
+    offsets: tuple[int, ...]
+    size: int
+
+
+def plan_memory(intervals: Sequence[Interval]) -> Arena:
+    """Gives each buffer the lowest gap that is free while it lives, in order of first use, larger ones first."""
+    offsets = [0] * len(intervals)
+    active: list[tuple[int, int, int]] = []
+    top = 0
+    for index in sorted(range(len(intervals)), key=lambda k: (intervals[k].first, -intervals[k].size, k)):
+        wanted = intervals[index]
+        size = -(-wanted.size // ALIGNMENT) * ALIGNMENT
+        active = [each for each in active if each[2] >= wanted.first]
+        offset, place = _lowest_gap(active, size)
+        offsets[index] = offset
+        active.insert(place, (offset, offset + size, wanted.last))
+        top = max(top, offset + size)
+    return Arena(tuple(offsets), top)
+
+
+def _lowest_gap(active: list[tuple[int, int, int]], size: int) -> tuple[int, int]:
+    """The lowest offset where `size` bytes are free, and its place in the list ordered by offset."""
+    offset = 0
+    for place, (start, stop, _) in enumerate(active):
+        if start - offset >= size:
+            return offset, place
+        offset = max(offset, stop)
+    return offset, len(active)

@@ -1,0 +1,102 @@
+"""Loads and saves models in any format that circlet knows."""
+
+from __future__ import annotations
+
+import mmap
+import os
+from pathlib import Path
+from typing import TypeAlias
+from uuid import uuid4
+
+from circlet.runtime.errors import ModelError, UnsupportedError
+from circlet.runtime.ir.model import Model
+from circlet.schema.circle import CIRCLE
+from circlet.schema.format import Format
+from circlet.schema.reader import read_model
+from circlet.schema.recognize import refusal
+from circlet.schema.tflite import TFLITE
+from circlet.schema.writer import write_model
+
+Source: TypeAlias = "str | os.PathLike[str] | bytes | bytearray | memoryview"
+
+FORMATS = {format.name: format for format in (TFLITE, CIRCLE)}
+"""The formats by name."""
+
+
+def load_model(source: Source) -> Model:
+    """Loads a model; the content says which format it has.
+
+    Constants are read-only views of the file or of the bytes given, which must therefore not change while the model
+    is in use. A file is mapped, not read, and may be larger than memory.
+
+    Args:
+        source: the path of a file, or the content of one.
+
+    Raises:
+        OSError: the file cannot be read.
+        ModelError: it is malformed, or no model at all.
+        UnsupportedError: it is a model of another kind, or uses a feature that circlet cannot express.
+    """
+    if isinstance(source, (bytes, bytearray, memoryview)):
+        return _load(memoryview(source).cast("B").toreadonly())
+    path = os.fspath(source)
+    try:
+        return _load(_map(path))
+    except (ModelError, UnsupportedError) as problem:
+        raise type(problem)(f"{path}: {problem}") from None
+
+
+def _map(path: str) -> memoryview:
+    with open(path, "rb") as file:
+        size = os.fstat(file.fileno()).st_size
+        return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if size else b"")
+
+
+def _load(data: memoryview) -> Model:
+    for format in FORMATS.values():
+        if data[4:8] == format.identifier:
+            return read_model(data, format)
+    raise refusal(data)
+
+
+def save_model(model: Model, path: str | os.PathLike[str], format: str | None = None,
+               external_bytes: int | None = None) -> None:
+    """Saves a model. The file appears complete or not at all, and may be the one that the model was loaded from.
+
+    Args:
+        model: what to save.
+        path: where to; its suffix tells the format.
+        format: `tflite` or `circle`, where the suffix does not tell.
+        external_bytes: constants and custom options of at least this many bytes lie behind the flatbuffer rather than
+            inside, which LiteRT can read and not every other program; by default only in models of more than 2 GB.
+
+    Raises:
+        OSError: the file cannot be written.
+        ModelError: the model is malformed.
+        UnsupportedError: the format cannot express the model.
+    """
+    target = Path(os.path.realpath(path))
+    pieces = write_model(model, _format(format or target.suffix.removeprefix(".").lower()), external_bytes)
+    temporary = target.with_name(f".{target.name}.{uuid4().hex}")
+    try:
+        with open(temporary, "xb") as file:
+            file.writelines(pieces)
+        os.replace(temporary, target)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def dump_model(model: Model, format: str, external_bytes: int | None = None) -> bytes:
+    """The file that `save_model` would write.
+
+    Raises:
+        ModelError: the model is malformed.
+        UnsupportedError: the format cannot express the model.
+    """
+    return b"".join(write_model(model, _format(format), external_bytes))
+
+
+def _format(name: str) -> Format:
+    if name not in FORMATS:
+        raise UnsupportedError(f"expected a format among {', '.join(FORMATS)}, found {name!r}")
+    return FORMATS[name]

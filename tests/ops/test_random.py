@@ -1,0 +1,111 @@
+"""Operators that draw random numbers."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from circlet.backends.cpu.backend import CpuBackend
+from circlet.runtime.errors import ExecutionError
+from circlet.runtime.exec.activation import Activation, Variables
+from circlet.runtime.exec.kernel import Call
+from circlet.runtime.ir.builder import ModelBuilder
+from circlet.runtime.ir.model import Model
+from circlet.runtime.ir.op import Operand, Operands, Unknown
+from circlet.runtime.ir.types import Array, DType
+from circlet.runtime.ops.random import Multinomial, Random, RandomStandardNormal, RandomUniform
+from circlet.session import Session
+from tests.ops.cases import Case, T
+from tests.ops.run_cases import case_test
+
+SHAPE = T([2, 3], constant=True)
+INF = np.inf
+
+SECOND_DRAW = [
+    Case("uniform", RandomUniform(1, 2), [SHAPE],
+         [[[0.8690897, 0.04222715, 0.35364604], [0.23803174, 0.06833863, 0.4921664]]], tolerance=1e-7),
+    Case("normal", RandomStandardNormal(1, 2), [SHAPE],
+         [[[0.13890629, 0.51119745, 1.4377704], [0.10832275, 0.1139762, -2.3137782]]], tolerance=1e-6),
+    Case("low-bits-of-seeds", RandomUniform(-5, (7 << 32) + 9), [[5]],
+         [[0.054724574, 0.33086216, 0.93299246, 0.7029903, 0.37755597]], tolerance=1e-7),
+    Case("nothing", RandomUniform(1, 2), [np.int64([0, 3])], [np.zeros((0, 3), np.float32)]),
+    Case("classes", Multinomial(1, 2), [[[0.0, 1.0, 2.0], [3.0, 1.0, 1.0], [0.0, -INF, 0.0]], T(7, constant=True)],
+         [np.int64([[1, 2, 1, 0, 2, 1, 0], [0, 0, 1, 0, 0, 2, 0], [0, 0, 2, 2, 2, 2, 2]])]),
+    Case("classes-int32", Multinomial(3), [np.zeros((1, 4), np.float32), [6]], [[[2, 2, 1, 3, 1, 1]]]),
+    Case("no-samples", Multinomial(1), [[[1.0]], 0], [np.zeros((1, 0), np.int32)]),
+    Case("matrix", RandomUniform(), [[[2]]], [0.0], error=r"expected a vector of int32 or int64, found shape \(1, 1\)"),
+    Case("negative", RandomUniform(), [[-1]], [0.0], error=r"no negative dimension, found \(-1,\)"),
+    Case("vector", Multinomial(), [[1.0], 1], [[[0]]], error=r"logits of shape \(rows, classes\), found \(1,\)"),
+    Case("no-classes", Multinomial(), [np.zeros((1, 0), np.float32), 1], [[[0]]], error=r"found \(1, 0\)"),
+    Case("counts", Multinomial(), [[[1.0]], [1, 1]], [[[0]]], error=r"exactly one element, found shape \(2,\)"),
+    Case("negative", Multinomial(), [[[1.0]], -1], [[[0]]], error="no negative number, found -1"),
+    Case("no-distribution", Multinomial(1), [[[0.0, 0.0], [INF, np.nan]], 1], [[[0], [0]]],
+         error="row 1 of the logits has no finite element"),
+    Case("float-result", Multinomial(1), [[[1.0]], 1], [[[0.0]]], error="output type float32"),
+    Case("float64", Multinomial(1), [np.float64([[1.0]]), 1], [[[0]]], error="element type float64"),
+]
+
+test_random = case_test(SECOND_DRAW)
+
+
+def _uniform(op: Random) -> Model:
+    builder = ModelBuilder()
+    main = builder.subgraph()
+    main.output(main.apply(op, main.constant(np.int32([1000]))))
+    return builder.build()
+
+
+def _draw(session: Session) -> Array:
+    (numbers,) = session.run([]).values()
+    return np.array(numbers)
+
+
+def test_runs_go_on_and_a_reset_starts_again() -> None:
+    session = Session(_uniform(RandomUniform(1, 2)))
+    first, second = _draw(session), _draw(session)
+    assert not np.array_equal(first, second)
+    session.reset_state()
+    np.testing.assert_array_equal(_draw(session), first)
+    np.testing.assert_array_equal(_draw(Session(_uniform(RandomUniform(1, 2)))), first)
+
+
+def test_bindings_of_one_kernel_share_its_numbers() -> None:
+    kernel = CpuBackend().kernel(Call(RandomUniform(1, 2), (SHAPE.tensor,), (T(np.zeros((2, 3), np.float32)).tensor,)))
+    activation, outputs = Activation(Variables()), [np.zeros((2, 3), np.float32) for _ in range(2)]
+    for output in outputs:
+        kernel.bind([SHAPE.array], [output], activation)()
+    np.testing.assert_allclose(outputs[1], SECOND_DRAW[0].outputs[0], rtol=1e-6)
+
+
+@pytest.mark.parametrize("op", [RandomUniform(), RandomStandardNormal(), RandomUniform(1 << 32)])
+def test_zero_seeds_draw_other_numbers_in_each_session(op: Random) -> None:
+    first, second = (_draw(Session(_uniform(op))) for _ in range(2))
+    assert not np.array_equal(first, second)
+
+
+def test_distributions() -> None:
+    uniform, normal = (_draw(Session(_uniform(op))) for op in (RandomUniform(7), RandomStandardNormal(7)))
+    assert uniform.min() >= 0
+    assert uniform.max() < 1
+    assert abs(uniform.mean() - 0.5) < 0.05
+    assert abs(normal.mean()) < 0.1
+    assert abs(normal.std() - 1) < 0.1
+
+
+def test_shape_is_unknown_until_the_values_are() -> None:
+    with pytest.raises(Unknown):
+        RandomUniform().infer(Operands((Operand(DType.INT32, (2,)),), 1))
+    with pytest.raises(Unknown):
+        Multinomial().infer(Operands((Operand(DType.FLOAT32, (2, 2)), Operand(DType.INT32, ())), 1))
+
+
+def test_a_shape_that_changes_is_held_to_the_bound_one() -> None:
+    shape = np.int32([3])
+    call = Call(RandomUniform(), (replace(SHAPE, constant=False).tensor,), (T(np.zeros(3, np.float32)).tensor,))
+    step = CpuBackend().kernel(call).bind([shape], [np.zeros(3, np.float32)], Activation(Variables()))
+    step()
+    shape[0] = 4
+    with pytest.raises(ExecutionError, match=r"the result has shape \(4,\), the model declares \(3,\)"):
+        step()

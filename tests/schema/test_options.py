@@ -1,0 +1,84 @@
+"""Every operator's dataclass fits its options table."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+
+import pytest
+
+import circlet.runtime.ops  # noqa: F401
+from circlet.runtime.ir.op import OPERATORS
+from circlet.schema.circle import CIRCLE
+from circlet.schema.format import Format
+from circlet.schema.layout import Kind, generated_fields
+from circlet.schema.options import options_codec
+from circlet.schema.tflite import TFLITE
+
+FORMATS = {"tflite": TFLITE, "circle": CIRCLE}
+NEWER = {"FULLY_CONNECTED": ("quant_spec",)}
+"""Fields that no operator reads: models that set them are not run."""
+
+
+@pytest.mark.parametrize("name", OPERATORS)
+def test_options_have_fields_in_the_schema(name: str) -> None:
+    cls = OPERATORS[name]
+    formats = [format for format in FORMATS.values() if name in format.codes]
+    assert formats or name.startswith("CUSTOM:"), "no format has such an operator code"
+    for format in formats:
+        codec = options_codec(cls, format)
+        assert codec.table == cls.table
+        assert not codec.absent
+        assert codec.foreign in ((), NEWER.get(name))
+        assert {option.name for option in codec.known} == {each.name for each in fields(cls)}
+
+
+@pytest.mark.parametrize("name", OPERATORS)
+def test_defaults_are_those_of_the_schema(name: str) -> None:
+    codec = options_codec(OPERATORS[name], TFLITE)
+    if codec.table is None:
+        return
+    layout = TFLITE.layouts[codec.table]
+    assert codec.default is not None
+    encoded = codec.encode(codec.default)
+    for option in codec.known:
+        field = layout.fields[option.field]
+        if field.kind is Kind.SCALAR and encoded[option.field] != -1:
+            assert encoded[option.field] == field.default, f"default of {option.name}"
+
+
+def test_layouts_are_those_of_the_generated_code() -> None:
+    for each in FORMATS.values():
+        tensor = each.layouts["Tensor"].fields
+        assert (tensor["shape"].slot, tensor["shape"].kind, tensor["shape"].code) == (0, Kind.VECTOR, "i")
+        assert (tensor["name"].slot, tensor["name"].kind) == (3, Kind.STRING)
+        assert (tensor["quantization"].kind, tensor["quantization"].table) == (Kind.TABLE, "QuantizationParameters")
+        model = each.layouts["Model"].fields
+        assert (model["subgraphs"].slot, model["subgraphs"].kind, model["subgraphs"].table) == (
+            2, Kind.TABLES, "SubGraph")
+        operator = each.layouts["Operator"].fields
+        assert (operator["builtin_options"].slot, operator["builtin_options"].kind) == (4, Kind.UNION)
+        assert (operator["debug_metadata_index"].slot, operator["debug_metadata_index"].default) == (13, -1)
+        assert each.layouts["UniqueOptions"].fields["idx_out_type"].default == 2
+        assert each.layouts["AddOptions"].fields["pot_scale_int16"].default is True
+    assert TFLITE.layouts["SubGraph"].fields["debug_metadata_index"].slot == 5
+    assert CIRCLE.layouts["SubGraph"].fields["debug_metadata_index"].slot == 6
+
+
+def test_what_the_package_lacks_is_as_in_litert_s_schema() -> None:
+    newest = pytest.importorskip("ai_edge_litert.schema_py_generated")
+    for table, added in TFLITE.added_fields.items():
+        fields = generated_fields(vars(newest)[table])
+        assert TFLITE.layouts[table].fields == fields, table
+        assert added.items() <= fields.items()
+    for enumeration, members in TFLITE.added_members.items():
+        assert members.items() <= vars(vars(newest)[enumeration]).items()
+        assert set(TFLITE.members(enumeration)) == {
+            name for name, value in vars(vars(newest)[enumeration]).items() if isinstance(value, int)}
+
+
+@pytest.mark.parametrize("format", FORMATS.values(), ids=FORMATS)
+def test_members_of_unions_have_layouts(format: Format) -> None:
+    for union, tables in format.unions.items():
+        for tag, table in tables.items():
+            assert format.layouts[table].name == table
+            assert format.tag(union, table) == tag

@@ -1,0 +1,62 @@
+"""Content that is no model is named for what it is."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from circlet.runtime.errors import CircletError, ModelError, UnsupportedError
+from circlet.schema import dump_model, load_model
+from tests.schema import samples
+
+
+def _zip() -> bytes:
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w") as archive:
+        archive.writestr("a", "b")
+    return file.getvalue()
+
+
+@pytest.mark.parametrize(("content", "error", "message"), [
+    (b"", ModelError, "the file is empty"),
+    (b"\x08\x08\x12\x07pytorch\x1a\x03", UnsupportedError, "an ONNX model"),
+    (b"\x08\x0a:\xb1\x01\x0a\x10", UnsupportedError, "an ONNX model"),
+    (b"\x08\x01\x12\x80\x02\x0a", UnsupportedError, "a TensorFlow SavedModel"),
+    (b'<?xml version="1.0"?>\n<net name="x" version="11">', UnsupportedError, "OpenVINO IR"),
+    (b'\xef\xbb\xbf<net name="x" version="11">', UnsupportedError, "OpenVINO IR"),
+    (_zip(), UnsupportedError, "a zip archive"),
+    (gzip.compress(b"x"), UnsupportedError, "gzip"),
+    (b"\x89HDF\r\n\x1a\n", UnsupportedError, "HDF5"),
+    (b'{"version": 3}', UnsupportedError, "JSON"),
+    (b"\x00\x00\x00\x00CTR0", UnsupportedError, "Circle training data"),
+    (b"<!DOCTYPE html><html>", ModelError, "a web page"),
+    (b"version https://git-lfs.github.com/spec/v1\noid", ModelError, "a Git LFS pointer"),
+    (b"\x1c\x00\x00\x00TFL2", ModelError, "TFL3 or CIR0 at byte 4"),
+    (b"abc", ModelError, "found b'abc'"),
+])
+def test_other_content(tmp_path: Path, content: bytes, error: type[CircletError], message: str) -> None:
+    path = tmp_path / "model.tflite"
+    path.write_bytes(content)
+    for source in (content, path):
+        with pytest.raises(error, match=message) as caught:
+            load_model(source)
+        assert (str(path) in str(caught.value)) == (source is path)
+
+
+def test_a_missing_file(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        load_model(tmp_path / "missing.tflite")
+
+
+def test_sources(tmp_path: Path) -> None:
+    content = dump_model(samples.chain(), "circle")
+    path = tmp_path / "named.tflite"
+    path.write_bytes(content)
+    for source in (path, str(path), content, bytearray(content), memoryview(content)):
+        model = load_model(source)
+        assert model.format == "circle"
+        samples.assert_same(model, samples.chain())
