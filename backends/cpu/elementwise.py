@@ -12,11 +12,11 @@ from circlet.backends.cpu import quantized_binary
 from circlet.backends.cpu.fixed_point import float_range, quantized_range, refuse_activation
 from circlet.backends.cpu.quantized import NUMBERS, is_quantized, one_quantization, supports
 from circlet.backends.cpu.rule import Bind, Node, Refusal, rule
-from circlet.backends.cpu.unary import chain, clamp
+from circlet.backends.cpu.unary import chain, clamp, like
 from circlet.runtime.errors import ExecutionError
 from circlet.runtime.exec.kernel import Call, Step
 from circlet.runtime.ir.op import Op
-from circlet.runtime.ir.types import FLOATS, INTEGERS, QUANTIZABLE, Activation, DType
+from circlet.runtime.ir.types import FLOATS, INTEGERS, QUANTIZABLE, Activation, Array, DType
 from circlet.runtime.ops import elementwise as ops
 
 _BITS = INTEGERS | {DType.BOOL}
@@ -52,7 +52,7 @@ def activated(node: Node[Any], step: Step) -> Step:
         return step
     activation, dtype = node.op.fused_activation_function, node.call.outputs[0].dtype
     low, high = float_range(activation) if dtype in FLOATS else quantized_range(activation, None, dtype)
-    return chain(step, *clamp(node.out, low, high))
+    return chain(step, clamp(node.out, low, high, node.out))
 
 
 def _checked(node: Node[Any], step: Step) -> Step:
@@ -60,9 +60,10 @@ def _checked(node: Node[Any], step: Step) -> Step:
     divisor, constant = node.input(1), node.constant(1)
     if constant is not None and constant.all():
         return step
+    valid = divisor.item if divisor.size == 1 else divisor.all
 
     def run() -> None:
-        if not divisor.all():
+        if not valid():
             raise ExecutionError("division by zero")
         step()
 
@@ -74,21 +75,20 @@ def _divide(node: Node[Any]) -> Step:
     if out.dtype.kind == "f":
         return activated(node, partial(np.divide, a, b, out))
     multiple = np.empty_like(out)
-    least = np.iinfo(out.dtype).min
-
-    def truncate() -> None:
-        np.fmod(a, b, multiple)
-        np.subtract(a, multiple, multiple)
-        np.floor_divide(multiple, b, out)
-
-    def saturate() -> None:
-        overflows = (a == least) & (b == -1)
-        truncate()
-        np.subtract(out, overflows, out)
-
+    steps: list[Step] = [partial(np.fmod, a, b, multiple), partial(np.subtract, a, multiple, multiple),
+                         partial(np.floor_divide, multiple, b, out)]
     constant = node.constant(1)
-    overflow = least < 0 and (constant is None or bool((constant == -1).any()))
-    return activated(node, _checked(node, saturate if overflow else truncate))
+    if out.dtype.kind == "i" and (constant is None or (constant == -1).any()):
+        steps = _saturated(a, b, out, steps)
+    return activated(node, _checked(node, chain(*steps)))
+
+
+def _saturated(a: Array, b: Array, out: Array, steps: list[Step]) -> list[Step]:
+    """The steps of a division that gives the greatest integer where the least one is divided by -1."""
+    overflows, negates = np.empty(out.shape, np.bool_), np.empty(out.shape, np.bool_)
+    return [partial(np.equal, a, like(out, np.iinfo(out.dtype).min), overflows),
+            partial(np.equal, b, like(out, -1), negates), partial(np.logical_and, overflows, negates, overflows),
+            *steps, partial(np.subtract, out, overflows, out)]
 
 
 def _floor_divide(node: Node[ops.FloorDiv]) -> Step:

@@ -204,7 +204,7 @@ def dynamic_update_slice(node: Node[DynamicUpdateSlice]) -> Step:
 
 @rule(UpdateRow, accepts=moving(parameters=(2,)))
 def update_row(node: Node[UpdateRow]) -> Step:
-    x, row, out = node.input(0), node.input(1)[0], node.out
+    x, row, out = node.input(0), node.input(1).reshape(node.out.shape[1:]), node.out
     index, length = node.input(2).item, len(x)
 
     def step() -> None:

@@ -10,7 +10,7 @@ import numpy as np
 from circlet.backends.cpu.fixed_point import quantize_multiplier, rescaler, rounded
 from circlet.backends.cpu.quantized import NUMBERS, parameters, supports
 from circlet.backends.cpu.rule import Node, names, rule
-from circlet.backends.cpu.unary import chain
+from circlet.backends.cpu.unary import chain, like
 from circlet.runtime.exec.kernel import Call, Step
 from circlet.runtime.ir.model import Tensor
 from circlet.runtime.ir.types import QUANTIZABLE, Array, DType, Quantization
@@ -47,16 +47,11 @@ def _convert(node: Node[Any]) -> Step:
 
 def _truncate(x: Array, out: Array) -> Step:
     limits = np.iinfo(out.dtype)
-    least, beyond = float(limits.min), float(limits.max + 1)
-    wide = np.float64 if x.dtype == np.float64 else np.float32
-
-    def step() -> None:
-        value = x.astype(wide)
-        fits = value < beyond
-        np.copyto(out, np.where(fits, np.maximum(value, least), 0), "unsafe")
-        np.copyto(out, limits.max, where=~fits)
-
-    return step
+    wide = np.empty(out.shape, np.promote_types(x.dtype, np.float32))
+    fits = np.empty(out.shape, np.bool_)
+    return chain(partial(np.less, x, like(wide, limits.max + 1), fits),
+                 partial(np.maximum, x, like(wide, limits.min), out=wide),
+                 partial(out.fill, limits.max), partial(np.copyto, out, wide, "unsafe", fits))
 
 
 def _along(quantization: Quantization, rank: int) -> tuple[Array, Array]:

@@ -12,6 +12,7 @@ from circlet.runtime.errors import ExecutionError
 from circlet.runtime.exec.kernel import Call, Step
 from circlet.runtime.ir.types import Array, DType, Shape
 from circlet.runtime.ops.shape import (
+    Alias,
     Bitcast,
     BroadcastArgs,
     BroadcastTo,
@@ -55,6 +56,11 @@ def squeeze(node: Node[Squeeze]) -> Step:
 @rule(StablehloReshape, accepts=moving())
 def stablehlo_reshape(node: Node[StablehloReshape]) -> Step:
     return copy(node.out, _view(node.input(0), node.out.shape))
+
+
+@rule(Alias, accepts=moving())
+def alias(node: Node[Alias]) -> Step:
+    return copy(node.out, node.input(0))
 
 
 def _refuses_bitcast(call: Call) -> str | None:

@@ -33,34 +33,43 @@ def chain(*steps: Step) -> Step:
     return run
 
 
-def clamp(out: Array, low: float, high: float) -> tuple[Step, ...]:
-    """The steps that clamp a buffer in place; infinite bounds need none."""
-    bounds: list[Step] = []
+def like(out: Array, value: float) -> Array:
+    """A constant operand for a buffer: numpy takes arrays without dimensions faster than Python's numbers."""
+    return np.array(value, out.dtype)
+
+
+def clamp(x: Array, low: float, high: float, out: Array) -> Step:
+    """The step that clamps a buffer, maybe in place; infinite bounds are none."""
+    steps: list[Step] = []
     if low > -np.inf:
-        bounds.append(partial(np.maximum, out, low, out=out))
+        steps.append(partial(np.maximum, x, like(out, low), out=out))
     if high < np.inf:
-        bounds.append(partial(np.minimum, out, high, out=out))
-    return tuple(bounds)
+        steps.append(partial(np.minimum, out if steps else x, like(out, high), out=out))
+    return chain(*steps)
 
 
 def _ufunc(function: np.ufunc) -> Body:
     return lambda x, out: partial(function, x, out)
 
 
-def _clamped(low: float, high: float) -> Body:
-    def body(x: Array, out: Array) -> Step:
-        first = partial(np.maximum, x, low, out=out)
-        return chain(first, *clamp(out, -np.inf, high))
+def _rounded(function: np.ufunc) -> Body:
+    """The function computed in float64 and rounded once.
 
-    return body
+    A recurrent network that quantises its state in each turn amplifies the last bit of a float32 approximation.
+    """
+    return lambda x, out: partial(function, x, out, dtype=np.float64, casting="unsafe")
+
+
+def _clamped(low: float, high: float) -> Body:
+    return lambda x, out: clamp(x, low, high, out)
 
 
 def _rsqrt(x: Array, out: Array) -> Step:
-    return chain(partial(np.sqrt, x, out), partial(np.divide, 1, out, out))
+    return chain(partial(np.sqrt, x, out), partial(np.divide, like(out, 1), out, out))
 
 
 def _logistic(x: Array, out: Array) -> Step:
-    return chain(partial(np.negative, x, out), partial(np.exp, out, out), partial(np.add, out, 1, out),
+    return chain(partial(np.negative, x, out), _rounded(np.exp)(out, out), partial(np.add, out, like(out, 1), out),
                  partial(np.reciprocal, out, out))
 
 
@@ -70,8 +79,8 @@ def _elu(x: Array, out: Array) -> Step:
 
 def _hard_swish(x: Array, out: Array) -> Step:
     gate = np.empty_like(out)
-    return chain(partial(np.add, x, 3, gate), *clamp(gate, 0, 6), partial(np.multiply, x, gate, gate),
-                 partial(np.divide, gate, 6, out))
+    return chain(partial(np.add, x, like(out, 3), gate), clamp(gate, 0, 6, gate), partial(np.multiply, x, gate, gate),
+                 partial(np.divide, gate, like(out, 6), out))
 
 
 _ERF_END = 4.0
@@ -133,7 +142,7 @@ _BODIES: dict[type[Op], tuple[Collection[DType], Body]] = {
     ops.Log: (FLOATS, _ufunc(np.log)),
     ops.Sin: (FLOATS, _ufunc(np.sin)),
     ops.Cos: (FLOATS, _ufunc(np.cos)),
-    ops.Tanh: (FLOATS, _ufunc(np.tanh)),
+    ops.Tanh: (FLOATS, _rounded(np.tanh)),
     ops.Logistic: (FLOATS, _in_float32(_logistic)),
     ops.Floor: (FLOATS, _ufunc(np.floor)),
     ops.Ceil: (FLOATS, _ufunc(np.ceil)),

@@ -11,7 +11,7 @@ from circlet.runtime.exec.activation import Activation, Variables
 from circlet.runtime.exec.frame import Contract, Frame, SegmentedFrame, StaticFrame
 from circlet.runtime.exec.kernel import Backend, Call, Kernel, Step
 from circlet.runtime.ir.model import Model, Subgraph
-from circlet.runtime.ir.op import Skip
+from circlet.runtime.ir.op import Opaque, Skip
 from circlet.runtime.ir.types import Array, Shape
 from circlet.runtime.passes.elide_copies import CopyPlanner
 from circlet.runtime.passes.specialize import Specialization, Specializer
@@ -121,7 +121,8 @@ class ExecutorMap:
                     break
                 reasons[reason] = None
             else:
-                why = "; ".join(reason for reason in reasons if reason != NOT_MINE) or "not implemented"
+                why = operator.op.reason if isinstance(operator.op, Opaque) else ""
+                why = why or "; ".join(reason for reason in reasons if reason != NOT_MINE) or "not implemented"
                 refused.setdefault(f"{operator.name} (version {operator.version}): {why}, first in {call.place}")
         return Executor(self, index, subgraph, tuple(kernels), tuple(names))
 

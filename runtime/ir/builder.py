@@ -77,7 +77,7 @@ class SubgraphBuilder:
 
     def apply(self, op: Op, *inputs: Value | None) -> Value:
         """Applies an operator that has one output."""
-        return self.op(op, *inputs)[0]
+        return self.op(op, *inputs, count=1)[0]
 
     def output(self, *values: Value) -> None:
         """Adds outputs, in order; a tensor may be returned more than once."""

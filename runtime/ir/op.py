@@ -191,7 +191,7 @@ def operator(cls: OpType) -> OpType:
 
 @dataclass(frozen=True)
 class Opaque(Op):
-    """An operator that circlet can hold and print, but neither run nor write."""
+    """An operator that circlet can hold and print, but not run."""
 
     name: ClassVar[str] = "UNKNOWN"
     inputs: ClassVar[Count] = at_least(0)
@@ -199,6 +199,8 @@ class Opaque(Op):
     pure: ClassVar[bool] = False
     code: str = ""
     """What the file calls it."""
+    reason: str = ""
+    """Why circlet cannot run it, where it is more than that nobody wrote it."""
 
     def infer(self, args: Operands) -> tuple[Shape, ...]:
         raise Unknown

@@ -84,7 +84,8 @@ _NUMPY: dict[DType, np.dtype[Any]] = {
 } | {
     dtype: np.dtype(dtype.value)
     for dtype in DType
-    if dtype.value in np.sctypeDict and dtype not in (DType.STRING, DType.VARIANT, DType.RESOURCE)
+    # Other packages may add types to the dictionary, such as bfloat16.
+    if getattr(np.sctypeDict.get(dtype.value), "__module__", "") == "numpy"
 }
 
 INTEGERS = frozenset({DType.INT8, DType.INT16, DType.INT32, DType.INT64, DType.UINT8, DType.UINT16, DType.UINT32,

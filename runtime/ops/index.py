@@ -179,7 +179,7 @@ class UpdateRow(Op):
     def infer(self, args: Operands) -> tuple[Shape, ...]:
         if args[1].shape != (1, *args[0].shape[1:]):
             raise ShapeError(f"row: expected shape {(1, *args[0].shape[1:])}, found {args[1].shape}")
-        if args[2].shape not in ((), (1,)):
+        if prod(args[2].shape) != 1:
             raise ShapeError(f"index: expected one element, found shape {args[2].shape}")
         return (args[0].shape,)
 

@@ -174,6 +174,17 @@ class Bitcast(View):
         return (None,)
 
 
+@dataclass(frozen=True)
+class Alias(View):
+    """The input itself. No format has this operator; a pass makes it of operators that change nothing."""
+
+    name: ClassVar[str] = "ALIAS"
+    elementwise: ClassVar[bool] = True
+
+    def infer(self, args: Operands) -> tuple[Shape, ...]:
+        return (args[0].shape,)
+
+
 @operator
 @dataclass(frozen=True)
 class ShapeOf(Op):

@@ -6,26 +6,25 @@ from dataclasses import replace
 
 from circlet.runtime.ir.model import Model, Operator, Subgraph
 from circlet.runtime.ir.op import Skip
+from circlet.runtime.passes.rewrite import rewrite_subgraphs
 
 SKIP = Operator(Skip(), (), ())
 
 
 def eliminate_dead(model: Model) -> Model:
     """Replaces every pure operator none of whose results reaches an output or a stateful operator by a `Skip`."""
-    subgraphs = tuple(_eliminate(each) for each in model.subgraphs)
-    unchanged = all(one is other for one, other in zip(subgraphs, model.subgraphs, strict=True))
-    return model if unchanged else replace(model, subgraphs=subgraphs)
+    return rewrite_subgraphs(model, _eliminate)
 
 
 def _eliminate(subgraph: Subgraph) -> Subgraph:
     needed = set(subgraph.outputs)
-    kept: list[Operator] = []
-    for operator in reversed(subgraph.operators):
-        if operator.op.pure and needed.isdisjoint(operator.outputs):
-            kept.append(SKIP)
-            continue
-        needed.update(operator.inputs)
-        kept.append(operator)
-    if all(each is not SKIP or old.op == SKIP.op for each, old in zip(kept, reversed(subgraph.operators), strict=True)):
+    dead: set[int] = set()
+    for number, operator in reversed(list(enumerate(subgraph.operators))):
+        if operator.op.pure and operator.outputs and needed.isdisjoint(operator.outputs):
+            dead.add(number)
+        else:
+            needed.update(operator.inputs)
+    if not dead:
         return subgraph
-    return replace(subgraph, operators=tuple(reversed(kept)))
+    operators = tuple(SKIP if number in dead else each for number, each in enumerate(subgraph.operators))
+    return replace(subgraph, operators=operators)

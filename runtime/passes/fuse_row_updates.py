@@ -1,7 +1,8 @@
 """Recognises how TensorFlow's converter spells `list[i] = row`, and makes it one operator that writes a row.
 
 The converter lowers TensorListSetItem to `CONCATENATION(SLICE(list, 0, i), row, SLICE(list, i + 1, -1))`, which costs
-the whole list in each turn of a loop, and whose intermediate shapes are known only as it runs.
+the whole list in each turn of a loop, and whose intermediate shapes are known only as it runs. An index out of range
+is an error in both spellings, but for -1, where the converter's doubles the list.
 """
 
 from __future__ import annotations
@@ -16,20 +17,12 @@ from circlet.runtime.ops.elementwise import Add
 from circlet.runtime.ops.index import UpdateRow
 from circlet.runtime.ops.layout import Concatenation, Pack, Slice
 from circlet.runtime.ops.shape import ExpandDims, Reshape
+from circlet.runtime.passes.rewrite import rewrite_operators, rewrite_subgraphs
 
 
 def fuse_row_updates(model: Model) -> Model:
     """Replaces each such CONCATENATION by an `UpdateRow`; what fed it is left for `eliminate_dead`."""
-    subgraphs = tuple(_fuse(each) for each in model.subgraphs)
-    unchanged = all(one is other for one, other in zip(subgraphs, model.subgraphs, strict=True))
-    return model if unchanged else replace(model, subgraphs=subgraphs)
-
-
-def _fuse(subgraph: Subgraph) -> Subgraph:
-    match = _Matcher(subgraph)
-    operators = tuple(match.row_update(each) or each for each in subgraph.operators)
-    unchanged = all(one is other for one, other in zip(operators, subgraph.operators, strict=True))
-    return subgraph if unchanged else replace(subgraph, operators=operators)
+    return rewrite_subgraphs(model, lambda subgraph: rewrite_operators(subgraph, _Matcher(subgraph).row_update))
 
 
 class _Matcher:
@@ -37,21 +30,19 @@ class _Matcher:
         self._tensors = subgraph.tensors
         self._writer = {each: operator for operator in subgraph.operators for each in operator.outputs}
 
-    def row_update(self, operator: Operator) -> Operator | None:
-        """The operator that does the same as a CONCATENATION, if that sets a row."""
+    def row_update(self, operator: Operator) -> Operator:
+        """The operator that does the same, for a CONCATENATION that sets a row; else the operator itself."""
         op = operator.op
         if not isinstance(op, Concatenation) or op.axis != 0 or len(operator.inputs) != 3:
-            return None
+            return operator
         before, row, after = operator.inputs
         head, tail = self._slice(before), self._slice(after)
-        result = self._tensors[operator.outputs[0]]
-        plain = op.fused_activation_function is Activation.NONE and result.is_static
+        plain = op.fused_activation_function is Activation.NONE
         if head is None or tail is None or head.inputs[0] != tail.inputs[0] or not plain:
-            return None
+            return operator
         index = self._row_index(head, tail)
-        wanted = (1, *result.shape[1:])
-        if index is None or self._tensors[row].shape != wanted or not self._tensors[row].is_static:
-            return None
+        if index is None or self._tensors[row].signature[:1] != (1,):
+            return operator
         return replace(operator, op=UpdateRow(), inputs=(head.inputs[0], row, index), version=1)
 
     def _slice(self, tensor: int) -> Operator | None:
@@ -86,10 +77,8 @@ class _Matcher:
     def _scalar(self, vector: int) -> int | None:
         """The scalar that a vector of one element was made from."""
         writer = self._writer.get(vector)
-        if writer is None or not isinstance(writer.op, (Reshape, ExpandDims)) or self._tensors[vector].shape != (1,):
-            return None
-        source = self._tensors[writer.inputs[0]]
-        return writer.inputs[0] if source.is_static and source.shape in ((), (1,)) else None
+        made = writer is not None and isinstance(writer.op, (Reshape, ExpandDims))
+        return writer.inputs[0] if made and writer and self._tensors[vector].signature == (1,) else None
 
     def _is_successor(self, tensor: int, index: int) -> bool:
         """Whether a tensor is `index + 1`."""
