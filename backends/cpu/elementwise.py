@@ -95,7 +95,9 @@ def _floor_divide(node: Node[ops.FloorDiv]) -> Step:
     a, b, out = node.input(0), node.input(1), node.out
     if out.dtype.kind != "f":
         return _checked(node, partial(np.floor_divide, a, b, out))
-    return _checked(node, chain(partial(np.divide, a, b, out), partial(np.floor, out, out)))
+    quotient = np.empty(out.shape, np.float64)
+    return _checked(node, chain(partial(np.divide, a, b, quotient, dtype=np.float64),
+                                partial(np.floor, quotient, out, casting="same_kind")))
 
 
 def _remainder(function: np.ufunc) -> Bind[Any]:

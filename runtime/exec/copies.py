@@ -101,7 +101,11 @@ class _Report:
         if shared or slot.action is Action.INVARIANT:
             yield f"input {position}", Action.LEND, "the loop works in the caller's buffer"
         else:
-            yield f"input {position}", Action.COPY, "the loop rewrites a value that is constant or read elsewhere"
+            yield f"input {position}", Action.COPY, (
+                "the loop rewrites the value, which starts as a constant"
+                if aliases.is_constant(operator.inputs[position]) else
+                "the loop rewrites the value, which is also read elsewhere"
+            )
         yield f"cond input {position}", Action.LEND, "the condition reads the carried value where it lies"
         if slot.double:
             yield f"output {position}", Action.COPY, "after an odd number of turns the value lies in the second buffer"

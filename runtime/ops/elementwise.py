@@ -128,7 +128,7 @@ class Div(Activated):
 @operator
 @dataclass(frozen=True)
 class FloorDiv(Binary):
-    """The largest whole number not above a / b; a zero divisor is an error, of floats too."""
+    """The largest whole number not above a / b, a quotient in double precision; a zero divisor is an error."""
 
     name: ClassVar[str] = "FLOOR_DIV"
     table: ClassVar[str | None] = "FloorDivOptions"

@@ -54,6 +54,10 @@ class Aliases:
         """Whether the class holds a tensor whose memory must not be written."""
         return any(each in self._fixed for each in self.members(root))
 
+    def is_constant(self, tensor: int) -> bool:
+        """Whether the value is the same in every run."""
+        return any(each in self.spec.known for each in self.members(self.root(tensor)))
+
     def is_overwritten(self, root: int) -> bool:
         """Whether an operator writes over the class after it was first written."""
         return root in self._written

@@ -158,7 +158,7 @@ def forwarding(aliases: Aliases, position: int) -> str | None:
     """Why a subgraph cannot compute its output straight into the buffer its caller lends; None if it can."""
     subgraph = aliases.spec.subgraph
     target = aliases.root(subgraph.outputs[position])
-    if any(each in aliases.spec.known for each in aliases.members(target)):
+    if aliases.is_constant(target):
         return "the value is a constant"
     inputs = [aliases.root(each) for each in subgraph.inputs]
     if target in inputs:

@@ -86,7 +86,7 @@ LRN = [
     Case("itself", LocalResponseNormalization(bias=1.0, alpha=1.0, beta=1.0), [[[2.0, 3]]], [[[0.4, 0.3]]], TOLERANCE),
 ]
 
-IMAGE = [[[[1.0, 10], [3, 10]], [[5, 10], [7, 10]]], [[[0, 0], [0, 2]], [[0, 4], [0, 6]]]]
+IMAGE = [[[[1.0, 10], [3, 10]], [[5, 10], [7, 10]]], [[[0.0, 0], [0, 2]], [[0, 4], [0, 6]]]]
 R = 1.341640786
 
 CIRCLE = [
@@ -116,7 +116,7 @@ def test_fixed_point_functions_approximate_real_ones(width: int) -> None:
     unit = 1 << width
     x = np.linspace(-(unit - 1), unit - 1, 1001).astype(np.int64)
     real = x / unit * 8
-    error = 2e-8 if width == 31 else 1e-3
+    error = 2e-7 if width == 31 else 1e-3
     for result, expected in ((fixed.exp_of_negative(-np.abs(x), 3, width), np.exp(-np.abs(real))),
                              (fixed.logistic(x, 3, width), 1 / (1 + np.exp(-real))),
                              (fixed.tanh(x, 3, width), np.tanh(real)),
@@ -128,4 +128,4 @@ def test_fixed_point_logarithm_and_root_approximate_real_ones() -> None:
     x = np.geomspace(1 << 19, (1 << 31) - 1, 1001).astype(np.int64)
     np.testing.assert_allclose(fixed.log_of_at_least_one(x, 12, 5) / (1 << 26), np.log(x / (1 << 19)), atol=3e-6)
     mantissa, shift = fixed.inverse_square_root(x)
-    np.testing.assert_allclose(mantissa * 2.0 ** (-31 - shift), 1 / np.sqrt(x), rtol=1e-6)
+    np.testing.assert_allclose(mantissa * 2.0 ** (-31 - shift), 1 / np.sqrt(x), rtol=2e-6)

@@ -1,0 +1,339 @@
+"""LiteRT's Python interface on circlet: a program ports by changing where it imports `Interpreter` from.
+
+    from circlet.interpreter import Interpreter  # was: from ai_edge_litert.interpreter import Interpreter
+
+What differs: delegates are refused; tensors that nobody has set are zero; arrays that `tensor` gave may be held while
+the interpreter runs; results that an operator passes to the next are readable only with
+`experimental_preserve_all_tensors`; and what would end the process there is an error here.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from enum import Enum, unique
+from operator import index as as_index
+from typing import Any, NoReturn
+
+import numpy as np
+import numpy.typing as npt
+
+from circlet.interpreter_details import (
+    Details,
+    operator_details,
+    signature_details,
+    tensor_details,
+)
+from circlet.interpreter_tensors import InterpreterError, PreparedSession, SubgraphTensors
+from circlet.runtime.errors import InputError, UnsupportedError
+from circlet.runtime.ir.model import Model, Subgraph
+from circlet.runtime.ir.types import Array, DType
+from circlet.schema import load_model
+
+__all__ = ["Interpreter", "InterpreterError", "OpResolverType", "SignatureRunner", "load_delegate"]
+
+
+@unique
+class OpResolverType(Enum):
+    """Which kernels LiteRT would take. circlet has one kind; every choice gives the same results."""
+
+    AUTO = 0
+    BUILTIN = 1
+    BUILTIN_REF = 2
+    BUILTIN_WITHOUT_DEFAULT_DELEGATES = 3
+
+
+def load_delegate(library: str | os.PathLike[str], options: object = None) -> NoReturn:
+    """Delegates are not supported.
+
+    Raises:
+        UnsupportedError: always.
+    """
+    raise UnsupportedError(f"Failed to load delegate from {os.fspath(library)}: circlet runs every operator itself")
+
+
+class Interpreter:
+    """Runs a model as LiteRT's class of the same name does. One thread at a time may use it.
+
+    Errors are ValueErrors and RuntimeErrors where LiteRT's are.
+    """
+
+    def __init__(
+        self,
+        model_path: str | os.PathLike[str] | None = None,
+        model_content: bytes | bytearray | memoryview | None = None,
+        experimental_delegates: Sequence[object] | None = None,
+        num_threads: int | None = None,
+        experimental_op_resolver_type: OpResolverType = OpResolverType.AUTO,
+        experimental_preserve_all_tensors: bool = False,
+        experimental_disable_delegate_clustering: bool = False,
+        experimental_default_delegate_latest_features: bool = False,
+        experimental_compress_quantization_zero_points: bool = False,
+        experimental_disable_delegate_node_fusion: bool = False,
+        experimental_force_delegate_node_profiling: bool = False,
+    ) -> None:
+        """
+        Args:
+            model_path: a `.tflite` or `.circle` file.
+            model_content: or the content of one.
+            experimental_delegates: must be empty.
+            num_threads: how many threads a run may use, 1 by default.
+            experimental_preserve_all_tensors: keep what every operator of the entry points computes, for `get_tensor`.
+            experimental_compress_quantization_zero_points: details tell zero points that are all zero as one.
+
+        The other arguments choose among LiteRT's kernels and steer its delegates; here they have no effect.
+
+        Raises:
+            ValueError: an argument is wrong, the file cannot be opened, holds no valid model, or one that circlet
+                cannot run.
+        """
+        if not isinstance(experimental_op_resolver_type, OpResolverType):
+            raise InputError(f"Unrecognized passed in op resolver type: {experimental_op_resolver_type}")
+        _check_threads(num_threads)
+        if experimental_delegates:
+            raise UnsupportedError("experimental_delegates must be empty: circlet runs every operator itself")
+        self._model = model = _load(model_path, model_content)
+        session = PreparedSession(_preserving(model) if experimental_preserve_all_tensors else model,
+                           num_threads=num_threads or 1)
+        self._session = session
+        self._compress = experimental_compress_quantization_zero_points
+        self._tensors = [SubgraphTensors(session, index, each) for index, each in enumerate(model.subgraphs)]
+
+    @property
+    def experimental_compress_quantization_zero_points(self) -> bool:
+        """Whether details tell zero points that are all zero as one."""
+        return self._compress
+
+    def allocate_tensors(self) -> None:
+        """Makes the model ready to be invoked at the present input shapes. Variable tensors are reset if it was not.
+
+        Raises:
+            RuntimeError: an operator cannot compute with these shapes.
+        """
+        self._tensors[0].allocate()
+
+    def invoke(self) -> None:
+        """Runs the model.
+
+        Raises:
+            RuntimeError: tensors are not allocated, or an operator cannot compute with the values it got.
+        """
+        self._tensors[0].invoke()
+
+    def get_input_details(self) -> list[Details]:
+        """The details of the inputs, in order. Each is a dictionary:
+
+        + `name`, `index`: of the tensor.
+        + `shape`: int32 array, at present; `shape_signature`: with -1 for each length that is the caller's choice.
+        + `dtype`: the class of the elements, e.g. `np.float32`; `np.bytes_` for strings.
+        + `quantization`: (scale, zero point), of whole tensors only.
+        + `quantization_parameters`: `scales`, `zero_points` (arrays), `quantized_dimension`, `block_size`.
+        + `sparsity_parameters`: empty for a dense tensor.
+        """
+        return [self._get_tensor_details(each) for each in self._model.subgraphs[0].inputs]
+
+    def get_output_details(self) -> list[Details]:
+        """The details of the outputs, in order; see `get_input_details`.
+
+        A shape that depends on data is the declared one until `invoke`.
+        """
+        return [self._get_tensor_details(each) for each in self._model.subgraphs[0].outputs]
+
+    def get_tensor_details(self, subgraph_index: int = 0) -> list[Details]:
+        """The details of all tensors of a subgraph whose element type numpy has; see `get_input_details`."""
+        count = len(self._tensors)
+        if not 0 <= as_index(subgraph_index) < count:
+            raise InputError(f"subgraph_index is out of range: {subgraph_index} for the model, "
+                             f"which has {count} subgraphs.")
+        found = []
+        for index in range(len(self._model.subgraphs[subgraph_index].tensors)):
+            try:
+                found.append(self._get_tensor_details(index, subgraph_index))
+            except InputError:
+                continue
+        return found
+
+    def set_tensor(self, tensor_index: int, value: npt.ArrayLike) -> None:
+        """Copies a value into an input, or into another tensor that has memory and is no constant.
+
+        Raises:
+            ValueError: it is of another type or shape than the tensor, or tensors are not allocated.
+        """
+        self._tensors[0].set(tensor_index, value)
+
+    def get_tensor(self, tensor_index: int, subgraph_index: int = 0) -> Any:
+        """A copy of a tensor: an array, or a numpy scalar where it has no dimensions; strings are `bytes` objects.
+
+        Inputs, outputs, constants and variable tensors can be read, and of entry points that no operator invokes all
+        that was computed with `experimental_preserve_all_tensors`.
+
+        Raises:
+            ValueError: there is no such tensor, or it has no memory (yet).
+        """
+        copy = self._subgraph(subgraph_index).array(tensor_index).copy()
+        return copy if copy.ndim or copy.dtype.hasobject else copy[()]
+
+    def tensor(self, tensor_index: int) -> Callable[[], Array]:
+        """A function that gives the tensor itself, not a copy, for reading and writing.
+
+        `invoke` leaves the arrays of inputs where they are and makes new ones for results.
+        """
+        return lambda: self._tensors[0].array(tensor_index)
+
+    def resize_tensor_input(self, input_index: int, tensor_size: npt.ArrayLike, strict: bool = False) -> None:
+        """Gives an input another shape; `allocate_tensors` must follow.
+
+        Args:
+            input_index: of the tensor.
+            tensor_size: the shape.
+            strict: only lengths that are -1 in `shape_signature` may change.
+
+        Raises:
+            RuntimeError: the tensor is no input, or must not have this shape.
+            ValueError: that is no shape.
+        """
+        self._tensors[0].resize(input_index, tensor_size, strict)
+
+    def reset_all_variables(self) -> None:
+        """Makes variable tensors zero. Resource variables keep their values."""
+        self._session.reset_variable_tensors()
+
+    def num_subgraphs(self) -> int:
+        """The number of subgraphs in the model."""
+        return len(self._tensors)
+
+    def get_signature_list(self) -> dict[str, dict[str, list[str]]]:
+        """`{key: {'inputs': [name], 'outputs': [name]}}`."""
+        return {key: {side: list(names) for side, names in sides.items()}
+                for key, sides in self._get_full_signature_list().items()}
+
+    def get_signature_runner(self, signature_key: str | None = None) -> SignatureRunner:
+        """What runs the entry point that a signature names; without a key, the only one.
+
+        Raises:
+            ValueError: there is no such signature, or several and no key.
+        """
+        keys = list(self._get_full_signature_list())
+        if signature_key is None:
+            if len(keys) != 1:
+                raise InputError(f"SignatureDef signature_key is None and model has {len(keys)} Signatures. "
+                                 "None is only allowed when the model has 1 SignatureDef")
+            signature_key = keys[0]
+        return SignatureRunner(self, signature_key)
+
+    def _get_full_signature_list(self) -> dict[str, dict[str, dict[str, int]]]:
+        """`{key: {'inputs': {name: tensor}, 'outputs': {name: tensor}}}`."""
+        return signature_details(self._model)
+
+    def _get_ops_details(self) -> list[Details]:
+        """The details of the operators of subgraph 0."""
+        return [self._get_op_details(index) for index in range(len(self._model.subgraphs[0].operators))]
+
+    def _get_op_details(self, op_index: int) -> Details:
+        """`index`, `op_name`, `inputs`, `outputs` (tensors), `operand_types`, `result_types` of one operator."""
+        subgraph = self._model.subgraphs[0]
+        return operator_details(subgraph.operators[op_index], op_index, subgraph.tensors)
+
+    def _get_tensor_details(self, tensor_index: int, subgraph_index: int = 0) -> Details:
+        tensors = self._subgraph(subgraph_index)
+        index = tensors.checked(tensor_index)
+        return tensor_details(tensors.subgraph.tensors, index, tensors.shapes[index], self._compress)
+
+    def _subgraph(self, index: int) -> SubgraphTensors:
+        if not 0 <= as_index(index) < len(self._tensors):
+            raise InputError(f"Invalid subgraph index {index} exceeds max subgraph index {len(self._tensors)}")
+        return self._tensors[index]
+
+
+class SignatureRunner:
+    """A named entry point of an interpreter: call it with arrays by name."""
+
+    def __init__(self, interpreter: Interpreter, signature_key: str) -> None:
+        """Use `Interpreter.get_signature_runner`.
+
+        Raises:
+            ValueError: there is no such signature.
+        """
+        if not signature_key:
+            raise InputError("None signature_key provided.")
+        sides = interpreter._get_full_signature_list().get(signature_key)
+        if sides is None:
+            raise InputError(f'Invalid signature_key provided: "{signature_key}".')
+        self._interpreter = interpreter
+        self._inputs, self._outputs = sides["inputs"], sides["outputs"]
+        self._index = next(each.subgraph for each in interpreter._model.signatures if each.key == signature_key)
+
+    def __call__(self, **inputs: npt.ArrayLike) -> dict[str, Any]:
+        """Runs the entry point at the shapes of the given arrays; returns `{output name: array}`.
+
+        Raises:
+            ValueError: an input is missing, unknown or of another element type than declared.
+            RuntimeError: an operator cannot compute with these shapes or values.
+        """
+        if len(inputs) != len(self._inputs):
+            raise InputError("Invalid number of inputs provided for running a SignatureDef, "
+                             f"expected {len(self._inputs)} vs provided {len(inputs)}")
+        tensors = self._interpreter._tensors[self._index]
+        for name, value in inputs.items():
+            if name not in self._inputs:
+                raise InputError(f"Invalid Input name ({name}) for SignatureDef")
+            tensors.resize(self._inputs[name], np.shape(value))
+        tensors.allocate()
+        for name, value in inputs.items():
+            tensors.set(self._inputs[name], value)
+        tensors.invoke()
+        return {name: self._interpreter.get_tensor(each, self._index) for name, each in self._outputs.items()}
+
+    def get_input_details(self) -> dict[str, Details]:
+        """The details of the inputs by name; see `Interpreter.get_input_details`."""
+        return self._details(self._inputs)
+
+    def get_output_details(self) -> dict[str, Details]:
+        """The details of the outputs by name; see `Interpreter.get_input_details`."""
+        return self._details(self._outputs)
+
+    def _details(self, tensors: dict[str, int]) -> dict[str, Details]:
+        return {name: self._interpreter._get_tensor_details(each, self._index) for name, each in tensors.items()}
+
+
+def _check_threads(num_threads: int | None) -> None:
+    if num_threads is None:
+        return
+    if not isinstance(num_threads, int):
+        raise InputError("type of num_threads should be int")
+    if num_threads < 1:
+        raise InputError("num_threads should >= 1")
+
+
+def _load(path: str | os.PathLike[str] | None, content: bytes | bytearray | memoryview | None) -> Model:
+    if path and content:
+        raise InputError("Can't both provide `model_path` and `model_content`")
+    if content:
+        if not isinstance(content, (bytes, bytearray, memoryview)):
+            raise TypeError(f"model_content must be bytes, found {type(content).__name__}")
+        return load_model(content)
+    if not path:
+        raise InputError("`model_path` or `model_content` must be specified.")
+    try:
+        return load_model(os.fsdecode(path))
+    except OSError as error:
+        raise InputError(f"Could not open '{os.fsdecode(path)}': {error.strerror}") from None
+
+
+def _preserving(model: Model) -> Model:
+    """The model with everything that arrays can hold as outputs of the entry points, as far as no operator invokes
+    them."""
+    invoked = {callee for each in model.subgraphs for operator in each.operators for callee in operator.op.callees()}
+    entries = {0, *(each.subgraph for each in model.signatures)} - invoked
+    return replace(model, subgraphs=tuple(
+        _with_all_outputs(each) if index in entries else each for index, each in enumerate(model.subgraphs)))
+
+
+def _with_all_outputs(subgraph: Subgraph) -> Subgraph:
+    more = (
+        tensor for operator in subgraph.operators for tensor in operator.outputs
+        if tensor not in subgraph.outputs and subgraph.tensors[tensor].dtype.is_computable
+        and subgraph.tensors[tensor].dtype not in (DType.RESOURCE, DType.VARIANT)
+    )
+    return replace(subgraph, outputs=(*subgraph.outputs, *more))

@@ -1,0 +1,253 @@
+"""The tensors of an interpreter: their shapes and their memory."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from operator import index as as_index
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from circlet.interpreter_details import shown_type
+from circlet.runtime.errors import CircletError, InputError
+from circlet.runtime.exec.inputs import as_array
+from circlet.runtime.exec.listener import Observation
+from circlet.runtime.ir.model import Subgraph, Tensor
+from circlet.runtime.ir.types import Array, DType, Shape
+from circlet.session import Session
+
+_PACKED_BITS = {DType.INT2: 2, DType.INT4: 4, DType.UINT4: 4}
+
+
+class InterpreterError(CircletError, RuntimeError):
+    """The interpreter is not in the state that a call needs, or a tensor cannot be resized as asked."""
+
+
+class PreparedSession(Session):
+    """A session that prepares runs ahead and gives hold of variable tensors."""
+
+    def prepare(self, subgraph: int, inputs: tuple[Shape, ...]) -> tuple[Shape | None, ...]:
+        """Makes the memory of a run at these input shapes.
+
+        Returns:
+            The shape of each tensor; None where only the run can tell.
+
+        Raises:
+            ExecutionError: an operator cannot compute with these shapes.
+        """
+        key = (subgraph, inputs, Observation.NONE)
+        with np.errstate(all="ignore"):
+            self._give_back(key, self._take(key))
+        return self._executors[subgraph].specialize(inputs).shapes
+
+    def variable_tensor(self, subgraph: int, index: int) -> Array:
+        """The memory of a variable tensor."""
+        return self._variables.tensor(subgraph, index, self.model.subgraphs[subgraph].tensors[index])
+
+    def reset_variable_tensors(self, subgraph: int | None = None) -> None:
+        """Makes the variable tensors of one subgraph, or of all, zero."""
+        with self._state_lock:
+            state = self._variables.snapshot()
+            kept = {key: each for key, each in state.tensors.items() if subgraph not in (None, key[0])}
+            self._variables.restore(replace(state, tensors=kept))
+
+
+class SubgraphTensors:
+    """The tensors of one subgraph as callers see them: each has a shape, some have memory."""
+
+    def __init__(self, session: PreparedSession, index: int, subgraph: Subgraph) -> None:
+        self.subgraph = subgraph
+        self.shapes = [each.shape for each in subgraph.tensors]
+        """By tensor, at present."""
+        self._session = session
+        self._index = index
+        self._outputs = session.model.subgraphs[index].outputs
+        self._results = frozenset(self._outputs).intersection(
+            tensor for operator in subgraph.operators for tensor in operator.outputs)
+        self._arrays: dict[int, Array] = {}
+        self._is_ready = False
+        for tensor in subgraph.inputs:
+            self._clear(tensor)
+
+    def checked(self, index: int) -> int:
+        """The index of a tensor.
+
+        Raises:
+            InputError: there is no such tensor.
+        """
+        if not 0 <= as_index(index) < len(self.shapes):
+            raise InputError(f"Invalid tensor index {index} exceeds max tensor index {len(self.shapes)}")
+        return as_index(index)
+
+    def array(self, index: int) -> Array:
+        """The memory of a tensor; read-only if it is a constant.
+
+        Raises:
+            InputError: it has none.
+        """
+        index = self.checked(index)
+        tensor = self.subgraph.tensors[index]
+        if index in self._arrays:
+            return self._arrays[index]
+        if tensor.data is not None:
+            return _constant_value(tensor, tensor.data)
+        if not self._is_ready:
+            raise InputError("Tensor data is null. Run allocate_tensors() first")
+        if tensor.is_variable:
+            return self._session.variable_tensor(self._index, index)
+        raise InputError(f"Tensor data is null. Tensor {self.subgraph.tensor_label(index)} is computed by a run, and "
+                         "kept only if it is an output or with experimental_preserve_all_tensors")
+
+    def set(self, index: int, value: npt.ArrayLike) -> None:
+        """Copies a value into a tensor.
+
+        Raises:
+            InputError: the tensor has no memory, or the value is of another type or shape.
+        """
+        index = self.checked(index)
+        tensor = self.subgraph.tensors[index]
+        if tensor.is_constant:
+            raise InputError(f"Cannot set tensor: {self.subgraph.tensor_label(index)} is a constant.")
+        array = _fitting_value(value, tensor, index, self.shapes[index])
+        try:
+            target = self.array(index)
+        except InputError:
+            raise InputError("Cannot set tensor: Tensor is unallocated. Try calling allocate_tensors() first") from None
+        np.copyto(target, array)
+
+    def resize(self, index: int, size: npt.ArrayLike, strict: bool = False) -> None:
+        """Gives an input another shape.
+
+        Raises:
+            InterpreterError: the tensor is no input, or must not have this shape.
+            InputError: that is no shape.
+        """
+        index, dims = as_index(index), np.array(size, np.int32)
+        if dims.ndim != 1:
+            raise InputError(f"Shape should be 1D instead of {dims.ndim}.")
+        shape = tuple(dims.tolist())
+        if index not in self.subgraph.inputs:
+            raise InterpreterError(f"Attempting to resize tensor {self.subgraph.tensor_label(index)}, which is not an "
+                                   f"input; inputs are {list(self.subgraph.inputs)}")
+        if min(shape, default=0) < 0:
+            raise InterpreterError(f"Attempting to resize tensor {index} to {list(shape)}: lengths must not be "
+                                   "negative.")
+        if strict:
+            self._check_strictly(index, shape)
+        if shape != self.shapes[index]:
+            self.shapes[index] = shape
+            self._is_ready = False
+            self._clear(index)
+
+    def allocate(self) -> None:
+        """Gives inputs and results memory and makes the subgraph ready to run, if it is not.
+
+        Raises:
+            ExecutionError: an operator cannot compute with the shapes of the inputs.
+        """
+        if self._is_ready:
+            return
+        shapes = self._session.prepare(self._index, tuple(self.shapes[each] for each in self.subgraph.inputs))
+        self.shapes = [old if new is None else new for old, new in zip(self.shapes, shapes, strict=True)]
+        for tensor in self._results:
+            self._arrays.pop(tensor, None)
+            if shapes[tensor] is not None:
+                self._arrays[tensor] = self._blank(tensor)
+        for tensor in self.subgraph.inputs:
+            self._arrays.setdefault(tensor, self._blank(tensor))
+        self._session.reset_variable_tensors(self._index)
+        self._is_ready = True
+
+    def invoke(self) -> None:
+        """Runs the subgraph.
+
+        Raises:
+            InterpreterError: it is not ready.
+        """
+        if not self._is_ready:
+            raise InterpreterError("Invoke called on model that is not ready. Run allocate_tensors() first")
+        values = self._session.invoke(self._index, [self._arrays[each] for each in self.subgraph.inputs])
+        for tensor, value in zip(self._outputs, values, strict=True):
+            if tensor in self._results:
+                self._arrays[tensor] = value
+                self.shapes[tensor] = value.shape
+
+    def _blank(self, index: int) -> Array:
+        dtype = self.subgraph.tensors[index].dtype
+        return np.full(self.shapes[index], b"" if dtype is DType.STRING else 0, dtype.numpy)
+
+    def _clear(self, index: int) -> None:
+        """Takes an input's memory away; strings have some always."""
+        self._arrays.pop(index, None)
+        if self.subgraph.tensors[index].dtype is DType.STRING:
+            self._arrays[index] = self._blank(index)
+
+    def _check_strictly(self, index: int, shape: Shape) -> None:
+        old = self.shapes[index]
+        if len(old) != len(shape):
+            raise InterpreterError(f"Attempting to resize tensor {index}: dims.size() of {list(old)} and {list(shape)} "
+                                   f"differ ({len(old)} != {len(shape)})")
+        declared = self.subgraph.tensors[index].signature
+        for axis, (before, after, promised) in enumerate(zip(old, shape, declared, strict=False)):
+            if before != after and promised != -1:
+                raise InterpreterError(f"Attempting to resize dimension {axis} of tensor {index} with value {before} "
+                                       f"to {after}. ResizeInputTensorStrict only allows mutating unknown dimensions "
+                                       "identified by -1.")
+
+
+def _constant_value(tensor: Tensor, data: Array) -> Array:
+    """The elements of a constant: packed ones one by one, of a sparse one those that are stored.
+
+    Raises:
+        InputError: numpy has no such element type.
+    """
+    shown = shown_type(tensor.dtype)
+    if tensor.dtype.is_computable:
+        return data if tensor.sparsity is None else data.reshape(-1).view(tensor.dtype.numpy)
+    raw = data.reshape(-1).view(np.uint8)
+    if tensor.dtype in _PACKED_BITS:
+        raw = _unpacked(raw, _PACKED_BITS[tensor.dtype], signed=issubclass(shown, np.signedinteger))
+    elements = raw.view(shown)
+    return elements if tensor.sparsity is not None else elements[:int(np.prod(tensor.shape))].reshape(tensor.shape)
+
+
+def _unpacked(raw: Array, bits: int, signed: bool) -> Array:
+    """The elements in bytes that each hold several, the first one in the lowest bits; as bytes."""
+    shifts = np.arange(0, 8, bits).astype(np.uint8)
+    fields = (raw[:, np.newaxis] >> shifts).reshape(-1) & np.uint8((1 << bits) - 1)
+    sign = np.uint8(1 << bits - 1 if signed else 0)
+    extended: Array = (fields ^ sign) - sign
+    return extended
+
+
+def _type_name(dtype: np.dtype[Any]) -> str:
+    """What messages call a numpy type, e.g. `FLOAT32`."""
+    try:
+        return DType.of(dtype).name
+    except ValueError:
+        return "NOTYPE"
+
+
+def _fitting_value(value: npt.ArrayLike, tensor: Tensor, index: int, shape: Shape) -> Array:
+    """The value as an array of the tensor's element type and of the given shape.
+
+    Raises:
+        InputError: it is not one.
+    """
+    try:
+        array = np.asarray(value)
+    except ValueError as error:
+        raise InputError(f"Failed to convert value into readable tensor. {error}") from None
+    found = _type_name(array.dtype)
+    if found != tensor.dtype.name:
+        raise InputError(f"Cannot set tensor: Got value of type {found} but expected type {tensor.dtype.name} "
+                         f"for input {index}, name: {tensor.name} ")
+    if array.ndim != len(shape):
+        raise InputError(f"Cannot set tensor: Dimension mismatch. Got {array.ndim} but expected {len(shape)} "
+                         f"for input {index}.")
+    for axis, (got, wanted) in enumerate(zip(array.shape, shape, strict=True)):
+        if got != wanted:
+            raise InputError(f"Cannot set tensor: Dimension mismatch. Got {got} but expected {wanted} "
+                             f"for dimension {axis} of input {index}.")
+    return as_array(array, Tensor(tensor.name, DType.STRING, shape), tensor.name) if found == "STRING" else array
