@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from importlib.metadata import version
 
+from circlet.interpreter import Interpreter
 from circlet.runtime.errors import (
     CancelledError,
     CircletError,
@@ -30,6 +31,7 @@ __all__ = [
     "Counter",
     "ExecutionError",
     "InputError",
+    "Interpreter",
     "LimitError",
     "Limits",
     "Listener",

@@ -19,12 +19,7 @@ from typing import Any, NoReturn
 import numpy as np
 import numpy.typing as npt
 
-from circlet.interpreter_details import (
-    Details,
-    operator_details,
-    signature_details,
-    tensor_details,
-)
+from circlet.interpreter_details import Details, operator_details, signature_details, tensor_details
 from circlet.interpreter_tensors import InterpreterError, PreparedSession, SubgraphTensors
 from circlet.runtime.errors import InputError, UnsupportedError
 from circlet.runtime.ir.model import Model, Subgraph
@@ -94,9 +89,8 @@ class Interpreter:
         if experimental_delegates:
             raise UnsupportedError("experimental_delegates must be empty: circlet runs every operator itself")
         self._model = model = _load(model_path, model_content)
-        session = PreparedSession(_preserving(model) if experimental_preserve_all_tensors else model,
-                           num_threads=num_threads or 1)
-        self._session = session
+        runnable = _preserving(model) if experimental_preserve_all_tensors else model
+        self._session = session = PreparedSession(runnable, num_threads=num_threads or 1)
         self._compress = experimental_compress_quantization_zero_points
         self._tensors = [SubgraphTensors(session, index, each) for index, each in enumerate(model.subgraphs)]
 

@@ -96,8 +96,8 @@ class SubgraphTensors:
             raise InputError("Tensor data is null. Run allocate_tensors() first")
         if tensor.is_variable:
             return self._session.variable_tensor(self._index, index)
-        raise InputError(f"Tensor data is null. Tensor {self.subgraph.tensor_label(index)} is computed by a run, and "
-                         "kept only if it is an output or with experimental_preserve_all_tensors")
+        raise InputError(f"Tensor data is null. Tensor {self.subgraph.tensor_label(index)} is no input, output or "
+                         "constant; experimental_preserve_all_tensors keeps what operators of entry points compute")
 
     def set(self, index: int, value: npt.ArrayLike) -> None:
         """Copies a value into a tensor.
@@ -155,7 +155,8 @@ class SubgraphTensors:
             if shapes[tensor] is not None:
                 self._arrays[tensor] = self._blank(tensor)
         for tensor in self.subgraph.inputs:
-            self._arrays.setdefault(tensor, self._blank(tensor))
+            if tensor not in self._arrays:
+                self._arrays[tensor] = self._blank(tensor)
         self._session.reset_variable_tensors(self._index)
         self._is_ready = True
 

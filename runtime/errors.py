@@ -9,11 +9,11 @@ class CircletError(Exception):
     """Base of every error that circlet raises on purpose."""
 
 
-class ModelError(CircletError):
+class ModelError(CircletError, ValueError):
     """The file or the model in memory is malformed."""
 
 
-class UnsupportedError(CircletError):
+class UnsupportedError(CircletError, ValueError):
     """The model is well formed, but this build of circlet cannot run or write it."""
 
 
@@ -36,10 +36,10 @@ class Place:
         return text if self.tensor is None else f"{text}, tensor {self.tensor}"
 
 
-class ExecutionError(CircletError):
-    """An operator met values that it cannot compute with.
+class RunError(CircletError, RuntimeError):
+    """Base of the errors that end a run.
 
-    Kernels raise it with a message alone; the frame that ran the kernel adds the place.
+    Kernels raise them with a message alone; the frame that ran the kernel adds the place.
     """
 
     def __init__(self, message: str, place: Place | None = None) -> None:
@@ -48,9 +48,13 @@ class ExecutionError(CircletError):
         self.place = place
 
 
-class LimitError(CircletError):
-    """A run went over its iteration limit or its deadline."""
+class ExecutionError(RunError):
+    """An operator met values that it cannot compute with."""
 
 
-class CancelledError(CircletError):
+class LimitError(RunError):
+    """A run went over its iteration limit or its deadline, or needs more memory than there is."""
+
+
+class CancelledError(RunError):
     """A run was stopped by `Session.cancel()`."""

@@ -105,6 +105,8 @@ PRODUCT_SOURCES = [source for source in SOURCES if source.name.partition("/")[0]
 def _layer(module: str) -> str:
     """The layer that a module below `circlet` belongs to."""
     parts = module.split(".")
+    if parts[0] == "__main__":
+        return "tools"
     two = ".".join(parts[:2])
     if two in ARROWS:
         return two

@@ -106,7 +106,7 @@ class _Network:
         sums = self.inputs(_rows(source)) + self.bias
         if self.second is not None and second is not None:
             sums += self.second(_rows(second))
-        return sums.reshape(*source.shape[:-1], -1)
+        return sums.reshape(*source.shape[:-1], sums.shape[-1])
 
 
 def _rows(sequence: Array) -> Array:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING
+from threading import Timer
+from typing import TYPE_CHECKING, NoReturn
 
 import numpy as np
 
@@ -119,6 +121,9 @@ class FrameCache:
         return frame
 
 
+UNLIMITED = (1 << 63) - 1
+
+
 class Activation:
     """One run in progress, or waiting to be used again: its variables, limits and observer."""
 
@@ -129,6 +134,8 @@ class Activation:
         self.listener = Listener()
         self.frames = FrameCache()
         self.cancelled = False
+        self.control = np.zeros(3, np.int64)
+        """What compiled code looks at: iterations left, whether to stop, where to call the host."""
         self._turns_left = -1
         self._limit = -1
         self._end: float | None = None
@@ -168,10 +175,43 @@ class Activation:
     def start(self, limits: Limits, listener: Listener | None = None) -> None:
         """Begins a run under the given limits."""
         self.cancelled = False
+        self.control[1] = 0
         self.listener = listener or Listener()
         self._limit = self._turns_left = -1 if limits.max_iterations is None else limits.max_iterations
         self._deadline = limits.deadline or 0.0
         self._end = None if limits.deadline is None else time.monotonic() + limits.deadline
+
+    def cancel(self) -> None:
+        """Stops the run before its next loop iteration; may be called from any thread."""
+        self.cancelled = True
+        self.control[1] = 1
+
+    @contextmanager
+    def compiled(self) -> Iterator[None]:
+        """Hands the limits to compiled code for one call, and takes them back."""
+        self.control[0] = self._turns_left if self._turns_left >= 0 else UNLIMITED
+        timer = None
+        if self._end is not None:
+            timer = Timer(max(self._end - time.monotonic(), 0.0), self.control.__setitem__, (1, 1))
+            timer.daemon = True
+            timer.start()
+        try:
+            yield
+        finally:
+            if timer is not None:
+                timer.cancel()
+            if self._turns_left >= 0:
+                self._turns_left = int(self.control[0])
+
+    def stopped(self) -> NoReturn:
+        """Raises the error for which compiled code stopped a loop."""
+        if self.cancelled:
+            raise CancelledError("the run was cancelled")
+        raise LimitError(f"the run went over its deadline of {self._deadline:g} s")
+
+    def exhausted(self) -> NoReturn:
+        """Raises the error for a loop that had no iteration left."""
+        raise LimitError(f"the run needs more than max_iterations={self._limit} loop iterations")
 
     def turn(self) -> None:
         """Called before each iteration of a loop.
@@ -180,10 +220,10 @@ class Activation:
             CancelledError, LimitError: the loop must stop here.
         """
         if self.cancelled:
-            raise CancelledError("the run was cancelled")
+            self.stopped()
         if self._turns_left >= 0:
             if self._turns_left == 0:
-                raise LimitError(f"the run needs more than max_iterations={self._limit} loop iterations")
+                self.exhausted()
             self._turns_left -= 1
         if self._end is not None and time.monotonic() >= self._end:
-            raise LimitError(f"the run went over its deadline of {self._deadline:g} s")
+            self.stopped()

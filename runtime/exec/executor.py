@@ -9,7 +9,7 @@ import numpy as np
 from circlet.runtime.errors import CircletError, ExecutionError, Place, UnsupportedError
 from circlet.runtime.exec.activation import Activation, Variables
 from circlet.runtime.exec.frame import Contract, Frame, SegmentedFrame, StaticFrame
-from circlet.runtime.exec.kernel import Backend, Call, Kernel, Step
+from circlet.runtime.exec.kernel import Backend, Call, Kernel, SpanBackend, Step
 from circlet.runtime.ir.model import Model, Subgraph
 from circlet.runtime.ir.op import Opaque, Skip
 from circlet.runtime.ir.types import Array, Shape
@@ -28,6 +28,11 @@ class Executor:
         self.kernels = kernels
         self.backends = backends
         """The name of the backend that computes each operator."""
+
+    @property
+    def span_backends(self) -> tuple[SpanBackend, ...]:
+        """The backends that can compute several operators at once, in order of preference."""
+        return self._owner.span_backends
 
     def specialize(self, shapes: tuple[Shape, ...]) -> Specialization:
         """The subgraph at concrete input shapes."""
@@ -70,6 +75,7 @@ class ExecutorMap:
         self.specializer = Specializer(model, self._evaluate)
         self.planner = CopyPlanner(model, self.specializer, elide)
         made = backends(self)
+        self.span_backends = tuple(each for each in made if isinstance(each, SpanBackend))
         refused: dict[str, None] = {}
         self._executors = tuple(
             self._executor(index, subgraph, made, refused) for index, subgraph in enumerate(model.subgraphs)

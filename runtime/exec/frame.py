@@ -5,17 +5,19 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from circlet.runtime.errors import ExecutionError
+from circlet.runtime.errors import ExecutionError, LimitError
 from circlet.runtime.exec.activation import Activation
 from circlet.runtime.exec.copying import copy_step, same_memory
-from circlet.runtime.exec.kernel import DynamicKernel, Step
-from circlet.runtime.exec.memory import allocate, retype
+from circlet.runtime.exec.faults import FAULTS, located, raise_located
+from circlet.runtime.exec.kernel import DynamicKernel, Span, Step
+from circlet.runtime.exec.memory import allocate, expect_room, retype
 from circlet.runtime.ir.model import ABSENT
-from circlet.runtime.ir.op import ShapeError, Skip
+from circlet.runtime.ir.op import Skip
 from circlet.runtime.ir.types import Array
 from circlet.runtime.passes.alias import Aliases
 from circlet.runtime.passes.elide_copies import CopyPlanner
@@ -105,6 +107,9 @@ class Frame(ABC):
     def _bind(self, spec: Specialization, span: range, aliases: Aliases, live: bool) -> list[tuple[int, Step]]:
         """Gives the results of `span` memory and binds its kernels; `live` says they must outlive the span."""
         self._place(spec, span, aliases, live)
+        whole = self._bind_whole(spec, span, aliases)
+        if whole is not None:
+            return [(span.start, whole)]
         steps: list[tuple[int, Step]] = []
         for number in span:
             operator = self._executor.subgraph.operators[number]
@@ -112,11 +117,31 @@ class Frame(ABC):
                 continue
             if self._is_view(aliases, number):
                 continue
-            outputs = [self._array(each) for each in operator.outputs]
-            with located(self._executor, number):
-                step = self._executor.kernels[number].bind(self._operands(number), outputs, self.activation)
-            steps.append((number, self.activation.observe(step, self._executor.index, number)))
+            steps.append((number, self.activation.observe(self._step(number), self._executor.index, number)))
         return steps
+
+    def _step(self, number: int) -> Step:
+        """The bound kernel of an operator. If binding fails the step does, as the operator may never be reached."""
+        outputs = [self._array(each) for each in self._executor.subgraph.operators[number].outputs]
+        place = self._executor.place(number)
+        try:
+            return self._executor.kernels[number].bind(self._operands(number), outputs, self.activation)
+        except (LimitError, MemoryError) as error:
+            raise_located(error, place)
+        except FAULTS as error:
+            return partial(raise_located, error, place)
+
+    def _bind_whole(self, spec: Specialization, span: range, aliases: Aliases) -> Step | None:
+        """One step for all operators, where a backend computes them together."""
+        if self.activation.is_observed:
+            return None
+        exported = frozenset({*spec.subgraph.outputs, *(each for operator in spec.subgraph.operators[span.stop:]
+                                                        for each in operator.inputs)})
+        for backend in self._executor.span_backends:
+            step = backend.bind_span(Span(spec, span, aliases, self._arrays, exported, self.activation))
+            if step is not None:
+                return step
+        return None
 
     def _is_view(self, aliases: Aliases, number: int) -> bool:
         operator = self._executor.subgraph.operators[number]
@@ -136,6 +161,8 @@ class Frame(ABC):
         for each in written:
             root = aliases.root(each)
             if self._arrays[root] is None and root not in homeless:
+                with located(self._executor, aliases.first_write(root)):
+                    expect_room(spec.shape(root), tensors[root].dtype.numpy)
                 if tensors[root].dtype.numpy.hasobject:
                     self._arrays[root] = allocate(spec.shape(root), tensors[root].dtype.numpy)
                     continue
@@ -185,12 +212,10 @@ class StaticFrame(Frame):
         try:
             for step in self._steps:
                 step()
-        except ExecutionError as error:
-            if error.place is not None or id(step) not in self._operators:
+        except FAULTS as error:
+            if id(step) not in self._operators:
                 raise
-            raise ExecutionError(error.message, self._executor.place(self._operators[id(step)])) from None
-        except ShapeError as error:
-            raise ExecutionError(str(error), self._executor.place(self._operators[id(step)])) from None
+            raise_located(error, self._executor.place(self._operators[id(step)]))
 
     def _lend_outputs(self, spec: Specialization, aliases: Aliases) -> list[tuple[int, Array]]:
         """Puts results into lent buffers; returns the outputs that must be copied there instead."""
@@ -310,19 +335,3 @@ class SegmentedFrame(Frame):
 def _same_shapes(one: Specialization, other: Specialization) -> bool:
     return one.stop == other.stop and one.shapes == other.shapes
 
-
-class located:  # noqa: N801  # reads as a phrase: `with located(executor, number):`
-    """Gives errors that an operator raises the operator's place."""
-
-    def __init__(self, executor: Executor, number: int) -> None:
-        self._executor = executor
-        self._number = number
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
-        if isinstance(error, ExecutionError) and error.place is None:
-            raise ExecutionError(error.message, self._executor.place(self._number)) from None
-        if isinstance(error, ShapeError):
-            raise ExecutionError(str(error), self._executor.place(self._number)) from None

@@ -11,6 +11,8 @@ from circlet.runtime.exec.activation import Activation
 from circlet.runtime.ir.model import ABSENT, Operator, Subgraph, Tensor
 from circlet.runtime.ir.op import Op
 from circlet.runtime.ir.types import Array
+from circlet.runtime.passes.alias import Aliases
+from circlet.runtime.passes.specialize import Specialization
 
 Step: TypeAlias = Callable[[], object]
 """Computes an operator once, from the buffers it was bound to into the buffers it was bound to."""
@@ -34,8 +36,14 @@ class Call:
 
     @classmethod
     def of(cls, subgraph: Subgraph, operator: Operator, place: Place) -> Call:
-        inputs = tuple(None if index == ABSENT else subgraph.tensors[index] for index in operator.inputs)
-        outputs = tuple(subgraph.tensors[index] for index in operator.outputs)
+        """An operator of a subgraph."""
+        return cls.of_tensors(subgraph.tensors, operator, place)
+
+    @classmethod
+    def of_tensors(cls, tensors: Sequence[Tensor], operator: Operator, place: Place) -> Call:
+        """An operator over the tensors of a subgraph."""
+        inputs = tuple(None if index == ABSENT else tensors[index] for index in operator.inputs)
+        outputs = tuple(tensors[index] for index in operator.outputs)
         return cls(operator.op, inputs, outputs, operator.version, operator.custom_options, place)
 
     def input(self, index: int) -> Tensor:
@@ -79,3 +87,26 @@ class Backend(Protocol):
     def kernel(self, call: Call) -> Kernel:
         """A kernel for an operator that is not refused."""
         ...
+
+
+@runtime_checkable
+class SpanBackend(Backend, Protocol):
+    """A backend that can compute a run of operators at once."""
+
+    def bind_span(self, span: Span) -> Step | None:
+        """A step for all operators of a span; None where they are better bound one by one."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class Span:
+    """Consecutive operators of a subgraph at concrete shapes, and the buffers they are to use."""
+
+    spec: Specialization
+    operators: range
+    aliases: Aliases
+    arrays: Sequence[Array | None]
+    """The buffer of each tensor that has one."""
+    exported: frozenset[int]
+    """The tensors that are read after the span, so that their buffers must hold them."""
+    activation: Activation

@@ -22,8 +22,8 @@ def physical_memory() -> int:
         return 1 << 62
 
 
-def allocate(shape: Shape, dtype: np.dtype[np.generic]) -> Array:
-    """An array that begins on a cache line; strings start empty.
+def expect_room(shape: Shape, dtype: np.dtype[np.generic]) -> int:
+    """The bytes that an array takes.
 
     Raises:
         LimitError: the machine has less memory than that.
@@ -31,6 +31,16 @@ def allocate(shape: Shape, dtype: np.dtype[np.generic]) -> Array:
     size = prod(shape) * dtype.itemsize
     if size > physical_memory():
         raise LimitError(f"a buffer of shape {shape} needs {size} bytes, more than this machine has")
+    return size
+
+
+def allocate(shape: Shape, dtype: np.dtype[np.generic]) -> Array:
+    """An array that begins on a cache line; strings start empty.
+
+    Raises:
+        LimitError: the machine has less memory than that.
+    """
+    size = expect_room(shape, dtype)
     if dtype.hasobject:
         return np.full(shape, b"", dtype)
     raw = np.empty(size + ALIGNMENT, np.uint8)

@@ -24,7 +24,7 @@ from circlet.runtime.ir.model import Model, Signature
 from circlet.runtime.ir.types import Array, DType, Shape
 from circlet.runtime.ir.verify import verify
 from circlet.runtime.ops.controlflow import CallOnce
-from circlet.runtime.passes.pipeline import run_passes
+from circlet.runtime.passes.pipeline import DEFAULT, Pass, run_passes
 
 Inputs: TypeAlias = "Mapping[str, npt.ArrayLike] | Sequence[npt.ArrayLike]"
 Key: TypeAlias = tuple[int, tuple[Shape, ...], Observation]
@@ -54,11 +54,12 @@ class Session:
     """Runs a model. It may be used from several threads at once."""
 
     def __init__(self, model: Model, backends: Callable[[ExecutorMap], Sequence[Backend]],
-                 copy_elision: bool = True, limits: Limits | None = None) -> None:
+                 copy_elision: bool = True, limits: Limits | None = None, passes: Sequence[Pass] = ()) -> None:
         """
         Args:
             model: is verified here.
             backends: makes the backends, in order of preference.
+            passes: what the backends want done to the model, after the passes that every session runs.
             copy_elision: lend buffers to subgraphs instead of copying values in and out of them.
             limits: bounds on each run.
 
@@ -76,7 +77,7 @@ class Session:
         self._state_lock: AbstractContextManager[object] = RLock() if _has_state(model) else nullcontext()
         self._stateful = _has_state(model)
         with _bounded():
-            self._executors = ExecutorMap(run_passes(model), backends, copy_elision)
+            self._executors = ExecutorMap(run_passes(model, (*DEFAULT, *passes)), backends, copy_elision)
         self._primary = _primary(model)
 
     @property
@@ -152,7 +153,7 @@ class Session:
     def cancel(self) -> None:
         """Stops every run in progress, before its next loop iteration; each raises CancelledError."""
         for activation in tuple(self._running):
-            activation.cancelled = True
+            activation.cancel()
 
     def reset_state(self) -> None:
         """Forgets all variables, as in a new session."""

@@ -49,6 +49,10 @@ class SubgraphBuilder:
         self._inputs.append(value.index)
         return value
 
+    def feed(self, *values: Value) -> None:
+        """Makes tensors inputs, in order."""
+        self._inputs.extend(self._own(value) for value in values)
+
     def constant(
         self, data: npt.ArrayLike, dtype: DType | npt.DTypeLike | None = None, name: str = "",
         quantization: Quantization | None = None,

@@ -19,6 +19,10 @@ from tests.ops.run_cases import case_test
 TOLERANCE = 1e-6
 
 
+def f32(value: npt.ArrayLike, constant: bool = False) -> T:
+    return T(value, DType.FLOAT32, constant=constant)
+
+
 def i8(value: npt.ArrayLike, scale: float = 1.0, zero_point: int = 0, constant: bool = False) -> T:
     return T(value, DType.INT8, q(scale, zero_point), constant)
 
@@ -31,30 +35,33 @@ def per_axis(*scales: float, axis: int = 0) -> Quantization:
     return Quantization(scales, (0,) * len(scales), axis)
 
 
-X = [[1.0, 2, 3], [-4, 5, -6]]
-W = [[1.0, 0, -1], [2, 3, 4]]
-Y = [[-2.0, 20], [2, -17]]
+X = f32([[1, 2, 3], [-4, 5, -6]])
+WEIGHTS = [[1, 0, -1], [2, 3, 4]]
+W = f32(WEIGHTS)
+Y = f32([[-2, 20], [2, -17]])
+RELU, RELU6, RELU_N1_TO_1 = Activation.RELU, Activation.RELU6, Activation.RELU_N1_TO_1
 
 FLOAT = [
     Case("rows", FullyConnected(), [X, W], [Y]),
     Case("absent-bias", FullyConnected(), [X, W, None], [Y]),
-    Case("constant-weights", FullyConnected(), [X, T(W, constant=True), T([10.0, -1], constant=True)],
-         [[[8.0, 19], [12, -18]]]),
-    Case("flattens", FullyConnected(), [[[[1.0], [2], [3]], [[-4], [5], [-6]]], W], [Y]),
-    Case("splits-a-row", FullyConnected(), [[[1.0, 2, 3, -4, 5, -6]], W], [Y]),
-    Case("keeps-dimensions", FullyConnected(keep_num_dims=True), [[[[1.0, 2, 3]], [[-4, 5, -6]]], W],
-         [[[[-2.0, 20]], [[2, -17]]]]),
-    Case("relu", FullyConnected(Activation.RELU), [X, W], [[[0.0, 20], [2, 0]]]),
-    Case("relu6", FullyConnected(Activation.RELU6), [X, W], [[[0.0, 6], [2, 0]]]),
-    Case("relu-n1-to-1", FullyConnected(Activation.RELU_N1_TO_1), [X, W], [[[-1.0, 1], [1, -1]]]),
-    Case("bias-of-another-rank", FullyConnected(), [X, W, [[10.0, -1]]], [[[8.0, 19], [12, -18]]]),
-    Case("no-rows", FullyConnected(), [np.zeros((0, 3), np.float32), W], [np.zeros((0, 2), np.float32)]),
-    Case("no-columns", FullyConnected(), [np.zeros((2, 0), np.float32), np.zeros((3, 0), np.float32), [1.0, 2, 3]],
-         [[[1.0, 2, 3], [1, 2, 3]]]),
-    Case("weights-of-rank-3", FullyConnected(), [X, [W]], [Y], error=r"must have shape \(n, k\), found \(1, 2, 3\)"),
-    Case("bias-too-long", FullyConnected(), [X, W, [1.0, 2, 3]], [Y], error="the bias must have 2 elements"),
-    Case("indivisible", FullyConnected(), [[1.0, 2, 3, 4], W], [Y], error="does not divide into rows of 3"),
-    Case("keeps-indivisible", FullyConnected(keep_num_dims=True), [[[1.0] * 6], W], [Y],
+    Case("constant-weights", FullyConnected(), [X, f32(WEIGHTS, constant=True), f32([10, -1], constant=True)],
+         [f32([[8, 19], [12, -18]])]),
+    Case("flattens", FullyConnected(), [f32([[[1], [2], [3]], [[-4], [5], [-6]]]), W], [Y]),
+    Case("splits-a-row", FullyConnected(), [f32([[1, 2, 3, -4, 5, -6]]), W], [Y]),
+    Case("keeps-dimensions", FullyConnected(keep_num_dims=True), [f32([[[1, 2, 3]], [[-4, 5, -6]]]), W],
+         [f32([[[-2, 20]], [[2, -17]]])]),
+    Case("relu", FullyConnected(RELU), [X, W], [f32([[0, 20], [2, 0]])]),
+    Case("relu6", FullyConnected(RELU6), [X, W], [f32([[0, 6], [2, 0]])]),
+    Case("relu-n1-to-1", FullyConnected(RELU_N1_TO_1), [X, W], [f32([[-1, 1], [1, -1]])]),
+    Case("bias-of-another-rank", FullyConnected(), [X, W, f32([[10, -1]])], [f32([[8, 19], [12, -18]])]),
+    Case("no-rows", FullyConnected(), [f32(np.zeros((0, 3))), W], [f32(np.zeros((0, 2)))]),
+    Case("no-columns", FullyConnected(), [f32(np.zeros((2, 0))), f32(np.zeros((3, 0))), f32([1, 2, 3])],
+         [f32([[1, 2, 3], [1, 2, 3]])]),
+    Case("weights-of-rank-3", FullyConnected(), [X, f32([WEIGHTS])], [Y],
+         error=r"must have shape \(n, k\), found \(1, 2, 3\)"),
+    Case("bias-too-long", FullyConnected(), [X, W, f32([1, 2, 3])], [Y], error="the bias must have 2 elements"),
+    Case("indivisible", FullyConnected(), [f32([1, 2, 3, 4]), W], [Y], error="does not divide into rows of 3"),
+    Case("keeps-indivisible", FullyConnected(keep_num_dims=True), [f32([[1] * 6]), W], [Y],
          error="expected a last dimension of 3"),
 ]
 
@@ -66,7 +73,7 @@ QUANTIZED = [
     Case("int8", FullyConnected(), [i8(XQ, 0.5, -3), i8(WQ, 0.25), BIAS], [i8([[8, 127], [5, -30]], 8, 4)]),
     Case("int8-constant", FullyConnected(), [i8(XQ, 0.5, -3), i8(WQ, 0.25, constant=True), BIAS],
          [i8([[8, 127], [5, -30]], 8, 4)]),
-    Case("int8-relu", FullyConnected(Activation.RELU), [i8(XQ, 0.5, -3), i8(WQ, 0.25, constant=True), BIAS],
+    Case("int8-relu", FullyConnected(RELU), [i8(XQ, 0.5, -3), i8(WQ, 0.25, constant=True), BIAS],
          [i8([[8, 127], [5, 4]], 8, 4)]),
     Case("int8-halves-away-from-zero", FullyConnected(), [i8([[1], [3], [-1], [-3], [5]], 0.5), i8([[1]], 0.5)],
          [i8([[1], [2], [-1], [-2], [3]], 0.5)]),
@@ -89,22 +96,23 @@ QUANTIZED = [
          [i16([[158, 9046], [9, -76]], 0.1)]),
 ]
 
-XF = [[1.5, 0.75, -1.5], [0, 0, 0], [0.1, 20, -3]]
+XF = f32([[1.5, 0.75, -1.5], [0.0, 0.0, 0.0], [0.1, 20.0, -3.0]])
+BIAS_F = f32([0.5, -1.0])
 SYMMETRIC, ASYMMETRIC = FullyConnected(), FullyConnected(asymmetric_quantize_inputs=True)
 
 HYBRID = [
-    Case("symmetric", SYMMETRIC, [XF, i8(WQ, 0.25), [0.5, -1.0]],
+    Case("symmetric", SYMMETRIC, [XF, i8(WQ, 0.25), BIAS_F],
          [[[0.127952754, -76.676178], [0.5, -1.0], [8.29527569, 169.196854]]], TOLERANCE),
     Case("symmetric-per-channel", SYMMETRIC, [XF, T(WQ, DType.INT8, per_axis(0.25, 0.5), constant=True)],
-         [[[-0.372047246, -151.352356], [0.0, 0], [7.79527569, 340.393707]]], TOLERANCE),
-    Case("asymmetric", ASYMMETRIC, [XF, i8(WQ, 0.25, constant=True), [0.5, -1.0]],
+         [[[-0.372047246, -151.352356], [0.0, 0.0], [7.79527569, 340.393707]]], TOLERANCE),
+    Case("asymmetric", ASYMMETRIC, [XF, i8(WQ, 0.25, constant=True), BIAS_F],
          [[[0.132352948, -76.7529449], [0.5, -1.0], [8.30196095, 172.018631]]], TOLERANCE),
     Case("asymmetric-per-channel", ASYMMETRIC, [XF, T(WQ, DType.INT8, per_axis(0.25, 0.5), constant=True)],
-         [[[-0.367647052, -151.50589], [0.0, 0], [7.80196095, 346.037262]]], TOLERANCE),
-    Case("rounds-before-the-zero-point", ASYMMETRIC, [[[1.5, 0.75, -0.25, -0.75]], i8(np.eye(4))],
+         [[[-0.367647052, -151.50589], [0.0, 0.0], [7.80196095, 346.037262]]], TOLERANCE),
+    Case("rounds-before-the-zero-point", ASYMMETRIC, [f32([[1.5, 0.75, -0.25, -0.75]]), i8(np.eye(4))],
          [[[1.50000012, 0.75000006, -0.247058839, -0.75000006]]], TOLERANCE),
     Case("uint8-bytes-are-int8", FullyConnected(Activation.TANH),
-         [XF, T([[1, 2, 3], [129, 50, 100]], DType.UINT8, q(0.001)), [0.5, -1.0]],
+         [XF, T([[1, 2, 3], [129, 50, 100]], DType.UINT8, q(0.001)), BIAS_F],
          [[[0.460945964, -0.862417817], [0.462117136, -0.761594176], [0.486283392, -0.308794767]]], TOLERANCE),
 ]
 
@@ -114,15 +122,14 @@ AQ_T, BQ_T = np.swapaxes(AQ, 1, 2), np.swapaxes(BQ, 1, 2)
 AF = np.array(AQ, np.float32) / 4
 
 BATCH = [
-    Case("matrices", BatchMatMul(), [X, np.transpose(W).astype(np.float32)], [Y]),
-    Case("adj-x", BatchMatMul(adj_x=True), [np.transpose(X).astype(np.float32), np.transpose(W).astype(np.float32)],
-         [Y]),
+    Case("matrices", BatchMatMul(), [X, f32(np.transpose(WEIGHTS))], [Y]),
+    Case("adj-x", BatchMatMul(adj_x=True), [f32(X.array.T), f32(np.transpose(WEIGHTS))], [Y]),
     Case("adj-y", BatchMatMul(adj_y=True), [X, W], [Y]),
-    Case("batches", BatchMatMul(), [[[[1.0, 2]]], [[[[1.0], [2]], [[3], [4]]]]], [[[[[5.0]], [[11]]]]]),
-    Case("broadcasts-both", BatchMatMul(), [[[[[1.0, 2]]], [[[3, 4]]]], [[[1.0], [2]], [[3], [4]]]],
-         [[[[[5.0]], [[11]]], [[[11]], [[25]]]]]),
+    Case("batches", BatchMatMul(), [f32([[[1, 2]]]), f32([[[[1], [2]], [[3], [4]]]])], [f32([[[[5]], [[11]]]])]),
+    Case("broadcasts-both", BatchMatMul(), [f32([[[[1, 2]]], [[[3, 4]]]]), f32([[[1], [2]], [[3], [4]]])],
+         [f32([[[[5]], [[11]]], [[[11]], [[25]]]])]),
     Case("mismatched", BatchMatMul(), [X, W], [Y], error="3 columns meet 2 rows"),
-    Case("vector", BatchMatMul(), [[1.0, 2, 3], W], [Y], error="expected matrices"),
+    Case("vector", BatchMatMul(), [f32([1, 2, 3]), W], [Y], error="expected matrices"),
     Case("unequal-batches", BatchMatMul(), [np.zeros((2, 1, 1)), np.zeros((3, 1, 1))], [np.zeros((2, 1, 1))],
          error="the batch dimensions of shapes .* do not broadcast"),
     Case("int8", BatchMatMul(), [i8(AQ, 0.5, -3), i8(BQ, 0.25, 2)],
@@ -142,27 +149,27 @@ BATCH = [
            [[-111.685036, -64.5039368], [-1.99458659, 4.0098424]]]], TOLERANCE),
 ]
 
-TABLE = [[1.0, 2], [3, 4], [5, 6]]
+TABLE = f32([[1, 2], [3, 4], [5, 6]])
 
 LOOKUPS = [
-    Case("rows", EmbeddingLookup(), [[2, 0, 2], TABLE], [[[5.0, 6], [1, 2], [5, 6]]]),
-    Case("nothing", EmbeddingLookup(), [T([], DType.INT32), TABLE], [np.zeros((0, 2), np.float32)]),
+    Case("rows", EmbeddingLookup(), [[2, 0, 2], TABLE], [f32([[5, 6], [1, 2], [5, 6]])]),
+    Case("nothing", EmbeddingLookup(), [T([], DType.INT32), TABLE], [f32(np.zeros((0, 2)))]),
     Case("int8", EmbeddingLookup(), [[1], i8([[1, 2], [3, 4]], 0.5)], [i8([[3, 4]], 0.5)]),
     Case("real-values", EmbeddingLookup(), [[1, 0], i8([[[1], [2]], [[-3], [4]]], 0.5)],
-         [[[[-1.5], [2]], [[0.5], [1]]]]),
+         [f32([[[-1.5], [2.0]], [[0.5], [1.0]]])]),
     Case("scale-of-each-row", EmbeddingLookup(), [[1, 0, 1], T([[1, 2], [-3, 4]], DType.INT8, per_axis(0.5, 2.0))],
-         [[[-6.0, 8], [0.5, 1], [-6, 8]]]),
-    Case("too-large", EmbeddingLookup(), [[0, 3], TABLE], [[[0.0, 0], [0, 0]]],
+         [f32([[-6.0, 8.0], [0.5, 1.0], [-6.0, 8.0]])]),
+    Case("too-large", EmbeddingLookup(), [[0, 3], TABLE], [f32([[0, 0], [0, 0]])],
          error="index 3 is outside a table of 3 rows"),
-    Case("negative", EmbeddingLookup(), [[-1], TABLE], [[[0.0, 0]]], error="index -1 is outside a table of 3 rows"),
-    Case("scalar-index", EmbeddingLookup(), [0, TABLE], [[0.0, 0]], error="expected a list of indices"),
+    Case("negative", EmbeddingLookup(), [[-1], TABLE], [f32([[0, 0]])], error="index -1 is outside a table of 3 rows"),
+    Case("scalar-index", EmbeddingLookup(), [0, TABLE], [f32([0, 0])], error="expected a list of indices"),
 ]
 
 REFUSED = [
     Case("types", FullyConnected(), [X, T(WQ)], [Y], error="element types float32 with int32"),
     Case("tanh", FullyConnected(Activation.TANH), [X, W], [Y], error="fused activation TANH"),
     Case("shuffled", FullyConnected(weights_format=1), [X, W], [Y], error="weights format 1"),
-    Case("bias", FullyConnected(), [i8(XQ), i8(WQ), [0.0, 0]], [i8(WQ[:2])], error="a bias of float32"),
+    Case("bias", FullyConnected(), [i8(XQ), i8(WQ), f32([0, 0])], [i8(WQ[:2])], error="a bias of float32"),
     Case("no-scale", FullyConnected(), [XF, T(WQ, DType.INT8)], [XF], error="quantised weights without a scale"),
     Case("zero-point", FullyConnected(), [XF, i8(WQ, zero_point=1)], [XF], error=r"weights with zero points \[1\]"),
     Case("other-axis", FullyConnected(), [XF, T(WQ, DType.INT8, per_axis(1.0, 1.0, 1.0, axis=1))], [XF],
@@ -172,7 +179,7 @@ REFUSED = [
     Case("batch-types", BatchMatMul(adj_y=True), [X, T(WQ)], [Y], error="element types float32 with int32"),
     Case("batch-per-axis", BatchMatMul(adj_y=True), [i8(XQ), T(WQ, DType.INT8, per_axis(1.0, 1.0))], [i8(WQ)],
          error="factors quantised per axis"),
-    Case("int64-indices", EmbeddingLookup(), [T([0], DType.INT64), TABLE], [[[0.0, 0]]], error="indices of int64"),
+    Case("int64-indices", EmbeddingLookup(), [T([0], DType.INT64), TABLE], [f32([[0, 0]])], error="indices of int64"),
     Case("uint8-table", EmbeddingLookup(), [[0], T([[1]], DType.UINT8, q(1))], [[[1.0]]],
          error="an output of float32 from a table of uint8"),
 ]

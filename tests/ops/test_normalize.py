@@ -39,8 +39,8 @@ XU = [[128, 0, 127, 120], [5, 250, 7, 7]]
 EMPTY = np.zeros((2, 0), np.float32)
 
 SOFTMAX = [
-    Case("float", Softmax(0.5), [[[1.0, 2, 3], [-100, 0, 1000]]], [[[0.186323732, 0.307195902, 0.506480396],
-                                                                   [0, 0, 1]]], TOLERANCE),
+    Case("float", Softmax(0.5), [[[1.0, 2.0, 3.0], [-100.0, 0.0, 1000.0]]], [[[0.186323732, 0.307195902, 0.506480396],
+                                                                   [0.0, 0.0, 1.0]]], TOLERANCE),
     Case("shift-invariant", Softmax(1.0), [[[[1e4, 1e4]]]], [[[[0.5, 0.5]]]]),
     Case("vector", Softmax(1.0), [[-np.inf, 0.0]], [[0.0, 1]]),
     Case("infinity", Softmax(1.0), [[np.inf, 0.0]], [[np.nan, np.nan]]),
@@ -62,14 +62,14 @@ SOFTMAX = [
 ]
 
 LOG_SOFTMAX = [
-    Case("float", LogSoftmax(), [[[1.0, 2, 3], [-100, 0, 1000]]], [[[-2.40760589, -1.40760589, -0.407605946],
-                                                                    [-1100, -1000, 0]]], TOLERANCE),
+    Case("float", LogSoftmax(), [[[1.0, 2.0, 3.0], [-100.0, 0.0, 1000.0]]], [[[-2.40760589, -1.40760589, -0.407605946],
+                                                                    [-1100.0, -1000.0, 0.0]]], TOLERANCE),
     Case("int8", LogSoftmax(), [i8(XQ, 0.05, 3)], [i8([[-86, 17, 118, 113], [106, 97, 107, 107]], 1 / 16, 127)]),
     Case("uint8", LogSoftmax(), [u8(XU, 0.5, 3)], [u8([[247, 0, 239, 183], [0, 255, 0, 0]], 1 / 16, 255)]),
 ]
 
 L2 = [
-    Case("float", L2Normalization(), [[[3.0, 4], [0, 0]]], [[[0.6, 0.8], [0, 0]]], TOLERANCE),
+    Case("float", L2Normalization(), [[[3.0, 4.0], [0.0, 0.0]]], [[[0.6, 0.8], [0.0, 0.0]]], TOLERANCE),
     Case("tiny", L2Normalization(), [[[3e-8, 4e-8]]], [[[0.03, 0.04]]], TOLERANCE),
     Case("int8", L2Normalization(), [i8(XQ, 0.05, 3)], [i8([[-78, -2, 74, 70], [24, -107, 47, 47]], 1 / 128)]),
     Case("int8-zero", L2Normalization(), [i8([[3, 3], [3, 4]], 0.05, 3)], [i8([[0, 0], [0, 127]], 1 / 128)]),
@@ -86,11 +86,12 @@ LRN = [
     Case("itself", LocalResponseNormalization(bias=1.0, alpha=1.0, beta=1.0), [[[2.0, 3]]], [[[0.4, 0.3]]], TOLERANCE),
 ]
 
-IMAGE = [[[[1.0, 10], [3, 10]], [[5, 10], [7, 10]]], [[[0.0, 0], [0, 2]], [[0, 4], [0, 6]]]]
+IMAGE = np.array([[[[1, 10], [3, 10]], [[5, 10], [7, 10]]], [[[0, 0], [0, 2]], [[0, 4], [0, 6]]]], np.float32)
 R = 1.341640786
 
 CIRCLE = [
-    Case("rms", RmsNorm(epsilon=0.0), [[[3.0, 4], [1, 1]], [1.0, 2]], [[[0.848528137, 2.26274170], [1, 2]]], TOLERANCE),
+    Case("rms", RmsNorm(epsilon=0.0), [[[3.0, 4.0], [1.0, 1.0]], [1.0, 2.0]],
+         [[[0.848528137, 2.26274170], [1.0, 2.0]]], TOLERANCE),
     Case("rms-one-gamma", RmsNorm(epsilon=3.0), [[[[1.0, 1]]], [2.0]], [[[[1.0, 1]]]], TOLERANCE),
     Case("rms-gamma", RmsNorm(), [[[3.0, 4]], [1.0, 2, 3]], [[[3.0, 4]]], error="input 1 must have 1 or 2 elements"),
     Case("rms-type", RmsNorm(), [[[3, 4]], [1.0, 2]], [[[3, 4]]], error="element types float32, int32"),
@@ -98,9 +99,9 @@ CIRCLE = [
          [[[[[np.nan, -2 * R - 1], [np.nan, -2 * R / 3 - 1]], [[np.nan, 2 * R / 3 - 1], [np.nan, 2 * R - 1]]]]],
          TOLERANCE),
     Case("instance-epsilon", InstanceNorm(epsilon=4.0), [IMAGE, [3.0], [1.0]],
-         [[[[[-2.0, 1], [0, 1]], [[2, 1], [4, 1]]], [[[1, -2], [1, 0]], [[1, 2], [1, 4]]]]], TOLERANCE),
+         [T([[[[-2, 1], [0, 1]], [[2, 1], [4, 1]]], [[[1, -2], [1, 0]], [[1, 2], [1, 4]]]], DType.FLOAT32)], TOLERANCE),
     Case("instance-relu", InstanceNorm(4.0, Activation.RELU), [IMAGE, [3.0, 3], [1.0, 1]],
-         [[[[[0.0, 1], [0, 1]], [[2, 1], [4, 1]]], [[[1, 0], [1, 0]], [[1, 2], [1, 4]]]]], TOLERANCE),
+         [T([[[[0, 1], [0, 1]], [[2, 1], [4, 1]]], [[[1, 0], [1, 0]], [[1, 2], [1, 4]]]], DType.FLOAT32)], TOLERANCE),
     Case("instance-rank", InstanceNorm(), [[[1.0]], [1.0], [1.0]], [[[1.0]]], error=r"must have shape \(n, h, w, c\)"),
 ]
 

@@ -1,0 +1,227 @@
+"""Native control flow: an If is blocks, a While is a loop, a call is the callee's code in place."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
+
+from llvmlite import ir
+
+from circlet.backends.native.emitter import NATIVE_TYPES, POINTER, Emitter, register_type
+from circlet.backends.native.function import OperatorLowering, Unlowerable
+from circlet.backends.native.value import Value, in_memory, in_register
+from circlet.runtime.ir.op import Op, Unknown
+from circlet.runtime.ops.controlflow import (
+    Branch,
+    CallSubgraph,
+    Composite,
+    If,
+    Loop,
+    StablehloCase,
+    StablehloWhile,
+    While,
+)
+from circlet.runtime.passes.elide_copies import Action, CallPlan, LoopPlan, Slot
+
+Lower: TypeAlias = Callable[[OperatorLowering], Sequence[Value]]
+
+
+def is_scalar(value: Value) -> bool:
+    """Whether a tensor is carried in a register."""
+    return value.size == 1 and value.dtype in NATIVE_TYPES
+
+
+def _operands(o: OperatorLowering, first: int = 0) -> list[Value]:
+    return [each for each in o.inputs[first:] if each is not None]
+
+
+def _call_plan(o: OperatorLowering, subgraphs: tuple[int, ...], operands: Sequence[Value]) -> CallPlan:
+    try:
+        return o.function.executors.planner.call(subgraphs, tuple(each.shape for each in operands))
+    except Unknown:
+        raise Unlowerable(f"{o.place}: the shapes are known only when it runs") from None
+
+
+def _given_up(o: OperatorLowering, plan: CallPlan, operands: Sequence[Value]) -> frozenset[int]:
+    """The operands whose memory is that of a result."""
+    return frozenset(position for output, position in plan.in_place
+                     if operands[position].memory is not None and operands[position].memory is o.homes[output])
+
+
+def lower_call(o: OperatorLowering) -> Sequence[Value]:
+    """CALL and STABLEHLO_COMPOSITE."""
+    operands = _operands(o)
+    subgraphs = o.operator.op.callees()
+    plan = _call_plan(o, subgraphs, operands)
+    return o.function.invoke(subgraphs[0], operands, o.homes, _given_up(o, plan, operands))
+
+
+def lower_branch(o: OperatorLowering) -> Sequence[Value]:
+    """IF and STABLEHLO_CASE."""
+    op = o.operator.op
+    assert isinstance(op, Branch)
+    operands, e = _operands(o, first=1), o.function.e
+    plan = _call_plan(o, op.branches(), operands)
+    given_up = _given_up(o, plan, operands)
+    selector = o.inputs[0]
+    assert selector is not None
+    blocks = [e.function.append_basic_block(f"branch{k}") for k in range(len(op.branches()))]
+    _dispatch(e, selector.scalar(e), blocks)
+    after = e.function.append_basic_block("joined")
+    arrivals: list[tuple[list[Value], ir.Block]] = []
+    for index, block in zip(op.branches(), blocks, strict=True):
+        e.builder.position_at_end(block)
+        results = o.function.invoke(index, operands, o.homes, given_up)
+        scalars = [each.scalar(e) if is_scalar(each) else None for each in results]
+        kept = [each if scalar is None else in_register(scalar, each.shape, each.dtype)
+                for each, scalar in zip(results, scalars, strict=True)]
+        arrivals.append((kept, e.builder.block))
+        e.builder.branch(after)
+    e.builder.position_at_end(after)
+    return [_joined(e, [(results[k], block) for results, block in arrivals], home)
+            for k, home in enumerate(o.homes)]
+
+
+def _dispatch(e: Emitter, selector: ir.Value, blocks: Sequence[ir.Block]) -> None:
+    if selector.type == ir.IntType(1):
+        e.builder.cbranch(selector, blocks[0], blocks[1])
+        return
+    switch = e.builder.switch(selector, blocks[-1])
+    for number, block in enumerate(blocks[:-1]):
+        switch.add_case(ir.Constant(selector.type, number), block)
+
+
+def _joined(e: Emitter, arrivals: Sequence[tuple[Value, ir.Block]], home: ir.Value | None) -> Value:
+    value = arrivals[0][0]
+    if not is_scalar(value):
+        assert home is not None
+        return in_memory(home, value.shape, value.dtype)
+    phi = e.builder.phi(register_type(value.dtype))
+    for each, block in arrivals:
+        phi.add_incoming(each.scalar(e), block)
+    return in_register(phi, value.shape, value.dtype)
+
+
+def lower_loop(o: OperatorLowering) -> Sequence[Value]:
+    """WHILE: scalars are carried in registers, other values in the buffers that the copy plan says."""
+    op = o.operator.op
+    assert isinstance(op, Loop)
+    carried = _operands(o)
+    try:
+        plan = o.function.executors.planner.loop(op, tuple(each.shape for each in carried))
+    except Unknown:
+        raise Unlowerable(f"{o.place}: the carried shapes change from turn to turn") from None
+    return _LoopLowering(o, op, plan, carried).lower()
+
+
+class _LoopLowering:
+    def __init__(self, o: OperatorLowering, op: Loop, plan: LoopPlan, carried: Sequence[Value]) -> None:
+        self._o = o
+        self._op = op
+        self._plan = plan
+        self._carried = carried
+        self._homes = [self._home(slot, value, home)
+                       for slot, value, home in zip(plan.slots, carried, o.homes, strict=True)]
+
+    def _home(self, slot: Slot, value: Value, home: ir.Value | None) -> ir.Value | None:
+        if slot.action is Action.INVARIANT or is_scalar(value):
+            return None
+        assert home is not None, f"{self._o.place}: a carried value has no memory"
+        return home
+
+    def lower(self) -> Sequence[Value]:
+        e, function = self._o.function.e, self._o.function
+        initial = [self._entered(value, home) for value, home in zip(self._carried, self._homes, strict=True)]
+        seconds = [None if home is None or not slot.double else function.reserve(value.nbytes)
+                   for slot, value, home in zip(self._plan.slots, self._carried, self._homes, strict=True)]
+        before = e.builder.block
+        head, body, after = (e.function.append_basic_block(name) for name in ("while", "turn", "done"))
+        e.builder.branch(head)
+        e.builder.position_at_end(head)
+        phis = [self._phi(k, initial[k], second, before) for k, second in enumerate(seconds)]
+        state = [self._current(k, initial[k], phi) for k, phi in enumerate(phis)]
+        (flag,) = function.invoke(self._op.cond_subgraph_index, state, [None], frozenset())
+        e.builder.cbranch(flag.scalar(e), body, after)
+        e.builder.position_at_end(body)
+        function.turn()
+        homes = [self._next_home(k, phi) for k, phi in enumerate(phis)]
+        results = function.invoke(self._op.body_subgraph_index, state, homes, self._plan.destroyable)
+        self._close(phis, results)
+        e.builder.branch(head)
+        e.builder.position_at_end(after)
+        return [self._left(k, state[k], phis[k]) for k in range(len(state))]
+
+    def _entered(self, value: Value, home: ir.Value | None) -> Value:
+        """The initial value where the loop wants it."""
+        e = self._o.function.e
+        if home is None:
+            return in_register(value.scalar(e), value.shape, value.dtype, value.known) if is_scalar(value) else value
+        if value.memory is not home:
+            self._o.function.write(value, home)
+        return in_memory(home, value.shape, value.dtype)
+
+    def _is_invariant(self, k: int) -> bool:
+        return self._plan.slots[k].action is Action.INVARIANT
+
+    def _phi(self, k: int, initial: Value, second: ir.Value | None, before: ir.Block) -> tuple[ir.PhiInstr, ...]:
+        """What changes from turn to turn: a scalar, or the two buffers that change places."""
+        e = self._o.function.e
+        if self._is_invariant(k):
+            return ()
+        if is_scalar(initial):
+            phi = e.builder.phi(register_type(initial.dtype))
+            phi.add_incoming(initial.scalar(e), before)
+            return (phi,)
+        if second is None:
+            return ()
+        now, then = e.builder.phi(POINTER), e.builder.phi(POINTER)
+        now.add_incoming(initial.memory, before)
+        then.add_incoming(second, before)
+        return (now, then)
+
+    def _current(self, k: int, initial: Value, phi: tuple[ir.PhiInstr, ...]) -> Value:
+        if not phi:
+            return initial
+        if is_scalar(initial):
+            return in_register(phi[0], initial.shape, initial.dtype)
+        return in_memory(phi[0], initial.shape, initial.dtype)
+
+    def _next_home(self, k: int, phi: tuple[ir.PhiInstr, ...]) -> ir.Value | None:
+        if self._is_invariant(k) or is_scalar(self._carried[k]):
+            return None
+        return phi[1] if phi else self._homes[k]
+
+    def _close(self, phis: Sequence[tuple[ir.PhiInstr, ...]], results: Sequence[Value]) -> None:
+        """The end of a turn. Every new value is taken before any phi changes, so that values change together."""
+        e = self._o.function.e
+        scalars = [each.scalar(e) if is_scalar(each) else None for each in results]
+        block = e.builder.block
+        for phi, scalar in zip(phis, scalars, strict=True):
+            if len(phi) == 1:
+                phi[0].add_incoming(scalar, block)
+            elif phi:
+                phi[0].add_incoming(phi[1], block)
+                phi[1].add_incoming(phi[0], block)
+
+    def _left(self, k: int, value: Value, phi: tuple[ir.PhiInstr, ...]) -> Value:
+        """The final value where the caller wants it."""
+        o, home = self._o, self._o.homes[k]
+        if is_scalar(value):
+            if home is not None:
+                o.function.e.store(value.scalar(o.function.e), home, value.dtype)
+            return value
+        assert home is not None or self._is_invariant(k)
+        if home is None or value.memory is home:
+            return value
+        o.function.write(value, home)
+        return in_memory(home, value.shape, value.dtype)
+
+
+CONTROL_FLOW: dict[type[Op], Lower] = {
+    If: lower_branch,
+    StablehloCase: lower_branch,
+    While: lower_loop,
+    StablehloWhile: lower_loop,
+    CallSubgraph: lower_call,
+    Composite: lower_call,
+}

@@ -1,0 +1,169 @@
+"""Writes LLVM instructions: element types, arithmetic on them, loops that nest like Python's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from math import prod
+from typing import TypeAlias
+
+import numpy as np
+from llvmlite import ir
+
+from circlet.backends.native.target import Target
+from circlet.runtime.ir.types import DType, Shape
+
+Index: TypeAlias = Sequence[ir.Value]
+"""An i64 for each axis."""
+
+I1, I8, I32, I64, POINTER = ir.IntType(1), ir.IntType(8), ir.IntType(32), ir.IntType(64), ir.PointerType()
+_REAL: dict[DType, ir.Type] = {DType.FLOAT16: ir.HalfType(), DType.FLOAT32: ir.FloatType(),
+                               DType.FLOAT64: ir.DoubleType()}
+_BITS = {DType.INT8: 8, DType.UINT8: 8, DType.INT16: 16, DType.UINT16: 16, DType.INT32: 32, DType.UINT32: 32,
+         DType.INT64: 64, DType.UINT64: 64, DType.RESOURCE: 32}
+UNSIGNED = frozenset({DType.UINT8, DType.UINT16, DType.UINT32, DType.UINT64})
+NATIVE_TYPES = frozenset({*_REAL, *_BITS, DType.BOOL})
+"""The element types that fit into a register."""
+
+
+def register_type(dtype: DType) -> ir.Type:
+    """What an element is in a register: BOOL is an i1."""
+    if dtype is DType.BOOL:
+        return I1
+    return _REAL[dtype] if dtype in _REAL else ir.IntType(_BITS[dtype])
+
+
+def memory_type(dtype: DType) -> ir.Type:
+    """What an element is in memory: BOOL is a byte, 0 or 1."""
+    return I8 if dtype is DType.BOOL else register_type(dtype)
+
+
+def is_real(dtype: DType) -> bool:
+    return dtype in _REAL
+
+
+class Emitter:
+    """Appends instructions to one function."""
+
+    def __init__(self, module: ir.Module, function: ir.Function, target: Target) -> None:
+        self.module = module
+        self.function = function
+        self.target = target
+        self._entry = function.append_basic_block("entry")
+        body = function.append_basic_block("body")
+        self._entry_builder = ir.IRBuilder(self._entry)
+        self._entry_end = self._entry_builder.branch(body)
+        self.builder = ir.IRBuilder(body)
+
+    def number(self, value: int) -> ir.Value:
+        """An i64 constant."""
+        return ir.Constant(I64, value)
+
+    def constant(self, value: float | int | bool | np.generic, dtype: DType) -> ir.Value:
+        """An element as a constant."""
+        kind = register_type(dtype)
+        if is_real(dtype):
+            return ir.Constant(kind, float(value))
+        return ir.Constant(kind, int(value))
+
+    def slot(self, kind: ir.Type, count: int = 1) -> ir.Value:
+        """Memory on the stack, for the whole call of the function."""
+        return self.entry_builder().alloca(kind, count)
+
+    def entry_builder(self) -> ir.IRBuilder:
+        """Writes at the beginning of the function, before everything else."""
+        self._entry_builder.position_before(self._entry_end)
+        return self._entry_builder
+
+    def address(self, base: ir.Value, kind: ir.Type, offset: ir.Value | int) -> ir.Value:
+        """`base + offset`, in elements of `kind`."""
+        index = self.number(offset) if isinstance(offset, int) else offset
+        return self.builder.gep(base, [index], source_etype=kind)
+
+    def load(self, base: ir.Value, dtype: DType, offset: ir.Value | int = 0) -> ir.Value:
+        """An element of an array in memory."""
+        kind = memory_type(dtype)
+        value = self.builder.load(self.address(base, kind, offset), typ=kind)
+        return self.builder.icmp_unsigned("!=", value, ir.Constant(I8, 0)) if dtype is DType.BOOL else value
+
+    def store(self, value: ir.Value, base: ir.Value, dtype: DType, offset: ir.Value | int = 0) -> None:
+        """Writes an element of an array in memory."""
+        if dtype is DType.BOOL:
+            value = self.builder.zext(value, I8)
+        self.builder.store(value, self.address(base, memory_type(dtype), offset))
+
+    def copy(self, target: ir.Value, source: ir.Value, size: int) -> None:
+        """Copies bytes between two places that do not overlap, or are the same."""
+        if size:
+            name = "llvm.memmove.p0.p0.i64"
+            kind = ir.FunctionType(ir.VoidType(), [POINTER, POINTER, I64, I1])
+            self.builder.call(self.declare(name, kind), [target, source, self.number(size), ir.Constant(I1, 0)])
+
+    def declare(self, name: str, kind: ir.FunctionType) -> ir.Function:
+        """A function that is defined elsewhere, LLVM's intrinsics among them."""
+        found = self.module.globals.get(name)
+        return found if isinstance(found, ir.Function) else ir.Function(self.module, kind, name)
+
+    def intrinsic(self, name: str, *arguments: ir.Value) -> ir.Value:
+        """Calls an intrinsic whose arguments and result have one type, e.g. `floor`."""
+        kind = arguments[0].type
+        suffix = {"float": "f32", "double": "f64", "half": "f16"}.get(str(kind), str(kind))
+        function = self.declare(f"llvm.{name}.{suffix}", ir.FunctionType(kind, [kind] * len(arguments)))
+        return self.builder.call(function, list(arguments))
+
+    @contextmanager
+    def loop(self, count: ir.Value | int) -> Iterator[ir.Value]:
+        """`for index in range(count)`; the body is what is written inside."""
+        total = self.number(count) if isinstance(count, int) else count
+        if isinstance(count, int) and count == 1:
+            yield self.number(0)
+            return
+        before = self.builder.block
+        head, body, after = (self.function.append_basic_block(name) for name in ("head", "loop", "after"))
+        self.builder.branch(head)
+        self.builder.position_at_end(head)
+        index = self.builder.phi(I64)
+        index.add_incoming(self.number(0), before)
+        self.builder.cbranch(self.builder.icmp_signed("<", index, total), body, after)
+        self.builder.position_at_end(body)
+        yield index
+        index.add_incoming(self.builder.add(index, self.number(1), flags=("nuw", "nsw")), self.builder.block)
+        self.builder.branch(head)
+        self.builder.position_at_end(after)
+
+    @contextmanager
+    def nest(self, shape: Shape) -> Iterator[tuple[ir.Value, ...]]:
+        """A loop for each axis; gives the index of the element."""
+        if not shape:
+            yield ()
+            return
+        with self.loop(shape[0]) as first, self.nest(shape[1:]) as rest:
+            yield (first, *rest)
+
+    def linear(self, index: Index, shape: Shape) -> ir.Value:
+        """The position of an element in row-major order."""
+        position: ir.Value = self.number(0)
+        for axis, (each, size) in enumerate(zip(index, shape, strict=True)):
+            if size == 1:
+                continue
+            stride = prod(shape[axis + 1:])
+            term = each if stride == 1 else self.builder.mul(each, self.number(stride), flags=("nsw",))
+            is_zero = isinstance(position, ir.Constant) and position.constant == 0
+            position = term if is_zero else self.builder.add(position, term, flags=("nsw",))
+        return position
+
+    def delinear(self, position: ir.Value, shape: Shape) -> tuple[ir.Value, ...]:
+        """The index of the element at a position in row-major order."""
+        found: list[ir.Value] = []
+        for axis, size in enumerate(shape):
+            stride = prod(shape[axis + 1:])
+            if size == 1:
+                found.append(self.number(0))
+                continue
+            each = position if stride == 1 else self.builder.udiv(position, self.number(stride))
+            outermost = all(length == 1 for length in shape[:axis])
+            found.append(each if outermost else self.builder.urem(each, self.number(size)))
+        return tuple(found)
+
+    def select(self, condition: ir.Value, one: ir.Value, other: ir.Value) -> ir.Value:
+        return self.builder.select(condition, one, other)

@@ -1,0 +1,120 @@
+"""Native rules: how an operator becomes code.
+
+A *fused* rule gives the value of one output element as a function of its index, so that operators combine by
+substitution. A *nest* rule writes the loops itself, and passes each element it makes to the epilogue.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Generic, Protocol, TypeAlias, TypeVar, cast
+
+from llvmlite import ir
+
+from circlet.backends.native.emitter import NATIVE_TYPES, Emitter, Index
+from circlet.backends.native.value import Value
+from circlet.runtime.errors import Place
+from circlet.runtime.exec.kernel import Call
+from circlet.runtime.ir.op import Op
+from circlet.runtime.ir.types import Shape
+
+if TYPE_CHECKING:
+    from circlet.backends.native.function import FunctionLowering
+
+OpT = TypeVar("OpT", bound=Op)
+
+
+@dataclass(frozen=True, eq=False)
+class Node(Generic[OpT]):
+    """One operator with what its inputs are and what its outputs must be."""
+
+    op: OpT
+    call: Call
+    inputs: tuple[Value | None, ...]
+    shapes: tuple[Shape, ...]
+    """Of the outputs."""
+    place: Place
+    function: FunctionLowering
+
+    def input(self, index: int) -> Value:
+        value = self.inputs[index]
+        assert value is not None, f"input {index} of {self.op.name} is required; verify() checks it"
+        return value
+
+    def optional(self, index: int) -> Value | None:
+        return self.inputs[index] if index < len(self.inputs) else None
+
+    @property
+    def shape(self) -> Shape:
+        """Of the first output."""
+        return self.shapes[0]
+
+
+class Sink(Protocol):
+    """Where a nest rule puts each element that it makes."""
+
+    def __call__(self, e: Emitter, index: Index, value: ir.Value) -> None: ...
+
+
+Fused: TypeAlias = Callable[[Node[OpT]], "tuple[Value, ...]"]
+Nest: TypeAlias = Callable[[Node[OpT], Emitter, "tuple[Sink, ...]"], None]
+Refusal: TypeAlias = Callable[[Call], bool]
+"""Whether a rule cannot be used for a call."""
+
+
+@dataclass(frozen=True)
+class Rule(Generic[OpT]):
+    """The native rule of an operator; exactly one of `fused` and `nest` is given."""
+
+    refuses: Refusal
+    fused: Fused[OpT] | None = None
+    nest: Nest[OpT] | None = None
+    is_free: bool = False
+    """A fused rule that only moves an index, so that several readers may repeat it."""
+    memory_inputs: frozenset[int] | None = frozenset()
+    """The inputs of a nest rule that must lie in memory since it reads their elements repeatedly; None for all."""
+
+
+RULES: dict[type[Op], tuple[Rule[Op], ...]] = {}
+"""The native rules of each operator that has any; the first that does not refuse a call is used."""
+
+
+def plain(call: Call) -> bool:
+    """Refuses all but numbers that fit into a register and are not quantised."""
+    tensors = [*(each for each in call.inputs if each is not None), *call.outputs]
+    return any(each.dtype not in NATIVE_TYPES or (each.quantization is not None and each.quantization.scales)
+               for each in tensors)
+
+
+def movable(call: Call) -> bool:
+    """Refuses all but elements that fit into a register; for operators that only move them."""
+    return any(each is not None and each.dtype not in NATIVE_TYPES for each in (*call.inputs, *call.outputs))
+
+
+def fused(op: type[OpT], refuses: Refusal = plain, is_free: bool = False) -> Callable[[Fused[OpT]], Fused[OpT]]:
+    """Registers the decorated function as a fused rule of `op`, for the calls that the rules before it refuse."""
+    def register(function: Fused[OpT]) -> Fused[OpT]:
+        _add(op, Rule(refuses, fused=function, is_free=is_free))
+        return function
+
+    return register
+
+
+def nest(op: type[OpT], refuses: Refusal = plain,
+         memory_inputs: frozenset[int] | None = None) -> Callable[[Nest[OpT]], Nest[OpT]]:
+    """Registers the decorated function as a nest rule of `op`, for the calls that the rules before it refuse."""
+    def register(function: Nest[OpT]) -> Nest[OpT]:
+        _add(op, Rule(refuses, nest=function, memory_inputs=memory_inputs))
+        return function
+
+    return register
+
+
+def _add(op: type[OpT], rule: Rule[OpT]) -> None:
+    RULES[op] = (*RULES.get(op, ()), cast("Rule[Op]", rule))
+
+
+def rule_of(call: Call) -> Rule[Op] | None:
+    """The rule for a call; None where there is none that can be used."""
+    return next((each for each in RULES.get(type(call.op), ()) if not each.refuses(call)), None)

@@ -1,0 +1,189 @@
+"""Shows what a model holds, what computes it, and how values pass between its subgraphs."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import circlet
+from circlet.runtime.errors import InputError
+from circlet.runtime.ir.model import Model, Operator, Subgraph, Tensor
+from circlet.runtime.ir.text import to_text
+from circlet.tools.arguments import add_session_arguments, amount, session_of
+from circlet.tools.copies import copies_text, json_copies
+from circlet.tools.results import json_quantization
+from circlet.tools.support import Support, Verdict, support_of
+from circlet.tools.tables import operator_text, plain, plural, subgraph_text, table
+
+SHOWN_CALLERS = 3
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the arguments of `circlet inspect`."""
+    add_session_arguments(parser)
+    parser.add_argument("--subgraph", type=amount, metavar="K", help="show subgraph K alone")
+    parser.add_argument("--copies", action="store_true",
+                        help="show how each value crosses the border of a subgraph, and why")
+
+
+@dataclass(frozen=True)
+class Caller:
+    """An operator that invokes a subgraph."""
+
+    subgraph: int
+    operator: int
+    role: str
+
+
+@dataclass(frozen=True, eq=False)
+class Inspection:
+    """What there is to say of a model."""
+
+    path: str
+    model: Model
+    shown: Sequence[int]
+    """The subgraphs that are asked for."""
+    support: Support
+    callers: Sequence[Sequence[Caller]]
+    """By subgraph."""
+
+
+def execute(options: argparse.Namespace) -> str:
+    """Looks at the model; returns what to print."""
+    model = circlet.load(options.model)
+    shown = _shown(model, options.subgraph)
+    if options.copies:
+        edges = [each for each in session_of(model, options).copies() if each.subgraph in shown]
+        return json.dumps(json_copies(edges)) if options.json else copies_text(model, edges)
+    found = Inspection(options.model, model, shown, support_of(model, options.backend), _callers(model))
+    return json.dumps(_json(found), allow_nan=False) if options.json else _text(found, options.subgraph)
+
+
+def _shown(model: Model, subgraph: int | None) -> Sequence[int]:
+    count = len(model.subgraphs)
+    if subgraph is None:
+        return range(count)
+    if subgraph >= count:
+        raise InputError(f"no subgraph {subgraph}; the model has {plural(count, 'subgraph')}, from 0")
+    return (subgraph,)
+
+
+def _callers(model: Model) -> list[list[Caller]]:
+    callers: list[list[Caller]] = [[] for _ in model.subgraphs]
+    for index, subgraph in enumerate(model.subgraphs):
+        for number, operator in enumerate(subgraph.operators):
+            for call in operator.op.calls():
+                callers[call.subgraph].append(Caller(index, number, call.role))
+    return callers
+
+
+def _constant_bytes(subgraph: Subgraph) -> int:
+    return sum(_tensor_bytes(each) for each in subgraph.tensors)
+
+
+def _tensor_bytes(tensor: Tensor) -> int:
+    if tensor.data is None:
+        return 0
+    return sum(map(len, tensor.data.reshape(-1))) if tensor.data.dtype.hasobject else tensor.data.nbytes
+
+
+def _text(found: Inspection, subgraph: int | None) -> str:
+    parts = [_head(found), _subgraph_table(found), _operator_table(found), found.support.problem]
+    return "\n\n".join([*filter(None, parts), to_text(found.model, subgraph).rstrip("\n")])
+
+
+def _head(found: Inspection) -> str:
+    model = found.model
+    counts = (plural(os.path.getsize(found.path), "byte"), plural(len(model.subgraphs), "subgraph"),
+              plural(sum(len(each.operators) for each in model.subgraphs), "operator"),
+              plural(len(model.signatures), "signature"))
+    return f"{found.path}: {model.format}, {', '.join(counts)}"
+
+
+def _subgraph_table(found: Inspection) -> str:
+    rows = []
+    for index in found.shown:
+        subgraph = found.model.subgraphs[index]
+        rows.append((subgraph_text(found.model, index), len(subgraph.operators), len(subgraph.tensors),
+                     _constant_bytes(subgraph), _callers_text(found, index)))
+    return table(("subgraph", "operators", "tensors", "constant bytes", "called by"), rows)
+
+
+def _callers_text(found: Inspection, index: int) -> str:
+    signatures = [f"signature {plain(each.key)}" for each in found.model.signatures if each.subgraph == index]
+    callers = [f"{operator_text(found.model, each.subgraph, each.operator)} {each.role}"
+               for each in found.callers[index]]
+    texts = [*signatures, *callers]
+    more = [f"{len(texts) - SHOWN_CALLERS} more"] if len(texts) > SHOWN_CALLERS else []
+    return ", ".join([*texts[:SHOWN_CALLERS], *more])
+
+
+def _operator_table(found: Inspection) -> str:
+    """How many operators of each kind there are, and what computes them."""
+    kinds = Counter((_kind(operator), _verdict_text(verdict)) for index in found.shown
+                    for operator, verdict in _judged(found, index))
+    if not kinds:
+        return ""
+    rows = [(kind, number, verdict) for (kind, verdict), number in sorted(kinds.items())]
+    return table(("operator", "count", "computed by"), rows)
+
+
+def _judged(found: Inspection, index: int) -> Iterable[tuple[Operator, Verdict]]:
+    return zip(found.model.subgraphs[index].operators, found.support.verdicts[index], strict=True)
+
+
+def _kind(operator: Operator) -> str:
+    return plain(operator.name) + (f" v{operator.version}" if operator.version != 1 else "")
+
+
+def _verdict_text(verdict: Verdict) -> str:
+    if verdict.backend is None:
+        return f"unsupported: {verdict.reason}"
+    return "none: merged into others or not needed" if verdict.backend == "none" else verdict.backend
+
+
+def _json(found: Inspection) -> dict[str, Any]:
+    model = found.model
+    return {
+        "model": found.path,
+        "format": model.format,
+        "version": model.version,
+        "description": model.description,
+        "bytes": os.path.getsize(found.path),
+        "problem": found.support.problem,
+        "signatures": [{"key": each.key, "subgraph": each.subgraph, "inputs": dict(each.inputs),
+                        "outputs": dict(each.outputs)} for each in model.signatures],
+        "subgraphs": [_json_subgraph(found, index) for index in found.shown],
+    }
+
+
+def _json_subgraph(found: Inspection, index: int) -> dict[str, Any]:
+    subgraph = found.model.subgraphs[index]
+    return {
+        "index": index,
+        "name": subgraph.name,
+        "inputs": list(subgraph.inputs),
+        "outputs": list(subgraph.outputs),
+        "constant_bytes": _constant_bytes(subgraph),
+        "called_by": [{"subgraph": each.subgraph, "operator": each.operator, "role": each.role}
+                      for each in found.callers[index]],
+        "tensors": [_json_tensor(number, each) for number, each in enumerate(subgraph.tensors)],
+        "operators": [_json_operator(number, *each) for number, each in enumerate(_judged(found, index))],
+    }
+
+
+def _json_tensor(number: int, tensor: Tensor) -> dict[str, Any]:
+    kind = "constant" if tensor.is_constant else "variable" if tensor.is_variable else "value"
+    return {"index": number, "name": tensor.name, "dtype": tensor.dtype.value, "kind": kind,
+            "shape": list(tensor.signature) if tensor.has_rank or tensor.shape else None,
+            "quantization": json_quantization(tensor.quantization)}
+
+
+def _json_operator(number: int, operator: Operator, verdict: Verdict) -> dict[str, Any]:
+    return {"index": number, "name": operator.name, "version": operator.version, "inputs": list(operator.inputs),
+            "outputs": list(operator.outputs), "backend": verdict.backend, "reason": verdict.reason or None}

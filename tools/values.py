@@ -1,0 +1,132 @@
+"""Reads what a command line gives to inputs: literals and numpy files."""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import math
+import re
+import warnings
+from collections.abc import Sequence
+from typing import Any
+from zipfile import BadZipFile
+from zlib import error as ZlibError  # noqa: N812  # an exception, whatever zlib calls it
+
+import numpy as np
+
+from circlet.runtime.errors import InputError
+from circlet.runtime.exec.inputs import Entry, as_array
+from circlet.runtime.ir.model import Model, Tensor
+from circlet.runtime.ir.types import Array, DType
+
+CONSTANTS = {"true": True, "false": False, "nan": math.nan, "NaN": math.nan, "inf": math.inf, "Infinity": math.inf}
+"""The names in literals, beside Python's own."""
+_MEMBER = re.compile(r"(.+\.npz):(.+)")
+
+
+def assignment(text: str) -> tuple[str, str]:
+    """Splits `NAME=VALUE`."""
+    name, equals, value = text.partition("=")
+    if not (name and equals):
+        raise argparse.ArgumentTypeError(f"expected NAME=VALUE or NAME=@FILE, found {text!r}")
+    return name, value
+
+
+def tensors_of(model: Model, entry: Entry, named: Sequence[tuple[str, int]]) -> dict[str, Tensor]:
+    """The tensors that an entry point's inputs or outputs name."""
+    return {name: model.subgraphs[entry.subgraph].tensors[index] for name, index in named}
+
+
+def read_inputs(model: Model, entry: Entry, given: Sequence[tuple[str, str]]) -> dict[str, Array]:
+    """The inputs of an entry point by name; those that are not given are not in it.
+
+    Raises:
+        InputError: a value is not one that its input takes, or has no input.
+        OSError: a file cannot be read.
+    """
+    tensors = tensors_of(model, entry, entry.inputs)
+    values: dict[str, Array] = {}
+    for name, text in given:
+        if name not in tensors:
+            raise InputError(f"no input {name!r}; the entry point takes {', '.join(tensors) or 'none'}")
+        if name in values:
+            raise InputError(f"input {name!r} is given twice")
+        values[name] = read_value(text, tensors[name], name)
+    return values
+
+
+def read_value(text: str, tensor: Tensor, name: str) -> Array:
+    """A literal, or after `@` the file of an array, as an array of the tensor's element type and shape.
+
+    Raises:
+        InputError: it is not one.
+        OSError: the file cannot be read.
+    """
+    value = _load(text[1:], name) if text.startswith("@") else _literal_value(text, tensor, name)
+    try:
+        with np.errstate(over="raise"):
+            return as_array(value, tensor, name)
+    except FloatingPointError:
+        raise InputError(f"input {name!r}: {text} does not fit element type {tensor.dtype.value}") from None
+
+
+def zeros(tensor: Tensor) -> Array:
+    """Zeros, or empty strings, of a tensor's declared shape; lengths that it leaves open are 1."""
+    return np.full(tensor.shape, b"" if tensor.dtype is DType.STRING else 0, tensor.dtype.numpy)
+
+
+def literal(text: str) -> object:
+    """A number, boolean, string or nested list, spelt as in Python or JSON.
+
+    Raises:
+        ValueError: it is none.
+    """
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return ast.literal_eval(_Constants().visit(ast.parse(text.strip(), mode="eval")))
+    except (SyntaxError, TypeError, MemoryError, RecursionError):
+        raise ValueError(f"expected a literal, found {text!r}") from None
+
+
+class _Constants(ast.NodeTransformer):
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        return ast.Constant(CONSTANTS[node.id]) if node.id in CONSTANTS else node
+
+
+def _literal_value(text: str, tensor: Tensor, name: str) -> Any:
+    """The value that a literal spells; a string that is not quoted stands for itself."""
+    try:
+        value = literal(text)
+    except ValueError:
+        value = None
+    if tensor.dtype is DType.STRING:
+        return value if isinstance(value, (str, bytes, list, tuple)) else text
+    if value is None:
+        raise InputError(f"input {name!r}: expected a literal such as 27, true or [1.5, 2], or @FILE, found {text!r}")
+    try:
+        array = np.asarray(value)
+    except ValueError:
+        raise InputError(f"input {name!r}: expected rows of equal length, found {text}") from None
+    if array.size == 0 or (tensor.dtype.numpy.kind == "c" and array.dtype.kind in "iufc"):
+        return array.astype(tensor.dtype.numpy)
+    return value
+
+
+def _load(path: str, name: str) -> Array:
+    """The array in `FILE.npy`, in `FILE.npz:KEY`, or in an archive under the input's name or alone."""
+    member = _MEMBER.fullmatch(path)
+    file, key = (member[1], member[2]) if member else (path, None)
+    try:
+        with open(file, "rb") as stream:
+            found = np.load(stream, allow_pickle=False)
+            keys = [] if isinstance(found, np.ndarray) else found.files
+            if key is None:
+                key = name if name in keys else keys[0] if len(keys) == 1 else None
+            array = found if isinstance(found, np.ndarray) else found[key] if key in keys else None
+    except (ValueError, TypeError, EOFError, BadZipFile, ZlibError, NotImplementedError):
+        raise InputError(f"input {name!r}: {file}: expected a .npy or .npz file of plain arrays") from None
+    if array is None:
+        raise InputError(f"input {name!r}: {file}: expected FILE.npz:KEY with a KEY among {', '.join(keys) or 'none'}"
+                         + (f", found {key}" if key else ""))
+    return array.astype(array.dtype.newbyteorder("="), copy=False)
