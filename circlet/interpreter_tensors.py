@@ -12,7 +12,6 @@ import numpy.typing as npt
 from circlet.interpreter_details import shown_type
 from circlet.runtime.errors import CircletError, InputError
 from circlet.runtime.exec.inputs import as_array
-from circlet.runtime.exec.listener import Observation
 from circlet.runtime.ir.model import Subgraph, Tensor
 from circlet.runtime.ir.types import Array, DType, Shape
 from circlet.session import Session
@@ -25,21 +24,7 @@ class InterpreterError(CircletError, RuntimeError):
 
 
 class PreparedSession(Session):
-    """A session that prepares runs ahead and gives hold of variable tensors."""
-
-    def prepare(self, subgraph: int, inputs: tuple[Shape, ...]) -> tuple[Shape | None, ...]:
-        """Makes the memory of a run at these input shapes.
-
-        Returns:
-            The shape of each tensor; None where only the run can tell.
-
-        Raises:
-            ExecutionError: an operator cannot compute with these shapes.
-        """
-        key = (subgraph, inputs, Observation.NONE)
-        with np.errstate(all="ignore"):
-            self._give_back(key, self._take(key))
-        return self._executors[subgraph].specialize(inputs).shapes
+    """A session that gives hold of variable tensors."""
 
     def variable_tensor(self, subgraph: int, index: int) -> Array:
         """The memory of a variable tensor."""

@@ -48,7 +48,8 @@ class Session(RuntimeSession):
         """
         Args:
             model: from `load` or a `ModelBuilder`.
-            backend: `cpu` computes with numpy, `native` with code compiled for this machine; `auto` takes the fastest there is.
+            backend: `cpu` computes with numpy, `native` with code compiled for this machine; `auto` takes the
+                fastest there is.
             num_threads: how many threads one run may use. numpy's own threads are not counted.
             copy_elision: lend buffers to subgraphs instead of copying values in and out of them.
             limits: bounds on each run.

@@ -56,7 +56,7 @@ def _verdict(call: Call, backends: Sequence[Backend]) -> Verdict:
     for backend in backends:
         reason = backend.refuses(call)
         if reason is None:
-            return Verdict(backend.name)
+            return Verdict(backend.computes_with(call))
         reasons.append(reason)
     own = call.op.reason if isinstance(call.op, Opaque) else ""
     others = "; ".join(each for each in dict.fromkeys(reasons) if each != NOT_MINE)

@@ -101,7 +101,7 @@ def _literal_value(text: str, tensor: Tensor, name: str) -> Any:
     except ValueError:
         value = None
     if tensor.dtype is DType.STRING:
-        return value if isinstance(value, (str, bytes, list, tuple)) else text
+        return np.array(value if isinstance(value, (str, bytes, list, tuple)) else text, object)
     if value is None:
         raise InputError(f"input {name!r}: expected a literal such as 27, true or [1.5, 2], or @FILE, found {text!r}")
     try:

@@ -42,6 +42,9 @@ class ControlflowBackend:
     def __init__(self, executors: ExecutorMap) -> None:
         self._executors = executors
 
+    def computes_with(self, call: Call) -> str:
+        return self.name
+
     def refuses(self, call: Call) -> str | None:
         return None if type(call.op) in KERNELS else NOT_MINE
 

@@ -37,6 +37,9 @@ class CpuBackend:
 
     name = "cpu"
 
+    def computes_with(self, call: Call) -> str:
+        return self.name
+
     def refuses(self, call: Call) -> str | None:
         found = RULES.get(type(call.op))
         return "not implemented" if found is None else found.refuses(call)

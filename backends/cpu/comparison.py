@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from circlet.backends.cpu.elementwise import define, ufunc
+from circlet.backends.cpu.elementwise import define
 from circlet.backends.cpu.quantized import NUMBERS, one_quantization, supports
 from circlet.backends.cpu.quantized_binary import scaled
 from circlet.backends.cpu.rule import Bind, Node, rule
@@ -35,10 +35,14 @@ _DIRECTIONS = {
 }
 
 
+def _apply(function: np.ufunc) -> Bind[Any]:
+    return lambda node: partial(function, *node.inputs, node.out)
+
+
 def _compare_stored(function: np.ufunc) -> Bind[Any]:
     def bind(node: Node[Any]) -> Step:
         if node.dtype() == DType.INT16:
-            return partial(function, node.input(0), node.input(1), node.out)
+            return partial(function, *node.inputs, node.out)
         a, b = (scaled(node, k, unit=1.0, shift=8) for k in range(2))
         out = node.out
         return lambda: function(a(), b(), out)
@@ -52,9 +56,9 @@ def _refuse_mixed_int16(call: Call) -> str | None:
 
 for _op, _function in _COMPARISONS.items():
     _plain = _COMPARABLE | {DType.STRING} if _op in (ops.Equal, ops.NotEqual) else _COMPARABLE
-    define(_op, _plain, ufunc(_function), _compare_stored(_function), further=_refuse_mixed_int16)
-define(ops.LogicalAnd, {DType.BOOL}, ufunc(np.logical_and))
-define(ops.LogicalOr, {DType.BOOL}, ufunc(np.logical_or))
+    define(_op, _plain, _apply(_function), _compare_stored(_function), further=_refuse_mixed_int16)
+define(ops.LogicalAnd, {DType.BOOL}, _apply(np.logical_and))
+define(ops.LogicalOr, {DType.BOOL}, _apply(np.logical_or))
 
 
 def _refuse_total_order(call: Call) -> str | None:
@@ -65,7 +69,7 @@ def _refuse_total_order(call: Call) -> str | None:
 
 @rule(ops.StablehloCompare, accepts=_refuse_total_order)
 def stablehlo_compare(node: Node[ops.StablehloCompare]) -> Step:
-    return partial(_DIRECTIONS[node.op.comparison_direction], node.input(0), node.input(1), node.out)
+    return _apply(_DIRECTIONS[node.op.comparison_direction])(node)
 
 
 _selectable = supports(_COMPARABLE | {DType.STRING}, QUANTIZABLE, one_quantization, operand=1)

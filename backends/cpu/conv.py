@@ -11,7 +11,8 @@ import numpy as np
 
 from circlet.backends.cpu.conv_arithmetic import FLOATING, HYBRID, QUANTIZED, Arithmetic, Roles
 from circlet.backends.cpu.rule import Node, rule
-from circlet.backends.cpu.window import margins, padded, parts, patches, promise, sequence
+from circlet.backends.cpu.steps import chain, guarded
+from circlet.backends.cpu.window import margins, padded, parts, patches
 from circlet.runtime.exec.kernel import Step
 from circlet.runtime.ir.types import Array
 from circlet.runtime.ops.conv import Conv2D, Conv3D, Conv3DTranspose, DepthwiseConv2D, TransposeConv
@@ -53,7 +54,7 @@ def depthwise_conv_2d(node: Node[DepthwiseConv2D]) -> Step:
         sums = scratch.sums(target)
         steps.append(partial(np.einsum, "nhwklc,klc->nhwc", seen[images, rows], arithmetic.weights[0], out=sums))
         steps += arithmetic.finish(sums, target, images)
-    return sequence(steps)
+    return chain(*steps)
 
 
 @rule(TransposeConv, accepts=TRANSPOSE_CONV.refuses)
@@ -117,7 +118,7 @@ def _convolve(node: Node[Any], arithmetic: Arithmetic, matrix: Array, windows: S
         product = sums.reshape(positions, groups, channels).transpose(1, 0, 2)
         steps.append(partial(np.matmul, view.reshape(groups, positions, taps), matrix, product))
         steps += arithmetic.finish(sums, target, images)
-    return sequence(steps)
+    return chain(*steps)
 
 
 def _scatter(node: Node[Any], arithmetic: Arithmetic, weights: Array, windows: Sequence[Window]) -> Step:
@@ -128,11 +129,11 @@ def _scatter(node: Node[Any], arithmetic: Arithmetic, weights: Array, windows: S
     product: Array = np.empty((*data.shape[:-1], out.shape[-1]), arithmetic.dtype)
     rows = product.reshape(len(columns), out.shape[-1])
     whole, inner = padded(out.shape, margins(windows), arithmetic.dtype)
-    steps = [*promise(node, 0, out.shape), *steps, partial(whole.fill, 0)]
+    steps.append(partial(whole.fill, 0))
     for tap in np.ndindex(*weights.shape[:-2]):
         met = (slice(None), *(window.tap(index) for window, index in zip(windows, tap, strict=True)))
         target = whole[met]
         steps += [partial(np.matmul, columns, weights[tap], rows), partial(np.add, target, product, target)]
     for images, height in parts(len(out), out.shape[1], prod(out.shape[2:])):
         steps += arithmetic.finish(inner[images, height], out[images, height], images)
-    return sequence(steps)
+    return guarded(node, (0,), *steps)

@@ -15,19 +15,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from circlet.backends.cpu.fixed_point import (
-    float_range,
-    quantize_multipliers,
-    quantized_range,
-    refuse_activation,
-    rescaler,
-    rescaler_64,
-)
+from circlet.backends.cpu.fixed_point import quantize_multipliers, quantized_range, rescaler, rescaler_64
 from circlet.backends.cpu.hybrid import exact_dtype, quantize_rows
-from circlet.backends.cpu.rule import Node, names
-from circlet.backends.cpu.window import clamp
+from circlet.backends.cpu.quantized import object_to_activations, object_to_weights
+from circlet.backends.cpu.rule import Node, names, quantization_of
+from circlet.backends.cpu.steps import activate, refuse_fused, saturating
 from circlet.runtime.exec.kernel import Call, Step
-from circlet.runtime.ir.types import Array, DType, Quantization
+from circlet.runtime.ir.types import Array, DType
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,8 +83,7 @@ class Roles:
             return f"bias of element type {call.input(self.bias).dtype.value} (supported: {names(found.biases)})"
         if call.input(self.filter).sparsity is not None:
             return "sparse filter"
-        options: Any = call.op
-        return refuse_activation(options.fused_activation_function) or found.refuses(call, self)
+        return refuse_fused(call) or found.refuses(call, self)
 
     def _find(self, call: Call) -> Combination | None:
         types = (call.input(self.data).dtype, call.input(self.filter).dtype)
@@ -99,11 +92,11 @@ class Roles:
 
 def _floating(node: Node[Any], roles: Roles) -> Arithmetic:
     data, bias = node.input(roles.data), node.optional(roles.bias)
-    low, high = float_range(node.op.fused_activation_function)
 
     def finish(sums: Array, out: Array, images: slice) -> list[Step]:
         first = partial(np.copyto, out, sums) if bias is None else partial(np.add, sums, bias, out)
-        return [*([] if bias is None and sums is out else [first]), *clamp(out, low, high)]
+        return [*([] if bias is None and sums is out else [first]),
+                *activate(node.op.fused_activation_function, out)]
 
     return Arithmetic(np.float32, node.input(roles.filter), (), lambda into: partial(np.copyto, into, data[..., None]),
                       True, finish)
@@ -111,7 +104,8 @@ def _floating(node: Node[Any], roles: Roles) -> Arithmetic:
 
 def _quantized(node: Node[Any], roles: Roles) -> Arithmetic:
     data, bias = node.input(roles.data), node.optional(roles.bias)
-    given, weighted, made = _quantizations(node, roles)
+    given, weighted = node.quantization(roles.data), node.quantization(roles.filter)
+    made = node.output_quantization()
     zero = given.zero_point
     limits = np.iinfo(data.dtype)
     dtype, weights, prepare = _weights(node, roles, max(limits.max - zero, zero - limits.min))
@@ -121,17 +115,19 @@ def _quantized(node: Node[Any], roles: Roles) -> Arithmetic:
     rescale = (rescaler_64 if wide else rescaler)(multipliers, shifts)
     low, high = quantized_range(node.op.fused_activation_function, made, node.call.outputs[0].dtype)
 
-    def requantize(sums: Array, out: Array) -> None:
-        total = sums.astype(np.int64)
-        if bias is not None:
-            total += bias
-        result = rescale(total)
-        result += made.zero_point
-        np.copyto(out, np.clip(result, low, high, result), casting="unsafe")
+    def finish(sums: Array, out: Array, images: slice) -> list[Step]:
+        store = saturating(out, low, high)
+
+        def requantize() -> None:
+            total = sums.astype(np.int64)
+            if bias is not None:
+                total += bias
+            store(rescale(total) + made.zero_point)
+
+        return [requantize]
 
     return Arithmetic(dtype, weights, prepare,
-                      lambda into: partial(np.subtract, data[..., None], zero, into, dtype=dtype), False,
-                      lambda sums, out, images: [partial(requantize, sums, out)])
+                      lambda into: partial(np.subtract, data[..., None], zero, into, dtype=dtype), False, finish)
 
 
 def _hybrid(node: Node[Any], roles: Roles) -> Arithmetic:
@@ -139,7 +135,6 @@ def _hybrid(node: Node[Any], roles: Roles) -> Arithmetic:
     up. A plain convolution scales its sums back by the filter's scale, then the image's; others by their product."""
     data, bias = node.input(roles.data), node.optional(roles.bias)
     weighted = node.quantization(roles.filter)
-    assert weighted is not None
     symmetric = roles.channels == 0 and not weighted.per_axis
     dtype, weights, prepare = _weights(node, roles, 127 if symmetric else 255)
     filter_scales = np.array(weighted.scales, np.float32)
@@ -147,7 +142,6 @@ def _hybrid(node: Node[Any], roles: Roles) -> Arithmetic:
     factor = np.ones(1, np.float32) if apart else filter_scales
     column = (len(data), *(1,) * (data.ndim - 1))
     scales: Array = np.ones((*column[:-1], len(factor)), np.float32)
-    low, high = float_range(node.op.fused_activation_function)
 
     def load(into: Array) -> None:
         quantized, found = quantize_rows(data.reshape(len(data), prod(data.shape[1:])), not symmetric)
@@ -159,25 +153,16 @@ def _hybrid(node: Node[Any], roles: Roles) -> Arithmetic:
         if apart:
             steps.append(partial(np.multiply, out, filter_scales, out))
         steps.append(partial(np.multiply, out, scales[images], out))
-        return [*steps, *([] if bias is None else [partial(np.add, out, bias, out)]), *clamp(out, low, high)]
+        return [*steps, *([] if bias is None else [partial(np.add, out, bias, out)]),
+                *activate(node.op.fused_activation_function, out)]
 
     return Arithmetic(dtype, weights, prepare, lambda into: partial(load, into), False, finish)
-
-
-def _quantizations(node: Node[Any], roles: Roles) -> tuple[Quantization, Quantization, Quantization]:
-    found = node.quantization(roles.data), node.quantization(roles.filter), node.output_quantization()
-    given, weighted, made = found
-    assert given is not None
-    assert weighted is not None
-    assert made is not None
-    return given, weighted, made
 
 
 def _weights(node: Node[Any], roles: Roles, reach: int) -> tuple[npt.DTypeLike, Array, tuple[Step, ...]]:
     """The type that sums are exact in where inputs lie within `reach` of their zero point, the filter less its zero
     point in that type, and what fills it."""
-    stored, quantization = node.input(roles.filter), node.quantization(roles.filter)
-    zero = 0 if quantization is None else quantization.zero_point
+    stored, zero = node.input(roles.filter), node.quantization(roles.filter).zero_point
     axes = tuple(axis for axis in range(stored.ndim) if axis != roles.channels)
     if node.constant(roles.filter) is not None:
         bound = int(np.abs(np.subtract(stored, zero, dtype=np.int32)).sum(axis=axes).max(initial=0)) * reach
@@ -197,33 +182,21 @@ def _accepts(call: Call, roles: Roles) -> str | None:
 
 
 def _refuses_quantized(call: Call, roles: Roles) -> str | None:
-    found = (call.input(roles.data).quantization, call.input(roles.filter).quantization, call.outputs[0].quantization)
-    for what, each in zip(("input", "filter", "output"), found, strict=True):
-        if each is None or not each.scales:
-            return f"quantised {what} without a scale"
-    if call.input(roles.data).dtype is DType.INT16 and any(each and each.zero_point for each in found):
-        return "int16 with a zero point other than 0"
-    return _refuses_filter(call, roles)
+    activations = object_to_activations(call.input(roles.data), call.outputs[0])
+    return next(activations, None) or _refuses_filter(call, roles)
 
 
 def _refuses_filter(call: Call, roles: Roles) -> str | None:
     tensor = call.input(roles.filter)
-    found = tensor.quantization
-    if found is None or not found.scales:
-        return "quantised filter without a scale"
-    if tensor.dtype is not DType.INT8:
-        return "filter quantised per channel as uint8" if found.per_axis else None
-    if any(found.zero_points):
-        return "int8 filter with a zero point other than 0"
-    if found.per_axis and (found.axis != roles.channels or len(found.scales) != tensor.shape[roles.channels]):
-        return f"filter quantised along axis {found.axis} (supported: {roles.channels}, its output channels)"
-    return None
+    signed = tensor.dtype is DType.INT8
+    return next(object_to_weights(tensor, axis=roles.channels if signed else None, symmetric=signed), None)
 
 
 def _refuses_hybrid(call: Call, roles: Roles) -> str | None:
     tensor = call.input(roles.filter)
-    scales = () if tensor.quantization is None else tensor.quantization.scales
-    if roles.channels and len(scales) == 1 < tensor.shape[roles.channels]:
+    found = quantization_of(tensor)
+    if roles.channels and found is not None and len(found.scales) == 1 and \
+            tensor.shape[roles.channels:roles.channels + 1] != (1,):
         return "float32 input with an int8 filter that has one scale for all its channels"
     return _refuses_filter(call, roles)
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from circlet.backends.cpu.reduce import confirm_shapes
 from circlet.backends.cpu.rule import Node, rule
+from circlet.backends.cpu.steps import chain, promised
 from circlet.runtime.errors import ExecutionError
 from circlet.runtime.exec.kernel import Step
 from circlet.runtime.ir.types import Array, DType
@@ -28,10 +28,8 @@ def non_max_suppression_v5(node: Node[ops.NonMaxSuppressionV5]) -> Step:
 
 def _suppression(node: Node[Any], indices: Array, scores: Array, count: Array, sigma: Array) -> Step:
     boxes, given, iou_limit, score_limit = node.input(0), node.input(1), node.input(3), node.input(4)
-    confirm = confirm_shapes(node)
 
     def step() -> None:
-        confirm()
         if sigma.item() < 0:
             raise ExecutionError(f"input 5 is sigma: expected no negative number, found {sigma.item():g}")
         found, kept = _select(boxes, given.copy(), len(indices), iou_limit.item(), score_limit.item(), sigma.item())
@@ -40,7 +38,7 @@ def _suppression(node: Node[Any], indices: Array, scores: Array, count: Array, s
             target[:len(values)] = values
         count.fill(len(found))
 
-    return step
+    return chain(promised(node), step)
 
 
 def _select(boxes: Array, scores: Array, most: int, iou_limit: float, score_limit: float,

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from functools import partial
+from functools import partial, wraps
 from typing import Any
 
 import numpy as np
 
 from circlet.backends.cpu import quantized_binary
-from circlet.backends.cpu.fixed_point import float_range, quantized_range, refuse_activation
 from circlet.backends.cpu.quantized import NUMBERS, is_quantized, one_quantization, supports
-from circlet.backends.cpu.rule import Bind, Node, Refusal, rule
-from circlet.backends.cpu.unary import chain, clamp, like
+from circlet.backends.cpu.rule import Bind, Node, Refusal, all_of, rule
+from circlet.backends.cpu.steps import activate, chain, like, refuse_fused
 from circlet.runtime.errors import ExecutionError
-from circlet.runtime.exec.kernel import Call, Step
+from circlet.runtime.exec.kernel import Step
 from circlet.runtime.ir.op import Op
-from circlet.runtime.ir.types import FLOATS, INTEGERS, QUANTIZABLE, Activation, Array, DType
+from circlet.runtime.ir.types import FLOATS, INTEGERS, QUANTIZABLE, Array, DType
 from circlet.runtime.ops import elementwise as ops
 
 _BITS = INTEGERS | {DType.BOOL}
@@ -25,17 +24,12 @@ _BITS = INTEGERS | {DType.BOOL}
 def define(op: type[Op], plain: Collection[DType], bind: Bind[Any], quantized: Bind[Any] | None = None,
            types: Collection[DType] = QUANTIZABLE, further: Refusal | None = None) -> None:
     """Registers `bind` as the rule for real values of the `plain` types, `quantized` for stored values of `types`."""
-    refuses = supports(plain, types if quantized else (), further)
-
-    @rule(op, accepts=lambda call: _refuse_fused(call) or refuses(call))
+    @rule(op, accepts=all_of(refuse_fused, supports(plain, types if quantized else (), further)))
+    @wraps(bind)
     def either(node: Node[Any]) -> Step:
         if quantized is not None and is_quantized(node.call.input(0)):
             return quantized(node)
         return bind(node)
-
-
-def _refuse_fused(call: Call) -> str | None:
-    return refuse_activation(call.op.fused_activation_function) if isinstance(call.op, ops.Activated) else None
 
 
 def ufunc(function: np.ufunc) -> Bind[Any]:
@@ -48,11 +42,9 @@ def ufunc(function: np.ufunc) -> Bind[Any]:
 
 def activated(node: Node[Any], step: Step) -> Step:
     """The step and then the operator's fused activation, if it has any."""
-    if not isinstance(node.op, ops.Activated) or node.op.fused_activation_function == Activation.NONE:
+    if not isinstance(node.op, ops.Activated):
         return step
-    activation, dtype = node.op.fused_activation_function, node.call.outputs[0].dtype
-    low, high = float_range(activation) if dtype in FLOATS else quantized_range(activation, None, dtype)
-    return chain(step, clamp(node.out, low, high, node.out))
+    return chain(step, *activate(node.op.fused_activation_function, node.out))
 
 
 def _checked(node: Node[Any], step: Step) -> Step:
@@ -144,7 +136,7 @@ def _squared_difference(node: Node[ops.SquaredDifference]) -> Step:
 
 
 def _sum(node: Node[ops.AddN]) -> Step:
-    first, *middle = (node.input(k) for k in range(len(node.arrays)))
+    first, *middle = node.inputs
     if not middle:
         return partial(np.copyto, node.out, first)
     last = middle.pop()
@@ -169,7 +161,7 @@ def _prelu(node: Node[ops.Prelu]) -> Step:
 
 
 def _clamp(node: Node[ops.StablehloClamp]) -> Step:
-    low, x, high = (node.input(k) for k in range(3))
+    low, x, high = node.inputs
     out = node.out
     return lambda: np.minimum(np.maximum(x, low), high, out=out)
 

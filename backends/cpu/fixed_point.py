@@ -6,12 +6,13 @@ A real multiplier is held as an int32 mantissa with 31 fraction bits and a shift
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from math import frexp, inf, isinf
+from math import inf, isinf
 from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
+from circlet.runtime.errors import ExecutionError
 from circlet.runtime.ir.types import Activation, DType, Quantization
 
 Floats: TypeAlias = npt.NDArray[np.floating[Any]]
@@ -25,42 +26,47 @@ _BOUNDS: dict[Activation, tuple[float, float]] = {
     Activation.RELU_N1_TO_1: (-1.0, 1.0),
     Activation.RELU6: (0.0, 6.0),
 }
-_INT32_MAX = (1 << 31) - 1
 
 
-def round_half_away(value: float) -> int:
-    """The nearest integer, halves away from zero."""
-    whole = int(value)
-    return whole + (1 if value > 0 else -1) * (abs(value - whole) >= 0.5)
-
-
-def rounded(values: Floats) -> Floats:
-    """The nearest whole numbers, halves away from zero."""
-    whole = np.trunc(values)
-    nearest: Floats = whole + np.where(np.abs(values - whole) >= 0.5, np.sign(values), 0).astype(values.dtype)
+def round_half_away(values: float | Floats) -> Floats:
+    """The nearest whole numbers, halves away from zero, as floats of the same type."""
+    x = np.asarray(values)
+    below_half = np.nextafter(x.dtype.type(0.5), x.dtype.type(0))
+    nearest: Floats = np.trunc(x + np.copysign(below_half, x))
     return nearest
 
 
-def rounding_shift(values: Int64s, bits: int) -> Int64s:
-    """The values divided by `2 ** bits`, halves away from zero."""
-    half = (1 << bits) >> 1
-    nearest: Int64s = (values + np.where(values < 0, half - min(bits, 1), half)) >> bits
-    return nearest
-
-
-def quantize_multiplier(real: float) -> tuple[int, int]:
-    """The mantissa, of magnitude in [2**30, 2**31), and the shift of a real multiplier; (0, 0) below 2**-32."""
-    fraction, shift = frexp(real)
-    mantissa = round_half_away(fraction * (1 << 31))
-    if mantissa == 1 << 31:
-        mantissa, shift = mantissa // 2, shift + 1
-    return (0, 0) if mantissa == 0 or shift < -31 else (mantissa, shift)
+def shift_right(x: npt.ArrayLike, bits: npt.ArrayLike) -> Int64s:
+    """`x / 2 ** bits`, halves rounded away from zero."""
+    values, count = np.asarray(x, np.int64), np.asarray(bits, np.int64)
+    half = (np.int64(1) << count) >> 1
+    result: Int64s = np.where(values < 0, -((half - values) >> count), (half + values) >> count)
+    return result
 
 
 def quantize_multipliers(reals: Iterable[float]) -> tuple[Int32s, Int32s]:
-    """The mantissas and the shifts of several real multipliers, such as one for each channel."""
-    pairs = np.array([quantize_multiplier(float(real)) for real in reals], np.int32).reshape(-1, 2)
-    return pairs[:, 0].copy(), pairs[:, 1].copy()
+    """The mantissas and the shifts of real multipliers, such as one for each channel.
+
+    A mantissa has a magnitude in [2**30, 2**31); multipliers below 2**-32 become (0, 0).
+
+    Raises:
+        ExecutionError: a multiplier is infinite or not a number.
+    """
+    given = np.array(list(reals), np.float64)
+    if not np.isfinite(given).all():
+        raise ExecutionError(f"the scales need to be multiplied by {given.tolist()}: expected finite numbers")
+    fractions, exponents = np.frexp(given)
+    mantissas = round_half_away(fractions * 2.0**31).astype(np.int64)
+    full = mantissas == 1 << 31
+    mantissas, shifts = np.where(full, mantissas >> 1, mantissas), exponents + full
+    lost = (mantissas == 0) | (shifts < -31)
+    return np.where(lost, 0, mantissas).astype(np.int32), np.where(lost, 0, shifts).astype(np.int32)
+
+
+def quantize_multiplier(real: float) -> tuple[int, int]:
+    """The mantissa and the shift of one real multiplier; see `quantize_multipliers`."""
+    mantissas, shifts = quantize_multipliers([real])
+    return int(mantissas[0]), int(shifts[0])
 
 
 def rescaler(multiplier: Integers, shift: Integers) -> Callable[[npt.ArrayLike], Int32s]:
@@ -80,7 +86,7 @@ def rescaler(multiplier: Integers, shift: Integers) -> Callable[[npt.ArrayLike],
         x: Int64s = np.asarray(values, np.int64)
         if grows:
             x = (x << left).astype(np.int32).astype(np.int64)
-        x = high_product(x, factor)
+        x = product(x, factor)
         if shrinks:
             x = (x + np.where(x < 0, half_below, half)) >> right
         return x.astype(np.int32)
@@ -105,38 +111,10 @@ def rescaler_64(multiplier: Integers, shift: Integers) -> Callable[[npt.ArrayLik
     return rescale
 
 
-def multiply_by_quantized_multiplier(x: npt.ArrayLike, multiplier: Integers, shift: Integers) -> Int32s:
-    """`rescaler(multiplier, shift)(x)`; a kernel that knows its multiplier when it is bound makes the rescaler then."""
-    return rescaler(multiplier, shift)(x)
-
-
-def multiply_by_quantized_multiplier_64(x: npt.ArrayLike, multiplier: Integers, shift: Integers) -> Int32s:
-    """`rescaler_64(multiplier, shift)(x)`."""
-    return rescaler_64(multiplier, shift)(x)
-
-
-def inverse_square_root(values: Int64s) -> tuple[Int64s, Int64s]:
-    """The mantissas and the shifts of 1 / sqrt(x) of int32 values by Newton's method; what is below 1 counts as 1."""
-    pairs = (31 - bit_length(np.maximum(values, 1))) // 2 - 1
-    normalised = np.where(pairs < 0, values >> 2, values << np.maximum(2 * pairs, 0))
-    half = ((normalised >> 1) + 1) >> 1
-    x: Int64s = np.full(values.shape, 1 << 28, np.int64)
-    for _ in range(5):
-        cube = np.minimum(high_product(high_product(x, x), x) << 6, _INT32_MAX)
-        x = (high_product(x, np.int64(3 << 27)) - high_product(half, cube)) << 3
-    mantissas = high_product(x, np.int64(1518500250)) << np.maximum(pairs - 11, 0)
-    return np.where(values > 1, mantissas, _INT32_MAX), np.where(values > 1, np.minimum(pairs - 11, 0), 0)
-
-
-def bit_length(values: Int64s) -> Int64s:
-    """How many bits each number, not negative, has."""
-    return np.frexp(values.astype(np.float64))[1].astype(np.int64)
-
-
-def high_product(a: Int64s, b: Int64s) -> Int64s:
-    """The product of two fractions of 31 bits, halves rounded up."""
-    product: Int64s = (a * b + (1 << 30)) >> 31
-    return product
+def product(a: npt.ArrayLike, b: npt.ArrayLike, width: int = 31) -> Int64s:
+    """`a * b` of fractions with `width` fraction bits, halves rounded up."""
+    result: Int64s = (np.asarray(a, np.int64) * np.asarray(b, np.int64) + (1 << (width - 1))) >> width
+    return result
 
 
 def refuse_activation(activation: Activation) -> str | None:
@@ -165,4 +143,4 @@ def stored_value(real: float, quantization: Quantization | None) -> float:
     """The integer that stands for a real value, not clamped; infinity for infinity."""
     if isinf(real) or quantization is None or not quantization.scales:
         return real
-    return quantization.zero_point + round_half_away(float(np.float32(real) / np.float32(quantization.scale)))
+    return quantization.zero_point + int(round_half_away(np.float32(real) / np.float32(quantization.scale)))

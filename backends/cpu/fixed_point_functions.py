@@ -6,12 +6,14 @@ A number is an integer, held as int64, of a format Qm: an int32 with m integer b
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import exp, log, sqrt
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from circlet.backends.cpu.fixed_point import Int64s
+from circlet.backends.cpu.fixed_point import Floats, Int64s, product, round_half_away, shift_right
 
 _ONE_THIRD = 715827883
 _48_OVER_17 = 1515870810
@@ -29,20 +31,6 @@ def narrowed(raw: int, width: int) -> int:
     return raw if width == 31 else (raw + (1 << 15)) >> 16
 
 
-def product(a: npt.ArrayLike, b: npt.ArrayLike, width: int = 31) -> Int64s:
-    """`a * b` of numbers in Qm and Qn, in Q(m + n), halves rounded up."""
-    result: Int64s = (np.asarray(a, np.int64) * np.asarray(b, np.int64) + (1 << (width - 1))) >> width
-    return result
-
-
-def shift_right(x: npt.ArrayLike, bits: npt.ArrayLike) -> Int64s:
-    """`x / 2 ** bits`, halves rounded away from zero."""
-    values, count = np.asarray(x, np.int64), np.asarray(bits, np.int64)
-    half = (np.int64(1) << count) >> 1
-    result: Int64s = np.where(values < 0, -((half - values) >> count), (half + values) >> count)
-    return result
-
-
 def shift_left(x: npt.ArrayLike, bits: npt.ArrayLike, width: int = 31) -> Int64s:
     """`x * 2 ** bits`, saturated."""
     return saturated(np.asarray(x, np.int64) << np.asarray(bits, np.int64), width)
@@ -53,9 +41,14 @@ def saturated(x: npt.ArrayLike, width: int = 31) -> Int64s:
     return np.clip(np.asarray(x, np.int64), -(1 << width), (1 << width) - 1)
 
 
+def bit_length(x: npt.ArrayLike) -> Int64s:
+    """How many bits numbers that are not negative have."""
+    return np.frexp(np.asarray(x, np.float64))[1].astype(np.int64)
+
+
 def leading_zeros(x: npt.ArrayLike) -> Int64s:
-    """How many leading zero bits positive int32 values have."""
-    return 32 - np.frexp(np.asarray(x, np.float64))[1].astype(np.int64)
+    """How many leading zero bits int32 values that are not negative have."""
+    return 32 - bit_length(x)
 
 
 def exp_of_negative(x: npt.ArrayLike, integer_bits: int, width: int = 31) -> Int64s:
@@ -159,3 +152,27 @@ def inverse_square_root(x: npt.ArrayLike) -> tuple[Int64s, Int64s]:
         root = shift_left(product(3 << 27, root) - product(half, cube), 3)
     mantissa = product(root, _ROOT_HALF) << np.maximum(-shift, 0)
     return np.where(given <= 1, (1 << 31) - 1, mantissa), np.where(given <= 1, 0, np.maximum(shift, 0))
+
+
+def interpolation_table(function: Callable[[Floats], Floats], low: np.floating[Any], high: np.floating[Any],
+                        scale: np.floating[Any]) -> Int64s:
+    """`scale` times a function at 513 points from `low` to `high`, as int16.
+
+    Half of the error that interpolation makes in the middle between two points is taken off the first one. Everything
+    is computed in the type of the arguments.
+    """
+    step = (high - low) / 512
+    points = low + np.arange(512, dtype=low.dtype) * step
+    samples = round_half_away(function(points) * scale)
+    middle = round_half_away(function(points + step / 2) * scale)
+    following = function(low + np.arange(1, 513, dtype=low.dtype) * step) * scale
+    error = round_half_away((round_half_away((following + samples) / 2) - middle) / 2)
+    last = round_half_away(function(np.array([high])) * scale)
+    return np.concatenate([samples - error, last]).clip(-32768, 32767).astype(np.int64)
+
+
+def interpolate(table: Int64s, x: Int64s) -> Int64s:
+    """The function that `interpolation_table` made a table of, at places in its interval given as int16 values."""
+    index, offset = 256 + (x >> 7), x & 127
+    result: Int64s = table[index] + (((table[index + 1] - table[index]) * offset + 64) >> 7)
+    return result

@@ -12,6 +12,7 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from circlet.backends.cpu.fixed_point import round_half_away
 from circlet.runtime.ir.types import Array, Quantization
 
 Floats: TypeAlias = npt.NDArray[np.float32]
@@ -25,13 +26,6 @@ _SPAN = 255
 def exact_dtype(bound: float) -> type[np.float32] | type[np.float64]:
     """The floats that hold every integer up to `bound` in magnitude."""
     return np.float32 if bound <= 1 << 24 else np.float64
-
-
-def round_half_away(values: Array) -> Array:
-    """The nearest integers, halves away from zero, as floats of the same type."""
-    below_half = np.nextafter(values.dtype.type(0.5), values.dtype.type(0))
-    rounded: Array = np.trunc(values + np.copysign(below_half, values))
-    return rounded
 
 
 def integer_matrix(weights: Array, zero_point: int = 0, span: int = _SPAN) -> Array:

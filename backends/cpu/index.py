@@ -10,9 +10,10 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from circlet.backends.cpu.move import INDICES, chain, copy, guarded, moving
+from circlet.backends.cpu.move import INDICES, copy, moving
 from circlet.backends.cpu.quantized import NUMBERS
 from circlet.backends.cpu.rule import Node, rule, store
+from circlet.backends.cpu.steps import chain, guarded
 from circlet.runtime.errors import ExecutionError
 from circlet.runtime.exec.kernel import Step
 from circlet.runtime.ir.op import UNBOUNDED
@@ -42,7 +43,7 @@ def _check(indices: Array, size: int) -> Step:
     largest = partial(np.maximum.reduce, unsigned, initial=0)
 
     def step() -> None:
-        if largest() >= size:
+        if largest() >= size and len(unsigned):
             _fail(indices.reshape(-1, 1), (size,))
 
     return step
@@ -62,7 +63,7 @@ def gather(node: Node[Gather]) -> Step:
         row = out.reshape(x.shape[:axis] + x.shape[axis + 1:])
         return _gather_one(np.moveaxis(x, axis, 0), indices, row, node.constant(1) is not None)
     take = _take_batched(x, indices, out, axis, batch) if batch else partial(x.take, indices, axis, out, "clip")
-    return chain((_check(indices, x.shape[axis]), take))
+    return chain(_check(indices, x.shape[axis]), take)
 
 
 def _take_batched(x: Array, indices: Array, out: Array, axis: int, batch: int) -> Step:
@@ -73,7 +74,7 @@ def _take_batched(x: Array, indices: Array, out: Array, axis: int, batch: int) -
     within = indices.reshape(count, 1, prod(indices.shape[batch:]))
     positions = np.empty((count, outer, within.shape[-1]), np.int64)
     target = out.reshape(*positions.shape, rows.shape[1])
-    return chain((partial(np.add, first, within, positions), partial(rows.take, positions, 0, target, "clip")))
+    return chain(partial(np.add, first, within, positions), partial(rows.take, positions, 0, target, "clip"))
 
 
 def _gather_one(rows: Array, index: Array, out: Array, constant: bool) -> Step:
@@ -159,7 +160,7 @@ def sparse_to_dense(node: Node[SparseToDense]) -> Step:
     def step() -> None:
         flat[places()] = values
 
-    return guarded(node, (1,), chain((copy(out, node.input(3).reshape(())), step)))
+    return guarded(node, (1,), copy(out, node.input(3).reshape(())), step)
 
 
 @rule(Where, accepts=_PLAIN)
@@ -194,7 +195,7 @@ def _update(node: Node[DynamicUpdateSlice] | Node[StablehloDynamicUpdateSlice],
     def step() -> None:
         out[window()] = update
 
-    return step if np.may_share_memory(x, out) else chain((copy(out, x), step))
+    return step if np.may_share_memory(x, out) else chain(copy(out, x), step)
 
 
 @rule(DynamicUpdateSlice, accepts=moving(parameters=(2,)))
@@ -213,7 +214,7 @@ def update_row(node: Node[UpdateRow]) -> Step:
             raise ExecutionError(f"index {place} is out of range for {length} rows")
         out[place] = row
 
-    return step if np.may_share_memory(x, out) else chain((copy(out, x), step))
+    return step if np.may_share_memory(x, out) else chain(copy(out, x), step)
 
 
 def _scalars(node: Node[StablehloDynamicUpdateSlice] | Node[StablehloDynamicSlice],

@@ -9,9 +9,11 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from circlet.backends.cpu.move import ELEMENTS, INDICES, Copies, chain, copies, copy, guarded, is_constant, moving
+from circlet.backends.cpu.fixed_point import round_half_away
+from circlet.backends.cpu.move import ELEMENTS, INDICES, Copies, copies, copy, moving
 from circlet.backends.cpu.quantized import one_quantization
-from circlet.backends.cpu.rule import Node, rule, store
+from circlet.backends.cpu.rule import Node, all_of, quantization_of, rule, store
+from circlet.backends.cpu.steps import chain, guarded
 from circlet.runtime.exec.kernel import Call, Step
 from circlet.runtime.ir.types import Activation, Array, DType, Quantization
 from circlet.runtime.ops.layout import (
@@ -41,7 +43,7 @@ def _select(node: Node[Any], index: Callable[..., Index], *parameters: int) -> S
     """A step that copies what an index selects from input 0; `index` is given the values of the inputs `parameters`."""
     x, out = node.input(0), node.out
     values = [node.input(k).tolist for k in parameters]
-    if is_constant(node, parameters):
+    if node.is_constant(parameters):
         found = x[index(*(value() for value in values))]
         if found.shape == out.shape:
             return copy(out, found)
@@ -125,24 +127,15 @@ def unpack(node: Node[Unpack]) -> Step:
     return copies(node, lambda: zip(node.outputs, _layers(node.input(0), node.op.axis), strict=True))
 
 
-def _inputs(node: Node[Any]) -> list[Array]:
-    return [node.input(k) for k in range(len(node.arrays))]
-
-
-def _refuses_pack(call: Call) -> str | None:
-    return moving()(call) or one_quantization(call)
-
-
-@rule(Pack, accepts=_refuses_pack)
+@rule(Pack, accepts=all_of(moving(), one_quantization))
 def pack(node: Node[Pack]) -> Step:
-    return copies(node, lambda: zip(_layers(node.out, node.op.axis), _inputs(node), strict=True))
+    return copies(node, lambda: zip(_layers(node.out, node.op.axis), node.inputs, strict=True))
 
 
 @rule(StablehloConcatenate, accepts=moving())
 def stablehlo_concatenate(node: Node[StablehloConcatenate]) -> Step:
-    inputs = _inputs(node)
     axis = normalize_axis(node.op.dimension, node.out.ndim)
-    return chain([copy(*each) for each in zip(_pieces(node.out, axis, inputs), inputs, strict=True)])
+    return chain(*(copy(*each) for each in zip(_pieces(node.out, axis, node.inputs), node.inputs, strict=True)))
 
 
 def _refuses_concatenation(call: Call) -> str | None:
@@ -161,13 +154,12 @@ def _refuses_concatenation(call: Call) -> str | None:
 
 @rule(Concatenation, accepts=_refuses_concatenation)
 def concatenation(node: Node[Concatenation]) -> Step:
-    inputs = _inputs(node)
-    pieces = _pieces(node.out, normalize_axis(node.op.axis, node.out.ndim), inputs)
-    return chain([_requantize(node, k, piece, x) for k, (piece, x) in enumerate(zip(pieces, inputs, strict=True))])
+    pieces = _pieces(node.out, normalize_axis(node.op.axis, node.out.ndim), node.inputs)
+    return chain(*(_requantize(node, k, *each) for k, each in enumerate(zip(pieces, node.inputs, strict=True))))
 
 
 def _requantize(node: Node[Concatenation], position: int, piece: Array, x: Array) -> Step:
-    source, target = node.quantization(position), node.output_quantization()
+    source, target = quantization_of(node.call.input(position)), quantization_of(node.call.outputs[0])
     if x.dtype != np.uint8 or source is None or target is None or \
             (source.scale, source.zero_point) == (target.scale, target.zero_point):
         return copy(piece, x)
@@ -183,8 +175,7 @@ def _requantized(source: Quantization, target: Quantization) -> Bytes:
     """What becomes of each stored uint8 value: a float32 product and sum, rounded half away from zero."""
     scale = np.float32(source.scale) * (np.float32(1) / np.float32(target.scale))
     real = np.arange(256, dtype=np.float32) * scale + np.float32(-source.zero_point) * scale
-    rounded = np.trunc(real.astype(np.float64) + np.copysign(0.5, real)) + target.zero_point
-    table: Bytes = np.clip(rounded, 0, 255).astype(np.uint8)
+    table: Bytes = np.clip(round_half_away(real) + target.zero_point, 0, 255).astype(np.uint8)
     return table
 
 
@@ -209,10 +200,10 @@ def _diagonals(matrices: Array) -> Array:
 
 @rule(MatrixDiag, accepts=moving(types={each for each in ELEMENTS if not each.numpy.hasobject}))
 def matrix_diag(node: Node[MatrixDiag]) -> Step:
-    return chain([copy(node.out, np.zeros((), node.out.dtype)), copy(_diagonals(node.out), node.input(0))])
+    return chain(copy(node.out, np.zeros((), node.out.dtype)), copy(_diagonals(node.out), node.input(0)))
 
 
 @rule(MatrixSetDiag, accepts=moving())
 def matrix_set_diag(node: Node[MatrixSetDiag]) -> Step:
     x, out, diagonals = node.input(0), node.out, copy(_diagonals(node.out), node.input(1))
-    return diagonals if np.may_share_memory(x, out) else chain([copy(out, x), diagonals])
+    return diagonals if np.may_share_memory(x, out) else chain(copy(out, x), diagonals)

@@ -6,60 +6,39 @@ scale and BATCH_MATMUL's by a quantised multiplier.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from math import prod
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeAlias
 
 import numpy as np
 
-from circlet.backends.cpu.fixed_point import float_range, quantize_multiplier, quantized_range, rescaler, rescaler_64
-from circlet.backends.cpu.hybrid import Product, exact_dtype, hybrid_product, integer_matrix, round_half_away
-from circlet.backends.cpu.move import chain, is_constant
-from circlet.backends.cpu.rule import Node, Refusal, names, rule
+from circlet.backends.cpu.fixed_point import (
+    quantize_multiplier,
+    quantized_range,
+    rescaler,
+    rescaler_64,
+    round_half_away,
+)
+from circlet.backends.cpu.hybrid import Product, exact_dtype, hybrid_product, integer_matrix
+from circlet.backends.cpu.quantized import object_to_activations, object_to_weights, unpack_int4
+from circlet.backends.cpu.rule import Node, names, refusal, rule
+from circlet.backends.cpu.steps import activate, chain, prepared, saturating
 from circlet.runtime.errors import ExecutionError
 from circlet.runtime.exec.kernel import Call, Step
-from circlet.runtime.ir.model import Tensor
-from circlet.runtime.ir.types import Activation, Array, DType, Quantization, Shape
+from circlet.runtime.ir.types import Activation, Array, DType
 from circlet.runtime.ops.matmul import BatchMatMul, EmbeddingLookup, FullyConnected
 
-Value = TypeVar("Value")
 Combinations: TypeAlias = "dict[tuple[DType, DType], Callable[[Node[Any]], Step]]"
 """How an operator is bound for each pair of element types of its first two inputs."""
-
-
-def activate(activation: Activation, out: Array) -> list[Step]:
-    """What applies a fused activation in place; it is not SIGN_BIT."""
-    if activation is Activation.TANH:
-        return [partial(np.tanh, out, out)]
-    low, high = (None if np.isinf(bound) else np.float32(bound) for bound in float_range(activation))
-    return [] if low is None and high is None else [partial(out.clip, low, high, out)]
-
-
-def prepared(node: Node[Any], inputs: Collection[int], make: Callable[[], Value]) -> Callable[[], Value]:
-    """Gives what `make` makes of some inputs: once now if they are constants, else anew each time."""
-    if not is_constant(node, inputs):
-        return make
-    value = make()
-    return lambda: value
-
-
-def unpack_int4(data: Array, shape: Shape) -> Array:
-    """The elements of an int4 constant, stored two a byte, low half first."""
-    packed = data.reshape(-1).view(np.int8)
-    return np.stack((packed << 4 >> 4, packed >> 4), axis=-1).reshape(-1)[:prod(shape)].reshape(shape)
-
-
-def _scale(quantization: Quantization | None) -> Quantization:
-    assert quantization is not None, "a rule that needs a scale refuses tensors without one"
-    return quantization
 
 
 def _matrices(node: Node[FullyConnected]) -> tuple[Array, Array]:
     """The input as rows (m, k) and the output as rows (m, n)."""
     *outer, units = node.out.shape
-    rows = prod(outer)
-    return node.input(0).reshape(rows, node.call.input(1).shape[1]), node.out.reshape(rows, units)
+    rows, packed = prod(outer), node.dtype(1) is DType.INT4
+    depth = node.call.input(1).shape[1] if packed else node.input(1).shape[1]
+    return node.input(0).reshape(rows, depth), node.out.reshape(rows, units)
 
 
 def _weights(node: Node[FullyConnected]) -> Array:
@@ -77,42 +56,39 @@ def _fully_connected(node: Node[FullyConnected]) -> Step:
     steps: list[Step] = [partial(np.matmul, rows, weights, out)]
     if bias is not None:
         steps.append(partial(np.add, out, bias.reshape(-1), out))
-    return chain(steps + activate(node.op.fused_activation_function, out))
+    return chain(*steps, *activate(node.op.fused_activation_function, out))
 
 
 def _fully_connected_integers(node: Node[FullyConnected]) -> Step:
-    given, weighted = _scale(node.quantization(0)), _scale(node.quantization(1))
-    made = _scale(node.output_quantization())
+    given, weighted, made = node.quantization(0), node.quantization(1), node.output_quantization()
     rows, out = _matrices(node)
     zero, limits = given.zero_point, np.iinfo(rows.dtype)
     span = max(limits.max - zero, zero - limits.min)
     matrix = prepared(node, {1}, lambda: integer_matrix(_weights(node), weighted.zero_point, span))
     bias = 0 if (found := node.optional(2)) is None else found.reshape(-1)
     scale = np.float64(given.scale) * np.array(weighted.scales, np.float64) / made.scale
-    low, high = quantized_range(node.op.fused_activation_function, made, node.call.outputs[0].dtype)
+    store = saturating(out, *quantized_range(node.op.fused_activation_function, made, node.call.outputs[0].dtype))
 
     def step() -> None:
         weights = matrix()
         sums = np.matmul(np.subtract(rows, zero, dtype=weights.dtype), weights).astype(np.float64)
         sums += bias
         sums *= scale
-        result = round_half_away(sums)
-        result += made.zero_point
-        np.copyto(out, result.clip(low, high, result), casting="unsafe")
+        store(round_half_away(sums) + made.zero_point)
 
     return step
 
 
 def _fully_connected_hybrid(node: Node[FullyConnected]) -> Step:
     rows, out = _matrices(node)
-    quantization, asymmetric = _scale(node.quantization(1)), node.op.asymmetric_quantize_inputs
+    quantization, asymmetric = node.quantization(1), node.op.asymmetric_quantize_inputs
     product = prepared(node, {1}, lambda: hybrid_product(_weights(node), quantization, asymmetric))
     bias = np.float32(0) if (found := node.optional(2)) is None else found.reshape(-1)
 
     def multiply() -> None:
         np.add(product()(rows), bias, out)
 
-    return chain([multiply, *activate(node.op.fused_activation_function, out)])
+    return chain(multiply, *activate(node.op.fused_activation_function, out))
 
 
 def _batch_matmul(node: Node[BatchMatMul]) -> Step:
@@ -123,7 +99,7 @@ def _batch_matmul_integers(node: Node[BatchMatMul]) -> Step:
     x, y = _factors(node)
     out = node.out
     raw = out.dtype == np.int32
-    zeros = (0, 0) if raw else (_scale(node.quantization(0)).zero_point, _scale(node.quantization(1)).zero_point)
+    zeros = (0, 0) if raw else (node.quantization(0).zero_point, node.quantization(1).zero_point)
     reach = [max(np.iinfo(each.dtype).max - zero, zero - np.iinfo(each.dtype).min)
              for each, zero in zip((x, y), zeros, strict=True)]
     dtype = exact_dtype(reach[0] * reach[1] * x.shape[-1])
@@ -134,21 +110,15 @@ def _batch_matmul_integers(node: Node[BatchMatMul]) -> Step:
 
     if raw:
         return lambda: np.copyto(out, multiply(), casting="unsafe")
-    made, limits = _scale(node.output_quantization()), np.iinfo(out.dtype)
-    scale = float(np.float32(_scale(node.quantization(0)).scale) * np.float32(_scale(node.quantization(1)).scale))
+    made, store = node.output_quantization(), saturating(out)
+    scale = float(np.float32(node.quantization(0).scale) * np.float32(node.quantization(1).scale))
     rescale = (rescaler if x.dtype == np.int8 else rescaler_64)(*quantize_multiplier(scale / made.scale))
-
-    def step() -> None:
-        result = rescale(multiply().astype(np.int64))
-        result += made.zero_point
-        np.copyto(out, result.clip(limits.min, limits.max, result), casting="unsafe")
-
-    return step
+    return lambda: store(rescale(multiply().astype(np.int64)) + made.zero_point)
 
 
 def _batch_matmul_hybrid(node: Node[BatchMatMul]) -> Step:
     x, y = _factors(node)
-    quantization, asymmetric = _scale(node.quantization(1)), node.op.asymmetric_quantize_inputs
+    quantization, asymmetric = node.quantization(1), node.op.asymmetric_quantize_inputs
     product: Callable[[], Product] = prepared(
         node, {1}, lambda: hybrid_product(y.swapaxes(-1, -2), quantization, asymmetric))
     return lambda: np.copyto(node.out, product()(x))
@@ -189,38 +159,10 @@ def _types(call: Call) -> tuple[DType, DType]:
     return call.input(0).dtype, call.input(1).dtype
 
 
-def refusal(objections: Callable[[Call], Iterator[str]]) -> Refusal:
-    """Refuses a call for the first of the objections to it; later ones may rely on what earlier ones exclude."""
-    return lambda call: next(objections(call), None)
-
-
 def object_to_types(call: Call, combinations: Combinations) -> Iterator[str]:
     if _types(call) not in combinations:
         supported = ", ".join(f"{first.value} with {second.value}" for first, second in combinations)
         yield f"element types {' with '.join(each.value for each in _types(call))} (supported: {supported})"
-
-
-def object_to_weights(tensor: Tensor, axis: int | None, symmetric: bool) -> Iterator[str]:
-    """Why quantised weights are refused; `axis` is the one that may have a scale for each index, if any."""
-    found = tensor.quantization
-    if found is None or not found.scales:
-        yield "quantised weights without a scale" if found is None or found.blockwise is None else "blockwise weights"
-    elif found.per_axis and (axis is None or found.axis != axis or len(found.scales) != tensor.shape[axis]):
-        yield f"weights quantised along axis {found.axis} (supported: {'per tensor' if axis is None else axis})"
-    elif (symmetric or found.per_axis) and any(found.zero_points):
-        yield f"weights with zero points {sorted(set(found.zero_points))} (supported: 0)"
-
-
-def object_to_activations(call: Call) -> Iterator[str]:
-    """Why the input or the output of a product of integers is refused."""
-    for what, tensor in (("input", call.input(0)), ("output", call.outputs[0])):
-        found = tensor.quantization
-        if tensor.dtype is not call.input(0).dtype:
-            yield f"an output of {tensor.dtype.value} (supported: {call.input(0).dtype.value}, as the input)"
-        elif found is None or not found.scales or found.per_axis:
-            yield f"quantised {what} without exactly one scale"
-        elif tensor.dtype is DType.INT16 and found.zero_point:
-            yield f"int16 {what} with zero point {found.zero_point} (supported: 0)"
 
 
 @refusal
@@ -244,7 +186,7 @@ def _refuse_fully_connected(call: Call) -> Iterator[str]:
     if stored is not DType.FLOAT32:
         yield from object_to_weights(weights, axis=0, symmetric=hybrid)
     if given is not DType.FLOAT32:
-        yield from object_to_activations(call)
+        yield from object_to_activations(call.input(0), call.outputs[0])
 
 
 @rule(FullyConnected, accepts=_refuse_fully_connected)
@@ -264,7 +206,7 @@ def _refuse_batch_matmul(call: Call) -> Iterator[str]:
     if not hybrid and y.quantization is not None and y.quantization.per_axis:
         yield "factors quantised per axis"
     if not hybrid:
-        yield from object_to_activations(call)
+        yield from object_to_activations(call.input(0), call.outputs[0])
 
 
 @rule(BatchMatMul, accepts=_refuse_batch_matmul)
@@ -297,7 +239,7 @@ def embedding_lookup(node: Node[EmbeddingLookup]) -> Step:
 
     if found is out:
         return look_up
-    scales = np.array(_scale(node.quantization(1)).scales, np.float32)
+    scales = np.array(node.quantization(1).scales, np.float32)
     each_row = np.zeros_like(indices) if len(scales) == 1 else indices
     shape = (-1, *(1,) * (out.ndim - 1))
-    return chain([look_up, lambda: np.multiply(found, scales[each_row].reshape(shape), out)])
+    return chain(look_up, lambda: np.multiply(found, scales[each_row].reshape(shape), out))

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable
 from functools import partial
 from typing import Any, TypeAlias
 
 import numpy as np
 
 from circlet.backends.cpu.rule import Node, Refusal, names
-from circlet.runtime.errors import ExecutionError
+from circlet.backends.cpu.steps import chain, promised
 from circlet.runtime.exec.kernel import Call, Step
-from circlet.runtime.ir.op import Operand, Operands
 from circlet.runtime.ir.types import INTEGERS, Array, DType
 
 Copies: TypeAlias = "Iterable[tuple[Array, Array]]"
@@ -55,60 +54,17 @@ def _bytes(array: Array) -> memoryview:
     return array.reshape(-1).view(np.uint8).data
 
 
-def chain(steps: Sequence[Step]) -> Step:
-    """One step that runs several in order."""
-    if len(steps) == 1:
-        return steps[0]
-
-    def step() -> None:
-        for each in steps:
-            each()
-
-    return step
-
-
-def is_constant(node: Node[Any], inputs: Collection[int]) -> bool:
-    """Whether all of the given inputs are constants of the model."""
-    return all(node.constant(k) is not None for k in inputs)
-
-
-def promised(node: Node[Any]) -> Step:
-    """A step that looks whether the values now in the inputs give results of the shapes that the outputs have.
-
-    It raises ShapeError where the values do not fit the operator, ExecutionError where the results have other shapes.
-    """
-    args = Operands(tuple(
-        None if tensor is None or array is None else Operand(tensor.dtype, array.shape, array, tensor.quantization)
-        for tensor, array in zip(node.call.inputs, node.arrays, strict=True)
-    ), len(node.outputs))
-    declared = tuple(out.shape for out in node.outputs)
-    infer = node.op.infer
-
-    def step() -> None:
-        found = infer(args)
-        if found != declared:
-            shapes = [shape[0] if len(declared) == 1 else shape for shape in (found, declared)]
-            raise ExecutionError(f"the result has shape {shapes[0]}, the model declares {shapes[1]}")
-
-    return step
-
-
-def guarded(node: Node[Any], parameters: Collection[int], step: Step) -> Step:
-    """`step`, after a check of the result's shape where it depends on parameters that are not constant."""
-    return step if is_constant(node, parameters) else chain((promised(node), step))
-
-
 def copies(node: Node[Any], plan: Callable[..., Copies], *parameters: int) -> Step:
     """A step that makes the copies of a plan in order; `plan` is given the values of the inputs `parameters`.
 
     The plan is made once if these are constants, otherwise in each step, after a check of the results' shapes.
     """
     values = [node.input(k) for k in parameters]
-    if is_constant(node, parameters):
-        return chain([copy(destination, source) for destination, source in plan(*values)])
+    if node.is_constant(parameters):
+        return chain(*(copy(destination, source) for destination, source in plan(*values)))
 
     def step() -> None:
         for destination, source in plan(*values):
             destination[...] = source
 
-    return chain((promised(node), step))
+    return chain(promised(node), step)

@@ -5,20 +5,17 @@ What depends on one 8-bit value alone, such as its exponential, is tabulated whe
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import Any, TypeAlias
+from collections.abc import Iterator
+from typing import TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
 from circlet.backends.cpu import fixed_point_functions as fixed
-from circlet.backends.cpu.fixed_point import Int64s, quantize_multiplier, rescaler
-from circlet.backends.cpu.hybrid import round_half_away
-from circlet.backends.cpu.matmul import activate, refusal
-from circlet.backends.cpu.move import chain
-from circlet.backends.cpu.rule import Node, names, rule
+from circlet.backends.cpu.fixed_point import Int64s, product, quantize_multiplier, rescaler, shift_right
+from circlet.backends.cpu.quantized import scale_and_zero_point
+from circlet.backends.cpu.rule import Node, names, refusal, rule
+from circlet.backends.cpu.steps import activate, chain, saturating
 from circlet.runtime.exec.kernel import Call, Step
-from circlet.runtime.ir.model import Tensor
 from circlet.runtime.ir.types import Activation, Array, DType
 from circlet.runtime.ops.normalize import (
     InstanceNorm,
@@ -65,21 +62,11 @@ def _object(call: Call, results: Results) -> Iterator[str]:
     expected = results[source.dtype, made.dtype]
     if expected is None:
         return
-    if _parameters(source) is None:
+    if scale_and_zero_point(source) is None:
         yield "quantised input without exactly one scale"
-    if _parameters(made) != expected:
-        yield f"an output of {made.dtype.value} with (scale, zero point) {_parameters(made)} (supported: {expected})"
-
-
-def _parameters(tensor: Tensor) -> tuple[float, int] | None:
-    found = tensor.quantization
-    return None if found is None or len(found.scales) != 1 else (found.scale, found.zero_point)
-
-
-def _scale(node: Node[Any]) -> float:
-    found = node.quantization()
-    assert found is not None, "quantised rules refuse inputs without a scale"
-    return found.scale
+    found = scale_and_zero_point(made)
+    if found != expected:
+        yield f"an output of {made.dtype.value} with (scale, zero point) {found} (supported: {expected})"
 
 
 def _below_maximum(x: Array) -> Int64s:
@@ -95,13 +82,8 @@ def _distances(scale: float) -> tuple[Int64s, Int64s]:
     multiplier, shift = quantize_multiplier(real)
     difference = -np.arange(256)
     least = -int(((1 << _SCALED_BITS) - 1) * 2.0 ** (31 - _SCALED_BITS - shift))
-    scaled = fixed.product(np.maximum(difference, least - 1) << shift, multiplier)
+    scaled = product(np.maximum(difference, least - 1) << shift, multiplier)
     return scaled, np.where(difference >= least, fixed.exp_of_negative(scaled, _SCALED_BITS), 0)
-
-
-def _store(values: npt.ArrayLike, out: Array) -> None:
-    limits = np.iinfo(out.dtype)
-    np.copyto(out, np.clip(values, limits.min, limits.max), casting="unsafe")
 
 
 def _softmax(node: Node[Softmax]) -> Step:
@@ -122,9 +104,9 @@ def _softmax(node: Node[Softmax]) -> Step:
 
 def _softmax_8(node: Node[Softmax]) -> Step:
     x, out = node.input(0), node.out
-    _, exponentials = _distances(float(np.float32(node.op.beta)) * _scale(node))
-    summands = fixed.shift_right(exponentials, _SUM_BITS)
-    least, bits = np.iinfo(out.dtype).min, 8 * out.itemsize
+    _, exponentials = _distances(float(np.float32(node.op.beta)) * node.quantization().scale)
+    summands = shift_right(exponentials, _SUM_BITS)
+    least, bits, store = np.iinfo(out.dtype).min, 8 * out.itemsize, saturating(out)
 
     def step() -> None:
         distances = _below_maximum(x)
@@ -132,46 +114,27 @@ def _softmax_8(node: Node[Softmax]) -> Step:
         headroom = fixed.leading_zeros(total)
         reciprocal = fixed.reciprocal_of_one_plus((total << headroom) - (1 << 31))
         shift = _SUM_BITS - headroom + 31 - bits
-        values = fixed.shift_right(fixed.product(reciprocal, exponentials[distances]), shift)
-        _store(values + least, out)
+        values = shift_right(product(reciprocal, exponentials[distances]), shift)
+        store(values + least)
 
     return step
 
 
-def _sampled(function: Callable[[Array], Array], low: float, high: float) -> Int64s:
-    """A function on an interval, at 513 points, as int16 in Q0, with half of the error that interpolation makes in the
-    middle between two points taken off."""
-    step = (high - low) / 512
-    points = low + np.arange(513) * step
-    values = function(points) * 32768
-    samples = round_half_away(values)
-    interpolated = round_half_away((values[1:] + samples[:-1]) / 2)
-    error = round_half_away((interpolated - round_half_away(function(points[:-1] + step / 2) * 32768)) / 2)
-    samples[:-1] -= error
-    return samples.clip(-32768, 32767).astype(np.int64)
-
-
-def _interpolate(table: Int64s, x: Int64s) -> Int64s:
-    """The function that `_sampled` made a table of, at a place given as int16."""
-    x = x.clip(-32768, 32767)
-    index, offset = 256 + (x >> 7), x & 127
-    result: Int64s = table[index] + (((table[index + 1] - table[index]) * offset + 64) >> 7)
-    return result
-
-
 def _softmax_16(node: Node[Softmax]) -> Step:
     x, out = node.input(0), node.out
-    scale = float(np.float32(_scale(node)) * np.float32(node.op.beta)) / (10 / 65535)
+    scale = float(np.float32(node.quantization().scale) * np.float32(node.op.beta)) / (10 / 65535)
     rescale = rescaler(*quantize_multiplier(scale))
-    exponential = _sampled(np.exp, -10, 0)
-    reciprocal = _sampled(lambda x: 1 / (1 + x), 0, 1)
+    one = np.float64(1)
+    exponential = fixed.interpolation_table(np.exp, -10 * one, 0 * one, 32768 * one)
+    reciprocal = fixed.interpolation_table(lambda x: 1 / (1 + x), 0 * one, one, 32768 * one)
 
     def step() -> None:
-        exponentials = _interpolate(exponential, rescale(-_below_maximum(x)) + np.int64(32767))
+        distances = rescale(-_below_maximum(x)) + np.int64(32767)
+        exponentials = fixed.interpolate(exponential, fixed.saturated(distances, 15))
         total = exponentials.sum(axis=-1, keepdims=True)
         headroom = fixed.leading_zeros(total)
         mantissa = ((total << (headroom - 1)) + (1 << 13)) >> 14
-        inverse = _interpolate(reciprocal, mantissa - (3 << 15))
+        inverse = fixed.interpolate(reciprocal, fixed.saturated(mantissa - (3 << 15), 15))
         shift = 31 - headroom
         values = (exponentials * inverse + (np.int64(1) << (shift - 1))) >> shift
         np.copyto(out, values.clip(0, 32767), casting="unsafe")
@@ -201,15 +164,15 @@ def _log_softmax(node: Node[LogSoftmax]) -> Step:
 
 def _log_softmax_8(node: Node[LogSoftmax]) -> Step:
     x, out = node.input(0), node.out
-    scaled, exponentials = _distances(_scale(node))
-    summands = fixed.shift_right(exponentials, _SUM_BITS)
-    most = np.iinfo(out.dtype).max
+    scaled, exponentials = _distances(node.quantization().scale)
+    summands = shift_right(exponentials, _SUM_BITS)
+    most, store = np.iinfo(out.dtype).max, saturating(out)
 
     def step() -> None:
         distances = _below_maximum(x)
         total = summands[distances].sum(axis=-1, keepdims=True)
         values = scaled[distances] - fixed.log_of_at_least_one(total, _SUM_BITS, _SCALED_BITS)
-        _store(fixed.shift_right(values, 31 - _SCALED_BITS - 4) + most, out)
+        store(shift_right(values, 31 - _SCALED_BITS - 4) + most)
 
     return step
 
@@ -231,17 +194,16 @@ def l2_normalization(node: Node[L2Normalization]) -> Step:
 
 
 def _l2_normalization_8(node: Node[L2Normalization]) -> Step:
-    x, out, quantization = node.input(0), node.out, node.quantization()
-    zero = 0 if quantization is None else quantization.zero_point
+    x, out, store, zero = node.input(0), node.out, saturating(node.out), node.quantization().zero_point
 
     def step() -> None:
         values = np.subtract(x, zero, dtype=np.int64)
         mantissa, shift = fixed.inverse_square_root(np.square(values).sum(axis=-1, keepdims=True))
         if out.dtype == np.uint8:
-            _store(fixed.shift_right(fixed.product(values << 7, mantissa), shift) + 128, out)
+            store(shift_right(product(values << 7, mantissa), shift) + 128)
         else:
             left = values << np.maximum(7 - shift, 0)
-            _store(fixed.shift_right(fixed.product(left, mantissa), np.maximum(shift - 7, 0)), out)
+            store(shift_right(product(left, mantissa), np.maximum(shift - 7, 0)))
 
     return step
 
@@ -282,7 +244,7 @@ def instance_norm(node: Node[InstanceNorm]) -> Step:
         np.multiply(out, gamma / np.sqrt(variance + epsilon), out)
         np.add(out, beta, out)
 
-    return chain([normalize, *activate(node.op.fused_activation_function, out)])
+    return chain(normalize, *activate(node.op.fused_activation_function, out))
 
 
 @rule(RmsNorm, accepts=_refuse_floats)

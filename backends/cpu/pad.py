@@ -9,7 +9,7 @@ import numpy as np
 
 from circlet.backends.cpu.move import Copies, copies, moving
 from circlet.backends.cpu.quantized import one_quantization
-from circlet.backends.cpu.rule import Node, rule
+from circlet.backends.cpu.rule import Node, all_of, rule
 from circlet.runtime.exec.kernel import Call, Step
 from circlet.runtime.ir.types import QUANTIZABLE, Array
 from circlet.runtime.ops.layout import Index
@@ -43,11 +43,7 @@ def pad(node: Node[Pad]) -> Step:
     return _surrounded(node, _zero(node.call))
 
 
-def _refuses_padv2(call: Call) -> str | None:
-    return moving(parameters=(1,))(call) or one_quantization(call)
-
-
-@rule(PadV2, accepts=_refuses_padv2)
+@rule(PadV2, accepts=all_of(moving(parameters=(1,)), one_quantization))
 def padv2(node: Node[PadV2]) -> Step:
     return _surrounded(node, node.input(2).reshape(()))
 

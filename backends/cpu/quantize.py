@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from circlet.backends.cpu.fixed_point import quantize_multiplier, rescaler, rounded
-from circlet.backends.cpu.quantized import NUMBERS, parameters, supports
-from circlet.backends.cpu.rule import Node, names, rule
-from circlet.backends.cpu.unary import chain, like
+from circlet.backends.cpu.fixed_point import quantize_multiplier, rescaler, round_half_away
+from circlet.backends.cpu.quantized import NUMBERS, parameters, supports, unpack_int4
+from circlet.backends.cpu.rule import Node, names, quantization_of, rule
+from circlet.backends.cpu.steps import chain, like, saturating
 from circlet.runtime.exec.kernel import Call, Step
 from circlet.runtime.ir.model import Tensor
 from circlet.runtime.ir.types import QUANTIZABLE, Array, DType, Quantization
@@ -92,7 +92,7 @@ def quantize(node: Node[ops.Quantize]) -> Step:
     least, greatest, shift = ((each - zeros).astype(np.float32) for each in (limits.min, limits.max, 0))
 
     def step() -> None:
-        nearest = rounded(x.astype(np.float32) / scales)
+        nearest = round_half_away(x.astype(np.float32) / scales)
         np.subtract(np.fmin(np.fmax(nearest, least), greatest), shift, out, casting="unsafe")
 
     return step
@@ -100,14 +100,9 @@ def quantize(node: Node[ops.Quantize]) -> Step:
 
 def _requantize(node: Node[ops.Quantize]) -> Step:
     source, target = parameters(node)
-    x, out, limits = node.input(0), node.out, np.iinfo(node.out.dtype)
+    x, store = node.input(0), saturating(node.out)
     rescale = rescaler(*quantize_multiplier(source.scale / target.scale))
-
-    def step() -> None:
-        values = rescale(x.astype(np.int64) - source.zero_point).astype(np.int64) + target.zero_point
-        np.minimum(np.maximum(values, limits.min), limits.max, out=out, casting="unsafe")
-
-    return step
+    return lambda: store(rescale(x.astype(np.int64) - source.zero_point).astype(np.int64) + target.zero_point)
 
 
 def _refuse_dequantize(call: Call) -> str | None:
@@ -122,23 +117,17 @@ def _refuse_dequantize(call: Call) -> str | None:
 
 @rule(ops.Dequantize, accepts=_refuse_dequantize)
 def dequantize(node: Node[ops.Dequantize]) -> Step:
-    x, out, quantization = node.input(0), node.out, node.quantization()
+    x, out, quantization = node.input(0), node.out, quantization_of(node.call.input(0))
     if node.dtype() == DType.FLOAT16 or quantization is None:
         return partial(np.copyto, out, x)
     if node.dtype() == DType.INT4:
-        x = unpack_int4(x, out.size).reshape(out.shape)
+        x = unpack_int4(x, out.shape)
     scales, zeros = _along(quantization, out.ndim)
     multiply = partial(np.multiply, x, scales, out, dtype=np.float32)
     if not zeros.any():
         return multiply
     return chain(partial(np.subtract, x, zeros.astype(np.float32), out, dtype=np.float32),
                  partial(np.multiply, out, scales, out))
-
-
-def unpack_int4(packed: Array, count: int) -> Array:
-    """The signed values of `count` elements stored two a byte, the low half first."""
-    both = packed.reshape(-1).view(np.int8)
-    return np.stack([both << 4 >> 4, both >> 4], axis=-1).reshape(-1)[:count]
 
 
 def _refuse_fake_quant(call: Call) -> str | None:
@@ -153,11 +142,11 @@ def fake_quant(node: Node[ops.FakeQuant]) -> Step:
     x, out, op = node.input(0), node.out, node.op
     first, last = np.float32(op.narrow_range), np.float32((1 << op.num_bits) - 1)
     scale = (np.float32(op.max) - np.float32(op.min)) / (last - first)
-    zero = rounded(np.clip(first - np.float32(op.min) / scale, first, last))
+    zero = round_half_away(np.clip(first - np.float32(op.min) / scale, first, last))
     least, greatest, inverse = (first - zero) * scale, (last - zero) * scale, np.float32(1) / scale
 
     def step() -> None:
         above = np.fmin(np.fmax(x, least), greatest) - least
-        np.add(rounded(above * inverse) * scale, least, out)
+        np.add(round_half_away(above * inverse) * scale, least, out)
 
     return step

@@ -1,19 +1,20 @@
-"""What the rules of quantised elementwise operators share: which calls they take, and functions as tables."""
+"""What the rules of quantised operators share: which tensors they take, and functions as tables."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
 from functools import partial
+from math import prod
 from typing import TypeAlias, TypeVar
 
 import numpy as np
 
 from circlet.backends.cpu.fixed_point import Int64s
-from circlet.backends.cpu.rule import Node, Refusal, names
+from circlet.backends.cpu.rule import Node, Refusal, names, only, quantization_of
 from circlet.runtime.exec.kernel import Call, Step
 from circlet.runtime.ir.model import Tensor
 from circlet.runtime.ir.op import Op
-from circlet.runtime.ir.types import FLOATS, INTEGERS, QUANTIZABLE, Array, DType, Quantization
+from circlet.runtime.ir.types import FLOATS, INTEGERS, QUANTIZABLE, Array, DType, Quantization, Shape
 
 OpT = TypeVar("OpT", bound=Op)
 StoredFunction: TypeAlias = Callable[[Node[OpT], Int64s], Array]
@@ -38,8 +39,7 @@ def supports(plain: Collection[DType], quantized: Collection[DType] = (), furthe
     def refuses(call: Call) -> str | None:
         found = call.input(operand)
         if not is_quantized(found):
-            return None if found.dtype in plain else \
-                f"element type {found.dtype.value} of input {operand} (supported: {names(plain)})"
+            return only(plain, operand)(call)
         if found.dtype not in quantized:
             return f"quantised {found.dtype.value} (supported: {names(quantized) or 'none'})"
         return _refuse_quantization((*call.inputs, *call.outputs)) or (None if further is None else further(call))
@@ -69,9 +69,38 @@ def one_quantization(call: Call) -> str | None:
     return None if len(found) < 2 else f"operands of different quantisation {sorted(found)}"
 
 
+def scale_and_zero_point(tensor: Tensor) -> tuple[float, int] | None:
+    """The parameters of a tensor quantised as a whole; None for all others."""
+    found = tensor.quantization
+    return None if found is None or len(found.scales) != 1 else (found.scale, found.zero_point)
+
+
+def object_to_weights(tensor: Tensor, axis: int | None, symmetric: bool) -> Iterator[str]:
+    """Why quantised weights are refused; `axis` is the one that may have a scale for each index, if any."""
+    found = tensor.quantization
+    if found is None or not found.scales:
+        yield "quantised weights without a scale" if found is None or found.blockwise is None else "blockwise weights"
+    elif found.per_axis and (axis is None or found.axis != axis or tensor.shape[axis:axis + 1] != (len(found.scales),)):
+        yield f"weights quantised along axis {found.axis} (supported: {'per tensor' if axis is None else axis})"
+    elif (symmetric or found.per_axis) and any(found.zero_points):
+        yield f"weights with zero points {sorted(set(found.zero_points))} (supported: 0)"
+
+
+def object_to_activations(source: Tensor, made: Tensor) -> Iterator[str]:
+    """Why input and output of a product of integers are refused."""
+    if made.dtype is not source.dtype:
+        yield f"an output of {made.dtype.value} (supported: {source.dtype.value}, as the input)"
+    for what, tensor in (("input", source), ("output", made)):
+        found = scale_and_zero_point(tensor)
+        if found is None:
+            yield f"quantised {what} without exactly one scale"
+        elif tensor.dtype is DType.INT16 and found[1]:
+            yield f"int16 {what} with zero point {found[1]} (supported: 0)"
+
+
 def parameters(node: Node[OpT]) -> tuple[Quantization, ...]:
     """The quantisation of each input, then of the output."""
-    found = (*(node.quantization(k) for k in range(len(node.arrays))), node.output_quantization())
+    found = (quantization_of(each) for each in (*node.call.inputs, *node.call.outputs) if each is not None)
     return tuple(each for each in found if each is not None)
 
 
@@ -92,3 +121,9 @@ def lookup(function: StoredFunction[OpT], node: Node[OpT]) -> Step:
     with np.errstate(all="ignore"):
         values = np.clip(function(node, stored_values(node.dtype())), limits.min, limits.max).astype(node.out.dtype)
     return partial(reader(node.input(0), values), out=node.out)
+
+
+def unpack_int4(data: Array, shape: Shape) -> Array:
+    """The elements of an int4 constant, stored two a byte, low half first."""
+    packed = data.reshape(-1).view(np.int8)
+    return np.stack((packed << 4 >> 4, packed >> 4), axis=-1).reshape(-1)[:prod(shape)].reshape(shape)

@@ -9,19 +9,19 @@ from typing import Any
 
 import numpy as np
 
+from circlet.backends.cpu import fixed_point_functions as fixed
 from circlet.backends.cpu.fixed_point import (
     Int32s,
     Int64s,
-    bit_length,
-    high_product,
-    multiply_by_quantized_multiplier,
+    product,
     quantize_multiplier,
     quantized_range,
     rescaler,
-    rounding_shift,
+    shift_right,
 )
 from circlet.backends.cpu.quantized import parameters, reader, stored_values
 from circlet.backends.cpu.rule import Node
+from circlet.backends.cpu.steps import saturating
 from circlet.runtime.errors import ExecutionError
 from circlet.runtime.exec.kernel import Step
 from circlet.runtime.ir.types import Activation, Array, DType, Quantization
@@ -33,12 +33,8 @@ def _finish(node: Node[Any], rescale: Callable[[Any], Int32s], compute: Callable
     target = parameters(node)[-1]
     activation = node.op.fused_activation_function if isinstance(node.op, ops.Activated) else Activation.NONE
     low, high = quantized_range(activation, target, node.call.outputs[0].dtype)
-    zero, out = target.zero_point, node.out
-
-    def step() -> None:
-        np.minimum(np.maximum(rescale(compute()) + zero, low), high, out=out, casting="unsafe")
-
-    return step
+    zero, store = target.zero_point, saturating(node.out, low, high)
+    return lambda: store(rescale(compute()) + zero)
 
 
 def offset(node: Node[Any], index: int) -> Callable[[], Array]:
@@ -62,7 +58,7 @@ def add(node: Node[ops.Add | ops.Sub]) -> Step:
     function = np.add if isinstance(node.op, ops.Add) else np.subtract
     shifts = _shifts(node)
     if shifts is not None:
-        a, b = (_table(node, k, partial(rounding_shift, bits=shifts[k])) for k in range(2))
+        a, b = (_table(node, k, partial(shift_right, bits=shifts[k])) for k in range(2))
         return _finish(node, np.asarray, lambda: function(a(), b()))
     first, second, target = parameters(node)
     shift = 15 if node.dtype() == DType.INT16 else 20
@@ -138,19 +134,14 @@ def divide(node: Node[ops.Div]) -> Step:
         if not by.all():
             raise ExecutionError("division by zero")
         value = np.where(by < 0, -dividend(), dividend()).astype(np.int64)
-        headroom: Int64s = 31 - bit_length(np.where(value < 0, ~value, value))
-        quotient = high_product(value << headroom, reciprocal())
-        return multiply_by_quantized_multiplier(quotient, multiplier, shift - headroom - exponent())
+        headroom: Int64s = 31 - fixed.bit_length(np.where(value < 0, ~value, value))
+        quotient = product(value << headroom, reciprocal())
+        return rescaler(multiplier, shift - headroom - exponent())(quotient)
 
     return _finish(node, lambda value: value, compute)
 
 
 def _reciprocal(values: Int64s) -> tuple[Int64s, Int64s]:
     """1 / x of positive integers, as fractions of 31 bits in [1/2, 1] and the exponents of two to divide them by."""
-    bits = bit_length(values)
-    fraction = (values << (32 - bits)) - (1 << 31)
-    half = (fraction + (1 << 31)) >> 1
-    x = 1515870810 + high_product(half, np.int64(-1010580540))
-    for _ in range(3):
-        x = x + (high_product(x, (1 << 29) - high_product(half, x)) << 2)
-    return np.minimum(x << 1, (1 << 31) - 1), bits - 1
+    bits = fixed.bit_length(values)
+    return fixed.reciprocal_of_one_plus((values << (32 - bits)) - (1 << 31)), bits - 1

@@ -15,14 +15,14 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from circlet.backends.cpu import fixed_point_functions as fixed
 from circlet.backends.cpu.fixed_point import (
     Int64s,
-    inverse_square_root,
-    multiply_by_quantized_multiplier,
+    product,
     quantize_multiplier,
     rescaler,
-    rounded,
-    rounding_shift,
+    round_half_away,
+    shift_right,
     stored_value,
 )
 from circlet.backends.cpu.quantized import StoredFunction, lookup, parameters
@@ -68,9 +68,9 @@ def _sampled(real: Real) -> StoredFunction[Any]:
         source, target = parameters(node)
         if node.dtype() == DType.INT16:
             return _interpolated(real, source, target, x)
-        scale = np.float32(source.scale)
+        scale, inverse = np.float32(source.scale), np.float32(1) / np.float32(target.scale)
         values = real(scale * (x - source.zero_point).astype(np.float32))
-        stored: Array = rounded(values * (np.float32(1) / np.float32(target.scale))) + np.float32(target.zero_point)
+        stored: Array = round_half_away(values * inverse) + np.float32(target.zero_point)
         return stored
 
     return function
@@ -87,20 +87,10 @@ def _correct(function: Callable[[Float64s], Float64s]) -> Real:
 
 
 def _interpolated(real: Real, source: Quantization, target: Quantization, x: Int64s) -> Int64s:
-    """int16 without zero points; each sample is moved by half the error of the line at its middle."""
+    """int16 without zero points."""
     ends = np.array([-32768, 32767], np.float32)
     (least, most), (low, high) = np.float32(source.scale) * ends, np.float32(target.scale) * ends
-    step, inverse = (most - least) / np.float32(512), np.float32(65536) / (high - low)
-    points = least + np.arange(512, dtype=np.float32) * step
-    here = rounded(real(points) * inverse)
-    middle = rounded(real(points + step / np.float32(2)) * inverse)
-    following = real(least + np.arange(1, 513, dtype=np.float32) * step) * inverse
-    bias = rounded((rounded((following + here) / np.float32(2)) - middle) / np.float32(2))
-    last = rounded(real(np.array([most])) * inverse)
-    table = np.clip(np.concatenate([here - bias, last]), -32768, 32767).astype(np.int64)
-    index, offset = 256 + (x >> 7), x & 0x7F
-    value: Int64s = table[index] + (((table[index + 1] - table[index]) * offset + 64) >> 7)
-    return value
+    return fixed.interpolate(fixed.interpolation_table(real, least, most, np.float32(65536) / (high - low)), x)
 
 
 def _sigmoid_table() -> Int64s:
@@ -201,22 +191,21 @@ def _rsqrt(node: Node[ops.Rsqrt], x: Int64s) -> Array:
     if node.dtype() == DType.INT16:
         return _for_positive(lambda value: np.float32(1) / np.sqrt(value), least=False)(node, x)
     value = x - source.zero_point
-    mantissas, shifts = inverse_square_root(value)
+    mantissas, shifts = fixed.inverse_square_root(value)
     multiplier, shift = quantize_multiplier(1 / float(np.sqrt(np.float32(source.scale)) * np.float32(target.scale)))
-    root = multiply_by_quantized_multiplier(np.ones_like(x), mantissas, shifts + 20)
-    stored = multiply_by_quantized_multiplier(root, multiplier, shift - 20) + target.zero_point
+    root = rescaler(mantissas, 20 - shifts)(np.ones_like(x))
+    stored = rescaler(multiplier, shift - 20)(root) + target.zero_point
     return np.where(value > 0, stored, np.iinfo(node.out.dtype).max)
 
 
 def _saturated(x: Int64s) -> Int64s:
     """Clamped to int16."""
-    clamped: Int64s = np.clip(x, -32768, 32767)
-    return clamped
+    return fixed.saturated(x, 15)
 
 
-def _high_product(a: Int64s, b: int) -> Int64s:
-    """The doubled high half of a product of int16, rounded."""
-    return _saturated((a * b + (1 << 14)) >> 15)
+def _product(a: Int64s, b: int) -> Int64s:
+    """The product of int16 fractions."""
+    return _saturated(product(a, b, 15))
 
 
 def _hard_swish(node: Node[ops.HardSwish], x: Int64s) -> Int64s:
@@ -226,12 +215,12 @@ def _hard_swish(node: Node[ops.HardSwish], x: Int64s) -> Int64s:
     to_gate, gate_shift = _short_multiplier(hires / np.float32(3 / 32768))
     fine = (x - source.zero_point) * 128
     if gate_shift > 0:
-        gate = _saturated(_high_product(_saturated(fine << gate_shift - 1), to_gate) << 1)
+        gate = _saturated(_product(_saturated(fine << gate_shift - 1), to_gate) << 1)
     else:
-        gate = rounding_shift(_high_product(fine, to_gate), -gate_shift)
-    product = ((gate + (1 << 15)) >> 1) * _high_product(fine, to_output)
+        gate = shift_right(_product(fine, to_gate), -gate_shift)
+    product = ((gate + (1 << 15)) >> 1) * _product(fine, to_output)
     high = _saturated(np.sign(product) * (np.abs(product) >> 15))
-    stored: Int64s = rounding_shift(high, -output_shift) + target.zero_point
+    stored: Int64s = shift_right(high, -output_shift) + target.zero_point
     return stored
 
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from circlet.backends.cpu.reduce import confirm_shapes
-from circlet.backends.cpu.rule import Node, rule
+from circlet.backends.cpu.rule import Node, only, rule
+from circlet.backends.cpu.steps import chain, promised
 from circlet.runtime.errors import ExecutionError
 from circlet.runtime.exec.activation import Variables
 from circlet.runtime.exec.kernel import Call, Step
@@ -87,15 +87,14 @@ def _normal(words: Array) -> Array:
 
 
 def _fill(node: Node[Any]) -> Step:
-    stream, confirm, out = Stream.of(node), confirm_shapes(node), node.out
+    stream, out = Stream.of(node), node.out
     values = _normal if isinstance(node.op, ops.RandomStandardNormal) else _unit
 
     def step() -> None:
-        confirm()
         words = stream.draw(-(-out.size // 4))
         np.copyto(out, values(words).ravel()[:out.size].reshape(out.shape))
 
-    return step
+    return chain(promised(node), step)
 
 
 rule(ops.RandomUniform, accepts={DType.INT32, DType.INT64})(_fill)
@@ -103,27 +102,26 @@ rule(ops.RandomStandardNormal, accepts={DType.INT32, DType.INT64})(_fill)
 
 
 def _accepts_classes(call: Call) -> str | None:
-    found, logits = call.outputs[0].dtype, call.input(0).dtype
+    found = call.outputs[0].dtype
     if found not in (DType.INT32, DType.INT64):
         return f"output type {found.value} (supported: int32, int64)"
-    return None if logits is DType.FLOAT32 else f"element type {logits.value} of input 0 (supported: float32)"
+    return only({DType.FLOAT32})(call)
 
 
 @rule(ops.Multinomial, accepts=_accepts_classes)
 def multinomial(node: Node[ops.Multinomial]) -> Step:
     """Inverts the distribution function. A run uses up 512 blocks for each sample, in fours, as in LiteRT."""
-    stream, confirm, logits, out = Stream.of(node), confirm_shapes(node), node.input(0), node.out
+    stream, logits, out = Stream.of(node), node.input(0), node.out
     rows, samples = out.shape
 
     def step() -> None:
-        confirm()
         words = stream.draw(-(-out.size // 2), 512 * rows * -(-samples // 4) * 4).astype(np.uint64)
         fractions = ((words[:, ::2] & 0xFFFFF) << _WORD | words[:, 1::2]).astype(np.float64) * 2.0**-52
         for row, numbers in enumerate(fractions.ravel()[:out.size].reshape(out.shape)):
             shares = _cumulative_shares(row, logits[row])
             out[row] = np.searchsorted(shares, numbers * shares[-1], "right")
 
-    return step
+    return chain(promised(node), step)
 
 
 def _cumulative_shares(row: int, logits: Array) -> Array:

@@ -15,8 +15,9 @@ import numpy as np
 from circlet.backends.cpu import recurrent_int8
 from circlet.backends.cpu.fixed_point import float_range
 from circlet.backends.cpu.hybrid import Floats, Product, hybrid_product
-from circlet.backends.cpu.matmul import object_to_weights, prepared, refusal
-from circlet.backends.cpu.rule import Node, names, rule
+from circlet.backends.cpu.quantized import object_to_weights
+from circlet.backends.cpu.rule import Node, names, refusal, rule
+from circlet.backends.cpu.steps import chain, prepared
 from circlet.runtime.exec.kernel import Call, Step
 from circlet.runtime.ir.types import Activation, Array, DType, Quantization
 from circlet.runtime.ops.recurrent import (
@@ -76,9 +77,7 @@ def _product(node: Node[Any], positions: Sequence[int]) -> Product:
 
 
 def _scales(node: Node[Any], position: int) -> Floats:
-    quantization = node.quantization(position)
-    assert quantization is not None, "integer weights without a scale are refused"
-    return np.broadcast_to(np.array(quantization.scales, np.float32), node.input(position).shape[:1])
+    return np.broadcast_to(np.array(node.quantization(position).scales, np.float32), node.input(position).shape[:1])
 
 
 def _vector(node: Node[Any], position: int) -> Floats:
@@ -245,14 +244,8 @@ def _run(start: Start, out: Array, time_major: bool, backward: bool = False) -> 
 def _both(node: Node[Any], forward: Start, backward: Start, units: int) -> Step:
     """A network that runs forwards, with `units` results, and one that runs backwards."""
     merged = len(node.outputs) == 1
-    first = _run(forward, node.out[..., :units] if merged else node.out, node.op.time_major)
-    second = _run(backward, node.out[..., units:] if merged else node.outputs[1], node.op.time_major, backward=True)
-
-    def step() -> None:
-        first()
-        second()
-
-    return step
+    first, second = (node.out[..., :units], node.out[..., units:]) if merged else node.outputs
+    return chain(_run(forward, first, node.op.time_major), _run(backward, second, node.op.time_major, backward=True))
 
 
 def _objections(call: Call, networks: Sequence[NetworkInputs]) -> Iterator[str]:

@@ -6,7 +6,7 @@ of two.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from math import frexp
 from typing import Any
@@ -15,13 +15,21 @@ import numpy as np
 import numpy.typing as npt
 
 from circlet.backends.cpu import fixed_point_functions as fixed
-from circlet.backends.cpu.fixed_point import Int32s, Int64s, quantize_multiplier, quantize_multipliers, rescaler
+from circlet.backends.cpu.fixed_point import (
+    Int32s,
+    Int64s,
+    quantize_multiplier,
+    quantize_multipliers,
+    rescaler,
+    shift_right,
+)
 from circlet.backends.cpu.hybrid import integer_matrix
-from circlet.backends.cpu.matmul import object_to_weights, prepared
+from circlet.backends.cpu.quantized import object_to_weights, scale_and_zero_point
 from circlet.backends.cpu.rule import Node
+from circlet.backends.cpu.steps import prepared
 from circlet.runtime.exec.kernel import Call, Step
 from circlet.runtime.ir.model import Tensor
-from circlet.runtime.ir.types import Activation, Array, DType, Quantization
+from circlet.runtime.ir.types import Activation, Array, DType
 from circlet.runtime.ops.recurrent import LSTM, UnidirectionalSequenceLstm
 
 _PEEPHOLES = range(LSTM.peephole, LSTM.peephole + 3)
@@ -48,8 +56,20 @@ def objections(call: Call) -> Iterator[str]:
         if tensor is not None:
             yield from _operand_objections(k, tensor)
     state, made = call.input(LSTM.output_state), call.outputs[0]
-    if made.dtype is not DType.INT8 or _real(made) != _real(state):
+    if made.dtype is not DType.INT8 or scale_and_zero_point(made) != scale_and_zero_point(state):
         yield "an output that is not quantised as the output state"
+    if call.intermediates:
+        yield from _hidden_objections(call.intermediates, state)
+
+
+def _hidden_objections(intermediates: Sequence[Tensor | None], state: Tensor) -> Iterator[str]:
+    """The last of five intermediates is the hidden state, which is the output state where there is no projection."""
+    hidden = intermediates[4] if len(intermediates) == 5 else None
+    if hidden is None:
+        yield f"{len(intermediates)} intermediates without the hidden state (expected 5, the last one of them)"
+    elif scale_and_zero_point(hidden) != scale_and_zero_point(state):
+        yield (f"a hidden state quantised by {scale_and_zero_point(hidden)}, the output state by "
+               f"{scale_and_zero_point(state)} (supported: equal ones)")
 
 
 def _operand_objections(position: int, tensor: Tensor) -> Iterator[str]:
@@ -58,15 +78,10 @@ def _operand_objections(position: int, tensor: Tensor) -> Iterator[str]:
         yield f"element type {tensor.dtype.value} of input {position} (supported: {expected.value})"
     if position in LSTM.matrices() or position in _PEEPHOLES:
         yield from object_to_weights(tensor, axis=None, symmetric=True)
-    elif position not in _BIASES and _real(tensor) is None:
+    elif position not in _BIASES and scale_and_zero_point(tensor) is None:
         yield f"input {position} without exactly one scale"
-    elif position == LSTM.cell_state and _real(tensor) not in _CELL_SCALES:
+    elif position == LSTM.cell_state and scale_and_zero_point(tensor) not in _CELL_SCALES:
         yield "cells whose scale is not a power of two from 2 ** -15 to 2 ** -9, or with a zero point"
-
-
-def _real(tensor: Tensor) -> tuple[float, int] | None:
-    found = tensor.quantization
-    return None if found is None or len(found.scales) != 1 else (found.scale, found.zero_point)
 
 
 def _saturated(x: Array) -> Int64s:
@@ -92,14 +107,8 @@ class _Weights:
         return self.rescale(sums + self.bias).astype(np.int64)
 
 
-def _quantization(node: Node[Any], position: int) -> Quantization:
-    found = node.quantization(position)
-    assert found is not None, "integer operands without a scale are refused"
-    return found
-
-
 def _scale(node: Node[Any], position: int) -> np.float32:
-    scale: np.float32 = np.float32(_quantization(node, position).scale)
+    scale: np.float32 = np.float32(node.quantization(position).scale)
     return scale
 
 
@@ -107,7 +116,7 @@ def _weights(node: Node[Any], first: int, rows: int, bias: int | None) -> _Weigh
     """The matrices of the gates from position `first` on, for the rows that the input `rows` quantises."""
     positions = [first + k for k in range(4) if node.call.has(first + k)]
     stored = np.concatenate([node.input(k) for k in positions])
-    added: Int64s = -_quantization(node, rows).zero_point * stored.sum(axis=1, dtype=np.int64)
+    added: Int64s = -node.quantization(rows).zero_point * stored.sum(axis=1, dtype=np.int64)
     if bias is not None:
         added += np.concatenate([node.input(bias + k) for k in range(4) if node.call.has(bias + k)])
     reals = [_scale(node, k) * _scale(node, rows) / _GATE_SCALE for k in positions]
@@ -141,8 +150,8 @@ class _Gates:
         cells = self.node.input(LSTM.cell_state)
         forget = self.gate(sums, -3, _LOGISTIC)
         admit = 32767 - forget if sums.shape[1] == 3 else self.gate(sums, -4, _LOGISTIC)
-        kept = fixed.shift_right(forget * cells, 15)
-        new = _saturated(kept + fixed.shift_right(admit * self.gate(sums, -2, _TANH), 15 + self.cell_bits))
+        kept = shift_right(forget * cells, 15)
+        new = _saturated(kept + shift_right(admit * self.gate(sums, -2, _TANH), 15 + self.cell_bits))
         np.copyto(cells, new.clip(-self.clip, self.clip) if self.clip > 0 else new, casting="unsafe")
         return self.emit(self.gate(sums, -1, _LOGISTIC) * _at(self.tanh, cells.astype(np.int64))).astype(np.int64)
 
@@ -154,7 +163,7 @@ def sequence_lstm(node: Node[UnidirectionalSequenceLstm]) -> Step:
     inputs = prepared(node, _present(node, LSTM.weights, LSTM.bias), lambda: _weights(node, LSTM.weights, 0, LSTM.bias))
     recurrent = prepared(node, _present(node, LSTM.recurrent),
                          lambda: _weights(node, LSTM.recurrent, LSTM.output_state, None))
-    zero = _quantization(node, LSTM.output_state).zero_point
+    zero = node.quantization(LSTM.output_state).zero_point
     cell_scale, unit = _scale(node, LSTM.cell_state), np.float32(2**-15)
     cell_bits = frexp(cell_scale)[1] - 1 + 15
     gates = _Gates(node, cell_bits, fixed.tanh(_INT16, cell_bits, width=15),

@@ -9,12 +9,11 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from circlet.backends.cpu.fixed_point import quantize_multiplier, rescaler, rescaler_64, round_half_away
+from circlet.backends.cpu.fixed_point import quantize_multiplier, rescaler, rescaler_64, round_half_away, stored_value
 from circlet.backends.cpu.quantized import NUMBERS, is_quantized, one_quantization, supports
-from circlet.backends.cpu.rule import Node, names, rule
-from circlet.runtime.errors import ExecutionError
+from circlet.backends.cpu.rule import Node, all_of, names, rule
+from circlet.backends.cpu.steps import rebound, saturating
 from circlet.runtime.exec.kernel import Call, Step
-from circlet.runtime.ir.op import Operand, Operands
 from circlet.runtime.ir.types import INTEGERS, QUANTIZABLE, Array, DType, Quantization
 from circlet.runtime.ops import reduce as ops
 
@@ -24,34 +23,9 @@ Prepare: TypeAlias = Callable[[Node[Any]], Step]
 ADDABLE = INTEGERS | {DType.FLOAT32, DType.FLOAT64}
 
 
-def confirm_shapes(node: Node[Any]) -> Step:
-    """Makes a step that checks that the present values of the inputs give results of the shapes that were bound."""
-    operands = Operands(tuple(None if array is None else Operand(node.dtype(index), array.shape, array)
-                              for index, array in enumerate(node.arrays)), len(node.outputs))
-
-    def step() -> None:
-        for output, shape in zip(node.outputs, node.op.infer(operands), strict=True):
-            if shape != output.shape:
-                raise ExecutionError(f"the result has shape {shape}, the model declares {output.shape}")
-
-    return step
-
-
 def by_axes(prepare: Prepare) -> Prepare:
     """A rule that prepares its step once if the axes are constant, else before each run."""
-
-    def bind(node: Node[Any]) -> Step:
-        if node.constant(1) is not None:
-            return prepare(node)
-        confirm = confirm_shapes(node)
-
-        def step() -> None:
-            confirm()
-            prepare(node)()
-
-        return step
-
-    return bind
+    return lambda node: rebound(node, (1,), lambda: prepare(node))
 
 
 def _axes(node: Node[Any]) -> tuple[int, ...]:
@@ -101,10 +75,7 @@ def _mean(node: Node[ops.Mean]) -> Step:
 
 
 def _parameters(node: Node[Any]) -> tuple[Quantization, Quantization]:
-    source, target = node.quantization(), node.output_quantization()
-    assert source is not None
-    assert target is not None
-    return source, target
+    return node.quantization(), node.output_quantization()
 
 
 def _quantized_sum(node: Node[ops.Sum]) -> Step:
@@ -113,13 +84,7 @@ def _quantized_sum(node: Node[ops.Sum]) -> Step:
     if node.dtype() is DType.UINT8:
         return _rescaled_sum(node, rescaler(*quantize_multiplier(source.scale / target.scale)))
     scale = np.float32(source.scale) / np.float32(target.scale)
-
-    def rescale(total: Array) -> Array:
-        real = (total.astype(np.float32) * scale).astype(np.float64)
-        rounded: Array = np.trunc(real + np.copysign(0.5, real))
-        return rounded
-
-    return _rescaled_sum(node, rescale)
+    return _rescaled_sum(node, lambda total: round_half_away(total.astype(np.float32) * scale))
 
 
 def _quantized_mean(node: Node[ops.Mean]) -> Step:
@@ -134,14 +99,14 @@ def _quantized_mean(node: Node[ops.Mean]) -> Step:
 
 
 def _rescaled_sum(node: Node[Any], rescale: Callable[[Array], Array]) -> Step:
-    out, total = node.out, np.empty(node.out.shape, np.int64)
+    total, store = np.empty(node.out.shape, np.int64), saturating(node.out)
     source, target = _parameters(node)
-    zero, limits = _count(node) * source.zero_point, np.iinfo(out.dtype)
+    zero = _count(node) * source.zero_point
     add = partial(np.add.reduce, node.input(0), axis=_axes(node), out=total, keepdims=node.op.keep_dims)
 
     def step() -> None:
         add()
-        np.clip(rescale(total - zero) + target.zero_point, limits.min, limits.max, out, casting="unsafe")
+        store(rescale(total - zero) + target.zero_point)
 
     return step
 
@@ -151,10 +116,9 @@ def _quantized_product(node: Node[ops.ReduceProd]) -> Step:
     axes, count = _axes(node), _count(node)
     source, target = _parameters(node)
     kept = ops.reduced_shape(node.input(0).shape, axes, keep_dims=False)
-    out, limits = node.out.reshape(kept), np.iinfo(node.out.dtype)
+    store = saturating(node.out.reshape(kept))
     if count == 0:
-        one = round_half_away(1 / target.scale) + target.zero_point
-        return partial(out.fill, min(max(one, limits.min), limits.max))
+        return partial(store, np.array(stored_value(1.0, target)))
     rescale = rescaler_64(*quantize_multiplier(source.scale / target.scale ** (1 / count)))
     factors = np.moveaxis(node.input(0), axes, range(len(axes)))
 
@@ -163,7 +127,7 @@ def _quantized_product(node: Node[ops.ReduceProd]) -> Step:
         for number, index in enumerate(np.ndindex(factors.shape[:len(axes)])):
             factor = factors[index].astype(np.int64) - source.zero_point
             product = rescale(product * factor).astype(np.int64) if number else factor
-        np.clip(rescale(product) + target.zero_point, limits.min, limits.max, out, casting="unsafe")
+        store(rescale(product) + target.zero_point)
 
     return step
 
@@ -174,10 +138,7 @@ def _define(op: type[ops.Reduction], plain: Prepare, quantized: Prepare, accepts
     def bind(node: Node[Any]) -> Step:
         return (quantized if is_quantized(node.call.input(0)) else plain)(node)
 
-
-def _accepts_order(call: Call) -> str | None:
-    return supports(NUMBERS | {DType.BOOL}, QUANTIZABLE)(call) or one_quantization(call)
-
+_accepts_order = all_of(supports(NUMBERS | {DType.BOOL}, QUANTIZABLE), one_quantization)
 
 _define(ops.Sum, _reduce(np.add), _quantized_sum, supports(ADDABLE | {DType.BOOL}, QUANTIZABLE))
 _define(ops.Mean, _mean, _quantized_mean, supports(ADDABLE, QUANTIZABLE))

@@ -8,8 +8,9 @@ from functools import partial
 import numpy as np
 import numpy.typing as npt
 
+from circlet.backends.cpu.fixed_point import shift_right
 from circlet.backends.cpu.rule import Node, rule
-from circlet.backends.cpu.window import promise, sequence
+from circlet.backends.cpu.steps import guarded
 from circlet.runtime.exec.kernel import Step
 from circlet.runtime.ir.types import FLOATS, INTEGERS, QUANTIZABLE, Array, DType
 from circlet.runtime.ops.resize import Resize, ResizeBilinear, ResizeNearestNeighbor
@@ -23,7 +24,7 @@ def resize_nearest_neighbor(node: Node[ResizeNearestNeighbor]) -> Step:
     source, out = node.input(0), node.out
     rows, columns = (_nearest(node.op, source.shape[axis], out.shape[axis]) for axis in (1, 2))
     tall: Array = np.empty((*out.shape[:2], *source.shape[2:]), source.dtype)
-    return sequence([*promise(node, 1, out.shape[1:3]), _take(source, rows, 1, tall), _take(tall, columns, 2, out)])
+    return guarded(node, (1,), _take(source, rows, 1, tall), _take(tall, columns, 2, out))
 
 
 @rule(ResizeBilinear, accepts={DType.FLOAT32} | QUANTIZABLE)
@@ -33,7 +34,7 @@ def resize_bilinear(node: Node[ResizeBilinear]) -> Step:
     signed = out.dtype.kind == "i"
     neighbours = _fixed_point_neighbours if signed else _neighbours
     tall, wide = (neighbours(node.op, source.shape[axis], out.shape[axis]) for axis in (1, 2))
-    steps = promise(node, 1, out.shape[1:3])
+    steps: list[Step] = []
     if out.dtype != tall.lower_weights.dtype:
         given: Array = np.empty(source.shape, tall.lower_weights.dtype)
         steps.append(partial(np.copyto, given, source))
@@ -42,7 +43,7 @@ def resize_bilinear(node: Node[ResizeBilinear]) -> Step:
     steps += _interpolate(source, tall, wide, total)
     if total is not out:
         steps.append(partial(_store_fixed_point if signed else _store_half_up, total, out))
-    return sequence(steps)
+    return guarded(node, (1,), *steps)
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,6 +117,5 @@ def _store_half_up(values: Array, out: Array) -> None:
 
 
 def _store_fixed_point(values: Array, out: Array) -> None:
-    """Drops the fraction bits of a product of two weights: to nearest, halves away from zero."""
-    bits = 2 * FRACTION_BITS
-    np.copyto(out, np.sign(values) * (np.abs(values) + (1 << (bits - 1)) >> bits), casting="unsafe")
+    """Drops the fraction bits of a product of two weights."""
+    np.copyto(out, shift_right(values, 2 * FRACTION_BITS), casting="unsafe")

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeAlias, TypeVar, cast
 
 from circlet.runtime.errors import ExecutionError
 from circlet.runtime.exec.activation import Activation
 from circlet.runtime.exec.kernel import Call, Step
+from circlet.runtime.ir.model import Tensor
 from circlet.runtime.ir.op import Op
 from circlet.runtime.ir.types import Array, DType, Quantization
 
@@ -38,6 +39,11 @@ class Node(Generic[OpT]):
         return self.arrays[index] if index < len(self.arrays) else None
 
     @property
+    def inputs(self) -> list[Array]:
+        """All buffers of an operator whose inputs are all required."""
+        return [self.input(k) for k in range(len(self.arrays))]
+
+    @property
     def out(self) -> Array:
         return self.outputs[0]
 
@@ -50,14 +56,29 @@ class Node(Generic[OpT]):
         tensor = self.call.inputs[index] if index < len(self.call.inputs) else None
         return None if tensor is None or tensor.data is None else self.arrays[index]
 
-    def quantization(self, index: int = 0) -> Quantization | None:
-        """The quantisation of an input; None where it has none."""
-        found = self.call.input(index).quantization
-        return found if found is not None and found.scales else None
+    def is_constant(self, inputs: Collection[int]) -> bool:
+        """Whether all of the given inputs are constants of the model."""
+        return all(self.constant(k) is not None for k in inputs)
 
-    def output_quantization(self, index: int = 0) -> Quantization | None:
-        found = self.call.outputs[index].quantization
-        return found if found is not None and found.scales else None
+    def quantization(self, index: int = 0) -> Quantization:
+        """The quantisation of an input that the rule refuses without one."""
+        return _required(self.call.input(index))
+
+    def output_quantization(self, index: int = 0) -> Quantization:
+        """The quantisation of an output that the rule refuses without one."""
+        return _required(self.call.outputs[index])
+
+
+def quantization_of(tensor: Tensor) -> Quantization | None:
+    """The quantisation of a tensor; None where it has no scale."""
+    found = tensor.quantization
+    return found if found is not None and found.scales else None
+
+
+def _required(tensor: Tensor) -> Quantization:
+    found = quantization_of(tensor)
+    assert found is not None, f"tensor {tensor.name!r} has no scale; rules that need one refuse it"
+    return found
 
 
 Refusal: TypeAlias = Callable[[Call], "str | None"]
@@ -87,23 +108,35 @@ def rule(op: type[OpT], accepts: Collection[DType] | Refusal,
     (None where it is not), for rules that depend on more than that. `evaluate` is for operators whose result shapes
     not even the values of the inputs tell.
     """
-    refusal = accepts if callable(accepts) else _only(frozenset(accepts))
+    refuses = accepts if callable(accepts) else only(accepts)
 
     def register(bind: Bind[OpT]) -> Bind[OpT]:
         if op in RULES:
             raise ValueError(f"operator {op.name} has two numpy rules")
-        RULES[op] = Rule(cast("Bind[Op]", bind), refusal, cast("Evaluate[Op] | None", evaluate))
+        RULES[op] = Rule(cast("Bind[Op]", bind), refuses, cast("Evaluate[Op] | None", evaluate))
         return bind
 
     return register
 
 
-def _only(dtypes: frozenset[DType]) -> Refusal:
+def only(dtypes: Collection[DType], operand: int = 0) -> Refusal:
+    """Refuses all calls but those whose input `operand` has one of the types."""
     def refuses(call: Call) -> str | None:
-        found = call.input(0).dtype
-        return None if found in dtypes else f"element type {found.value} of input 0 (supported: {names(dtypes)})"
+        found = call.input(operand).dtype
+        return None if found in dtypes else \
+            f"element type {found.value} of input {operand} (supported: {names(dtypes)})"
 
     return refuses
+
+
+def all_of(*refusals: Refusal) -> Refusal:
+    """Refuses what any of several refuses, for the reason of the first one that does."""
+    return lambda call: next((reason for each in refusals if (reason := each(call)) is not None), None)
+
+
+def refusal(objections: Callable[[Call], Iterator[str]]) -> Refusal:
+    """Refuses a call for the first of the objections to it; later ones may rely on what earlier ones exclude."""
+    return lambda call: next(objections(call), None)
 
 
 def names(dtypes: Collection[DType]) -> str:

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from circlet.backends.cpu.quantized import supports
-from circlet.backends.cpu.reduce import ADDABLE, confirm_shapes, identity
-from circlet.backends.cpu.rule import Node, rule
+from circlet.backends.cpu.reduce import ADDABLE, identity
+from circlet.backends.cpu.rule import Bind, Node, rule
+from circlet.backends.cpu.steps import chain, promised
 from circlet.runtime.errors import ExecutionError
 from circlet.runtime.exec.kernel import Step
 from circlet.runtime.ops import segment as ops
@@ -17,32 +18,26 @@ from circlet.runtime.ops import segment as ops
 
 @rule(ops.SegmentSum, accepts=supports(ADDABLE))
 def segment_sum(node: Node[ops.SegmentSum]) -> Step:
-    data, ids, out, confirm = node.input(0), node.input(1), node.out, confirm_shapes(node)
-
-    def step() -> None:
-        confirm()
-        out.fill(0)
-        np.add.at(out, ids, data)
-
-    return step
+    data, ids, out = node.input(0), node.input(1), node.out
+    return chain(promised(node), partial(out.fill, 0), lambda: np.add.at(out, ids, data))
 
 
-def _unsorted_segment(node: Node[Any], function: np.ufunc) -> Step:
-    confirm, ids, out = confirm_shapes(node), node.input(1).reshape(-1), node.out
-    data = node.input(0).reshape(ids.size, *out.shape[1:])
-    nothing = identity(function, out.dtype)
+def _unsorted(function: np.ufunc) -> Bind[Any]:
+    def bind(node: Node[Any]) -> Step:
+        ids, out = node.input(1).reshape(-1), node.out
+        data = node.input(0).reshape(ids.size, *out.shape[1:])
 
-    def step() -> None:
-        confirm()
-        if ids.size and ids.max() >= len(out):
-            raise ExecutionError(f"input 1: expected numbers below {len(out)}, the count, found {ids.max()}")
-        out.fill(nothing)
-        named = ids >= 0
-        function.at(out, ids[named], data[named])
+        def combine() -> None:
+            if ids.size and ids.max() >= len(out):
+                raise ExecutionError(f"input 1: expected numbers below {len(out)}, the count, found {ids.max()}")
+            named = ids >= 0
+            function.at(out, ids[named], data[named])
 
-    return step
+        return chain(promised(node), partial(out.fill, identity(function, out.dtype)), combine)
+
+    return bind
 
 
 for _op, _function in ((ops.UnsortedSegmentSum, np.add), (ops.UnsortedSegmentProd, np.multiply),
                        (ops.UnsortedSegmentMax, np.fmax), (ops.UnsortedSegmentMin, np.fmin)):
-    rule(_op, accepts=supports(ADDABLE))(partial(_unsorted_segment, function=_function))
+    rule(_op, accepts=supports(ADDABLE))(_unsorted(_function))

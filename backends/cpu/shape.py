@@ -6,8 +6,9 @@ from functools import partial
 
 import numpy as np
 
-from circlet.backends.cpu.move import ELEMENTS, INDICES, chain, copy, guarded, moving
+from circlet.backends.cpu.move import ELEMENTS, INDICES, copy, moving
 from circlet.backends.cpu.rule import Node, names, rule
+from circlet.backends.cpu.steps import guarded
 from circlet.runtime.errors import ExecutionError
 from circlet.runtime.exec.kernel import Call, Step
 from circlet.runtime.ir.types import Array, DType, Shape
@@ -116,11 +117,8 @@ def one_hot(node: Node[OneHot]) -> Step:
     positions = np.arange(out.shape[axis], dtype=np.int64).reshape((-1,) + (1,) * (out.ndim - axis - 1))
     hits = np.empty(out.shape, np.bool_)
     on, off = (node.input(k).reshape(()) for k in (2, 3))
-    return guarded(node, (1,), chain((
-        partial(np.equal, np.expand_dims(indices, axis), positions, hits),
-        copy(out, off),
-        partial(np.copyto, out, on, where=hits),
-    )))
+    return guarded(node, (1,), partial(np.equal, np.expand_dims(indices, axis), positions, hits), copy(out, off),
+                   partial(np.copyto, out, on, where=hits))
 
 
 @rule(BroadcastTo, accepts=moving(parameters=(1,)))

@@ -5,15 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from circlet.backends.cpu.quantized import NUMBERS, one_quantization, supports
-from circlet.backends.cpu.rule import Node, rule, store
+from circlet.backends.cpu.rule import Node, all_of, rule, store
 from circlet.runtime.exec.kernel import Call, Step
 from circlet.runtime.ir.types import QUANTIZABLE, DType
 from circlet.runtime.ops import sort as ops
 
-
-def _keeps_values(call: Call) -> str | None:
-    """Takes all numbers; quantised results must have the input's quantisation."""
-    return supports(NUMBERS, QUANTIZABLE)(call) or one_quantization(call)
+_keeps_values = all_of(supports(NUMBERS, QUANTIZABLE), one_quantization)
 
 
 @rule(ops.TopKV2, accepts=_keeps_values)

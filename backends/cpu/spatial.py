@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 import numpy as np
 
-from circlet.backends.cpu.rule import Node, rule
-from circlet.backends.cpu.window import padded, sequence
-from circlet.runtime.errors import ExecutionError
+from circlet.backends.cpu.rule import Node, quantization_of, rule
+from circlet.backends.cpu.steps import chain, rebound
+from circlet.backends.cpu.window import padded
 from circlet.runtime.exec.kernel import Step
-from circlet.runtime.ir.op import Operand, Operands, ShapeError
 from circlet.runtime.ir.types import FLOATS, INTEGERS, Array, DType, Shape
 from circlet.runtime.ops.spatial import BatchToSpaceND, DepthToSpace, SpaceToBatchND, SpaceToDepth, block_of, margins_of
 
@@ -35,16 +32,16 @@ def space_to_depth(node: Node[SpaceToDepth]) -> Step:
 
 @rule(SpaceToBatchND, accepts=ELEMENTS)
 def space_to_batch_nd(node: Node[SpaceToBatchND]) -> Step:
-    quantization = node.output_quantization()
+    quantization = quantization_of(node.call.outputs[0])
     zero = quantization.zero_point if quantization else 0
 
     def bind() -> Step:
         source, out, block = node.input(0), node.out, block_of(node.input(1))
         whole, inner = padded(source.shape, margins_of(node.input(2)), source.dtype, zero)
         batched = _batched(whole, block)
-        return sequence([partial(np.copyto, inner, source), partial(np.copyto, out.reshape(batched.shape), batched)])
+        return chain(partial(np.copyto, inner, source), partial(np.copyto, out.reshape(batched.shape), batched))
 
-    return _when_known(node, bind)
+    return rebound(node, (1, 2), bind)
 
 
 @rule(BatchToSpaceND, accepts=ELEMENTS)
@@ -53,9 +50,9 @@ def batch_to_space_nd(node: Node[BatchToSpaceND]) -> Step:
         source, out, block = node.input(0), node.out, block_of(node.input(1))
         whole, inner = padded(out.shape, margins_of(node.input(2)), out.dtype)
         batched = _batched(whole, block)
-        return sequence([partial(np.copyto, batched, source.reshape(batched.shape)), partial(np.copyto, out, inner)])
+        return chain(partial(np.copyto, batched, source.reshape(batched.shape)), partial(np.copyto, out, inner))
 
-    return _when_known(node, bind)
+    return rebound(node, (1, 2), bind)
 
 
 def _batched(whole: Array, block: Shape) -> Array:
@@ -63,21 +60,3 @@ def _batched(whole: Array, block: Shape) -> Array:
     split = (part for length, size in zip(whole.shape[1:], block, strict=False) for part in (length // size, size))
     blocks = whole.reshape(whole.shape[0], *split, *whole.shape[1 + len(block):])
     return np.moveaxis(blocks, range(2, 2 * len(block) + 1, 2), range(len(block)))
-
-
-def _when_known(node: Node[Any], bind: Callable[[], Step]) -> Step:
-    """What `bind` returns, made anew each time where block and margins may change between steps."""
-    if node.constant(1) is not None and node.constant(2) is not None:
-        return bind()
-    operands = Operands(tuple(Operand(node.dtype(k), node.input(k).shape, node.input(k)) for k in range(3)), 1)
-
-    def step() -> None:
-        try:
-            shape, = node.op.infer(operands)
-        except ShapeError as error:
-            raise ExecutionError(str(error)) from None
-        if shape != node.out.shape:
-            raise ExecutionError(f"the result has shape {shape}, the model declares {node.out.shape}")
-        bind()()
-
-    return step

@@ -12,6 +12,7 @@ import numpy as np
 from circlet.backends.cpu.quantized import NUMBERS, is_quantized, supports
 from circlet.backends.cpu.quantized_unary import QUANTIZED
 from circlet.backends.cpu.rule import Node, rule
+from circlet.backends.cpu.steps import chain, clamp, like
 from circlet.runtime.exec.kernel import Step
 from circlet.runtime.ir.op import Op
 from circlet.runtime.ir.types import FLOATS, Array, DType
@@ -19,33 +20,6 @@ from circlet.runtime.ops import unary as ops
 
 Body: TypeAlias = Callable[[Array, Array], Step]
 """Makes the step that computes an output buffer, which may be the input buffer, from an input buffer."""
-
-
-def chain(*steps: Step) -> Step:
-    """One step that runs several in order."""
-    if len(steps) == 1:
-        return steps[0]
-
-    def run() -> None:
-        for step in steps:
-            step()
-
-    return run
-
-
-def like(out: Array, value: float) -> Array:
-    """A constant operand for a buffer: numpy takes arrays without dimensions faster than Python's numbers."""
-    return np.array(value, out.dtype)
-
-
-def clamp(x: Array, low: float, high: float, out: Array) -> Step:
-    """The step that clamps a buffer, maybe in place; infinite bounds are none."""
-    steps: list[Step] = []
-    if low > -np.inf:
-        steps.append(partial(np.maximum, x, like(out, low), out=out))
-    if high < np.inf:
-        steps.append(partial(np.minimum, out if steps else x, like(out, high), out=out))
-    return chain(*steps)
 
 
 def _ufunc(function: np.ufunc) -> Body:
@@ -61,7 +35,7 @@ def _rounded(function: np.ufunc) -> Body:
 
 
 def _clamped(low: float, high: float) -> Body:
-    return lambda x, out: clamp(x, low, high, out)
+    return lambda x, out: chain(*clamp(x, low, high, out))
 
 
 def _rsqrt(x: Array, out: Array) -> Step:
@@ -79,7 +53,7 @@ def _elu(x: Array, out: Array) -> Step:
 
 def _hard_swish(x: Array, out: Array) -> Step:
     gate = np.empty_like(out)
-    return chain(partial(np.add, x, like(out, 3), gate), clamp(gate, 0, 6, gate), partial(np.multiply, x, gate, gate),
+    return chain(partial(np.add, x, like(out, 3), gate), *clamp(gate, 0, 6, gate), partial(np.multiply, x, gate, gate),
                  partial(np.divide, gate, like(out, 6), out))
 
 

@@ -3,35 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import partial
-from math import inf
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from numpy.lib.stride_tricks import as_strided
 
-from circlet.backends.cpu.rule import Node
-from circlet.runtime.errors import ExecutionError
-from circlet.runtime.exec.kernel import Step
 from circlet.runtime.ir.types import Array
 from circlet.runtime.ops.window import Window
 
 SCRATCH = 1 << 18
 """About how many elements of scratch memory one part of a convolution may take."""
-
-
-def sequence(steps: Sequence[Step]) -> Step:
-    """One step that runs others in order."""
-    if len(steps) == 1:
-        return steps[0]
-    frozen = tuple(steps)
-
-    def step() -> None:
-        for each in frozen:
-            each()
-
-    return step
 
 
 def parts(images: int, rows: int, cost: int) -> Iterator[tuple[slice, slice]]:
@@ -66,26 +47,3 @@ def patches(image: Array, windows: Sequence[Window]) -> Array:
         image, (image.shape[0], *(each.count for each in windows), *(each.size for each in windows), image.shape[-1]),
         (batch, *(stride * each.stride for stride, each in zip(spatial, windows, strict=True)),
          *(stride * each.dilation for stride, each in zip(spatial, windows, strict=True)), channel), writeable=False)
-
-
-def clamp(out: Array, low: float, high: float) -> list[Step]:
-    """Limits an array to an interval whose ends may be infinite."""
-    if low == -inf and high == inf:
-        return []
-    if high == inf:
-        return [partial(np.maximum, out, out.dtype.type(low), out=out)]
-    return [partial(np.clip, out, out.dtype.type(low), out.dtype.type(high), out)]
-
-
-def promise(node: Node[Any], index: int, expected: Sequence[int]) -> list[Step]:
-    """Checks, where only a run can tell, that an operand which says a shape says what the output was bound to."""
-    if node.constant(index) is not None:
-        return []
-    operand, wanted = node.input(index), np.array(expected)
-
-    def step() -> None:
-        if not np.array_equal(operand.reshape(-1), wanted):
-            raise ExecutionError(f"input {index} asks for {operand.reshape(-1).tolist()}, "
-                                 f"the model declares {wanted.tolist()}")
-
-    return [step]

@@ -1,4 +1,7 @@
-"""The native backend: compiles the call tree of a subgraph with LLVM. Importing it registers the rules of every family."""
+"""The native backend: compiles the call tree of a subgraph with LLVM.
+
+Importing it registers the rules of every family.
+"""
 
 from importlib import import_module
 from pkgutil import iter_modules

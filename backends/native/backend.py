@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
+from math import prod
 
 import llvmlite
 import numpy as np
 
 from circlet.backends.cpu.backend import CpuBackend
 from circlet.backends.native.cache import cached
-from circlet.backends.native.fuse import Fused
 from circlet.backends.native.function import (
     DONE,
     EXHAUSTED,
@@ -21,9 +22,12 @@ from circlet.backends.native.function import (
     HostCall,
     Program,
     Site,
+    Staging,
     Unlowerable,
 )
+from circlet.backends.native.fuse import Fused
 from circlet.backends.native.host import HOST_FAILED
+from circlet.backends.native.rule import rule_of
 from circlet.backends.native.target import Library, host, link, object_code
 from circlet.backends.native.value import in_memory
 from circlet.runtime.errors import ExecutionError
@@ -35,7 +39,17 @@ from circlet.runtime.ir.types import Array
 
 ENTRY = "circlet_entry"
 _ENTRY_TYPE = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)
-_HOST_TYPE = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_int32)
+_HOST_TYPE = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_int32, ctypes.c_void_p)
+
+
+@dataclass(frozen=True)
+class Listing:
+    """A function for people to read."""
+
+    outline: tuple[str, ...]
+    """Loops and operators, indented."""
+    module: str
+    """LLVM's assembly language, before its passes."""
 
 
 class NativeBackend:
@@ -46,6 +60,11 @@ class NativeBackend:
     def __init__(self, executors: ExecutorMap) -> None:
         self._executors = executors
         self._cpu = CpuBackend()
+        self.latest: Listing | None = None
+        """The function made last."""
+
+    def computes_with(self, call: Call) -> str:
+        return self.name if isinstance(call.op, Fused) or rule_of(call) is not None else self._cpu.name
 
     def refuses(self, call: Call) -> str | None:
         return None if isinstance(call.op, Fused) else self._cpu.refuses(call)
@@ -58,6 +77,7 @@ class NativeBackend:
             function = lower_span(self._executors, span)
         except Unlowerable:
             return None
+        self.latest = Listing(tuple(function.program.outline), str(function.e.module))
         library = link(compiled(str(function.e.module)), ENTRY)
         return Invocation(self._executors, library, function.program, span.activation)
 
@@ -71,7 +91,7 @@ def compiled(text: str) -> bytes:
 
 def lower_span(executors: ExecutorMap, span: Span) -> FunctionLowering:
     """The function for a span."""
-    function = FunctionLowering(executors, host(), ENTRY)
+    function = FunctionLowering(executors, host(), ENTRY, span.activation.variables)
     spec = span.spec
     written = {each for number in span.operators for each in spec.subgraph.operators[number].outputs}
     values = {}
@@ -103,18 +123,34 @@ class Invocation:
         self._table = np.array([each.ctypes.data for each in program.externals], np.uint64)
         self._hosts = [_bind_host(executors, each, self._arena, activation) for each in program.host_calls]
         self._callback = _HOST_TYPE(self._host)
+        self._host_address = ctypes.cast(self._callback, ctypes.c_void_p).value or 0
         self._error: BaseException | None = None
-        self._enter = partial(_ENTRY_TYPE(library.address), activation.control.ctypes.data, self._arena.ctypes.data,
+        self._enter: Callable[[], int] = partial(_ENTRY_TYPE(library.address), activation.control.ctypes.data, self._arena.ctypes.data,
                               self._table.ctypes.data)
 
     def __call__(self) -> None:
         activation = self._activation
         if self._hosts:
-            activation.control[2] = ctypes.cast(self._callback, ctypes.c_void_p).value or 0
-        with activation.compiled():
+            status = self._with_host(activation)
+        elif activation.has_deadline:
+            with activation.compiled():
+                status = self._enter()
+        else:
             status = self._enter()
         if status != DONE:
             self._fail(status)
+
+    def _with_host(self, activation: Activation) -> int:
+        """Enters a function that calls the host; a host call may enter another one."""
+        control = activation.control
+        outer, control[2] = control[2], self._host_address
+        try:
+            if not activation.has_deadline:
+                return self._enter()
+            with activation.compiled():
+                return self._enter()
+        finally:
+            control[2] = outer
 
     def _fail(self, status: int) -> None:
         if status == STOPPED:
@@ -129,32 +165,28 @@ class Invocation:
             raise error
         raise ExecutionError(site.message, site.place)
 
-    def _host(self, number: int) -> int:
+    def _host(self, number: int, _: int) -> int:
         try:
             with np.errstate(all="ignore"):
                 self._hosts[number]()
-        except BaseException as error:  # noqa: BLE001  # it must not pass through native code
+        except BaseException as error:  # it must not pass through native code
             self._error = error
             return 1
         return 0
 
 
 def _bind_host(executors: ExecutorMap, call: HostCall, arena: Array, activation: Activation) -> Step:
-    """The numpy kernel of an operator on its staging buffers."""
-    def staged(offset: int, shape: tuple[int, ...], dtype: np.dtype[np.generic]) -> Array:
-        size = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
-        return retype(arena[offset:offset + size], shape, dtype)
+    """The numpy kernel of an operator on the buffers of a host call."""
+    inputs = [None if each is None else _buffer(each, arena) for each in call.inputs]
+    outputs = [_buffer(each, arena) for each in call.outputs]
+    return executors[call.subgraph].kernels[call.operator].bind(inputs, outputs, activation)
 
-    inputs: list[Array | None] = []
-    for each in call.inputs:
-        if each is None:
-            inputs.append(None)
-        else:
-            offset, value = each
-            inputs.append(value.known if offset < 0 else staged(offset, value.shape, value.dtype.numpy))
-    outputs = [staged(offset, shape, dtype.numpy) for offset, shape, dtype in call.outputs]
-    kernel = executors[call.subgraph].kernels[call.operator]
-    return kernel.bind(inputs, outputs, activation)
+
+def _buffer(place: Array | Staging, arena: Array) -> Array:
+    if not isinstance(place, Staging):
+        return place
+    dtype = place.dtype.numpy
+    return retype(arena[place.offset:place.offset + prod(place.shape) * dtype.itemsize], place.shape, dtype)
 
 
 class FusedKernel:

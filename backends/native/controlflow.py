@@ -10,7 +10,9 @@ from llvmlite import ir
 from circlet.backends.native.emitter import NATIVE_TYPES, POINTER, Emitter, register_type
 from circlet.backends.native.function import OperatorLowering, Unlowerable
 from circlet.backends.native.value import Value, in_memory, in_register
+from circlet.runtime.exec.executor import ExecutorMap
 from circlet.runtime.ir.op import Op, Unknown
+from circlet.runtime.ir.types import Shape
 from circlet.runtime.ops.controlflow import (
     Branch,
     CallSubgraph,
@@ -22,6 +24,7 @@ from circlet.runtime.ops.controlflow import (
     While,
 )
 from circlet.runtime.passes.elide_copies import Action, CallPlan, LoopPlan, Slot
+from circlet.runtime.passes.specialize import Specialization
 
 Lower: TypeAlias = Callable[[OperatorLowering], Sequence[Value]]
 
@@ -29,6 +32,29 @@ Lower: TypeAlias = Callable[[OperatorLowering], Sequence[Value]]
 def is_scalar(value: Value) -> bool:
     """Whether a tensor is carried in a register."""
     return value.size == 1 and value.dtype in NATIVE_TYPES
+
+
+def is_lowerable(executors: ExecutorMap, op: Op, shapes: tuple[Shape, ...]) -> bool:
+    """Whether the subgraphs that an operator invokes can be native code, for these operand shapes; else the numpy
+    backend's control flow runs them."""
+    first = 1 if isinstance(op, Branch) else 0
+    try:
+        if isinstance(op, Loop):
+            executors.planner.loop(op, shapes)
+        else:
+            executors.planner.call(op.callees(), shapes[first:])
+    except Unknown:
+        return False
+    return all(_is_native(executors, executors.specializer.at(index, shapes[first:])) for index in op.callees())
+
+
+def _is_native(executors: ExecutorMap, spec: Specialization) -> bool:
+    if not spec.is_static or any(each.dtype.numpy.hasobject for each in spec.subgraph.tensors):
+        return False
+    return all(
+        is_lowerable(executors, each.op, tuple(spec.shape(tensor) for tensor in each.inputs))
+        for each in spec.subgraph.operators if type(each.op) in CONTROL_FLOW
+    )
 
 
 def _operands(o: OperatorLowering, first: int = 0) -> list[Value]:
@@ -53,7 +79,8 @@ def lower_call(o: OperatorLowering) -> Sequence[Value]:
     operands = _operands(o)
     subgraphs = o.operator.op.callees()
     plan = _call_plan(o, subgraphs, operands)
-    return o.function.invoke(subgraphs[0], operands, o.homes, _given_up(o, plan, operands))
+    with o.function.indented(f"[{o.number}] {o.operator.name} @{subgraphs[0]}"):
+        return o.function.invoke(subgraphs[0], operands, o.homes, _given_up(o, plan, operands))
 
 
 def lower_branch(o: OperatorLowering) -> Sequence[Value]:
@@ -71,7 +98,8 @@ def lower_branch(o: OperatorLowering) -> Sequence[Value]:
     arrivals: list[tuple[list[Value], ir.Block]] = []
     for index, block in zip(op.branches(), blocks, strict=True):
         e.builder.position_at_end(block)
-        results = o.function.invoke(index, operands, o.homes, given_up)
+        with o.function.indented(f"[{o.number}] {o.operator.name} branch @{index}"):
+            results = o.function.invoke(index, operands, o.homes, given_up)
         scalars = [each.scalar(e) if is_scalar(each) else None for each in results]
         kept = [each if scalar is None else in_register(scalar, each.shape, each.dtype)
                 for each, scalar in zip(results, scalars, strict=True)]
@@ -130,6 +158,11 @@ class _LoopLowering:
         return home
 
     def lower(self) -> Sequence[Value]:
+        o = self._o
+        with o.function.indented(f"[{o.number}] {o.operator.name} carrying {self._describe()}"):
+            return self._lower()
+
+    def _lower(self) -> Sequence[Value]:
         e, function = self._o.function.e, self._o.function
         initial = [self._entered(value, home) for value, home in zip(self._carried, self._homes, strict=True)]
         seconds = [None if home is None or not slot.double else function.reserve(value.nbytes)
@@ -140,16 +173,26 @@ class _LoopLowering:
         e.builder.position_at_end(head)
         phis = [self._phi(k, initial[k], second, before) for k, second in enumerate(seconds)]
         state = [self._current(k, initial[k], phi) for k, phi in enumerate(phis)]
-        (flag,) = function.invoke(self._op.cond_subgraph_index, state, [None], frozenset())
+        with function.indented(f"while @{self._op.cond_subgraph_index}"):
+            (flag,) = function.invoke(self._op.cond_subgraph_index, state, [None], frozenset())
         e.builder.cbranch(flag.scalar(e), body, after)
         e.builder.position_at_end(body)
         function.turn()
         homes = [self._next_home(k, phi) for k, phi in enumerate(phis)]
-        results = function.invoke(self._op.body_subgraph_index, state, homes, self._plan.destroyable)
+        with function.indented(f"turn @{self._op.body_subgraph_index}"):
+            results = function.invoke(self._op.body_subgraph_index, state, homes, self._plan.destroyable)
         self._close(phis, results)
         e.builder.branch(head)
         e.builder.position_at_end(after)
         return [self._left(k, state[k], phis[k]) for k in range(len(state))]
+
+    def _describe(self) -> str:
+        """How each carried value is kept: `int32[] register, float32[16] in_place`."""
+        return ", ".join(
+            f"{value.dtype.value}{list(value.shape)} "
+            f"{'register' if is_scalar(value) and slot.action is not Action.INVARIANT else slot.action.value}"
+            for value, slot in zip(self._carried, self._plan.slots, strict=True)
+        )
 
     def _entered(self, value: Value, home: ir.Value | None) -> Value:
         """The initial value where the loop wants it."""

@@ -104,12 +104,13 @@ class Emitter:
         found = self.module.globals.get(name)
         return found if isinstance(found, ir.Function) else ir.Function(self.module, kind, name)
 
-    def intrinsic(self, name: str, *arguments: ir.Value) -> ir.Value:
-        """Calls an intrinsic whose arguments and result have one type, e.g. `floor`."""
+    def intrinsic(self, name: str, *arguments: ir.Value, flags: Sequence[str] = ()) -> ir.Value:
+        """Calls an intrinsic whose arguments and result have one type, e.g. `floor`; `flags` are fast-math flags."""
         kind = arguments[0].type
-        suffix = {"float": "f32", "double": "f64", "half": "f16"}.get(str(kind), str(kind))
+        count, each = (f"v{kind.count}", kind.element) if isinstance(kind, ir.VectorType) else ("", kind)
+        suffix = count + {"float": "f32", "double": "f64", "half": "f16"}.get(str(each), str(each))
         function = self.declare(f"llvm.{name}.{suffix}", ir.FunctionType(kind, [kind] * len(arguments)))
-        return self.builder.call(function, list(arguments))
+        return self.builder.call(function, list(arguments), fastmath=flags)
 
     @contextmanager
     def loop(self, count: ir.Value | int) -> Iterator[ir.Value]:

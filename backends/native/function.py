@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from math import prod
 
+import numpy as np
 from llvmlite import ir
 
 from circlet.backends.native.emitter import I32, I64, NATIVE_TYPES, POINTER, Emitter, memory_type
@@ -14,11 +16,13 @@ from circlet.backends.native.rule import Node, Rule, Sink, rule_of
 from circlet.backends.native.target import Target
 from circlet.backends.native.value import Value, computed, in_memory, in_register
 from circlet.runtime.errors import Place
+from circlet.runtime.exec.activation import Variables
 from circlet.runtime.exec.executor import ExecutorMap
 from circlet.runtime.exec.kernel import Call
+from circlet.runtime.exec.memory import retype
 from circlet.runtime.ir.model import ABSENT, Operator
 from circlet.runtime.ir.op import Op, Operand, Operands, Skip
-from circlet.runtime.ir.types import Array, DType
+from circlet.runtime.ir.types import Array, DType, Shape
 from circlet.runtime.passes.alias import Aliases
 from circlet.runtime.passes.plan_memory import ALIGNMENT, Interval, plan_memory
 from circlet.runtime.passes.specialize import Specialization
@@ -41,16 +45,26 @@ class Site:
     message: str
 
 
+@dataclass(frozen=True)
+class Staging:
+    """A part of the arena through which a tensor passes between native code and the host."""
+
+    offset: int
+    shape: Shape
+    dtype: DType
+
+
 @dataclass(frozen=True, eq=False)
 class HostCall:
-    """An operator computed by a numpy kernel in the midst of native code, on staging buffers in the arena."""
+    """An operator computed by a numpy kernel in the midst of native code.
+
+    Arrays outside the arena are passed as they are, everything else through staging buffers.
+    """
 
     subgraph: int
     operator: int
-    inputs: tuple[tuple[int, Value] | None, ...]
-    """Offset of the staging buffer and the tensor; constants have offset -1."""
-    outputs: tuple[tuple[int, tuple[int, ...], DType], ...]
-    """Offset, shape and type."""
+    inputs: tuple[Array | Staging | None, ...]
+    outputs: tuple[Array | Staging, ...]
 
 
 @dataclass
@@ -61,6 +75,8 @@ class Program:
     host_calls: list[HostCall] = field(default_factory=list)
     externals: list[Array] = field(default_factory=list)
     arena_bytes: int = 0
+    outline: list[str] = field(default_factory=list)
+    """What was emitted, a line an operator, for people to read."""
 
 
 class FunctionLowering:
@@ -70,8 +86,9 @@ class FunctionLowering:
     lie outside the arena.
     """
 
-    def __init__(self, executors: ExecutorMap, target: Target, symbol: str) -> None:
+    def __init__(self, executors: ExecutorMap, target: Target, symbol: str, variables: Variables) -> None:
         self.executors = executors
+        self._variables = variables
         self.program = Program()
         module = ir.Module(name=symbol)
         module.triple = target.triple
@@ -83,9 +100,25 @@ class FunctionLowering:
         function.attributes.add("nounwind")
         self.e = Emitter(module, function, target)
         self._top = 0
+        self._depth = 0
         self._table: dict[int, ir.Value] = {}
+        self._behind: dict[int, Array] = {}
         self._left = self.e.slot(I64)
-        self.e.builder.store(self.e.builder.load(self._control(0, I64), typ=I64), self._left)
+        self.take_count()
+
+    def note(self, text: str) -> None:
+        """Adds a line to the outline."""
+        self.program.outline.append("  " * self._depth + text)
+
+    @contextmanager
+    def indented(self, text: str) -> Iterator[None]:
+        """Adds a line to the outline, and lines below it."""
+        self.note(text)
+        self._depth += 1
+        try:
+            yield
+        finally:
+            self._depth -= 1
 
     def external(self, array: Array) -> ir.Value:
         """The address of an array outside the arena."""
@@ -96,7 +129,13 @@ class FunctionLowering:
             entry = self.e.entry_builder()
             slot = entry.gep(self.e.function.args[2], [ir.Constant(I64, number)], source_etype=POINTER)
             self._table[key] = entry.load(slot, typ=POINTER)
+            self._behind[id(self._table[key])] = array
         return self._table[key]
+
+    def behind(self, memory: ir.Value | None, shape: Shape, dtype: DType) -> Array | None:
+        """The array that lies at an address, if the host knows it."""
+        array = self._behind.get(id(memory))
+        return None if array is None else retype(array, shape, dtype.numpy)
 
     def reserve(self, size: int) -> ir.Value:
         """The address of `size` bytes of the arena, until the invocation that asks for them ends."""
@@ -121,7 +160,8 @@ class FunctionLowering:
 
     def _embedded(self, array: Array, dtype: DType) -> ir.Value:
         kind = ir.ArrayType(memory_type(dtype), array.size)
-        elements = [ir.Constant(memory_type(dtype), each) for each in array.reshape(-1).tolist()]
+        stored = array.astype(np.uint8) if dtype is DType.BOOL else array
+        elements = [ir.Constant(memory_type(dtype), each) for each in stored.reshape(-1).tolist()]
         data = ir.GlobalVariable(self.e.module, kind, f"constant_{len(self.e.module.globals)}")
         data.linkage, data.global_constant, data.initializer = "internal", True, ir.Constant(kind, elements)
         return data
@@ -129,11 +169,18 @@ class FunctionLowering:
     def _control(self, offset: int, kind: ir.Type) -> ir.Value:
         return self.e.builder.gep(self.e.function.args[0], [ir.Constant(I64, offset)], source_etype=ir.IntType(8))
 
+    def take_count(self) -> None:
+        """Reads how many iterations are left, into a register."""
+        self.e.builder.store(self.e.builder.load(self._control(0, I64), typ=I64), self._left)
+
+    def keep_count(self) -> None:
+        """Writes how many iterations are left where others see it."""
+        self.e.builder.store(self.e.builder.load(self._left, typ=I64), self._control(0, I64))
+
     def leave(self, status: ir.Value) -> None:
         """Returns from the function."""
-        b = self.e.builder
-        b.store(b.load(self._left, typ=I64), self._control(0, I64))
-        b.ret(status)
+        self.keep_count()
+        self.e.builder.ret(status)
 
     def fail_unless(self, condition: ir.Value, place: Place, message: str) -> None:
         """Leaves the function with an error of an operator unless a condition holds."""
@@ -230,13 +277,18 @@ class FunctionLowering:
         for root, offset in zip(wanted, arena.offsets, strict=True):
             places[root] = self.at(base + offset)
 
-    def tensor(self, spec: Specialization, values: Mapping[int, Value], tensor: int) -> Value:
+    def tensor(self, spec: Specialization, values: dict[int, Value], tensor: int) -> Value:
         """A tensor of a subgraph."""
         if tensor in values:
             return values[tensor]
         if tensor in spec.known:
             return self.constant(spec.known[tensor], spec.subgraph.tensors[tensor].dtype)
-        raise Unlowerable(f"{spec.subgraph.tensor_label(tensor)} is state of subgraph {spec.index}")
+        declared = spec.subgraph.tensors[tensor]
+        if not declared.is_variable:
+            raise Unlowerable(f"tensor {spec.subgraph.tensor_label(tensor)} of subgraph {spec.index} is no number")
+        array = self._variables.tensor(spec.index, tensor, declared)
+        values[tensor] = in_memory(self.external(array), array.shape, declared.dtype)
+        return values[tensor]
 
     def emit(self, spec: Specialization, span: range, aliases: Aliases, values: dict[int, Value],
              places: Mapping[int, ir.Value]) -> None:
@@ -274,14 +326,19 @@ class OperatorLowering:
     def shapes(self) -> tuple[tuple[int, ...], ...]:
         return tuple(self.spec.shape(each) for each in self.operator.outputs)
 
+    @property
+    def operand_shapes(self) -> tuple[Shape, ...]:
+        return tuple(each.shape for each in self.inputs if each is not None)
+
     def lower(self) -> Sequence[Value]:
         """Emits the operator; gives its results."""
-        from circlet.backends.native.controlflow import CONTROL_FLOW
+        from circlet.backends.native.controlflow import CONTROL_FLOW, is_lowerable
         from circlet.backends.native.host import lower_host_call
 
         op = self.operator.op
-        if type(op) in CONTROL_FLOW:
+        if type(op) in CONTROL_FLOW and is_lowerable(self.function.executors, op, self.operand_shapes):
             return CONTROL_FLOW[type(op)](self)
+        self.function.note(self.describe())
         if isinstance(op, Fused):
             return (GroupLowering(self, op).lower(),)
         call = Call.of(self.spec.subgraph, self.operator, self.place)
@@ -289,6 +346,15 @@ class OperatorLowering:
         if rule is None:
             return lower_host_call(self)
         return self._by_rule(rule, call)
+
+    def describe(self) -> str:
+        """`[5] float32[4] = MUL+ADD`, and whether it is a host call or stays in a register."""
+        op, tensors = self.operator.op, self.spec.subgraph.tensors
+        results = ", ".join(f"{tensors[each].dtype.value}{list(shape)}"
+                            for each, shape in zip(self.operator.outputs, self.shapes, strict=True))
+        label = op.label if isinstance(op, Fused) else self.operator.name
+        hosted = not isinstance(op, Fused) and rule_of(Call.of(self.spec.subgraph, self.operator, self.place)) is None
+        return f"[{self.number}] {results} = {label}{'  (host call)' if hosted else ''}"
 
     def _by_rule(self, rule: Rule[Op], call: Call) -> Sequence[Value]:
         node = Node(self.operator.op, call, self.inputs, self.shapes, self.place, self.function)
@@ -326,7 +392,7 @@ class OperatorLowering:
         dtype = self.spec.subgraph.tensors[self.operator.outputs[position]].dtype
         home = self.homes[position] or function.e.slot(memory_type(dtype), max(prod(shape), 1))
 
-        def sink(e: Emitter, index: Sequence[ir.Value], value: ir.Value) -> None:
+        def put(e: Emitter, index: Sequence[ir.Value], value: ir.Value) -> None:
             e.store(value, home, dtype, e.linear(index, shape))
 
         def finish() -> Value:
@@ -334,7 +400,7 @@ class OperatorLowering:
                 return in_register(function.e.load(home, dtype), shape, dtype)
             return in_memory(home, shape, dtype)
 
-        return finish, sink
+        return finish, Sink(put, home)
 
     def settle(self, value: Value) -> Value:
         """The value as the operator's first result."""
@@ -385,7 +451,7 @@ class GroupLowering:
                 self._substitute(k)
             sink(e, index, self._values[last].element(e, index))
 
-        rule.nest(node, function.e, (epilogue if after else sink,))
+        rule.nest(node, function.e, (Sink(epilogue) if after else sink,))
         return finish()
 
     def _dependents(self, anchor: int) -> set[int]:

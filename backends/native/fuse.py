@@ -46,6 +46,9 @@ class Fused(Op):
         """The names of the members, for people."""
         return "+".join(each.operator.name for each in self.members)
 
+    def parts(self) -> tuple[int, ...]:
+        return tuple(each.number for each in self.members)
+
     def infer(self, args: Operands) -> tuple[Shape, ...]:
         found = self._infer({tensor: args[position] for position, tensor in enumerate(self.sources)})
         return (found[self.members[-1].operator.outputs[0]],)

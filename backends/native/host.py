@@ -7,58 +7,74 @@ from math import prod
 
 from llvmlite import ir
 
-from circlet.backends.native.emitter import I32, I64, NATIVE_TYPES
-from circlet.backends.native.function import HostCall, OperatorLowering, Unlowerable
+from circlet.backends.native.emitter import I32, I64, NATIVE_TYPES, POINTER
+from circlet.backends.native.function import HostCall, OperatorLowering, Staging, Unlowerable
 from circlet.backends.native.value import Value, in_memory, in_register
 from circlet.runtime.ir.model import ABSENT
-
+from circlet.runtime.ir.types import Array, DType, Shape
 
 HOST_FAILED = "the host failed"
 
 
 def lower_host_call(o: OperatorLowering) -> Sequence[Value]:
-    """Copies the inputs to staging buffers, calls the host, and copies the results back."""
-    function = o.function
+    """Calls the operator's numpy kernel; what the host cannot see goes through staging buffers."""
     tensors = o.spec.subgraph.tensors
     used = (*o.operator.outputs, *(each for each in o.operator.inputs if each != ABSENT))
     if any(tensors[each].dtype.numpy.hasobject for each in used):
         raise Unlowerable(f"{o.place}: strings are not native")
-    staged = tuple(None if each is None else (_stage(o, each), each) for each in o.inputs)
-    outputs = tuple(
-        (function.reserve_offset(prod(shape) * tensors[each].dtype.numpy.itemsize), shape, tensors[each].dtype)
-        for each, shape in zip(o.operator.outputs, o.shapes, strict=True)
-    )
-    function.program.host_calls.append(HostCall(o.spec.index, o.number, staged, outputs))
-    _call(o, len(function.program.host_calls) - 1)
-    return [_result(o, function.at(offset), shape, k) for k, (offset, shape, _) in enumerate(outputs)]
+    kinds = [(shape, tensors[each].dtype) for each, shape in zip(o.operator.outputs, o.shapes, strict=True)]
+    inputs = tuple(None if each is None else _input(o, each) for each in o.inputs)
+    outputs = tuple(_output(o, home, *kind) for home, kind in zip(o.homes, kinds, strict=True))
+    o.function.program.host_calls.append(HostCall(o.spec.index, o.number, inputs, outputs))
+    _call(o, len(o.function.program.host_calls) - 1)
+    return [_result(o, each, *kind, home) for each, kind, home in zip(outputs, kinds, o.homes, strict=True)]
 
 
-def _stage(o: OperatorLowering, value: Value) -> int:
+def _input(o: OperatorLowering, value: Value) -> Array | Staging:
     if value.known is not None:
-        return -1
-    offset = o.function.reserve_offset(value.nbytes)
-    o.function.write(value, o.function.at(offset))
-    return offset
+        return value.known
+    array = o.function.behind(value.memory, value.shape, value.dtype)
+    if array is not None:
+        return array
+    staging = _staging(o, value.shape, value.dtype)
+    o.function.write(value, o.function.at(staging.offset))
+    return staging
+
+
+def _output(o: OperatorLowering, home: ir.Value | None, shape: Shape, dtype: DType) -> Array | Staging:
+    array = o.function.behind(home, shape, dtype)
+    return _staging(o, shape, dtype) if array is None else array
+
+
+def _staging(o: OperatorLowering, shape: Shape, dtype: DType) -> Staging:
+    return Staging(o.function.reserve_offset(prod(shape) * dtype.numpy.itemsize), shape, dtype)
 
 
 def _call(o: OperatorLowering, number: int) -> None:
-    """Calls `i32 host(i32 number)`; any answer but 0 is a failure that the host has kept."""
+    """Calls `i32 host(i32 number, arena*)`; any answer but 0 is a failure that the host has kept.
+
+    The host knows the arena; it is passed all the same, for LLVM must not take its content for unchanged.
+    """
     function, b = o.function, o.function.e.builder
     place = b.gep(function.e.function.args[0], [ir.Constant(I64, 16)], source_etype=ir.IntType(8))
-    host = b.load(place, typ=ir.PointerType(ir.FunctionType(I32, [I32])))
-    status = b.call(host, [ir.Constant(I32, number)])
+    host = b.load(place, typ=ir.PointerType(ir.FunctionType(I32, [I32, POINTER])))
+    function.keep_count()
+    status = b.call(host, [ir.Constant(I32, number), function.e.function.args[1]])
+    function.take_count()
     function.fail_unless(b.icmp_unsigned("==", status, ir.Constant(I32, 0)), o.place, HOST_FAILED)
 
 
-def _result(o: OperatorLowering, staging: ir.Value, shape: tuple[int, ...], position: int) -> Value:
-    dtype = o.spec.subgraph.tensors[o.operator.outputs[position]].dtype
-    value, home = in_memory(staging, shape, dtype), o.homes[position]
+def _result(o: OperatorLowering, made: Array | Staging, shape: Shape, dtype: DType, home: ir.Value | None) -> Value:
+    """The result where the operator's readers expect it."""
     e = o.function.e
-    if value.size == 1 and dtype in NATIVE_TYPES:
-        scalar = e.load(staging, dtype)
-        if home is not None:
+    source = o.function.at(made.offset) if isinstance(made, Staging) else home
+    assert source is not None
+    if prod(shape) == 1 and dtype in NATIVE_TYPES:
+        scalar = e.load(source, dtype)
+        if home is not None and home is not source:
             e.store(scalar, home, dtype)
         return in_register(scalar, shape, dtype)
     assert home is not None
-    e.copy(home, staging, value.nbytes)
+    if home is not source:
+        e.copy(home, source, prod(shape) * dtype.numpy.itemsize)
     return in_memory(home, shape, dtype)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Generic, Protocol, TypeAlias, TypeVar, cast
+from typing import TYPE_CHECKING, Generic, TypeAlias, TypeVar, cast
 
 from llvmlite import ir
 
@@ -51,10 +51,17 @@ class Node(Generic[OpT]):
         return self.shapes[0]
 
 
-class Sink(Protocol):
+@dataclass(frozen=True, eq=False)
+class Sink:
     """Where a nest rule puts each element that it makes."""
 
-    def __call__(self, e: Emitter, index: Index, value: ir.Value) -> None: ...
+    put: Callable[[Emitter, Index, ir.Value], None]
+    memory: ir.Value | None = None
+    """Where the elements lie in row-major order, if nothing is computed from them first, so that a rule may also store
+    vectors there."""
+
+    def __call__(self, e: Emitter, index: Index, value: ir.Value) -> None:
+        self.put(e, index, value)
 
 
 Fused: TypeAlias = Callable[[Node[OpT]], "tuple[Value, ...]"]

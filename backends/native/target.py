@@ -63,7 +63,8 @@ def host() -> Target:
 
 def _machine(target: Target) -> llvm.TargetMachine:
     found = llvm.Target.from_triple(target.triple)
-    return found.create_target_machine(cpu=target.cpu, features=target.features, opt=3, reloc="pic", codemodel="default")
+    return found.create_target_machine(cpu=target.cpu, features=target.features, opt=3, reloc="pic",
+                                       codemodel="default")
 
 
 def optimize(text: str, target: Target) -> llvm.ModuleRef:

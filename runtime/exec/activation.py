@@ -122,6 +122,7 @@ class FrameCache:
 
 
 UNLIMITED = (1 << 63) - 1
+SILENT = Listener()
 
 
 class Activation:
@@ -131,13 +132,12 @@ class Activation:
         self.variables = variables
         self.observation = observation
         """What the frames of this activation report; fixed when they are bound."""
-        self.listener = Listener()
+        self.listener = SILENT
         self.frames = FrameCache()
         self.cancelled = False
         self.control = np.zeros(3, np.int64)
         """What compiled code looks at: iterations left, whether to stop, where to call the host."""
-        self._turns_left = -1
-        self._limit = -1
+        self._limit: int | None = None
         self._end: float | None = None
         self._deadline = 0.0
 
@@ -176,8 +176,9 @@ class Activation:
         """Begins a run under the given limits."""
         self.cancelled = False
         self.control[1] = 0
-        self.listener = listener or Listener()
-        self._limit = self._turns_left = -1 if limits.max_iterations is None else limits.max_iterations
+        self.listener = listener or SILENT
+        self._limit = limits.max_iterations
+        self.control[0] = UNLIMITED if self._limit is None else self._limit
         self._deadline = limits.deadline or 0.0
         self._end = None if limits.deadline is None else time.monotonic() + limits.deadline
 
@@ -186,22 +187,21 @@ class Activation:
         self.cancelled = True
         self.control[1] = 1
 
+    @property
+    def has_deadline(self) -> bool:
+        return self._end is not None
+
     @contextmanager
     def compiled(self) -> Iterator[None]:
-        """Hands the limits to compiled code for one call, and takes them back."""
-        self.control[0] = self._turns_left if self._turns_left >= 0 else UNLIMITED
-        timer = None
-        if self._end is not None:
-            timer = Timer(max(self._end - time.monotonic(), 0.0), self.control.__setitem__, (1, 1))
-            timer.daemon = True
-            timer.start()
+        """Keeps the deadline for one call of compiled code, which looks at nothing but `control`."""
+        assert self._end is not None, "only runs with a deadline need this"
+        timer = Timer(max(self._end - time.monotonic(), 0.0), self.control.__setitem__, (1, 1))
+        timer.daemon = True
+        timer.start()
         try:
             yield
         finally:
-            if timer is not None:
-                timer.cancel()
-            if self._turns_left >= 0:
-                self._turns_left = int(self.control[0])
+            timer.cancel()
 
     def stopped(self) -> NoReturn:
         """Raises the error for which compiled code stopped a loop."""
@@ -221,9 +221,9 @@ class Activation:
         """
         if self.cancelled:
             self.stopped()
-        if self._turns_left >= 0:
-            if self._turns_left == 0:
+        if self._limit is not None:
+            if self.control[0] == 0:
                 self.exhausted()
-            self._turns_left -= 1
+            self.control[0] -= 1
         if self._end is not None and time.monotonic() >= self._end:
             self.stopped()

@@ -6,10 +6,11 @@ from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
-from circlet.runtime.errors import CircletError, ExecutionError, Place, UnsupportedError
+from circlet.runtime.errors import Place, UnsupportedError
 from circlet.runtime.exec.activation import Activation, Variables
 from circlet.runtime.exec.frame import Contract, Frame, SegmentedFrame, StaticFrame
 from circlet.runtime.exec.kernel import Backend, Call, Kernel, SpanBackend, Step
+from circlet.runtime.ir.faults import located
 from circlet.runtime.ir.model import Model, Subgraph
 from circlet.runtime.ir.op import Opaque, Skip
 from circlet.runtime.ir.types import Array, Shape
@@ -120,16 +121,19 @@ class ExecutorMap:
             call = Call.of(subgraph, operator, Place(index, subgraph.name, number, operator.name))
             reasons: dict[str, None] = {}
             for backend in backends:
-                reason = backend.refuses(call)
+                reason = _refuses_state(call) or backend.refuses(call)
                 if reason is None:
                     kernels.append(backend.kernel(call))
-                    names.append(backend.name)
+                    names.append(backend.computes_with(call))
                     break
                 reasons[reason] = None
             else:
                 why = operator.op.reason if isinstance(operator.op, Opaque) else ""
                 why = why or "; ".join(reason for reason in reasons if reason != NOT_MINE) or "not implemented"
                 refused.setdefault(f"{operator.name} (version {operator.version}): {why}, first in {call.place}")
+        for operator, name in zip(subgraph.operators, tuple(names), strict=False):
+            for part in operator.op.parts():
+                names[part] = name
         return Executor(self, index, subgraph, tuple(kernels), tuple(names))
 
     def _evaluate(self, index: int, number: int, inputs: list[Array | None],
@@ -138,13 +142,8 @@ class ExecutorMap:
         tensors = [executor.subgraph.tensors[each] for each in executor.subgraph.operators[number].outputs]
         outputs: list[Array] = [np.zeros(shape, each.dtype.numpy)
                                 for shape, each in zip(shapes, tensors, strict=True)]
-        try:
-            with np.errstate(all="ignore"):
-                executor.kernels[number].bind(inputs, outputs, Activation(Variables()))()
-        except ExecutionError as error:
-            raise error if error.place else ExecutionError(error.message, executor.place(number)) from None
-        except CircletError as error:
-            raise ExecutionError(str(error), executor.place(number)) from None
+        with located(executor.place, number), np.errstate(all="ignore"):
+            executor.kernels[number].bind(inputs, outputs, Activation(Variables()))()
         return outputs
 
 
@@ -153,6 +152,11 @@ class SkippedKernel:
 
     def bind(self, inputs: Sequence[Array | None], outputs: Sequence[Array], activation: Activation) -> Step:
         return lambda: None
+
+
+def _refuses_state(call: Call) -> str | None:
+    """Operators keep state in inputs that they overwrite; none may have it as an output."""
+    return "writes a variable tensor" if any(each.is_variable for each in call.outputs) else None
 
 
 NOT_MINE = "another backend's operator"

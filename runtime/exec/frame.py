@@ -13,9 +13,9 @@ import numpy as np
 from circlet.runtime.errors import ExecutionError, LimitError
 from circlet.runtime.exec.activation import Activation
 from circlet.runtime.exec.copying import copy_step, same_memory
-from circlet.runtime.exec.faults import FAULTS, located, raise_located
 from circlet.runtime.exec.kernel import DynamicKernel, Span, Step
 from circlet.runtime.exec.memory import allocate, expect_room, retype
+from circlet.runtime.ir.faults import FAULTS, located, raise_located
 from circlet.runtime.ir.model import ABSENT
 from circlet.runtime.ir.op import Skip
 from circlet.runtime.ir.types import Array
@@ -54,6 +54,8 @@ class Frame(ABC):
     """One activation: write `inputs`, `run()`, read `outputs`."""
 
     inputs: tuple[Array, ...]
+    is_compiled = False
+    """Whether one step does it all, without numpy."""
 
     def __init__(self, executor: Executor, spec: Specialization, planner: CopyPlanner, specializer: Specializer,
                  activation: Activation, contract: Contract) -> None:
@@ -69,6 +71,17 @@ class Frame(ABC):
         for index, each in enumerate(spec.subgraph.tensors):
             if each.is_variable and not each.is_constant:
                 self._arrays[index] = activation.variables.tensor(executor.index, index, each)
+
+    def call(self, arrays: Sequence[Array]) -> list[Array]:
+        """Runs the subgraph on copies of the inputs; the results belong to the caller."""
+        for target, source in zip(self.inputs, arrays, strict=True):
+            target[...] = source
+        if self.is_compiled:
+            self.run()
+        else:
+            with np.errstate(all="ignore"):
+                self.run()
+        return [each.copy() for each in self.outputs]
 
     @property
     @abstractmethod
@@ -109,6 +122,7 @@ class Frame(ABC):
         self._place(spec, span, aliases, live)
         whole = self._bind_whole(spec, span, aliases)
         if whole is not None:
+            self.is_compiled = True
             return [(span.start, whole)]
         steps: list[tuple[int, Step]] = []
         for number in span:
@@ -161,7 +175,7 @@ class Frame(ABC):
         for each in written:
             root = aliases.root(each)
             if self._arrays[root] is None and root not in homeless:
-                with located(self._executor, aliases.first_write(root)):
+                with located(self._executor.place, aliases.first_write(root)):
                     expect_room(spec.shape(root), tensors[root].dtype.numpy)
                 if tensors[root].dtype.numpy.hasobject:
                     self._arrays[root] = allocate(spec.shape(root), tensors[root].dtype.numpy)
@@ -271,7 +285,7 @@ class SegmentedFrame(Frame):
 
     def _execute(self, steps: Sequence[tuple[int, Step]]) -> None:
         for number, step in steps:
-            with located(self._executor, number):
+            with located(self._executor.place, number):
                 step()
 
     def _segment(self, before: Specialization, depth: int) -> Segment:
@@ -311,7 +325,7 @@ class SegmentedFrame(Frame):
         def step() -> None:
             found.extend(each.copy() for each in kernel.evaluate(operands, self.activation))
 
-        with located(self._executor, number):
+        with located(self._executor.place, number):
             self.activation.observe(step, self._executor.index, number)()
         return tuple(found)
 

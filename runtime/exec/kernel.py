@@ -33,6 +33,8 @@ class Call:
     version: int = 1
     custom_options: bytes = b""
     place: Place = NOWHERE
+    intermediates: tuple[Tensor | None, ...] = ()
+    """Declared tensors that hold nothing: their quantisation is that of values inside of the operator."""
 
     @classmethod
     def of(cls, subgraph: Subgraph, operator: Operator, place: Place) -> Call:
@@ -42,9 +44,10 @@ class Call:
     @classmethod
     def of_tensors(cls, tensors: Sequence[Tensor], operator: Operator, place: Place) -> Call:
         """An operator over the tensors of a subgraph."""
-        inputs = tuple(None if index == ABSENT else tensors[index] for index in operator.inputs)
+        inputs, intermediates = (tuple(None if index == ABSENT else tensors[index] for index in indices)
+                                 for indices in (operator.inputs, operator.intermediates))
         outputs = tuple(tensors[index] for index in operator.outputs)
-        return cls(operator.op, inputs, outputs, operator.version, operator.custom_options, place)
+        return cls(operator.op, inputs, outputs, operator.version, operator.custom_options, place, intermediates)
 
     def input(self, index: int) -> Tensor:
         """The tensor of a required input."""
@@ -77,8 +80,9 @@ class DynamicKernel(Kernel, Protocol):
 class Backend(Protocol):
     """Turns operators into kernels."""
 
-    @property
-    def name(self) -> str: ...
+    def computes_with(self, call: Call) -> str:
+        """The name of what computes an operator that is not refused."""
+        ...
 
     def refuses(self, call: Call) -> str | None:
         """Why this backend cannot compute the operator as it stands; None where it can."""

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from threading import Lock, RLock
+from threading import RLock
 from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from circlet.runtime.errors import InputError, LimitError, UnsupportedError
+from circlet.runtime.errors import CircletError, InputError, LimitError, UnsupportedError
 from circlet.runtime.exec.activation import Activation, Limits, Variables
 from circlet.runtime.exec.copies import CopyEdge, copy_edges
 from circlet.runtime.exec.executor import ExecutorMap
@@ -20,6 +18,7 @@ from circlet.runtime.exec.frame import Frame
 from circlet.runtime.exec.inputs import Entry, as_array, entry_of
 from circlet.runtime.exec.kernel import Backend
 from circlet.runtime.exec.listener import Listener, Observation, observation
+from circlet.runtime.exec.pool import FramePool, Key
 from circlet.runtime.ir.model import Model, Signature
 from circlet.runtime.ir.types import Array, DType, Shape
 from circlet.runtime.ir.verify import verify
@@ -27,10 +26,6 @@ from circlet.runtime.ops.controlflow import CallOnce
 from circlet.runtime.passes.pipeline import DEFAULT, Pass, run_passes
 
 Inputs: TypeAlias = "Mapping[str, npt.ArrayLike] | Sequence[npt.ArrayLike]"
-Key: TypeAlias = tuple[int, tuple[Shape, ...], Observation]
-
-IDLE_FRAMES = 8
-"""How many bound frames a session keeps for later runs."""
 
 
 @dataclass(frozen=True)
@@ -71,13 +66,14 @@ class Session:
         self.model = model
         self.limits = limits or Limits()
         self._variables = Variables()
-        self._idle: OrderedDict[Key, list[Frame]] = OrderedDict()
+        self._frames = FramePool()
         self._running: set[Activation] = set()
-        self._lock = Lock()
-        self._state_lock: AbstractContextManager[object] = RLock() if _has_state(model) else nullcontext()
+        self._state_lock = RLock()
         self._stateful = _has_state(model)
-        with _bounded():
+        try:
             self._executors = ExecutorMap(run_passes(model, (*DEFAULT, *passes)), backends, copy_elision)
+        except (RecursionError, MemoryError) as error:
+            raise _overrun(error) from None
         self._primary = _primary(model)
 
     @property
@@ -134,21 +130,50 @@ class Session:
         Returns:
             The outputs, as arrays that belong to the caller.
         """
-        key = (subgraph, tuple(each.shape for each in arrays), observation(listener))
-        with self._state_lock, _bounded(), np.errstate(all="ignore"), self._state_kept():
-            frame = self._take(key)
+        key = (subgraph, tuple(each.shape for each in arrays), observation(listener).value)
+        if not self._stateful:
+            return self._run(key, arrays, listener)
+        with self._state_lock:
+            snapshot = self._variables.snapshot()
+            try:
+                return self._run(key, arrays, listener)
+            except BaseException:
+                self._variables.restore(snapshot)
+                raise
+
+    def _run(self, key: Key, arrays: Sequence[Array], listener: Listener | None) -> list[Array]:
+        """Runs on a frame of its own, which is given up if the run fails."""
+        try:
+            frame = self._frames.take(key) or self._frame(key)
             activation = frame.activation
             activation.start(self.limits, listener)
             self._running.add(activation)
             try:
-                for target, source in zip(frame.inputs, arrays, strict=True):
-                    np.copyto(target, source)
-                frame.run()
-                results = [each.copy() for each in frame.outputs]
+                results = frame.call(arrays)
             finally:
                 self._running.discard(activation)
-            self._give_back(key, frame)
+        except (RecursionError, MemoryError) as error:
+            raise _overrun(error) from None
+        self._frames.give(key, frame)
         return results
+
+    def _frame(self, key: Key) -> Frame:
+        subgraph, shapes, observed = key
+        with np.errstate(all="ignore"):
+            return self._executors[subgraph].frame(shapes, Activation(self._variables, Observation(observed)))
+
+    def prepare(self, subgraph: int, inputs: tuple[Shape, ...]) -> tuple[Shape | None, ...]:
+        """Makes the memory of a run at these input shapes, so that the run itself need not.
+
+        Returns:
+            The shape of each tensor of the subgraph; None where only the run can tell.
+
+        Raises:
+            ExecutionError: an operator cannot compute with these shapes.
+        """
+        key = (subgraph, inputs, Observation.NONE.value)
+        self._frames.give(key, self._frames.take(key) or self._frame(key))
+        return self._executors[subgraph].specialize(inputs).shapes
 
     def cancel(self) -> None:
         """Stops every run in progress, before its next loop iteration; each raises CancelledError."""
@@ -169,45 +194,12 @@ class Session:
         entries = {0, *(each.subgraph for each in self.model.signatures)}
         return copy_edges(self._executors, sorted(entries))
 
-    def _take(self, key: Key) -> Frame:
-        with self._lock:
-            idle = self._idle.get(key)
-            if idle:
-                return idle.pop()
-        subgraph, shapes, observed = key
-        return self._executors[subgraph].frame(shapes, Activation(self._variables, observed))
 
-    def _give_back(self, key: Key, frame: Frame) -> None:
-        with self._lock:
-            self._idle.setdefault(key, []).append(frame)
-            self._idle.move_to_end(key)
-            while sum(map(len, self._idle.values())) > IDLE_FRAMES:
-                oldest = next(iter(self._idle))
-                self._idle[oldest].pop() if self._idle[oldest] else self._idle.pop(oldest)
-
-    @contextmanager
-    def _state_kept(self) -> Iterator[None]:
-        """Brings the state back if the run fails."""
-        if not self._stateful:
-            yield
-            return
-        snapshot = self._variables.snapshot()
-        try:
-            yield
-        except BaseException:
-            self._variables.restore(snapshot)
-            raise
-
-
-@contextmanager
-def _bounded() -> Iterator[None]:
-    """Turns running out of stack or memory into circlet's errors."""
-    try:
-        yield
-    except RecursionError:
-        raise UnsupportedError("subgraphs call each other too deeply to be run") from None
-    except MemoryError as error:
-        raise LimitError(f"out of memory: {error}") from None
+def _overrun(error: RecursionError | MemoryError) -> CircletError:
+    """What running out of stack or memory means."""
+    if isinstance(error, RecursionError):
+        return UnsupportedError("subgraphs call each other too deeply to be run")
+    return LimitError(f"out of memory: {error}")
 
 
 def _has_state(model: Model) -> bool:

@@ -170,6 +170,10 @@ class Op(ABC):
         """The subgraphs that the operator invokes, each with what passes between them."""
         return ()
 
+    def parts(self) -> tuple[int, ...]:
+        """The operators of the subgraph, by index, that a pass put into this one."""
+        return ()
+
     def callees(self) -> tuple[int, ...]:
         """The subgraphs that the operator invokes, by index."""
         return tuple(each.subgraph for each in self.calls())

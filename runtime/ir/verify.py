@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from math import inf
+
+import numpy as np
 
 from circlet.runtime.errors import ModelError, Place
 from circlet.runtime.ir.model import ABSENT, Model, Operator, Signature, Subgraph, Tensor
 from circlet.runtime.ir.op import Opaque, Operand, Operands, ShapeError
-from circlet.runtime.ir.types import Quantization
+from circlet.runtime.ir.types import QUANTIZABLE, DType, Quantization
 from circlet.runtime.ir.verify_calls import verify_calls
 
 UNDEFINED = "neither an input, a constant, a variable nor written by an operator"
@@ -196,12 +199,26 @@ def _quantization_problem(tensor: Tensor, tensors: int) -> str | None:
     scales, zero_points, axis = len(quantization.scales), len(quantization.zero_points), quantization.axis
     if scales and zero_points not in (0, 1, scales):
         return f"expected a zero point for each of {scales} scales, found {zero_points} zero points"
-    if scales < 2:
-        return None
+    problem = _range_problem(tensor.dtype, quantization)
+    if problem is not None or scales < 2:
+        return problem
     if not 0 <= axis < len(tensor.shape):
         return f"expected an axis of shape {tensor.shape} for {scales} scales, found axis {axis}"
     if tensor.signature[axis] != scales:
         return f"expected {tensor.signature[axis]} scales, one for each index of axis {axis}, found {scales}"
+    return None
+
+
+def _range_problem(dtype: DType, quantization: Quantization) -> str | None:
+    if dtype not in QUANTIZABLE:
+        return None
+    limits = np.iinfo(dtype.numpy)
+    for scale in quantization.scales:
+        if not 0 <= scale < inf:
+            return f"expected scales that are finite and not negative, found {scale}"
+    for zero_point in quantization.zero_points:
+        if not limits.min <= zero_point <= limits.max:
+            return f"expected zero points that {dtype.value} holds, found {zero_point}"
     return None
 
 

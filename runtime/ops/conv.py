@@ -8,6 +8,7 @@ from typing import ClassVar
 
 from circlet.runtime.ir.op import Count, Op, Operands, ShapeError, between, operator
 from circlet.runtime.ir.types import Activation, DType, Padding, Shape
+from circlet.runtime.ops.shape import expect_integers
 from circlet.runtime.ops.window import Window, Windowed, expect_bias, expect_rank, slide
 
 
@@ -34,7 +35,7 @@ class Conv2D(Windowed):
         expect_rank(image, "the input", "n, h, w, c")
         expect_rank(filter, "the filter", "o, kh, kw, c")
         channels, taken = image.shape[3], filter.shape[3]
-        if taken < 1 or channels % taken or filter.shape[0] % max(channels // taken, 1):
+        if min(channels, taken) < 1 or channels % taken or filter.shape[0] % (channels // taken):
             raise ShapeError(f"a filter of shape {filter.shape} does not divide {channels} channels into groups")
         expect_bias(args.get(2), filter.shape[0])
         counts = (window.count for window in self.windows(image.shape, filter.shape))
@@ -130,6 +131,7 @@ class Transposed(Op):
     def fit(self, args: Operands, filter: tuple[int, int]) -> tuple[Shape, ...]:
         """The result's shape, checked; `filter` is how many channels of result and input the filter has."""
         data, bias = args[2], args.get(3)
+        expect_integers(args[0], "input 0")
         shape = tuple(int(dim) for dim in args[0].value.reshape(-1))
         if len(shape) != data.rank or min(shape) < 0:
             raise ShapeError(f"input 0 must hold a shape of {data.rank} dimensions, found {shape}")

@@ -177,7 +177,7 @@ class UpdateRow(Op):
     inputs: ClassVar[Count] = exactly(3)
 
     def infer(self, args: Operands) -> tuple[Shape, ...]:
-        if args[1].shape != (1, *args[0].shape[1:]):
+        if not args[0].rank or args[1].shape != (1, *args[0].shape[1:]):
             raise ShapeError(f"row: expected shape {(1, *args[0].shape[1:])}, found {args[1].shape}")
         if prod(args[2].shape) != 1:
             raise ShapeError(f"index: expected one element, found shape {args[2].shape}")

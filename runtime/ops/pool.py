@@ -19,8 +19,8 @@ class Pool(Windowed):
     filter_height: int = 0
 
     def windows(self, image: Shape) -> tuple[Window, ...]:
-        """The windows along height and width."""
-        return self.image_windows(image, (self.filter_height, self.filter_width))
+        """The windows along height and width; padding never counts, so they lack what meets nothing else."""
+        return tuple(each.trimmed() for each in self.image_windows(image, (self.filter_height, self.filter_width)))
 
     def infer(self, args: Operands) -> tuple[Shape, ...]:
         image = args[0]

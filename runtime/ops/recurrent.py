@@ -123,10 +123,26 @@ class LstmInputs(NetworkInputs):
         if self.norm is not None:
             _expect(args, dict.fromkeys(_span(self.norm, 4), (cells,)))
         self._check_auxiliary(args, cells)
+        self._check_presence(args)
         if args.get(self.projection) is None and cells != units:
             raise ShapeError(f"{cells} cells without a projection give {cells} units, input {self.recurrent + 3} takes "
                              f"{units}")
         return units
+
+    def _check_presence(self, args: Operands) -> None:
+        """Checks that what belongs together is there, or absent, together."""
+        def there(position: int) -> bool:
+            return args.get(position) is not None
+
+        admits = there(self.weights)
+        expected = {self.recurrent: admits, self.bias: admits}
+        groups = (_span(self.peephole, 3), () if self.norm is None else _span(self.norm, 4), self.auxiliary_weights)
+        for first, *others in filter(None, groups):
+            used = there(others[-1])
+            expected |= dict.fromkeys(others, used) | ({first: used} if admits else {})
+        for position, wanted in expected.items():
+            if there(position) != wanted:
+                raise ShapeError(f"input {position} is {'absent' if wanted else 'there'}, unlike others of its kind")
 
     def matrices(self) -> tuple[int, ...]:
         return (*_span(self.weights, 4), *_span(self.recurrent, 4), self.projection, *self.auxiliary_weights)

@@ -8,6 +8,7 @@ from typing import ClassVar
 
 from circlet.runtime.ir.op import Count, Op, Operands, ShapeError, exactly, operator
 from circlet.runtime.ir.types import Shape
+from circlet.runtime.ops.shape import expect_integers
 
 
 @operator
@@ -27,6 +28,7 @@ class SegmentSum(Op):
         data, ids = args[0].shape, args[1].shape
         if len(ids) != 1 or ids != data[:1]:
             raise ShapeError(f"input 1: expected one number for each row of shape {data}, found shape {ids}")
+        expect_integers(args[1], "input 1")
         numbers = args[1].value
         if (numbers.size and numbers[0] < 0) or (numbers[1:] < numbers[:-1]).any():
             raise ShapeError(f"input 1: expected ascending numbers from 0 on, found {numbers.tolist()}")
@@ -49,6 +51,8 @@ class UnsortedSegment(Op):
             raise ShapeError(f"input 1: expected the leading dimensions of {data}, found shape {ids}")
         if prod(args[2].shape) != 1:
             raise ShapeError(f"input 2 is the count: expected exactly one element, found shape {args[2].shape}")
+        for k in (1, 2):
+            expect_integers(args[k], f"input {k}")
         count = int(args[2].value.item())
         if count < 0:
             raise ShapeError(f"input 2 is the count: expected no negative number, found {count}")

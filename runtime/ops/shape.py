@@ -10,7 +10,7 @@ from typing import ClassVar
 import numpy as np
 
 from circlet.runtime.ir.op import Count, Op, Operand, Operands, ShapeError, Unknown, between, exactly, operator
-from circlet.runtime.ir.types import Array, DType, Shape
+from circlet.runtime.ir.types import INTEGERS, Array, DType, Shape
 
 
 def normalize_axis(axis: int, rank: int, name: str = "axis") -> int:
@@ -24,25 +24,33 @@ def normalize_axis(axis: int, rank: int, name: str = "axis") -> int:
     return axis % rank
 
 
+def expect_integers(operand: Operand, name: str) -> None:
+    """Checks the element type of a parameter."""
+    if operand.dtype not in INTEGERS:
+        raise ShapeError(f"{name}: expected integers, found {operand.dtype.value}")
+
+
 def scalar(operand: Operand, name: str) -> int:
-    """The value of a parameter that has exactly one element.
+    """The value of a parameter that is exactly one integer.
 
     Raises:
         Unknown: only a run can tell.
-        ShapeError: it has several elements, or none.
+        ShapeError: it has several elements, or none, or elements of another type.
     """
+    expect_integers(operand, name)
     if prod(operand.shape) != 1:
         raise ShapeError(f"{name}: expected exactly one element, found shape {operand.shape}")
     return int(operand.value.item())
 
 
 def vector(operand: Operand, name: str, length: int | None = None) -> tuple[int, ...]:
-    """The value of a parameter of rank 1.
+    """The value of a parameter of rank 1 that holds integers.
 
     Raises:
         Unknown: only a run can tell.
-        ShapeError: it has another rank or another length.
+        ShapeError: it has another rank, another length or elements of another type.
     """
+    expect_integers(operand, name)
     if operand.rank != 1 or (length is not None and operand.shape[0] != length):
         expected = "rank 1" if length is None else f"shape {(length,)}"
         raise ShapeError(f"{name}: expected {expected}, found shape {operand.shape}")

@@ -11,6 +11,7 @@ import numpy as np
 
 from circlet.runtime.ir.op import Count, Op, Operands, ShapeError, exactly, operator
 from circlet.runtime.ir.types import DType, Shape
+from circlet.runtime.ops.shape import expect_integers
 
 
 @operator
@@ -32,6 +33,7 @@ class TopKV2(Op):
             raise ShapeError("input 0 is a scalar: expected at least one axis")
         if prod(args[1].shape) != 1:
             raise ShapeError(f"input 1 is k: expected exactly one element, found shape {args[1].shape}")
+        expect_integers(args[1], "input 1")
         *rows, length = args[0].shape
         k = int(args[1].value.item())
         if not 0 <= k <= length:

@@ -8,6 +8,7 @@ from typing import ClassVar
 
 from circlet.runtime.ir.op import Count, Op, Operands, ShapeError, exactly, operator
 from circlet.runtime.ir.types import DType, Shape
+from circlet.runtime.ops.variable import expect_handle
 
 
 @operator
@@ -42,6 +43,7 @@ class HashtableImport(Op):
     pure: ClassVar[bool] = False
 
     def infer(self, args: Operands) -> tuple[Shape, ...]:
+        expect_handle(args[0])
         if args[1].shape != args[2].shape:
             raise ShapeError(f"expected a value for each key, found keys of shape {args[1].shape} and values of shape "
                              f"{args[2].shape}")
@@ -62,6 +64,7 @@ class HashtableFind(Op):
     pure: ClassVar[bool] = False
 
     def infer(self, args: Operands) -> tuple[Shape, ...]:
+        expect_handle(args[0])
         if prod(args[2].shape) != 1:
             raise ShapeError(f"input 2 is the default: expected exactly one element, found shape {args[2].shape}")
         return (args[1].shape,)
@@ -80,6 +83,7 @@ class HashtableSize(Op):
     pure: ClassVar[bool] = False
 
     def infer(self, args: Operands) -> tuple[Shape, ...]:
+        expect_handle(args[0])
         return ((1,),)
 
     def types(self, args: Operands) -> tuple[DType | None, ...]:

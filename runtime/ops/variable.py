@@ -3,10 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import prod
 from typing import ClassVar
 
-from circlet.runtime.ir.op import Count, Op, Operands, Unknown, exactly, operator
+from circlet.runtime.ir.op import Count, Op, Operand, Operands, ShapeError, Unknown, exactly, operator
 from circlet.runtime.ir.types import DType, Shape
+
+
+def expect_handle(operand: Operand) -> None:
+    """Checks that an operand names one variable or table."""
+    if operand.dtype is not DType.RESOURCE or prod(operand.shape) != 1:
+        raise ShapeError(f"expected a resource with exactly one element, found {operand.dtype.value} of shape "
+                         f"{operand.shape}")
 
 
 @operator
@@ -38,6 +46,7 @@ class ReadVariable(Op):
     pure: ClassVar[bool] = False
 
     def infer(self, args: Operands) -> tuple[Shape, ...]:
+        expect_handle(args[0])
         raise Unknown
 
     def types(self, args: Operands) -> tuple[DType | None, ...]:
@@ -56,6 +65,7 @@ class AssignVariable(Op):
     pure: ClassVar[bool] = False
 
     def infer(self, args: Operands) -> tuple[Shape, ...]:
+        expect_handle(args[0])
         return ()
 
     def types(self, args: Operands) -> tuple[DType | None, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from circlet.runtime.ir.op import Op, Operand, ShapeError
 from circlet.runtime.ir.types import Activation, Padding, Shape
@@ -33,6 +33,13 @@ class Window:
         """Padding behind the input."""
         return max((self.count - 1) * self.stride + self.span - self.before - self.length, 0)
 
+    def trimmed(self) -> Window:
+        """The window without the elements that meet padding at all positions; its dilation is 1."""
+        if not self.count:
+            return replace(self, size=1, before=0)
+        first = max(self.before - (self.count - 1) * self.stride, 0)
+        return replace(self, size=min(self.size, self.before + self.length) - first, before=self.before - first)
+
     def tap(self, index: int) -> slice:
         """What element `index` of the window meets, position by position, in the padded input."""
         start = index * self.dilation
@@ -47,6 +54,10 @@ def slide(length: int, size: int, stride: int, padding: Padding, dilation: int =
     """
     if min(size, stride, dilation) < 1:
         raise ShapeError(f"a window needs positive sizes, found size {size}, stride {stride}, dilation {dilation}")
+    if padding is Padding.SAME:
+        # All but the middle of a window this wide meets padding alone. Whether the middle is an element stays so.
+        widest = 4 * length + 4
+        dilation = min(dilation, widest + (dilation - widest) % 2)
     span = (size - 1) * dilation + 1
     if padding is Padding.SAME:
         count = -(-length // stride)

@@ -5,14 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from math import prod
 from typing import TypeAlias
 
-from circlet.runtime.errors import ExecutionError, Place
+from circlet.runtime.errors import ExecutionError, LimitError, Place
+from circlet.runtime.ir.faults import FAULTS, raise_located
 from circlet.runtime.ir.model import ABSENT, Model, Operator, Subgraph
-from circlet.runtime.ir.op import Operand, Operands, ShapeError, Unknown
+from circlet.runtime.ir.op import Operand, Operands, Unknown
 from circlet.runtime.ir.types import Array, Shape
 
 MEMO_SIZE = 256
+MOST_ELEMENTS = 1 << 58
+MOST_DIMENSIONS = 32
 FOLDED_BYTES = 1 << 20
 """A constant result larger than this is kept only if it is no larger than what it was computed from."""
 
@@ -90,6 +94,7 @@ class Specializer:
 
         Raises:
             ExecutionError: the shapes or values do not fit an operator.
+            LimitError: a result is larger than any memory.
         """
         shapes, known, stop = list(so_far.shapes), dict(so_far.known), so_far.stop
         subgraph = so_far.subgraph
@@ -111,16 +116,17 @@ class Specializer:
                values: Mapping[int, Array]) -> tuple[Shape, ...] | None:
         operator = so_far.subgraph.operators[number]
         try:
-            return operator.op.infer(self._operands(so_far.subgraph, operator, shapes, values))
+            found = operator.op.infer(self._operands(so_far.subgraph, operator, shapes, values))
+            _expect_storable(found)
+            return found
         except Unknown:
             declared = [so_far.subgraph.tensors[index] for index in operator.outputs]
             promised = so_far.promised and not operator.op.callees()
             if promised and all(each.shape and each.is_static for each in declared):
                 return tuple(each.shape for each in declared)
             return None
-        except ShapeError as error:
-            place = Place(so_far.index, so_far.subgraph.name, number, operator.name)
-            raise ExecutionError(str(error), place) from None
+        except FAULTS as error:
+            raise_located(error, Place(so_far.index, so_far.subgraph.name, number, operator.name))
 
     def _operands(self, subgraph: Subgraph, operator: Operator, shapes: list[Shape | None],
                   values: Mapping[int, Array]) -> Operands:
@@ -138,7 +144,7 @@ class Specializer:
     def _call(self, subgraph: int, shapes: tuple[Shape, ...]) -> tuple[Shape, ...]:
         try:
             return self.at(subgraph, shapes).output_shapes
-        except ExecutionError:
+        except (ExecutionError, LimitError):
             # The callee may never be invoked: the branch not taken, the body of a loop without turns.
             raise Unknown from None
 
@@ -172,6 +178,15 @@ def _worth_keeping(subgraph: Subgraph, operator: Operator, shapes: tuple[Shape, 
             count *= dim
         size += count
     return size <= max(FOLDED_BYTES, 4 * sum(each.nbytes for each in inputs if each is not None))
+
+
+def _expect_storable(shapes: Sequence[Shape]) -> None:
+    """Raises LimitError where no array holds one of the results."""
+    for shape in shapes:
+        if len(shape) > MOST_DIMENSIONS:
+            raise LimitError(f"the result has {len(shape)} dimensions; arrays have at most {MOST_DIMENSIONS}")
+        if prod(dim or 1 for dim in shape) > MOST_ELEMENTS:
+            raise LimitError("the result has more elements than any memory holds")
 
 
 def fits(shape: Shape, signature: Shape) -> bool:

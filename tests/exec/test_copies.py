@@ -105,8 +105,8 @@ def test_an_elided_loop_copies_nothing_but_results_of_odd_turns() -> None:
 
 
 @pytest.mark.parametrize("name", [
-    "collatz", "nested_while", "lstm_sequence", "bit_count", "newton_sqrt", "mandelbrot", "cumulate", "scan_rows", "list_write",
-    "matmul_loop", "game_of_life",
+    "collatz", "nested_while", "lstm_sequence", "bit_count", "newton_sqrt", "mandelbrot", "cumulate", "scan_rows",
+    "list_write", "matmul_loop", "game_of_life",
 ])
 def test_converter_written_loops_need_no_copy_in_a_turn(name: str) -> None:
     model = circlet.load(MODELS / f"{name}.tflite")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,9 +11,9 @@ from circlet.backends.native import cache
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv(cache.VARIABLE, str(tmp_path / "objects"))
-    yield tmp_path / "objects"
+    return tmp_path / "objects"
 
 
 class Compiler:

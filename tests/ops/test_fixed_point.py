@@ -9,14 +9,16 @@ import pytest
 
 from circlet.backends.cpu.fixed_point import (
     float_range,
-    multiply_by_quantized_multiplier,
-    multiply_by_quantized_multiplier_64,
     quantize_multiplier,
     quantize_multipliers,
     quantized_range,
     refuse_activation,
+    rescaler,
+    rescaler_64,
     round_half_away,
+    shift_right,
 )
+from circlet.runtime.errors import ExecutionError
 from circlet.runtime.ir.types import Activation, DType
 from tests.ops.cases import q
 
@@ -50,7 +52,7 @@ def test_multiply_is_exact(real: float) -> None:
     multiplier, shift = quantize_multiplier(real)
     expected = [exactly(int(each), multiplier, shift) for each in x]
     for dtype in (np.int32, np.int64):
-        found = multiply_by_quantized_multiplier(x.astype(dtype), multiplier, shift)
+        found = rescaler(multiplier, shift)(x.astype(dtype))
         assert found.dtype == np.int32
         np.testing.assert_array_equal(found, expected)
 
@@ -58,10 +60,9 @@ def test_multiply_is_exact(real: float) -> None:
 def test_multiply_takes_one_multiplier_a_channel() -> None:
     multipliers, shifts = quantize_multipliers(REALS)
     x = np.arange(-20, 20)[:, None] * 977
-    found = multiply_by_quantized_multiplier(x, multipliers, shifts)
+    found = rescaler(multipliers, shifts)(x)
     for channel, real in enumerate(REALS):
-        np.testing.assert_array_equal(found[:, channel],
-                                      multiply_by_quantized_multiplier(x[:, 0], *quantize_multiplier(real)))
+        np.testing.assert_array_equal(found[:, channel], rescaler(*quantize_multiplier(real))(x[:, 0]))
 
 
 @pytest.mark.parametrize("real", [each for each in REALS if each > 0])
@@ -70,14 +71,33 @@ def test_multiply_64(real: float) -> None:
     x = np.array([0, 1, -1, 5, -5, 1 << 20, -(1 << 20), 123456789, -(1 << 30)], np.int64)
     reduced = 0x7FFF if multiplier >= 0x7FFF0000 else (multiplier + (1 << 15)) >> 16
     expected = [(int(each) * reduced + (1 << (14 - shift))) >> (15 - shift) for each in x]
-    np.testing.assert_array_equal(multiply_by_quantized_multiplier_64(x, multiplier, shift),
-                                  np.array(expected, np.int64).astype(np.int32))
+    np.testing.assert_array_equal(rescaler_64(multiplier, shift)(x), np.array(expected, np.int64).astype(np.int32))
 
 
 @pytest.mark.parametrize(("value", "expected"), [(0.5, 1), (-0.5, -1), (1.49, 1), (-2.5, -3), (0.0, 0),
                                                  (0.49999999999999994, 0), (2.0**53 + 2, 2**53 + 2)])
 def test_round_half_away(value: float, expected: int) -> None:
     assert round_half_away(value) == expected
+
+
+def test_round_half_away_keeps_the_type() -> None:
+    values = np.nextafter(np.float32([0.5, -0.5, 2.5, 8388607.5]), np.float32(0))
+    rounded = round_half_away(values)
+    assert rounded.dtype == np.float32
+    assert rounded.tolist() == [0, 0, 2, 8388607]
+
+
+@pytest.mark.parametrize("bits", [0, 1, 2, 7])
+def test_shift_right(bits: int) -> None:
+    x = np.arange(-300, 300)
+    np.testing.assert_array_equal(shift_right(x, bits), round_half_away(x / 2**bits))
+    np.testing.assert_array_equal(shift_right(x, np.full(x.shape, bits)), round_half_away(x / 2**bits))
+
+
+@pytest.mark.parametrize("real", [inf, float("nan")])
+def test_multipliers_are_finite(real: float) -> None:
+    with pytest.raises(ExecutionError, match="expected finite numbers"):
+        quantize_multiplier(real)
 
 
 @pytest.mark.parametrize(("activation", "dtype", "expected"), [

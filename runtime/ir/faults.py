@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NoReturn
+from collections.abc import Callable
+from typing import NoReturn
 
 from circlet.runtime.errors import CircletError, ExecutionError, LimitError, Place, RunError
 from circlet.runtime.ir.op import ShapeError
-
-if TYPE_CHECKING:
-    from circlet.runtime.exec.executor import Executor
 
 FAULTS = (CircletError, ArithmeticError, LookupError, MemoryError, TypeError, ValueError)
 """What may come from an operator: circlet's errors, and numpy's own on operands that no rule foresaw."""
@@ -27,11 +25,11 @@ def raise_located(error: Exception, place: Place) -> NoReturn:
     raise ExecutionError(f"{type(error).__name__}: {error}", place) from error
 
 
-class located:  # noqa: N801  # reads as a phrase: `with located(executor, number):`
+class located:  # noqa: N801  # reads as a phrase: `with located(executor.place, number):`
     """Gives errors that an operator raises the operator's place."""
 
-    def __init__(self, executor: Executor, number: int) -> None:
-        self._executor = executor
+    def __init__(self, place: Callable[[int], Place], number: int) -> None:
+        self._place = place
         self._number = number
 
     def __enter__(self) -> None:
@@ -39,4 +37,4 @@ class located:  # noqa: N801  # reads as a phrase: `with located(executor, numbe
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
         if isinstance(error, FAULTS):
-            raise_located(error, self._executor.place(self._number))
+            raise_located(error, self._place(self._number))

@@ -1,0 +1,161 @@
+"""Native rules of softmax and the normalisations of float32 tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import inf, prod
+from typing import Any
+
+import numpy as np
+from llvmlite import ir
+
+from circlet.backends.native.elementwise import activate, maximum, refuses_activation
+from circlet.backends.native.emitter import Emitter, Index
+from circlet.backends.native.math import exp, log
+from circlet.backends.native.reduce import REORDERED, Register, extreme, reserve
+from circlet.backends.native.rule import Node, Sink, nest
+from circlet.backends.native.value import Value
+from circlet.runtime.exec.kernel import Call
+from circlet.runtime.ir.types import Activation, DType
+from circlet.runtime.ops.normalize import InstanceNorm, L2Normalization, LogSoftmax, RmsNorm, Softmax
+
+FLOAT = DType.FLOAT32
+
+
+def _refuses(call: Call) -> bool:
+    return refuses_activation(call) or call.input(0).dtype is not FLOAT
+
+
+class Row:
+    """A row of the last axis that is read more than once; computed elements are kept when they are read first."""
+
+    def __init__(self, node: Node[Any], e: Emitter, memory: ir.Value | None = None) -> None:
+        self._x, self._e = node.input(0), e
+        self.length = self._x.shape[-1]
+        computed = self._x.memory is None
+        self._memory = (memory or reserve(node, self.length, FLOAT)) if computed else None
+
+    def first(self, index: Index) -> ir.Value:
+        value = self._x.element(self._e, index)
+        if self._memory is not None:
+            self._e.store(value, self._memory, FLOAT, index[-1])
+        return value
+
+    def again(self, index: Index) -> ir.Value:
+        if self._memory is None:
+            return self._x.element(self._e, index)
+        return self._e.load(self._memory, FLOAT, index[-1])
+
+    def total(self, outer: Index, function: Callable[[ir.Value], ir.Value]) -> ir.Value:
+        """The sum of a function of the elements, which are read for the first time."""
+        register, e = Register(self._e, ir.FloatType()), self._e
+        register.set(e.constant(0, FLOAT))
+        with e.loop(self.length) as k:
+            register.set(e.builder.fadd(register.get(), function(self.first([*outer, k])), flags=REORDERED))
+        return register.get()
+
+    def greatest(self, outer: Index) -> ir.Value:
+        """The greatest element that is not NaN, read for the first time."""
+        register, e, fold = Register(self._e, ir.FloatType()), self._e, extreme(">", FLOAT)
+        register.set(e.constant(-inf, FLOAT))
+        with e.loop(self.length) as k:
+            register.set(fold.combine(e, register.get(), self.first([*outer, k])))
+        return register.get()
+
+
+@nest(Softmax, _refuses)
+def softmax(node: Node[Softmax], e: Emitter, sinks: tuple[Sink, ...]) -> None:
+    *outer, length = node.shape
+    memory, total = reserve(node, length, FLOAT), Register(e, ir.FloatType())
+    row, b, beta = Row(node, e, memory), e.builder, np.float32(node.op.beta)
+    with e.nest(tuple(outer)) as index:
+        most = row.greatest(index)
+        total.set(e.constant(0, FLOAT))
+        with e.loop(length) as k:
+            below = b.fsub(row.again([*index, k]), most)
+            value = exp(e, below if beta == 1 else b.fmul(below, e.constant(beta, FLOAT)))
+            e.store(value, memory, FLOAT, k)
+            total.set(b.fadd(total.get(), value, flags=REORDERED))
+        divisor = total.get()
+        with e.loop(length) as k:
+            sinks[0](e, [*index, k], b.fdiv(e.load(memory, FLOAT, k), divisor))
+
+
+@nest(LogSoftmax, _refuses)
+def log_softmax(node: Node[LogSoftmax], e: Emitter, sinks: tuple[Sink, ...]) -> None:
+    *outer, length = node.shape
+    row, total, b = Row(node, e), Register(e, ir.FloatType()), e.builder
+    with e.nest(tuple(outer)) as index:
+        most = row.greatest(index)
+        total.set(e.constant(0, FLOAT))
+        with e.loop(length) as k:
+            value = exp(e, b.fsub(row.again([*index, k]), most))
+            total.set(b.fadd(total.get(), value, flags=REORDERED))
+        base = log(e, total.get())
+        with e.loop(length) as k:
+            sinks[0](e, [*index, k], b.fsub(b.fsub(row.again([*index, k]), most), base))
+
+
+def _square(e: Emitter) -> Callable[[ir.Value], ir.Value]:
+    return lambda value: e.builder.fmul(value, value)
+
+
+def _refuses_any_activation(call: Call) -> bool:
+    assert isinstance(call.op, L2Normalization)
+    return _refuses(call) or call.op.fused_activation_function is not Activation.NONE
+
+
+@nest(L2Normalization, _refuses_any_activation)
+def l2_normalization(node: Node[L2Normalization], e: Emitter, sinks: tuple[Sink, ...]) -> None:
+    *outer, length = node.shape
+    row = Row(node, e)
+    with e.nest(tuple(outer)) as index:
+        norm = e.intrinsic("sqrt", row.total(index, _square(e)))
+        divisor = maximum(e, FLOAT, [norm, e.constant(1e-6, FLOAT)])
+        with e.loop(length) as k:
+            sinks[0](e, [*index, k], e.builder.fdiv(row.again([*index, k]), divisor))
+
+
+def _scale(e: Emitter, parameter: Value, channel: ir.Value) -> ir.Value:
+    """What a parameter with one element for each channel, or one for all, is for a channel."""
+    return parameter.linear(e, e.number(0) if prod(parameter.shape) == 1 else channel)
+
+
+@nest(RmsNorm, _refuses, frozenset({1}))
+def rms_norm(node: Node[RmsNorm], e: Emitter, sinks: tuple[Sink, ...]) -> None:
+    *outer, length = node.shape
+    row, b = Row(node, e), e.builder
+    with e.nest(tuple(outer)) as index:
+        mean = b.fdiv(row.total(index, _square(e)), e.constant(length, FLOAT))
+        divisor = e.intrinsic("sqrt", b.fadd(mean, e.constant(np.float32(node.op.epsilon), FLOAT)))
+        with e.loop(length) as k:
+            value = b.fdiv(row.again([*index, k]), divisor)
+            sinks[0](e, [*index, k], b.fmul(value, _scale(e, node.input(1), k)))
+
+
+@nest(InstanceNorm, _refuses, None)
+def instance_norm(node: Node[InstanceNorm], e: Emitter, sinks: tuple[Sink, ...]) -> None:
+    """Reads each image three times: for the mean, for the variance, and to make the result."""
+    x, gamma, beta = (node.input(k) for k in range(3))
+    (images, height, width, channels), b = x.shape, e.builder
+    mean, scale = reserve(node, channels, FLOAT), reserve(node, channels, FLOAT)
+    size = e.constant(height * width, FLOAT)
+    with e.loop(images) as image:
+        for memory in (mean, scale):
+            with e.loop(channels) as k:
+                e.store(e.constant(0, FLOAT), memory, FLOAT, k)
+        with e.nest((height, width)) as at, e.loop(channels) as k:
+            total = b.fadd(e.load(mean, FLOAT, k), x.element(e, [image, *at, k]))
+            e.store(total, mean, FLOAT, k)
+        with e.loop(channels) as k:
+            e.store(b.fdiv(e.load(mean, FLOAT, k), size), mean, FLOAT, k)
+        with e.nest((height, width)) as at, e.loop(channels) as k:
+            distance = b.fsub(x.element(e, [image, *at, k]), e.load(mean, FLOAT, k))
+            e.store(b.fadd(e.load(scale, FLOAT, k), b.fmul(distance, distance)), scale, FLOAT, k)
+        with e.loop(channels) as k:
+            variance = b.fadd(b.fdiv(e.load(scale, FLOAT, k), size), e.constant(np.float32(node.op.epsilon), FLOAT))
+            e.store(b.fdiv(_scale(e, gamma, k), e.intrinsic("sqrt", variance)), scale, FLOAT, k)
+        with e.nest((height, width)) as at, e.loop(channels) as k:
+            distance = b.fsub(x.element(e, [image, *at, k]), e.load(mean, FLOAT, k))
+            value = b.fadd(b.fmul(distance, e.load(scale, FLOAT, k)), _scale(e, beta, k))
+            sinks[0](e, [image, *at, k], activate(e, value, FLOAT, node.op.fused_activation_function))

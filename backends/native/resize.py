@@ -1,0 +1,57 @@
+"""Native rules that resize images (n, h, w, c)."""
+
+from __future__ import annotations
+
+from llvmlite import ir
+
+from circlet.backends.cpu.resize import _nearest, _neighbours
+from circlet.backends.native.emitter import Emitter
+from circlet.backends.native.rule import Node, Sink, movable, nest, plain
+from circlet.backends.native.value import Value
+from circlet.runtime.exec.kernel import Call
+from circlet.runtime.ir.types import Array, DType
+from circlet.runtime.ops.resize import Resize, ResizeBilinear, ResizeNearestNeighbor
+
+
+def _is_open(call: Call) -> bool:
+    """Whether only a run can tell the size of the result."""
+    return call.input(1).data is None
+
+
+def _table(node: Node[Resize], array: Array) -> Value:
+    """A constant of one element for each position of the output along an axis."""
+    return node.function.constant(array, DType.of(array.dtype))
+
+
+@nest(ResizeNearestNeighbor, lambda call: movable(call) or _is_open(call), frozenset({0, 1}))
+def resize_nearest_neighbor(node: Node[ResizeNearestNeighbor], e: Emitter, sinks: tuple[Sink, ...]) -> None:
+    x, (images, height, width, channels) = node.input(0), node.shape
+    rows, columns = (_table(node, _nearest(node.op, x.shape[axis], node.shape[axis])) for axis in (1, 2))
+    with e.nest((images, height)) as (image, i):
+        row = rows.linear(e, i)
+        with e.loop(width) as j:
+            column = columns.linear(e, j)
+            with e.loop(channels) as channel:
+                sinks[0](e, [image, i, j, channel], x.element(e, [image, row, column, channel]))
+
+
+def _refuses_bilinear(call: Call) -> bool:
+    return plain(call) or _is_open(call) or call.input(0).dtype is not DType.FLOAT32
+
+
+@nest(ResizeBilinear, _refuses_bilinear, frozenset({0, 1}))
+def resize_bilinear(node: Node[ResizeBilinear], e: Emitter, sinks: tuple[Sink, ...]) -> None:
+    x, (images, height, width, channels), b = node.input(0), node.shape, e.builder
+    tall, wide = (_neighbours(node.op, x.shape[axis], node.shape[axis]) for axis in (1, 2))
+    rows, columns = ([(_table(node, each.lower), _table(node, each.lower_weights)),
+                      (_table(node, each.upper), _table(node, each.upper_weights))] for each in (tall, wide))
+    with e.nest((images, height)) as (image, i):
+        above = [(index.linear(e, i), weight.linear(e, i)) for index, weight in rows]
+        with e.loop(width) as j:
+            beside = [(index.linear(e, j), weight.linear(e, j)) for index, weight in columns]
+            corners = [(row, column, b.fmul(one, other)) for column, other in beside for row, one in above]
+            with e.loop(channels) as channel:
+                total: ir.Value = e.constant(0, DType.FLOAT32)
+                for row, column, weight in corners:
+                    total = b.fadd(total, b.fmul(x.element(e, [image, row, column, channel]), weight))
+                sinks[0](e, [image, i, j, channel], total)

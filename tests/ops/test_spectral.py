@@ -1,0 +1,42 @@
+"""Complex numbers and Fourier transforms."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from circlet.runtime.ops.spectral import ComplexAbs, Imag, Real, Rfft2D
+from tests.ops.arrays import const, f32
+from tests.ops.cases import Case, T
+from tests.ops.run_cases import case_test
+
+NUMBERS = np.complex64([[3 + 4j, -1], [-2.5j, 0]])
+DOUBLES = np.complex128([6 - 8j])
+ROW = f32([[1, 2, 3, 4]])
+HALF = np.complex64([[10, -2 + 2j, -2]])
+
+PARTS = [
+    Case("complex64", Real(), [NUMBERS], [f32([[3, -1], [0, 0]])]),
+    Case("complex128", Real(), [DOUBLES], [np.float64([6])]),
+    Case("complex64", Imag(), [NUMBERS], [f32([[4, 0], [-2.5, 0]])]),
+    Case("complex128", Imag(), [DOUBLES], [np.float64([-8])]),
+    Case("complex64", ComplexAbs(), [NUMBERS], [f32([[5, 1], [2.5, 0]])]),
+    Case("complex128", ComplexAbs(), [DOUBLES], [np.float64([10])]),
+    Case("scalar", Real(), [np.complex64(1 + 2j)], [f32(1)]),
+    Case("real", Real(), [f32([1])], [f32([1])], error="element type float32"),
+]
+TRANSFORMS = [
+    Case("row", Rfft2D(), [ROW, const([1, 4])], [HALF]),
+    Case("cut", Rfft2D(), [f32([[1, 2, 3, 4, 9], [9, 9, 9, 9, 9]]), const([1, 4])], [HALF]),
+    Case("filled-up", Rfft2D(), [f32([[1, 2]]), const([2, 4])],
+         [np.complex64([[3, 1 - 2j, -1], [3, 1 - 2j, -1]])], tolerance=1e-7),
+    Case("odd", Rfft2D(), [f32([[1], [2], [6]]), const([3, 1])],
+         [np.fft.fft([1, 2, 6]).astype(np.complex64)[:, None]], tolerance=1e-7),
+    Case("batches", Rfft2D(), [np.stack([ROW, -ROW]), const([1, 4])], [np.stack([HALF, -HALF])]),
+    Case("lengths-at-run-time", Rfft2D(), [ROW, [1, 4]], [HALF]),
+    Case("lengths", Rfft2D(), [ROW, const([4])], [HALF], error=r"two lengths, found shapes \(1, 4\) and \(1,\)"),
+    Case("no-length", Rfft2D(), [ROW, const([1, 0])], [HALF], error=r"positive lengths, found \[1, 0\]"),
+    Case("vector", Rfft2D(), [ROW[0], const([1, 4])], [HALF], error="expected matrices"),
+    Case("integers", Rfft2D(), [[[1, 2, 3, 4]], const([1, 4])], [T(HALF)], error="element type int32 of input 0"),
+]
+test_parts = case_test(PARTS)
+test_transforms = case_test(TRANSFORMS)

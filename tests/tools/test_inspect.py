@@ -1,0 +1,165 @@
+"""`circlet inspect`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import circlet
+from circlet.runtime.ir.text import to_text
+from circlet.runtime.ops.elementwise import Add
+from circlet.schema.foreign import Foreign
+from tests.tools.conftest import Program
+
+COLLATZ = "examples/collatz.tflite"
+
+
+@pytest.fixture
+def unknown(tmp_path: Path) -> Path:
+    """A model with an operator that nobody knows and one with operands that no kernel takes."""
+    builder = circlet.ModelBuilder()
+    main = builder.subgraph("main")
+    x = main.input("x", np.bool_, (2,))
+    y, = main.op(Foreign("CUSTOM:Mystery"), x, count=1)
+    main.output(main.apply(Add(), y, y))
+    path = tmp_path / "unknown.tflite"
+    circlet.save(builder.build(), path)
+    return path
+
+
+def test_text(program: Program, golden: Callable[[str, str], None]) -> None:
+    golden("inspect_collatz", program.text("inspect", COLLATZ, "--backend", "cpu"))
+
+
+def test_text_ends_with_the_model(program: Program) -> None:
+    assert program.text("inspect", COLLATZ).endswith(to_text(circlet.load(COLLATZ)))
+
+
+def test_subgraph(program: Program) -> None:
+    assert program.text("inspect", COLLATZ, "--subgraph", "2", "--backend", "cpu") == """\
+examples/collatz.tflite: tflite, 3,960 bytes, 5 subgraphs, 11 operators, 1 signature
+
+subgraph                operators  tensors  constant bytes  called by
+@2 while_cond_true_310          1        3               4  @4[3] IF then
+
+operator   count  computed by
+FLOOR_DIV      1  cpu
+
+subgraph 2 'while_cond_true_310' (%0 while_cond_true_310_arg0: int32[]) -> (%2)
+  %1 while/cond/floordiv/y: constant int32[] = 2
+  [0] %2 while/cond/floordiv: int32[] = FLOOR_DIV(%0, %1)
+"""
+
+
+def test_json(program: Program) -> None:
+    found = program.json("inspect", COLLATZ, "--subgraph", "2", "--backend", "cpu")
+    assert found == {
+        "model": COLLATZ, "format": "tflite", "version": 3, "description": "MLIR Converted.", "bytes": 3960,
+        "problem": None,
+        "signatures": [{"key": "serving_default", "subgraph": 0, "inputs": {"n": 0},
+                        "outputs": {"peak": 3, "steps": 4}}],
+        "subgraphs": [{
+            "index": 2, "name": "while_cond_true_310", "inputs": [0], "outputs": [2], "constant_bytes": 4,
+            "called_by": [{"subgraph": 4, "operator": 3, "role": "then"}],
+            "tensors": [
+                {"index": 0, "name": "while_cond_true_310_arg0", "dtype": "int32", "kind": "value", "shape": [],
+                 "quantization": None},
+                {"index": 1, "name": "while/cond/floordiv/y", "dtype": "int32", "kind": "constant", "shape": [],
+                 "quantization": None},
+                {"index": 2, "name": "while/cond/floordiv", "dtype": "int32", "kind": "value", "shape": [],
+                 "quantization": None},
+            ],
+            "operators": [{"index": 0, "name": "FLOOR_DIV", "version": 1, "inputs": [0, 1], "outputs": [2],
+                           "backend": "cpu", "reason": None}],
+        }],
+    }
+    assert len(program.json("inspect", COLLATZ)["subgraphs"]) == 5
+
+
+def test_model_that_cannot_be_run(program: Program, unknown: Path) -> None:
+    lines = program.text("inspect", unknown).splitlines()
+    assert "CUSTOM:Mystery      1  unsupported: not implemented" in lines
+    assert any(line.startswith("ADD                 1  unsupported: ") for line in lines)
+    assert "2 kinds of operators cannot be run" in lines
+    assert lines[-1].startswith("  [1] ")
+    found = program.json("inspect", unknown)
+    assert found["problem"] == "2 kinds of operators cannot be run"
+    operators = found["subgraphs"][0]["operators"]
+    assert [(each["name"], each["backend"]) for each in operators] == [("CUSTOM:Mystery", None), ("ADD", None)]
+    assert operators[0]["reason"] == "not implemented"
+
+
+def test_copies_of_a_model_that_cannot_be_run(program: Program, unknown: Path) -> None:
+    for command in (("inspect", "--copies"), ("run",)):
+        message = program.error(command[0], unknown, *command[1:])
+        assert message.startswith("2 kinds of operators cannot be run: ")
+        assert "CUSTOM:Mystery (version 1): not implemented, first in subgraph 0 ('main'), operator 0 " in message
+
+
+@pytest.mark.parametrize("name", ["collatz", "loop_switch", "grow_concat", "map_nested"])
+@pytest.mark.parametrize("elision", [True, False], ids=["elision", "copies"])
+def test_copies_as_json(program: Program, name: str, elision: bool) -> None:
+    path = f"tests/models/{name}.tflite"
+    found = program.json("inspect", path, "--copies", *([] if elision else ["--no-copy-elision"]))
+    edges = circlet.Session(circlet.load(path), copy_elision=elision).copies()
+    assert found == [{**asdict(each), "action": each.action.value} for each in edges]
+    assert all(list(each) == ["subgraph", "operator", "edge", "bytes", "per_iteration", "action", "reason"]
+               for each in found)
+
+
+def test_copies_of_one_subgraph(program: Program) -> None:
+    found = program.json("inspect", COLLATZ, "--copies", "--subgraph", "4")
+    assert {each["subgraph"] for each in found} == {4}
+
+
+def test_copies(program: Program) -> None:
+    lines = program.text("inspect", COLLATZ, "--copies", "--backend", "cpu").splitlines()
+    assert lines[0].split() == ["operator", "edge", "bytes", "in", "loop", "action", "reason"]
+    assert lines[1].startswith("@0[0] WHILE  input 0            4           copy      ")
+    assert lines[13].startswith("@4[3] IF     then input 0       4  yes      lend      ")
+    assert lines[17:] == [
+        "",
+        "action    edges  bytes  in loops  bytes in loops",
+        "lend          6     24         6              24",
+        "in_place      6     24         6              24",
+        "copy          4     16         0               0",
+        "",
+        "no copies are left in loops",
+    ]
+
+
+def test_copies_left_in_loops(program: Program) -> None:
+    out = program.text("inspect", COLLATZ, "--copies", "--no-copy-elision", "--backend", "cpu")
+    assert out.endswith("""
+action  edges  bytes  in loops  bytes in loops
+copy       20     80        16              64
+
+left in loops: 16 copies, 64 bytes
+  @0[0] WHILE: cond input 0, body input 0, body output 0, cond input 1, body input 1, body output 1,
+    cond input 2, body input 2, body output 2, cond input 3, body input 3, body output 3
+  @4[3] IF: then input 0, then output 0, else input 0, else output 0
+""")
+
+
+def test_copies_of_unknown_size(program: Program) -> None:
+    out = program.text("inspect", "tests/models/grow_concat.tflite", "--copies")
+    assert "left in loops: 9 copies, ? bytes" in out
+
+
+def test_no_copies(program: Program) -> None:
+    path = "tests/models/cnn.tflite"
+    assert program.text("inspect", path, "--copies") == "no values cross the border of a subgraph\n"
+    assert program.json("inspect", path, "--copies") == []
+
+
+@pytest.mark.parametrize(("arguments", "message"), [
+    (["nosuch.tflite"], "nosuch.tflite: No such file or directory"),
+    (["pyproject.toml"], "pyproject.toml: expected a .tflite or .circle model"),
+    ([COLLATZ, "--subgraph", "5"], "no subgraph 5; the model has 5 subgraphs, from 0"),
+])
+def test_errors(program: Program, arguments: list[str], message: str) -> None:
+    assert program.error("inspect", *arguments).startswith(message)
