@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
+from importlib.util import find_spec
 
 from circlet.backends.controlflow.backend import ControlflowBackend
 from circlet.backends.cpu.backend import CpuBackend
-from circlet.backends.native.backend import NativeBackend
-from circlet.backends.native.fuse import fuse_operators
+from circlet.runtime.errors import UnsupportedError
 from circlet.runtime.exec.activation import Limits
 from circlet.runtime.exec.executor import ExecutorMap
 from circlet.runtime.exec.kernel import Backend
@@ -17,7 +19,7 @@ from circlet.runtime.exec.session import SignatureRunner
 from circlet.runtime.ir.model import Model
 from circlet.runtime.passes.pipeline import Pass
 
-__all__ = ["BACKENDS", "Session", "SignatureRunner"]
+__all__ = ["BACKENDS", "Engine", "Session", "SignatureRunner", "engine"]
 
 
 @dataclass(frozen=True)
@@ -29,15 +31,51 @@ class Engine:
     passes: Sequence[Pass] = ()
 
 
-def _native(executors: ExecutorMap) -> Sequence[Backend]:
-    return ControlflowBackend(executors), NativeBackend(executors)
+def _cpu() -> Engine:
+    return Engine(lambda executors: (ControlflowBackend(executors), CpuBackend()))
 
 
-BACKENDS: dict[str, Engine] = {
-    "cpu": Engine(lambda executors: (ControlflowBackend(executors), CpuBackend())),
-    "native": Engine(_native, (fuse_operators,)),
-}
+def _native() -> Engine:
+    # LLVM is loaded only where it is used.
+    from circlet.backends.native.backend import NativeBackend
+    from circlet.backends.native.fuse import fuse_operators
+
+    return Engine(lambda executors: (ControlflowBackend(executors), NativeBackend(executors)), (fuse_operators,))
+
+
+BACKENDS: dict[str, Callable[[], Engine]] = {"cpu": _cpu, "native": _native}
+"""What each choice of `backend` is made by."""
 AUTO = "cpu"
+
+
+@lru_cache(1)
+def _has_llvm() -> bool:
+    return find_spec("llvmlite") is not None
+
+
+@lru_cache(1)
+def _automatic() -> str:
+    """What `auto` means here; says so once where that is not the fastest."""
+    if AUTO == "native" and not _has_llvm():
+        warnings.warn("llvmlite is not installed: circlet computes with numpy", stacklevel=3)
+        return "cpu"
+    return AUTO
+
+
+def engine(backend: str) -> Engine:
+    """What a choice of `backend` computes with.
+
+    Raises:
+        ValueError: there is no such choice.
+        UnsupportedError: it needs a package that is not installed.
+    """
+    if backend == "auto":
+        backend = _automatic()
+    if backend not in BACKENDS:
+        raise ValueError(f"backend must be one of auto, {', '.join(BACKENDS)}, found {backend!r}")
+    if backend == "native" and not _has_llvm():
+        raise UnsupportedError("the native backend needs the package llvmlite, which is not installed")
+    return BACKENDS[backend]()
 
 
 class Session(RuntimeSession):
@@ -59,10 +97,8 @@ class Session(RuntimeSession):
             UnsupportedError: some operators cannot be computed; the message lists them all.
             ValueError: an unknown backend, or fewer than one thread.
         """
-        if backend != "auto" and backend not in BACKENDS:
-            raise ValueError(f"backend must be one of auto, {', '.join(BACKENDS)}, found {backend!r}")
         if num_threads < 1:
             raise ValueError(f"num_threads must be at least 1, found {num_threads}")
-        engine = BACKENDS[AUTO if backend == "auto" else backend]
-        super().__init__(model, engine.backends, copy_elision, limits, engine.passes)
+        chosen = engine(backend)
+        super().__init__(model, chosen.backends, copy_elision, limits, chosen.passes)
         self.num_threads = num_threads

@@ -10,7 +10,7 @@ from circlet.runtime.exec.executor import NOT_MINE, ExecutorMap
 from circlet.runtime.exec.kernel import Backend, Call
 from circlet.runtime.ir.model import Model
 from circlet.runtime.ir.op import Opaque, Skip
-from circlet.session import AUTO, BACKENDS, Session
+from circlet.session import Session, engine
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ def support_of(model: Model, backend: str = "auto") -> Support:
 
 
 def _judged(model: Model, backend: str, problem: str) -> Support:
-    made = BACKENDS[AUTO if backend == "auto" else backend].backends(ExecutorMap(Model(()), lambda _: (), elide=True))
+    made = engine(backend).backends(ExecutorMap(Model(()), lambda _: (), elide=True))
     calls = [[Call.of(subgraph, operator, Place(index, subgraph.name, number, operator.name))
               for number, operator in enumerate(subgraph.operators)] for index, subgraph in enumerate(model.subgraphs)]
     return Support(tuple(tuple(_verdict(call, made) for call in each) for each in calls), problem)

@@ -63,11 +63,7 @@ def read_value(text: str, tensor: Tensor, name: str) -> Array:
         OSError: the file cannot be read.
     """
     value = _load(text[1:], name) if text.startswith("@") else _literal_value(text, tensor, name)
-    try:
-        with np.errstate(over="raise"):
-            return as_array(value, tensor, name)
-    except FloatingPointError:
-        raise InputError(f"input {name!r}: {text} does not fit element type {tensor.dtype.value}") from None
+    return as_array(value, tensor, name)
 
 
 def zeros(tensor: Tensor) -> Array:
@@ -101,16 +97,14 @@ def _literal_value(text: str, tensor: Tensor, name: str) -> Any:
     except ValueError:
         value = None
     if tensor.dtype is DType.STRING:
-        return np.array(value if isinstance(value, (str, bytes, list, tuple)) else text, object)
+        return value if isinstance(value, (str, bytes, list, tuple)) else text
     if value is None:
         raise InputError(f"input {name!r}: expected a literal such as 27, true or [1.5, 2], or @FILE, found {text!r}")
     try:
         array = np.asarray(value)
     except ValueError:
         raise InputError(f"input {name!r}: expected rows of equal length, found {text}") from None
-    if array.size == 0 or (tensor.dtype.numpy.kind == "c" and array.dtype.kind in "iufc"):
-        return array.astype(tensor.dtype.numpy)
-    return value
+    return value if array.size else array.astype(tensor.dtype.numpy)
 
 
 def _load(path: str, name: str) -> Array:
@@ -124,9 +118,11 @@ def _load(path: str, name: str) -> Array:
             if key is None:
                 key = name if name in keys else keys[0] if len(keys) == 1 else None
             array = found if isinstance(found, np.ndarray) else found[key] if key in keys else None
+            if isinstance(array, bytes):
+                raise ValueError("a member of the archive is no array")
     except (ValueError, TypeError, EOFError, BadZipFile, ZlibError, NotImplementedError):
         raise InputError(f"input {name!r}: {file}: expected a .npy or .npz file of plain arrays") from None
     if array is None:
         raise InputError(f"input {name!r}: {file}: expected FILE.npz:KEY with a KEY among {', '.join(keys) or 'none'}"
                          + (f", found {key}" if key else ""))
-    return array.astype(array.dtype.newbyteorder("="), copy=False)
+    return array

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from circlet.backends.controlflow.call import Invocation, bind_dynamic, present
+from circlet.backends.controlflow.call import Invocation, bind_dynamic, invoke_dynamic, present
 from circlet.runtime.exec.activation import Activation
 from circlet.runtime.exec.executor import ExecutorMap
 from circlet.runtime.exec.kernel import Call, Step
@@ -19,6 +19,7 @@ class BranchKernel:
     def __init__(self, call: Call, executors: ExecutorMap) -> None:
         assert isinstance(call.op, Branch)
         self._op = call.op
+        self._edge = (call.place.subgraph, call.place.operator)
         self._executors = executors
         self._invocation = Invocation(executors, call)
 
@@ -42,4 +43,4 @@ class BranchKernel:
         selector, *operands = inputs
         one_element(selector.shape)
         index = self._op.branches()[self._op.select(selector.item())]
-        return self._executors.invoke(index, operands, activation)
+        return invoke_dynamic(self._executors, index, operands, activation, self._edge)

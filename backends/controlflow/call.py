@@ -65,6 +65,17 @@ def bind_dynamic(kernel: DynamicKernel, inputs: Sequence[Array], outputs: Sequen
     return step
 
 
+def invoke_dynamic(executors: ExecutorMap, index: int, inputs: Sequence[Array], activation: Activation,
+                   edge: tuple[int, int]) -> Sequence[Array]:
+    """Runs a subgraph of any shapes on copies; observers hear of what goes in and of what comes out."""
+    results = executors.invoke(index, inputs, activation)
+    if activation.is_observed:
+        for label, values in (("input", inputs), ("output", results)):
+            for position, each in enumerate(values):
+                activation.did_copy(*edge, f"{label} {position}", each.nbytes)
+    return results
+
+
 def present(inputs: Sequence[Array | None]) -> list[Array]:
     """The inputs of an operator none of whose inputs is optional."""
     return [each for each in inputs if each is not None]
@@ -76,6 +87,7 @@ class InvokeKernel:
     def __init__(self, call: Call, executors: ExecutorMap) -> None:
         self._executors = executors
         self._callees = call.op.callees()
+        self._edge = (call.place.subgraph, call.place.operator)
         self._invocation = Invocation(executors, call)
 
     def bind(self, inputs: Sequence[Array | None], outputs: Sequence[Array], activation: Activation) -> Step:
@@ -87,7 +99,7 @@ class InvokeKernel:
         return self._invocation.bind(self._callees[0], plan, given, outputs, activation)
 
     def evaluate(self, inputs: Sequence[Array], activation: Activation) -> Sequence[Array]:
-        return self._executors.invoke(self._callees[0], inputs, activation)
+        return invoke_dynamic(self._executors, self._callees[0], inputs, activation, self._edge)
 
 
 class CallOnceKernel:

@@ -196,7 +196,7 @@ def _refuses_hybrid(call: Call, roles: Roles) -> str | None:
     tensor = call.input(roles.filter)
     found = quantization_of(tensor)
     if roles.channels and found is not None and len(found.scales) == 1 and \
-            tensor.shape[roles.channels:roles.channels + 1] != (1,):
+            tensor.signature[roles.channels:roles.channels + 1] != (1,):
         return "float32 input with an int8 filter that has one scale for all its channels"
     return _refuses_filter(call, roles)
 

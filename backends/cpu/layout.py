@@ -34,7 +34,7 @@ from circlet.runtime.ops.layout import (
     Transpose,
     Unpack,
 )
-from circlet.runtime.ops.shape import normalize_axis
+from circlet.runtime.ops.operands import normalize_axis
 
 Bytes: TypeAlias = npt.NDArray[np.uint8]
 

@@ -80,7 +80,7 @@ def object_to_weights(tensor: Tensor, axis: int | None, symmetric: bool) -> Iter
     found = tensor.quantization
     if found is None or not found.scales:
         yield "quantised weights without a scale" if found is None or found.blockwise is None else "blockwise weights"
-    elif found.per_axis and (axis is None or found.axis != axis or tensor.shape[axis:axis + 1] != (len(found.scales),)):
+    elif found.per_axis and (found.axis != axis or tensor.signature[axis:axis + 1] != (len(found.scales),)):
         yield f"weights quantised along axis {found.axis} (supported: {'per tensor' if axis is None else axis})"
     elif (symmetric or found.per_axis) and any(found.zero_points):
         yield f"weights with zero points {sorted(set(found.zero_points))} (supported: 0)"

@@ -12,7 +12,7 @@ import numpy as np
 from circlet.backends.cpu.fixed_point import quantize_multiplier, rescaler, rescaler_64, round_half_away, stored_value
 from circlet.backends.cpu.quantized import NUMBERS, is_quantized, one_quantization, supports
 from circlet.backends.cpu.rule import Node, all_of, names, rule
-from circlet.backends.cpu.steps import rebound, saturating
+from circlet.backends.cpu.steps import like, rebound, saturating
 from circlet.runtime.exec.kernel import Call, Step
 from circlet.runtime.ir.types import INTEGERS, QUANTIZABLE, Array, DType, Quantization
 from circlet.runtime.ops import reduce as ops
@@ -67,9 +67,11 @@ def _mean(node: Node[ops.Mean]) -> Step:
         add()
         np.divide(out, count, out)
 
+    divisor, most = like(work, count), like(work, max(count - 1, 0))
+
     def divide_truncating() -> None:
         add()
-        np.floor_divide(np.where(work < 0, work + (count - 1), work), count, out, casting="unsafe")
+        np.floor_divide(np.where(work < 0, work + most, work), divisor, out, casting="unsafe")
 
     return divide if work is out else divide_truncating
 

@@ -54,7 +54,7 @@ def squeeze(node: Node[Squeeze]) -> Step:
     return copy(node.out, _view(node.input(0), node.out.shape))
 
 
-@rule(StablehloReshape, accepts=moving())
+@rule(StablehloReshape, accepts=moving(), evaluate=lambda node: [_view(node.input(0), node.call.outputs[0].shape)])
 def stablehlo_reshape(node: Node[StablehloReshape]) -> Step:
     return copy(node.out, _view(node.input(0), node.out.shape))
 

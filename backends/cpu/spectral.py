@@ -35,4 +35,4 @@ def complex_abs(node: Node[ops.ComplexAbs]) -> Step:
 def rfft2d(node: Node[Any]) -> Step:
     """Computed in double precision."""
     x, lengths, out = node.input(0), node.input(1), node.out
-    return guarded(node, (1,), lambda: np.copyto(out, np.fft.rfft2(x.astype(np.float64), lengths), "unsafe"))
+    return guarded(node, (1,), lambda: np.copyto(out, np.fft.rfft2(x.astype(np.float64), lengths.tolist()), "unsafe"))

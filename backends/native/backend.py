@@ -13,20 +13,20 @@ import numpy as np
 
 from circlet.backends.cpu.backend import CpuBackend
 from circlet.backends.native.cache import cached
-from circlet.backends.native.function import (
+from circlet.backends.native.function import FunctionLowering
+from circlet.backends.native.fuse import Fused
+from circlet.backends.native.host import HOST_FAILED
+from circlet.backends.native.program import (
     DONE,
     EXHAUSTED,
     FIRST_SITE,
     STOPPED,
-    FunctionLowering,
     HostCall,
     Program,
     Site,
     Staging,
     Unlowerable,
 )
-from circlet.backends.native.fuse import Fused
-from circlet.backends.native.host import HOST_FAILED
 from circlet.backends.native.rule import rule_of
 from circlet.backends.native.target import Library, host, link, object_code
 from circlet.backends.native.value import in_memory
@@ -117,6 +117,7 @@ class Invocation:
     def __init__(self, executors: ExecutorMap, library: Library, program: Program, activation: Activation) -> None:
         self._library = library
         self._sites = program.sites
+        self._evidence = program.evidence
         self._activation = activation
         self._arrays = program.externals
         self._arena = allocate((program.arena_bytes,), np.dtype(np.uint8))
@@ -125,8 +126,9 @@ class Invocation:
         self._callback = _HOST_TYPE(self._host)
         self._host_address = ctypes.cast(self._callback, ctypes.c_void_p).value or 0
         self._error: BaseException | None = None
-        self._enter: Callable[[], int] = partial(_ENTRY_TYPE(library.address), activation.control.ctypes.data, self._arena.ctypes.data,
-                              self._table.ctypes.data)
+        entry = _ENTRY_TYPE(library.address)
+        addresses = (each.ctypes.data for each in (activation.control, self._arena, self._table))
+        self._enter: Callable[[], int] = partial(entry, *addresses)
 
     def __call__(self) -> None:
         activation = self._activation
@@ -163,7 +165,8 @@ class Invocation:
             if isinstance(error, ExecutionError) and error.place is None:
                 raise ExecutionError(error.message, site.place)
             raise error
-        raise ExecutionError(site.message, site.place)
+        evidence = self._evidence[:site.numbers].tolist()
+        raise ExecutionError(site.message.format(*evidence) if evidence else site.message, site.place)
 
     def _host(self, number: int, _: int) -> int:
         try:
@@ -200,7 +203,7 @@ class FusedKernel:
     def bind(self, inputs: Sequence[Array | None], outputs: Sequence[Array], activation: Activation) -> Step:
         arrays: dict[int, Array | None] = dict(zip(self._op.sources, inputs, strict=True))
         arrays[-1] = None
-        shapes = self._op.shapes({tensor: array.shape for tensor, array in arrays.items() if array is not None})
+        shapes = self._op.shapes({tensor: array for tensor, array in arrays.items() if array is not None})
         for member in self._op.members[:-1]:
             for each in member.operator.outputs:
                 arrays[each] = allocate(shapes[each], self._op.tensors[each].dtype.numpy)

@@ -8,7 +8,8 @@ from typing import TypeAlias
 from llvmlite import ir
 
 from circlet.backends.native.emitter import NATIVE_TYPES, POINTER, Emitter, register_type
-from circlet.backends.native.function import OperatorLowering, Unlowerable
+from circlet.backends.native.operators import OperatorLowering
+from circlet.backends.native.program import Unlowerable
 from circlet.backends.native.value import Value, in_memory, in_register
 from circlet.runtime.exec.executor import ExecutorMap
 from circlet.runtime.ir.op import Op, Unknown

@@ -1,16 +1,16 @@
-"""Native rules of elementwise operators on two or more inputs."""
+"""Native rules of elementwise operators on two or more inputs; quotients, remainders and powers are in `division`."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
+from functools import partial, reduce
 from typing import Any, TypeAlias
 
-import numpy as np
 from llvmlite import ir
 
+from circlet.backends.native import math
 from circlet.backends.native.emitter import UNSIGNED, Emitter, Index, is_real
-from circlet.backends.native.rule import Node, fused, plain
+from circlet.backends.native.rule import Node, fused, movable, plain
 from circlet.backends.native.value import Value, computed
 from circlet.runtime.exec.kernel import Call
 from circlet.runtime.ir.op import Op
@@ -40,24 +40,35 @@ def elementwise(node: Node[Any], combine: Combine) -> tuple[Value]:
     return (computed(shape, dtype, element, linear if flat else None),)
 
 
-def activate(e: Emitter, value: ir.Value, dtype: DType, activation: Activation) -> ir.Value:
-    """Applies a fused activation that clamps."""
-    low, high = {Activation.NONE: (None, None), Activation.RELU: (0, None), Activation.RELU6: (0, 6),
-                 Activation.RELU_N1_TO_1: (-1, 1)}[activation]
+_BOUNDS = {Activation.NONE: (None, None), Activation.RELU: (0, None), Activation.RELU6: (0, 6),
+           Activation.RELU_N1_TO_1: (-1, 1)}
+
+
+def clamp(e: Emitter, value: ir.Value, dtype: DType, low: float | None, high: float | None) -> ir.Value:
+    """The nearest number in an interval, whose bounds may be None; NaN of NaN."""
     if low is not None:
         value = maximum(e, dtype, [value, e.constant(low, dtype)])
     return value if high is None else minimum(e, dtype, [value, e.constant(high, dtype)])
 
 
-def _activated(combine: Combine, node: Node[Any]) -> tuple[Value]:
-    activation = node.op.fused_activation_function
+def activate(e: Emitter, value: ir.Value, dtype: DType, activation: Activation) -> ir.Value:
+    """Applies a fused activation that `refuses_activation` does not refuse."""
+    if activation is Activation.TANH:
+        return math.tanh(e, value)
+    return clamp(e, value, dtype, *_BOUNDS[activation])
+
+
+def activated(node: Node[Any], combine: Combine) -> tuple[Value]:
+    """`elementwise`, and then the operator's fused activation if it can have one."""
+    activation = getattr(node.op, "fused_activation_function", Activation.NONE)
     return elementwise(node, lambda e, dtype, values: activate(e, combine(e, dtype, values), dtype, activation))
 
 
 def refuses_activation(call: Call) -> bool:
-    """Refuses fused activations that do not clamp."""
+    """Refuses what `plain` does, and fused activations that neither clamp nor are TANH in single or half precision."""
     activation = getattr(call.op, "fused_activation_function", Activation.NONE)
-    return plain(call) or activation in (Activation.TANH, Activation.SIGN_BIT)
+    is_known = activation in _BOUNDS or (activation is Activation.TANH and not math.refuses(call))
+    return plain(call) or not is_known
 
 
 def add(e: Emitter, dtype: DType, values: Sequence[ir.Value]) -> ir.Value:
@@ -90,9 +101,31 @@ def compare(e: Emitter, dtype: DType, relation: str, a: ir.Value, b: ir.Value) -
     return e.builder.icmp_unsigned(relation, a, b) if unsigned else e.builder.icmp_signed(relation, a, b)
 
 
-fused(ops.Add, refuses_activation)(partial(_activated, add))
-fused(ops.Sub, refuses_activation)(partial(_activated, sub))
-fused(ops.Mul, refuses_activation)(partial(_activated, mul))
+def _nan_if_any(choose: Combine) -> Combine:
+    """NaN where either of two values is, else what `choose` gives, which is NaN where the first is."""
+    def combine(e: Emitter, dtype: DType, values: Sequence[ir.Value]) -> ir.Value:
+        chosen = choose(e, dtype, values)
+        return e.select(compare(e, dtype, "!=", values[1], values[1]), values[1], chosen) if is_real(dtype) else chosen
+
+    return combine
+
+
+def _choice(relation: str) -> Combine:
+    """The first value where it precedes the second, else the second; so the second where either is NaN."""
+    return lambda e, dtype, v: e.select(compare(e, dtype, relation, v[0], v[1]), v[0], v[1])
+
+
+def _bits(name: str) -> Combine:
+    """A builder's instruction on the bits of two integers or booleans."""
+    return lambda e, dtype, v: getattr(e.builder, name)(v[0], v[1])
+
+
+def _on_bools(bits: Combine, combine: Combine) -> Combine:
+    return lambda e, dtype, v: (bits if dtype is DType.BOOL else combine)(e, dtype, v)
+
+
+def _sum(e: Emitter, dtype: DType, values: Sequence[ir.Value]) -> ir.Value:
+    return reduce(lambda total, each: add(e, dtype, [total, each]), values)
 
 
 def _squared_difference(e: Emitter, dtype: DType, values: Sequence[ir.Value]) -> ir.Value:
@@ -100,48 +133,54 @@ def _squared_difference(e: Emitter, dtype: DType, values: Sequence[ir.Value]) ->
     return mul(e, dtype, [difference, difference])
 
 
+def _prelu(e: Emitter, dtype: DType, values: Sequence[ir.Value]) -> ir.Value:
+    x, slope = values
+    return e.select(compare(e, dtype, ">=", x, e.constant(0, dtype)), x, e.builder.fmul(x, slope))
+
+
+def _shift_left(e: Emitter, dtype: DType, values: Sequence[ir.Value]) -> ir.Value:
+    """0 where the count is negative or not below the width."""
+    count = values[1]
+    fits = e.builder.icmp_unsigned("<", count, ir.Constant(count.type, count.type.width))
+    return e.select(fits, e.builder.shl(*values), e.constant(0, dtype))
+
+
+def _shift_right(e: Emitter, dtype: DType, values: Sequence[ir.Value]) -> ir.Value:
+    """By a count that is clamped to what the width allows."""
+    count = clamp(e, values[1], dtype, 0, values[1].type.width - 1)
+    return e.builder.lshr(values[0], count) if dtype in UNSIGNED else e.builder.ashr(values[0], count)
+
+
+_greatest, _least = _nan_if_any(maximum), _nan_if_any(minimum)
+
+
+def _clamp(e: Emitter, dtype: DType, values: Sequence[ir.Value]) -> ir.Value:
+    low, x, high = values
+    return _least(e, dtype, [_greatest(e, dtype, [x, low]), high])
+
+
+fused(ops.Add, refuses_activation)(partial(activated, combine=add))
+fused(ops.Sub, refuses_activation)(partial(activated, combine=sub))
+fused(ops.Mul, refuses_activation)(partial(activated, combine=mul))
+
 _COMBINE: dict[type[Op], Combine] = {
-    ops.Maximum: lambda e, dtype, v: e.select(compare(e, dtype, ">", v[0], v[1]), v[0], v[1]),
-    ops.Minimum: lambda e, dtype, v: e.select(compare(e, dtype, "<", v[0], v[1]), v[0], v[1]),
     ops.SquaredDifference: _squared_difference,
-    ops.StablehloAdd: add,
+    ops.AddN: _sum,
+    ops.BitwiseXor: _bits("xor"),
+    ops.RightShift: _shift_right,
+    ops.Prelu: _prelu,
+    ops.StablehloAdd: _on_bools(_bits("or_"), add),
     ops.StablehloSubtract: sub,
-    ops.StablehloMultiply: mul,
+    ops.StablehloMultiply: _on_bools(_bits("and_"), mul),
+    ops.StablehloMaximum: _on_bools(_bits("or_"), _greatest),
+    ops.StablehloMinimum: _on_bools(_bits("and_"), _least),
+    ops.StablehloAnd: _bits("and_"),
+    ops.StablehloOr: _bits("or_"),
+    ops.StablehloShiftLeft: _shift_left,
+    ops.StablehloClamp: _clamp,
 }
 for _op, _combine in _COMBINE.items():
     fused(_op)(partial(elementwise, combine=_combine))
-
-
-def _refuses_division(call: Call) -> bool:
-    return refuses_activation(call) or not is_real(call.input(0).dtype)
-
-
-@fused(ops.Div, _refuses_division)
-def div(node: Node[ops.Div]) -> tuple[Value]:
-    return _activated(lambda e, dtype, v: e.builder.fdiv(*v), node)
-
-
-def _refuses_floor_division(call: Call) -> bool:
-    """Only integers by a constant that is neither zero nor -1."""
-    dtype, divisor = call.input(0).dtype, call.input(1).data
-    safe = divisor is not None and not bool(np.any((divisor == 0) | (divisor == -1)))
-    return plain(call) or is_real(dtype) or dtype in UNSIGNED or not safe
-
-
-def _floor_mod(e: Emitter, dtype: DType, values: Sequence[ir.Value]) -> ir.Value:
-    """The remainder with the sign of the divisor."""
-    b = e.builder
-    rest, zero = b.srem(*values), e.constant(0, dtype)
-    differs = b.icmp_signed("<", b.xor(rest, values[1]), zero)
-    return b.select(b.and_(b.icmp_signed("!=", rest, zero), differs), b.add(rest, values[1]), rest)
-
-
-def _floor_div(e: Emitter, dtype: DType, values: Sequence[ir.Value]) -> ir.Value:
-    b = e.builder
-    quotient, rest, zero = b.sdiv(*values), b.srem(*values), e.constant(0, dtype)
-    differs = b.icmp_signed("<", b.xor(rest, values[1]), zero)
-    return b.select(b.and_(b.icmp_signed("!=", rest, zero), differs), b.sub(quotient, e.constant(1, dtype)), quotient)
-
-
-fused(ops.FloorMod, _refuses_floor_division)(partial(elementwise, combine=_floor_mod))
-fused(ops.FloorDiv, _refuses_floor_division)(partial(elementwise, combine=_floor_div))
+fused(ops.Maximum, movable)(partial(elementwise, combine=_choice(">")))
+fused(ops.Minimum, movable)(partial(elementwise, combine=_choice("<")))
+fused(ops.Atan2, math.refuses)(partial(elementwise, combine=lambda e, dtype, v: math.atan2(e, *v)))

@@ -166,5 +166,35 @@ class Emitter:
             found.append(each if outermost else self.builder.urem(each, self.number(size)))
         return tuple(found)
 
+    def reindex(self, index: Index, shape: Shape, target: Shape) -> list[ir.Value]:
+        """The index in `target`, a shape of as many elements, of the element that has an index in `shape`; only axes
+        that are really cut are divided."""
+        if 0 in shape:
+            return [self.number(0)] * len(target)
+        found: list[ir.Value] = []
+        for axes, into in _matching_axes(shape, target):
+            position = self.linear(index[axes], shape[axes])
+            found += self.delinear(position, target[into])
+        return found
+
     def select(self, condition: ir.Value, one: ir.Value, other: ir.Value) -> ir.Value:
         return self.builder.select(condition, one, other)
+
+
+def _matching_axes(shape: Shape, target: Shape) -> Iterator[tuple[slice, slice]]:
+    """The smallest runs of axes of two shapes, neither of which is empty, that hold as many elements."""
+    i = j = 0
+    while i < len(shape) or j < len(target):
+        first, other = i, j
+        if i < len(shape) and shape[i] == 1:
+            i += 1
+        elif j < len(target) and target[j] == 1:
+            j += 1
+        else:
+            i, j = i + 1, j + 1
+            while prod(shape[first:i]) != prod(target[other:j]):
+                if prod(shape[first:i]) < prod(target[other:j]):
+                    i += 1
+                else:
+                    j += 1
+        yield slice(first, i), slice(other, j)

@@ -8,7 +8,8 @@ from math import prod
 from llvmlite import ir
 
 from circlet.backends.native.emitter import I32, I64, NATIVE_TYPES, POINTER
-from circlet.backends.native.function import HostCall, OperatorLowering, Staging, Unlowerable
+from circlet.backends.native.operators import OperatorLowering
+from circlet.backends.native.program import HostCall, Staging, Unlowerable
 from circlet.backends.native.value import Value, in_memory, in_register
 from circlet.runtime.ir.model import ABSENT
 from circlet.runtime.ir.types import Array, DType, Shape

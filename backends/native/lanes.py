@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import wraps
 from typing import TypeAlias
 
 from llvmlite import ir
@@ -11,6 +12,8 @@ from llvmlite import ir
 from circlet.backends.native.emitter import I32, I64, Emitter
 
 Number: TypeAlias = "Lanes | float"
+Function: TypeAlias = Callable[..., ir.Value]
+"""From an emitter and the arguments."""
 
 HALF, SINGLE, DOUBLE = ir.HalfType(), ir.FloatType(), ir.DoubleType()
 _INTEGER = {SINGLE: I32, DOUBLE: I64}
@@ -87,6 +90,10 @@ class Lanes:
     def __rshift__(self, count: int) -> Lanes:
         """Filled with the sign."""
         return self._apply("ashr", count)
+
+    def shift_right(self, count: int) -> Lanes:
+        """Filled with zeros."""
+        return self._apply("lshr", count)
 
     def __and__(self, other: Number) -> Lanes:
         return self._apply("and_", other)
@@ -168,3 +175,19 @@ class Lanes:
     def to_real(self, element: ir.Type) -> Lanes:
         """A signed integer as the nearest real number."""
         return self._new(self.e.builder.sitofp(self.value, self.like(element)))
+
+    def funnel(self, low: Lanes, count: Lanes) -> Lanes:
+        """The upper half of these bits followed by those of `low`, shifted left by a count modulo the width."""
+        return self._new(self.e.intrinsic("fshl", self.value, low.value, count.value))
+
+
+def single(function: Callable[..., Lanes]) -> Function:
+    """The function on registers of type float or half of a function on lanes of type float."""
+    @wraps(function)
+    def emit(e: Emitter, *arguments: ir.Value) -> ir.Value:
+        lanes = [Lanes(e, each) for each in arguments]
+        if lanes[0].element == HALF:
+            return function(*(each.widen(SINGLE) for each in lanes)).narrow(HALF).value
+        return function(*lanes).value
+
+    return emit

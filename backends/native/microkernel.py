@@ -13,14 +13,13 @@ The rows are memory at equal distances, or, for images, wherever a table of offs
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TypeAlias
 
 from llvmlite import ir
 
 from circlet.backends.native.emitter import I8, I32, I64, POINTER, Emitter
-from circlet.backends.native.loops import plain_loop
+from circlet.backends.native.loops import carry
 from circlet.backends.native.target import Target
 
 WORD = 4
@@ -30,7 +29,8 @@ _CHAINS = 8
 """Sums that must be under way at a time, since each takes some cycles."""
 _MOST_ROWS = 12
 """Rows of a tile: each needs a register for its address."""
-_REGISTER = ir.FloatType()
+_SHARE = 3, 4
+"""The share of the vector registers that sums take."""
 
 MultiplyAdd: TypeAlias = Callable[[Emitter, ir.Value, ir.Value, ir.Value], ir.Value]
 """Emits `total + left * right` on vectors, given left, right and total."""
@@ -85,7 +85,8 @@ class Split:
 
 def most_rows(target: Target, vectors: int) -> int:
     """The rows of the largest tile of a width, in vectors, that fits into the registers."""
-    return max(min((target.vector_registers - 1 - vectors) // vectors, _MOST_ROWS), 1)
+    most, whole = _SHARE
+    return max(min(target.vector_registers * most // whole // vectors, _MOST_ROWS), 1)
 
 
 def panel_vectors(target: Target, rows: int, columns: int) -> int:
@@ -115,7 +116,7 @@ class Tile:
         rows: how many rows of the left factor.
         vectors: the width of a panel in vectors.
         lanes: words in a vector.
-        is_image: the rows lie where a table says, and have taps.
+        has_taps: the depth is several runs of each row.
         clamps: the results are limited to an interval.
         is_partial: only so many columns of the panel are written as a call says.
     """
@@ -124,14 +125,13 @@ class Tile:
     rows: int
     vectors: int
     lanes: int
-    is_image: bool = False
+    has_taps: bool = False
     clamps: bool = False
     is_partial: bool = False
 
     @property
     def name(self) -> str:
-        flags = "".join(letter for letter, holds in zip("icp", (self.is_image, self.clamps, self.is_partial), strict=True)
-                        if holds)
+        flags = ("t" * self.has_taps) + ("c" * self.clamps) + ("p" * self.is_partial)
         return f"tile_{self.arithmetic.name}_{self.rows}x{self.vectors}{flags}"
 
     @property
@@ -145,9 +145,9 @@ class Call:
     """What a tile is called with; distances are in bytes.
 
     Attributes:
-        left: where the first row begins; for images, what offsets count from.
-        rows: the distance of two rows; for images, where the table of the rows' offsets begins.
-        taps: for images, where the table of the taps' offsets begins, and how many there are.
+        left: what the offsets of rows count from.
+        rows: a table of where each row of the tile begins, i64.
+        taps: a table of where each tap begins in a row, i64, and how many there are.
         run: bytes of a row, or of each tap.
         right: the panel.
         right_step: the distance of two steps of the depth in the panel.
@@ -185,9 +185,8 @@ def call_tile(e: Emitter, tile: Tile, call: Call) -> None:
 
 
 def _make(e: Emitter, tile: Tile) -> ir.Function:
-    rows = POINTER if tile.is_image else I64
-    kinds = [POINTER, rows, I64, POINTER, I64, POINTER, I64, POINTER, I64]
-    kinds += [POINTER, I64] if tile.is_image else []
+    kinds = [POINTER, POINTER, I64, POINTER, I64, POINTER, I64, POINTER, I64]
+    kinds += [POINTER, I64] if tile.has_taps else []
     kinds += [tile.arithmetic.total] * 2 if tile.clamps else []
     kinds += [I64] if tile.is_partial else []
     function = internal_function(e, tile.name, kinds)
@@ -273,7 +272,7 @@ class _TileBody:
         arguments = list(e.function.args)
         (self._left, self._rows, self._run, self._right, self._right_step, self._start, self._start_step, self._out,
          self._out_step), rest = arguments[:9], arguments[9:]
-        self._taps, rest = (rest[:2], rest[2:]) if tile.is_image else ([], rest)
+        self._taps, rest = (rest[:2], rest[2:]) if tile.has_taps else ([], rest)
         self._limits, rest = (rest[:2], rest[2:]) if tile.clamps else ([], rest)
         self._columns = rest[0] if rest else None
         self._words = Vectors(e, tile.arithmetic.word, tile.lanes)
@@ -284,18 +283,15 @@ class _TileBody:
     def emit(self) -> None:
         rows = self._row_addresses()
         sums = self._initial()
-        if not self._tile.is_image:
-            sums, _ = self._depth(rows, self._e.number(0), self._right, sums)
-        else:
+        if self._tile.has_taps:
             sums = self._tapped(rows, sums)
+        else:
+            sums, _ = self._depth(rows, self._e.number(0), self._right, sums)
         self._finish(self._joined(sums))
 
     def _row_addresses(self) -> list[ir.Value]:
         e = self._e
-        if self._tile.is_image:
-            return [self._words.address(self._left, e.builder.load(e.address(self._rows, I64, k), typ=I64))
-                    for k in range(self._tile.rows)]
-        return [self._words.address(self._left, e.builder.mul(self._rows, e.number(k)))
+        return [self._words.address(self._left, e.builder.load(e.address(self._rows, I64, k), typ=I64))
                 for k in range(self._tile.rows)]
 
     def _places(self, base: ir.Value, step: ir.Value) -> Iterator[tuple[int, ir.Value]]:
@@ -314,11 +310,13 @@ class _TileBody:
         """The sums over all taps."""
         e = self._e
         table, count = self._taps
-        with carrying(e, count, [self._right, *sums]) as (number, (right, *inner), done):
+
+        def tap(number: ir.Value, carried: list[ir.Value]) -> list[ir.Value]:
             begin = e.builder.load(e.address(table, I64, number), typ=I64)
-            inner, right = self._depth(rows, begin, right, inner)
-            done([right, *inner])
-        return done.results[1:]
+            inner, right = self._depth(rows, begin, carried[0], carried[1:])
+            return [right, *inner]
+
+        return carry(e, count, [self._right, *sums], tap)[1:]
 
     def _depth(self, rows: Sequence[ir.Value], begin: ir.Value, right: ir.Value,
                sums: Sums) -> tuple[Sums, ir.Value]:
@@ -336,14 +334,16 @@ class _TileBody:
         """Repeats some steps of the depth; gives the offset and the panel after them, and the sums."""
         e = self._e
         size = len(sums) // self._chains
-        with carrying(e, count, [begin, right, *sums]) as (_, (offset, panel, *inner), done):
+
+        def turn(_: ir.Value, carried: list[ir.Value]) -> list[ir.Value]:
+            offset, panel, *inner = carried
             for k in range(unroll):
-                chain = k % self._chains * size
-                inner[chain:chain + size] = self._step(rows, self._words.address(offset, 0), k * WORD, panel,
-                                                       inner[chain:chain + size])
+                chain = slice(k % self._chains * size, (k % self._chains + 1) * size)
+                inner[chain] = self._step(rows, offset, k * WORD, panel, inner[chain])
                 panel = self._words.address(panel, self._right_step)
-            done([e.builder.add(offset, e.number(unroll * WORD)), panel, *inner])
-        offset, panel, *inner = done.results
+            return [e.builder.add(offset, e.number(unroll * WORD)), panel, *inner]
+
+        offset, panel, *inner = carry(e, count, [begin, right, *sums], turn)
         return offset, panel, inner
 
     def _step(self, rows: Sequence[ir.Value], offset: ir.Value, further: int, panel: ir.Value, sums: Sums) -> Sums:

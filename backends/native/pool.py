@@ -50,8 +50,6 @@ def covered(e: Emitter, window: Window, position: ir.Value) -> tuple[ir.Value, i
 def _pool(pooling: Pooling, node: Node[Any], e: Emitter, sinks: tuple[Sink, ...]) -> None:
     x, b = node.input(0), e.builder
     (images, _, _, channels), (tall, wide) = x.shape, node.op.windows(x.shape)
-    if not channels:
-        return
     source, tiles = node.function.pointer(x), Tiles.of(e, FLOAT, channels)
     register, row = Register(e, tiles.kind), reserve(node, channels, FLOAT)
     with e.nest((images, tall.count)) as (image, i):

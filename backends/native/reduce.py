@@ -119,7 +119,7 @@ class Tiles:
     def of(cls, e: Emitter, dtype: DType, length: int) -> Tiles:
         """Parts that take at most a quarter of the registers."""
         most = e.target.vector_bytes // dtype.numpy.itemsize * (e.target.vector_registers // 4)
-        return cls(dtype, length, 1 << (min(length, most).bit_length() - 1))
+        return cls(dtype, length, 1 << max(min(length, most).bit_length() - 1, 0))
 
     @property
     def kind(self) -> ir.Type:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from llvmlite import ir
 
 from circlet.backends.cpu.resize import _nearest, _neighbours
@@ -10,7 +12,7 @@ from circlet.backends.native.rule import Node, Sink, movable, nest, plain
 from circlet.backends.native.value import Value
 from circlet.runtime.exec.kernel import Call
 from circlet.runtime.ir.types import Array, DType
-from circlet.runtime.ops.resize import Resize, ResizeBilinear, ResizeNearestNeighbor
+from circlet.runtime.ops.resize import ResizeBilinear, ResizeNearestNeighbor
 
 
 def _is_open(call: Call) -> bool:
@@ -18,7 +20,7 @@ def _is_open(call: Call) -> bool:
     return call.input(1).data is None
 
 
-def _table(node: Node[Resize], array: Array) -> Value:
+def _table(node: Node[Any], array: Array) -> Value:
     """A constant of one element for each position of the output along an axis."""
     return node.function.constant(array, DType.of(array.dtype))
 

@@ -80,7 +80,13 @@ class Rule(Generic[OpT]):
     is_free: bool = False
     """A fused rule that only moves an index, so that several readers may repeat it."""
     memory_inputs: frozenset[int] | None = frozenset()
-    """The inputs of a nest rule that must lie in memory since it reads their elements repeatedly; None for all."""
+    """The inputs that must lie in memory or a register, since the rule reads their elements repeatedly or before it
+    computes the first element of the result; None for all."""
+    parameters: frozenset[int] = frozenset()
+    """The inputs whose values must be known when the code is made; where they are not, the host computes the call."""
+    is_last: bool = False
+    """A nest rule that writes its one result itself, at the sink's `memory`, so that no epilogue can follow. It may
+    find an input there that it is declared to overwrite."""
 
 
 RULES: dict[type[Op], tuple[Rule[Op], ...]] = {}
@@ -99,20 +105,21 @@ def movable(call: Call) -> bool:
     return any(each is not None and each.dtype not in NATIVE_TYPES for each in (*call.inputs, *call.outputs))
 
 
-def fused(op: type[OpT], refuses: Refusal = plain, is_free: bool = False) -> Callable[[Fused[OpT]], Fused[OpT]]:
+def fused(op: type[OpT], refuses: Refusal = plain, is_free: bool = False, memory_inputs: frozenset[int] = frozenset(),
+          parameters: frozenset[int] = frozenset()) -> Callable[[Fused[OpT]], Fused[OpT]]:
     """Registers the decorated function as a fused rule of `op`, for the calls that the rules before it refuse."""
     def register(function: Fused[OpT]) -> Fused[OpT]:
-        _add(op, Rule(refuses, fused=function, is_free=is_free))
+        _add(op, Rule(refuses, fused=function, is_free=is_free, memory_inputs=memory_inputs, parameters=parameters))
         return function
 
     return register
 
 
-def nest(op: type[OpT], refuses: Refusal = plain,
-         memory_inputs: frozenset[int] | None = None) -> Callable[[Nest[OpT]], Nest[OpT]]:
+def nest(op: type[OpT], refuses: Refusal = plain, memory_inputs: frozenset[int] | None = None,
+         parameters: frozenset[int] = frozenset(), is_last: bool = False) -> Callable[[Nest[OpT]], Nest[OpT]]:
     """Registers the decorated function as a nest rule of `op`, for the calls that the rules before it refuse."""
     def register(function: Nest[OpT]) -> Nest[OpT]:
-        _add(op, Rule(refuses, nest=function, memory_inputs=memory_inputs))
+        _add(op, Rule(refuses, nest=function, memory_inputs=memory_inputs, parameters=parameters, is_last=is_last))
         return function
 
     return register

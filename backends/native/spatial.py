@@ -1,38 +1,99 @@
-"""Native rules that move elements between the spatial axes of a tensor and its batch or its channels.
-
-The loops run over positions and places within a block apart, so that no index is divided.
-"""
+"""Native rules that move elements between the spatial axes of a tensor and its batch or its channels."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import partial
-from math import prod
 from typing import Any
 
 from llvmlite import ir
 
-from circlet.backends.native.emitter import Emitter
-from circlet.backends.native.rule import Node, Sink, movable, nest
+from circlet.backends.native.emitter import Emitter, Index
+from circlet.backends.native.rule import Node, Sink, fused, movable, nest
+from circlet.backends.native.value import Value, computed
 from circlet.runtime.exec.kernel import Call
+from circlet.runtime.ir.types import Array, Quantization
 from circlet.runtime.ops.spatial import BatchToSpaceND, DepthToSpace, SpaceToBatchND, SpaceToDepth, block_of, margins_of
 
 
-def _times(e: Emitter, index: ir.Value, size: int, offset: ir.Value) -> ir.Value:
+def _joined(e: Emitter, index: ir.Value, size: int, offset: ir.Value) -> ir.Value:
     """`index * size + offset`."""
     return e.builder.add(e.builder.mul(index, e.number(size)), offset, flags=("nsw",))
 
 
-def _shuffle(to_depth: bool, node: Node[Any], e: Emitter, sinks: tuple[Sink, ...]) -> None:
-    """Moves blocks of positions to channels, or back."""
-    x, block = node.input(0), node.op.block_size
-    (images, height, width, _), channels = (node.shape, x.shape[3]) if to_depth else (x.shape, node.shape[3])
+def _split(e: Emitter, index: ir.Value, size: int) -> tuple[ir.Value, ir.Value]:
+    """What `_joined` joins to `index`."""
+    return e.builder.udiv(index, e.number(size)), e.builder.urem(index, e.number(size))
+
+
+@fused(DepthToSpace, movable, is_free=True)
+def depth_to_space(node: Node[DepthToSpace]) -> tuple[Value]:
+    x, block, channels = node.input(0), node.op.block_size, node.shape[3]
+
+    def element(e: Emitter, index: Index) -> ir.Value:
+        image, i, j, channel = index
+        (row, k), (column, m) = _split(e, i, block), _split(e, j, block)
+        return x.element(e, [image, row, column, _joined(e, _joined(e, k, block, m), channels, channel)])
+
+    return (computed(node.shape, x.dtype, element, quantization=x.quantization),)
+
+
+@nest(SpaceToDepth, movable)
+def space_to_depth(node: Node[SpaceToDepth], e: Emitter, sinks: tuple[Sink, ...]) -> None:
+    """Loops over positions and places within a block apart, so that no index is divided."""
+    x, block, (images, height, width, _) = node.input(0), node.op.block_size, node.shape
+    channels = x.shape[3]
     with e.nest((images, height, block, width, block, channels)) as (image, i, k, j, m, channel):
-        spread = [image, _times(e, i, block, k), _times(e, j, block, m), channel]
-        packed = [image, i, j, _times(e, _times(e, k, block, m), channels, channel)]
-        source, target = (spread, packed) if to_depth else (packed, spread)
-        sinks[0](e, target, x.element(e, source))
+        value = x.element(e, [image, _joined(e, i, block, k), _joined(e, j, block, m), channel])
+        sinks[0](e, [image, i, j, _joined(e, _joined(e, k, block, m), channels, channel)], value)
 
 
-nest(SpaceToDepth, movable)(partial(_shuffle, True))
-nest(DepthToSpace, movable)(partial(_shuffle, False))
+def _refuses(call: Call) -> bool:
+    """Refuses blocks and margins that only a run can tell."""
+    return movable(call) or call.input(1).data is None or call.input(2).data is None
+
+
+def _operand(node: Node[Any], index: int) -> Array:
+    known = node.input(index).known
+    assert known is not None, "the rules refuse operands that are not constant"
+    return known
+
+
+@fused(SpaceToBatchND, _refuses, is_free=True)
+def space_to_batch_nd(node: Node[SpaceToBatchND]) -> tuple[Value]:
+    x, block, margins = node.input(0), block_of(_operand(node, 1)), margins_of(_operand(node, 2))
+    axes = len(block)
+    padding = _zero_point(node.call.outputs[0].quantization)
+
+    def element(e: Emitter, index: Index) -> ir.Value:
+        if not x.size:
+            return e.constant(padding, x.dtype)
+        part, image = _split(e, index[0], x.shape[0])
+        inside, positions = ir.Constant(ir.IntType(1), True), []
+        for each, place, size, length, (before, after) in zip(index[1:], e.delinear(part, block), block, x.shape[1:],
+                                                              margins, strict=False):
+            position = e.builder.sub(_joined(e, each, size, place), e.number(before))
+            if before or after:
+                inside = e.builder.and_(inside, e.builder.icmp_unsigned("<", position, e.number(length)))
+            positions.append(position)
+        found = [e.select(inside, each, e.number(0)) for each in positions]
+        return e.select(inside, x.element(e, [image, *found, *index[axes + 1:]]), e.constant(padding, x.dtype))
+
+    return (computed(node.shape, x.dtype, element, quantization=x.quantization),)
+
+
+def _zero_point(quantization: Quantization | None) -> int:
+    return quantization.zero_point if quantization is not None and quantization.scales else 0
+
+
+@fused(BatchToSpaceND, _refuses, is_free=True)
+def batch_to_space_nd(node: Node[BatchToSpaceND]) -> tuple[Value]:
+    x, block, crops = node.input(0), block_of(_operand(node, 1)), margins_of(_operand(node, 2))
+    axes = len(block)
+
+    def element(e: Emitter, index: Index) -> ir.Value:
+        parts = [_split(e, e.builder.add(each, e.number(before)), size)
+                 for each, size, (before, _) in zip(index[1:], block, crops, strict=False)]
+        part = e.linear([place for _, place in parts], block)
+        image = _joined(e, part, node.shape[0], index[0])
+        return x.element(e, [image, *(position for position, _ in parts), *index[axes + 1:]])
+
+    return (computed(node.shape, x.dtype, element, quantization=x.quantization),)

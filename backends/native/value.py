@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from typing import TypeAlias
 
@@ -31,6 +31,10 @@ class Value:
     known: Array | None = None
     """The value itself, where it is constant."""
     quantization: Quantization | None = None
+    flat: bool = False
+    """`linear` divides nothing, so that one loop over all positions does."""
+    fill: Callable[[Emitter, ir.Value], None] | None = None
+    """Writes all elements to memory, where that is faster in another order than that of the axes."""
 
     @property
     def size(self) -> int:
@@ -57,6 +61,35 @@ class Value:
         """The only element."""
         return self.element(e, [e.number(0)] * len(self.shape))
 
+    def write(self, e: Emitter, home: ir.Value) -> None:
+        """Writes all elements to memory, in row-major order."""
+        if self.size == 0:
+            return
+        if self.memory is not None:
+            e.copy(home, self.memory, self.nbytes)
+        elif self.fill is not None:
+            self.fill(e, home)
+        elif self.flat:
+            with e.loop(self.size) as position:
+                e.store(self.linear(e, position), home, self.dtype, position)
+        else:
+            with e.nest(self.shape) as index:
+                e.store(self.element(e, index), home, self.dtype, e.linear(index, self.shape))
+
+    def reshaped(self, shape: Shape) -> Value:
+        """The same elements, in row-major order, under another shape; where they lie in memory, they stay there."""
+        if shape == self.shape:
+            return self
+
+        def element(e: Emitter, index: Index) -> ir.Value:
+            if self.flat:
+                return self.linear(e, e.linear(index, shape))
+            return self.element(e, e.reindex(index, shape, self.shape))
+
+        known = None if self.known is None else self.known.reshape(shape)
+        return replace(self, shape=shape, element=element, known=known,
+                       fill=None if self.flat else lambda e, home: self.write(e, home))
+
 
 def in_memory(memory: ir.Value, shape: Shape, dtype: DType, known: Array | None = None,
               quantization: Quantization | None = None) -> Value:
@@ -64,19 +97,38 @@ def in_memory(memory: ir.Value, shape: Shape, dtype: DType, known: Array | None 
     def linear(e: Emitter, position: ir.Value) -> ir.Value:
         return e.load(memory, dtype, position)
 
-    return Value(shape, dtype, lambda e, index: linear(e, e.linear(index, shape)), linear, memory, known, quantization)
+    return Value(shape, dtype, lambda e, index: linear(e, e.linear(index, shape)), linear, memory, known, quantization,
+                 flat=True)
 
 
 def in_register(value: ir.Value, shape: Shape, dtype: DType, known: Array | None = None,
                 quantization: Quantization | None = None) -> Value:
     """A tensor of one element that is in a register."""
-    return Value(shape, dtype, lambda e, index: value, lambda e, position: value, None, known, quantization)
+    return Value(shape, dtype, lambda e, index: value, lambda e, position: value, None, known, quantization, flat=True)
 
 
 def computed(shape: Shape, dtype: DType, element: Element, linear: Linear | None = None,
              quantization: Quantization | None = None) -> Value:
-    """A tensor whose elements are computed when they are read."""
+    """A tensor whose elements are computed when they are read; `linear` is given where it divides nothing."""
     def by_position(e: Emitter, position: ir.Value) -> ir.Value:
         return element(e, e.delinear(position, shape))
 
-    return Value(shape, dtype, element, linear or by_position, quantization=quantization)
+    return Value(shape, dtype, element, linear or by_position, quantization=quantization, flat=linear is not None)
+
+
+def shared(value: Value) -> Value:
+    """The same tensor; code that reads an element several times in one place computes it once."""
+    if value.memory is not None:
+        return value
+    found: dict[tuple[object, ...], tuple[object, ir.Value]] = {}
+
+    def once(e: Emitter, index: Index, emit: Callable[[], ir.Value]) -> ir.Value:
+        key = (id(e.builder.block), *(each.constant if isinstance(each, ir.Constant) else each for each in index))
+        if key not in found:
+            found[key] = (e.builder.block, emit())
+        return found[key][1]
+
+    return replace(
+        value, element=lambda e, index: once(e, index, lambda: value.element(e, index)),
+        linear=lambda e, position: once(e, [position], lambda: value.linear(e, position)),
+    )

@@ -38,7 +38,7 @@ class Limits:
     def __post_init__(self) -> None:
         if self.max_iterations is not None and self.max_iterations < 0:
             raise ValueError(f"max_iterations must not be negative, got {self.max_iterations}")
-        if self.deadline is not None and self.deadline < 0:
+        if self.deadline is not None and not self.deadline >= 0:
             raise ValueError(f"deadline must not be negative, got {self.deadline}")
 
 
@@ -121,6 +121,7 @@ class FrameCache:
         return frame
 
 
+MOST_FRAMES = 1 << 14
 UNLIMITED = (1 << 63) - 1
 SILENT = Listener()
 
@@ -140,6 +141,7 @@ class Activation:
         self._limit: int | None = None
         self._end: float | None = None
         self._deadline = 0.0
+        self._bound = 0
 
     @property
     def is_observed(self) -> bool:
@@ -178,7 +180,7 @@ class Activation:
         self.control[1] = 0
         self.listener = listener or SILENT
         self._limit = limits.max_iterations
-        self.control[0] = UNLIMITED if self._limit is None else self._limit
+        self.control[0] = UNLIMITED if self._limit is None else min(self._limit, UNLIMITED)
         self._deadline = limits.deadline or 0.0
         self._end = None if limits.deadline is None else time.monotonic() + limits.deadline
 
@@ -202,6 +204,7 @@ class Activation:
             yield
         finally:
             timer.cancel()
+            timer.join()
 
     def stopped(self) -> NoReturn:
         """Raises the error for which compiled code stopped a loop."""
@@ -219,11 +222,30 @@ class Activation:
         Raises:
             CancelledError, LimitError: the loop must stop here.
         """
-        if self.cancelled:
-            self.stopped()
         if self._limit is not None:
             if self.control[0] == 0:
                 self.exhausted()
             self.control[0] -= 1
-        if self._end is not None and time.monotonic() >= self._end:
+        self.check()
+
+    def check(self) -> None:
+        """Raises CancelledError or LimitError where the run must stop."""
+        if self.cancelled or (self._end is not None and time.monotonic() >= self._end):
             self.stopped()
+
+    @contextmanager
+    def binding(self) -> Iterator[None]:
+        """Counts the frames that are bound so that one of them can run.
+
+        Raises:
+            LimitError: there are too many, as where each of a few dozen subgraphs invokes the next one twice.
+        """
+        if self._bound >= MOST_FRAMES:
+            raise LimitError(f"the subgraphs invoke each other in more than {MOST_FRAMES} ways")
+        is_first = self._bound == 0
+        self._bound += 1
+        try:
+            yield
+        finally:
+            if is_first:
+                self._bound = 0

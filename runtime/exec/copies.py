@@ -52,9 +52,14 @@ class _Report:
     def __init__(self, specializer: Specializer, planner: CopyPlanner) -> None:
         self._specializer = specializer
         self._planner = planner
+        self._listed: set[tuple[int, tuple[Shape, ...], frozenset[int], bool]] = set()
 
     def subgraph(self, index: int, shapes: tuple[Shape, ...], destroyable: frozenset[int],
                  in_loop: bool) -> Iterator[CopyEdge]:
+        way = (index, shapes, destroyable, in_loop)
+        if way in self._listed:
+            return
+        self._listed.add(way)
         spec = self._specializer.at(index, shapes)
         aliases = self._planner.aliases(spec, range(spec.stop), destroyable if spec.is_static else ())
         for number in range(len(spec.subgraph.operators)):
@@ -155,7 +160,7 @@ class _Report:
         operator = spec.subgraph.operators[number]
         is_loop = isinstance(operator.op, Loop)
         edges = ("cond input", "body input") if is_loop else ("input",)
-        for position in range(1 if isinstance(operator.op, Branch) else 0, len(operator.inputs)):
+        for position in range(len(operator.inputs) - isinstance(operator.op, Branch)):
             for edge in edges:
                 yield CopyEdge(spec.index, number, f"{edge} {position}", None, in_loop or is_loop, Action.COPY, DYNAMIC)
         edge = "body output" if is_loop else "output"

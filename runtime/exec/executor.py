@@ -49,10 +49,12 @@ class Executor:
 
         Raises:
             ExecutionError: the shapes do not fit the subgraph.
+            LimitError: there is not memory enough, or the subgraph invokes others in too many ways.
         """
         spec = self.specialize(shapes)
         kind = StaticFrame if spec.is_static else SegmentedFrame
-        return kind(self, spec, self._owner.planner, self._owner.specializer, activation, contract or Contract())
+        with activation.binding():
+            return kind(self, spec, self._owner.planner, self._owner.specializer, activation, contract or Contract())
 
     def place(self, operator: int) -> Place:
         """Where an operator of this subgraph is, for messages."""
@@ -102,6 +104,7 @@ class ExecutorMap:
 
         The outputs belong to the callee's frame: they are valid until the subgraph is invoked again.
         """
+        activation.check()
         shapes = tuple(each.shape for each in inputs)
         frame = activation.frames.get((index, shapes), lambda: self[index].frame(shapes, activation))
         for target, source in zip(frame.inputs, inputs, strict=True):

@@ -36,18 +36,27 @@ class Entry:
         """
         names = [name for name, _ in self.inputs]
         if not isinstance(inputs, Mapping):
-            if isinstance(inputs, (np.ndarray, str, bytes)) or len(inputs) != len(names):
-                found = type(inputs).__name__ if isinstance(inputs, (np.ndarray, str, bytes)) else str(len(inputs))
+            listed = isinstance(inputs, Sequence) and not isinstance(inputs, (str, bytes))
+            if not listed or len(inputs) != len(names):
                 raise InputError(f"expected {len(names)} inputs ({', '.join(names)}) as a dict or a list, "
-                                 f"found {found}")
+                                 f"found {len(inputs) if listed else type(inputs).__name__}")
             return list(inputs)
         missing = [name for name in names if name not in inputs]
-        unknown = [name for name in inputs if name not in names]
+        unknown = [str(name) for name in inputs if name not in names]
         if missing or unknown:
             faults = {"missing": missing, "unknown": unknown}
             problems = [f"{what} {', '.join(each)}" for what, each in faults.items() if each]
             raise InputError(f"inputs: {'; '.join(problems)} (the entry point takes {', '.join(names) or 'none'})")
         return [inputs[name] for name in names]
+
+    def named(self, results: Mapping[int, Array]) -> dict[str, Array]:
+        """The results, given by tensor, by name; a tensor with several names is copied for each but the first."""
+        found: dict[str, Array] = {}
+        seen: set[int] = set()
+        for name, tensor in self.outputs:
+            found[name] = results[tensor].copy() if tensor in seen else results[tensor]
+            seen.add(tensor)
+        return found
 
 
 def entry_of(model: Model, subgraph: int, signature: Signature | None) -> Entry:
@@ -92,37 +101,48 @@ def _wanted(signature: Shape) -> str:
 
 
 def _converted(value: npt.ArrayLike, dtype: DType, name: str) -> Array:
-    wanted = dtype.numpy
     if dtype is DType.STRING:
         return _strings(value, name)
     try:
         array = np.asarray(value)
     except (ValueError, TypeError) as error:
         raise InputError(f"input {name!r}: {error}") from None
-    if array.dtype == wanted:
+    wanted = dtype.numpy
+    if array.dtype.newbyteorder("=") == wanted:
         return array
-    if isinstance(value, (np.ndarray, np.generic)) or array.dtype.kind not in "biuf":
+    if isinstance(value, (np.ndarray, np.generic)) or array.dtype.kind not in "biufc":
         raise InputError(f"input {name!r}: expected element type {dtype.value}, found {array.dtype}")
-    if not _lossless(array, wanted):
-        raise InputError(f"input {name!r}: {value!r} does not fit element type {dtype.value}")
-    return array.astype(wanted)
+    with np.errstate(all="ignore"):
+        if not _lossless(array, wanted):
+            raise InputError(f"input {name!r}: {_excerpt(value)} does not fit element type {dtype.value}")
+        return array.astype(wanted)
 
 
 def _lossless(array: Array, wanted: np.dtype[np.generic]) -> bool:
-    if np.issubdtype(wanted, np.inexact):
-        return True
-    if array.dtype.kind == "f" or (wanted.kind == "b") != (array.dtype.kind == "b"):
+    """Whether Python numbers become another type without more loss than the rounding of floats."""
+    kinds = "biufc"
+    if (array.dtype.kind == "b") != (wanted.kind == "b") or kinds.index(array.dtype.kind) > kinds.index(wanted.kind):
         return False
-    return wanted.kind == "b" or bool(np.all(array == array.astype(wanted)))
+    converted = array.astype(wanted)
+    if wanted.kind in "fc":
+        return bool(np.all(np.isfinite(converted) | ~np.isfinite(array)))
+    return bool(np.all(array == converted))
+
+
+def _excerpt(value: npt.ArrayLike) -> str:
+    text = repr(value)
+    return text if len(text) <= 40 else f"{text[:37]}..."
 
 
 def _strings(value: npt.ArrayLike, name: str) -> Array:
-    array = np.asarray(value)
-    if array.dtype.kind not in "SUO":
-        raise InputError(f"input {name!r}: expected element type string, found {array.dtype}")
-    flat = [each.encode() if isinstance(each, str) else each for each in array.reshape(-1).tolist()]
-    if not all(isinstance(each, bytes) for each in flat):
-        raise InputError(f"input {name!r}: expected str or bytes elements")
+    try:
+        array = np.asarray(value, object)
+        flat = [each.encode() if isinstance(each, str) else each for each in array.reshape(-1).tolist()]
+    except ValueError as error:
+        raise InputError(f"input {name!r}: {error}") from None
+    wrong = [type(each).__name__ for each in flat if not isinstance(each, bytes)]
+    if wrong:
+        raise InputError(f"input {name!r}: expected str or bytes elements, found {wrong[0]}")
     result = np.empty(len(flat), object)
     result[:] = flat
     return result.reshape(array.shape)

@@ -121,8 +121,7 @@ class Session:
                   for (name, index), value in zip(entry.inputs, values, strict=True)]
         ordered = dict(zip((index for _, index in entry.inputs), arrays, strict=True))
         results = self.invoke(entry.subgraph, [ordered[index] for index in subgraph.inputs], listener)
-        by_tensor = dict(zip(subgraph.outputs, results, strict=True))
-        return {name: by_tensor[index] for name, index in entry.outputs}
+        return entry.named(dict(zip(subgraph.outputs, results, strict=True)))
 
     def invoke(self, subgraph: int, arrays: Sequence[Array], listener: Listener | None = None) -> list[Array]:
         """Runs a subgraph on arrays of its inputs' element types, of any shapes that its operators can compute with.

@@ -8,8 +8,8 @@ from typing import ClassVar
 
 from circlet.runtime.ir.op import Count, Op, Operands, ShapeError, between, operator
 from circlet.runtime.ir.types import Activation, DType, Padding, Shape
-from circlet.runtime.ops.shape import expect_integers
-from circlet.runtime.ops.window import Window, Windowed, expect_bias, expect_rank, slide
+from circlet.runtime.ops.operands import expect_axes, expect_integers
+from circlet.runtime.ops.window import Window, Windowed, expect_bias, slide
 
 
 @operator
@@ -32,8 +32,8 @@ class Conv2D(Windowed):
 
     def infer(self, args: Operands) -> tuple[Shape, ...]:
         image, filter = args[0], args[1]
-        expect_rank(image, "the input", "n, h, w, c")
-        expect_rank(filter, "the filter", "o, kh, kw, c")
+        expect_axes(image, "the input", "n, h, w, c")
+        expect_axes(filter, "the filter", "o, kh, kw, c")
         channels, taken = image.shape[3], filter.shape[3]
         if min(channels, taken) < 1 or channels % taken or filter.shape[0] % (channels // taken):
             raise ShapeError(f"a filter of shape {filter.shape} does not divide {channels} channels into groups")
@@ -62,8 +62,8 @@ class DepthwiseConv2D(Windowed):
 
     def infer(self, args: Operands) -> tuple[Shape, ...]:
         image, filter = args[0], args[1]
-        expect_rank(image, "the input", "n, h, w, c")
-        expect_rank(filter, "the filter", "1, kh, kw, c * m")
+        expect_axes(image, "the input", "n, h, w, c")
+        expect_axes(filter, "the filter", "1, kh, kw, c * m")
         if filter.shape[0] != 1 or filter.shape[3] % max(image.shape[3], 1):
             raise ShapeError(f"the filter must have shape (1, kh, kw, {image.shape[3]} * m), found {filter.shape}")
         expect_bias(args.get(2), filter.shape[3])
@@ -104,8 +104,8 @@ class Conv3D(Volumetric):
 
     def infer(self, args: Operands) -> tuple[Shape, ...]:
         volume, filter = args[0], args[1]
-        expect_rank(volume, "the input", "n, d, h, w, c")
-        expect_rank(filter, "the filter", "kd, kh, kw, c, o")
+        expect_axes(volume, "the input", "n, d, h, w, c")
+        expect_axes(filter, "the filter", "kd, kh, kw, c, o")
         if filter.shape[3] != volume.shape[4]:
             raise ShapeError(f"a filter of shape {filter.shape} does not fit {volume.shape[4]} channels")
         expect_bias(args.get(2), filter.shape[4])
@@ -158,8 +158,8 @@ class TransposeConv(Windowed, Transposed):
         return self.image_windows(image, filter[1:3])
 
     def infer(self, args: Operands) -> tuple[Shape, ...]:
-        expect_rank(args[1], "the filter", "o, kh, kw, c")
-        expect_rank(args[2], "input 2", "n, h, w, c")
+        expect_axes(args[1], "the filter", "o, kh, kw, c")
+        expect_axes(args[2], "input 2", "n, h, w, c")
         return self.fit(args, (args[1].shape[0], args[1].shape[3]))
 
 
@@ -171,6 +171,6 @@ class Conv3DTranspose(Volumetric, Transposed):
     name: ClassVar[str] = "CONV_3D_TRANSPOSE"
 
     def infer(self, args: Operands) -> tuple[Shape, ...]:
-        expect_rank(args[1], "the filter", "kd, kh, kw, o, c")
-        expect_rank(args[2], "input 2", "n, d, h, w, c")
+        expect_axes(args[1], "the filter", "kd, kh, kw, o, c")
+        expect_axes(args[2], "input 2", "n, d, h, w, c")
         return self.fit(args, (args[1].shape[3], args[1].shape[4]))

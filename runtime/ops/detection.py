@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import prod
 from typing import ClassVar
 
 from circlet.runtime.ir.op import Count, Op, Operands, ShapeError, exactly, operator
 from circlet.runtime.ir.types import DType, Shape
+from circlet.runtime.ops.operands import count, expect_one
 
 
 @dataclass(frozen=True)
@@ -26,12 +26,9 @@ class NonMaxSuppression(Op):
             raise ShapeError(f"input 0: expected boxes of shape (n, 4), found {boxes}")
         if scores != boxes[:1]:
             raise ShapeError(f"input 1: expected one score for each of {boxes[0]} boxes, found shape {scores}")
-        for index in range(2, len(args)):
-            if prod(args[index].shape) != 1:
-                raise ShapeError(f"input {index}: expected exactly one element, found shape {args[index].shape}")
-        length = int(args[2].value.item())
-        if length < 0:
-            raise ShapeError(f"input 2: expected no negative number of boxes, found {length}")
+        for index in range(3, len(args)):
+            expect_one(args[index], f"input {index}")
+        length = count(args[2], "input 2")
         return (*((length,),) * (args.outputs - 1), ())
 
 

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from math import prod
 from typing import ClassVar
 
 import numpy as np
 
 from circlet.runtime.ir.op import Count, Op, Operands, ShapeError, at_least, exactly, operator
 from circlet.runtime.ir.types import DType, Shape
-from circlet.runtime.ops.shape import expect_rank, normalize_axis, sizes
+from circlet.runtime.ops.operands import expect_one, expect_rank, normalize_axis, sizes
 
 
 @operator
@@ -107,8 +106,7 @@ class SparseToDense(Op):
 
     def infer(self, args: Operands) -> tuple[Shape, ...]:
         indices, values = args[0].shape, args[2].shape
-        if prod(args[3].shape) != 1:
-            raise ShapeError(f"default value: expected exactly one element, found shape {args[3].shape}")
+        expect_one(args[3], "default value")
         count = indices[0] if indices else 1
         if len(indices) > 2 or (values and values != (count,)):
             raise ShapeError(f"expected indices of at most rank 2 and as many values, found {indices} and {values}")
@@ -179,8 +177,7 @@ class UpdateRow(Op):
     def infer(self, args: Operands) -> tuple[Shape, ...]:
         if not args[0].rank or args[1].shape != (1, *args[0].shape[1:]):
             raise ShapeError(f"row: expected shape {(1, *args[0].shape[1:])}, found {args[1].shape}")
-        if prod(args[2].shape) != 1:
-            raise ShapeError(f"index: expected one element, found shape {args[2].shape}")
+        expect_one(args[2], "index")
         return (args[0].shape,)
 
     def overwrites(self) -> Mapping[int, int]:

@@ -9,7 +9,7 @@ from typing import ClassVar, TypeAlias
 
 from circlet.runtime.ir.op import Count, Op, Operand, Operands, ShapeError, Unknown, at_least, exactly, operator
 from circlet.runtime.ir.types import Activation, DType, Shape
-from circlet.runtime.ops.shape import normalize_axis, scalar, vector
+from circlet.runtime.ops.operands import normalize_axis, scalar, vector
 
 Index: TypeAlias = "tuple[slice | int | EllipsisType | None, ...]"
 """A basic index; it ends with `...`, so that applying it gives a view even where no axis is left."""

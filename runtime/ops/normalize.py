@@ -8,6 +8,7 @@ from typing import ClassVar
 
 from circlet.runtime.ir.op import Count, Op, Operands, ShapeError, exactly, operator
 from circlet.runtime.ir.types import Activation, DType, Shape
+from circlet.runtime.ops.operands import expect_axes
 
 
 @dataclass(frozen=True)
@@ -92,8 +93,7 @@ class InstanceNorm(Scaled):
     fused_activation_function: Activation = Activation.NONE
 
     def infer(self, args: Operands) -> tuple[Shape, ...]:
-        if args[0].rank != 4:
-            raise ShapeError(f"the input must have shape (n, h, w, c), found {args[0].shape}")
+        expect_axes(args[0], "the input", "n, h, w, c")
         return super().infer(args)
 
 

@@ -10,7 +10,7 @@ from typing import ClassVar, TypeAlias
 
 from circlet.runtime.ir.op import Count, Op, Operand, Operands, ShapeError, exactly, operator
 from circlet.runtime.ir.types import Shape
-from circlet.runtime.ops.shape import vector
+from circlet.runtime.ops.operands import expect_one, vector
 
 Paddings: TypeAlias = Sequence[tuple[int, int]]
 """How many elements to add before and after each axis."""
@@ -59,7 +59,7 @@ class PadV2(Pad):
     inputs: ClassVar[Count] = exactly(3)
 
     def infer(self, args: Operands) -> tuple[Shape, ...]:
-        expect_one(args[2])
+        expect_one(args[2], "padding value")
         return super().infer(args)
 
 
@@ -92,12 +92,6 @@ class MirrorPad(Op):
         return (padded(shape, amounts),)
 
 
-def expect_one(operand: Operand) -> None:
-    """Raises ShapeError unless a padding value has exactly one element."""
-    if set(operand.shape) - {1}:
-        raise ShapeError(f"padding value: expected exactly one element, found shape {operand.shape}")
-
-
 @operator
 @dataclass(frozen=True)
 class StablehloPad(Op):
@@ -112,7 +106,7 @@ class StablehloPad(Op):
 
     def infer(self, args: Operands) -> tuple[Shape, ...]:
         shape, amounts = args[0].shape, (self.edge_padding_low, self.edge_padding_high, self.interior_padding)
-        expect_one(args[1])
+        expect_one(args[1], "padding value")
         if any(len(each) != len(shape) for each in amounts) or min(self.interior_padding, default=0) < 0:
             raise ShapeError(f"expected low, high and interior padding for each axis of {shape}, found {amounts}")
         result = tuple(low + spread(size, gap + 1) + high for size, low, high, gap in zip(shape, *amounts, strict=True))
@@ -132,7 +126,7 @@ class Dilate(Op):
 
     def infer(self, args: Operands) -> tuple[Shape, ...]:
         shape = args[0].shape
-        expect_one(args[2])
+        expect_one(args[2], "padding value")
         steps = vector(args[1], "dilations", len(shape))
         if min(steps, default=1) < 1:
             raise ShapeError(f"dilations: expected steps of at least 1, found {steps}")

@@ -7,7 +7,8 @@ from typing import ClassVar
 
 from circlet.runtime.ir.op import Operands, operator
 from circlet.runtime.ir.types import Shape
-from circlet.runtime.ops.window import Window, Windowed, expect_rank
+from circlet.runtime.ops.operands import expect_axes
+from circlet.runtime.ops.window import Window, Windowed
 
 
 @dataclass(frozen=True)
@@ -24,7 +25,7 @@ class Pool(Windowed):
 
     def infer(self, args: Operands) -> tuple[Shape, ...]:
         image = args[0]
-        expect_rank(image, "the input", "n, h, w, c")
+        expect_axes(image, "the input", "n, h, w, c")
         counts = (window.count for window in self.windows(image.shape))
         return ((image.shape[0], *counts, image.shape[3]),)
 

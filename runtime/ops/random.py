@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import prod
 from typing import ClassVar
 
 from circlet.runtime.ir.op import Count, Op, Operands, ShapeError, exactly, operator
 from circlet.runtime.ir.types import DType, Shape
+from circlet.runtime.ops.operands import count, sizes
 
 
 @dataclass(frozen=True)
@@ -29,13 +29,7 @@ class RandomFloats(Random):
     """Base: a tensor of the shape that input 0, a vector, gives."""
 
     def infer(self, args: Operands) -> tuple[Shape, ...]:
-        if args[0].rank != 1 or args[0].dtype not in (DType.INT32, DType.INT64):
-            raise ShapeError("input 0 is the shape: expected a vector of int32 or int64, "
-                             f"found shape {args[0].shape} of {args[0].dtype.value}")
-        shape = tuple(args[0].value.tolist())
-        if any(dim < 0 for dim in shape):
-            raise ShapeError(f"input 0 is the shape: expected no negative dimension, found {shape}")
-        return (shape,)
+        return (sizes(args[0], "shape"),)
 
     def types(self, args: Operands) -> tuple[DType | None, ...]:
         return (DType.FLOAT32,)
@@ -72,12 +66,7 @@ class Multinomial(Random):
     def infer(self, args: Operands) -> tuple[Shape, ...]:
         if args[0].rank != 2 or args[0].shape[1] == 0:
             raise ShapeError(f"input 0: expected logits of shape (rows, classes), found {args[0].shape}")
-        if prod(args[1].shape) != 1:
-            raise ShapeError(f"input 1 is a count: expected exactly one element, found shape {args[1].shape}")
-        samples = int(args[1].value.item())
-        if samples < 0:
-            raise ShapeError(f"input 1 is a count: expected no negative number, found {samples}")
-        return ((args[0].shape[0], samples),)
+        return ((args[0].shape[0], count(args[1], "input 1 is a count")),)
 
     def types(self, args: Operands) -> tuple[DType | None, ...]:
         return (None,)

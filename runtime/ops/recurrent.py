@@ -134,15 +134,13 @@ class LstmInputs(NetworkInputs):
         def there(position: int) -> bool:
             return args.get(position) is not None
 
-        admits = there(self.weights)
-        expected = {self.recurrent: admits, self.bias: admits}
+        pairs = [(self.weights, self.recurrent), (self.weights, self.bias)]
         groups = (_span(self.peephole, 3), () if self.norm is None else _span(self.norm, 4), self.auxiliary_weights)
         for first, *others in filter(None, groups):
-            used = there(others[-1])
-            expected |= dict.fromkeys(others, used) | ({first: used} if admits else {})
-        for position, wanted in expected.items():
-            if there(position) != wanted:
-                raise ShapeError(f"input {position} is {'absent' if wanted else 'there'}, unlike others of its kind")
+            pairs += [(each, others[-1]) for each in (others if not there(self.weights) else (first, *others))]
+        for one, other in pairs:
+            if there(one) != there(other):
+                raise ShapeError(f"only one of the inputs {one} and {other} is there")
 
     def matrices(self) -> tuple[int, ...]:
         return (*_span(self.weights, 4), *_span(self.recurrent, 4), self.projection, *self.auxiliary_weights)

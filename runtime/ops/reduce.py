@@ -5,23 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-import numpy as np
-
 from circlet.runtime.ir.op import Count, Op, Operand, Operands, ShapeError, exactly, operator
 from circlet.runtime.ir.types import Array, DType, Shape
+from circlet.runtime.ops.operands import expect_one, normalize_axis
 
 AXIS_TYPES = frozenset({DType.INT32, DType.INT64})
-
-
-def normalized_axis(axis: int, rank: int) -> int:
-    """An axis counted from the front.
-
-    Raises:
-        ShapeError: it is not in [-rank, rank).
-    """
-    if not -rank <= axis < rank:
-        raise ShapeError(f"expected an axis in [{-rank}, {rank}), found {axis}")
-    return axis % rank
 
 
 def reduced_axes(axes: Array, rank: int) -> tuple[int, ...]:
@@ -30,7 +18,7 @@ def reduced_axes(axes: Array, rank: int) -> tuple[int, ...]:
     Raises:
         ShapeError: an axis is not in [-rank, rank).
     """
-    return tuple(sorted({normalized_axis(axis, rank) for axis in axes.ravel().tolist()})) if rank else ()
+    return tuple(sorted({normalize_axis(axis, rank) for axis in axes.ravel().tolist()})) if rank else ()
 
 
 def reduced_shape(shape: Shape, axes: tuple[int, ...], keep_dims: bool) -> Shape:
@@ -49,8 +37,7 @@ def single_axis(args: Operands) -> Operand:
     if args[0].rank == 0:
         raise ShapeError("input 0 is a scalar: expected at least one axis")
     axis = _axis_operand(args)
-    if int(np.prod(axis.shape)) != 1:
-        raise ShapeError(f"input 1 is the axis: expected exactly one element, found shape {axis.shape}")
+    expect_one(axis, "input 1 is the axis")
     return axis
 
 
@@ -147,7 +134,7 @@ class Arg(Op):
 
     def infer(self, args: Operands) -> tuple[Shape, ...]:
         shape = args[0].shape
-        axis = normalized_axis(int(single_axis(args).value.item()), len(shape))
+        axis = normalize_axis(int(single_axis(args).value.item()), len(shape))
         if shape[axis] == 0:
             raise ShapeError(f"axis {axis} of input 0 is empty: expected at least one element")
         return (reduced_shape(shape, (axis,), keep_dims=False),)
@@ -190,5 +177,5 @@ class Cumsum(Op):
     def infer(self, args: Operands) -> tuple[Shape, ...]:
         axis = single_axis(args)
         if axis.known is not None:
-            normalized_axis(int(axis.known.item()), args[0].rank)
+            normalize_axis(int(axis.known.item()), args[0].rank)
         return (args[0].shape,)

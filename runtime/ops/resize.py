@@ -7,8 +7,7 @@ from typing import ClassVar
 
 from circlet.runtime.ir.op import Count, Op, Operands, ShapeError, exactly, operator
 from circlet.runtime.ir.types import Shape
-from circlet.runtime.ops.shape import expect_integers
-from circlet.runtime.ops.window import expect_rank
+from circlet.runtime.ops.operands import expect_axes, expect_integers
 
 
 @dataclass(frozen=True)
@@ -23,7 +22,7 @@ class Resize(Op):
 
     def infer(self, args: Operands) -> tuple[Shape, ...]:
         image, size = args[0], args[1]
-        expect_rank(image, "the input", "n, h, w, c")
+        expect_axes(image, "the input", "n, h, w, c")
         expect_integers(size, "input 1")
         if size.shape != (2,):
             raise ShapeError(f"input 1 holds height and width, found shape {size.shape}")

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import prod
 from typing import ClassVar
 
 from circlet.runtime.ir.op import Count, Op, Operands, ShapeError, exactly, operator
 from circlet.runtime.ir.types import Shape
-from circlet.runtime.ops.shape import expect_integers
+from circlet.runtime.ops.operands import count, expect_integers
 
 
 @operator
@@ -49,14 +48,8 @@ class UnsortedSegment(Op):
         data, ids = args[0].shape, args[1].shape
         if data[:len(ids)] != ids:
             raise ShapeError(f"input 1: expected the leading dimensions of {data}, found shape {ids}")
-        if prod(args[2].shape) != 1:
-            raise ShapeError(f"input 2 is the count: expected exactly one element, found shape {args[2].shape}")
-        for k in (1, 2):
-            expect_integers(args[k], f"input {k}")
-        count = int(args[2].value.item())
-        if count < 0:
-            raise ShapeError(f"input 2 is the count: expected no negative number, found {count}")
-        return ((count, *data[len(ids):]),)
+        expect_integers(args[1], "input 1")
+        return ((count(args[2], "input 2 is the count"), *data[len(ids):]),)
 
 
 @operator

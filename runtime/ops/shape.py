@@ -9,70 +9,9 @@ from typing import ClassVar
 
 import numpy as np
 
-from circlet.runtime.ir.op import Count, Op, Operand, Operands, ShapeError, Unknown, between, exactly, operator
-from circlet.runtime.ir.types import INTEGERS, Array, DType, Shape
-
-
-def normalize_axis(axis: int, rank: int, name: str = "axis") -> int:
-    """`axis` counted from the front.
-
-    Raises:
-        ShapeError: a tensor of this rank has no such axis.
-    """
-    if not -rank <= axis < rank:
-        raise ShapeError(f"{name}: expected {-rank} to {rank - 1} for rank {rank}, found {axis}")
-    return axis % rank
-
-
-def expect_integers(operand: Operand, name: str) -> None:
-    """Checks the element type of a parameter."""
-    if operand.dtype not in INTEGERS:
-        raise ShapeError(f"{name}: expected integers, found {operand.dtype.value}")
-
-
-def scalar(operand: Operand, name: str) -> int:
-    """The value of a parameter that is exactly one integer.
-
-    Raises:
-        Unknown: only a run can tell.
-        ShapeError: it has several elements, or none, or elements of another type.
-    """
-    expect_integers(operand, name)
-    if prod(operand.shape) != 1:
-        raise ShapeError(f"{name}: expected exactly one element, found shape {operand.shape}")
-    return int(operand.value.item())
-
-
-def vector(operand: Operand, name: str, length: int | None = None) -> tuple[int, ...]:
-    """The value of a parameter of rank 1 that holds integers.
-
-    Raises:
-        Unknown: only a run can tell.
-        ShapeError: it has another rank, another length or elements of another type.
-    """
-    expect_integers(operand, name)
-    if operand.rank != 1 or (length is not None and operand.shape[0] != length):
-        expected = "rank 1" if length is None else f"shape {(length,)}"
-        raise ShapeError(f"{name}: expected {expected}, found shape {operand.shape}")
-    return tuple(operand.value.tolist())
-
-
-def sizes(operand: Operand, name: str) -> Shape:
-    """The value of a parameter of rank 1 that is a shape.
-
-    Raises:
-        Unknown: only a run can tell.
-        ShapeError: it has another rank, or a dimension is negative.
-    """
-    found = vector(operand, name)
-    if any(size < 0 for size in found):
-        raise ShapeError(f"{name}: expected sizes that are not negative, found {found}")
-    return found
-
-
-def expect_rank(operand: Operand, rank: int, name: str) -> None:
-    if operand.rank != rank:
-        raise ShapeError(f"{name}: expected rank {rank}, found shape {operand.shape}")
+from circlet.runtime.ir.op import Count, Op, Operands, ShapeError, Unknown, between, exactly, operator
+from circlet.runtime.ir.types import Array, DType, Shape
+from circlet.runtime.ops.operands import expect_one, expect_rank, normalize_axis, scalar, sizes, vector
 
 
 @dataclass(frozen=True)
@@ -290,8 +229,7 @@ class OneHot(Op):
     def infer(self, args: Operands) -> tuple[Shape, ...]:
         shape = args[0].shape
         for index, name in ((2, "on value"), (3, "off value")):
-            if prod(args[index].shape) != 1:
-                raise ShapeError(f"{name}: expected exactly one element, found shape {args[index].shape}")
+            expect_one(args[index], name)
         axis = normalize_axis(self.axis, len(shape) + 1)
         depth = scalar(args[1], "depth")
         if depth < 0:

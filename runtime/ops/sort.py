@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import pairwise
-from math import prod
 from typing import ClassVar
 
 import numpy as np
 
 from circlet.runtime.ir.op import Count, Op, Operands, ShapeError, exactly, operator
 from circlet.runtime.ir.types import DType, Shape
-from circlet.runtime.ops.shape import expect_integers
+from circlet.runtime.ops.operands import scalar
 
 
 @operator
@@ -31,11 +30,8 @@ class TopKV2(Op):
     def infer(self, args: Operands) -> tuple[Shape, ...]:
         if args[0].rank == 0:
             raise ShapeError("input 0 is a scalar: expected at least one axis")
-        if prod(args[1].shape) != 1:
-            raise ShapeError(f"input 1 is k: expected exactly one element, found shape {args[1].shape}")
-        expect_integers(args[1], "input 1")
         *rows, length = args[0].shape
-        k = int(args[1].value.item())
+        k = scalar(args[1], "input 1 is k")
         if not 0 <= k <= length:
             raise ShapeError(f"input 1 is k: expected 0 to {length}, the length of the last axis, found {k}")
         return ((*rows, k),) * 2

@@ -8,7 +8,7 @@ from typing import ClassVar, TypeAlias
 
 from circlet.runtime.ir.op import Count, Op, Operands, ShapeError, exactly, operator
 from circlet.runtime.ir.types import Array, Shape
-from circlet.runtime.ops.window import expect_rank
+from circlet.runtime.ops.operands import expect_axes
 
 Margins: TypeAlias = tuple[tuple[int, int], ...]
 """How many elements lie before and after those of interest, for each spatial axis."""
@@ -21,7 +21,7 @@ class Blocks(Op):
     block_size: int = 0
 
     def check(self, args: Operands) -> None:
-        expect_rank(args[0], "the input", "n, h, w, c")
+        expect_axes(args[0], "the input", "n, h, w, c")
         if self.block_size < 1:
             raise ShapeError(f"the block size must be positive, found {self.block_size}")
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import prod
 from typing import ClassVar
 
 from circlet.runtime.ir.op import Count, Op, Operands, ShapeError, exactly, operator
 from circlet.runtime.ir.types import DType, Shape
+from circlet.runtime.ops.operands import expect_one
 from circlet.runtime.ops.variable import expect_handle
 
 
@@ -65,8 +65,7 @@ class HashtableFind(Op):
 
     def infer(self, args: Operands) -> tuple[Shape, ...]:
         expect_handle(args[0])
-        if prod(args[2].shape) != 1:
-            raise ShapeError(f"input 2 is the default: expected exactly one element, found shape {args[2].shape}")
+        expect_one(args[2], "input 2 is the default")
         return (args[1].shape,)
 
     def types(self, args: Operands) -> tuple[DType | None, ...]:

@@ -84,12 +84,6 @@ class Windowed(Op):
                      for length, size, stride, dilation in zip(image[1:3], sizes, strides, dilations, strict=True))
 
 
-def expect_rank(operand: Operand, what: str, axes: str) -> None:
-    """Checks that an operand has the axes named, e.g. `n, h, w, c`."""
-    if operand.rank != axes.count(",") + 1:
-        raise ShapeError(f"{what} must have shape ({axes}), found {operand.shape}")
-
-
 def expect_bias(bias: Operand | None, channels: int) -> None:
     """Checks that a bias, if there is one, has an element for each output channel."""
     if bias is not None and bias.shape != (channels,):

@@ -2,8 +2,56 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from circlet.runtime.ir.builder import SubgraphBuilder, Value
+from circlet.runtime.ir.op import Op
+from circlet.runtime.ops.elementwise import Add, Mul
+from circlet.runtime.ops.normalize import InstanceNorm, L2Normalization, LogSoftmax, RmsNorm, Softmax
+from tests.native.against_cpu import agree, applied, seeds, shapes, values
 from tests.native.native_cases import native_test
 from tests.ops.test_normalize import CIRCLE, L2, LOG_SOFTMAX, LRN, SOFTMAX
 
 test_softmax = native_test([*SOFTMAX, *LOG_SOFTMAX])
 test_normalizations = native_test([*L2, *LRN, *CIRCLE])
+
+ROWS = [Softmax(1.0), Softmax(0.3), Softmax(-2.0), LogSoftmax(), L2Normalization()]
+LENGTHS = st.sampled_from([1, 2, 3, 8, 20, 67])
+
+
+@settings(max_examples=80, deadline=None)
+@given(st.sampled_from(ROWS), shapes(1, 4, LENGTHS), st.booleans(), seeds)
+def test_rows_of_any_shape(op: Op, shape: list[int], special: bool, seed: int) -> None:
+    agree(applied(op), values(shape, np.float32, seed, special))
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.sampled_from(ROWS), shapes(1, 3, LENGTHS), seeds)
+def test_computed_rows(op: Op, shape: list[int], seed: int) -> None:
+    """Elements are computed as they are read, and others from the results."""
+    def formula(g: SubgraphBuilder, x: Value, y: Value) -> Sequence[Value]:
+        given = g.apply(Add(), g.apply(Mul(), x, g.constant(3.0)), y)
+        return [g.apply(Mul(), g.apply(op, given), g.constant(2.0))]
+
+    agree(formula, values(shape, np.float32, seed), values(shape, np.float32, seed + 1))
+
+
+@pytest.mark.parametrize("channels", [1, 3, 16, 40])
+@pytest.mark.parametrize("shared", [False, True])
+def test_scaled(channels: int, shared: bool) -> None:
+    gamma, beta = (values((1 if shared else channels,), np.float32, seed) for seed in (1, 2))
+    agree(applied(RmsNorm(1e-5)), values((2, 3, channels), np.float32, 3), gamma)
+    agree(applied(InstanceNorm(1e-5)), values((2, 3, 4, channels), np.float32, 4), gamma, beta)
+
+
+def test_extreme_scores() -> None:
+    """Rows whose exponentials would overflow, vanish, or are not numbers."""
+    rows = np.array([[1e4, -1e4, 9.99e3], [-3e38, 3e38, 0], [np.nan, 1, 2], [np.inf, 1, 2], [-np.inf, 1, 2],
+                     [-np.inf] * 3], np.float32)
+    for op in (Softmax(1.0), LogSoftmax()):
+        agree(applied(op), rows)

@@ -1,4 +1,4 @@
-"""Operator cases as data, and what runs them: every case on every backend."""
+"""Operator cases as data."""
 
 from __future__ import annotations
 
@@ -9,14 +9,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from circlet.backends.cpu.backend import CpuBackend
-from circlet.runtime.exec.activation import Activation, Variables
-from circlet.runtime.exec.kernel import Backend, Call
 from circlet.runtime.ir.model import Tensor
 from circlet.runtime.ir.op import Op, Operand, Operands, Unknown
-from circlet.runtime.ir.types import DType, Quantization
-
-BACKENDS: dict[str, Backend] = {"cpu": CpuBackend()}
+from circlet.runtime.ir.types import DType, Quantization, Shape
 
 
 @dataclass(frozen=True)
@@ -29,6 +24,10 @@ class T:
     q: Quantization | None = None
     constant: bool = False
     """A constant of the model rather than an input."""
+    variable: bool = False
+    """State of the model rather than an input; `value` is its start, real zeros."""
+    shape: Shape | None = None
+    """The declared shape where `value` is packed, by default that of `value`."""
 
     @property
     def array(self) -> npt.NDArray[Any]:
@@ -42,8 +41,8 @@ class T:
     @property
     def tensor(self) -> Tensor:
         array = self.array
-        return Tensor("", self.dtype or DType.of(array.dtype), array.shape, data=array if self.constant else None,
-                      quantization=self.q)
+        return Tensor("", self.dtype or DType.of(array.dtype), array.shape if self.shape is None else self.shape,
+                      data=array if self.constant else None, quantization=self.q, is_variable=self.variable)
 
 
 def q(scale: float, zero_point: int = 0) -> Quantization:
@@ -53,7 +52,7 @@ def q(scale: float, zero_point: int = 0) -> Quantization:
 
 @dataclass(frozen=True)
 class Case:
-    """One operator applied to inputs, and what it must give."""
+    """One operator applied to inputs, and what it must give: where it has a state, when it runs the second time."""
 
     id: str
     op: Op
@@ -63,37 +62,34 @@ class Case:
     """Relative and, of the largest output, absolute; None: equal to the bit."""
     error: str | None = None
     """The message that computing the case must raise instead of giving `outputs`."""
+    intermediates: Sequence[T] = ()
+    """Tensors that say how values inside of the operator are quantised."""
+
+    @property
+    def given(self) -> list[T | None]:
+        return [None if each is None else as_t(each) for each in self.inputs]
+
+    @property
+    def expected(self) -> list[T]:
+        return [as_t(each) for each in self.outputs]
+
+    def operands(self) -> Operands:
+        """The inputs as shape rules see them where all values are known."""
+        return Operands(tuple(
+            None if each is None else Operand(each.tensor.dtype, each.tensor.shape, each.array, each.q)
+            for each in self.given
+        ), len(self.outputs))
+
+    def shapes(self) -> tuple[Shape, ...] | None:
+        """What the shape rule gives where all values are known; None where only running the operator tells."""
+        try:
+            return self.op.infer(self.operands())
+        except Unknown:
+            return None
 
 
 def as_t(value: T | npt.ArrayLike) -> T:
     return value if isinstance(value, T) else T(value)
-
-
-def evaluate(case: Case, backend: Backend) -> list[npt.NDArray[Any]]:
-    """Computes a case through shape rule and kernel; runs the step twice to show that it keeps no state."""
-    given = [None if each is None else as_t(each) for each in case.inputs]
-    declared = [as_t(each).tensor for each in case.outputs]
-    operands = Operands(tuple(
-        None if each is None else Operand(each.tensor.dtype, each.array.shape, each.array, each.q) for each in given
-    ), len(declared))
-    try:
-        shapes = case.op.infer(operands)
-    except Unknown:
-        shapes = tuple(each.shape for each in declared)
-    kinds = case.op.types(operands)
-    assert all(kind in (None, each.dtype) for kind, each in zip(kinds, declared, strict=True)), kinds
-    if case.error is None:
-        assert shapes == tuple(each.shape for each in declared)
-    call = Call(case.op, tuple(None if each is None else each.tensor for each in given), tuple(declared))
-    refusal = backend.refuses(call)
-    assert refusal is None, refusal
-    inputs = [None if each is None else each.array for each in given]
-    outputs = [np.zeros(shape, each.dtype.numpy) for shape, each in zip(shapes, declared, strict=True)]
-    step = backend.kernel(call).bind(inputs, outputs, Activation(Variables()))
-    with np.errstate(all="ignore"):
-        step()
-        step()
-    return outputs
 
 
 def check(actual: npt.NDArray[Any], expected: npt.NDArray[Any], tolerance: float | None) -> None:

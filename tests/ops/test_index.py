@@ -104,8 +104,10 @@ SPARSE = [
     Case("large", SparseToDense(), [[3], const([3]), [7], 0], [[0, 0, 0]], error="index 3 is out of range"),
     Case("negative", SparseToDense(), [[[0, -1]], const([2, 2]), [7], 0], [[[0, 0]]],
          error=r"index \[0, -1\] is out of range"),
-    Case("depth", SparseToDense(), [[[0, 1]], const([3]), [7], 0], [V], error=r"one number for each axis of \(3,\)"),
-    Case("count", SparseToDense(), [[0, 1], const([3]), [7], 0], [V], error=r"as many values, found \(2,\) and \(1,\)"),
+    Case("depth", SparseToDense(), [[[0, 1]], const([3]), [7], 0], [[0, 0, 0]],
+         error=r"one number for each axis of \(3,\)"),
+    Case("count", SparseToDense(), [[0, 1], const([3]), [7], 0], [[0, 0, 0]],
+         error=r"as many values, found \(2,\) and \(1,\)"),
 ]
 
 WHERE = [

@@ -4,13 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
-import pytest
 
-from circlet.backends.cpu.backend import CpuBackend
-from circlet.runtime.exec.activation import Activation as Run
-from circlet.runtime.exec.activation import Variables
-from circlet.runtime.exec.kernel import Call
-from circlet.runtime.ir.model import Tensor
 from circlet.runtime.ir.types import Activation, DType, Quantization
 from circlet.runtime.ops.matmul import BatchMatMul, EmbeddingLookup, FullyConnected
 from tests.ops.cases import Case, T, q
@@ -130,7 +124,8 @@ BATCH = [
          [f32([[[[5]], [[11]]], [[[11]], [[25]]]])]),
     Case("mismatched", BatchMatMul(), [X, W], [Y], error="3 columns meet 2 rows"),
     Case("vector", BatchMatMul(), [f32([1, 2, 3]), W], [Y], error="expected matrices"),
-    Case("unequal-batches", BatchMatMul(), [np.zeros((2, 1, 1)), np.zeros((3, 1, 1))], [np.zeros((2, 1, 1))],
+    Case("unequal-batches", BatchMatMul(), [f32(np.zeros((2, 1, 1))), f32(np.zeros((3, 1, 1)))],
+         [f32(np.zeros((2, 1, 1)))],
          error="the batch dimensions of shapes .* do not broadcast"),
     Case("int8", BatchMatMul(), [i8(AQ, 0.5, -3), i8(BQ, 0.25, 2)],
          [i8([[[8, 103], [4, 12]], [[-10, 0], [4, 4]]], 16, 4)]),
@@ -184,27 +179,17 @@ REFUSED = [
          error="an output of float32 from a table of uint8"),
 ]
 
+PACKED = T(np.uint8([0x81, 0x27, 0x0F]), DType.INT4, q(1), constant=True, shape=(2, 3))
+"""The weights are [[1, -8, 7], [2, -1, 0]], the first of two in the low half of the byte."""
+INT4 = [
+    Case("int4", FullyConnected(), [i8([[1, 2, 3]]), PACKED], [i8([[6, 0]])]),
+    Case("hybrid-int4", FullyConnected(), [f32([[127, 0, 63]]), PACKED], [f32([[568, 254]])]),
+]
+
 test_float = case_test(FLOAT)
+test_int4 = case_test(INT4)
 test_quantized = case_test(QUANTIZED)
 test_hybrid = case_test(HYBRID)
 test_batch_matmul = case_test(BATCH)
 test_embedding_lookup = case_test(LOOKUPS)
 test_refusals = case_test(REFUSED)
-
-
-@pytest.mark.parametrize(("dtype", "x", "expected"), [
-    (DType.INT8, [[1, 2, 3]], [[6, 0]]),
-    (DType.FLOAT32, [[127, 0, 63]], [[568, 254]]),
-])
-def test_int4_weights_are_stored_two_a_byte(dtype: DType, x: npt.ArrayLike, expected: npt.ArrayLike) -> None:
-    """The weights are [[1, -8, 7], [2, -1, 0]], the first of two in the low half of the byte."""
-    packed = np.array([0x81, 0x27, 0x0F], np.uint8)
-    weights = Tensor("w", DType.INT4, (2, 3), data=packed, quantization=q(1))
-    source, result = np.array(x, dtype.numpy), np.array(expected, dtype.numpy)
-    activations = [Tensor("", dtype, each.shape, quantization=q(1) if dtype is DType.INT8 else None)
-                   for each in (source, result)]
-    call = Call(FullyConnected(), (activations[0], weights), (activations[1],))
-    assert CpuBackend().refuses(call) is None
-    out = np.zeros_like(result)
-    CpuBackend().kernel(call).bind([source, packed], [out], Run(Variables()))()
-    np.testing.assert_array_equal(out, result)

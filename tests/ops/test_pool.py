@@ -40,7 +40,7 @@ AVERAGE = [
     Case("int16", AveragePool2D(stride_h=2, stride_w=2, filter_height=3, filter_width=2), [INT16],
          [T(grid((1, 3, 2, 2), [-6033, -686, -1029, -12066, 3518, -2058, 3060, -2515, 7607, -3430, -3773, -14810],
                  np.int16), q=q(0.0004))]),
-    Case("no-filter", AveragePool2D(stride_h=1, stride_w=1), [IMAGE], [], error="size 0"),
+    Case("no-filter", AveragePool2D(stride_h=1, stride_w=1), [IMAGE], [IMAGE], error="size 0"),
     Case("int32", AveragePool2D(stride_h=1, stride_w=1, filter_height=1, filter_width=1),
          [T(np.zeros((1, 1, 1, 1), np.int32))], [T(np.zeros((1, 1, 1, 1), np.int32))], error="element type int32"),
 ]
@@ -62,8 +62,8 @@ MAX = [
                                          fused_activation_function=Activation.RELU_N1_TO_1), [INT16],
          [T(grid((1, 3, 2, 2), [2500, 2500, 2500, 2500, 2500, 2500, 2500, 2500, 2500, 2500, 2500, 1917], np.int16),
             q=q(0.0004))]),
-    Case("does-not-fit", MaxPool2D(Padding.VALID, stride_h=1, stride_w=1, filter_height=7, filter_width=1), [IMAGE], [],
-         error="spans 7 elements does not fit into 5"),
+    Case("does-not-fit", MaxPool2D(Padding.VALID, stride_h=1, stride_w=1, filter_height=7, filter_width=1), [IMAGE],
+         [IMAGE], error="spans 7 elements does not fit into 5"),
 ]
 test_max_pool_2d = case_test(MAX)
 

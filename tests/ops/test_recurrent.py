@@ -32,6 +32,10 @@ def weights(seed: int, *shape: int) -> npt.NDArray[np.int8]:
     return ((np.arange(count) * 37 + seed * 53) % 101 - 50).astype(np.int8).reshape(shape)
 
 
+def state(*shape: int) -> T:
+    return T(np.zeros(shape, np.float32), variable=True)
+
+
 @dataclass(frozen=True)
 class Weights:
     """How a network's weights are made."""
@@ -63,7 +67,7 @@ class Weights:
         return [None if self.coupled and k in (0, 4, 8, 11) else each for k, each in enumerate(found)]
 
     def state(self, batch: int = 2) -> list[T]:
-        return [T(np.zeros((batch, 2 if self.projected else 3), np.float32)), T(np.zeros((batch, 3), np.float32))]
+        return [state(batch, 2 if self.projected else 3), state(batch, 3)]
 
     def norms(self) -> list[T | None]:
         return [None if self.coupled and k == 0 else self.vector(20 + k, 3, 1.0) for k in range(4)] if self.norm else []
@@ -87,7 +91,7 @@ def both(weights: Weights, second: T | None = None, own: bool = False) -> list[T
 
 def rnn(weights: Weights, seed: int = 0) -> list[T]:
     return [weights.matrix(seed, 3, 2), weights.matrix(seed + 1, 3, 3), weights.vector(seed + 2, 3),
-            T(np.zeros((2, 3), np.float32))]
+            state(2, 3)]
 
 
 def row(sequence: T) -> T:
@@ -96,7 +100,7 @@ def row(sequence: T) -> T:
 
 def svdf(weights: Weights, bias: bool) -> list[T | None]:
     return [row(X), weights.matrix(0, 4, 2), weights.matrix(1, 4, 3), weights.vector(2, 2) if bias else None,
-            T(np.zeros((2, 12), np.float32))]
+            state(2, 12)]
 
 
 def lstm(**options: float) -> UnidirectionalSequenceLstm:
@@ -234,8 +238,8 @@ def int8_lstm(coupled: bool = False, peephole: bool = False) -> list[T | None]:
     biases = [T(weights(k, 3).astype(np.int32) * 50, q=q(0.001), constant=True) for k in range(4)]
     found = [None if coupled and k in (0, 4, 8, 11) else each for k, each in enumerate([*gates, *cells, *biases])]
     source = T(np.array([[[100, -50], [25, 127]], [[-128, 50], [3, 99]]], np.int8), q=q(0.03, 3))
-    return [source, *found, None, None, T(np.full((2, 3), -5, np.int8), q=q(0.007, -5)),
-            T(np.zeros((2, 3), np.int16), q=q(2.0**-11))]
+    return [source, *found, None, None, T(np.full((2, 3), -5, np.int8), q=q(0.007, -5), variable=True),
+            T(np.zeros((2, 3), np.int16), q=q(2.0**-11), variable=True)]
 
 
 INT8 = {
@@ -248,6 +252,12 @@ INT8_EXPECTED = {
     "int8-coupled": [[[-27, 20, -1], [-65, 7, 7]], [[32, -48, 54], [10, -57, 22]]],
     "int8-peephole": [[[2, 38, 2], [-62, -51, 26]], [[42, 78, 68], [-71, -60, 36]]],
 }
+
+
+def hidden(scale: float, zero_point: int = 0) -> list[T]:
+    """The intermediates of an LSTM whose hidden state is quantised so."""
+    return [*[T(np.zeros(0, np.float32))] * 4, T(np.zeros(0, np.int8), q=q(scale, zero_point))]
+
 
 def changed(inputs: Sequence[T | None], position: int, value: T | None) -> list[T | None]:
     return [value if k == position else each for k, each in enumerate(inputs)]
@@ -279,12 +289,19 @@ WRONG = [
          error="cells whose scale is not a power of two"),
     Case("int8-output", lstm(), int8_lstm(), [replace(INT8_OUT, q=q(0.007))],
          error="an output that is not quantised as the output state"),
+    Case("int8-hidden", lstm(), int8_lstm(), [INT8_OUT], intermediates=hidden(0.008, -5),
+         error=r"a hidden state quantised by \(0.00800\d*, -5\), the output state by \(0.007\d*, -5\)"),
+    Case("int8-no-hidden", lstm(), int8_lstm(), [INT8_OUT], intermediates=hidden(0.007)[:4],
+         error="4 intermediates without the hidden state"),
     Case("int8-bias", lstm(), changed(int8_lstm(), 13, PLAIN.vector(0, 3)), [INT8_OUT],
          error="element type float32 of input 13"),
 ]
 
-test_networks = case_test([Case(id, op, inputs, [np.array(each, np.float32) for each in EXPECTED[id]], TOLERANCE)
-                           for id, (op, inputs) in GIVEN.items()])
-test_int8 = case_test([Case(id, op, inputs, [replace(INT8_OUT, value=np.array(INT8_EXPECTED[id], np.int8))])
-                       for id, (op, inputs) in INT8.items()])
+NETWORKS = [Case(id, op, inputs, [np.array(each, np.float32) for each in EXPECTED[id]], TOLERANCE)
+            for id, (op, inputs) in GIVEN.items()]
+INT8_NETWORKS = [Case(id, op, inputs, [replace(INT8_OUT, value=np.array(INT8_EXPECTED[id], np.int8))],
+                      intermediates=hidden(0.007, -5) if id == "int8" else ())
+                 for id, (op, inputs) in INT8.items()]
+test_networks = case_test(NETWORKS)
+test_int8 = case_test(INT8_NETWORKS)
 test_errors = case_test(WRONG)

@@ -46,9 +46,9 @@ BILINEAR = [
          [T(grid((1, 3, 4, 2), [-32768, -27421, -24748, -19401, -16727, -11380, -11380, -6033, -11370, -6023, -3349,
                                 1998, 4671, 10018, 10018, 15365, -686, 4661, 7335, 12682, 15355, 20702, 20702, 26049],
                  np.int16), q=q(0.0004))]),
-    Case("both", ResizeBilinear(True, True), [IMAGE, SIZE], [], error="exclude each other"),
-    Case("to-nothing", ResizeBilinear(), [IMAGE, [0, 2]], [], error="cannot resize 2 x 3 to 0 x 2"),
-    Case("wrong-rank", ResizeBilinear(), [IMAGE[0], SIZE], [], error=r"shape \(n, h, w, c\)"),
+    Case("both", ResizeBilinear(True, True), [IMAGE, SIZE], [IMAGE], error="exclude each other"),
+    Case("to-nothing", ResizeBilinear(), [IMAGE, [0, 2]], [IMAGE], error="cannot resize 2 x 3 to 0 x 2"),
+    Case("wrong-rank", ResizeBilinear(), [IMAGE[0], SIZE], [IMAGE], error=r"shape \(n, h, w, c\)"),
 ]
 test_resize_bilinear = case_test(BILINEAR)
 
@@ -65,7 +65,7 @@ NEAREST = [
          [T(grid((1, 1, 5, 2), [-128, -75, -128, -75, -22, 31, -22, 31, 84, -119], np.int8), q=q(0.05, 7))]),
     Case("bool", ResizeNearestNeighbor(), [IMAGE[:, :1] > 0, [2, 2]],
          [grid((1, 2, 2, 2), [False, False, True, True, False, False, True, True], np.bool_)]),
-    Case("wrong-size", ResizeNearestNeighbor(), [IMAGE, [2, 2, 2]], [], error="holds height and width"),
+    Case("wrong-size", ResizeNearestNeighbor(), [IMAGE, [2, 2, 2]], [IMAGE], error="holds height and width"),
 ]
 test_resize_nearest_neighbor = case_test(NEAREST)
 

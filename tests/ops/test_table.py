@@ -38,7 +38,17 @@ REFUSED = [
          error=r"keys of shape \(1,\) and values of shape \(2,\)"),
 ]
 
+HANDLES = [
+    Case("first", Hashtable(3, DType.STRING, DType.INT64), [], [T([0], DType.RESOURCE)]),
+    Case("empty", HashtableSize(), [T([0], DType.RESOURCE)], [np.int64([0])]),
+    Case("no-table", HashtableFind(), [T([0], DType.RESOURCE), np.int64([1]), WORDS[:1]], [WORDS[:1]],
+         error="searched before it is filled"),
+    Case("handle", HashtableSize(), [[0]], [np.int64([0])],
+         error=r"element type int32 of input 0 \(supported: resource\)"),
+]
+
 test_lookup = case_test(LOOKUP)
+test_handles = case_test(HANDLES)
 test_refusals = case_test(REFUSED)
 
 

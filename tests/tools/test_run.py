@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from zipfile import ZipFile
 
 import numpy as np
 import pytest
@@ -149,12 +150,12 @@ def test_literals(program: Program, echo: Echo, dtype: type, shape: tuple[int, .
     (np.int32, (), "3000000000", "input 'x': 3000000000 does not fit element type int32"),
     (np.int32, (), "true", "input 'x': True does not fit element type int32"),
     (np.bool_, (), "1", "input 'x': 1 does not fit element type bool"),
-    (np.float32, (), "1e39", "input 'x': 1e39 does not fit element type float32"),
+    (np.float32, (), "1e39", "input 'x': 1e+39 does not fit element type float32"),
     (np.float32, (), "'1'", "input 'x': expected element type float32, found <U1"),
     (np.int32, (3,), "1", "input 'x': expected shape (3,), found ()"),
     (np.int32, (-1, 2), "[1, 2]", "input 'x': expected shape (any, 2), found (2,)"),
     (np.int32, (2, 2), "[[1, 2], [3]]", "input 'x': expected rows of equal length, found [[1, 2], [3]]"),
-    (DType.STRING, (1,), "[1]", "input 'x': expected str or bytes elements"),
+    (DType.STRING, (1,), "[1]", "input 'x': expected str or bytes elements, found int"),
     (DType.STRING, (2,), "word", "input 'x': expected shape (2,), found ()"),
     *((np.int32, (), text, f"input 'x': expected a literal such as 27, true or [1.5, 2], or @FILE, found {text!r}")
       for text in ("", "word", "[1", "1 +", "open('x')", "(" * 500)),
@@ -180,11 +181,13 @@ def test_files_that_do_not_fit(program: Program, echo: Echo, tmp_path: Path) -> 
     np.save(tmp_path / "double.npy", array)
     np.save(tmp_path / "objects.npy", array.astype(object))
     np.savez(tmp_path / "many.npz", a=array, b=array)
+    with ZipFile(tmp_path / "text.npz", "w") as archive:
+        archive.writestr("a.npy", "text")
     np.savez(tmp_path / "many_objects.npz", a=array.astype(object))
     (tmp_path / "empty.npy").touch()
     (tmp_path / "cut.npy").write_bytes((tmp_path / "double.npy").read_bytes()[:-1])
     (tmp_path / "cut.npz").write_bytes((tmp_path / "many.npz").read_bytes()[:-30])
-    faults = dict.fromkeys(["objects.npy", "many_objects.npz", "empty.npy", "cut.npy", "cut.npz"],
+    faults = dict.fromkeys(["objects.npy", "many_objects.npz", "text.npz", "empty.npy", "cut.npy", "cut.npz"],
                            "expected a .npy or .npz file of plain arrays")
     faults["many.npz"] = "expected FILE.npz:KEY with a KEY among a, b"
     for file, message in faults.items():

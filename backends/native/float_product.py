@@ -1,0 +1,91 @@
+"""Products of float32 as operators need them: packed weights, bias, activation, epilogue."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+import numpy as np
+from llvmlite import ir
+
+from circlet.backends.cpu.fixed_point import float_range
+from circlet.backends.native.elementwise import activate, refuses_activation
+from circlet.backends.native.emitter import I8, Emitter, Index
+from circlet.backends.native.microkernel import FLOAT32, WORD
+from circlet.backends.native.packing import copy_panels, transpose_panels
+from circlet.backends.native.product import Direct, Filtered, Panels, Plan, Result
+from circlet.backends.native.rule import Node, Sink
+from circlet.backends.native.value import Value
+from circlet.runtime.exec.kernel import Call
+from circlet.runtime.ir.types import Activation, Array, DType, Shape
+
+_FEW_TILES = 2
+"""Tiles of rows for which a right factor is read where it lies rather than packed first."""
+CLAMPS = frozenset({Activation.NONE, Activation.RELU, Activation.RELU6, Activation.RELU_N1_TO_1})
+"""The activations that limit a result to an interval."""
+
+
+def refuses(call: Call, first: int = 0) -> bool:
+    """Refuses all but float32, from input `first` on, and some activations."""
+    tensors = [*(each for each in call.inputs[first:] if each is not None), *call.outputs]
+    return refuses_activation(call) or any(each.dtype is not DType.FLOAT32 or each.sparsity is not None
+                                           for each in tensors)
+
+
+class FloatProduct:
+    """Products whose results have the shape (*rows, columns), one for each index of the shape `outer`."""
+
+    def __init__(self, node: Node[Any], e: Emitter, shape: Shape, depth: int, outer: Shape = ()) -> None:
+        self._node = node
+        self._e = e
+        self._outer, self._rows = outer, shape[:-1]
+        self.plan = Plan.of(e.target, FLOAT32, prod(self._rows), shape[-1], depth)
+
+    def known(self, source: Array, is_transposed: bool = True) -> Panels:
+        """A constant right factor: (columns, depth) if it is transposed, else (depth, columns)."""
+        plan = self.plan
+
+        def pack() -> Array:
+            shape = (plan.columns, plan.depth)
+            return plan.pack(source.reshape(shape) if is_transposed else source.reshape(shape[::-1]).T)
+
+        packed = self._node.function.derived(source, ("panels", plan.panel, plan.depth, is_transposed), pack)
+        return plan.packed(self._node.function.external(packed))
+
+    def reserve(self) -> ir.Value:
+        """Memory for a packed right factor."""
+        return self._node.function.reserve(self.plan.panels * self.plan.panel_bytes)
+
+    def packed(self, source: ir.Value, scratch: ir.Value, is_transposed: bool) -> Panels:
+        """A right factor in memory, packed in scratch memory as far as need be."""
+        plan, full = self.plan, self.plan.columns // self.plan.panel
+        if is_transposed:
+            transpose_panels(self._e, plan, source, scratch)
+            return plan.packed(scratch)
+        if plan.split.parts > _FEW_TILES:
+            copy_panels(self._e, plan, source, scratch)
+            return plan.packed(scratch)
+        copy_panels(self._e, plan, source, scratch, first=full)
+        last = Panels(self._e.address(scratch, I8, -full * plan.panel_bytes), plan.panel_bytes, plan.panel * WORD)
+        return Panels(source, plan.panel * WORD, plan.columns * WORD, last)
+
+    def start(self, bias: Value | None) -> ir.Value:
+        """What the sums begin with."""
+        function, plan = self._node.function, self.plan
+        if bias is None or bias.known is not None:
+            return function.external(plan.pack_row(None if bias is None else bias.known, np.dtype(np.float32)))
+        memory = function.reserve(plan.panels * plan.panel * WORD)
+        function.write(bias, memory)
+        return memory
+
+    def result(self, sink: Sink, activation: Activation = Activation.NONE, outer: Index = ()) -> Result:
+        """Where the results for an outer index go."""
+        e = self._e
+        if sink.memory is None or activation not in CLAMPS:
+            return Filtered(self._node.function.reserve(self.plan.tile_bytes), lambda e, row, column, value: sink(
+                e, [*outer, *e.delinear(row, self._rows), column], activate(e, value, DType.FLOAT32, activation)))
+        size = self.plan.rows * self.plan.columns
+        position = e.builder.mul(e.linear(outer, self._outer), e.number(size))
+        bounds = [ir.Constant(FLOAT32.total, each) for each in float_range(activation)]
+        limits = None if activation is Activation.NONE else (bounds[0], bounds[1])
+        return Direct(e.address(sink.memory, FLOAT32.total, position), self.plan.columns * WORD, limits)

@@ -1,0 +1,89 @@
+"""Loops that tell LLVM what it cannot find out, or should not do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, TypeAlias
+
+from llvmlite import ir
+
+from circlet.backends.native.emitter import I1, I32, Emitter
+
+Carried: TypeAlias = "list[ir.Value]"
+
+
+class _Distinct(ir.MDValue):  # type: ignore[misc]  # llvmlite is untyped
+    """A metadata node that equals no other one; if it names a loop it begins with itself."""
+
+    def __init__(self, module: ir.Module, operands: Sequence[Any], is_loop: bool) -> None:
+        super().__init__(module, module._fix_metadata_operands(operands), str(len(module.metadata)))
+        self._is_loop = is_loop
+
+    def descr(self, buf: list[str]) -> None:
+        found = [self.get_reference()] if self._is_loop else []
+        for each in self.operands:
+            kind = "" if isinstance(each.type, ir.MetaDataType) else f"{each.type} "
+            found.append(f"{kind}{each.get_reference()}")
+        buf += (f"distinct !{{ {', '.join(found)} }}", "\n")
+
+
+def _hint(latch: ir.Block, module: ir.Module, *hints: Sequence[Any]) -> None:
+    """Attaches hints to the loop that a block ends."""
+    latch.terminator.set_metadata("llvm.loop", _Distinct(module, [list(each) for each in hints], is_loop=True))
+
+
+@contextmanager
+def rolled(e: Emitter, count: ir.Value | int) -> Iterator[ir.Value]:
+    """`for index in range(count)`, which LLVM neither unrolls nor turns into vector code."""
+    with e.loop(count) as index:
+        yield index
+        latch = e.builder.block
+    if latch is not e.builder.block:
+        _keep_rolled(e, latch)
+
+
+def _keep_rolled(e: Emitter, latch: ir.Block) -> None:
+    _hint(latch, e.module, ["llvm.loop.unroll.disable"], ["llvm.loop.vectorize.enable", ir.Constant(I1, 0)])
+
+
+@contextmanager
+def independent(e: Emitter, count: ir.Value | int, width: int) -> Iterator[ir.Value]:
+    """`for index in range(count)`, of turns none of which writes what another one reads or writes: LLVM computes
+    `width` of them at a time, without checking addresses."""
+    blocks = len(e.function.blocks)
+    with e.loop(count) as index:
+        yield index
+        latch = e.builder.block
+    if latch is e.builder.block:
+        return
+    group = _Distinct(e.module, [], is_loop=False)
+    for block in e.function.blocks[blocks:]:
+        for instruction in block.instructions:
+            if instruction.opname in ("load", "store"):
+                instruction.set_metadata("llvm.access.group", group)
+    _hint(latch, e.module, ["llvm.loop.parallel_accesses", group],
+          ["llvm.loop.vectorize.enable", ir.Constant(I1, 1)], ["llvm.loop.vectorize.width", ir.Constant(I32, width)])
+
+
+def carry(e: Emitter, count: ir.Value, values: Sequence[ir.Value],
+          body: Callable[[ir.Value, Carried], Carried]) -> Carried:
+    """`for index in range(count): values = body(index, values)`, which stays rolled; gives the last values."""
+    b, before = e.builder, e.builder.block
+    head, inside, after = (e.function.append_basic_block(name) for name in ("head", "loop", "after"))
+    b.branch(head)
+    b.position_at_end(head)
+    phis = [b.phi(each.type) for each in (count, *values)]
+    for phi, each in zip(phis, (e.number(0), *values), strict=True):
+        phi.add_incoming(each, before)
+    b.cbranch(b.icmp_signed("<", phis[0], count), inside, after)
+    b.position_at_end(inside)
+    results = body(phis[0], list(phis[1:]))
+    following = [b.add(phis[0], e.number(1), flags=("nuw", "nsw")), *results]
+    for phi, each in zip(phis, following, strict=True):
+        phi.add_incoming(each, b.block)
+    latch = b.block
+    b.branch(head)
+    _keep_rolled(e, latch)
+    b.position_at_end(after)
+    return list(phis[1:])

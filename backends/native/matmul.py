@@ -1,0 +1,71 @@
+"""Native rules of the matrix products of float32."""
+
+from __future__ import annotations
+
+from math import prod
+
+from llvmlite import ir
+
+from circlet.backends.native.emitter import Emitter, Index
+from circlet.backends.native.float_product import FloatProduct, refuses
+from circlet.backends.native.microkernel import FLOAT32, WORD
+from circlet.backends.native.packing import transpose, transposed_step
+from circlet.backends.native.product import Left, multiply
+from circlet.backends.native.rule import Node, Sink, nest
+from circlet.backends.native.value import Value
+from circlet.runtime.exec.kernel import Call
+from circlet.runtime.ops.matmul import BatchMatMul, FullyConnected
+
+
+def _refuses_fully_connected(call: Call) -> bool:
+    assert isinstance(call.op, FullyConnected)
+    return refuses(call) or call.op.weights_format != 0
+
+
+@nest(FullyConnected, _refuses_fully_connected)
+def fully_connected(node: Node[FullyConnected], e: Emitter, sinks: tuple[Sink, ...]) -> None:
+    x, weights = (node.input(k) for k in range(2))
+    step = weights.shape[1] * WORD
+    product = FloatProduct(node, e, node.shape, weights.shape[1])
+    start, memory = product.start(node.optional(2)), node.function.pointer(x)
+    if weights.known is not None:
+        panels = product.known(weights.known)
+    else:
+        panels = product.packed(node.function.pointer(weights), product.reserve(), is_transposed=True)
+    multiply(e, product.plan, Left.even(e, product.plan, memory, step, step), panels, start,
+             product.result(sinks[0], node.op.fused_activation_function))
+
+
+@nest(BatchMatMul, refuses)
+def batch_matmul(node: Node[BatchMatMul], e: Emitter, sinks: tuple[Sink, ...]) -> None:
+    """Where y is one matrix, the rows of all x are those of one product."""
+    x, y = (node.input(k) for k in range(2))
+    is_one = prod(y.shape[:-2]) == 1 and prod(x.shape[:-2]) == prod(node.shape[:-2]) and not node.op.adj_x
+    outer = node.shape[:0 if is_one else -2]
+    depth = x.shape[-2 if node.op.adj_x else -1]
+    product = FloatProduct(node, e, node.shape[len(outer):], depth, outer)
+    plan, start = product.plan, product.start(None)
+    left, right = (node.function.pointer(each) for each in (x, y))
+    step, scratch = depth * WORD, product.reserve()
+    if node.op.adj_x:
+        step = transposed_step(e, depth)
+        columns = node.function.reserve(plan.rows * step)
+    with e.nest(outer) as index:
+        rows, other = _matrix(e, left, x, index), _matrix(e, right, y, index)
+        if node.op.adj_x:
+            transpose(e, rows, (depth, plan.rows), columns)
+            rows = columns
+        panels = product.packed(other, scratch, node.op.adj_y)
+        multiply(e, plan, Left.even(e, plan, rows, step, depth * WORD), panels, start,
+                 product.result(sinks[0], outer=index))
+
+
+def _matrix(e: Emitter, memory: ir.Value, value: Value, index: Index) -> ir.Value:
+    """Where the matrix for an index of the result's outer dimensions begins; they broadcast."""
+    if not index:
+        return memory
+    outer = value.shape[:-2]
+    given = index[len(index) - len(outer):]
+    kept = [e.number(0) if size == 1 else each for each, size in zip(given, outer, strict=True)]
+    position = e.builder.mul(e.linear(kept, outer), e.number(prod(value.shape[-2:])))
+    return e.address(memory, FLOAT32.word, position)

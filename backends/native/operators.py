@@ -1,0 +1,238 @@
+"""Lowers one operator, or a group of operators, into the function that is being written."""
+
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from math import prod
+from typing import TYPE_CHECKING
+
+from llvmlite import ir
+
+from circlet.backends.native.emitter import NATIVE_TYPES, Emitter, memory_type
+from circlet.backends.native.fuse import Fused, place_of
+from circlet.backends.native.program import Unlowerable
+from circlet.backends.native.rule import Node, Rule, Sink, rule_of
+from circlet.backends.native.value import Value, computed, in_memory, in_register, shared
+from circlet.runtime.errors import Place
+from circlet.runtime.exec.kernel import Call
+from circlet.runtime.ir.model import ABSENT, Operator
+from circlet.runtime.ir.op import Op, Operand, Operands, ShapeError, Unknown
+from circlet.runtime.ir.types import Shape
+from circlet.runtime.passes.specialize import Specialization
+
+if TYPE_CHECKING:
+    from circlet.backends.native.function import FunctionLowering
+
+
+@dataclass(frozen=True, eq=False)
+class OperatorLowering:
+    """One operator on its way to code."""
+
+    function: FunctionLowering
+    spec: Specialization
+    number: int
+    operator: Operator
+    inputs: tuple[Value | None, ...]
+    homes: tuple[ir.Value | None, ...]
+    """Where each result must lie; None for a register."""
+    place: Place
+
+    @property
+    def shapes(self) -> tuple[tuple[int, ...], ...]:
+        return tuple(self.spec.shape(each) for each in self.operator.outputs)
+
+    @property
+    def operand_shapes(self) -> tuple[Shape, ...]:
+        return tuple(each.shape for each in self.inputs if each is not None)
+
+    def lower(self) -> Sequence[Value]:
+        """Emits the operator; gives its results."""
+        from circlet.backends.native.controlflow import CONTROL_FLOW, is_lowerable
+        from circlet.backends.native.host import lower_host_call
+
+        op = self.operator.op
+        if type(op) in CONTROL_FLOW and is_lowerable(self.function.executors, op, self.operand_shapes):
+            return CONTROL_FLOW[type(op)](self)
+        self.function.note(self.describe())
+        if isinstance(op, Fused):
+            return (GroupLowering(self, op).lower(),)
+        rule = self._rule()
+        return lower_host_call(self) if rule is None else self._by_rule(rule)
+
+    def _call(self) -> Call:
+        return Call.of(self.spec.subgraph, self.operator, self.place)
+
+    def _rule(self) -> Rule[Op] | None:
+        """The operator's native rule; None where the host computes it."""
+        rule = rule_of(self._call())
+        if rule is None or not rule.parameters:
+            return rule
+        if any(each is not None and each.known is None for each in _chosen(self.inputs, rule.parameters)):
+            return None
+        try:
+            fits = self.operator.op.infer(_operands(self.inputs, len(self.operator.outputs))) == self.shapes
+        except Unknown:
+            return rule
+        except ShapeError:
+            return None
+        return rule if fits else None
+
+    def describe(self) -> str:
+        """`[5] float32[4] = MUL+ADD`, and whether it is a host call or stays in a register."""
+        op, tensors = self.operator.op, self.spec.subgraph.tensors
+        results = ", ".join(f"{tensors[each].dtype.value}{list(shape)}"
+                            for each, shape in zip(self.operator.outputs, self.shapes, strict=True))
+        label = op.label if isinstance(op, Fused) else self.operator.name
+        hosted = not isinstance(op, Fused) and self._rule() is None
+        return f"[{self.number}] {results} = {label}{'  (host call)' if hosted else ''}"
+
+    def _by_rule(self, rule: Rule[Op]) -> Sequence[Value]:
+        node = Node(self.operator.op, self._call(), self.inputs, self.shapes, self.place, self.function)
+        if rule.fused is not None:
+            return [self._settled(value, home) for value, home in zip(rule.fused(node), self.homes, strict=True)]
+        assert rule.nest is not None
+        results = [self._target(k) for k in range(len(self.homes))]
+        rule.nest(node, self.function.e, tuple(sink for _, sink in results))
+        return [finish() for finish, _ in results]
+
+    def _settled(self, value: Value, home: ir.Value | None) -> Value:
+        """A computed value in memory or, if it has one element, in a register."""
+        e = self.function.e
+        if value.size == 1 and value.dtype in NATIVE_TYPES:
+            scalar = value.scalar(e)
+            if home is not None:
+                e.store(scalar, home, value.dtype)
+            return in_register(scalar, value.shape, value.dtype)
+        assert home is not None, f"{self.place}: a result has no memory"
+        if value.memory is not home:
+            value.write(e, home)
+        return in_memory(home, value.shape, value.dtype)
+
+    def _target(self, position: int) -> tuple[Callable[[], Value], Sink]:
+        """Where a nest puts a result, and what the result then is."""
+        function, shape = self.function, self.shapes[position]
+        dtype = self.spec.subgraph.tensors[self.operator.outputs[position]].dtype
+        home = self.homes[position] or function.e.slot(memory_type(dtype), max(prod(shape), 1))
+
+        def put(e: Emitter, index: Sequence[ir.Value], value: ir.Value) -> None:
+            e.store(value, home, dtype, e.linear(index, shape))
+
+        def finish() -> Value:
+            if prod(shape) == 1 and dtype in NATIVE_TYPES:
+                return in_register(function.e.load(home, dtype), shape, dtype)
+            return in_memory(home, shape, dtype)
+
+        return finish, Sink(put, home)
+
+    def settle(self, value: Value) -> Value:
+        """The value as the operator's first result."""
+        return self._settled(value, self.homes[0])
+
+    def target(self) -> tuple[Callable[[], Value], Sink]:
+        """Where a nest puts the first result."""
+        return self._target(0)
+
+
+class GroupLowering:
+    """A group of operators on its way to one nest."""
+
+    def __init__(self, outer: OperatorLowering, op: Fused) -> None:
+        self._outer = outer
+        self._op = op
+        self._values: dict[int, Value] = {
+            tensor: value for tensor, value in zip(op.sources, outer.inputs, strict=True) if value is not None
+        }
+
+    def lower(self) -> Value:
+        anchor = next((k for k, each in enumerate(self._op.members) if self._rule(k).nest is not None), None)
+        if anchor is None:
+            for k in range(len(self._op.members)):
+                self._substitute(k)
+            return self._outer.settle(self._values[self._op.members[-1].operator.outputs[0]])
+        return self._anchored(anchor)
+
+    def _anchored(self, anchor: int) -> Value:
+        """The nest of the anchor, with what depends on its result as the epilogue."""
+        function = self._outer.function
+        result = self._op.members[anchor].operator.outputs[0]
+        after = self._dependents(anchor)
+        for k in range(len(self._op.members)):
+            if k != anchor and k not in after:
+                self._substitute(k)
+        node, rule = self._node(anchor), self._rule(anchor)
+        assert rule.nest is not None
+        finish, sink = self._outer.target()
+        last = self._op.members[-1].operator.outputs[0]
+        shape = self._outer.shapes[0]
+        if prod(node.shape) != prod(shape):
+            raise Unlowerable(f"{self._outer.place}: the epilogue has another size than what it ends")
+
+        def epilogue(e: Emitter, index: Sequence[ir.Value], value: ir.Value) -> None:
+            dtype = self._op.tensors[result].dtype
+            self._values[result] = computed(node.shape, dtype, lambda *_: value, lambda *_: value)
+            for k in sorted(after):
+                self._substitute(k)
+            into = e.reindex(index, node.shape, shape)
+            sink(e, into, self._values[last].element(e, into))
+
+        rule.nest(node, function.e, (Sink(epilogue) if after else sink,))
+        return finish()
+
+    def _dependents(self, anchor: int) -> set[int]:
+        reached = set(self._op.members[anchor].operator.outputs)
+        found: set[int] = set()
+        for k, member in enumerate(self._op.members):
+            if k != anchor and reached.intersection(member.operator.inputs):
+                reached.update(member.operator.outputs)
+                found.add(k)
+        return found
+
+    def _rule(self, k: int) -> Rule[Op]:
+        rule = rule_of(self._call(k))
+        assert rule is not None, "only operators with a rule are grouped"
+        return rule
+
+    def _call(self, k: int) -> Call:
+        member = self._op.members[k]
+        tensors = self._op.tensors
+        inputs = tuple(None if each == ABSENT else tensors[each] for each in member.operator.inputs)
+        outputs = tuple(tensors[each] for each in member.operator.outputs)
+        return Call(member.operator.op, inputs, outputs, member.operator.version,
+                    place=place_of(self._outer.place, member))
+
+    def _node(self, k: int) -> Node[Op]:
+        operator = self._op.members[k].operator
+        inputs = tuple(None if each == ABSENT else self._values[each] for each in operator.inputs)
+        call = self._call(k)
+        return Node(operator.op, call, inputs, self._shapes(k, inputs), call.place, self._outer.function)
+
+    def _shapes(self, k: int, inputs: Sequence[Value | None]) -> tuple[Shape, ...]:
+        if k == len(self._op.members) - 1:
+            return self._outer.shapes
+        operator = self._op.members[k].operator
+        if any(each is not None and each.known is None for each in _chosen(inputs, self._rule(k).parameters)):
+            raise Unlowerable(f"{self._outer.place}: {operator.name} has parameters that are known only when it runs")
+        try:
+            return operator.op.infer(_operands(inputs, len(operator.outputs)))
+        except Unknown:
+            raise Unlowerable(f"{self._outer.place}: {operator.name} has a shape that is known only when it runs") \
+                from None
+
+    def _substitute(self, k: int) -> None:
+        rule = self._rule(k)
+        assert rule.fused is not None
+        node = self._node(k)
+        flat = all(each is None or each.flat or each.size == 1 for each in node.inputs)
+        for tensor, value in zip(self._op.members[k].operator.outputs, rule.fused(node), strict=True):
+            self._values[tensor] = shared(replace(value, flat=value.flat and (flat or value.memory is not None)))
+
+
+def _chosen(values: Sequence[Value | None], positions: frozenset[int]) -> Sequence[Value | None]:
+    return [each for position, each in enumerate(values) if position in positions]
+
+
+def _operands(values: Sequence[Value | None], outputs: int) -> Operands:
+    return Operands(tuple(None if each is None else Operand(each.dtype, each.shape, each.known) for each in values),
+                    outputs)

@@ -1,0 +1,336 @@
+"""Native rule of the depthwise convolution of int8 images.
+
+Channels are worked on in blocks of 64, 32 or 16. Dot products of four bytes serve here too: the bytes that four rows
+of the window see in a column are *interleaved*, channel by channel, once for each column and row of results; then a
+result takes a dot product for each column of the window. Interleaving works within parts of 16 bytes of a vector, as
+processors do it, which puts the channels of a block into an order of its own, see `_order`; all that belongs to
+channels is packed in that order, and packing sums into bytes restores the channels' own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from llvmlite import ir
+
+from circlet.backends.cpu.fixed_point import Int32s
+from circlet.backends.native.emitter import I8, I32, I64, POINTER, Emitter
+from circlet.backends.native.loops import carry, independent, rolled
+from circlet.backends.native.microkernel import WORD, internal_function
+from circlet.backends.native.quantized_conv import requantization
+from circlet.backends.native.quantized_matmul import (
+    BYTES,
+    OFFSET,
+    constant,
+    each_byte,
+    fits,
+    known,
+    quantization,
+    stage,
+    start,
+    takes_integers,
+)
+from circlet.backends.native.requantize import Requantization, Rows
+from circlet.backends.native.rule import Node, Sink, nest
+from circlet.runtime.exec.kernel import Call
+from circlet.runtime.ir.types import Array, DType, Shape
+from circlet.runtime.ops.conv import DepthwiseConv2D
+from circlet.runtime.ops.window import Window
+
+PART = 16
+"""Bytes that processors interleave among themselves."""
+_POSITIONS = 16
+"""Results along the width whose sums are kept in memory at a time."""
+_UNROLLED = 12
+"""Dot products of a result that are written out one by one."""
+
+
+@dataclass(frozen=True)
+class Blocks:
+    """Channels that are worked on block by block.
+
+    Attributes:
+        first: the first of them.
+        size: channels of a block: a multiple of `PART`, of which a vector takes a fourth.
+        number: how many blocks.
+        count: the channels of a block that there are results for.
+    """
+
+    first: int
+    size: int
+    number: int
+    count: int
+
+    @property
+    def lanes(self) -> int:
+        """Words in a vector."""
+        return self.size // WORD
+
+    @property
+    def channels(self) -> slice:
+        return slice(self.first, self.first + (self.number - 1) * self.size + self.count)
+
+    @property
+    def order(self) -> npt.NDArray[np.int64]:
+        """The channels in the order of the lanes."""
+        channels = np.arange(self.number * self.size).reshape(self.number, -1, WORD, WORD)
+        return channels.swapaxes(1, 2).reshape(-1)
+
+
+def blocks(channels: int, largest: int) -> Iterator[Blocks]:
+    """Blocks for all channels, each as large as can be; the last one is filled up."""
+    first, size = 0, largest
+    while first < channels:
+        number = (channels - first) // size
+        if number or size == PART:
+            yield Blocks(first, size, max(number, 1), min(size, channels - first))
+            first += max(number, 1) * size
+        size = max(size // 2, PART)
+
+
+@dataclass(frozen=True)
+class Geometry:
+    """The windows over an image of (n, h, w, c)."""
+
+    image: Shape
+    tall: Window
+    wide: Window
+
+    @property
+    def groups(self) -> int:
+        """Into which the rows of the window are divided, four each."""
+        return -(-self.tall.size // WORD)
+
+    def rows(self, group: int) -> range:
+        """The rows of a group."""
+        return range(group * WORD, min((group + 1) * WORD, self.tall.size))
+
+    @property
+    def columns(self) -> int:
+        """Columns of the image with its margins."""
+        return self.wide.before + self.wide.length + self.wide.after
+
+
+def _refuses(call: Call) -> bool:
+    weights = call.input(1)
+    return not (takes_integers(call) and fits(call, weights.shape[1] * weights.shape[2]))
+
+
+@nest(DepthwiseConv2D, _refuses, frozenset({0, 1, 2}))
+def depthwise_conv_2d(node: Node[DepthwiseConv2D], e: Emitter, sinks: tuple[Sink, ...]) -> None:
+    weights, given = constant(node.input(1)), node.input(0)
+    channels, zero = weights.shape[3], quantization(node.call.input(0)).zero_point
+    tall, wide = node.op.windows(given.shape, weights.shape)
+    stored = -(-channels // PART) * PART
+    geometry = Geometry((*given.shape[:3], stored), tall, wide)
+    memory = node.function.pointer(given) if stored == given.shape[3] else _repeated(node, stored)
+    first = start(weights[0].reshape(-1, channels).T, zero, known(node.optional(2)))
+    by = requantization(node, channels)
+    for each in blocks(channels, e.target.vector_bytes):
+        part = each.channels
+        nest = _Nest(node, geometry, each, memory, zero)
+        nest.emit(weights[0, ..., part], first[part], by.part(part), sinks[0])
+
+
+def _repeated(node: Node[Any], channels: int) -> ir.Value:
+    """The image with each channel as often as there are filters for it, and some more to fill up."""
+    given = node.input(0)
+    every, source = given.shape[3], node.function.pointer(given)
+    pixels, times = given.size // every, node.shape[3] // every
+
+    def run(e: Emitter, image: ir.Value, position: ir.Value, target: ir.Value, count: int) -> None:
+        def make(k: ir.Value) -> ir.Value:
+            pixel, channel = e.delinear(e.builder.add(position, k), (pixels, channels))
+            channel = e.intrinsic("umin", e.builder.udiv(channel, e.number(times)), e.number(every - 1))
+            return e.load(source, DType.INT8, e.linear([pixel, channel], (pixels, every)))
+
+        each_byte(e, target, count, make)
+
+    return stage(node.function, (1, 1, pixels, channels), run)
+
+
+class _Nest:
+    """The loops over blocks of channels."""
+
+    def __init__(self, node: Node[Any], geometry: Geometry, blocks: Blocks, memory: ir.Value, zero: int) -> None:
+        self._e = node.function.e
+        self._function = node.function
+        self._shape = node.shape
+        self._geometry = geometry
+        self._blocks = blocks
+        self._memory = memory
+        self._zero = zero
+        self._column = WORD * blocks.size
+        self._group = geometry.columns * self._column
+        self._mixed = node.function.reserve(geometry.groups * self._group)
+        self._sums, self._stored = (node.function.reserve(_POSITIONS * blocks.size * width) for width in (WORD, 1))
+
+    def emit(self, weights: Array, first: Int32s, by: Requantization, sink: Sink) -> None:
+        """Given the weights (kh, kw, channels), what sums start with and how they are requantised."""
+        e, blocks = self._e, self._blocks
+        self._fill_margins()
+        terms = by.table(blocks.lanes, blocks.number * blocks.size, blocks.order)
+        tables = [each.reshape(blocks.number, -1)
+                  for each in (self._packed(weights), self._filled(first)[blocks.order], terms)]
+        bases = [self._function.external(each) for each in tables]
+        margin = self._function.external(np.full(blocks.size, self._zero, np.int8))
+        with rolled(e, blocks.number) as number:
+            places = [e.address(base, I8, e.builder.mul(number, e.number(each.strides[0])))
+                      for base, each in zip(bases, tables, strict=True)]
+            channel = e.builder.add(e.builder.mul(number, e.number(blocks.size)), e.number(blocks.first))
+            with rolled(e, self._shape[0]) as image, rolled(e, self._geometry.tall.count) as row:
+                for group in range(self._geometry.groups):
+                    self._interleave(group, image, row, channel, margin)
+                self._results(places, by, sink, (image, row, channel))
+
+    def _packed(self, weights: Array) -> Array:
+        """As (blocks, groups, kw, lanes in order, rows of a group)."""
+        blocks, groups, (tall, across, _) = self._blocks, self._geometry.groups, weights.shape
+        packed = np.zeros((groups * WORD, across, blocks.number * blocks.size), np.int8)
+        packed[:tall, :, :weights.shape[2]] = weights
+        divided = packed[..., blocks.order].reshape(groups, WORD, across, blocks.number, blocks.size)
+        return np.ascontiguousarray(divided.transpose(3, 0, 2, 4, 1))
+
+    def _filled(self, each: Int32s) -> Int32s:
+        filled = np.zeros(self._blocks.number * self._blocks.size, np.int32)
+        filled[:len(each)] = each
+        return filled
+
+    def _fill_margins(self) -> None:
+        """Puts the zero point into the columns before and after the image."""
+        e, wide, size = self._e, self._geometry.wide, self._blocks.size
+        word = ir.Constant(I32, int.from_bytes(bytes([self._zero + OFFSET] * WORD), "little"))
+        for columns in (range(wide.before), range(wide.before + wide.length, self._geometry.columns)):
+            if not columns:
+                continue
+            with rolled(e, self._geometry.groups) as group, e.loop(len(columns) * size) as k:
+                begin = e.builder.mul(group, e.number(self._group // WORD))
+                place = e.builder.add(e.builder.add(begin, k), e.number(columns.start * size))
+                e.builder.store(word, e.address(self._mixed, I32, place))
+
+    def _interleave(self, group: int, image: ir.Value, row: ir.Value, channel: ir.Value, margin: ir.Value) -> None:
+        """The columns of the image for a row of results."""
+        e, b, (tall, wide) = self._e, self._e.builder, (self._geometry.tall, self._geometry.wide)
+        _, height, width, channels = self._geometry.image
+        places, steps = [], []
+        for k in self._geometry.rows(group):
+            at = b.add(b.mul(row, e.number(tall.stride)), e.number(k * tall.dilation - tall.before))
+            pixel = b.mul(b.add(b.mul(image, e.number(height)), at), e.number(width * channels))
+            inside = b.icmp_unsigned("<", at, e.number(height))
+            places.append(e.select(inside, e.address(self._memory, I8, b.add(pixel, channel)), margin))
+            steps.append(e.select(inside, e.number(channels), e.number(0)))
+        out = e.address(self._mixed, I8, group * self._group + wide.before * self._column)
+        function = _interleaving(e, self._blocks.size, len(places))
+        b.call(function, [out, e.number(width), *places, *steps])
+
+    def _results(self, tables: Sequence[ir.Value], by: Requantization, sink: Sink, index: Sequence[ir.Value]) -> None:
+        """A row of results, part by part; `tables` are those of the weights, of what sums start with and of `by`."""
+        e, (wide, size), (image, row, channel) = self._e, (self._geometry.wide, self._blocks.size), index
+        distances = (wide.stride * self._column, wide.dilation * self._column, self._group)
+        function = _summing(e, size, self._geometry.groups, wide.size)
+        with rolled(e, -(-wide.count // _POSITIONS)) as part:
+            position = e.builder.mul(part, e.number(_POSITIONS))
+            count = e.intrinsic("smin", e.builder.sub(e.number(wide.count), position), e.number(_POSITIONS))
+            begin = e.address(self._mixed, I8, e.builder.mul(position, e.number(distances[0])))
+            e.builder.call(function, [self._sums, begin, *tables[:2], count, *map(e.number, distances)])
+            sums, shape = Rows(self._sums, e.number(size)), self._shape
+            if sink.memory is None:
+                out = Rows(self._stored, e.number(size))
+            else:
+                place = e.address(sink.memory, I8, e.linear([image, row, position, channel], shape))
+                out = Rows(place, e.number(shape[-1]))
+            by.call_packed(e, self._blocks.lanes, self._blocks.count, sums, tables[2], out, count)
+            if sink.memory is None:
+                self._pass_on(sink, (image, row, position, channel), count)
+
+    def _pass_on(self, sink: Sink, index: Sequence[ir.Value], count: ir.Value) -> None:
+        e, b, (image, row, position, channel) = self._e, self._e.builder, index
+        with rolled(e, count) as k:
+            begin = b.mul(k, e.number(self._blocks.size))
+            with independent(e, self._blocks.count, self._blocks.lanes) as lane:
+                value = b.load(e.address(self._stored, I8, b.add(begin, lane)), typ=I8)
+                sink(e, [image, row, b.add(position, k), b.add(channel, lane)], value)
+
+
+def _interleaving(e: Emitter, size: int, rows: int) -> ir.Function:
+    """`void(out, columns, row..., step...)`: interleaves up to four rows of bytes, made unsigned, column by column."""
+    name = f"interleave_{rows}x{size}"
+    found = e.module.globals.get(name)
+    if found is not None:
+        return found
+    function = internal_function(e, name, [POINTER, I64, *[POINTER] * rows, *[I64] * rows])
+    inner = Emitter(e.module, function, e.target)
+    b, (out, columns, *rest) = inner.builder, function.args
+    kind = ir.VectorType(I8, size)
+    sign = ir.Constant(kind, [-OFFSET] * size)
+    with rolled(inner, columns) as column:
+        found = []
+        for place, step in zip(rest[:rows], rest[rows:], strict=True):
+            value = b.load(inner.address(place, I8, b.mul(column, step)), typ=kind, align=1)
+            found.append(b.xor(value, sign))
+        found += [ir.Constant(kind, [0] * size)] * (WORD - rows)
+        begin = b.mul(column, inner.number(WORD * size))
+        for k, mixed in enumerate(_interleaved(inner, found, size)):
+            b.store(mixed, inner.address(out, I8, b.add(begin, inner.number(k * size))), align=WORD)
+    b.ret_void()
+    return function
+
+
+def _interleaved(e: Emitter, rows: Sequence[ir.Value], size: int) -> list[ir.Value]:
+    """Four vectors of words of four bytes, one from each row, in the order of `Blocks.order`."""
+    pairs = [_zipped(e, rows[k], rows[k + 1], 1, high, size) for k in (0, 2) for high in (False, True)]
+    low, high = (pairs[0], pairs[2]), (pairs[1], pairs[3])
+    return [_zipped(e, *each, 2, upper, size) for each in (low, high) for upper in (False, True)]
+
+
+def _zipped(e: Emitter, one: ir.Value, other: ir.Value, unit: int, is_high: bool, size: int) -> ir.Value:
+    """Units of bytes of two vectors by turns, those of the lower or the higher half of each part."""
+    half = PART // 2
+    order = [source + part + is_high * half + k + byte
+             for part in range(0, size, PART) for k in range(0, half, unit) for source in (0, size)
+             for byte in range(unit)]
+    return e.builder.shuffle_vector(one, other, ir.Constant(ir.VectorType(I32, size), order))
+
+
+def _summing(e: Emitter, size: int, groups: int, across: int) -> ir.Function:
+    """`void(sums, mixed, weights, start, count, position, column, group)`: the sums of `count` results, given the
+    distances in `mixed`, in bytes, of two results, two columns of the window and two groups of its rows."""
+    name = f"depthwise_{size}_{groups}x{across}"
+    found = e.module.globals.get(name)
+    if found is not None:
+        return found
+    function = internal_function(e, name, [POINTER] * 4 + [I64] * 4)
+    inner = Emitter(e.module, function, e.target)
+    b, (sums, mixed, weights, first, count, position, column, group) = inner.builder, function.args
+    kind = ir.VectorType(I32, size // WORD)
+
+    def vectors(base: ir.Value) -> list[ir.Value]:
+        return [b.load(inner.address(base, I8, k * size), typ=kind, align=WORD) for k in range(WORD)]
+
+    def add(begin: ir.Value, number: ir.Value, totals: Sequence[ir.Value]) -> list[ir.Value]:
+        factors = vectors(inner.address(weights, I8, b.mul(number, inner.number(WORD * size))))
+        return [BYTES.multiply_add(inner, *each) for each in zip(vectors(begin), factors, totals, strict=True)]
+
+    with rolled(inner, count) as k:
+        begin = inner.address(mixed, I8, b.mul(k, position))
+        totals = vectors(first)
+
+        def turn(number: ir.Value, totals: list[ir.Value]) -> list[ir.Value]:
+            i, j = inner.delinear(number, (groups, across))
+            place = b.add(b.mul(i, group), b.mul(j, column))
+            return add(inner.address(begin, I8, place), number, totals)
+
+        if groups * across <= _UNROLLED:
+            for number in range(groups * across):
+                totals = turn(inner.number(number), totals)
+        else:
+            totals = carry(inner, inner.number(groups * across), totals, turn)
+        for v, total in enumerate(totals):
+            place = b.add(b.mul(k, inner.number(size)), inner.number(v * (size // WORD)))
+            b.store(total, inner.address(sums, I32, place), align=WORD)
+    b.ret_void()
+    return function

@@ -1,0 +1,264 @@
+"""Products of int8 rows with constant int8 weights, by the processor's dot products of four bytes.
+
+Those take one factor unsigned: the activations are moved up by 128 on their way into scratch memory, and what that and
+their zero point add to each sum, a multiple of the sum of the weights, is part of what the sums start with.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import prod
+from typing import TypeAlias
+
+import numpy as np
+from llvmlite import ir
+
+from circlet.backends.cpu.fixed_point import Int32s, quantized_range
+from circlet.backends.native.emitter import I1, I8, I32, I64, POINTER, Emitter
+from circlet.backends.native.function import FunctionLowering
+from circlet.backends.native.lanes import DOUBLE, Lanes
+from circlet.backends.native.loops import independent, rolled
+from circlet.backends.native.microkernel import WORD, Arithmetic, internal_function
+from circlet.backends.native.product import Filtered, Left, Plan, Result, multiply
+from circlet.backends.native.requantize import SUMS_BELOW
+from circlet.backends.native.rule import Node, Sink, nest
+from circlet.backends.native.target import Target
+from circlet.backends.native.value import Value
+from circlet.runtime.exec.kernel import Call
+from circlet.runtime.ir.model import Tensor
+from circlet.runtime.ir.types import Array, DType, Quantization, Shape
+from circlet.runtime.ops.matmul import FullyConnected
+
+OFFSET = 128
+"""What is added to stored activations to make them unsigned."""
+OVERRUN = 64
+"""Bytes behind activations that may be read, and multiplied by zero."""
+
+Run: TypeAlias = Callable[[Emitter, ir.Value, ir.Value, ir.Value, int], None]
+"""Writes bytes of a tensor: given the image, the position in row-major order, where to, and how many."""
+
+
+def _dot(e: Emitter, left: ir.Value, right: ir.Value, total: ir.Value) -> ir.Value:
+    """`total` plus, in each word, the products of four unsigned bytes with four signed ones."""
+    name = _dot_instruction(e.target, total.type.count)
+    if name is None:
+        return _dot_by_halves(e, left, right, total)
+    function = e.declare(name, ir.FunctionType(total.type, [total.type] * 3))
+    return e.builder.call(function, [total, left, right])
+
+
+def _dot_instruction(target: Target, lanes: int) -> str | None:
+    needed = ["avx512vnni"] if lanes == 16 else ["avx512vnni", "avx512vl"]
+    if all(map(target.has, needed)) or (lanes < 16 and target.has("avxvnni")):
+        return f"llvm.x86.avx512.vpdpbusd.{32 * lanes}"
+    return None
+
+
+def _dot_by_halves(e: Emitter, left: ir.Value, right: ir.Value, total: ir.Value) -> ir.Value:
+    """By products of 16 bits: of the even bytes and of the odd ones."""
+    b, pairs = e.builder, ir.VectorType(ir.IntType(16), 2 * total.type.count)
+    left, right = b.bitcast(left, pairs), b.bitcast(right, pairs)
+    eight, low = (ir.Constant(pairs, [value] * pairs.count) for value in (8, 255))
+    even = _pairwise(e, b.and_(left, low), b.ashr(b.shl(right, eight), eight), total.type)
+    odd = _pairwise(e, b.lshr(left, eight), b.ashr(right, eight), total.type)
+    return b.add(b.add(total, even), odd)
+
+
+def _pairwise(e: Emitter, one: ir.Value, other: ir.Value, kind: ir.VectorType) -> ir.Value:
+    """The sums of two neighbouring products of 16-bit integers in 32 bits, for which processors have an instruction."""
+    b, wide = e.builder, ir.VectorType(I32, 2 * kind.count)
+    products = b.mul(b.sext(one, wide), b.sext(other, wide))
+    order = ir.VectorType(I32, kind.count)
+    even, odd = (b.shuffle_vector(products, ir.Constant(wide, ir.Undefined),
+                                  ir.Constant(order, list(range(first, wide.count, 2)))) for first in (0, 1))
+    return b.add(even, odd)
+
+
+BYTES = Arithmetic("u8s8", I32, I32, _dot)
+"""Words of four unsigned bytes times words of four signed ones."""
+
+
+def whole_words(size: int) -> int:
+    """The bytes that a run of `size` elements takes in a product."""
+    return -(-size // WORD) * WORD
+
+
+def words(weights: Array) -> Array:
+    """int8 weights of shape (columns, taps, elements) as words (columns, depth)."""
+    columns, taps, size = weights.shape
+    padded = np.zeros((columns, taps, whole_words(size)), np.int8)
+    padded[..., :size] = weights
+    return padded.view(np.int32).reshape(columns, -1)
+
+
+def start(weights: Array, zero_point: int, bias: Array | None) -> Int32s:
+    """What the sum of each column of weights (columns, ...) starts with."""
+    moved = weights.reshape(len(weights), -1).sum(axis=1, dtype=np.int64) * (OFFSET + zero_point)
+    begin: Int32s = ((0 if bias is None else bias.reshape(-1)) - moved).astype(np.int32)
+    return begin
+
+
+def each_byte(e: Emitter, target: ir.Value, count: int, make: Callable[[ir.Value], ir.Value]) -> None:
+    """Writes a run of bytes, each made from its number, a vector of words at a time."""
+    with independent(e, count, e.target.vector_bytes // WORD) as k:
+        e.builder.store(make(k), e.address(target, I8, k))
+
+
+def stored(function: FunctionLowering, value: Value) -> Run:
+    """The stored values of an int8 tensor, made unsigned."""
+    memory = None if value.memory is None and value.flat else function.pointer(value)
+
+    def run(e: Emitter, image: ir.Value, position: ir.Value, target: ir.Value, count: int) -> None:
+        if memory is not None:
+            e.builder.call(_unsigned(e), [e.address(memory, I8, position), target, e.number(count)])
+            return
+        sign = ir.Constant(I8, -OFFSET)
+        each_byte(e, target, count, lambda k: e.builder.xor(value.linear(e, e.builder.add(position, k)), sign))
+
+    return run
+
+
+def _unsigned(e: Emitter) -> ir.Function:
+    """`void(source, target, count)`: copies bytes, moved up by `OFFSET`."""
+    name = "make_unsigned"
+    if name in e.module.globals:
+        return e.module.globals[name]
+    function = internal_function(e, name, [POINTER, POINTER, I64])
+    inner = Emitter(e.module, function, e.target)
+    b, (source, target, count), width = inner.builder, function.args, e.target.vector_bytes
+    full = b.udiv(count, inner.number(width))
+    begin = b.mul(full, inner.number(width))
+    for kind, first, number, size in ((ir.VectorType(I8, width), inner.number(0), full, width),
+                                      (I8, begin, b.sub(count, begin), 1)):
+        sign = ir.Constant(kind, -OFFSET if size == 1 else [-OFFSET] * size)
+        with rolled(inner, number) as k:
+            place = b.add(first, b.mul(k, inner.number(size)))
+            value = b.load(inner.address(source, I8, place), typ=kind, align=1)
+            b.store(b.xor(value, sign), inner.address(target, I8, place), align=1)
+    b.ret_void()
+    return function
+
+
+def stage(function: FunctionLowering, image: Shape, run: Run,
+          margins: Sequence[tuple[int, int]] = ((0, 0), (0, 0)), fill: ir.Value | int = 0) -> ir.Value:
+    """Scratch memory filled with bytes.
+
+    Args:
+        function: whose scratch memory it is.
+        image: the shape (n, h, w, c).
+        run: writes bytes of the image.
+        margins: positions to add before and after h and w.
+        fill: the byte at those.
+    """
+    e, b = function.e, function.e.builder
+    (top, bottom), (left, right) = margins
+    images, height, across, channels = image
+    if not top + bottom + left + right:
+        height, across = 1, height * across
+    high, wide = top + height + bottom, left + across + right
+    memory = function.reserve(images * high * wide * channels + OVERRUN)
+    if high * wide > height * across:
+        _fill(e, memory, fill, images * high * wide * channels)
+    count = across * channels
+    with e.nest((images, height)) as (number, row):
+        position = e.linear([number, row, e.number(0)], (images, height, count))
+        place = [number, b.add(row, e.number(top)), e.number(left * channels)]
+        target = e.address(memory, I8, e.linear(place, (images, high, wide * channels)))
+        run(e, number, position, target, count)
+    return memory
+
+
+def _fill(e: Emitter, memory: ir.Value, byte: ir.Value | int, size: int) -> None:
+    kind = ir.FunctionType(ir.VoidType(), [POINTER, I8, I64, I1])
+    value = ir.Constant(I8, byte) if isinstance(byte, int) else byte
+    e.builder.call(e.declare("llvm.memset.p0.i64", kind), [memory, value, e.number(size), ir.Constant(I1, 0)])
+
+
+def multiply_bytes(function: FunctionLowering, rows: int, left: Left, weights: Array, first: Int32s,
+                   result: Callable[[Plan, ir.Value], Result]) -> None:
+    """Emits the product of rows of unsigned bytes with weights.
+
+    Args:
+        function: where.
+        rows: how many.
+        left: where they are.
+        weights: int8, of shape (columns, taps, elements).
+        first: what the sum of each column starts with.
+        result: where the sums go, given how the product is cut and memory for those of a tile.
+    """
+    matrix = words(weights)
+    plan = Plan.of(function.e.target, BYTES, rows, *matrix.shape)
+    panels = plan.packed(function.external(plan.pack(matrix)))
+    begin = function.external(plan.pack_row(first, np.dtype(np.int32)))
+    multiply(function.e, plan, left, panels, begin, result(plan, function.reserve(plan.tile_bytes)))
+
+
+def rows_of(function: FunctionLowering, memory: ir.Value, size: int) -> Left:
+    """Rows of unsigned bytes that lie one behind the other."""
+    table = function.external(np.arange(function.e.target.vector_registers, dtype=np.int64) * size)
+    return Left(memory, table, size, whole_words(size))
+
+
+def takes_integers(call: Call) -> bool:
+    """Whether an operator on input, weights and bias has int8 factors, and weights and bias are constant."""
+    given, weights, made = call.input(0), call.input(1), call.outputs[0]
+    is_constant = weights.data is not None and (not call.has(2) or call.input(2).data is not None)
+    return is_constant and given.dtype is DType.INT8 is weights.dtype and made.dtype is DType.INT8
+
+
+def fits(call: Call, depth: int) -> bool:
+    """Whether sums of `depth` products and the bias, input 2, stay below `SUMS_BELOW`."""
+    bias = call.input(2).data if call.has(2) else None
+    largest = 0 if bias is None else int(np.abs(bias.astype(np.int64)).max(initial=0))
+    return depth * 255 * 128 + largest < SUMS_BELOW
+
+
+def quantization(tensor: Tensor) -> Quantization:
+    """That of a tensor which the numpy backend refuses without one."""
+    assert tensor.quantization is not None
+    return tensor.quantization
+
+
+def known(value: Value | None) -> Array | None:
+    """The value of an optional constant."""
+    return None if value is None else value.known
+
+
+def constant(value: Value) -> Array:
+    """The value of an operand which the rule refuses if it is not constant."""
+    assert value.known is not None
+    return value.known
+
+
+def round_half_away(value: Lanes) -> Lanes:
+    """The nearest whole number, halves away from zero."""
+    kind = np.float64 if value.element is DOUBLE else np.float32
+    below_half = float(np.nextafter(kind(0.5), kind(0)))
+    return (value + value.constant(below_half).sign_of(value)).unary("trunc")
+
+
+def _refuses(call: Call) -> bool:
+    return not (takes_integers(call) and fits(call, call.input(1).shape[1])) or any(
+        quantization(call.input(1)).zero_points)
+
+
+@nest(FullyConnected, _refuses, frozenset({1, 2}))
+def fully_connected(node: Node[FullyConnected], e: Emitter, sinks: tuple[Sink, ...]) -> None:
+    """The sums are scaled as doubles, as the numpy backend does."""
+    weights, function = constant(node.input(1)), node.function
+    (units, depth), rows = weights.shape, prod(node.shape[:-1])
+    given, weighted, made = (quantization(each) for each in (*node.call.inputs[:2], *node.call.outputs) if each)
+    low, high = quantized_range(node.op.fused_activation_function, made, DType.INT8)
+    scales = np.float64(given.scale) * np.array(weighted.scales, np.float64) / made.scale
+    scale = function.external(np.ascontiguousarray(np.broadcast_to(scales, (units,))))
+
+    def put(e: Emitter, row: ir.Value, column: ir.Value, value: ir.Value) -> None:
+        factor = Lanes(e, e.load(scale, DType.FLOAT64, column))
+        result = round_half_away(Lanes(e, value).to_real(DOUBLE) * factor) + made.zero_point
+        stored = e.builder.trunc(e.builder.fptosi(result.clamp(low, high).value, I32), I8)
+        sinks[0](e, [*e.delinear(row, node.shape[:-1]), column], stored)
+
+    source = stage(function, (1, 1, rows, depth), stored(function, node.input(0)))
+    first = start(weights, given.zero_point, known(node.optional(2)))
+    multiply_bytes(function, rows, rows_of(function, source, depth), weights[:, None], first,
+                   lambda plan, scratch: Filtered(scratch, put))

@@ -1,0 +1,95 @@
+"""What shape rules ask of operands. Each function raises ShapeError where it finds something else."""
+
+from __future__ import annotations
+
+from math import prod
+
+from circlet.runtime.ir.op import Operand, ShapeError
+from circlet.runtime.ir.types import INTEGERS, Shape
+
+
+def normalize_axis(axis: int, rank: int, name: str = "axis") -> int:
+    """`axis` counted from the front.
+
+    Raises:
+        ShapeError: a tensor of this rank has no such axis.
+    """
+    if not -rank <= axis < rank:
+        raise ShapeError(f"{name}: expected {-rank} to {rank - 1} for rank {rank}, found {axis}")
+    return axis % rank
+
+
+def expect_integers(operand: Operand, name: str) -> None:
+    """Checks the element type of a parameter."""
+    if operand.dtype not in INTEGERS:
+        raise ShapeError(f"{name}: expected integers, found {operand.dtype.value}")
+
+
+def expect_one(operand: Operand, name: str) -> None:
+    """Checks that a parameter has exactly one element."""
+    if prod(operand.shape) != 1:
+        raise ShapeError(f"{name}: expected exactly one element, found shape {operand.shape}")
+
+
+def scalar(operand: Operand, name: str) -> int:
+    """The value of a parameter that is exactly one integer.
+
+    Raises:
+        Unknown: only a run can tell.
+        ShapeError: it has several elements, or none, or elements of another type.
+    """
+    expect_integers(operand, name)
+    expect_one(operand, name)
+    return int(operand.value.item())
+
+
+def vector(operand: Operand, name: str, length: int | None = None) -> tuple[int, ...]:
+    """The value of a parameter of rank 1 that holds integers.
+
+    Raises:
+        Unknown: only a run can tell.
+        ShapeError: it has another rank, another length or elements of another type.
+    """
+    expect_integers(operand, name)
+    if operand.rank != 1 or (length is not None and operand.shape[0] != length):
+        expected = "rank 1" if length is None else f"shape {(length,)}"
+        raise ShapeError(f"{name}: expected {expected}, found shape {operand.shape}")
+    return tuple(operand.value.tolist())
+
+
+def sizes(operand: Operand, name: str) -> Shape:
+    """The value of a parameter of rank 1 that is a shape.
+
+    Raises:
+        Unknown: only a run can tell.
+        ShapeError: it has another rank, or a dimension is negative.
+    """
+    found = vector(operand, name)
+    if any(size < 0 for size in found):
+        raise ShapeError(f"{name}: expected sizes that are not negative, found {found}")
+    return found
+
+
+def count(operand: Operand, name: str) -> int:
+    """The value of a parameter that is exactly one integer, not a negative one.
+
+    Raises:
+        Unknown: only a run can tell.
+        ShapeError: it is something else.
+    """
+    found = scalar(operand, name)
+    if found < 0:
+        raise ShapeError(f"{name}: expected no negative number, found {found}")
+    return found
+
+
+def expect_rank(operand: Operand, rank: int, name: str) -> None:
+    """Checks how many axes an operand has."""
+    if operand.rank != rank:
+        raise ShapeError(f"{name}: expected rank {rank}, found shape {operand.shape}")
+
+
+def expect_axes(operand: Operand, what: str, axes: str) -> None:
+    """Checks that an operand has the axes named, e.g. `n, h, w, c`."""
+    if operand.rank != axes.count(",") + 1:
+        raise ShapeError(f"{what} must have shape ({axes}), found {operand.shape}")

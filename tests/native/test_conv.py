@@ -1,0 +1,96 @@
+"""Native convolutions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeAlias
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from circlet.runtime.ir.builder import SubgraphBuilder, Value
+from circlet.runtime.ir.op import Op
+from circlet.runtime.ir.types import Activation, Padding, Shape
+from circlet.runtime.ops.conv import Conv2D, DepthwiseConv2D, TransposeConv
+from circlet.runtime.ops.elementwise import Add
+from tests.native.against_cpu import agree, applied, seeds, values
+from tests.native.native_cases import native_test
+from tests.ops.test_conv import CONV_2D, CONV_3D, DEPTHWISE_CONV_2D, TRANSPOSE_CONV
+
+test_cases = native_test([*CONV_2D, *DEPTHWISE_CONV_2D, *TRANSPOSE_CONV, *CONV_3D])
+
+Geometry: TypeAlias = "tuple[int, int, int, int, int, int, int, int]"
+"""Height and width of the image, of the filter, strides, dilations."""
+
+SIZES = st.integers(1, 3)
+LENGTHS = st.sampled_from([5, 7, 8, 13, 20])
+GEOMETRIES = st.tuples(LENGTHS, LENGTHS, SIZES, SIZES, SIZES, SIZES, st.integers(1, 2), st.integers(1, 2))
+CHANNELS = st.sampled_from([1, 2, 3, 8, 15, 16, 17, 24, 32, 40, 65])
+IMAGES = st.integers(0, 2)
+ACTIVATIONS = st.sampled_from([Activation.NONE, Activation.RELU, Activation.RELU6])
+PADDINGS = st.sampled_from(Padding)
+
+
+@settings(max_examples=80, deadline=None)
+@given(IMAGES, GEOMETRIES, CHANNELS, CHANNELS, PADDINGS, ACTIVATIONS, st.booleans(), seeds)
+def test_conv_2d(images: int, geometry: Geometry, channels: int, filters: int, padding: Padding,
+                 activation: Activation, is_constant: bool, seed: int) -> None:
+    height, width, tall, wide, stride_h, stride_w, dilation_h, dilation_w = geometry
+    op = Conv2D(padding, stride_w, stride_h, activation, dilation_w, dilation_h)
+    filter = values((filters, tall, wide, channels), np.float32, seed)
+    image, bias = values((images, height, width, channels), np.float32, seed + 1), values((filters,), np.float32, seed)
+    if is_constant:
+        agree(applied(op, filter, bias), image)
+    else:
+        agree(applied(op), image, filter, bias)
+
+
+@settings(max_examples=80, deadline=None)
+@given(IMAGES, GEOMETRIES, CHANNELS, st.sampled_from([1, 1, 1, 2, 3]), PADDINGS, ACTIVATIONS, st.booleans(), seeds)
+def test_depthwise_conv_2d(images: int, geometry: Geometry, channels: int, times: int, padding: Padding,
+                           activation: Activation, is_constant: bool, seed: int) -> None:
+    height, width, tall, wide, stride_h, stride_w, dilation_h, dilation_w = geometry
+    op = DepthwiseConv2D(padding, stride_w, stride_h, activation, times, dilation_w, dilation_h)
+    filter = values((1, tall, wide, channels * times), np.float32, seed)
+    image = values((images, height, width, channels), np.float32, seed + 1)
+    bias = values((channels * times,), np.float32, seed)
+    if is_constant:
+        agree(applied(op, filter, bias), image)
+    else:
+        agree(applied(op), image, filter, bias)
+
+
+@settings(max_examples=60, deadline=None)
+@given(IMAGES, GEOMETRIES, CHANNELS, CHANNELS, PADDINGS, ACTIVATIONS, st.booleans(), seeds)
+def test_transpose_conv(images: int, geometry: Geometry, channels: int, filters: int, padding: Padding,
+                        activation: Activation, has_bias: bool, seed: int) -> None:
+    height, width, tall, wide, stride_h, stride_w, *_ = geometry
+    op = TransposeConv(padding, stride_w, stride_h, activation)
+    shape = (images, height * stride_h, width * stride_w, filters)
+    counts = [each.count for each in op.windows(shape, (filters, tall, wide, channels))]
+    filter = values((filters, tall, wide, channels), np.float32, seed)
+    data, bias = values((images, *counts, channels), np.float32, seed + 1), values((filters,), np.float32, seed)
+
+    def formula(g: SubgraphBuilder, x: Value) -> Sequence[Value]:
+        rest = [g.constant(bias)] if has_bias else []
+        return g.op(op, g.constant(np.array(shape, np.int32)), g.constant(filter), x, *rest)
+
+    agree(formula, data)
+
+
+@pytest.mark.parametrize(("op", "filter"), [
+    (Conv2D(stride_h=1, stride_w=1), (40, 3, 3, 24)),
+    (Conv2D(stride_h=1, stride_w=1), (40, 1, 1, 24)),
+    (DepthwiseConv2D(stride_h=1, stride_w=1), (1, 3, 3, 24)),
+], ids=["window", "pointwise", "depthwise"])
+def test_epilogue(op: Op, filter: Shape) -> None:
+    """A residual that is added where the results are made."""
+    weights = values(filter, np.float32, 1)
+
+    def formula(g: SubgraphBuilder, x: Value, rest: Value) -> Sequence[Value]:
+        return [g.apply(Add(Activation.RELU6), g.apply(op, x, g.constant(weights)), rest)]
+
+    channels = 24 if filter[0] == 1 else 40
+    agree(formula, values((2, 9, 10, 24), np.float32, 2), values((2, 9, 10, channels), np.float32, 3))

@@ -1,0 +1,137 @@
+"""Limits, cancellation and errors inside native loops: they stop at once, leave the state, and say where."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from threading import Timer
+
+import numpy as np
+import pytest
+
+import circlet
+from circlet.runtime.errors import Place
+from circlet.runtime.ir.builder import ModelBuilder, SubgraphBuilder, Value
+from circlet.runtime.ir.model import Model
+from circlet.runtime.ir.types import DType
+from circlet.runtime.ops.controlflow import If, While
+from circlet.runtime.ops.elementwise import FloorMod, Mul
+from circlet.runtime.ops.index import Gather
+from tests.exec import graphs as g
+from tests.exec.graphs import ELISION, f32, i32
+from tests.exec.test_limits import COUNTERS, ENDLESS, PROGRAMS, SLACK, Program, assigning, recurring, stateful
+
+
+def native(model: Model, elide: bool = True, **limits: float) -> circlet.Session:
+    return circlet.Session(model, backend="native", copy_elision=elide,
+                           limits=circlet.Limits(**limits))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("elide", ELISION)
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.id)
+def test_max_iterations_is_exact_and_counts_all_loops(program: Program, elide: bool) -> None:
+    for n in (0, 1, 4):
+        most = program.iterations(n)
+        session = native(program.make(), elide, max_iterations=most)
+        assert program.run(session, n) == program.result(n)
+        with pytest.raises(circlet.LimitError, match=rf"subgraph \d+ .*WHILE.*max_iterations={most} "):
+            program.run(session, n + 1)
+        assert program.run(session, n) == program.result(n)
+
+
+def test_many_iterations_are_counted() -> None:
+    program = next(each for each in PROGRAMS if each.id == "nested")
+    session = native(program.make(), max_iterations=program.iterations(3000) - 1)
+    with pytest.raises(circlet.LimitError, match="max_iterations=9002999 "):
+        program.run(session, 3000)
+    assert program.run(session, 2999) == 2999**2
+
+
+@pytest.mark.parametrize("elide", ELISION)
+@pytest.mark.parametrize("name", ENDLESS)
+@pytest.mark.parametrize("deadline", [None, 0.05])
+def test_endless_loop_is_stopped(name: str, elide: bool, deadline: float | None) -> None:
+    """By a deadline, or by another thread, which runs while native code does."""
+    make, forever, at_once = ENDLESS[name]
+    session = native(make(), elide) if deadline is None else native(make(), elide, deadline=deadline)
+    for _ in range(2):
+        g.assert_equal(g.run(session, at_once), at_once)
+        timer = Timer(0.05, session.cancel)
+        start = time.monotonic()
+        if deadline is None:
+            timer.start()
+        with pytest.raises(circlet.CancelledError if deadline is None else circlet.LimitError,
+                           match=r"subgraph \d+ .*WHILE"):
+            g.run(session, forever)
+        assert 0.04 <= time.monotonic() - start < 0.05 + SLACK
+    g.assert_equal(g.run(session, at_once), at_once)
+
+
+@pytest.mark.parametrize("elide", ELISION)
+@pytest.mark.parametrize(("body", "shape"), [(assigning, ()), (recurring, (1, 1))])
+def test_state_is_as_before_a_run_that_fails(body: g.Formula, shape: tuple[int, ...], elide: bool) -> None:
+    model = stateful(body, shape)
+    for limits in ({"max_iterations": 1000}, {"deadline": 0.05}):
+        session = native(model, elide, **limits)
+        g.assert_equal(g.run(session, [i32(3)]), [np.full(shape, 3, np.float32)])
+        with pytest.raises(circlet.LimitError):
+            g.run(session, [i32(1 << 30)])
+        g.assert_equal(g.run(session, [i32(4)]), [np.full(shape, 7, np.float32)])
+        session.reset_state()
+        g.assert_equal(g.run(session, [i32(2)]), [np.full(shape, 2, np.float32)])
+
+
+def looked_up(s: SubgraphBuilder, v: Sequence[Value]) -> Sequence[Value]:
+    """Adds table[i], doubled, in turn i; the table has four elements."""
+    table = s.constant(f32([1, 2, 3, 4]))
+    element = s.apply(Mul(), s.apply(Gather(), table, v[0]), s.constant(2.0))
+    return [g.plus(s, v[0]), v[1], g.add(s, v[2], element)]
+
+
+def remainders(s: SubgraphBuilder, v: Sequence[Value]) -> Sequence[Value]:
+    """Adds 4 % (4 - i) in turn i."""
+    b = s.constant(4)
+    divisor = g.add(s, b, s.apply(Mul(), v[0], s.constant(-1)))
+    return [g.plus(s, v[0]), v[1], g.add(s, v[2], s.apply(FloorMod(), b, divisor))]
+
+
+def failing(body: g.Formula, start: float | int, nested: bool) -> Model:
+    """n turns of a body that fails in the fifth, in a branch of an outer loop if `nested`."""
+    b = ModelBuilder()
+    main = b.subgraph("main")
+    total = (DType.FLOAT32 if isinstance(start, float) else DType.INT32, ())
+    kinds = [*COUNTERS, total]
+    loop = While(g.define(b, "cond", lambda s, v: [g.less(s, v[0], v[1])], kinds), g.define(b, "body", body, kinds))
+
+    def inner(s: SubgraphBuilder, v: Sequence[Value]) -> Sequence[Value]:
+        return [s.op(loop, s.constant(0), v[1], s.constant(start), count=3)[2]]
+
+    def outer(s: SubgraphBuilder, v: Sequence[Value]) -> Sequence[Value]:
+        branch = If(g.define(b, "then", inner, kinds), g.define(b, "else", lambda s, v: [v[2]], kinds))
+        chosen = s.op(branch, g.less(s, s.constant(1), v[0]), *v, outputs=[g.declared("chosen", *total)])
+        return [g.plus(s, v[0]), v[1], chosen[0]]
+
+    whole = While(loop.cond_subgraph_index, g.define(b, "outer", outer, kinds)) if nested else loop
+    main.output(main.op(whole, main.constant(0), main.input("n", DType.INT32), main.constant(start), count=3)[2])
+    return b.build()
+
+
+@pytest.mark.parametrize("elide", ELISION)
+@pytest.mark.parametrize("nested", [False, True])
+@pytest.mark.parametrize(("body", "start", "operator", "total"), [(looked_up, 0.0, 1, 20.0), (remainders, 0, 3, 1)])
+def test_an_error_says_where_it_was(body: g.Formula, start: float | int, operator: int, total: float, nested: bool,
+                                    elide: bool) -> None:
+    model = failing(body, start, nested)
+    subgraph = next(k for k, each in enumerate(model.subgraphs) if each.name == "body")
+    session, cpu = native(model, elide), circlet.Session(model, backend="cpu", copy_elision=elide)
+    for _ in range(2):
+        with pytest.raises(circlet.ExecutionError) as wanted:
+            g.run(cpu, [i32(5)])
+        with pytest.raises(circlet.ExecutionError) as raised:
+            g.run(session, [i32(5)])
+        assert str(raised.value) == str(wanted.value)
+        place = raised.value.place
+        assert isinstance(place, Place)
+        assert (place.subgraph, place.subgraph_name) == (subgraph, "body")
+        assert model.subgraphs[subgraph].operators[place.operator].name == place.operator_name
+        assert g.run(session, [i32(4)])[0] == total

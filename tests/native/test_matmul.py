@@ -1,0 +1,67 @@
+"""Native matrix products."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from circlet.runtime.ir.builder import SubgraphBuilder, Value
+from circlet.runtime.ir.types import Activation
+from circlet.runtime.ops.elementwise import Add, Mul
+from circlet.runtime.ops.matmul import BatchMatMul, FullyConnected
+from tests.native.against_cpu import agree, applied, seeds, values
+from tests.native.native_cases import native_test
+from tests.ops.test_matmul import BATCH, FLOAT, HYBRID, QUANTIZED
+
+test_cases = native_test([*FLOAT, *BATCH, *QUANTIZED, *HYBRID])
+
+ROWS = st.sampled_from([0, 1, 1, 2, 3, 5, 7, 8, 9, 13, 25, 50, 300])
+COLUMNS = st.sampled_from([1, 2, 9, 15, 16, 17, 31, 33, 48, 63, 64, 65, 100, 129])
+DEPTHS = st.sampled_from([0, 1, 2, 3, 7, 8, 15, 16, 17, 33, 64, 257])
+CLAMPS = st.sampled_from([Activation.NONE, Activation.RELU, Activation.RELU6, Activation.RELU_N1_TO_1])
+
+
+@settings(max_examples=60, deadline=None)
+@given(ROWS, COLUMNS, DEPTHS, CLAMPS, st.booleans(), st.booleans(), seeds)
+def test_fully_connected(rows: int, columns: int, depth: int, activation: Activation, has_bias: bool,
+                         is_constant: bool, seed: int) -> None:
+    weights, bias = values((columns, depth), np.float32, seed), values((columns,), np.float32, seed + 1)
+    x = values((rows, depth), np.float32, seed + 2)
+    op, rest = FullyConnected(activation, keep_num_dims=True), [bias] if has_bias else []
+    if is_constant:
+        agree(applied(op, weights, *rest), x)
+    else:
+        agree(applied(op), x, weights, *rest)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.sampled_from([((), ()), ((2,), (2,)), ((3, 1), (2,)), ((2, 2), ()), ((), (3,)), ((2,), (1,)), ((1,), ())]),
+       ROWS, COLUMNS, DEPTHS, st.booleans(), st.booleans(), seeds)
+def test_batch_matmul(batches: tuple[tuple[int, ...], tuple[int, ...]], rows: int, columns: int, depth: int,
+                      adj_x: bool, adj_y: bool, seed: int) -> None:
+    x = values((*batches[0], *((depth, rows) if adj_x else (rows, depth))), np.float32, seed)
+    y = values((*batches[1], *((columns, depth) if adj_y else (depth, columns))), np.float32, seed + 1)
+    agree(applied(BatchMatMul(adj_x, adj_y)), x, y)
+
+
+@settings(max_examples=30, deadline=None)
+@given(ROWS, COLUMNS, DEPTHS, CLAMPS, seeds)
+def test_epilogue(rows: int, columns: int, depth: int, activation: Activation, seed: int) -> None:
+    """What follows a product is computed from its results where they are made."""
+    weights, scale = values((columns, depth), np.float32, seed), values((columns,), np.float32, seed + 1)
+
+    def formula(g: SubgraphBuilder, x: Value, rest: Value) -> Sequence[Value]:
+        product = g.apply(FullyConnected(activation), x, g.constant(weights))
+        return [g.apply(Add(Activation.RELU), g.apply(Mul(), product, g.constant(scale)), rest)]
+
+    agree(formula, values((rows, depth), np.float32, seed + 2), values((rows, columns), np.float32, seed + 3))
+
+
+def test_special_numbers() -> None:
+    """Infinities and NaN stay in their rows and columns."""
+    x, weights = values((9, 20), np.float32, 1), values((40, 20), np.float32, 2)
+    x[3, 5], x[4, 6], weights[7, 8] = np.inf, np.nan, -np.inf
+    agree(applied(FullyConnected(Activation.RELU6), weights), x)

@@ -1,0 +1,68 @@
+"""Native resizing, and moves between space and batch or channels."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from circlet.runtime.ir.builder import SubgraphBuilder, Value
+from circlet.runtime.ops.elementwise import Add
+from circlet.runtime.ops.resize import Resize, ResizeBilinear, ResizeNearestNeighbor
+from circlet.runtime.ops.spatial import BatchToSpaceND, DepthToSpace, SpaceToBatchND, SpaceToDepth
+from tests.native.against_cpu import agree, applied, seeds, values
+from tests.native.native_cases import native_test
+from tests.ops.test_resize import BILINEAR, NEAREST
+from tests.ops.test_spatial import CASES as SPATIAL
+
+test_resize = native_test([each for each in (*BILINEAR, *NEAREST) if each.error is None])
+test_spatial = native_test([each for each in SPATIAL if each.error is None])
+
+LENGTHS = st.integers(1, 7)
+IMAGES = st.tuples(st.integers(0, 2), LENGTHS, LENGTHS, st.sampled_from([1, 3, 16, 19]))
+
+
+@settings(max_examples=80, deadline=None)
+@given(st.sampled_from([ResizeBilinear, ResizeNearestNeighbor]), st.booleans(), st.booleans(), IMAGES,
+       st.tuples(LENGTHS, LENGTHS), seeds)
+def test_any_size(op: type[Resize], corners: bool, half: bool, image: tuple[int, ...], size: tuple[int, int],
+                  seed: int) -> None:
+    assume(not (op is ResizeBilinear and corners and half))
+    agree(applied(op(corners, half), np.array(size, np.int32)), values(image, np.float32, seed))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.int8, np.int64, np.bool_])
+@pytest.mark.parametrize("block", [1, 2, 3])
+def test_blocks(block: int, dtype: type[np.generic]) -> None:
+    image = values((2, 2 * block, 3 * block, 2), dtype, 1)
+    agree(applied(SpaceToDepth(block)), image)
+    agree(applied(DepthToSpace(block)), values((2, 3, 4, 2 * block * block), dtype, 2))
+
+
+MARGIN = st.integers(0, 3)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.tuples(st.integers(1, 3), MARGIN, MARGIN, st.integers(0, 5)), min_size=1, max_size=3),
+       st.integers(1, 3), st.lists(st.integers(1, 3), max_size=2), seeds)
+def test_batches(axes: list[tuple[int, int, int, int]], images: int, rest: list[int], seed: int) -> None:
+    block = np.array([size for size, *_ in axes], np.int32)
+    margins = np.array([(before, after) for _, before, after, _ in axes], np.int32)
+    lengths = [length + (-(length + before + after)) % size for size, before, after, length in axes]
+    agree(applied(SpaceToBatchND(), block, margins), values([images, *lengths, *rest], np.float32, seed))
+    parts = [-(-(length + before + after) // size) for size, before, after, length in axes]
+    agree(applied(BatchToSpaceND(), block, margins),
+          values([images * int(np.prod(block)), *parts, *rest], np.float32, seed))
+
+
+def test_fused_with_their_surroundings() -> None:
+    def formula(g: SubgraphBuilder, x: Value, y: Value) -> Sequence[Value]:
+        size = g.constant(np.array([6, 8], np.int32))
+        deep = g.apply(DepthToSpace(2), g.apply(Add(), x, x))
+        bilinear, nearest = (g.apply(op(), deep, size) for op in (ResizeBilinear, ResizeNearestNeighbor))
+        return [g.apply(Add(), g.apply(Add(), bilinear, nearest), y), g.apply(SpaceToDepth(2), g.apply(Add(), y, y))]
+
+    agree(formula, values((1, 2, 3, 8), np.float32, 1), values((1, 6, 8, 2), np.float32, 2))

@@ -1,0 +1,24 @@
+"""Native ordering."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from circlet.runtime.ops.sort import TopKV2
+from tests.native.against_cpu import agree, applied, seeds, shapes, values
+from tests.native.native_cases import native_test
+from tests.ops.test_sort import BUCKETS, DISTINCT, TOP
+
+test_sort = native_test([*TOP, *DISTINCT, *BUCKETS])
+
+
+@settings(max_examples=80, deadline=None)
+@given(st.data(), shapes(1, 3, st.sampled_from([0, 1, 2, 5, 30])), st.sampled_from([np.float32, np.int32, np.uint8]),
+       st.booleans(), seeds)
+def test_top_k(data: st.DataObject, shape: list[int], dtype: type[np.generic], equal: bool, seed: int) -> None:
+    """Values without repetition and with much of it, NaN among them."""
+    x = values(shape, dtype, seed, special=True)
+    k = data.draw(st.integers(0, shape[-1]))
+    agree(applied(TopKV2(), np.int32(k)), np.sign(x).astype(dtype) if equal else x)

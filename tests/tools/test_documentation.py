@@ -1,0 +1,25 @@
+"""The examples in docs/cli.md print what it says."""
+
+from __future__ import annotations
+
+import re
+import shlex
+
+import pytest
+
+from tests.tools.conftest import ROOT, Program
+
+TEXT = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
+BLOCKS = re.findall(r"^```console\n(.*?)^```$", TEXT, re.MULTILINE | re.DOTALL)
+EXAMPLES = [example for block in BLOCKS
+            for example in re.findall(r"^\$ circlet (.*)\n((?:(?!\$ ).*\n)*)", block, re.MULTILINE)]
+
+
+@pytest.mark.parametrize(("command", "output"), EXAMPLES, ids=[command for command, _ in EXAMPLES])
+def test_example(program: Program, command: str, output: str) -> None:
+    _, out, err = program(*shlex.split(command))
+    assert err + out == output
+
+
+def test_there_are_examples() -> None:
+    assert len(EXAMPLES) >= 5
