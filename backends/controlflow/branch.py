@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from circlet.backends.controlflow.call import Invocation, bind_dynamic, invoke_dynamic, present
+from circlet.backends.controlflow.call import Invocation, bind_dynamic, expect_space, invoke_dynamic, present
 from circlet.runtime.exec.activation import Activation
 from circlet.runtime.exec.executor import ExecutorMap
 from circlet.runtime.exec.kernel import Call, Step
@@ -27,6 +27,7 @@ class BranchKernel:
         selector, *operands = present(inputs)
         subgraphs = self._op.branches()
         try:
+            expect_space(activation)
             plan = self._executors.planner.call(subgraphs, tuple(each.shape for each in operands))
         except Unknown:
             return bind_dynamic(self, present(inputs), outputs, activation)

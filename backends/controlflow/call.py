@@ -81,6 +81,12 @@ def present(inputs: Sequence[Array | None]) -> list[Array]:
     return [each for each in inputs if each is not None]
 
 
+def expect_space(activation: Activation) -> None:
+    """Raises Unknown where no more subgraphs are to be bound ahead."""
+    if activation.is_crowded:
+        raise Unknown
+
+
 class InvokeKernel:
     """Runs a subgraph on the operator's inputs."""
 
@@ -93,6 +99,7 @@ class InvokeKernel:
     def bind(self, inputs: Sequence[Array | None], outputs: Sequence[Array], activation: Activation) -> Step:
         given = present(inputs)
         try:
+            expect_space(activation)
             plan = self._executors.planner.call(self._callees, tuple(each.shape for each in given))
         except Unknown:
             return bind_dynamic(self, given, outputs, activation)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from circlet.backends.controlflow.call import bind_dynamic, present
+from circlet.backends.controlflow.call import bind_dynamic, expect_space, present
 from circlet.runtime.exec.activation import Activation
 from circlet.runtime.exec.copying import copy_steps
 from circlet.runtime.exec.executor import ExecutorMap
@@ -29,6 +29,7 @@ class LoopKernel:
     def bind(self, inputs: Sequence[Array | None], outputs: Sequence[Array], activation: Activation) -> Step:
         carried = present(inputs)
         try:
+            expect_space(activation)
             plan = self._executors.planner.loop(self._op, tuple(each.shape for each in carried))
         except Unknown:
             return bind_dynamic(self, carried, outputs, activation)

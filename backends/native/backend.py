@@ -35,6 +35,7 @@ from circlet.runtime.exec.activation import Activation
 from circlet.runtime.exec.executor import ExecutorMap
 from circlet.runtime.exec.kernel import Call, Kernel, Span, Step
 from circlet.runtime.exec.memory import allocate, retype
+from circlet.runtime.ir.faults import FAULTS, raise_located
 from circlet.runtime.ir.types import Array
 
 ENTRY = "circlet_entry"
@@ -162,8 +163,8 @@ class Invocation:
         site: Site = self._sites[status - FIRST_SITE]
         if site.message == HOST_FAILED and self._error is not None:
             error, self._error = self._error, None
-            if isinstance(error, ExecutionError) and error.place is None:
-                raise ExecutionError(error.message, site.place)
+            if isinstance(error, FAULTS):
+                raise_located(error, site.place)
             raise error
         evidence = self._evidence[:site.numbers].tolist()
         raise ExecutionError(site.message.format(*evidence) if evidence else site.message, site.place)
@@ -182,7 +183,7 @@ def _bind_host(executors: ExecutorMap, call: HostCall, arena: Array, activation:
     """The numpy kernel of an operator on the buffers of a host call."""
     inputs = [None if each is None else _buffer(each, arena) for each in call.inputs]
     outputs = [_buffer(each, arena) for each in call.outputs]
-    return executors[call.subgraph].kernels[call.operator].bind(inputs, outputs, activation)
+    return executors[call.subgraph].bind(call.operator, inputs, outputs, activation)
 
 
 def _buffer(place: Array | Staging, arena: Array) -> Array:

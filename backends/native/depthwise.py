@@ -244,7 +244,7 @@ class _TileBody:
             place = self._beside(line, column, self._column)
             value = self._vectors.load(place) if count is None else self._vectors.load_some(place, count)
             for position, element in met:
-                found[position] = self._e.intrinsic("fma", value, filter[element], found[position])
+                found[position] = self._e.intrinsic("fmuladd", value, filter[element], found[position])
         return found
 
     def _beside(self, base: ir.Value, number: int, distance: ir.Value) -> ir.Value:

@@ -258,9 +258,10 @@ class _Grouping:
 
     def _passes(self, number: int, shape: Shape) -> bool:
         """Whether an operator makes one element of each element of a result of the given shape."""
-        op, found = self._subgraph.operators[number].op, self._shape(number)
+        op, found, call = self._subgraph.operators[number].op, self._shape(number), self._calls[number]
         alike = -1 not in (*shape, *found) and prod(shape) == prod(found)
-        return self._is_pointwise(number, shape) or (alike and (op.elementwise or 0 in op.views()))
+        is_view = 0 in op.views() and call.input(0).dtype is call.outputs[0].dtype
+        return self._is_pointwise(number, shape) or (alike and (op.elementwise or is_view))
 
     def _shape(self, number: int) -> Shape:
         return self._subgraph.tensors[self._subgraph.operators[number].outputs[0]].signature

@@ -11,6 +11,7 @@ from llvmlite import ir
 
 from circlet.backends.native.elementwise import add
 from circlet.backends.native.emitter import I1, Emitter, Index
+from circlet.backends.native.loops import every
 from circlet.backends.native.move import expect, expect_inside, extended, filled, overwrite, part, wholes
 from circlet.backends.native.rule import Node, Sink, fused, movable, nest, plain
 from circlet.backends.native.value import Value, computed
@@ -53,13 +54,13 @@ def gather_one(node: Node[Gather]) -> tuple[Value]:
             .reshaped(node.shape),)
 
 
-@nest(Gather, lambda call: _refuses_integers(call, 1), memory_inputs=frozenset())
+@nest(Gather, lambda call: _refuses_integers(call, 1), memory_inputs=FIRST)
 def gather(node: Node[Gather], e: Emitter, sinks: tuple[Sink, ...]) -> None:
     x, indices = node.input(0), node.input(1)
     axis, batch = node.op.axes(len(x.shape), len(indices.shape))
     with e.nest(x.shape[:axis]) as outer, e.nest(indices.shape[batch:]) as place:
         index = _checked(node, indices, [*outer[:batch], *place], x.shape[axis])
-        with e.nest(x.shape[axis + 1:]) as inner:
+        with every(e, x.shape[axis + 1:]) as inner:
             sinks[0](e, [*outer, *place, *inner], x.element(e, [*outer, index, *inner]))
 
 
@@ -78,13 +79,13 @@ def _row(node: Node[Any], indices: Value, place: Index, sizes: Shape) -> list[ir
     return [each.register for each in row]
 
 
-@nest(GatherNd, lambda call: _refuses_integers(call, 1), memory_inputs=frozenset())
+@nest(GatherNd, lambda call: _refuses_integers(call, 1), memory_inputs=FIRST)
 def gather_nd(node: Node[GatherNd], e: Emitter, sinks: tuple[Sink, ...]) -> None:
     x, indices = node.input(0), node.input(1)
     depth = indices.shape[-1]
     with e.nest(indices.shape[:-1]) as place:
         row = _row(node, indices, place, x.shape[:depth])
-        with e.nest(x.shape[depth:]) as inner:
+        with every(e, x.shape[depth:]) as inner:
             sinks[0](e, [*place, *inner], x.element(e, [*row, *inner]))
 
 
@@ -125,7 +126,7 @@ def scatter_nd(node: Node[ScatterNd], e: Emitter, sinks: tuple[Sink, ...]) -> No
     filled(shape, dtype, e.constant(0, dtype)).write(e, home)
     with e.nest(indices.shape[:-1]) as place:
         row = _row(node, indices, place, shape[:depth])
-        with e.nest(shape[depth:]) as inner:
+        with every(e, shape[depth:]) as inner:
             position = e.linear([*row, *inner], shape)
             update = updates.element(e, [*place, *inner])
             e.store(_plus(e, dtype, e.load(home, dtype, position), update), home, dtype, position)

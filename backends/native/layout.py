@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import Any
 
 from llvmlite import ir
 
 from circlet.backends.native.emitter import Emitter, Index
-from circlet.backends.native.move import expect, expect_shape, parameter, part, unreached, wholes
+from circlet.backends.native.loops import every
+from circlet.backends.native.move import expect, expect_shape, overwrite, parameter, part, unreached, wholes
 from circlet.backends.native.rule import Node, Sink, fused, movable, nest
+from circlet.backends.native.transpose import copy_transposed
 from circlet.backends.native.value import Value, computed
 from circlet.backends.native.whole import Whole, both, either
 from circlet.runtime.exec.kernel import Call
@@ -62,7 +64,10 @@ def transposed(x: Value, permutation: Sequence[int]) -> Value:
     def element(e: Emitter, index: Index) -> ir.Value:
         return x.element(e, [index[axes.index(axis)] for axis in range(len(axes))])
 
-    return computed(shape, x.dtype, element)
+    found, memory = computed(shape, x.dtype, element), x.memory
+    if memory is None:
+        return found
+    return replace(found, fill=lambda e, home: copy_transposed(e, memory, home, x.shape, axes, x.dtype))
 
 
 @fused(StablehloSlice, movable, is_free=True)
@@ -216,11 +221,13 @@ def concatenation(node: Node[Concatenation], e: Emitter, sinks: tuple[Sink, ...]
 
 
 def _join(e: Emitter, sink: Sink, inputs: Sequence[Value], axis: int) -> None:
-    """Loops over one input after another."""
-    offset = 0
+    """Goes through one input after another."""
+    offset, shape = 0, replaced(inputs[0].shape, axis, sum(x.shape[axis] for x in inputs))
     for x in inputs:
-        if x.size:
-            with e.nest(x.shape) as index:
+        if x.memory is not None and sink.memory is not None:
+            overwrite(e, sink.memory, shape, x, [Whole(e, offset * (each == axis)) for each in range(len(shape))])
+        elif x.size:
+            with every(e, x.shape) as index:
                 place = e.builder.add(index[axis], e.number(offset), flags=("nuw", "nsw"))
                 sink(e, [*index[:axis], place, *index[axis + 1:]], x.element(e, index))
         offset += x.shape[axis]

@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 from llvmlite import ir
 
 from circlet.backends.native.emitter import I1, I32, Emitter
+from circlet.runtime.ir.types import Shape
 
 Carried: TypeAlias = "list[ir.Value]"
 
@@ -48,9 +49,9 @@ def _keep_rolled(e: Emitter, latch: ir.Block) -> None:
 
 
 @contextmanager
-def independent(e: Emitter, count: ir.Value | int, width: int) -> Iterator[ir.Value]:
+def independent(e: Emitter, count: ir.Value | int, width: int | None = None) -> Iterator[ir.Value]:
     """`for index in range(count)`, of turns none of which writes what another one reads or writes: LLVM computes
-    `width` of them at a time, without checking addresses."""
+    `width` of them at a time, or as many as it likes, without checking addresses."""
     blocks = len(e.function.blocks)
     with e.loop(count) as index:
         yield index
@@ -62,8 +63,20 @@ def independent(e: Emitter, count: ir.Value | int, width: int) -> Iterator[ir.Va
         for instruction in block.instructions:
             if instruction.opname in ("load", "store"):
                 instruction.set_metadata("llvm.access.group", group)
-    _hint(latch, e.module, ["llvm.loop.parallel_accesses", group],
-          ["llvm.loop.vectorize.enable", ir.Constant(I1, 1)], ["llvm.loop.vectorize.width", ir.Constant(I32, width)])
+    forced = () if width is None else (["llvm.loop.vectorize.enable", ir.Constant(I1, 1)],
+                                       ["llvm.loop.vectorize.width", ir.Constant(I32, width)])
+    _hint(latch, e.module, ["llvm.loop.parallel_accesses", group], *forced)
+
+
+@contextmanager
+def every(e: Emitter, shape: Shape) -> Iterator[tuple[ir.Value, ...]]:
+    """Loops over the elements of a shape, as `Emitter.nest`; the turns of the innermost one are independent."""
+    last = max((axis for axis, size in enumerate(shape) if size != 1), default=None)
+    if last is None:
+        yield tuple(e.number(0) for _ in shape)
+        return
+    with e.nest(shape[:last]) as outer, independent(e, shape[last]) as each:
+        yield (*outer, each, *(e.number(0) for _ in shape[last + 1:]))
 
 
 def carry(e: Emitter, count: ir.Value, values: Sequence[ir.Value],

@@ -75,7 +75,7 @@ def _exp(x: Lanes) -> Lanes:
 
 
 exp = single(_exp)
-"""To 1.41 ULP."""
+"""To 1.44 ULP; 1.6 on a processor that cannot fuse products and sums."""
 
 _EXPM1 = _fit(lambda x: (math.expm1(x) - x) / (x * x) if x else 0.5, -math.log(2) / 2, math.log(2) / 2, 5)
 """(exp(x) - 1 - x) / x ** 2."""
@@ -83,7 +83,7 @@ _EXPM1 = _fit(lambda x: (math.expm1(x) - x) / (x * x) if x else 0.5, -math.log(2
 
 @single
 def expm1(x: Lanes) -> Lanes:
-    """exp(x) - 1, to 1.44 ULP."""
+    """exp(x) - 1, to 1.45 ULP."""
     x = x.clamp(-20.0, 89.0)
     n, bits = _nearest(x * (1 / math.log(2)))
     rest = n.fma(-_LN2_LOW, n.fma(-_LN2_HIGH, x))
@@ -105,7 +105,7 @@ def _exp2_parts(x: Lanes, shift: int = 0) -> tuple[Lanes, Lanes]:
 
 @single
 def tanh(x: Lanes) -> Lanes:
-    """Correctly rounded but for some dozen arguments."""
+    """Correctly rounded but for 68 of all arguments."""
     magnitude = x.unary("fabs").at_most(10.0).widen(DOUBLE)
     p, s = _exp2_parts(magnitude * (2 / math.log(2)))
     grown = p.fma(s, s - 1.0)
@@ -119,7 +119,7 @@ _UNIT = 2.0**_UNIT_BITS
 
 @single
 def logistic(x: Lanes) -> Lanes:
-    """1 / (1 + exp(-x)), to 2.42 ULP: in float32 from a correctly rounded exponential, as the numpy kernel."""
+    """1 / (1 + exp(-x)), to 2.49 ULP: in float32 from a correctly rounded exponential, as the numpy kernel."""
     p, s = _exp2_parts(x.clamp(-104.5, 104.5).widen(DOUBLE) * (-1 / math.log(2)), _UNIT_BITS)
     return _UNIT / (p.fma(s, s).narrow(SINGLE) + _UNIT)
 
@@ -137,7 +137,7 @@ _LOG = _fit(lambda x: (math.log1p(x) - x) / (x * x), math.sqrt(0.5) - 1, math.sq
 
 @single
 def log(x: Lanes) -> Lanes:
-    """The natural logarithm, to 0.88 ULP."""
+    """The natural logarithm, to 0.90 ULP."""
     is_tiny = x < _TINY
     exponent, mantissa = _frexp(x.unless(is_tiny, x * 2.0**23))
     n = exponent.to_real(SINGLE)
@@ -204,7 +204,7 @@ def _erf(x: Lanes) -> Lanes:
 
 
 erf = single(_erf)
-"""To 1.22 ULP."""
+"""To 1.23 ULP."""
 
 
 @single
@@ -236,20 +236,8 @@ _FIRST_EXPONENT = 100
 """The biased exponent below which x is the sine of x, and 1 its cosine."""
 
 
-def _two_over_pi(bits: int) -> int:
-    """floor(2 / pi * 2 ** bits), by Machin's formula."""
-    one = 1 << (bits + 64)
-
-    def arctan_of_inverse(n: int) -> int:
-        total, power, k = 0, one // n, 1
-        while power:
-            total += power // k if k % 4 == 1 else -(power // k)
-            power //= n * n
-            k += 2
-        return total
-
-    pi = 4 * (4 * arctan_of_inverse(5) - arctan_of_inverse(239))
-    return (2 * one << bits) // pi
+_TWO_OVER_PI = 0xA2F9836E4E441529FC2757D1F534DDC0DB6295993C439041FE5163ABDEBBC561B724
+"""2 / pi as a binary fraction of 272 bits."""
 
 
 def _signed_words(number: int, count: int) -> list[int]:
@@ -258,7 +246,7 @@ def _signed_words(number: int, count: int) -> list[int]:
     return [each - (each >> 63 << 64) for each in words]
 
 
-_TURNS = _signed_words(_two_over_pi(62 + _FIRST_EXPONENT - 150 + 4 * 64), 5)
+_TURNS = _signed_words(_TWO_OVER_PI >> 272 - (62 + _FIRST_EXPONENT - 150 + 4 * 64), 5)
 """The quarter turns that the last bit of a significand with the first exponent is worth, two bits before the point."""
 _SIN = _fit(lambda square: math.sin(math.sqrt(square)) / math.sqrt(square), 0.0, (math.pi / 4)**2, 5)
 _COS = _fit(lambda square: math.cos(math.sqrt(square)), 0.0, (math.pi / 4)**2, 5)
@@ -296,7 +284,7 @@ def _sine_of_turned(quarter: Lanes, rest: Lanes) -> Lanes:
 
 @single
 def sin(x: Lanes) -> Lanes:
-    """Correctly rounded but for one argument in a million, however great."""
+    """Correctly rounded but for some 700 of all arguments, however great."""
     quarter, rest = _turned(x)
     found = _sine_of_turned(quarter, rest)
     return (x < 0.0).where(-found, found.unless(x.equals(0.0), x))
@@ -304,9 +292,10 @@ def sin(x: Lanes) -> Lanes:
 
 @single
 def cos(x: Lanes) -> Lanes:
-    """Correctly rounded but for one argument in a million, however great."""
+    """Correctly rounded but for some 700 of all arguments, however great."""
     quarter, rest = _turned(x)
     return _sine_of_turned(quarter + 1, rest)
+
 
 _ATAN = _fit(lambda square: math.atan(math.sqrt(square)) / math.sqrt(square), 0.0, 1.0, 12)
 """atan(r) / r as a function of r * r."""

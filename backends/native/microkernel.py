@@ -54,7 +54,7 @@ class Arithmetic:
 
 
 FLOAT32 = Arithmetic("f32", ir.FloatType(), ir.FloatType(),
-                     lambda e, left, right, total: e.intrinsic("fma", left, right, total))
+                     lambda e, left, right, total: e.intrinsic("fmuladd", left, right, total))
 
 
 def lanes(target: Target) -> int:
@@ -119,6 +119,7 @@ class Tile:
         has_taps: the depth is several runs of each row.
         clamps: the results are limited to an interval.
         is_partial: only so many columns of the panel are written as a call says.
+        fetches: memory that is needed soon is brought into the cache.
     """
 
     arithmetic: Arithmetic
@@ -128,10 +129,11 @@ class Tile:
     has_taps: bool = False
     clamps: bool = False
     is_partial: bool = False
+    fetches: bool = False
 
     @property
     def name(self) -> str:
-        flags = ("t" * self.has_taps) + ("c" * self.clamps) + ("p" * self.is_partial)
+        flags = ("t" * self.has_taps) + ("c" * self.clamps) + ("p" * self.is_partial) + ("f" * self.fetches)
         return f"tile_{self.arithmetic.name}_{self.rows}x{self.vectors}{flags}"
 
     @property
@@ -151,12 +153,13 @@ class Call:
         run: bytes of a row, or of each tap.
         right: the panel.
         right_step: the distance of two steps of the depth in the panel.
-        start: what the sums begin with, as wide as the panel.
+        start: what the sums begin with, as wide as what is written.
         start_step: the distance of two rows there; 0 where all rows begin with the same.
         out: where the results go.
         out_step: the distance of two rows there.
         limits: the interval that results are limited to.
         columns: how many columns are written.
+        ahead: how far ahead of the panel memory is brought into the cache, a line for each step of the depth.
     """
 
     left: ir.Value
@@ -171,9 +174,10 @@ class Call:
     taps: tuple[ir.Value, ir.Value] | None = None
     limits: tuple[ir.Value, ir.Value] | None = None
     columns: ir.Value | None = None
+    ahead: ir.Value | None = None
 
     def arguments(self) -> list[ir.Value]:
-        extra = [] if self.columns is None else [self.columns]
+        extra = [each for each in (self.columns, self.ahead) if each is not None]
         return [self.left, self.rows, self.run, self.right, self.right_step, self.start, self.start_step, self.out,
                 self.out_step, *(self.taps or ()), *(self.limits or ()), *extra]
 
@@ -188,7 +192,7 @@ def _make(e: Emitter, tile: Tile) -> ir.Function:
     kinds = [POINTER, POINTER, I64, POINTER, I64, POINTER, I64, POINTER, I64]
     kinds += [POINTER, I64] if tile.has_taps else []
     kinds += [tile.arithmetic.total] * 2 if tile.clamps else []
-    kinds += [I64] if tile.is_partial else []
+    kinds += [I64] * (tile.is_partial + tile.fetches)
     function = internal_function(e, tile.name, kinds)
     inner = Emitter(e.module, function, e.target)
     _TileBody(inner, tile).emit()
@@ -251,6 +255,12 @@ class Vectors:
         return ir.Constant(self.kind, [value] * self.kind.count)
 
 
+def fetch(e: Emitter, address: ir.Value) -> None:
+    """Brings memory into the second-level cache; the address need not be valid."""
+    function = e.declare("llvm.prefetch.p0", ir.FunctionType(ir.VoidType(), [POINTER, I32, I32, I32]))
+    e.builder.call(function, [address, *(ir.Constant(I32, each) for each in (0, 2, 1))])
+
+
 def broadcast(e: Emitter, value: ir.Value, count: int) -> ir.Value:
     """A vector of one value."""
     kind = ir.VectorType(value.type, count)
@@ -274,7 +284,8 @@ class _TileBody:
          self._out_step), rest = arguments[:9], arguments[9:]
         self._taps, rest = (rest[:2], rest[2:]) if tile.has_taps else ([], rest)
         self._limits, rest = (rest[:2], rest[2:]) if tile.clamps else ([], rest)
-        self._columns = rest[0] if rest else None
+        self._columns, rest = (rest[0], rest[1:]) if tile.is_partial else (None, rest)
+        self._ahead = rest[0] if tile.fetches else None
         self._words = Vectors(e, tile.arithmetic.word, tile.lanes)
         self._totals = Vectors(e, tile.arithmetic.total, tile.lanes)
         vectors = tile.rows * tile.vectors
@@ -303,7 +314,9 @@ class _TileBody:
                 yield column, self._totals.address(begin, column * WORD)
 
     def _initial(self) -> Sums:
-        first = [self._totals.load(place) for _, place in self._places(self._start, self._start_step)]
+        first = [self._totals.load(place) if self._columns is None else
+                 self._totals.load_some(place, self._e.builder.sub(self._columns, self._e.number(column)))
+                 for column, place in self._places(self._start, self._start_step)]
         return first + [self._totals.splat(0)] * (len(first) * (self._chains - 1))
 
     def _tapped(self, rows: Sequence[ir.Value], sums: Sums) -> Sums:
@@ -349,6 +362,8 @@ class _TileBody:
     def _step(self, rows: Sequence[ir.Value], offset: ir.Value, further: int, panel: ir.Value, sums: Sums) -> Sums:
         """One step of the depth for one chain of sums."""
         e, tile = self._e, self._tile
+        if self._ahead is not None:
+            fetch(e, self._words.address(panel, self._ahead))
         right = [self._words.load(self._words.address(panel, k * tile.lanes * WORD)) for k in range(tile.vectors)]
         found: Sums = []
         for row, address in enumerate(rows):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from functools import reduce
 from math import prod
 from typing import Any
@@ -10,10 +11,14 @@ from typing import Any
 from llvmlite import ir
 
 from circlet.backends.native.emitter import I1, I64, UNSIGNED, Emitter, Index, memory_type
+from circlet.backends.native.loops import every
 from circlet.backends.native.rule import Node
 from circlet.backends.native.value import Value, computed, in_memory
 from circlet.backends.native.whole import Truth, Whole, both
 from circlet.runtime.ir.types import Array, DType, Shape
+
+SHORTEST_RUN = 16
+"""Bytes from which on runs are copied as a whole."""
 
 
 def parameter(node: Node[Any], index: int) -> Array:
@@ -96,11 +101,68 @@ def part(e: Emitter, x: Value, starts: Sequence[Whole], sizes: Shape, steps: Seq
                              for start, each, step in zip(starts, index, strides, strict=True)])
 
     if not x.flat or not _is_run(x.shape, sizes, strides):
-        return computed(sizes, x.dtype, element)
+        return replace(computed(sizes, x.dtype, element), fill=_filling(x, starts, sizes, strides))
     offset = _offset(e, starts, x.shape)
     if x.memory is not None:
         return in_memory(e.address(x.memory, memory_type(x.dtype), offset.register), sizes, x.dtype)
     return computed(sizes, x.dtype, element, lambda e, position: x.linear(e, (offset + Whole(e, position)).register))
+
+
+def _filling(x: Value, starts: Sequence[Whole], sizes: Shape,
+             steps: Sequence[int]) -> Callable[[Emitter, ir.Value], None] | None:
+    """How a part of a tensor in memory that has long runs is copied."""
+    memory, run = x.memory, prod(_run(sizes, x.shape)) * x.dtype.numpy.itemsize
+    if memory is None or run < SHORTEST_RUN or any(step != 1 for step in steps):
+        return None
+    return lambda e, home: _copy(e, Box(home, sizes, [Whole(e, 0)] * len(sizes)), Box(memory, x.shape, starts), sizes,
+                                 x.dtype)
+
+
+def overwrite(e: Emitter, home: ir.Value, shape: Shape, window: Value, starts: Sequence[Whole]) -> None:
+    """Writes a tensor into a window of another one of the given shape in memory."""
+    if window.size == 0:
+        return
+    kind, run = memory_type(window.dtype), prod(_run(window.shape, shape)) * window.dtype.numpy.itemsize
+    if _is_run(shape, window.shape, (1,) * len(shape)):
+        window.write(e, e.address(home, kind, _offset(e, starts, shape).register))
+    elif window.memory is not None and run >= SHORTEST_RUN:
+        source = Box(window.memory, window.shape, [Whole(e, 0)] * len(shape))
+        _copy(e, Box(home, shape, starts), source, window.shape, window.dtype)
+    else:
+        with every(e, window.shape) as index:
+            place = [(start + Whole(e, each)).register for start, each in zip(starts, index, strict=True)]
+            e.store(window.element(e, index), home, window.dtype, e.linear(place, shape))
+
+
+@dataclass(frozen=True, eq=False)
+class Box:
+    """Where a part of an array in memory begins."""
+
+    memory: ir.Value
+    shape: Shape
+    """Of the array."""
+    starts: Sequence[Whole]
+
+    def address(self, e: Emitter, index: Index, dtype: DType) -> ir.Value:
+        """The place of an element, given by the first places of its index; the others are 0."""
+        moved = [start + Whole(e, each) for start, each in zip(self.starts, index, strict=False)]
+        offset = _offset(e, [*moved, *self.starts[len(index):]], self.shape)
+        return e.address(self.memory, memory_type(dtype), offset.register)
+
+
+def _copy(e: Emitter, target: Box, source: Box, sizes: Shape, dtype: DType) -> None:
+    """Copies a part of one array to a part of another, a run at a time."""
+    shared = min(len(_run(sizes, target.shape)), len(_run(sizes, source.shape)))
+    cut = len(sizes) - shared
+    with e.nest(sizes[:cut]) as outer:
+        size = prod(sizes[cut:]) * dtype.numpy.itemsize
+        e.copy(target.address(e, outer, dtype), source.address(e, outer, dtype), size)
+
+
+def _run(sizes: Shape, shape: Shape) -> Shape:
+    """The last axes of a part of an array, as many as lie in one run."""
+    whole = next((k for k in range(len(sizes)) if sizes[len(sizes) - 1 - k] != shape[len(sizes) - 1 - k]), len(sizes))
+    return sizes[max(len(sizes) - whole - 1, 0):]
 
 
 def _offset(e: Emitter, starts: Sequence[Whole], shape: Shape) -> Whole:
@@ -114,13 +176,3 @@ def _is_run(shape: Shape, sizes: Shape, steps: Sequence[int]) -> bool:
     cut = next((axis for axis, size in enumerate(sizes) if size > 1), len(sizes))
     in_order = all(step == 1 for size, step in zip(sizes, steps, strict=True) if size > 1)
     return in_order and sizes[cut + 1:] == shape[cut + 1:]
-
-
-def overwrite(e: Emitter, home: ir.Value, shape: Shape, window: Value, starts: Sequence[Whole]) -> None:
-    """Writes a tensor into a window of another one of the given shape in memory."""
-    if _is_run(shape, window.shape, (1,) * len(shape)):
-        window.write(e, e.address(home, memory_type(window.dtype), _offset(e, starts, shape).register))
-        return
-    with e.nest(window.shape) as index:
-        place = [(start + Whole(e, each)).register for start, each in zip(starts, index, strict=True)]
-        e.store(window.element(e, index), home, window.dtype, e.linear(place, shape))

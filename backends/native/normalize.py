@@ -9,15 +9,22 @@ from typing import Any
 import numpy as np
 from llvmlite import ir
 
+from circlet.backends.native import math
 from circlet.backends.native.elementwise import activate, maximum, refuses_activation
 from circlet.backends.native.emitter import Emitter, Index
-from circlet.backends.native.math import exp, log
 from circlet.backends.native.reduce import REORDERED, Register, extreme, reserve
 from circlet.backends.native.rule import Node, Sink, nest
 from circlet.backends.native.value import Value
 from circlet.runtime.exec.kernel import Call
 from circlet.runtime.ir.types import Activation, DType
-from circlet.runtime.ops.normalize import InstanceNorm, L2Normalization, LogSoftmax, RmsNorm, Softmax
+from circlet.runtime.ops.normalize import (
+    InstanceNorm,
+    L2Normalization,
+    LocalResponseNormalization,
+    LogSoftmax,
+    RmsNorm,
+    Softmax,
+)
 
 FLOAT = DType.FLOAT32
 
@@ -63,7 +70,7 @@ class Row:
         return register.get()
 
 
-@nest(Softmax, _refuses)
+@nest(Softmax, _refuses, frozenset())
 def softmax(node: Node[Softmax], e: Emitter, sinks: tuple[Sink, ...]) -> None:
     *outer, length = node.shape
     memory, total = reserve(node, length, FLOAT), Register(e, ir.FloatType())
@@ -73,7 +80,7 @@ def softmax(node: Node[Softmax], e: Emitter, sinks: tuple[Sink, ...]) -> None:
         total.set(e.constant(0, FLOAT))
         with e.loop(length) as k:
             below = b.fsub(row.again([*index, k]), most)
-            value = exp(e, below if beta == 1 else b.fmul(below, e.constant(beta, FLOAT)))
+            value = math.exp(e, below if beta == 1 else b.fmul(below, e.constant(beta, FLOAT)))
             e.store(value, memory, FLOAT, k)
             total.set(b.fadd(total.get(), value, flags=REORDERED))
         divisor = total.get()
@@ -81,7 +88,7 @@ def softmax(node: Node[Softmax], e: Emitter, sinks: tuple[Sink, ...]) -> None:
             sinks[0](e, [*index, k], b.fdiv(e.load(memory, FLOAT, k), divisor))
 
 
-@nest(LogSoftmax, _refuses)
+@nest(LogSoftmax, _refuses, frozenset())
 def log_softmax(node: Node[LogSoftmax], e: Emitter, sinks: tuple[Sink, ...]) -> None:
     *outer, length = node.shape
     row, total, b = Row(node, e), Register(e, ir.FloatType()), e.builder
@@ -89,9 +96,9 @@ def log_softmax(node: Node[LogSoftmax], e: Emitter, sinks: tuple[Sink, ...]) -> 
         most = row.greatest(index)
         total.set(e.constant(0, FLOAT))
         with e.loop(length) as k:
-            value = exp(e, b.fsub(row.again([*index, k]), most))
+            value = math.exp(e, b.fsub(row.again([*index, k]), most))
             total.set(b.fadd(total.get(), value, flags=REORDERED))
-        base = log(e, total.get())
+        base = math.log(e, total.get())
         with e.loop(length) as k:
             sinks[0](e, [*index, k], b.fsub(b.fsub(row.again([*index, k]), most), base))
 
@@ -105,7 +112,7 @@ def _refuses_any_activation(call: Call) -> bool:
     return _refuses(call) or call.op.fused_activation_function is not Activation.NONE
 
 
-@nest(L2Normalization, _refuses_any_activation)
+@nest(L2Normalization, _refuses_any_activation, frozenset())
 def l2_normalization(node: Node[L2Normalization], e: Emitter, sinks: tuple[Sink, ...]) -> None:
     *outer, length = node.shape
     row = Row(node, e)
@@ -114,6 +121,37 @@ def l2_normalization(node: Node[L2Normalization], e: Emitter, sinks: tuple[Sink,
         divisor = maximum(e, FLOAT, [norm, e.constant(1e-6, FLOAT)])
         with e.loop(length) as k:
             sinks[0](e, [*index, k], e.builder.fdiv(row.again([*index, k]), divisor))
+
+
+WIDEST = 16
+"""The largest radius of a local response normalisation that is native."""
+
+
+def _refuses_radius(call: Call) -> bool:
+    assert isinstance(call.op, LocalResponseNormalization)
+    return _refuses(call) or call.op.radius > WIDEST
+
+
+@nest(LocalResponseNormalization, _refuses_radius, frozenset())
+def local_response_normalization(node: Node[LocalResponseNormalization], e: Emitter, sinks: tuple[Sink, ...]) -> None:
+    """Sums the squares around each element of a row, which has zeros on both sides."""
+    *outer, depth = node.shape
+    op, b, row = node.op, e.builder, Row(node, e)
+    radius = min(max(op.radius, 0), depth)
+    squares = reserve(node, depth + 2 * radius, FLOAT)
+    bias, alpha, power = (e.constant(np.float32(each), FLOAT) for each in (op.bias, op.alpha, -op.beta))
+    with e.loop(depth + 2 * radius) as k:
+        e.store(e.constant(0, FLOAT), squares, FLOAT, k)
+    with e.nest(tuple(outer)) as index:
+        with e.loop(depth) as k:
+            value = row.first([*index, k])
+            e.store(b.fmul(value, value), squares, FLOAT, b.add(k, e.number(radius)))
+        with e.loop(depth) as k:
+            total = e.load(squares, FLOAT, k)
+            for offset in range(1, 2 * radius + 1):
+                total = b.fadd(total, e.load(squares, FLOAT, b.add(k, e.number(offset))), flags=REORDERED)
+            factor = math.power(e, b.fadd(b.fmul(total, alpha), bias), power)
+            sinks[0](e, [*index, k], b.fmul(row.again([*index, k]), factor))
 
 
 def _scale(e: Emitter, parameter: Value, channel: ir.Value) -> ir.Value:

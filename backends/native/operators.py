@@ -177,7 +177,8 @@ class GroupLowering:
             into = e.reindex(index, node.shape, shape)
             sink(e, into, self._values[last].element(e, into))
 
-        rule.nest(node, function.e, (Sink(epilogue) if after else sink,))
+        only_views = all(0 in self._op.members[k].operator.op.views() for k in after)
+        rule.nest(node, function.e, (Sink(epilogue, sink.memory if only_views else None) if after else sink,))
         return finish()
 
     def _dependents(self, anchor: int) -> set[int]:
@@ -209,16 +210,19 @@ class GroupLowering:
         return Node(operator.op, call, inputs, self._shapes(k, inputs), call.place, self._outer.function)
 
     def _shapes(self, k: int, inputs: Sequence[Value | None]) -> tuple[Shape, ...]:
-        if k == len(self._op.members) - 1:
-            return self._outer.shapes
-        operator = self._op.members[k].operator
-        if any(each is not None and each.known is None for each in _chosen(inputs, self._rule(k).parameters)):
+        operator, parameters = self._op.members[k].operator, self._rule(k).parameters
+        declared = self._outer.shapes if k == len(self._op.members) - 1 else None
+        if any(each is not None and each.known is None for each in _chosen(inputs, parameters)):
             raise Unlowerable(f"{self._outer.place}: {operator.name} has parameters that are known only when it runs")
+        if declared is not None and not parameters:
+            return declared
         try:
-            return operator.op.infer(_operands(inputs, len(operator.outputs)))
+            found = operator.op.infer(_operands(inputs, len(operator.outputs)))
         except Unknown:
-            raise Unlowerable(f"{self._outer.place}: {operator.name} has a shape that is known only when it runs") \
-                from None
+            found = declared or ()
+        if found != (declared or found) or not found:
+            raise Unlowerable(f"{self._outer.place}: {operator.name} has a shape that is known only when it runs")
+        return found
 
     def _substitute(self, k: int) -> None:
         rule = self._rule(k)

@@ -7,6 +7,7 @@ from typing import Any
 from llvmlite import ir
 
 from circlet.backends.native.emitter import Emitter, Index
+from circlet.backends.native.loops import every, independent
 from circlet.backends.native.move import parameter
 from circlet.backends.native.rule import Node, Sink, fused, movable, nest
 from circlet.backends.native.value import Value, computed
@@ -37,7 +38,7 @@ def _surround(node: Node[Any], e: Emitter, sink: Sink, value: ir.Value) -> None:
     def margin(outer: list[ir.Value], first: int, count: int) -> None:
         """`count` slices of the first axis behind `outer`."""
         if count:
-            with e.loop(count) as layer, e.nest(node.shape[len(outer) + 1:]) as rest:
+            with every(e, (count, *node.shape[len(outer) + 1:])) as (layer, *rest):
                 sink(e, [*outer, e.builder.add(layer, e.number(first)), *rest], value)
 
     def go(outer: list[ir.Value], inner: list[ir.Value]) -> None:
@@ -48,7 +49,7 @@ def _surround(node: Node[Any], e: Emitter, sink: Sink, value: ir.Value) -> None:
         (before, after), size = paddings[axis], x.shape[axis]
         margin(outer, 0, before)
         if size:
-            with e.loop(size) as index:
+            with (independent if axis == rank - 1 else Emitter.loop)(e, size) as index:
                 go([*outer, e.builder.add(index, e.number(before))], [*inner, index])
         margin(outer, before + size, after)
 
@@ -113,7 +114,8 @@ def tile(node: Node[Tile], e: Emitter, sinks: tuple[Sink, ...]) -> None:
             sinks[0](e, outer, x.element(e, inner))
             return
         size = x.shape[axis]
-        with e.loop(node.shape[axis] // size) as copy, e.loop(size) as index:
+        loop = independent if axis == len(x.shape) - 1 else Emitter.loop
+        with e.loop(node.shape[axis] // size) as copy, loop(e, size) as index:
             place = e.builder.add(e.builder.mul(copy, e.number(size)), index)
             go([*outer, place], [*inner, index])
 

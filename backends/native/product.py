@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 import numpy as np
@@ -29,6 +29,10 @@ from circlet.runtime.ir.types import Array
 
 CACHE = 1 << 20
 """Bytes of rows that are multiplied by one panel after the other, so that they stay in the second-level cache."""
+CHUNK = 3 << 17
+"""Bytes of a panel that several tiles read one after the other."""
+LARGE = 1 << 16
+"""Bytes of a right factor that is not expected to be in the cache when a product begins."""
 FEWEST_ROWS = 128
 """Rows that share the reading of a panel even if they exceed the cache."""
 
@@ -96,7 +100,7 @@ class Direct:
         memory: where they begin.
         step: the distance of two rows in bytes.
         limits: the interval that they are limited to.
-        adds: whether they are added to what is there; then whole panels may be read.
+        adds: whether they are added to what is there.
     """
 
     memory: ir.Value
@@ -199,8 +203,9 @@ class Plan:
 
     @property
     def tile_bytes(self) -> int:
-        """Of the results of a tile."""
-        return max(self.split.sizes, default=0) * self.panel * WORD
+        """Of the scratch memory for results: those of a tile, or, if the depth is cut, of a block of tiles."""
+        is_cut = self.chunks(self.depth).parts > 1
+        return max(self.split.sizes, default=0) * self.panel * WORD * (self.block if is_cut else 1)
 
     @property
     def groups(self) -> tuple[Group, ...]:
@@ -211,9 +216,20 @@ class Plan:
     @property
     def block(self) -> int:
         """Tiles of rows that one panel after the other is applied to."""
-        rows = max(CACHE // max((self.depth + self.columns) * WORD, 1), FEWEST_ROWS)
+        depth = self.depth // max(self.chunks(self.depth).parts, 1)
+        rows = max(CACHE // max((depth + self.columns) * WORD, 1), FEWEST_ROWS)
         blocks = -(-self.rows // rows)
         return -(-self.split.parts // max(blocks, 1))
+
+    def chunks(self, units: int) -> Split:
+        """The depth, given in units, in parts so that what several tiles read of a panel stays in the cache."""
+        parts = -(-self.panel_bytes // CHUNK) if self.split.parts > 1 else 1
+        return Split.of(units, max(-(-units // max(parts, 1)), 1))
+
+    @property
+    def fetches(self) -> bool:
+        """Whether tiles fetch the next panel, since the right factor is too large to stay in the cache."""
+        return self.split.parts > 1 and self.panels > 1 and self.panels * self.panel_bytes >= LARGE
 
     def pack(self, matrix: Array) -> Array:
         """A right factor of shape (columns, depth), of words, as (panels, depth, columns of a panel)."""
@@ -254,6 +270,23 @@ def multiply(e: Emitter, plan: Plan, left: Left, right: Panels, start: ir.Value,
         _Nest(e, plan, left, right, start, result).emit()
 
 
+@dataclass(frozen=True, eq=False)
+class _Chunk:
+    """A part of the depth: words of each row or, if rows have taps, taps.
+
+    Attributes:
+        first: the first one.
+        count: how many there are.
+        begins: an i1: whether it is the first part.
+        ends: whether it is the last one.
+    """
+
+    first: ir.Value
+    count: ir.Value
+    begins: ir.Value
+    ends: bool
+
+
 class _Nest:
     def __init__(self, e: Emitter, plan: Plan, left: Left, right: Panels, start: ir.Value,
                  result: Result) -> None:
@@ -263,13 +296,20 @@ class _Nest:
         self._right = right
         self._start = start
         self._result = result
+        self._words = 1 if left.taps is None else left.run // WORD
+        """Of the depth, for each unit that chunks consist of."""
+        self._chunks = plan.chunks(plan.depth if left.taps is None else left.taps[1])
 
     def emit(self) -> None:
+        e = self._e
         for group in self._plan.groups:
-            with self._blocks() as (first, count), rolled(self._e, group.count) as number:
-                panel = self._e.builder.add(number, self._e.number(group.first))
-                with rolled(self._e, count) as k:
-                    self._tile(group, panel, self._e.builder.add(first, k))
+            with self._blocks() as (first, count), rolled(e, group.count) as number:
+                panel = e.builder.add(number, e.number(group.first))
+                if self._chunks.parts > 1:
+                    with rolled(e, self._chunks.parts - 1) as part, rolled(e, count) as k:
+                        self._tile(group, panel, first, k, self._chunk(part, ends=False))
+                with rolled(e, count) as k:
+                    self._tile(group, panel, first, k, self._chunk(e.number(max(self._chunks.parts - 1, 0)), ends=True))
 
     @contextmanager
     def _blocks(self) -> Iterator[tuple[ir.Value, ir.Value | int]]:
@@ -283,55 +323,95 @@ class _Nest:
             left = e.builder.sub(e.number(total), first)
             yield first, e.intrinsic("smin", left, e.number(block))
 
-    def _tile(self, group: Group, panel: ir.Value, number: ir.Value) -> None:
-        """One tile and what becomes of its results."""
-        e, split = self._e, self._plan.split
-        row = e.builder.mul(number, e.number(split.size))
-        if split.larger:
-            row = e.builder.add(row, e.intrinsic("smin", number, e.number(split.larger)))
-        sizes = split.sizes
-        is_larger = e.builder.icmp_signed("<", number, e.number(split.larger))
-        if len(sizes) == 1:
-            self._call(group, panel, row, sizes[0])
-        else:
-            with e.builder.if_else(is_larger) as (then, otherwise):
-                with then:
-                    self._call(group, panel, row, sizes[0])
-                with otherwise:
-                    self._call(group, panel, row, sizes[1])
-        if not isinstance(self._result, Direct):
-            rows = e.number(sizes[0]) if len(sizes) == 1 else e.select(is_larger, *map(e.number, sizes))
-            column = e.builder.mul(panel, e.number(self._plan.panel))
-            self._pass_on(self._result, Block(self._result.scratch, self._plan.panel, row, rows, column, group.columns))
+    def _chunk(self, number: ir.Value, ends: bool) -> _Chunk:
+        e, split = self._e, self._chunks
+        count = e.select(e.builder.icmp_signed("<", number, e.number(split.larger)), e.number(split.size + 1),
+                         e.number(split.size))
+        return _Chunk(self._begin(split, number), count, e.builder.icmp_signed("==", number, e.number(0)), ends)
 
-    def _call(self, group: Group, panel: ir.Value, row: ir.Value, rows: int) -> None:
-        e, plan, left, result = self._e, self._plan, self._left, self._result
-        column = e.builder.mul(panel, e.number(plan.panel))
-        is_full = group.columns == plan.panel
-        right = self._right if is_full or self._right.last is None else self._right.last
-        is_partial = isinstance(result, Direct) and not is_full
-        limits = result.limits if isinstance(result, Direct) else None
-        tile = Tile(plan.arithmetic, rows, plan.vectors, plan.lanes, left.taps is not None, limits is not None,
-                    is_partial)
+    def _begin(self, split: Split, number: ir.Value) -> ir.Value:
+        """Where a part begins."""
+        begin = self._e.builder.mul(number, self._e.number(split.size))
+        larger = self._e.intrinsic("smin", number, self._e.number(split.larger))
+        return self._e.builder.add(begin, larger) if split.larger else begin
+
+    def _tile(self, group: Group, panel: ir.Value, first: ir.Value, k: ir.Value, chunk: _Chunk) -> None:
+        """Tile `k` of a block; after the last chunk its results are passed on."""
+        e, plan, result = self._e, self._plan, self._result
+        number = e.builder.add(first, k)
+        row, column = self._begin(plan.split, number), e.builder.mul(panel, e.number(plan.panel))
         if isinstance(result, Direct):
-            out, out_step = self._at(self._at(result.memory, row, result.step), column, WORD), result.step
-            adds = result.adds
+            out, step = self._at(self._at(result.memory, row, result.step), column, WORD), result.step
         else:
-            out, out_step, adds = result.scratch, plan.panel * WORD, False
-        call_tile(e, tile, Call(
-            left=left.memory if left.step is None else self._at(left.memory, row, left.step),
-            rows=self._at(left.rows, row, 8) if left.step is None else left.rows,
-            run=e.number(left.run),
-            right=self._at(right.memory, panel, right.distance),
+            kept = k if self._chunks.parts > 1 else e.number(0)
+            out, step = self._at(result.scratch, kept, plan.split.sizes[0] * plan.panel * WORD), plan.panel * WORD
+        start, start_step = self._sums(column, out, step, chunk)
+        is_partial = isinstance(result, Direct) and group.columns < plan.panel
+        limits = result.limits if isinstance(result, Direct) and chunk.ends else None
+        right = self._right if group.columns == plan.panel else self._right.last or self._right
+        begin = e.builder.mul(chunk.first, e.number(self._words))
+        call = Call(
+            *self._rows(row, chunk),
+            right=self._at(self._at(right.memory, panel, right.distance), begin, right.step),
             right_step=e.number(right.step),
-            start=out if adds else self._at(self._start, column, WORD),
-            start_step=e.number(out_step if adds else 0),
+            start=start,
+            start_step=start_step,
             out=out,
-            out_step=e.number(out_step),
-            taps=None if left.taps is None else (left.taps[0], e.number(left.taps[1])),
+            out_step=e.number(step),
+            taps=None if self._left.taps is None else (self._at(self._left.taps[0], chunk.first, 8), chunk.count),
             limits=limits,
             columns=e.number(group.columns) if is_partial else None,
-        ))
+            ahead=self._ahead(number, right, chunk) if plan.fetches else None,
+        )
+        tile = Tile(plan.arithmetic, plan.split.sizes[0], plan.vectors, plan.lanes, call.taps is not None,
+                    limits is not None, is_partial, plan.fetches)
+        rows = self._call(tile, call, number)
+        if chunk.ends and not isinstance(result, Direct):
+            self._pass_on(result, Block(out, plan.panel, row, rows, column, group.columns))
+
+    def _rows(self, row: ir.Value, chunk: _Chunk) -> tuple[ir.Value, ir.Value, ir.Value]:
+        """What the offsets of a tile's rows count from, their table, and the length of a run."""
+        e, left = self._e, self._left
+        memory, rows = left.memory, left.rows
+        if left.step is None:
+            rows = self._at(rows, row, 8)
+        else:
+            memory = self._at(memory, row, left.step)
+        if left.taps is not None:
+            return memory, rows, e.number(left.run)
+        return self._at(memory, chunk.first, WORD), rows, e.builder.mul(chunk.count, e.number(WORD))
+
+    def _sums(self, column: ir.Value, out: ir.Value, step: int, chunk: _Chunk) -> tuple[ir.Value, ir.Value]:
+        """What sums begin with, and the distance of two rows there."""
+        e, begin = self._e, self._at(self._start, column, WORD)
+        if isinstance(self._result, Direct) and self._result.adds:
+            return out, e.number(step)
+        if self._chunks.parts <= 1:
+            return begin, e.number(0)
+        return e.select(chunk.begins, begin, out), e.select(chunk.begins, e.number(0), e.number(step))
+
+    def _ahead(self, number: ir.Value, right: Panels, chunk: _Chunk) -> ir.Value:
+        """The distance to what a tile fetches of the chunk or panel that follows: one of its vectors, each step."""
+        e, plan = self._e, self._plan
+        line = e.builder.mul(e.builder.urem(number, e.number(plan.vectors)), e.number(plan.lanes * WORD))
+        if self._chunks.parts <= 1:
+            return e.builder.add(line, e.number(right.distance))
+        return e.builder.add(line, e.builder.mul(chunk.count, e.number(self._words * right.step)))
+
+    def _call(self, tile: Tile, call: Call, number: ir.Value) -> ir.Value:
+        """Calls the tile of the size that a number has; gives the size."""
+        e, split = self._e, self._plan.split
+        if len(split.sizes) == 1:
+            call_tile(e, tile, call)
+            return e.number(split.sizes[0])
+        larger, smaller = split.sizes
+        is_larger = e.builder.icmp_signed("<", number, e.number(split.larger))
+        with e.builder.if_else(is_larger) as (then, otherwise):
+            with then:
+                call_tile(e, tile, call)
+            with otherwise:
+                call_tile(e, replace(tile, rows=smaller), call)
+        return e.select(is_larger, e.number(larger), e.number(smaller))
 
     def _at(self, base: ir.Value, index: ir.Value, distance: int) -> ir.Value:
         return self._e.address(base, I8, self._e.builder.mul(index, self._e.number(distance)))

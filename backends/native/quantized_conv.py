@@ -17,7 +17,6 @@ from circlet.backends.native.loops import independent, rolled
 from circlet.backends.native.microkernel import WORD
 from circlet.backends.native.product import Block, Collected, Filtered, Left, Plan, Result
 from circlet.backends.native.quantized_matmul import (
-    OFFSET,
     constant,
     fits,
     known,
@@ -141,7 +140,7 @@ def requantized(function: FunctionLowering, sink: Sink, shape: Shape, by: Requan
             with rolled(e, block.rows) as row:
                 index = e.delinear(b.add(block.row, row), shape[:-1])
                 begin = b.mul(row, e.number(block.step))
-                with independent(e, block.columns, plan.lanes) as column:
+                with independent(e, block.columns) as column:
                     value = b.load(e.address(made, I8, b.add(begin, column)), typ=I8)
                     sink(e, [*index, b.add(b.add(block.column, column), offset)], value)
 
@@ -161,7 +160,7 @@ def conv_2d(node: Node[Conv2D], e: Emitter, sinks: tuple[Sink, ...]) -> None:
     image, weights, function = node.input(0), constant(node.input(1)), node.function
     taps = Taps(image.shape, node.op.windows(image.shape, weights.shape), weights.shape[3])
     zero, by = quantization(node.call.input(0)).zero_point, requantization(node, len(weights))
-    memory = stage(function, image.shape, stored(function, image), taps.margins, zero + OFFSET)
+    memory = stage(function, image.shape, stored(function, image, zero), taps.margins)
     runs = weights.reshape(len(weights), -1, taps.run)
     first = start(weights, zero, known(node.optional(2)))
     groups = image.shape[3] // taps.channels

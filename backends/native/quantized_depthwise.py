@@ -9,9 +9,9 @@ channels is packed in that order, and packing sums into bytes restores the chann
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -25,6 +25,7 @@ from circlet.backends.native.quantized_conv import requantization
 from circlet.backends.native.quantized_matmul import (
     BYTES,
     OFFSET,
+    Source,
     constant,
     each_byte,
     fits,
@@ -47,6 +48,9 @@ _POSITIONS = 16
 """Results along the width whose sums are kept in memory at a time."""
 _UNROLLED = 12
 """Dot products of a result that are written out one by one."""
+
+Read: TypeAlias = Callable[[ir.Value, ir.Value, ir.Value], ir.Value]
+"""Emits a result, given its number in the part, its lane in the block and its channel."""
 
 
 @dataclass(frozen=True)
@@ -77,8 +81,9 @@ class Blocks:
     @property
     def order(self) -> npt.NDArray[np.int64]:
         """The channels in the order of the lanes."""
-        channels = np.arange(self.number * self.size).reshape(self.number, -1, WORD, WORD)
-        return channels.swapaxes(1, 2).reshape(-1)
+        channels = np.arange(self.number * self.size, dtype=np.int64).reshape(self.number, -1, WORD, WORD)
+        order: npt.NDArray[np.int64] = channels.swapaxes(1, 2).reshape(-1)
+        return order
 
 
 def blocks(channels: int, largest: int) -> Iterator[Blocks]:
@@ -150,7 +155,7 @@ def _repeated(node: Node[Any], channels: int) -> ir.Value:
 
         each_byte(e, target, count, make)
 
-    return stage(node.function, (1, 1, pixels, channels), run)
+    return stage(node.function, (1, 1, pixels, channels), Source(lambda e, image: ir.Constant(I8, 0), run))
 
 
 class _Nest:
@@ -237,23 +242,47 @@ class _Nest:
             count = e.intrinsic("smin", e.builder.sub(e.number(wide.count), position), e.number(_POSITIONS))
             begin = e.address(self._mixed, I8, e.builder.mul(position, e.number(distances[0])))
             e.builder.call(function, [self._sums, begin, *tables[:2], count, *map(e.number, distances)])
-            sums, shape = Rows(self._sums, e.number(size)), self._shape
-            if sink.memory is None:
-                out = Rows(self._stored, e.number(size))
-            else:
-                place = e.address(sink.memory, I8, e.linear([image, row, position, channel], shape))
-                out = Rows(place, e.number(shape[-1]))
-            by.call_packed(e, self._blocks.lanes, self._blocks.count, sums, tables[2], out, count)
-            if sink.memory is None:
-                self._pass_on(sink, (image, row, position, channel), count)
+            self._finish(tables[2], by, sink, (image, row, position, channel), count)
 
-    def _pass_on(self, sink: Sink, index: Sequence[ir.Value], count: ir.Value) -> None:
+    def _finish(self, table: ir.Value, by: Requantization, sink: Sink, index: Sequence[ir.Value],
+                count: ir.Value) -> None:
+        """Makes sums results."""
+        e, blocks = self._e, self._blocks
+        if not by.has_vectors:
+            self._pass_on(sink, index, count, self._one_by_one(by))
+            return
+        if sink.memory is None:
+            out = Rows(self._stored, e.number(blocks.size))
+        else:
+            out = Rows(e.address(sink.memory, I8, e.linear(index, self._shape)), e.number(self._shape[-1]))
+        sums = Rows(self._sums, e.number(blocks.size))
+        by.call_packed(e, blocks.lanes, blocks.count, sums, table, out, count)
+        if sink.memory is None:
+            self._pass_on(sink, index, count, self._from_stored)
+
+    def _pass_on(self, sink: Sink, index: Sequence[ir.Value], count: ir.Value, read: Read) -> None:
         e, b, (image, row, position, channel) = self._e, self._e.builder, index
-        with rolled(e, count) as k:
-            begin = b.mul(k, e.number(self._blocks.size))
-            with independent(e, self._blocks.count, self._blocks.lanes) as lane:
-                value = b.load(e.address(self._stored, I8, b.add(begin, lane)), typ=I8)
-                sink(e, [image, row, b.add(position, k), b.add(channel, lane)], value)
+        with rolled(e, count) as k, independent(e, self._blocks.count) as lane:
+            value = read(k, lane, b.add(channel, lane))
+            sink(e, [image, row, b.add(position, k), b.add(channel, lane)], value)
+
+    def _from_stored(self, number: ir.Value, lane: ir.Value, channel: ir.Value) -> ir.Value:
+        place = self._e.linear([number, lane], (_POSITIONS, self._blocks.size))
+        return self._e.load(self._stored, DType.INT8, place)
+
+    def _one_by_one(self, by: Requantization) -> Read:
+        """Requantises each sum by itself; the sums are in the order of lanes."""
+        e, blocks = self._e, self._blocks
+        order = blocks.order[:blocks.size]
+        places, multipliers, shifts = (self._function.external(each)
+                                       for each in (np.argsort(order), by.multipliers, by.shifts))
+
+        def read(number: ir.Value, lane: ir.Value, channel: ir.Value) -> ir.Value:
+            at = e.linear([number, e.load(places, DType.INT64, lane)], (_POSITIONS, blocks.size))
+            mine = e.builder.sub(channel, e.number(blocks.first))
+            return by.element(e, e.load(self._sums, DType.INT32, at), multipliers, shifts, mine)
+
+        return read
 
 
 def _interleaving(e: Emitter, size: int, rows: int) -> ir.Function:

@@ -7,6 +7,7 @@ their zero point add to each sum, a multiple of the sum of the weights, is part 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from math import prod
 from typing import TypeAlias
 
@@ -36,6 +37,19 @@ OVERRUN = 64
 
 Run: TypeAlias = Callable[[Emitter, ir.Value, ir.Value, ir.Value, int], None]
 """Writes bytes of a tensor: given the image, the position in row-major order, where to, and how many."""
+
+
+@dataclass(frozen=True, eq=False)
+class Source:
+    """A tensor as unsigned bytes.
+
+    Attributes:
+        begin: prepares an image, given its number; gives the byte that stands for zero.
+        run: writes bytes.
+    """
+
+    begin: Callable[[Emitter, ir.Value], ir.Value]
+    run: Run
 
 
 def _dot(e: Emitter, left: ir.Value, right: ir.Value, total: ir.Value) -> ir.Value:
@@ -100,11 +114,11 @@ def start(weights: Array, zero_point: int, bias: Array | None) -> Int32s:
 
 def each_byte(e: Emitter, target: ir.Value, count: int, make: Callable[[ir.Value], ir.Value]) -> None:
     """Writes a run of bytes, each made from its number, a vector of words at a time."""
-    with independent(e, count, e.target.vector_bytes // WORD) as k:
+    with independent(e, count) as k:
         e.builder.store(make(k), e.address(target, I8, k))
 
 
-def stored(function: FunctionLowering, value: Value) -> Run:
+def stored(function: FunctionLowering, value: Value, zero_point: int) -> Source:
     """The stored values of an int8 tensor, made unsigned."""
     memory = None if value.memory is None and value.flat else function.pointer(value)
 
@@ -115,7 +129,7 @@ def stored(function: FunctionLowering, value: Value) -> Run:
         sign = ir.Constant(I8, -OFFSET)
         each_byte(e, target, count, lambda k: e.builder.xor(value.linear(e, e.builder.add(position, k)), sign))
 
-    return run
+    return Source(lambda e, image: ir.Constant(I8, zero_point + OFFSET), run)
 
 
 def _unsigned(e: Emitter) -> ir.Function:
@@ -139,39 +153,33 @@ def _unsigned(e: Emitter) -> ir.Function:
     return function
 
 
-def stage(function: FunctionLowering, image: Shape, run: Run,
-          margins: Sequence[tuple[int, int]] = ((0, 0), (0, 0)), fill: ir.Value | int = 0) -> ir.Value:
-    """Scratch memory filled with bytes.
-
-    Args:
-        function: whose scratch memory it is.
-        image: the shape (n, h, w, c).
-        run: writes bytes of the image.
-        margins: positions to add before and after h and w.
-        fill: the byte at those.
-    """
+def stage(function: FunctionLowering, image: Shape, source: Source,
+          margins: Sequence[tuple[int, int]] = ((0, 0), (0, 0))) -> ir.Value:
+    """Scratch memory filled with images of shape (n, h, w, c), with as many zeros before and after h and w as
+    `margins` says."""
     e, b = function.e, function.e.builder
     (top, bottom), (left, right) = margins
     images, height, across, channels = image
     if not top + bottom + left + right:
         height, across = 1, height * across
     high, wide = top + height + bottom, left + across + right
-    memory = function.reserve(images * high * wide * channels + OVERRUN)
-    if high * wide > height * across:
-        _fill(e, memory, fill, images * high * wide * channels)
-    count = across * channels
-    with e.nest((images, height)) as (number, row):
-        position = e.linear([number, row, e.number(0)], (images, height, count))
-        place = [number, b.add(row, e.number(top)), e.number(left * channels)]
-        target = e.address(memory, I8, e.linear(place, (images, high, wide * channels)))
-        run(e, number, position, target, count)
+    size, count = high * wide * channels, across * channels
+    memory = function.reserve(images * size + OVERRUN)
+    with e.loop(images) as number:
+        zero = source.begin(e, number)
+        if size > height * count:
+            _fill(e, e.address(memory, I8, b.mul(number, e.number(size))), zero, size)
+        with e.loop(height) as row:
+            position = e.linear([number, row, e.number(0)], (images, height, count))
+            place = [number, b.add(row, e.number(top)), e.number(left * channels)]
+            target = e.address(memory, I8, e.linear(place, (images, high, wide * channels)))
+            source.run(e, number, position, target, count)
     return memory
 
 
-def _fill(e: Emitter, memory: ir.Value, byte: ir.Value | int, size: int) -> None:
+def _fill(e: Emitter, memory: ir.Value, byte: ir.Value, size: int) -> None:
     kind = ir.FunctionType(ir.VoidType(), [POINTER, I8, I64, I1])
-    value = ir.Constant(I8, byte) if isinstance(byte, int) else byte
-    e.builder.call(e.declare("llvm.memset.p0.i64", kind), [memory, value, e.number(size), ir.Constant(I1, 0)])
+    e.builder.call(e.declare("llvm.memset.p0.i64", kind), [memory, byte, e.number(size), ir.Constant(I1, 0)])
 
 
 def multiply_bytes(function: FunctionLowering, rows: int, left: Left, weights: Array, first: Int32s,
@@ -258,7 +266,7 @@ def fully_connected(node: Node[FullyConnected], e: Emitter, sinks: tuple[Sink, .
         stored = e.builder.trunc(e.builder.fptosi(result.clamp(low, high).value, I32), I8)
         sinks[0](e, [*e.delinear(row, node.shape[:-1]), column], stored)
 
-    source = stage(function, (1, 1, rows, depth), stored(function, node.input(0)))
+    source = stage(function, (1, 1, rows, depth), stored(function, node.input(0), given.zero_point))
     first = start(weights, given.zero_point, known(node.optional(2)))
     multiply_bytes(function, rows, rows_of(function, source, depth), weights[:, None], first,
                    lambda plan, scratch: Filtered(scratch, put))

@@ -17,14 +17,17 @@ from circlet.backends.native.emitter import UNSIGNED, Emitter, Index, is_real, m
 from circlet.backends.native.quantize import convert
 from circlet.backends.native.rule import Node, Sink, nest, plain
 from circlet.backends.native.value import Value
-from circlet.runtime.exec.kernel import Call
 from circlet.runtime.ir.types import DType
 from circlet.runtime.ops import reduce as ops
 
 BLOCK = 1024
 """How many results are made side by side where the reduced axes are outer ones."""
+RUN = 4096
+"""How many elements of a row are combined before the outcome joins that of the others, so that errors stay small."""
 SHORT = 256
 """The longest row of results that is accumulated in vector registers rather than in memory."""
+AXES = frozenset({1})
+"""The parameter of these operators."""
 REORDERED = ("reassoc", "contract")
 """The liberties that sums of floats take."""
 
@@ -159,8 +162,7 @@ class Traversal:
         reduced = {axis for axis in axes if shape[axis] != 1}
         first = max((axis for axis, size in enumerate(shape) if size != 1), default=0)
         self.reduces_row = first in reduced
-        while x.memory is not None and first > 0 and (shape[first - 1] == 1
-                                                      or ((first - 1) in reduced) is self.reduces_row):
+        while x.flat and first > 0 and (shape[first - 1] == 1 or ((first - 1) in reduced) is self.reduces_row):
             first -= 1
         self._first = first
         self.length = prod(shape[first:])
@@ -182,7 +184,7 @@ class Traversal:
 
     def read(self, e: Emitter, outer: dict[int, ir.Value], position: ir.Value) -> ir.Value:
         """The element at a position in the row that the indices of all outer axes choose."""
-        if self._x.memory is None:
+        if not self._x.flat:
             return self._x.element(e, [*self._index(e, outer), *e.delinear(position, self._x.shape[self._first:])])
         return self._x.linear(e, self.position(e, outer, position))
 
@@ -201,26 +203,21 @@ class Traversal:
 
 
 @contextmanager
-def block(e: Emitter, length: int) -> Iterator[tuple[ir.Value, ir.Value]]:
-    """A loop over the parts of a row, each of `BLOCK` elements or what is left: where it begins, and how long it is."""
-    if length <= BLOCK:
+def parts(e: Emitter, length: int, size: int = BLOCK) -> Iterator[tuple[ir.Value, ir.Value]]:
+    """A loop over the parts of a row, each of `size` elements or what is left: where it begins, and how long it is."""
+    if length <= size:
         yield e.number(0), e.number(length)
         return
-    with e.loop(-(-length // BLOCK)) as number:
-        start = e.builder.mul(number, e.number(BLOCK), flags=("nsw",))
-        yield start, e.intrinsic("smin", e.builder.sub(e.number(length), start), e.number(BLOCK))
+    with e.loop(-(-length // size)) as number:
+        start = e.builder.mul(number, e.number(size), flags=("nsw",))
+        yield start, e.intrinsic("smin", e.builder.sub(e.number(length), start), e.number(size))
 
 
 def axes_of(node: Node[Any]) -> tuple[int, ...]:
-    """The axes in input 1, which is constant."""
+    """The axes in input 1."""
     known = node.input(1).known
-    assert known is not None, "rules refuse axes that are not constant"
+    assert known is not None, "parameters are known"
     return ops.reduced_axes(known, len(node.input(0).shape))
-
-
-def refuses_unknown_axes(call: Call) -> bool:
-    """Refuses what is not plain, and axes that only a run can tell."""
-    return plain(call) or call.input(1).data is None
 
 
 def _reduce(make: MakeFold, node: Node[Any], e: Emitter, sinks: tuple[Sink, ...]) -> None:
@@ -237,12 +234,26 @@ def _reduce(make: MakeFold, node: Node[Any], e: Emitter, sinks: tuple[Sink, ...]
 
 def _reduce_row(e: Emitter, traversal: Traversal, fold: Fold, sink: Sink) -> None:
     """Accumulates each result in a register."""
-    register = Register(e, register_type(fold.dtype))
+    whole, part = (Register(e, register_type(fold.dtype)) for _ in range(2))
+    start = e.constant(fold.start, fold.dtype)
     with traversal.kept(e) as kept:
-        register.set(e.constant(fold.start, fold.dtype))
-        with traversal.reduced(e) as reduced, e.loop(traversal.length) as position:
-            register.set(fold.combine(e, register.get(), traversal.read(e, {**kept, **reduced}, position)))
-        sink(e, traversal.result_index(e, kept, e.number(0)), fold.finish(e, register.get()))
+        whole.set(start)
+        with traversal.reduced(e) as reduced:
+            if not is_real(fold.dtype) or traversal.length <= RUN:
+                _combine_row(e, traversal, fold, whole, {**kept, **reduced}, e.number(0), e.number(traversal.length))
+            else:
+                with parts(e, traversal.length, RUN) as (begin, count):
+                    part.set(start)
+                    _combine_row(e, traversal, fold, part, {**kept, **reduced}, begin, count)
+                    whole.set(fold.combine(e, whole.get(), part.get()))
+        sink(e, traversal.result_index(e, kept, e.number(0)), fold.finish(e, whole.get()))
+
+
+def _combine_row(e: Emitter, traversal: Traversal, fold: Fold, register: Register, outer: dict[int, ir.Value],
+                 begin: ir.Value, count: ir.Value) -> None:
+    with e.loop(count) as k:
+        element = traversal.read(e, outer, e.builder.add(begin, k))
+        register.set(fold.combine(e, register.get(), element))
 
 
 def _reduce_tiles(node: Node[Any], e: Emitter, traversal: Traversal, fold: Fold, sink: Sink) -> None:
@@ -263,7 +274,7 @@ def _reduce_tiles(node: Node[Any], e: Emitter, traversal: Traversal, fold: Fold,
 def _reduce_beside(node: Node[Any], e: Emitter, traversal: Traversal, fold: Fold, sink: Sink) -> None:
     """Accumulates the results of a part of a row side by side in memory."""
     memory = reserve(node, min(traversal.length, BLOCK), fold.dtype)
-    with traversal.kept(e) as kept, block(e, traversal.length) as (start, count):
+    with traversal.kept(e) as kept, parts(e, traversal.length) as (start, count):
         with e.loop(count) as k:
             e.store(e.constant(fold.start, fold.dtype), memory, fold.dtype, k)
         with traversal.reduced(e) as reduced, e.loop(count) as k:
@@ -289,7 +300,7 @@ _FOLDS: dict[type[ops.Reduction], MakeFold] = {
     ops.ReduceAll: _product,
 }
 for _op, _make in _FOLDS.items():
-    nest(_op, refuses_unknown_axes)(partial(_reduce, _make))
+    nest(_op, plain, frozenset(), AXES)(partial(_reduce, _make))
 
 
 def _arg(relation: str, node: Node[Any], e: Emitter, sinks: tuple[Sink, ...]) -> None:
@@ -335,7 +346,7 @@ def _find_beside(relation: str, node: Node[Any], e: Emitter, traversal: Traversa
     dtype, made = node.input(0).dtype, node.call.outputs[0].dtype
     size = min(traversal.length, BLOCK)
     best, first = reserve(node, size, dtype), reserve(node, size, made)
-    with traversal.kept(e) as kept, block(e, traversal.length) as (start, count):
+    with traversal.kept(e) as kept, parts(e, traversal.length) as (start, count):
         with e.loop(count) as k:
             e.store(e.constant(_worst(relation, dtype), dtype), best, dtype, k)
             e.store(e.constant(0, made), first, made, k)
@@ -350,11 +361,11 @@ def _find_beside(relation: str, node: Node[Any], e: Emitter, traversal: Traversa
             sink(e, traversal.result_index(e, kept, e.builder.add(start, k)), e.load(first, made, k))
 
 
-nest(ops.ArgMax, refuses_unknown_axes, frozenset({0}))(partial(_arg, ">"))
-nest(ops.ArgMin, refuses_unknown_axes, frozenset({0}))(partial(_arg, "<"))
+nest(ops.ArgMax, plain, frozenset({0}), AXES)(partial(_arg, ">"))
+nest(ops.ArgMin, plain, frozenset({0}), AXES)(partial(_arg, "<"))
 
 
-@nest(ops.Cumsum, refuses_unknown_axes)
+@nest(ops.Cumsum, plain, frozenset(), AXES)
 def cumsum(node: Node[ops.Cumsum], e: Emitter, sinks: tuple[Sink, ...]) -> None:
     """Keeps the sums so far of all elements behind the axis side by side."""
     x, (axis,) = node.input(0), axes_of(node)

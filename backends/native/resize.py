@@ -14,10 +14,8 @@ from circlet.runtime.exec.kernel import Call
 from circlet.runtime.ir.types import Array, DType
 from circlet.runtime.ops.resize import ResizeBilinear, ResizeNearestNeighbor
 
-
-def _is_open(call: Call) -> bool:
-    """Whether only a run can tell the size of the result."""
-    return call.input(1).data is None
+SIZE = frozenset({1})
+"""The parameter of these operators."""
 
 
 def _table(node: Node[Any], array: Array) -> Value:
@@ -25,7 +23,7 @@ def _table(node: Node[Any], array: Array) -> Value:
     return node.function.constant(array, DType.of(array.dtype))
 
 
-@nest(ResizeNearestNeighbor, lambda call: movable(call) or _is_open(call), frozenset({0, 1}))
+@nest(ResizeNearestNeighbor, movable, frozenset({0}), SIZE)
 def resize_nearest_neighbor(node: Node[ResizeNearestNeighbor], e: Emitter, sinks: tuple[Sink, ...]) -> None:
     x, (images, height, width, channels) = node.input(0), node.shape
     rows, columns = (_table(node, _nearest(node.op, x.shape[axis], node.shape[axis])) for axis in (1, 2))
@@ -38,10 +36,10 @@ def resize_nearest_neighbor(node: Node[ResizeNearestNeighbor], e: Emitter, sinks
 
 
 def _refuses_bilinear(call: Call) -> bool:
-    return plain(call) or _is_open(call) or call.input(0).dtype is not DType.FLOAT32
+    return plain(call) or call.input(0).dtype is not DType.FLOAT32
 
 
-@nest(ResizeBilinear, _refuses_bilinear, frozenset({0, 1}))
+@nest(ResizeBilinear, _refuses_bilinear, frozenset({0}), SIZE)
 def resize_bilinear(node: Node[ResizeBilinear], e: Emitter, sinks: tuple[Sink, ...]) -> None:
     x, (images, height, width, channels), b = node.input(0), node.shape, e.builder
     tall, wide = (_neighbours(node.op, x.shape[axis], node.shape[axis]) for axis in (1, 2))

@@ -33,7 +33,7 @@ def _leads(e: Emitter, dtype: DType, value: ir.Value, other: ir.Value) -> ir.Val
     return b.or_(greater, b.and_(is_number, is_nan))
 
 
-@nest(TopKV2, _refuses)
+@nest(TopKV2, _refuses, frozenset(), frozenset({1}))
 def top_k(node: Node[TopKV2], e: Emitter, sinks: tuple[Sink, ...]) -> None:
     """Inserts each element that leads the last one kept, and moves those after it on."""
     x, (*rows, k), b = node.input(0), node.shape, e.builder

@@ -9,7 +9,6 @@ from llvmlite import ir
 from circlet.backends.native.emitter import Emitter, Index
 from circlet.backends.native.rule import Node, Sink, fused, movable, nest
 from circlet.backends.native.value import Value, computed
-from circlet.runtime.exec.kernel import Call
 from circlet.runtime.ir.types import Array, Quantization
 from circlet.runtime.ops.spatial import BatchToSpaceND, DepthToSpace, SpaceToBatchND, SpaceToDepth, block_of, margins_of
 
@@ -36,7 +35,7 @@ def depth_to_space(node: Node[DepthToSpace]) -> tuple[Value]:
     return (computed(node.shape, x.dtype, element, quantization=x.quantization),)
 
 
-@nest(SpaceToDepth, movable)
+@nest(SpaceToDepth, movable, frozenset())
 def space_to_depth(node: Node[SpaceToDepth], e: Emitter, sinks: tuple[Sink, ...]) -> None:
     """Loops over positions and places within a block apart, so that no index is divided."""
     x, block, (images, height, width, _) = node.input(0), node.op.block_size, node.shape
@@ -46,18 +45,17 @@ def space_to_depth(node: Node[SpaceToDepth], e: Emitter, sinks: tuple[Sink, ...]
         sinks[0](e, [image, i, j, _joined(e, _joined(e, k, block, m), channels, channel)], value)
 
 
-def _refuses(call: Call) -> bool:
-    """Refuses blocks and margins that only a run can tell."""
-    return movable(call) or call.input(1).data is None or call.input(2).data is None
+LAYOUT = frozenset({1, 2})
+"""The parameters of the operators on batches: block and margins."""
 
 
 def _operand(node: Node[Any], index: int) -> Array:
     known = node.input(index).known
-    assert known is not None, "the rules refuse operands that are not constant"
+    assert known is not None, "parameters are known"
     return known
 
 
-@fused(SpaceToBatchND, _refuses, is_free=True)
+@fused(SpaceToBatchND, movable, is_free=True, parameters=LAYOUT)
 def space_to_batch_nd(node: Node[SpaceToBatchND]) -> tuple[Value]:
     x, block, margins = node.input(0), block_of(_operand(node, 1)), margins_of(_operand(node, 2))
     axes = len(block)
@@ -84,7 +82,7 @@ def _zero_point(quantization: Quantization | None) -> int:
     return quantization.zero_point if quantization is not None and quantization.scales else 0
 
 
-@fused(BatchToSpaceND, _refuses, is_free=True)
+@fused(BatchToSpaceND, movable, is_free=True, parameters=LAYOUT)
 def batch_to_space_nd(node: Node[BatchToSpaceND]) -> tuple[Value]:
     x, block, crops = node.input(0), block_of(_operand(node, 1)), margins_of(_operand(node, 2))
     axes = len(block)

@@ -10,6 +10,7 @@ from typing import TypeAlias
 from llvmlite import ir
 
 from circlet.backends.native.emitter import Emitter, Index
+from circlet.backends.native.loops import every, independent
 from circlet.runtime.ir.types import Array, DType, Quantization, Shape
 
 Element: TypeAlias = Callable[[Emitter, Index], ir.Value]
@@ -69,11 +70,11 @@ class Value:
             e.copy(home, self.memory, self.nbytes)
         elif self.fill is not None:
             self.fill(e, home)
-        elif self.flat:
-            with e.loop(self.size) as position:
+        elif self.flat or self.size == 1:
+            with independent(e, self.size) as position:
                 e.store(self.linear(e, position), home, self.dtype, position)
         else:
-            with e.nest(self.shape) as index:
+            with every(e, self.shape) as index:
                 e.store(self.element(e, index), home, self.dtype, e.linear(index, self.shape))
 
     def reshaped(self, shape: Shape) -> Value:

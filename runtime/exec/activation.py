@@ -121,7 +121,8 @@ class FrameCache:
         return frame
 
 
-MOST_FRAMES = 1 << 14
+MOST_FRAMES = 1 << 11
+"""How many frames are bound for one run. What is left is bound as it is invoked, which takes less memory."""
 UNLIMITED = (1 << 63) - 1
 SILENT = Listener()
 
@@ -235,17 +236,16 @@ class Activation:
 
     @contextmanager
     def binding(self) -> Iterator[None]:
-        """Counts the frames that are bound so that one of them can run.
-
-        Raises:
-            LimitError: there are too many, as where each of a few dozen subgraphs invokes the next one twice.
-        """
-        if self._bound >= MOST_FRAMES:
-            raise LimitError(f"the subgraphs invoke each other in more than {MOST_FRAMES} ways")
+        """Counts a frame, and those that are bound within it, until it is bound."""
         is_first = self._bound == 0
         self._bound += 1
         try:
             yield
         finally:
-            if is_first:
+            if is_first and not self.is_crowded:
                 self._bound = 0
+
+    @property
+    def is_crowded(self) -> bool:
+        """Whether no more subgraphs are to be bound ahead: where each invokes the next one twice, they multiply."""
+        return self._bound >= MOST_FRAMES

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 
 import numpy as np
 
-from circlet.runtime.errors import Place, UnsupportedError
+from circlet.runtime.errors import LimitError, Place, UnsupportedError
 from circlet.runtime.exec.activation import Activation, Variables
 from circlet.runtime.exec.frame import Contract, Frame, SegmentedFrame, StaticFrame
 from circlet.runtime.exec.kernel import Backend, Call, Kernel, SpanBackend, Step
-from circlet.runtime.ir.faults import located
+from circlet.runtime.ir.faults import FAULTS, located, raise_located
 from circlet.runtime.ir.model import Model, Subgraph
 from circlet.runtime.ir.op import Opaque, Skip
 from circlet.runtime.ir.types import Array, Shape
@@ -49,12 +50,26 @@ class Executor:
 
         Raises:
             ExecutionError: the shapes do not fit the subgraph.
-            LimitError: there is not memory enough, or the subgraph invokes others in too many ways.
+            LimitError: there is not memory enough.
         """
         spec = self.specialize(shapes)
         kind = StaticFrame if spec.is_static else SegmentedFrame
         with activation.binding():
             return kind(self, spec, self._owner.planner, self._owner.specializer, activation, contract or Contract())
+
+    def bind(self, operator: int, inputs: Sequence[Array | None], outputs: Sequence[Array],
+             activation: Activation) -> Step:
+        """The kernel of an operator bound to buffers. If that fails the step does, as it may never be reached.
+
+        Raises:
+            LimitError: there is not memory enough.
+        """
+        try:
+            return self.kernels[operator].bind(inputs, outputs, activation)
+        except (LimitError, MemoryError) as error:
+            raise_located(error, self.place(operator))
+        except FAULTS as error:
+            return partial(raise_located, error, self.place(operator))
 
     def place(self, operator: int) -> Place:
         """Where an operator of this subgraph is, for messages."""

@@ -5,12 +5,11 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from circlet.runtime.errors import ExecutionError, LimitError
+from circlet.runtime.errors import ExecutionError
 from circlet.runtime.exec.activation import Activation
 from circlet.runtime.exec.copying import copy_step, same_memory
 from circlet.runtime.exec.kernel import DynamicKernel, Span, Step
@@ -129,21 +128,14 @@ class Frame(ABC):
             operator = self._executor.subgraph.operators[number]
             if operator.op == SKIP or (operator.outputs and all(each in spec.known for each in operator.outputs)):
                 continue
-            if self._is_view(aliases, number):
+            if self._is_view(spec, aliases, number):
                 continue
             steps.append((number, self.activation.observe(self._step(number), self._executor.index, number)))
         return steps
 
     def _step(self, number: int) -> Step:
-        """The bound kernel of an operator. If binding fails the step does, as the operator may never be reached."""
         outputs = [self._array(each) for each in self._executor.subgraph.operators[number].outputs]
-        place = self._executor.place(number)
-        try:
-            return self._executor.kernels[number].bind(self._operands(number), outputs, self.activation)
-        except (LimitError, MemoryError) as error:
-            raise_located(error, place)
-        except FAULTS as error:
-            return partial(raise_located, error, place)
+        return self._executor.bind(number, self._operands(number), outputs, self.activation)
 
     def _bind_whole(self, spec: Specialization, span: range, aliases: Aliases) -> Step | None:
         """One step for all operators, where a backend computes them together."""
@@ -157,10 +149,12 @@ class Frame(ABC):
                 return step
         return None
 
-    def _is_view(self, aliases: Aliases, number: int) -> bool:
+    def _is_view(self, spec: Specialization, aliases: Aliases, number: int) -> bool:
+        """Whether there is nothing to do, as the results lie where they are viewed and no value can be wrong."""
         operator = self._executor.subgraph.operators[number]
         views = operator.op.views()
-        return bool(views) and all(
+        parameters = [each for k, each in enumerate(operator.inputs) if k not in views.values() and each != ABSENT]
+        return bool(views) and all(each in spec.known for each in parameters) and all(
             output in views and aliases.root(each) == aliases.root(operator.inputs[views[output]])
             for output, each in enumerate(operator.outputs)
         )

@@ -111,10 +111,10 @@ class CopyPlanner:
         return Effects()
 
     def _loop(self, op: Loop, shapes: tuple[Shape, ...]) -> LoopPlan:
-        spec = self._specializer.at(op.body_subgraph_index, shapes)
+        spec = self._specializer.callee(op.body_subgraph_index, shapes)
         if spec.output_shapes != shapes:
             raise Unknown
-        self._specializer.at(op.cond_subgraph_index, shapes).output_shapes  # noqa: B018  # Unknown passes through
+        self._specializer.callee(op.cond_subgraph_index, shapes)
         if not self.elide:
             slot = Slot(Action.COPY, "copy elision is off", True)
             return LoopPlan((slot,) * len(shapes))
@@ -122,7 +122,7 @@ class CopyPlanner:
         return LoopPlan(tuple(_slot(aliases, position) for position in range(len(shapes))))
 
     def _call(self, subgraphs: tuple[int, ...], shapes: tuple[Shape, ...]) -> CallPlan:
-        specs = [self._specializer.at(index, shapes) for index in subgraphs]
+        specs = [self._specializer.callee(index, shapes) for index in subgraphs]
         if len({spec.output_shapes for spec in specs}) != 1:
             raise Unknown
         if not self.elide:

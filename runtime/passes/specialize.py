@@ -141,12 +141,23 @@ class Specializer:
             operands.append(Operand(tensor.dtype, shape, values.get(index), tensor.quantization))
         return Operands(tuple(operands), len(operator.outputs), self._call)
 
-    def _call(self, subgraph: int, shapes: tuple[Shape, ...]) -> tuple[Shape, ...]:
+    def callee(self, index: int, inputs: tuple[Shape, ...]) -> Specialization:
+        """A subgraph that an operator invokes, with output shapes that are known.
+
+        Raises:
+            Unknown: only a run can tell them, or whether the subgraph can run at all. It may never be invoked: the
+                branch not taken, the body of a loop without turns.
+        """
         try:
-            return self.at(subgraph, shapes).output_shapes
+            found = self.at(index, inputs)
         except (ExecutionError, LimitError):
-            # The callee may never be invoked: the branch not taken, the body of a loop without turns.
             raise Unknown from None
+        if not found.is_static:
+            raise Unknown
+        return found
+
+    def _call(self, subgraph: int, shapes: tuple[Shape, ...]) -> tuple[Shape, ...]:
+        return self.callee(subgraph, shapes).output_shapes
 
     def _fold(self, index: int, number: int, operator: Operator, shapes: list[Shape | None],
               known: dict[int, Array]) -> None:

@@ -80,6 +80,18 @@ def test_transpose_conv(images: int, geometry: Geometry, channels: int, filters:
     agree(formula, data)
 
 
+def test_deep_window() -> None:
+    """The sums of a window of many channels are made in parts."""
+    filter, image = values((70, 3, 3, 700), np.float32, 1), values((1, 7, 6, 700), np.float32, 2)
+    rest = values((1, 7, 6, 70), np.float32, 3)
+
+    def formula(g: SubgraphBuilder, x: Value, y: Value) -> Sequence[Value]:
+        made = g.apply(Conv2D(stride_h=1, stride_w=1, fused_activation_function=Activation.RELU), x, g.constant(filter))
+        return [made, g.apply(Add(), g.apply(Conv2D(stride_h=1, stride_w=1), x, g.constant(filter)), y)]
+
+    agree(formula, image, rest)
+
+
 @pytest.mark.parametrize(("op", "filter"), [
     (Conv2D(stride_h=1, stride_w=1), (40, 3, 3, 24)),
     (Conv2D(stride_h=1, stride_w=1), (40, 1, 1, 24)),

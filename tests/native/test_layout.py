@@ -15,7 +15,7 @@ from circlet.runtime.ir.builder import SubgraphBuilder, Value
 from circlet.runtime.ir.op import Op
 from circlet.runtime.ir.types import Shape
 from circlet.runtime.ops.elementwise import Add, Mul, Sub
-from circlet.runtime.ops.index import Gather
+from circlet.runtime.ops.index import DynamicUpdateSlice, Gather
 from circlet.runtime.ops.layout import (
     Concatenation,
     Pack,
@@ -28,7 +28,7 @@ from circlet.runtime.ops.layout import (
 )
 from circlet.runtime.ops.pad import MirrorPad, MirrorPadMode, Pad, Tile
 from circlet.runtime.ops.shape import BroadcastTo, ExpandDims, Reshape, Squeeze
-from tests.native.against_cpu import agree, values
+from tests.native.against_cpu import agree, applied, shapes, values
 from tests.native.native_cases import native_test
 from tests.ops.test_layout import DIAGONAL, JOIN, REVERSE, SLICE, SPLIT, STRIDED_SLICE, TRANSPOSE
 
@@ -187,7 +187,7 @@ def emit(g: SubgraphBuilder, x: Value, steps: Sequence[Step]) -> list[Value]:
     return found
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(programs(), st.data())
 def test_what_is_fused_is_what_is_moved(program: tuple[Shape, list[Step]], data: st.DataObject) -> None:
     shape, steps = program
@@ -198,3 +198,29 @@ def test_what_is_fused_is_what_is_moved(program: tuple[Shape, list[Step]], data:
         return [found[k] for k in sorted(exported)]
 
     agree(formula, values(shape, np.int32, 1))
+
+
+LONG = st.sampled_from([1, 2, 3, 15, 16, 17, 33])
+KINDS_OF_ELEMENTS = st.sampled_from([np.int8, np.int16, np.float32, np.int64, np.bool_])
+
+
+@settings(max_examples=25, deadline=None)
+@given(shapes(2, 4, LONG).filter(lambda shape: prod(shape) < 1 << 16), KINDS_OF_ELEMENTS, st.data())
+def test_large_tensors_are_transposed_in_squares(shape: list[int], dtype: type[Any], data: st.DataObject) -> None:
+    axes = data.draw(st.permutations(range(len(shape))))
+    agree(applied(Transpose(), np.array(axes, np.int32)), values(shape, dtype, 1))
+
+
+@settings(max_examples=25, deadline=None)
+@given(shapes(1, 4, LONG).filter(lambda shape: prod(shape) < 1 << 14), KINDS_OF_ELEMENTS, st.data())
+def test_long_runs_are_copied_as_a_whole(shape: list[int], dtype: type[Any], data: st.DataObject) -> None:
+    axis = data.draw(st.integers(0, len(shape) - 1))
+    begin = [data.draw(st.integers(0, size - 1)) for size in shape]
+    sizes = [data.draw(st.integers(1, size - first)) for size, first in zip(shape, begin, strict=True)]
+
+    def formula(g: SubgraphBuilder, x: Value, y: Value) -> Sequence[Value]:
+        where, window = (g.constant(np.array(each, np.int32)) for each in (begin, sizes))
+        part = g.apply(Slice(), x, where, window)
+        return [part, g.apply(DynamicUpdateSlice(), y, part, where), g.apply(Concatenation(axis), x, y, x)]
+
+    agree(formula, values(shape, dtype, 1), values(shape, dtype, 2))

@@ -77,7 +77,7 @@ def normal_share(x: Array) -> Array:
 
 
 UNARY: dict[Function, tuple[Reference, float]] = {
-    math.exp: (np.exp, 1.5),
+    math.exp: (np.exp, 1.6),
     math.expm1: (np.expm1, 1.5),
     math.log: (np.log, 1.0),
     math.tanh: (np.tanh, 0.50001),

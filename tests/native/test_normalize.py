@@ -12,7 +12,14 @@ from hypothesis import strategies as st
 from circlet.runtime.ir.builder import SubgraphBuilder, Value
 from circlet.runtime.ir.op import Op
 from circlet.runtime.ops.elementwise import Add, Mul
-from circlet.runtime.ops.normalize import InstanceNorm, L2Normalization, LogSoftmax, RmsNorm, Softmax
+from circlet.runtime.ops.normalize import (
+    InstanceNorm,
+    L2Normalization,
+    LocalResponseNormalization,
+    LogSoftmax,
+    RmsNorm,
+    Softmax,
+)
 from tests.native.against_cpu import agree, applied, seeds, shapes, values
 from tests.native.native_cases import native_test
 from tests.ops.test_normalize import CIRCLE, L2, LOG_SOFTMAX, LRN, SOFTMAX
@@ -47,6 +54,13 @@ def test_scaled(channels: int, shared: bool) -> None:
     gamma, beta = (values((1 if shared else channels,), np.float32, seed) for seed in (1, 2))
     agree(applied(RmsNorm(1e-5)), values((2, 3, channels), np.float32, 3), gamma)
     agree(applied(InstanceNorm(1e-5)), values((2, 3, 4, channels), np.float32, 4), gamma, beta)
+
+
+@pytest.mark.parametrize("depth", [1, 3, 20])
+@pytest.mark.parametrize("radius", [-1, 0, 2, 5, 40])
+def test_local_response(depth: int, radius: int) -> None:
+    op = LocalResponseNormalization(radius, 1.0, 0.5, 0.75)
+    agree(applied(op), values((2, 3, depth), np.float32, 5))
 
 
 def test_extreme_scores() -> None:

@@ -175,7 +175,7 @@ SAMPLES = {each.__name__: each() for each in (
     branches, chain, composite, convolution, custom, dense, documented, empty, products, sparse, strings, variable)}
 SAMPLES |= {
     f"constant_{dtype.value}": with_constant(dtype, (2, 2), frozen([[0, 1], [1, 0]], dtype.numpy))
-    for dtype in (*FLOATS, *INTEGERS, DType.BOOL, DType.COMPLEX64, DType.COMPLEX128)
+    for dtype in (*sorted(FLOATS | INTEGERS, key=str), DType.BOOL, DType.COMPLEX64, DType.COMPLEX128)
 }
 SAMPLES |= {
     "int4": with_constant(DType.INT4, (3, 3), frozen(np.arange(5), np.uint8)),

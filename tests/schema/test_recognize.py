@@ -29,7 +29,7 @@ def _zip() -> bytes:
     (b'<?xml version="1.0"?>\n<net name="x" version="11">', UnsupportedError, "OpenVINO IR"),
     (b'\xef\xbb\xbf<net name="x" version="11">', UnsupportedError, "OpenVINO IR"),
     (_zip(), UnsupportedError, "a zip archive"),
-    (gzip.compress(b"x"), UnsupportedError, "gzip"),
+    (gzip.compress(b"x", mtime=0), UnsupportedError, "gzip"),
     (b"\x89HDF\r\n\x1a\n", UnsupportedError, "HDF5"),
     (b'{"version": 3}', UnsupportedError, "JSON"),
     (b"\x00\x00\x00\x00CTR0", UnsupportedError, "Circle training data"),

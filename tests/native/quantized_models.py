@@ -1,0 +1,74 @@
+"""Models of quantised tensors, run on the native and on the numpy backend."""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+import circlet
+from circlet.runtime.ir.builder import ModelBuilder, Value
+from circlet.runtime.ir.model import Tensor
+from circlet.runtime.ir.op import Op, Operand, Operands
+from circlet.runtime.ir.types import DType, Quantization, Shape
+from tests.ops.cases import check
+
+Array: TypeAlias = npt.NDArray[Any]
+
+
+def stored(shape: Shape, dtype: DType, seed: int) -> Array:
+    """Values from all that a type of integers holds."""
+    limits = np.iinfo(dtype.numpy)
+    values = np.random.default_rng(seed).integers(limits.min, limits.max, shape, np.int64, endpoint=True)
+    return np.asarray(values, dtype.numpy)
+
+
+class Network:
+    """A model of one subgraph, which results in what its last operator gives."""
+
+    def __init__(self) -> None:
+        self._builder = ModelBuilder()
+        self._main = self._builder.subgraph("main")
+        self._tensors: dict[Value, Tensor] = {}
+        self._given: list[Array] = []
+        self._last: Value | None = None
+
+    def _add(self, tensor: Tensor) -> Value:
+        value = self._main.tensor(tensor)
+        self._tensors[value] = tensor
+        return value
+
+    def input(self, value: Array, quantization: Quantization | None = None) -> Value:
+        """An input, and what it is given."""
+        found = self._add(Tensor("", DType.of(value.dtype), value.shape, quantization=quantization))
+        self._main.feed(found)
+        self._given.append(value)
+        return found
+
+    def constant(self, value: Array, quantization: Quantization | None = None) -> Value:
+        return self._add(Tensor("", DType.of(value.dtype), value.shape, data=value, quantization=quantization))
+
+    def op(self, op: Op, *inputs: Value | None, dtype: DType | None = None,
+           quantization: Quantization | None = None) -> Value:
+        """An operator with one result, by default of the element type that it says, or of the first input's."""
+        given = [None if each is None else self._tensors[each] for each in inputs]
+        operands = Operands(tuple(None if each is None else Operand(each.dtype, each.shape, each.data)
+                                  for each in given), 1)
+        assert given[0] is not None
+        kind = dtype or op.types(operands)[0] or given[0].dtype
+        tensor = Tensor("", kind, op.infer(operands)[0], quantization=quantization)
+        (self._last,) = self._main.op(op, *inputs, outputs=[tensor])
+        self._tensors[self._last] = tensor
+        return self._last
+
+    def agree(self) -> None:
+        """Compares the results of both backends, to the bit."""
+        assert self._last is not None
+        self._main.output(self._last)
+        model = self._builder.build()
+        (wanted,) = circlet.Session(model, backend="cpu").invoke(0, self._given)
+        session = circlet.Session(model, backend="native")
+        for _ in range(2):
+            (found,) = session.invoke(0, self._given)
+            check(found, wanted, None)

@@ -1,0 +1,81 @@
+"""Native products of floats with int8 weights: equal to the bit to the numpy backend."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from circlet.runtime.ir.types import Activation, DType, Padding
+from circlet.runtime.ops import elementwise
+from circlet.runtime.ops.conv import Conv2D
+from circlet.runtime.ops.matmul import FullyConnected
+from tests.native.native_cases import native_test
+from tests.native.quantized_models import Array, Network
+from tests.native.test_quantized_conv import weights
+from tests.ops.cases import Case, as_t
+from tests.ops.test_conv import CONV_2D
+from tests.ops.test_matmul import HYBRID
+
+
+def is_hybrid(case: Case) -> bool:
+    types = [as_t(each).tensor.dtype for each in case.inputs[:2] if each is not None]
+    return types == [DType.FLOAT32, DType.INT8] and case.error is None
+
+
+test_matmul_cases = native_test(HYBRID, floats=0.0)
+test_conv_cases = native_test([each for each in CONV_2D if is_hybrid(each)], floats=0.0)
+
+seeds = st.integers(0, 2**32 - 1)
+SPECIAL = [np.nan, np.inf, -np.inf, 0.0, -0.0, 3e38, -3e38, 1e-30]
+
+
+def floats(shape: tuple[int, ...], seed: int, kind: str) -> Array:
+    """Normally distributed numbers; `kind` says whether all are zero, positive or some are special."""
+    random = np.random.default_rng(seed)
+    values: Array = random.standard_normal(shape).astype(np.float32)
+    if kind == "special":
+        return np.asarray(np.where(random.random(shape) < 0.01, random.choice(SPECIAL, shape), values), np.float32)
+    return {"zero": values * 0, "positive": np.abs(values)}.get(kind, values)
+
+
+kinds = st.sampled_from(["plain", "plain", "zero", "positive", "special"])
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.sampled_from([1, 1, 2, 9]), st.sampled_from([1, 3, 15, 64, 100, 128, 333]), st.sampled_from([1, 20, 64, 512]),
+       st.booleans(), st.booleans(), st.booleans(), st.sampled_from([Activation.NONE, Activation.RELU6]), kinds, seeds)
+def test_fully_connected(rows: int, depth: int, units: int, per_axis: bool, asymmetric: bool, has_bias: bool,
+                         activation: Activation, kind: str, seed: int) -> None:
+    network = Network()
+    x = network.input(floats((rows, depth), seed, kind))
+    w = weights(network, (units, depth), 0, per_axis, seed, 0.01)
+    bias = network.constant(floats((units,), seed, "plain")) if has_bias else None
+    network.op(FullyConnected(activation, asymmetric_quantize_inputs=asymmetric), x, w, bias)
+    network.agree()
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.sampled_from([(1, 1), (3, 3), (2, 5)]), st.sampled_from([1, 3, 32]), st.sampled_from([1, 8, 33]),
+       st.sampled_from(Padding), st.integers(1, 2), st.integers(1, 2), st.booleans(), kinds, seeds)
+def test_conv_2d(size: tuple[int, int], channels: int, filters: int, padding: Padding, stride: int, dilation: int,
+                 per_axis: bool, kind: str, seed: int) -> None:
+    network = Network()
+    x = network.input(floats((2, 7, 11, channels), seed, kind))
+    w = weights(network, (filters, *size, channels), 0, per_axis, seed, 0.01)
+    op = Conv2D(padding, stride, stride, Activation.RELU, dilation, dilation)
+    network.op(op, x, w, network.constant(floats((filters,), seed, "plain")))
+    network.agree()
+
+
+@pytest.mark.parametrize("rows", [1, 3])
+def test_sum_of_products(rows: int) -> None:
+    """One of the products takes the sum as its epilogue."""
+    network = Network()
+    x, y = network.input(floats((rows, 40), 1, "plain")), network.input(floats((rows, 24), 2, "plain"))
+    one, other = (network.op(FullyConnected(asymmetric_quantize_inputs=True), each,
+                             weights(network, (64, each_depth), 0, False, 3, 0.01))
+                  for each, each_depth in ((x, 40), (y, 24)))
+    network.op(elementwise.Add(), one, other)
+    network.agree()

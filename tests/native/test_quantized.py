@@ -1,0 +1,109 @@
+"""Native elementwise operators on quantised values: equal to the bit to the numpy backend."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from circlet.runtime.ir.op import Op
+from circlet.runtime.ir.types import Activation, DType, Quantization
+from circlet.runtime.ops import comparison, elementwise, unary
+from circlet.runtime.ops.quantize import Quantize
+from tests.native.native_cases import native_test
+from tests.native.quantized_models import Network, stored
+from tests.ops.cases import q
+from tests.ops.test_quantize import DEQUANTIZE, QUANTIZE
+from tests.ops.test_quantized import BINARY, REFUSED, SCALARS, UNARY, of_one, of_two
+
+test_cases_of_one = native_test([of_one(*each) for each in UNARY], floats=0.0)
+test_cases_of_two = native_test([of_two(*each) for each in BINARY], floats=0.0)
+test_scalars = native_test(SCALARS, floats=0.0)
+test_refused = native_test(REFUSED)
+test_conversions = native_test([*QUANTIZE, *DEQUANTIZE], floats=0.0)
+
+BYTES = [DType.INT8, DType.UINT8]
+ARITHMETIC: list[Op] = [elementwise.Add(pot_scale_int16=False), elementwise.Sub(Activation.RELU, pot_scale_int16=False),
+                        elementwise.Mul(Activation.RELU6)]
+BYTEWISE: list[tuple[Op, DType]] = [
+    (elementwise.SquaredDifference(), DType.INT8),
+    *((op, dtype) for op in (elementwise.Prelu(), comparison.Less(), comparison.NotEqual()) for dtype in BYTES),
+]
+TABLES = [unary.Logistic(), unary.Tanh(), unary.HardSwish(), unary.Relu6(), unary.LeakyRelu(-0.5)]
+ORDER: list[Op] = [elementwise.Maximum(), elementwise.Minimum(), comparison.GreaterEqual()]
+scales = st.floats(1e-4, 2.0).map(lambda value: float(np.float32(value)))
+seeds = st.integers(0, 2**32 - 1)
+
+
+@st.composite
+def quantizations(draw: st.DrawFn, dtype: DType) -> Quantization:
+    limits = np.iinfo(dtype.numpy)
+    return q(draw(scales), 0 if dtype is DType.INT16 else draw(st.integers(int(limits.min), int(limits.max))))
+
+
+def run(data: st.DataObject, op: Op, dtype: DType, *found: Quantization) -> None:
+    """Applies an operator to two inputs; the last quantisation is that of the result."""
+    shape = data.draw(st.sampled_from([(1,), (7,), (2, 3, 5), (4, 33)]))
+    other = data.draw(st.sampled_from([shape, shape[-1:], (1,)]))
+    network = Network()
+    operands = [network.input(stored(size, dtype, data.draw(seeds)), each)
+                for size, each in zip((shape, other), found, strict=False)]
+    network.op(op, *operands, quantization=None if isinstance(op, comparison.Comparison) else found[-1])
+    network.agree()
+
+
+@pytest.mark.parametrize("dtype", [*BYTES, DType.INT16])
+@pytest.mark.parametrize("op", ARITHMETIC, ids=lambda op: op.name)
+@settings(max_examples=15, deadline=None)
+@given(data=st.data())
+def test_arithmetic(op: Op, dtype: DType, data: st.DataObject) -> None:
+    run(data, op, dtype, *(data.draw(quantizations(dtype)) for _ in range(3)))
+
+
+@pytest.mark.parametrize(("op", "dtype"), BYTEWISE, ids=str)
+@settings(max_examples=15, deadline=None)
+@given(data=st.data())
+def test_bytewise(op: Op, dtype: DType, data: st.DataObject) -> None:
+    run(data, op, dtype, *(data.draw(quantizations(dtype)) for _ in range(3)))
+
+
+@pytest.mark.parametrize("dtype", [*BYTES, DType.INT16])
+@pytest.mark.parametrize("op", ORDER, ids=lambda op: op.name)
+@settings(max_examples=8, deadline=None)
+@given(data=st.data())
+def test_order(op: Op, dtype: DType, data: st.DataObject) -> None:
+    run(data, op, dtype, *(data.draw(quantizations(dtype)),) * 3)
+
+
+@settings(max_examples=30, deadline=None)
+@given(data=st.data())
+def test_rescaling(data: st.DataObject) -> None:
+    source, result = (data.draw(st.sampled_from([*BYTES, DType.INT16])) for _ in range(2))
+    network = Network()
+    x = network.input(stored((5, 13), source, data.draw(seeds)), data.draw(quantizations(source)))
+    network.op(Quantize(), x, dtype=result, quantization=data.draw(quantizations(result)))
+    network.agree()
+
+
+@pytest.mark.parametrize("dtype", [DType.INT8, DType.INT16])
+def test_a_chain(dtype: DType) -> None:
+    network = Network()
+    x, y = network.input(stored((3, 41), dtype, 1), q(0.02)), network.input(stored((41,), dtype, 2), q(0.03))
+    total = network.op(elementwise.Add(pot_scale_int16=False), x, y, quantization=q(0.05))
+    gate = network.op(unary.LeakyRelu(0.1), total, quantization=q(0.01))
+    product = network.op(elementwise.Mul(), gate, y, quantization=q(0.04))
+    network.op(elementwise.Maximum(), product, product, quantization=q(0.04))
+    network.agree()
+
+
+@pytest.mark.parametrize("op", TABLES, ids=lambda op: op.name)
+@pytest.mark.parametrize("dtype", BYTES)
+def test_every_value(op: Any, dtype: DType) -> None:
+    limits = np.iinfo(dtype.numpy)
+    network = Network()
+    x = network.input(np.arange(limits.min, limits.max + 1).astype(dtype.numpy), q(0.04, 3))
+    network.op(op, x, quantization=q(1 / 128, 0 if dtype is DType.INT8 else 128))
+    network.agree()

@@ -1,0 +1,52 @@
+"""No changed model crashes or hangs the process: it runs, or ends with one of circlet's errors, within a second."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests import mutations
+
+ROOT = Path(__file__).resolve().parents[1]
+SECONDS = 1.0
+CHOSEN = ("collatz", "nested_while", "list_update", "map_rows_dynamic", "cond_shapes", "cached_attention", "cnn_int8",
+          "counter", "hash_table", "lstm_fused_int8", "indexing", "layout")
+
+
+def check(foreign: list[str], slowest: float) -> None:
+    assert not foreign, "\n".join(foreign)
+    assert slowest < SECONDS
+
+
+@pytest.mark.parametrize("kind", mutations.KINDS)
+@pytest.mark.parametrize("name", CHOSEN)
+def test_mutations(name: str, kind: str) -> None:
+    report = mutations.campaign((kind, name, seed) for seed in range(100))
+    check(report.foreign, report.slowest)
+    assert len(report.outcomes) > 1, "mutations are to meet errors and to come through"
+
+
+def in_process_of_its_own(seed: int, count: int) -> dict[str, Any]:
+    """The report on mutations of all shipped models; a crash or a hang shows where it was."""
+    done = subprocess.run([sys.executable, "-X", "faulthandler", "-m", "tests.mutations", str(seed), str(count)],
+                          cwd=ROOT, capture_output=True, text=True, check=False, timeout=600)
+    assert done.returncode == 0, f"ended with {done.returncode} at {done.stderr[-4000:]}"
+    report: dict[str, Any] = json.loads(done.stdout)
+    return report
+
+
+def test_all_models_in_a_process_of_their_own() -> None:
+    report = in_process_of_its_own(seed=1, count=4)
+    check(report["foreign"], report["slowest"])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(2, 5))
+def test_many_mutations(seed: int) -> None:
+    report = in_process_of_its_own(seed, count=40)
+    assert not report["foreign"], "\n".join(report["foreign"])
