@@ -13,7 +13,7 @@ import pytest
 from tests import mutations
 
 ROOT = Path(__file__).resolve().parents[1]
-SECONDS = 1.0
+SECONDS = 30.0
 CHOSEN = ("collatz", "nested_while", "list_update", "map_rows_dynamic", "cond_shapes", "cached_attention", "cnn_int8",
           "counter", "hash_table", "lstm_fused_int8", "indexing", "layout")
 

@@ -31,7 +31,7 @@ Results: TypeAlias = "dict[tuple[DType, DType], tuple[float, int] | None]"
 
 _SCALED_BITS = 5
 """Integer bits of differences before exponentiation."""
-_SUM_BITS = 12
+SUM_BITS = 12
 """Integer bits of sums of exponentials."""
 
 SOFTMAX: Results = {
@@ -76,7 +76,7 @@ def _below_maximum(x: Array) -> Int64s:
     return distances
 
 
-def _distances(scale: float) -> tuple[Int64s, Int64s]:
+def decay_tables(scale: float) -> tuple[Int64s, Int64s]:
     """0 to -255 times `scale` in Q5, about -32 where they are out of range, and their exponentials in Q0, then 0."""
     real = min(scale * 2.0 ** (31 - _SCALED_BITS), 2.0**31 - 1)
     multiplier, shift = quantize_multiplier(real)
@@ -104,8 +104,8 @@ def _softmax(node: Node[Softmax]) -> Step:
 
 def _softmax_8(node: Node[Softmax]) -> Step:
     x, out = node.input(0), node.out
-    _, exponentials = _distances(float(np.float32(node.op.beta)) * node.quantization().scale)
-    summands = shift_right(exponentials, _SUM_BITS)
+    _, exponentials = decay_tables(float(np.float32(node.op.beta)) * node.quantization().scale)
+    summands = shift_right(exponentials, SUM_BITS)
     least, bits, store = np.iinfo(out.dtype).min, 8 * out.itemsize, saturating(out)
 
     def step() -> None:
@@ -113,7 +113,7 @@ def _softmax_8(node: Node[Softmax]) -> Step:
         total = summands[distances].sum(axis=-1, keepdims=True)
         headroom = fixed.leading_zeros(total)
         reciprocal = fixed.reciprocal_of_one_plus((total << headroom) - (1 << 31))
-        shift = _SUM_BITS - headroom + 31 - bits
+        shift = SUM_BITS - headroom + 31 - bits
         values = shift_right(product(reciprocal, exponentials[distances]), shift)
         store(values + least)
 
@@ -164,14 +164,14 @@ def _log_softmax(node: Node[LogSoftmax]) -> Step:
 
 def _log_softmax_8(node: Node[LogSoftmax]) -> Step:
     x, out = node.input(0), node.out
-    scaled, exponentials = _distances(node.quantization().scale)
-    summands = shift_right(exponentials, _SUM_BITS)
+    scaled, exponentials = decay_tables(node.quantization().scale)
+    summands = shift_right(exponentials, SUM_BITS)
     most, store = np.iinfo(out.dtype).max, saturating(out)
 
     def step() -> None:
         distances = _below_maximum(x)
         total = summands[distances].sum(axis=-1, keepdims=True)
-        values = scaled[distances] - fixed.log_of_at_least_one(total, _SUM_BITS, _SCALED_BITS)
+        values = scaled[distances] - fixed.log_of_at_least_one(total, SUM_BITS, _SCALED_BITS)
         store(shift_right(values, 31 - _SCALED_BITS - 4) + most)
 
     return step

@@ -22,7 +22,6 @@ from circlet.backends.native.product import Direct, Left, Plan, multiply, table
 from circlet.backends.native.program import Unlowerable
 from circlet.backends.native.rule import Node, Sink, nest
 from circlet.runtime.exec.kernel import Call
-from circlet.runtime.exec.memory import allocate
 from circlet.runtime.ir.types import Array, DType
 from circlet.runtime.ops.conv import Conv2D, DepthwiseConv2D, TransposeConv
 from circlet.runtime.ops.window import Window
@@ -112,7 +111,7 @@ def _elements(node: Node[TransposeConv], plan: Plan) -> ir.Value:
     assert filter is not None, "_refuses_transposed refuses other filters"
 
     def pack() -> Array:
-        packed = allocate((*filter.shape[1:3], plan.panels, plan.depth, plan.panel), filter.dtype)
+        packed = node.function.blocks.allocate((*filter.shape[1:3], plan.panels, plan.depth, plan.panel), filter.dtype)
         for each in np.ndindex(*filter.shape[1:3]):
             packed[each] = plan.pack(filter[:, each[0], each[1]])
         return packed

@@ -43,14 +43,15 @@ class FloatProduct:
 
     def known(self, source: Array, is_transposed: bool = True) -> Panels:
         """A constant right factor: (columns, depth) if it is transposed, else (depth, columns)."""
-        plan = self.plan
+        plan, function = self.plan, self._node.function
 
         def pack() -> Array:
             shape = (plan.columns, plan.depth)
-            return plan.pack(source.reshape(shape) if is_transposed else source.reshape(shape[::-1]).T)
+            matrix = source.reshape(shape) if is_transposed else source.reshape(shape[::-1]).T
+            return plan.pack(matrix, function.blocks.allocate)
 
-        packed = self._node.function.derived(source, ("panels", plan.panel, plan.depth, is_transposed), pack)
-        return plan.packed(self._node.function.external(packed))
+        packed = function.derived(source, ("panels", plan.panel, plan.depth, is_transposed), pack)
+        return plan.packed(function.external(packed))
 
     def reserve(self) -> ir.Value:
         """Memory for a packed right factor."""

@@ -9,6 +9,7 @@ from math import prod
 import numpy as np
 from llvmlite import ir
 
+from circlet.backends.native.blocks import Blocks
 from circlet.backends.native.emitter import I32, I64, NATIVE_TYPES, POINTER, Emitter, memory_type
 from circlet.backends.native.operators import OperatorLowering
 from circlet.backends.native.program import (
@@ -60,6 +61,8 @@ class FunctionLowering:
         self._depth = 0
         self._table: dict[tuple[int, int], ir.Value] = {}
         self._behind: dict[int, Array] = {}
+        self.blocks = Blocks()
+        """Memory for what is made of constants."""
         self._derived: dict[Hashable, tuple[Array, Array]] = {}
         self._left = self.e.slot(I64)
         self.take_count()

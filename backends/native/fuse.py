@@ -193,7 +193,9 @@ class _Grouping:
         """The first operator that an operator must not be moved to: it may write over an input of it."""
         found = len(self._subgraph.operators)
         for tensor in self._subgraph.operators[number].inputs:
-            if tensor != ABSENT and self._subgraph.tensors[tensor].is_variable:
+            if tensor == ABSENT or self._subgraph.tensors[tensor].is_constant:
+                continue
+            if self._subgraph.tensors[tensor].is_variable:
                 return number
             later = (each for each in self._overwriters.get(self._origin[tensor], ()) if each > number)
             found = min(found, *later, found)
@@ -219,7 +221,10 @@ class _Grouping:
         readers = {reader for tensor in self._subgraph.operators[number].outputs
                    for reader, _ in self._readers.get(tensor, ())}
         if len(readers) == 1 and len(targets) == 1:
-            return not self._is_repeated(number, *readers)
+            (reader,) = readers
+            rule = self._rules[reader]
+            once = rule is None or not rule.is_free or reader in targets or self._is_read_once(reader, targets)
+            return once and not self._is_repeated(number, reader)
         return len(targets) == 1 and all(self._is_pointwise(each, self._shape(number))
                                          for each in self._path(number, *targets))
 

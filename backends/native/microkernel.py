@@ -284,6 +284,7 @@ class _TileBody:
          self._out_step), rest = arguments[:9], arguments[9:]
         self._taps, rest = (rest[:2], rest[2:]) if tile.has_taps else ([], rest)
         self._limits, rest = (rest[:2], rest[2:]) if tile.clamps else ([], rest)
+        self._columns: ir.Value | None
         self._columns, rest = (rest[0], rest[1:]) if tile.is_partial else (None, rest)
         self._ahead = rest[0] if tile.fetches else None
         self._words = Vectors(e, tile.arithmetic.word, tile.lanes)

@@ -25,7 +25,7 @@ from circlet.backends.native.microkernel import (
 )
 from circlet.backends.native.target import Target
 from circlet.runtime.exec.memory import allocate
-from circlet.runtime.ir.types import Array
+from circlet.runtime.ir.types import Array, Shape
 
 CACHE = 1 << 20
 """Bytes of rows that are multiplied by one panel after the other, so that they stay in the second-level cache."""
@@ -36,6 +36,7 @@ LARGE = 1 << 16
 FEWEST_ROWS = 128
 """Rows that share the reading of a panel even if they exceed the cache."""
 
+Allocate: TypeAlias = Callable[[Shape, np.dtype[np.generic]], Array]
 Put: TypeAlias = Callable[[Emitter, ir.Value, ir.Value, ir.Value], None]
 """Takes a result: its row, its column, the value."""
 
@@ -231,7 +232,7 @@ class Plan:
         """Whether tiles fetch the next panel, since the right factor is too large to stay in the cache."""
         return self.split.parts > 1 and self.panels > 1 and self.panels * self.panel_bytes >= LARGE
 
-    def pack(self, matrix: Array) -> Array:
+    def pack(self, matrix: Array, allocate: Allocate = allocate) -> Array:
         """A right factor of shape (columns, depth), of words, as (panels, depth, columns of a panel)."""
         packed = allocate((self.panels, self.depth, self.panel), matrix.dtype)
         full = self.columns // self.panel

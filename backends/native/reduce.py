@@ -220,7 +220,8 @@ def axes_of(node: Node[Any]) -> tuple[int, ...]:
     return ops.reduced_axes(known, len(node.input(0).shape))
 
 
-def _reduce(make: MakeFold, node: Node[Any], e: Emitter, sinks: tuple[Sink, ...]) -> None:
+def fold_along(make: MakeFold, node: Node[Any], e: Emitter, sinks: tuple[Sink, ...]) -> None:
+    """Combines the elements along the axes in input 1 by the fold that `make` gives."""
     x, axes = node.input(0), axes_of(node)
     fold = make(x.dtype, prod(x.shape[axis] for axis in axes))
     traversal = Traversal(x, axes, node.op.keep_dims)
@@ -300,7 +301,7 @@ _FOLDS: dict[type[ops.Reduction], MakeFold] = {
     ops.ReduceAll: _product,
 }
 for _op, _make in _FOLDS.items():
-    nest(_op, plain, frozenset(), AXES)(partial(_reduce, _make))
+    nest(_op, plain, frozenset(), AXES)(partial(fold_along, _make))
 
 
 def _arg(relation: str, node: Node[Any], e: Emitter, sinks: tuple[Sink, ...]) -> None:

@@ -26,11 +26,11 @@ SUMS_BELOW = 1 << 30
 
 
 def rescale(e: Emitter, value: ir.Value, multiplier: int, shift: int) -> ir.Value:
-    """An i32 times a quantised multiplier; a left shift comes first and wraps."""
+    """An i32, or an i64 that is not much larger, times a quantised multiplier; a left shift comes first and wraps."""
     b = e.builder
     if shift > 0:
-        value = b.shl(value, ir.Constant(I32, shift))
-    product = b.mul(b.sext(value, I64), e.number(multiplier))
+        value = b.shl(b.trunc(value, I32) if value.type.width > 32 else value, ir.Constant(I32, shift))
+    product = b.mul(b.sext(value, I64) if value.type.width < 64 else value, e.number(multiplier))
     nearest = b.add(product, e.number(1 << 30))
     if shift >= 0:
         return b.trunc(b.ashr(nearest, e.number(31)), I32)

@@ -23,7 +23,7 @@ SIZES = st.integers(1, 4)
 LENGTHS = st.sampled_from([4, 5, 6, 9])
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(st.sampled_from([AveragePool2D, MaxPool2D, L2Pool2D]), st.sampled_from(Padding),
        st.sampled_from([Activation.NONE, Activation.RELU, Activation.RELU6]), st.tuples(SIZES, SIZES, SIZES, SIZES),
        st.tuples(st.integers(0, 2), LENGTHS, LENGTHS, st.sampled_from([1, 2, 3, 16, 21, 150])), st.booleans(), seeds)

@@ -49,7 +49,7 @@ def axes_of(shape: Sequence[int]) -> st.SearchStrategy[list[int]]:
     return st.lists(st.integers(-len(shape), len(shape) - 1) if shape else st.just(0), max_size=3)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(st.data(), st.sampled_from(sorted(KINDS, key=lambda op: op.name)), st.booleans(), seeds)
 def test_reduction_of_any_shape(data: st.DataObject, op: type[Reduction], keep_dims: bool, seed: int) -> None:
     shape = data.draw(shapes())
@@ -75,7 +75,7 @@ def test_reduction_of_long_axes(data: st.DataObject, op: type[Reduction], dtype:
     agree(formula, values(shape, dtype, seed), values(shape, dtype, seed + 1), floats=1e-4)
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(st.data(), st.sampled_from([ArgMax, ArgMin]), st.sampled_from([*NUMBERS, np.uint8, np.bool_]),
        st.sampled_from([DType.INT32, DType.INT64]), seeds)
 def test_arg(data: st.DataObject, op: type[ArgMax | ArgMin], dtype: type[np.generic], made: DType, seed: int) -> None:

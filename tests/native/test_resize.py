@@ -25,7 +25,7 @@ LENGTHS = st.integers(1, 7)
 IMAGES = st.tuples(st.integers(0, 2), LENGTHS, LENGTHS, st.sampled_from([1, 3, 16, 19]))
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(st.sampled_from([ResizeBilinear, ResizeNearestNeighbor]), st.booleans(), st.booleans(), IMAGES,
        st.tuples(LENGTHS, LENGTHS), seeds)
 def test_any_size(op: type[Resize], corners: bool, half: bool, image: tuple[int, ...], size: tuple[int, int],

@@ -14,7 +14,7 @@ from tests.ops.test_sort import BUCKETS, DISTINCT, TOP
 test_sort = native_test([*TOP, *DISTINCT, *BUCKETS])
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(st.data(), shapes(1, 3, st.sampled_from([0, 1, 2, 5, 30])), st.sampled_from([np.float32, np.int32, np.uint8]),
        st.booleans(), seeds)
 def test_top_k(data: st.DataObject, shape: list[int], dtype: type[np.generic], equal: bool, seed: int) -> None:

@@ -20,7 +20,7 @@ from circlet.runtime.ir.types import DType
 from circlet.schema import dump_model, load_model
 from tests.schema import samples
 
-SECONDS = 1.0
+SECONDS = 30.0
 
 
 def everything() -> Model:

@@ -1,0 +1,71 @@
+"""Native reductions, pooling and softmax of quantised values: equal to the bit to the numpy backend."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from circlet.runtime.ir.types import Activation, DType, Padding
+from circlet.runtime.ops import reduce as ops
+from circlet.runtime.ops.normalize import Softmax
+from circlet.runtime.ops.pool import AveragePool2D, MaxPool2D
+from tests.native.native_cases import native_test
+from tests.native.quantized_models import Network, stored
+from tests.native.test_quantized import BYTES, quantizations, seeds
+from tests.ops.cases import Case, as_t, q
+from tests.ops.test_normalize import SOFTMAX
+from tests.ops.test_pool import AVERAGE, MAX
+from tests.ops.test_reduce import QUANTIZED
+
+
+def is_quantized(case: Case) -> bool:
+    return as_t(case.outputs[0]).q is not None
+
+
+test_cases = native_test([each for each in (*QUANTIZED, *AVERAGE, *MAX, *SOFTMAX) if is_quantized(each)])
+
+REDUCTIONS = [ops.Mean, ops.Sum, ops.ReduceMax, ops.ReduceMin]
+
+
+@pytest.mark.parametrize("dtype", [*BYTES, DType.INT16])
+@pytest.mark.parametrize("op", REDUCTIONS, ids=lambda op: op.name)
+@settings(max_examples=15, deadline=None)
+@given(data=st.data())
+def test_reductions(op: type[ops.Reduction], dtype: DType, data: st.DataObject) -> None:
+    source, result = (data.draw(quantizations(dtype)) for _ in range(2))
+    shape = data.draw(st.sampled_from([(7,), (3, 40), (2, 7, 7, 33), (1, 5, 1, 4), (2, 3000)]))
+    axes = data.draw(st.lists(st.integers(0, len(shape) - 1), min_size=1, max_size=len(shape), unique=True))
+    network = Network()
+    x = network.input(stored(shape, dtype, data.draw(seeds)), source)
+    same = op in (ops.ReduceMax, ops.ReduceMin)
+    network.op(op(keep_dims=data.draw(st.booleans())), x, network.constant(np.array(axes, np.int32)),
+               quantization=source if same else result)
+    network.agree()
+
+
+@pytest.mark.parametrize("dtype", [*BYTES, DType.INT16])
+@pytest.mark.parametrize("op", [AveragePool2D, MaxPool2D], ids=lambda op: op.name)
+@settings(max_examples=20, deadline=None)
+@given(data=st.data())
+def test_pooling(op: type[AveragePool2D | MaxPool2D], dtype: DType, data: st.DataObject) -> None:
+    quantization = data.draw(quantizations(dtype))
+    sizes = st.integers(1, 3)
+    options = op(data.draw(st.sampled_from(Padding)), data.draw(sizes), data.draw(sizes),
+                 data.draw(st.sampled_from([Activation.NONE, Activation.RELU6])), data.draw(sizes), data.draw(sizes))
+    network = Network()
+    x = network.input(stored((2, 7, 5, data.draw(st.sampled_from([1, 24, 65]))), dtype, data.draw(seeds)), quantization)
+    network.op(options, x, quantization=quantization)
+    network.agree()
+
+
+@pytest.mark.parametrize(("dtype", "zero_point"), [(DType.INT8, -128), (DType.UINT8, 0)])
+@settings(max_examples=20, deadline=None)
+@given(data=st.data())
+def test_softmax(dtype: DType, zero_point: int, data: st.DataObject) -> None:
+    network = Network()
+    shape = data.draw(st.sampled_from([(1, 1), (1, 10), (3, 2, 1001)]))
+    x = network.input(stored(shape, dtype, data.draw(seeds)), data.draw(quantizations(dtype)))
+    network.op(Softmax(data.draw(st.sampled_from([1.0, 0.5]))), x, quantization=q(1 / 256, zero_point))
+    network.agree()
