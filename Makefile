@@ -2,13 +2,16 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test check lint types bench clean
+.PHONY: demo test slow check lint types bench clean
 
 demo: $(VENV)/.installed
 	$(BIN)/python examples/demo.py
 
 test: $(VENV)/.tested
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -m "not slow"
+
+slow: $(VENV)/.tested
+	$(BIN)/python -m pytest -m slow
 
 check: lint types test
 

@@ -1,0 +1,16 @@
+"""Compiling takes time: what is compiled a great deal runs behind the `slow` marker."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+QUICK = {"test_cache.py", "test_models.py", "test_limits.py", "test_elementwise.py", "test_index.py"}
+"""The files that run by default."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if item.path.parent == Path(__file__).parent and item.path.name not in QUICK:
+            item.add_marker(pytest.mark.slow)
