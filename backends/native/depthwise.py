@@ -22,7 +22,7 @@ from circlet.backends.native.emitter import I8, I64, POINTER, Emitter
 from circlet.backends.native.float_product import CLAMPS
 from circlet.backends.native.image import BYTES, FLOAT, Image
 from circlet.backends.native.loops import carry, independent, rolled
-from circlet.backends.native.microkernel import Split, Vectors, broadcast, internal_function, lanes
+from circlet.backends.native.microkernel import Split, Vectors, internal_function, lanes, limited
 from circlet.backends.native.rule import Node, Sink
 from circlet.runtime.ir.types import Activation, DType
 from circlet.runtime.ops.window import Window
@@ -232,7 +232,7 @@ class _TileBody:
         sums = carry(e, self._rows, [first] * tile.positions, row)
         out = e.address(self._out, I8, offset)
         for position, value in enumerate(sums):
-            self._store(self._clamped(value), self._beside(out, position, self._out_step), count)
+            self._store(limited(e, value, self._limits), self._beside(out, position, self._out_step), count)
 
     def _summed(self, line: ir.Value, weights: ir.Value, sums: list[ir.Value], count: ir.Value | None
                 ) -> list[ir.Value]:
@@ -249,14 +249,6 @@ class _TileBody:
 
     def _beside(self, base: ir.Value, number: int, distance: ir.Value) -> ir.Value:
         return self._e.address(base, I8, self._e.builder.mul(distance, self._e.number(number)))
-
-    def _clamped(self, value: ir.Value) -> ir.Value:
-        if not self._limits:
-            return value
-        b = self._e.builder
-        low, high = (broadcast(self._e, each, self._lanes) for each in self._limits)
-        value = b.select(b.fcmp_ordered("<", value, low), low, value)
-        return b.select(b.fcmp_ordered(">", value, high), high, value)
 
     def _store(self, value: ir.Value, place: ir.Value, count: ir.Value | None) -> None:
         if count is None:

@@ -10,10 +10,10 @@ from llvmlite import ir
 
 from circlet.backends.cpu.fixed_point import float_range
 from circlet.backends.native.elementwise import activate, refuses_activation
-from circlet.backends.native.emitter import I8, Emitter, Index
+from circlet.backends.native.emitter import Emitter, Index
 from circlet.backends.native.microkernel import FLOAT32, WORD
 from circlet.backends.native.packing import copy_panels, transpose_panels
-from circlet.backends.native.product import Direct, Filtered, Panels, Plan, Result
+from circlet.backends.native.product import CACHE, Direct, Filtered, Panels, Plan, Put, Result
 from circlet.backends.native.rule import Node, Sink
 from circlet.backends.native.value import Value
 from circlet.runtime.exec.kernel import Call
@@ -21,6 +21,8 @@ from circlet.runtime.ir.types import Activation, Array, DType, Shape
 
 _FEW_TILES = 2
 """Tiles of rows for which a right factor is read where it lies rather than packed first."""
+_SOME_TILES = 16
+"""The same, if the right factor fits into the cache."""
 CLAMPS = frozenset({Activation.NONE, Activation.RELU, Activation.RELU6, Activation.RELU_N1_TO_1})
 """The activations that limit a result to an interval."""
 
@@ -59,16 +61,15 @@ class FloatProduct:
 
     def packed(self, source: ir.Value, scratch: ir.Value, is_transposed: bool) -> Panels:
         """A right factor in memory, packed in scratch memory as far as need be."""
-        plan, full = self.plan, self.plan.columns // self.plan.panel
+        plan = self.plan
         if is_transposed:
             transpose_panels(self._e, plan, source, scratch)
             return plan.packed(scratch)
-        if plan.split.parts > _FEW_TILES:
+        fits = plan.panels * plan.panel_bytes <= CACHE
+        if plan.split.parts > (_SOME_TILES if fits else _FEW_TILES):
             copy_panels(self._e, plan, source, scratch)
             return plan.packed(scratch)
-        copy_panels(self._e, plan, source, scratch, first=full)
-        last = Panels(self._e.address(scratch, I8, -full * plan.panel_bytes), plan.panel_bytes, plan.panel * WORD)
-        return Panels(source, plan.panel * WORD, plan.columns * WORD, last)
+        return Panels(source, plan.panel * WORD, plan.columns * WORD, is_packed=False)
 
     def start(self, bias: Value | None) -> ir.Value:
         """What the sums begin with."""
@@ -79,12 +80,16 @@ class FloatProduct:
         function.write(bias, memory)
         return memory
 
+    def put(self, sink: Sink, activation: Activation = Activation.NONE, outer: Index = ()) -> Put:
+        """What passes on a result for an outer index."""
+        return lambda e, row, column, value: sink(
+            e, [*outer, *e.delinear(row, self._rows), column], activate(e, value, DType.FLOAT32, activation))
+
     def result(self, sink: Sink, activation: Activation = Activation.NONE, outer: Index = ()) -> Result:
         """Where the results for an outer index go."""
         e = self._e
         if sink.memory is None or activation not in CLAMPS:
-            return Filtered(self._node.function.reserve(self.plan.tile_bytes), lambda e, row, column, value: sink(
-                e, [*outer, *e.delinear(row, self._rows), column], activate(e, value, DType.FLOAT32, activation)))
+            return Filtered(self._node.function.reserve(self.plan.tile_bytes), self.put(sink, activation, outer))
         size = self.plan.rows * self.plan.columns
         position = e.builder.mul(e.linear(outer, self._outer), e.number(size))
         bounds = [ir.Constant(FLOAT32.total, each) for each in float_range(activation)]

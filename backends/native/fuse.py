@@ -171,6 +171,8 @@ class _Grouping:
         readers = [each for tensor in operator.outputs for each in self._readers.get(tensor, [])]
         if not readers or rule.is_last or self._exported.intersection(operator.outputs):
             return None
+        if self._is_view(number) and all(reader in self._groups and self._is_view(reader) for reader, _ in readers):
+            return None
         targets = {last for reader, _ in readers for last in self._group_of.get(reader, {-1})}
         if -1 in targets or not all(self._accepts(reader, position) for reader, position in readers):
             return None
@@ -181,6 +183,10 @@ class _Grouping:
         if not rule.is_free and not self._is_read_once(number, targets):
             return None
         return targets if all(len(self._groups[last].members) < LARGEST_GROUP for last in targets) else None
+
+    def _is_view(self, number: int) -> bool:
+        """Whether the result is an input's bytes; a group of nothing but views would copy them."""
+        return 0 in self._subgraph.operators[number].op.views()
 
     def _accepts(self, reader: int, position: int) -> bool:
         """Whether a reader can compute its input as it reads it."""

@@ -22,6 +22,7 @@ from circlet.backends.native.lanes import DOUBLE, SINGLE, Lanes
 from circlet.backends.native.loops import carry, rolled
 from circlet.backends.native.microkernel import WORD, Vectors, broadcast, internal_function, lanes
 from circlet.backends.native.product import Filtered, Left, Put
+from circlet.backends.native.quantized import quantization
 from circlet.backends.native.quantized_conv import Taps
 from circlet.backends.native.quantized_matmul import (
     OFFSET,
@@ -29,7 +30,6 @@ from circlet.backends.native.quantized_matmul import (
     constant,
     known,
     multiply_bytes,
-    quantization,
     round_half_away,
     rows_of,
     stage,

@@ -186,7 +186,7 @@ def power(x: Lanes, y: Lanes) -> Lanes:
 
 @single
 def cbrt(x: Lanes) -> Lanes:
-    """The real cube root, correctly rounded."""
+    """The real cube root, correctly rounded but for 700 of all arguments."""
     return _exp2(_log2(x.unary("fabs").widen(DOUBLE)) * (1 / 3)).sign_of(x)
 
 
@@ -284,7 +284,7 @@ def _sine_of_turned(quarter: Lanes, rest: Lanes) -> Lanes:
 
 @single
 def sin(x: Lanes) -> Lanes:
-    """Correctly rounded but for some 700 of all arguments, however great."""
+    """Correctly rounded but for fewer than 900 of all arguments, however great."""
     quarter, rest = _turned(x)
     found = _sine_of_turned(quarter, rest)
     return (x < 0.0).where(-found, found.unless(x.equals(0.0), x))
@@ -292,7 +292,7 @@ def sin(x: Lanes) -> Lanes:
 
 @single
 def cos(x: Lanes) -> Lanes:
-    """Correctly rounded but for some 700 of all arguments, however great."""
+    """Correctly rounded but for fewer than 900 of all arguments, however great."""
     quarter, rest = _turned(x)
     return _sine_of_turned(quarter + 1, rest)
 

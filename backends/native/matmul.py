@@ -7,6 +7,7 @@ from math import prod
 from llvmlite import ir
 
 from circlet.backends.native.emitter import Emitter, Index
+from circlet.backends.native.few_rows import multiply_few
 from circlet.backends.native.float_product import FloatProduct, refuses
 from circlet.backends.native.microkernel import FLOAT32, WORD
 from circlet.backends.native.packing import transpose, transposed_step
@@ -15,6 +16,9 @@ from circlet.backends.native.rule import Node, Sink, nest
 from circlet.backends.native.value import Value
 from circlet.runtime.exec.kernel import Call
 from circlet.runtime.ops.matmul import BatchMatMul, FullyConnected
+
+FEW_ROWS = 6
+"""Rows for which a right factor that is stored column by column is not worth packing."""
 
 
 def _refuses_fully_connected(call: Call) -> bool:
@@ -27,7 +31,12 @@ def fully_connected(node: Node[FullyConnected], e: Emitter, sinks: tuple[Sink, .
     x, weights = (node.input(k) for k in range(2))
     step = weights.shape[1] * WORD
     product = FloatProduct(node, e, node.shape, weights.shape[1])
-    start, memory = product.start(node.optional(2)), node.function.pointer(x)
+    bias, memory = node.optional(2), node.function.pointer(x)
+    if weights.known is None and product.plan.rows <= FEW_ROWS:
+        multiply_few(e, product.plan, memory, node.function.pointer(weights), bias,
+                     product.put(sinks[0], node.op.fused_activation_function))
+        return
+    start = product.start(bias)
     if weights.known is not None:
         panels = product.known(weights.known)
     else:
@@ -44,9 +53,14 @@ def batch_matmul(node: Node[BatchMatMul], e: Emitter, sinks: tuple[Sink, ...]) -
     outer = node.shape[:0 if is_one else -2]
     depth = x.shape[-2 if node.op.adj_x else -1]
     product = FloatProduct(node, e, node.shape[len(outer):], depth, outer)
-    plan, start = product.plan, product.start(None)
+    plan = product.plan
     left, right = (node.function.pointer(each) for each in (x, y))
-    step, scratch = depth * WORD, product.reserve()
+    if plan.rows <= FEW_ROWS and node.op.adj_y and not node.op.adj_x:
+        with e.nest(outer) as index:
+            multiply_few(e, plan, _matrix(e, left, x, index), _matrix(e, right, y, index), None,
+                         product.put(sinks[0], outer=index))
+        return
+    start, step, scratch = product.start(None), depth * WORD, product.reserve()
     if node.op.adj_x:
         step = transposed_step(e, depth)
         columns = node.function.reserve(plan.rows * step)

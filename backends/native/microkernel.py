@@ -103,7 +103,7 @@ def panel_vectors(target: Target, rows: int, columns: int) -> int:
                     for size, count in ((split.size + 1, split.larger), (split.size, split.parts - split.larger)))
         return -(-needed // vectors) * steps
 
-    widest = min(needed, _CHAINS if rows == 1 else 4)
+    widest = min(needed, target.vector_registers // 2 if rows == 1 else 4)
     return min(range(widest, 0, -1), key=cost)
 
 
@@ -119,6 +119,7 @@ class Tile:
         has_taps: the depth is several runs of each row.
         clamps: the results are limited to an interval.
         is_partial: only so many columns of the panel are written as a call says.
+        reads_partial: only so many are read, too.
         fetches: memory that is needed soon is brought into the cache.
     """
 
@@ -129,11 +130,13 @@ class Tile:
     has_taps: bool = False
     clamps: bool = False
     is_partial: bool = False
+    reads_partial: bool = False
     fetches: bool = False
 
     @property
     def name(self) -> str:
-        flags = ("t" * self.has_taps) + ("c" * self.clamps) + ("p" * self.is_partial) + ("f" * self.fetches)
+        holds = (self.has_taps, self.clamps, self.is_partial, self.reads_partial, self.fetches)
+        flags = "".join(letter for letter, each in zip("tcprf", holds, strict=True) if each)
         return f"tile_{self.arithmetic.name}_{self.rows}x{self.vectors}{flags}"
 
     @property
@@ -158,7 +161,7 @@ class Call:
         out: where the results go.
         out_step: the distance of two rows there.
         limits: the interval that results are limited to.
-        columns: how many columns are written.
+        columns: how many columns are written, or read.
         ahead: how far ahead of the panel memory is brought into the cache, a line for each step of the depth.
     """
 
@@ -192,7 +195,7 @@ def _make(e: Emitter, tile: Tile) -> ir.Function:
     kinds = [POINTER, POINTER, I64, POINTER, I64, POINTER, I64, POINTER, I64]
     kinds += [POINTER, I64] if tile.has_taps else []
     kinds += [tile.arithmetic.total] * 2 if tile.clamps else []
-    kinds += [I64] * (tile.is_partial + tile.fetches)
+    kinds += [I64] * ((tile.is_partial or tile.reads_partial) + tile.fetches)
     function = internal_function(e, tile.name, kinds)
     inner = Emitter(e.module, function, e.target)
     _TileBody(inner, tile).emit()
@@ -269,6 +272,14 @@ def broadcast(e: Emitter, value: ir.Value, count: int) -> ir.Value:
     return e.builder.shuffle_vector(first, empty, ir.Constant(ir.VectorType(I32, count), [0] * count))
 
 
+def limited(e: Emitter, value: ir.Value, limits: Sequence[ir.Value]) -> ir.Value:
+    """A vector of real numbers limited to an interval, if one is given; NaN stays."""
+    for relation, limit in zip("<>", limits, strict=False):
+        bound = broadcast(e, limit, value.type.count)
+        value = e.builder.select(e.builder.fcmp_ordered(relation, value, bound), bound, value)
+    return value
+
+
 Sums: TypeAlias = "list[ir.Value]"
 """The vectors of a tile: chain by chain, row by row."""
 
@@ -285,7 +296,8 @@ class _TileBody:
         self._taps, rest = (rest[:2], rest[2:]) if tile.has_taps else ([], rest)
         self._limits, rest = (rest[:2], rest[2:]) if tile.clamps else ([], rest)
         self._columns: ir.Value | None
-        self._columns, rest = (rest[0], rest[1:]) if tile.is_partial else (None, rest)
+        has_columns = tile.is_partial or tile.reads_partial
+        self._columns, rest = (rest[0], rest[1:]) if has_columns else (None, rest)
         self._ahead = rest[0] if tile.fetches else None
         self._words = Vectors(e, tile.arithmetic.word, tile.lanes)
         self._totals = Vectors(e, tile.arithmetic.total, tile.lanes)
@@ -315,10 +327,15 @@ class _TileBody:
                 yield column, self._totals.address(begin, column * WORD)
 
     def _initial(self) -> Sums:
-        first = [self._totals.load(place) if self._columns is None else
-                 self._totals.load_some(place, self._e.builder.sub(self._columns, self._e.number(column)))
+        first = [self._load(self._totals, place, column, self._tile.is_partial)
                  for column, place in self._places(self._start, self._start_step)]
         return first + [self._totals.splat(0)] * (len(first) * (self._chains - 1))
+
+    def _load(self, vectors: Vectors, place: ir.Value, column: int, is_partial: bool) -> ir.Value:
+        """The vector from a column of the panel on, at a place."""
+        if not is_partial:
+            return vectors.load(place)
+        return vectors.load_some(place, self._e.builder.sub(self._columns, self._e.number(column)))
 
     def _tapped(self, rows: Sequence[ir.Value], sums: Sums) -> Sums:
         """The sums over all taps."""
@@ -340,7 +357,8 @@ class _TileBody:
         unroll = max(_UNROLL, self._chains)
         often = b.udiv(words, self._e.number(unroll))
         offset, right, sums = self._steps(often, unroll, rows, begin, right, sums)
-        _, right, sums = self._steps(b.urem(words, self._e.number(unroll)), 1, rows, offset, right, sums)
+        if unroll > 1:
+            _, right, sums = self._steps(b.urem(words, self._e.number(unroll)), 1, rows, offset, right, sums)
         return sums, right
 
     def _steps(self, count: ir.Value, unroll: int, rows: Sequence[ir.Value], begin: ir.Value, right: ir.Value,
@@ -365,7 +383,8 @@ class _TileBody:
         e, tile = self._e, self._tile
         if self._ahead is not None:
             fetch(e, self._words.address(panel, self._ahead))
-        right = [self._words.load(self._words.address(panel, k * tile.lanes * WORD)) for k in range(tile.vectors)]
+        right = [self._load(self._words, self._words.address(panel, k * tile.lanes * WORD), k * tile.lanes,
+                            tile.reads_partial) for k in range(tile.vectors)]
         found: Sums = []
         for row, address in enumerate(rows):
             word = e.builder.load(self._words.address(address, offset, further), typ=tile.arithmetic.word, align=WORD)
@@ -385,16 +404,8 @@ class _TileBody:
 
     def _finish(self, sums: Sums) -> None:
         for value, (column, place) in zip(sums, self._places(self._out, self._out_step), strict=True):
-            result = self._clamped(value)
-            if self._columns is None:
+            result = limited(self._e, value, self._limits)
+            if not self._tile.is_partial:
                 self._totals.store(result, place)
             else:
                 self._totals.store_some(result, place, self._e.builder.sub(self._columns, self._e.number(column)))
-
-    def _clamped(self, value: ir.Value) -> ir.Value:
-        if not self._limits:
-            return value
-        b = self._e.builder
-        low, high = (broadcast(self._e, each, self._tile.lanes) for each in self._limits)
-        value = b.select(b.fcmp_ordered("<", value, low), low, value)
-        return b.select(b.fcmp_ordered(">", value, high), high, value)

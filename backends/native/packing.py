@@ -14,18 +14,15 @@ from circlet.backends.native.product import Plan
 FLOAT = FLOAT32.word
 
 
-def copy_panels(e: Emitter, plan: Plan, source: ir.Value, target: ir.Value, first: int = 0) -> None:
-    """Packs a float32 matrix (depth, columns) into panels, from panel `first` on, which lies at `target`."""
+def copy_panels(e: Emitter, plan: Plan, source: ir.Value, target: ir.Value) -> None:
+    """Packs a float32 matrix (depth, columns) into panels."""
     vectors = Vectors(e, FLOAT, plan.lanes)
     for group in plan.groups:
-        if group.first + group.count <= first:
-            continue
-        begin = max(first, group.first)
-        with rolled(e, group.first + group.count - begin) as number, rolled(e, plan.depth) as k:
-            panel = e.builder.add(number, e.number(begin))
+        with rolled(e, group.count) as number, rolled(e, plan.depth) as k:
+            panel = e.builder.add(number, e.number(group.first))
             column = e.builder.mul(panel, e.number(plan.panel))
             given = e.address(source, FLOAT, e.builder.add(e.builder.mul(k, e.number(plan.columns)), column))
-            packed = e.builder.add(e.builder.mul(e.builder.sub(panel, e.number(first)), e.number(plan.depth)), k)
+            packed = e.builder.add(e.builder.mul(panel, e.number(plan.depth)), k)
             made = e.address(target, FLOAT, e.builder.mul(packed, e.number(plan.panel)))
             for offset in range(0, plan.panel, plan.lanes):
                 place, rest = vectors.address(given, offset * WORD), group.columns - offset

@@ -84,13 +84,13 @@ class Panels:
         memory: the first panel.
         distance: the distance of two panels.
         step: the distance of two steps of the depth in a panel.
-        last: the last panel, if it is not full and lies elsewhere.
+        is_packed: whether the last panel is filled up.
     """
 
     memory: ir.Value
     distance: int
     step: int
-    last: Panels | None = None
+    is_packed: bool = True
 
 
 @dataclass(frozen=True, eq=False)
@@ -263,7 +263,7 @@ def multiply(e: Emitter, plan: Plan, left: Left, right: Panels, start: ir.Value,
         e: writes the code.
         plan: how it is cut.
         left: the rows.
-        right: the panels, the last of them filled up.
+        right: the panels.
         start: what the sums of each column begin with, for whole panels.
         result: where the results go.
     """
@@ -349,7 +349,8 @@ class _Nest:
         start, start_step = self._sums(column, out, step, chunk)
         is_partial = isinstance(result, Direct) and group.columns < plan.panel
         limits = result.limits if isinstance(result, Direct) and chunk.ends else None
-        right = self._right if group.columns == plan.panel else self._right.last or self._right
+        right = self._right
+        reads_partial = group.columns < plan.panel and not right.is_packed
         begin = e.builder.mul(chunk.first, e.number(self._words))
         call = Call(
             *self._rows(row, chunk),
@@ -361,11 +362,11 @@ class _Nest:
             out_step=e.number(step),
             taps=None if self._left.taps is None else (self._at(self._left.taps[0], chunk.first, 8), chunk.count),
             limits=limits,
-            columns=e.number(group.columns) if is_partial else None,
+            columns=e.number(group.columns) if is_partial or reads_partial else None,
             ahead=self._ahead(number, right, chunk) if plan.fetches else None,
         )
         tile = Tile(plan.arithmetic, plan.split.sizes[0], plan.vectors, plan.lanes, call.taps is not None,
-                    limits is not None, is_partial, plan.fetches)
+                    limits is not None, is_partial, reads_partial, plan.fetches)
         rows = self._call(tile, call, number)
         if chunk.ends and not isinstance(result, Direct):
             self._pass_on(result, Block(out, plan.panel, row, rows, column, group.columns))

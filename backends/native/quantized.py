@@ -1,4 +1,5 @@
-"""Native rules of elementwise operators on quantised values, equal to the bit to the numpy backend's."""
+"""Native rules of elementwise operators on quantised values, equal to the bit to the numpy backend's; those of one
+input are in `quantized_table`."""
 
 from __future__ import annotations
 
@@ -10,21 +11,16 @@ from typing import Any, TypeAlias
 import numpy as np
 from llvmlite import ir
 
-from circlet.backends.cpu.backend import CpuBackend
 from circlet.backends.cpu.fixed_point import quantize_multiplier, quantized_range
-from circlet.backends.cpu.quantized import is_quantized, stored_values
-from circlet.backends.cpu.quantized_unary import QUANTIZED
+from circlet.backends.cpu.quantized import is_quantized
 from circlet.backends.native.comparison import RELATIONS
 from circlet.backends.native.elementwise import elementwise
 from circlet.backends.native.emitter import I32, UNSIGNED, Emitter, register_type
 from circlet.backends.native.requantize import clamped, rescale
-from circlet.backends.native.rule import Node, Refusal, fused, movable
+from circlet.backends.native.rule import Node, fused, movable
 from circlet.backends.native.value import Value
-from circlet.runtime.exec.activation import Activation as Run
-from circlet.runtime.exec.activation import Variables
 from circlet.runtime.exec.kernel import Call
 from circlet.runtime.ir.model import Tensor
-from circlet.runtime.ir.op import Op
 from circlet.runtime.ir.types import QUANTIZABLE, Activation, DType, Quantization
 from circlet.runtime.ops import elementwise as ops
 from circlet.runtime.ops.quantize import Quantize
@@ -183,7 +179,9 @@ for _op, _relation in RELATIONS.items():
 
 
 def _refuses_requantization(call: Call) -> bool:
-    return movable(call) or call.input(0).dtype not in QUANTIZABLE | {DType.INT32}
+    """Leaves bytes from bytes to a table."""
+    narrow = {call.input(0).dtype, call.outputs[0].dtype} <= {DType.INT8, DType.UINT8}
+    return movable(call) or narrow or call.input(0).dtype not in QUANTIZABLE | {DType.INT32}
 
 
 @fused(Quantize, _refuses_requantization)
@@ -191,26 +189,3 @@ def requantize(node: Node[Quantize]) -> tuple[Value]:
     source, result = node.call.input(0), node.call.outputs[0]
     factor = quantize_multiplier(quantization(source).scale / quantization(result).scale)
     return elementwise(node, lambda e, dtype, v: stored(e, rescale(e, offset(e, v[0], source), *factor), result))
-
-
-def _refuses_table(op: type[Op]) -> Refusal:
-    """Refuses real values, and functions that are not defined for all values."""
-    return lambda call: refuses_real(call) or QUANTIZED[op].positive
-
-
-def _look_up(node: Node[Any]) -> tuple[Value]:
-    """The results for all stored values, which the numpy backend computes now, in a table."""
-    source, result = node.call.input(0), node.call.outputs[0]
-    x = stored_values(source.dtype).astype(source.dtype.numpy)
-    y = np.empty(x.shape, result.dtype.numpy)
-    CpuBackend().kernel(node.call).bind([x], [y], Run(Variables()))()
-    table = node.function.external(y)
-
-    def combine(e: Emitter, dtype: DType, values: Any) -> ir.Value:
-        return e.load(table, result.dtype, e.builder.zext(values[0], ir.IntType(64)))
-
-    return elementwise(node, combine)
-
-
-for _unary in QUANTIZED:
-    fused(_unary, _refuses_table(_unary))(_look_up)

@@ -16,17 +16,17 @@ from circlet.backends.native.function import FunctionLowering
 from circlet.backends.native.loops import independent, rolled
 from circlet.backends.native.microkernel import WORD
 from circlet.backends.native.product import Block, Collected, Filtered, Left, Plan, Result
+from circlet.backends.native.quantized import quantization
 from circlet.backends.native.quantized_matmul import (
     constant,
     fits,
     known,
     multiply_bytes,
-    quantization,
     rows_of,
     stage,
     start,
-    stored,
     takes_integers,
+    unsigned,
     whole_words,
 )
 from circlet.backends.native.requantize import Requantization, Rows
@@ -160,7 +160,7 @@ def conv_2d(node: Node[Conv2D], e: Emitter, sinks: tuple[Sink, ...]) -> None:
     image, weights, function = node.input(0), constant(node.input(1)), node.function
     taps = Taps(image.shape, node.op.windows(image.shape, weights.shape), weights.shape[3])
     zero, by = quantization(node.call.input(0)).zero_point, requantization(node, len(weights))
-    memory = stage(function, image.shape, stored(function, image, zero), taps.margins)
+    memory = stage(function, image.shape, unsigned(function, image, zero), taps.margins)
     runs = weights.reshape(len(weights), -1, taps.run)
     first = start(weights, zero, known(node.optional(2)))
     groups = image.shape[3] // taps.channels

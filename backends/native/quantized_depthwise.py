@@ -21,6 +21,7 @@ from circlet.backends.cpu.fixed_point import Int32s
 from circlet.backends.native.emitter import I8, I32, I64, POINTER, Emitter
 from circlet.backends.native.loops import carry, independent, rolled
 from circlet.backends.native.microkernel import WORD, internal_function
+from circlet.backends.native.quantized import quantization
 from circlet.backends.native.quantized_conv import requantization
 from circlet.backends.native.quantized_matmul import (
     BYTES,
@@ -30,7 +31,6 @@ from circlet.backends.native.quantized_matmul import (
     each_byte,
     fits,
     known,
-    quantization,
     stage,
     start,
     takes_integers,

@@ -21,13 +21,13 @@ from circlet.backends.native.lanes import DOUBLE, Lanes
 from circlet.backends.native.loops import independent, rolled
 from circlet.backends.native.microkernel import WORD, Arithmetic, internal_function
 from circlet.backends.native.product import Filtered, Left, Plan, Result, multiply
+from circlet.backends.native.quantized import quantization
 from circlet.backends.native.requantize import SUMS_BELOW
 from circlet.backends.native.rule import Node, Sink, nest
 from circlet.backends.native.target import Target
 from circlet.backends.native.value import Value
 from circlet.runtime.exec.kernel import Call
-from circlet.runtime.ir.model import Tensor
-from circlet.runtime.ir.types import Array, DType, Quantization, Shape
+from circlet.runtime.ir.types import Array, DType, Shape
 from circlet.runtime.ops.matmul import FullyConnected
 
 OFFSET = 128
@@ -78,11 +78,17 @@ def _dot_by_halves(e: Emitter, left: ir.Value, right: ir.Value, total: ir.Value)
     return b.add(b.add(total, even), odd)
 
 
+_PAIRWISE = {16: "avx512.pmaddw.d.512", 8: "avx2.pmadd.wd", 4: "sse2.pmadd.wd"}
+
+
 def _pairwise(e: Emitter, one: ir.Value, other: ir.Value, kind: ir.VectorType) -> ir.Value:
-    """The sums of two neighbouring products of 16-bit integers in 32 bits, for which processors have an instruction."""
-    b, wide = e.builder, ir.VectorType(I32, 2 * kind.count)
+    """The sums of two neighbouring products of 16-bit integers in 32 bits."""
+    b = e.builder
+    if e.target.triple.startswith("x86_64"):
+        function = e.declare(f"llvm.x86.{_PAIRWISE[kind.count]}", ir.FunctionType(kind, [one.type, other.type]))
+        return b.call(function, [one, other])
+    wide, order = ir.VectorType(I32, 2 * kind.count), ir.VectorType(I32, kind.count)
     products = b.mul(b.sext(one, wide), b.sext(other, wide))
-    order = ir.VectorType(I32, kind.count)
     even, odd = (b.shuffle_vector(products, ir.Constant(wide, ir.Undefined),
                                   ir.Constant(order, list(range(first, wide.count, 2)))) for first in (0, 1))
     return b.add(even, odd)
@@ -118,7 +124,7 @@ def each_byte(e: Emitter, target: ir.Value, count: int, make: Callable[[ir.Value
         e.builder.store(make(k), e.address(target, I8, k))
 
 
-def stored(function: FunctionLowering, value: Value, zero_point: int) -> Source:
+def unsigned(function: FunctionLowering, value: Value, zero_point: int) -> Source:
     """The stored values of an int8 tensor, made unsigned."""
     memory = None if value.memory is None and value.flat else function.pointer(value)
 
@@ -221,12 +227,6 @@ def fits(call: Call, depth: int) -> bool:
     return depth * 255 * 128 + largest < SUMS_BELOW
 
 
-def quantization(tensor: Tensor) -> Quantization:
-    """That of a tensor which the numpy backend refuses without one."""
-    assert tensor.quantization is not None
-    return tensor.quantization
-
-
 def known(value: Value | None) -> Array | None:
     """The value of an optional constant."""
     return None if value is None else value.known
@@ -266,7 +266,7 @@ def fully_connected(node: Node[FullyConnected], e: Emitter, sinks: tuple[Sink, .
         stored = e.builder.trunc(e.builder.fptosi(result.clamp(low, high).value, I32), I8)
         sinks[0](e, [*e.delinear(row, node.shape[:-1]), column], stored)
 
-    source = stage(function, (1, 1, rows, depth), stored(function, node.input(0), given.zero_point))
+    source = stage(function, (1, 1, rows, depth), unsigned(function, node.input(0), given.zero_point))
     first = start(weights, given.zero_point, known(node.optional(2)))
     multiply_bytes(function, rows, rows_of(function, source, depth), weights[:, None], first,
                    lambda plan, scratch: Filtered(scratch, put))

@@ -9,7 +9,7 @@ from typing import ClassVar, TypeAlias
 
 from circlet.runtime.ir.op import Count, Op, Operand, Operands, ShapeError, Unknown, at_least, exactly, operator
 from circlet.runtime.ir.types import Activation, DType, Shape
-from circlet.runtime.ops.operands import normalize_axis, scalar, vector
+from circlet.runtime.ops.operands import expect_rank, normalize_axis, scalar, vector
 
 Index: TypeAlias = "tuple[slice | int | EllipsisType | None, ...]"
 """A basic index; it ends with `...`, so that applying it gives a view even where no axis is left."""
@@ -377,6 +377,7 @@ class ReverseV2(Op):
     inputs: ClassVar[Count] = exactly(2)
 
     def infer(self, args: Operands) -> tuple[Shape, ...]:
+        expect_rank(args[1], 1, "axes")
         if args[1].known is not None:
             self.index(args[0].shape, vector(args[1], "axes"))
         return (args[0].shape,)

@@ -8,7 +8,7 @@ from typing import ClassVar, TypeAlias
 
 from circlet.runtime.ir.op import Count, Op, Operands, ShapeError, exactly, operator
 from circlet.runtime.ir.types import Array, Shape
-from circlet.runtime.ops.operands import expect_axes
+from circlet.runtime.ops.operands import expect_axes, expect_integers
 
 Margins: TypeAlias = tuple[tuple[int, int], ...]
 """How many elements lie before and after those of interest, for each spatial axis."""
@@ -78,6 +78,8 @@ class BatchBlocks(Op):
     def layout(self, args: Operands) -> tuple[Shape, Margins]:
         """The block and the margins, checked."""
         block, margins = args[1], args[2]
+        expect_integers(block, "the block")
+        expect_integers(margins, "the margins")
         axes = prod(block.shape)
         if block.rank != 1 or margins.shape != (axes, 2) or args[0].rank <= axes:
             raise ShapeError(f"an input of shape {args[0].shape} has no {axes} spatial axes for a block of shape "

@@ -95,6 +95,8 @@ class Aliases:
 def find_aliases(spec: Specialization, span: range, fixed: Collection[int], effects: EffectsOf) -> Aliases:
     """Joins views with what they view, and results with the inputs that they may be written over.
 
+    Results that are known lie where they were computed.
+
     Args:
         spec: the subgraph; shapes are known for all operators of `span`.
         span: the operators to look at.
@@ -105,6 +107,8 @@ def find_aliases(spec: Specialization, span: range, fixed: Collection[int], effe
     for number in span:
         operator = spec.subgraph.operators[number]
         declared = effects(number)
+        if all(each in spec.known for each in operator.outputs):
+            continue
         for position, source in declared.views.items():
             output = operator.outputs[position]
             if operator.inputs[source] != ABSENT and _same_bytes(spec, output, operator.inputs[source]):

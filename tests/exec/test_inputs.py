@@ -17,8 +17,10 @@ import circlet
 from circlet.runtime.ir.builder import ModelBuilder, SubgraphBuilder, Value
 from circlet.runtime.ir.model import Model
 from circlet.runtime.ir.types import DType
+from circlet.runtime.ops.controlflow import While
 from circlet.runtime.ops.elementwise import Add
 from circlet.runtime.ops.layout import Concatenation
+from circlet.runtime.ops.shape import Reshape
 from tests.exec import graphs as g
 from tests.exec.graphs import ELISION, f32, i32
 
@@ -213,13 +215,26 @@ def loop_of_all_kinds() -> Model:
     return g.while_model(g.at_most(1), body, [i32(0), *[f32([1, 2, 3])] * 5])
 
 
+def constant_through_a_loop() -> Model:
+    """A loop that returns a reshaped constant as it is."""
+    b = ModelBuilder()
+    main = b.subgraph("main")
+    kinds = [(DType.INT32, ()), (DType.FLOAT32, (3,))]
+    op = While(g.define(b, "cond", g.at_most(1), kinds),
+               g.define(b, "body", lambda s, v: [g.plus(s, v[0]), v[1]], kinds))
+    value = main.apply(Reshape(), main.constant(f32([[7, 8, 9]])), main.constant([3]))
+    main.output(*main.op(op, main.input("x", DType.INT32), value, count=2), value)
+    return b.build()
+
+
 @pytest.mark.parametrize("elide", ELISION)
 @pytest.mark.parametrize(("make", "inputs"), [
+    (constant_through_a_loop, [i32(0)]),
     (outputs_of_all_kinds, [f32([1, 2, 3])]),
     (loop_of_all_kinds, [i32(0), *(f32([k, k + 1, k + 2]) for k in range(5))]),
     (loop_of_all_kinds, [i32(5), *(f32([k, k + 1, k + 2]) for k in range(5))]),
     (lambda: identity(x=(DType.FLOAT32, (-1,))), [f32([1, 2])]),
-], ids=["outputs", "loop", "no_turn", "unknown_length"])
+], ids=["constant", "outputs", "loop", "no_turn", "unknown_length"])
 def test_results_belong_to_the_caller(make: Any, inputs: list[Any], elide: bool) -> None:
     runnable = circlet.Session(make(), copy_elision=elide)
     given = [each.copy() for each in inputs]

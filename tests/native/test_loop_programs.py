@@ -10,7 +10,7 @@ from tests.exec import graphs as g
 from tests.exec.test_loop_programs import SLOTS, START, Program, expected, loop_model, programs
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(programs(SLOTS, SLOTS), programs(SLOTS, SLOTS), programs(SLOTS, SLOTS))
 def test_native_loops_are_python_loops(body: Program, then: Program, other: Program) -> None:
     model = loop_model(body, then, other)

@@ -192,7 +192,7 @@ def loop_model(before: Program, body: Program) -> Model:
     return b.build()
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(programs(), programs(), st.integers(0, 2**32 - 1))
 def test_native_programs_are_numpy_programs(before: Program, body: Program, seed: int) -> None:
     model = loop_model(before, body)

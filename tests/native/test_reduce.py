@@ -84,7 +84,7 @@ def test_arg(data: st.DataObject, op: type[ArgMax | ArgMin], dtype: type[np.gene
     agree(applied(op(made), np.int32(axis)), values(shape, dtype, seed, special=True))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(st.data(), st.sampled_from(NUMBERS), st.booleans(), st.booleans(), seeds)
 def test_cumulative_sum(data: st.DataObject, dtype: type[np.generic], exclusive: bool, reverse: bool,
                         seed: int) -> None:

@@ -45,7 +45,7 @@ def test_blocks(block: int, dtype: type[np.generic]) -> None:
 MARGIN = st.integers(0, 3)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(st.lists(st.tuples(st.integers(1, 3), MARGIN, MARGIN, st.integers(0, 5)), min_size=1, max_size=3),
        st.integers(1, 3), st.lists(st.integers(1, 3), max_size=2), seeds)
 def test_batches(axes: list[tuple[int, int, int, int]], images: int, rest: list[int], seed: int) -> None:

@@ -1,0 +1,109 @@
+"""Native rules of operators on one quantised input: the numpy backend computes the results for all stored values when
+the code is made, and the code looks them up."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from llvmlite import ir
+
+from circlet.backends.cpu.backend import CpuBackend
+from circlet.backends.cpu.quantized import is_quantized, stored_values
+from circlet.backends.cpu.quantized_unary import QUANTIZED
+from circlet.backends.native.elementwise import elementwise
+from circlet.backends.native.emitter import I8, I64, POINTER, Emitter
+from circlet.backends.native.loops import independent, rolled
+from circlet.backends.native.microkernel import internal_function
+from circlet.backends.native.rule import Node, Sink, fused, nest
+from circlet.backends.native.value import Value
+from circlet.runtime.exec.activation import Activation, Variables
+from circlet.runtime.exec.kernel import Call
+from circlet.runtime.ir.op import Op
+from circlet.runtime.ir.types import Array, DType
+from circlet.runtime.ops.quantize import Quantize
+
+_BYTES = (DType.INT8, DType.UINT8)
+_QUARTER = 64
+"""Entries of a table of 256 that a vector register holds."""
+
+
+def _table(node: Node[Any]) -> Array:
+    """The result for each stored value, in the order of its bits read as an unsigned integer."""
+    source, made = node.call.input(0).dtype, node.call.outputs[0].dtype
+    x = stored_values(source).astype(source.numpy)
+    y = np.empty(x.shape, made.numpy)
+    CpuBackend().kernel(node.call).bind([x], [y], Activation(Variables()))()
+    return y
+
+
+def _refuses(call: Call) -> bool:
+    """Refuses real values, and functions that are not defined for all stored ones."""
+    defined = not (type(call.op) in QUANTIZED and QUANTIZED[type(call.op)].positive)
+    return not (is_quantized(call.input(0)) and is_quantized(call.outputs[0]) and defined)
+
+
+def _refuses_bytes(call: Call) -> bool:
+    return _refuses(call) or not (call.input(0).dtype in _BYTES and call.outputs[0].dtype in _BYTES)
+
+
+def _look_up_bytes(node: Node[Any], e: Emitter, sinks: tuple[Sink, ...]) -> None:
+    """Row by row, if the results are not just written to memory."""
+    function, sink = node.function, sinks[0]
+    source, table = function.pointer(node.input(0)), function.external(_table(node))
+    size = node.input(0).size
+    if sink.memory is not None:
+        e.builder.call(_looking_up(e), [source, sink.memory, table, e.number(size)])
+        return
+    *outer, run = node.shape or (1,)
+    row, made = function.reserve(run), node.call.outputs[0].dtype
+    with e.nest(tuple(outer)) as index:
+        begin = e.linear([*index, e.number(0)], (*outer, run))
+        e.builder.call(_looking_up(e), [e.address(source, I8, begin), row, table, e.number(run)])
+        with independent(e, run) as k:
+            sink(e, [*index, k][:len(node.shape)], e.load(row, made, k))
+
+
+def _looking_up(e: Emitter) -> ir.Function:
+    """`void(source, out, table, count)`: replaces bytes by those of a table; by shuffles, if the processor can."""
+    name = "look_up"
+    if name in e.module.globals:
+        return e.module.globals[name]
+    function = internal_function(e, name, [POINTER, POINTER, POINTER, I64])
+    function.args[1].add_attribute("noalias")
+    inner = Emitter(e.module, function, e.target)
+    b, (source, out, table, count) = inner.builder, function.args
+    done = _shuffled(inner, source, out, table, count) if e.target.has("avx512vbmi") else inner.number(0)
+    with rolled(inner, b.sub(count, done)) as k:
+        place = b.add(done, k)
+        value = b.zext(inner.load(source, DType.UINT8, place), I64)
+        inner.store(inner.load(table, DType.UINT8, value), out, DType.UINT8, place)
+    b.ret_void()
+    return function
+
+
+def _shuffled(e: Emitter, source: ir.Value, out: ir.Value, table: ir.Value, count: ir.Value) -> ir.Value:
+    """Whole vectors of bytes; gives how many bytes these are."""
+    b, kind = e.builder, ir.VectorType(I8, _QUARTER)
+    shuffle = e.declare("llvm.x86.avx512.vpermi2var.qi.512", ir.FunctionType(kind, [kind] * 3))
+    quarters = [b.load(e.address(table, I8, k * _QUARTER), typ=kind, align=1) for k in range(4)]
+    full = b.udiv(count, e.number(_QUARTER))
+    with rolled(e, full) as number:
+        place = b.mul(number, e.number(_QUARTER))
+        at = b.load(e.address(source, I8, place), typ=kind, align=1)
+        low, high = (b.call(shuffle, [quarters[k], at, quarters[k + 1]]) for k in (0, 2))
+        is_high = b.icmp_signed("<", at, ir.Constant(kind, [0] * _QUARTER))
+        b.store(b.select(is_high, high, low), e.address(out, I8, place), align=1)
+    return b.mul(full, e.number(_QUARTER))
+
+
+def _look_up(node: Node[Any]) -> tuple[Value]:
+    made, table = node.call.outputs[0].dtype, node.function.external(_table(node))
+    return elementwise(node, lambda e, dtype, values: e.load(table, made, e.builder.zext(values[0], I64)))
+
+
+_OPERATORS: tuple[type[Op], ...] = (*QUANTIZED, Quantize)
+for _op in _OPERATORS:
+    nest(_op, _refuses_bytes, frozenset({0}))(_look_up_bytes)
+for _op in QUANTIZED:
+    fused(_op, _refuses)(_look_up)

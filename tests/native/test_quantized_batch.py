@@ -1,0 +1,31 @@
+"""Native products of quantised matrices: equal to the bit to the numpy backend."""
+
+from __future__ import annotations
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from circlet.runtime.ir.types import DType, Quantization
+from circlet.runtime.ops.matmul import BatchMatMul
+from tests.native.native_cases import native_test
+from tests.native.quantized_models import Network, stored
+from tests.native.test_quantized_conv import activations, seeds
+from tests.ops.cases import as_t
+from tests.ops.test_matmul import BATCH
+
+test_cases = native_test([each for each in BATCH if as_t(each.outputs[0]).array.dtype.kind == "i"])
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.sampled_from([((), ()), ((2,), (2,)), ((3, 1), (2,)), ((2, 3), ())]), st.sampled_from([1, 5, 40]),
+       st.sampled_from([1, 3, 4, 30, 64]), st.sampled_from([1, 7, 64, 100]), st.booleans(), st.booleans(), activations,
+       activations, seeds)
+def test_batch_matmul(outer: tuple[tuple[int, ...], tuple[int, ...]], rows: int, depth: int, columns: int,
+                      adj_y: bool, is_raw: bool, first: Quantization, second: Quantization, seed: int) -> None:
+    network = Network()
+    x = network.input(stored((*outer[0], rows, depth), DType.INT8, seed), first)
+    matrix = (columns, depth) if adj_y else (depth, columns)
+    y = network.input(stored((*outer[1], *matrix), DType.INT8, seed + 1), second)
+    made = {"dtype": DType.INT32} if is_raw else {"quantization": Quantization((first.scale,), (second.zero_point,))}
+    network.op(BatchMatMul(adj_y=adj_y), x, y, **made)  # type: ignore[arg-type]
+    network.agree()
