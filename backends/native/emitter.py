@@ -10,7 +10,7 @@ from typing import TypeAlias
 import numpy as np
 from llvmlite import ir
 
-from circlet.backends.native.target import Target
+from circlet.backends.native.machine import Target
 from circlet.runtime.ir.types import DType, Shape
 
 Index: TypeAlias = Sequence[ir.Value]

@@ -11,6 +11,7 @@ from llvmlite import ir
 
 from circlet.backends.native.blocks import Blocks
 from circlet.backends.native.emitter import I32, I64, NATIVE_TYPES, POINTER, Emitter, memory_type
+from circlet.backends.native.machine import Target
 from circlet.backends.native.operators import OperatorLowering
 from circlet.backends.native.program import (
     DONE,
@@ -19,22 +20,27 @@ from circlet.backends.native.program import (
     FIRST_SITE,
     MOST_EVIDENCE,
     STOPPED,
+    Evidence,
+    External,
+    Fixed,
     Program,
     Site,
+    Source,
     Unlowerable,
+    Variable,
 )
-from circlet.backends.native.target import Target
 from circlet.backends.native.value import Value, in_memory, in_register
 from circlet.runtime.errors import Place
 from circlet.runtime.exec.activation import Variables
 from circlet.runtime.exec.executor import ExecutorMap
-from circlet.runtime.exec.memory import retype
 from circlet.runtime.ir.model import ABSENT
 from circlet.runtime.ir.op import Skip
 from circlet.runtime.ir.types import Array, DType, Shape
 from circlet.runtime.passes.alias import Aliases
 from circlet.runtime.passes.plan_memory import ALIGNMENT, Interval, plan_memory
 from circlet.runtime.passes.specialize import Specialization
+
+FIXED = Fixed()
 
 
 class FunctionLowering:
@@ -49,7 +55,7 @@ class FunctionLowering:
         self._variables = variables
         self.program = Program()
         module = ir.Module(name=symbol)
-        module.triple = target.triple
+        module.triple, module.data_layout = target.triple, target.data_layout
         kind = ir.FunctionType(I32, [POINTER, POINTER, POINTER])
         function = ir.Function(module, kind, symbol)
         for argument, name in zip(function.args, ("control", "arena", "table"), strict=True):
@@ -60,7 +66,7 @@ class FunctionLowering:
         self._top = 0
         self._depth = 0
         self._table: dict[tuple[int, int], ir.Value] = {}
-        self._behind: dict[int, Array] = {}
+        self._behind: dict[int, int] = {}
         self.blocks = Blocks()
         """Memory for what is made of constants."""
         self._derived: dict[Hashable, tuple[Array, Array]] = {}
@@ -81,16 +87,17 @@ class FunctionLowering:
         finally:
             self._depth -= 1
 
-    def external(self, array: Array) -> ir.Value:
-        """The address of an array outside the arena."""
+    def external(self, array: Array, source: Source = FIXED) -> ir.Value:
+        """The address of an array outside the arena; its content never changes unless `source` says otherwise."""
         key = (array.ctypes.data, array.nbytes)
         if key not in self._table:
             number = len(self.program.externals)
             self.program.externals.append(array)
+            self.program.sources.append(source)
             entry = self.e.entry_builder()
             slot = entry.gep(self.e.function.args[2], [ir.Constant(I64, number)], source_etype=POINTER)
             self._table[key] = entry.load(slot, typ=POINTER)
-            self._behind[id(self._table[key])] = array
+            self._behind[id(self._table[key])] = number
         return self._table[key]
 
     def derived(self, source: Array, use: Hashable, make: Callable[[], Array]) -> Array:
@@ -100,10 +107,10 @@ class FunctionLowering:
             self._derived[key] = source, make()
         return self._derived[key][1]
 
-    def behind(self, memory: ir.Value | None, shape: Shape, dtype: DType) -> Array | None:
+    def behind(self, memory: ir.Value | None, shape: Shape, dtype: DType) -> External | None:
         """The array that lies at an address, if the host knows it."""
-        array = self._behind.get(id(memory))
-        return None if array is None else retype(array, shape, dtype.numpy)
+        number = self._behind.get(id(memory))
+        return None if number is None else External(number, shape, dtype)
 
     def reserve(self, size: int) -> ir.Value:
         """The address of `size` bytes of the arena, until the invocation that asks for them ends."""
@@ -155,7 +162,7 @@ class FunctionLowering:
         of the given i64."""
         quoted = numbers[:MOST_EVIDENCE]
         self.program.sites.append(Site(place, message, len(quoted)))
-        evidence = self.external(self.program.evidence) if quoted else None
+        evidence = self.external(self.program.evidence, Evidence()) if quoted else None
         with self._unless(condition, FIRST_SITE + len(self.program.sites) - 1):
             for position, number in enumerate(quoted):
                 self.e.store(number, evidence, DType.INT64, position)
@@ -262,7 +269,7 @@ class FunctionLowering:
         if not declared.is_variable:
             raise Unlowerable(f"tensor {spec.subgraph.tensor_label(tensor)} of subgraph {spec.index} is no number")
         array = self._variables.tensor(spec.index, tensor, declared)
-        values[tensor] = in_memory(self.external(array), array.shape, declared.dtype)
+        values[tensor] = in_memory(self.external(array, Variable(spec.index, tensor)), array.shape, declared.dtype)
         return values[tensor]
 
     def emit(self, spec: Specialization, span: range, aliases: Aliases, values: dict[int, Value],

@@ -9,12 +9,10 @@ from llvmlite import ir
 
 from circlet.backends.native.emitter import I32, I64, NATIVE_TYPES, POINTER
 from circlet.backends.native.operators import OperatorLowering
-from circlet.backends.native.program import HostCall, Staging, Unlowerable
+from circlet.backends.native.program import HOST_FAILED, External, HostCall, Staging, Unlowerable
 from circlet.backends.native.value import Value, in_memory, in_register
 from circlet.runtime.ir.model import ABSENT
-from circlet.runtime.ir.types import Array, DType, Shape
-
-HOST_FAILED = "the host failed"
+from circlet.runtime.ir.types import DType, Shape
 
 
 def lower_host_call(o: OperatorLowering) -> Sequence[Value]:
@@ -31,20 +29,18 @@ def lower_host_call(o: OperatorLowering) -> Sequence[Value]:
     return [_result(o, each, *kind, home) for each, kind, home in zip(outputs, kinds, o.homes, strict=True)]
 
 
-def _input(o: OperatorLowering, value: Value) -> Array | Staging:
-    if value.known is not None:
-        return value.known
-    array = o.function.behind(value.memory, value.shape, value.dtype)
-    if array is not None:
-        return array
+def _input(o: OperatorLowering, value: Value) -> External | Staging:
+    memory = value.memory if value.known is None else o.function.external(value.known)
+    external = o.function.behind(memory, value.shape, value.dtype)
+    if external is not None:
+        return external
     staging = _staging(o, value.shape, value.dtype)
     o.function.write(value, o.function.at(staging.offset))
     return staging
 
 
-def _output(o: OperatorLowering, home: ir.Value | None, shape: Shape, dtype: DType) -> Array | Staging:
-    array = o.function.behind(home, shape, dtype)
-    return _staging(o, shape, dtype) if array is None else array
+def _output(o: OperatorLowering, home: ir.Value | None, shape: Shape, dtype: DType) -> External | Staging:
+    return o.function.behind(home, shape, dtype) or _staging(o, shape, dtype)
 
 
 def _staging(o: OperatorLowering, shape: Shape, dtype: DType) -> Staging:
@@ -65,7 +61,7 @@ def _call(o: OperatorLowering, number: int) -> None:
     function.fail_unless(b.icmp_unsigned("==", status, ir.Constant(I32, 0)), o.place, HOST_FAILED)
 
 
-def _result(o: OperatorLowering, made: Array | Staging, shape: Shape, dtype: DType, home: ir.Value | None) -> Value:
+def _result(o: OperatorLowering, made: External | Staging, shape: Shape, dtype: DType, home: ir.Value | None) -> Value:
     """The result where the operator's readers expect it."""
     e = o.function.e
     source = o.function.at(made.offset) if isinstance(made, Staging) else home

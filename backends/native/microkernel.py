@@ -20,7 +20,7 @@ from llvmlite import ir
 
 from circlet.backends.native.emitter import I8, I32, I64, POINTER, Emitter
 from circlet.backends.native.loops import carry
-from circlet.backends.native.target import Target
+from circlet.backends.native.machine import Target
 
 WORD = 4
 """Bytes that are broadcast from a row at a time, and that one lane of a panel's vector takes."""

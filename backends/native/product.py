@@ -12,6 +12,7 @@ from llvmlite import ir
 
 from circlet.backends.native.emitter import I8, I64, Emitter
 from circlet.backends.native.loops import independent, rolled
+from circlet.backends.native.machine import Target
 from circlet.backends.native.microkernel import (
     WORD,
     Arithmetic,
@@ -23,7 +24,6 @@ from circlet.backends.native.microkernel import (
     most_rows,
     panel_vectors,
 )
-from circlet.backends.native.target import Target
 from circlet.runtime.exec.memory import allocate
 from circlet.runtime.ir.types import Array, Shape
 

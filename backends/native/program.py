@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 import numpy as np
 
@@ -14,6 +15,8 @@ DONE, STOPPED, EXHAUSTED, FIRST_SITE = 0, 1, 2, 16
 MOST_EVIDENCE = 32
 EMBEDDED_BYTES = 64
 """Constants up to this size are part of the code."""
+
+HOST_FAILED = "the host failed"
 
 
 class Unlowerable(Exception):
@@ -31,6 +34,35 @@ class Site:
 
 
 @dataclass(frozen=True)
+class Held:
+    """The buffer that a frame has for a tensor."""
+
+    tensor: int
+
+
+@dataclass(frozen=True)
+class Variable:
+    """The memory of a variable tensor."""
+
+    subgraph: int
+    tensor: int
+
+
+@dataclass(frozen=True)
+class Fixed:
+    """Something that is the same in every run, such as packed weights."""
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """Where the code leaves the numbers that a message about a failure quotes."""
+
+
+Source: TypeAlias = "Held | Variable | Fixed | Evidence"
+"""What an array outside the arena is to the function."""
+
+
+@dataclass(frozen=True)
 class Staging:
     """A part of the arena through which a tensor passes between native code and the host."""
 
@@ -39,7 +71,16 @@ class Staging:
     dtype: DType
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True)
+class External:
+    """An array outside the arena, by its number among them, seen with a shape and an element type."""
+
+    number: int
+    shape: Shape
+    dtype: DType
+
+
+@dataclass(frozen=True)
 class HostCall:
     """An operator computed by a numpy kernel in the midst of native code.
 
@@ -48,8 +89,8 @@ class HostCall:
 
     subgraph: int
     operator: int
-    inputs: tuple[Array | Staging | None, ...]
-    outputs: tuple[Array | Staging, ...]
+    inputs: tuple[External | Staging | None, ...]
+    outputs: tuple[External | Staging, ...]
 
 
 @dataclass
@@ -59,8 +100,10 @@ class Program:
     sites: list[Site] = field(default_factory=list)
     host_calls: list[HostCall] = field(default_factory=list)
     externals: list[Array] = field(default_factory=list)
+    """The arrays outside the arena."""
+    sources: list[Source] = field(default_factory=list)
+    """What each of them is."""
     arena_bytes: int = 0
     evidence: Array = field(default_factory=lambda: np.zeros(MOST_EVIDENCE, np.int64))
-    """Where the code leaves the numbers that a message about a failure quotes."""
     outline: list[str] = field(default_factory=list)
     """What was emitted, a line an operator, for people to read."""

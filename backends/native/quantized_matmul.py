@@ -19,12 +19,12 @@ from circlet.backends.native.emitter import I1, I8, I32, I64, POINTER, Emitter
 from circlet.backends.native.function import FunctionLowering
 from circlet.backends.native.lanes import DOUBLE, Lanes
 from circlet.backends.native.loops import independent, rolled
+from circlet.backends.native.machine import Target
 from circlet.backends.native.microkernel import WORD, Arithmetic, internal_function
 from circlet.backends.native.product import Filtered, Left, Plan, Result, multiply
 from circlet.backends.native.quantized import quantization
 from circlet.backends.native.requantize import SUMS_BELOW
 from circlet.backends.native.rule import Node, Sink, nest
-from circlet.backends.native.target import Target
 from circlet.backends.native.value import Value
 from circlet.runtime.exec.kernel import Call
 from circlet.runtime.ir.types import Array, DType, Shape

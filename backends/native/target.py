@@ -1,45 +1,15 @@
-"""The machine that code is made for, and the code once made. The only file that imports `llvmlite.binding`."""
+"""Makes code for a machine, and loads it. The only file that imports `llvmlite.binding`."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
 from itertools import count
 
 import llvmlite.binding as llvm
 
+from circlet.backends.native.machine import Target
+
 _LIBRARY_NUMBERS = count()
-
-
-@dataclass(frozen=True)
-class Target:
-    """A processor.
-
-    Attributes:
-        triple: LLVM's name of architecture and system.
-        cpu: LLVM's name of the processor.
-        features: LLVM's feature string, `+avx2,-avx512f,...`.
-    """
-
-    triple: str
-    cpu: str
-    features: str
-
-    def has(self, feature: str) -> bool:
-        """Whether the processor has a feature, by LLVM's name of it."""
-        return f"+{feature}" in self.features.split(",")
-
-    @property
-    def vector_bytes(self) -> int:
-        """The width of the widest vector register."""
-        if self.has("avx512f"):
-            return 64
-        return 32 if self.has("avx2") else 16
-
-    @property
-    def vector_registers(self) -> int:
-        """How many vector registers there are."""
-        return 32 if self.has("avx512f") or self.triple.startswith(("aarch64", "arm64")) else 16
 
 
 class Library:
@@ -57,14 +27,17 @@ def host() -> Target:
     """The machine that this process runs on."""
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
-    features = llvm.get_host_cpu_features()
-    return Target(llvm.get_process_triple(), llvm.get_host_cpu_name(), features.flatten())
+    triple, cpu, features = llvm.get_process_triple(), llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten()
+    return Target(triple, cpu, features, str(_created(triple, cpu, features).target_data))
+
+
+def _created(triple: str, cpu: str, features: str) -> llvm.TargetMachine:
+    found = llvm.Target.from_triple(triple)
+    return found.create_target_machine(cpu=cpu, features=features, opt=3, reloc="pic", codemodel="default")
 
 
 def _machine(target: Target) -> llvm.TargetMachine:
-    found = llvm.Target.from_triple(target.triple)
-    return found.create_target_machine(cpu=target.cpu, features=target.features, opt=3, reloc="pic",
-                                       codemodel="default")
+    return _created(target.triple, target.cpu, target.features)
 
 
 def optimize(text: str, target: Target) -> llvm.ModuleRef:

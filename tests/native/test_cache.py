@@ -1,82 +1,124 @@
-"""The cache of object code: a second session compiles nothing, and what is damaged is made anew."""
+"""The cache of compiled functions: a second session compiles nothing, and what is damaged is made anew."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from circlet.backends.native import cache
+import circlet
+from circlet.backends.native import backend, cache
+from circlet.runtime.ir.builder import ModelBuilder
+from circlet.runtime.ir.model import Model
+from circlet.runtime.ir.types import DType
+from circlet.runtime.ops.elementwise import Add
+from circlet.runtime.ops.index import Gather
+from tests.exec import graphs as g
+from tests.exec.graphs import Array, f32, i32
+
+TABLE = np.arange(400, dtype=np.float32)
 
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv(cache.VARIABLE, str(tmp_path / "objects"))
-    return tmp_path / "objects"
+    monkeypatch.setenv(cache.VARIABLE, str(tmp_path / "functions"))
+    return tmp_path / "functions"
 
 
-class Compiler:
-    """Counts how often it is asked."""
+@pytest.fixture
+def compiled(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Grows by one with each function that is compiled."""
+    made: list[str] = []
+    lower = backend.lower_span
 
-    def __init__(self, code: bytes = b"code") -> None:
-        self.calls = 0
-        self._code = code
+    def counted(*arguments: object) -> object:
+        made.append("function")
+        return lower(*arguments)  # type: ignore[arg-type]
 
-    def __call__(self) -> bytes:
-        self.calls += 1
-        return self._code
+    monkeypatch.setattr(backend, "lower_span", counted)
+    return made
 
 
-def test_the_same_text_is_compiled_once(folder: Path) -> None:
-    compiler = Compiler()
-    assert [cache.cached("text", "options", compiler) for _ in range(3)] == [b"code"] * 3
-    assert compiler.calls == 1
+def lookup(table: Array = TABLE, added: float = 1) -> Model:
+    """table[x] + added"""
+    b = ModelBuilder()
+    main = b.subgraph("main")
+    found = main.apply(Gather(), main.constant(table), main.input("x", DType.INT32, (3,)))
+    main.output(main.apply(Add(), found, main.constant(f32(added))))
+    return b.build()
+
+
+def results(model: Model) -> Array:
+    session = circlet.Session(model, backend="native")
+    (first,) = g.run(session, [i32([0, 7, 399])])
+    with pytest.raises(circlet.ExecutionError, match="400"):
+        g.run(session, [i32([0, 7, 400])])
+    return first
+
+
+def test_a_second_session_compiles_nothing(folder: Path, compiled: list[str]) -> None:
+    for _ in range(3):
+        assert results(lookup()).tolist() == [1, 8, 400]
+    assert compiled == ["function"]
     assert len(list(folder.iterdir())) == 1
 
 
-@pytest.mark.parametrize(("text", "options"), [("other", "options"), ("text", "other")])
-def test_another_text_or_option_is_another_entry(folder: Path, text: str, options: str) -> None:
-    cache.cached("text", "options", Compiler())
-    compiler = Compiler(b"new")
-    assert cache.cached(text, options, compiler) == b"new"
-    assert compiler.calls == 1
+def test_threads_share_what_a_session_compiled(folder: Path, compiled: list[str]) -> None:
+    session = circlet.Session(lookup(), backend="native")
+    frames = [session._frame((0, ((3,),), "none")) for _ in range(3)]
+    assert [frame.call([i32([k, 1, 2])])[0].tolist() for k, frame in enumerate(frames)] == [
+        [1, 2, 3], [2, 2, 3], [3, 2, 3]]
+    assert compiled == ["function"]
 
 
-@pytest.mark.parametrize("damage", [lambda content: content[:-1], lambda content: b"", lambda content: content + b"x",
-                                    lambda content: bytes([content[0] ^ 1]) + content[1:]])
-def test_a_damaged_entry_is_made_anew(folder: Path, damage: object) -> None:
-    cache.cached("text", "options", Compiler())
+@pytest.mark.parametrize(("other", "expected"), [
+    (lookup(added=2), [2, 9, 401]),
+    (lookup(TABLE[::-1].copy()), [400, 393, 1]),
+], ids=["scalar", "table"])
+def test_another_constant_is_another_function(folder: Path, other: Model, expected: list[float]) -> None:
+    results(lookup())
+    assert results(other).tolist() == expected
+    assert len(list(folder.iterdir())) == 2
+
+
+@pytest.mark.parametrize("damage", [
+    lambda content: content[:-1], lambda content: b"", lambda content: content + b"x",
+    lambda content: b"x" + content[1:],
+    lambda content: content[:90] + bytes([content[90] ^ 1]) + content[91:],
+    lambda content: content[:-1] + bytes([content[-1] ^ 1]),
+], ids=["shorter", "empty", "longer", "mark", "code", "end"])
+def test_a_damaged_entry_is_made_anew(folder: Path, compiled: list[str], damage: Callable[[bytes], bytes]) -> None:
+    results(lookup())
     (entry,) = folder.iterdir()
-    assert callable(damage)
     entry.write_bytes(damage(entry.read_bytes()))
-    compiler = Compiler()
-    assert cache.cached("text", "options", compiler) == b"code"
-    assert cache.cached("text", "options", compiler) == b"code"
-    assert compiler.calls == 1
+    for _ in range(2):
+        assert results(lookup()).tolist() == [1, 8, 400]
+    assert compiled == ["function"] * 2
 
 
 def test_the_folder_stays_within_its_bound(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cache, "LARGEST", 3000)
     for number in range(5):
-        cache.cached(f"text {number}", "", Compiler(bytes(1000)))
+        cache.write(f"key{number}", [bytes(500), bytes(500)])
         for age, each in enumerate(sorted(folder.iterdir(), key=lambda each: each.stat().st_mtime)):
             os.utime(each, (age, age))
-    assert sum(each.stat().st_size for each in folder.iterdir()) <= 3000
-    compiler = Compiler()
-    cache.cached("text 4", "", compiler)
-    assert compiler.calls == 0
+    assert sorted(each.name for each in folder.iterdir()) == ["key2", "key3", "key4"]
+    found = cache.read("key4")
+    assert found is not None
+    assert found.tobytes() == bytes(1000)
 
 
-def test_an_empty_variable_turns_it_off(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_empty_variable_turns_it_off(monkeypatch: pytest.MonkeyPatch, compiled: list[str]) -> None:
     monkeypatch.setenv(cache.VARIABLE, "")
-    compiler = Compiler()
-    cache.cached("text", "", compiler)
-    cache.cached("text", "", compiler)
-    assert compiler.calls == 2
+    results(lookup())
+    results(lookup())
+    assert compiled == ["function"] * 2
 
 
 def test_a_folder_that_cannot_be_made_is_no_error(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    monkeypatch.setenv(cache.VARIABLE, str(tmp_path / "file" / "objects"))
-    assert cache.cached("text", "", Compiler()) == b"code"
+    monkeypatch.setenv(cache.VARIABLE, str(tmp_path / "file" / "functions"))
+    assert results(lookup()).tolist() == [1, 8, 400]

@@ -36,7 +36,7 @@ DENSE = np.concatenate([np.arange(0, 2**32, 4093, dtype=np.uint64).astype(np.uin
 def module(function: Function, arity: int, dtype: DType, symbol: str) -> str:
     """`for k in range(count): out[k] = function(*(each[k] for each in inputs))`."""
     unit = ir.Module(name=symbol)
-    unit.triple = host().triple
+    unit.triple, unit.data_layout = host().triple, host().data_layout
     entry = ir.Function(unit, ir.FunctionType(ir.VoidType(), [POINTER] * (arity + 1) + [I64]), symbol)
     for each in entry.args[:-1]:
         each.add_attribute("noalias")

@@ -1,0 +1,137 @@
+"""A compiled function as it is kept: its code, what it needs beside the code, and the constants it reads."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from struct import Struct
+from typing import TypeAlias
+from zlib import crc32
+
+import numpy as np
+
+from circlet.backends.native.program import Evidence, Fixed, Held, HostCall, Program, Site, Source, Variable
+from circlet.runtime.exec.memory import allocate
+from circlet.runtime.ir.model import Model
+from circlet.runtime.ir.types import Array
+from circlet.runtime.passes.plan_memory import ALIGNMENT
+
+
+@dataclass(frozen=True)
+class Constant:
+    """A constant of the model, as it is there."""
+
+    subgraph: int
+    tensor: int
+
+
+@dataclass(frozen=True)
+class Stored:
+    """A part of the bytes that are kept with the function."""
+
+    offset: int
+    size: int
+
+
+Origin: TypeAlias = "Held | Variable | Evidence | Constant | Stored"
+"""Where a frame finds an array that its function reads or writes."""
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """What a function needs beside its code."""
+
+    sites: tuple[Site, ...]
+    host_calls: tuple[HostCall, ...]
+    origins: tuple[Origin, ...]
+    arena_bytes: int
+    outline: tuple[str, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Artifact:
+    """A compiled function, for any frame."""
+
+    code: bytes
+    """An object file."""
+    manifest: Manifest
+    constants: Array
+    """Bytes; begins on a cache line."""
+
+
+def gather(program: Program, code: bytes, model: Model) -> Artifact:
+    """An artifact of what the lowering collected."""
+    places = _constants_of(model)
+    stored: list[Array] = []
+    origins: list[Origin] = []
+    size = 0
+    for array, source in zip(program.externals, program.sources, strict=True):
+        origin = _origin(array, source, places, size)
+        origins.append(origin)
+        if isinstance(origin, Stored):
+            stored.append(array)
+            size = _aligned(size + origin.size)
+    manifest = Manifest(tuple(program.sites), tuple(program.host_calls), tuple(origins), program.arena_bytes,
+                        tuple(program.outline))
+    return Artifact(code, manifest, _joined(stored, size))
+
+
+def _constants_of(model: Model) -> dict[tuple[int, int], Constant]:
+    return {
+        (each.data.ctypes.data, each.data.nbytes): Constant(index, number)
+        for index, subgraph in enumerate(model.subgraphs) for number, each in enumerate(subgraph.tensors)
+        if each.data is not None
+    }
+
+
+def _origin(array: Array, source: Source, places: dict[tuple[int, int], Constant], offset: int) -> Origin:
+    if not isinstance(source, Fixed):
+        return source
+    return places.get((array.ctypes.data, array.nbytes)) or Stored(offset, array.nbytes)
+
+
+def _aligned(size: int) -> int:
+    return -(-size // ALIGNMENT) * ALIGNMENT
+
+
+def _joined(arrays: Sequence[Array], size: int) -> Array:
+    """The bytes of arrays one after another, each on a cache line of its own."""
+    memory, offset = allocate((size,), np.dtype(np.uint8)), 0
+    for each in arrays:
+        end = offset + each.nbytes
+        memory[offset:end] = np.ascontiguousarray(each).reshape(-1).view(np.uint8)
+        memory[end:_aligned(end)] = 0
+        offset = _aligned(end)
+    return memory
+
+
+_HEAD = Struct("<8sQQQI32s")
+"""Mark, bytes of code, manifest and constants, checksum of the constants, digest of code and manifest."""
+_MARK = b"circlet1"
+
+
+def encode(artifact: Artifact) -> tuple[bytes, bytes, bytes, memoryview]:
+    """The artifact as bytes, in parts that follow each other."""
+    manifest, constants = pickle.dumps(artifact.manifest, protocol=5), artifact.constants.data
+    head = _HEAD.pack(_MARK, len(artifact.code), len(manifest), len(constants), crc32(constants),
+                      sha256(artifact.code + manifest).digest())
+    return head, artifact.code, manifest, constants
+
+
+def decode(content: memoryview) -> Artifact | None:
+    """The artifact that `encode` made bytes of; None if they were damaged since."""
+    if len(content) < _HEAD.size:
+        return None
+    mark, code_size, manifest_size, size, checksum, digest = _HEAD.unpack(content[:_HEAD.size])
+    begin, middle = _HEAD.size + code_size, _HEAD.size + code_size + manifest_size
+    if mark != _MARK or len(content) != middle + size:
+        return None
+    code, manifest, kept = bytes(content[_HEAD.size:begin]), content[begin:middle], content[middle:]
+    if sha256(code + manifest).digest() != digest or crc32(kept) != checksum:
+        return None
+    constants = allocate((size,), np.dtype(np.uint8))
+    constants[:] = np.frombuffer(kept, np.uint8)
+    found = pickle.loads(manifest)
+    return Artifact(code, found, constants) if isinstance(found, Manifest) else None

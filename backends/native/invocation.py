@@ -1,0 +1,156 @@
+"""A compiled function bound to the buffers of a frame."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from math import prod
+from typing import Protocol
+
+import numpy as np
+
+from circlet.backends.native.artifact import Constant, Manifest, Origin, Stored
+from circlet.backends.native.program import (
+    DONE,
+    EXHAUSTED,
+    FIRST_SITE,
+    HOST_FAILED,
+    MOST_EVIDENCE,
+    STOPPED,
+    External,
+    Held,
+    HostCall,
+    Site,
+    Staging,
+    Variable,
+)
+from circlet.runtime.errors import ExecutionError
+from circlet.runtime.exec.activation import Activation
+from circlet.runtime.exec.executor import ExecutorMap
+from circlet.runtime.exec.kernel import Span, Step
+from circlet.runtime.exec.memory import allocate, retype
+from circlet.runtime.ir.faults import FAULTS, raise_located
+from circlet.runtime.ir.types import Array
+
+_ENTRY_TYPE = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)
+_HOST_TYPE = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_int32, ctypes.c_void_p)
+
+
+class Library(Protocol):
+    """Machine code in this process; it stays as long as the object does."""
+
+    address: int
+    """Where the entry function begins."""
+
+
+@dataclass(frozen=True, eq=False)
+class Function:
+    """A compiled function in this process."""
+
+    library: Library
+    manifest: Manifest
+    constants: Array
+
+
+class Invocation:
+    """A function bound to its buffers."""
+
+    def __init__(self, executors: ExecutorMap, function: Function, span: Span) -> None:
+        """
+        Args:
+            executors: bind host calls.
+            function: stays loaded as long as this object lives.
+            span: what the function was compiled from, with the buffers to use.
+        """
+        activation, manifest = span.activation, function.manifest
+        self._function = function
+        self._sites = manifest.sites
+        self._evidence = np.zeros(MOST_EVIDENCE, np.int64)
+        self._activation = activation
+        self._arrays = [self._array(executors, each, span) for each in manifest.origins]
+        self._arena = allocate((manifest.arena_bytes,), np.dtype(np.uint8))
+        self._table = np.array([each.ctypes.data for each in self._arrays], np.uint64)
+        self._hosts = [self._bind_host(executors, each) for each in manifest.host_calls]
+        self._callback = _HOST_TYPE(self._host)
+        self._host_address = ctypes.cast(self._callback, ctypes.c_void_p).value or 0
+        self._error: BaseException | None = None
+        entry = _ENTRY_TYPE(function.library.address)
+        addresses = (each.ctypes.data for each in (activation.control, self._arena, self._table))
+        self._enter: Callable[[], int] = partial(entry, *addresses)
+
+    def __call__(self) -> None:
+        activation = self._activation
+        if self._hosts:
+            status = self._with_host(activation)
+        elif activation.has_deadline:
+            with activation.compiled():
+                status = self._enter()
+        else:
+            status = self._enter()
+        if status != DONE:
+            self._fail(status)
+
+    def _with_host(self, activation: Activation) -> int:
+        """Enters a function that calls the host; a host call may enter another one."""
+        control = activation.control
+        outer, control[2] = control[2], self._host_address
+        try:
+            if not activation.has_deadline:
+                return self._enter()
+            with activation.compiled():
+                return self._enter()
+        finally:
+            control[2] = outer
+
+    def _fail(self, status: int) -> None:
+        if status == STOPPED:
+            self._activation.stopped()
+        if status == EXHAUSTED:
+            self._activation.exhausted()
+        site: Site = self._sites[status - FIRST_SITE]
+        if site.message == HOST_FAILED and self._error is not None:
+            error, self._error = self._error, None
+            if isinstance(error, FAULTS):
+                raise_located(error, site.place)
+            raise error
+        evidence = self._evidence[:site.numbers].tolist()
+        raise ExecutionError(site.message.format(*evidence) if evidence else site.message, site.place)
+
+    def _host(self, number: int, _: int) -> int:
+        try:
+            with np.errstate(all="ignore"):
+                self._hosts[number]()
+        except BaseException as error:  # it must not pass through native code
+            self._error = error
+            return 1
+        return 0
+
+    def _array(self, executors: ExecutorMap, origin: Origin, span: Span) -> Array:
+        """The memory that an address of the table stands for."""
+        if isinstance(origin, Held):
+            array = span.arrays[origin.tensor]
+        elif isinstance(origin, Variable):
+            declared = executors.model.subgraphs[origin.subgraph].tensors[origin.tensor]
+            array = span.activation.variables.tensor(origin.subgraph, origin.tensor, declared)
+        elif isinstance(origin, Constant):
+            array = executors.model.subgraphs[origin.subgraph].tensors[origin.tensor].data
+        elif isinstance(origin, Stored):
+            array = self._function.constants[origin.offset:origin.offset + origin.size]
+        else:
+            array = self._evidence
+        assert array is not None, f"{origin} has no memory"
+        return array
+
+    def _bind_host(self, executors: ExecutorMap, call: HostCall) -> Step:
+        """The numpy kernel of an operator on the buffers of a host call."""
+        inputs = [None if each is None else self._buffer(each) for each in call.inputs]
+        outputs = [self._buffer(each) for each in call.outputs]
+        return executors[call.subgraph].bind(call.operator, inputs, outputs, self._activation)
+
+    def _buffer(self, place: External | Staging) -> Array:
+        dtype = place.dtype.numpy
+        if isinstance(place, External):
+            return retype(self._arrays[place.number], place.shape, dtype)
+        return retype(self._arena[place.offset:place.offset + prod(place.shape) * dtype.itemsize], place.shape, dtype)
