@@ -11,7 +11,9 @@ import numpy.typing as npt
 
 from circlet.interpreter_details import shown_type
 from circlet.runtime.errors import CircletError, InputError
+from circlet.runtime.exec.bound import BoundRun
 from circlet.runtime.exec.inputs import as_array
+from circlet.runtime.exec.memory import allocate
 from circlet.runtime.ir.model import Subgraph, Tensor
 from circlet.runtime.ir.types import Array, DType, Shape
 from circlet.session import Session
@@ -51,7 +53,10 @@ class SubgraphTensors:
         self._results = frozenset(self._outputs).intersection(
             tensor for operator in subgraph.operators for tensor in operator.outputs)
         self._arrays: dict[int, Array] = {}
-        self._is_ready = False
+        self._bound: BoundRun | None = None
+        """Set when the subgraph is ready to run."""
+        self._is_settled = False
+        """Whether results are where the next run puts them, and shapes are known."""
         for tensor in subgraph.inputs:
             self._clear(tensor)
 
@@ -77,7 +82,7 @@ class SubgraphTensors:
             return self._arrays[index]
         if tensor.data is not None:
             return _constant_value(tensor, tensor.data)
-        if not self._is_ready:
+        if self._bound is None:
             raise InputError("Tensor data is null. Run allocate_tensors() first")
         if tensor.is_variable:
             return self._session.variable_tensor(self._index, index)
@@ -122,7 +127,7 @@ class SubgraphTensors:
             self._check_strictly(index, shape)
         if shape != self.shapes[index]:
             self.shapes[index] = shape
-            self._is_ready = False
+            self._bound, self._is_settled = None, False
             self._clear(index)
 
     def allocate(self) -> None:
@@ -131,37 +136,53 @@ class SubgraphTensors:
         Raises:
             ExecutionError: an operator cannot compute with the shapes of the inputs.
         """
-        if self._is_ready:
+        if self._bound is not None:
             return
-        shapes = self._session.prepare(self._index, tuple(self.shapes[each] for each in self.subgraph.inputs))
-        self.shapes = [old if new is None else new for old, new in zip(self.shapes, shapes, strict=True)]
-        for tensor in self._results:
-            self._arrays.pop(tensor, None)
-            if shapes[tensor] is not None:
-                self._arrays[tensor] = self._blank(tensor)
         for tensor in self.subgraph.inputs:
             if tensor not in self._arrays:
                 self._arrays[tensor] = self._blank(tensor)
+        self._bind()
         self._session.reset_variable_tensors(self._index)
-        self._is_ready = True
+
+    def _bind(self) -> None:
+        """Binds the subgraph to the present inputs; results are blank."""
+        bound = self._session.bind(self._index, [self._arrays[each] for each in self.subgraph.inputs])
+        self.shapes = [old if new is None else new for old, new in zip(self.shapes, bound.shapes, strict=True)]
+        for tensor in self._results:
+            self._arrays.pop(tensor, None)
+            if bound.shapes[tensor] is not None:
+                self._arrays[tensor] = self._blank(tensor)
+        self._bound, self._is_settled = bound, False
 
     def invoke(self) -> None:
-        """Runs the subgraph.
+        """Runs the subgraph. If that fails results are blank.
 
         Raises:
             InterpreterError: it is not ready.
         """
-        if not self._is_ready:
+        if self._bound is None:
             raise InterpreterError("Invoke called on model that is not ready. Run allocate_tensors() first")
-        values = self._session.invoke(self._index, [self._arrays[each] for each in self.subgraph.inputs])
-        for tensor, value in zip(self._outputs, values, strict=True):
+        try:
+            self._session.run_bound(self._bound)
+        except BaseException:
+            self._bind()
+            raise
+        if not self._is_settled:
+            self._settle(self._bound)
+
+    def _settle(self, bound: BoundRun) -> None:
+        for tensor, value in zip(self._outputs, bound.results, strict=True):
             if tensor in self._results:
                 self._arrays[tensor] = value
                 self.shapes[tensor] = value.shape
+        self._is_settled = bound.is_fixed
 
     def _blank(self, index: int) -> Array:
-        dtype = self.subgraph.tensors[index].dtype
-        return np.full(self.shapes[index], b"" if dtype is DType.STRING else 0, dtype.numpy)
+        dtype = self.subgraph.tensors[index].dtype.numpy
+        array = allocate(self.shapes[index], dtype)
+        if not dtype.hasobject:
+            array[...] = 0
+        return array
 
     def _clear(self, index: int) -> None:
         """Takes an input's memory away; strings have some always."""

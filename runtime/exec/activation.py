@@ -139,6 +139,7 @@ class Activation:
         self.cancelled = False
         self.control = np.zeros(3, np.int64)
         """What compiled code looks at: iterations left, whether to stop, where to call the host."""
+        self._words = self.control.data
         self._limit: int | None = None
         self._end: float | None = None
         self._deadline = 0.0
@@ -178,12 +179,16 @@ class Activation:
     def start(self, limits: Limits, listener: Listener | None = None) -> None:
         """Begins a run under the given limits."""
         self.cancelled = False
-        self.control[1] = 0
         self.listener = listener or SILENT
         self._limit = limits.max_iterations
-        self.control[0] = UNLIMITED if self._limit is None else min(self._limit, UNLIMITED)
-        self._deadline = limits.deadline or 0.0
-        self._end = None if limits.deadline is None else time.monotonic() + limits.deadline
+        words = self._words
+        words[0] = UNLIMITED if self._limit is None else min(self._limit, UNLIMITED)
+        words[1] = 0
+        if limits.deadline is None:
+            self._end = None
+        else:
+            self._deadline = limits.deadline
+            self._end = time.monotonic() + limits.deadline
 
     def cancel(self) -> None:
         """Stops the run before its next loop iteration; may be called from any thread."""

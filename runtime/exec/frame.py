@@ -55,10 +55,14 @@ class Frame(ABC):
     inputs: tuple[Array, ...]
     is_compiled = False
     """Whether one step does it all, without numpy."""
+    is_fixed = False
+    """Whether `outputs` are the same arrays after each run."""
 
     def __init__(self, executor: Executor, spec: Specialization, planner: CopyPlanner, specializer: Specializer,
                  activation: Activation, contract: Contract) -> None:
         self._executor = executor
+        self.planned_shapes = spec.shapes
+        """The shape of each tensor, as far as it is known before the subgraph runs."""
         self._planner = planner
         self._specializer = specializer
         self.activation = activation
@@ -189,6 +193,8 @@ class Frame(ABC):
 
 class StaticFrame(Frame):
     """A frame whose shapes are all known: bound once, then only stepped."""
+
+    is_fixed = True
 
     def __init__(self, executor: Executor, spec: Specialization, planner: CopyPlanner, specializer: Specializer,
                  activation: Activation, contract: Contract) -> None:

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 
 from circlet.runtime.errors import InputError
-from circlet.runtime.ir.model import Model, Signature, Tensor
+from circlet.runtime.ir.model import Model, Signature, Subgraph, Tensor
 from circlet.runtime.ir.types import Array, DType, Shape
 from circlet.runtime.passes.specialize import fits
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Entry:
     """An entry point: a subgraph and the names of its inputs and outputs."""
 
@@ -22,49 +23,81 @@ class Entry:
     inputs: tuple[tuple[str, int], ...]
     """(name, tensor) in order."""
     outputs: tuple[tuple[str, int], ...]
+    graph: Subgraph
 
-    def input_shapes(self, model: Model) -> dict[str, Shape]:
+    @cached_property
+    def _plan(self) -> tuple[tuple[str, Tensor, np.dtype[np.generic] | None, Shape], ...]:
+        """For each input what an array must be to need no other check."""
+        found = ((name, self.graph.tensors[index]) for name, index in self.inputs)
+        return tuple((name, each, None if each.dtype is DType.STRING else each.dtype.numpy, each.signature)
+                     for name, each in found)
+
+    @cached_property
+    def _order(self) -> tuple[int, ...] | None:
+        """For each input of the subgraph the name, by number, that stands for it; None if they are in this order."""
+        numbers = {tensor: number for number, (_, tensor) in enumerate(self.inputs)}
+        order = tuple(numbers[each] for each in self.graph.inputs)
+        return None if order == tuple(range(len(self.inputs))) else order
+
+    @cached_property
+    def _results(self) -> tuple[tuple[str, int, bool], ...]:
+        """For each output its name, its position in the subgraph, and whether an earlier name stands for it too."""
+        tensors = [tensor for _, tensor in self.outputs]
+        return tuple((name, self.graph.outputs.index(tensor), tensor in tensors[:k])
+                     for k, (name, tensor) in enumerate(self.outputs))
+
+    @property
+    def input_shapes(self) -> dict[str, Shape]:
         """The declared shape of each input, -1 for a length of the caller's choice."""
-        tensors = model.subgraphs[self.subgraph].tensors
-        return {name: tensors[index].signature for name, index in self.inputs}
+        return {name: self.graph.tensors[index].signature for name, index in self.inputs}
 
-    def arrange(self, inputs: Mapping[str, npt.ArrayLike] | Sequence[npt.ArrayLike]) -> list[npt.ArrayLike]:
-        """The values in input order.
+    def arrays(self, inputs: Mapping[str, npt.ArrayLike] | Sequence[npt.ArrayLike]) -> list[Array]:
+        """The subgraph's inputs, in order.
 
         Raises:
-            InputError: an input is missing or unknown.
+            InputError: an input is missing, unknown, or of another type or shape than declared.
         """
+        found = [
+            value if type(value) is np.ndarray and value.dtype is dtype and value.shape == shape
+            else as_array(value, tensor, name)
+            for value, (name, tensor, dtype, shape) in zip(self._arrange(inputs), self._plan, strict=True)
+        ]
+        return found if self._order is None else [found[each] for each in self._order]
+
+    def _arrange(self, inputs: Mapping[str, npt.ArrayLike] | Sequence[npt.ArrayLike]) -> Iterable[npt.ArrayLike]:
+        """The values in input order."""
         names = [name for name, _ in self.inputs]
         if not isinstance(inputs, Mapping):
             listed = isinstance(inputs, Sequence) and not isinstance(inputs, (str, bytes))
             if not listed or len(inputs) != len(names):
                 raise InputError(f"expected {len(names)} inputs ({', '.join(names)}) as a dict or a list, "
                                  f"found {len(inputs) if listed else type(inputs).__name__}")
-            return list(inputs)
+            return inputs
+        if len(inputs) == len(names):
+            try:
+                return [inputs[name] for name in names]
+            except KeyError:
+                pass  # the message below names all that is missing
         missing = [name for name in names if name not in inputs]
         unknown = [str(name) for name in inputs if name not in names]
-        if missing or unknown:
-            faults = {"missing": missing, "unknown": unknown}
-            problems = [f"{what} {', '.join(each)}" for what, each in faults.items() if each]
-            raise InputError(f"inputs: {'; '.join(problems)} (the entry point takes {', '.join(names) or 'none'})")
-        return [inputs[name] for name in names]
+        faults = {"missing": missing, "unknown": unknown}
+        problems = [f"{what} {', '.join(each)}" for what, each in faults.items() if each]
+        raise InputError(f"inputs: {'; '.join(problems)} (the entry point takes {', '.join(names) or 'none'})")
 
-    def named(self, results: Mapping[int, Array]) -> dict[str, Array]:
-        """The results, given by tensor, by name; a tensor with several names is copied for each but the first."""
-        found: dict[str, Array] = {}
-        seen: set[int] = set()
-        for name, tensor in self.outputs:
-            found[name] = results[tensor].copy() if tensor in seen else results[tensor]
-            seen.add(tensor)
-        return found
+    def named(self, results: Sequence[Array]) -> dict[str, Array]:
+        """The subgraph's outputs by name; a result with several names is copied for each but the first."""
+        return {name: results[position].copy() if is_repeated else results[position]
+                for name, position, is_repeated in self._results}
 
 
 def entry_of(model: Model, subgraph: int, signature: Signature | None) -> Entry:
     """The entry point of a subgraph, named by a signature or by its tensors."""
     graph = model.subgraphs[subgraph]
     if signature is not None and _complete(signature, graph.inputs, graph.outputs):
-        return Entry(subgraph, _ordered(signature.inputs, graph.inputs), _ordered(signature.outputs, graph.outputs))
-    return Entry(subgraph, _named(graph.inputs, graph.tensors), _named(graph.outputs, graph.tensors))
+        inputs, outputs = _ordered(signature.inputs, graph.inputs), _ordered(signature.outputs, graph.outputs)
+    else:
+        inputs, outputs = _named(graph.inputs, graph.tensors), _named(graph.outputs, graph.tensors)
+    return Entry(subgraph, inputs, outputs, graph)
 
 
 def _ordered(names: Mapping[str, int], indices: Sequence[int]) -> tuple[tuple[str, int], ...]:

@@ -12,10 +12,11 @@ import numpy.typing as npt
 
 from circlet.runtime.errors import CircletError, InputError, LimitError, UnsupportedError
 from circlet.runtime.exec.activation import Activation, Limits, Variables
+from circlet.runtime.exec.bound import BoundRun
 from circlet.runtime.exec.copies import CopyEdge, copy_edges
 from circlet.runtime.exec.executor import ExecutorMap
-from circlet.runtime.exec.frame import Frame
-from circlet.runtime.exec.inputs import Entry, as_array, entry_of
+from circlet.runtime.exec.frame import Contract, Frame
+from circlet.runtime.exec.inputs import Entry, entry_of
 from circlet.runtime.exec.kernel import Backend
 from circlet.runtime.exec.listener import Listener, Observation, observation
 from circlet.runtime.exec.pool import FramePool, Key
@@ -26,6 +27,7 @@ from circlet.runtime.ops.controlflow import CallOnce
 from circlet.runtime.passes.pipeline import DEFAULT, Pass, run_passes
 
 Inputs: TypeAlias = "Mapping[str, npt.ArrayLike] | Sequence[npt.ArrayLike]"
+UNOBSERVED = Observation.NONE.value
 
 
 @dataclass(frozen=True)
@@ -79,7 +81,7 @@ class Session:
     @property
     def inputs(self) -> dict[str, Shape]:
         """The names and declared shapes of the primary entry's inputs; -1 is a length of the caller's choice."""
-        return self._primary.input_shapes(self.model)
+        return self._primary.input_shapes
 
     def run(self, inputs: Inputs = (), listener: Listener | None = None) -> dict[str, Array]:
         """Runs the primary entry point.
@@ -115,13 +117,7 @@ class Session:
 
     def run_entry(self, entry: Entry, inputs: Inputs, listener: Listener | None = None) -> dict[str, Array]:
         """Runs an entry point; see `run`."""
-        subgraph = self.model.subgraphs[entry.subgraph]
-        values = entry.arrange(inputs)
-        arrays = [as_array(value, subgraph.tensors[index], name)
-                  for (name, index), value in zip(entry.inputs, values, strict=True)]
-        ordered = dict(zip((index for _, index in entry.inputs), arrays, strict=True))
-        results = self.invoke(entry.subgraph, [ordered[index] for index in subgraph.inputs], listener)
-        return entry.named(dict(zip(subgraph.outputs, results, strict=True)))
+        return entry.named(self.invoke(entry.subgraph, entry.arrays(inputs), listener))
 
     def invoke(self, subgraph: int, arrays: Sequence[Array], listener: Listener | None = None) -> list[Array]:
         """Runs a subgraph on arrays of its inputs' element types, of any shapes that its operators can compute with.
@@ -129,7 +125,8 @@ class Session:
         Returns:
             The outputs, as arrays that belong to the caller.
         """
-        key = (subgraph, tuple(each.shape for each in arrays), observation(listener).value)
+        observed = UNOBSERVED if listener is None else observation(listener).value
+        key = (subgraph, tuple([each.shape for each in arrays]), observed)
         if not self._stateful:
             return self._run(key, arrays, listener)
         with self._state_lock:
@@ -161,18 +158,44 @@ class Session:
         with np.errstate(all="ignore"):
             return self._executors[subgraph].frame(shapes, Activation(self._variables, Observation(observed)))
 
-    def prepare(self, subgraph: int, inputs: tuple[Shape, ...]) -> tuple[Shape | None, ...]:
-        """Makes the memory of a run at these input shapes, so that the run itself need not.
-
-        Returns:
-            The shape of each tensor of the subgraph; None where only the run can tell.
+    def bind(self, subgraph: int, arrays: Sequence[Array]) -> BoundRun:
+        """Binds a subgraph to input arrays that the caller keeps, of its inputs' element types, for `run_bound`.
 
         Raises:
             ExecutionError: an operator cannot compute with these shapes.
         """
-        key = (subgraph, inputs, Observation.NONE.value)
-        self._frames.give(key, self._frames.take(key) or self._frame(key))
-        return self._executors[subgraph].specialize(inputs).shapes
+        with np.errstate(all="ignore"):
+            frame = self._executors[subgraph].frame(tuple(each.shape for each in arrays), Activation(self._variables),
+                                                    Contract(inputs=tuple(arrays)))
+        return BoundRun(frame, arrays)
+
+    def run_bound(self, bound: BoundRun) -> None:
+        """Runs what `bind` made; a run that fails leaves nothing of worth in `bound.results`.
+
+        Raises:
+            As `run`.
+        """
+        if self._stateful:
+            with self._state_lock:
+                snapshot = self._variables.snapshot()
+                try:
+                    self._run_bound(bound)
+                except BaseException:
+                    self._variables.restore(snapshot)
+                    raise
+        else:
+            self._run_bound(bound)
+
+    def _run_bound(self, bound: BoundRun) -> None:
+        activation = bound.activation
+        activation.start(self.limits)
+        self._running.add(activation)
+        try:
+            bound.step()
+        except (RecursionError, MemoryError) as error:
+            raise _overrun(error) from None
+        finally:
+            self._running.discard(activation)
 
     def cancel(self) -> None:
         """Stops every run in progress, before its next loop iteration; each raises CancelledError."""
