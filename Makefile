@@ -2,7 +2,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test slow check lint types bench clean
+.PHONY: demo test slow native check lint types bench clean
 
 demo: $(VENV)/.installed
 	$(BIN)/python examples/demo.py
@@ -12,6 +12,9 @@ test: $(VENV)/.tested
 
 slow: $(VENV)/.tested
 	$(BIN)/python -m pytest -m slow
+
+native: $(VENV)/.tested
+	CIRCLET_BACKEND=native $(BIN)/python -m pytest -m "not slow"
 
 check: lint types test
 

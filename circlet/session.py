@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -45,7 +46,8 @@ def _native() -> Engine:
 
 BACKENDS: dict[str, Callable[[], Engine]] = {"cpu": _cpu, "native": _native}
 """What each choice of `backend` is made by."""
-AUTO = "cpu"
+VARIABLE = "CIRCLET_BACKEND"
+"""The environment variable that says what `auto` means; without it, the fastest there is."""
 
 
 @lru_cache(1)
@@ -54,12 +56,12 @@ def _has_llvm() -> bool:
 
 
 @lru_cache(1)
-def _automatic() -> str:
-    """What `auto` means here; says so once where that is not the fastest."""
-    if AUTO == "native" and not _has_llvm():
-        warnings.warn("llvmlite is not installed: circlet computes with numpy", stacklevel=3)
-        return "cpu"
-    return AUTO
+def _fastest() -> str:
+    """Says so once where that is not `native`."""
+    if _has_llvm():
+        return "native"
+    warnings.warn("llvmlite is not installed: circlet computes with numpy", stacklevel=4)
+    return "cpu"
 
 
 def engine(backend: str) -> Engine:
@@ -70,7 +72,7 @@ def engine(backend: str) -> Engine:
         UnsupportedError: it needs a package that is not installed.
     """
     if backend == "auto":
-        backend = _automatic()
+        backend = os.environ.get(VARIABLE) or _fastest()
     if backend not in BACKENDS:
         raise ValueError(f"backend must be one of auto, {', '.join(BACKENDS)}, found {backend!r}")
     if backend == "native" and not _has_llvm():
@@ -86,8 +88,8 @@ class Session(RuntimeSession):
         """
         Args:
             model: from `load` or a `ModelBuilder`.
-            backend: `cpu` computes with numpy, `native` with code compiled for this machine; `auto` takes the
-                fastest there is.
+            backend: `cpu` computes with numpy, `native` with code compiled for this machine; `auto` is what the
+                environment variable `CIRCLET_BACKEND` names, or the fastest there is.
             num_threads: how many threads one run may use. numpy's own threads are not counted.
             copy_elision: lend buffers to subgraphs instead of copying values in and out of them.
             limits: bounds on each run.

@@ -1,12 +1,18 @@
-"""What all tests share: comparison with golden text."""
+"""What all tests share: the backend, and comparison with golden text."""
 
 from __future__ import annotations
 
 import difflib
+import os
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
+
+def pytest_configure() -> None:
+    """Tests that do not choose a backend run on numpy, unless the environment says otherwise; see `make native`."""
+    os.environ.setdefault("CIRCLET_BACKEND", "cpu")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

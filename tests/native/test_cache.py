@@ -101,12 +101,13 @@ def test_a_damaged_entry_is_made_anew(folder: Path, compiled: list[str], damage:
 
 def test_the_folder_stays_within_its_bound(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cache, "LARGEST", 3000)
+    monkeypatch.setattr(cache, "LOOKS", 1)
     for number in range(5):
-        cache.write(f"key{number}", [bytes(500), bytes(500)])
+        cache.write(f"000{number}", [bytes(500), bytes(500)])
         for age, each in enumerate(sorted(folder.iterdir(), key=lambda each: each.stat().st_mtime)):
             os.utime(each, (age, age))
-    assert sorted(each.name for each in folder.iterdir()) == ["key2", "key3", "key4"]
-    found = cache.read("key4")
+    assert sorted(each.name for each in folder.iterdir()) == ["0002", "0003", "0004"]
+    found = cache.read("0004")
     assert found is not None
     assert found.tobytes() == bytes(1000)
 
