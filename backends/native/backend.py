@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections import Counter, defaultdict
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from circlet.backends.cpu.backend import CpuBackend
@@ -20,6 +21,9 @@ from circlet.runtime.exec.executor import ExecutorMap
 from circlet.runtime.exec.kernel import Call, Kernel, Span, Step
 
 ENTRY = "circlet_entry"
+AT_ONCE, OFTEN, MOST = 4, 8, 12
+"""For one place of a model: how many functions are compiled when they are first asked for, how often others must be
+asked for, and how many there may be."""
 
 
 @dataclass(frozen=True)
@@ -40,6 +44,22 @@ class Listing:
     """LLVM's assembly language, before its passes."""
 
 
+@dataclass
+class Ration:
+    """How much is compiled for one place of a model, as shapes may change in every run, or turn of a loop."""
+
+    granted: int = 0
+    asked: Counter[str] = field(default_factory=Counter)
+
+    def grants(self, key: str) -> bool:
+        """Whether a function is to be compiled: some at once, more for shapes that come back often."""
+        self.asked[key] += 1
+        if self.granted >= MOST or (self.granted >= AT_ONCE and self.asked[key] < OFTEN):
+            return False
+        self.granted += 1
+        return True
+
+
 class NativeBackend:
     """Compiles what it can; the numpy backend computes the rest."""
 
@@ -50,6 +70,7 @@ class NativeBackend:
         self._options = options
         self._cpu = CpuBackend()
         self._functions: dict[str, Function | None] = {}
+        self._rations: dict[tuple[int, int], Ration] = defaultdict(Ration)
         self.latest: Listing | None = None
         """The function made last."""
 
@@ -65,7 +86,10 @@ class NativeBackend:
     def bind_span(self, span: Span) -> Step | None:
         key = span_key(self._model, span, self._executors.elide, self._options)
         if key not in self._functions:
-            self._functions[key] = self._function(key, span)
+            function = self._stored(key)
+            if function is None and not self._rations[span.spec.index, span.operators.start].grants(key):
+                return None
+            self._functions[key] = function or self._compiled(key, span)
         function = self._functions[key]
         return None if function is None else Invocation(self._executors, function, span)
 
@@ -73,20 +97,20 @@ class NativeBackend:
     def _model(self) -> bytes:
         return digest(self._executors.model)
 
-    def _function(self, key: str, span: Span) -> Function | None:
-        """The function for a span, from the disk or made; None if it cannot be one."""
-        # LLVM takes its time to load: only where it is needed.
-        from circlet.backends.native.target import link
-
+    def _stored(self, key: str) -> Function | None:
+        """The function of a name, if it is on the disk."""
         content = None if self._options.keep_text else cache.read(key)
         artifact = None if content is None else decode(content)
-        if artifact is None:
-            try:
-                artifact = self._make(span)
-            except Unlowerable:
-                return None
-            cache.write(key, encode(artifact))
-        return Function(link(artifact.code, ENTRY), artifact.manifest, artifact.constants)
+        return None if artifact is None else _loaded(artifact)
+
+    def _compiled(self, key: str, span: Span) -> Function | None:
+        """The function for a span; None if it cannot be one."""
+        try:
+            artifact = self._make(span)
+        except Unlowerable:
+            return None
+        cache.write(key, encode(artifact))
+        return _loaded(artifact)
 
     def _make(self, span: Span) -> Artifact:
         from circlet.backends.native.target import host, object_code
@@ -96,6 +120,13 @@ class NativeBackend:
         if self._options.keep_text:
             self.latest = Listing(tuple(lowering.program.outline), text)
         return gather(lowering.program, object_code(text, host()), self._executors.model)
+
+
+def _loaded(artifact: Artifact) -> Function:
+    # LLVM takes its time to load: only where it is needed.
+    from circlet.backends.native.target import link
+
+    return Function(link(artifact.code, ENTRY), artifact.manifest, artifact.constants)
 
 
 def lower_span(executors: ExecutorMap, span: Span) -> FunctionLowering:

@@ -105,19 +105,29 @@ def _zero(declared: Tensor) -> int:
 
 
 class FrameCache:
-    """The frames of one activation for subgraphs whose shapes are known only as they are invoked."""
+    """The frames of one activation for subgraphs whose shapes are known only as they are invoked.
 
-    SIZE = 16
+    A loop that appends to what it carries has other shapes in every turn, and the same ones again in the next run.
+    """
+
+    MOST = 1 << 12
+    LARGEST = 1 << 27
+    """Bytes that the frames may own together."""
 
     def __init__(self) -> None:
         self._frames: OrderedDict[tuple[int, tuple[Shape, ...]], Frame] = OrderedDict()
+        self._size = 0
 
     def get(self, key: tuple[int, tuple[Shape, ...]], make: Callable[[], Frame]) -> Frame:
-        """The frame of (subgraph, input shapes), made if need be; the least recently used one goes."""
-        frame = self._frames.pop(key, None) or make()
-        self._frames[key] = frame
-        if len(self._frames) > self.SIZE:
-            self._frames.popitem(last=False)
+        """The frame of (subgraph, input shapes), made if need be; the least recently used ones go."""
+        frame = self._frames.get(key)
+        if frame is not None:
+            self._frames.move_to_end(key)
+            return frame
+        frame = self._frames[key] = make()
+        self._size += frame.size
+        while len(self._frames) > 1 and (self._size > self.LARGEST or len(self._frames) > self.MOST):
+            self._size -= self._frames.popitem(last=False)[1].size
         return frame
 
 

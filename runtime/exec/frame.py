@@ -17,7 +17,7 @@ from circlet.runtime.exec.memory import allocate, expect_room, retype
 from circlet.runtime.ir.faults import FAULTS, located, raise_located
 from circlet.runtime.ir.model import ABSENT
 from circlet.runtime.ir.op import Skip
-from circlet.runtime.ir.types import Array
+from circlet.runtime.ir.types import Array, Shape
 from circlet.runtime.passes.alias import Aliases
 from circlet.runtime.passes.elide_copies import CopyPlanner
 from circlet.runtime.passes.plan_memory import Interval, plan_memory
@@ -61,6 +61,8 @@ class Frame(ABC):
     def __init__(self, executor: Executor, spec: Specialization, planner: CopyPlanner, specializer: Specializer,
                  activation: Activation, contract: Contract) -> None:
         self._executor = executor
+        self.size = 0
+        """The bytes of the buffers that the frame made for itself when it was bound."""
         self.planned_shapes = spec.shapes
         """The shape of each tensor, as far as it is known before the subgraph runs."""
         self._planner = planner
@@ -99,6 +101,11 @@ class Frame(ABC):
             ExecutionError: with the place of the operator that failed.
         """
 
+    def _allocate(self, shape: Shape, dtype: np.dtype[np.generic]) -> Array:
+        array = allocate(shape, dtype)
+        self.size += array.nbytes
+        return array
+
     def _array(self, tensor: int) -> Array:
         array = self._arrays[tensor]
         assert array is not None, f"tensor {tensor} is used before it has memory"
@@ -113,7 +120,7 @@ class Frame(ABC):
         for position, tensor in enumerate(spec.subgraph.inputs):
             lent = self._contract.input(position)
             dtype = spec.subgraph.tensors[tensor].dtype.numpy
-            self._arrays[tensor] = allocate(spec.shape(tensor), dtype) if lent is None else lent
+            self._arrays[tensor] = self._allocate(spec.shape(tensor), dtype) if lent is None else lent
         self.inputs = tuple(self._array(each) for each in spec.subgraph.inputs)
 
     def _destroyable(self) -> frozenset[int]:
@@ -176,12 +183,12 @@ class Frame(ABC):
                 with located(self._executor.place, aliases.first_write(root)):
                     expect_room(spec.shape(root), tensors[root].dtype.numpy)
                 if tensors[root].dtype.numpy.hasobject:
-                    self._arrays[root] = allocate(spec.shape(root), tensors[root].dtype.numpy)
+                    self._arrays[root] = self._allocate(spec.shape(root), tensors[root].dtype.numpy)
                     continue
                 last = end if live else max(aliases.last_read(root), aliases.first_write(root))
                 homeless[root] = Interval(aliases.size(root), aliases.first_write(root), last)
         arena = plan_memory(list(homeless.values()))
-        memory = allocate((arena.size,), np.dtype(np.uint8))
+        memory = self._allocate((arena.size,), np.dtype(np.uint8))
         for root, offset in zip(homeless, arena.offsets, strict=True):
             self._arrays[root] = retype(memory[offset:offset + homeless[root].size],
                                         spec.shape(root), tensors[root].dtype.numpy)
