@@ -20,6 +20,11 @@ from circlet.runtime.exec.session import SignatureRunner
 from circlet.runtime.ir.model import Model
 from circlet.runtime.passes.pipeline import Pass
 
+_LLVM_IS_THERE = find_spec("llvmlite") is not None
+if _LLVM_IS_THERE:
+    from circlet.backends.native.backend import NativeBackend
+    from circlet.backends.native.fuse import fuse_operators
+
 __all__ = ["BACKENDS", "Engine", "Session", "SignatureRunner", "engine"]
 
 
@@ -37,10 +42,6 @@ def _cpu() -> Engine:
 
 
 def _native() -> Engine:
-    # LLVM is loaded only where it is used.
-    from circlet.backends.native.backend import NativeBackend
-    from circlet.backends.native.fuse import fuse_operators
-
     return Engine(lambda executors: (ControlflowBackend(executors), NativeBackend(executors)), (fuse_operators,))
 
 
@@ -50,9 +51,8 @@ VARIABLE = "CIRCLET_BACKEND"
 """The environment variable that says what `auto` means; without it, the fastest there is."""
 
 
-@lru_cache(1)
 def _has_llvm() -> bool:
-    return find_spec("llvmlite") is not None
+    return _LLVM_IS_THERE
 
 
 @lru_cache(1)

@@ -1,10 +1,13 @@
 """The native backend: compiles the call tree of a subgraph with LLVM.
 
-Importing it registers the rules of every family.
+Importing it registers the rules of every family. LLVM itself is loaded when something is compiled.
 """
 
 from importlib import import_module
 from pkgutil import iter_modules
 
+LOADS_LLVM = "target"
+
 for _module in iter_modules(__path__):
-    import_module(f"{__name__}.{_module.name}")
+    if _module.name != LOADS_LLVM:
+        import_module(f"{__name__}.{_module.name}")

@@ -6,6 +6,7 @@ import pickle
 from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import sha256
+from io import SEEK_END, BufferedReader
 from struct import Struct
 from typing import TypeAlias
 from zlib import crc32
@@ -55,7 +56,7 @@ class Artifact:
     """A compiled function, for any frame."""
 
     code: bytes
-    """An object file."""
+    """An object file, or a shared object."""
     manifest: Manifest
     constants: Array
     """Bytes; begins on a cache line."""
@@ -107,31 +108,33 @@ def _joined(arrays: Sequence[Array], size: int) -> Array:
     return memory
 
 
-_HEAD = Struct("<8sQQQI32s")
+_END = Struct("<8sQQQI32s")
 """Mark, bytes of code, manifest and constants, checksum of the constants, digest of code and manifest."""
-_MARK = b"circlet1"
+_MARK = b"circlet2"
 
 
-def encode(artifact: Artifact) -> tuple[bytes, bytes, bytes, memoryview]:
-    """The artifact as bytes, in parts that follow each other."""
+def encode(artifact: Artifact) -> tuple[bytes, memoryview, bytes, bytes]:
+    """The artifact as bytes, in parts that follow each other; the code comes first, so that a loader finds it."""
     manifest, constants = pickle.dumps(artifact.manifest, protocol=5), artifact.constants.data
-    head = _HEAD.pack(_MARK, len(artifact.code), len(manifest), len(constants), crc32(constants),
-                      sha256(artifact.code + manifest).digest())
-    return head, artifact.code, manifest, constants
+    end = _END.pack(_MARK, len(artifact.code), len(manifest), len(constants), crc32(constants),
+                    sha256(artifact.code + manifest).digest())
+    return artifact.code, constants, manifest, end
 
 
-def decode(content: memoryview) -> Artifact | None:
-    """The artifact that `encode` made bytes of; None if they were damaged since."""
-    if len(content) < _HEAD.size:
+def load(file: BufferedReader) -> Artifact | None:
+    """The artifact that `encode` made the content of a file of; None if it was damaged since."""
+    total = file.seek(0, SEEK_END)
+    if total < _END.size:
         return None
-    mark, code_size, manifest_size, size, checksum, digest = _HEAD.unpack(content[:_HEAD.size])
-    begin, middle = _HEAD.size + code_size, _HEAD.size + code_size + manifest_size
-    if mark != _MARK or len(content) != middle + size:
+    file.seek(total - _END.size)
+    mark, code_size, manifest_size, size, checksum, digest = _END.unpack(file.read(_END.size))
+    if mark != _MARK or code_size + manifest_size + size + _END.size != total:
         return None
-    code, manifest, kept = bytes(content[_HEAD.size:begin]), content[begin:middle], content[middle:]
-    if sha256(code + manifest).digest() != digest or crc32(kept) != checksum:
+    file.seek(0)
+    code, constants = file.read(code_size), allocate((size,), np.dtype(np.uint8))
+    complete = file.readinto(constants.data) == size
+    manifest = file.read(manifest_size)
+    if not complete or sha256(code + manifest).digest() != digest or crc32(constants.data) != checksum:
         return None
-    constants = allocate((size,), np.dtype(np.uint8))
-    constants[:] = np.frombuffer(kept, np.uint8)
     found = pickle.loads(manifest)
     return Artifact(code, found, constants) if isinstance(found, Manifest) else None

@@ -3,24 +3,26 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
+from pathlib import Path
 
 from circlet.backends.cpu.backend import CpuBackend
 from circlet.backends.native import cache
-from circlet.backends.native.artifact import Artifact, decode, encode, gather
+from circlet.backends.native.artifact import Artifact, encode, gather, load
 from circlet.backends.native.fingerprint import digest, span_key
 from circlet.backends.native.function import FunctionLowering
 from circlet.backends.native.fuse import Fused
 from circlet.backends.native.fused_kernel import FusedKernel
 from circlet.backends.native.invocation import Function, Invocation
+from circlet.backends.native.library import ENTRY, SharedLibrary, is_shared
 from circlet.backends.native.program import Held, Unlowerable
 from circlet.backends.native.rule import rule_of
+from circlet.backends.native.shared_object import UnknownObject, shared_object
 from circlet.backends.native.value import in_memory
 from circlet.runtime.exec.executor import ExecutorMap
 from circlet.runtime.exec.kernel import Call, Kernel, Span, Step
 
-ENTRY = "circlet_entry"
 AT_ONCE, OFTEN, MOST = 4, 8, 12
 """For one place of a model: how many functions are compiled when they are first asked for, how often others must be
 asked for, and how many there may be."""
@@ -99,9 +101,8 @@ class NativeBackend:
 
     def _stored(self, key: str) -> Function | None:
         """The function of a name, if it is on the disk."""
-        content = None if self._options.keep_text else cache.read(key)
-        artifact = None if content is None else decode(content)
-        return None if artifact is None else _loaded(artifact)
+        file = None if self._options.keep_text else cache.find(key)
+        return None if file is None else _opened(file)
 
     def _compiled(self, key: str, span: Span) -> Function | None:
         """The function for a span; None if it cannot be one."""
@@ -109,8 +110,11 @@ class NativeBackend:
             artifact = self._make(span)
         except Unlowerable:
             return None
-        cache.write(key, encode(artifact))
-        return _loaded(artifact)
+        file = cache.write(key, encode(_sharable(artifact)))
+        found = None if file is None else _opened(file)
+        if found is None and file is not None:
+            cache.write(key, encode(artifact))
+        return found or _linked(artifact)
 
     def _make(self, span: Span) -> Artifact:
         from circlet.backends.native.target import host, object_code
@@ -122,7 +126,27 @@ class NativeBackend:
         return gather(lowering.program, object_code(text, host()), self._executors.model)
 
 
-def _loaded(artifact: Artifact) -> Function:
+def _sharable(artifact: Artifact) -> Artifact:
+    """With a shared object for code, if there can be one."""
+    try:
+        return replace(artifact, code=shared_object(artifact.code, ENTRY))
+    except UnknownObject:
+        return artifact
+
+
+def _opened(file: Path) -> Function | None:
+    """The function in a file; None if it is damaged, or the system loads no code from there."""
+    try:
+        with file.open("rb") as content:
+            artifact = load(content)
+        if artifact is None or not is_shared(artifact.code):
+            return None if artifact is None else _linked(artifact)
+        return Function(SharedLibrary(file), artifact.manifest, artifact.constants)
+    except OSError:
+        return None
+
+
+def _linked(artifact: Artifact) -> Function:
     # LLVM takes its time to load: only where it is needed.
     from circlet.backends.native.target import link
 

@@ -25,24 +25,23 @@ def folder() -> Path | None:
     return Path(named) if named else None
 
 
-def read(key: str) -> memoryview | None:
-    """The content of an entry; None where there is none."""
+def find(key: str) -> Path | None:
+    """The file of an entry; None where there is none."""
     place = folder()
     if place is None:
         return None
     try:
-        content = (place / key).read_bytes()
         os.utime(place / key)
     except OSError:
         return None
-    return memoryview(content)
+    return place / key
 
 
-def write(key: str, parts: Iterable[bytes | memoryview]) -> None:
-    """Adds an entry, whole or not at all; a folder that cannot be written to is no error."""
+def write(key: str, parts: Iterable[bytes | memoryview]) -> Path | None:
+    """Adds an entry, whole or not at all; gives its file. A folder that cannot be written to is no error."""
     place = folder()
     if place is None:
-        return
+        return None
     try:
         place.mkdir(parents=True, exist_ok=True)
         with NamedTemporaryFile(dir=place, prefix=".", delete=False) as file:
@@ -51,7 +50,8 @@ def write(key: str, parts: Iterable[bytes | memoryview]) -> None:
         if int(key[:4], 16) % LOOKS == 0:
             _trim(place)
     except OSError:
-        return
+        return None
+    return place / key
 
 
 def _trim(place: Path) -> None:

@@ -7,11 +7,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from math import prod
-from typing import Protocol
 
 import numpy as np
 
 from circlet.backends.native.artifact import Constant, Manifest, Origin, Stored
+from circlet.backends.native.library import Library
 from circlet.backends.native.program import (
     DONE,
     EXHAUSTED,
@@ -36,13 +36,6 @@ from circlet.runtime.ir.types import Array
 
 _ENTRY_TYPE = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)
 _HOST_TYPE = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_int32, ctypes.c_void_p)
-
-
-class Library(Protocol):
-    """Machine code in this process; it stays as long as the object does."""
-
-    address: int
-    """Where the entry function begins."""
 
 
 @dataclass(frozen=True, eq=False)

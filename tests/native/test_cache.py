@@ -86,14 +86,16 @@ def test_another_constant_is_another_function(folder: Path, other: Model, expect
 
 @pytest.mark.parametrize("damage", [
     lambda content: content[:-1], lambda content: b"", lambda content: content + b"x",
-    lambda content: b"x" + content[1:],
+    lambda content: b"x" + content[1:], lambda content: content[:-92] + b"x" + content[-91:],
     lambda content: content[:90] + bytes([content[90] ^ 1]) + content[91:],
     lambda content: content[:-1] + bytes([content[-1] ^ 1]),
-], ids=["shorter", "empty", "longer", "mark", "code", "end"])
+], ids=["shorter", "empty", "longer", "start", "mark", "code", "end"])
 def test_a_damaged_entry_is_made_anew(folder: Path, compiled: list[str], damage: Callable[[bytes], bytes]) -> None:
     results(lookup())
     (entry,) = folder.iterdir()
-    entry.write_bytes(damage(entry.read_bytes()))
+    content = entry.read_bytes()
+    entry.unlink()
+    entry.write_bytes(damage(content))
     for _ in range(2):
         assert results(lookup()).tolist() == [1, 8, 400]
     assert compiled == ["function"] * 2
@@ -107,9 +109,9 @@ def test_the_folder_stays_within_its_bound(folder: Path, monkeypatch: pytest.Mon
         for age, each in enumerate(sorted(folder.iterdir(), key=lambda each: each.stat().st_mtime)):
             os.utime(each, (age, age))
     assert sorted(each.name for each in folder.iterdir()) == ["0002", "0003", "0004"]
-    found = cache.read("0004")
+    found = cache.find("0004")
     assert found is not None
-    assert found.tobytes() == bytes(1000)
+    assert found.read_bytes() == bytes(1000)
 
 
 def test_an_empty_variable_turns_it_off(monkeypatch: pytest.MonkeyPatch, compiled: list[str]) -> None:

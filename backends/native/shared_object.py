@@ -1,0 +1,272 @@
+"""Turns an object file into a shared object, which the system's loader maps without LLVM.
+
+Only what LLVM writes for position-independent code of an x86-64 ELF system is known here. The format is that of the
+System V ABI and its AMD64 supplement.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from struct import Struct, pack, pack_into
+
+_HEADER = Struct("<16sHHIQQQIHHHHHH")
+_SECTION = Struct("<IIQQQQIIQQ")
+_SYMBOL = Struct("<IBBHQQ")
+_RELOCATION = Struct("<QQq")
+_SEGMENT = Struct("<IIQQQQQQ")
+_IDENTITY = b"\x7fELF\x02\x01\x01" + bytes(9)
+_RELOCATABLE, _SHARED, _X86_64 = 1, 3, 62
+_SYMTAB, _RELA, _NOBITS = 2, 4, 8
+_WRITE, _ALLOC, _EXECUTE = 1, 2, 4
+_UNDEFINED, _COMMON = 0, 0xFFF2
+_PAGE = 4096
+_R, _RX, _RW = 4, 5, 6
+_ABSOLUTE, _PC, _PLT, _GLOBAL_DATA, _RELATIVE, _GOT, _GOT_X, _REX_GOT_X = 1, 2, 4, 6, 8, 9, 41, 42
+_SEGMENTS = 5
+_STACK = 0x6474E551
+_STUB = b"\xff\x25"
+_STUB_BYTES = 8
+
+
+class UnknownObject(Exception):
+    """The object file holds something that this module does not know."""
+
+
+@dataclass(frozen=True)
+class _Section:
+    name: str
+    kind: int
+    flags: int
+    offset: int
+    size: int
+    link: int
+    info: int
+    alignment: int
+
+    @property
+    def access(self) -> int:
+        """The segment that the section belongs to."""
+        if self.flags & _EXECUTE:
+            return _RX
+        return _RW if self.flags & _WRITE else _R
+
+
+@dataclass(frozen=True)
+class _Symbol:
+    name: str
+    section: int
+    value: int
+
+
+class _Object:
+    """An object file, read."""
+
+    def __init__(self, content: bytes) -> None:
+        identity, kind, machine, *_, offset, _, _, _, _, _, number, names = _HEADER.unpack_from(content)
+        if identity[:7] != _IDENTITY[:7] or (kind, machine) != (_RELOCATABLE, _X86_64):
+            raise UnknownObject("no object file of x86-64")
+        self.content = content
+        raw = [_SECTION.unpack_from(content, offset + k * _SECTION.size) for k in range(number)]
+        self.sections = [
+            _Section(self._text(raw[names][4] + name), kind, flags, place, size, link, info, max(alignment, 1))
+            for name, kind, flags, _, place, size, link, info, alignment, _ in raw
+        ]
+        table = next(each for each in self.sections if each.kind == _SYMTAB)
+        self.symbols = [
+            _Symbol(self._text(self.sections[table.link].offset + name), section, value)
+            for name, _, _, section, value, _ in _SYMBOL.iter_unpack(self.bytes(table))
+        ]
+
+    def _text(self, offset: int) -> str:
+        return self.content[offset:self.content.index(0, offset)].decode()
+
+    def bytes(self, section: _Section) -> bytes:
+        """What the file holds of a section."""
+        if section.kind == _NOBITS:
+            return bytes(section.size)
+        return self.content[section.offset:section.offset + section.size]
+
+    def loaded(self) -> Iterator[tuple[int, _Section]]:
+        """The sections that a program needs; not the tables for unwinding, as nothing is thrown."""
+        for number, each in enumerate(self.sections):
+            if each.flags & _ALLOC and each.size and each.name != ".eh_frame":
+                yield number, each
+
+    def relocations(self, number: int) -> Iterator[tuple[int, int, int, int]]:
+        """Of a section: place, type, symbol, addend."""
+        for each in self.sections:
+            if each.kind == _RELA and each.info == number:
+                for place, info, addend in _RELOCATION.iter_unpack(self.bytes(each)):
+                    yield place, info & 0xFFFFFFFF, info >> 32, addend
+
+
+@dataclass
+class _Image:
+    """A shared object in the making: three segments, and what the loader is told."""
+
+    parts: dict[int, bytearray] = field(default_factory=lambda: {_R: bytearray(), _RX: bytearray(), _RW: bytearray()})
+    """The bytes of each segment, by access."""
+    dynamic: list[tuple[int, int, int, int]] = field(default_factory=list)
+    """Relocations left to the loader: place in the last segment, type, dynamic symbol, addend."""
+
+    def add(self, access: int, content: bytes, alignment: int) -> int:
+        """Appends to a segment; gives the place."""
+        part = self.parts[access]
+        part.extend(bytes(-len(part) % alignment))
+        place = len(part)
+        part.extend(content)
+        return place
+
+
+def shared_object(content: bytes, entry: str) -> bytes:
+    """A shared object with one global symbol, `entry`, of an object file.
+
+    Raises:
+        UnknownObject: the file cannot be turned into one here.
+    """
+    return _Linker(_Object(content), entry).link()
+
+
+class _Linker:
+    def __init__(self, source: _Object, entry: str) -> None:
+        self._source = source
+        self._entry = entry
+        self._image = _Image()
+        self._places = {
+            number: (each.access, self._image.add(each.access, source.bytes(each), each.alignment))
+            for number, each in source.loaded()
+        }
+        called = {symbol: None for number in self._places for _, _, symbol, _ in source.relocations(number)
+                  if source.symbols[symbol].section == _UNDEFINED}
+        self._imports = {symbol: number for number, symbol in enumerate(called, start=1)}
+        """The dynamic symbol of each that another library defines."""
+        self._slots: dict[int, int] = {}
+        """Where in the last segment the address of a symbol is kept."""
+        self._stubs = {symbol: self._image.add(_RX, bytes(_STUB_BYTES), _STUB_BYTES) for symbol in self._imports}
+        self._fixups = [
+            (number, *relocation) for number in self._places for relocation in source.relocations(number)
+        ]
+        for _, _, kind, symbol, _ in self._fixups:
+            if symbol in self._imports or kind in (_GOT, _GOT_X, _REX_GOT_X):
+                self._slot(symbol)
+
+    def _slot(self, symbol: int) -> None:
+        if symbol not in self._slots:
+            self._slots[symbol] = self._image.add(_RW, bytes(8), 8)
+
+    def link(self) -> bytes:
+        tables = self._tables(0)
+        head = _HEADER.size + _SEGMENTS * _SEGMENT.size
+        for each in (_R, _RX, _RW):
+            self._image.parts[each].extend(bytes(-len(self._image.parts[each]) % 16))
+        dynamic = self._image.add(_RW, bytes(16 * 11), 16)
+        relocations = self._count_dynamic()
+        begin = -(-(head + len(tables) + relocations * _RELOCATION.size) // 64) * 64
+        bases = self._bases(begin)
+        self._resolve(bases)
+        assert len(self._image.dynamic) == relocations
+        self._describe(dynamic, head, len(tables))
+        content = bytearray(bases[_RW] + len(self._image.parts[_RW]))
+        for access, part in self._image.parts.items():
+            content[bases[access]:bases[access] + len(part)] = part
+        rest = self._tables(self._entry_address(bases)) + b"".join(
+            _RELOCATION.pack(bases[_RW] + place, symbol << 32 | kind, addend)
+            for place, kind, symbol, addend in self._image.dynamic)
+        content[head:head + len(rest)] = rest
+        content[:head] = self._head(bases, dynamic)
+        return bytes(content)
+
+    def _bases(self, begin: int) -> dict[int, int]:
+        """Where each segment begins, in the file and in memory alike; the first one follows the tables."""
+        executable = -(-(begin + len(self._image.parts[_R])) // _PAGE) * _PAGE
+        writable = -(-(executable + len(self._image.parts[_RX])) // _PAGE) * _PAGE
+        return {_R: begin, _RX: executable, _RW: writable}
+
+    def _count_dynamic(self) -> int:
+        return len(self._slots) + sum(kind == _ABSOLUTE for _, _, kind, _, _ in self._fixups)
+
+    def _address(self, symbol: int, bases: dict[int, int]) -> int:
+        found = self._source.symbols[symbol]
+        if found.section not in self._places:
+            raise UnknownObject(f"symbol {found.name!r} lies in no section that is loaded")
+        access, place = self._places[found.section]
+        return bases[access] + place + found.value
+
+    def _resolve(self, bases: dict[int, int]) -> None:
+        for symbol, slot in self._slots.items():
+            if symbol in self._imports:
+                self._image.dynamic.append((slot, _GLOBAL_DATA, self._imports[symbol], 0))
+            else:
+                self._image.dynamic.append((slot, _RELATIVE, 0, self._address(symbol, bases)))
+        for symbol, stub in self._stubs.items():
+            distance = bases[_RW] + self._slots[symbol] - (bases[_RX] + stub + 6)
+            pack_into("<2si", self._image.parts[_RX], stub, _STUB, distance)
+        for fixup in self._fixups:
+            self._apply(*fixup, bases)
+
+    def _apply(self, number: int, offset: int, kind: int, symbol: int, addend: int, bases: dict[int, int]) -> None:
+        access, start = self._places[number]
+        place = start + offset
+        here = bases[access] + place
+        if kind == _ABSOLUTE and access == _RW:
+            if symbol in self._imports:
+                self._image.dynamic.append((place, _ABSOLUTE, self._imports[symbol], addend))
+            else:
+                self._image.dynamic.append((place, _RELATIVE, 0, self._address(symbol, bases) + addend))
+            return
+        if kind in (_GOT, _GOT_X, _REX_GOT_X):
+            target = bases[_RW] + self._slots[symbol]
+        elif kind == _PLT and symbol in self._imports:
+            target = bases[_RX] + self._stubs[symbol]
+        elif kind in (_PC, _PLT) and symbol not in self._imports:
+            target = self._address(symbol, bases)
+        else:
+            raise UnknownObject(f"relocation of type {kind} in {self._source.sections[number].name}")
+        pack_into("<i", self._image.parts[access], place, target + addend - here)
+
+    def _entry_address(self, bases: dict[int, int]) -> int:
+        return next(self._address(number, bases) for number, each in enumerate(self._source.symbols)
+                    if each.name == self._entry)
+
+    def _tables(self, entry: int) -> bytes:
+        """Names, symbols and their hash table, as the loader reads them, given the address of the entry function."""
+        names = bytearray(1)
+        symbols = [_SYMBOL.pack(0, 0, 0, 0, 0, 0)]
+        for symbol in self._imports:
+            symbols.append(_SYMBOL.pack(len(names), 0x10, 0, _UNDEFINED, 0, 0))
+            names += self._source.symbols[symbol].name.encode() + b"\0"
+        symbols.append(_SYMBOL.pack(len(names), 0x12, 0, 1, entry, 0))
+        names += self._entry.encode() + b"\0"
+        total = len(symbols)
+        chain = [0, *(k + 1 if k + 1 < total else 0 for k in range(1, total))]
+        hashes = pack(f"<{3 + total}I", 1, total, min(1, total - 1), *chain)
+        names += bytes(-len(names) % 8)
+        hashes += bytes(-len(hashes) % 8)
+        self._sizes = (len(hashes), total * _SYMBOL.size, len(names))
+        return hashes + b"".join(symbols) + bytes(names)
+
+    def _describe(self, dynamic: int, head: int, size: int) -> None:
+        """Fills in the dynamic section."""
+        hashes, symbols, names = self._sizes
+        entries = [
+            (4, head), (5, head + hashes + symbols), (6, head + hashes), (10, names), (11, _SYMBOL.size),
+            (7, head + size), (8, len(self._image.dynamic) * _RELOCATION.size), (9, _RELOCATION.size), (30, 8), (0, 0),
+        ]
+        for number, (tag, value) in enumerate(entries):
+            pack_into("<QQ", self._image.parts[_RW], dynamic + 16 * number, tag, value)
+
+    def _head(self, bases: dict[int, int], dynamic: int) -> bytes:
+        parts = self._image.parts
+        first = bases[_R] + len(parts[_R])
+        segments = [
+            (1, _R, 0, first, _PAGE),
+            (1, _RX, bases[_RX], len(parts[_RX]), _PAGE),
+            (1, _RW, bases[_RW], len(parts[_RW]), _PAGE),
+            (2, _RW, bases[_RW] + dynamic, 16 * 11, 16),
+            (_STACK, _RW, 0, 0, 16),
+        ]
+        header = _HEADER.pack(_IDENTITY, _SHARED, _X86_64, 1, 0, _HEADER.size, 0, 0, _HEADER.size, _SEGMENT.size,
+                              len(segments), _SECTION.size, 0, 0)
+        return header + b"".join(_SEGMENT.pack(kind, access, place, place, place, size, size, alignment)
+                                 for kind, access, place, size, alignment in segments)
