@@ -17,6 +17,7 @@ from circlet.backends.native.fused_kernel import FusedKernel
 from circlet.backends.native.invocation import Function, Invocation
 from circlet.backends.native.library import ENTRY, SharedLibrary, is_shared
 from circlet.backends.native.program import Held, Unlowerable
+from circlet.backends.native.progress import progress
 from circlet.backends.native.rule import rule_of
 from circlet.backends.native.shared_object import UnknownObject, shared_object
 from circlet.backends.native.value import in_memory
@@ -107,7 +108,8 @@ class NativeBackend:
     def _compiled(self, key: str, span: Span) -> Function | None:
         """The function for a span; None if it cannot be one."""
         try:
-            artifact = self._make(span)
+            with progress(f"compiling {span.spec.subgraph.name!r}"):
+                artifact = self._make(span)
         except Unlowerable:
             return None
         file = cache.write(key, encode(_sharable(artifact)))

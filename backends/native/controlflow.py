@@ -35,9 +35,10 @@ def is_scalar(value: Value) -> bool:
     return value.size == 1 and value.dtype in NATIVE_TYPES
 
 
-def is_lowerable(executors: ExecutorMap, op: Op, shapes: tuple[Shape, ...]) -> bool:
+def is_lowerable(executors: ExecutorMap, op: Op, shapes: tuple[Shape, ...],
+                 found: dict[Specialization, bool]) -> bool:
     """Whether the subgraphs that an operator invokes can be native code, for these operand shapes; else the numpy
-    backend's control flow runs them."""
+    backend's control flow runs them. `found` keeps what was found before."""
     first = 1 if isinstance(op, Branch) else 0
     try:
         if isinstance(op, Loop):
@@ -46,16 +47,17 @@ def is_lowerable(executors: ExecutorMap, op: Op, shapes: tuple[Shape, ...]) -> b
             executors.planner.call(op.callees(), shapes[first:])
     except Unknown:
         return False
-    return all(_is_native(executors, executors.specializer.at(index, shapes[first:])) for index in op.callees())
+    return all(_is_native(executors, executors.specializer.at(index, shapes[first:]), found)
+               for index in op.callees())
 
 
-def _is_native(executors: ExecutorMap, spec: Specialization) -> bool:
-    if not spec.is_static or any(each.dtype.numpy.hasobject for each in spec.subgraph.tensors):
-        return False
-    return all(
-        is_lowerable(executors, each.op, tuple(spec.shape(tensor) for tensor in each.inputs))
-        for each in spec.subgraph.operators if type(each.op) in CONTROL_FLOW
-    )
+def _is_native(executors: ExecutorMap, spec: Specialization, found: dict[Specialization, bool]) -> bool:
+    if spec not in found:
+        found[spec] = spec.is_static and not any(each.dtype.numpy.hasobject for each in spec.subgraph.tensors) and all(
+            is_lowerable(executors, each.op, tuple(spec.shape(tensor) for tensor in each.inputs), found)
+            for each in spec.subgraph.operators if type(each.op) in CONTROL_FLOW
+        )
+    return found[spec]
 
 
 def _operands(o: OperatorLowering, first: int = 0) -> list[Value]:

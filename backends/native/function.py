@@ -41,6 +41,8 @@ from circlet.runtime.passes.plan_memory import ALIGNMENT, Interval, plan_memory
 from circlet.runtime.passes.specialize import Specialization
 
 FIXED = Fixed()
+MOST_INVOCATIONS = 512
+"""Subgraphs are emitted where they are invoked; where each invokes the next one twice, they multiply."""
 
 
 class FunctionLowering:
@@ -65,6 +67,9 @@ class FunctionLowering:
         self.e = Emitter(module, function, target)
         self._top = 0
         self._depth = 0
+        self._invocations = 0
+        self.lowerable: dict[Specialization, bool] = {}
+        """Which subgraphs can be native code, as far as that was asked."""
         self._table: dict[tuple[int, int], ir.Value] = {}
         self._behind: dict[int, int] = {}
         self.blocks = Blocks()
@@ -204,6 +209,9 @@ class FunctionLowering:
             homes: where each output must lie; None leaves that to the subgraph.
             destroyable: the inputs whose memory it may overwrite.
         """
+        self._invocations += 1
+        if self._invocations > MOST_INVOCATIONS:
+            raise Unlowerable(f"more than {MOST_INVOCATIONS} invocations of subgraphs in one function")
         spec = self.executors.specializer.at(index, tuple(each.shape for each in inputs))
         if not spec.is_static:
             raise Unlowerable(f"subgraph {index} has shapes that are known only when it runs")

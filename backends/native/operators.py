@@ -53,7 +53,8 @@ class OperatorLowering:
         from circlet.backends.native.host import lower_host_call
 
         op = self.operator.op
-        if type(op) in CONTROL_FLOW and is_lowerable(self.function.executors, op, self.operand_shapes):
+        function = self.function
+        if type(op) in CONTROL_FLOW and is_lowerable(function.executors, op, self.operand_shapes, function.lowerable):
             return CONTROL_FLOW[type(op)](self)
         self.function.note(self.describe())
         if isinstance(op, Fused):
