@@ -26,6 +26,8 @@ types: $(VENV)/.tested
 
 bench: $(VENV)/.benched
 	$(BIN)/python -m benchmarks.run
+	$(BIN)/python -m benchmarks.products
+	$(BIN)/python -m benchmarks.start
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)

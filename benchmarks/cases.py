@@ -33,13 +33,18 @@ class Case:
     """The value of that input; without such an input, how often the loop turns anyway."""
     factor: int = 1
     """Innermost iterations in each turn."""
+    suffix: str = ".tflite"
+    threads: tuple[int, ...] = (1,)
+    """How many threads a run may use; each is measured."""
+    values: Mapping[str, Array] | None = None
+    """The inputs, where none lie beside the model."""
 
     def file(self, folder: Path) -> Path:
-        return folder / f"{self.path}.tflite"
+        return folder / f"{self.path}{self.suffix}"
 
     def inputs(self, folder: Path, turns: int | None = None) -> dict[str, Array]:
         """The inputs, with the loop as long as `turns` says where an input decides it."""
-        given: Mapping[str, Array] = read(self.file(folder).with_suffix(".npz"))[0].inputs
+        given = read(self.file(folder).with_suffix(".npz"))[0].inputs if self.values is None else self.values
         if self.count is None:
             return dict(given)
         return {**given, self.count: np.asarray(turns or self.turns, given[self.count].dtype)}
@@ -60,6 +65,8 @@ EXTERNAL_CASES = (
     Case("bigscatter", "control/bigscatter", "rewrites a row of a carried f32[1024,1024]", "a_0", 10),
     Case("ocr_dr", "real/ocr_dr", "convolutions and four BiLSTM loops, int8 weights"),
     Case("if", "control/if", "one If over f32[4]"),
+    Case("mobilenet_v2", "straight/mobilenet_v2", "MobileNetV2 1.0 224, float32", threads=(1, 2)),
+    Case("mobilenet_v2_int8", "straight/mobilenet_v2_int8", "the same, int8", threads=(1, 2)),
 )
 SHIPPED_CASES = (
     Case("collatz", "collatz", "If in While, int32", turns=111),

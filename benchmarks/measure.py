@@ -12,7 +12,7 @@ from statistics import median
 
 import numpy as np
 
-from benchmarks.peers import Array, Peer, Run
+from benchmarks.peers import REFERENCES, Array, Peer, Run
 
 SAMPLE = 0.02
 """Seconds that a sample lasts at least; short runs are repeated within it."""
@@ -27,6 +27,8 @@ class Result:
     case: str
     peer: str
     iterations: int | None
+    reference: str
+    """The runtime that the others are compared with."""
     samples: Sequence[float] = field(default=())
     """Seconds for a run, one for each round."""
     difference: str | None = None
@@ -61,13 +63,15 @@ class _Contestant:
 
 def measure(
     case: str, path: Path, inputs: Mapping[str, Array], iterations: int | None, peers: Sequence[Peer], rounds: int,
+    threads: int = 1,
 ) -> list[Result]:
-    """Runs a model in every runtime that can; results are in the order of `peers`."""
+    """Runs a model in every runtime that reads its kind of file; results are in the order of `peers`."""
+    peers, reference = [each for each in peers if path.suffix in each.reads], REFERENCES[path.suffix]
     entered: dict[str, _Contestant] = {}
     failures: dict[str, str] = {}
     for peer in peers:
         try:
-            entered[peer.name] = _enter(peer, path, inputs)
+            entered[peer.name] = _enter(peer, threads, path, inputs)
         except Exception as error:
             failures[peer.name] = f"{type(error).__name__}: {str(error).strip().splitlines()[0]}"
     contestants = list(entered.values())
@@ -75,16 +79,16 @@ def measure(
         for index in range(len(contestants)):
             contestants[(index + turn) % len(contestants)].sample()
     return [
-        Result(case, peer.name, iterations, failure=failures[peer.name]) if peer.name in failures else
-        Result(case, peer.name, iterations, entered[peer.name].samples,
+        Result(case, peer.name, iterations, reference, failure=failures[peer.name]) if peer.name in failures else
+        Result(case, peer.name, iterations, reference, entered[peer.name].samples,
                _difference(entered[peer.name].outputs, contestants[0].outputs))
         for peer in peers
     ]
 
 
-def _enter(peer: Peer, path: Path, inputs: Mapping[str, Array]) -> _Contestant:
+def _enter(peer: Peer, threads: int, path: Path, inputs: Mapping[str, Array]) -> _Contestant:
     """Loads the model, warms it up and finds how often to run it in a sample."""
-    run = peer.load(path, inputs)
+    run = peer.load(threads, path, inputs)
     outputs = {name: np.array(value) for name, value in run().items()}
     return _Contestant(peer, run, outputs, max(1, math.ceil(SAMPLE / max(_time(run, 1), 1e-7))))
 

@@ -14,14 +14,15 @@ import numpy.typing as npt
 Array: TypeAlias = npt.NDArray[Any]
 Run: TypeAlias = Callable[[], Mapping[str, Array]]
 """Sets the inputs, runs the model once and returns its outputs by name."""
-Load: TypeAlias = Callable[[Path, Mapping[str, Array]], Run]
-"""Makes a model ready to run on inputs of the given shapes, on one thread.
+Load: TypeAlias = Callable[[int, Path, Mapping[str, Array]], Run]
+"""Makes a model ready to run on a number of threads, on inputs of the given shapes.
 
 Raises whatever the runtime raises if it cannot run the model, `ImportError` if it is not installed.
 """
 
-REFERENCE = "LiteRT"
-"""The peer that the others are compared with."""
+REFERENCES = {".tflite": "LiteRT", ".onnx": "ONNX Runtime"}
+"""The peer that the others are compared with, for each kind of file."""
+EVERY_FORMAT = frozenset(REFERENCES)
 
 
 @dataclass(frozen=True)
@@ -30,6 +31,8 @@ class Peer:
 
     name: str
     load: Load
+    reads: frozenset[str] = EVERY_FORMAT
+    """The kinds of files that it reads."""
 
 
 def peers(backends: Sequence[str]) -> list[Peer]:
@@ -37,22 +40,24 @@ def peers(backends: Sequence[str]) -> list[Peer]:
     return [
         *(Peer(f"circlet {backend}{label}", partial(_circlet, backend, elision))
           for backend in backends for elision, label in ((True, ""), (False, ", copying"))),
-        Peer(REFERENCE, _litert),
+        Peer("LiteRT", _litert, frozenset({".tflite"})),
+        Peer("ONNX Runtime", _onnxruntime, frozenset({".onnx"})),
+        Peer("OpenVINO", _openvino),
     ]
 
 
-def _circlet(backend: str, copy_elision: bool, path: Path, inputs: Mapping[str, Array]) -> Run:
+def _circlet(backend: str, copy_elision: bool, threads: int, path: Path, inputs: Mapping[str, Array]) -> Run:
     import circlet
 
-    session = circlet.Session(circlet.load(path), backend=backend, num_threads=1, copy_elision=copy_elision)
+    session = circlet.Session(circlet.load(path), backend=backend, num_threads=threads, copy_elision=copy_elision)
     return partial(session.run, dict(inputs))
 
 
-def _litert(path: Path, inputs: Mapping[str, Array]) -> Run:
+def _litert(threads: int, path: Path, inputs: Mapping[str, Array]) -> Run:
     """LiteRT as it comes: its default delegate, no signature runner in between."""
     from ai_edge_litert.interpreter import Interpreter
 
-    interpreter = Interpreter(model_path=str(path), num_threads=1)
+    interpreter = Interpreter(model_path=str(path), num_threads=threads)
     indices, results = _litert_tensors(interpreter)
     for name, value in inputs.items():
         interpreter.resize_tensor_input(indices[name], value.shape)
@@ -78,3 +83,43 @@ def _litert_tensors(interpreter: Any) -> tuple[dict[str, int], dict[str, int]]:
         return inputs, outputs
     given, made = interpreter.get_input_details(), interpreter.get_output_details()
     return {each["name"]: int(each["index"]) for each in given}, {each["name"]: int(each["index"]) for each in made}
+
+
+def _onnxruntime(threads: int, path: Path, inputs: Mapping[str, Array]) -> Run:
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
+    session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+    names, values = [each.name for each in session.get_outputs()], dict(inputs)
+    return lambda: dict(zip(names, session.run(names, values), strict=True))
+
+
+def _openvino(threads: int, path: Path, inputs: Mapping[str, Array]) -> Run:
+    """OpenVINO's CPU plugin, at full precision; a model's inputs and outputs are in the order of its file."""
+    import openvino
+
+    given, made = _names(path)
+    settings = {"INFERENCE_NUM_THREADS": threads, "NUM_STREAMS": 1, "INFERENCE_PRECISION_HINT": "f32"}
+    core = openvino.Core()
+    model = core.read_model(str(path))
+    model.reshape({k: list(inputs[name].shape) for k, name in enumerate(given)})
+    request = core.compile_model(model, "CPU", settings).create_infer_request()
+    values = {k: inputs[name] for k, name in enumerate(given)}
+
+    def run() -> dict[str, Array]:
+        found = request.infer(values)
+        return {name: np.array(found[k]) for k, name in enumerate(made)}
+
+    return run
+
+
+def _names(path: Path) -> tuple[list[str], list[str]]:
+    """The names of a model's inputs and outputs, in order."""
+    import circlet
+    from circlet.runtime.exec.inputs import entry_of
+
+    model = circlet.load(path)
+    named = [each for each in model.signatures if each.subgraph == 0]
+    entry = entry_of(model, 0, named[0] if len(named) == 1 else None)
+    return [name for name, _ in entry.inputs], [name for name, _ in entry.outputs]

@@ -10,10 +10,9 @@ from itertools import groupby
 from pathlib import Path
 
 from benchmarks.measure import Result
-from benchmarks.peers import REFERENCE
 
-PACKAGES = ("circlet", "numpy", "ai-edge-litert", "llvmlite")
-HEADINGS = ("case", "iterations", "runtime", "median", "minimum", "per iteration", f"{REFERENCE} / this")
+PACKAGES = ("circlet", "numpy", "ai-edge-litert", "onnxruntime", "openvino", "llvmlite")
+HEADINGS = ("case", "iterations", "runtime", "median", "minimum", "per iteration", "reference / this")
 
 
 def table(results: Sequence[Result]) -> str:
@@ -22,7 +21,7 @@ def table(results: Sequence[Result]) -> str:
     notes: list[str] = []
     for case, group in groupby(results, key=lambda each: each.case):
         members = list(group)
-        reference = next((each for each in members if each.peer == REFERENCE and each.samples), None)
+        reference = next((each for each in members if each.peer == each.reference and each.samples), None)
         for number, each in enumerate(members):
             rows.append(_row(each, reference, named=number == 0))
             notes += [f"{case}, {each.peer}: {note}" for note in _notes(each)]

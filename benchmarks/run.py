@@ -1,4 +1,4 @@
-"""Measures circlet and its peers on models with control flow, one thread each, in one process.
+"""Measures circlet and its peers in one process, with as many threads each: one, unless a case says otherwise.
 
     python -m benchmarks.run [--only NAMES] [--rounds N] [--json FILE]
 """
@@ -59,8 +59,10 @@ def _run(cases: list[Case], folder: Path, runtimes: list[Peer], options: argpars
             _progress(f"{case.name}: skipped, there is no {path}")
             continue
         _progress(f"{case.name}: {case.what}")
-        results += measure(case.name, path, case.inputs(folder, options.turns), case.iterations(options.turns),
-                           runtimes, options.rounds)
+        for threads in case.threads:
+            name = case.name if case.threads == (1,) else f"{case.name} ({threads} threads)"
+            results += measure(name, path, case.inputs(folder, options.turns), case.iterations(options.turns),
+                               runtimes, options.rounds, threads)
     return results
 
 
@@ -71,7 +73,8 @@ def main() -> int:
         _progress(f"{options.models} does not exist (--models DIR chooses another folder): measuring {folder} instead")
     results = _run(_chosen(cases, options.only), folder, peers(options.backends), options)
     print(", ".join(f"{name} {value}" for name, value in environment().items()))
-    print(f"one thread, {options.rounds} rounds; a run sets the inputs, runs the model and reads the outputs\n")
+    print(f"{options.rounds} rounds; a run sets the inputs, runs the model and reads the outputs. Ratios above 1 are "
+          "faster than the reference, LiteRT or ONNX Runtime\n")
     print(table(results))
     if options.json is not None:
         write_json(options.json, results)
