@@ -13,6 +13,7 @@ from zlib import crc32
 
 import numpy as np
 
+from circlet.backends.native.bounds import Watched
 from circlet.backends.native.program import Evidence, Fixed, Held, HostCall, Program, Site, Source, Variable
 from circlet.runtime.exec.memory import allocate
 from circlet.runtime.ir.model import Model
@@ -49,6 +50,7 @@ class Manifest:
     origins: tuple[Origin, ...]
     arena_bytes: int
     outline: tuple[str, ...]
+    watched: Watched | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,7 +77,7 @@ def gather(program: Program, code: bytes, model: Model) -> Artifact:
             stored.append(array)
             size = _aligned(size + origin.size)
     manifest = Manifest(tuple(program.sites), tuple(program.host_calls), tuple(origins), program.arena_bytes,
-                        tuple(program.outline))
+                        tuple(program.outline), program.watched)
     return Artifact(code, manifest, _joined(stored, size))
 
 

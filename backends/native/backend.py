@@ -10,6 +10,7 @@ from pathlib import Path
 from circlet.backends.cpu.backend import CpuBackend
 from circlet.backends.native import cache
 from circlet.backends.native.artifact import Artifact, encode, gather, load
+from circlet.backends.native.bounds import are_checked
 from circlet.backends.native.fingerprint import digest, span_key
 from circlet.backends.native.function import FunctionLowering
 from circlet.backends.native.fuse import Fused
@@ -35,6 +36,8 @@ class Options:
 
     keep_text: bool = False
     """Keep what people can read of each function in `NativeBackend.latest`; nothing is then taken from the disk."""
+    check_bounds: bool = field(default_factory=are_checked)
+    """Check every access of the code to memory."""
 
 
 @dataclass(frozen=True)
@@ -68,9 +71,9 @@ class NativeBackend:
 
     name = "native"
 
-    def __init__(self, executors: ExecutorMap, options: Options = Options()) -> None:
+    def __init__(self, executors: ExecutorMap, options: Options | None = None) -> None:
         self._executors = executors
-        self._options = options
+        self._options = options or Options()
         self._cpu = CpuBackend()
         self._functions: dict[str, Function | None] = {}
         self._rations: dict[tuple[int, int], Ration] = defaultdict(Ration)
@@ -121,7 +124,7 @@ class NativeBackend:
     def _make(self, span: Span) -> Artifact:
         from circlet.backends.native.target import host, object_code
 
-        lowering = lower_span(self._executors, span)
+        lowering = lower_span(self._executors, span, self._options.check_bounds)
         text = str(lowering.e.module)
         if self._options.keep_text:
             self.latest = Listing(tuple(lowering.program.outline), text)
@@ -155,11 +158,11 @@ def _linked(artifact: Artifact) -> Function:
     return Function(link(artifact.code, ENTRY), artifact.manifest, artifact.constants)
 
 
-def lower_span(executors: ExecutorMap, span: Span) -> FunctionLowering:
+def lower_span(executors: ExecutorMap, span: Span, check_bounds: bool = False) -> FunctionLowering:
     """The function for a span."""
     from circlet.backends.native.target import host
 
-    function = FunctionLowering(executors, host(), ENTRY, span.activation.variables)
+    function = FunctionLowering(executors, host(), ENTRY, span.activation.variables, check_bounds)
     spec = span.spec
     written = {each for number in span.operators for each in spec.subgraph.operators[number].outputs}
     values = {}

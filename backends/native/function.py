@@ -10,15 +10,18 @@ import numpy as np
 from llvmlite import ir
 
 from circlet.backends.native.blocks import Blocks
+from circlet.backends.native.bounds import Watch
 from circlet.backends.native.emitter import I32, I64, NATIVE_TYPES, POINTER, Emitter, memory_type
 from circlet.backends.native.machine import Target
 from circlet.backends.native.operators import OperatorLowering
 from circlet.backends.native.program import (
+    CONTROL_BYTES,
     DONE,
     EMBEDDED_BYTES,
     EXHAUSTED,
     FIRST_SITE,
     MOST_EVIDENCE,
+    POINTER_BYTES,
     STOPPED,
     Evidence,
     External,
@@ -52,7 +55,8 @@ class FunctionLowering:
     lie outside the arena.
     """
 
-    def __init__(self, executors: ExecutorMap, target: Target, symbol: str, variables: Variables) -> None:
+    def __init__(self, executors: ExecutorMap, target: Target, symbol: str, variables: Variables,
+                 check_bounds: bool = False) -> None:
         self.executors = executors
         self._variables = variables
         self.program = Program()
@@ -65,6 +69,7 @@ class FunctionLowering:
             argument.add_attribute("noalias")
         function.attributes.add("nounwind")
         self.e = Emitter(module, function, target)
+        self._watch = Watch(module) if check_bounds else None
         self._top = 0
         self._depth = 0
         self._invocations = 0
@@ -103,6 +108,7 @@ class FunctionLowering:
             slot = entry.gep(self.e.function.args[2], [ir.Constant(I64, number)], source_etype=POINTER)
             self._table[key] = entry.load(slot, typ=POINTER)
             self._behind[id(self._table[key])] = number
+            self._begin(self._table[key], array.nbytes)
         return self._table[key]
 
     def derived(self, source: Array, use: Hashable, make: Callable[[], Array]) -> Array:
@@ -119,7 +125,7 @@ class FunctionLowering:
 
     def reserve(self, size: int) -> ir.Value:
         """The address of `size` bytes of the arena, until the invocation that asks for them ends."""
-        return self.at(self.reserve_offset(size))
+        return self.at(self.reserve_offset(size), size)
 
     def reserve_offset(self, size: int) -> int:
         offset = self._top
@@ -127,8 +133,16 @@ class FunctionLowering:
         self.program.arena_bytes = max(self.program.arena_bytes, self._top)
         return offset
 
-    def at(self, offset: int) -> ir.Value:
-        return self.e.builder.gep(self.e.function.args[1], [ir.Constant(I64, offset)], source_etype=ir.IntType(8))
+    def at(self, offset: int, size: int) -> ir.Value:
+        """The address of `size` bytes of the arena."""
+        address = self.e.builder.gep(self.e.function.args[1], [ir.Constant(I64, offset)], source_etype=ir.IntType(8))
+        self._begin(address, size)
+        return address
+
+    def _begin(self, address: ir.Value, size: int) -> None:
+        """A buffer begins at an address."""
+        if self._watch is not None:
+            self._watch.buffer(address, size)
 
     def constant(self, array: Array, dtype: DType) -> Value:
         """A constant of the model."""
@@ -175,6 +189,13 @@ class FunctionLowering:
     def finish(self) -> None:
         """Ends the function."""
         self.leave(ir.Constant(I32, DONE))
+        if self._watch is not None:
+            evidence = self.external(self.program.evidence, Evidence())
+            sizes = (CONTROL_BYTES, self.program.arena_bytes, POINTER_BYTES * len(self.program.externals))
+            for argument, size in zip(self.e.function.args, sizes, strict=True):
+                self._watch.buffer(argument, size)
+            self._watch.guard(self.e.function, evidence)
+            self.program.watched = self._watch.watched(each.nbytes for each in self.program.externals)
 
     def _leave_unless(self, condition: ir.Value, status: int) -> None:
         with self._unless(condition, status):
@@ -265,7 +286,7 @@ class FunctionLowering:
         arena = plan_memory(list(wanted.values()))
         base = self.reserve_offset(arena.size)
         for root, offset in zip(wanted, arena.offsets, strict=True):
-            places[root] = self.at(base + offset)
+            places[root] = self.at(base + offset, wanted[root].size)
 
     def tensor(self, spec: Specialization, values: dict[int, Value], tensor: int) -> Value:
         """A tensor of a subgraph."""
@@ -293,6 +314,8 @@ class FunctionLowering:
             inputs = tuple(None if each == ABSENT else self.tensor(spec, values, each) for each in operator.inputs)
             homes = tuple(places.get(aliases.root(each)) for each in operator.outputs)
             place = Place(spec.index, spec.subgraph.name, number, operator.name)
+            if self._watch is not None:
+                self._watch.enter(self.e.builder, place)
             lowering = OperatorLowering(self, spec, number, operator, inputs, homes, place)
             for tensor, value in zip(operator.outputs, lowering.lower(), strict=True):
                 values[tensor] = value

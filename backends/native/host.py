@@ -35,7 +35,7 @@ def _input(o: OperatorLowering, value: Value) -> External | Staging:
     if external is not None:
         return external
     staging = _staging(o, value.shape, value.dtype)
-    o.function.write(value, o.function.at(staging.offset))
+    o.function.write(value, o.function.at(staging.offset, value.nbytes))
     return staging
 
 
@@ -64,7 +64,8 @@ def _call(o: OperatorLowering, number: int) -> None:
 def _result(o: OperatorLowering, made: External | Staging, shape: Shape, dtype: DType, home: ir.Value | None) -> Value:
     """The result where the operator's readers expect it."""
     e = o.function.e
-    source = o.function.at(made.offset) if isinstance(made, Staging) else home
+    size = prod(shape) * dtype.numpy.itemsize
+    source = o.function.at(made.offset, size) if isinstance(made, Staging) else home
     assert source is not None
     if prod(shape) == 1 and dtype in NATIVE_TYPES:
         scalar = e.load(source, dtype)
@@ -73,5 +74,5 @@ def _result(o: OperatorLowering, made: External | Staging, shape: Shape, dtype: 
         return in_register(scalar, shape, dtype)
     assert home is not None
     if home is not source:
-        e.copy(home, source, prod(shape) * dtype.numpy.itemsize)
+        e.copy(home, source, size)
     return in_memory(home, shape, dtype)

@@ -11,6 +11,7 @@ from math import prod
 import numpy as np
 
 from circlet.backends.native.artifact import Constant, Manifest, Origin, Stored
+from circlet.backends.native.bounds import OUTSIDE
 from circlet.backends.native.library import Library
 from circlet.backends.native.program import (
     DONE,
@@ -64,6 +65,8 @@ class Invocation:
         self._activation = activation
         self._arrays = [self._array(executors, each, span) for each in manifest.origins]
         self._arena = allocate((manifest.arena_bytes,), np.dtype(np.uint8))
+        if manifest.watched is not None:
+            manifest.watched.expect([each.nbytes for each in self._arrays])
         self._table = np.array([each.ctypes.data for each in self._arrays], np.uint64)
         self._hosts = [self._bind_host(executors, each) for each in manifest.host_calls]
         self._callback = _HOST_TYPE(self._host)
@@ -102,6 +105,9 @@ class Invocation:
             self._activation.stopped()
         if status == EXHAUSTED:
             self._activation.exhausted()
+        watched = self._function.manifest.watched
+        if status == OUTSIDE and watched is not None:
+            raise watched.error(self._evidence.tolist())
         site: Site = self._sites[status - FIRST_SITE]
         if site.message == HOST_FAILED and self._error is not None:
             error, self._error = self._error, None

@@ -45,12 +45,14 @@ class Arithmetic:
         word: the type of a word of the factors, four bytes wide.
         total: the type of a sum, four bytes wide.
         multiply_add: one step for one vector.
+        align: of the words of the left factor, in bytes.
     """
 
     name: str
     word: ir.Type
     total: ir.Type
     multiply_add: MultiplyAdd
+    align: int = WORD
 
 
 FLOAT32 = Arithmetic("f32", ir.FloatType(), ir.FloatType(),
@@ -387,7 +389,8 @@ class _TileBody:
                             tile.reads_partial) for k in range(tile.vectors)]
         found: Sums = []
         for row, address in enumerate(rows):
-            word = e.builder.load(self._words.address(address, offset, further), typ=tile.arithmetic.word, align=WORD)
+            word = e.builder.load(self._words.address(address, offset, further), typ=tile.arithmetic.word,
+                                  align=tile.arithmetic.align)
             left = broadcast(e, word, tile.lanes)
             found += [tile.arithmetic.multiply_add(e, left, each, sums[row * tile.vectors + k])
                       for k, each in enumerate(right)]

@@ -7,12 +7,14 @@ from typing import TypeAlias
 
 import numpy as np
 
+from circlet.backends.native.bounds import Watched
 from circlet.runtime.errors import Place
 from circlet.runtime.ir.types import Array, DType, Shape
 
 DONE, STOPPED, EXHAUSTED, FIRST_SITE = 0, 1, 2, 16
 """What the function returns: it is done, was told to stop, used up its iterations, or failed at site `k - 16`."""
 MOST_EVIDENCE = 32
+CONTROL_BYTES, POINTER_BYTES = 24, 8
 EMBEDDED_BYTES = 64
 """Constants up to this size are part of the code."""
 
@@ -107,3 +109,5 @@ class Program:
     evidence: Array = field(default_factory=lambda: np.zeros(MOST_EVIDENCE, np.int64))
     outline: list[str] = field(default_factory=list)
     """What was emitted, a line an operator, for people to read."""
+    watched: Watched | None = None
+    """What bounds assertions say, where there are any."""

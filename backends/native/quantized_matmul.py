@@ -94,7 +94,7 @@ def _pairwise(e: Emitter, one: ir.Value, other: ir.Value, kind: ir.VectorType) -
     return b.add(even, odd)
 
 
-BYTES = Arithmetic("u8s8", I32, I32, _dot)
+BYTES = Arithmetic("u8s8", I32, I32, _dot, align=1)
 """Words of four unsigned bytes times words of four signed ones."""
 
 
