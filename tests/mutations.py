@@ -1,6 +1,7 @@
 """Changes model files and models in memory at random, and runs what comes of it.
 
-As a program: `python -m tests.mutations SEED COUNT` changes every shipped model and prints what came of it as JSON.
+As a program: `python -m tests.mutations SEED COUNT BACKEND [MODEL ...]` changes the given models, or all that are
+shipped, and prints what came of it as JSON.
 """
 
 from __future__ import annotations
@@ -126,9 +127,9 @@ def _mutated_array(value: np.ndarray[Any, Any], r: random.Random) -> np.ndarray[
     return changed
 
 
-def run(model: Model) -> None:
+def run(model: Model, backend: str = "cpu") -> None:
     """Runs the primary entry point on zeros."""
-    session = circlet.Session(model, limits=LIMITS)
+    session = circlet.Session(model, backend, limits=LIMITS)
     tensors = [model.subgraphs[0].tensors[each] for each in model.subgraphs[0].inputs]
     if sum(each.dtype.numpy.itemsize * float(np.prod(each.shape, dtype=np.float64)) for each in tensors) > MOST_BYTES:
         return
@@ -151,13 +152,13 @@ class Report:
 KINDS: Mapping[str, Callable[[str, random.Random], Model]] = {"file": mutated_file, "model": mutated_model}
 
 
-def campaign(cases: Iterator[tuple[str, str, int]]) -> Report:
+def campaign(cases: Iterator[tuple[str, str, int]], backend: str = "cpu") -> Report:
     """Makes and runs mutations, each given by kind, model and seed."""
     report = Report()
     for kind, name, seed in cases:
         begin = time.perf_counter()
         try:
-            run(KINDS[kind](name, random.Random(seed)))
+            run(KINDS[kind](name, random.Random(seed)), backend)
             report.outcomes["worked"] += 1
         except circlet.CircletError as error:
             report.outcomes[type(error).__name__] += 1
@@ -167,11 +168,11 @@ def campaign(cases: Iterator[tuple[str, str, int]]) -> Report:
     return report
 
 
-def main(seed: int, count: int) -> None:
-    """Changes each shipped model `count` times each way, and prints a report."""
+def main(seed: int, count: int, backend: str, *chosen: str) -> None:
+    """Changes each of the chosen models, or of all, `count` times each way, and prints a report."""
     warnings.simplefilter("error")
     _limit_memory()
-    cases = ((kind, name, seed * 1_000_003 + k) for k in range(count) for name in names() for kind in KINDS)
+    cases = ((kind, name, seed * 1_000_003 + k) for k in range(count) for name in chosen or names() for kind in KINDS)
 
     def watched() -> Iterator[tuple[str, str, int]]:
         for case in cases:
@@ -180,7 +181,7 @@ def main(seed: int, count: int) -> None:
             yield case
         faulthandler.cancel_dump_traceback_later()
 
-    print(json.dumps(vars(campaign(watched()))))
+    print(json.dumps(vars(campaign(watched(), backend))))
 
 
 def _limit_memory() -> None:
@@ -191,4 +192,4 @@ def _limit_memory() -> None:
 
 
 if __name__ == "__main__":
-    main(*map(int, sys.argv[1:]))
+    main(int(sys.argv[1]), int(sys.argv[2]), *sys.argv[3:])

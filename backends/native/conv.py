@@ -27,6 +27,8 @@ from circlet.runtime.ops.conv import Conv2D, DepthwiseConv2D, TransposeConv
 from circlet.runtime.ops.window import Window
 
 FLOAT = DType.FLOAT32
+WIDEST = 32
+"""Columns of the filters that are unrolled."""
 
 
 def _refuses_conv(call: Call) -> bool:
@@ -69,7 +71,12 @@ def _positions(node: Node[Conv2D], e: Emitter, image: Image, windows: tuple[Wind
     return Left(image.at(e, number), node.function.external(rows), None, run, (table(e, taps), len(taps)))
 
 
-@nest(DepthwiseConv2D, refuses)
+def _refuses_wide(call: Call) -> bool:
+    """Refuses filters whose rows are too long to be unrolled."""
+    return refuses(call) or call.input(1).signature[2] > WIDEST
+
+
+@nest(DepthwiseConv2D, _refuses_wide)
 def depthwise_conv_2d(node: Node[DepthwiseConv2D], e: Emitter, sinks: tuple[Sink, ...]) -> None:
     filter = node.input(1)
     windows = node.op.windows(node.input(0).shape, filter.shape)

@@ -36,6 +36,7 @@ from circlet.backends.native.value import Value, in_memory, in_register
 from circlet.runtime.errors import Place
 from circlet.runtime.exec.activation import Variables
 from circlet.runtime.exec.executor import ExecutorMap
+from circlet.runtime.exec.memory import expect_room
 from circlet.runtime.ir.model import ABSENT
 from circlet.runtime.ir.op import Skip
 from circlet.runtime.ir.types import Array, DType, Shape
@@ -44,8 +45,6 @@ from circlet.runtime.passes.plan_memory import ALIGNMENT, Interval, plan_memory
 from circlet.runtime.passes.specialize import Specialization
 
 FIXED = Fixed()
-MOST_INVOCATIONS = 512
-"""Subgraphs are emitted where they are invoked; where each invokes the next one twice, they multiply."""
 
 
 class FunctionLowering:
@@ -72,7 +71,6 @@ class FunctionLowering:
         self._watch = Watch(module) if check_bounds else None
         self._top = 0
         self._depth = 0
-        self._invocations = 0
         self.lowerable: dict[Specialization, bool] = {}
         """Which subgraphs can be native code, as far as that was asked."""
         self._table: dict[tuple[int, int], ir.Value] = {}
@@ -129,6 +127,7 @@ class FunctionLowering:
 
     def reserve_offset(self, size: int) -> int:
         offset = self._top
+        expect_room((offset + size,), np.dtype(np.uint8))
         self._top += -(-size // ALIGNMENT) * ALIGNMENT
         self.program.arena_bytes = max(self.program.arena_bytes, self._top)
         return offset
@@ -230,9 +229,6 @@ class FunctionLowering:
             homes: where each output must lie; None leaves that to the subgraph.
             destroyable: the inputs whose memory it may overwrite.
         """
-        self._invocations += 1
-        if self._invocations > MOST_INVOCATIONS:
-            raise Unlowerable(f"more than {MOST_INVOCATIONS} invocations of subgraphs in one function")
         spec = self.executors.specializer.at(index, tuple(each.shape for each in inputs))
         if not spec.is_static:
             raise Unlowerable(f"subgraph {index} has shapes that are known only when it runs")

@@ -14,9 +14,12 @@ from circlet.runtime.errors import Place
 from circlet.runtime.ir.builder import ModelBuilder, SubgraphBuilder, Value
 from circlet.runtime.ir.model import Model
 from circlet.runtime.ir.types import DType
-from circlet.runtime.ops.controlflow import If, While
+from circlet.runtime.ops.controlflow import CallSubgraph, If, While
 from circlet.runtime.ops.elementwise import FloorMod, Mul
 from circlet.runtime.ops.index import Gather
+from circlet.runtime.ops.normalize import Softmax
+from circlet.runtime.ops.reduce import ReduceMax
+from circlet.runtime.ops.shape import Reshape
 from tests.exec import graphs as g
 from tests.exec.graphs import ELISION, f32, i32
 from tests.exec.test_limits import COUNTERS, ENDLESS, PROGRAMS, SLACK, Program, assigning, recurring, stateful
@@ -135,3 +138,28 @@ def test_an_error_says_where_it_was(body: g.Formula, start: float | int, operato
         assert (place.subgraph, place.subgraph_name) == (subgraph, "body")
         assert model.subgraphs[subgraph].operators[place.operator].name == place.operator_name
         assert g.run(session, [i32(4)])[0] == total
+
+
+def test_a_large_buffer_is_refused_before_code_is_made_for_it() -> None:
+    """The loop's body needs a matrix that no machine has room for."""
+    def body(s: SubgraphBuilder, v: Sequence[Value]) -> Sequence[Value]:
+        column = s.apply(Reshape(), v[1], s.constant([1 << 22, 1]))
+        square = s.apply(Softmax(beta=1.0), s.apply(Mul(), column, v[1]))
+        return [g.plus(s, v[0]), s.apply(ReduceMax(), square, s.constant([0]))]
+
+    model = g.while_model(g.at_most(1), body, [i32(0), np.zeros(1 << 22, np.float32)])
+    with pytest.raises(circlet.LimitError, match="more than this machine has"):
+        g.run(native(model, True), [i32(0), np.zeros(1 << 22, np.float32)])
+
+
+@pytest.mark.slow
+def test_subgraphs_that_invoke_the_next_one_twice_are_not_emitted_without_end() -> None:
+    b = ModelBuilder()
+    chain = [b.subgraph(f"s{k}") for k in range(15)]
+    for k, each in enumerate(chain):
+        x = each.input("x", DType.FLOAT32, (2,))
+        for _ in range(2 if k < 14 else 0):
+            (x,) = each.op(CallSubgraph(k + 1), x, outputs=[g.declared("y", DType.FLOAT32, (2,))])
+        each.output(g.plus(each, x, 1.0) if k == 14 else x)
+    (found,) = g.run(native(b.build(), True), [np.zeros(2, np.float32)])
+    np.testing.assert_array_equal(found, np.full(2, 1 << 14, np.float32))
