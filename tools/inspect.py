@@ -14,6 +14,7 @@ import circlet
 from circlet.runtime.errors import InputError
 from circlet.runtime.ir.model import Model, Operator, Subgraph, Tensor
 from circlet.runtime.ir.text import to_text
+from circlet.tools import native
 from circlet.tools.arguments import add_session_arguments, amount, session_of
 from circlet.tools.copies import copies_text, json_copies
 from circlet.tools.results import json_quantization
@@ -29,6 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--subgraph", type=amount, metavar="K", help="show subgraph K alone")
     parser.add_argument("--copies", action="store_true",
                         help="show how each value crosses the border of a subgraph, and why")
+    native.add_arguments(parser)
 
 
 @dataclass(frozen=True)
@@ -57,6 +59,8 @@ def execute(options: argparse.Namespace) -> str:
     """Looks at the model; returns what to print."""
     model = circlet.load(options.model)
     shown = _shown(model, options.subgraph)
+    if native.is_asked_for(options):
+        return json.dumps(native.json_native(model, options)) if options.json else native.native_text(model, options)
     if options.copies:
         edges = [each for each in session_of(model, options).copies() if each.subgraph in shown]
         return json.dumps(json_copies(edges)) if options.json else copies_text(model, edges)

@@ -35,7 +35,7 @@ class Options:
     """How code is made."""
 
     keep_text: bool = False
-    """Keep what people can read of each function in `NativeBackend.latest`; nothing is then taken from the disk."""
+    """Keep what people can read of each function in `NativeBackend.listings`; nothing is then taken from the disk."""
     check_bounds: bool = field(default_factory=are_checked)
     """Check every access of the code to memory."""
 
@@ -44,6 +44,9 @@ class Options:
 class Listing:
     """A function for people to read."""
 
+    subgraph: int
+    operators: range
+    arena_bytes: int
     outline: tuple[str, ...]
     """Loops and operators, indented."""
     module: str
@@ -77,8 +80,8 @@ class NativeBackend:
         self._cpu = CpuBackend()
         self._functions: dict[str, Function | None] = {}
         self._rations: dict[tuple[int, int], Ration] = defaultdict(Ration)
-        self.latest: Listing | None = None
-        """The function made last."""
+        self.listings: list[Listing] = []
+        """The functions made, where the options say to keep them."""
 
     def computes_with(self, call: Call) -> str:
         return self.name if isinstance(call.op, Fused) or rule_of(call) is not None else self._cpu.name
@@ -127,7 +130,8 @@ class NativeBackend:
         lowering = lower_span(self._executors, span, self._options.check_bounds)
         text = str(lowering.e.module)
         if self._options.keep_text:
-            self.latest = Listing(tuple(lowering.program.outline), text)
+            outline = tuple(lowering.program.outline)
+            self.listings.append(Listing(span.spec.index, span.operators, lowering.program.arena_bytes, outline, text))
         return gather(lowering.program, object_code(text, host()), self._executors.model)
 
 

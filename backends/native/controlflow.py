@@ -100,7 +100,7 @@ def lower_call(o: OperatorLowering) -> Sequence[Value]:
     operands = _operands(o)
     subgraphs = o.operator.op.callees()
     plan = _call_plan(o, subgraphs, operands)
-    with o.function.indented(f"[{o.number}] {o.operator.name} @{subgraphs[0]}"):
+    with o.function.indented(f"{o.describe()} @{subgraphs[0]}"):
         return o.function.invoke(subgraphs[0], operands, o.homes, _given_up(o, plan, operands))
 
 
@@ -117,15 +117,16 @@ def lower_branch(o: OperatorLowering) -> Sequence[Value]:
     _dispatch(e, selector.scalar(e), blocks)
     after = e.function.append_basic_block("joined")
     arrivals: list[tuple[list[Value], ir.Block]] = []
-    for index, block in zip(op.branches(), blocks, strict=True):
-        e.builder.position_at_end(block)
-        with o.function.indented(f"[{o.number}] {o.operator.name} branch @{index}"):
-            results = o.function.invoke(index, operands, o.homes, given_up)
-        scalars = [each.scalar(e) if is_scalar(each) else None for each in results]
-        kept = [each if scalar is None else in_register(scalar, each.shape, each.dtype)
-                for each, scalar in zip(results, scalars, strict=True)]
-        arrivals.append((kept, e.builder.block))
-        e.builder.branch(after)
+    with o.function.indented(o.describe()):
+        for index, role, block in zip(op.branches(), (each.role for each in op.calls()), blocks, strict=True):
+            e.builder.position_at_end(block)
+            with o.function.indented(f"{role} @{index}"):
+                results = o.function.invoke(index, operands, o.homes, given_up)
+            scalars = [each.scalar(e) if is_scalar(each) else None for each in results]
+            kept = [each if scalar is None else in_register(scalar, each.shape, each.dtype)
+                    for each, scalar in zip(results, scalars, strict=True)]
+            arrivals.append((kept, e.builder.block))
+            e.builder.branch(after)
     e.builder.position_at_end(after)
     return [_joined(e, [(results[k], block) for results, block in arrivals], home)
             for k, home in enumerate(o.homes)]
@@ -163,6 +164,15 @@ def lower_loop(o: OperatorLowering) -> Sequence[Value]:
     return _LoopLowering(o, op, plan, carried).lower()
 
 
+def _kept(value: Value, slot: Slot) -> str:
+    """Where a loop has a carried value, in words."""
+    if slot.action is Action.INVARIANT:
+        return "invariant"
+    if is_scalar(value):
+        return "register"
+    return {Action.ALTERNATE: "alternating", Action.IN_PLACE: "in place"}.get(slot.action, "copied")
+
+
 class _LoopLowering:
     def __init__(self, o: OperatorLowering, op: Loop, plan: LoopPlan, carried: Sequence[Value]) -> None:
         self._o = o
@@ -180,7 +190,8 @@ class _LoopLowering:
 
     def lower(self) -> Sequence[Value]:
         o = self._o
-        with o.function.indented(f"[{o.number}] {o.operator.name} carrying {self._describe()}"):
+        with o.function.indented(f"[{o.number}] {o.operator.name}"):
+            o.function.note(f"carries {self._describe()}")
             return self._lower()
 
     def _lower(self) -> Sequence[Value]:
@@ -208,12 +219,9 @@ class _LoopLowering:
         return [self._left(k, state[k], phis[k]) for k in range(len(state))]
 
     def _describe(self) -> str:
-        """How each carried value is kept: `int32[] register, float32[16] in_place`."""
-        return ", ".join(
-            f"{value.dtype.value}{list(value.shape)} "
-            f"{'register' if is_scalar(value) and slot.action is not Action.INVARIANT else slot.action.value}"
-            for value, slot in zip(self._carried, self._plan.slots, strict=True)
-        )
+        """How each carried value is kept: `int32[] register, float32[16] in place`."""
+        return ", ".join(f"{value.dtype.value}{list(value.shape)} {_kept(value, slot)}"
+                         for value, slot in zip(self._carried, self._plan.slots, strict=True))
 
     def _entered(self, value: Value, home: ir.Value | None) -> Value:
         """The initial value where the loop wants it."""

@@ -19,7 +19,7 @@ from circlet.runtime.errors import Place
 from circlet.runtime.exec.kernel import Call
 from circlet.runtime.ir.model import ABSENT, Operator
 from circlet.runtime.ir.op import Op, Operand, Operands, ShapeError, Unknown
-from circlet.runtime.ir.types import Shape
+from circlet.runtime.ir.types import DType, Shape
 from circlet.runtime.passes.specialize import Specialization
 
 if TYPE_CHECKING:
@@ -56,11 +56,15 @@ class OperatorLowering:
         function = self.function
         if type(op) in CONTROL_FLOW and is_lowerable(function.executors, op, self.operand_shapes, function.lowerable):
             return CONTROL_FLOW[type(op)](self)
-        self.function.note(self.describe())
         if isinstance(op, Fused):
+            self.function.note(self.describe())
             return (GroupLowering(self, op).lower(),)
         rule = self._rule()
-        return lower_host_call(self) if rule is None else self._by_rule(rule)
+        if rule is None:
+            self.function.note(f"{self.describe()}  (host call)")
+            return lower_host_call(self)
+        self.function.note(self.describe())
+        return self._by_rule(rule)
 
     def _call(self) -> Call:
         return Call.of(self.spec.subgraph, self.operator, self.place)
@@ -81,13 +85,18 @@ class OperatorLowering:
         return rule if fits else None
 
     def describe(self) -> str:
-        """`[5] float32[4] = MUL+ADD`, and whether it is a host call or stays in a register."""
+        """`[5] float32[4] memory = MUL+ADD`: each result, where it is, and what gives it."""
         op, tensors = self.operator.op, self.spec.subgraph.tensors
-        results = ", ".join(f"{tensors[each].dtype.value}{list(shape)}"
-                            for each, shape in zip(self.operator.outputs, self.shapes, strict=True))
+        results = ", ".join(f"{tensors[each].dtype.value}{list(shape)} {self._kept(tensors[each].dtype, shape, home)}"
+                            for each, shape, home in zip(self.operator.outputs, self.shapes, self.homes, strict=True))
         label = op.label if isinstance(op, Fused) else self.operator.name
-        hosted = not isinstance(op, Fused) and self._rule() is None
-        return f"[{self.number}] {results} = {label}{'  (host call)' if hosted else ''}"
+        return f"[{self.number}] {results} = {label}"
+
+    def _kept(self, dtype: DType, shape: Shape, home: ir.Value | None) -> str:
+        """Where a result is, in words."""
+        if home is not None and any(each is not None and each.memory is home for each in self.inputs):
+            return "in place"
+        return "register" if prod(shape) == 1 and dtype in NATIVE_TYPES else "memory"
 
     def _by_rule(self, rule: Rule[Op]) -> Sequence[Value]:
         node = Node(self.operator.op, self._call(), self.inputs, self.shapes, self.place, self.function)

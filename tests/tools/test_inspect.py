@@ -35,6 +35,21 @@ def test_text(program: Program, golden: Callable[[str, str], None]) -> None:
     golden("inspect_collatz", program.text("inspect", COLLATZ, "--backend", "cpu"))
 
 
+def test_native_code(program: Program, golden: Callable[[str, str], None]) -> None:
+    golden("inspect_collatz_native", program.text("inspect", COLLATZ, "--native"))
+
+
+def test_native_code_in_other_languages(program: Program) -> None:
+    (found,) = program.json("inspect", COLLATZ, "--subgraph", "4", "--native", "--llvm", "--asm")
+    assert (found["subgraph"], found["operators"], found["arena_bytes"]) == (4, [0, 1, 2, 3, 4, 5], 0)
+    assert found["outline"][2:4] == ["[3] int32[] register = IF", "  then @2"]
+    assert "define " in found["llvm"]
+    assert "circlet_entry:" in found["asm"]
+    text = program.text("inspect", COLLATZ, "--subgraph", "4", "--llvm")
+    assert "define " in text
+    assert "[3] int32[] register = IF" not in text
+
+
 def test_text_ends_with_the_model(program: Program) -> None:
     assert program.text("inspect", COLLATZ).endswith(to_text(circlet.load(COLLATZ)))
 
