@@ -15,7 +15,7 @@ from circlet.backends.native.fingerprint import digest, span_key
 from circlet.backends.native.function import FunctionLowering
 from circlet.backends.native.fuse import Fused
 from circlet.backends.native.fused_kernel import FusedKernel
-from circlet.backends.native.invocation import Function, Invocation
+from circlet.backends.native.invocation import CountedInvocation, Function, Invocation
 from circlet.backends.native.library import ENTRY, SharedLibrary, is_shared
 from circlet.backends.native.program import Held, Unlowerable
 from circlet.backends.native.progress import progress
@@ -24,6 +24,7 @@ from circlet.backends.native.shared_object import UnknownObject, shared_object
 from circlet.backends.native.value import in_memory
 from circlet.runtime.exec.executor import ExecutorMap
 from circlet.runtime.exec.kernel import Call, Kernel, Span, Step
+from circlet.runtime.exec.listener import Observation
 
 AT_ONCE, OFTEN, MOST = 4, 8, 12
 """For one place of a model: how many functions are compiled when they are first asked for, how often others must be
@@ -93,14 +94,16 @@ class NativeBackend:
         return FusedKernel(call, call.op, self._cpu) if isinstance(call.op, Fused) else self._cpu.kernel(call)
 
     def bind_span(self, span: Span) -> Step | None:
-        key = span_key(self._model, span, self._executors.elide, self._options)
+        counts = span.activation.observation is Observation.COUNTS
+        key = span_key(self._model, span, self._executors.elide, (self._options, counts))
         if key not in self._functions:
             function = self._stored(key)
             if function is None and not self._rations[span.spec.index, span.operators.start].grants(key):
                 return None
             self._functions[key] = function or self._compiled(key, span)
         function = self._functions[key]
-        return None if function is None else Invocation(self._executors, function, span)
+        kind = CountedInvocation if counts else Invocation
+        return None if function is None else kind(self._executors, function, span)
 
     @cached_property
     def _model(self) -> bytes:
@@ -166,7 +169,8 @@ def lower_span(executors: ExecutorMap, span: Span, check_bounds: bool = False) -
     """The function for a span."""
     from circlet.backends.native.target import host
 
-    function = FunctionLowering(executors, host(), ENTRY, span.activation.variables, check_bounds)
+    function = FunctionLowering(executors, host(), ENTRY, span.activation.variables, check_bounds,
+                                span.activation.observation is Observation.COUNTS)
     spec = span.spec
     written = {each for number in span.operators for each in spec.subgraph.operators[number].outputs}
     values = {}

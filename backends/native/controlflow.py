@@ -229,7 +229,7 @@ class _LoopLowering:
         if home is None:
             return in_register(value.scalar(e), value.shape, value.dtype, value.known) if is_scalar(value) else value
         if value.memory is not home:
-            self._o.function.write(value, home)
+            self._o.function.transfer(value, home)
         return in_memory(home, value.shape, value.dtype)
 
     def _is_invariant(self, k: int) -> bool:
@@ -285,7 +285,7 @@ class _LoopLowering:
         assert home is not None or self._is_invariant(k)
         if home is None or value.memory is home:
             return value
-        o.function.write(value, home)
+        o.function.transfer(value, home)
         return in_memory(home, value.shape, value.dtype)
 
 

@@ -16,6 +16,7 @@ from circlet.backends.native.machine import Target
 from circlet.backends.native.operators import OperatorLowering
 from circlet.backends.native.program import (
     CONTROL_BYTES,
+    COUNTED_COPIES,
     DONE,
     EMBEDDED_BYTES,
     EXHAUSTED,
@@ -29,6 +30,7 @@ from circlet.backends.native.program import (
     Program,
     Site,
     Source,
+    Tally,
     Unlowerable,
     Variable,
 )
@@ -55,7 +57,7 @@ class FunctionLowering:
     """
 
     def __init__(self, executors: ExecutorMap, target: Target, symbol: str, variables: Variables,
-                 check_bounds: bool = False) -> None:
+                 check_bounds: bool = False, counts: bool = False) -> None:
         self.executors = executors
         self._variables = variables
         self.program = Program()
@@ -69,6 +71,7 @@ class FunctionLowering:
         function.attributes.add("nounwind")
         self.e = Emitter(module, function, target)
         self._watch = Watch(module) if check_bounds else None
+        self._counts = np.zeros(COUNTED_COPIES + len(executors.model.subgraphs), np.int64) if counts else None
         self._top = 0
         self._depth = 0
         self.lowerable: dict[Specialization, bool] = {}
@@ -229,6 +232,7 @@ class FunctionLowering:
             homes: where each output must lie; None leaves that to the subgraph.
             destroyable: the inputs whose memory it may overwrite.
         """
+        self._count(COUNTED_COPIES + index, 1)
         spec = self.executors.specializer.at(index, tuple(each.shape for each in inputs))
         if not spec.is_static:
             raise Unlowerable(f"subgraph {index} has shapes that are known only when it runs")
@@ -254,8 +258,22 @@ class FunctionLowering:
         """The value at its home."""
         if home is None or value.memory is home:
             return value
-        self.write(value, home)
+        self.transfer(value, home)
         return in_memory(home, value.shape, value.dtype)
+
+    def transfer(self, value: Value, home: ir.Value) -> None:
+        """Brings a tensor across the border of a subgraph; that is a copy where it lies in memory already."""
+        if value.memory is not None:
+            self._count(0, 1)
+            self._count(1, value.nbytes)
+        self.write(value, home)
+
+    def _count(self, position: int, number: int) -> None:
+        """Adds to what the function counts, if it does."""
+        if self._counts is not None:
+            counts = self.external(self._counts, Tally(len(self.executors.model.subgraphs)))
+            before = self.e.load(counts, DType.INT64, position)
+            self.e.store(self.e.builder.add(before, self.e.number(number)), counts, DType.INT64, position)
 
     def write(self, value: Value, home: ir.Value) -> None:
         """Copies a tensor to memory."""

@@ -14,6 +14,7 @@ from circlet.backends.native.artifact import Constant, Manifest, Origin, Stored
 from circlet.backends.native.bounds import OUTSIDE
 from circlet.backends.native.library import Library
 from circlet.backends.native.program import (
+    COUNTED_COPIES,
     DONE,
     EXHAUSTED,
     FIRST_SITE,
@@ -25,6 +26,7 @@ from circlet.backends.native.program import (
     HostCall,
     Site,
     Staging,
+    Tally,
     Variable,
 )
 from circlet.runtime.errors import ExecutionError
@@ -62,6 +64,7 @@ class Invocation:
         self._function = function
         self._sites = manifest.sites
         self._evidence = np.zeros(MOST_EVIDENCE, np.int64)
+        self._counts = np.zeros(COUNTED_COPIES, np.int64)
         self._activation = activation
         self._arrays = [self._array(executors, each, span) for each in manifest.origins]
         self._arena = allocate((manifest.arena_bytes,), np.dtype(np.uint8))
@@ -137,6 +140,8 @@ class Invocation:
             array = executors.model.subgraphs[origin.subgraph].tensors[origin.tensor].data
         elif isinstance(origin, Stored):
             array = self._function.constants[origin.offset:origin.offset + origin.size]
+        elif isinstance(origin, Tally):
+            array = self._counts = np.zeros(COUNTED_COPIES + origin.subgraphs, np.int64)
         else:
             array = self._evidence
         assert array is not None, f"{origin} has no memory"
@@ -153,3 +158,16 @@ class Invocation:
         if isinstance(place, External):
             return retype(self._arrays[place.number], place.shape, dtype)
         return retype(self._arena[place.offset:place.offset + prod(place.shape) * dtype.itemsize], place.shape, dtype)
+
+
+class CountedInvocation(Invocation):
+    """A function that counts what it does, for a listener."""
+
+    def __call__(self) -> None:
+        self._counts[:] = 0
+        try:
+            super().__call__()
+        finally:
+            copies, size, *invocations = self._counts.tolist()
+            found = {subgraph: number for subgraph, number in enumerate(invocations) if number}
+            self._activation.did_count(found, copies, size)

@@ -15,6 +15,8 @@ DONE, STOPPED, EXHAUSTED, FIRST_SITE = 0, 1, 2, 16
 """What the function returns: it is done, was told to stop, used up its iterations, or failed at site `k - 16`."""
 MOST_EVIDENCE = 32
 CONTROL_BYTES, POINTER_BYTES = 24, 8
+COUNTED_COPIES = 2
+"""Numbers in a tally before those of subgraphs."""
 EMBEDDED_BYTES = 64
 """Constants up to this size are part of the code."""
 
@@ -60,7 +62,14 @@ class Evidence:
     """Where the code leaves the numbers that a message about a failure quotes."""
 
 
-Source: TypeAlias = "Held | Variable | Fixed | Evidence"
+@dataclass(frozen=True)
+class Tally:
+    """Where the code counts, in i64: copies between subgraphs, their bytes, then invocations of each subgraph."""
+
+    subgraphs: int
+
+
+Source: TypeAlias = "Held | Variable | Fixed | Evidence | Tally"
 """What an array outside the arena is to the function."""
 
 

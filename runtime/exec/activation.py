@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -159,6 +159,11 @@ class Activation:
     def is_observed(self) -> bool:
         return self.observation is not Observation.NONE
 
+    @property
+    def is_stepped(self) -> bool:
+        """Whether the listener is to hear of each invocation as it happens."""
+        return self.observation not in (Observation.NONE, Observation.COUNTS)
+
     def observe(self, step: Step, subgraph: int, operator: int) -> Step:
         """A step that reports itself to the listener, where operators are observed."""
         if self.observation is not Observation.OPERATORS:
@@ -185,6 +190,9 @@ class Activation:
 
     def did_copy(self, subgraph: int, operator: int, edge: str, size: int) -> None:
         self.listener.did_copy(subgraph, operator, edge, size)
+
+    def did_count(self, invocations: Mapping[int, int], copies: int, size: int) -> None:
+        self.listener.did_count(invocations, copies, size)
 
     def start(self, limits: Limits, listener: Listener | None = None) -> None:
         """Begins a run under the given limits."""

@@ -150,7 +150,7 @@ class Frame(ABC):
 
     def _bind_whole(self, spec: Specialization, span: range, aliases: Aliases) -> Step | None:
         """One step for all operators, where a backend computes them together."""
-        if self.activation.is_observed:
+        if self.activation.is_stepped:
             return None
         exported = frozenset({*spec.subgraph.outputs, *(each for operator in spec.subgraph.operators[span.stop:]
                                                         for each in operator.inputs)})

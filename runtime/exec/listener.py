@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter as Tally
+from collections.abc import Mapping
 from enum import Enum
 
 
@@ -10,6 +11,8 @@ class Observation(Enum):
     """How much a run reports; frames are bound for one of these."""
 
     NONE = "none"
+    COUNTS = "counts"
+    """How often what happened, said now and then."""
     INVOCATIONS = "invocations"
     OPERATORS = "operators"
 
@@ -33,6 +36,11 @@ class Listener:
         """Control flow copied `size` bytes over the edge of an operator, e.g. `carry 2`."""
 
 
+    def did_count(self, invocations: Mapping[int, int], copies: int, size: int) -> None:
+        """Compiled code has run each of these subgraphs so many times, and made so many copies between them, of `size`
+        bytes together. Only a listener that wants nothing but counts hears of it, once for all."""
+
+
 class Counter(Listener):
     """Counts invocations per subgraph, and copies at the borders of subgraphs."""
 
@@ -50,11 +58,18 @@ class Counter(Listener):
         self.copies += 1
         self.copied_bytes += size
 
+    def did_count(self, invocations: Mapping[int, int], copies: int, size: int) -> None:
+        self.invocations.update(invocations)
+        self.copies += copies
+        self.copied_bytes += size
+
 
 def observation(listener: Listener | None) -> Observation:
-    """What a listener wants to hear: operators only where it overrides their methods."""
+    """What a listener wants to hear: counts if it is a `Counter`, operators only where it overrides their methods."""
     if listener is None:
         return Observation.NONE
     kind = type(listener)
+    if kind is Counter:
+        return Observation.COUNTS
     operators = kind.will_run is not Listener.will_run or kind.did_run is not Listener.did_run
     return Observation.OPERATORS if operators else Observation.INVOCATIONS

@@ -86,7 +86,7 @@ def test_action_of_each_carried_value(body: Formula, state: list[Array], actions
 def test_textbook_copies_are_counted() -> None:
     model = g.while_model(g.at_most(2), g.accumulate, [i32(0), f32([1, 2]).astype(np.int32)])
     counter = circlet.Counter()
-    circlet.Session(model, copy_elision=False).run([i32(0), i32([1, 2])], listener=counter)
+    circlet.Session(model, "cpu", copy_elision=False).run([i32(0), i32([1, 2])], listener=counter)
     turns, slots, size = 3, 2, 4 + 8
     assert counter.invocations == {0: 1, 1: turns + 1, 2: turns}
     assert counter.copies == slots * (1 + (turns + 1) + turns + turns)
