@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from math import prod
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -151,6 +152,16 @@ def _real_modulo(a: Lanes, b: Lanes) -> Lanes:
     return corrected.unless(rest.equals(0.0), rest.sign_of(b))
 
 
+def _may_fail(is_sound: Callable[[Array], Any], reals: bool, call: Call) -> bool:
+    """Whether elements of the result may be errors that are found as they are computed."""
+    divisor = call.input(1)
+    known = divisor.data is not None and bool(is_sound(divisor.data))
+    return (reals or not is_real(divisor.dtype)) and not known and prod(divisor.signature) != 1
+
+
+_BY_ZERO = partial(_may_fail, np.all, False)
+
+
 def _refuses_real(call: Call) -> bool:
     """Refuses what `plain` does, and real numbers that are not in single precision."""
     dtype = call.input(0).dtype
@@ -174,11 +185,11 @@ def _rest(of_real: Function, of_integers: Combine, node: Node[Any]) -> tuple[Val
     return elementwise(node, _not_by_zero(node, of_integers))
 
 
-fused(ops.Div, refuses_activation)(_divide)
-fused(ops.StablehloDivide, refuses_activation)(_divide)
-fused(ops.FloorDiv, _refuses_real)(_floor_divide)
-fused(ops.FloorMod, _refuses_real)(partial(_rest, _real_modulo, _modulo))
-fused(ops.StablehloRemainder, _refuses_real)(partial(_rest, _real_remainder, _remainder))
+fused(ops.Div, refuses_activation, may_fail=_BY_ZERO)(_divide)
+fused(ops.StablehloDivide, refuses_activation, may_fail=_BY_ZERO)(_divide)
+fused(ops.FloorDiv, _refuses_real, may_fail=partial(_may_fail, np.all, True))(_floor_divide)
+fused(ops.FloorMod, _refuses_real, may_fail=_BY_ZERO)(partial(_rest, _real_modulo, _modulo))
+fused(ops.StablehloRemainder, _refuses_real, may_fail=_BY_ZERO)(partial(_rest, _real_remainder, _remainder))
 
 
 def _integer_power(e: Emitter, dtype: DType, values: Sequence[ir.Value]) -> ir.Value:
@@ -226,6 +237,10 @@ def _refuses_power(call: Call) -> bool:
     return plain(call) or call.input(0).dtype is DType.FLOAT64
 
 
+def _are_natural(exponents: Array) -> Any:
+    return np.all(exponents >= 0)
+
+
 def _power(node: Node[Any]) -> tuple[Value]:
     dtype, known = node.input(0).dtype, node.input(1).known
     exponent = known.item() if known is not None and known.size == 1 else None
@@ -240,8 +255,8 @@ def _power(node: Node[Any]) -> tuple[Value]:
         return elementwise(node, _integer_power)
     return elementwise(node, _checked(
         node, lambda e, element: compare(e, dtype, ">=", element, e.constant(0, dtype)),
-        lambda exponents: np.all(exponents >= 0), "an integer to a negative power", _integer_power))
+        _are_natural, "an integer to a negative power", _integer_power))
 
 
-fused(ops.Pow, _refuses_power)(_power)
-fused(ops.StablehloPower, _refuses_power)(_power)
+fused(ops.Pow, _refuses_power, may_fail=partial(_may_fail, _are_natural, False))(_power)
+fused(ops.StablehloPower, _refuses_power, may_fail=partial(_may_fail, _are_natural, False))(_power)

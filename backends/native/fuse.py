@@ -182,6 +182,8 @@ class _Grouping:
             return None
         if rule.nest is not None:
             return targets if self._may_anchor(number, targets) else None
+        if rule.may_fail(self._calls[number]) and not self._is_wholly_read(number, targets):
+            return None
         if not rule.is_free and not self._is_read_once(number, targets):
             return None
         return targets if all(len(self._groups[last].members) < LARGEST_GROUP for last in targets) else None
@@ -233,8 +235,12 @@ class _Grouping:
             rule = self._rules[reader]
             once = rule is None or not rule.is_free or reader in targets or self._is_read_once(reader, targets)
             return once and not self._is_repeated(number, reader)
-        return len(targets) == 1 and all(self._is_pointwise(each, self._shape(number))
-                                         for each in self._path(number, *targets))
+        return len(targets) == 1 and self._is_wholly_read(number, targets)
+
+    def _is_wholly_read(self, number: int, targets: set[int]) -> bool:
+        """Whether groups surely compute each element of a result, for the same element of their own."""
+        return all(self._is_pointwise(each, self._shape(number))
+                   for last in targets for each in self._path(number, last))
 
     def _is_repeated(self, number: int, reader: int) -> bool:
         """Whether a reader reads the elements of a result again and again, in its outer loops."""

@@ -67,7 +67,11 @@ class Sink:
 Fused: TypeAlias = Callable[[Node[OpT]], "tuple[Value, ...]"]
 Nest: TypeAlias = Callable[[Node[OpT], Emitter, "tuple[Sink, ...]"], None]
 Refusal: TypeAlias = Callable[[Call], bool]
-"""Whether a rule cannot be used for a call."""
+"""Whether something holds for a call, mostly that a rule cannot be used."""
+
+
+def _never(_: Call) -> bool:
+    return False
 
 
 @dataclass(frozen=True)
@@ -84,6 +88,8 @@ class Rule(Generic[OpT]):
     computes the first element of the result; None for all."""
     parameters: frozenset[int] = frozenset()
     """The inputs whose values must be known when the code is made; where they are not, the host computes the call."""
+    may_fail: Refusal = _never
+    """Whether elements of the result are errors, for some calls; these are then computed wholly, as numpy does."""
     is_last: bool = False
     """A nest rule that writes its one result itself, at the sink's `memory`, so that no epilogue can follow. It may
     find an input there that it is declared to overwrite."""
@@ -106,10 +112,12 @@ def movable(call: Call) -> bool:
 
 
 def fused(op: type[OpT], refuses: Refusal = plain, is_free: bool = False, memory_inputs: frozenset[int] = frozenset(),
-          parameters: frozenset[int] = frozenset()) -> Callable[[Fused[OpT]], Fused[OpT]]:
+          parameters: frozenset[int] = frozenset(),
+          may_fail: Refusal = _never) -> Callable[[Fused[OpT]], Fused[OpT]]:
     """Registers the decorated function as a fused rule of `op`, for the calls that the rules before it refuse."""
     def register(function: Fused[OpT]) -> Fused[OpT]:
-        _add(op, Rule(refuses, fused=function, is_free=is_free, memory_inputs=memory_inputs, parameters=parameters))
+        _add(op, Rule(refuses, fused=function, is_free=is_free, memory_inputs=memory_inputs, parameters=parameters,
+                      may_fail=may_fail))
         return function
 
     return register

@@ -20,6 +20,8 @@ from circlet.runtime.ir.op import Op
 from circlet.runtime.ir.types import Activation, DType
 from circlet.runtime.ops import comparison, quantize, unary
 from circlet.runtime.ops import elementwise as ops
+from circlet.runtime.ops.index import Gather
+from circlet.runtime.ops.layout import Slice
 from tests.exec import graphs
 from tests.native.against_cpu import Array, seeds, values
 from tests.native.native_cases import model_of, native_test
@@ -194,3 +196,22 @@ def test_expressions_of_smooth_functions(data: st.DataObject, steps: int, seed: 
         expression.add_smooth()
     g.output(expression.last())
     assert_same(b.build(), inputs, 1e-4)
+
+
+@pytest.mark.parametrize(("op", "second"), [
+    (ops.Div(), [1, 2, 0, 3]), (ops.FloorDiv(), [1, 2, 0, 3]), (ops.FloorMod(), [1, 2, 3, 0]),
+    (ops.Pow(), [1, 2, -1, 0]),
+    (Gather(), [0, 1, 4, 2]),
+], ids=lambda each: each.name if isinstance(each, Op) else None)
+def test_errors_of_elements_that_nobody_reads_are_errors(op: Op, second: list[int]) -> None:
+    b = ModelBuilder()
+    main = b.subgraph("main")
+    (made,) = main.op(op, *(main.input(name, DType.INT32, (4,)) for name in "xy"))
+    main.output(*main.op(Slice(), made, main.constant([0]), main.constant([2])))
+    model, inputs = b.build(), [np.arange(4, dtype=np.int32), np.array(second, np.int32)]
+    found = []
+    for backend in ("native", "cpu"):
+        with pytest.raises(circlet.ExecutionError) as raised:
+            circlet.Session(model, backend).invoke(0, inputs)
+        found.append(raised.value.place)
+    assert found[0] == found[1]
