@@ -13,7 +13,7 @@ from circlet.runtime.exec.kernel import Call, Step
 from circlet.runtime.exec.memory import allocate
 from circlet.runtime.ir.op import Unknown
 from circlet.runtime.ir.types import Array
-from circlet.runtime.ops.controlflow import Loop, one_element
+from circlet.runtime.ops.controlflow import PreTestedLoop, one_element
 from circlet.runtime.passes.elide_copies import Action, LoopPlan
 
 
@@ -21,7 +21,7 @@ class LoopKernel:
     """Rebinds the carried values simultaneously: the body reads one state and writes the next."""
 
     def __init__(self, call: Call, executors: ExecutorMap) -> None:
-        assert isinstance(call.op, Loop)
+        assert isinstance(call.op, PreTestedLoop)
         self._executors = executors
         self._op = call.op
         self._edge = (call.place.subgraph, call.place.operator)

@@ -20,7 +20,7 @@ from circlet.runtime.ops.controlflow import (
     CallSubgraph,
     Composite,
     If,
-    Loop,
+    PreTestedLoop,
     StablehloCase,
     StablehloWhile,
     While,
@@ -46,7 +46,7 @@ def is_lowerable(executors: ExecutorMap, op: Op, shapes: tuple[Shape, ...],
     if _repetition(executors.model, op.callees()) > MOST_REPEATED:
         return False
     try:
-        if isinstance(op, Loop):
+        if isinstance(op, PreTestedLoop):
             executors.planner.loop(op, shapes)
         else:
             executors.planner.call(op.callees(), shapes[first:])
@@ -155,7 +155,7 @@ def _joined(e: Emitter, arrivals: Sequence[tuple[Value, ir.Block]], home: ir.Val
 def lower_loop(o: OperatorLowering) -> Sequence[Value]:
     """WHILE: scalars are carried in registers, other values in the buffers that the copy plan says."""
     op = o.operator.op
-    assert isinstance(op, Loop)
+    assert isinstance(op, PreTestedLoop)
     carried = _operands(o)
     try:
         plan = o.function.executors.planner.loop(op, tuple(each.shape for each in carried))
@@ -174,7 +174,7 @@ def _kept(value: Value, slot: Slot) -> str:
 
 
 class _LoopLowering:
-    def __init__(self, o: OperatorLowering, op: Loop, plan: LoopPlan, carried: Sequence[Value]) -> None:
+    def __init__(self, o: OperatorLowering, op: PreTestedLoop, plan: LoopPlan, carried: Sequence[Value]) -> None:
         self._o = o
         self._op = op
         self._plan = plan

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from circlet.runtime.exec.executor import ExecutorMap
 from circlet.runtime.ir.op import Unknown
 from circlet.runtime.ir.types import Shape
-from circlet.runtime.ops.controlflow import Branch, CallOnce, Invoke, Loop
+from circlet.runtime.ops.controlflow import Branch, CallOnce, Invoke, PreTestedLoop
 from circlet.runtime.passes.alias import Aliases, tensor_bytes
 from circlet.runtime.passes.elide_copies import Action, CopyPlanner, LoopPlan, forwarding
 from circlet.runtime.passes.specialize import Specialization, Specializer
@@ -68,14 +68,14 @@ class _Report:
                 continue
             if number >= spec.stop:
                 yield from self._dynamic(spec, number, in_loop)
-            elif isinstance(op, Loop):
+            elif isinstance(op, PreTestedLoop):
                 yield from self._loop(aliases, number, op, in_loop)
             elif isinstance(op, (Branch, Invoke)):
                 yield from self._call(aliases, number, op, in_loop)
             elif isinstance(op, CallOnce):
                 yield from self.subgraph(op.init_subgraph_index, (), frozenset(), False)
 
-    def _loop(self, aliases: Aliases, number: int, op: Loop, in_loop: bool) -> Iterator[CopyEdge]:
+    def _loop(self, aliases: Aliases, number: int, op: PreTestedLoop, in_loop: bool) -> Iterator[CopyEdge]:
         spec, operator = aliases.spec, aliases.spec.subgraph.operators[number]
         shapes = tuple(spec.shape(each) for each in operator.inputs)
         try:
@@ -158,7 +158,7 @@ class _Report:
 
     def _dynamic(self, spec: Specialization, number: int, in_loop: bool) -> Iterator[CopyEdge]:
         operator = spec.subgraph.operators[number]
-        is_loop = isinstance(operator.op, Loop)
+        is_loop = isinstance(operator.op, PreTestedLoop)
         edges = ("cond input", "body input") if is_loop else ("input",)
         for position in range(len(operator.inputs) - isinstance(operator.op, Branch)):
             for edge in edges:

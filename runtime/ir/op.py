@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, ClassVar, TypeAlias, TypeVar
 
 from circlet.runtime.errors import CircletError
 from circlet.runtime.ir.types import Array, DType, Quantization, Shape
+
+if TYPE_CHECKING:
+    from circlet.runtime.ir.model import Tensor
 
 UNBOUNDED = 1 << 30
 
@@ -122,6 +125,16 @@ class Callee:
     """The subgraph takes the operator's inputs from this one on."""
     predicate: bool = False
     """The subgraph gives one BOOL element; otherwise it gives the operator's outputs."""
+    is_mapped: bool = False
+    """What passes between the two is not all operands in order: `Op.check_callee` knows what it is."""
+
+
+@dataclass(frozen=True)
+class Border:
+    """The declared inputs and outputs of a subgraph."""
+
+    inputs: Sequence[Tensor]
+    outputs: Sequence[Tensor]
 
 
 @dataclass(frozen=True)
@@ -169,6 +182,21 @@ class Op(ABC):
     def calls(self) -> tuple[Callee, ...]:
         """The subgraphs that the operator invokes, each with what passes between them."""
         return ()
+
+    def check_callee(self, callee: Callee, inputs: Sequence[Tensor | None], outputs: Sequence[Tensor],
+                     border: Border) -> None:
+        """Checks what passes to and from a subgraph for which `Callee.is_mapped` is set.
+
+        Args:
+            callee: one of `calls`.
+            inputs: the operator's; None where absent.
+            outputs: the operator's.
+            border: what the subgraph declares.
+
+        Raises:
+            ShapeError: the operator and the subgraph do not fit each other.
+        """
+        return
 
     def parts(self) -> tuple[int, ...]:
         """The operators of the subgraph, by index, that a pass put into this one."""

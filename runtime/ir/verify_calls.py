@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from math import prod
 
 from circlet.runtime.errors import ModelError, Place
-from circlet.runtime.ir.model import Model, Operator
-from circlet.runtime.ir.op import Callee
+from circlet.runtime.ir.model import ABSENT, Model, Operator
+from circlet.runtime.ir.op import Border, Callee, ShapeError
 from circlet.runtime.ir.types import DType
 
 SHOWN_CYCLE = 8
@@ -28,7 +28,10 @@ def verify_calls(model: Model) -> None:
                              f"below {len(model.subgraphs)}, found {call.callee.subgraph}")
     _check_cycles(model, calls)
     for call in calls:
-        call.check()
+        if call.callee.is_mapped:
+            call.check_mapping()
+        else:
+            call.check()
 
 
 @dataclass(frozen=True)
@@ -56,6 +59,20 @@ class _Call:
             self.check_predicate(target.outputs)
         else:
             self.check_operands("output", self.operator.outputs, target.outputs)
+
+    def check_mapping(self) -> None:
+        """Checks what passes where the operator itself says so."""
+        caller, target = self.model.subgraphs[self.caller], self.model.subgraphs[self.callee.subgraph]
+        inputs = [None if each == ABSENT else caller.tensors[each] for each in self.operator.inputs]
+        outputs = [caller.tensors[each] for each in self.operator.outputs]
+        border = Border([target.tensors[each] for each in target.inputs],
+                        [target.tensors[each] for each in target.outputs])
+        try:
+            self.operator.op.check_callee(self.callee, inputs, outputs, border)
+        except ShapeError as error:
+            raise ModelError(f"{self}: {error}") from error
+        if self.callee.predicate:
+            self.check_predicate(target.outputs)
 
     def check_operands(self, what: str, own: Sequence[int], theirs: Sequence[int]) -> None:
         """Checks that what the operator and the subgraph call inputs, or outputs, are the same in number and type."""

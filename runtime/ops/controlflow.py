@@ -106,7 +106,7 @@ class StablehloCase(Branch):
 
 
 @dataclass(frozen=True)
-class Loop(ControlFlow):
+class PreTestedLoop(ControlFlow):
     """Runs a body on the carried values while a condition on them holds."""
 
     inputs: ClassVar[Count] = at_least(1)
@@ -130,7 +130,7 @@ class Loop(ControlFlow):
 
 @operator
 @dataclass(frozen=True)
-class While(Loop):
+class While(PreTestedLoop):
     """The converter's loop."""
 
     name: ClassVar[str] = "WHILE"
@@ -139,7 +139,7 @@ class While(Loop):
 
 @operator
 @dataclass(frozen=True)
-class StablehloWhile(Loop):
+class StablehloWhile(PreTestedLoop):
     """StableHLO's loop, with the same meaning."""
 
     name: ClassVar[str] = "STABLEHLO_WHILE"

@@ -10,7 +10,7 @@ from functools import lru_cache
 from circlet.runtime.ir.model import Model
 from circlet.runtime.ir.op import Unknown
 from circlet.runtime.ir.types import Shape
-from circlet.runtime.ops.controlflow import Branch, Invoke, Loop
+from circlet.runtime.ops.controlflow import Branch, Invoke, PreTestedLoop
 from circlet.runtime.passes.alias import Aliases, Effects, declared_effects, find_aliases, may_reuse
 from circlet.runtime.passes.specialize import MEMO_SIZE, Specialization, Specializer
 
@@ -99,7 +99,7 @@ class CopyPlanner:
             return declared_effects(operator)
         try:
             shapes = tuple(spec.shape(each) for each in operator.inputs)
-            if isinstance(op, Loop):
+            if isinstance(op, PreTestedLoop):
                 return self.loop(op, shapes).effects
             if isinstance(op, Branch):
                 pairs = self.call(op.branches(), shapes[1:]).in_place
@@ -110,7 +110,7 @@ class CopyPlanner:
             pass
         return Effects()
 
-    def _loop(self, op: Loop, shapes: tuple[Shape, ...]) -> LoopPlan:
+    def _loop(self, op: PreTestedLoop, shapes: tuple[Shape, ...]) -> LoopPlan:
         spec = self._specializer.callee(op.body_subgraph_index, shapes)
         if spec.output_shapes != shapes:
             raise Unknown

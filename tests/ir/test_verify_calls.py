@@ -16,7 +16,7 @@ from circlet.runtime.ops.controlflow import (
     CallSubgraph,
     Composite,
     If,
-    Loop,
+    PreTestedLoop,
     StablehloCase,
     StablehloWhile,
     While,
@@ -46,7 +46,7 @@ def case(*branches: Subgraph, index: Tensor = N) -> Model:
     return model(main(StablehloCase(tuple(range(1, len(branches) + 1))), [index, X], [Y]), *branches)
 
 
-def loop(cond: Subgraph, body: Subgraph, op: type[Loop] = While) -> Model:
+def loop(cond: Subgraph, body: Subgraph, op: type[PreTestedLoop] = While) -> Model:
     return model(main(op(1, 2), [N, X], [M, Y]), cond, body)
 
 
