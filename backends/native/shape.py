@@ -32,7 +32,7 @@ from circlet.runtime.ops.shape import (
 SECOND = frozenset({1})
 
 
-def _view(node: Node[Any]) -> tuple[Value]:
+def view(node: Node[Any]) -> tuple[Value]:
     x = node.input(0)
     if x.size != prod(node.shape):
         return (impossible(node, f"the result has {x.size} elements, the model declares shape {node.shape}"),)
@@ -41,7 +41,7 @@ def _view(node: Node[Any]) -> tuple[Value]:
 
 _VIEWS: tuple[type[View], ...] = (Reshape, ExpandDims, Squeeze, StablehloReshape, Alias)
 for _op in _VIEWS:
-    fused(_op, movable, is_free=True, parameters=SECOND)(_view)
+    fused(_op, movable, is_free=True, parameters=SECOND)(view)
 
 
 @fused(Bitcast, movable, is_free=True)

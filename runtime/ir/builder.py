@@ -119,13 +119,18 @@ class SubgraphBuilder:
 class ModelBuilder:
     """Builds a model: ask for subgraphs, fill them, `build()`."""
 
-    def __init__(self) -> None:
+    def __init__(self, base: Model | None = None) -> None:
+        """
+        Args:
+            base: a model to add subgraphs to.
+        """
+        self._base = base or Model(())
         self._subgraphs: list[SubgraphBuilder] = []
         self._signatures: list[Signature] = []
 
     def subgraph(self, name: str = "main") -> SubgraphBuilder:
         """Adds a subgraph; the first one is the entry."""
-        builder = SubgraphBuilder(self, len(self._subgraphs), name)
+        builder = SubgraphBuilder(self, len(self._base.subgraphs) + len(self._subgraphs), name)
         self._subgraphs.append(builder)
         return builder
 
@@ -137,14 +142,16 @@ class ModelBuilder:
 
     def output_shapes(self, subgraph: int, shapes: tuple[Shape, ...]) -> tuple[Shape, ...]:
         """The declared output shapes of a subgraph that is already filled."""
-        built = self._subgraphs[subgraph].build()
+        added = subgraph - len(self._base.subgraphs)
+        built = self._base.subgraphs[subgraph] if added < 0 else self._subgraphs[added].build()
         declared = tuple(built.tensors[index].shape for index in built.inputs)
         if declared != shapes or not all(built.tensors[index].is_static for index in built.outputs):
             raise Unknown
         return tuple(built.tensors[index].shape for index in built.outputs)
 
     def build(self) -> Model:
-        return Model(tuple(each.build() for each in self._subgraphs), tuple(self._signatures))
+        subgraphs = (*self._base.subgraphs, *(each.build() for each in self._subgraphs))
+        return replace(self._base, subgraphs=subgraphs, signatures=(*self._base.signatures, *self._signatures))
 
 
 def _dtype(dtype: DType | npt.DTypeLike) -> DType:

@@ -1,0 +1,334 @@
+"""What a lowered `Loop` is made of beside operators that formats have: counts, and the tensors that it fills.
+
+No format has these operators; `lower_loops` makes them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from math import prod
+from typing import ClassVar
+
+import numpy as np
+
+from circlet.runtime.ir.op import Count, Op, Operands, ShapeError, Unknown, at_least, exactly
+from circlet.runtime.ir.types import Array, DType, Shape
+from circlet.runtime.ops.layout import replaced
+from circlet.runtime.ops.loop import Loop
+from circlet.runtime.ops.loop_options import Base, Mode, Order, Position, ScanInput, ScanOutput, ShapePolicy, TripPolicy
+from circlet.runtime.ops.operands import count, expect_one, normalize_axis
+from circlet.runtime.ops.shape import View
+
+FIRST_BYTES = 1 << 16
+"""A tensor for an unknown number of elements has at first about this size, but room for 16 to 1024 of them."""
+LEAST_ROOM, MOST_ROOM = 16, 1024
+GROWTH = 4
+
+
+@dataclass(frozen=True)
+class LoopScalar(View):
+    """A tensor of one element as a scalar."""
+
+    name: ClassVar[str] = "LOOP_SCALAR"
+    role: str = "value"
+    """What messages call it."""
+
+    def infer(self, args: Operands) -> tuple[Shape, ...]:
+        expect_one(args[0], self.role)
+        return ((),)
+
+
+@dataclass(frozen=True)
+class LoopKeep(View):
+    """Input 0, the new value of a carried one whose shape was input 1, if the policy allows its shape."""
+
+    name: ClassVar[str] = "LOOP_KEEP"
+    inputs: ClassVar[Count] = exactly(2)
+    role: str = "value"
+    policy: ShapePolicy = ShapePolicy.FIXED
+
+    def infer(self, args: Operands) -> tuple[Shape, ...]:
+        shape = args[0].shape
+        if args[1].shape != (len(shape),):
+            raise ShapeError(f"{self.role}: expected rank {args[1].shape[0]} as before the iteration, found {shape}")
+        if self.policy is ShapePolicy.FIXED and tuple(args[1].value.tolist()) != shape:
+            before = tuple(args[1].value.tolist())
+            raise ShapeError(f"{self.role}: expected shape {before} as before the iteration, found {shape}")
+        return (shape,)
+
+
+@dataclass(frozen=True)
+class LoopCount(Op):
+    """How many iterations a trip count allows, a scalar: none or as many as there are numbers where it is negative."""
+
+    name: ClassVar[str] = "LOOP_COUNT"
+    policy: TripPolicy = TripPolicy.NEGATIVE_IS_ZERO
+    dtype: DType = DType.INT64
+
+    def infer(self, args: Operands) -> tuple[Shape, ...]:
+        expect_one(args[0], "trip count")
+        return ((),)
+
+    def types(self, args: Operands) -> tuple[DType | None, ...]:
+        return (self.dtype,)
+
+    def resolve(self, trip_count: int) -> int:
+        """The count that a trip count means."""
+        if trip_count >= 0:
+            return trip_count
+        return 0 if self.policy is TripPolicy.NEGATIVE_IS_ZERO else int(np.iinfo(self.dtype.numpy).max)
+
+
+@dataclass(frozen=True)
+class LoopSlices(Op):
+    """How many slices the inputs have, a scalar."""
+
+    name: ClassVar[str] = "LOOP_SLICES"
+    inputs: ClassVar[Count] = at_least(1)
+    scans: tuple[ScanInput, ...] = ()
+    dtype: DType = DType.INT64
+
+    def infer(self, args: Operands) -> tuple[Shape, ...]:
+        self.count(tuple(args[k].shape for k in range(len(args))))
+        return ((),)
+
+    def types(self, args: Operands) -> tuple[DType | None, ...]:
+        return (self.dtype,)
+
+    def from_shapes(self, args: Operands) -> tuple[Array, ...] | None:
+        return (np.array(self.count(tuple(args[k].shape for k in range(len(args)))), self.dtype.numpy),)
+
+    def count(self, shapes: tuple[Shape, ...]) -> int:
+        """The number of slices, which all inputs must agree in."""
+        counts = [slice_count(scan, shape, f"scan input {k}")
+                  for k, (scan, shape) in enumerate(zip(self.scans, shapes, strict=True))]
+        if len(set(counts)) != 1:
+            raise ShapeError(f"expected scan inputs of equally many slices, found {', '.join(map(str, counts))}")
+        return counts[0]
+
+
+def slice_count(scan: ScanInput, shape: Shape, where: str) -> int:
+    """How many slices a tensor has between `begin` and `end`."""
+    size = shape[normalize_axis(scan.axis, len(shape), f"{where}, axis")]
+    begin = _resolved(scan.begin, size)
+    if scan.step > 0:
+        length = (size if scan.end is None else _resolved(scan.end, size)) - begin
+    else:
+        length = begin + scan.size - (0 if scan.end is None else _resolved(scan.end, size))
+    found, rest = divmod(length, abs(scan.step))
+    if rest or found < 0:
+        raise ShapeError(f"{where}: expected a length that steps of {scan.step} divide, found {length} elements from "
+                         f"{begin} on along axis {scan.axis} of {shape}")
+    return found
+
+
+def _resolved(position: Position, size: int) -> int:
+    return position.offset + (size if position.base is Base.END else 0)
+
+
+@dataclass(frozen=True)
+class LoopLength(Op):
+    """The size of an axis, a scalar."""
+
+    name: ClassVar[str] = "LOOP_LENGTH"
+    axis: int = 0
+    part: int = 1
+    """The size is counted in parts of so many elements."""
+    dtype: DType = DType.INT64
+
+    def infer(self, args: Operands) -> tuple[Shape, ...]:
+        self.length(args[0].shape)
+        return ((),)
+
+    def types(self, args: Operands) -> tuple[DType | None, ...]:
+        return (self.dtype,)
+
+    def from_shapes(self, args: Operands) -> tuple[Array, ...] | None:
+        return (np.array(self.length(args[0].shape), self.dtype.numpy),)
+
+    def length(self, shape: Shape) -> int:
+        """The size of the axis of a shape; a tensor of rank 1 has no other."""
+        return shape[0 if len(shape) == 1 else normalize_axis(self.axis, len(shape))] // self.part
+
+
+@dataclass(frozen=True)
+class LoopRoom(Op):
+    """For how many elements to make room: the count if it is known before the run, else the next power of two, so that
+    what is bound for one count serves others."""
+
+    name: ClassVar[str] = "LOOP_ROOM"
+
+    def infer(self, args: Operands) -> tuple[Shape, ...]:
+        return ((),)
+
+    def from_shapes(self, args: Operands) -> tuple[Array, ...] | None:
+        known = args[0].known
+        return None if known is None else (known.reshape(()).copy(),)
+
+    def round(self, wanted: int) -> int:
+        """The power of two."""
+        return max(LEAST_ROOM, 1 << max(wanted - 1, 0).bit_length())
+
+
+def body_shapes(loop: Loop, operands: tuple[Shape, ...]) -> tuple[Shape, ...]:
+    """The shapes of a body's inputs in the first iteration, for those of carried values, invariants and scan inputs."""
+    found: dict[int, Shape] = {each.body_input: (1,) * each.rank for each in (loop.iteration, loop.cond_input)
+                               if each is not None}
+    inputs = [each.body_input for each in loop.carried] + list(loop.invariants)
+    for position, shape in zip(inputs, operands, strict=False):
+        found[position] = shape
+    for scan, shape in zip(loop.scan_inputs, operands[len(inputs):], strict=True):
+        axis = normalize_axis(scan.axis, len(shape))
+        kept = (scan.size,) if scan.keep_axis else ()
+        found[scan.body_input] = (*shape[:axis], *kept, *shape[axis + 1:])
+    return tuple(found[position] for position in sorted(found))
+
+
+@dataclass(frozen=True)
+class LoopZeros(Op):
+    """Zeros of the shape of a body output; of `fallback`, or (0,), where only a run can tell that.
+
+    The inputs are the loop's carried values, invariants and scan inputs.
+    """
+
+    name: ClassVar[str] = "LOOP_ZEROS"
+    inputs: ClassVar[Count] = at_least(0)
+    loop: Loop = field(default_factory=Loop)
+    output: int = 0
+    fallback: Shape | None = None
+    """The declared shape with 0 for what is not known; None: not even the rank is."""
+
+    def types(self, args: Operands) -> tuple[DType | None, ...]:
+        return (None,)
+
+    def infer(self, args: Operands) -> tuple[Shape, ...]:
+        found = self.element(args, 0)
+        return ((0,) if found is None else found,)
+
+    def element(self, args: Operands, skip: int) -> Shape | None:
+        """The shape of the body output in the first iteration."""
+        operands = tuple(args[k].shape for k in range(skip, len(args)))
+        try:
+            return args.call(self.loop.body_subgraph_index, body_shapes(self.loop, operands))[self.output]
+        except Unknown:
+            return self.fallback
+
+
+@dataclass(frozen=True)
+class Collection(Op):
+    """Base of the operators on a tensor in which the elements of a scan output lie along an axis."""
+
+    scan: ScanOutput = field(default_factory=lambda: ScanOutput(0))
+
+    def axis(self, rank: int) -> int:
+        """The axis counted from the front, for the rank of the tensor."""
+        return 0 if rank == 1 else normalize_axis(self.scan.axis, rank)
+
+    @property
+    def backwards(self) -> bool:
+        """Whether the elements lie at the end of the axis, the first one last."""
+        return self.scan.order is Order.PREPEND
+
+    def slices(self, element: Shape) -> Shape:
+        """The shape of an element as it lies in the tensor."""
+        stacked = self.scan.mode is Mode.STACK
+        axis = normalize_axis(self.scan.axis, len(element) + stacked)
+        if stacked:
+            return (*element[:axis], 1, *element[axis:])
+        if element[axis] != self.scan.part:
+            raise ShapeError(f"scan output: expected {self.scan.part} along axis {axis} of each element, "
+                             f"found shape {element}")
+        return element
+
+
+@dataclass(frozen=True)
+class LoopBuffer(LoopZeros):
+    """Zeros with room for input 0 elements of a scan output; the other inputs are those of `LoopZeros`.
+
+    Where not even the rank of an element is known the result has one axis.
+    """
+
+    name: ClassVar[str] = "LOOP_BUFFER"
+    inputs: ClassVar[Count] = at_least(1)
+    scan: ScanOutput = field(default_factory=lambda: ScanOutput(0))
+
+    def infer(self, args: Operands) -> tuple[Shape, ...]:
+        room = count(args[0], "scan output")
+        element = self.element(args, 1)
+        if element is None:
+            return ((room * self.scan.part,),)
+        shape = element
+        if self.scan.mode is Mode.STACK:
+            axis = normalize_axis(self.scan.axis, len(element) + 1)
+            shape = (*element[:axis], 1, *element[axis:])
+        return (replaced(shape, normalize_axis(self.scan.axis, len(shape)), room * self.scan.part),)
+
+
+@dataclass(frozen=True)
+class LoopStore(Collection):
+    """Input 0 with element `input 2` set to input 1.
+
+    An element 0 of another shape than input 0 has room for makes the result one of that shape; any other is an error.
+    """
+
+    name: ClassVar[str] = "LOOP_STORE"
+    inputs: ClassVar[Count] = exactly(3)
+
+    def infer(self, args: Operands) -> tuple[Shape, ...]:
+        buffer, slices = args[0].shape, self.slices(args[1].shape)
+        axis = normalize_axis(self.scan.axis, len(slices))
+        if len(buffer) == len(slices) and replaced(buffer, axis, slices[axis]) == slices:
+            return (buffer,)
+        number = int(args[2].value.item())
+        if number:
+            raise ShapeError(f"scan output, body output {self.scan.body_output}: the element of iteration {number} has "
+                             f"shape {args[1].shape}, those before are slices of {buffer} along axis {axis}")
+        return (replaced(slices, axis, buffer[self.axis(len(buffer))]),)
+
+    def overwrites(self) -> Mapping[int, int]:
+        return {0: 0}
+
+    def place(self, number: int, length: int) -> int:
+        """Where element `number` begins along an axis of a length."""
+        return length - (number + 1) * self.scan.part if self.backwards else number * self.scan.part
+
+
+@dataclass(frozen=True)
+class LoopGrow(Collection):
+    """Input 0 with room for more elements."""
+
+    name: ClassVar[str] = "LOOP_GROW"
+
+    def infer(self, args: Operands) -> tuple[Shape, ...]:
+        shape = args[0].shape
+        axis, part = self.axis(len(shape)), self.scan.part
+        size = prod(replaced(shape, axis, part)) * args[0].dtype.numpy.itemsize
+        first = min(max(1 << (FIRST_BYTES // max(size, 1)).bit_length() >> 1, LEAST_ROOM), MOST_ROOM)
+        return (replaced(shape, axis, max(first * part, GROWTH * shape[axis])),)
+
+
+@dataclass(frozen=True)
+class LoopTake(Collection):
+    """The first `input 1` elements of input 0, in their order."""
+
+    name: ClassVar[str] = "LOOP_TAKE"
+    inputs: ClassVar[Count] = exactly(2)
+
+    def infer(self, args: Operands) -> tuple[Shape, ...]:
+        shape = args[0].shape
+        return (replaced(shape, self.axis(len(shape)), count(args[1], "count") * self.scan.part),)
+
+    def views(self) -> Mapping[int, int]:
+        return {0: 0}
+
+
+@dataclass(frozen=True)
+class LoopFront(Collection):
+    """Input 0 with the `input 1` elements at its end moved to the front, and zeros behind them."""
+
+    name: ClassVar[str] = "LOOP_FRONT"
+    inputs: ClassVar[Count] = exactly(2)
+
+    def infer(self, args: Operands) -> tuple[Shape, ...]:
+        return (args[0].shape,)
