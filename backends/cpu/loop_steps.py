@@ -81,10 +81,12 @@ def loop_room(node: Node[LoopRoom]) -> Step:
     return step
 
 
-@rule(LoopZeros, accepts=_accepts)
-@rule(LoopBuffer, accepts=_accepts)
-def loop_buffer(node: Node[Any]) -> Step:
+def _cleared(node: Node[Any]) -> Step:
     return partial(_clear, node.out)
+
+
+rule(LoopZeros, accepts=_accepts)(_cleared)
+rule(LoopBuffer, accepts=_accepts)(_cleared)
 
 
 def _clear(out: Array) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import MISSING, Field, fields
+from dataclasses import MISSING, Field, fields, is_dataclass
 from enum import Enum
 
 import numpy as np
@@ -182,7 +182,8 @@ def _elided(first: Iterable[object], content: bytes | memoryview) -> str:
 
 
 def _value_text(value: object) -> str:
-    """A value of an option or an element: enumerations by name, float32 values by the fewest digits that tell them."""
+    """A value of an option or an element: enumerations by name, float32 values by the fewest digits that tell them,
+    options within options without those that are as by default."""
     if isinstance(value, Enum):
         return value.name
     if isinstance(value, (bool, np.bool_)):
@@ -193,6 +194,10 @@ def _value_text(value: object) -> str:
         return str(value)
     if isinstance(value, bytes):
         return _bytes_text(value)
+    if is_dataclass(value):
+        own = (f"{each.name}: {_value_text(getattr(value, each.name))}" for each in fields(value)
+               if not _is_default(each, getattr(value, each.name)))
+        return f"({', '.join(own)})"
     return _sequence_text(value) if isinstance(value, tuple) else repr(value)
 
 

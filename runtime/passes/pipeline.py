@@ -9,13 +9,14 @@ from circlet.runtime.ir.model import Model
 from circlet.runtime.ir.verify import verify
 from circlet.runtime.passes.eliminate_dead import eliminate_dead
 from circlet.runtime.passes.fuse_row_updates import fuse_row_updates
+from circlet.runtime.passes.lower_loops import lower_loops
 from circlet.runtime.passes.simplify_identities import simplify_identities
 
 Pass: TypeAlias = Callable[[Model], Model]
 """Gives a model that computes the same. Subgraphs, tensors and operators keep their indices; an operator that is no
 longer needed becomes a `Skip`."""
 
-DEFAULT: Sequence[Pass] = (simplify_identities, fuse_row_updates, eliminate_dead)
+DEFAULT: Sequence[Pass] = (lower_loops, simplify_identities, fuse_row_updates, eliminate_dead)
 
 
 def run_passes(model: Model, passes: Sequence[Pass] = DEFAULT) -> Model:

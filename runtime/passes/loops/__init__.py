@@ -1,0 +1,1 @@
+"""How a `Loop` becomes WHILE, a file for each part of it."""
