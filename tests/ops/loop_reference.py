@@ -32,13 +32,14 @@ class NotDefined(Exception):
 
 
 def run_loop(op: Loop, operands: Sequence[Array | None], invoke: Invoke,
-             empty: Sequence[Array] = ()) -> list[Array]:
+             empty: Sequence[Array | None] = ()) -> list[Array]:
     """The outputs of a loop.
 
     Args:
         operands: its inputs.
         invoke: runs its subgraphs.
-        empty: for each body output an array of the shape and type that elements have where there are none.
+        empty: for each body output zeros of the shape that it has where there is no iteration; None where not even the
+            rank is known.
     """
     trip, cond, *rest = operands
     values = [each for each in rest if each is not None]
@@ -59,8 +60,12 @@ def run_loop(op: Loop, operands: Sequence[Array | None], invoke: Invoke,
     waiting = iter(lengths)
     collected = [_collect(scan, [each[scan.body_output] for each in history], empty,
                           int(_single(next(waiting))) if scan.has_length else None) for scan in op.scan_outputs]
-    last = [history[-1][k] if history else np.zeros_like(empty[k]) for k in op.last_outputs]
+    last = [history[-1][k] if history else _zeros(empty[k]) for k in op.last_outputs]
     return [*carried, *collected, *last]
+
+
+def _zeros(empty: Array | None) -> Array:
+    return np.zeros(0, np.int32) if empty is None else empty
 
 
 def _single(array: Array) -> Any:
@@ -127,7 +132,7 @@ def _feeds(op: Loop, n: int, flag: bool, limit: float, carried: Sequence[Array],
         yield scan.body_input, part if scan.keep_axis else part.squeeze(scan.axis)
 
 
-def _collect(scan: ScanOutput, elements: Sequence[Array], empty: Sequence[Array], length: int | None) -> Array:
+def _collect(scan: ScanOutput, elements: Sequence[Array], empty: Sequence[Array | None], length: int | None) -> Array:
     if len({each.shape for each in elements}) > 1:
         raise NotDefined("shape")
     if length is not None and length < len(elements):
@@ -137,8 +142,10 @@ def _collect(scan: ScanOutput, elements: Sequence[Array], empty: Sequence[Array]
         if scan.mode is Mode.CONCAT and elements[0].shape[scan.axis] != scan.part:
             raise NotDefined("along axis")
         found = join(elements[::-1] if scan.order is Order.PREPEND else elements, scan.axis)
+    elif empty[scan.body_output] is None:
+        found = _zeros(None)
     else:
-        found = join([empty[scan.body_output]], scan.axis)
+        found = join([_zeros(empty[scan.body_output])], scan.axis)
         found = np.take(found, [], scan.axis)
     if length is None:
         return found
