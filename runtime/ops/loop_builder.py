@@ -67,9 +67,9 @@ def _either(first: Tensor, within: Tensor, then: Tensor) -> Tensor:
     """A tensor that is one or another: dimensions in which they differ are not known."""
     ranks = {len(each.signature) if each.has_rank or each.shape else None for each in (first, within, then)}
     if len(ranks) != 1 or None in ranks:
-        return _declared(then, None)
+        return _declared(first, None)
     dims = zip(first.signature, within.signature, then.signature, strict=True)
-    return _declared(then, tuple(sizes[0] if len(set(sizes)) == 1 else -1 for sizes in dims))
+    return _declared(first, tuple(sizes[0] if len(set(sizes)) == 1 else -1 for sizes in dims))
 
 
 def _collected(element: Tensor, scan: ScanOutput) -> Tensor:

@@ -32,6 +32,9 @@ def check_operands(op: Loop, args: Operands) -> None:
     _check_operand(args.get(1), "condition", (DType.BOOL,))
     for k in range(len(op.lengths)):
         _check_operand(args[len(args) - len(op.lengths) + k], f"length {k}", COUNTS)
+    for k, each in enumerate(op.scan_inputs):
+        if each.begin.base is Base.TRIP and args.get(0) is None and not op.count_from_scan:
+            raise ShapeError(f"scan input {k}: expected a trip count to count positions from, found none")
     if op.count_from_scan and args.get(0) is not None:
         raise ShapeError("trip count: expected none, since the scan inputs give it, found one")
 

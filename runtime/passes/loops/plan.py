@@ -39,11 +39,6 @@ class Plan:
     def open_scans(self) -> list[int]:
         return [k for k in range(len(self.op.scan_outputs)) if self.is_open(k)]
 
-    @property
-    def needs_limit(self) -> bool:
-        """Whether slices count from the trip count."""
-        return any(each.begin.base is Base.TRIP for each in self.op.scan_inputs)
-
 
 def make_plan(model: Model, subgraph: Subgraph, operator: Operator, op: Loop) -> Plan:
     """The plan for a loop; `op` is what the operator is once its constant operands are part of its body."""
@@ -61,5 +56,8 @@ def make_plan(model: Model, subgraph: Subgraph, operator: Operator, op: Loop) ->
 
 
 def _is_infinite(op: Loop, trip_count: Tensor) -> bool:
+    """Whether a trip count is known to bound nothing, and nothing else needs it."""
+    if any(each.begin.base is Base.TRIP for each in op.scan_inputs):
+        return False
     data = trip_count.data
     return op.trip_policy is TripPolicy.NEGATIVE_IS_INFINITE and data is not None and bool((data == -1).all())
