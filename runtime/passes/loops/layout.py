@@ -71,11 +71,6 @@ def like(tensor: Tensor, name: str) -> Tensor:
     return replace(tensor, name=name, data=None, is_variable=False)
 
 
-def unranked(tensor: Tensor, name: str) -> Tensor:
-    """What holds the elements of another tensor under a shape of which nothing is known."""
-    return replace(like(tensor, name), shape=(), shape_signature=None, has_rank=False)
-
-
 def fallback_shape(tensor: Tensor) -> Shape | None:
     """The declared shape with 0 for what is not known; None where not even the rank is."""
     if not (tensor.has_rank or tensor.shape):

@@ -36,7 +36,6 @@ from circlet.runtime.passes.loops.layout import (
     fallback_shape,
     like,
     scalar,
-    unranked,
 )
 from circlet.runtime.passes.loops.plan import Plan
 
@@ -147,7 +146,8 @@ class Setup:
         element = plan.body.tensors[plan.body.outputs[scan.body_output]]
         op = LoopBuffer(plan.op, scan.body_output, fallback_shape(element), scan)
         room = self._room(number, values)
-        return self.s.op(op, room, *self._shaping, outputs=[unranked(element, f"buffer_{number}")])[0]
+        declared = like(self.outputs[len(plan.op.carried) + number], f"buffer_{number}")
+        return self.s.op(op, room, *self._shaping, outputs=[declared])[0]
 
     def _room(self, number: int, values: Values) -> Value:
         counter = self._plan.counter
@@ -161,7 +161,7 @@ class Setup:
         plan = self._plan
         element = plan.body.tensors[plan.body.outputs[position]]
         return self.s.op(LoopZeros(plan.op, position, fallback_shape(element)), *self._shaping,
-                         outputs=[unranked(element, "zeros")])[0]
+                         outputs=[like(element, "zeros")])[0]
 
     @property
     def _shaping(self) -> list[Value]:
@@ -200,5 +200,5 @@ def build_growth(s: SubgraphBuilder, plan: Plan, layout: Layout, cond: int, body
     for k in plan.open_scans:
         key = Key(Role.COLLECTED, k)
         values[key] = s.op(LoopGrow(plan.op.scan_outputs[k]), values[key],
-                           outputs=[unranked(layout.slots[key], f"grown_{k}")])[0]
+                           outputs=[like(layout.slots[key], f"grown_{k}")])[0]
     s.output(*layout.arrange(run_loop(s, layout, values, cond, body)))

@@ -1,0 +1,1 @@
+"""What brings a model to operators that formats have and other programs run."""
