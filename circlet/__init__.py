@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from importlib.metadata import version
 
+from circlet.conversion import convert
 from circlet.interpreter import Interpreter
 from circlet.runtime.errors import (
     CancelledError,
@@ -41,6 +42,7 @@ __all__ = [
     "Session",
     "SignatureRunner",
     "UnsupportedError",
+    "convert",
     "load",
     "save",
 ]

@@ -39,7 +39,11 @@ def write_model(model: Model, format: Format, external_bytes: int | None = None)
         sizes = {_address(tensor.data): tensor.data.nbytes for subgraph in model.subgraphs
                  for tensor in subgraph.tensors if tensor.data is not None}
         external_bytes = _LEAST_OUTSIDE if sum(sizes.values()) > MOST_BYTES - _ROOM_FOR_TABLES else MOST_BYTES
-    packed = pack("Model", _Writer(model, format, max(external_bytes, _LEAST_OUTSIDE)).document(), format)
+    try:
+        document = _Writer(model, format, max(external_bytes, _LEAST_OUTSIDE)).document()
+    except _Unwritable as found:
+        raise UnsupportedError(found.text()) from None
+    packed = pack("Model", document, format)
     if packed.flatbuffer_size > MOST_BYTES:
         raise UnsupportedError(f"the flatbuffer would have {packed.flatbuffer_size} bytes, it may have {MOST_BYTES}; "
                                "put constants outside of it (external_bytes)")
@@ -76,13 +80,22 @@ class _Writer:
         }
 
     def _subgraph(self, subgraph: Subgraph) -> Document:
-        return {
-            "tensors": _each(subgraph.tensors, self._tensor, lambda k, each: f"tensor {k} ({each.name!r}): "),
-            "inputs": subgraph.inputs,
-            "outputs": subgraph.outputs,
-            "operators": _each(subgraph.operators, self._operator, lambda k, each: f"operator {k} ({each.name}): "),
-            "name": subgraph.name,
-        }
+        documents: dict[str, list[Document]] = {}
+        problems: list[str] = []
+        for what, make in (("tensors", self._tensors), ("operators", self._operators)):
+            try:
+                documents[what] = make(subgraph)
+            except _Unwritable as found:
+                problems += found.problems
+        if problems:
+            raise _Unwritable(problems)
+        return {**documents, "inputs": subgraph.inputs, "outputs": subgraph.outputs, "name": subgraph.name}
+
+    def _tensors(self, subgraph: Subgraph) -> list[Document]:
+        return _each(subgraph.tensors, self._tensor, lambda k, each: f"tensor {k} ({each.name!r}): ")
+
+    def _operators(self, subgraph: Subgraph) -> list[Document]:
+        return _each(subgraph.operators, self._operator, lambda k, each: f"operator {k} ({each.name}): ")
 
     def _tensor(self, tensor: Tensor) -> Document:
         document: dict[str, object] = {
@@ -188,12 +201,31 @@ def _tensor_map(names: Mapping[str, int]) -> list[Document]:
     return [{"name": name, "tensor_index": tensor} for name, tensor in names.items()]
 
 
+class _Unwritable(Exception):
+    """What a format cannot say, all of it."""
+
+    def __init__(self, problems: list[str]) -> None:
+        super().__init__(problems)
+        self.problems = problems
+
+    def text(self) -> str:
+        if len(self.problems) == 1:
+            return self.problems[0]
+        return f"{len(self.problems)} things cannot be written:\n  " + "\n  ".join(self.problems)
+
+
 def _each(parts: Iterable[T], convert: Callable[[T], Document], label: Callable[[int, T], str]) -> list[Document]:
     """Converts each part; errors say which one it was."""
-    documents: list[Document] = []
+    documents, problems = list[Document](), list[str]()
     for index, part in enumerate(parts):
         try:
             documents.append(convert(part))
-        except (ModelError, UnsupportedError) as problem:
-            raise type(problem)(f"{label(index, part)}{problem}") from None
+        except ModelError as problem:
+            raise ModelError(f"{label(index, part)}{problem}") from None
+        except UnsupportedError as problem:
+            problems.append(f"{label(index, part)}{problem}")
+        except _Unwritable as inner:
+            problems.extend(f"{label(index, part)}{problem}" for problem in inner.problems)
+    if problems:
+        raise _Unwritable(problems)
     return documents

@@ -9,10 +9,10 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 import circlet
-from circlet.tools import inspect, run
+from circlet.tools import convert, inspect, run
 from circlet.tools.console import write
 
-COMMANDS = {"run": run, "inspect": inspect}
+COMMANDS = {"run": run, "inspect": inspect, "convert": convert}
 """Sub-commands by name: modules whose `add_arguments` fills a parser and whose `execute` returns what to print."""
 
 FAILED, INTERRUPTED, BROKEN_PIPE = 1, 130, 141

@@ -125,4 +125,5 @@ class ScanOutput:
     part: int = 1
     """For CONCAT: the length of each element along the axis."""
     has_length: bool = False
-    """Whether an operand says how long the axis is: zeros follow the elements, and more elements are an error."""
+    """Whether an operand says for how many elements the axis has room: zeros follow those that there are, and more are
+    an error."""

@@ -198,6 +198,8 @@ class LoopZeros(Op):
     output: int = 0
     fallback: Shape | None = None
     """The declared shape with 0 for what is not known; None: not even the rank is."""
+    role: str = ""
+    """Which result of which loop it is for."""
 
     def types(self, args: Operands) -> tuple[DType | None, ...]:
         return (None,)

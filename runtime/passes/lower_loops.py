@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from circlet.runtime.errors import Place
 from circlet.runtime.ir.builder import ModelBuilder
 from circlet.runtime.ir.model import Model, Operator
 from circlet.runtime.ops.controlflow import CallSubgraph
@@ -44,7 +45,8 @@ def _lower(model: Model, index: int, number: int, operator: Operator, op: Loop) 
     caller = model.subgraphs[index]
     plan = make_plan(model, caller, operator, op)
     b, name = ModelBuilder(model), f"{caller.name}[{number}]"
-    setup = Setup(b.subgraph(f"{name} loop"), plan, caller, operator)
+    place = Place(index, caller.name, number, operator.name)
+    setup = Setup(b.subgraph(f"{name} loop"), plan, caller, operator, place)
     layout, values = setup.first_values()
     turn = b.subgraph(f"{name} turn")
     build_turn(turn, plan, layout)

@@ -16,6 +16,7 @@ from circlet.runtime.ops.comparison import Less
 from circlet.runtime.ops.elementwise import Add
 from circlet.runtime.ops.layout import Concatenation
 from circlet.runtime.ops.loop import Loop
+from circlet.runtime.ops.loop_builder import add_loop
 from circlet.runtime.ops.loop_options import (
     Base,
     Carried,
@@ -292,3 +293,30 @@ def test_constant_operands(case: LoopCase) -> None:
 @pytest.mark.parametrize("case", CASES, ids=id_of)
 def test_native(case: LoopCase) -> None:
     check_runs(case, "native")
+
+
+def nested_model() -> tuple[Model, list[Array], list[Array]]:
+    """Rows that a loop in a loop makes, the inner one as often as the outer one has turned; inputs, and results."""
+    b = circlet.ModelBuilder()
+    main, outer, inside = b.subgraph("main"), b.subgraph("outer"), b.subgraph("inner")
+    inside.output(*total(inside, [inside.input("n", I32), inside.input("x", I32, (2,))]))
+    n, x = outer.input("n", I32), outer.input("x", I32, (2,))
+    rows = add_loop(outer, replace(TOTAL, body_subgraph_index=inside.index), inside, trip_count=outer.constant(3),
+                    carried=[x])
+    again = add_loop(outer, replace(TOTAL, body_subgraph_index=inside.index, scan_outputs=()), inside, trip_count=n,
+                     carried=rows.carried)
+    outer.output(again.carried[0], rows.scans[0])
+    op = Loop(outer.index, iteration=Feed(0), carried=(Carried(1, 0),), scan_outputs=(ScanOutput(1),))
+    results = add_loop(main, op, outer, trip_count=main.constant(4), carried=[main.input("x", I32, (2,))])
+    main.output(*results.carried, *results.scans)
+    value, collected = ROW, []
+    for turn in range(4):
+        collected.append(np.stack([value + 1, value + 3, value + 6]))
+        value = value + 6 + turn * (turn + 1) // 2
+    return b.build(), [ROW], [value, np.stack(collected)]
+
+
+@pytest.mark.parametrize("backend", ["cpu", pytest.param("native", marks=pytest.mark.slow)])
+def test_nested(backend: str) -> None:
+    model, arrays, wanted = nested_model()
+    assert_equal(run(model, arrays, backend), wanted)

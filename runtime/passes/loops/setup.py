@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from circlet.runtime.errors import Place
 from circlet.runtime.ir.builder import SubgraphBuilder, Value
 from circlet.runtime.ir.model import ABSENT, Operator, Subgraph, Tensor
 from circlet.runtime.ir.types import DType
@@ -81,9 +82,10 @@ class Operands:
 class Setup:
     """The subgraph under construction."""
 
-    def __init__(self, s: SubgraphBuilder, plan: Plan, caller: Subgraph, operator: Operator) -> None:
+    def __init__(self, s: SubgraphBuilder, plan: Plan, caller: Subgraph, operator: Operator, place: Place) -> None:
         self.s = s
         self._plan = plan
+        self._place = place
         self._operands = Operands(s, caller)
         op, (trip_count, cond, *rest) = plan.op, operator.inputs
         self._trip_count, self._cond = trip_count, cond
@@ -112,7 +114,7 @@ class Setup:
         self._add(values, tensors, Role.CARRIED, self._carried, self.outputs)
         buffers = [self._buffer(k, values) for k in range(len(op.scan_outputs))]
         self._add(values, tensors, Role.COLLECTED, buffers, self.outputs[len(op.carried):])
-        zeros = [self._zeros(each) for each in op.last_outputs]
+        zeros = [self._zeros(k, each) for k, each in enumerate(op.last_outputs)]
         self._add(values, tensors, Role.LAST, zeros, self.outputs[len(op.carried) + len(buffers):])
         for role, group in ((Role.INVARIANT, self._invariants), (Role.SLICED, self._sliced)):
             self._add(values, tensors, role, group, [self._tensors[each.index] for each in group])
@@ -144,7 +146,8 @@ class Setup:
     def _buffer(self, number: int, values: Values) -> Value:
         plan, scan = self._plan, self._plan.op.scan_outputs[number]
         element = plan.body.tensors[plan.body.outputs[scan.body_output]]
-        op = LoopBuffer(plan.op, scan.body_output, fallback_shape(element), scan)
+        role = f"{self._place}, scan output {number}"
+        op = LoopBuffer(plan.op, scan.body_output, fallback_shape(element), role, scan)
         room = self._room(number, values)
         declared = like(self.outputs[len(plan.op.carried) + number], f"buffer_{number}")
         return self.s.op(op, room, *self._shaping, outputs=[declared])[0]
@@ -157,11 +160,11 @@ class Setup:
             return self.s.constant(np.array(0, counter.numpy))
         return self.s.op(LoopRoom(), values[LIMIT], outputs=[scalar("room", counter)])[0]
 
-    def _zeros(self, position: int) -> Value:
+    def _zeros(self, number: int, position: int) -> Value:
         plan = self._plan
         element = plan.body.tensors[plan.body.outputs[position]]
-        return self.s.op(LoopZeros(plan.op, position, fallback_shape(element)), *self._shaping,
-                         outputs=[like(element, "zeros")])[0]
+        op = LoopZeros(plan.op, position, fallback_shape(element), f"{self._place}, last output {number}")
+        return self.s.op(op, *self._shaping, outputs=[like(element, f"zeros_{number}")])[0]
 
     @property
     def _shaping(self) -> list[Value]:
@@ -182,9 +185,11 @@ class Setup:
         outputs = [like(self.outputs[len(self._plan.op.carried) + number], f"scan_{number}")]
         if not scan.has_length:
             return self.s.op(LoopTake(scan), buffer, values[ITERATION], outputs=outputs)[0]
-        if scan.order is Order.APPEND:
-            return buffer
-        return self.s.op(LoopFront(scan), buffer, values[ITERATION], outputs=outputs)[0]
+        length = self._operands.take_count(self._lengths[number])
+        if scan.order is Order.PREPEND:
+            front = [like(outputs[0], f"front_{number}")]
+            buffer = self.s.op(LoopFront(scan), buffer, values[ITERATION], outputs=front)[0]
+        return self.s.op(LoopTake(replace(scan, order=Order.APPEND)), buffer, length, outputs=outputs)[0]
 
 
 def run_loop(s: SubgraphBuilder, layout: Layout, values: Values, cond: int, body: int) -> Values:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -48,14 +49,25 @@ def expand_steps(model: Model) -> Model:
     Raises:
         UnsupportedError: the file could not tell what a run can; all such places are listed.
     """
-    problems: list[str] = []
+    problems = Problems([], [])
     subgraphs = [_expanded(subgraph, index, problems) for index, subgraph in enumerate(model.subgraphs)]
-    if problems:
-        raise UnsupportedError(f"{len(problems)} operators cannot be written:\n  " + "\n  ".join(problems))
+    found = problems.causes or problems.others
+    if found:
+        raise UnsupportedError(f"{len(found)} {'result' if len(found) == 1 else 'results'} of operators cannot be "
+                               "computed by what formats have:\n  " + "\n  ".join(found))
     return with_subgraphs(model, subgraphs)
 
 
-def _expanded(subgraph: Subgraph, index: int, problems: list[str]) -> Subgraph:
+@dataclass(frozen=True)
+class Problems:
+    """Why operators cannot be replaced."""
+
+    causes: list[str]
+    """What is wrong with results of loops, from which other problems follow."""
+    others: list[str]
+
+
+def _expanded(subgraph: Subgraph, index: int, problems: Problems) -> Subgraph:
     editor = Editor(subgraph)
     for number, operator in enumerate(subgraph.operators):
         expand = EXPANSIONS.get(type(operator.op))
@@ -65,7 +77,10 @@ def _expanded(subgraph: Subgraph, index: int, problems: list[str]) -> Subgraph:
         try:
             expand(Step(editor, operator), operator.op)
         except UnsupportedError as problem:
-            problems.append(f"{Place(index, subgraph.name, number, operator.name)}: {problem}")
+            if isinstance(operator.op, LoopZeros):
+                problems.causes.append(f"{operator.op.role}: {problem}")
+            else:
+                problems.others.append(f"{Place(index, subgraph.name, number, operator.name)}: {problem}")
     return editor.finish()
 
 
@@ -207,21 +222,30 @@ def _length(step: Step, op: LoopLength) -> None:
     return step.use(found) if op.dtype is I32 else step.write(Cast(I32, op.dtype), found)
 
 
+def _declared(step: Step, op: LoopZeros) -> Shape:
+    declared = step.editor.tensors[step.result]
+    if not (declared.has_rank or declared.shape):
+        raise UnsupportedError("expected a rank that is known before the run, found none")
+    return declared.signature
+
+
 def _zeros(step: Step, op: LoopZeros) -> None:
-    signature = step.signature(step.result)
+    signature = _declared(step, op)
     if min(signature, default=0) < 0:
-        raise UnsupportedError(f"expected a declared shape of body output {op.output}, found {signature}")
+        raise UnsupportedError(f"expected a shape that is known before the run, found {signature}")
     dims = step.editor.constant(np.array(signature, np.int32), I32)
     step.write(Fill(), dims, step.zero(step.dtype(step.result)))
 
 
 def _buffer(step: Step, op: LoopBuffer) -> None:
     """Room for one element at least: LiteRT updates no tensor that is smaller than the update."""
-    signature = step.signature(step.result)
+    signature = _declared(step, op)
     axis = normalize_axis(op.scan.axis, len(signature))
     if any(size < 0 for k, size in enumerate(signature) if k != axis):
-        raise UnsupportedError(f"expected a declared shape of the elements of body output {op.output}, found that of "
-                               f"the result, {signature}")
+        raise UnsupportedError(f"expected elements of a shape that is known before the run, found "
+                               f"{signature} of the result")
+    if step.dtype(step.result) is DType.STRING:
+        raise UnsupportedError("expected numbers, found strings, which no DYNAMIC_UPDATE_SLICE takes elsewhere")
     room = step.times(step.compute(Maximum(), step.index(step.inputs[0]), step.number(1)), op.scan.part)
     known = step.known(room)
     if known is not None:

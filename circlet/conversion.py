@@ -27,7 +27,7 @@ def convert(model: Model) -> Model:
         UnsupportedError: the file could not tell what a run can; all such operators are listed.
     """
     verify(model)
-    return run_passes(model, (lower_loops, inline_calls, _declare, expand_steps, compact, separate_results, compact))
+    return run_passes(model, PORTABLE)
 
 
 def _declare(model: Model) -> Model:
@@ -37,3 +37,6 @@ def _declare(model: Model) -> Model:
     except UnsupportedError:
         return model
     return declare_shapes(model, executors.specializer)
+
+
+PORTABLE = (lower_loops, inline_calls, _declare, compact, expand_steps, compact, separate_results, compact)

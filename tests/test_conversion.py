@@ -1,0 +1,117 @@
+"""Converted loops: they hold what formats have, and give the same here and in LiteRT."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import circlet
+from circlet.runtime.ir.model import Model, Tensor
+from circlet.runtime.ir.op import OPERATORS
+from circlet.runtime.ir.types import DType
+from circlet.runtime.ops.loop import Loop
+from circlet.runtime.ops.loop_builder import add_loop
+from circlet.runtime.ops.loop_options import Carried, ScanOutput
+from circlet.schema import dump_model
+from circlet.schema.foreign import Foreign
+from tests.ops.loop_cases import Array, LoopCase, arguments, expected, loop_model
+from tests.ops.test_loop import CASES, assert_equal, i32, id_of, nested_model
+
+PORTABLE = [case for case in CASES if "from data" not in case.name and case.name != "strings"]
+
+
+def litert(content: bytes, arrays: Sequence[Array]) -> list[Array]:
+    """The outputs that LiteRT computes; zeros of the shape it tells where it has no elements to give."""
+    module: Any = pytest.importorskip("ai_edge_litert.interpreter")
+    interpreter = module.Interpreter(
+        model_content=content,
+        experimental_op_resolver_type=module.OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES)
+    inputs = interpreter.get_input_details()
+    for each, array in zip(inputs, arrays, strict=True):
+        interpreter.resize_tensor_input(each["index"], array.shape)
+    interpreter.allocate_tensors()
+    for each, array in zip(inputs, arrays, strict=True):
+        interpreter.set_tensor(each["index"], array)
+    interpreter.invoke()
+    return [interpreter.get_tensor(each["index"]) if np.prod(each["shape"]) else np.zeros(each["shape"], each["dtype"])
+            for each in interpreter.get_output_details()]
+
+
+def grows_from_nothing(case: LoopCase, arrays: Sequence[Array]) -> bool:
+    """Whether LiteRT cannot: a carried value without elements fails there, whatever the body does."""
+    return case.name == "growing" and any(each.size == 0 for each in arrays)
+
+
+@pytest.mark.parametrize("is_constant", [False, True], ids=["operands", "constants"])
+@pytest.mark.parametrize("case", PORTABLE, ids=id_of)
+def test_converted_loops(case: LoopCase, is_constant: bool) -> None:
+    for operands in case.runs:
+        constants = range(len(operands)) if is_constant else ()
+        model = loop_model(case, operands, constants)
+        arrays, wanted = arguments(operands, constants), expected(model, operands)
+        content = dump_model(circlet.convert(model), "tflite")
+        read = circlet.load(content)
+        assert {each.name for graph in read.subgraphs for each in graph.operators} <= OPERATORS.keys() - {"CALL"}
+        assert_equal(circlet.Session(read, backend="cpu").invoke(0, arrays), wanted)
+        if not grows_from_nothing(case, [each for each in operands if each is not None]):
+            assert_equal(litert(content, arrays), wanted)
+
+
+def test_nested_loops() -> None:
+    model, arrays, wanted = nested_model()
+    content = dump_model(circlet.convert(model), "tflite")
+    assert_equal(litert(content, arrays), wanted)
+
+
+@pytest.mark.parametrize("name", ["element_shape", "rank", "strings"])
+def test_what_no_file_can_say_is_refused(name: str) -> None:
+    kind = DType.STRING if name == "strings" else DType.INT32
+    declared = Tensor("x", kind, (1,), (-1,), has_rank=name != "rank")
+    if name == "rank":
+        declared = Tensor("x", kind, (), has_rank=False)
+    builder = circlet.ModelBuilder()
+    main, body = builder.subgraph("main"), builder.subgraph("body")
+    x = body.tensor(declared)
+    body.feed(x)
+    body.output(x)
+    first = main.tensor(declared)
+    main.feed(first)
+    op = Loop(body.index, carried=(Carried(0, 0),), scan_outputs=(ScanOutput(0), ScanOutput(0, -1)))
+    main.output(*add_loop(main, op, body, trip_count=main.constant(3), carried=[first]).scans)
+    with pytest.raises(circlet.UnsupportedError) as found:
+        circlet.convert(builder.build())
+    text = str(found.value)
+    assert text.startswith("2 results of operators cannot be computed by what formats have")
+    assert all(f"subgraph 0 ('main'), operator 0 (LOOP), scan output {k}: expected" in text for k in (0, 1))
+
+
+def unwritable() -> Model:
+    """A model with two operators and a tensor that Circle has no name for."""
+    builder = circlet.ModelBuilder()
+    main = builder.subgraph("main")
+    x = main.input("x", np.float32, (2,))
+    for name in ("ODD", "STRANGE"):
+        x, = main.op(Foreign(name), x, outputs=[Tensor(name.lower(), DType.FLOAT32, (2,))])
+    main.output(x)
+    return builder.build()
+
+
+def test_all_that_a_format_has_not_is_listed(tmp_path: Path) -> None:
+    with pytest.raises(circlet.UnsupportedError, match=r"2 things cannot be written:\n") as found:
+        circlet.save(unwritable(), tmp_path / "x.tflite")
+    assert "subgraph 0 ('main'), operator 0 (ODD): the format tflite has no operator ODD" in str(found.value)
+    assert "subgraph 0 ('main'), operator 1 (STRANGE)" in str(found.value)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_model_without_loops_stays_as_it_is() -> None:
+    model = circlet.load("examples/collatz.tflite")
+    converted = circlet.convert(model)
+    session = circlet.Session(circlet.load(dump_model(converted, "circle")))
+    assert session.signature("serving_default")(n=i32(27))["steps"] == 111
+    assert [each.name for graph in converted.subgraphs for each in graph.operators] == \
+        [each.name for graph in model.subgraphs for each in graph.operators]
