@@ -20,10 +20,12 @@ from circlet.runtime.ops.loop_options import Base, Mode, Order, Position, ScanIn
 from circlet.runtime.ops.operands import count, expect_one, normalize_axis
 from circlet.runtime.ops.shape import View
 
-FIRST_BYTES = 1 << 16
-"""A tensor for an unknown number of elements has at first about this size, but room for 16 to 1024 of them."""
-LEAST_ROOM, MOST_ROOM = 16, 1024
-GROWTH = 4
+FIRST_BYTES = 1 << 18
+"""A tensor for an unknown number of elements has at first about this size, but room for 16 to 16384 of them."""
+LEAST_ROOM, MOST_ROOM = 16, 1 << 14
+SMALL_BYTES = 1 << 25
+GROWTH, GROWTH_OF_SMALL = 4, 8
+"""By which factor such a tensor grows, and one that then still is small: each size is compiled by itself."""
 
 
 @dataclass(frozen=True)
@@ -307,7 +309,9 @@ class LoopGrow(Collection):
         axis, part = self.axis(len(shape)), self.scan.part
         size = prod(replaced(shape, axis, part)) * args[0].dtype.numpy.itemsize
         first = min(max(1 << (FIRST_BYTES // max(size, 1)).bit_length() >> 1, LEAST_ROOM), MOST_ROOM)
-        return (replaced(shape, axis, max(first * part, GROWTH * shape[axis])),)
+        elements = shape[axis] // part
+        factor = GROWTH_OF_SMALL if GROWTH_OF_SMALL * elements * size <= SMALL_BYTES else GROWTH
+        return (replaced(shape, axis, max(first, factor * elements) * part),)
 
 
 @dataclass(frozen=True)

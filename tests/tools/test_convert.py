@@ -15,7 +15,8 @@ COLLATZ = "examples/collatz.tflite"
 def test_a_model_is_written_in_another_format(program: Program, tmp_path: Path) -> None:
     target = tmp_path / "collatz.circle"
     text = program.text("convert", COLLATZ, str(target))
-    assert text.startswith(f"{target}: ") and text.endswith("5 subgraphs, 11 operators\n\nthe operators are the same\n")
+    assert text.startswith(f"{target}: ")
+    assert text.endswith("5 subgraphs, 11 operators\n\nthe operators are the same\n")
     assert circlet.load(target).format == "circle"
     assert circlet.Session(circlet.load(target)).run({"n": np.int32(27)})["steps"] == 111
 
