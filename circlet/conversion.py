@@ -12,6 +12,7 @@ from circlet.runtime.passes.portable.carried import separate_results
 from circlet.runtime.passes.portable.compact import compact
 from circlet.runtime.passes.portable.declare import declare_shapes
 from circlet.runtime.passes.portable.inline import inline_calls
+from circlet.runtime.passes.portable.narrow import narrow_parameters
 from circlet.runtime.passes.portable.steps import expand_steps
 from circlet.session import engine
 
@@ -39,4 +40,5 @@ def _declare(model: Model) -> Model:
     return declare_shapes(model, executors.specializer)
 
 
-PORTABLE = (lower_loops, inline_calls, _declare, compact, expand_steps, compact, separate_results, compact)
+PORTABLE = (lower_loops, inline_calls, _declare, compact, expand_steps, narrow_parameters, compact, separate_results,
+            compact)
