@@ -196,6 +196,8 @@ class LoopZeros(Op):
 
     name: ClassVar[str] = "LOOP_ZEROS"
     inputs: ClassVar[Count] = at_least(0)
+    own: ClassVar[int] = 0
+    """How many inputs come before those of the loop."""
     loop: Loop = field(default_factory=Loop)
     output: int = 0
     fallback: Shape | None = None
@@ -207,12 +209,12 @@ class LoopZeros(Op):
         return (None,)
 
     def infer(self, args: Operands) -> tuple[Shape, ...]:
-        found = self.element(args, 0)
+        found = self.element(args)
         return ((0,) if found is None else found,)
 
-    def element(self, args: Operands, skip: int) -> Shape | None:
+    def element(self, args: Operands) -> Shape | None:
         """The shape of the body output in the first iteration."""
-        operands = tuple(args[k].shape for k in range(skip, len(args)))
+        operands = tuple(args[k].shape for k in range(self.own, len(args)))
         try:
             return args.call(self.loop.body_subgraph_index, body_shapes(self.loop, operands))[self.output]
         except Unknown:
@@ -255,11 +257,12 @@ class LoopBuffer(LoopZeros):
 
     name: ClassVar[str] = "LOOP_BUFFER"
     inputs: ClassVar[Count] = at_least(1)
+    own: ClassVar[int] = 1
     scan: ScanOutput = field(default_factory=lambda: ScanOutput(0))
 
     def infer(self, args: Operands) -> tuple[Shape, ...]:
         room = count(args[0], "scan output")
-        element = self.element(args, 1)
+        element = self.element(args)
         if element is None:
             return ((room * self.scan.part,),)
         shape = element

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 from circlet.runtime.errors import ExecutionError, LimitError
 from circlet.runtime.ir.model import ABSENT, Model, Operator, Subgraph, Tensor
-from circlet.runtime.ir.op import Skip
+from circlet.runtime.ir.op import Skip, Unknown
 from circlet.runtime.ir.types import Array, Shape
 from circlet.runtime.ops.controlflow import Branch
-from circlet.runtime.ops.loop_steps import LoopZeros
+from circlet.runtime.ops.loop_steps import LoopZeros, body_shapes
 from circlet.runtime.passes.portable.signatures import with_subgraphs
 from circlet.runtime.passes.specialize import Specialization, Specializer
 
@@ -28,7 +29,7 @@ def declare_shapes(model: Model, specializer: Specializer) -> Model:
             return model
         _collect(specializer, index, tuple(each.shape for each in inputs), found)
     return with_subgraphs(model, [
-        _declared(specializer.at(index, next(iter(found[index])))) if len(found.get(index, ())) == 1 else subgraph
+        _declared(specializer, specializer.at(index, *found[index])) if len(found.get(index, ())) == 1 else subgraph
         for index, subgraph in enumerate(model.subgraphs)])
 
 
@@ -51,15 +52,28 @@ def _collect(specializer: Specializer, index: int, shapes: tuple[Shape, ...],
             _collect(specializer, callee, operands, found)
 
 
-def _declared(spec: Specialization) -> Subgraph:
-    subgraph = spec.subgraph
+def _guessed(specializer: Specializer, spec: Specialization) -> Iterator[int]:
+    """The tensors for elements of which only a run can tell the shape."""
+    for operator in spec.subgraph.operators[:spec.stop]:
+        if isinstance(operator.op, LoopZeros):
+            operands = operator.inputs[operator.op.own:]
+            shapes = body_shapes(operator.op.loop, tuple(map(spec.shape, operands)))
+            try:
+                specializer.callee(operator.op.loop.body_subgraph_index, shapes)
+            except Unknown:
+                yield from operator.outputs
+
+
+def _declared(specializer: Specializer, spec: Specialization) -> Subgraph:
+    subgraph, guessed = spec.subgraph, set(_guessed(specializer, spec))
     kept = {*subgraph.outputs, *subgraph.inputs}
     known = {index: array for index, array in spec.known.items() if index not in kept}
     # LiteRT wants room for an element even where none is stored, so that such zeros are not what is written.
     operators = tuple(SKIP if each.outputs and all(tensor in known for tensor in each.outputs)
                       and not isinstance(each.op, LoopZeros) else each for each in subgraph.operators)
     written = {tensor for each in operators for tensor in each.outputs}
-    tensors = tuple(_typed(each, spec.shapes[index], None if index in written else known.get(index))
+    tensors = tuple(each if index in guessed else
+                    _typed(each, spec.shapes[index], None if index in written else known.get(index))
                     for index, each in enumerate(subgraph.tensors))
     return replace(subgraph, operators=operators, tensors=tensors)
 
