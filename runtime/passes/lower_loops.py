@@ -7,8 +7,8 @@ a WHILE whose body calls the loop's own, and puts the results together:
   many there are it has just that size. Else an outer WHILE gives it more room, and the inner one, whose shapes are
   fixed, runs until it is full; the room grows by a factor, so that all copies together cost as much as the result.
 - Conditions that never end a loop are left out, which makes its trip count all there is to know.
-- Operands that are constants become part of the body, and a trip count that follows from shapes is computed again in
-  the new subgraph: values that are passed are not known before the run.
+- Values that are passed are not known before the run. Invariants that are constants therefore become part of the body,
+  those that follow from shapes are computed again in it, and so is the trip count in the new subgraph.
 """
 
 from __future__ import annotations
@@ -20,9 +20,8 @@ from circlet.runtime.ir.builder import ModelBuilder
 from circlet.runtime.ir.model import Model, Operator
 from circlet.runtime.ops.controlflow import CallSubgraph
 from circlet.runtime.ops.loop import Loop
-from circlet.runtime.ops.loop_options import NONE
 from circlet.runtime.passes.loops.condition import build_test
-from circlet.runtime.passes.loops.constants import bind_constants, without_inputs
+from circlet.runtime.passes.loops.invariants import with_known_invariants
 from circlet.runtime.passes.loops.layout import Layout
 from circlet.runtime.passes.loops.plan import Plan, make_plan
 from circlet.runtime.passes.loops.setup import Setup, build_growth, run_loop
@@ -41,7 +40,7 @@ def lower_loops(model: Model) -> Model:
 
 
 def _lower(model: Model, index: int, number: int, operator: Operator, op: Loop) -> Model:
-    model, operator, op = _with_constants(model, index, operator, op)
+    model, operator, op = with_known_invariants(model, index, operator, op)
     caller = model.subgraphs[index]
     plan = make_plan(model, caller, operator, op)
     b, name = ModelBuilder(model), f"{caller.name}[{number}]"
@@ -66,24 +65,6 @@ def _test(b: ModelBuilder, model: Model, plan: Plan, layout: Layout, name: str, 
     s = b.subgraph(name)
     build_test(s, model, plan, layout, room)
     return s.index
-
-
-def _with_constants(model: Model, index: int, operator: Operator, op: Loop) -> tuple[Model, Operator, Loop]:
-    """The loop with a body of its own that has the constants among the invariants."""
-    tensors, first = model.subgraphs[index].tensors, 2 + len(op.carried)
-    constants = {k: tensors[operator.inputs[first + k]] for k in range(len(op.invariants))
-                 if tensors[operator.inputs[first + k]].is_constant}
-    if not constants:
-        return model, operator, op
-    removed = {op.invariants[k]: tensor for k, tensor in constants.items()}
-    added = [bind_constants(model.subgraphs[op.body_subgraph_index], removed)]
-    op = without_inputs(op, removed, len(model.subgraphs))
-    if op.cond_subgraph_index != NONE:
-        own = {len(op.carried) + k: tensor for k, tensor in constants.items()}
-        added.append(bind_constants(model.subgraphs[op.cond_subgraph_index], own))
-        op = replace(op, cond_subgraph_index=len(model.subgraphs) + 1)
-    inputs = tuple(each for k, each in enumerate(operator.inputs) if k - first not in constants)
-    return replace(model, subgraphs=(*model.subgraphs, *added)), replace(operator, inputs=inputs), op
 
 
 def _replaced(model: Model, index: int, number: int, operator: Operator) -> Model:

@@ -14,6 +14,7 @@ from circlet.runtime.ir.model import Model, Tensor
 from circlet.runtime.ir.types import DType
 from circlet.runtime.ops.comparison import Less
 from circlet.runtime.ops.elementwise import Add
+from circlet.runtime.ops.index import Gather
 from circlet.runtime.ops.layout import Concatenation
 from circlet.runtime.ops.loop import Loop
 from circlet.runtime.ops.loop_builder import add_loop
@@ -33,7 +34,7 @@ from circlet.runtime.ops.loop_options import (
 )
 from circlet.runtime.ops.quantize import Cast
 from circlet.runtime.ops.reduce import Sum
-from circlet.runtime.ops.shape import Fill, Reshape
+from circlet.runtime.ops.shape import Fill, Reshape, ShapeOf
 from circlet.runtime.ops.unary import LogicalNot
 from tests.ops.loop_cases import Array, LoopCase, Operands, arguments, expected, loop_model
 
@@ -322,3 +323,24 @@ def nested_model() -> tuple[Model, list[Array], list[Array]]:
 def test_nested(backend: str) -> None:
     model, arrays, wanted = nested_model()
     assert_equal(run(model, arrays, backend), wanted)
+
+
+def test_sizes_from_outside_are_known_inside() -> None:
+    """A body that is given the shape of a tensor, and a trip count that is its length, has fixed shapes."""
+    b = circlet.ModelBuilder()
+    main, body = b.subgraph("main"), b.subgraph("body")
+    x = main.input("x", I32, (-1, 2))
+    shape = main.op(ShapeOf(I64), x, outputs=[Tensor("shape", I64, (2,))])[0]
+    length = main.op(Gather(), shape, main.constant(0), outputs=[Tensor("length", I64, ())])[0]
+    y, size = body.input("y", I32, (-1,)), body.tensor(Tensor("size", I64, (2,)))
+    body.feed(size)
+    square = body.op(Reshape(), y, size, outputs=[Tensor("square", I32, (1, 1), (-1, -1))])[0]
+    body.output(add(body, y, 1), square)
+    op = Loop(body.index, carried=(Carried(0, 0),), invariants=(1,), scan_outputs=(ScanOutput(1),))
+    flat = main.op(Reshape(), x, main.constant([-1]), outputs=[Tensor("flat", I32, (1,), (-1,))])[0]
+    results = add_loop(main, op, body, trip_count=length, carried=[flat], invariants=[shape])
+    main.output(*results.scans)
+    session = circlet.Session(b.build(), backend="cpu")
+    assert all(each.bytes is not None for each in session.copies())
+    value = np.arange(6, dtype=np.int32).reshape(3, 2)
+    assert_equal(session.invoke(0, [value]), [np.stack([value, value + 1, value + 2])])

@@ -1,9 +1,8 @@
-"""What of a loop is known before it runs: constant operands, conditions that never end it, counts that shapes tell."""
+"""What of a loop is known before it runs: conditions that never end it, values that follow from shapes."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from dataclasses import replace
+from collections.abc import Mapping
 
 from circlet.runtime.ir.model import ABSENT, Model, Operator, Subgraph, Tensor
 from circlet.runtime.ops.comparison import LogicalAnd
@@ -14,30 +13,6 @@ from circlet.runtime.ops.shape import Rank, ShapeOf, View
 
 MOST_DERIVED = 32
 """The most operators that are computed again to have a count at hand."""
-
-
-def bind_constants(subgraph: Subgraph, constants: Mapping[int, Tensor]) -> Subgraph:
-    """The subgraph without the inputs at the positions given, whose tensors are constants instead."""
-    tensors = list(subgraph.tensors)
-    for position, constant in constants.items():
-        tensors[subgraph.inputs[position]] = replace(constant, name=tensors[subgraph.inputs[position]].name)
-    inputs = tuple(each for position, each in enumerate(subgraph.inputs) if position not in constants)
-    return replace(subgraph, tensors=tuple(tensors), inputs=inputs)
-
-
-def without_inputs(op: Loop, removed: Collection[int], body: int) -> Loop:
-    """The loop over a body that lacks the inputs at the positions given, which are invariants."""
-    def moved(position: int) -> int:
-        return position - sum(each < position for each in removed)
-
-    return replace(
-        op, body_subgraph_index=body,
-        carried=tuple(replace(each, body_input=moved(each.body_input)) for each in op.carried),
-        invariants=tuple(moved(each) for each in op.invariants if each not in removed),
-        scan_inputs=tuple(replace(each, body_input=moved(each.body_input)) for each in op.scan_inputs),
-        iteration=op.iteration and replace(op.iteration, body_input=moved(op.iteration.body_input)),
-        cond_input=op.cond_input and replace(op.cond_input, body_input=moved(op.cond_input.body_input)),
-    )
 
 
 def never_ends(model: Model, op: Loop, first: Tensor | None) -> bool:
