@@ -14,6 +14,7 @@ from circlet.runtime.passes.portable.declare import declare_shapes
 from circlet.runtime.passes.portable.inline import inline_calls
 from circlet.runtime.passes.portable.narrow import narrow_parameters
 from circlet.runtime.passes.portable.steps import expand_steps
+from circlet.runtime.passes.portable.versions import set_versions
 from circlet.session import engine
 
 
@@ -41,4 +42,4 @@ def _declare(model: Model) -> Model:
 
 
 PORTABLE = (lower_loops, inline_calls, _declare, compact, expand_steps, narrow_parameters, compact, separate_results,
-            compact)
+            compact, set_versions)

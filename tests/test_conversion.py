@@ -13,13 +13,16 @@ import circlet
 from circlet.runtime.ir.model import Model, Tensor
 from circlet.runtime.ir.op import OPERATORS
 from circlet.runtime.ir.types import DType
+from circlet.runtime.ops.layout import StridedSlice
 from circlet.runtime.ops.loop import Loop
 from circlet.runtime.ops.loop_builder import add_loop
 from circlet.runtime.ops.loop_options import Carried, ScanOutput
+from circlet.runtime.ops.reduce import Sum
+from circlet.runtime.ops.shape import BroadcastTo, ShapeOf
 from circlet.schema import dump_model
 from circlet.schema.foreign import Foreign
 from tests.ops.loop_cases import Array, LoopCase, arguments, expected, loop_model
-from tests.ops.test_loop import CASES, assert_equal, i32, id_of, nested_model
+from tests.ops.test_loop import CASES, F32, assert_equal, i32, id_of, nested_model
 
 PORTABLE = [case for case in CASES if "from data" not in case.name and case.name != "strings"]
 
@@ -65,6 +68,24 @@ def test_nested_loops() -> None:
     model, arrays, wanted = nested_model()
     content = dump_model(circlet.convert(model), "tflite")
     assert_equal(litert(content, arrays), wanted)
+
+
+def test_parameters_and_versions() -> None:
+    """LiteRT takes these in int32 alone, and knows no version 1 of BROADCAST_TO."""
+    builder = circlet.ModelBuilder()
+    main = builder.subgraph("main")
+    x = main.input("x", np.float32, (3, 2))
+    wide = main.op(BroadcastTo(), x, main.constant([2, 3, 2], np.int64), outputs=[Tensor("w", F32, (2, 3, 2))])[0]
+    begin = main.op(ShapeOf(DType.INT64), x, outputs=[Tensor("begin", DType.INT64, (2,))])[0]
+    bounds = [main.constant(each, np.int64) for each in ([0, 1], [2**63 - 1, -2**63], [1, -1])]
+    cut = main.op(StridedSlice(), x, *bounds, outputs=[Tensor("cut", F32, (3, 2))])[0]
+    rest = main.op(StridedSlice(begin_mask=3), x, begin, begin, main.constant([1, 1], np.int64),
+                   outputs=[Tensor("rest", F32, (3, 2))])[0]
+    total = main.op(Sum(), wide, main.constant([0, -1], np.int64), outputs=[Tensor("sum", F32, (3,))])[0]
+    main.output(total, cut, rest)
+    value = np.arange(6, dtype=np.float32).reshape(3, 2)
+    content = dump_model(circlet.convert(builder.build()), "tflite")
+    assert_equal(litert(content, [value]), [value.sum(1) * 2, value[:, ::-1], value])
 
 
 @pytest.mark.parametrize("name", ["element_shape", "rank", "strings"])

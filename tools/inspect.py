@@ -14,6 +14,7 @@ import circlet
 from circlet.runtime.errors import InputError
 from circlet.runtime.ir.model import Model, Operator, Subgraph, Tensor
 from circlet.runtime.ir.text import to_text
+from circlet.runtime.passes.lower_loops import lower_loops
 from circlet.tools import native
 from circlet.tools.arguments import add_session_arguments, amount, session_of
 from circlet.tools.copies import copies_text, json_copies
@@ -58,6 +59,8 @@ class Inspection:
 def execute(options: argparse.Namespace) -> str:
     """Looks at the model; returns what to print."""
     model = circlet.load(options.model)
+    if options.copies:
+        model = lower_loops(model)
     shown = _shown(model, options.subgraph)
     if native.is_asked_for(options):
         return json.dumps(native.json_native(model, options)) if options.json else native.native_text(model, options)
