@@ -46,6 +46,9 @@ def make_plan(model: Model, subgraph: Subgraph, operator: Operator, op: Loop) ->
     trip_count, cond = (None if each == ABSENT else subgraph.tensors[each] for each in operator.inputs[:2])
     iteration = None if op.iteration is None else body.tensors[body.inputs[op.iteration.body_input]]
     is_long = any(each is not None and each.dtype is DType.INT64 for each in (trip_count, iteration))
+    # A count that the run may find to be infinite must not end after as many iterations as int32 counts.
+    is_long = is_long or (trip_count is not None and not trip_count.is_constant
+                          and op.trip_policy is TripPolicy.NEGATIVE_IS_INFINITE)
     ends = not never_ends(model, op, cond)
     return Plan(
         op, body, DType.INT64 if is_long else DType.INT32,
