@@ -61,11 +61,11 @@ def test_a_counted_loop_collects_where_its_result_lies() -> None:
 def test_text() -> None:
     found = lowered(LoopCase("", replace(TOTAL, scan_outputs=()), total, TOTAL_KINDS, ((i32(6), None, ROW),)), (0,))
     assert to_text(found).split("\n\n", 3)[3] == """\
-subgraph 2 'main[0] loop' (%1 operand_2: int32[2]) -> (%6)
-  %0 constant_0: constant int32[] = 0
+subgraph 2 'main[0] loop' (%0 operand_2: int32[2]) -> (%6)
+  %1 constant_1: constant int32[] = 0
   %2 operand_0: constant int32[] = 6
   [0] %3 limit: int32[] = LOOP_COUNT(%2) {dtype: INT32}
-  [1] %4 iteration_after: int32[], %5 limit_after: int32[], %6 carried_0_after: int32[2] = WHILE(%0, %3, %1) \
+  [1] %4 iteration_after: int32[], %5 limit_after: int32[], %6 carried_0_after: int32[2] = WHILE(%1, %3, %0) \
 {cond: @4, body: @3}
 
 subgraph 3 'main[0] turn' (%0 iteration: int32[], %1 limit: int32[], %2 carried_0: int32[2]) -> (%5, %1, %3)
