@@ -1,4 +1,4 @@
-"""Declares the shapes that follow from those of the inputs, and makes constants of what follows from them."""
+"""Declares the shapes that follow from those of the inputs, and makes constants of sizes that follow from them."""
 
 from __future__ import annotations
 
@@ -8,13 +8,16 @@ from dataclasses import replace
 from circlet.runtime.errors import ExecutionError, LimitError
 from circlet.runtime.ir.model import ABSENT, Model, Operator, Subgraph, Tensor
 from circlet.runtime.ir.op import Skip, Unknown
-from circlet.runtime.ir.types import Array, Shape
+from circlet.runtime.ir.types import Array, DType, Shape
 from circlet.runtime.ops.controlflow import Branch
 from circlet.runtime.ops.loop_steps import LoopZeros, body_shapes
 from circlet.runtime.passes.portable.signatures import with_subgraphs
 from circlet.runtime.passes.specialize import Specialization, Specializer
 
 SKIP = Operator(Skip(), (), ())
+FOLDED = (DType.INT32, DType.INT64, DType.BOOL)
+MOST_ELEMENTS = 1 << 10
+"""Larger constants, and those of other types, are computed in each run as the model says: weights stay packed."""
 
 
 def declare_shapes(model: Model, specializer: Specializer) -> Model:
@@ -67,7 +70,8 @@ def _guessed(specializer: Specializer, spec: Specialization) -> Iterator[int]:
 def _declared(specializer: Specializer, spec: Specialization) -> Subgraph:
     subgraph, guessed = spec.subgraph, set(_guessed(specializer, spec))
     kept = {*subgraph.outputs, *subgraph.inputs}
-    known = {index: array for index, array in spec.known.items() if index not in kept}
+    known = {index: array for index, array in spec.known.items()
+             if index not in kept and array.size <= MOST_ELEMENTS and subgraph.tensors[index].dtype in FOLDED}
     # LiteRT wants room for an element even where none is stored, so that such zeros are not what is written.
     operators = tuple(SKIP if each.outputs and all(tensor in known for tensor in each.outputs)
                       and not isinstance(each.op, LoopZeros) else each for each in subgraph.operators)
