@@ -7,6 +7,7 @@ from importlib.metadata import version
 
 from circlet.conversion import convert
 from circlet.interpreter import Interpreter
+from circlet.network import LoopOutput, Network, TripLimit
 from circlet.runtime.errors import (
     CancelledError,
     CircletError,
@@ -36,11 +37,14 @@ __all__ = [
     "LimitError",
     "Limits",
     "Listener",
+    "LoopOutput",
     "Model",
     "ModelBuilder",
     "ModelError",
+    "Network",
     "Session",
     "SignatureRunner",
+    "TripLimit",
     "UnsupportedError",
     "convert",
     "load",
