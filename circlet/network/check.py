@@ -62,36 +62,48 @@ def _holds(outer: Region, inner: Region, members: Members) -> bool:
 
 def _check_outer(construct: Construct, places: _Places) -> None:
     for tensor in construct.outer():
-        if construct in places.of(tensor.layer):
+        if not places.of(tensor.layer).isdisjoint(construct.regions) or _enters(tensor, construct):
             raise ModelError(f"{tensor}: expected from outside of {construct.name}, which needs it before it begins, "
                              "found a value computed in it")
 
 
+def _enters(tensor: Tensor, construct: Construct) -> bool:
+    return isinstance(tensor.layer, Entry) and tensor.layer.construct is construct
+
+
 class _Places:
-    """The constructs in which each layer is."""
+    """The regions in which each layer is."""
 
     def __init__(self, members: Members) -> None:
-        self._constructs: dict[int, set[Construct]] = {}
+        self._regions: dict[int, set[Region]] = {}
         for region, numbers in members.items():
             for number in numbers:
-                self._constructs.setdefault(number, set()).add(region.construct)
+                self._regions.setdefault(number, set()).add(region)
 
-    def of(self, layer: Layer) -> set[Construct]:
+    def of(self, layer: Layer) -> set[Region]:
+        """The regions of a layer; of an entry those around its construct."""
         if isinstance(layer, Constant):
             return set()
-        own = {layer.construct} if isinstance(layer, Entry) else set()
-        traced = {region.construct for region in layer.region.chain()} if layer.region is not None else set()
-        return self._constructs.get(layer.number, set()) | own | traced
+        regions = self._regions.get(layer.number, set())
+        if layer.region is not None:
+            regions = regions.union(layer.region.chain())
+        return regions.difference(layer.construct.regions) if isinstance(layer, Entry) else regions
 
     def check_use(self, tensor: Tensor, user: Layer) -> None:
-        """Raises ModelError unless `user` is in all constructs that hold `tensor`, or is where it leaves them."""
-        inside = self.of(user) | ({user.construct} if isinstance(user, Exit) else set())
-        for construct in self.of(tensor.layer) - inside:
-            raise ModelError(f"{tensor}: expected to leave {construct.name} by an output of it, found it used by "
-                             f"{user.name}, which is not in {construct.name}")
+        """Raises ModelError unless `user` is in all regions that hold `tensor`, or is where it leaves them."""
+        entered = {user.construct} if isinstance(user, (Entry, Exit)) else set()
+        inside = self.of(user).union(*(construct.regions for construct in entered))
+        for region in self.of(tensor.layer) - inside:
+            raise ModelError(f"{tensor}: expected to leave {region} by an output of {region.construct.name}, found it "
+                             f"used by {user.name} outside of it")
+        if isinstance(tensor.layer, Entry) and inside.isdisjoint(tensor.layer.construct.regions):
+            raise ModelError(f"{tensor}: expected to be used in {tensor.layer.construct.name}, found it used by "
+                             f"{user.name} outside of it")
 
     def check_output(self, tensor: Tensor) -> None:
         """Raises ModelError if an output of the network is in a construct."""
-        for construct in self.of(tensor.layer):
+        around = {region.construct for region in self.of(tensor.layer)}
+        entered = {tensor.layer.construct} if isinstance(tensor.layer, Entry) else set()
+        for construct in around | entered:
             raise ModelError(f"{tensor}: expected to leave {construct.name} by an output of it, found it as an output "
                              "of the network")

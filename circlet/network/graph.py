@@ -77,7 +77,7 @@ class Graph:
         return self.add(layer, *((kind or dtype or kinds[0], shape)
                                  for kind, shape in zip(types, shapes, strict=True)))
 
-    def tensor(self, value: Like, dtype: DType | None = None) -> Tensor:
+    def tensor(self, value: Like, dtype: DType | None = None, name: str = "") -> Tensor:
         """A tensor as it is; anything else as a constant, of `dtype` where it holds Python values.
 
         Raises:
@@ -87,12 +87,12 @@ class Graph:
             self.check(value)
             return value
         if isinstance(value, (np.ndarray, np.generic)):
-            return self.constant(value)
+            return self.constant(value, name)
         array = np.asarray(value)
         kind = dtype or WEAK.get(array.dtype.kind) or _numpy_dtype(array)
         if not _fits(array, kind):
             raise ModelError(f"expected a value that {kind.value} holds, found {value!r}")
-        return self.constant(array.astype(kind.numpy))
+        return self.constant(array.astype(kind.numpy), name)
 
     def aligned(self, *values: Like) -> tuple[Tensor, ...]:
         """Tensors of one element type; Python values take that of the others.

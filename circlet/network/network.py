@@ -66,7 +66,7 @@ class Network(Functions):
         """A constant; Python floats become float32, Python integers int32."""
         if dtype is not None:
             return self.graph.constant(np.asarray(value, input_type(dtype, ())[0].numpy), name)
-        return self.graph.tensor(value)
+        return self.graph.tensor(value, name=name)
 
     def output(self, x: Like, name: str) -> None:
         """Makes a tensor an output.

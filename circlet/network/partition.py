@@ -72,11 +72,12 @@ def _enter(layer: Layer, path: dict[int, tuple[Layer, Iterator[Tensor]]], order:
 
 
 def _cycle_text(path: Sequence[Layer], again: Layer) -> str:
-    names = [layer.name for layer in path[path.index(again):]]
-    inside = next((layer.construct for layer in path[path.index(again):] if isinstance(layer, Exit)), None)
-    hint = "" if inside is None else f"; what {inside.name} gives cannot be used within it"
-    return (f"{again.name}: expected a layer that does not depend on itself, "
-            f"found {' <- '.join([*names, names[0]])}{hint}")
+    cycle = path[path.index(again):]
+    place = next((k for k, layer in enumerate(cycle) if isinstance(layer, Exit)), 0)
+    cycle = [*cycle[place:], *cycle[:place]]
+    hint = f"; what {cycle[0].construct.name} gives cannot be used within it" if isinstance(cycle[0], Exit) else ""
+    names = [layer.name for layer in (*cycle, cycle[0])]
+    return f"{names[0]}: expected a layer that does not depend on itself, found {' <- '.join(names)}{hint}"
 
 
 def _own_members(order: Sequence[Layer]) -> Iterator[tuple[Region, frozenset[int]]]:

@@ -9,10 +9,14 @@ from circlet.runtime.ir.op import Op, Operand, Operands, ShapeError, Unknown
 from circlet.runtime.ir.types import Array, DType, Shape
 from circlet.runtime.ops.comparison import SelectV2
 from circlet.runtime.ops.elementwise import Binary
+from circlet.runtime.ops.shape import BroadcastTo, Fill, Range, Reshape
 
 PROBES = (720_720, 1_441_440)
 """Stand for unknown dimensions: a result's dimension that is the same for both does not depend on them. They have many
 divisors, so that they reshape and split."""
+
+SHAPE_OPERANDS: dict[type[Op], int] = {Fill: 0, Reshape: 1, BroadcastTo: 1}
+"""The operators that are given a shape, and by which operand."""
 
 
 def is_static(shape: Shape | None) -> bool:
@@ -84,7 +88,17 @@ def _run_rule(op: Op, kinds: Sequence[DType], shapes: Sequence[Shape], known: Se
     try:
         return op.infer(Operands(operands, count))
     except Unknown:
-        return (None,) * count
+        return (_open_shape(op, shapes),) * count
+
+
+def _open_shape(op: Op, shapes: Sequence[Shape]) -> Shape | None:
+    """The shape of a result of which only a run can tell the dimensions."""
+    if isinstance(op, Range):
+        return (-1,)
+    place = SHAPE_OPERANDS.get(type(op))
+    if place is None or len(shapes) <= place or len(shapes[place]) != 1:
+        return None
+    return (-1,) * shapes[place][0]
 
 
 def _filled(shape: Shape, size: int) -> Shape:
