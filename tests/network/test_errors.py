@@ -54,7 +54,7 @@ def integer_division(net: Network, flag: Tensor, x: Tensor, v: Tensor) -> None:
 
 
 def invert_float(net: Network, flag: Tensor, x: Tensor, v: Tensor) -> None:
-    ~x
+    abs(~x)
 
 
 def index_range(net: Network, flag: Tensor, x: Tensor, v: Tensor) -> None:
