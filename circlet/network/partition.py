@@ -122,8 +122,7 @@ def _with_nested(region: Region, own: Mapping[Region, frozenset[int]]) -> set[in
             exits = {layer.number for layer in construct.exits}
             if exits & members:
                 pending.remove(construct)
-                members.update(*(own[inner] for inner in construct.regions))
-                members.update(exits, (layer.number for layer in construct.entries))
+                members.update(exits, *(own[inner] for inner in construct.regions))
                 grown = True
     return members
 

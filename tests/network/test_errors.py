@@ -207,6 +207,16 @@ def loop_leaks(net: Network, flag: Tensor, x: Tensor, v: Tensor) -> None:
     build(loop.output(r) + following, net)
 
 
+def inner_output_leaks(net: Network, flag: Tensor, x: Tensor, v: Tensor) -> None:
+    """One output of a loop in a branch is used there, the other outside."""
+    conditional = net.conditional(flag, name="choice")
+    loop = counted(net)
+    r, s = loop.recurrence(x), loop.recurrence(x)
+    r.set_next(r + conditional.input(x))
+    s.set_next(s + 1)
+    build(conditional.output(loop.output(r), 0.0) + loop.output(s, name="other"), net)
+
+
 def initial_from_inside(net: Network, flag: Tensor, x: Tensor, v: Tensor) -> None:
     loop = counted(net)
     r = loop.recurrence(x, name="state")
@@ -357,6 +367,7 @@ REFUSED: list[tuple[Callable[[Network, Tensor, Tensor, Tensor], None], str]] = [
     (output_axis, "walk, output end: axis: expected -1 to 0 for rank 1, found 1"),
     (reverse_without_count, "walk, iterator_6: expected a COUNT trip limit, from which a reverse iterator counts down"),
     (loop_leaks, "add_6 (float32[]): expected to leave the body of walk by an output of walk, found it used by add_8"),
+    (inner_output_leaks, "other (float32[]): expected to leave the then branch of choice by an output of choice"),
     (initial_from_inside, "state (float32[]): expected from outside of walk, which needs it before it begins"),
     (count_from_inside, "state: expected a layer that does not depend on itself, found state <- state"),
     (own_output, "end: expected a layer that does not depend on itself, found end <- add_6 <- end; what walk gives "
