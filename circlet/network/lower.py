@@ -165,7 +165,7 @@ class _Body:
 
     def _child(self, region: Region, name: str) -> _Body:
         """A subgraph for a region, nested in this one."""
-        graph = self._builder.subgraph(f"{region.construct.name}_{name.replace(' ', '_')}")
+        graph = self._builder.subgraph(f"{region.construct.name}_{name.removesuffix(' branch')}")
         return _Body(self._builder, self._plan, graph, region, {})
 
     def _bind(self, tensor: Tensor, value: Value) -> Value:
