@@ -49,7 +49,7 @@ class Conditional(Construct):
     def input(self, x: Like) -> Tensor:
         """The value of `x` inside of the branches: what depends on it is evaluated lazily."""
         graph, tensor = self._graph, self._graph.tensor(x)
-        self.check_place()
+        self.check_place(graph.region)
         layer = ConditionalInput(len(graph.layers), graph.name("", "conditional_input"), (tensor,), graph.region, self)
         self._inputs.append(layer)
         return graph.add(layer, (tensor.dtype, tensor.shape))[0]
@@ -61,7 +61,7 @@ class Conditional(Construct):
             ModelError: their element types differ, or, in a strict network, their shapes.
         """
         graph = self._graph
-        self.check_place()
+        self.check_place(graph.region)
         name = graph.name(name, "conditional_output")
         try:
             a, b = graph.aligned(then, otherwise)
@@ -72,11 +72,6 @@ class Conditional(Construct):
         layer = ConditionalOutput(len(graph.layers), name, (a, b), graph.region, self)
         self._outputs.append(layer)
         return graph.add(layer, (a.dtype, union(a.shape, b.shape)))[0]
-
-    def check_place(self) -> None:
-        """Raises ModelError unless the conditional was made in the function under trace."""
-        if self._graph.region is not self.region:
-            raise ModelError(f"{self.name}: expected to be used in the function that made it, found another one")
 
     @property
     def entries(self) -> tuple[Entry, ...]:

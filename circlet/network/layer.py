@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from circlet.runtime.errors import ModelError
 from circlet.runtime.ir.op import Op
 
 if TYPE_CHECKING:
@@ -98,6 +99,11 @@ class Construct(ABC):
         """Where it was traced."""
         self.traced = traced
         """Whether its regions hold what was traced in them; otherwise the data flow tells."""
+
+    def check_place(self, region: Region | None) -> None:
+        """Raises ModelError unless the construct was made in the function under trace."""
+        if region is not self.region:
+            raise ModelError(f"{self.name}: expected to be used in the function that made it, found another one")
 
     @property
     @abstractmethod

@@ -130,6 +130,7 @@ class Loop(Construct):
             ModelError: the initial value does not have the shape, or the network is strict and a dimension may change.
         """
         graph, first = self._graph, self._graph.tensor(initial)
+        self.check_place(graph.region)
         declared = first.shape if shape is None else declared_shape(shape)
         name = graph.name(name, "recurrence")
         if not admits(declared, first.shape):
@@ -177,6 +178,7 @@ class Loop(Construct):
             ModelError: `x` has no such axis.
         """
         graph, source = self._graph, self._graph.tensor(x)
+        self.check_place(graph.region)
         name = graph.name("", "iterator")
         place = _axis(axis, source.ndim, f"{self.name}, {name} over {source}")
         layer = IteratorEntry(len(graph.layers), name, (source,), graph.region, self, place, reverse)
@@ -203,6 +205,7 @@ class Loop(Construct):
                 no length.
         """
         graph = self._graph
+        self.check_place(graph.region)
         name = graph.name(name, "loop_output")
         where = f"{self.name}, output {name}"
         if kind is LoopOutput.LAST_VALUE:

@@ -66,14 +66,14 @@ class _Body:
         key = _key(tensor)
         if key not in self._values:
             if tensor.data is not None:
-                self._values[key] = self.graph.constant(tensor.data, tensor.dtype, tensor.name)
+                self.parameter(tensor)
             else:
                 self.captured[key] = tensor
                 self.parameter(tensor)
         return self._values[key]
 
     def parameter(self, tensor: Tensor) -> Value:
-        """Adds a tensor whose value the caller gives."""
+        """Adds a tensor whose value the caller gives, or a constant, which shares its memory with others."""
         return self._bind(tensor, self.graph.tensor(self._declare(tensor)))
 
     def _needed(self, wanted: Iterable[Tensor]) -> set[int]:
@@ -177,7 +177,7 @@ class _Body:
         if tensor.shape is None:
             return ir.Tensor(name, tensor.dtype, (), has_rank=False)
         known = tuple(1 if dim < 0 else dim for dim in tensor.shape)
-        return ir.Tensor(name, tensor.dtype, known, tensor.shape if -1 in tensor.shape else None)
+        return ir.Tensor(name, tensor.dtype, known, tensor.shape if -1 in tensor.shape else None, data=tensor.data)
 
 
 def _loop_op(loop: Loop, body: _Body, condition: _Body | None, captured: int, scans: Sequence[LoopExit]) -> LoopOp:

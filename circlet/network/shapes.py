@@ -73,6 +73,7 @@ def infer(op: Op, kinds: Sequence[DType], shapes: Sequence[Shape | None], known:
     if all(map(is_static, given)):
         return _run_rule(op, kinds, given, known, count)
     if isinstance(op, (Binary, SelectV2)):
+        _run_rule(op, kinds, [()] * len(given), known, count)
         return (broadcast(given),)
     try:
         first, second = (_run_rule(op, kinds, [_filled(shape, probe) for shape in given], known, count)

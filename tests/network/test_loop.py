@@ -164,6 +164,67 @@ def loop_in_branch(net: Network) -> None:
     net.output(conditional.output(loop.output(r), conditional.input(x) * 100), "out")
 
 
+def condition_with_constructs(net: Network) -> None:
+    """The condition, which the body uses too, takes a branch and a loop of their own."""
+    x = net.input("x", np.int32)
+    loop = net.loop()
+    r = loop.recurrence(x)
+    conditional = net.conditional(r % 2 == 0)
+    inner = net.loop()
+    inner.trip_limit(2)
+    s = inner.recurrence(r)
+    s.set_next(s + 3)
+    bound = conditional.output(conditional.input(r) + 1, inner.output(s))
+    loop.trip_limit(bound < 40)
+    r.set_next(bound + 2)
+    net.output(loop.output(r), "out")
+
+
+def condition_with_constructs_by_hand(x: int) -> int:
+    def bound(x: int) -> int:
+        return x + 1 if x % 2 == 0 else x + 6
+
+    while bound(x) < 40:
+        x = bound(x) + 2
+    return x
+
+
+def cell(net: Network) -> None:
+    """An LSTM cell over the rows of a sequence, last first, whose states are collected along axis 1."""
+    rows, weights = net.input("rows", np.float32, (4, 3)), net.constant(WEIGHTS)
+    loop = net.loop()
+    loop.trip_limit(net.shape(rows)[0])
+    row = loop.iterator(rows, reverse=True)
+    hidden, memory = loop.recurrence(np.zeros(2, np.float32)), loop.recurrence(np.zeros(2, np.float32))
+    i, f, g, o = net.split(net.concat([row, hidden]) @ weights, 4)
+    memory_next = net.sigmoid(f) * memory + net.sigmoid(i) * net.tanh(g)
+    hidden_next = net.sigmoid(o) * net.tanh(memory_next)
+    hidden.set_next(hidden_next)
+    memory.set_next(memory_next)
+    net.output(loop.output(hidden_next, LoopOutput.REVERSE, axis=1, length=4), "out")
+
+
+WEIGHTS = np.cos(np.arange(40, dtype=np.float32)).reshape(5, 8)
+
+
+def test_cell() -> None:
+    net = Network()
+    cell(net)
+
+    def sigmoid(x: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+        return 1 / (1 + np.exp(-x))  # type: ignore[no-any-return]
+
+    hidden = memory = np.zeros(2, np.float32)
+    states = []
+    for row in ROWS[::-1]:
+        i, f, g, o = np.split(np.concatenate([row, hidden]) @ WEIGHTS, 4)
+        memory = sigmoid(f) * memory + sigmoid(i) * np.tanh(g)
+        hidden = sigmoid(o) * np.tanh(memory)
+        states.insert(0, hidden)
+    for found in run_all(net, {"rows": ROWS}, native=True):
+        np.testing.assert_allclose(found["out"], np.stack(states, 1), rtol=1e-5, atol=1e-6)
+
+
 def invariant_loop(net: Network) -> None:
     """A loop that needs nothing of the one around it runs before it."""
     outer, inner = net.loop("outer"), net.loop("inner")
@@ -192,6 +253,7 @@ PROGRAMS: list[tuple[Callable[[Network], None], list[tuple[Inputs, object]]]] = 
     (inner_twice, [({"n": 2}, [[1, 0], [5, 2]]), ({"n": 0}, [])]),
     (branch_in_loop, [({"items": [1, 2, 3, 4]}, 6), ({"items": []}, 0), ({"items": [2, -4, 0, 7]}, -2)]),
     (loop_in_branch, [({"x": 11, "n": 3}, 34), ({"x": 2, "n": 3}, 200)]),
+    (condition_with_constructs, [({"x": x}, condition_with_constructs_by_hand(x)) for x in (0, 1, 39, 50)]),
     (invariant_loop, [({"n": 4}, 32), ({"n": 0}, 0)]),
 ]
 

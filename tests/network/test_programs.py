@@ -1,4 +1,4 @@
-"""Random programs of nested branches and loops: both ways to build them, each way to run them, and plain Python agree."""
+"""Random programs of nested branches and loops, built in both ways: what runs agrees with plain Python."""
 
 from __future__ import annotations
 
