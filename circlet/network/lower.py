@@ -56,8 +56,8 @@ class _Body:
     def fill(self, wanted: Iterable[Tensor]) -> None:
         """Adds the layers that compute `wanted`."""
         needed = self._needed(wanted)
-        for layer in self._plan.order:
-            if layer.number in needed and self._plan.homes[layer.number] is self._region:
+        for layer in self._plan.layers.get(self._region, ()):
+            if layer.number in needed:
                 self._emit(layer)
 
     def value(self, tensor: Tensor) -> Value:
@@ -99,7 +99,7 @@ class _Body:
                 self._emit_loop(layer.construct)
 
     def _emit_conditional(self, conditional: Conditional) -> None:
-        exits = [layer for layer in conditional.exits if layer.number in self._plan.homes]
+        exits = [layer for layer in conditional.exits if layer.number in self._plan.live]
         branches = [self._child(region, region.name) for region in conditional.regions]
         for place, branch in enumerate(branches):
             wanted = _present(layer.operands[place] for layer in exits)
@@ -112,7 +112,7 @@ class _Body:
         self._apply(op, [self.value(each) for each in (conditional.predicate, *captured)], _results(exits))
 
     def _emit_loop(self, loop: Loop) -> None:
-        exits = [layer for layer in loop.exits if layer.number in self._plan.homes]
+        exits = [layer for layer in loop.exits if layer.number in self._plan.live]
         scans = [layer for layer in exits if layer.kind is not LoopOutput.LAST_VALUE]
         following = [*map(loop.next, loop.recurrences), *_present(layer.operands[0] for layer in scans)]
         condition = None if loop.condition is None else self._condition(loop, loop.condition)

@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from circlet.network.check import check_members
+from circlet.network.check import check_places
 from circlet.network.graph import Graph
-from circlet.network.layer import Constant, Exit, Layer, Region
+from circlet.network.layer import Constant, Construct, Exit, Layer, Region
+from circlet.network.places import Places
 from circlet.network.tensor import Tensor
 from circlet.runtime.errors import ModelError
 
@@ -21,12 +22,12 @@ from circlet.runtime.errors import ModelError
 class Partition:
     """The layers that outputs depend on, and where each belongs."""
 
-    order: tuple[Layer, ...]
-    """Each after all that it depends on."""
+    layers: Mapping[Region | None, Sequence[Layer]]
+    """Those of which a region is the innermost one, and those outside of all; each after what it depends on."""
     members: Mapping[Region, frozenset[int]]
     """The numbers of the layers in each region, those in regions within it included."""
-    homes: Mapping[int, Region | None]
-    """The innermost region of each layer; None outside of all."""
+    live: frozenset[int]
+    """The numbers of all layers."""
 
 
 def partition(graph: Graph, outputs: Sequence[Tensor]) -> Partition:
@@ -39,12 +40,16 @@ def partition(graph: Graph, outputs: Sequence[Tensor]) -> Partition:
     for construct in graph.constructs:
         construct.check()
     order = _sorted(outputs)
-    own = dict(_own_members(order))
-    members = {region: frozenset(_with_nested(region, own)) for region in own}
-    check_members(order, members, outputs)
-    regions = _regions_of(members)
-    homes = {layer.number: _innermost(layer, regions.get(layer.number, ()), members) for layer in order}
-    return Partition(tuple(order), members, homes)
+    constructs = list(dict.fromkeys(layer.construct for layer in order if isinstance(layer, Exit)))
+    own = _own_members(order, constructs)
+    exits = {layer.number: construct for construct in constructs for layer in construct.exits}
+    members = {region: frozenset(_with_nested(region, own, exits)) for region in own}
+    places = Places(members)
+    check_places(order, places, outputs)
+    layers: dict[Region | None, list[Layer]] = {}
+    for layer in order:
+        layers.setdefault(places.innermost(layer), []).append(layer)
+    return Partition(layers, members, frozenset(layer.number for layer in order))
 
 
 def _sorted(outputs: Sequence[Tensor]) -> list[Layer]:
@@ -80,66 +85,60 @@ def _cycle_text(path: Sequence[Layer], again: Layer) -> str:
     return f"{names[0]}: expected a layer that does not depend on itself, found {' <- '.join(names)}{hint}"
 
 
-def _own_members(order: Sequence[Layer]) -> Iterator[tuple[Region, frozenset[int]]]:
+def _own_members(order: Sequence[Layer], constructs: Sequence[Construct]) -> dict[Region, set[int]]:
     """For each region the layers that belong to it by themselves."""
-    users: dict[int, list[int]] = {layer.number: [] for layer in order}
-    used = {layer.number: [each.layer.number for each in layer.dependencies] for layer in order}
-    for number, sources in used.items():
-        for source in sources:
-            users[source].append(number)
-    constants = {layer.number for layer in order if isinstance(layer, Constant)}
-    for construct in dict.fromkeys(layer.construct for layer in order if isinstance(layer, Exit)):
-        for region in construct.regions:
-            if construct.traced:
-                found = {layer.number for layer in order
-                         if layer.region is not None and region in layer.region.chain()}
-            else:
-                live = [layer.number for layer in construct.entries if layer.number in used]
-                found = _reachable(live, users) & _reachable(
-                    (each.layer.number for each in construct.tails(region)), used)
-            yield region, frozenset(found - constants)
-
-
-def _reachable(starts: Iterable[int], edges: Mapping[int, Sequence[int]]) -> set[int]:
-    found: set[int] = set()
-    pending = list(starts)
-    while pending:
-        number = pending.pop()
-        if number not in found:
-            found.add(number)
-            pending.extend(edges[number])
-    return found
-
-
-def _with_nested(region: Region, own: Mapping[Region, frozenset[int]]) -> set[int]:
-    """The members of a region and of all constructs one of whose outputs is a member."""
-    members = set(own[region])
-    pending = list(dict.fromkeys(each.construct for each in own if each.construct is not region.construct))
-    grown = True
-    while grown:
-        grown = False
-        for construct in pending[:]:
-            exits = {layer.number for layer in construct.exits}
-            if exits & members:
-                pending.remove(construct)
-                members.update(exits, *(own[inner] for inner in construct.regions))
-                grown = True
+    members: dict[Region, set[int]] = {region: set() for construct in constructs for region in construct.regions}
+    for layer in order:
+        if layer.region is not None and not isinstance(layer, Constant):
+            for region in layer.region.chain():
+                members.setdefault(region, set()).add(layer.number)
+    flow = _Flow(order)
+    for construct in constructs:
+        if not construct.traced:
+            entries = [layer.number for layer in construct.entries]
+            for region in construct.regions:
+                members[region] |= flow.between(entries, [each.layer.number for each in construct.tails(region)])
     return members
 
 
-def _regions_of(members: Mapping[Region, frozenset[int]]) -> dict[int, list[Region]]:
-    regions: dict[int, list[Region]] = {}
-    for region, numbers in members.items():
-        for number in numbers:
-            regions.setdefault(number, []).append(region)
-    return regions
+class _Flow:
+    """Which layers use which."""
+
+    def __init__(self, order: Sequence[Layer]) -> None:
+        self._place = {layer.number: place for place, layer in enumerate(order)}
+        self._used = {layer.number: [each.layer.number for each in layer.dependencies] for layer in order}
+        self._users: dict[int, list[int]] = {number: [] for number in self._used}
+        for number, sources in self._used.items():
+            for source in sources:
+                self._users[source].append(number)
+
+    def between(self, starts: Sequence[int], ends: Sequence[int]) -> set[int]:
+        """The layers that depend on one of `starts` and on which one of `ends` depends, these included."""
+        first = min((self._place[number] for number in starts if number in self._place), default=len(self._place))
+        last = max((self._place[number] for number in ends), default=-1)
+        window = range(first, last + 1)
+        return self._reach(starts, self._users, window) & self._reach(ends, self._used, window)
+
+    def _reach(self, starts: Iterable[int], edges: Mapping[int, Sequence[int]], window: range) -> set[int]:
+        """What can be reached without leaving a window of the order."""
+        found: set[int] = set()
+        pending = list(starts)
+        while pending:
+            number = pending.pop()
+            if number not in found and self._place.get(number, -1) in window:
+                found.add(number)
+                pending.extend(edges[number])
+        return found
 
 
-def _innermost(layer: Layer, regions: Sequence[Region], members: Mapping[Region, frozenset[int]]) -> Region | None:
-    """The region that holds no other of the regions of a layer."""
-    if isinstance(layer, Exit):
-        exits = [each.number for each in layer.construct.exits]
-        regions = [region for region, numbers in members.items() if not numbers.isdisjoint(exits)]
-    return min(regions, key=lambda region: len(members[region]), default=None)
-
-
+def _with_nested(region: Region, own: Mapping[Region, set[int]], exits: Mapping[int, Construct]) -> set[int]:
+    """The members of a region and of all constructs one of whose outputs is a member."""
+    members: set[int] = set()
+    pending = [own[region]]
+    while pending:
+        found = pending.pop() - members
+        members |= found
+        for construct in {exits[number] for number in found if number in exits}:
+            pending.append({layer.number for layer in construct.exits})
+            pending.extend(own[inner] for inner in construct.regions)
+    return members
