@@ -6,6 +6,11 @@ import doctest
 import re
 from pathlib import Path
 
+import numpy as np
+import pytest
+
+import circlet
+
 ROOT = Path(__file__).parents[2]
 
 
@@ -14,18 +19,19 @@ def blocks(file: str, language: str) -> list[str]:
     return re.findall(rf"^```{language}\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
 
 
-def test_examples() -> None:
+def test_examples(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
     text = "\n".join(blocks("docs/network.md", "pycon"))
     examples = doctest.DocTestParser().get_doctest(text, {}, "docs/network.md", None, None)
     report: list[str] = []
     result = doctest.DocTestRunner().run(examples, out=report.append)
     assert (result.failed, "".join(report)) == (0, "")
     assert result.attempted > 20
+    assert (tmp_path / "sum_even.tflite").exists()
 
 
-def test_a_network_in_the_introduction(tmp_path: Path) -> None:
+def test_a_network_in_the_introduction(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
     (code,) = (block for block in blocks("README.md", "python") if "circlet.Network" in block)
-    file = tmp_path / "gated.tflite"
-    code = code.replace('"gated.tflite"', repr(str(file)))
-    exec(code, {"np": __import__("numpy"), "circlet": __import__("circlet")})
-    assert file.exists()
+    exec(code, {"np": np, "circlet": circlet})
+    assert (tmp_path / "gated.tflite").exists()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
@@ -11,7 +10,7 @@ import pytest
 
 import circlet
 from circlet import LoopOutput, Network
-from tests.network.runs import ran, run, run_all, saved, typed
+from tests.network.runs import ran, run, run_all
 
 ROWS = np.arange(12, dtype=np.float32).reshape(4, 3)
 
@@ -265,16 +264,6 @@ def test_program(program: Callable[[Network], None], runs: list[tuple[Inputs, ob
     for inputs, expected in runs:
         for found in run_all(net, inputs, native=program is nested):
             assert found["out"].tolist() == expected
-
-
-@pytest.mark.parametrize("program", [countdown], ids=lambda program: program.__name__)
-def test_a_file_holds_the_same(program: Callable[[Network], None], tmp_path: Path) -> None:
-    net = Network()
-    program(net)
-    inputs = next(runs for each, runs in PROGRAMS if each is program)[0][0]
-    model = saved(net, tmp_path)
-    found = circlet.Session(model, backend="cpu").run(typed(model, inputs))["out"]
-    np.testing.assert_array_equal(found, run(net, **inputs)["out"])
 
 
 ENDINGS: list[tuple[str, Callable[[Network], None], Inputs, str]] = [
