@@ -1,4 +1,4 @@
-"""Conditionals: two branches, one of which runs."""
+"""Conditionals: two branches, one of which runs. The rules are those of TensorRT's IIfConditional."""
 
 from __future__ import annotations
 

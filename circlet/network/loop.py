@@ -1,4 +1,7 @@
-"""Loops: values that recur until a limit is reached."""
+"""Loops: values that recur until a limit is reached. The rules are those of TensorRT's ILoop.
+
+Where TensorRT leaves elements beyond the last iteration open they are zero here, and lengths may be left out.
+"""
 
 from __future__ import annotations
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TypeAlias
 
 from circlet.network.conditional import Conditional, ConditionalInput
@@ -89,8 +90,7 @@ class _Body:
 
     def _emit(self, layer: Layer) -> None:
         if isinstance(layer, Operation):
-            operands = [None if each is None else self.value(each) for each in layer.operands]
-            self._apply(layer.op, operands, layer.results)
+            self._apply(layer.op, layer.operands, layer.results)
         elif isinstance(layer, Exit) and layer.construct not in self._emitted:
             self._emitted.add(layer.construct)
             if isinstance(layer.construct, Conditional):
@@ -109,41 +109,42 @@ class _Body:
         for branch in branches:
             branch.graph.feed(*map(branch.value, captured))
         op = If(*(branch.graph.index for branch in branches))
-        self._apply(op, [self.value(each) for each in (conditional.predicate, *captured)], _results(exits))
+        self._apply(op, [conditional.predicate, *captured], _results(exits))
 
     def _emit_loop(self, loop: Loop) -> None:
         exits = [layer for layer in loop.exits if layer.number in self._plan.live]
         scans = [layer for layer in exits if layer.kind is not LoopOutput.LAST_VALUE]
-        following = [*map(loop.next, loop.recurrences), *_present(layer.operands[0] for layer in scans)]
-        condition = None if loop.condition is None else self._condition(loop, loop.condition)
-        body = self._child(loop.body, loop.body.name)
-        body.graph.feed(*map(body.parameter, (*loop.recurrences, *loop.iterators)))
-        body.fill(following)
-        body.graph.output(*map(body.value, following))
-        captured = _union([body] if condition is None else [condition, body])
-        for each in (body, condition):
-            if each is not None:
-                each.graph.feed(*map(each.value, captured))
-        carried = [self.value(each) for each in _sources(loop.recurrences)]
-        invariants = list(map(self.value, captured))
-        if condition is not None and loop.count is None and not loop.iterators and not scans:
-            body.graph.output(*map(body.value, captured))
-            op = While(condition.graph.index, body.graph.index)
-            results = self.graph.op(op, *carried, *invariants,
-                                    outputs=[self._declare(each) for each in (*loop.recurrences, *captured)])
+        parts = self._loop_parts(loop, scans)
+        last = {id(layer.operands[0]): layer.results[0] for layer in exits if layer not in scans}
+        finals = [last.get(id(each), each) for each in loop.recurrences]
+        operands: list[Tensor | None] = [*_sources(loop.recurrences), *parts.captured]
+        if parts.condition is not None and loop.count is None and not loop.iterators and not scans:
+            parts.body.graph.output(*map(parts.body.value, parts.captured))
+            op = While(parts.condition.graph.index, parts.body.graph.index)
+            results = self._apply(op, operands, [*finals, *parts.captured], bound=len(finals))
         else:
-            count = None if loop.count is None else self.value(loop.count)
-            sliced = map(self.value, _sources(loop.iterators))
-            lengths = map(self.value, _present(layer.operands[1] for layer in scans))
-            results = self.graph.op(
-                _loop_op(loop, body, condition, len(captured), scans), count, None, *carried, *invariants, *sliced,
-                *lengths, outputs=[self._declare(each) for each in (*loop.recurrences, *_results(scans))])
-        for value, scan in zip(results[len(carried):], scans, strict=False):
-            self._bind(scan.results[0], value)
+            lengths = _present(layer.operands[1] for layer in scans)
+            operands = [loop.count, None, *operands, *_sources(loop.iterators), *lengths]
+            results = self._apply(parts.op(), operands, [*finals, *_results(scans)])
         for layer in exits:
             if layer not in scans:
                 place = next(k for k, each in enumerate(loop.recurrences) if each is layer.operands[0])
                 self._bind(layer.results[0], results[place])
+
+    def _loop_parts(self, loop: Loop, scans: Sequence[LoopExit]) -> _LoopParts:
+        """The subgraphs of a loop: the body takes recurrences, iterators and captured values, and gives next values
+        and what is collected; the condition takes recurrences and captured values."""
+        condition = None if loop.condition is None else self._condition(loop, loop.condition)
+        body = self._child(loop.body, loop.body.name)
+        body.graph.feed(*map(body.parameter, (*loop.recurrences, *loop.iterators)))
+        following = [*map(loop.next, loop.recurrences), *_present(layer.operands[0] for layer in scans)]
+        body.fill(following)
+        body.graph.output(*map(body.value, following))
+        bodies = [body] if condition is None else [condition, body]
+        captured = _union(bodies)
+        for each in bodies:
+            each.graph.feed(*map(each.value, captured))
+        return _LoopParts(loop, scans, body, condition, captured)
 
     def _condition(self, loop: Loop, wanted: Tensor) -> _Body:
         """The subgraph that computes the condition of a loop from its recurrences."""
@@ -157,11 +158,14 @@ class _Body:
                                  f"depends on {each}")
         return body
 
-    def _apply(self, op: Op, operands: Sequence[Value | None], results: Sequence[Tensor]) -> None:
-        """Applies an operator to values, and binds its outputs."""
-        values = self.graph.op(op, *operands, outputs=[self._declare(each) for each in results])
-        for tensor, value in zip(results, values, strict=True):
+    def _apply(self, op: Op, operands: Iterable[Tensor | None], results: Sequence[Tensor],
+               bound: int | None = None) -> tuple[Value, ...]:
+        """Applies an operator, and binds its outputs, or the first `bound` of them, to tensors."""
+        given = [None if each is None else self.value(each) for each in operands]
+        values = self.graph.op(op, *given, outputs=[self._declare(each) for each in results])
+        for tensor, value in zip(results[:bound], values, strict=False):
             self._bind(tensor, value)
+        return values
 
     def _child(self, region: Region, name: str) -> _Body:
         """A subgraph for a region, nested in this one."""
@@ -180,19 +184,28 @@ class _Body:
         return ir.Tensor(name, tensor.dtype, known, tensor.shape if -1 in tensor.shape else None, data=tensor.data)
 
 
-def _loop_op(loop: Loop, body: _Body, condition: _Body | None, captured: int, scans: Sequence[LoopExit]) -> LoopOp:
-    """The canonical loop of a body that takes recurrences, iterators and captured values, and gives the recurrences'
-    next values and what is collected."""
-    first, second = len(loop.recurrences), len(loop.recurrences) + len(loop.iterators)
-    return LoopOp(
-        body_subgraph_index=body.graph.index,
-        cond_subgraph_index=NONE if condition is None else condition.graph.index,
-        carried=tuple(Carried(k, k) for k in range(first)),
-        invariants=tuple(range(second, second + captured)),
-        scan_inputs=tuple(_scan_input(first + k, each.layer) for k, each in enumerate(loop.iterators)),
-        scan_outputs=tuple(
-            ScanOutput(first + k, each.axis, order=ORDERS[each.kind], has_length=each.operands[1] is not None)
-            for k, each in enumerate(scans)))
+@dataclass(frozen=True)
+class _LoopParts:
+    """The subgraphs of a loop."""
+
+    loop: Loop
+    scans: Sequence[LoopExit]
+    body: _Body
+    condition: _Body | None
+    captured: Sequence[Tensor]
+
+    def op(self) -> LoopOp:
+        """The canonical loop that runs them."""
+        first, second = len(self.loop.recurrences), len(self.loop.recurrences) + len(self.loop.iterators)
+        return LoopOp(
+            body_subgraph_index=self.body.graph.index,
+            cond_subgraph_index=NONE if self.condition is None else self.condition.graph.index,
+            carried=tuple(Carried(k, k) for k in range(first)),
+            invariants=tuple(range(second, second + len(self.captured))),
+            scan_inputs=tuple(_scan_input(first + k, each.layer) for k, each in enumerate(self.loop.iterators)),
+            scan_outputs=tuple(
+                ScanOutput(first + k, each.axis, order=ORDERS[each.kind], has_length=each.operands[1] is not None)
+                for k, each in enumerate(self.scans)))
 
 
 def _scan_input(place: int, layer: Layer) -> ScanInput:
