@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import cast
 
 import numpy as np
 import numpy.typing as npt
@@ -244,9 +245,9 @@ class Functions:
         """Zeros of a shape with updates added at the rows of `indices`."""
         return self._apply(ScatterNd(), indices, updates, shape)
 
-    def update(self, x: Like, value: Like, start: Like) -> Tensor:
+    def update(self, x: Like, value: Like, start: Like | Sequence[Like]) -> Tensor:
         """`x` with the elements from `start`, an index for each axis, replaced by `value`, which must fit."""
-        begin = self.stack(list(start)) if isinstance(start, (list, tuple)) else self.graph.tensor(start)
+        begin = self.stack(start) if isinstance(start, (list, tuple)) else self.graph.tensor(cast(Like, start))
         return self.graph.apply(DynamicUpdateSlice(), *self.graph.aligned(x, value), begin)
 
     def matmul(self, x: Like, y: Like) -> Tensor:

@@ -99,18 +99,18 @@ class Loop(Construct):
         self._outputs: list[LoopExit] = []
         graph.constructs.append(self)
 
-    def trip_limit(self, limit: Like, kind: TripLimit | None = None) -> None:
+    def trip_limit(self, limit: Like, kind: TripLimit | str | None = None) -> None:
         """Limits how often the loop runs: a count, or a condition on recurrences of the loop. It may have one of each.
 
         Args:
             limit: a scalar, of int32 or int64 for a count, of bool for a condition.
-            kind: which of the two it is; without it the element type tells.
+            kind: which of the two it is, also by name, `count` or `while`; without it the element type tells.
 
         Raises:
             ModelError: the limit is of another type, or the loop has one of its kind.
         """
         tensor = self._graph.tensor(limit)
-        kind = kind or (TripLimit.WHILE if tensor.dtype is DType.BOOL else TripLimit.COUNT)
+        kind = TripLimit(kind or ("while" if tensor.dtype is DType.BOOL else "count"))
         what = f"{self.name}: the {kind.name} trip limit"
         check_dtype(tensor, [DType.BOOL] if kind is TripLimit.WHILE else [DType.INT32, DType.INT64], what)
         check_one(tensor, what, self._strict)
@@ -190,13 +190,13 @@ class Loop(Construct):
         self.iterators.append(result)
         return result
 
-    def output(self, value: Tensor, kind: LoopOutput = LoopOutput.LAST_VALUE, axis: int = 0,
+    def output(self, value: Tensor, kind: LoopOutput | str = LoopOutput.LAST_VALUE, axis: int = 0,
                length: Like | None = None, name: str = "") -> Tensor:
         """What leaves the loop.
 
         Args:
             value: for LAST_VALUE a recurrence of the loop; otherwise what the loop computes in each iteration.
-            kind: which of its values.
+            kind: which of its values, also by name: `last_value`, `concatenate` or `reverse`.
             axis: of the result, where the values of the iterations follow each other.
             length: of that axis: a scalar of int32 or int64 from outside of the loop. What is left beyond the
                 last iteration is zero; more iterations than that are an error of the run. Without it the axis is as
@@ -210,7 +210,7 @@ class Loop(Construct):
         graph = self._graph
         self.check_place(graph.region)
         name = graph.name(name, "loop_output")
-        where = f"{self.name}, output {name}"
+        where, kind = f"{self.name}, output {name}", LoopOutput(kind)
         if kind is LoopOutput.LAST_VALUE:
             if not (isinstance(value, Recurrence) and value.loop is self):
                 raise ModelError(f"{where}: expected the last value of a recurrence of the loop, found {value}")

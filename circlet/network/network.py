@@ -63,10 +63,15 @@ class Network(Functions):
         return tensor
 
     def constant(self, value: npt.ArrayLike, dtype: DType | npt.DTypeLike | None = None, name: str = "") -> Tensor:
-        """A constant; Python floats become float32, Python integers int32."""
-        if dtype is not None:
-            return self.graph.constant(np.asarray(value, input_type(dtype, ())[0].numpy), name)
-        return self.graph.tensor(value, name=name)
+        """A constant; without `dtype` Python floats become float32, Python integers int32.
+
+        Raises:
+            ModelError: a Python value that `dtype` does not hold. Arrays are converted.
+        """
+        kind = None if dtype is None else input_type(dtype, ())[0]
+        if kind is not None and isinstance(value, (np.ndarray, np.generic)):
+            value = np.asarray(value).astype(kind.numpy)
+        return self.graph.tensor(value, kind, name)
 
     def output(self, x: Like, name: str) -> None:
         """Makes a tensor an output.

@@ -49,6 +49,10 @@ def scalar_range(net: Network, flag: Tensor, x: Tensor, v: Tensor) -> None:
     net.constant([1, 2], np.uint8) + 256
 
 
+def constant_type(net: Network, flag: Tensor, x: Tensor, v: Tensor) -> None:
+    net.constant(1.5, np.int32)
+
+
 def integer_division(net: Network, flag: Tensor, x: Tensor, v: Tensor) -> None:
     net.constant([1, 2]) / 2
 
@@ -329,6 +333,7 @@ REFUSED: list[tuple[Callable[[Network, Tensor, Tensor, Tensor], None], str]] = [
     (operand_shapes, "ADD of v (float32[3]), constant_3 (float32[2]): shapes (3,) and (2,) do not broadcast"),
     (scalar_types, "expected a value that int32 holds, found 1.5"),
     (scalar_range, "expected a value that uint8 holds, found 256"),
+    (constant_type, "expected a value that int32 holds, found 1.5"),
     (integer_division,
      "/ of constant_3 (int32[2]): expected floats, found int32; cast first, or divide integers with //"),
     (invert_float, "~ of x (float32[]): expected elements of bool, found float32"),
@@ -392,6 +397,15 @@ REFUSED: list[tuple[Callable[[Network, Tensor, Tensor, Tensor], None], str]] = [
     (output_in_trace, "output 'y': expected outside of functions under trace, found in the then branch of choice"),
     (used_in_another_function, "choice: expected to be used in the function that made it, found another one"),
 ]
+
+
+def test_unknown_kinds() -> None:
+    net, _, x, v = network()
+    loop = counted(net)
+    with pytest.raises(ValueError, match="'stack' is not a valid LoopOutput"):
+        loop.output(loop.iterator(v), "stack")
+    with pytest.raises(ValueError, match="'until' is not a valid TripLimit"):
+        loop.trip_limit(x > 0, "until")
 
 
 @pytest.mark.parametrize(("refused", "message"), REFUSED, ids=[refused.__name__ for refused, _ in REFUSED])
