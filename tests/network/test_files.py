@@ -9,7 +9,6 @@ import pytest
 
 import circlet
 from circlet import Network
-from circlet.convert import convert
 from tests.network import test_loop, test_trace
 from tests.network.runs import typed
 
@@ -25,7 +24,7 @@ def test_file(program: Callable[[Network], None], runs: list[tuple[test_loop.Inp
     net = Network()
     program(net)
     file = tmp_path / "network.tflite"
-    circlet.save(convert(net.build()), file)
+    circlet.save(circlet.convert(net.build()), file)
     model = circlet.load(file)
     kind = litert.OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES
     reference = litert.Interpreter(str(file), experimental_op_resolver_type=kind)
