@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from operator import index as as_index
 from typing import Any
 
@@ -35,9 +34,7 @@ class PreparedSession(Session):
     def reset_variable_tensors(self, subgraph: int | None = None) -> None:
         """Makes the variable tensors of one subgraph, or of all, zero."""
         with self._state_lock:
-            state = self._variables.snapshot()
-            kept = {key: each for key, each in state.tensors.items() if subgraph not in (None, key[0])}
-            self._variables.restore(replace(state, tensors=kept))
+            self._variables.clear_tensors(subgraph)
 
 
 class SubgraphTensors:

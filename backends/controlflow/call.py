@@ -117,9 +117,9 @@ class CallOnceKernel:
         self._index = call.op.callees()[0]
 
     def bind(self, inputs: Sequence[Array | None], outputs: Sequence[Array], activation: Activation) -> Step:
-        return partial(self._step, activation)
+        return partial(self._step, activation, activation.variables.called(self._index))
 
-    def _step(self, activation: Activation) -> None:
-        if self._index not in activation.variables.initialised:
+    def _step(self, activation: Activation, is_called: Array) -> None:
+        if not is_called:
             self._executors.invoke(self._index, (), activation)
-            activation.variables.initialised.add(self._index)
+            is_called.fill(1)

@@ -28,7 +28,7 @@ def _read(node: Node[ReadVariable]) -> Array:
     return value
 
 
-@rule(ReadVariable, accepts={DType.RESOURCE}, evaluate=lambda node: [_read(node)])
+@rule(ReadVariable, accepts={DType.RESOURCE}, evaluate=lambda node: [_read(node).copy()])
 def read_variable(node: Node[ReadVariable]) -> Step:
     out = node.out
     return lambda: store(out, _read(node))
@@ -39,6 +39,6 @@ def assign_variable(node: Node[AssignVariable]) -> Step:
     handle, value, variables = node.input(0), node.input(1), node.activation.variables
 
     def step() -> None:
-        variables.values[int(handle.item())] = value.copy()
+        variables.assign(int(handle.item()), value)
 
     return step

@@ -14,7 +14,20 @@ from zlib import crc32
 import numpy as np
 
 from circlet.backends.native.bounds import Watched
-from circlet.backends.native.program import Evidence, Fixed, Held, HostCall, Program, Site, Source, Tally, Variable
+from circlet.backends.native.program import (
+    Called,
+    Cell,
+    Evidence,
+    Fixed,
+    Held,
+    Holder,
+    HostCall,
+    Program,
+    Site,
+    Source,
+    Tally,
+    Variable,
+)
 from circlet.runtime.exec.memory import allocate
 from circlet.runtime.ir.model import Model
 from circlet.runtime.ir.types import Array
@@ -37,7 +50,7 @@ class Stored:
     size: int
 
 
-Origin: TypeAlias = "Held | Variable | Evidence | Tally | Constant | Stored"
+Origin: TypeAlias = "Held | Variable | Cell | Holder | Called | Evidence | Tally | Constant | Stored"
 """Where a frame finds an array that its function reads or writes."""
 
 

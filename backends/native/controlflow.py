@@ -9,14 +9,15 @@ from llvmlite import ir
 
 from circlet.backends.native.emitter import NATIVE_TYPES, POINTER, Emitter, register_type
 from circlet.backends.native.operators import OperatorLowering
-from circlet.backends.native.program import Unlowerable
+from circlet.backends.native.program import Called, Unlowerable
 from circlet.backends.native.value import Value, in_memory, in_register
 from circlet.runtime.exec.executor import ExecutorMap
 from circlet.runtime.ir.model import Model
 from circlet.runtime.ir.op import Op, Unknown
-from circlet.runtime.ir.types import Shape
+from circlet.runtime.ir.types import DType, Shape
 from circlet.runtime.ops.controlflow import (
     Branch,
+    CallOnce,
     CallSubgraph,
     Composite,
     If,
@@ -102,6 +103,19 @@ def lower_call(o: OperatorLowering) -> Sequence[Value]:
     plan = _call_plan(o, subgraphs, operands)
     with o.function.indented(f"{o.describe()} @{subgraphs[0]}"):
         return o.function.invoke(subgraphs[0], operands, o.homes, _given_up(o, plan, operands))
+
+
+def lower_call_once(o: OperatorLowering) -> Sequence[Value]:
+    """CALL_ONCE: the host runs the subgraph, if it has not run it yet."""
+    from circlet.backends.native.host import lower_host_call
+
+    function, b = o.function, o.function.e.builder
+    callee = o.operator.op.callees()[0]
+    function.note(f"[{o.number}] {o.operator.name} @{callee}")
+    flag = function.e.load(function.external(function.variables.called(callee), Called(callee)), DType.INT32)
+    with b.if_then(b.icmp_signed("==", flag, ir.Constant(flag.type, 0)), likely=False):
+        lower_host_call(o)
+    return ()
 
 
 def lower_branch(o: OperatorLowering) -> Sequence[Value]:
@@ -294,6 +308,7 @@ CONTROL_FLOW: dict[type[Op], Lower] = {
     StablehloCase: lower_branch,
     While: lower_loop,
     StablehloWhile: lower_loop,
+    CallOnce: lower_call_once,
     CallSubgraph: lower_call,
     Composite: lower_call,
 }

@@ -59,7 +59,7 @@ class FunctionLowering:
     def __init__(self, executors: ExecutorMap, target: Target, symbol: str, variables: Variables,
                  check_bounds: bool = False, counts: bool = False) -> None:
         self.executors = executors
-        self._variables = variables
+        self.variables = variables
         self.program = Program()
         module = ir.Module(name=symbol)
         module.triple, module.data_layout = target.triple, target.data_layout
@@ -311,7 +311,7 @@ class FunctionLowering:
         declared = spec.subgraph.tensors[tensor]
         if not declared.is_variable:
             raise Unlowerable(f"tensor {spec.subgraph.tensor_label(tensor)} of subgraph {spec.index} is no number")
-        array = self._variables.tensor(spec.index, tensor, declared)
+        array = self.variables.tensor(spec.index, tensor, declared)
         values[tensor] = in_memory(self.external(array, Variable(spec.index, tensor)), array.shape, declared.dtype)
         return values[tensor]
 

@@ -21,8 +21,11 @@ from circlet.backends.native.program import (
     HOST_FAILED,
     MOST_EVIDENCE,
     STOPPED,
+    Called,
+    Cell,
     External,
     Held,
+    Holder,
     HostCall,
     Site,
     Staging,
@@ -136,6 +139,12 @@ class Invocation:
         elif isinstance(origin, Variable):
             declared = executors.model.subgraphs[origin.subgraph].tensors[origin.tensor]
             array = span.activation.variables.tensor(origin.subgraph, origin.tensor, declared)
+        elif isinstance(origin, Cell):
+            array = span.activation.variables.cell(origin.handle, origin.shape, origin.dtype)
+        elif isinstance(origin, Holder):
+            array = span.activation.variables.holder(origin.handle)
+        elif isinstance(origin, Called):
+            array = span.activation.variables.called(origin.subgraph)
         elif isinstance(origin, Constant):
             array = executors.model.subgraphs[origin.subgraph].tensors[origin.tensor].data
         elif isinstance(origin, Stored):

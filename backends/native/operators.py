@@ -114,7 +114,7 @@ class OperatorLowering:
             scalar = value.scalar(e)
             if home is not None:
                 e.store(scalar, home, value.dtype)
-            return in_register(scalar, value.shape, value.dtype)
+            return in_register(scalar, value.shape, value.dtype, value.known)
         assert home is not None, f"{self.place}: a result has no memory"
         if value.memory is not home:
             value.write(e, home)

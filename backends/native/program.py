@@ -53,6 +53,29 @@ class Variable:
 
 
 @dataclass(frozen=True)
+class Cell:
+    """The memory for the values of a variable that have a type and shape."""
+
+    handle: int
+    shape: Shape
+    dtype: DType
+
+
+@dataclass(frozen=True)
+class Holder:
+    """The word that says which cell holds the value of a variable."""
+
+    handle: int
+
+
+@dataclass(frozen=True)
+class Called:
+    """The word that says whether CALL_ONCE has run a subgraph."""
+
+    subgraph: int
+
+
+@dataclass(frozen=True)
 class Fixed:
     """Something that is the same in every run, such as packed weights."""
 
@@ -69,7 +92,7 @@ class Tally:
     subgraphs: int
 
 
-Source: TypeAlias = "Held | Variable | Fixed | Evidence | Tally"
+Source: TypeAlias = "Held | Variable | Cell | Holder | Called | Fixed | Evidence | Tally"
 """What an array outside the arena is to the function."""
 
 

@@ -6,7 +6,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from threading import Timer
 from typing import TYPE_CHECKING, NoReturn
@@ -15,6 +15,7 @@ import numpy as np
 
 from circlet.runtime.errors import CancelledError, ExecutionError, LimitError
 from circlet.runtime.exec.listener import Listener, Observation
+from circlet.runtime.exec.store import Store
 from circlet.runtime.ir.model import Tensor
 from circlet.runtime.ir.types import Array, DType, Shape
 
@@ -42,52 +43,105 @@ class Limits:
             raise ValueError(f"deadline must not be negative, got {self.deadline}")
 
 
-@dataclass
 class Variables:
     """The state of a session that outlives its runs."""
 
-    values: dict[int, Array] = field(default_factory=dict)
-    """By handle. An assignment replaces the array, it never writes into one, so a copy of the dict is a snapshot."""
-    handles: dict[tuple[str, str], int] = field(default_factory=dict)
-    """By (container, shared name)."""
-    initialised: set[int] = field(default_factory=set)
-    """The subgraphs that CALL_ONCE has run."""
-    tensors: dict[tuple[int, int], Array] = field(default_factory=dict)
-    """Variable tensors by (subgraph, tensor); kernels write into them."""
-    _zeros: dict[tuple[int, int], int] = field(default_factory=dict)
+    def __init__(self) -> None:
+        self.values: dict[int, Array] = {}
+        """By handle, unless a cell holds it. An assignment replaces the array, it never writes into one, so a copy of
+        the dict is a snapshot."""
+        self.handles: dict[tuple[str, str], int] = {}
+        """By (container, shared name)."""
+        self._store = Store()
+        self._cells: dict[int, list[Array]] = {}
+        self._holders: dict[int, Array] = {}
+        self._called: dict[int, Array] = {}
+        self._tensors: dict[tuple[int, int], tuple[Array, int]] = {}
 
     def handle(self, container: str, name: str) -> int:
         return self.handles.setdefault((container, name), len(self.handles))
 
+    def cell(self, handle: int, shape: Shape, dtype: DType) -> Array:
+        """The memory of a variable for values of a type and shape, where compiled code finds them."""
+        found = self._fitting(handle, shape, dtype.numpy)
+        if found is None:
+            found = self._store.allocate(shape, dtype.numpy)
+            self._cells.setdefault(handle, []).append(found)
+            self._settle(handle)
+        return found
+
+    def holder(self, handle: int) -> Array:
+        """An int64: the address of the cell that holds the value of a variable; 0 if none does."""
+        if handle not in self._holders:
+            self._holders[handle] = self._store.allocate((), np.dtype(np.int64))
+        return self._holders[handle]
+
+    def _fitting(self, handle: int, shape: Shape, dtype: np.dtype[np.generic]) -> Array | None:
+        return next((each for each in self._cells.get(handle, ()) if each.shape == shape and each.dtype == dtype), None)
+
+    def _settle(self, handle: int) -> None:
+        """Puts a value into its cell, if there is one for it."""
+        value = self.values.get(handle)
+        if value is None or handle not in self._cells:
+            return
+        cell = self._fitting(handle, value.shape, value.dtype)
+        self.holder(handle).fill(0 if cell is None else cell.ctypes.data)
+        if cell is not None:
+            cell[...] = self.values.pop(handle)
+
     def read(self, handle: int) -> Array:
+        """The value of a variable, which the next assignment may overwrite."""
+        for cell in self._cells.get(handle, ()):
+            if self.holder(handle) == cell.ctypes.data:
+                return cell
         try:
             return self.values[handle]
         except KeyError:
-            names = {number: name for (_, name), number in self.handles.items()}
-            raise ExecutionError(f"variable {names.get(handle, handle)!r} is read before it is assigned") from None
+            raise ExecutionError(f"variable {self.name_of(handle)!r} is read before it is assigned") from None
+
+    def assign(self, handle: int, value: Array) -> None:
+        """Gives a variable a copy of a value."""
+        self.values[handle] = value.copy()
+        self._settle(handle)
+
+    def name_of(self, handle: int) -> str | int:
+        """The name of a variable, or, if it has none, its handle."""
+        return next((name for (_, name), number in self.handles.items() if number == handle), handle)
+
+    def called(self, subgraph: int) -> Array:
+        """An int32: whether CALL_ONCE has run a subgraph."""
+        if subgraph not in self._called:
+            self._called[subgraph] = self._store.allocate((), np.dtype(np.int32))
+        return self._called[subgraph]
 
     def tensor(self, subgraph: int, index: int, declared: Tensor) -> Array:
-        """The memory of a variable tensor; it starts as zero, as real value."""
+        """The memory of a variable tensor, which kernels write into; it starts as zero, as real value."""
         key = (subgraph, index)
-        if key not in self.tensors:
-            self.tensors[key] = np.full(declared.shape, _zero(declared), declared.dtype.numpy)
-            self._zeros[key] = _zero(declared)
-        return self.tensors[key]
+        if key not in self._tensors:
+            zero = _zero(declared)
+            self._tensors[key] = self._store.allocate(declared.shape, declared.dtype.numpy, zero), zero
+        return self._tensors[key][0]
+
+    def clear_tensors(self, subgraph: int | None = None) -> None:
+        """Makes the variable tensors of one subgraph, or of all, zero."""
+        for (owner, _), (array, zero) in self._tensors.items():
+            if subgraph in (None, owner):
+                array.fill(zero)
 
     def snapshot(self) -> Snapshot:
         """What `restore` needs to bring the present state back."""
-        tensors = {key: each.copy() for key, each in self.tensors.items()}
-        return Snapshot(dict(self.values), set(self.initialised), tensors)
+        return Snapshot(dict(self.values), self._store.content())
 
     def restore(self, snapshot: Snapshot) -> None:
-        """Goes back to an earlier state; the memory of variable tensors stays where it is."""
-        self.values, self.initialised = dict(snapshot.values), set(snapshot.initialised)
-        for key, each in self.tensors.items():
-            each[...] = snapshot.tensors.get(key, self._zeros[key])
+        """Goes back to an earlier state; the memory of cells and variable tensors stays where it is."""
+        self.values = dict(snapshot.values)
+        self._store.restore(snapshot.content)
+        for handle in tuple(self.values):
+            self._settle(handle)
 
     def reset(self) -> None:
         """Forgets every assignment, as in a new session."""
-        self.restore(Snapshot({}, set(), {}))
+        self.restore(Snapshot({}, ()))
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,8 +149,8 @@ class Snapshot:
     """The state of `Variables` at one moment."""
 
     values: dict[int, Array]
-    initialised: set[int]
-    tensors: dict[tuple[int, int], Array]
+    content: Sequence[Array]
+    """Of cells, variable tensors and what CALL_ONCE has run."""
 
 
 def _zero(declared: Tensor) -> int:

@@ -24,6 +24,7 @@ from circlet.runtime.ir.model import Model, Signature
 from circlet.runtime.ir.types import Array, DType, Shape
 from circlet.runtime.ir.verify import verify
 from circlet.runtime.ops.controlflow import CallOnce
+from circlet.runtime.ops.variable import VarHandle
 from circlet.runtime.passes.pipeline import DEFAULT, Pass, run_passes
 
 Inputs: TypeAlias = "Mapping[str, npt.ArrayLike] | Sequence[npt.ArrayLike]"
@@ -76,7 +77,15 @@ class Session:
             self._executors = ExecutorMap(run_passes(model, (*DEFAULT, *passes)), backends, copy_elision)
         except (RecursionError, MemoryError) as error:
             raise _overrun(error) from None
+        self._name_variables()
         self._primary = _primary(model)
+
+    def _name_variables(self) -> None:
+        """Gives each variable the handle that it has in all sessions of the model; compiled code relies on it."""
+        for subgraph in self._executors.model.subgraphs:
+            for operator in subgraph.operators:
+                if isinstance(operator.op, VarHandle):
+                    self._variables.handle(operator.op.container, operator.op.shared_name)
 
     @property
     def inputs(self) -> dict[str, Shape]:

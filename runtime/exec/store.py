@@ -1,0 +1,49 @@
+"""Memory that outlives runs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+import numpy as np
+
+from circlet.runtime.exec.memory import allocate, retype
+from circlet.runtime.ir.types import Array, Shape
+from circlet.runtime.passes.plan_memory import ALIGNMENT
+
+_BLOCK = 1 << 14
+"""Bytes of which small arrays are parts, so that few copies keep them all."""
+
+
+class Store:
+    """Hands out arrays that stay where they are; what all of them hold can be kept and brought back."""
+
+    def __init__(self) -> None:
+        self._arrays: list[tuple[Array, int]] = []
+        """With what each is full of at first."""
+        self._blocks: list[Array] = []
+        self._used: list[int] = []
+
+    def allocate(self, shape: Shape, dtype: np.dtype[np.generic], value: int = 0) -> Array:
+        """An array that begins on a cache line of its own and is full of a value."""
+        size = -(-max(prod(shape) * dtype.itemsize, 1) // ALIGNMENT) * ALIGNMENT
+        if not self._blocks or self._used[-1] + size > len(self._blocks[-1]):
+            self._blocks.append(allocate((max(size, _BLOCK),), np.dtype(np.uint8)))
+            self._used.append(0)
+        begin = self._used[-1]
+        array = retype(self._blocks[-1][begin:begin + prod(shape) * dtype.itemsize], shape, dtype)
+        array.fill(value)
+        self._arrays.append((array, value))
+        self._used[-1] = begin + size
+        return array
+
+    def content(self) -> Sequence[Array]:
+        """A copy of what all arrays hold."""
+        return [block[:used].copy() for block, used in zip(self._blocks, self._used, strict=True)]
+
+    def restore(self, content: Sequence[Array]) -> None:
+        """Goes back to an earlier content; arrays handed out since become what they were at first."""
+        for array, value in self._arrays:
+            array.fill(value)
+        for block, kept in zip(self._blocks, content, strict=False):
+            block[:len(kept)] = kept
