@@ -88,7 +88,8 @@ class Split:
 def most_rows(target: Target, vectors: int) -> int:
     """The rows of the largest tile of a width, in vectors, that fits into the registers."""
     most, whole = _SHARE
-    return max(min(target.vector_registers * most // whole // vectors, _MOST_ROWS), 1)
+    sums = min(target.vector_registers * most // whole, target.vector_registers - vectors - 1)
+    return max(min(sums // vectors, _MOST_ROWS), 1)
 
 
 def panel_vectors(target: Target, rows: int, columns: int) -> int:
