@@ -16,7 +16,7 @@ import numpy.typing as npt
 from llvmlite import ir
 
 from circlet.backends.native.elementwise import activate
-from circlet.backends.native.emitter import I8, I32, I64, POINTER, Emitter
+from circlet.backends.native.emitter import I32, I64, POINTER, Emitter
 from circlet.backends.native.function import FunctionLowering
 from circlet.backends.native.lanes import DOUBLE, SINGLE, Lanes
 from circlet.backends.native.loops import carry, rolled
@@ -26,10 +26,12 @@ from circlet.backends.native.quantized import quantization
 from circlet.backends.native.quantized_conv import Taps
 from circlet.backends.native.quantized_matmul import (
     OFFSET,
+    Form,
     Source,
     constant,
+    form_of,
     known,
-    multiply_bytes,
+    multiply_integers,
     round_half_away,
     rows_of,
     stage,
@@ -53,8 +55,9 @@ Rescale: TypeAlias = Callable[[Lanes, Lanes, Lanes], Lanes]
 """From a sum, the scale of its column of weights and that of its row to a result."""
 
 
-def _staged(function: FunctionLowering, value: Value, size: int, asymmetric: bool) -> tuple[Source, ir.Value]:
-    """Rows or images of `size` elements as bytes, and where their parameters will be."""
+def _staged(function: FunctionLowering, form: Form, value: Value, size: int,
+            asymmetric: bool) -> tuple[Source, ir.Value]:
+    """Rows or images of `size` elements as integers, and where their parameters will be."""
     memory, rows = function.pointer(value), value.size // max(size, 1)
     parameters = function.reserve(rows * 4 * WORD)
 
@@ -62,11 +65,11 @@ def _staged(function: FunctionLowering, value: Value, size: int, asymmetric: boo
         source = e.address(memory, SINGLE, e.builder.mul(row, e.number(size)))
         mine = _of_row(e, parameters, row)
         e.builder.call(_measuring(e, asymmetric), [source, e.number(size), mine])
-        return e.builder.trunc(e.load(mine, DType.INT32, _MOVED), I8)
+        return e.builder.trunc(e.load(mine, DType.INT32, _MOVED), form.element)
 
     def run(e: Emitter, row: ir.Value, position: ir.Value, target: ir.Value, count: int) -> None:
         source = e.address(memory, SINGLE, position)
-        e.builder.call(_quantizing(e), [source, e.number(count), _of_row(e, parameters, row), target])
+        e.builder.call(_quantizing(e, form), [source, e.number(count), _of_row(e, parameters, row), target])
 
     return Source(begin, run), parameters
 
@@ -169,9 +172,9 @@ def _within(value: Lanes) -> Lanes:
     return (value > -128.0).where(value, -128.0).at_most(127.0)
 
 
-def _quantizing(e: Emitter) -> ir.Function:
-    """`void(source, count, parameters, target)`: quantises part of a row to unsigned bytes."""
-    function, inner = _function(e, "quantise_floats", [POINTER, I64, POINTER, POINTER])
+def _quantizing(e: Emitter, form: Form) -> ir.Function:
+    """`void(source, count, parameters, target)`: quantises part of a row to unsigned elements."""
+    function, inner = _function(e, f"quantise_floats_{form.element.width}", [POINTER, I64, POINTER, POINTER])
     if inner is None:
         return function
     b, width = inner.builder, lanes(e.target)
@@ -184,8 +187,8 @@ def _quantizing(e: Emitter) -> ir.Function:
         factor, moved = (Lanes(inner, broadcast(inner, each, size) if size > 1 else each) for each in (inverse, zero))
         x = Lanes(inner, b.load(inner.address(source, SINGLE, place), typ=single, align=WORD))
         stored = _within(round_half_away(x * factor) + moved)
-        byte = (Lanes(inner, b.fptosi(stored.value, whole)) + OFFSET).narrow(I8)
-        b.store(byte.value, inner.address(target, I8, place), align=1)
+        element = (Lanes(inner, b.fptosi(stored.value, whole)) + OFFSET).narrow(form.element)
+        b.store(element.value, inner.address(target, form.element, place), align=form.size)
 
     full = b.udiv(count, inner.number(width))
     begin = b.mul(full, inner.number(width))
@@ -249,16 +252,16 @@ def _refuses(call: Call) -> bool:
 @nest(FullyConnected, _refuses)
 def fully_connected(node: Node[FullyConnected], e: Emitter, sinks: tuple[Sink, ...]) -> None:
     weights, function, rows = constant(node.input(1)), node.function, prod(node.shape[:-1])
-    depth = weights.shape[1]
-    source, parameters = _staged(function, node.input(0), depth, node.op.asymmetric_quantize_inputs)
-    memory = stage(function, (rows, 1, 1, depth), source)
+    depth, form = weights.shape[1], form_of(e.target)
+    source, parameters = _staged(function, form, node.input(0), depth, node.op.asymmetric_quantize_inputs)
+    memory = stage(function, form, (rows, 1, 1, depth), source)
     scaling = _scaling(node, weights, parameters)
 
     def take(e: Emitter, row: ir.Value, column: ir.Value, value: ir.Value) -> None:
         sinks[0](e, [*e.delinear(row, node.shape[:-1]), column], value)
 
     put = scaling.put(lambda value, factor, scale: value * (scale * factor), lambda e, row: row, take)
-    _multiply(function, rows, rows_of(function, memory, depth), weights[:, None], put)
+    _multiply(function, form, rows, rows_of(function, form, memory, depth), weights[:, None], put)
 
 
 def _scaling(node: Node[Any], weights: Array, parameters: ir.Value) -> Scaling:
@@ -267,9 +270,9 @@ def _scaling(node: Node[Any], weights: Array, parameters: ir.Value) -> Scaling:
                    node.op.fused_activation_function)
 
 
-def _multiply(function: FunctionLowering, rows: int, left: Left, weights: Array, put: Put) -> None:
+def _multiply(function: FunctionLowering, form: Form, rows: int, left: Left, weights: Array, put: Put) -> None:
     none = np.zeros(len(weights), np.int32)
-    multiply_bytes(function, rows, left, weights, none, lambda plan, scratch: Filtered(scratch, put))
+    multiply_integers(function, form, rows, left, weights, none, lambda plan, scratch: Filtered(scratch, put))
 
 
 def _refuses_conv(call: Call) -> bool:
@@ -280,10 +283,11 @@ def _refuses_conv(call: Call) -> bool:
 def conv_2d(node: Node[Conv2D], e: Emitter, sinks: tuple[Sink, ...]) -> None:
     """An image is quantised around 0 where the filter has one scale, else so that int8 is used up."""
     image, weights, function = node.input(0), constant(node.input(1)), node.function
-    taps = Taps(image.shape, node.op.windows(image.shape, weights.shape), image.shape[3])
+    form = form_of(e.target)
+    taps = Taps(form, image.shape, node.op.windows(image.shape, weights.shape), image.shape[3])
     symmetric = not quantization(node.call.input(1)).per_axis
-    source, parameters = _staged(function, image, prod(image.shape[1:]), not symmetric)
-    memory = stage(function, image.shape, source, taps.margins)
+    source, parameters = _staged(function, form, image, prod(image.shape[1:]), not symmetric)
+    memory = stage(function, form, image.shape, source, taps.margins)
 
     def take(e: Emitter, row: ir.Value, column: ir.Value, value: ir.Value) -> None:
         sinks[0](e, [*e.delinear(row, node.shape[:-1]), column], value)
@@ -296,4 +300,4 @@ def conv_2d(node: Node[Conv2D], e: Emitter, sinks: tuple[Sink, ...]) -> None:
 
     put = _scaling(node, weights, parameters).put(rescale, image_of, take)
     runs = weights.reshape(len(weights), -1, taps.run)
-    _multiply(function, prod(node.shape[:-1]), taps.left(function, memory), runs, put)
+    _multiply(function, form, prod(node.shape[:-1]), taps.left(function, memory), runs, put)

@@ -46,6 +46,7 @@ class Arithmetic:
         total: the type of a sum, four bytes wide.
         multiply_add: one step for one vector.
         align: of the words of the left factor, in bytes.
+        spare: registers that a step takes beside its operands.
     """
 
     name: str
@@ -53,6 +54,7 @@ class Arithmetic:
     total: ir.Type
     multiply_add: MultiplyAdd
     align: int = WORD
+    spare: int = 0
 
 
 FLOAT32 = Arithmetic("f32", ir.FloatType(), ir.FloatType(),
@@ -85,14 +87,14 @@ class Split:
         return tuple(size for size, count in found if count)
 
 
-def most_rows(target: Target, vectors: int) -> int:
+def most_rows(target: Target, vectors: int, spare: int = 0) -> int:
     """The rows of the largest tile of a width, in vectors, that fits into the registers."""
     most, whole = _SHARE
-    sums = min(target.vector_registers * most // whole, target.vector_registers - vectors - 1)
+    sums = min(target.vector_registers * most // whole, target.vector_registers - vectors - 1 - spare)
     return max(min(sums // vectors, _MOST_ROWS), 1)
 
 
-def panel_vectors(target: Target, rows: int, columns: int) -> int:
+def panel_vectors(target: Target, rows: int, columns: int, spare: int = 0) -> int:
     """The width of panels, in vectors, that is best for a product of so many rows and columns.
 
     Each step of a tile takes as long as its multiplications, its loads or, if the tile is small, the time until a
@@ -101,7 +103,7 @@ def panel_vectors(target: Target, rows: int, columns: int) -> int:
     needed = max(-(-columns // lanes(target)), 1)
 
     def cost(vectors: int) -> float:
-        split = Split.of(rows, most_rows(target, vectors))
+        split = Split.of(rows, most_rows(target, vectors, spare))
         steps = sum(count * max(size * vectors, size + vectors, _CHAINS) + count
                     for size, count in ((split.size + 1, split.larger), (split.size, split.parts - split.larger)))
         return -(-needed // vectors) * steps

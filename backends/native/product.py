@@ -184,9 +184,9 @@ class Plan:
     @classmethod
     def of(cls, target: Target, arithmetic: Arithmetic, rows: int, columns: int, depth: int) -> Plan:
         """What is fastest."""
-        vectors = panel_vectors(target, rows, columns)
+        vectors = panel_vectors(target, rows, columns, arithmetic.spare)
         return cls(arithmetic, rows, columns, depth, lanes(target), vectors,
-                   Split.of(rows, most_rows(target, vectors)))
+                   Split.of(rows, most_rows(target, vectors, arithmetic.spare)))
 
     @property
     def panel(self) -> int:

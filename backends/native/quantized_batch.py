@@ -14,7 +14,7 @@ from circlet.backends.native.loops import carry, independent, rolled
 from circlet.backends.native.microkernel import WORD, Vectors
 from circlet.backends.native.product import Filtered, Panels, Plan, multiply
 from circlet.backends.native.quantized import quantization, stored
-from circlet.backends.native.quantized_matmul import BYTES, OFFSET, rows_of, stage, unsigned, whole_words
+from circlet.backends.native.quantized_matmul import BYTES, OFFSET, rows_of, stage, unsigned
 from circlet.backends.native.requantize import rescale
 from circlet.backends.native.rule import Node, Sink, nest
 from circlet.backends.native.value import Value, in_memory
@@ -39,14 +39,14 @@ def batch_matmul(node: Node[BatchMatMul], e: Emitter, sinks: tuple[Sink, ...]) -
     is_one = prod(y.shape[:-2]) == 1 and prod(x.shape[:-2]) == prod(node.shape[:-2])
     outer = () if is_one else node.shape[:-2]
     rows, depth, columns = prod(node.shape[len(outer):-1]), x.shape[-1], node.shape[-1]
-    plan = Plan.of(e.target, BYTES, rows, columns, whole_words(depth) // WORD)
+    plan = Plan.of(e.target, BYTES.arithmetic, rows, columns, BYTES.run(depth) // WORD)
     right = _Right(function, plan, depth, node.op.adj_y)
     totals, scratch = function.reserve(rows * WORD), function.reserve(plan.tile_bytes)
     left, other = function.pointer(x), function.pointer(y)
     moved, zero = (0 if _is_raw(node.call) else quantization(node.call.input(k)).zero_point for k in range(2))
     with e.nest(outer) as index:
         mine = in_memory(_matrix(e, left, x, index), (rows, depth), DType.INT8)
-        memory = stage(function, (1, 1, rows, depth), unsigned(function, mine, moved))
+        memory = stage(function, BYTES, (1, 1, rows, depth), unsigned(function, BYTES, mine, moved))
         begin = right.pack(e, _matrix(e, other, y, index), moved + OFFSET)
         if zero:
             _total(e, memory, rows, depth, totals)
@@ -59,7 +59,7 @@ def batch_matmul(node: Node[BatchMatMul], e: Emitter, sinks: tuple[Sink, ...]) -
             at = e.delinear(row, node.shape[len(outer):-1])
             sinks[0](e, [*index, *at, column], _result(node.call, e, value))
 
-        multiply(e, plan, rows_of(function, memory, depth), right.panels, begin, Filtered(scratch, put))
+        multiply(e, plan, rows_of(function, BYTES, memory, depth), right.panels, begin, Filtered(scratch, put))
 
 
 def _is_raw(call: Call) -> bool:

@@ -18,16 +18,17 @@ from circlet.backends.native.microkernel import WORD
 from circlet.backends.native.product import Block, Collected, Filtered, Left, Plan, Result
 from circlet.backends.native.quantized import quantization
 from circlet.backends.native.quantized_matmul import (
+    Form,
     constant,
     fits,
+    form_of,
     known,
-    multiply_bytes,
+    multiply_integers,
     rows_of,
     stage,
     start,
     takes_integers,
     unsigned,
-    whole_words,
 )
 from circlet.backends.native.requantize import Requantization, Rows
 from circlet.backends.native.rule import Node, Sink, nest
@@ -42,11 +43,13 @@ class Taps:
     """What the windows over an image see, as runs of memory in an image with margins.
 
     Attributes:
+        form: of the elements.
         image: (n, h, w, c), without margins.
         windows: along height and width.
         channels: how many channels of the image a filter takes.
     """
 
+    form: Form
     image: Shape
     windows: tuple[Window, ...]
     channels: int
@@ -75,7 +78,7 @@ class Taps:
     def left(self, function: FunctionLowering, memory: ir.Value) -> Left:
         """The rows of a product with the image in memory."""
         if self.is_pointwise:
-            return rows_of(function, memory, self.channels)
+            return rows_of(function, self.form, memory, self.channels)
         tall, wide = self.windows
         row = (wide.before + wide.length + wide.after) * self.image[3]
         high = tall.before + tall.length + tall.after
@@ -83,8 +86,9 @@ class Taps:
         positions = (image * high + i * tall.stride) * row + j * (wide.stride * self.image[3])
         k, m = np.ogrid[:tall.size, :self.along_width]
         taps = k * (tall.dilation * row) + m * (wide.dilation * self.image[3])
-        places, runs = (function.external(each.astype(np.int64).reshape(-1)) for each in (positions, taps))
-        return Left(memory, places, None, whole_words(self.run), (runs, taps.size))
+        places, runs = (function.external((each * self.form.size).astype(np.int64).reshape(-1))
+                        for each in (positions, taps))
+        return Left(memory, places, None, self.form.run(self.run), (runs, taps.size))
 
 
 def requantization(node: Node[Any], channels: int) -> Requantization:
@@ -158,15 +162,15 @@ def _refuses(call: Call) -> bool:
 @nest(Conv2D, _refuses, frozenset({1, 2}))
 def conv_2d(node: Node[Conv2D], e: Emitter, sinks: tuple[Sink, ...]) -> None:
     image, weights, function = node.input(0), constant(node.input(1)), node.function
-    taps = Taps(image.shape, node.op.windows(image.shape, weights.shape), weights.shape[3])
+    taps = Taps(form_of(e.target), image.shape, node.op.windows(image.shape, weights.shape), weights.shape[3])
     zero, by = quantization(node.call.input(0)).zero_point, requantization(node, len(weights))
-    memory = stage(function, image.shape, unsigned(function, image, zero), taps.margins)
+    memory = stage(function, taps.form, image.shape, unsigned(function, taps.form, image, zero), taps.margins)
     runs = weights.reshape(len(weights), -1, taps.run)
     first = start(weights, zero, known(node.optional(2)))
     groups = image.shape[3] // taps.channels
     size = len(weights) // groups
     for group in range(groups):
         part = slice(group * size, (group + 1) * size)
-        left = taps.left(function, e.address(memory, I8, group * taps.channels))
-        multiply_bytes(function, prod(node.shape[:-1]), left, runs[part], first[part],
-                       requantized(function, sinks[0], node.shape, by.part(part), group * size))
+        left = taps.left(function, e.address(memory, taps.form.element, group * taps.channels))
+        multiply_integers(function, taps.form, prod(node.shape[:-1]), left, runs[part], first[part],
+                          requantized(function, sinks[0], node.shape, by.part(part), group * size))

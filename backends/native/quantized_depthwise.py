@@ -28,7 +28,7 @@ from circlet.backends.native.quantized_matmul import (
     OFFSET,
     Source,
     constant,
-    each_byte,
+    each_element,
     fits,
     known,
     stage,
@@ -153,9 +153,9 @@ def _repeated(node: Node[Any], channels: int) -> ir.Value:
             channel = e.intrinsic("umin", e.builder.udiv(channel, e.number(times)), e.number(every - 1))
             return e.load(source, DType.INT8, e.linear([pixel, channel], (pixels, every)))
 
-        each_byte(e, target, count, make)
+        each_element(e, BYTES, target, count, make)
 
-    return stage(node.function, (1, 1, pixels, channels), Source(lambda e, image: ir.Constant(I8, 0), run))
+    return stage(node.function, BYTES, (1, 1, pixels, channels), Source(lambda e, image: ir.Constant(I8, 0), run))
 
 
 class _Nest:
@@ -342,7 +342,8 @@ def _summing(e: Emitter, size: int, groups: int, across: int) -> ir.Function:
 
     def add(begin: ir.Value, number: ir.Value, totals: Sequence[ir.Value]) -> list[ir.Value]:
         factors = vectors(inner.address(weights, I8, b.mul(number, inner.number(WORD * size))))
-        return [BYTES.multiply_add(inner, *each) for each in zip(vectors(begin), factors, totals, strict=True)]
+        multiply_add = BYTES.arithmetic.multiply_add
+        return [multiply_add(inner, *each) for each in zip(vectors(begin), factors, totals, strict=True)]
 
     with rolled(inner, count) as k:
         begin = inner.address(mixed, I8, b.mul(k, position))

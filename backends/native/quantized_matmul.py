@@ -1,7 +1,8 @@
 """Products of int8 rows with constant int8 weights, by the processor's dot products of four bytes.
 
 Those take one factor unsigned: the activations are moved up by 128 on their way into scratch memory, and what that and
-their zero point add to each sum, a multiple of the sum of the weights, is part of what the sums start with.
+their zero point add to each sum, a multiple of the sum of the weights, is part of what the sums start with. Processors
+without such dot products have some of two 16-bit integers; for these both factors are kept that wide.
 """
 
 from __future__ import annotations
@@ -15,12 +16,12 @@ import numpy as np
 from llvmlite import ir
 
 from circlet.backends.cpu.fixed_point import Int32s, quantized_range
-from circlet.backends.native.emitter import I1, I8, I32, I64, POINTER, Emitter
+from circlet.backends.native.emitter import I8, I32, I64, POINTER, Emitter
 from circlet.backends.native.function import FunctionLowering
 from circlet.backends.native.lanes import DOUBLE, Lanes
 from circlet.backends.native.loops import independent, rolled
 from circlet.backends.native.machine import Target
-from circlet.backends.native.microkernel import WORD, Arithmetic, internal_function
+from circlet.backends.native.microkernel import WORD, Arithmetic, internal_function, lanes
 from circlet.backends.native.product import Filtered, Left, Plan, Result, multiply
 from circlet.backends.native.quantized import quantization
 from circlet.backends.native.requantize import SUMS_BELOW
@@ -30,22 +31,23 @@ from circlet.runtime.exec.kernel import Call
 from circlet.runtime.ir.types import Array, DType, Shape
 from circlet.runtime.ops.matmul import FullyConnected
 
+I16 = ir.IntType(16)
 OFFSET = 128
 """What is added to stored activations to make them unsigned."""
 OVERRUN = 64
 """Bytes behind activations that may be read, and multiplied by zero."""
 
 Run: TypeAlias = Callable[[Emitter, ir.Value, ir.Value, ir.Value, int], None]
-"""Writes bytes of a tensor: given the image, the position in row-major order, where to, and how many."""
+"""Writes elements of a tensor: given the image, the position in row-major order, where to, and how many."""
 
 
 @dataclass(frozen=True, eq=False)
 class Source:
-    """A tensor as unsigned bytes.
+    """A tensor as unsigned elements of a form.
 
     Attributes:
-        begin: prepares an image, given its number; gives the byte that stands for zero.
-        run: writes bytes.
+        begin: prepares an image, given its number; gives the element that stands for zero.
+        run: writes elements.
     """
 
     begin: Callable[[Emitter, ir.Value], ir.Value]
@@ -70,7 +72,7 @@ def _dot_instruction(target: Target, lanes: int) -> str | None:
 
 def _dot_by_halves(e: Emitter, left: ir.Value, right: ir.Value, total: ir.Value) -> ir.Value:
     """By products of 16 bits: of the even bytes and of the odd ones."""
-    b, pairs = e.builder, ir.VectorType(ir.IntType(16), 2 * total.type.count)
+    b, pairs = e.builder, ir.VectorType(I16, 2 * total.type.count)
     left, right = b.bitcast(left, pairs), b.bitcast(right, pairs)
     eight, low = (ir.Constant(pairs, [value] * pairs.count) for value in (8, 255))
     even = _pairwise(e, b.and_(left, low), b.ashr(b.shl(right, eight), eight), total.type)
@@ -94,21 +96,57 @@ def _pairwise(e: Emitter, one: ir.Value, other: ir.Value, kind: ir.VectorType) -
     return b.add(even, odd)
 
 
-BYTES = Arithmetic("u8s8", I32, I32, _dot, align=1)
+def _dot_of_pairs(e: Emitter, left: ir.Value, right: ir.Value, total: ir.Value) -> ir.Value:
+    """`total` plus, in each word, the products of two signed 16-bit integers."""
+    if _dot_instruction(e.target, total.type.count) is not None:
+        name = f"llvm.x86.avx512.vpdpwssd.{32 * total.type.count}"
+        return e.builder.call(e.declare(name, ir.FunctionType(total.type, [total.type] * 3)), [total, left, right])
+    pairs = ir.VectorType(I16, 2 * total.type.count)
+    products = _pairwise(e, e.builder.bitcast(left, pairs), e.builder.bitcast(right, pairs), total.type)
+    return e.builder.add(total, products)
+
+
+@dataclass(frozen=True)
+class Form:
+    """What the factors of a product are kept as.
+
+    Attributes:
+        arithmetic: multiplies words.
+        element: the type of an element, of which a word holds several.
+    """
+
+    arithmetic: Arithmetic
+    element: ir.IntType
+
+    @property
+    def size(self) -> int:
+        """Bytes of an element."""
+        return int(self.element.width) // 8
+
+    def constant(self, value: int) -> ir.Constant:
+        return ir.Constant(self.element, value)
+
+    def run(self, count: int) -> int:
+        """The bytes that a run of so many elements takes in a product: whole words."""
+        return -(-count * self.size // WORD) * WORD
+
+    def words(self, weights: Array) -> Array:
+        """int8 weights of shape (columns, taps, elements) as words (columns, depth)."""
+        columns, taps, count = weights.shape
+        padded = np.zeros((columns, taps, self.run(count) // self.size), f"i{self.size}")
+        padded[..., :count] = weights
+        return padded.view(np.int32).reshape(columns, -1)
+
+
+BYTES = Form(Arithmetic("u8s8", I32, I32, _dot, align=1), I8)
 """Words of four unsigned bytes times words of four signed ones."""
+PAIRS = Form(Arithmetic("s16s16", I32, I32, _dot_of_pairs, align=1, spare=1), I16)
+"""Words of two signed 16-bit integers."""
 
 
-def whole_words(size: int) -> int:
-    """The bytes that a run of `size` elements takes in a product."""
-    return -(-size // WORD) * WORD
-
-
-def words(weights: Array) -> Array:
-    """int8 weights of shape (columns, taps, elements) as words (columns, depth)."""
-    columns, taps, size = weights.shape
-    padded = np.zeros((columns, taps, whole_words(size)), np.int8)
-    padded[..., :size] = weights
-    return padded.view(np.int32).reshape(columns, -1)
+def form_of(target: Target) -> Form:
+    """What is fastest: where bytes are multiplied by halves, it is better to take them apart once, beforehand."""
+    return PAIRS if _dot_instruction(target, lanes(target)) is None else BYTES
 
 
 def start(weights: Array, zero_point: int, bias: Array | None) -> Int32s:
@@ -118,48 +156,56 @@ def start(weights: Array, zero_point: int, bias: Array | None) -> Int32s:
     return begin
 
 
-def each_byte(e: Emitter, target: ir.Value, count: int, make: Callable[[ir.Value], ir.Value]) -> None:
-    """Writes a run of bytes, each made from its number, a vector of words at a time."""
+def each_element(e: Emitter, form: Form, target: ir.Value, count: int, make: Callable[[ir.Value], ir.Value]) -> None:
+    """Writes a run of elements, each made from its number."""
     with independent(e, count) as k:
-        e.builder.store(make(k), e.address(target, I8, k))
+        e.builder.store(make(k), e.address(target, form.element, k))
 
 
-def unsigned(function: FunctionLowering, value: Value, zero_point: int) -> Source:
+def unsigned(function: FunctionLowering, form: Form, value: Value, zero_point: int) -> Source:
     """The stored values of an int8 tensor, made unsigned."""
     memory = None if value.memory is None and value.flat else function.pointer(value)
 
     def run(e: Emitter, image: ir.Value, position: ir.Value, target: ir.Value, count: int) -> None:
         if memory is not None:
-            e.builder.call(_unsigned(e), [e.address(memory, I8, position), target, e.number(count)])
+            e.builder.call(_unsigned(e, form), [e.address(memory, I8, position), target, e.number(count)])
             return
-        sign = ir.Constant(I8, -OFFSET)
-        each_byte(e, target, count, lambda k: e.builder.xor(value.linear(e, e.builder.add(position, k)), sign))
+        each_element(e, form, target, count,
+                     lambda k: _moved(e, form, value.linear(e, e.builder.add(position, k))))
 
-    return Source(lambda e, image: ir.Constant(I8, zero_point + OFFSET), run)
+    return Source(lambda e, image: form.constant(zero_point + OFFSET), run)
 
 
-def _unsigned(e: Emitter) -> ir.Function:
-    """`void(source, target, count)`: copies bytes, moved up by `OFFSET`."""
-    name = "make_unsigned"
+def _moved(e: Emitter, form: Form, value: ir.Value) -> ir.Value:
+    """Bytes, moved up by `OFFSET`, as elements."""
+    kind = value.type
+    count = kind.count if isinstance(kind, ir.VectorType) else 1
+    moved = e.builder.xor(value, ir.Constant(kind, -OFFSET if count == 1 else [-OFFSET] * count))
+    wide = form.element if count == 1 else ir.VectorType(form.element, count)
+    return moved if form.element is I8 else e.builder.zext(moved, wide)
+
+
+def _unsigned(e: Emitter, form: Form) -> ir.Function:
+    """`void(source, target, count)`: makes bytes unsigned elements."""
+    name = f"make_unsigned_{form.element.width}"
     if name in e.module.globals:
         return e.module.globals[name]
     function = internal_function(e, name, [POINTER, POINTER, I64])
     inner = Emitter(e.module, function, e.target)
-    b, (source, target, count), width = inner.builder, function.args, e.target.vector_bytes
+    b, (source, target, count), width = inner.builder, function.args, e.target.vector_bytes // form.size
     full = b.udiv(count, inner.number(width))
     begin = b.mul(full, inner.number(width))
-    for kind, first, number, size in ((ir.VectorType(I8, width), inner.number(0), full, width),
-                                      (I8, begin, b.sub(count, begin), 1)):
-        sign = ir.Constant(kind, -OFFSET if size == 1 else [-OFFSET] * size)
+    for first, number, size in ((inner.number(0), full, width), (begin, b.sub(count, begin), 1)):
+        kind = I8 if size == 1 else ir.VectorType(I8, size)
         with rolled(inner, number) as k:
             place = b.add(first, b.mul(k, inner.number(size)))
             value = b.load(inner.address(source, I8, place), typ=kind, align=1)
-            b.store(b.xor(value, sign), inner.address(target, I8, place), align=1)
+            b.store(_moved(inner, form, value), inner.address(target, form.element, place), align=form.size)
     b.ret_void()
     return function
 
 
-def stage(function: FunctionLowering, image: Shape, source: Source,
+def stage(function: FunctionLowering, form: Form, image: Shape, source: Source,
           margins: Sequence[tuple[int, int]] = ((0, 0), (0, 0))) -> ir.Value:
     """Scratch memory filled with images of shape (n, h, w, c), with as many zeros before and after h and w as
     `margins` says."""
@@ -170,47 +216,45 @@ def stage(function: FunctionLowering, image: Shape, source: Source,
         height, across = 1, height * across
     high, wide = top + height + bottom, left + across + right
     size, count = high * wide * channels, across * channels
-    memory = function.reserve(images * size + OVERRUN)
+    memory = function.reserve(images * size * form.size + OVERRUN)
     with e.loop(images) as number:
         zero = source.begin(e, number)
         if size > height * count:
-            _fill(e, e.address(memory, I8, b.mul(number, e.number(size))), zero, size)
+            begin = e.address(memory, form.element, b.mul(number, e.number(size)))
+            each_element(e, form, begin, size, lambda k: zero)
         with e.loop(height) as row:
             position = e.linear([number, row, e.number(0)], (images, height, count))
             place = [number, b.add(row, e.number(top)), e.number(left * channels)]
-            target = e.address(memory, I8, e.linear(place, (images, high, wide * channels)))
+            target = e.address(memory, form.element, e.linear(place, (images, high, wide * channels)))
             source.run(e, number, position, target, count)
     return memory
 
 
-def _fill(e: Emitter, memory: ir.Value, byte: ir.Value, size: int) -> None:
-    kind = ir.FunctionType(ir.VoidType(), [POINTER, I8, I64, I1])
-    e.builder.call(e.declare("llvm.memset.p0.i64", kind), [memory, byte, e.number(size), ir.Constant(I1, 0)])
-
-
-def multiply_bytes(function: FunctionLowering, rows: int, left: Left, weights: Array, first: Int32s,
-                   result: Callable[[Plan, ir.Value], Result]) -> None:
-    """Emits the product of rows of unsigned bytes with weights.
+def multiply_integers(function: FunctionLowering, form: Form, rows: int, left: Left, weights: Array, first: Int32s,
+                      result: Callable[[Plan, ir.Value], Result]) -> None:
+    """Emits the product of rows of unsigned elements with weights.
 
     Args:
         function: where.
+        form: of the rows.
         rows: how many.
         left: where they are.
         weights: int8, of shape (columns, taps, elements).
         first: what the sum of each column starts with.
         result: where the sums go, given how the product is cut and memory for those of a tile.
     """
-    matrix = words(weights)
-    plan = Plan.of(function.e.target, BYTES, rows, *matrix.shape)
+    matrix = form.words(weights)
+    plan = Plan.of(function.e.target, form.arithmetic, rows, *matrix.shape)
     panels = plan.packed(function.external(plan.pack(matrix)))
     begin = function.external(plan.pack_row(first, np.dtype(np.int32)))
     multiply(function.e, plan, left, panels, begin, result(plan, function.reserve(plan.tile_bytes)))
 
 
-def rows_of(function: FunctionLowering, memory: ir.Value, size: int) -> Left:
-    """Rows of unsigned bytes that lie one behind the other."""
+def rows_of(function: FunctionLowering, form: Form, memory: ir.Value, count: int) -> Left:
+    """Rows of so many elements that lie one behind the other."""
+    size = count * form.size
     table = function.external(np.arange(function.e.target.vector_registers, dtype=np.int64) * size)
-    return Left(memory, table, size, whole_words(size))
+    return Left(memory, table, size, form.run(count))
 
 
 def takes_integers(call: Call) -> bool:
@@ -266,7 +310,8 @@ def fully_connected(node: Node[FullyConnected], e: Emitter, sinks: tuple[Sink, .
         stored = e.builder.trunc(e.builder.fptosi(result.clamp(low, high).value, I32), I8)
         sinks[0](e, [*e.delinear(row, node.shape[:-1]), column], stored)
 
-    source = stage(function, (1, 1, rows, depth), unsigned(function, node.input(0), given.zero_point))
+    form = form_of(e.target)
+    source = stage(function, form, (1, 1, rows, depth), unsigned(function, form, node.input(0), given.zero_point))
     first = start(weights, given.zero_point, known(node.optional(2)))
-    multiply_bytes(function, rows, rows_of(function, source, depth), weights[:, None], first,
-                   lambda plan, scratch: Filtered(scratch, put))
+    multiply_integers(function, form, rows, rows_of(function, form, source, depth), weights[:, None], first,
+                      lambda plan, scratch: Filtered(scratch, put))

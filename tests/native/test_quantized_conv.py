@@ -7,6 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from circlet.backends.native import quantized_conv
+from circlet.backends.native.quantized_matmul import BYTES, PAIRS, Form
 from circlet.runtime.ir.builder import Value
 from circlet.runtime.ir.types import Activation, DType, Padding, Quantization
 from circlet.runtime.ops import elementwise
@@ -127,4 +129,16 @@ def test_sums_that_need_more_than_30_bits() -> None:
     x = network.input(stored((1, 4), DType.INT8, 1), q(0.05, 3))
     large = network.constant(np.array([2**31 - 1, -(2**31), 2**30], np.int32))
     network.op(FullyConnected(), x, weights(network, (3, 4), 0, False, 2, 0.02), large, quantization=q(3e4))
+    network.agree()
+
+
+@pytest.mark.parametrize("form", [BYTES, PAIRS], ids=lambda form: form.arithmetic.name)
+@pytest.mark.parametrize(("size", "channels"), [((1, 1), 64), ((3, 3), 19)])
+def test_forms_of_products(monkeypatch: pytest.MonkeyPatch, form: Form, size: tuple[int, int], channels: int) -> None:
+    """Of which one is the fastest on this machine."""
+    monkeypatch.setattr(quantized_conv, "form_of", lambda target: form)
+    network = Network()
+    x = network.input(stored((1, 9, 14, channels), DType.INT8, 1), q(0.02, -7))
+    w = weights(network, (33, *size, channels), 0, True, 2, 0.01)
+    network.op(Conv2D(Padding.SAME, 1, 2), x, w, bias(network, 33, 3), quantization=q(0.05, 9))
     network.agree()
