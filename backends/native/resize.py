@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeAlias
 
 from llvmlite import ir
 
-from circlet.backends.cpu.resize import _nearest, _neighbours
+from circlet.backends.cpu.resize import Neighbours, _nearest, _neighbours
 from circlet.backends.native.emitter import Emitter
 from circlet.backends.native.rule import Node, Sink, movable, nest, plain
 from circlet.backends.native.value import Value
@@ -43,15 +43,24 @@ def _refuses_bilinear(call: Call) -> bool:
 def resize_bilinear(node: Node[ResizeBilinear], e: Emitter, sinks: tuple[Sink, ...]) -> None:
     x, (images, height, width, channels), b = node.input(0), node.shape, e.builder
     tall, wide = (_neighbours(node.op, x.shape[axis], node.shape[axis]) for axis in (1, 2))
-    rows, columns = ([(_table(node, each.lower), _table(node, each.lower_weights)),
-                      (_table(node, each.upper), _table(node, each.upper_weights))] for each in (tall, wide))
-    with e.nest((images, height)) as (image, i):
-        above = [(index.linear(e, i), weight.linear(e, i)) for index, weight in rows]
-        with e.loop(width) as j:
-            beside = [(index.linear(e, j), weight.linear(e, j)) for index, weight in columns]
-            corners = [(row, column, b.fmul(one, other)) for column, other in beside for row, one in above]
-            with e.loop(channels) as channel:
-                total: ir.Value = e.constant(0, DType.FLOAT32)
-                for row, column, weight in corners:
-                    total = b.fadd(total, b.fmul(x.element(e, [image, row, column, channel]), weight))
-                sinks[0](e, [image, i, j, channel], total)
+    with e.nest((images, height, width)) as (image, i, j):
+        corners = [(row, column, b.fmul(one, other))
+                   for row, column, one, other in bilinear_corners(node, e, tall, wide, i, j)]
+        with e.loop(channels) as channel:
+            total: ir.Value = e.constant(0, DType.FLOAT32)
+            for row, column, weight in corners:
+                total = b.fadd(total, b.fmul(x.element(e, [image, row, column, channel]), weight))
+            sinks[0](e, [image, i, j, channel], total)
+
+
+Corner: TypeAlias = tuple[ir.Value, ir.Value, ir.Value, ir.Value]
+"""The row and the column of an element, and its weights in both directions."""
+
+
+def bilinear_corners(node: Node[ResizeBilinear], e: Emitter, tall: Neighbours, wide: Neighbours, i: ir.Value,
+                     j: ir.Value) -> list[Corner]:
+    """The four elements that a pixel of the output is made of, in the order in which they are summed."""
+    (above, beside) = ([(_table(node, index).linear(e, place), _table(node, weight).linear(e, place))
+                        for index, weight in ((each.lower, each.lower_weights), (each.upper, each.upper_weights))]
+                       for each, place in ((tall, i), (wide, j)))
+    return [(row, column, one, other) for column, other in beside for row, one in above]

@@ -34,6 +34,14 @@ def test_any_size(op: type[Resize], corners: bool, half: bool, image: tuple[int,
     agree(applied(op(corners, half), np.array(size, np.int32)), values(image, np.float32, seed))
 
 
+@settings(max_examples=40, deadline=None)
+@given(st.sampled_from([np.int8, np.uint8, np.int16]), st.sampled_from([(False, False), (True, False), (False, True)]),
+       IMAGES, st.tuples(LENGTHS, LENGTHS), seeds)
+def test_integers(dtype: type[np.generic], options: tuple[bool, bool], image: tuple[int, ...], size: tuple[int, int],
+                  seed: int) -> None:
+    agree(applied(ResizeBilinear(*options), np.array(size, np.int32)), values(image, dtype, seed))
+
+
 @pytest.mark.parametrize("dtype", [np.float32, np.int8, np.int64, np.bool_])
 @pytest.mark.parametrize("block", [1, 2, 3])
 def test_blocks(block: int, dtype: type[np.generic]) -> None:
