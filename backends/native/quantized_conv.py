@@ -33,7 +33,7 @@ from circlet.backends.native.quantized_matmul import (
 from circlet.backends.native.requantize import Requantization, Rows
 from circlet.backends.native.rule import Node, Sink, nest
 from circlet.runtime.exec.kernel import Call
-from circlet.runtime.ir.types import DType, Shape
+from circlet.runtime.ir.types import Shape
 from circlet.runtime.ops.conv import Conv2D
 from circlet.runtime.ops.window import Window
 
@@ -91,11 +91,12 @@ class Taps:
         return Left(memory, places, None, self.form.run(self.run), (runs, taps.size))
 
 
-def requantization(node: Node[Any], channels: int) -> Requantization:
-    """How the sums of a convolution become its output."""
-    given, weighted, made = (quantization(each) for each in (*node.call.inputs[:2], *node.call.outputs) if each)
+def requantization(node: Node[Any], channels: int, data: int = 0) -> Requantization:
+    """How the sums of a convolution of input `data` with a filter, input 1, become its output."""
+    output = node.call.outputs[0]
+    given, weighted, made = map(quantization, (node.call.input(data), node.call.input(1), output))
     multipliers, shifts = quantize_multipliers(given.scale * scale / made.scale for scale in weighted.scales)
-    low, high = quantized_range(node.op.fused_activation_function, made, DType.INT8)
+    low, high = quantized_range(node.op.fused_activation_function, made, output.dtype)
     if len(multipliers) == 1:
         multipliers, shifts = multipliers.repeat(channels), shifts.repeat(channels)
     return Requantization(multipliers, shifts, made.zero_point, low, high)

@@ -16,13 +16,13 @@ import numpy as np
 from llvmlite import ir
 
 from circlet.backends.cpu.fixed_point import Int32s, quantized_range
-from circlet.backends.native.emitter import I8, I32, I64, POINTER, Emitter
+from circlet.backends.native.emitter import I8, I32, I64, POINTER, Emitter, register_type
 from circlet.backends.native.function import FunctionLowering
 from circlet.backends.native.lanes import DOUBLE, Lanes
 from circlet.backends.native.loops import independent, rolled
 from circlet.backends.native.machine import Target
 from circlet.backends.native.microkernel import WORD, Arithmetic, internal_function, lanes
-from circlet.backends.native.product import Filtered, Left, Plan, Result, multiply
+from circlet.backends.native.product import Filtered, Left, Plan, Put, Result, multiply
 from circlet.backends.native.quantized import quantization
 from circlet.backends.native.requantize import SUMS_BELOW
 from circlet.backends.native.rule import Node, Sink, nest
@@ -131,7 +131,7 @@ class Form:
         return -(-count * self.size // WORD) * WORD
 
     def words(self, weights: Array) -> Array:
-        """int8 weights of shape (columns, taps, elements) as words (columns, depth)."""
+        """Weights of shape (columns, taps, elements) as words (columns, depth)."""
         columns, taps, count = weights.shape
         padded = np.zeros((columns, taps, self.run(count) // self.size), f"i{self.size}")
         padded[..., :count] = weights
@@ -296,22 +296,26 @@ def _refuses(call: Call) -> bool:
 
 @nest(FullyConnected, _refuses, frozenset({1, 2}))
 def fully_connected(node: Node[FullyConnected], e: Emitter, sinks: tuple[Sink, ...]) -> None:
-    """The sums are scaled as doubles, as the numpy backend does."""
-    weights, function = constant(node.input(1)), node.function
-    (units, depth), rows = weights.shape, prod(node.shape[:-1])
-    given, weighted, made = (quantization(each) for each in (*node.call.inputs[:2], *node.call.outputs) if each)
-    low, high = quantized_range(node.op.fused_activation_function, made, DType.INT8)
+    weights, function, form = constant(node.input(1)), node.function, form_of(e.target)
+    depth, rows, zero = weights.shape[1], prod(node.shape[:-1]), quantization(node.call.input(0)).zero_point
+    source = stage(function, form, (1, 1, rows, depth), unsigned(function, form, node.input(0), zero))
+    first, put = start(weights, zero, known(node.optional(2))), scaled(node, sinks[0])
+    multiply_integers(function, form, rows, rows_of(function, form, source, depth), weights[:, None], first,
+                      lambda plan, scratch: Filtered(scratch, put))
+
+
+def scaled(node: Node[FullyConnected], sink: Sink) -> Put:
+    """Takes the sums of a product and passes on its results; they are scaled as doubles, as the numpy backend does."""
+    output = node.call.outputs[0]
+    given, weighted, made = map(quantization, (node.call.input(0), node.call.input(1), output))
+    low, high = quantized_range(node.op.fused_activation_function, made, output.dtype)
     scales = np.float64(given.scale) * np.array(weighted.scales, np.float64) / made.scale
-    scale = function.external(np.ascontiguousarray(np.broadcast_to(scales, (units,))))
+    scale = node.function.external(np.ascontiguousarray(np.broadcast_to(scales, node.shape[-1:])))
 
     def put(e: Emitter, row: ir.Value, column: ir.Value, value: ir.Value) -> None:
         factor = Lanes(e, e.load(scale, DType.FLOAT64, column))
         result = round_half_away(Lanes(e, value).to_real(DOUBLE) * factor) + made.zero_point
-        stored = e.builder.trunc(e.builder.fptosi(result.clamp(low, high).value, I32), I8)
-        sinks[0](e, [*e.delinear(row, node.shape[:-1]), column], stored)
+        stored = e.builder.trunc(e.builder.fptosi(result.clamp(low, high).value, I32), register_type(output.dtype))
+        sink(e, [*e.delinear(row, node.shape[:-1]), column], stored)
 
-    form = form_of(e.target)
-    source = stage(function, form, (1, 1, rows, depth), unsigned(function, form, node.input(0), given.zero_point))
-    first = start(weights, given.zero_point, known(node.optional(2)))
-    multiply_integers(function, form, rows, rows_of(function, form, source, depth), weights[:, None], first,
-                      lambda plan, scratch: Filtered(scratch, put))
+    return put

@@ -62,13 +62,14 @@ class Network:
         self._tensors[self._last] = tensor
         return self._last
 
-    def agree(self) -> None:
-        """Compares the results of both backends, to the bit."""
+    def agree(self, is_native: bool = False) -> None:
+        """Compares the results of both backends, to the bit; `is_native`: numpy must not compute any of them."""
         assert self._last is not None
         self._main.output(self._last)
         model = self._builder.build()
         (wanted,) = circlet.Session(model, backend="cpu").invoke(0, self._given)
         session = circlet.Session(model, backend="native")
+        assert not is_native or set(session.backend_of(0)) == {"native"}
         for _ in range(2):
             (found,) = session.invoke(0, self._given)
             check(found, wanted, None)
