@@ -112,6 +112,18 @@ def panel_vectors(target: Target, rows: int, columns: int, spare: int = 0) -> in
     return min(range(widest, 0, -1), key=cost)
 
 
+Write: TypeAlias = "Callable[[Emitter, list[list[ir.Value]], ir.Value, Sequence[ir.Value]], None]"
+"""Writes a tile's sums, rows of vectors, given the address of a table and that of each row."""
+
+
+@dataclass(frozen=True)
+class Finish:
+    """How the sums of a tile become results, while they are in registers; the name is unique."""
+
+    name: str
+    write: Write
+
+
 @dataclass(frozen=True)
 class Tile:
     """A register tile and what its function takes.
@@ -126,6 +138,7 @@ class Tile:
         is_partial: only so many columns of the panel are written as a call says.
         reads_partial: only so many are read, too.
         fetches: memory that is needed soon is brought into the cache.
+        finish: what is written instead of the sums.
     """
 
     arithmetic: Arithmetic
@@ -137,12 +150,14 @@ class Tile:
     is_partial: bool = False
     reads_partial: bool = False
     fetches: bool = False
+    finish: Finish | None = None
 
     @property
     def name(self) -> str:
         holds = (self.has_taps, self.clamps, self.is_partial, self.reads_partial, self.fetches)
         flags = "".join(letter for letter, each in zip("tcprf", holds, strict=True) if each)
-        return f"tile_{self.arithmetic.name}_{self.rows}x{self.vectors}{flags}"
+        finish = "" if self.finish is None else f"_{self.finish.name}"
+        return f"tile_{self.arithmetic.name}_{self.rows}x{self.vectors}{flags}{finish}"
 
     @property
     def columns(self) -> int:
@@ -168,6 +183,7 @@ class Call:
         limits: the interval that results are limited to.
         columns: how many columns are written, or read.
         ahead: how far ahead of the panel memory is brought into the cache, a line for each step of the depth.
+        terms: the table that the tile finishes its sums by.
     """
 
     left: ir.Value
@@ -183,9 +199,10 @@ class Call:
     limits: tuple[ir.Value, ir.Value] | None = None
     columns: ir.Value | None = None
     ahead: ir.Value | None = None
+    terms: ir.Value | None = None
 
     def arguments(self) -> list[ir.Value]:
-        extra = [each for each in (self.columns, self.ahead) if each is not None]
+        extra = [each for each in (self.columns, self.ahead, self.terms) if each is not None]
         return [self.left, self.rows, self.run, self.right, self.right_step, self.start, self.start_step, self.out,
                 self.out_step, *(self.taps or ()), *(self.limits or ()), *extra]
 
@@ -201,6 +218,7 @@ def _make(e: Emitter, tile: Tile) -> ir.Function:
     kinds += [POINTER, I64] if tile.has_taps else []
     kinds += [tile.arithmetic.total] * 2 if tile.clamps else []
     kinds += [I64] * ((tile.is_partial or tile.reads_partial) + tile.fetches)
+    kinds += [] if tile.finish is None else [POINTER]
     function = internal_function(e, tile.name, kinds)
     inner = Emitter(e.module, function, e.target)
     _TileBody(inner, tile).emit()
@@ -304,6 +322,7 @@ class _TileBody:
         has_columns = tile.is_partial or tile.reads_partial
         self._columns, rest = (rest[0], rest[1:]) if has_columns else (None, rest)
         self._ahead = rest[0] if tile.fetches else None
+        self._terms = arguments[-1]
         self._words = Vectors(e, tile.arithmetic.word, tile.lanes)
         self._totals = Vectors(e, tile.arithmetic.total, tile.lanes)
         vectors = tile.rows * tile.vectors
@@ -409,6 +428,12 @@ class _TileBody:
         return total
 
     def _finish(self, sums: Sums) -> None:
+        tile = self._tile
+        if tile.finish is not None:
+            rows = [sums[k * tile.vectors:(k + 1) * tile.vectors] for k in range(tile.rows)]
+            places = [place for column, place in self._places(self._out, self._out_step) if column == 0]
+            tile.finish.write(self._e, rows, self._terms, places)
+            return
         for value, (column, place) in zip(sums, self._places(self._out, self._out_step), strict=True):
             result = limited(self._e, value, self._limits)
             if not self._tile.is_partial:

@@ -17,6 +17,7 @@ from circlet.backends.native.microkernel import (
     WORD,
     Arithmetic,
     Call,
+    Finish,
     Split,
     Tile,
     call_tile,
@@ -147,7 +148,25 @@ class Filtered:
     put: Put
 
 
-Result: TypeAlias = "Direct | Collected | Filtered"
+@dataclass(frozen=True, eq=False)
+class Finished:
+    """Bytes are made of the sums in the tiles. The depth is not cut.
+
+    Attributes:
+        memory: where results begin.
+        step: the distance of two rows in bytes.
+        terms: a table, `terms_step` bytes for each panel.
+        finish: makes results of the sums of so many columns.
+    """
+
+    memory: ir.Value
+    step: int
+    terms: ir.Value
+    terms_step: int
+    finish: Callable[[int], Finish]
+
+
+Result: TypeAlias = "Direct | Collected | Filtered | Finished"
 
 
 @dataclass(frozen=True)
@@ -343,6 +362,8 @@ class _Nest:
         row, column = self._begin(plan.split, number), e.builder.mul(panel, e.number(plan.panel))
         if isinstance(result, Direct):
             out, step = self._at(self._at(result.memory, row, result.step), column, WORD), result.step
+        elif isinstance(result, Finished):
+            out, step = self._at(self._at(result.memory, row, result.step), column, 1), result.step
         else:
             kept = k if self._chunks.parts > 1 else e.number(0)
             out, step = self._at(result.scratch, kept, plan.split.sizes[0] * plan.panel * WORD), plan.panel * WORD
@@ -364,11 +385,13 @@ class _Nest:
             limits=limits,
             columns=e.number(group.columns) if is_partial or reads_partial else None,
             ahead=self._ahead(number, right, chunk) if plan.fetches else None,
+            terms=self._at(result.terms, panel, result.terms_step) if isinstance(result, Finished) else None,
         )
         tile = Tile(plan.arithmetic, plan.split.sizes[0], plan.vectors, plan.lanes, call.taps is not None,
-                    limits is not None, is_partial, reads_partial, plan.fetches)
+                    limits is not None, is_partial, reads_partial, plan.fetches,
+                    result.finish(group.columns) if isinstance(result, Finished) else None)
         rows = self._call(tile, call, number)
-        if chunk.ends and not isinstance(result, Direct):
+        if chunk.ends and isinstance(result, (Collected, Filtered)):
             self._pass_on(result, Block(out, plan.panel, row, rows, column, group.columns))
 
     def _rows(self, row: ir.Value, chunk: _Chunk) -> tuple[ir.Value, ir.Value, ir.Value]:

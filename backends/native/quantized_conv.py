@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from math import prod
 from typing import Any
 
@@ -15,7 +16,7 @@ from circlet.backends.native.emitter import I8, Emitter
 from circlet.backends.native.function import FunctionLowering
 from circlet.backends.native.loops import independent, rolled
 from circlet.backends.native.microkernel import WORD
-from circlet.backends.native.product import Block, Collected, Filtered, Left, Plan, Result
+from circlet.backends.native.product import Block, Collected, Filtered, Finished, Left, Plan, Result
 from circlet.backends.native.quantized import quantization
 from circlet.backends.native.quantized_matmul import (
     Form,
@@ -151,8 +152,15 @@ def requantized(function: FunctionLowering, sink: Sink, shape: Shape, by: Requan
 
         return Collected(scratch, take)
 
+    def finished(plan: Plan, scratch: ir.Value) -> Result:
+        if sink.memory is None or not by.is_finishable or plan.chunks(plan.depth).parts > 1:
+            return collected(plan, scratch)
+        table = function.external(by.table(plan.lanes, plan.panels * plan.panel))
+        return Finished(function.e.address(sink.memory, I8, offset), shape[-1], table,
+                        plan.vectors * by.vector_bytes(plan.lanes), partial(by.finish, plan.lanes))
+
     offset = function.e.number(first) if isinstance(first, int) else first
-    return collected if by.has_vectors else put_by
+    return finished if by.has_vectors else put_by
 
 
 def _refuses(call: Call) -> bool:

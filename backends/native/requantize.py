@@ -16,7 +16,7 @@ from llvmlite import ir
 from circlet.backends.cpu.fixed_point import Int32s
 from circlet.backends.native.emitter import I8, I32, I64, POINTER, Emitter
 from circlet.backends.native.loops import rolled
-from circlet.backends.native.microkernel import internal_function
+from circlet.backends.native.microkernel import Finish, internal_function
 from circlet.runtime.ir.types import Array
 
 _SHIFTS = range(1, 21)
@@ -154,6 +154,28 @@ class Requantization:
 
         self._call(e, f"packed_{lanes}_{columns}", write, sums, table, out, rows, e.number(0))
 
+    def finish(self, lanes: int, columns: int) -> Finish:
+        """Requantises so many columns of the sums of a tile by `table`, from the tile's first vector on."""
+        def write(e: Emitter, sums: list[list[ir.Value]], table: ir.Value, places: Sequence[ir.Value]) -> None:
+            rows: list[list[ir.Value]] = [[] for _ in sums]
+            for number in range(-(-columns // lanes)):
+                vector = _Vector(e, e.address(table, I8, number * self.vector_bytes(lanes)), lanes, self.is_rectified)
+                for row, given in zip(rows, sums, strict=True):
+                    row.append(vector.rescaled(given[number]))
+            for values, place in zip(rows, places, strict=True):
+                for begin in range(0, len(values), 4):
+                    packed = clamped(e, _packed(e, _four(values[begin:begin + 4])), self.low, self.high)
+                    stored = _in_order(e, packed, min(columns - begin * lanes, 4 * lanes))
+                    e.builder.store(stored, e.address(place, I8, begin * lanes), align=1)
+
+        sign = "rectified" if self.is_rectified else "signed"
+        return Finish(f"{sign}_{columns}_{self.low}_{self.high}".replace("-", "m"), write)
+
+    @property
+    def is_finishable(self) -> bool:
+        """Whether `finish` computes it: packing saturates to int8."""
+        return self.has_vectors and self.low >= -128 and self.high <= 127
+
     def _call(self, e: Emitter, kind: str, write: Callable[..., None], sums: Rows, table: ir.Value, out: Rows,
               rows: ir.Value, full: ir.Value) -> None:
         """Calls the function of a name, which `write` writes when it is first called."""
@@ -245,6 +267,18 @@ def _first(e: Emitter, value: ir.Value, count: int) -> ir.Value:
         return value
     undefined = ir.Constant(value.type, ir.Undefined)
     return e.builder.shuffle_vector(value, undefined, ir.Constant(ir.VectorType(I32, count), list(range(count))))
+
+
+def _four(values: list[ir.Value]) -> list[ir.Value]:
+    """Four vectors, of which only the first ones matter."""
+    return [values[k % len(values)] for k in range(4)]
+
+
+def _in_order(e: Emitter, packed: ir.Value, count: int) -> ir.Value:
+    """The first bytes of four packed vectors in the order of their lanes."""
+    lanes = packed.type.count // 4
+    order = [k % lanes // 4 * 16 + k // lanes * 4 + k % 4 for k in range(count)]
+    return _shuffled(e, packed, ir.Constant(packed.type, ir.Undefined), order)
 
 
 _PACKS = {16: ("avx512.packssdw.512", "avx512.packsswb.512"), 8: ("avx2.packssdw", "avx2.packsswb"),
