@@ -16,7 +16,7 @@ import numpy.typing as npt
 from llvmlite import ir
 
 from circlet.backends.native.elementwise import activate
-from circlet.backends.native.emitter import I32, I64, POINTER, Emitter
+from circlet.backends.native.emitter import I32, I64, POINTER, Emitter, Index
 from circlet.backends.native.function import FunctionLowering
 from circlet.backends.native.lanes import DOUBLE, SINGLE, Lanes
 from circlet.backends.native.loops import carry, rolled
@@ -26,6 +26,7 @@ from circlet.backends.native.quantized import quantization
 from circlet.backends.native.quantized_conv import Taps
 from circlet.backends.native.quantized_matmul import (
     OFFSET,
+    PAIRS,
     Form,
     Source,
     constant,
@@ -36,11 +37,12 @@ from circlet.backends.native.quantized_matmul import (
     rows_of,
     stage,
 )
+from circlet.backends.native.quantized_wide import has_few_taps, window_sums
 from circlet.backends.native.rule import Node, Sink, nest
 from circlet.backends.native.value import Value
 from circlet.runtime.exec.kernel import Call
 from circlet.runtime.ir.types import Activation, Array, DType
-from circlet.runtime.ops.conv import Conv2D
+from circlet.runtime.ops.conv import Conv2D, DepthwiseConv2D
 from circlet.runtime.ops.matmul import FullyConnected
 
 _SCALE, _INVERSE, _ZERO, _MOVED = range(4)
@@ -301,3 +303,24 @@ def conv_2d(node: Node[Conv2D], e: Emitter, sinks: tuple[Sink, ...]) -> None:
     put = _scaling(node, weights, parameters).put(rescale, image_of, take)
     runs = weights.reshape(len(weights), -1, taps.run)
     _multiply(function, form, prod(node.shape[:-1]), taps.left(function, memory), runs, put)
+
+
+def _refuses_depthwise(call: Call) -> bool:
+    return _refuses(call) or not has_few_taps(call)
+
+
+@nest(DepthwiseConv2D, _refuses_depthwise)
+def depthwise_conv_2d(node: Node[DepthwiseConv2D], e: Emitter, sinks: tuple[Sink, ...]) -> None:
+    """An image is quantised so that int8 is used up."""
+    image, weights, function = node.input(0), constant(node.input(1))[0], node.function
+    source, parameters = _staged(function, PAIRS, image, prod(image.shape[1:]), True)
+    scaling = _scaling(node, weights.reshape(-1, weights.shape[2]).T, parameters)
+
+    def put(e: Emitter, index: Index, total: ir.Value) -> None:
+        def take(e: Emitter, image: ir.Value, channel: ir.Value, value: ir.Value) -> None:
+            sinks[0](e, index, value)
+
+        scaled = scaling.put(lambda value, factor, scale: value * (scale * factor), lambda e, image: image, take)
+        scaled(e, index[0], index[3], total)
+
+    window_sums(node, e, source, weights.astype(np.int16), put)

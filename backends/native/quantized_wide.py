@@ -6,6 +6,7 @@ Both factors are kept as 16-bit integers around zero. That their sums fit into 3
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import prod
 from typing import Any
 
@@ -13,7 +14,7 @@ import numpy as np
 from llvmlite import ir
 
 from circlet.backends.cpu.quantized import unpack_int4
-from circlet.backends.native.emitter import I8, I32, I64, Emitter, register_type
+from circlet.backends.native.emitter import I8, I32, I64, Emitter, Index, register_type
 from circlet.backends.native.image import BYTES, Image, clear, empty_image
 from circlet.backends.native.loops import independent, rolled
 from circlet.backends.native.microkernel import lanes
@@ -156,30 +157,51 @@ class _Finish:
         return b.trunc(value, register_type(self._dtype))
 
 
-@nest(DepthwiseConv2D, lambda call: not _takes(call, channels=3) or prod(call.input(1).shape[:3]) > _MOST_TAPS,
-      frozenset({0, 1, 2}))
+def has_few_taps(call: Call) -> bool:
+    """Whether `window_sums` takes a depthwise convolution."""
+    return prod(call.input(1).shape[:3]) <= _MOST_TAPS
+
+
+@nest(DepthwiseConv2D, lambda call: not (_takes(call, channels=3) and has_few_taps(call)), frozenset({0, 1, 2}))
 def depthwise_conv_2d(node: Node[DepthwiseConv2D], e: Emitter, sinks: tuple[Sink, ...]) -> None:
-    """Channel by channel, the taps of a window written out."""
-    weights, image, function, b = _weights(node.call.input(1))[0], node.input(0), node.function, e.builder
-    (tall, across, channels), every = weights.shape, image.shape[3]
-    windows = node.op.windows(image.shape, node.input(1).shape)
-    margins = [(each.before, each.after) for each in windows]
-    memory = stage(function, PAIRS, image.shape, _centred(image, node.call.input(0)), margins)
-    shape = (image.shape[0], *(each.before + each.length + each.after for each in windows), every)
-    filter, first = function.external(np.ascontiguousarray(weights)), _first(channels, node.optional(2))
-    start, finish = function.external(first), _Finish(node, channels)
+    weights, channels = _weights(node.call.input(1))[0], node.shape[3]
+    start, finish = node.function.external(_first(channels, node.optional(2))), _Finish(node, channels)
+
+    def put(e: Emitter, index: Index, total: ir.Value) -> None:
+        total = e.builder.add(total, e.load(start, DType.INT32, index[3]))
+        sinks[0](e, index, finish.stored(e, total, index[3]))
+
+    window_sums(node, e, _centred(node.input(0), node.call.input(0)), weights, put)
+
+
+def window_sums(node: Node[DepthwiseConv2D], e: Emitter, source: Source, weights: Array,
+                put: Callable[[Emitter, Index, ir.Value], None]) -> None:
+    """The sums of a depthwise convolution, i32, channel by channel; the taps of a window are written out.
+
+    Args:
+        node: the operator.
+        e: writes the code.
+        source: writes the image as pairs.
+        weights: int16, of shape (h, w, channels).
+        put: takes the index of a result and its sum.
+    """
+    (tall, across, channels), image, b = weights.shape, node.input(0).shape, e.builder
+    windows = node.op.windows(image, node.input(1).shape)
+    memory = stage(node.function, PAIRS, image, source, [(each.before, each.after) for each in windows])
+    shape = (image[0], *(each.before + each.length + each.after for each in windows), image[3])
+    filter = node.function.external(np.ascontiguousarray(weights))
     with e.nest(node.shape[:3]) as (number, i, j):
         corner = [b.mul(each, e.number(window.stride)) for each, window in zip((i, j), windows, strict=True)]
         with independent(e, channels) as channel:
-            source = channel if channels == every else b.udiv(channel, e.number(channels // every))
-            total = e.load(start, DType.INT32, channel)
+            given = channel if channels == image[3] else b.udiv(channel, e.number(channels // image[3]))
+            total: ir.Value = ir.Constant(I32, 0)
             for k, m in np.ndindex(tall, across):
                 at = [b.add(each, e.number(tap * window.dilation))
                       for each, tap, window in zip(corner, (k, m), windows, strict=True)]
-                x = e.load(memory, DType.INT16, e.linear([number, *at, source], shape))
+                x = e.load(memory, DType.INT16, e.linear([number, *at, given], shape))
                 w = e.load(filter, DType.INT16, b.add(channel, e.number((k * across + m) * channels)))
                 total = b.add(total, b.mul(b.sext(x, I32), b.sext(w, I32)))
-            sinks[0](e, [number, i, j, channel], finish.stored(e, total, channel))
+            put(e, [number, i, j, channel], total)
 
 
 @nest(TransposeConv, lambda call: not _takes(call, 2, 3) or call.input(0).data is None, frozenset({1, 2, 3}))

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from circlet.runtime.ir.types import Activation, DType, Padding
 from circlet.runtime.ops import elementwise
-from circlet.runtime.ops.conv import Conv2D
+from circlet.runtime.ops.conv import Conv2D, DepthwiseConv2D
 from circlet.runtime.ops.matmul import FullyConnected
 from tests.native.native_cases import native_test
 from tests.native.quantized_models import Array, Network
@@ -67,6 +67,19 @@ def test_conv_2d(size: tuple[int, int], channels: int, filters: int, padding: Pa
     op = Conv2D(padding, stride, stride, Activation.RELU, dilation, dilation)
     network.op(op, x, w, network.constant(floats((filters,), seed, "plain")))
     network.agree()
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.sampled_from([(1, 1), (3, 3), (2, 5)]), st.sampled_from([(2, 1), (3, 2), (40, 1)]), st.sampled_from(Padding),
+       st.integers(1, 2), st.booleans(), kinds, seeds)
+def test_depthwise_conv_2d(size: tuple[int, int], channels: tuple[int, int], padding: Padding, stride: int,
+                           has_bias: bool, kind: str, seed: int) -> None:
+    network, (count, times) = Network(), channels
+    x = network.input(floats((2, 7, 11, count), seed, kind))
+    w = weights(network, (1, *size, count * times), 3, True, seed, 0.01)
+    bias = network.constant(floats((count * times,), seed, "plain")) if has_bias else None
+    network.op(DepthwiseConv2D(padding, stride, stride, Activation.RELU6, times), x, w, bias)
+    network.agree(is_native=True)
 
 
 @pytest.mark.parametrize("rows", [1, 3])
