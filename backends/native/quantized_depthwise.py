@@ -20,7 +20,7 @@ from llvmlite import ir
 from circlet.backends.cpu.fixed_point import Int32s
 from circlet.backends.native.emitter import I8, I32, I64, POINTER, Emitter
 from circlet.backends.native.loops import carry, independent, rolled
-from circlet.backends.native.microkernel import WORD, internal_function
+from circlet.backends.native.microkernel import WORD, Finish, internal_function
 from circlet.backends.native.quantized import quantization
 from circlet.backends.native.quantized_conv import requantization
 from circlet.backends.native.quantized_matmul import (
@@ -35,7 +35,7 @@ from circlet.backends.native.quantized_matmul import (
     start,
     takes_integers,
 )
-from circlet.backends.native.requantize import Requantization, Rows
+from circlet.backends.native.requantize import Requantization
 from circlet.backends.native.rule import Node, Sink, nest
 from circlet.runtime.exec.kernel import Call
 from circlet.runtime.ir.types import Array, DType, Shape
@@ -236,29 +236,28 @@ class _Nest:
         """A row of results, part by part; `tables` are those of the weights, of what sums start with and of `by`."""
         e, (wide, size), (image, row, channel) = self._e, (self._geometry.wide, self._blocks.size), index
         distances = (wide.stride * self._column, wide.dilation * self._column, self._group)
-        function = _summing(e, size, self._geometry.groups, wide.size)
+        finish = by.finish_packed(self._blocks.lanes, self._blocks.count) if by.is_finishable else None
+        function = _summing(e, size, self._geometry.groups, wide.size, finish)
         with rolled(e, -(-wide.count // _POSITIONS)) as part:
             position = e.builder.mul(part, e.number(_POSITIONS))
             count = e.intrinsic("smin", e.builder.sub(e.number(wide.count), position), e.number(_POSITIONS))
             begin = e.address(self._mixed, I8, e.builder.mul(position, e.number(distances[0])))
-            e.builder.call(function, [self._sums, begin, *tables[:2], count, *map(e.number, distances)])
-            self._finish(tables[2], by, sink, (image, row, position, channel), count)
+            place = (image, row, position, channel)
+            out, step = self._target(sink, place, by)
+            e.builder.call(function, [out, begin, *tables, count, *map(e.number, (*distances, step))])
+            if finish is None:
+                self._pass_on(sink, place, count, self._one_by_one(by))
+            elif sink.memory is None:
+                self._pass_on(sink, place, count, self._from_stored)
 
-    def _finish(self, table: ir.Value, by: Requantization, sink: Sink, index: Sequence[ir.Value],
-                count: ir.Value) -> None:
-        """Makes sums results."""
-        e, blocks = self._e, self._blocks
-        if not by.has_vectors:
-            self._pass_on(sink, index, count, self._one_by_one(by))
-            return
+    def _target(self, sink: Sink, index: Sequence[ir.Value], by: Requantization) -> tuple[ir.Value, int]:
+        """Where a part of a row of results goes, and the distance of two results in bytes: sums, if they are not
+        finished with the others of their block."""
+        if not by.is_finishable:
+            return self._sums, self._blocks.size * WORD
         if sink.memory is None:
-            out = Rows(self._stored, e.number(blocks.size))
-        else:
-            out = Rows(e.address(sink.memory, I8, e.linear(index, self._shape)), e.number(self._shape[-1]))
-        sums = Rows(self._sums, e.number(blocks.size))
-        by.call_packed(e, blocks.lanes, blocks.count, sums, table, out, count)
-        if sink.memory is None:
-            self._pass_on(sink, index, count, self._from_stored)
+            return self._stored, self._blocks.size
+        return self._e.address(sink.memory, I8, self._e.linear(index, self._shape)), self._shape[-1]
 
     def _pass_on(self, sink: Sink, index: Sequence[ir.Value], count: ir.Value, read: Read) -> None:
         e, b, (image, row, position, channel) = self._e, self._e.builder, index
@@ -325,16 +324,18 @@ def _zipped(e: Emitter, one: ir.Value, other: ir.Value, unit: int, is_high: bool
     return e.builder.shuffle_vector(one, other, ir.Constant(ir.VectorType(I32, size), order))
 
 
-def _summing(e: Emitter, size: int, groups: int, across: int) -> ir.Function:
-    """`void(sums, mixed, weights, start, count, position, column, group)`: the sums of `count` results, given the
-    distances in `mixed`, in bytes, of two results, two columns of the window and two groups of its rows."""
-    name = f"depthwise_{size}_{groups}x{across}"
+def _summing(e: Emitter, size: int, groups: int, across: int, finish: Finish | None) -> ir.Function:
+    """`void(out, mixed, weights, start, terms, count, position, column, group, step)`: `count` results, or sums if
+    they are not finished, given the distances in bytes: in `mixed` of two results, two columns of the window and two
+    groups of its rows, and of two results where they go."""
+    name = f"depthwise_{size}_{groups}x{across}{'' if finish is None else f'_{finish.name}'}"
     found = e.module.globals.get(name)
     if found is not None:
         return found
-    function = internal_function(e, name, [POINTER] * 4 + [I64] * 4)
+    function = internal_function(e, name, [POINTER] * 5 + [I64] * 5)
     inner = Emitter(e.module, function, e.target)
-    b, (sums, mixed, weights, first, count, position, column, group) = inner.builder, function.args
+    b, (out, mixed, weights, first, terms, count, position, column, group, step) = inner.builder, function.args
+    out.add_attribute("noalias")
     kind = ir.VectorType(I32, size // WORD)
 
     def vectors(base: ir.Value) -> list[ir.Value]:
@@ -359,8 +360,11 @@ def _summing(e: Emitter, size: int, groups: int, across: int) -> ir.Function:
                 totals = turn(inner.number(number), totals)
         else:
             totals = carry(inner, inner.number(groups * across), totals, turn)
-        for v, total in enumerate(totals):
-            place = b.add(b.mul(k, inner.number(size)), inner.number(v * (size // WORD)))
-            b.store(total, inner.address(sums, I32, place), align=WORD)
+        target = inner.address(out, I8, b.mul(k, step))
+        if finish is not None:
+            finish.write(inner, [totals], terms, [target])
+        else:
+            for v, total in enumerate(totals):
+                b.store(total, inner.address(target, I8, v * size), align=WORD)
     b.ret_void()
     return function

@@ -162,7 +162,12 @@ def has_few_taps(call: Call) -> bool:
     return prod(call.input(1).shape[:3]) <= _MOST_TAPS
 
 
-@nest(DepthwiseConv2D, lambda call: not (_takes(call, channels=3) and has_few_taps(call)), frozenset({0, 1, 2}))
+def _refuses_depthwise(call: Call) -> bool:
+    """Leaves int8 to dot products of bytes."""
+    return call.input(0).dtype is DType.INT8 or not (_takes(call, channels=3) and has_few_taps(call))
+
+
+@nest(DepthwiseConv2D, _refuses_depthwise, frozenset({0, 1, 2}))
 def depthwise_conv_2d(node: Node[DepthwiseConv2D], e: Emitter, sinks: tuple[Sink, ...]) -> None:
     weights, channels = _weights(node.call.input(1))[0], node.shape[3]
     start, finish = node.function.external(_first(channels, node.optional(2))), _Finish(node, channels)

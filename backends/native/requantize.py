@@ -138,21 +138,16 @@ class Requantization:
 
         self._call(e, f"{lanes}_{rest}", write, sums, table, out, rows, e.number(columns // lanes))
 
-    def call_packed(self, e: Emitter, lanes: int, columns: int, sums: Rows, table: ir.Value, out: Rows,
-                    rows: ir.Value) -> None:
-        """Requantises rows of four vectors of sums that packing brings into order; only some columns are written."""
-        def write(e: Emitter, sums: Rows, table: ir.Value, out: Rows, rows: ir.Value, _: ir.Value) -> None:
-            vectors = [_Vector(e, e.address(table, I8, k * self.vector_bytes(lanes)), lanes, self.is_rectified)
-                       for k in range(4)]
-            with rolled(e, rows) as row:
-                begin = e.builder.mul(row, sums.step)
-                values = [each.rescaled(_load(e, sums.memory, I32, lanes, e.builder.add(begin, e.number(k * lanes))))
-                          for k, each in enumerate(vectors)]
-                stored = clamped(e, _packed(e, values), max(self.low, -128), min(self.high, 127))
-                place = e.address(out.memory, I8, e.builder.mul(row, out.step))
+    def finish_packed(self, lanes: int, columns: int) -> Finish:
+        """Requantises four vectors of sums that packing brings into order; only some columns are written."""
+        def write(e: Emitter, sums: list[list[ir.Value]], table: ir.Value, places: Sequence[ir.Value]) -> None:
+            for given, place in zip(sums, places, strict=True):
+                values = [_Vector(e, e.address(table, I8, k * self.vector_bytes(lanes)), lanes,
+                                  self.is_rectified).rescaled(each) for k, each in enumerate(given)]
+                stored = clamped(e, _packed(e, values), self.low, self.high)
                 e.builder.store(_first(e, stored, columns), place, align=1)
 
-        self._call(e, f"packed_{lanes}_{columns}", write, sums, table, out, rows, e.number(0))
+        return Finish(f"packed_{self._name(columns)}", write)
 
     def finish(self, lanes: int, columns: int) -> Finish:
         """Requantises so many columns of the sums of a tile by `table`, from the tile's first vector on."""
@@ -168,8 +163,12 @@ class Requantization:
                     stored = _in_order(e, packed, min(columns - begin * lanes, 4 * lanes))
                     e.builder.store(stored, e.address(place, I8, begin * lanes), align=1)
 
+        return Finish(self._name(columns), write)
+
+    def _name(self, kind: str | int) -> str:
+        """A name for code that requantises, which differs where the code does."""
         sign = "rectified" if self.is_rectified else "signed"
-        return Finish(f"{sign}_{columns}_{self.low}_{self.high}".replace("-", "m"), write)
+        return f"{sign}_{kind}_{self.low}_{self.high}".replace("-", "m")
 
     @property
     def is_finishable(self) -> bool:
@@ -179,8 +178,7 @@ class Requantization:
     def _call(self, e: Emitter, kind: str, write: Callable[..., None], sums: Rows, table: ir.Value, out: Rows,
               rows: ir.Value, full: ir.Value) -> None:
         """Calls the function of a name, which `write` writes when it is first called."""
-        sign = "rectified" if self.is_rectified else "signed"
-        name = f"requantise_{sign}_{kind}_{self.low}_{self.high}".replace("-", "m")
+        name = f"requantise_{self._name(kind)}"
         function = e.module.globals.get(name)
         if function is None:
             function = internal_function(e, name, [POINTER, I64, POINTER, POINTER, I64, I64, I64])
