@@ -5,7 +5,7 @@ Each row, or image, is quantised to int8 as it is staged; the sums are scaled ba
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from math import prod
@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 from llvmlite import ir
 
+from circlet.backends.cpu.quantized import unpack_int4
 from circlet.backends.native.elementwise import activate
 from circlet.backends.native.emitter import I32, I64, POINTER, Emitter, Index
 from circlet.backends.native.function import FunctionLowering
@@ -41,6 +42,7 @@ from circlet.backends.native.quantized_wide import has_few_taps, window_sums
 from circlet.backends.native.rule import Node, Sink, nest
 from circlet.backends.native.value import Value
 from circlet.runtime.exec.kernel import Call
+from circlet.runtime.ir.model import Tensor
 from circlet.runtime.ir.types import Activation, Array, DType
 from circlet.runtime.ops.conv import Conv2D, DepthwiseConv2D
 from circlet.runtime.ops.matmul import FullyConnected
@@ -241,19 +243,29 @@ class Scaling:
         return put
 
 
-def _refuses(call: Call) -> bool:
-    """Refuses all but int8 weights and a bias that are constant, and activations that do not clamp."""
+def _refuses(call: Call, kinds: Collection[DType] = (DType.INT8,)) -> bool:
+    """Refuses all but weights of some types and a bias that are constant, and activations that do not clamp."""
     weights = call.input(1)
-    fits = weights.data is not None and weights.data.size // max(len(weights.data), 1) <= _LONGEST
+    fits = weights.data is not None and prod(weights.shape[1:]) <= _LONGEST
     is_constant = fits and (not call.has(2) or call.input(2).data is not None)
     activation = getattr(call.op, "fused_activation_function", Activation.NONE)
-    types = (call.input(0).dtype, weights.dtype)
-    return types != (DType.FLOAT32, DType.INT8) or not is_constant or activation >= Activation.TANH
+    is_hybrid = call.input(0).dtype is DType.FLOAT32 and weights.dtype in kinds
+    return not (is_hybrid and is_constant) or activation >= Activation.TANH
 
 
-@nest(FullyConnected, _refuses)
+def _refuses_matrix(call: Call) -> bool:
+    return _refuses(call, (DType.INT8, DType.UINT8, DType.INT4))
+
+
+def _matrix(tensor: Tensor) -> Array:
+    """Constant weights as int8; unsigned ones are signed in truth."""
+    assert tensor.data is not None, "the rule refuses other weights"
+    return unpack_int4(tensor.data, tensor.shape) if tensor.dtype is DType.INT4 else tensor.data.view(np.int8)
+
+
+@nest(FullyConnected, _refuses_matrix)
 def fully_connected(node: Node[FullyConnected], e: Emitter, sinks: tuple[Sink, ...]) -> None:
-    weights, function, rows = constant(node.input(1)), node.function, prod(node.shape[:-1])
+    weights, function, rows = _matrix(node.call.input(1)), node.function, prod(node.shape[:-1])
     depth, form = weights.shape[1], form_of(e.target)
     source, parameters = _staged(function, form, node.input(0), depth, node.op.asymmetric_quantize_inputs)
     memory = stage(function, form, (rows, 1, 1, depth), source)

@@ -12,9 +12,9 @@ from circlet.runtime.ops import elementwise
 from circlet.runtime.ops.conv import Conv2D, DepthwiseConv2D
 from circlet.runtime.ops.matmul import FullyConnected
 from tests.native.native_cases import native_test
-from tests.native.quantized_models import Array, Network
+from tests.native.quantized_models import Array, Network, stored
 from tests.native.test_quantized_conv import weights
-from tests.ops.cases import Case, as_t
+from tests.ops.cases import Case, as_t, q
 from tests.ops.test_conv import CONV_2D
 from tests.ops.test_matmul import HYBRID
 
@@ -92,3 +92,11 @@ def test_sum_of_products(rows: int) -> None:
                   for each, each_depth in ((x, 40), (y, 24)))
     network.op(elementwise.Add(), one, other)
     network.agree()
+
+
+def test_unsigned_weights() -> None:
+    """They are read as signed."""
+    network = Network()
+    x, w = network.input(floats((3, 40), 1, "plain")), network.constant(stored((21, 40), DType.UINT8, 2), q(0.01))
+    network.op(FullyConnected(), x, w)
+    network.agree(is_native=True)
