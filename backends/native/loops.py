@@ -44,6 +44,16 @@ def rolled(e: Emitter, count: ir.Value | int) -> Iterator[ir.Value]:
         _keep_rolled(e, latch)
 
 
+@contextmanager
+def rolled_nest(e: Emitter, shape: Shape) -> Iterator[tuple[ir.Value, ...]]:
+    """`rolled` for each axis; gives the index of the element."""
+    if not shape:
+        yield ()
+        return
+    with rolled(e, shape[0]) as first, rolled_nest(e, shape[1:]) as rest:
+        yield (first, *rest)
+
+
 def _keep_rolled(e: Emitter, latch: ir.Block) -> None:
     _hint(latch, e.module, ["llvm.loop.unroll.disable"], ["llvm.loop.vectorize.enable", ir.Constant(I1, 0)])
 
@@ -75,7 +85,7 @@ def every(e: Emitter, shape: Shape) -> Iterator[tuple[ir.Value, ...]]:
     if last is None:
         yield tuple(e.number(0) for _ in shape)
         return
-    with e.nest(shape[:last]) as outer, independent(e, shape[last]) as each:
+    with rolled_nest(e, shape[:last]) as outer, independent(e, shape[last]) as each:
         yield (*outer, each, *(e.number(0) for _ in shape[last + 1:]))
 
 

@@ -31,6 +31,10 @@ _MOST_ROWS = 12
 """Rows of a tile: each needs a register for its address."""
 _SHARE = 3, 4
 """The share of the vector registers that sums take."""
+_LINE = 64
+"""Bytes of a cache line."""
+_SPLIT = 1.05
+"""How much longer a product takes if two panels share lines of the result."""
 
 MultiplyAdd: TypeAlias = Callable[[Emitter, ir.Value, ir.Value, ir.Value], ir.Value]
 """Emits `total + left * right` on vectors, given left, right and total."""
@@ -106,7 +110,9 @@ def panel_vectors(target: Target, rows: int, columns: int, spare: int = 0) -> in
         split = Split.of(rows, most_rows(target, vectors, spare))
         steps = sum(count * max(size * vectors, size + vectors, _CHAINS) + count
                     for size, count in ((split.size + 1, split.larger), (split.size, split.parts - split.larger)))
-        return -(-needed // vectors) * steps
+        panels = -(-needed // vectors)
+        splits_lines = panels > 1 and vectors * target.vector_bytes % _LINE
+        return panels * steps * (_SPLIT if splits_lines else 1)
 
     widest = min(needed, target.vector_registers // 2 if rows == 1 else 4)
     return min(range(widest, 0, -1), key=cost)
@@ -176,7 +182,7 @@ class Call:
         run: bytes of a row, or of each tap.
         right: the panel.
         right_step: the distance of two steps of the depth in the panel.
-        start: what the sums begin with, as wide as what is written.
+        start: what the sums are added to, as wide as what is written.
         start_step: the distance of two rows there; 0 where all rows begin with the same.
         out: where the results go.
         out_step: the distance of two rows there.
@@ -330,7 +336,7 @@ class _TileBody:
 
     def emit(self) -> None:
         rows = self._row_addresses()
-        sums = self._initial()
+        sums = [self._totals.splat(0)] * (self._tile.rows * self._tile.vectors * self._chains)
         if self._tile.has_taps:
             sums = self._tapped(rows, sums)
         else:
@@ -349,11 +355,6 @@ class _TileBody:
             for vector in range(self._tile.vectors):
                 column = vector * self._tile.lanes
                 yield column, self._totals.address(begin, column * WORD)
-
-    def _initial(self) -> Sums:
-        first = [self._load(self._totals, place, column, self._tile.is_partial)
-                 for column, place in self._places(self._start, self._start_step)]
-        return first + [self._totals.splat(0)] * (len(first) * (self._chains - 1))
 
     def _load(self, vectors: Vectors, place: ir.Value, column: int, is_partial: bool) -> ir.Value:
         """The vector from a column of the panel on, at a place."""
@@ -419,13 +420,17 @@ class _TileBody:
         return found
 
     def _joined(self, sums: Sums) -> Sums:
-        """One chain of sums."""
+        """The sums of all chains, added to what they are to be added to."""
         size = len(sums) // self._chains
-        add = self._e.builder.fadd if isinstance(self._tile.arithmetic.total, ir.FloatType) else self._e.builder.add
         total = sums[:size]
         for chain in range(1, self._chains):
-            total = [add(one, other) for one, other in zip(total, sums[chain * size:], strict=False)]
-        return total
+            total = self._added(total, sums[chain * size:(chain + 1) * size])
+        return self._added([self._load(self._totals, place, column, self._tile.is_partial)
+                            for column, place in self._places(self._start, self._start_step)], total)
+
+    def _added(self, some: Sums, others: Sums) -> Sums:
+        add = self._e.builder.fadd if isinstance(self._tile.arithmetic.total, ir.FloatType) else self._e.builder.add
+        return [add(one, other) for one, other in zip(some, others, strict=True)]
 
     def _finish(self, sums: Sums) -> None:
         tile = self._tile

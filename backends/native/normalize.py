@@ -12,6 +12,7 @@ from llvmlite import ir
 from circlet.backends.native import math
 from circlet.backends.native.elementwise import activate, maximum, refuses_activation
 from circlet.backends.native.emitter import Emitter, Index
+from circlet.backends.native.loops import rolled_nest
 from circlet.backends.native.reduce import REORDERED, Register, extreme, reserve
 from circlet.backends.native.rule import Node, Sink, nest
 from circlet.backends.native.value import Value
@@ -75,7 +76,7 @@ def softmax(node: Node[Softmax], e: Emitter, sinks: tuple[Sink, ...]) -> None:
     *outer, length = node.shape
     memory, total = reserve(node, length, FLOAT), Register(e, ir.FloatType())
     row, b, beta = Row(node, e, memory), e.builder, np.float32(node.op.beta)
-    with e.nest(tuple(outer)) as index:
+    with rolled_nest(e, tuple(outer)) as index:
         most = row.greatest(index)
         total.set(e.constant(0, FLOAT))
         with e.loop(length) as k:
@@ -92,7 +93,7 @@ def softmax(node: Node[Softmax], e: Emitter, sinks: tuple[Sink, ...]) -> None:
 def log_softmax(node: Node[LogSoftmax], e: Emitter, sinks: tuple[Sink, ...]) -> None:
     *outer, length = node.shape
     row, total, b = Row(node, e), Register(e, ir.FloatType()), e.builder
-    with e.nest(tuple(outer)) as index:
+    with rolled_nest(e, tuple(outer)) as index:
         most = row.greatest(index)
         total.set(e.constant(0, FLOAT))
         with e.loop(length) as k:
@@ -116,7 +117,7 @@ def _refuses_any_activation(call: Call) -> bool:
 def l2_normalization(node: Node[L2Normalization], e: Emitter, sinks: tuple[Sink, ...]) -> None:
     *outer, length = node.shape
     row = Row(node, e)
-    with e.nest(tuple(outer)) as index:
+    with rolled_nest(e, tuple(outer)) as index:
         norm = e.intrinsic("sqrt", row.total(index, _square(e)))
         divisor = maximum(e, FLOAT, [norm, e.constant(1e-6, FLOAT)])
         with e.loop(length) as k:
@@ -142,7 +143,7 @@ def local_response_normalization(node: Node[LocalResponseNormalization], e: Emit
     bias, alpha, power = (e.constant(np.float32(each), FLOAT) for each in (op.bias, op.alpha, -op.beta))
     with e.loop(depth + 2 * radius) as k:
         e.store(e.constant(0, FLOAT), squares, FLOAT, k)
-    with e.nest(tuple(outer)) as index:
+    with rolled_nest(e, tuple(outer)) as index:
         with e.loop(depth) as k:
             value = row.first([*index, k])
             e.store(b.fmul(value, value), squares, FLOAT, b.add(k, e.number(radius)))
@@ -163,7 +164,7 @@ def _scale(e: Emitter, parameter: Value, channel: ir.Value) -> ir.Value:
 def rms_norm(node: Node[RmsNorm], e: Emitter, sinks: tuple[Sink, ...]) -> None:
     *outer, length = node.shape
     row, b = Row(node, e), e.builder
-    with e.nest(tuple(outer)) as index:
+    with rolled_nest(e, tuple(outer)) as index:
         mean = b.fdiv(row.total(index, _square(e)), e.constant(length, FLOAT))
         divisor = e.intrinsic("sqrt", b.fadd(mean, e.constant(np.float32(node.op.epsilon), FLOAT)))
         with e.loop(length) as k:

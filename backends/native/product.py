@@ -28,13 +28,15 @@ from circlet.backends.native.microkernel import (
 from circlet.runtime.exec.memory import allocate
 from circlet.runtime.ir.types import Array, Shape
 
-CACHE = 1 << 20
+CACHE = 1 << 18
 """Bytes of rows that are multiplied by one panel after the other, so that they stay in the second-level cache."""
 CHUNK = 3 << 17
 """Bytes of a panel that several tiles read one after the other."""
+DEPTH = 1 << 10
+"""Steps that are summed up one after the other."""
 LARGE = 1 << 16
 """Bytes of a right factor that is not expected to be in the cache when a product begins."""
-FEWEST_ROWS = 128
+FEWEST_ROWS = 48
 """Rows that share the reading of a panel even if they exceed the cache."""
 
 Allocate: TypeAlias = Callable[[Shape, np.dtype[np.generic]], Array]
@@ -242,9 +244,10 @@ class Plan:
         return -(-self.split.parts // max(blocks, 1))
 
     def chunks(self, units: int) -> Split:
-        """The depth, given in units, in parts so that what several tiles read of a panel stays in the cache."""
-        parts = -(-self.panel_bytes // CHUNK) if self.split.parts > 1 else 1
-        return Split.of(units, max(-(-units // max(parts, 1)), 1))
+        """The depth, given in units, in parts: what several tiles read of a panel stays in the cache, and no sum is so
+        long that much is lost."""
+        parts = max(-(-self.depth // DEPTH), -(-self.panel_bytes // CHUNK) if self.split.parts > 1 else 1, 1)
+        return Split.of(units, max(-(-units // parts), 1))
 
     @property
     def fetches(self) -> bool:

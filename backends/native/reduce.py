@@ -14,6 +14,7 @@ from llvmlite import ir
 
 from circlet.backends.native.elementwise import add, compare
 from circlet.backends.native.emitter import UNSIGNED, Emitter, Index, is_real, memory_type, register_type
+from circlet.backends.native.loops import rolled_nest
 from circlet.backends.native.quantize import convert
 from circlet.backends.native.rule import Node, Sink, nest, plain
 from circlet.backends.native.value import Value
@@ -173,7 +174,7 @@ class Traversal:
     @contextmanager
     def kept(self, e: Emitter) -> Iterator[dict[int, ir.Value]]:
         """A loop for each outer axis that stays: `{axis: index}`."""
-        with e.nest(tuple(self._x.shape[axis] for axis in self._kept)) as index:
+        with rolled_nest(e, tuple(self._x.shape[axis] for axis in self._kept)) as index:
             yield dict(zip(self._kept, index, strict=True))
 
     @contextmanager

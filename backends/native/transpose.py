@@ -8,7 +8,7 @@ from math import prod
 from llvmlite import ir
 
 from circlet.backends.native.emitter import I32, Emitter, Index, memory_type
-from circlet.backends.native.loops import independent
+from circlet.backends.native.loops import independent, rolled, rolled_nest
 from circlet.runtime.ir.types import DType, Shape
 
 MOST_SIDE = 16
@@ -54,7 +54,7 @@ def _copy_runs(e: Emitter, source: ir.Value, target: ir.Value, sizes: Shape, str
                dtype: DType) -> None:
     """The innermost axis stays where it is."""
     kind, run = memory_type(dtype), sizes[-1]
-    with e.nest(sizes[:-1]) as outer:
+    with rolled_nest(e, sizes[:-1]) as outer:
         first, place = _position(e, outer, strides[:-1]), e.linear([*outer, e.number(0)], sizes)
         if run * dtype.numpy.itemsize >= SHORTEST_COPY:
             e.copy(e.address(target, kind, place), e.address(source, kind, first), run * dtype.numpy.itemsize)
@@ -83,13 +83,13 @@ class _Turning:
         others = [each for each in range(last) if each != axis]
         side = min(MOST_SIDE, e.target.vector_bytes // (self._bits // 8))
         rows, columns = sizes[last] // side, sizes[axis] // side
-        with e.nest(tuple(sizes[each] for each in others)) as outer:
+        with rolled_nest(e, tuple(sizes[each] for each in others)) as outer:
             def index(column: ir.Value, row: ir.Value) -> list[ir.Value]:
                 found = dict(zip((*others, axis, last), (*outer, column, row), strict=True))
                 return [found[each] for each in range(last + 1)]
 
             if rows and columns:
-                with e.loop(rows) as row, e.loop(columns) as column:
+                with rolled(e, rows) as row, rolled(e, columns) as column:
                     corner = index(*(e.builder.mul(each, e.number(side)) for each in (column, row)))
                     self._turn(corner, axis, side)
             self._copy(index, (0, columns * side), (rows * side, sizes[last]))
@@ -110,7 +110,7 @@ class _Turning:
         e, b = self._e, self._e.builder
         if columns[0] == columns[1] or rows[0] == rows[1]:
             return
-        with e.loop(columns[1] - columns[0]) as column, independent(e, rows[1] - rows[0]) as row:
+        with rolled(e, columns[1] - columns[0]) as column, independent(e, rows[1] - rows[0]) as row:
             place = index(b.add(column, e.number(columns[0])), b.add(row, e.number(rows[0])))
             value = b.load(self._address(self._source, self._from(place), 0), typ=self._kind)
             b.store(value, self._address(self._target, e.linear(place, self._sizes), 0))

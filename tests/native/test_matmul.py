@@ -22,7 +22,7 @@ ROWS = st.sampled_from([0, 1, 1, 2, 3, 5, 7, 8, 9, 13, 25, 50, 300])
 COLUMNS = st.sampled_from([1, 2, 9, 15, 16, 17, 31, 33, 48, 63, 64, 65, 100, 129])
 DEPTHS = st.sampled_from([0, 1, 2, 3, 7, 8, 15, 16, 17, 33, 64, 257, 4001])
 FLOATS = 1e-4
-"""Of the largest result, which may be clamped, while sums of thousands of products are not."""
+"""Of the largest result."""
 CLAMPS = st.sampled_from([Activation.NONE, Activation.RELU, Activation.RELU6, Activation.RELU_N1_TO_1])
 
 
@@ -30,8 +30,8 @@ CLAMPS = st.sampled_from([Activation.NONE, Activation.RELU, Activation.RELU6, Ac
 @given(ROWS, COLUMNS, DEPTHS, CLAMPS, st.booleans(), st.booleans(), seeds)
 def test_fully_connected(rows: int, columns: int, depth: int, activation: Activation, has_bias: bool,
                          is_constant: bool, seed: int) -> None:
-    weights, bias = values((columns, depth), np.float32, seed), values((columns,), np.float32, seed + 1)
-    x = values((rows, depth), np.float32, seed + 2)
+    weights = values((columns, depth), np.float32, seed) / np.float32(np.sqrt(max(depth, 1)))
+    x, bias = values((rows, depth), np.float32, seed + 2), values((columns,), np.float32, seed + 1)
     op, rest = FullyConnected(activation, keep_num_dims=True), [bias] if has_bias else []
     if is_constant:
         agree(applied(op, weights, *rest), x, floats=FLOATS)
@@ -53,7 +53,8 @@ def test_batch_matmul(batches: tuple[tuple[int, ...], tuple[int, ...]], rows: in
 @given(ROWS, COLUMNS, DEPTHS, CLAMPS, seeds)
 def test_epilogue(rows: int, columns: int, depth: int, activation: Activation, seed: int) -> None:
     """What follows a product is computed from its results where they are made."""
-    weights, scale = values((columns, depth), np.float32, seed), values((columns,), np.float32, seed + 1)
+    weights = values((columns, depth), np.float32, seed) / np.float32(np.sqrt(max(depth, 1)))
+    scale = values((columns,), np.float32, seed + 1)
 
     def formula(g: SubgraphBuilder, x: Value, rest: Value) -> Sequence[Value]:
         product = g.apply(FullyConnected(activation), x, g.constant(weights))
