@@ -61,7 +61,8 @@ def _keep_rolled(e: Emitter, latch: ir.Block) -> None:
 @contextmanager
 def independent(e: Emitter, count: ir.Value | int, width: int | None = None) -> Iterator[ir.Value]:
     """`for index in range(count)`, of turns none of which writes what another one reads or writes: LLVM computes
-    `width` of them at a time, or as many as it likes, without checking addresses."""
+    `width` of them at a time, or as many as it likes, without checking addresses. It would write the turns of a short
+    loop one after the other before it looks for vectors, so that is forbidden."""
     blocks = len(e.function.blocks)
     with e.loop(count) as index:
         yield index
@@ -75,7 +76,7 @@ def independent(e: Emitter, count: ir.Value | int, width: int | None = None) -> 
                 instruction.set_metadata("llvm.access.group", group)
     forced = () if width is None else (["llvm.loop.vectorize.enable", ir.Constant(I1, 1)],
                                        ["llvm.loop.vectorize.width", ir.Constant(I32, width)])
-    _hint(latch, e.module, ["llvm.loop.parallel_accesses", group], *forced)
+    _hint(latch, e.module, ["llvm.loop.parallel_accesses", group], ["llvm.loop.unroll.disable"], *forced)
 
 
 @contextmanager
