@@ -24,10 +24,13 @@ class Library:
 
 @lru_cache(1)
 def host() -> Target:
-    """The machine that this process runs on."""
+    """The machine that this process runs on. LLVM would use half of its registers where an early AVX-512 processor
+    slows down from all of them."""
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
     triple, cpu, features = llvm.get_process_triple(), llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten()
+    if "+avx512f" in features.split(","):
+        features += ",-prefer-256-bit"
     return Target(triple, cpu, features, str(_created(triple, cpu, features).target_data))
 
 
