@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import prod
 from typing import Any
 
@@ -10,10 +11,11 @@ from llvmlite import ir
 
 from circlet.backends.cpu.fixed_point import float_range
 from circlet.backends.native.elementwise import activate, refuses_activation
-from circlet.backends.native.emitter import Emitter, Index
+from circlet.backends.native.emitter import I8, Emitter, Index
+from circlet.backends.native.loops import rolled
 from circlet.backends.native.microkernel import FLOAT32, WORD
 from circlet.backends.native.packing import copy_panels, transpose_panels
-from circlet.backends.native.product import CACHE, Direct, Filtered, Panels, Plan, Put, Result
+from circlet.backends.native.product import CACHE, Direct, Filtered, Left, Panels, Plan, Put, Result
 from circlet.backends.native.rule import Node, Sink
 from circlet.backends.native.value import Value
 from circlet.runtime.exec.kernel import Call
@@ -23,6 +25,10 @@ _FEW_TILES = 2
 """Tiles of rows for which a right factor is read where it lies rather than packed first."""
 _SOME_TILES = 16
 """The same, if the right factor fits into the cache."""
+_PAGE = 4096
+"""Rows as many bytes apart, or a multiple, share the same few places of the first-level cache."""
+_MANY_PANELS = 16
+"""Panels that make up for a copy of the rows."""
 CLAMPS = frozenset({Activation.NONE, Activation.RELU, Activation.RELU6, Activation.RELU_N1_TO_1})
 """The activations that limit a result to an interval."""
 
@@ -70,6 +76,28 @@ class FloatProduct:
             copy_panels(self._e, plan, source, scratch)
             return plan.packed(scratch)
         return Panels(source, plan.panel * WORD, plan.columns * WORD, is_packed=False)
+
+    def rows(self, step: int) -> Callable[[ir.Value], Left]:
+        """What makes rows at equal distances the left factor; where they would drive each other out of the cache, a
+        copy of them in which they do not.
+
+        Args:
+            step: the distance in bytes, which is also the length.
+        """
+        e, plan = self._e, self.plan
+        if step % _PAGE or plan.split.parts == 1 or plan.panels < _MANY_PANELS:
+            return lambda memory: Left.even(e, plan, memory, step, step)
+        apart = step + plan.lanes * WORD
+        copied = self._node.function.reserve(plan.rows * apart)
+
+        def copy(memory: ir.Value) -> Left:
+            with rolled(e, plan.rows) as k:
+                source, target = (e.address(base, I8, e.builder.mul(k, e.number(distance)))
+                                  for base, distance in ((memory, step), (copied, apart)))
+                e.copy(target, source, step)
+            return Left.even(e, plan, copied, apart, step)
+
+        return copy
 
     def start(self, bias: Value | None) -> ir.Value:
         """What the sums begin with."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import prod
 
 from llvmlite import ir
@@ -11,7 +12,7 @@ from circlet.backends.native.few_rows import multiply_few
 from circlet.backends.native.float_product import FloatProduct, refuses
 from circlet.backends.native.microkernel import FLOAT32, WORD
 from circlet.backends.native.packing import transpose, transposed_step
-from circlet.backends.native.product import Left, multiply
+from circlet.backends.native.product import Left, Plan, multiply
 from circlet.backends.native.rule import Node, Sink, nest
 from circlet.backends.native.value import Value
 from circlet.runtime.exec.kernel import Call
@@ -41,7 +42,7 @@ def fully_connected(node: Node[FullyConnected], e: Emitter, sinks: tuple[Sink, .
         panels = product.known(weights.known)
     else:
         panels = product.packed(node.function.pointer(weights), product.reserve(), is_transposed=True)
-    multiply(e, product.plan, Left.even(e, product.plan, memory, step, step), panels, start,
+    multiply(e, product.plan, product.rows(step)(memory), panels, start,
              product.result(sinks[0], node.op.fused_activation_function))
 
 
@@ -60,18 +61,24 @@ def batch_matmul(node: Node[BatchMatMul], e: Emitter, sinks: tuple[Sink, ...]) -
             multiply_few(e, plan, _matrix(e, left, x, index), _matrix(e, right, y, index), None,
                          product.put(sinks[0], outer=index))
         return
-    start, step, scratch = product.start(None), depth * WORD, product.reserve()
-    if node.op.adj_x:
-        step = transposed_step(e, depth)
-        columns = node.function.reserve(plan.rows * step)
+    start, scratch = product.start(None), product.reserve()
+    factor = _turned(node, e, plan) if node.op.adj_x else product.rows(depth * WORD)
     with e.nest(outer) as index:
         rows, other = _matrix(e, left, x, index), _matrix(e, right, y, index)
-        if node.op.adj_x:
-            transpose(e, rows, (depth, plan.rows), columns)
-            rows = columns
         panels = product.packed(other, scratch, node.op.adj_y)
-        multiply(e, plan, Left.even(e, plan, rows, step, depth * WORD), panels, start,
-                 product.result(sinks[0], outer=index))
+        multiply(e, plan, factor(rows), panels, start, product.result(sinks[0], outer=index))
+
+
+def _turned(node: Node[BatchMatMul], e: Emitter, plan: Plan) -> Callable[[ir.Value], Left]:
+    """What makes a matrix that is stored column by column the left factor."""
+    step = transposed_step(e, plan.depth)
+    rows = node.function.reserve(plan.rows * step)
+
+    def turn(memory: ir.Value) -> Left:
+        transpose(e, memory, (plan.depth, plan.rows), rows)
+        return Left.even(e, plan, rows, step, plan.depth * WORD)
+
+    return turn
 
 
 def _matrix(e: Emitter, memory: ir.Value, value: Value, index: Index) -> ir.Value:

@@ -69,3 +69,10 @@ def test_special_numbers() -> None:
     x, weights = values((9, 20), np.float32, 1), values((40, 20), np.float32, 2)
     x[3, 5], x[4, 6], weights[7, 8] = np.inf, np.nan, -np.inf
     agree(applied(FullyConnected(Activation.RELU6), weights), x)
+
+
+def test_rows_a_page_apart() -> None:
+    """Rows that would share few places of the cache are copied first, for each index of the outer dimensions."""
+    x, y = values((2, 13, 1024), np.float32, 1), values((1024, 600), np.float32, 2) / np.float32(32)
+    agree(applied(BatchMatMul()), x, np.stack([y, -y]), floats=FLOATS)
+    agree(applied(FullyConnected(keep_num_dims=True), np.ascontiguousarray(y.T)), x, floats=FLOATS)
