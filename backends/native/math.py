@@ -3,7 +3,7 @@
 Every function takes and gives a value of type float or half, or a vector of them, and is defined for all of its
 type: subnormal numbers, infinities, NaN and signed zeros. Half precision is computed in single precision and rounded.
 Errors are in units in the last place (ULP) of float32, found over all 2^32 arguments (those of `power` by samples)
-against double precision. Polynomials interpolate what their definition says at Chebyshev nodes.
+against double precision. Polynomials interpolate what their definition says at Chebyshev nodes, or fit it with weights.
 """
 
 from __future__ import annotations
