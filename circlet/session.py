@@ -37,16 +37,17 @@ class Engine:
     passes: Sequence[Pass] = ()
 
 
-def _cpu() -> Engine:
+def _cpu(num_threads: int) -> Engine:
     return Engine(lambda executors: (ControlflowBackend(executors), CpuBackend()))
 
 
-def _native() -> Engine:
-    return Engine(lambda executors: (ControlflowBackend(executors), NativeBackend(executors)), (fuse_operators,))
+def _native(num_threads: int) -> Engine:
+    return Engine(lambda executors: (ControlflowBackend(executors), NativeBackend(executors, num_threads=num_threads)),
+                  (fuse_operators,))
 
 
-BACKENDS: dict[str, Callable[[], Engine]] = {"cpu": _cpu, "native": _native}
-"""What each choice of `backend` is made by."""
+BACKENDS: dict[str, Callable[[int], Engine]] = {"cpu": _cpu, "native": _native}
+"""What each choice of `backend` is made by, given the number of threads of a run."""
 VARIABLE = "CIRCLET_BACKEND"
 """The environment variable that says what `auto` means; without it, the fastest there is."""
 
@@ -64,8 +65,8 @@ def _fastest() -> str:
     return "cpu"
 
 
-def engine(backend: str) -> Engine:
-    """What a choice of `backend` computes with.
+def engine(backend: str, num_threads: int = 1) -> Engine:
+    """What a choice of `backend` computes with, and how many threads a run may use.
 
     Raises:
         ValueError: there is no such choice.
@@ -77,7 +78,7 @@ def engine(backend: str) -> Engine:
         raise ValueError(f"backend must be one of auto, {', '.join(BACKENDS)}, found {backend!r}")
     if backend == "native" and not _has_llvm():
         raise UnsupportedError("the native backend needs the package llvmlite, which is not installed")
-    return BACKENDS[backend]()
+    return BACKENDS[backend](num_threads)
 
 
 class Session(RuntimeSession):
@@ -90,7 +91,8 @@ class Session(RuntimeSession):
             model: from `load` or a `ModelBuilder`.
             backend: `cpu` computes with numpy, `native` with code compiled for this machine; `auto` is what the
                 environment variable `CIRCLET_BACKEND` names, or the fastest there is.
-            num_threads: how many threads one run may use. numpy's own threads are not counted.
+            num_threads: how many threads one run of native code may use, the caller's among them. Results do not
+                depend on it, nor does the code. numpy's own threads are not counted.
             copy_elision: lend buffers to subgraphs instead of copying values in and out of them.
             limits: bounds on each run.
 
@@ -101,6 +103,6 @@ class Session(RuntimeSession):
         """
         if num_threads < 1:
             raise ValueError(f"num_threads must be at least 1, found {num_threads}")
-        chosen = engine(backend)
+        chosen = engine(backend, num_threads)
         super().__init__(model, chosen.backends, copy_elision, limits, chosen.passes)
         self.num_threads = num_threads

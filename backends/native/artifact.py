@@ -58,11 +58,13 @@ Origin: TypeAlias = "Held | Variable | Cell | Holder | Called | Evidence | Tally
 class Manifest:
     """What a function needs beside its code."""
 
-    sites: tuple[Site, ...]
-    host_calls: tuple[HostCall, ...]
-    origins: tuple[Origin, ...]
-    arena_bytes: int
-    outline: tuple[str, ...]
+    sites: tuple[Site, ...] = ()
+    host_calls: tuple[HostCall, ...] = ()
+    origins: tuple[Origin, ...] = ()
+    arena_bytes: int = 0
+    scratch_bytes: int = 0
+    shares_loops: bool = False
+    outline: tuple[str, ...] = ()
     watched: Watched | None = None
 
 
@@ -90,7 +92,7 @@ def gather(program: Program, code: bytes, model: Model) -> Artifact:
             stored.append(array)
             size = _aligned(size + origin.size)
     manifest = Manifest(tuple(program.sites), tuple(program.host_calls), tuple(origins), program.arena_bytes,
-                        tuple(program.outline), program.watched)
+                        program.scratch_bytes, program.shares_loops, tuple(program.outline), program.watched)
     return Artifact(code, manifest, _joined(stored, size))
 
 

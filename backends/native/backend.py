@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
-from pathlib import Path
 
 from circlet.backends.cpu.backend import CpuBackend
-from circlet.backends.native import cache
-from circlet.backends.native.artifact import Artifact, encode, gather, load
+from circlet.backends.native.artifact import Artifact, gather
 from circlet.backends.native.bounds import are_checked
 from circlet.backends.native.fingerprint import digest, span_key
 from circlet.backends.native.function import FunctionLowering
 from circlet.backends.native.fuse import Fused
 from circlet.backends.native.fused_kernel import FusedKernel
-from circlet.backends.native.invocation import CountedInvocation, Function, Invocation
-from circlet.backends.native.library import ENTRY, SharedLibrary, is_shared
+from circlet.backends.native.invocation import CountedInvocation, Invocation
+from circlet.backends.native.library import ENTRY
 from circlet.backends.native.program import Held, Unlowerable
 from circlet.backends.native.progress import progress
 from circlet.backends.native.rule import rule_of
-from circlet.backends.native.shared_object import UnknownObject, shared_object
+from circlet.backends.native.store import Function, keep, stored
+from circlet.backends.native.team import Teams
 from circlet.backends.native.value import in_memory
 from circlet.runtime.exec.executor import ExecutorMap
 from circlet.runtime.exec.kernel import Call, Kernel, Span, Step
@@ -75,9 +74,10 @@ class NativeBackend:
 
     name = "native"
 
-    def __init__(self, executors: ExecutorMap, options: Options | None = None) -> None:
+    def __init__(self, executors: ExecutorMap, options: Options | None = None, num_threads: int = 1) -> None:
         self._executors = executors
         self._options = options or Options()
+        self._teams = Teams(num_threads)
         self._cpu = CpuBackend()
         self._functions: dict[str, Function | None] = {}
         self._rations: dict[tuple[int, int], Ration] = defaultdict(Ration)
@@ -103,7 +103,7 @@ class NativeBackend:
             self._functions[key] = function or self._compiled(key, span)
         function = self._functions[key]
         kind = CountedInvocation if counts else Invocation
-        return None if function is None else kind(self._executors, function, span)
+        return None if function is None else kind(self._executors, function, span, self._teams)
 
     @cached_property
     def _model(self) -> bytes:
@@ -111,8 +111,7 @@ class NativeBackend:
 
     def _stored(self, key: str) -> Function | None:
         """The function of a name, if it is on the disk."""
-        file = None if self._options.keep_text else cache.find(key)
-        return None if file is None else _opened(file)
+        return None if self._options.keep_text else stored(key)
 
     def _compiled(self, key: str, span: Span) -> Function | None:
         """The function for a span; None if it cannot be one."""
@@ -121,11 +120,7 @@ class NativeBackend:
                 artifact = self._make(span)
         except Unlowerable:
             return None
-        file = cache.write(key, encode(_sharable(artifact)))
-        found = None if file is None else _opened(file)
-        if found is None and file is not None:
-            cache.write(key, encode(artifact))
-        return found or _linked(artifact)
+        return keep(key, artifact)
 
     def _make(self, span: Span) -> Artifact:
         from circlet.backends.native.target import host, object_code
@@ -136,33 +131,6 @@ class NativeBackend:
             outline = tuple(lowering.program.outline)
             self.listings.append(Listing(span.spec.index, span.operators, lowering.program.arena_bytes, outline, text))
         return gather(lowering.program, object_code(text, host()), self._executors.model)
-
-
-def _sharable(artifact: Artifact) -> Artifact:
-    """With a shared object for code, if there can be one."""
-    try:
-        return replace(artifact, code=shared_object(artifact.code, ENTRY))
-    except UnknownObject:
-        return artifact
-
-
-def _opened(file: Path) -> Function | None:
-    """The function in a file; None if it is damaged, or the system loads no code from there."""
-    try:
-        with file.open("rb") as content:
-            artifact = load(content)
-        if artifact is None or not is_shared(artifact.code):
-            return None if artifact is None else _linked(artifact)
-        return Function(SharedLibrary(file), artifact.manifest, artifact.constants)
-    except OSError:
-        return None
-
-
-def _linked(artifact: Artifact) -> Function:
-    # LLVM takes its time to load: only where it is needed.
-    from circlet.backends.native.target import link
-
-    return Function(link(artifact.code, ENTRY), artifact.manifest, artifact.constants)
 
 
 def lower_span(executors: ExecutorMap, span: Span, check_bounds: bool = False) -> FunctionLowering:

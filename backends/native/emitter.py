@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from math import prod
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 from llvmlite import ir
 
 from circlet.backends.native.machine import Target
 from circlet.runtime.ir.types import DType, Shape
+
+if TYPE_CHECKING:
+    from circlet.backends.native.parallel import Sharing
 
 Index: TypeAlias = Sequence[ir.Value]
 """An i64 for each axis."""
@@ -42,6 +45,22 @@ def is_real(dtype: DType) -> bool:
     return dtype in _REAL
 
 
+class Entry:
+    """The beginning of a function."""
+
+    def __init__(self, function: ir.Function) -> None:
+        block = function.append_basic_block("entry")
+        self.body = function.append_basic_block("body")
+        """What comes next."""
+        self._builder = ir.IRBuilder(block)
+        self._end = self._builder.branch(self.body)
+
+    def builder(self) -> ir.IRBuilder:
+        """Writes at the end of it."""
+        self._builder.position_before(self._end)
+        return self._builder
+
+
 class Emitter:
     """Appends instructions to one function."""
 
@@ -49,11 +68,20 @@ class Emitter:
         self.module = module
         self.function = function
         self.target = target
-        self._entry = function.append_basic_block("entry")
-        body = function.append_basic_block("body")
-        self._entry_builder = ir.IRBuilder(self._entry)
-        self._entry_end = self._entry_builder.branch(body)
-        self.builder = ir.IRBuilder(body)
+        self.sharing: Sharing | None = None
+        """How loops are shared out among threads, if they are."""
+        self.entry = Entry(function)
+        self.builder = ir.IRBuilder(self.entry.body)
+
+    @contextmanager
+    def inside(self, function: ir.Function, entry: Entry) -> Iterator[None]:
+        """Appends to another function, which has an entry only, what is written inside."""
+        before = self.function, self.entry, self.builder.block
+        self.function, self.entry = function, entry
+        self.builder.position_at_end(entry.body)
+        yield
+        self.function, self.entry, block = before
+        self.builder.position_at_end(block)
 
     def number(self, value: int) -> ir.Value:
         """An i64 constant."""
@@ -68,12 +96,7 @@ class Emitter:
 
     def slot(self, kind: ir.Type, count: int = 1) -> ir.Value:
         """Memory on the stack, for the whole call of the function."""
-        return self.entry_builder().alloca(kind, count)
-
-    def entry_builder(self) -> ir.IRBuilder:
-        """Writes at the beginning of the function, before everything else."""
-        self._entry_builder.position_before(self._entry_end)
-        return self._entry_builder
+        return self.entry.builder().alloca(kind, count)
 
     def address(self, base: ir.Value, kind: ir.Type, offset: ir.Value | int) -> ir.Value:
         """`base + offset`, in elements of `kind`."""

@@ -14,6 +14,7 @@ from circlet.backends.native.bounds import Watch
 from circlet.backends.native.emitter import I32, I64, NATIVE_TYPES, POINTER, Emitter, memory_type
 from circlet.backends.native.machine import Target
 from circlet.backends.native.operators import OperatorLowering
+from circlet.backends.native.parallel import Sharing
 from circlet.backends.native.program import (
     CONTROL_BYTES,
     COUNTED_COPIES,
@@ -52,8 +53,8 @@ FIXED = Fixed()
 class FunctionLowering:
     """One native function: `i32 entry(control*, arena*, table*)`.
 
-    `control` is {i64 iterations left, i32 stop flag, host callback}; `table` holds the addresses of the tensors that
-    lie outside the arena.
+    `control` is {i64 iterations left, i32 stop flag, host callback, team}; `table` holds the address of scratch memory
+    for each participant of the team, and those of the tensors that lie outside the arena.
     """
 
     def __init__(self, executors: ExecutorMap, target: Target, symbol: str, variables: Variables,
@@ -70,6 +71,7 @@ class FunctionLowering:
             argument.add_attribute("noalias")
         function.attributes.add("nounwind")
         self.e = Emitter(module, function, target)
+        self._entry, self._arguments = self.e.entry, function.args
         self._watch = Watch(module) if check_bounds else None
         self._counts = np.zeros(COUNTED_COPIES + len(executors.model.subgraphs), np.int64) if counts else None
         self._top = 0
@@ -83,6 +85,9 @@ class FunctionLowering:
         self._derived: dict[Hashable, tuple[Array, Array]] = {}
         self._left = self.e.slot(I64)
         self.take_count()
+        self._sharing = Sharing(self.e.builder.load(self._control(24, POINTER), typ=POINTER), self._entered(0),
+                                self._leave_unless_done)
+        self.e.sharing = None if check_bounds else self._sharing
 
     def note(self, text: str) -> None:
         """Adds a line to the outline."""
@@ -105,12 +110,15 @@ class FunctionLowering:
             number = len(self.program.externals)
             self.program.externals.append(array)
             self.program.sources.append(source)
-            entry = self.e.entry_builder()
-            slot = entry.gep(self.e.function.args[2], [ir.Constant(I64, number)], source_etype=POINTER)
-            self._table[key] = entry.load(slot, typ=POINTER)
+            self._table[key] = self._entered(number + 1)
             self._behind[id(self._table[key])] = number
             self._begin(self._table[key], array.nbytes)
         return self._table[key]
+
+    def _entered(self, number: int) -> ir.Value:
+        """An address in the table."""
+        entry = self._entry.builder()
+        return entry.load(entry.gep(self._arguments[2], [ir.Constant(I64, number)], source_etype=POINTER), typ=POINTER)
 
     def derived(self, source: Array, use: Hashable, make: Callable[[], Array]) -> Array:
         """What is made of a constant for a use, made once however often the operator is emitted."""
@@ -128,6 +136,11 @@ class FunctionLowering:
         """The address of `size` bytes of the arena, until the invocation that asks for them ends."""
         return self.at(self.reserve_offset(size), size)
 
+    def scratch(self, size: int) -> ir.Value:
+        """The address of `size` bytes until the operator ends, others for each thread that shares out a loop: for what
+        a turn of it writes and reads again."""
+        return self.reserve(size) if self.e.sharing is None else self._sharing.reserve(self.e, size)
+
     def reserve_offset(self, size: int) -> int:
         offset = self._top
         expect_room((offset + size,), np.dtype(np.uint8))
@@ -137,7 +150,7 @@ class FunctionLowering:
 
     def at(self, offset: int, size: int) -> ir.Value:
         """The address of `size` bytes of the arena."""
-        address = self.e.builder.gep(self.e.function.args[1], [ir.Constant(I64, offset)], source_etype=ir.IntType(8))
+        address = self.e.builder.gep(self._arguments[1], [ir.Constant(I64, offset)], source_etype=ir.IntType(8))
         self._begin(address, size)
         return address
 
@@ -163,7 +176,7 @@ class FunctionLowering:
         return data
 
     def _control(self, offset: int, kind: ir.Type) -> ir.Value:
-        return self.e.builder.gep(self.e.function.args[0], [ir.Constant(I64, offset)], source_etype=ir.IntType(8))
+        return self.e.builder.gep(self._arguments[0], [ir.Constant(I64, offset)], source_etype=ir.IntType(8))
 
     def take_count(self) -> None:
         """Reads how many iterations are left, into a register."""
@@ -174,8 +187,11 @@ class FunctionLowering:
         self.e.builder.store(self.e.builder.load(self._left, typ=I64), self._control(0, I64))
 
     def leave(self, status: ir.Value) -> None:
-        """Returns from the function."""
-        self.keep_count()
+        """Returns from the function, or from the part of it that is being written."""
+        if self._sharing.part is None:
+            self.keep_count()
+        else:
+            self._sharing.part.may_fail = True
         self.e.builder.ret(status)
 
     def fail_unless(self, condition: ir.Value, place: Place, message: str, *numbers: ir.Value) -> None:
@@ -190,14 +206,23 @@ class FunctionLowering:
 
     def finish(self) -> None:
         """Ends the function."""
+        self.program.scratch_bytes, self.program.shares_loops = self._sharing.most, self._sharing.is_used
         self.leave(ir.Constant(I32, DONE))
         if self._watch is not None:
             evidence = self.external(self.program.evidence, Evidence())
-            sizes = (CONTROL_BYTES, self.program.arena_bytes, POINTER_BYTES * len(self.program.externals))
+            sizes = (CONTROL_BYTES, self.program.arena_bytes, POINTER_BYTES * (1 + len(self.program.externals)))
             for argument, size in zip(self.e.function.args, sizes, strict=True):
                 self._watch.buffer(argument, size)
             self._watch.guard(self.e.function, evidence)
             self.program.watched = self._watch.watched(each.nbytes for each in self.program.externals)
+
+    def _leave_unless_done(self, status: ir.Value) -> None:
+        """Leaves the function with a status unless it is `DONE`."""
+        bad, good = (self.e.function.append_basic_block(name) for name in ("fail", "good"))
+        self.e.builder.cbranch(self.e.builder.icmp_signed("==", status, ir.Constant(I32, DONE)), good, bad)
+        self.e.builder.position_at_end(bad)
+        self.leave(status)
+        self.e.builder.position_at_end(good)
 
     def _leave_unless(self, condition: ir.Value, status: int) -> None:
         with self._unless(condition, status):
@@ -324,7 +349,7 @@ class FunctionLowering:
                 operator.outputs and all(each in spec.known for each in operator.outputs)
             ):
                 continue
-            top = self._top
+            top, self._sharing.top = self._top, 0
             inputs = tuple(None if each == ABSENT else self.tensor(spec, values, each) for each in operator.inputs)
             homes = tuple(places.get(aliases.root(each)) for each in operator.outputs)
             place = Place(spec.index, spec.subgraph.name, number, operator.name)

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from math import prod
 
 import numpy as np
 
-from circlet.backends.native.artifact import Constant, Manifest, Origin, Stored
+from circlet.backends.native.artifact import Constant, Origin, Stored
 from circlet.backends.native.bounds import OUTSIDE
-from circlet.backends.native.library import Library
 from circlet.backends.native.program import (
     COUNTED_COPIES,
     DONE,
@@ -32,6 +30,8 @@ from circlet.backends.native.program import (
     Tally,
     Variable,
 )
+from circlet.backends.native.store import Function
+from circlet.backends.native.team import Teams
 from circlet.runtime.errors import ExecutionError
 from circlet.runtime.exec.activation import Activation
 from circlet.runtime.exec.executor import ExecutorMap
@@ -44,24 +44,16 @@ _ENTRY_TYPE = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p,
 _HOST_TYPE = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_int32, ctypes.c_void_p)
 
 
-@dataclass(frozen=True, eq=False)
-class Function:
-    """A compiled function in this process."""
-
-    library: Library
-    manifest: Manifest
-    constants: Array
-
-
 class Invocation:
     """A function bound to its buffers."""
 
-    def __init__(self, executors: ExecutorMap, function: Function, span: Span) -> None:
+    def __init__(self, executors: ExecutorMap, function: Function, span: Span, teams: Teams) -> None:
         """
         Args:
             executors: bind host calls.
             function: stays loaded as long as this object lives.
             span: what the function was compiled from, with the buffers to use.
+            teams: the threads for loops that are shared out.
         """
         activation, manifest = span.activation, function.manifest
         self._function = function
@@ -73,14 +65,17 @@ class Invocation:
         self._arena = allocate((manifest.arena_bytes,), np.dtype(np.uint8))
         if manifest.watched is not None:
             manifest.watched.expect([each.nbytes for each in self._arrays])
-        self._table = np.array([each.ctypes.data for each in self._arrays], np.uint64)
+        self._scratch = allocate((manifest.scratch_bytes * teams.participants,), np.dtype(np.uint8))
+        self._table = np.array([each.ctypes.data for each in (self._scratch, *self._arrays)], np.uint64)
         self._hosts = [self._bind_host(executors, each) for each in manifest.host_calls]
         self._callback = _HOST_TYPE(self._host)
         self._host_address = ctypes.cast(self._callback, ctypes.c_void_p).value or 0
         self._error: BaseException | None = None
         entry = _ENTRY_TYPE(function.library.address)
         addresses = (each.ctypes.data for each in (activation.control, self._arena, self._table))
-        self._enter: Callable[[], int] = partial(entry, *addresses)
+        alone: Callable[[], int] = partial(entry, *addresses)
+        is_shared = teams.participants > 1 and manifest.shares_loops
+        self._enter = partial(self._with_team, alone, teams) if is_shared else alone
 
     def __call__(self) -> None:
         activation = self._activation
@@ -105,6 +100,18 @@ class Invocation:
                 return self._enter()
         finally:
             control[2] = outer
+
+    def _with_team(self, enter: Callable[[], int], teams: Teams) -> int:
+        """Enters a function that shares out loops, with the team that the run has or one that is idle."""
+        control = self._activation.control
+        if control[3]:
+            return enter()
+        with teams.one() as team:
+            control[3] = team.address
+            try:
+                return enter()
+            finally:
+                control[3] = 0
 
     def _fail(self, status: int) -> None:
         if status == STOPPED:

@@ -31,7 +31,7 @@ class SharedLibrary:
             OSError: the system refuses to.
         """
         library = ctypes.CDLL(str(file))
-        finalize(self, _ctypes.dlclose, library._handle)
+        finalize(self, _ctypes.dlclose, library._handle).atexit = False  # a daemon thread may be in it
         self.address: int = ctypes.cast(library[ENTRY], ctypes.c_void_p).value or 0
 
 

@@ -14,7 +14,7 @@ from circlet.runtime.ir.types import Array, DType, Shape
 DONE, STOPPED, EXHAUSTED, FIRST_SITE = 0, 1, 2, 16
 """What the function returns: it is done, was told to stop, used up its iterations, or failed at site `k - 16`."""
 MOST_EVIDENCE = 32
-CONTROL_BYTES, POINTER_BYTES = 24, 8
+CONTROL_BYTES, POINTER_BYTES = 32, 8
 COUNTED_COPIES = 2
 """Numbers in a tally before those of subgraphs."""
 EMBEDDED_BYTES = 64
@@ -138,6 +138,10 @@ class Program:
     sources: list[Source] = field(default_factory=list)
     """What each of them is."""
     arena_bytes: int = 0
+    scratch_bytes: int = 0
+    """Of the memory that each thread has for itself."""
+    shares_loops: bool = False
+    """Whether threads share out loops."""
     evidence: Array = field(default_factory=lambda: np.zeros(MOST_EVIDENCE, np.int64))
     outline: list[str] = field(default_factory=list)
     """What was emitted, a line an operator, for people to read."""

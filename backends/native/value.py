@@ -10,13 +10,17 @@ from typing import TypeAlias
 from llvmlite import ir
 
 from circlet.backends.native.emitter import Emitter, Index
-from circlet.backends.native.loops import every, independent
+from circlet.backends.native.parallel import parallel_every, parallel_run
 from circlet.runtime.ir.types import Array, DType, Quantization, Shape
 
 Element: TypeAlias = Callable[[Emitter, Index], ir.Value]
 """Emits the value of the element at an index."""
 Linear: TypeAlias = Callable[[Emitter, ir.Value], ir.Value]
 """Emits the value of the element at a position in row-major order."""
+
+
+_WORK = 4
+"""How many bytes are read and written, or computed with, for each that is computed."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,11 +75,16 @@ class Value:
         elif self.fill is not None:
             self.fill(e, home)
         elif self.flat or self.size == 1:
-            with independent(e, self.size) as position:
+            with parallel_run(e, self.size, self._work) as position:
                 e.store(self.linear(e, position), home, self.dtype, position)
         else:
-            with every(e, self.shape) as index:
+            with parallel_every(e, self.shape, self._work) as index:
                 e.store(self.element(e, index), home, self.dtype, e.linear(index, self.shape))
+
+    @property
+    def _work(self) -> int:
+        """That of writing all elements, some of which are computed from others in memory."""
+        return _WORK * self.nbytes
 
     def reshaped(self, shape: Shape) -> Value:
         """The same elements, in row-major order, under another shape; where they lie in memory, they stay there."""

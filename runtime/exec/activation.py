@@ -201,8 +201,8 @@ class Activation:
         self.listener = SILENT
         self.frames = FrameCache()
         self.cancelled = False
-        self.control = np.zeros(3, np.int64)
-        """What compiled code looks at: iterations left, whether to stop, where to call the host."""
+        self.control = np.zeros(4, np.int64)
+        """What compiled code looks at: iterations left, whether to stop, where to call the host, and its threads."""
         self._words = self.control.data
         self._limit: int | None = None
         self._end: float | None = None

@@ -1,0 +1,224 @@
+"""Loops whose turns the threads of a team share out.
+
+What is written inside such a loop becomes a function of its own, a *part*: `i32 part(context*, begin, end, scratch*)`
+takes some of the turns. The context holds the values of the function around it that the part reads. Without a team,
+the part is called once for all turns, so that the code is the same for any number of threads, and so are the results:
+a turn computes what it would alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from math import prod
+
+from llvmlite import ir
+
+from circlet.backends.native.emitter import I8, I32, I64, POINTER, Emitter, Entry
+from circlet.backends.native.loops import every, independent, rolled
+from circlet.runtime.ir.types import Shape
+from circlet.runtime.passes.plan_memory import ALIGNMENT
+
+LEAST_WORK = 1 << 19
+"""Multiply-adds of floats, or bytes read and written, from which on a loop is shared out: some 20 microseconds."""
+_ENOUGH = 64
+"""Turns that can be shared out among any usual number of threads."""
+_RUN = 1 << 10
+"""Elements that one thread computes in a row, a multiple of what a vector has."""
+_PART = ir.FunctionType(I32, [POINTER, I64, I64, POINTER])
+_FORK = ir.FunctionType(ir.VoidType(), [POINTER, POINTER, POINTER, I64, POINTER, I64])
+
+
+@dataclass(eq=False)
+class Sharing:
+    """How a function shares out loops.
+
+    Attributes:
+        team: the address of the team, or null: its first word is where to fork.
+        scratch: the memory that the first participant has for itself.
+        leave_unless_done: leaves the function unless a status, an i32, is 0.
+        top: how much of that memory is in use.
+        most: how much of it ever is.
+        is_used: whether any loop is shared out.
+        part: the one that is being written.
+    """
+
+    team: ir.Value
+    scratch: ir.Value
+    leave_unless_done: Callable[[ir.Value], None]
+    top: int = 0
+    most: int = 0
+    is_used: bool = False
+    part: Part | None = None
+
+    def reserve(self, e: Emitter, size: int) -> ir.Value:
+        """The address of `size` bytes that each participant has for itself, until `top` is reset."""
+        offset = self.top
+        self.top += -(-size // ALIGNMENT) * ALIGNMENT
+        self.most = max(self.most, self.top)
+        return e.address(self.scratch, I8, offset)
+
+
+class Part:
+    """A function that takes turns of a loop."""
+
+    def __init__(self, e: Emitter, sharing: Sharing) -> None:
+        self._e = e
+        self._sharing = sharing
+        self._function = ir.Function(e.module, _PART, f"part_{len(e.module.globals)}")
+        self._function.linkage = "internal"
+        for attribute in ("noinline", "nounwind"):
+            self._function.attributes.add(attribute)
+        self._entry = Entry(self._function)
+        self._context, self.begin, self.end, self._scratch = self._function.args
+        self._known: dict[int, ir.Value] = {}
+        self._captured: list[ir.Value] = []
+        self.may_fail = False
+        """Whether it can return anything but 0; its turns are then taken in order, so that the first error is found."""
+
+    @contextmanager
+    def written(self) -> Iterator[None]:
+        """Writes what is inside to the part."""
+        self._sharing.part = self
+        with self._e.inside(self._function, self._entry):
+            yield
+            self._e.builder.ret(ir.Constant(I32, 0))
+        self._sharing.part = None
+
+    def call(self, count: int) -> None:
+        """Takes `count` turns, with a team if there is one."""
+        e, b, sharing = self._e, self._e.builder, self._sharing
+        for block in self._function.blocks:
+            for instruction in block.instructions:
+                _redirect(instruction, self._inner)
+        context = self._filled_context()
+        alone = [context, e.number(0), e.number(count), sharing.scratch]
+        if self.may_fail:
+            sharing.leave_unless_done(b.call(self._function, alone))
+            return
+        sharing.is_used = True
+        is_alone = b.icmp_unsigned("==", sharing.team, ir.Constant(POINTER, None))
+        with b.if_else(is_alone) as (then, otherwise):
+            with then:
+                b.call(self._function, alone)
+            with otherwise:
+                fork = b.load(sharing.team, typ=ir.PointerType(_FORK))
+                b.call(fork, [sharing.team, self._function, context, e.number(count), sharing.scratch,
+                              e.number(sharing.top)])
+
+    def _inner(self, value: ir.Value) -> ir.Value:
+        """What stands in the part for a value that an instruction of it uses."""
+        if not self._is_outer(value):
+            return value
+        if id(value) not in self._known:
+            self._known[id(value)] = self._brought(value)
+        return self._known[id(value)]
+
+    def _is_outer(self, value: ir.Value) -> bool:
+        if isinstance(value, ir.Instruction):
+            return value.function is not self._function
+        return isinstance(value, ir.Argument) and value.parent is not self._function
+
+    def _brought(self, value: ir.Value) -> ir.Value:
+        """Addresses are computed again, so that LLVM sees which of them differ, and scratch memory is the part's."""
+        if value is self._sharing.scratch:
+            return self._scratch
+        assert not isinstance(value, ir.AllocaInstr), "a slot outside a shared loop would be that of all threads"
+        if isinstance(value, ir.GEPInstr):
+            base, *indices = map(self._inner, value.operands)
+            return self._entry.builder().gep(base, indices, source_etype=value.source_etype)
+        self._captured.append(value)
+        builder = self._entry.builder()
+        kind = ir.LiteralStructType([each.type for each in self._captured])
+        place = builder.gep(self._context, [I32(0), I32(len(kind.elements) - 1)], source_etype=kind)
+        return builder.load(place, typ=value.type)
+
+    def _filled_context(self) -> ir.Value:
+        e = self._e
+        kind = ir.LiteralStructType([each.type for each in self._captured])
+        context, content = e.slot(kind), ir.Constant(kind, ir.Undefined)
+        for position, value in enumerate(self._captured):
+            content = e.builder.insert_value(content, value, position)
+        e.builder.store(content, context)
+        return context
+
+
+def _redirect(instruction: ir.Instruction, inner: Callable[[ir.Value], ir.Value]) -> None:
+    """Replaces the operands of an instruction."""
+    instruction.operands = [inner(each) for each in instruction.operands]
+    if isinstance(instruction, ir.PhiInstr):
+        instruction.incomings = [(inner(each), block) for each, block in instruction.incomings]
+    if isinstance(instruction, ir.GEPInstr):
+        instruction.pointer, *instruction.indices = instruction.operands
+
+
+def is_shared(e: Emitter, count: int, work: int) -> bool:
+    """Whether `count` turns, of so much work together, are shared out; see `portion`."""
+    return e.sharing is not None and e.sharing.part is None and count > 1 and work >= LEAST_WORK
+
+
+@contextmanager
+def portion(e: Emitter, count: int, work: int) -> Iterator[tuple[ir.Value, ir.Value]]:
+    """Some of `count` turns, the first and the end of them, for each participant; without a team, all.
+
+    What is inside must write other memory in each turn, and no slot that is from outside. `work` is that of all turns,
+    in multiply-adds of floats or bytes that are read and written.
+    """
+    sharing = e.sharing
+    if sharing is None or not is_shared(e, count, work):
+        yield e.number(0), e.number(count)
+        return
+    part = Part(e, sharing)
+    with part.written():
+        yield part.begin, part.end
+    part.call(count)
+
+
+@contextmanager
+def parallel(e: Emitter, count: int, work: int) -> Iterator[ir.Value]:
+    """`for index in range(count)`, as `rolled`, whose turns are shared out; see `portion`."""
+    if not is_shared(e, count, work):
+        with rolled(e, count) as index:
+            yield index
+        return
+    with portion(e, count, work) as (begin, end), rolled(e, e.builder.sub(end, begin)) as k:
+        yield e.builder.add(begin, k)
+
+
+@contextmanager
+def parallel_nest(e: Emitter, shape: Shape, work: int) -> Iterator[tuple[ir.Value, ...]]:
+    """A loop for each axis, as `Emitter.nest`; the turns of the first ones are shared out."""
+    cut = next((k for k in range(len(shape)) if prod(shape[:k]) >= _ENOUGH), len(shape))
+    if not is_shared(e, prod(shape[:cut]), work):
+        with e.nest(shape) as index:
+            yield index
+        return
+    with parallel(e, prod(shape[:cut]), work) as number, e.nest(shape[cut:]) as rest:
+        yield (*e.delinear(number, shape[:cut]), *rest)
+
+
+@contextmanager
+def parallel_run(e: Emitter, count: int, work: int) -> Iterator[ir.Value]:
+    """`for index in range(count)`, as `independent`, whose turns are shared out in runs; see `portion`."""
+    runs = -(-count // _RUN)
+    if not is_shared(e, runs, work):
+        with independent(e, count) as index:
+            yield index
+        return
+    with portion(e, runs, work) as (begin, end):
+        first, last = (e.builder.mul(each, e.number(_RUN)) for each in (begin, end))
+        with independent(e, e.builder.sub(e.intrinsic("smin", last, e.number(count)), first)) as k:
+            yield e.builder.add(first, k)
+
+
+@contextmanager
+def parallel_every(e: Emitter, shape: Shape, work: int) -> Iterator[tuple[ir.Value, ...]]:
+    """Loops over the elements of a shape, as `every`; the turns of the first ones are shared out."""
+    last = max((axis for axis, size in enumerate(shape) if size != 1), default=0)
+    if not is_shared(e, prod(shape[:last]), work):
+        with every(e, shape) as index:
+            yield index
+        return
+    with parallel_nest(e, shape[:last], work) as outer, independent(e, shape[last]) as each:
+        yield (*outer, each, *(e.number(0) for _ in shape[last + 1:]))

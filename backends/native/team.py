@@ -1,0 +1,102 @@
+"""Teams: the threads that help one run of native code."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import time
+import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import lru_cache
+
+import numpy as np
+
+from circlet.backends.native.artifact import Artifact, Manifest
+from circlet.backends.native.fingerprint import digest, toolchain
+from circlet.backends.native.library import Library
+from circlet.backends.native.store import keep, stored
+from circlet.backends.native.workers import STOP, team_bytes, team_module
+from circlet.runtime.exec.memory import allocate
+from circlet.runtime.ir.types import Array
+
+_PATIENCE = 200_000
+"""Nanoseconds that a worker looks for work before it sleeps: as long as a program may take between two runs."""
+_HAS_THREADS = os.name == "posix"
+"""Whether the system has the threads that workers are; elsewhere the caller does all the work."""
+
+
+@lru_cache(1)
+def _library() -> Library:
+    key = digest(toolchain(), "team").hex()
+    return (stored(key) or keep(key, _made())).library
+
+
+def _made() -> Artifact:
+    # LLVM takes its time to load: only where it is needed.
+    from circlet.backends.native.target import host, object_code
+
+    return Artifact(object_code(team_module(host(), time.CLOCK_MONOTONIC), host()), Manifest(), np.empty(0, np.uint8))
+
+
+def _processors() -> int:
+    """How many processors this process may use."""
+    try:
+        return len(os.sched_getaffinity(0))
+    except AttributeError:
+        return os.cpu_count() or 1
+
+
+class Team:
+    """The caller and some workers. They end when the object does, or the program."""
+
+    def __init__(self, participants: int) -> None:
+        memory = allocate((team_bytes(participants),), np.dtype(np.uint8))
+        memory[:] = 0
+        self.address: int = memory.ctypes.data
+        """Where native code finds it."""
+        self._process = os.getpid()
+        library = _library()
+        start = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)(library.address)
+        start(self.address, participants, _PATIENCE if participants <= _processors() else 0)
+        weakref.finalize(self, _stop, library, memory, self._process)
+
+    @property
+    def is_here(self) -> bool:
+        """Whether its workers are in this process: a process that forks does not hand on its threads."""
+        return self._process == os.getpid()
+
+
+def _stop(library: Library, memory: Array, process: int) -> None:
+    """Ends the workers of a process, if it is this one; the library is needed until then."""
+    if process == os.getpid():
+        stop = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(int(memory.view(np.uint64)[STOP]))
+        stop(memory.ctypes.data)
+
+
+class Teams:
+    """The teams of a session: as many as it has runs at a time, each kept for the next run.
+
+    Attributes:
+        participants: how many threads a run may use, its caller's among them.
+    """
+
+    def __init__(self, participants: int) -> None:
+        self.participants = participants if _HAS_THREADS else 1
+        self._idle: list[Team] = []
+
+    @contextmanager
+    def one(self) -> Iterator[Team]:
+        """A team for a run."""
+        team = self._take()
+        try:
+            yield team
+        finally:
+            self._idle.append(team)
+
+    def _take(self) -> Team:
+        try:
+            team = self._idle.pop()
+        except IndexError:
+            return Team(self.participants)
+        return team if team.is_here else self._take()
