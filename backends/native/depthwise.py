@@ -23,12 +23,15 @@ from circlet.backends.native.float_product import CLAMPS
 from circlet.backends.native.image import BYTES, FLOAT, Image
 from circlet.backends.native.loops import carry, independent, rolled
 from circlet.backends.native.microkernel import Split, Vectors, internal_function, lanes, limited
+from circlet.backends.native.parallel import parallel
 from circlet.backends.native.rule import Node, Sink
 from circlet.runtime.ir.types import Activation, DType
 from circlet.runtime.ops.window import Window
 
 POSITIONS = 8
 """The most positions of a tile."""
+WORK = 2
+"""How much longer a multiply-add takes here than in a product."""
 
 
 @dataclass(frozen=True)
@@ -112,7 +115,7 @@ class _Nest:
         """Channels of the scratch memory."""
         self._scratch = None
         if sink.memory is None or self._activation not in CLAMPS:
-            self._scratch = node.function.reserve(POSITIONS * self._step * BYTES)
+            self._scratch = node.function.scratch(POSITIONS * self._step * BYTES)
 
     def _whole(self, position: int) -> ir.Value:
         """Where the filter or the bias lies, with some memory behind it, since whole vectors are read."""
@@ -130,7 +133,9 @@ class _Nest:
         e, image, tall, wide = self._e, self._image, self._tall, self._wide
         runs = list(tiles(wide, self._scratch is None and self._activation is not Activation.NONE,
                           image.channels % self._lanes != 0))
-        with rolled(e, image.count) as number, rolled(e, tall.count) as y:
+        positions = image.count * tall.count * wide.count
+        with parallel(e, image.count * tall.count, WORK * positions * image.channels * tall.size * wide.size) as line:
+            number, y = e.delinear(line, (image.count, tall.count))
             begin = image.at(e, number)
             top = e.builder.sub(e.builder.mul(y, e.number(tall.stride)), e.number(tall.before))
             first, count = self._rows(top)

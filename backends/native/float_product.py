@@ -117,7 +117,7 @@ class FloatProduct:
         """Where the results for an outer index go."""
         e = self._e
         if sink.memory is None or activation not in CLAMPS:
-            return Filtered(self._node.function.reserve(self.plan.tile_bytes), self.put(sink, activation, outer))
+            return Filtered(self._node.function.scratch(self.plan.tile_bytes), self.put(sink, activation, outer))
         size = self.plan.rows * self.plan.columns
         position = e.builder.mul(e.linear(outer, self._outer), e.number(size))
         bounds = [ir.Constant(FLOAT32.total, each) for each in float_range(activation)]

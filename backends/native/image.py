@@ -12,6 +12,7 @@ from llvmlite import ir
 from circlet.backends.native.emitter import I1, I8, I64, POINTER, Emitter
 from circlet.backends.native.loops import independent, rolled
 from circlet.backends.native.microkernel import lanes
+from circlet.backends.native.parallel import parallel
 from circlet.backends.native.rule import Node
 from circlet.backends.native.value import Value
 from circlet.runtime.ir.types import DType
@@ -83,7 +84,7 @@ def with_margins(node: Node[Any], e: Emitter, image: Image, windows: Sequence[Wi
     with rolled(e, image.count) as number:
         clear(e, made.at(e, number), tall.before * made.row)
         clear(e, made.at(e, number, e.number(tall.before + tall.length)), tall.after * made.row)
-        with rolled(e, image.height) as y:
+        with parallel(e, image.height, image.size) as y:
             line = made.at(e, number, e.builder.add(y, e.number(tall.before)))
             clear(e, line, left)
             e.copy(e.address(line, I8, left), image.at(e, number, y), image.row)

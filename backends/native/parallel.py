@@ -175,6 +175,13 @@ def portion(e: Emitter, count: int, work: int) -> Iterator[tuple[ir.Value, ir.Va
     part.call(count)
 
 
+def length(e: Emitter, begin: ir.Value, end: ir.Value) -> ir.Value | int:
+    """How many turns there are from one to another, as a Python number if that is known."""
+    if isinstance(begin, ir.Constant) and isinstance(end, ir.Constant):
+        return int(end.constant - begin.constant)
+    return e.builder.sub(end, begin)
+
+
 @contextmanager
 def parallel(e: Emitter, count: int, work: int) -> Iterator[ir.Value]:
     """`for index in range(count)`, as `rolled`, whose turns are shared out; see `portion`."""
@@ -182,7 +189,7 @@ def parallel(e: Emitter, count: int, work: int) -> Iterator[ir.Value]:
         with rolled(e, count) as index:
             yield index
         return
-    with portion(e, count, work) as (begin, end), rolled(e, e.builder.sub(end, begin)) as k:
+    with portion(e, count, work) as (begin, end), rolled(e, length(e, begin, end)) as k:
         yield e.builder.add(begin, k)
 
 

@@ -25,6 +25,7 @@ from circlet.backends.native.microkernel import (
     most_rows,
     panel_vectors,
 )
+from circlet.backends.native.parallel import length, portion
 from circlet.runtime.exec.memory import allocate
 from circlet.runtime.ir.types import Array, Shape
 
@@ -39,9 +40,14 @@ LARGE = 1 << 16
 FEWEST_ROWS = 48
 """Rows that share the reading of a panel even if they exceed the cache."""
 
+_MANY_TILES = 16
+"""Tiles of rows that can be shared out evenly enough."""
+
 Allocate: TypeAlias = Callable[[Shape, np.dtype[np.generic]], Array]
 Put: TypeAlias = Callable[[Emitter, ir.Value, ir.Value, ir.Value], None]
 """Takes a result: its row, its column, the value."""
+Range: TypeAlias = "tuple[ir.Value, ir.Value]"
+"""The first and the end of some numbers."""
 
 
 def table(e: Emitter, numbers: Sequence[int]) -> ir.Value:
@@ -136,7 +142,7 @@ class Block:
 
 @dataclass(frozen=True, eq=False)
 class Collected:
-    """Results are passed on tile by tile; `scratch`, of `Plan.tile_bytes`, holds them."""
+    """Results are passed on tile by tile; `scratch`, of `Plan.tile_bytes` for each thread, holds them."""
 
     scratch: ir.Value
     take: Callable[[Emitter, Block], None]
@@ -144,7 +150,7 @@ class Collected:
 
 @dataclass(frozen=True, eq=False)
 class Filtered:
-    """Results are passed on one by one; `scratch`, of `Plan.tile_bytes`, holds those of a tile."""
+    """Results are passed on one by one; `scratch`, of `Plan.tile_bytes` for each thread, holds those of a tile."""
 
     scratch: ir.Value
     put: Put
@@ -324,27 +330,47 @@ class _Nest:
         self._chunks = plan.chunks(plan.depth if left.taps is None else left.taps[1])
 
     def emit(self) -> None:
+        """Shares out the tiles of rows if they are many, else the panels."""
+        e, plan = self._e, self._plan
+        tiles, panels, work = plan.split.parts, plan.panels, plan.rows * plan.columns * plan.depth
+        if tiles >= min(panels, _MANY_TILES):
+            with portion(e, tiles, work) as rows:
+                self._emit(rows, (e.number(0), e.number(panels)))
+        else:
+            with portion(e, panels, work) as columns:
+                self._emit((e.number(0), e.number(tiles)), columns)
+
+    def _emit(self, tiles: Range, panels: Range) -> None:
         e = self._e
         for group in self._plan.groups:
-            with self._blocks() as (first, count), rolled(e, group.count) as number:
-                panel = e.builder.add(number, e.number(group.first))
+            begin, end = (self._within(each, group) for each in panels)
+            with self._blocks(*tiles) as (first, count), rolled(e, length(e, begin, end)) as number:
+                panel = e.builder.add(number, begin)
                 if self._chunks.parts > 1:
                     with rolled(e, self._chunks.parts - 1) as part, rolled(e, count) as k:
                         self._tile(group, panel, first, k, self._chunk(part, ends=False))
                 with rolled(e, count) as k:
                     self._tile(group, panel, first, k, self._chunk(e.number(max(self._chunks.parts - 1, 0)), ends=True))
 
+    def _within(self, panel: ir.Value, group: Group) -> ir.Value:
+        """The border of panels in a group that is nearest to one."""
+        e, last = self._e, group.first + group.count
+        if isinstance(panel, ir.Constant):
+            return e.number(min(max(panel.constant, group.first), last))
+        return e.intrinsic("smin", e.intrinsic("smax", panel, e.number(group.first)),
+                           e.number(last))
+
     @contextmanager
-    def _blocks(self) -> Iterator[tuple[ir.Value, ir.Value | int]]:
+    def _blocks(self, begin: ir.Value, end: ir.Value) -> Iterator[tuple[ir.Value, ir.Value | int]]:
         """A loop over blocks of tiles; gives the first tile and how many there are."""
-        e, total, block = self._e, self._plan.split.parts, self._plan.block
-        if block >= total:
-            yield e.number(0), total
+        e, b, block = self._e, self._e.builder, self._plan.block
+        if block >= self._plan.split.parts:
+            yield begin, length(e, begin, end)
             return
-        with rolled(e, -(-total // block)) as number:
-            first = e.builder.mul(number, e.number(block))
-            left = e.builder.sub(e.number(total), first)
-            yield first, e.intrinsic("smin", left, e.number(block))
+        blocks = b.sdiv(b.add(b.sub(end, begin), e.number(block - 1)), e.number(block))
+        with rolled(e, blocks) as number:
+            first = b.add(begin, b.mul(number, e.number(block)))
+            yield first, e.intrinsic("smin", b.sub(end, first), e.number(block))
 
     def _chunk(self, number: ir.Value, ends: bool) -> _Chunk:
         e, split = self._e, self._chunks

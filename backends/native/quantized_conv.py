@@ -125,7 +125,7 @@ def requantized(function: FunctionLowering, sink: Sink, shape: Shape, by: Requan
 
     def collected(plan: Plan, scratch: ir.Value) -> Result:
         table = function.external(by.table(plan.lanes, plan.panels * plan.panel))
-        made = sink.memory or function.reserve(plan.tile_bytes // WORD)
+        made = sink.memory or function.scratch(plan.tile_bytes // WORD)
 
         def take(e: Emitter, block: Block) -> None:
             b = e.builder

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -21,6 +22,7 @@ from circlet.backends.cpu.fixed_point import Int32s
 from circlet.backends.native.emitter import I8, I32, I64, POINTER, Emitter
 from circlet.backends.native.loops import carry, independent, rolled
 from circlet.backends.native.microkernel import WORD, Finish, internal_function
+from circlet.backends.native.parallel import length, portion
 from circlet.backends.native.quantized import quantization
 from circlet.backends.native.quantized_conv import requantization
 from circlet.backends.native.quantized_matmul import (
@@ -171,23 +173,26 @@ class _Nest:
         self._zero = zero
         self._column = WORD * blocks.size
         self._group = geometry.columns * self._column
-        self._mixed = node.function.reserve(geometry.groups * self._group)
-        self._sums, self._stored = (node.function.reserve(_POSITIONS * blocks.size * width) for width in (WORD, 1))
+        self._mixed = node.function.scratch(geometry.groups * self._group)
+        self._sums, self._stored = (node.function.scratch(_POSITIONS * blocks.size * width) for width in (WORD, 1))
 
     def emit(self, weights: Array, first: Int32s, by: Requantization, sink: Sink) -> None:
         """Given the weights (kh, kw, channels), what sums start with and how they are requantised."""
         e, blocks = self._e, self._blocks
-        self._fill_margins()
         terms = by.table(blocks.lanes, blocks.number * blocks.size, blocks.order)
         tables = [each.reshape(blocks.number, -1)
                   for each in (self._packed(weights), self._filled(first)[blocks.order], terms)]
         bases = [self._function.external(each) for each in tables]
         margin = self._function.external(np.full(blocks.size, self._zero, np.int8))
-        with rolled(e, blocks.number) as number:
-            places = [e.address(base, I8, e.builder.mul(number, e.number(each.strides[0])))
-                      for base, each in zip(bases, tables, strict=True)]
-            channel = e.builder.add(e.builder.mul(number, e.number(blocks.size)), e.number(blocks.first))
-            with rolled(e, self._shape[0]) as image, rolled(e, self._geometry.tall.count) as row:
+        turns = (blocks.number, self._shape[0], self._geometry.tall.count)
+        work = prod(turns) * self._geometry.wide.count * blocks.count * weights[..., 0].size
+        with portion(e, prod(turns), work) as (begin, end):
+            self._fill_margins()
+            with rolled(e, length(e, begin, end)) as k:
+                number, image, row = e.delinear(e.builder.add(begin, k), turns)
+                places = [e.address(base, I8, e.builder.mul(number, e.number(each.strides[0])))
+                          for base, each in zip(bases, tables, strict=True)]
+                channel = e.builder.add(e.builder.mul(number, e.number(blocks.size)), e.number(blocks.first))
                 for group in range(self._geometry.groups):
                     self._interleave(group, image, row, channel, margin)
                 self._results(places, by, sink, (image, row, channel))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from math import prod
+from math import gcd, prod
 from typing import TypeAlias
 
 import numpy as np
@@ -22,6 +22,7 @@ from circlet.backends.native.lanes import DOUBLE, Lanes
 from circlet.backends.native.loops import independent, rolled
 from circlet.backends.native.machine import Target
 from circlet.backends.native.microkernel import WORD, Arithmetic, internal_function, lanes
+from circlet.backends.native.parallel import parallel
 from circlet.backends.native.product import Filtered, Left, Plan, Put, Result, multiply
 from circlet.backends.native.quantized import quantization
 from circlet.backends.native.requantize import SUMS_BELOW
@@ -36,6 +37,8 @@ OFFSET = 128
 """What is added to stored activations to make them unsigned."""
 OVERRUN = 64
 """Bytes behind activations that may be read, and multiplied by zero."""
+_PARTS = 64
+"""How many runs an image without margins is cut into, if they can be equally long."""
 
 Run: TypeAlias = Callable[[Emitter, ir.Value, ir.Value, ir.Value, int], None]
 """Writes elements of a tensor: given the image, the position in row-major order, where to, and how many."""
@@ -213,16 +216,17 @@ def stage(function: FunctionLowering, form: Form, image: Shape, source: Source,
     (top, bottom), (left, right) = margins
     images, height, across, channels = image
     if not top + bottom + left + right:
-        height, across = 1, height * across
+        parts = gcd(height * across, _PARTS)
+        height, across = parts, height * across // parts
     high, wide = top + height + bottom, left + across + right
     size, count = high * wide * channels, across * channels
     memory = function.reserve(images * size * form.size + OVERRUN)
-    with e.loop(images) as number:
+    with parallel(e, images, 2 * images * size) as number:
         zero = source.begin(e, number)
         if size > height * count:
             begin = e.address(memory, form.element, b.mul(number, e.number(size)))
             each_element(e, form, begin, size, lambda k: zero)
-        with e.loop(height) as row:
+        with parallel(e, height, 2 * size) as row:
             position = e.linear([number, row, e.number(0)], (images, height, count))
             place = [number, b.add(row, e.number(top)), e.number(left * channels)]
             target = e.address(memory, form.element, e.linear(place, (images, high, wide * channels)))
@@ -247,7 +251,7 @@ def multiply_integers(function: FunctionLowering, form: Form, rows: int, left: L
     plan = Plan.of(function.e.target, form.arithmetic, rows, *matrix.shape)
     panels = plan.packed(function.external(plan.pack(matrix)))
     begin = function.external(plan.pack_row(first, np.dtype(np.int32)))
-    multiply(function.e, plan, left, panels, begin, result(plan, function.reserve(plan.tile_bytes)))
+    multiply(function.e, plan, left, panels, begin, result(plan, function.scratch(plan.tile_bytes)))
 
 
 def rows_of(function: FunctionLowering, form: Form, memory: ir.Value, count: int) -> Left:
