@@ -115,12 +115,13 @@ class Emitter:
             value = self.builder.zext(value, I8)
         self.builder.store(value, self.address(base, memory_type(dtype), offset))
 
-    def copy(self, target: ir.Value, source: ir.Value, size: int) -> None:
+    def copy(self, target: ir.Value, source: ir.Value, size: ir.Value | int) -> None:
         """Copies bytes between two places that do not overlap, or are the same."""
-        if size:
+        count = self.number(size) if isinstance(size, int) else size
+        if size != 0:
             name = "llvm.memmove.p0.p0.i64"
             kind = ir.FunctionType(ir.VoidType(), [POINTER, POINTER, I64, I1])
-            self.builder.call(self.declare(name, kind), [target, source, self.number(size), ir.Constant(I1, 0)])
+            self.builder.call(self.declare(name, kind), [target, source, count, ir.Constant(I1, 0)])
 
     def declare(self, name: str, kind: ir.FunctionType) -> ir.Function:
         """A function that is defined elsewhere, LLVM's intrinsics among them."""

@@ -9,6 +9,7 @@ from llvmlite import ir
 from circlet.backends.native.emitter import Emitter
 from circlet.backends.native.loops import carry, rolled
 from circlet.backends.native.microkernel import FLOAT32, WORD, Vectors
+from circlet.backends.native.parallel import parallel
 from circlet.backends.native.product import Plan, Put
 from circlet.backends.native.value import Value
 
@@ -25,7 +26,7 @@ def multiply_few(e: Emitter, plan: Plan, left: ir.Value, right: ir.Value, bias: 
     for first, count, width in ((0, whole, _COLUMNS), (whole * _COLUMNS, min(rest, 1), rest)):
         if not count:
             continue
-        with rolled(e, count) as number, rolled(e, plan.rows) as row:
+        with parallel(e, count, 2 * plan.rows * plan.columns * plan.depth) as number, rolled(e, plan.rows) as row:
             begin = e.builder.add(e.builder.mul(number, e.number(_COLUMNS)), e.number(first))
             columns = [e.builder.add(begin, e.number(k)) for k in range(width)]
             one, *others = (e.address(memory, FLOAT, e.builder.mul(each, e.number(plan.depth)))

@@ -133,8 +133,9 @@ class FunctionLowering:
         return None if number is None else External(number, shape, dtype)
 
     def reserve(self, size: int) -> ir.Value:
-        """The address of `size` bytes of the arena, until the invocation that asks for them ends."""
-        return self.at(self.reserve_offset(size), size)
+        """The address of `size` bytes of the arena, until the invocation that asks for them ends; inside a loop that
+        is shared out, of `scratch`."""
+        return self.at(self.reserve_offset(size), size) if self._sharing.part is None else self.scratch(size)
 
     def scratch(self, size: int) -> ir.Value:
         """The address of `size` bytes until the operator ends, others for each thread that shares out a loop: for what

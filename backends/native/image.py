@@ -106,7 +106,8 @@ def repeated(node: Node[Any], e: Emitter, image: Image, times: int) -> Image:
         return image
     made = Image(node.function.reserve(image.count * image.size * times), image.count, image.height, image.width,
                  image.channels * times)
-    with rolled(e, prod((image.count, image.height, image.width, image.channels))) as position:
+    size = prod((image.count, image.height, image.width, image.channels))
+    with parallel(e, size, 2 * size * times * BYTES) as position:
         value = e.load(image.memory, DType.FLOAT32, position)
         first = e.builder.mul(position, e.number(times))
         with independent(e, times, lanes(e.target)) as k:

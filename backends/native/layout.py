@@ -10,8 +10,8 @@ from typing import Any
 from llvmlite import ir
 
 from circlet.backends.native.emitter import Emitter, Index
-from circlet.backends.native.loops import every
 from circlet.backends.native.move import expect, expect_shape, overwrite, parameter, part, unreached, wholes
+from circlet.backends.native.parallel import parallel_every
 from circlet.backends.native.rule import Node, Sink, fused, movable, nest
 from circlet.backends.native.transpose import copy_transposed
 from circlet.backends.native.value import Value, computed
@@ -227,7 +227,7 @@ def _join(e: Emitter, sink: Sink, inputs: Sequence[Value], axis: int) -> None:
         if x.memory is not None and sink.memory is not None:
             overwrite(e, sink.memory, shape, x, [Whole(e, offset * (each == axis)) for each in range(len(shape))])
         elif x.size:
-            with every(e, x.shape) as index:
+            with parallel_every(e, x.shape, 4 * x.nbytes) as index:
                 place = e.builder.add(index[axis], e.number(offset), flags=("nuw", "nsw"))
                 sink(e, [*index[:axis], place, *index[axis + 1:]], x.element(e, index))
         offset += x.shape[axis]

@@ -12,6 +12,7 @@ from circlet.backends.native.few_rows import multiply_few
 from circlet.backends.native.float_product import FloatProduct, refuses
 from circlet.backends.native.microkernel import FLOAT32, WORD
 from circlet.backends.native.packing import transpose, transposed_step
+from circlet.backends.native.parallel import parallel_nest
 from circlet.backends.native.product import Left, Plan, multiply
 from circlet.backends.native.rule import Node, Sink, nest
 from circlet.backends.native.value import Value
@@ -20,6 +21,9 @@ from circlet.runtime.ops.matmul import BatchMatMul, FullyConnected
 
 FEW_ROWS = 6
 """Rows for which a right factor that is stored column by column is not worth packing."""
+
+_MANY = 4
+"""Products that are shared out as a whole."""
 
 
 def _refuses_fully_connected(call: Call) -> bool:
@@ -56,16 +60,18 @@ def batch_matmul(node: Node[BatchMatMul], e: Emitter, sinks: tuple[Sink, ...]) -
     product = FloatProduct(node, e, node.shape[len(outer):], depth, outer)
     plan = product.plan
     left, right = (node.function.pointer(each) for each in (x, y))
+    matrices = prod(outer)
+    work = matrices * plan.rows * plan.columns * plan.depth if matrices >= _MANY else 0
     if plan.rows <= FEW_ROWS and node.op.adj_y and not node.op.adj_x:
-        with e.nest(outer) as index:
+        with parallel_nest(e, outer, work) as index:
             multiply_few(e, plan, _matrix(e, left, x, index), _matrix(e, right, y, index), None,
                          product.put(sinks[0], outer=index))
         return
-    start, scratch = product.start(None), product.reserve()
-    factor = _turned(node, e, plan) if node.op.adj_x else product.rows(depth * WORD)
-    with e.nest(outer) as index:
+    start = product.start(None)
+    with parallel_nest(e, outer, work) as index:
+        factor = _turned(node, e, plan) if node.op.adj_x else product.rows(depth * WORD)
         rows, other = _matrix(e, left, x, index), _matrix(e, right, y, index)
-        panels = product.packed(other, scratch, node.op.adj_y)
+        panels = product.packed(other, product.reserve(), node.op.adj_y)
         multiply(e, plan, factor(rows), panels, start, product.result(sinks[0], outer=index))
 
 

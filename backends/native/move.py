@@ -11,7 +11,8 @@ from typing import Any
 from llvmlite import ir
 
 from circlet.backends.native.emitter import I1, I64, UNSIGNED, Emitter, Index, memory_type
-from circlet.backends.native.loops import every, rolled_nest
+from circlet.backends.native.loops import every
+from circlet.backends.native.parallel import parallel_nest
 from circlet.backends.native.rule import Node
 from circlet.backends.native.value import Value, computed, in_memory
 from circlet.backends.native.whole import Truth, Whole, both
@@ -154,7 +155,7 @@ def _copy(e: Emitter, target: Box, source: Box, sizes: Shape, dtype: DType) -> N
     """Copies a part of one array to a part of another, a run at a time."""
     shared = min(len(_run(sizes, target.shape)), len(_run(sizes, source.shape)))
     cut = len(sizes) - shared
-    with rolled_nest(e, sizes[:cut]) as outer:
+    with parallel_nest(e, sizes[:cut], 2 * prod(sizes) * dtype.numpy.itemsize) as outer:
         size = prod(sizes[cut:]) * dtype.numpy.itemsize
         e.copy(target.address(e, outer, dtype), source.address(e, outer, dtype), size)
 

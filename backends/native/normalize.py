@@ -12,7 +12,7 @@ from llvmlite import ir
 from circlet.backends.native import math
 from circlet.backends.native.elementwise import activate, maximum, refuses_activation
 from circlet.backends.native.emitter import Emitter, Index
-from circlet.backends.native.loops import rolled_nest
+from circlet.backends.native.parallel import parallel, parallel_nest
 from circlet.backends.native.reduce import REORDERED, Register, extreme, reserve
 from circlet.backends.native.rule import Node, Sink, nest
 from circlet.backends.native.value import Value
@@ -76,7 +76,7 @@ def softmax(node: Node[Softmax], e: Emitter, sinks: tuple[Sink, ...]) -> None:
     *outer, length = node.shape
     memory, total = reserve(node, length, FLOAT), Register(e, ir.FloatType())
     row, b, beta = Row(node, e, memory), e.builder, np.float32(node.op.beta)
-    with rolled_nest(e, tuple(outer)) as index:
+    with parallel_nest(e, tuple(outer), 16 * node.input(0).nbytes) as index:
         most = row.greatest(index)
         total.set(e.constant(0, FLOAT))
         with e.loop(length) as k:
@@ -93,7 +93,7 @@ def softmax(node: Node[Softmax], e: Emitter, sinks: tuple[Sink, ...]) -> None:
 def log_softmax(node: Node[LogSoftmax], e: Emitter, sinks: tuple[Sink, ...]) -> None:
     *outer, length = node.shape
     row, total, b = Row(node, e), Register(e, ir.FloatType()), e.builder
-    with rolled_nest(e, tuple(outer)) as index:
+    with parallel_nest(e, tuple(outer), 16 * node.input(0).nbytes) as index:
         most = row.greatest(index)
         total.set(e.constant(0, FLOAT))
         with e.loop(length) as k:
@@ -117,7 +117,7 @@ def _refuses_any_activation(call: Call) -> bool:
 def l2_normalization(node: Node[L2Normalization], e: Emitter, sinks: tuple[Sink, ...]) -> None:
     *outer, length = node.shape
     row = Row(node, e)
-    with rolled_nest(e, tuple(outer)) as index:
+    with parallel_nest(e, tuple(outer), 4 * node.input(0).nbytes) as index:
         norm = e.intrinsic("sqrt", row.total(index, _square(e)))
         divisor = maximum(e, FLOAT, [norm, e.constant(1e-6, FLOAT)])
         with e.loop(length) as k:
@@ -141,9 +141,10 @@ def local_response_normalization(node: Node[LocalResponseNormalization], e: Emit
     radius = min(max(op.radius, 0), depth)
     squares = reserve(node, depth + 2 * radius, FLOAT)
     bias, alpha, power = (e.constant(np.float32(each), FLOAT) for each in (op.bias, op.alpha, -op.beta))
-    with e.loop(depth + 2 * radius) as k:
-        e.store(e.constant(0, FLOAT), squares, FLOAT, k)
-    with rolled_nest(e, tuple(outer)) as index:
+    with parallel_nest(e, tuple(outer), 32 * node.input(0).nbytes) as index:
+        for start in (0, depth + radius):
+            with e.loop(radius) as k:
+                e.store(e.constant(0, FLOAT), squares, FLOAT, b.add(k, e.number(start)))
         with e.loop(depth) as k:
             value = row.first([*index, k])
             e.store(b.fmul(value, value), squares, FLOAT, b.add(k, e.number(radius)))
@@ -164,7 +165,7 @@ def _scale(e: Emitter, parameter: Value, channel: ir.Value) -> ir.Value:
 def rms_norm(node: Node[RmsNorm], e: Emitter, sinks: tuple[Sink, ...]) -> None:
     *outer, length = node.shape
     row, b = Row(node, e), e.builder
-    with rolled_nest(e, tuple(outer)) as index:
+    with parallel_nest(e, tuple(outer), 4 * node.input(0).nbytes) as index:
         mean = b.fdiv(row.total(index, _square(e)), e.constant(length, FLOAT))
         divisor = e.intrinsic("sqrt", b.fadd(mean, e.constant(np.float32(node.op.epsilon), FLOAT)))
         with e.loop(length) as k:
@@ -179,7 +180,7 @@ def instance_norm(node: Node[InstanceNorm], e: Emitter, sinks: tuple[Sink, ...])
     (images, height, width, channels), b = x.shape, e.builder
     mean, scale = reserve(node, channels, FLOAT), reserve(node, channels, FLOAT)
     size = e.constant(height * width, FLOAT)
-    with e.loop(images) as image:
+    with parallel(e, images, 4 * x.nbytes) as image:
         for memory in (mean, scale):
             with e.loop(channels) as k:
                 e.store(e.constant(0, FLOAT), memory, FLOAT, k)

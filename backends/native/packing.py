@@ -9,6 +9,7 @@ from llvmlite import ir
 from circlet.backends.native.emitter import I32, I64, POINTER, Emitter
 from circlet.backends.native.loops import rolled
 from circlet.backends.native.microkernel import FLOAT32, WORD, Vectors, internal_function, lanes
+from circlet.backends.native.parallel import parallel
 from circlet.backends.native.product import Plan
 
 FLOAT = FLOAT32.word
@@ -18,7 +19,7 @@ def copy_panels(e: Emitter, plan: Plan, source: ir.Value, target: ir.Value) -> N
     """Packs a float32 matrix (depth, columns) into panels."""
     vectors = Vectors(e, FLOAT, plan.lanes)
     for group in plan.groups:
-        with rolled(e, group.count) as number, rolled(e, plan.depth) as k:
+        with parallel(e, group.count, 2 * plan.panels * plan.panel_bytes) as number, rolled(e, plan.depth) as k:
             panel = e.builder.add(number, e.number(group.first))
             column = e.builder.mul(panel, e.number(plan.panel))
             given = e.address(source, FLOAT, e.builder.add(e.builder.mul(k, e.number(plan.columns)), column))
@@ -68,7 +69,7 @@ def _transpose(e: Emitter, source: ir.Value, shape: tuple[int, int], strips: int
     rows, columns = shape
     width = lanes(e.target)
     function = _strip(e, width)
-    with rolled(e, strips) as strip:
+    with parallel(e, strips, 4 * rows * columns * WORD) as strip:
         first = e.builder.mul(strip, e.number(width))
         arguments = [source, first, e.number(rows - 1), e.number(columns), place(strip), e.number(step)]
         e.builder.call(function, arguments)

@@ -16,7 +16,7 @@ from math import prod
 from llvmlite import ir
 
 from circlet.backends.native.emitter import I8, I32, I64, POINTER, Emitter, Entry
-from circlet.backends.native.loops import every, independent, rolled
+from circlet.backends.native.loops import every, independent, rolled, rolled_nest
 from circlet.runtime.ir.types import Shape
 from circlet.runtime.passes.plan_memory import ALIGNMENT
 
@@ -198,25 +198,34 @@ def parallel_nest(e: Emitter, shape: Shape, work: int) -> Iterator[tuple[ir.Valu
     """A loop for each axis, as `Emitter.nest`; the turns of the first ones are shared out."""
     cut = next((k for k in range(len(shape)) if prod(shape[:k]) >= _ENOUGH), len(shape))
     if not is_shared(e, prod(shape[:cut]), work):
-        with e.nest(shape) as index:
+        with rolled_nest(e, shape) as index:
             yield index
         return
-    with parallel(e, prod(shape[:cut]), work) as number, e.nest(shape[cut:]) as rest:
+    with parallel(e, prod(shape[:cut]), work) as number, rolled_nest(e, shape[cut:]) as rest:
         yield (*e.delinear(number, shape[:cut]), *rest)
+
+
+@contextmanager
+def parallel_span(e: Emitter, count: int, work: int) -> Iterator[tuple[ir.Value, ir.Value]]:
+    """Some of `count` turns, the first and how many, in runs of `_RUN`; see `portion`."""
+    runs = -(-count // _RUN)
+    if not is_shared(e, runs, work):
+        yield e.number(0), e.number(count)
+        return
+    with portion(e, runs, work) as (begin, end):
+        first, last = (e.builder.mul(each, e.number(_RUN)) for each in (begin, end))
+        yield first, e.builder.sub(e.intrinsic("smin", last, e.number(count)), first)
 
 
 @contextmanager
 def parallel_run(e: Emitter, count: int, work: int) -> Iterator[ir.Value]:
     """`for index in range(count)`, as `independent`, whose turns are shared out in runs; see `portion`."""
-    runs = -(-count // _RUN)
-    if not is_shared(e, runs, work):
+    if not is_shared(e, -(-count // _RUN), work):
         with independent(e, count) as index:
             yield index
         return
-    with portion(e, runs, work) as (begin, end):
-        first, last = (e.builder.mul(each, e.number(_RUN)) for each in (begin, end))
-        with independent(e, e.builder.sub(e.intrinsic("smin", last, e.number(count)), first)) as k:
-            yield e.builder.add(first, k)
+    with parallel_span(e, count, work) as (first, some), independent(e, some) as k:
+        yield e.builder.add(first, k)
 
 
 @contextmanager

@@ -12,6 +12,7 @@ from llvmlite import ir
 
 from circlet.backends.native.elementwise import activate, refuses_activation
 from circlet.backends.native.emitter import Emitter
+from circlet.backends.native.parallel import parallel_nest
 from circlet.backends.native.reduce import REORDERED, Register, Tiles, reserve
 from circlet.backends.native.rule import Node, Sink, nest
 from circlet.runtime.exec.kernel import Call
@@ -52,7 +53,8 @@ def _pool(pooling: Pooling, node: Node[Any], e: Emitter, sinks: tuple[Sink, ...]
     (images, _, _, channels), (tall, wide) = x.shape, node.op.windows(x.shape)
     source, tiles = node.function.pointer(x), Tiles.of(e, FLOAT, channels)
     register, row = Register(e, tiles.kind), reserve(node, channels, FLOAT)
-    with e.nest((images, tall.count)) as (image, i):
+    work = 2 * images * tall.count * wide.count * tall.size * wide.size * channels
+    with parallel_nest(e, (images, tall.count), work) as (image, i):
         top, height = covered(e, tall, i)
         with e.loop(wide.count) as j:
             left, width = covered(e, wide, j)

@@ -12,6 +12,7 @@ from circlet.backends.native.emitter import I8, I32, Emitter, Index
 from circlet.backends.native.function import FunctionLowering
 from circlet.backends.native.loops import carry, independent, rolled
 from circlet.backends.native.microkernel import WORD, Vectors
+from circlet.backends.native.parallel import parallel_nest
 from circlet.backends.native.product import Filtered, Panels, Plan, multiply
 from circlet.backends.native.quantized import quantization, stored
 from circlet.backends.native.quantized_matmul import BYTES, OFFSET, rows_of, stage, unsigned
@@ -22,6 +23,8 @@ from circlet.runtime.exec.kernel import Call
 from circlet.runtime.ir.types import DType
 from circlet.runtime.ops.matmul import BatchMatMul
 
+_MANY = 4
+"""Products that are shared out as a whole."""
 _LONGEST = 1 << 15
 """Products whose sum fits into 32 bits."""
 
@@ -40,11 +43,12 @@ def batch_matmul(node: Node[BatchMatMul], e: Emitter, sinks: tuple[Sink, ...]) -
     outer = () if is_one else node.shape[:-2]
     rows, depth, columns = prod(node.shape[len(outer):-1]), x.shape[-1], node.shape[-1]
     plan = Plan.of(e.target, BYTES.arithmetic, rows, columns, BYTES.run(depth) // WORD)
-    right = _Right(function, plan, depth, node.op.adj_y)
-    totals, scratch = function.reserve(rows * WORD), function.reserve(plan.tile_bytes)
+    matrices = prod(outer)
+    work = matrices * rows * plan.columns * plan.depth if matrices >= _MANY else 0
     left, other = function.pointer(x), function.pointer(y)
     moved, zero = (0 if _is_raw(node.call) else quantization(node.call.input(k)).zero_point for k in range(2))
-    with e.nest(outer) as index:
+    with parallel_nest(e, outer, work) as index:
+        right, totals = _Right(function, plan, depth, node.op.adj_y), function.reserve(rows * WORD)
         mine = in_memory(_matrix(e, left, x, index), (rows, depth), DType.INT8)
         memory = stage(function, BYTES, (1, 1, rows, depth), unsigned(function, BYTES, mine, moved))
         begin = right.pack(e, _matrix(e, other, y, index), moved + OFFSET)
@@ -59,6 +63,7 @@ def batch_matmul(node: Node[BatchMatMul], e: Emitter, sinks: tuple[Sink, ...]) -
             at = e.delinear(row, node.shape[len(outer):-1])
             sinks[0](e, [*index, *at, column], _result(node.call, e, value))
 
+        scratch = function.scratch(plan.tile_bytes)
         multiply(e, plan, rows_of(function, BYTES, memory, depth), right.panels, begin, Filtered(scratch, put))
 
 

@@ -16,6 +16,7 @@ from circlet.backends.cpu.normalize import SUM_BITS, decay_tables
 from circlet.backends.native.emitter import I32, I64, UNSIGNED, Emitter, register_type
 from circlet.backends.native.lanes import DOUBLE, SINGLE, Lanes
 from circlet.backends.native.loops import independent
+from circlet.backends.native.parallel import parallel, parallel_nest
 from circlet.backends.native.pool import covered
 from circlet.backends.native.quantized import quantization, refuses_real, stored, widened
 from circlet.backends.native.quantized_matmul import round_half_away
@@ -91,11 +92,12 @@ def _pool(combine: str, node: Node[Any], e: Emitter, sinks: tuple[Sink, ...]) ->
     """Pools all channels of a position side by side in memory."""
     x, b, dtype = node.input(0), e.builder, node.input(0).dtype
     (images, _, _, channels), (tall, wide) = x.shape, node.op.windows(x.shape)
-    source, row = node.function.pointer(x), node.function.reserve(channels * 4)
+    source, row = node.function.pointer(x), node.function.scratch(channels * 4)
     averages = combine == "add"
     least = 0 if averages else int(np.iinfo(dtype.numpy).min)
     low, high = quantized_range(node.op.fused_activation_function, node.call.outputs[0].quantization, dtype)
-    with e.nest((images, tall.count, wide.count)) as (image, i, j):
+    work = 2 * images * tall.count * wide.count * tall.size * wide.size * channels
+    with parallel_nest(e, (images, tall.count, wide.count), work) as (image, i, j):
         (top, height), (left, width) = covered(e, tall, i), covered(e, wide, j)
         with independent(e, channels) as channel:
             e.store(ir.Constant(I32, least), row, DType.INT32, channel)
@@ -133,7 +135,7 @@ def softmax(node: Node[Softmax], e: Emitter, sinks: tuple[Sink, ...]) -> None:
                         for each in (exponentials, shift_right(exponentials, SUM_BITS)))
     greatest, total = Register(e, I32), Register(e, I64)
     source = node.function.pointer(x)
-    with e.loop(prod(x.shape[:-1])) as row:
+    with parallel(e, prod(x.shape[:-1]), 32 * x.size) as row:
         begin = b.mul(row, e.number(depth))
 
         def element(k: ir.Value, begin: ir.Value = begin) -> ir.Value:

@@ -15,6 +15,7 @@ from circlet.backends.native.elementwise import elementwise
 from circlet.backends.native.emitter import I8, I64, POINTER, Emitter
 from circlet.backends.native.loops import independent, rolled
 from circlet.backends.native.microkernel import internal_function
+from circlet.backends.native.parallel import parallel_nest, parallel_span
 from circlet.backends.native.rule import Node, Sink, fused, nest
 from circlet.backends.native.value import Value
 from circlet.runtime.exec.activation import Activation, Variables
@@ -53,11 +54,13 @@ def _look_up_bytes(node: Node[Any], e: Emitter, sinks: tuple[Sink, ...]) -> None
     source, table = function.pointer(node.input(0)), function.external(_table(node))
     size = node.input(0).size
     if sink.memory is not None:
-        e.builder.call(_looking_up(e), [source, sink.memory, table, e.number(size)])
+        with parallel_span(e, size, 4 * size) as (first, count):
+            places = (e.address(each, I8, first) for each in (source, sink.memory))
+            e.builder.call(_looking_up(e), [*places, table, count])
         return
     *outer, run = node.shape or (1,)
-    row, made = function.reserve(run), node.call.outputs[0].dtype
-    with e.nest(tuple(outer)) as index:
+    row, made = function.scratch(run), node.call.outputs[0].dtype
+    with parallel_nest(e, tuple(outer), 4 * size) as index:
         begin = e.linear([*index, e.number(0)], (*outer, run))
         e.builder.call(_looking_up(e), [e.address(source, I8, begin), row, table, e.number(run)])
         with independent(e, run) as k:

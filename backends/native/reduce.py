@@ -13,8 +13,8 @@ import numpy as np
 from llvmlite import ir
 
 from circlet.backends.native.elementwise import add, compare
-from circlet.backends.native.emitter import UNSIGNED, Emitter, Index, is_real, memory_type, register_type
-from circlet.backends.native.loops import rolled_nest
+from circlet.backends.native.emitter import UNSIGNED, Emitter, Index, is_real, register_type
+from circlet.backends.native.parallel import parallel_nest
 from circlet.backends.native.quantize import convert
 from circlet.backends.native.rule import Node, Sink, nest, plain
 from circlet.backends.native.value import Value
@@ -95,18 +95,23 @@ def extreme(relation: str, dtype: DType, count: int = 1) -> Fold:
 
 
 class Register:
-    """A value that loops change; LLVM keeps it in a register."""
+    """A value that loops change; LLVM keeps it in a register. It has none yet where a loop that is shared out begins,
+    nor any more where that ends."""
 
     def __init__(self, e: Emitter, kind: ir.Type) -> None:
         self._e = e
         self._kind = kind
-        self._slot = e.slot(kind)
+        self._slots: dict[str, ir.Value] = {}
+        """By the name of the function."""
 
     def get(self) -> ir.Value:
-        return self._e.builder.load(self._slot, typ=self._kind)
+        return self._e.builder.load(self._slots[self._e.function.name], typ=self._kind)
 
     def set(self, value: ir.Value) -> None:
-        self._e.builder.store(value, self._slot)
+        name = self._e.function.name
+        if name not in self._slots:
+            self._slots[name] = self._e.slot(self._kind)
+        self._e.builder.store(value, self._slots[name])
 
 
 @dataclass(frozen=True, eq=False)
@@ -174,7 +179,7 @@ class Traversal:
     @contextmanager
     def kept(self, e: Emitter) -> Iterator[dict[int, ir.Value]]:
         """A loop for each outer axis that stays: `{axis: index}`."""
-        with rolled_nest(e, tuple(self._x.shape[axis] for axis in self._kept)) as index:
+        with parallel_nest(e, tuple(self._x.shape[axis] for axis in self._kept), 2 * self._x.nbytes) as index:
             yield dict(zip(self._kept, index, strict=True))
 
     @contextmanager
@@ -288,8 +293,8 @@ def _reduce_beside(node: Node[Any], e: Emitter, traversal: Traversal, fold: Fold
 
 
 def reserve(node: Node[Any], count: int, dtype: DType) -> ir.Value:
-    """Scratch memory for so many elements."""
-    return node.function.reserve(count * dtype.numpy.itemsize)
+    """Scratch memory for so many elements, other for each thread."""
+    return node.function.scratch(count * dtype.numpy.itemsize)
 
 
 _FOLDS: dict[type[ops.Reduction], MakeFold] = {
@@ -372,8 +377,8 @@ def cumsum(node: Node[ops.Cumsum], e: Emitter, sinks: tuple[Sink, ...]) -> None:
     """Keeps the sums so far of all elements behind the axis side by side."""
     x, (axis,) = node.input(0), axes_of(node)
     dtype, inner, length = x.dtype, x.shape[axis + 1:], x.shape[axis]
-    sums = e.slot(memory_type(dtype)) if prod(inner) == 1 else reserve(node, prod(inner), dtype)
-    with e.nest(x.shape[:axis]) as outer:
+    sums = reserve(node, prod(inner), dtype)
+    with parallel_nest(e, x.shape[:axis], 2 * x.nbytes) as outer:
         with e.loop(prod(inner)) as k:
             e.store(e.constant(0, dtype), sums, dtype, k)
         with e.loop(length) as turn, e.nest(inner) as rest:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any, TypeAlias
 
 from llvmlite import ir
 
 from circlet.backends.cpu.resize import Neighbours, _nearest, _neighbours
 from circlet.backends.native.emitter import Emitter
+from circlet.backends.native.parallel import parallel_nest
 from circlet.backends.native.rule import Node, Sink, movable, nest, plain
 from circlet.backends.native.value import Value
 from circlet.runtime.exec.kernel import Call
@@ -27,7 +29,7 @@ def _table(node: Node[Any], array: Array) -> Value:
 def resize_nearest_neighbor(node: Node[ResizeNearestNeighbor], e: Emitter, sinks: tuple[Sink, ...]) -> None:
     x, (images, height, width, channels) = node.input(0), node.shape
     rows, columns = (_table(node, _nearest(node.op, x.shape[axis], node.shape[axis])) for axis in (1, 2))
-    with e.nest((images, height)) as (image, i):
+    with parallel_nest(e, (images, height), 4 * x.dtype.numpy.itemsize * prod(node.shape)) as (image, i):
         row = rows.linear(e, i)
         with e.loop(width) as j:
             column = columns.linear(e, j)
@@ -43,7 +45,7 @@ def _refuses_bilinear(call: Call) -> bool:
 def resize_bilinear(node: Node[ResizeBilinear], e: Emitter, sinks: tuple[Sink, ...]) -> None:
     x, (images, height, width, channels), b = node.input(0), node.shape, e.builder
     tall, wide = (_neighbours(node.op, x.shape[axis], node.shape[axis]) for axis in (1, 2))
-    with e.nest((images, height, width)) as (image, i, j):
+    with parallel_nest(e, (images, height), 16 * prod(node.shape)) as (image, i), e.loop(width) as j:
         corners = [(row, column, b.fmul(one, other))
                    for row, column, one, other in bilinear_corners(node, e, tall, wide, i, j)]
         with e.loop(channels) as channel:

@@ -7,6 +7,7 @@ from typing import Any
 from llvmlite import ir
 
 from circlet.backends.native.emitter import Emitter, Index
+from circlet.backends.native.parallel import parallel_nest
 from circlet.backends.native.rule import Node, Sink, fused, movable, nest
 from circlet.backends.native.value import Value, computed
 from circlet.runtime.ir.types import Array, Quantization
@@ -40,7 +41,8 @@ def space_to_depth(node: Node[SpaceToDepth], e: Emitter, sinks: tuple[Sink, ...]
     """Loops over positions and places within a block apart, so that no index is divided."""
     x, block, (images, height, width, _) = node.input(0), node.op.block_size, node.shape
     channels = x.shape[3]
-    with e.nest((images, height, block, width, block, channels)) as (image, i, k, j, m, channel):
+    shape = (images, height, block, width, block, channels)
+    with parallel_nest(e, shape, 4 * x.nbytes) as (image, i, k, j, m, channel):
         value = x.element(e, [image, _joined(e, i, block, k), _joined(e, j, block, m), channel])
         sinks[0](e, [image, i, j, _joined(e, _joined(e, k, block, m), channels, channel)], value)
 

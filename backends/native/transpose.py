@@ -8,7 +8,8 @@ from math import prod
 from llvmlite import ir
 
 from circlet.backends.native.emitter import I32, Emitter, Index, memory_type
-from circlet.backends.native.loops import independent, rolled, rolled_nest
+from circlet.backends.native.loops import independent, rolled
+from circlet.backends.native.parallel import parallel, parallel_nest
 from circlet.runtime.ir.types import DType, Shape
 
 MOST_SIDE = 16
@@ -54,7 +55,7 @@ def _copy_runs(e: Emitter, source: ir.Value, target: ir.Value, sizes: Shape, str
                dtype: DType) -> None:
     """The innermost axis stays where it is."""
     kind, run = memory_type(dtype), sizes[-1]
-    with rolled_nest(e, sizes[:-1]) as outer:
+    with parallel_nest(e, sizes[:-1], 4 * prod(sizes) * dtype.numpy.itemsize) as outer:
         first, place = _position(e, outer, strides[:-1]), e.linear([*outer, e.number(0)], sizes)
         if run * dtype.numpy.itemsize >= SHORTEST_COPY:
             e.copy(e.address(target, kind, place), e.address(source, kind, first), run * dtype.numpy.itemsize)
@@ -83,13 +84,14 @@ class _Turning:
         others = [each for each in range(last) if each != axis]
         side = min(MOST_SIDE, e.target.vector_bytes // (self._bits // 8))
         rows, columns = sizes[last] // side, sizes[axis] // side
-        with rolled_nest(e, tuple(sizes[each] for each in others)) as outer:
+        work = prod(sizes) * self._bits // 2
+        with parallel_nest(e, tuple(sizes[each] for each in others), work) as outer:
             def index(column: ir.Value, row: ir.Value) -> list[ir.Value]:
                 found = dict(zip((*others, axis, last), (*outer, column, row), strict=True))
                 return [found[each] for each in range(last + 1)]
 
             if rows and columns:
-                with rolled(e, rows) as row, rolled(e, columns) as column:
+                with parallel(e, rows, work) as row, rolled(e, columns) as column:
                     corner = index(*(e.builder.mul(each, e.number(side)) for each in (column, row)))
                     self._turn(corner, axis, side)
             self._copy(index, (0, columns * side), (rows * side, sizes[last]))

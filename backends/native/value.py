@@ -9,8 +9,8 @@ from typing import TypeAlias
 
 from llvmlite import ir
 
-from circlet.backends.native.emitter import Emitter, Index
-from circlet.backends.native.parallel import parallel_every, parallel_run
+from circlet.backends.native.emitter import I8, Emitter, Index
+from circlet.backends.native.parallel import parallel_every, parallel_run, parallel_span
 from circlet.runtime.ir.types import Array, DType, Quantization, Shape
 
 Element: TypeAlias = Callable[[Emitter, Index], ir.Value]
@@ -19,7 +19,7 @@ Linear: TypeAlias = Callable[[Emitter, ir.Value], ir.Value]
 """Emits the value of the element at a position in row-major order."""
 
 
-_WORK = 4
+_WORK = 3
 """How many bytes are read and written, or computed with, for each that is computed."""
 
 
@@ -71,7 +71,8 @@ class Value:
         if self.size == 0:
             return
         if self.memory is not None:
-            e.copy(home, self.memory, self.nbytes)
+            with parallel_span(e, self.nbytes, 2 * self.nbytes) as (first, count):
+                e.copy(e.address(home, I8, first), e.address(self.memory, I8, first), count)
         elif self.fill is not None:
             self.fill(e, home)
         elif self.flat or self.size == 1:

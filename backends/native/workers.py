@@ -23,10 +23,10 @@ _TEXT = Template("""
 target triple = "$triple"
 
 ; the function `fork`, participants, nanoseconds, the function `stop`; the gate; the loop: part, context, scratch memory
-; of the caller, from one participant's to the next one's, how many turns are taken at a time; sleepers, whether to stop;
-; a mutex and a condition of the system's; what is shared out
-%Team = type { ptr, i64, i64, ptr, [96 x i8], i64, [120 x i8], ptr, ptr, ptr, i64, i64, [88 x i8], i64, i64, [112 x i8],
-               [128 x i8], [128 x i8], [0 x %Share] }
+; of the caller, from one participant's to the next one's, how many turns are taken at a time; sleepers, whether to
+; stop; a mutex and a condition of the system's; what is shared out
+%Team = type { ptr, i64, i64, ptr, [96 x i8], i64, [120 x i8], ptr, ptr, ptr, i64, i64, [88 x i8],
+               i64, i64, [112 x i8], [128 x i8], [128 x i8], [0 x %Share] }
 ; of a participant: the next turn and the end of its part of the loop, the team, its number, its thread
 %Share = type { i64, i64, ptr, i64, i64, [88 x i8] }
 
