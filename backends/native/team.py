@@ -48,18 +48,20 @@ def _processors() -> int:
 
 
 class Team:
-    """The caller and some workers. They end when the object does, or the program."""
+    """The caller and some workers, which end when the object does, or the program. A run that the program's end finds
+    in native code goes on alone, in memory that the object keeps."""
 
     def __init__(self, participants: int) -> None:
-        memory = allocate((team_bytes(participants),), np.dtype(np.uint8))
-        memory[:] = 0
-        self.address: int = memory.ctypes.data
-        """Where native code finds it."""
+        self._library = _library()
+        self._memory = allocate((team_bytes(participants),), np.dtype(np.uint8))
+        self._memory[:] = 0
         self._process = os.getpid()
-        library = _library()
-        start = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)(library.address)
+        self.address: int = self._memory.ctypes.data
+        """Where native code finds it."""
+        kind = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
+        start = kind(self._library.address)
         start(self.address, participants, _PATIENCE if participants <= _processors() else 0)
-        weakref.finalize(self, _stop, library, memory, self._process)
+        weakref.finalize(self, _stop, self._library, self._memory, self._process)
 
     @property
     def is_here(self) -> bool:

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 import circlet
 from circlet.runtime.ir.builder import ModelBuilder, Value
-from circlet.runtime.ir.model import Tensor
+from circlet.runtime.ir.model import Model, Tensor
 from circlet.runtime.ir.op import Op, Operand, Operands
 from circlet.runtime.ir.types import DType, Quantization, Shape
 from tests.ops.cases import check
@@ -62,14 +62,18 @@ class Network:
         self._tensors[self._last] = tensor
         return self._last
 
-    def agree(self, is_native: bool = False) -> None:
-        """Compares the results of both backends, to the bit; `is_native`: numpy must not compute any of them."""
+    def finished(self) -> tuple[Model, list[Array]]:
+        """The model, and what it is given."""
         assert self._last is not None
         self._main.output(self._last)
-        model = self._builder.build()
-        (wanted,) = circlet.Session(model, backend="cpu").invoke(0, self._given)
+        return self._builder.build(), self._given
+
+    def agree(self, is_native: bool = False) -> None:
+        """Compares the results of both backends, to the bit; `is_native`: numpy must not compute any of them."""
+        model, given = self.finished()
+        (wanted,) = circlet.Session(model, backend="cpu").invoke(0, given)
         session = circlet.Session(model, backend="native")
         assert not is_native or set(session.backend_of(0)) == {"native"}
         for _ in range(2):
-            (found,) = session.invoke(0, self._given)
+            (found,) = session.invoke(0, given)
             check(found, wanted, None)
