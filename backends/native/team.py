@@ -22,6 +22,8 @@ from circlet.runtime.ir.types import Array
 
 _PATIENCE = 200_000
 """Nanoseconds that a worker looks for work before it sleeps: as long as a program may take between two runs."""
+_MOST = 256
+"""Threads of a team; more help nobody."""
 _HAS_THREADS = os.name == "posix"
 """Whether the system has the threads that workers are; elsewhere the caller does all the work."""
 
@@ -80,11 +82,11 @@ class Teams:
     """The teams of a session: as many as it has runs at a time, each kept for the next run.
 
     Attributes:
-        participants: how many threads a run may use, its caller's among them.
+        participants: how many threads a run uses, its caller's among them.
     """
 
     def __init__(self, participants: int) -> None:
-        self.participants = participants if _HAS_THREADS else 1
+        self.participants = min(participants, _MOST) if _HAS_THREADS else 1
         self._idle: list[Team] = []
 
     @contextmanager
