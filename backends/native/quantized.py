@@ -76,8 +76,8 @@ def _binary(prepare: Prepare, node: Node[Any]) -> tuple[Value]:
 
 
 def _scaled(e: Emitter, value: ir.Value, shift: int, factor: tuple[int, int]) -> ir.Value:
-    """A value with fraction bits, in another unit."""
-    return rescale(e, e.builder.shl(value, ir.Constant(I32, shift)), *factor)
+    """A value with fraction bits, with which it is at most 2**30, in another unit."""
+    return rescale(e, e.builder.shl(value, ir.Constant(I32, shift)), *factor, is_small=True)
 
 
 def _add(node: Node[Any], first: Quantization, second: Quantization, target: Quantization) -> Combine:
@@ -90,7 +90,7 @@ def _add(node: Node[Any], first: Quantization, second: Quantization, target: Qua
     def combine(e: Emitter, a: ir.Value, b: ir.Value) -> ir.Value:
         one, other = (_scaled(e, each, shift, factor) for each, factor in zip((a, b), factors, strict=True))
         total = e.builder.sub(one, other) if isinstance(node.op, ops.Sub) else e.builder.add(one, other)
-        return rescale(e, total, *last)
+        return rescale(e, total, *last, is_small=True)
 
     return combine
 
@@ -112,7 +112,7 @@ def _ratio(target: Quantization, *sources: Quantization) -> tuple[int, int]:
 
 def _multiply(node: Node[Any], first: Quantization, second: Quantization, target: Quantization) -> Combine:
     factor = _ratio(target, first, second)
-    return lambda e, a, b: rescale(e, e.builder.mul(a, b), *factor)
+    return lambda e, a, b: rescale(e, e.builder.mul(a, b), *factor, is_small=True)
 
 
 def _squared_difference(node: Node[Any], first: Quantization, second: Quantization, target: Quantization) -> Combine:

@@ -21,12 +21,18 @@ from circlet.runtime.ir.types import Array
 
 _SHIFTS = range(1, 21)
 """The right shifts of vectors of channels: the zero point fits above the fraction."""
+_SMALL_SHIFT = 29
+"""The right shift up to which a number of 30 bits can be rounded in 32."""
 SUMS_BELOW = 1 << 30
 """The magnitude of sums that `Requantization` takes."""
 
 
-def rescale(e: Emitter, value: ir.Value, multiplier: int, shift: int) -> ir.Value:
-    """An i32, or an i64 that is not much larger, times a quantised multiplier; a left shift comes first and wraps."""
+def rescale(e: Emitter, value: ir.Value, multiplier: int, shift: int, is_small: bool = False) -> ir.Value:
+    """An i32, or an i64 that is not much larger, times a quantised multiplier; a left shift comes first and wraps.
+
+    `is_small` says that the value is at most 2**30 in magnitude: then 32 bits do for the second rounding, and no
+    arithmetic shift of 64 bits is needed, which some processors lack.
+    """
     b = e.builder
     if shift > 0:
         value = b.shl(b.trunc(value, I32) if value.type.width > 32 else value, ir.Constant(I32, shift))
@@ -34,6 +40,10 @@ def rescale(e: Emitter, value: ir.Value, multiplier: int, shift: int) -> ir.Valu
     nearest = b.add(product, e.number(1 << 30))
     if shift >= 0:
         return b.trunc(b.ashr(nearest, e.number(31)), I32)
+    if is_small and shift >= -_SMALL_SHIFT:
+        first = b.trunc(b.lshr(nearest, e.number(31)), I32)
+        rounded = b.add(b.add(first, ir.Constant(I32, (1 << -shift) >> 1)), b.ashr(first, ir.Constant(I32, 31)))
+        return b.ashr(rounded, ir.Constant(I32, -shift))
     half = 1 << (30 - shift)
     is_below = b.icmp_signed("<", nearest, e.number(0))
     rounding = b.select(is_below, e.number(half - (1 << 31)), e.number(half))
