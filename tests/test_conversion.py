@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -88,26 +89,42 @@ def test_parameters_and_versions() -> None:
     assert_equal(litert(content, [value]), [value.sum(1) * 2, value[:, ::-1], value])
 
 
-@pytest.mark.parametrize("name", ["element_shape", "rank", "strings"])
+def test_lengths_of_elements_from_data() -> None:
+    """Scan outputs start with lengths of 1 and get those of the first element."""
+    case = next(each for each in CASES if each.name == "shape of the element from data")
+    case = replace(case, op=replace(case.op, last_outputs=()))
+    operands = case.runs[0]
+    model = loop_model(case, operands)
+    content = dump_model(circlet.convert(model), "tflite")
+    assert_equal(circlet.Session(circlet.load(content), backend="cpu").invoke(0, arguments(operands)),
+                 expected(model, operands))
+    assert_equal(litert(content, arguments(operands)), expected(model, operands))
+
+
+REFUSED = {
+    "rank": (Tensor("x", DType.INT32, (), has_rank=False), Loop(scan_outputs=(ScanOutput(0), ScanOutput(0, -1)))),
+    "strings": (Tensor("x", DType.STRING, (2,)), Loop(scan_outputs=(ScanOutput(0), ScanOutput(0, -1)))),
+    "lengths": (Tensor("x", DType.INT32, (1,), (-1,)), Loop(last_outputs=(0, 0))),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
 def test_what_no_file_can_say_is_refused(name: str) -> None:
-    kind = DType.STRING if name == "strings" else DType.INT32
-    declared = Tensor("x", kind, (1,), (-1,), has_rank=name != "rank")
-    if name == "rank":
-        declared = Tensor("x", kind, (), has_rank=False)
+    declared, op = REFUSED[name]
     builder = circlet.ModelBuilder()
     main, body = builder.subgraph("main"), builder.subgraph("body")
-    x = body.tensor(declared)
+    x, first = body.tensor(declared), main.tensor(declared)
     body.feed(x)
     body.output(x)
-    first = main.tensor(declared)
     main.feed(first)
-    op = Loop(body.index, carried=(Carried(0, 0),), scan_outputs=(ScanOutput(0), ScanOutput(0, -1)))
-    main.output(*add_loop(main, op, body, trip_count=main.constant(3), carried=[first]).scans)
+    op = replace(op, body_subgraph_index=body.index, carried=(Carried(0, 0),))
+    results = add_loop(main, op, body, trip_count=main.constant(3), carried=[first])
+    main.output(*results.scans, *results.last)
     with pytest.raises(circlet.UnsupportedError) as found:
         circlet.convert(builder.build())
-    text = str(found.value)
+    text, what = str(found.value), "scan output" if op.scan_outputs else "last output"
     assert text.startswith("2 results of operators cannot be computed by what formats have")
-    assert all(f"subgraph 0 ('main'), operator 0 (LOOP), scan output {k}: expected" in text for k in (0, 1))
+    assert all(f"subgraph 0 ('main'), operator 0 (LOOP), {what} {k}: expected" in text for k in (0, 1))
 
 
 def unwritable() -> Model:

@@ -34,6 +34,7 @@ from circlet.runtime.ops.loop_steps import (
     LoopZeros,
 )
 from circlet.runtime.ops.operands import normalize_axis
+from circlet.runtime.ops.pad import Pad
 from circlet.runtime.ops.quantize import Cast
 from circlet.runtime.ops.shape import Alias, ExpandDims, Fill, Reshape, ShapeOf
 from circlet.runtime.passes.portable.editor import Editor
@@ -238,12 +239,10 @@ def _zeros(step: Step, op: LoopZeros) -> None:
 
 
 def _buffer(step: Step, op: LoopBuffer) -> None:
-    """Room for one element at least: LiteRT updates no tensor that is smaller than the update."""
-    signature = _declared(step, op)
+    """Room for one element at least: LiteRT updates no tensor that is smaller than the update. Lengths that are not
+    known are 1 until there is an element."""
+    signature = tuple(abs(size) for size in _declared(step, op))
     axis = normalize_axis(op.scan.axis, len(signature))
-    if any(size < 0 for k, size in enumerate(signature) if k != axis):
-        raise UnsupportedError(f"expected elements of a shape that is known before the run, found "
-                               f"{signature} of the result")
     if step.dtype(step.result) is DType.STRING:
         raise UnsupportedError("expected numbers, found strings, which no DYNAMIC_UPDATE_SLICE takes elsewhere")
     room = step.times(step.compute(Maximum(), step.index(step.inputs[0]), step.number(1)), op.scan.part)
@@ -273,7 +272,21 @@ def _store(step: Step, op: LoopStore) -> None:
         signature = step.signature(element)
         element = step.editor.add(ExpandDims(), [element, step.number(axis)], step.dtype(element),
                                   (*signature[:axis], 1, *signature[axis:]))
+    if any(size < 0 for k, size in enumerate(step.signature(buffer)) if k != axis):
+        buffer = _widened(step, buffer, element, axis)
     step.write(DynamicUpdateSlice(), buffer, element, step.vector(rank, axis, place, 0))
+
+
+def _widened(step: Step, buffer: int, element: int, axis: int) -> int:
+    """The tensor with the lengths of an element, which those of the first one may differ from, in all other axes."""
+    add, signature = step.editor.add, step.signature(buffer)
+    rank = len(signature)
+    own, wanted = (add(ShapeOf(I32), [each], I32, (rank,)) for each in (buffer, element))
+    others = step.editor.constant([int(k != axis) for k in range(rank)], I32)
+    more = add(Mul(), [add(Sub(), [wanted, own], I32, (rank,)), others], I32, (rank,))
+    none = step.editor.constant(np.zeros(rank, np.int32), I32)
+    paddings = add(Pack(2, axis=1), [none, more], I32, (rank, 2))
+    return add(Pad(), [buffer, paddings], step.dtype(buffer), signature)
 
 
 def _update_row(step: Step, op: UpdateRow) -> None:
