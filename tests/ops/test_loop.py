@@ -202,7 +202,7 @@ COLLECTED = [
              Loop(iteration=Feed(0), cond_output=0, scan_outputs=(ScanOutput(1), ScanOutput(1, order=Order.PREPEND)),
                   invariants=(1, 2)),
              lambda s, v: [s.apply(Less(), v[0], v[1]), add(s, v[2], v[0])], ((I32, ()), (I32, ()), (I32, (4096,))),
-             ((None, None, i32(300), np.arange(4096, dtype=np.int32)),)),
+             ((None, None, i32(40), np.arange(4096, dtype=np.int32)),)),
     LoopCase("rank of the element from data",
              Loop(invariants=(0,), scan_outputs=(ScanOutput(0), ScanOutput(0, 1)), last_outputs=(0,)),
              lambda s, v: filled(s, v, None), ((I32, ()),),
