@@ -52,20 +52,24 @@ __all__ = [
 ]
 
 
-def load(source: str | os.PathLike[str] | bytes | memoryview) -> Model:
+def load(source: str | os.PathLike[str] | bytes | memoryview,
+         weights: str | os.PathLike[str] | bytes | memoryview | None = None) -> Model:
     """Reads a model; the format is recognised by content.
 
     A file is mapped, not read: constants are views of it.
 
     Args:
-        source: a path, or the content of a `.tflite` or `.circle` file.
+        source: a path, or the content of a `.tflite`, `.circle` or OpenVINO `.xml` file.
+        weights: the `.bin` file of an OpenVINO model, or its content; by default the file beside the `.xml` file that
+            differs in the suffix alone.
 
     Raises:
+        InputError: there are weights of a model whose format has none.
         ModelError: it is not a model, or a malformed one.
         UnsupportedError: it uses a part of the format that circlet cannot read.
         OSError: the file cannot be opened.
     """
-    model = load_model(source)
+    model = load_model(source, weights)
     verify(model)
     return model
 

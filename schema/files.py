@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import mmap
 import os
+from functools import partial
 from pathlib import Path
 from typing import TypeAlias
 from uuid import uuid4
 
-from circlet.runtime.errors import ModelError, UnsupportedError
+from circlet.runtime.errors import InputError, ModelError, UnsupportedError
 from circlet.runtime.ir.model import Model
 from circlet.schema.circle import CIRCLE
 from circlet.schema.format import Format
+from circlet.schema.openvino import is_openvino
+from circlet.schema.openvino import read_model as read_openvino
 from circlet.schema.reader import read_model
 from circlet.schema.recognize import refusal
 from circlet.schema.tflite import TFLITE
@@ -23,7 +26,7 @@ FORMATS = {format.name: format for format in (TFLITE, CIRCLE)}
 """The formats by name."""
 
 
-def load_model(source: Source) -> Model:
+def load_model(source: Source, weights: Source | None = None) -> Model:
     """Loads a model; the content says which format it has.
 
     Constants are read-only views of the file or of the bytes given, which must therefore not change while the model
@@ -31,19 +34,26 @@ def load_model(source: Source) -> Model:
 
     Args:
         source: the path of a file, or the content of one.
+        weights: the `.bin` file of an OpenVINO model, or its content; by default the file beside the `.xml` file that
+            differs in the suffix alone.
 
     Raises:
         OSError: the file cannot be read.
+        InputError: there are weights of a model whose format has none.
         ModelError: it is malformed, or no model at all.
         UnsupportedError: it is a model of another kind, or uses a feature that circlet cannot express.
     """
     if isinstance(source, (bytes, bytearray, memoryview)):
-        return _load(memoryview(source).cast("B").toreadonly())
+        return _load(_view(source), weights, None)
     path = os.fspath(source)
     try:
-        return _load(_map(path))
+        return _load(_map(path), weights, Path(path).with_suffix(".bin"))
     except (ModelError, UnsupportedError) as problem:
         raise type(problem)(f"{path}: {problem}") from None
+
+
+def _view(content: bytes | bytearray | memoryview) -> memoryview:
+    return memoryview(content).cast("B").toreadonly()
 
 
 def _map(path: str) -> memoryview:
@@ -52,11 +62,27 @@ def _map(path: str) -> memoryview:
         return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if size else b"")
 
 
-def _load(data: memoryview) -> Model:
+def _load(data: memoryview, weights: Source | None, beside: Path | None) -> Model:
+    if is_openvino(data):
+        return read_openvino(data, partial(_weights, weights, beside))
+    if weights is not None:
+        raise InputError("only models of OpenVINO have weights in a file of their own")
     for format in FORMATS.values():
         if data[4:8] == format.identifier:
             return read_model(data, format)
     raise refusal(data)
+
+
+def _weights(given: Source | None, beside: Path | None) -> memoryview:
+    if isinstance(given, (bytes, bytearray, memoryview)):
+        return _view(given)
+    if given is not None:
+        return _map(os.fspath(given))
+    if beside is None:
+        raise ModelError("expected weights beside the content of the .xml file, found none")
+    if not beside.is_file():
+        raise ModelError(f"expected the weights in {beside}, found no such file")
+    return _map(os.fspath(beside))
 
 
 def save_model(model: Model, path: str | os.PathLike[str], format: str | None = None,

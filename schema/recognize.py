@@ -11,8 +11,6 @@ _NOT_MODELS = (
 )
 _OTHER_MODELS = (
     (b"PK\x03\x04", "a zip archive, such as a .task bundle, a .keras or a .pt file"),
-    (b"<?xml", "XML, such as OpenVINO IR"),
-    (b"<net", "OpenVINO IR"),
     (b"\x89HDF\r\n", "HDF5, such as a Keras .h5 file"),
     (b"\x1f\x8b", "gzip data"),
     (b"GGUF", "a GGUF model"),
@@ -40,7 +38,7 @@ def refusal(data: memoryview) -> CircletError:
             return ModelError(f"expected a model, found {what}")
     other = _other_model(start, lower)
     if other is not None:
-        return UnsupportedError(f"expected a .tflite or .circle model, found {other}")
+        return UnsupportedError(f"expected a .tflite, .circle or OpenVINO model, found {other}")
     return ModelError(f"expected a .tflite or .circle model (TFL3 or CIR0 at byte 4), found {start[:8]!r}")
 
 

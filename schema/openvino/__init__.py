@@ -1,0 +1,33 @@
+"""The OpenVINO IR format: an `.xml` file of layers and a `.bin` file of their constants."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from circlet.runtime.ir.model import Model
+from circlet.schema.openvino import families as families
+from circlet.schema.openvino.importer import Importer
+from circlet.schema.openvino.weights import Weights
+from circlet.schema.openvino.xml import parse
+
+STARTS = (b"<?xml", b"<net")
+"""How a file begins, after white space and a byte order mark."""
+
+
+def is_openvino(data: memoryview) -> bool:
+    """Whether content may be the XML of OpenVINO IR."""
+    return bytes(data[:256]).lstrip(b"\xef\xbb\xbf \t\r\n").startswith(STARTS)
+
+
+def read_model(data: memoryview, weights: Callable[[], memoryview]) -> Model:
+    """The model that XML and weights hold.
+
+    Args:
+        data: the content of the `.xml` file.
+        weights: gives the content of the `.bin` file; called when a constant needs it. Constants are views of it.
+
+    Raises:
+        ModelError: the XML or the weights are malformed.
+        UnsupportedError: there are layers that circlet has no rule for; the message lists them.
+    """
+    return Importer(Weights(weights)).model(parse(bytes(data)))

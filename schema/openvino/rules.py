@@ -1,0 +1,188 @@
+"""How a layer becomes operators: one rule for each type of layer and operator set."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
+
+from circlet.runtime.errors import ModelError, UnsupportedError
+from circlet.runtime.ir.types import DType, Shape
+from circlet.schema.openvino.graph import Graph, Value
+from circlet.schema.openvino.types import ELEMENT_TYPES, REFUSED_TYPES
+from circlet.schema.openvino.xml import Layer
+
+if TYPE_CHECKING:
+    from circlet.schema.openvino.importer import Importer
+
+LATEST = 16
+"""The newest operator set that rules were written for."""
+Choice = TypeVar("Choice")
+
+
+@dataclass(frozen=True, eq=False)
+class Node:
+    """A layer, the values that feed it and the graph that its operators go to."""
+
+    importer: Importer
+    graph: Graph
+    layer: Layer
+    inputs: Sequence[Value | None]
+    """By input port; None where no edge leads to the port."""
+
+    def __len__(self) -> int:
+        return len(self.inputs)
+
+    def __getitem__(self, index: int) -> Value:
+        value = self.get(index)
+        if value is None:
+            raise self.error(f"expected input {index}, found {len(self.inputs)} inputs")
+        return value
+
+    def get(self, index: int) -> Value | None:
+        """An input that may be absent."""
+        return self.inputs[index] if index < len(self.inputs) else None
+
+    @property
+    def required(self) -> list[Value]:
+        """The inputs of a layer that has no optional ones."""
+        return [self[k] for k in range(len(self.inputs))]
+
+    def error(self, message: str) -> ModelError:
+        """The error that the layer is malformed."""
+        return ModelError(f"{self.layer}: {message}")
+
+    def refusal(self, message: str) -> UnsupportedError:
+        """The error that circlet has no rule for what the layer asks for."""
+        return UnsupportedError(f"{self.layer}: {message}")
+
+    def shape(self, index: int) -> Shape:
+        """The shape of an input, of which at least the rank must be known; -1 for other dimensions."""
+        shape = self[index].shape
+        if shape is None:
+            raise self.refusal(f"the rank of input {index} is not known before the model runs")
+        return shape
+
+    def rank(self, index: int) -> int:
+        """The rank of an input."""
+        return len(self.shape(index))
+
+    def static(self, index: int) -> Shape:
+        """The shape of an input, all of whose dimensions must be known."""
+        shape = self.shape(index)
+        if any(dim < 0 for dim in shape):
+            raise self.refusal(f"the shape {shape} of input {index} is not known before the model runs")
+        return shape
+
+    def axis(self, axis: int, rank: int, name: str = "axis") -> int:
+        """An axis counted from the front."""
+        if not -rank <= axis < rank:
+            raise self.error(f"{name}: expected {-rank} to {rank - 1} for rank {rank}, found {axis}")
+        return axis % rank
+
+    def values(self, index: int, name: str) -> tuple[int, ...]:
+        """The elements of an input that must be a constant of integers."""
+        data = self[index].data
+        if data is None:
+            raise self.refusal(f"{name}, input {index}, is not a constant")
+        if data.dtype.kind not in "iu":
+            raise self.error(f"{name}, input {index}: expected integers, found {self[index].dtype.value}")
+        return tuple(data.reshape(-1).tolist())
+
+    def value(self, index: int, name: str) -> int:
+        """The element of an input that must be a constant of one integer."""
+        found = self.values(index, name)
+        if len(found) != 1:
+            raise self.error(f"{name}, input {index}: expected one element, found {len(found)}")
+        return found[0]
+
+    def text(self, name: str, default: str | None = None) -> str:
+        """An attribute."""
+        found = self.layer.attributes.get(name, default)
+        if found is None:
+            raise self.error(f"expected attribute {name}, found none")
+        return found
+
+    def integer(self, name: str, default: int | None = None) -> int:
+        """An attribute that is an integer."""
+        return self._number(name, None if default is None else str(default), int)
+
+    def number(self, name: str, default: float | None = None) -> float:
+        """An attribute that is a number."""
+        return self._number(name, None if default is None else str(default), float)
+
+    def _number(self, name: str, default: str | None, kind: Callable[[str], Choice]) -> Choice:
+        text = self.text(name, default)
+        try:
+            return kind(text)
+        except ValueError:
+            raise self.error(f"{name}: expected a number, found {text!r}") from None
+
+    def integers(self, name: str, default: Sequence[int] | None = None) -> tuple[int, ...]:
+        """An attribute that is a list of integers."""
+        text = self.text(name, None if default is None else ",".join(map(str, default)))
+        try:
+            return tuple(int(each) for each in text.split(",") if each.strip())
+        except ValueError:
+            raise self.error(f"{name}: expected integers, found {text!r}") from None
+
+    def flag(self, name: str, default: bool | None = None) -> bool:
+        """An attribute that is true or false."""
+        return self.choice(name, {"true": True, "1": True, "false": False, "0": False},
+                           None if default is None else str(default).lower())
+
+    def choice(self, name: str, choices: Mapping[str, Choice], default: str | None = None) -> Choice:
+        """What an attribute selects.
+
+        Raises:
+            UnsupportedError: it selects something else.
+        """
+        text = self.text(name, default).strip().lower()
+        if text not in choices:
+            raise self.refusal(f"{name} is {text!r} (supported: {', '.join(choices)})")
+        return choices[text]
+
+    def dtype(self, name: str, default: str | None = None) -> DType:
+        """An attribute that is an element type."""
+        text = self.text(name, default).lower()
+        if text in REFUSED_TYPES:
+            raise self.refusal(f"{name} is {text}, which circlet does not compute with")
+        if text not in ELEMENT_TYPES:
+            raise self.error(f"{name}: expected an element type, found {text!r}")
+        return ELEMENT_TYPES[text]
+
+
+Results: TypeAlias = "Value | tuple[Value, ...]"
+Rule: TypeAlias = Callable[[Node], Results]
+RULES: dict[str, dict[int, Rule | None]] = {}
+"""By type, the rule of each operator set that defined the layer anew; None where circlet has no rule for it."""
+
+
+def layer(*types: str, since: int = 1) -> Callable[[Rule], Rule]:
+    """Registers the decorated function for layers of these types, from an operator set on to the next definition."""
+    def register(rule: Rule) -> Rule:
+        for each in types:
+            define(each, rule, since)
+        return rule
+
+    return register
+
+
+def define(kind: str, rule: Rule | None, since: int = 1) -> None:
+    """Registers the rule of a type of layer."""
+    versions = RULES.setdefault(kind, {})
+    if since in versions:
+        raise ValueError(f"layer {kind} of opset {since} has two rules")
+    versions[since] = rule
+
+
+def find(found: Layer) -> Rule | None:
+    """The rule for a layer; None where there is none."""
+    opset = _opset(found.version)
+    versions = [since for since in RULES.get(found.type, {}) if opset is not None and since <= opset]
+    return RULES[found.type][max(versions)] if versions else None
+
+
+def _opset(version: str) -> int | None:
+    number = version.removeprefix("opset") if version else str(LATEST)
+    return int(number) if number.isdecimal() and 1 <= int(number) <= LATEST else None
