@@ -74,6 +74,13 @@ def reshape(g: Graph, x: Value, target: Sequence[int]) -> Value:
     return g.apply(shape.Reshape(new_shape=tuple(target)), x, integers(target, DType.INT32))
 
 
+def reshape_like(g: Graph, x: Value, target: Value) -> Value:
+    """The elements in a shape that is a value."""
+    if target.data is not None:
+        return reshape(g, x, target.data.tolist())
+    return g.apply(shape.Reshape(), x, target)
+
+
 def unsqueeze(g: Graph, x: Value, *axes: int) -> Value:
     """The value with axes of size 1 inserted, one after the other."""
     for axis in axes:
@@ -129,12 +136,13 @@ def concatenate(g: Graph, values: Sequence[Value], axis: int = 0) -> Value:
     return g.apply(layout.Concatenation(axis=axis), *values)
 
 
-def slices(g: Graph, x: Value, rank: int, axis: int, begin: int, end: int) -> Value:
-    """The elements `begin` up to but without `end` of an axis."""
-    whole = [0] * rank
-    mask = (1 << rank) - 1 & ~(1 << axis)
-    bounds = (integers([*whole[:axis], bound, *whole[axis + 1:]]) for bound in (begin, end))
-    return g.apply(layout.StridedSlice(begin_mask=mask, end_mask=mask), x, *bounds, integers([1] * rank))
+def cut(g: Graph, x: Value, rank: int, axis: int, before: int, after: int) -> Value:
+    """The value without the first and last elements of an axis."""
+    only = 1 << axis
+    full = (1 << rank) - 1
+    bounds = (integers([bound if each == axis else 0 for each in range(rank)]) for bound in (before, -after))
+    op = layout.StridedSlice(begin_mask=full & ~only, end_mask=full if not after else full & ~only)
+    return g.apply(op, x, *bounds, integers([1] * rank))
 
 
 def axes_of(axes: Sequence[int]) -> Value:

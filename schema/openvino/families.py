@@ -1,5 +1,13 @@
 """The rules of all layers, by family; importing this module registers them."""
 
 from circlet.schema.openvino import activation as activation
+from circlet.schema.openvino import controlflow as controlflow
 from circlet.schema.openvino import elementwise as elementwise
+from circlet.schema.openvino import index as index
+from circlet.schema.openvino import layout as layout
+from circlet.schema.openvino import loops as loops
+from circlet.schema.openvino import matmul as matmul
+from circlet.schema.openvino import normalize as normalize
+from circlet.schema.openvino import reduce as reduce
+from circlet.schema.openvino import shape as shape
 from circlet.schema.openvino import unary as unary

@@ -94,7 +94,7 @@ class Graph:
         named = replace(value, name=name, shape=known)
         index = self._indices[value]
         self._indices[named] = index
-        self._tensors[index] = _tensor(named)
+        self._tensors[index] = tensor_of(named)
         return named
 
     def tensor_index(self, value: Value) -> int:
@@ -113,11 +113,12 @@ class Graph:
         return Subgraph(self.name, tuple(self._tensors), inputs, outputs, tuple(self._operators))
 
     def _add(self, value: Value) -> int:
-        self._tensors.append(_tensor(value))
+        self._tensors.append(tensor_of(value))
         return len(self._tensors) - 1
 
 
-def _tensor(value: Value) -> Tensor:
+def tensor_of(value: Value) -> Tensor:
+    """The tensor that holds a value."""
     if value.shape is None:
         return Tensor(value.name, value.dtype, (), has_rank=False)
     signature = None if value.is_static else value.shape

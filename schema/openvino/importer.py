@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from circlet.runtime.errors import ModelError, UnsupportedError
 from circlet.runtime.ir.model import Model, Signature
 from circlet.runtime.ir.op import ShapeError
-from circlet.runtime.ir.types import Shape
+from circlet.runtime.ir.types import DType, Shape
 from circlet.schema.openvino.graph import Graph, Value
 from circlet.schema.openvino.rules import Node, find
 from circlet.schema.openvino.weights import Weights, read_constant
@@ -64,9 +64,12 @@ class Importer:
 
     def parameter(self, graph: Graph, layer: Layer) -> Value:
         """The input that a Parameter stands for."""
-        node = Node(self, graph, layer, ())
-        port = output_port(layer)
-        return graph.input(node.dtype("element_type"), declared_shape(node), _name(layer, port, 0))
+        return graph.input(*self.parameter_type(layer), _name(layer, output_port(layer), 0))
+
+    def parameter_type(self, layer: Layer) -> tuple[DType, Shape | None]:
+        """The element type and the shape that a Parameter declares."""
+        node = Node(self, self.graphs[0], layer, ())
+        return node.dtype("element_type"), declared_shape(node)
 
     def convert(self, network: Network, graph: Graph, parameters: Mapping[int, Value]) -> dict[int, Value]:
         """Adds the layers of a network to a graph.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 from circlet.runtime.errors import ModelError, UnsupportedError
@@ -42,6 +42,10 @@ class Node:
     def get(self, index: int) -> Value | None:
         """An input that may be absent."""
         return self.inputs[index] if index < len(self.inputs) else None
+
+    def fed(self, *inputs: Value | None) -> Node:
+        """The layer with other inputs."""
+        return replace(self, inputs=inputs)
 
     @property
     def required(self) -> list[Value]:
@@ -154,13 +158,14 @@ class Node:
 
 Results: TypeAlias = "Value | tuple[Value, ...]"
 Rule: TypeAlias = Callable[[Node], Results]
+RuleT = TypeVar("RuleT", bound=Rule)
 RULES: dict[str, dict[int, Rule | None]] = {}
 """By type, the rule of each operator set that defined the layer anew; None where circlet has no rule for it."""
 
 
-def layer(*types: str, since: int = 1) -> Callable[[Rule], Rule]:
+def layer(*types: str, since: int = 1) -> Callable[[RuleT], RuleT]:
     """Registers the decorated function for layers of these types, from an operator set on to the next definition."""
-    def register(rule: Rule) -> Rule:
+    def register(rule: RuleT) -> RuleT:
         for each in types:
             define(each, rule, since)
         return rule

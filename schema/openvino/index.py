@@ -1,0 +1,184 @@
+"""Layers that read or write where data says."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from circlet.runtime.ir.types import DType
+from circlet.runtime.ops import index, sort
+from circlet.schema.openvino import compose as c
+from circlet.schema.openvino.graph import Graph, Value, constant
+from circlet.schema.openvino.rules import Node, layer
+
+
+def from_front(g: Graph, indices: Value, x: Value, axis: int) -> Value:
+    """Indices into an axis with those that count from its end counted from its front."""
+    if indices.data is not None and indices.data.min(initial=0) >= 0:
+        return indices
+    size = x.shape[axis] if x.shape is not None else -1
+    if size < 0:
+        length = c.cast(g, c.gather(g, c.shape_of(g, x), c.number(axis, DType.INT64), 0), indices.dtype)
+    else:
+        length = c.like(size, indices)
+        if indices.data is not None:
+            return constant(np.where(indices.data < 0, indices.data + size, indices.data).astype(indices.data.dtype))
+    if indices.dtype.numpy.kind == "u":
+        return indices
+    return c.select(g, c.less(g, indices, c.like(0, indices)), c.add(g, indices, length), indices)
+
+
+@layer("Gather")
+def gather(node: Node) -> Value:
+    """The slices of input 0 along the axis in input 2 that the indices in input 1 name."""
+    return _gather(node, node[1])
+
+
+@layer("Gather", since=8)
+def gather_8(node: Node) -> Value:
+    """As before; negative indices count from the end."""
+    axis = node.axis(node.value(2, "axis"), node.rank(0))
+    return _gather(node, from_front(node.graph, node[1], node[0], axis))
+
+
+def _gather(node: Node, indices: Value) -> Value:
+    axis, batch = node.value(2, "axis"), node.integer("batch_dims", 0)
+    if node[0].rank is not None:
+        axis = node.axis(axis, node.rank(0))
+    if not batch and node[0].data is not None and indices.data is not None and indices.data.size <= 64:
+        if indices.data.size and not 0 <= indices.data.min() <= indices.data.max() < node[0].data.shape[axis]:
+            raise node.error(f"expected indices into an axis of size {node[0].data.shape[axis]}, found "
+                             f"{indices.data.tolist()}")
+        return c.gather(node.graph, node[0], indices, axis)
+    return node.graph.apply(index.Gather(axis=axis, batch_dims=batch), node[0], indices)
+
+
+@layer("GatherElements", since=6)
+def gather_elements(node: Node) -> Value:
+    """Element (i, j, ...) of the result is that of input 0 whose index along the axis is element (i, j, ...) of input
+    1."""
+    coordinates = _coordinates(node, node[1], node.axis(node.integer("axis"), node.rank(0)))
+    return node.graph.apply(index.GatherNd(), node[0], coordinates)
+
+
+def _coordinates(node: Node, indices: Value, axis: int) -> Value:
+    """For each index into an axis the coordinates of the element in input 0 that lies there."""
+    g, shape = node.graph, indices.shape
+    if shape is None or any(dim < 0 for dim in shape):
+        raise node.refusal(f"the shape of the indices, {shape}, is not known before the model runs")
+    if len(shape) != node.rank(0):
+        raise node.error(f"expected indices of rank {node.rank(0)} as input 0 has, found shape {shape}")
+    places = np.indices(shape, indices.dtype.numpy)
+    parts = [constant(places[k][..., None].copy()) for k in range(len(shape))]
+    parts[axis] = c.unsqueeze(g, from_front(g, indices, node[0], axis), -1)
+    return c.concatenate(g, parts, -1)
+
+
+@layer("GatherND", since=5)
+def gather_nd(node: Node) -> Value:
+    """The slices of input 0 that the rows of input 1 name; the batch axes become one."""
+    batch = node.integer("batch_dims", 0)
+    result = _gather_nd(node, batch)
+    if batch < 2:
+        return result
+    rest = (result.rank or 0) - batch
+    tail = c.dims(node.graph, result, batch, batch + rest)
+    return c.reshape_like(node.graph, result, c.concatenate(node.graph, [c.integers([-1]), tail]))
+
+
+@layer("GatherND", since=8)
+def gather_nd_8(node: Node) -> Value:
+    """The slices of input 0 that the rows of input 1 name."""
+    return _gather_nd(node, node.integer("batch_dims", 0))
+
+
+def _gather_nd(node: Node, batch: int) -> Value:
+    indices = node[1]
+    if batch:
+        shape = node.static(1)
+        places = np.indices(shape[:-1], indices.dtype.numpy)[:batch]
+        lead = constant(np.moveaxis(places, 0, -1).copy())
+        indices = c.concatenate(node.graph, [lead, indices], -1)
+    return node.graph.apply(index.GatherNd(), node[0], indices)
+
+
+def _overwritten(g: Graph, x: Value, places: Value, updates: Value) -> Value:
+    """The value with updates where the rows of `places` say, each place at most once."""
+    shape = c.shape_of(g, x)
+    ones = c.broadcast_to(g, c.number(True, DType.BOOL), c.shape_of(g, updates))
+    is_met = g.apply(index.ScatterNd(), places, ones, shape)
+    return c.select(g, is_met, g.apply(index.ScatterNd(), places, updates, shape), x)
+
+
+@layer("ScatterNDUpdate", since=3)
+def scatter_nd_update(node: Node) -> Value:
+    """Input 0 with the slices in input 2 where the rows of input 1 say."""
+    return _overwritten(node.graph, *node.required)
+
+
+@layer("ScatterNDUpdate", since=15)
+def scatter_nd_update_15(node: Node) -> Value:
+    """As before; or with the slices added."""
+    if node.choice("reduction", {"none": True, "sum": False}, "none"):
+        return scatter_nd_update(node)
+    g, (x, places, updates) = node.graph, node.required
+    return c.add(g, x, g.apply(index.ScatterNd(), places, updates, c.shape_of(g, x)))
+
+
+@layer("ScatterUpdate", since=3)
+def scatter_update(node: Node) -> Value:
+    """Input 0 with the slices in input 2 along the axis in input 3 where the indices in input 1 say."""
+    g, (x, indices, updates) = node.graph, node.required[:3]
+    rank, count = node.rank(0), node.rank(1)
+    axis = node.axis(node.value(3, "axis"), rank)
+    order = [axis, *(each for each in range(rank) if each != axis)]
+    new = range(axis, axis + count)
+    spread = [*new, *(each for each in range(rank + count - 1) if each not in new)]
+    places = c.unsqueeze(g, from_front(g, indices, x, axis), -1)
+    result = _overwritten(g, c.transpose(g, x, order), places, c.transpose(g, updates, spread))
+    return c.transpose(g, result, np.argsort(order).tolist())
+
+
+@layer("ScatterElementsUpdate", since=3)
+def scatter_elements_update(node: Node) -> Value:
+    """Input 0 with the elements in input 2 at the indices in input 1 along the axis in input 3."""
+    places = _coordinates(node, node[1], node.axis(node.value(3, "axis"), node.rank(0)))
+    return _overwritten(node.graph, node[0], places, node[2])
+
+
+@layer("ScatterElementsUpdate", since=12)
+def scatter_elements_update_12(node: Node) -> Value:
+    """As before; or with the elements added."""
+    if node.choice("reduction", {"none": True, "sum": False}, "none"):
+        return scatter_elements_update(node)
+    if not node.flag("use_init_val", True):
+        raise node.refusal("sums without the first value")
+    g, x = node.graph, node[0]
+    places = _coordinates(node, node[1], node.axis(node.value(3, "axis"), node.rank(0)))
+    return c.add(g, x, g.apply(index.ScatterNd(), places, node[2], c.shape_of(g, x)))
+
+
+@layer("TopK")
+def top_k(node: Node) -> tuple[Value, ...]:
+    """The greatest or least elements along an axis, and where they lie."""
+    g, rank = node.graph, node.rank(0)
+    axis = node.axis(node.integer("axis"), rank)
+    is_max = node.choice("mode", {"max": True, "min": False})
+    node.choice("sort", {"value": None, "none": None}, "value")
+    dtype = node.dtype("index_element_type", "i32")
+    x, back = c.axis_last(g, node[0], axis, rank)
+    if not is_max and x.dtype.numpy.kind != "f":
+        raise node.refusal(f"the least elements of {x.dtype.value}")
+    k = c.cast(g, node[1], DType.INT32)
+    values, places = g.op(sort.TopKV2(), x if is_max else c.negative(g, x), k, dtypes=[None, DType.INT32])
+    found = values if is_max else c.negative(g, values)
+    return c.transpose(g, found, back), c.cast(g, c.transpose(g, places, back), dtype)
+
+
+@layer("EmbeddingBagPackedSum", since=3)
+def embedding_bag_packed_sum(node: Node) -> Value:
+    """The sums of the rows of a table that each row of indices names, with weights if there are any."""
+    g = node.graph
+    rows = c.gather(g, node[0], node[1], 0)
+    if node.get(2) is not None:
+        rows = c.multiply(g, rows, c.unsqueeze(g, node[2], *[-1] * (node.rank(0) - 1)))
+    return c.total(g, rows, (1,), keep=False)

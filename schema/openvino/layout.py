@@ -1,0 +1,230 @@
+"""Layers that move elements to places known from shapes and parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from circlet.runtime.ops import layout, pad, spatial
+from circlet.schema.openvino import compose as c
+from circlet.schema.openvino.graph import Value, constant
+from circlet.schema.openvino.rules import Node, layer
+
+
+@layer("Transpose")
+def transpose(node: Node) -> Value:
+    """Axis k of the result is axis `input 1 [k]`; without any, the axes are reversed."""
+    if node[1].data is None:
+        return node.graph.apply(layout.Transpose(), node[0], node[1])
+    order = node.values(1, "order") or tuple(reversed(range(node.rank(0))))
+    if node[0].rank is not None and sorted(order) != list(range(node.rank(0))):
+        raise node.error(f"order: expected each axis of rank {node.rank(0)} once, found {order}")
+    return c.transpose(node.graph, node[0], order)
+
+
+@layer("Concat")
+def concat(node: Node) -> Value:
+    """The inputs joined along an axis."""
+    if not len(node):
+        raise node.error("expected at least one input, found none")
+    axis = node.integer("axis")
+    if node[0].rank is not None:
+        node.axis(axis, node.rank(0))
+    if len({each.dtype for each in node.required}) > 1:
+        raise node.error(f"expected inputs of one element type, found {[each.dtype.value for each in node.required]}")
+    return node.graph.apply(layout.Concatenation(axis=axis), *node.required)
+
+
+@layer("Split")
+def split(node: Node) -> tuple[Value, ...]:
+    """Input 0 cut along an axis into equal pieces."""
+    count = node.integer("num_splits")
+    if count != len(node.layer.outputs):
+        raise node.error(f"num_splits: expected the number of outputs, {len(node.layer.outputs)}, found {count}")
+    return node.graph.op(layout.Split(num_splits=count), node[1], node[0], dtypes=[None] * count)
+
+
+@layer("VariadicSplit")
+def variadic_split(node: Node) -> tuple[Value, ...]:
+    """Input 0 cut along an axis into pieces of given lengths."""
+    count = len(node.layer.outputs)
+    if node[2].is_static and node[2].shape != (count,):
+        raise node.error(f"input 2: expected a length for each of {count} outputs, found shape {node[2].shape}")
+    return node.graph.op(layout.SplitV(num_splits=count), node[0], node[2], node[1], dtypes=[None] * count)
+
+
+def _bits(mask: Sequence[int]) -> int:
+    return sum(1 << k for k, bit in enumerate(mask) if bit)
+
+
+@layer("StridedSlice")
+def strided_slice(node: Node) -> Value:
+    """Input 0 from `begin` to `end` by `strides`; entries for the first axes, with masks."""
+    g, begin, end = node.graph, node[1], node[2]
+    strides = node.get(3)
+    if strides is None:
+        if begin.shape is None or begin.shape[0] < 0:
+            raise node.refusal("the number of entries is not known before the model runs")
+        strides = c.integers([1] * begin.shape[0])
+    begins, ends, ellipsis, new, shrunk = (
+        _bits(node.integers(f"{name}_mask", ())) for name in ("begin", "end", "ellipsis", "new_axis", "shrink_axis"))
+    return g.apply(layout.StridedSlice(begins, ends, ellipsis, new, shrunk), node[0], begin, end, strides)
+
+
+@layer("Slice", since=8)
+def slice_8(node: Node) -> Value:
+    """Input 0 from `start` to `stop` by `step` along axes."""
+    rank = node.rank(0)
+    count = node.shape(1)[0]
+    axes = node.values(4, "axes") if node.get(4) is not None else tuple(range(max(count, 0)))
+    if len(axes) != count:
+        raise node.error(f"axes: expected one for each of {count} starts, found {axes}")
+    axes = tuple(node.axis(axis, rank, "axes") for axis in axes)
+    if len(set(axes)) != len(axes):
+        raise node.error(f"axes: expected each axis once, found {axes}")
+    whole = (1 << rank) - 1 & ~_bits([axis in axes for axis in range(rank)])
+    bounds = [_spread(node, k, axes, rank, fill) for k, fill in ((1, 0), (2, 0), (3, 1))]
+    return node.graph.apply(layout.StridedSlice(begin_mask=whole, end_mask=whole), node[0], *bounds)
+
+
+def _spread(node: Node, index: int, axes: Sequence[int], rank: int, fill: int) -> Value:
+    """A parameter for some axes as one for all."""
+    value = node[index]
+    if value.shape is not None and value.shape != (len(axes),):
+        raise node.error(f"input {index}: expected one element for each of the axes {axes}, found shape {value.shape}")
+    places = [axes.index(axis) if axis in axes else len(axes) for axis in range(rank)]
+    if places == list(range(len(axes))):
+        return value
+    filler = constant(np.array([fill], value.dtype.numpy))
+    return c.gather(node.graph, c.concatenate(node.graph, [value, filler]), c.integers(places), 0)
+
+
+@layer("Pad")
+def pad_1(node: Node) -> Value:
+    """Input 0 with elements before and behind each axis."""
+    g, x, begin, end = node.graph, node[0], node[1], node[2]
+    mode = node.choice("pad_mode", {each: each for each in ("constant", "edge", "reflect", "symmetric")})
+    if mode == "edge":
+        return _edge(node)
+    amounts = c.concatenate(g, [c.unsqueeze(g, begin, -1), c.unsqueeze(g, end, -1)], 1)
+    if mode == "constant":
+        value = c.like(0, x) if node.get(3) is None else node[3]
+        return g.apply(pad.PadV2(), x, amounts, value)
+    kind = pad.MirrorPadMode.REFLECT if mode == "reflect" else pad.MirrorPadMode.SYMMETRIC
+    return g.apply(pad.MirrorPad(mode=kind), x, amounts)
+
+
+def _edge(node: Node) -> Value:
+    """Padding that repeats the outermost elements."""
+    g, x, shape = node.graph, node[0], node.static(0)
+    amounts = zip(node.values(1, "pads_begin"), node.values(2, "pads_end"), strict=True)
+    for axis, (before, after) in enumerate(amounts):
+        if before or after:
+            indices = np.arange(-before, shape[axis] + after).clip(0, shape[axis] - 1)
+            x = c.gather(g, x, constant(indices), axis)
+    return x
+
+
+@layer("Pad", since=12)
+def pad_12(node: Node) -> Value:
+    """As before; negative numbers cut elements off."""
+    g, begin, end = node.graph, node[1], node[2]
+    if begin.data is None or end.data is None or min(0, *begin.data.tolist(), *end.data.tolist()) == 0:
+        return pad_1(node)
+    x, rank = node[0], node.rank(0)
+    for axis, (before, after) in enumerate(zip(begin.data.tolist(), end.data.tolist(), strict=True)):
+        if before < 0 or after < 0:
+            x = c.cut(g, x, rank, axis, max(-before, 0), max(-after, 0))
+    amounts = [constant(np.maximum(each.data, 0)) for each in (begin, end) if each.data is not None]
+    return pad_1(node.fed(x, *amounts, *node.inputs[3:]))
+
+
+@layer("Tile")
+def tile(node: Node) -> Value:
+    """Input 0 repeated along each axis."""
+    g, x, repeats = node.graph, node[0], node[1]
+    missing = node.shape(1)[0] - node.rank(0)
+    if missing > 0:
+        x = c.unsqueeze(g, x, *[0] * missing)
+    elif missing < 0:
+        repeats = c.concatenate(g, [constant(np.ones(-missing, repeats.dtype.numpy)), repeats])
+    return g.apply(pad.Tile(), x, repeats)
+
+
+@layer("ReverseSequence")
+def reverse_sequence(node: Node) -> Value:
+    """The first `input 1 [b]` elements of sequence b in reverse order."""
+    op = layout.ReverseSequence(node.integer("seq_axis", 1), node.integer("batch_axis", 0))
+    return node.graph.apply(op, node[0], node[1])
+
+
+@layer("Reverse")
+def reverse(node: Node) -> Value:
+    """The order along axes reversed."""
+    node.choice("mode", {"index": None})
+    return node.graph.apply(layout.ReverseV2(), node[0], node[1])
+
+
+@layer("DepthToSpace")
+def depth_to_space(node: Node) -> Value:
+    """Channels to blocks of positions; (n, c, h, w)."""
+    g, block = node.graph, node.integer("block_size", 1)
+    is_blocks = node.choice("mode", {"blocks_first": True, "depth_first": False})
+    if node.rank(0) != 4:
+        raise node.refusal("an input of another rank than 4")
+    x = c.transpose(g, node[0], (0, 2, 3, 1))
+    if not is_blocks:
+        channels = node.static(0)[1]
+        order = np.arange(channels).reshape(-1, block * block).T.reshape(-1)
+        x = c.gather(g, x, constant(order), 3)
+    return c.transpose(g, g.apply(spatial.DepthToSpace(block_size=block), x), (0, 3, 1, 2))
+
+
+@layer("SpaceToDepth")
+def space_to_depth(node: Node) -> Value:
+    """Blocks of positions to channels; (n, c, h, w)."""
+    g, block = node.graph, node.integer("block_size", 1)
+    is_blocks = node.choice("mode", {"blocks_first": True, "depth_first": False})
+    if node.rank(0) != 4:
+        raise node.refusal("an input of another rank than 4")
+    x = g.apply(spatial.SpaceToDepth(block_size=block), c.transpose(g, node[0], (0, 2, 3, 1)))
+    if not is_blocks:
+        channels = node.static(0)[1]
+        x = c.gather(g, x, constant(np.arange(channels * block * block).reshape(-1, channels).T.reshape(-1)), 3)
+    return c.transpose(g, x, (0, 3, 1, 2))
+
+
+@layer("BatchToSpace", "SpaceToBatch", since=2)
+def batch_blocks(node: Node) -> Value:
+    """Between the batch and blocks of positions, with crops or paddings; parameters for all axes."""
+    block, before, after = (node.values(k, name) for k, name in ((1, "block_shape"), (2, "begin"), (3, "end")))
+    if block[0] != 1 or before[0] or after[0]:
+        raise node.refusal(f"blocks {block} or margins {before}, {after} of the batch")
+    op = spatial.BatchToSpaceND() if node.layer.type == "BatchToSpace" else spatial.SpaceToBatchND()
+    margins = np.array([before[1:], after[1:]], np.int32).T.copy()
+    return node.graph.apply(op, node[0], c.axes_of(block[1:]), constant(margins))
+
+
+@layer("ShuffleChannels", since=3)
+def shuffle_channels(node: Node) -> Value:
+    """The groups of an axis interleaved."""
+    shape, group = node.static(0), node.integer("group", 1)
+    axis = node.axis(node.integer("axis", 1), len(shape))
+    if group < 1 or shape[axis] % group:
+        raise node.error(f"group: expected one that divides {shape[axis]}, found {group}")
+    order = np.arange(shape[axis]).reshape(group, -1).T.reshape(-1)
+    return c.gather(node.graph, node[0], constant(order), axis)
+
+
+@layer("Roll", since=7)
+def roll(node: Node) -> Value:
+    """Elements moved along axes; what leaves at one end comes back at the other."""
+    shape, x = node.static(0), node[0]
+    amounts, axes = node.values(1, "shift"), node.values(2, "axes")
+    if len(amounts) == 1:
+        amounts *= len(axes)
+    for amount, each in zip(amounts, axes, strict=True):
+        axis = node.axis(each, len(shape), "axes")
+        x = c.gather(node.graph, x, constant(np.roll(np.arange(shape[axis]), amount)), axis)
+    return x
