@@ -145,6 +145,15 @@ def cut(g: Graph, x: Value, rank: int, axis: int, before: int, after: int) -> Va
     return g.apply(op, x, *bounds, integers([1] * rank))
 
 
+def part(g: Graph, x: Value, rank: int, axis: int, first: int, last: int) -> Value:
+    """The elements `first` up to but without `last` of an axis."""
+    if x.data is not None:
+        return constant(x.data[(slice(None),) * axis + (slice(first, last),)], x.name)
+    begin, size = ([value if each == axis else other for each in range(rank)]
+                   for value, other in ((first, 0), (last - first, -1)))
+    return g.apply(layout.Slice(), x, axes_of(begin), axes_of(size))
+
+
 def axes_of(axes: Sequence[int]) -> Value:
     """Axes as the reductions take them."""
     return integers(axes, DType.INT32)

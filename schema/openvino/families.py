@@ -2,12 +2,14 @@
 
 from circlet.schema.openvino import activation as activation
 from circlet.schema.openvino import controlflow as controlflow
+from circlet.schema.openvino import conv as conv
 from circlet.schema.openvino import elementwise as elementwise
 from circlet.schema.openvino import index as index
 from circlet.schema.openvino import layout as layout
 from circlet.schema.openvino import loops as loops
 from circlet.schema.openvino import matmul as matmul
 from circlet.schema.openvino import normalize as normalize
+from circlet.schema.openvino import pool as pool
 from circlet.schema.openvino import reduce as reduce
 from circlet.schema.openvino import shape as shape
 from circlet.schema.openvino import unary as unary

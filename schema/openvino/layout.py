@@ -77,8 +77,10 @@ def slice_8(node: Node) -> Value:
     """Input 0 from `start` to `stop` by `step` along axes."""
     rank = node.rank(0)
     count = node.shape(1)[0]
-    axes = node.values(4, "axes") if node.get(4) is not None else tuple(range(max(count, 0)))
-    if len(axes) != count:
+    if node.get(4) is None and count < 0:
+        raise node.refusal("the number of axes is not known before the model runs")
+    axes = tuple(range(count)) if node.get(4) is None else node.values(4, "axes")
+    if count not in (-1, len(axes)):
         raise node.error(f"axes: expected one for each of {count} starts, found {axes}")
     axes = tuple(node.axis(axis, rank, "axes") for axis in axes)
     if len(set(axes)) != len(axes):
@@ -91,7 +93,7 @@ def slice_8(node: Node) -> Value:
 def _spread(node: Node, index: int, axes: Sequence[int], rank: int, fill: int) -> Value:
     """A parameter for some axes as one for all."""
     value = node[index]
-    if value.shape is not None and value.shape != (len(axes),):
+    if value.is_static and value.shape != (len(axes),):
         raise node.error(f"input {index}: expected one element for each of the axes {axes}, found shape {value.shape}")
     places = [axes.index(axis) if axis in axes else len(axes) for axis in range(rank)]
     if places == list(range(len(axes))):

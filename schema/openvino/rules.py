@@ -182,10 +182,14 @@ def define(kind: str, rule: Rule | None, since: int = 1) -> None:
 
 
 def find(found: Layer) -> Rule | None:
-    """The rule for a layer; None where there is none."""
-    opset = _opset(found.version)
-    versions = [since for since in RULES.get(found.type, {}) if opset is not None and since <= opset]
-    return RULES[found.type][max(versions)] if versions else None
+    """The rule for a layer; None where there is none.
+
+    OpenVINO writes some layers that came later as of opset1, so below the first definition that one counts.
+    """
+    opset, versions = _opset(found.version), RULES.get(found.type)
+    if opset is None or not versions:
+        return None
+    return versions[max((since for since in versions if since <= opset), default=min(versions))]
 
 
 def _opset(version: str) -> int | None:

@@ -36,6 +36,8 @@ class Weights:
 def read_constant(node: Node, weights: Weights) -> Value:
     """What a Const stands for: a read-only view of the weights where they lie as numpy needs them.
 
+    OpenVINO gives a constant without elements a size of 1, so a size may be larger than it needs to be.
+
     Raises:
         ModelError: its bytes are not there, or not as many as its type and shape need.
         UnsupportedError: its element type is none that circlet computes with.
@@ -47,9 +49,9 @@ def read_constant(node: Node, weights: Weights) -> Value:
         expected = element_count(shape) * width
     except ModelError as error:
         raise node.error(str(error)) from None
-    if size != expected:
+    if size < expected:
         raise node.error(f"size: expected {expected} bytes for shape {shape} of {dtype.value}, found {size}")
-    data = _span(node, weights, offset, size)
+    data = _span(node, weights, offset, expected)
     if dtype is DType.BFLOAT16:
         return constant(np.frombuffer(data, np.uint8), node.layer.name, dtype, shape)
     return constant(_view(data, dtype, shape), node.layer.name)

@@ -1,0 +1,162 @@
+"""Convolutions, (n, c, spatial...) with filters (o, c, spatial...)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from circlet.runtime.ir.op import Op
+from circlet.runtime.ir.types import Padding, Shape
+from circlet.runtime.ops import conv, pad
+from circlet.schema.openvino import compose as c
+from circlet.schema.openvino.graph import Graph, Value
+from circlet.schema.openvino.rules import Node, layer
+from circlet.schema.openvino.windows import Axis, axes_of, channels_first, channels_last, flat, padded, padding_of
+
+
+@layer("Convolution")
+def convolution(node: Node) -> Value:
+    """Convolution of one to three spatial axes."""
+    return c.in_float32(node.graph, lambda x, w: _convolve(node, x, w, 1), node[0], node[1])
+
+
+@layer("GroupConvolution")
+def group_convolution(node: Node) -> Value:
+    """Convolution of groups of channels, each with a filter (o, c, spatial...) of its own."""
+    shape = node.static(1)
+    if len(shape) < 4 or (node.rank(0) + 1) != len(shape):
+        raise node.error(f"expected a filter (groups, o, c, spatial...) for input of rank {node.rank(0)}, found shape "
+                         f"{shape}")
+    merged = (shape[0] * shape[1], *shape[2:])
+    return c.in_float32(node.graph, lambda x, w: _convolve(node, x, c.reshape(node.graph, w, merged),
+                                                           shape[0]), node[0], node[1])
+
+
+def _convolve(node: Node, x: Value, filter: Value, groups: int) -> Value:
+    g, shape = node.graph, filter.shape
+    if shape is None or any(dim < 0 for dim in shape):
+        raise node.refusal("the shape of the filter is not known before the model runs")
+    if len(shape) != node.rank(0) or not 3 <= len(shape) <= 5:
+        raise node.error(f"expected a filter of the rank of the input, 3 to 5, found shape {shape} for {node.shape(0)}")
+    if node.shape(0)[1] not in (-1, shape[1] * groups):
+        raise node.error(f"a filter of shape {shape} takes {shape[1] * groups} channels, found {node.shape(0)[1]}")
+    axes = axes_of(node, shape[2:])
+    if len(axes) == 3 and groups > 1:
+        raise node.refusal("groups of volumes")
+    x = channels_last(g, x, len(shape))
+    if len(axes) == 1:
+        x = c.unsqueeze(g, x, 1)
+    result = _sliding(g, x, filter, flat(axes), groups)
+    return channels_first(g, c.squeeze(g, result, [1]) if len(axes) == 1 else result, len(shape))
+
+
+def _sliding(g: Graph, x: Value, filter: Value, axes: Sequence[Axis], groups: int) -> Value:
+    """Convolution of an image or volume, channels last, with a filter (o, c, spatial...)."""
+    assert filter.shape is not None
+    padding = padding_of(axes)
+    if padding is None:
+        x, padding = padded(g, x, axes), Padding.VALID
+    outputs, depth = filter.shape[:2]
+    strides, dilations = [each.stride for each in axes], [each.dilation for each in axes]
+    if len(axes) == 3:
+        op: Op = conv.Conv3D(padding, strides[0], strides[2], strides[1], dilation_d_factor=dilations[0],
+                             dilation_w_factor=dilations[2], dilation_h_factor=dilations[1])
+        return g.apply(op, x, c.transpose(g, filter, (2, 3, 4, 1, 0)), None)
+    if len(filter.shape) == 3:
+        filter = c.unsqueeze(g, filter, 2)
+    if groups > 1 and depth == 1:
+        op = conv.DepthwiseConv2D(padding, strides[1], strides[0], depth_multiplier=outputs // groups,
+                                  dilation_w_factor=dilations[1], dilation_h_factor=dilations[0])
+        return g.apply(op, x, c.transpose(g, filter, (1, 2, 3, 0)), None)
+    op = conv.Conv2D(padding, strides[1], strides[0], dilation_w_factor=dilations[1], dilation_h_factor=dilations[0])
+    return g.apply(op, x, c.transpose(g, filter, (0, 2, 3, 1)), None)
+
+
+@layer("ConvolutionBackpropData")
+def transposed(node: Node) -> Value:
+    """Transposed convolution with a filter (c, o, spatial...)."""
+    return c.in_float32(node.graph, lambda x, w: _spread(node, x, w), node[0], node[1])
+
+
+@layer("GroupConvolutionBackpropData")
+def group_transposed(node: Node) -> Value:
+    """Transposed convolution of groups of channels, each with a filter (c, o, spatial...) of its own."""
+    g, shape = node.graph, node.static(1)
+
+    def spread(x: Value, filter: Value) -> Value:
+        results = []
+        for group in range(shape[0]):
+            channels = c.part(g, x, node.rank(0), 1, group * shape[1], (group + 1) * shape[1])
+            own = c.squeeze(g, c.part(g, filter, len(shape), 0, group, group + 1), [0])
+            results.append(_spread(node, channels, own))
+        return c.concatenate(g, results, 1)
+
+    return c.in_float32(g, spread, node[0], node[1])
+
+
+def _spread(node: Node, x: Value, filter: Value) -> Value:
+    """What of the full transposed convolution lies within the padding."""
+    g, shape, rank = node.graph, filter.shape, node.rank(0)
+    if shape is None or any(dim < 0 for dim in shape) or len(shape) != rank:
+        raise node.error(f"expected a filter of the rank of the input {node.shape(0)}, found shape {shape}")
+    if not 3 <= rank <= 4:
+        raise node.refusal("a transposed convolution of volumes")
+    axes, extra = _result_axes(node, shape[2:])
+    x = channels_last(g, x, rank)
+    if rank == 3:
+        x, filter, axes, extra = c.unsqueeze(g, x, 1), c.unsqueeze(g, filter, 2), flat(axes), [0, *extra]
+    full = _full(g, x, _dilated(g, filter, axes), axes, [max(more - axis.after, 0) for more, axis
+                                                        in zip(extra, axes, strict=True)])
+    for k, (axis, more) in enumerate(zip(axes, extra, strict=True)):
+        if axis.before or axis.after > more:
+            full = c.cut(g, full, 4, k + 1, axis.before, max(axis.after - more, 0))
+    return channels_first(g, c.squeeze(g, full, [1]) if rank == 3 else full, rank)
+
+
+def _result_axes(node: Node, sizes: Shape) -> tuple[list[Axis], list[int]]:
+    """The windows over the result, with the padding that the result lacks, and how much longer it is."""
+    extra = list(node.integers("output_padding", [0] * len(sizes)))
+    if node.get(2) is None:
+        if node.text("auto_pad", "explicit").lower() in ("same_upper", "same_lower"):
+            raise node.refusal("auto_pad without the shape of the result")
+        return axes_of(node, sizes), extra
+    wanted, lengths = node.values(2, "output_shape"), node.static(0)[2:]
+    axes = axes_of(node, sizes)
+    is_lower = node.text("auto_pad", "explicit").lower() == "same_lower"
+    found = []
+    for k, (axis, length) in enumerate(zip(axes, lengths, strict=True)):
+        total = (length - 1) * axis.stride + axis.span + extra[k] - wanted[k]
+        if node.text("auto_pad", "explicit").lower() in ("same_upper", "same_lower"):
+            small = max(total, 0) // 2
+            before = max(total, 0) - small if is_lower else small
+        else:
+            before = axis.before
+        found.append(Axis(axis.length, axis.size, axis.stride, axis.dilation, before, total - before))
+    return found, extra
+
+
+def _dilated(g: Graph, filter: Value, axes: Sequence[Axis]) -> Value:
+    """The filter with zeros between its elements."""
+    steps = [1, 1, *(axis.dilation for axis in axes)]
+    if max(steps) == 1:
+        return filter
+    return g.apply(pad.Dilate(), filter, c.axes_of(steps), c.like(0, filter))
+
+
+def _full(g: Graph, x: Value, filter: Value, axes: Sequence[Axis], extra: Sequence[int]) -> Value:
+    """The transposed convolution of an image (n, h, w, c) without padding, and longer by `extra`."""
+    assert filter.shape is not None
+    outputs = filter.shape[1]
+    within = [min(more, axis.stride - 1) for more, axis in zip(extra, axes, strict=True)]
+    if x.is_static and x.shape is not None:
+        lengths = [(length - 1) * axis.stride + axis.span + more
+                   for length, axis, more in zip(x.shape[1:3], axes, within, strict=True)]
+        shape = c.axes_of([x.shape[0], *lengths, outputs])
+    else:
+        factors = c.integers([1, *(axis.stride for axis in axes), 0])
+        offsets = c.integers([0, *(axis.span - axis.stride + more for axis, more in zip(axes, within, strict=True)),
+                              outputs])
+        shape = c.add(g, c.multiply(g, c.shape_of(g, x), factors), offsets)
+    op = conv.TransposeConv(Padding.VALID, axes[1].stride, axes[0].stride)
+    result = g.apply(op, shape, c.transpose(g, filter, (1, 2, 3, 0)), x, None)
+    beyond = [Axis(-1, 1, after=more - most) for more, most in zip(extra, within, strict=True)]
+    return padded(g, result, beyond)

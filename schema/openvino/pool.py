@@ -1,0 +1,109 @@
+"""Pooling, (n, c, spatial...)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from math import inf
+
+import numpy as np
+
+from circlet.runtime.ir.types import DType, Padding
+from circlet.runtime.ops import pool, shape
+from circlet.schema.openvino import compose as c
+from circlet.schema.openvino.graph import Graph, Value
+from circlet.schema.openvino.rules import Node, layer
+from circlet.schema.openvino.windows import Axis, axes_of, channels_first, channels_last, flat, padded, padding_of
+
+
+def _axes(node: Node) -> list[Axis]:
+    """The windows, with the padding that rounding up adds."""
+    axes = axes_of(node, node.integers("kernel"))
+    if len(axes) > 2:
+        raise node.refusal("pooling of volumes")
+    if any(axis.dilation > 1 for axis in axes):
+        raise node.refusal(f"dilations {[axis.dilation for axis in axes]}")
+    rounding = node.choice("rounding_type", {each: each for each in ("floor", "ceil", "ceil_torch")}, "floor")
+    is_same = node.text("auto_pad", "explicit").lower().startswith("same")
+    if rounding == "floor" or is_same:
+        return axes
+    return [_rounded_up(node, axis, rounding == "ceil_torch") for axis in axes]
+
+
+def _rounded_up(node: Node, axis: Axis, starts_inside: bool) -> Axis:
+    """The axis padded so that the last window, which would overhang it, is there too."""
+    if axis.length < 0:
+        raise node.refusal("rounding up of a length that is not known before the model runs")
+    count = -(-(axis.length + axis.before + axis.after - axis.span) // axis.stride) + 1
+    if starts_inside and (count - 1) * axis.stride >= axis.length + axis.before:
+        count -= 1
+    needed = (count - 1) * axis.stride + axis.span - axis.length - axis.before
+    return replace(axis, after=max(needed, 0))
+
+
+def _pooled(node: Node, x: Value, function: type[pool.Pool], axes: Sequence[Axis], filler: float,
+            padding: Padding | None) -> Value:
+    """The pool of an image (n, h, w, c) with padding of a value."""
+    if padding is None:
+        x, padding = padded(node.graph, x, axes, filler), Padding.VALID
+    height, width = axes
+    op = function(padding, width.stride, height.stride, filter_width=width.size, filter_height=height.size)
+    return node.graph.apply(op, x)
+
+
+def _image(g: Graph, x: Value, rank: int) -> Value:
+    """(n, c, spatial...) as (n, h, w, c)."""
+    x = channels_last(g, x, rank)
+    return c.unsqueeze(g, x, 1) if rank == 3 else x
+
+
+def _tensor(g: Graph, x: Value, rank: int) -> Value:
+    """(n, h, w, c) as (n, c, spatial...)."""
+    return channels_first(g, c.squeeze(g, x, [1]) if rank == 3 else x, rank)
+
+
+@layer("MaxPool")
+def max_pool(node: Node) -> Value:
+    """The greatest elements."""
+    g, rank, axes = node.graph, node.rank(0), flat(_axes(node))
+
+    def pooled(x: Value) -> Value:
+        filler = -inf if x.dtype.numpy.kind == "f" else float(np.iinfo(x.dtype.numpy).min)
+        result = _pooled(node, _image(g, x, rank), pool.MaxPool2D, axes, filler, padding_of(axes))
+        return _tensor(g, result, rank)
+
+    return c.in_float32(g, pooled, node[0])
+
+
+@layer("AvgPool")
+def average_pool(node: Node) -> Value:
+    """The means, with or without the padding."""
+    g, rank, axes = node.graph, node.rank(0), flat(_axes(node))
+    padding = padding_of(axes)
+    is_excluded = node.flag("exclude-pad", node.flag("exclude_pad", False))
+
+    def pooled(y: Value) -> Value:
+        x = _image(g, y, rank)
+        if padding is Padding.VALID or (padding is Padding.SAME and is_excluded):
+            return _tensor(g, _pooled(node, x, pool.AveragePool2D, axes, 0, padding), rank)
+        result = _pooled(node, x, pool.AveragePool2D, axes, 0, None)
+        if is_excluded:
+            result = c.divide(g, result, _shares(node, x, axes))
+        elif _declared_pads(node) != [(axis.before, axis.after) for axis in axes][-len(_declared_pads(node)):]:
+            raise node.refusal("means with padding where the last window overhangs it")
+        return _tensor(g, result, rank)
+
+    return c.in_float32(g, pooled, node[0])
+
+
+def _declared_pads(node: Node) -> list[tuple[int, int]]:
+    """The padding that counts as elements."""
+    return [(axis.before, axis.after) for axis in axes_of(node, node.integers("kernel"))]
+
+
+def _shares(node: Node, x: Value, axes: Sequence[Axis]) -> Value:
+    """Which part of each window lies on elements."""
+    g = node.graph
+    ones = g.apply(shape.Fill(), c.concatenate(g, [c.integers([1]), c.dims(g, x, 1, 3), c.integers([1])]),
+                   c.number(1, DType.FLOAT32))
+    return _pooled(node, ones, pool.AveragePool2D, axes, 0, None)

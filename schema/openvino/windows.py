@@ -1,0 +1,113 @@
+"""Windows that slide over spatial axes: how OpenVINO pads them, and the layout of circlet's operators."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from circlet.runtime.ir.types import DType, Padding
+from circlet.runtime.ops import pad
+from circlet.runtime.ops.window import slide
+from circlet.schema.openvino import compose as c
+from circlet.schema.openvino.graph import Graph, Value, constant
+from circlet.schema.openvino.rules import Node
+
+
+@dataclass(frozen=True)
+class Axis:
+    """How a window slides along one axis."""
+
+    length: int
+    """Elements of the input; -1 where that is not known."""
+    size: int
+    stride: int = 1
+    dilation: int = 1
+    before: int = 0
+    after: int = 0
+
+    @property
+    def span(self) -> int:
+        return (self.size - 1) * self.dilation + 1
+
+    def fits(self) -> bool:
+        """Whether the schema's padding SAME is that of the axis."""
+        if self.length < 1:
+            return False
+        same = slide(self.length, self.size, self.stride, Padding.SAME, self.dilation)
+        needed = max((same.count - 1) * self.stride + self.span - self.length, 0)
+        return (same.before, needed - same.before) == (self.before, self.after)
+
+
+def axes_of(node: Node, sizes: Sequence[int]) -> list[Axis]:
+    """The windows of a layer over the spatial axes of input 0, with explicit paddings.
+
+    Raises:
+        ModelError: attributes do not fit the axes.
+        UnsupportedError: the padding depends on lengths that are not known.
+    """
+    count, lengths = len(sizes), node.shape(0)[2:]
+    strides, dilations = (node.integers(name, [1] * count) for name in ("strides", "dilations"))
+    mode = node.choice("auto_pad", {"explicit": "explicit", "notset": "explicit", "valid": "valid",
+                                    "same_upper": "upper", "same_lower": "lower"}, "explicit")
+    zeros = [0] * count
+    before, after = (node.integers(f"pads_{side}", zeros) if mode == "explicit" else tuple(zeros)
+                     for side in ("begin", "end"))
+    if any(len(each) != count for each in (lengths, strides, dilations, before, after)):
+        raise node.error(f"expected {len(lengths)} window sizes, strides, dilations and paddings, found {sizes}, "
+                         f"{strides}, {dilations}, {before} and {after}")
+    if min((*sizes, *strides, *dilations)) < 1 or min((*before, *after)) < 0:
+        raise node.error(f"expected positive window sizes, strides and dilations and paddings that are not negative, "
+                         f"found {sizes}, {strides}, {dilations}, {before} and {after}")
+    axes = [Axis(*each) for each in zip(lengths, sizes, strides, dilations, before, after, strict=True)]
+    return [_same(node, each, mode == "upper") for each in axes] if mode in ("upper", "lower") else axes
+
+
+def _same(node: Node, axis: Axis, is_upper: bool) -> Axis:
+    """The axis with padding that gives ceil(length / stride) positions."""
+    if axis.length < 0:
+        if axis.stride != 1:
+            raise node.refusal("auto_pad of a length that is not known before the model runs")
+        total = axis.span - 1
+    else:
+        total = max((-(-axis.length // axis.stride) - 1) * axis.stride + axis.span - axis.length, 0)
+    small = total // 2
+    return replace(axis, before=small if is_upper else total - small, after=total - small if is_upper else small)
+
+
+def padding_of(axes: Sequence[Axis]) -> Padding | None:
+    """The schema's padding that does what the axes say; None where elements must be added."""
+    if all(axis.before == axis.after == 0 for axis in axes):
+        return Padding.VALID
+    return Padding.SAME if all(axis.fits() for axis in axes) else None
+
+
+def padded(g: Graph, x: Value, axes: Sequence[Axis], value: float = 0) -> Value:
+    """The input (n, spatial..., c) with the axes' padding around it."""
+    amounts = np.array([[0, 0], *([axis.before, axis.after] for axis in axes), [0, 0]], np.int32)
+    if not amounts.any():
+        return x
+    if not value:
+        return g.apply(pad.Pad(), x, constant(amounts))
+    return g.apply(pad.PadV2(), x, constant(amounts), c.like(value, x))
+
+
+def channels_last(g: Graph, x: Value, rank: int) -> Value:
+    """(n, c, spatial...) as (n, spatial..., c)."""
+    return c.transpose(g, x, (0, *range(2, rank), 1))
+
+
+def channels_first(g: Graph, x: Value, rank: int) -> Value:
+    """(n, spatial..., c) as (n, c, spatial...)."""
+    return c.transpose(g, x, (0, rank - 1, *range(1, rank - 1)))
+
+
+def flat(axes: Sequence[Axis]) -> list[Axis]:
+    """The axes of an image: a sequence is an image of height 1."""
+    return [Axis(1, 1), *axes] if len(axes) == 1 else list(axes)
+
+
+def in_float32(g: Graph, x: Value) -> Value:
+    """The value as the convolutions take it."""
+    return c.cast(g, x, DType.FLOAT32) if x.dtype is DType.FLOAT16 else x
