@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from circlet.runtime.ir.op import Op
 from circlet.runtime.ir.types import Padding, Shape
@@ -115,22 +116,19 @@ def _spread(node: Node, x: Value, filter: Value) -> Value:
 def _result_axes(node: Node, sizes: Shape) -> tuple[list[Axis], list[int]]:
     """The windows over the result, with the padding that the result lacks, and how much longer it is."""
     extra = list(node.integers("output_padding", [0] * len(sizes)))
+    mode = node.text("auto_pad", "explicit").lower()
     if node.get(2) is None:
-        if node.text("auto_pad", "explicit").lower() in ("same_upper", "same_lower"):
+        if mode.startswith("same"):
             raise node.refusal("auto_pad without the shape of the result")
         return axes_of(node, sizes), extra
-    wanted, lengths = node.values(2, "output_shape"), node.static(0)[2:]
-    axes = axes_of(node, sizes)
-    is_lower = node.text("auto_pad", "explicit").lower() == "same_lower"
+    lengths = node.shape(0)[2:]
+    if min(lengths) < 0:
+        raise node.refusal("the shape of the result is given, and that of the input is not known before the model runs")
     found = []
-    for k, (axis, length) in enumerate(zip(axes, lengths, strict=True)):
-        total = (length - 1) * axis.stride + axis.span + extra[k] - wanted[k]
-        if node.text("auto_pad", "explicit").lower() in ("same_upper", "same_lower"):
-            small = max(total, 0) // 2
-            before = max(total, 0) - small if is_lower else small
-        else:
-            before = axis.before
-        found.append(Axis(axis.length, axis.size, axis.stride, axis.dilation, before, total - before))
+    for axis, more, wanted in zip(axes_of(node, sizes), extra, node.values(2, "output_shape"), strict=True):
+        total = (axis.length - 1) * axis.stride + axis.span + more - wanted
+        before = {"same_upper": (max(total, 0) + 1) // 2, "same_lower": max(total, 0) // 2}.get(mode, axis.before)
+        found.append(replace(axis, before=before, after=total - before))
     return found, extra
 
 

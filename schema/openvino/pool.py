@@ -77,7 +77,7 @@ def max_pool(node: Node) -> Value:
 
 @layer("AvgPool")
 def average_pool(node: Node) -> Value:
-    """The means, with or without the padding."""
+    """The means of the elements in the window, or, unless `exclude-pad`, of these and zeros around them."""
     g, rank, axes = node.graph, node.rank(0), flat(_axes(node))
     padding = padding_of(axes)
     is_excluded = node.flag("exclude-pad", node.flag("exclude_pad", False))
@@ -87,18 +87,9 @@ def average_pool(node: Node) -> Value:
         if padding is Padding.VALID or (padding is Padding.SAME and is_excluded):
             return _tensor(g, _pooled(node, x, pool.AveragePool2D, axes, 0, padding), rank)
         result = _pooled(node, x, pool.AveragePool2D, axes, 0, None)
-        if is_excluded:
-            result = c.divide(g, result, _shares(node, x, axes))
-        elif _declared_pads(node) != [(axis.before, axis.after) for axis in axes][-len(_declared_pads(node)):]:
-            raise node.refusal("means with padding where the last window overhangs it")
-        return _tensor(g, result, rank)
+        return _tensor(g, c.divide(g, result, _shares(node, x, axes)) if is_excluded else result, rank)
 
     return c.in_float32(g, pooled, node[0])
-
-
-def _declared_pads(node: Node) -> list[tuple[int, int]]:
-    """The padding that counts as elements."""
-    return [(axis.before, axis.after) for axis in axes_of(node, node.integers("kernel"))]
 
 
 def _shares(node: Node, x: Value, axes: Sequence[Axis]) -> Value:
