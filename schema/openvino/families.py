@@ -10,6 +10,9 @@ from circlet.schema.openvino import loops as loops
 from circlet.schema.openvino import matmul as matmul
 from circlet.schema.openvino import normalize as normalize
 from circlet.schema.openvino import pool as pool
+from circlet.schema.openvino import recurrent as recurrent
 from circlet.schema.openvino import reduce as reduce
+from circlet.schema.openvino import resize as resize
 from circlet.schema.openvino import shape as shape
 from circlet.schema.openvino import unary as unary
+from circlet.schema.openvino import variable as variable

@@ -12,6 +12,7 @@ from circlet.runtime.ir.op import ShapeError
 from circlet.runtime.ir.types import DType, Shape
 from circlet.schema.openvino.graph import Graph, Value
 from circlet.schema.openvino.rules import Node, find
+from circlet.schema.openvino.variable import assign
 from circlet.schema.openvino.weights import Weights, read_constant
 from circlet.schema.openvino.xml import Layer, Network, Port
 
@@ -86,6 +87,7 @@ class Importer:
             ModelError: layers are malformed.
         """
         values: dict[tuple[int, int], Value] = {}
+        assignments: list[Node] = []
         for layer in network.ordered():
             edges = [network.sources.get((layer.id, port.id)) for port in layer.inputs]
             if any(each is not None and (each.source, each.source_port) not in values for each in edges):
@@ -96,7 +98,12 @@ class Importer:
             elif layer.type == "Result":
                 values[layer.id, -1] = _fed(layer, inputs)
             else:
-                self._apply(network, Node(self, graph, layer, inputs), values)
+                node = Node(self, graph, layer, inputs)
+                if layer.type == "Assign":
+                    assignments.append(node)
+                self._apply(network, node, values)
+        for node in assignments:
+            assign(node)
         if self.refused:
             raise _RefusedError(_listed(self.refused))
         return {number: values[number, -1] for number, layer in network.layers.items() if layer.type == "Result"}
