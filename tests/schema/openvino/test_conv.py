@@ -1,0 +1,94 @@
+"""Convolution, pooling and interpolation of OpenVINO against OpenVINO."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.schema.openvino.models import Case, check, const, draw, op
+
+opset1, opset14 = (pytest.importorskip(f"openvino.opset{k}") for k in (1, 14))
+IMAGE, SQUARE = draw(2, 3, 7, 6), draw(1, 2, 8, 8)
+ONE = [1, 1]
+SMALL = 1e-4
+
+
+def conv(filter: tuple[int, ...], *options: object) -> object:
+    return lambda x: op.convolution(x, const(draw(*filter)), *options)
+
+
+def group(filter: tuple[int, ...], pads: list[int]) -> object:
+    ones = [1] * len(pads)
+    return lambda x: op.group_convolution(x, const(draw(*filter)), ones, pads, pads, ones)
+
+
+def spread(filter: tuple[int, ...], *args: object, **options: object) -> object:
+    return lambda x: op.convolution_backprop_data(x, const(draw(*filter)), *args, **options)
+
+
+CONVOLUTIONS = [
+    Case("plain", conv((4, 3, 3, 3), ONE, [0, 0], [0, 0], ONE), [IMAGE], tolerance=SMALL),
+    Case("padded", conv((4, 3, 3, 3), [2, 1], [1, 0], [1, 2], [1, 2]), [IMAGE], tolerance=SMALL),
+    Case("behind", conv((4, 3, 3, 3), [2, 2], [0, 0], ONE, ONE), [IMAGE], tolerance=SMALL),
+    Case("same", conv((4, 3, 3, 3), ONE, [0, 0], [0, 0], ONE, "same_upper"), [IMAGE], tolerance=SMALL),
+    Case("same_lower", conv((4, 3, 2, 3), [2, 2], [0, 0], [0, 0], ONE, "same_lower"), [IMAGE], dynamic=False,
+         tolerance=SMALL),
+    Case("sequence", conv((4, 3, 3), [2], [1], [0], [1]), [draw(2, 3, 7)], tolerance=SMALL),
+    Case("volume", conv((4, 3, 3, 2, 1), [1, 2, 1], [1, 0, 0], [0, 1, 0], [1, 1, 1]), [draw(1, 3, 5, 6, 4)],
+         tolerance=SMALL),
+    Case("computed_filter", lambda x, w: op.convolution(x, w, ONE, [0, 0], [0, 0], ONE), [IMAGE, draw(2, 3, 3, 3)],
+         dynamic=False, tolerance=SMALL),
+    Case("groups", group((2, 3, 2, 3, 3), ONE), [draw(1, 4, 5, 5)], tolerance=SMALL),
+    Case("depthwise", group((4, 2, 1, 3, 3), ONE), [draw(1, 4, 5, 5)], tolerance=SMALL),
+    Case("depthwise_sequence", group((4, 1, 1, 3), [1]), [draw(1, 4, 5)], tolerance=SMALL),
+    Case("transposed", spread((3, 4, 3, 3), ONE), [IMAGE], tolerance=SMALL),
+    Case("transposed_padded", spread((3, 4, 3, 3), [2, 2], pads_begin=ONE, pads_end=ONE, output_padding=ONE), [IMAGE],
+         tolerance=SMALL),
+    Case("transposed_dilated", spread((3, 4, 3, 3), [2, 3], pads_begin=[0, 1], pads_end=[1, 0], dilations=[2, 1],
+                                      output_padding=[0, 1]), [IMAGE], tolerance=SMALL),
+    *(Case(f"transposed_{mode}", spread((3, 4, 3, 3), [2, 2], const([14, 12]), auto_pad=mode), [IMAGE], dynamic=False,
+           tolerance=SMALL) for mode in ("same_upper", "same_lower")),
+    Case("transposed_sequence", spread((3, 4, 4), [2], pads_begin=[1], pads_end=[1], dilations=[1]), [draw(1, 3, 5)],
+         tolerance=SMALL),
+    Case("transposed_groups", lambda x: op.group_convolution_backprop_data(
+        x, const(draw(2, 2, 3, 3, 3)), [2, 2], pads_begin=ONE, pads_end=ONE, dilations=ONE), [draw(1, 4, 5, 5)],
+         tolerance=SMALL),
+]
+POOLS = [
+    *(Case(f"max_{rounding}", lambda x, r=rounding: opset1.max_pool(x, [2, 2], [1, 0], [1, 0], [3, 2], r), [IMAGE],
+           dynamic=rounding == "floor") for rounding in ("floor", "ceil")),
+    Case("max_sequence", lambda x: opset1.max_pool(x, [2], [0], [0], [2]), [draw(1, 2, 6)]),
+    Case("max_8", lambda x: [op.max_pool(x, [2, 2], ONE, [0, 0], [0, 0], [3, 2]).output(0)], [IMAGE]),
+    Case("max_14", lambda x: [opset14.max_pool(x, [2, 2], ONE, ONE, [0, 0], [3, 3], "ceil_torch").output(0)], [IMAGE],
+         dynamic=False),
+    *(Case(f"mean_{end[0]}_{excluded}_{rounding}", lambda x, e=excluded, r=rounding, end=end: opset14.avg_pool(
+        x, [2, 2], [1, 0], end, [3, 3], e, r), [SQUARE], dynamic=rounding == "floor")
+      for end in ([0, 0], [1, 0]) for excluded in (False, True) for rounding in ("floor", "ceil", "ceil_torch")),
+    *(Case(f"mean_same_{excluded}", lambda x, e=excluded: opset1.avg_pool(
+        x, [2, 2], [0, 0], [0, 0], [3, 2], e, "floor", "same_upper"), [IMAGE], dynamic=False)
+      for excluded in (False, True)),
+]
+RESIZED = [
+    *(Case(f"{mode}_{coordinates}_{size}", lambda x, m=mode, c=coordinates, s=size: op.interpolate(
+        x, const(s), m, "sizes", coordinate_transformation_mode=c, axes=[2, 3]), [draw(1, 2, 5, 6)], dynamic=False,
+           tolerance=SMALL)
+      for mode in ("nearest", "linear", "linear_onnx", "cubic")
+      for coordinates in ("half_pixel", "pytorch_half_pixel", "asymmetric", "align_corners", "tf_half_pixel_for_nn")
+      for size in ([8, 9], [1, 4])),
+    *(Case(f"{nearest}_{scales}", lambda x, n=nearest, s=scales: op.interpolate(
+        x, const(s), "nearest", "scales", coordinate_transformation_mode="asymmetric", nearest_mode=n, axes=[2, 3]),
+           [draw(1, 2, 5, 6)], dynamic=False)
+      for nearest in ("round_prefer_floor", "round_prefer_ceil", "floor", "ceil", "simple")
+      for scales in ([2.0, 1.5], [0.5, 0.6])),
+]
+
+
+@pytest.mark.parametrize("dynamic", [False, True], ids=["static", "dynamic"])
+@pytest.mark.parametrize("cases", [CONVOLUTIONS, POOLS], ids=["convolutions", "pools"])
+def test_as_openvino(tmp_path: Path, cases: list[Case], dynamic: bool) -> None:
+    check(tmp_path, cases, dynamic)
+
+
+def test_interpolation(tmp_path: Path) -> None:
+    check(tmp_path, RESIZED, dynamic=False)

@@ -1,0 +1,131 @@
+"""Arithmetic, comparison, activations and reductions of OpenVINO against OpenVINO."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.schema.openvino.models import Case, check, const, draw, f32, i32, i64, op, ov, run, same, save
+
+opset1, opset2 = (pytest.importorskip(f"openvino.opset{k}") for k in (1, 2))
+X = draw(2, 3, 4)
+WHOLE = np.array([[7, -7, 7, -7], [5, 5, -3, 1], [1, 2, 3, 4]], i32)
+DIVISOR = np.array([[2, 2, -2, -2]], i32)
+HALVES = np.array([0.5, -0.5, 1.5, 2.5, -2.5, 0.3, 0.49999997], f32)
+SPECIAL = np.array([1, np.nan, np.inf, -np.inf], f32)
+EDGES = np.array([0, -0.0, 1e-30, -1e-4, 0.49, 0.51, -0.51, 3, -20, 30], f32)
+
+UNARY = [
+    *(Case(name, getattr(op, name), [X]) for name in (
+        "abs", "negative", "sign", "exp", "sin", "cos", "tan", "tanh", "sinh", "cosh", "atan", "asinh", "sigmoid",
+        "floor", "ceiling", "relu", "hswish", "hsigmoid", "mish", "swish", "softsign")),
+    *(Case(name, getattr(op, name), [np.abs(X)]) for name in ("sqrt", "log")),
+    *(Case(name, getattr(op, name), [np.tanh(X)]) for name in ("asin", "acos", "atanh")),
+    Case("acosh", op.acosh, [np.abs(X) + 1]),
+    Case("erf", op.erf, [EDGES], tolerance=1e-6),
+    Case("softplus", op.softplus, [X * 20]),
+    Case("swish_beta", lambda x: op.swish(x, const(2.0)), [X]),
+    Case("elu", lambda x: op.elu(x, 0.7), [X]),
+    Case("selu", lambda x: op.selu(x, const(1.6), const([1.05])), [X]),
+    Case("hard_sigmoid", lambda x: op.hard_sigmoid(x, const(0.3), const(0.5)), [X]),
+    Case("clamp", lambda x: op.clamp(x, -0.3, 0.4), [X]),
+    Case("clamp_integers", lambda x: op.clamp(x, -2.5, 4.5), [WHOLE], [WHOLE.clip(-2, 4)]),
+    Case("gelu_tanh", lambda x: op.gelu(x, "tanh"), [X]),
+    Case("gelu_erf", lambda x: op.gelu(x, "erf"), [X]),
+    Case("gelu_2", opset2.gelu, [X]),
+    Case("round_even", lambda x: op.round(x, "half_to_even"), [HALVES]),
+    Case("round_away", lambda x: op.round(x, "half_away_from_zero"), [HALVES], [[1, -1, 2, 3, -3, 0, 0]]),
+    Case("tests", lambda x: [op.is_nan(x), op.is_finite(x), op.is_inf(x)], [SPECIAL]),
+    Case("softmax", lambda x: op.softmax(x, -2), [X]),
+    Case("softmax_1", lambda x: opset1.softmax(x, 1), [X]),
+    Case("log_softmax", lambda x: op.log_softmax(x, 0), [X]),
+]
+BINARY = [
+    *(Case(name, getattr(op, name), [X, 2 * X[:1]]) for name in (
+        "add", "subtract", "multiply", "divide", "maximum", "minimum", "squared_difference", "floor_mod", "mod",
+        "equal", "not_equal", "less", "less_equal", "greater", "greater_equal")),
+    *(Case(f"{name}_integers", getattr(op, name), [WHOLE, DIVISOR]) for name in (
+        "add", "multiply", "floor_mod", "mod", "maximum", "less")),
+    Case("divide_integers", op.divide, [WHOLE, DIVISOR], [WHOLE // DIVISOR]),
+    Case("power", op.power, [np.abs(X), X]),
+    *(Case(name, getattr(op, name), [X > 0, X[:1] > 0]) for name in ("logical_and", "logical_or", "logical_xor")),
+    Case("logical_not", op.logical_not, [X > 0]),
+    Case("select", op.select, [X[:, :1] > 0, X, X[:1]]),
+    Case("fake_quantize", lambda x: op.fake_quantize(
+        x, const(-1.0), const([[[1.5]], [[0.5]]]), const(0.0), const(10.0), 17), [X]),
+    Case("prelu", lambda x: op.prelu(x, const([0.1, 0.2, 0.3])), [draw(2, 3, 2, 2)]),
+    Case("convert", lambda x: op.convert(x, "i32"), [3 * X]),
+    Case("convert_bool", lambda x: op.convert(x, "boolean"), [WHOLE]),
+    Case("convert_like", op.convert_like, [X, np.array([1], i64)]),
+    Case("bits", lambda a, b: [op.bitwise_and(a, b), op.bitwise_or(a, b), op.bitwise_xor(a, b), op.bitwise_not(a)],
+         [WHOLE, DIVISOR]),
+]
+REDUCTIONS = [
+    *(Case(f"{name}_{keep}", lambda x, n=name, keep=keep: getattr(op, n)(x, const([-1, 0]), keep), [X])
+      for name in ("reduce_sum", "reduce_mean", "reduce_prod", "reduce_max", "reduce_min", "reduce_l1", "reduce_l2")
+      for keep in (False, True)),
+    Case("logical", lambda x: [op.reduce_logical_and(x, const([1]), False), op.reduce_logical_or(x, const([1]), True)],
+         [X > 0]),
+    Case("cumsum", lambda x: op.cum_sum(x, const(-1), True, True), [X]),
+    Case("mvn", lambda x: op.mvn(x, const([1, 2]), True, 1e-6, "inside_sqrt"), [X]),
+    Case("mvn_outside", lambda x: op.mvn(x, const([-1]), True, 1e-2, "outside_sqrt"), [X]),
+    Case("mvn_2", lambda x: opset2.mvn(x, False, True, 1e-6), [draw(2, 3, 4, 4)]),
+    Case("normalize_l2", lambda x: op.normalize_l2(x, const([1]), 1e-3, "add"), [X]),
+    Case("normalize_l2_max", lambda x: op.normalize_l2(x, const([1, 2]), 1e-3, "max"), [X]),
+    *(Case(f"batch_norm_{make.__module__}", lambda x, make=make: make(
+        x, *(const(np.abs(draw(3, seed=k)) + 0.5) for k in range(4)), 1e-3), [draw(2, 3, 4, 4)])
+      for make in (op.batch_norm_inference, opset1.batch_norm_inference)),
+    Case("group_normalization", lambda x: op.group_normalization(
+        x, const([1.0, 2, 3, 4]), const([0.0, 1, 0, 2]), 2, 1e-3), [draw(2, 4, 3, 3)]),
+    Case("lrn", lambda x: op.lrn(x, const([1]), 1e-2, 0.75, 1.0, 3), [draw(1, 5, 2, 2)]),
+]
+PRODUCTS = [
+    Case("matmul", lambda a, b: op.matmul(a, b, False, False), [X, draw(2, 4, 5)]),
+    Case("matmul_transposed", lambda a, b: op.matmul(a, b, True, True), [X, draw(5, 3)]),
+    Case("matmul_weights", lambda a: op.matmul(a, const(draw(5, 4)), False, True), [X]),
+    Case("matmul_weights_plain", lambda a: op.matmul(a, const(draw(4, 5)), False, False), [X]),
+    Case("matrix_vector", lambda a, b: op.matmul(a, b, False, False), [X, draw(4)]),
+    Case("vector_matrix", lambda a, b: op.matmul(a, b, True, False), [draw(3), X]),
+    Case("vectors", lambda a, b: op.matmul(a, b, False, False), [draw(3), draw(3, seed=1)]),
+    Case("attention", op.scaled_dot_product_attention, [X, X, X], dynamic=False),
+    Case("attention_causal", lambda q, k, v: op.scaled_dot_product_attention(q, k, v, causal=True), [X, X, X],
+         dynamic=False),
+]
+
+
+@pytest.mark.parametrize("dynamic", [False, True], ids=["static", "dynamic"])
+@pytest.mark.parametrize("cases", [UNARY, BINARY, REDUCTIONS, PRODUCTS],
+                         ids=["unary", "binary", "reductions", "products"])
+def test_as_openvino(tmp_path: Path, cases: list[Case], dynamic: bool) -> None:
+    check(tmp_path, cases, dynamic)
+
+
+def test_pdpd_broadcast(tmp_path: Path) -> None:
+    """The axes of input 1 lie from `axis` on; OpenVINO's CPU plugin does not run this form."""
+    x = op.parameter([2, 3, 4], f32)
+    path = save(tmp_path, [op.add(x, const(np.zeros((2, 3, 1), f32))).output(0)], [x])
+    text = path.read_text().replace('auto_broadcast="numpy"', 'auto_broadcast="pdpd" axis="1"')
+    text = text.replace('shape="2, 3, 1"', 'shape="3"').replace('size="24"', 'size="12"')
+    path.write_text(text)
+    path.with_suffix(".bin").write_bytes(np.array([1, 2, 3], f32).tobytes())
+    same(run(path, [X])[0], X + np.array([[[1], [2], [3]]], f32), "pdpd")
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float64, np.int8, np.uint8, np.int64], ids=lambda each: each.__name__)
+def test_other_element_types(tmp_path: Path, dtype: type[np.generic]) -> None:
+    a = np.array([[1, 2, 3]], dtype)
+    x = op.parameter([1, 3], dtype)
+    path = save(tmp_path, [op.add(op.multiply(x, const(a)), x).output(0), op.reduce_sum(x, const([1])).output(0)], [x])
+    product, total = run(path, [a])
+    same(product, np.array([[2, 6, 12]], dtype), "product")
+    same(total, np.array([6], dtype), "total")
+
+
+@pytest.mark.parametrize("half", ["f16", "bf16"])
+def test_compressed_weights_are_widened(tmp_path: Path, half: str) -> None:
+    x = op.parameter([1, 4], f32)
+    weights = op.convert(op.constant(np.arange(8).reshape(4, 2).astype(f32), getattr(ov.Type, half)), "f32")
+    path = save(tmp_path, [op.matmul(x, weights, False, False).output(0)], [x])
+    same(run(path, [[[1, 2, 3, 4]]])[0], np.array([[40, 50]], f32), "product")

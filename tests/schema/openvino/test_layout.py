@@ -1,0 +1,107 @@
+"""Shapes, layout and indices of OpenVINO against OpenVINO."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.schema.openvino.models import Case, check, const, draw, f32, i32, i64, op
+
+opset1, opset3, opset5, opset7, opset15 = (pytest.importorskip(f"openvino.opset{k}") for k in (1, 3, 5, 7, 15))
+X = draw(2, 3, 4)
+ROWS = np.array([[0, -1], [1, 0]], i64)
+PLACES = np.array([[0, 1], [1, 2]], i64)
+DRAWN = np.random.default_rng(0)
+
+LAYOUT = [
+    Case("transpose", lambda x: op.transpose(x, const([2, 0, 1])), [X]),
+    Case("transpose_reversed", lambda x: op.transpose(x, const(np.zeros(0, i64))), [X]),
+    Case("concat", lambda a, b: op.concat([a, b], -2), [X, X[:, :1]]),
+    Case("split", lambda x: op.split(x, const(-1), 2), [X]),
+    Case("variadic_split", lambda x: op.variadic_split(x, const(2), const([1, -1, 2])), [X]),
+    Case("strided_masks", lambda x: op.strided_slice(x, const([0, 1]), const([0, 3]), const([1, 1]), [0, 0], [1, 0]),
+         [X]),
+    Case("strided_backwards", lambda x: op.strided_slice(
+        x, const([0, 0, -1]), const([1, 2, -5]), const([1, 1, -1]), [0, 0, 0], [0, 0, 0]), [X]),
+    Case("strided_new_and_shrunk", lambda x: op.strided_slice(
+        x, const([0, 1, 0]), const([0, 2, 0]), const([1, 1, 1]), [1, 0, 1], [1, 0, 1], [1, 0, 0], [0, 1, 0], [0, 0, 0]),
+         [X], [X[None, 1]]),
+    Case("strided_ellipsis", lambda x: op.strided_slice(
+        x, const([0, 1]), const([0, 3]), const([1, 1]), [0, 0], [0, 0], [0, 0], [0, 0], [1, 0]), [X]),
+    Case("slice", lambda x: op.slice(x, const([1]), const([-1]), const([1]), const([2])), [X]),
+    Case("slice_backwards", lambda x: op.slice(
+        x, const([-1, 0]), const([-9223372036854775807, 2]), const([-2, 1]), const([2, 0])), [X]),
+    Case("slice_computed", lambda x, a, b: op.slice(x, a, b, const([1]), const([1])),
+         [X, np.array([1], i64), np.array([3], i64)]),
+    Case("pad", lambda x: op.pad(x, const([0, 1, 2]), const([1, 0, 1]), "constant", const(7.0)), [X]),
+    Case("pad_edge", lambda x: op.pad(x, const([0, 1, 2]), const([1, 0, 1]), "edge"), [X], dynamic=False),
+    Case("pad_reflect", lambda x: op.pad(x, const([0, 1, 2]), const([1, 0, 1]), "reflect"), [X]),
+    Case("pad_symmetric", lambda x: op.pad(x, const([0, 1, 2]), const([1, 0, 1]), "symmetric"), [X]),
+    Case("pad_negative", lambda x: op.pad(x, const([0, -1, 2]), const([0, 0, -1]), "constant"), [X]),
+    Case("tile", lambda x: op.tile(x, const([2, 1, 1, 2])), [X]),
+    Case("tile_last", lambda x: op.tile(x, const([2])), [X]),
+    Case("reverse_sequence", lambda x: op.reverse_sequence(x, const(np.array([2, 3], i32)), 0, 1), [X]),
+    Case("depth_to_space", lambda x: op.depth_to_space(x, "blocks_first", 2), [draw(1, 8, 2, 3)]),
+    Case("depth_to_space_depth", lambda x: op.depth_to_space(x, "depth_first", 2), [draw(1, 8, 2, 3)], dynamic=False),
+    Case("space_to_depth", lambda x: op.space_to_depth(x, "blocks_first", 2), [draw(1, 2, 4, 6)]),
+    Case("space_to_depth_depth", lambda x: op.space_to_depth(x, "depth_first", 2), [draw(1, 2, 4, 6)], dynamic=False),
+    Case("batch_to_space", lambda x: op.batch_to_space(
+        x, const([1, 1, 2, 2]), const([0, 0, 1, 0]), const([0, 0, 0, 1])), [draw(4, 2, 2, 3)]),
+    Case("space_to_batch", lambda x: op.space_to_batch(
+        x, const([1, 1, 2, 2]), const([0, 0, 1, 0]), const([0, 0, 1, 1])), [draw(1, 2, 2, 3)]),
+    Case("shuffle_channels", lambda x: op.shuffle_channels(x, 1, 2), [draw(1, 4, 2, 2)], dynamic=False),
+    Case("roll", lambda x: op.roll(x, const([1, -1]), const([0, -1])), [X], dynamic=False),
+]
+SHAPES = [
+    Case("reshape", lambda x: op.reshape(x, const([4, 6]), False), [X]),
+    Case("reshape_zero", lambda x: op.reshape(x, const([0, -1]), True), [X]),
+    Case("reshape_zeros", lambda x: op.reshape(x, const([0, 0, 2, -1]), True), [X]),
+    Case("reshape_computed", lambda x, s: op.reshape(x, s, True), [X, np.array([0, -1], i64)], dynamic=False),
+    Case("squeeze", lambda x: op.squeeze(x, const([1])), [X[:, :1]]),
+    Case("squeeze_skip", lambda x: opset15.squeeze(x, const([0, 1]), True), [X[:, :1]], dynamic=False),
+    Case("unsqueeze", lambda x: op.unsqueeze(x, const([-1, 0])), [X]),
+    Case("shape_of", lambda x: [op.shape_of(x, "i32"), opset1.shape_of(x)], [X]),
+    Case("broadcast", lambda x: op.broadcast(x, const([3, 2, 3, 4])), [X]),
+    Case("broadcast_explicit", lambda x: op.broadcast(x, const([2, 5, 3]), const([0, 2]), "explicit"), [X[:, :, 0]]),
+    Case("broadcast_both", lambda x: op.broadcast(x, const([2, 1, 1, 1]), broadcast_spec="bidirectional"), [X]),
+    Case("range", lambda x: op.range(x, const(5), const(2), "i64"), [np.array(0, i64)]),
+    Case("range_of_nothing", lambda x: op.shape_of(op.range(x, const(5), const(2), "i64")), [np.array(7, i64)], [[0]]),
+    Case("range_down", lambda x: op.range(x, const(-1.0), const(-0.25), "f32"), [np.array(0.3, f32)]),
+    Case("range_constant", lambda x: op.add(op.range(const(0), const(4), const(1), "f32"), x), [X]),
+    Case("one_hot", lambda x: op.one_hot(x, const(4), const(2.0), const(-1.0), 1), [np.array([[0, 3], [5, 1]], i64)]),
+    Case("non_zero", lambda x: op.non_zero(x, "i32"), [np.array([[0, 1, 2], [3, 0, 0]], f32)]),
+    Case("eye", lambda x: op.add(op.eye(const(3), const(4), const(1), "f32"), x), [np.array(0, f32)]),
+]
+INDICES = [
+    Case("gather", lambda x, i: op.gather(x, i, const(-1)), [X, ROWS]),
+    Case("gather_1", lambda x, i: opset1.gather(x, i, const(1)), [X, abs(ROWS)]),
+    Case("gather_7", lambda x, i: opset7.gather(x, i, const(2), 1), [X, abs(ROWS)]),
+    Case("gather_constant", lambda x: op.gather(x, const([-1, 0]), const(1)), [X]),
+    Case("gather_batch", lambda x, i: op.gather(x, i, const(2), 1), [X, ROWS]),
+    Case("gather_elements", lambda x, i: op.gather_elements(x, i, 1), [X, DRAWN.integers(0, 3, (2, 5, 4))],
+         dynamic=False),
+    Case("gather_nd", op.gather_nd, [X, PLACES], dynamic=False),
+    Case("gather_nd_batch", lambda x, i: op.gather_nd(x, i, 1), [X, np.array([[[1]], [[2]]], i64)], dynamic=False),
+    Case("gather_nd_5", lambda x, i: opset5.gather_nd(x, i, 2), [X, DRAWN.integers(0, 4, (2, 3, 1))], dynamic=False),
+    Case("scatter_nd", op.scatter_nd_update, [X, PLACES, draw(2, 4)]),
+    Case("scatter_nd_sum", lambda x, i, u: opset15.scatter_nd_update(x, i, u, "sum"), [X, PLACES[[0, 0]], draw(2, 4)]),
+    Case("scatter", lambda x, i, u: op.scatter_update(x, i, u, const(1)),
+         [X, np.array([[2], [0]], i64), draw(2, 2, 1, 4)]),
+    Case("scatter_elements", lambda x, i, u: opset3.scatter_elements_update(x, i, u, const(2)),
+         [X, np.argsort(DRAWN.random((2, 3, 4)), -1)[..., :2].copy(), draw(2, 3, 2)], dynamic=False),
+    Case("scatter_elements_sum", lambda x, i, u: op.scatter_elements_update(x, i, u, const(2), "sum"),
+         [X, DRAWN.integers(0, 4, (2, 3, 2)), draw(2, 3, 2)], dynamic=False),
+    Case("topk", lambda x: op.topk(x, const(2), 1, "max", "value"), [X]),
+    Case("topk_least", lambda x: op.topk(x, const(2), -1, "min", "value", "i64"), [X]),
+    Case("topk_3", lambda x: opset3.topk(x, const(2), -1, "max", "none"), [X]),
+    Case("embedding_bag", lambda x, w: op.embedding_bag_packed_sum(x, const(np.array([[0, 1], [2, 2]], i32)), w),
+         [draw(3, 4), np.array([[1, 2], [0.5, 1]], f32)], dynamic=False),
+]
+
+
+@pytest.mark.parametrize("dynamic", [False, True], ids=["static", "dynamic"])
+@pytest.mark.parametrize("cases", [LAYOUT, SHAPES, INDICES], ids=["layout", "shapes", "indices"])
+def test_as_openvino(tmp_path: Path, cases: list[Case], dynamic: bool) -> None:
+    check(tmp_path, cases, dynamic)
