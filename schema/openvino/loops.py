@@ -207,12 +207,13 @@ def loop(node: Node) -> tuple[Value, ...]:
     for entry in ports.outputs:
         if entry.span is not None and (entry.span.start, entry.span.end, entry.span.stride) != (0, -1, 1):
             raise node.error(f"Result {entry.internal}: expected start 0, end -1 and stride 1, found {entry.span}")
+    trip_count = _trip_count(node)
+    _expect_condition(node, node[1], "input 1, the execution condition")
     again = body.outputs[conditions[0]]
     _expect_condition(node, body.graph.outputs[again], f"Result {conditions[0]} of the body")
-    _expect_condition(node, node[1], "input 1, the execution condition")
     options = Loop(trip_policy=TripPolicy.NEGATIVE_IS_INFINITE,
                    cond_output=NONE if _is_true(body.graph.outputs[again]) else again)
-    return body.add(options, _trip_count(node), None if _is_true(node[1]) else node[1])
+    return body.add(options, trip_count, None if _is_true(node[1]) else node[1])
 
 
 @layer("TensorIterator")

@@ -325,7 +325,7 @@ def test_scan_with_a_carried_value(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("cut", "message"), [
-    ((0, -1, 4, 4), "4"), ((0, -1, 0, 1), "stride that is not 0"), ((0, 9, 1, 1), "index 6 is out of range for an axis of size 6"),
+    ((0, -1, 4, 4), "4"), ((0, -1, 0, 1), "stride that is not 0"), ((0, 9, 1, 1), "index 6 is out of range"),
 ])
 def test_slices_that_do_not_fit(tmp_path: Path, cut: Span, message: str) -> None:
     path = _scan(tmp_path, cut, (0, -1, 1, 1))
