@@ -6,7 +6,8 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from circlet.runtime.errors import ModelError, UnsupportedError
+from circlet.runtime.errors import CircletError, ModelError, UnsupportedError
+from circlet.runtime.ir.faults import FAULTS
 from circlet.runtime.ir.model import Model, Signature
 from circlet.runtime.ir.op import ShapeError
 from circlet.runtime.ir.types import DType, Shape
@@ -90,8 +91,11 @@ class Importer:
         assignments: list[Node] = []
         for layer in network.ordered():
             edges = [network.sources.get((layer.id, port.id)) for port in layer.inputs]
-            if any(each is not None and (each.source, each.source_port) not in values for each in edges):
-                continue  # It needs what a refused layer gives.
+            missing = [each for each in edges if each is not None and (each.source, each.source_port) not in values]
+            if missing and not self.refused:
+                raise ModelError(f"{layer}: {missing[0]}: expected an edge from an output that has a value")
+            if missing:
+                continue
             inputs = [None if each is None else values[each.source, each.source_port] for each in edges]
             if layer.type == "Parameter":
                 values[layer.id, output_port(layer).id] = parameters[layer.id]
@@ -119,6 +123,10 @@ class Importer:
         except UnsupportedError as error:
             self.refused.append(str(error))
             return
+        except CircletError:
+            raise
+        except FAULTS as error:
+            raise node.error(f"{type(error).__name__}: {error}") from error
         for position, port in enumerate(layer.outputs):
             if position < len(results):
                 values[layer.id, port.id] = _declared(node, results[position], port, position)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import prod
+
 import numpy as np
 
 from circlet.runtime.ir.types import DType
@@ -67,6 +69,7 @@ def _coordinates(node: Node, indices: Value, axis: int) -> Value:
         raise node.refusal(f"the shape of the indices, {shape}, is not known before the model runs")
     if len(shape) != node.rank(0):
         raise node.error(f"expected indices of rank {node.rank(0)} as input 0 has, found shape {shape}")
+    node.bounded(len(shape) * prod(shape))
     places = np.indices(shape, indices.dtype.numpy)
     parts = [constant(places[k][..., None].copy()) for k in range(len(shape))]
     parts[axis] = c.unsqueeze(g, from_front(g, indices, node[0], axis), -1)
@@ -95,6 +98,7 @@ def _gather_nd(node: Node, batch: int) -> Value:
     indices = node[1]
     if batch:
         shape = node.static(1)
+        node.bounded(len(shape) * prod(shape))
         places = np.indices(shape[:-1], indices.dtype.numpy)[:batch]
         lead = constant(np.moveaxis(places, 0, -1).copy())
         indices = c.concatenate(node.graph, [lead, indices], -1)

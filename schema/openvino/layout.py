@@ -123,6 +123,7 @@ def _edge(node: Node) -> Value:
     amounts = zip(node.values(1, "pads_begin"), node.values(2, "pads_end"), strict=True)
     for axis, (before, after) in enumerate(amounts):
         if before or after:
+            node.bounded(shape[axis] + abs(before) + abs(after))
             indices = np.arange(-before, shape[axis] + after).clip(0, shape[axis] - 1)
             x = c.gather(g, x, constant(indices), axis)
     return x
@@ -178,6 +179,7 @@ def depth_to_space(node: Node) -> Value:
     x = c.transpose(g, node[0], (0, 2, 3, 1))
     if not is_blocks:
         channels = node.static(0)[1]
+        node.bounded(channels * block * block)
         order = np.arange(channels).reshape(-1, block * block).T.reshape(-1)
         x = c.gather(g, x, constant(order), 3)
     return c.transpose(g, g.apply(spatial.DepthToSpace(block_size=block), x), (0, 3, 1, 2))
@@ -193,6 +195,7 @@ def space_to_depth(node: Node) -> Value:
     x = g.apply(spatial.SpaceToDepth(block_size=block), c.transpose(g, node[0], (0, 2, 3, 1)))
     if not is_blocks:
         channels = node.static(0)[1]
+        node.bounded(channels * block * block)
         x = c.gather(g, x, constant(np.arange(channels * block * block).reshape(-1, channels).T.reshape(-1)), 3)
     return c.transpose(g, x, (0, 3, 1, 2))
 
@@ -215,6 +218,7 @@ def shuffle_channels(node: Node) -> Value:
     axis = node.axis(node.integer("axis", 1), len(shape))
     if group < 1 or shape[axis] % group:
         raise node.error(f"group: expected one that divides {shape[axis]}, found {group}")
+    node.bounded(shape[axis])
     order = np.arange(shape[axis]).reshape(group, -1).T.reshape(-1)
     return c.gather(node.graph, node[0], constant(order), axis)
 
@@ -228,5 +232,6 @@ def roll(node: Node) -> Value:
         amounts *= len(axes)
     for amount, each in zip(amounts, axes, strict=True):
         axis = node.axis(each, len(shape), "axes")
+        node.bounded(shape[axis])
         x = c.gather(node.graph, x, constant(np.roll(np.arange(shape[axis]), amount)), axis)
     return x

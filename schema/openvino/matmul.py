@@ -71,4 +71,5 @@ def _causal(node: Node) -> Value:
     rows, columns = node.shape(0)[-2], node.shape(1)[-2]
     if min(rows, columns) < 0:
         raise node.refusal("causal, and the number of queries or keys is not known before the model runs")
+    node.bounded(rows * columns)
     return constant(np.tri(rows, columns, dtype=np.bool_))

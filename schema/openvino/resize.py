@@ -125,6 +125,7 @@ def _axes(node: Node, axes: Sequence[int], sizes: Sequence[int] | None, scales: 
         wanted = sizes[k] if sizes is not None else int(np.floor(np.float32(length) * np.float32(scale)))
         if wanted < 1:
             raise node.error(f"expected positive sizes, found {wanted} for axis {axis}")
+        node.bounded(wanted)
         found.append(Axis(axis, length, wanted, scale, coordinates))
     return found
 

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 LATEST = 16
 """The newest operator set that rules were written for."""
+MOST_ELEMENTS = 1 << 26
+"""How many elements a constant may have that a rule makes of declared shapes."""
 Choice = TypeVar("Choice")
 
 
@@ -99,6 +101,11 @@ class Node:
         if len(found) != 1:
             raise self.error(f"{name}, input {index}: expected one element, found {len(found)}")
         return found[0]
+
+    def bounded(self, elements: int) -> None:
+        """Refuses to make a constant with so many elements that a small file could fill the memory."""
+        if elements > MOST_ELEMENTS:
+            raise self.refusal(f"a table of {elements} elements (at most {MOST_ELEMENTS})")
 
     def text(self, name: str, default: str | None = None) -> str:
         """An attribute."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 
 import numpy as np
 
@@ -167,6 +168,7 @@ def eye(node: Node) -> Value:
     """A matrix of zeros with ones on a diagonal."""
     rows, columns, diagonal = (node.value(k, name) for k, name in enumerate(("rows", "columns", "diagonal")))
     batch = node.values(3, "batch_shape") if node.get(3) is not None else ()
+    node.bounded(max(rows, 1) * max(columns, 1) * prod(batch))
     matrix = np.eye(rows, columns, diagonal, node.dtype("output_type").numpy)
     return constant(np.broadcast_to(matrix, (*batch, rows, columns)).copy(), node.layer.name)
 
