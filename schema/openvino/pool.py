@@ -10,6 +10,7 @@ import numpy as np
 
 from circlet.runtime.ir.types import DType, Padding
 from circlet.runtime.ops import pool, shape
+from circlet.runtime.ops.window import slide
 from circlet.schema.openvino import compose as c
 from circlet.schema.openvino.graph import Graph, Value
 from circlet.schema.openvino.rules import Node, layer
@@ -19,8 +20,6 @@ from circlet.schema.openvino.windows import Axis, axes_of, channels_first, chann
 def _axes(node: Node) -> list[Axis]:
     """The windows, with the padding that rounding up adds."""
     axes = axes_of(node, node.integers("kernel"))
-    if len(axes) > 2:
-        raise node.refusal("pooling of volumes")
     if any(axis.dilation > 1 for axis in axes):
         raise node.refusal(f"dilations {[axis.dilation for axis in axes]}")
     rounding = node.choice("rounding_type", {each: each for each in ("floor", "ceil", "ceil_torch")}, "floor")
@@ -43,12 +42,28 @@ def _rounded_up(node: Node, axis: Axis, starts_inside: bool) -> Axis:
 
 def _pooled(node: Node, x: Value, function: type[pool.Pool], axes: Sequence[Axis], filler: float,
             padding: Padding | None) -> Value:
-    """The pool of an image (n, h, w, c) with padding of a value."""
+    """The pool of an image (n, h, w, c) or volume (n, d, h, w, c) with padding of a value."""
     if padding is None:
         x, padding = padded(node.graph, x, axes, filler), Padding.VALID
+    if len(axes) == 3:
+        return _pooled_volume(node, x, function, axes, padding)
     height, width = axes
     op = function(padding, width.stride, height.stride, filter_width=width.size, filter_height=height.size)
     return node.graph.apply(op, x)
+
+
+def _pooled_volume(node: Node, x: Value, function: type[pool.Pool], axes: Sequence[Axis], padding: Padding) -> Value:
+    """Pools height and width of each slice, then the depth."""
+    g, shape = node.graph, x.shape
+    if shape is None or any(dim < 0 for dim in shape[1:]):
+        raise node.refusal("pooling of a volume whose shape is not known before the model runs")
+    depth, *area = axes
+    images = _pooled(node, c.reshape(g, x, (-1, *shape[2:])), function, area, 0, padding)
+    lengths = [slide(axis.length + (0 if padding is Padding.SAME else axis.before + axis.after), axis.size,
+                     axis.stride, padding).count for axis in axes]
+    columns = c.reshape(g, images, (-1, shape[1], lengths[1] * lengths[2], shape[4]))
+    pooled = _pooled(node, columns, function, [depth, Axis(lengths[1] * lengths[2], 1)], 0, padding)
+    return c.reshape(g, pooled, (-1, *lengths, shape[4]))
 
 
 def _image(g: Graph, x: Value, rank: int) -> Value:
@@ -95,6 +110,6 @@ def average_pool(node: Node) -> Value:
 def _shares(node: Node, x: Value, axes: Sequence[Axis]) -> Value:
     """Which part of each window lies on elements."""
     g = node.graph
-    ones = g.apply(shape.Fill(), c.concatenate(g, [c.integers([1]), c.dims(g, x, 1, 3), c.integers([1])]),
+    ones = g.apply(shape.Fill(), c.concatenate(g, [c.integers([1]), c.dims(g, x, 1, 1 + len(axes)), c.integers([1])]),
                    c.number(1, DType.FLOAT32))
     return _pooled(node, ones, pool.AveragePool2D, axes, 0, None)

@@ -201,9 +201,10 @@ def test_iteration_numbers(tmp_path: Path) -> None:
         assert (last.tolist(), joined.tolist()) == (16, [0, 1, 4, 9, 16])
 
 
-def test_if_inside_if_inside_loop(tmp_path: Path) -> None:
+@pytest.mark.parametrize("backend", ["cpu", "native"])
+def test_if_inside_if_inside_loop(tmp_path: Path, backend: str) -> None:
     loop = Loop(doubled_then_nine_then_eight, [rows(1)], joined=[(0, *ALL)], last=[0], iteration=[])
-    last, joined = run(loop.save(tmp_path, 5), [rows(1)])
+    last, joined = run(loop.save(tmp_path, 5), [rows(1)], backend=backend)
     same(last, rows(576), "last")
     same(joined, rows(2, 4, 8, 72, 576), "joined")
 

@@ -60,6 +60,10 @@ POOLS = [
            dynamic=rounding == "floor") for rounding in ("floor", "ceil")),
     Case("max_sequence", lambda x: opset1.max_pool(x, [2], [0], [0], [2]), [draw(1, 2, 6)]),
     Case("max_8", lambda x: [op.max_pool(x, [2, 2], ONE, [0, 0], [0, 0], [3, 2]).output(0)], [IMAGE]),
+    Case("max_volume", lambda x: opset1.max_pool(x, [2, 1, 2], [1, 0, 0], [0, 0, 1], [3, 2, 2]), [draw(2, 3, 6, 5, 4)],
+         dynamic=False),
+    Case("mean_volume", lambda x: opset1.avg_pool(x, [2, 2, 2], [1, 0, 0], [1, 1, 1], [3, 2, 2], True),
+         [draw(2, 3, 6, 5, 4)], dynamic=False),
     Case("max_14", lambda x: [opset14.max_pool(x, [2, 2], ONE, ONE, [0, 0], [3, 3], "ceil_torch").output(0)], [IMAGE],
          dynamic=False),
     *(Case(f"mean_{end[0]}_{excluded}_{rounding}", lambda x, e=excluded, r=rounding, end=end: opset14.avg_pool(
