@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from circlet.runtime.ops import normalize
 from circlet.schema.openvino import compose as c
-from circlet.schema.openvino.graph import Graph, Value
+from circlet.schema.openvino.graph import Graph, Value, constant
 from circlet.schema.openvino.rules import Node, layer
 
 
@@ -64,6 +66,16 @@ def _by_channel(node: Node, x: Value, rank: int) -> Value:
     return c.unsqueeze(node.graph, x, *[-1] * (rank - 2))
 
 
+def _factor_and_offset(node: Node, gamma: Value, beta: Value, mean: Value, variance: Value) -> tuple[Value, Value]:
+    """What the data is multiplied by, and what is added then."""
+    g, epsilon = node.graph, node.number("epsilon")
+    if gamma.data is not None and beta.data is not None and mean.data is not None and variance.data is not None:
+        factor = gamma.data / np.sqrt(variance.data + variance.data.dtype.type(epsilon))
+        return constant(factor), constant(beta.data - mean.data * factor)
+    scale = c.divide(g, gamma, c.sqrt(g, c.shift(g, variance, epsilon)))
+    return scale, c.subtract(g, beta, c.multiply(g, mean, scale))
+
+
 @layer("BatchNormInference")
 def batch_norm(node: Node) -> Value:
     """(data - mean) / sqrt(variance + epsilon) * gamma + beta by channel; inputs gamma, beta, data, mean, variance."""
@@ -79,8 +91,7 @@ def batch_norm_5(node: Node) -> Value:
 
 def _batch_norm(node: Node, x: Value, gamma: Value, beta: Value, mean: Value, variance: Value) -> Value:
     g = node.graph
-    factor = c.divide(g, gamma, c.sqrt(g, c.shift(g, variance, node.number("epsilon"))))
-    offset = c.subtract(g, beta, c.multiply(g, mean, factor))
+    factor, offset = _factor_and_offset(node, gamma, beta, mean, variance)
     if x.rank is None:
         raise node.refusal("the rank of the data is not known before the model runs")
     return c.add(g, c.multiply(g, x, _by_channel(node, factor, x.rank)), _by_channel(node, offset, x.rank))
