@@ -144,4 +144,6 @@ def convert(node: Node) -> Value:
 @layer("ConvertLike")
 def convert_like(node: Node) -> Value:
     """The values in the element type of input 1."""
+    if node[1].dtype is DType.BFLOAT16:
+        raise node.refusal("a conversion to bf16")
     return c.cast(node.graph, node[0], node[1].dtype)

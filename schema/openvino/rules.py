@@ -160,7 +160,10 @@ class Node:
             raise self.refusal(f"{name} is {text}, which circlet does not compute with")
         if text not in ELEMENT_TYPES:
             raise self.error(f"{name}: expected an element type, found {text!r}")
-        return ELEMENT_TYPES[text]
+        found = ELEMENT_TYPES[text]
+        if found is DType.BFLOAT16 and self.layer.type != "Const":
+            raise self.refusal(f"{name} is bf16, which circlet reads of constants alone")
+        return found
 
 
 Results: TypeAlias = "Value | tuple[Value, ...]"

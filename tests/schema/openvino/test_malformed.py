@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -52,6 +53,8 @@ FAULTS = [
     Fault("constant_huge", RELU, 'shape="2" offset', 'shape="99999999999,99999999999" offset', "any memory"),
     Fault("element_type", RELU, 'element_type="f32" shape="2" ', 'element_type="f33" shape="2" ', "found 'f33'"),
     Fault("packed_type", RELU, 'element_type="f32" shape="2" ', 'element_type="u4" shape="2" ', "is u4",
+          UnsupportedError),
+    Fault("half_type", RELU, 'element_type="f32" shape="2"/', 'element_type="bf16" shape="2"/', "is bf16",
           UnsupportedError),
     Fault("shapes", RELU, 'shape="2"/', 'shape="3"/', r"layer 2 \('add_2', Add\): shapes .*do not broadcast"),
     Fault("types", RELU, 'element_type="f32" shape="2"/', 'element_type="i64" shape="2"/',
@@ -158,6 +161,18 @@ def test_all_options_without_a_rule_are_named() -> None:
                            [(0, 0, 1, 0), (1, 1, 2, 0), (0, 0, 3, 0), (2, 1, 4, 0), (3, 1, 5, 0)])
     with pytest.raises(UnsupportedError, match=r"dilations \[2\]; layer 3 .*activation 'softsign'"):
         circlet.load(content.encode())
+
+
+@pytest.mark.parametrize("content", [IF, LOOP, SCAN, RELU], ids=["if", "loop", "scan", "relu"])
+def test_changed_numbers_give_models_or_errors(content: str) -> None:
+    """Each number, one at a time, becomes others that it cannot mean, or can."""
+    for place in re.finditer(r'="(-?\d+)"|<dim>(\d+)<', content):
+        first, last = place.span(1 if place[1] else 2)
+        for number in ("0", "3", "-9223372036854775808", "99999999999999999999"):
+            try:
+                circlet.load((content[:first] + number + content[last:]).encode(), WEIGHTS)
+            except circlet.CircletError as error:
+                assert str(error)  # noqa: PT017  # whatever it is, it is one of circlet's
 
 
 def test_networks_nested_too_deeply() -> None:
