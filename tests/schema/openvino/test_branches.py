@@ -114,7 +114,7 @@ def test_bodies_of_dynamic_shapes(tmp_path: Path) -> None:
     node.set_else_body(bodies[1][0])
     node.set_input(x.output(0), bodies[0][1], bodies[1][1])
     path = save(tmp_path, [node.set_output(bodies[0][0].results[0], bodies[1][0].results[0])], [condition, x])
-    session = circlet.Session(circlet.load(path))
+    session = circlet.Session(circlet.load(path), backend="cpu")
     for value in (X, WIDE):
         for chosen, expected in ((True, np.exp(value)), (False, np.concatenate([value, value]))):
             (found,) = session.run([chosen, value]).values()

@@ -127,7 +127,7 @@ def test_faults(fault: Fault) -> None:
 
 def test_the_condition_of_a_run_has_one_element() -> None:
     content = IF.replace('element_type="boolean" shape=""', 'element_type="boolean" shape="?"')
-    session = circlet.Session(circlet.load(content.encode()))
+    session = circlet.Session(circlet.load(content.encode()), backend="cpu")
     x = np.zeros((2, 4), np.float32)
     session.run([[True], x, x, x])
     for condition in ([True, False], []):

@@ -16,7 +16,7 @@ WEIGHTS = np.array([9, -3, 1], np.float32).tobytes()
 
 
 def values(model: circlet.Model, *inputs: npt.ArrayLike) -> list[npt.NDArray[np.float32]]:
-    return list(circlet.Session(model).run(list(inputs)).values())
+    return list(circlet.Session(model, backend="cpu").run(list(inputs)).values())
 
 
 @pytest.mark.parametrize("external", ["0", "4"])
@@ -77,7 +77,7 @@ def test_constants_are_views_of_the_weights() -> None:
 def test_names(tmp_path: Path) -> None:
     """Names of tensors where the file has them, otherwise of layers."""
     content = text.relu().replace('<port id="1"><dim>2', '<port id="1" names="positive,other"><dim>2')
-    session = circlet.Session(circlet.load(content.encode(), WEIGHTS))
+    session = circlet.Session(circlet.load(content.encode(), WEIGHTS), backend="cpu")
     assert session.inputs == {"parameter_0": (2,)}
     assert list(session.run({"parameter_0": [2, 2]})) == ["positive"]
 
