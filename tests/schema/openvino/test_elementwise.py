@@ -89,6 +89,10 @@ PRODUCTS = [
     Case("matrix_vector", lambda a, b: op.matmul(a, b, False, False), [X, draw(4)]),
     Case("vector_matrix", lambda a, b: op.matmul(a, b, True, False), [draw(3), X]),
     Case("vectors", lambda a, b: op.matmul(a, b, False, False), [draw(3), draw(3, seed=1)]),
+    *(Case(f"einsum_{equation}", lambda *x, e=equation: op.einsum([*x], e), values) for equation, values in (
+        ("abc->ca", [X]), ("abc,acd->abd", [X, draw(2, 4, 5)]), ("abc,cd->dba", [X, draw(4, 5)]),
+        ("bqhd,bkhd->bhqk", [draw(2, 3, 2, 4), draw(2, 5, 2, 4)]), ("a,b->ba", [draw(3), draw(2)]),
+        ("ab,ab->", [draw(3, 2), draw(3, 2, seed=1)]))),
     Case("attention", op.scaled_dot_product_attention, [X, X, X], dynamic=False),
     Case("attention_causal", lambda q, k, v: op.scaled_dot_product_attention(q, k, v, causal=True), [X, X, X],
          dynamic=False),
