@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+import numpy as np
+
 from circlet.runtime.ir.op import Op
 from circlet.runtime.ir.types import Padding, Shape
 from circlet.runtime.ops import conv, pad
 from circlet.schema.openvino import compose as c
-from circlet.schema.openvino.graph import Graph, Value
+from circlet.schema.openvino.graph import Graph, Value, constant
 from circlet.schema.openvino.rules import Node, layer
 from circlet.schema.openvino.windows import Axis, axes_of, channels_first, channels_last, flat, padded, padding_of
 
@@ -61,15 +63,17 @@ def _sliding(g: Graph, x: Value, filter: Value, axes: Sequence[Axis], groups: in
     if len(axes) == 3:
         op: Op = conv.Conv3D(padding, strides[0], strides[2], strides[1], dilation_d_factor=dilations[0],
                              dilation_w_factor=dilations[2], dilation_h_factor=dilations[1])
-        return g.apply(op, x, c.transpose(g, filter, (2, 3, 4, 1, 0)), None)
+        return g.apply(op, x, c.transpose(g, filter, (2, 3, 4, 1, 0)))
     if len(filter.shape) == 3:
         filter = c.unsqueeze(g, filter, 2)
+    # LiteRT refuses to run convolutions of images without a bias.
+    bias = constant(np.zeros(outputs, np.float32))
     if groups > 1 and depth == 1:
         op = conv.DepthwiseConv2D(padding, strides[1], strides[0], depth_multiplier=outputs // groups,
                                   dilation_w_factor=dilations[1], dilation_h_factor=dilations[0])
-        return g.apply(op, x, c.transpose(g, filter, (1, 2, 3, 0)), None)
+        return g.apply(op, x, c.transpose(g, filter, (1, 2, 3, 0)), bias)
     op = conv.Conv2D(padding, strides[1], strides[0], dilation_w_factor=dilations[1], dilation_h_factor=dilations[0])
-    return g.apply(op, x, c.transpose(g, filter, (0, 2, 3, 1)), None)
+    return g.apply(op, x, c.transpose(g, filter, (0, 2, 3, 1)), bias)
 
 
 @layer("ConvolutionBackpropData")
@@ -155,6 +159,6 @@ def _full(g: Graph, x: Value, filter: Value, axes: Sequence[Axis], extra: Sequen
                               outputs])
         shape = c.add(g, c.multiply(g, c.shape_of(g, x), factors), offsets)
     op = conv.TransposeConv(Padding.VALID, axes[1].stride, axes[0].stride)
-    result = g.apply(op, shape, c.transpose(g, filter, (1, 2, 3, 0)), x, None)
+    result = g.apply(op, shape, c.transpose(g, filter, (1, 2, 3, 0)), x)
     beyond = [Axis(-1, 1, after=more - most) for more, most in zip(extra, within, strict=True)]
     return padded(g, result, beyond)

@@ -39,7 +39,7 @@ def matrix_product(g: Graph, a: Value, b: Value, transpose_a: bool = False, tran
     """a @ b of matrices; constant weights of rank 2 as the fully connected operator has them."""
     if b.data is not None and b.rank == 2 and not transpose_a and (a.rank or 0) >= 2:
         weights = b if transpose_b else c.transpose(g, b, (1, 0))
-        return g.apply(matmul.FullyConnected(keep_num_dims=True), a, weights, None)
+        return g.apply(matmul.FullyConnected(keep_num_dims=True), a, weights)
     return g.apply(matmul.BatchMatMul(adj_x=transpose_a, adj_y=transpose_b), a, b)
 
 
