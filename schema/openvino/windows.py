@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from circlet.runtime.ir.types import DType, Padding
+from circlet.runtime.ir.types import Padding
 from circlet.runtime.ops import pad
 from circlet.runtime.ops.window import slide
 from circlet.schema.openvino import compose as c
@@ -106,8 +106,3 @@ def channels_first(g: Graph, x: Value, rank: int) -> Value:
 def flat(axes: Sequence[Axis]) -> list[Axis]:
     """The axes of an image: a sequence is an image of height 1."""
     return [Axis(1, 1), *axes] if len(axes) == 1 else list(axes)
-
-
-def in_float32(g: Graph, x: Value) -> Value:
-    """The value as the convolutions take it."""
-    return c.cast(g, x, DType.FLOAT32) if x.dtype is DType.FLOAT16 else x
