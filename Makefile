@@ -2,7 +2,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test slow native check lint types bench clean
+.PHONY: demo test slow native check lint types conformance bench clean
 
 demo: $(VENV)/.installed
 	$(BIN)/python examples/demo.py
@@ -23,6 +23,9 @@ lint: $(VENV)/.tested
 
 types: $(VENV)/.tested
 	$(BIN)/mypy
+
+conformance: $(VENV)/.tested
+	$(BIN)/python -m tests.conformance
 
 bench: $(VENV)/.benched
 	$(BIN)/python -m benchmarks.run

@@ -23,6 +23,7 @@ from circlet.runtime.ir.builder import ModelBuilder
 from circlet.runtime.ir.model import Model
 from circlet.runtime.ir.verify import verify
 from circlet.schema import load_model, save_model
+from circlet.schema.files import AbsentCond
 from circlet.session import Session, SignatureRunner
 
 __version__ = version("circlet")
@@ -53,15 +54,19 @@ __all__ = [
 
 
 def load(source: str | os.PathLike[str] | bytes | memoryview,
-         weights: str | os.PathLike[str] | bytes | memoryview | None = None) -> Model:
+         weights: str | os.PathLike[str] | bytes | memoryview | None = None,
+         onnx_absent_cond: AbsentCond = "spec") -> Model:
     """Reads a model; the format is recognised by content.
 
     A file is mapped, not read: constants are views of it.
 
     Args:
-        source: a path, or the content of a `.tflite`, `.circle` or OpenVINO `.xml` file.
+        source: a path, or the content of a `.tflite`, `.circle`, `.onnx` or OpenVINO `.xml` file. An `.onnx` file
+            needs the package `onnx`, which `circlet[onnx]` installs.
         weights: the `.bin` file of an OpenVINO model, or its content; by default the file beside the `.xml` file that
             differs in the suffix alone.
+        onnx_absent_cond: what an ONNX Loop without the input `cond` does with the condition that its body gives:
+            `spec` ignores it, as the specification says; `ort` stops when it is false, as ONNX Runtime does.
 
     Raises:
         InputError: there are weights of a model whose format has none.
@@ -69,7 +74,7 @@ def load(source: str | os.PathLike[str] | bytes | memoryview,
         UnsupportedError: it uses a part of the format that circlet cannot read.
         OSError: the file cannot be opened.
     """
-    model = load_model(source, weights)
+    model = load_model(source, weights, onnx_absent_cond)
     verify(model)
     return model
 

@@ -34,7 +34,10 @@ def shown_type(dtype: DType) -> type[np.generic]:
     """
     if dtype in _SHOWN:
         return _SHOWN[dtype]
-    if not dtype.is_computable:
+    if dtype is DType.BFLOAT16 and dtype.value in np.sctypeDict:
+        # Another package adds the type to numpy's dictionary.
+        return np.sctypeDict[dtype.value]
+    if not dtype.is_computable or dtype is DType.BFLOAT16:
         raise InputError(f"Invalid data-type for array: {dtype.value}")
     return dtype.numpy.type
 

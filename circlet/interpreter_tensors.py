@@ -207,6 +207,8 @@ def _constant_value(tensor: Tensor, data: Array) -> Array:
         InputError: numpy has no such element type.
     """
     shown = shown_type(tensor.dtype)
+    if tensor.dtype is DType.BFLOAT16:
+        return data.view(shown)
     if tensor.dtype.is_computable:
         return data if tensor.sparsity is None else data.reshape(-1).view(tensor.dtype.numpy)
     raw = data.reshape(-1).view(np.uint8)

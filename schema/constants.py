@@ -13,7 +13,7 @@ from circlet.runtime.ir.types import Array, DType, Shape
 from circlet.schema.flatbuffer import Content
 
 _PACKED_BITS = {
-    DType.INT2: 2, DType.INT4: 4, DType.UINT4: 4, DType.FLOAT8_E4M3FN: 8, DType.FLOAT8_E5M2: 8, DType.BFLOAT16: 16,
+    DType.INT2: 2, DType.INT4: 4, DType.UINT4: 4, DType.FLOAT8_E4M3FN: 8, DType.FLOAT8_E5M2: 8,
 }
 """Bits of an element of the types that are held as raw bytes, where that is all there is to their size."""
 _MOST_ELEMENTS = 1 << 58

@@ -5,8 +5,9 @@ from __future__ import annotations
 import mmap
 import os
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 from uuid import uuid4
 
 from circlet.runtime.errors import InputError, ModelError, UnsupportedError
@@ -16,17 +17,19 @@ from circlet.schema.format import Format
 from circlet.schema.openvino import is_openvino
 from circlet.schema.openvino import read_model as read_openvino
 from circlet.schema.reader import read_model
-from circlet.schema.recognize import refusal
+from circlet.schema.recognize import is_onnx, refusal
 from circlet.schema.tflite import TFLITE
 from circlet.schema.writer import write_model
 
 Source: TypeAlias = "str | os.PathLike[str] | bytes | bytearray | memoryview"
+AbsentCond: TypeAlias = Literal["spec", "ort"]
+"""How an ONNX Loop without the input `cond` treats the condition that its body gives."""
 
 FORMATS = {format.name: format for format in (TFLITE, CIRCLE)}
 """The formats by name."""
 
 
-def load_model(source: Source, weights: Source | None = None) -> Model:
+def load_model(source: Source, weights: Source | None = None, onnx_absent_cond: AbsentCond = "spec") -> Model:
     """Loads a model; the content says which format it has.
 
     Constants are read-only views of the file or of the bytes given, which must therefore not change while the model
@@ -36,6 +39,8 @@ def load_model(source: Source, weights: Source | None = None) -> Model:
         source: the path of a file, or the content of one.
         weights: the `.bin` file of an OpenVINO model, or its content; by default the file beside the `.xml` file that
             differs in the suffix alone.
+        onnx_absent_cond: what an ONNX Loop without the input `cond` does with the condition that its body gives:
+            `spec` ignores it, as the specification says; `ort` stops when it is false, as ONNX Runtime does.
 
     Raises:
         OSError: the file cannot be read.
@@ -44,10 +49,10 @@ def load_model(source: Source, weights: Source | None = None) -> Model:
         UnsupportedError: it is a model of another kind, or uses a feature that circlet cannot express.
     """
     if isinstance(source, (bytes, bytearray, memoryview)):
-        return _load(_view(source), weights, None)
+        return _load(_view(source), weights, None, onnx_absent_cond)
     path = os.fspath(source)
     try:
-        return _load(_map(path), weights, Path(path).with_suffix(".bin"))
+        return _load(_map(path), weights, Path(path), onnx_absent_cond)
     except (ModelError, UnsupportedError) as problem:
         raise type(problem)(f"{path}: {problem}") from None
 
@@ -62,27 +67,39 @@ def _map(path: str) -> memoryview:
         return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if size else b"")
 
 
-def _load(data: memoryview, weights: Source | None, beside: Path | None) -> Model:
+def _load(data: memoryview, weights: Source | None, path: Path | None, absent_cond: AbsentCond) -> Model:
     if is_openvino(data):
-        return read_openvino(data, partial(_weights, weights, beside))
+        return read_openvino(data, partial(_weights, weights, path))
     if weights is not None:
         raise InputError("only models of OpenVINO have weights in a file of their own")
     for format in FORMATS.values():
         if data[4:8] == format.identifier:
             return read_model(data, format)
+    if is_onnx(data):
+        return _load_onnx(data, None if path is None else path.parent, absent_cond)
     raise refusal(data)
 
 
-def _weights(given: Source | None, beside: Path | None) -> memoryview:
+def _weights(given: Source | None, path: Path | None) -> memoryview:
     if isinstance(given, (bytes, bytearray, memoryview)):
         return _view(given)
     if given is not None:
         return _map(os.fspath(given))
-    if beside is None:
+    if path is None:
         raise ModelError("expected weights beside the content of the .xml file, found none")
+    beside = path.with_suffix(".bin")
     if not beside.is_file():
         raise ModelError(f"expected the weights in {beside}, found no such file")
     return _map(os.fspath(beside))
+
+
+def _load_onnx(data: memoryview, folder: Path | None, absent_cond: AbsentCond) -> Model:
+    if find_spec("onnx") is None:
+        raise UnsupportedError("an ONNX model: reading it needs the package onnx, as circlet[onnx] installs it")
+    # Not all who load models have the package.
+    from circlet.schema.onnx.read import Options, read_onnx
+
+    return read_onnx(data, folder, Options(absent_cond))
 
 
 def save_model(model: Model, path: str | os.PathLike[str], format: str | None = None,

@@ -27,6 +27,11 @@ _ONNX_FIELDS = frozenset(b"\x12\x1a\x22\x28\x32\x3a\x42\x72")
 """How a field of ONNX's ModelProto can begin after its `ir_version`."""
 
 
+def is_onnx(data: memoryview) -> bool:
+    """Whether the content begins as an ONNX model does."""
+    return len(data) > 2 and data[0] == 8 and data[1] in _ONNX_VERSIONS and data[2] in _ONNX_FIELDS
+
+
 def refusal(data: memoryview) -> CircletError:
     """The error that says what content is that no format has recognised."""
     if not data:
@@ -38,13 +43,11 @@ def refusal(data: memoryview) -> CircletError:
             return ModelError(f"expected a model, found {what}")
     other = _other_model(start, lower)
     if other is not None:
-        return UnsupportedError(f"expected a .tflite, .circle or OpenVINO model, found {other}")
-    return ModelError(f"expected a .tflite or .circle model (TFL3 or CIR0 at byte 4), found {start[:8]!r}")
+        return UnsupportedError(f"expected a .tflite, .circle, .onnx or OpenVINO model, found {other}")
+    return ModelError(f"expected a .tflite, .circle or .onnx model (TFL3 or CIR0 at byte 4), found {start[:8]!r}")
 
 
 def _other_model(start: bytes, lower: bytes) -> str | None:
     if start[4:8] in _OTHER_FLATBUFFERS:
         return _OTHER_FLATBUFFERS[start[4:8]]
-    if len(start) > 2 and start[0] == 8 and start[1] in _ONNX_VERSIONS and start[2] in _ONNX_FIELDS:
-        return "an ONNX model"
     return next((what for prefix, what in _OTHER_MODELS if start.startswith(prefix) or lower.startswith(prefix)), None)

@@ -72,7 +72,7 @@ def stablehlo_compare(node: Node[ops.StablehloCompare]) -> Step:
     return _apply(_DIRECTIONS[node.op.comparison_direction])(node)
 
 
-_selectable = supports(_COMPARABLE | {DType.STRING}, QUANTIZABLE, one_quantization, operand=1)
+_selectable = supports(_COMPARABLE | {DType.STRING, DType.BFLOAT16}, QUANTIZABLE, one_quantization, operand=1)
 
 
 @rule(ops.Select, accepts=_selectable)

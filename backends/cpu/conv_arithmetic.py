@@ -98,7 +98,7 @@ def _floating(node: Node[Any], roles: Roles) -> Arithmetic:
         return [*([] if bias is None and sums is out else [first]),
                 *activate(node.op.fused_activation_function, out)]
 
-    return Arithmetic(np.float32, node.input(roles.filter), (), lambda into: partial(np.copyto, into, data[..., None]),
+    return Arithmetic(data.dtype, node.input(roles.filter), (), lambda into: partial(np.copyto, into, data[..., None]),
                       True, finish)
 
 
@@ -201,7 +201,8 @@ def _refuses_hybrid(call: Call, roles: Roles) -> str | None:
     return _refuses_filter(call, roles)
 
 
-FLOATING = (Combination(DType.FLOAT32, DType.FLOAT32, frozenset({DType.FLOAT32}), _floating, _accepts),)
+FLOATING = tuple(Combination(dtype, dtype, frozenset({dtype}), _floating, _accepts)
+                 for dtype in (DType.FLOAT32, DType.FLOAT64))
 QUANTIZED = tuple(Combination(data, filter, frozenset(biases), _quantized, _refuses_quantized)
                   for data, filter, biases in ((DType.INT8, DType.INT8, {DType.INT32}),
                                                (DType.UINT8, DType.UINT8, {DType.INT32}),

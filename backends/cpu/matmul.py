@@ -130,6 +130,8 @@ def _factors(node: Node[BatchMatMul]) -> tuple[Array, Array]:
     return x.swapaxes(-1, -2) if node.op.adj_x else x, y.swapaxes(-1, -2) if node.op.adj_y else y
 
 
+_PLAIN = (DType.FLOAT64, DType.INT32, DType.INT64)
+"""Types of factors that are never quantised; products of integers wrap."""
 FULLY_CONNECTED: Combinations = {
     (DType.FLOAT32, DType.FLOAT32): _fully_connected,
     (DType.INT8, DType.INT8): _fully_connected_integers,
@@ -141,6 +143,7 @@ FULLY_CONNECTED: Combinations = {
     (DType.FLOAT32, DType.INT4): _fully_connected_hybrid,
 }
 BATCH_MATMUL: Combinations = {
+    **{(dtype, dtype): _batch_matmul for dtype in _PLAIN},
     (DType.FLOAT32, DType.FLOAT32): _batch_matmul,
     (DType.INT8, DType.INT8): _batch_matmul_integers,
     (DType.INT16, DType.INT16): _batch_matmul_integers,
@@ -199,7 +202,7 @@ def _refuse_batch_matmul(call: Call) -> Iterator[str]:
     yield from object_to_types(call, BATCH_MATMUL)
     op, y, (given, stored) = call.op, call.input(1), _types(call)
     assert isinstance(op, BatchMatMul)
-    if stored is DType.FLOAT32 or (given, call.outputs[0].dtype) == (DType.INT8, DType.INT32):
+    if stored in (DType.FLOAT32, *_PLAIN) or (given, call.outputs[0].dtype) == (DType.INT8, DType.INT32):
         return
     hybrid = given is DType.FLOAT32
     yield from object_to_weights(y, axis=len(y.shape) - (2 if op.adj_y else 1), symmetric=given is not DType.INT8)

@@ -17,15 +17,17 @@ from circlet.runtime.ir.types import QUANTIZABLE, Array, DType
 from circlet.runtime.ops.pool import AveragePool2D, L2Pool2D, MaxPool2D
 from circlet.runtime.ops.window import Window
 
+_REAL = (DType.FLOAT32, DType.FLOAT64)
+
 
 def _takes(*dtypes: DType) -> Refusal:
     return all_of(only(dtypes), refuse_fused)
 
 
-@rule(AveragePool2D, accepts=_takes(DType.FLOAT32, *QUANTIZABLE))
+@rule(AveragePool2D, accepts=_takes(*_REAL, *QUANTIZABLE))
 def average_pool_2d(node: Node[AveragePool2D]) -> Step:
     source, out = node.input(0), node.out
-    if node.dtype() is DType.FLOAT32:
+    if node.dtype() in _REAL:
         return chain(*_pooled(node, np.add, source, out, 0), partial(np.divide, out, _counts(node), out),
                      *_activation(node))
     sums: Array = np.empty(out.shape, np.int32)
@@ -34,10 +36,10 @@ def average_pool_2d(node: Node[AveragePool2D]) -> Step:
                  lambda: np.copyto(out, round_half_away(means), casting="unsafe"), *_activation(node))
 
 
-@rule(MaxPool2D, accepts=_takes(DType.FLOAT32, *QUANTIZABLE))
+@rule(MaxPool2D, accepts=_takes(*_REAL, *QUANTIZABLE))
 def max_pool_2d(node: Node[MaxPool2D]) -> Step:
     source, out = node.input(0), node.out
-    least = -np.inf if node.dtype() is DType.FLOAT32 else np.iinfo(out.dtype).min
+    least = -np.inf if node.dtype() in _REAL else np.iinfo(out.dtype).min
     return chain(*_pooled(node, np.maximum, source, out, least), *_activation(node))
 
 

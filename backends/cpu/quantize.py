@@ -16,7 +16,7 @@ from circlet.runtime.ir.model import Tensor
 from circlet.runtime.ir.types import QUANTIZABLE, Array, DType, Quantization
 from circlet.runtime.ops import quantize as ops
 
-_CASTABLE = NUMBERS | {DType.BOOL}
+_CASTABLE = NUMBERS | {DType.BOOL, DType.BFLOAT16}
 _REAL = frozenset({DType.FLOAT16, DType.FLOAT32})
 _STORED = QUANTIZABLE | {DType.INT32}
 
@@ -38,6 +38,31 @@ def stablehlo_convert(node: Node[ops.StablehloConvert]) -> Step:
 
 def _convert(node: Node[Any]) -> Step:
     x, out = node.input(0), node.out
+    narrow, wide = node.dtype() is DType.BFLOAT16, node.call.outputs[0].dtype is DType.BFLOAT16
+    if narrow and wide:
+        return partial(np.copyto, out, x)
+    if narrow:
+        single = np.empty(x.shape, np.float32)
+        return chain(partial(_widen, x, single), _convert_plain(single, out))
+    if wide:
+        single = np.empty(x.shape, np.float32)
+        return chain(_convert_plain(x, single), partial(_narrow, single, out))
+    return _convert_plain(x, out)
+
+
+def _widen(bits: Array, out: Array) -> None:
+    """The values of bfloat16 bits, in float32."""
+    np.left_shift(bits, 16, out=out.view(np.uint32), dtype=np.uint32)
+
+
+def _narrow(x: Array, out: Array) -> None:
+    """The bits of the nearest bfloat16 values of float32 ones, halves to the even one; NaN stays NaN."""
+    bits = x.view(np.uint32).astype(np.uint64)
+    rounded = (bits + 0x7FFF + (bits >> 16 & 1)) >> 16
+    out[...] = np.where(np.isnan(x), bits >> 16 | 0x40, rounded)
+
+
+def _convert_plain(x: Array, out: Array) -> Step:
     if out.dtype.kind == "b":
         return partial(np.not_equal, x, 0, out)
     if x.dtype.kind != "f" or out.dtype.kind == "f":

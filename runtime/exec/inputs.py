@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from circlet.runtime.errors import InputError
+from circlet.runtime.ir.held import Held, holding
 from circlet.runtime.ir.model import Model, Signature, Subgraph, Tensor
 from circlet.runtime.ir.types import Array, DType, Shape
 from circlet.runtime.passes.specialize import fits
@@ -136,6 +137,8 @@ def _wanted(signature: Shape) -> str:
 def _converted(value: npt.ArrayLike, dtype: DType, name: str) -> Array:
     if dtype is DType.STRING:
         return _strings(value, name)
+    if dtype is DType.VARIANT:
+        return holding(_held(value, name))
     try:
         array = np.asarray(value)
     except (ValueError, TypeError) as error:
@@ -143,12 +146,28 @@ def _converted(value: npt.ArrayLike, dtype: DType, name: str) -> Array:
     wanted = dtype.numpy
     if array.dtype.newbyteorder("=") == wanted:
         return array
+    if dtype is DType.BFLOAT16 and array.dtype.name == dtype.value:
+        return array.view(wanted)
     if isinstance(value, (np.ndarray, np.generic)) or array.dtype.kind not in "biufc":
         raise InputError(f"input {name!r}: expected element type {dtype.value}, found {array.dtype}")
     with np.errstate(all="ignore"):
         if not _lossless(array, wanted):
             raise InputError(f"input {name!r}: {_excerpt(value)} does not fit element type {dtype.value}")
         return array.astype(wanted)
+
+
+def _held(value: npt.ArrayLike | None, name: str) -> Held | None:
+    """What a sequence, given as a list, or an optional holds."""
+    if isinstance(value, np.ndarray) and value.dtype.hasobject and not value.shape:
+        value = value.item()
+    if value is None or isinstance(value, Held):
+        return value
+    if isinstance(value, (list, tuple)):
+        return Held(tuple(held if isinstance(each, (list, tuple)) and (held := _held(each, name)) else np.array(each)
+                          for each in value))
+    if isinstance(value, (np.ndarray, np.generic)):
+        return Held((np.array(value),), is_single=True)
+    raise InputError(f"input {name!r}: expected a list of arrays, an array or None, found {type(value).__name__}")
 
 
 def _lossless(array: Array, wanted: np.dtype[np.generic]) -> bool:

@@ -56,8 +56,8 @@ class DType(Enum):
 
     @property
     def numpy(self) -> np.dtype[Any]:
-        """The numpy type of the elements: strings are `bytes` objects, resources int32 handles; packed and opaque
-        types are the raw bytes."""
+        """The numpy type of the elements: strings are `bytes` objects, resources int32 handles, bfloat16 its bits;
+        packed and opaque types are the raw bytes."""
         return _NUMPY.get(self, _RAW)
 
     @classmethod
@@ -81,6 +81,7 @@ _NUMPY: dict[DType, np.dtype[Any]] = {
     DType.STRING: np.dtype(object),
     DType.VARIANT: np.dtype(object),
     DType.RESOURCE: np.dtype(np.int32),
+    DType.BFLOAT16: np.dtype(np.uint16),
 } | {
     dtype: np.dtype(dtype.value)
     for dtype in DType

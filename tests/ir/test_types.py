@@ -26,7 +26,8 @@ NUMPY = {
     DType.COMPLEX64: np.complex64, DType.COMPLEX128: np.complex128,
 }
 OBJECTS = {DType.STRING, DType.VARIANT}
-RAW = [each for each in DType if each not in NUMPY and each not in OBJECTS and each is not DType.RESOURCE]
+BITS = {DType.RESOURCE: np.int32, DType.BFLOAT16: np.uint16}
+RAW = [each for each in DType if each not in NUMPY and each not in OBJECTS and each not in BITS]
 
 
 @pytest.mark.parametrize("dtype", NUMPY)
@@ -45,8 +46,8 @@ def test_packed_and_opaque_types_are_bytes(dtype: DType) -> None:
 
 def test_objects_and_handles() -> None:
     assert {each for each in DType if each.numpy.hasobject} == OBJECTS
-    assert DType.RESOURCE.numpy == np.int32
-    assert all(each.is_computable for each in (*OBJECTS, DType.RESOURCE))
+    assert {each: each.numpy for each in BITS} == BITS
+    assert all(each.is_computable for each in (*OBJECTS, *BITS))
 
 
 @pytest.mark.parametrize("given", [object, "S4", "U4"])

@@ -179,7 +179,7 @@ SAMPLES |= {
 }
 SAMPLES |= {
     "int4": with_constant(DType.INT4, (3, 3), frozen(np.arange(5), np.uint8)),
-    "bfloat16": with_constant(DType.BFLOAT16, (3,), frozen(np.arange(6), np.uint8)),
+    "bfloat16": with_constant(DType.BFLOAT16, (3,), frozen(np.arange(3), np.uint16)),
     "blockwise": with_constant(DType.INT4, (2, 4), frozen(np.arange(4), np.uint8), scales=True,
                                quantization=Quantization(blockwise=Blockwise(0, -1, 2))),
 }

@@ -23,8 +23,8 @@ def _zip() -> bytes:
 
 @pytest.mark.parametrize(("content", "error", "message"), [
     (b"", ModelError, "the file is empty"),
-    (b"\x08\x08\x12\x07pytorch\x1a\x03", UnsupportedError, "an ONNX model"),
-    (b"\x08\x0a:\xb1\x01\x0a\x10", UnsupportedError, "an ONNX model"),
+    (b"\x08\x08\x12\x07pytorch\x1a\x03", ModelError, "truncated or corrupt"),
+    (b"\x08\x0a:\xb1\x01\x0a\x10", ModelError, "truncated or corrupt"),
     (b"\x08\x01\x12\x80\x02\x0a", UnsupportedError, "a TensorFlow SavedModel"),
     (b'<?xml version="1.0"?>\n<net name="x" version="11">', ModelError, "expected XML"),
     (b'\xef\xbb\xbf<net name="x" version="7"/>', ModelError, "expected version 10 or 11 of OpenVINO IR, found '7'"),

@@ -1,0 +1,118 @@
+"""circlet as a backend by the interface of the package `onnx`, for `onnx.backend.test` and programs that use it.
+
+    from circlet import onnx_backend
+    outputs = onnx_backend.run_model(onnx.load("model.onnx"), [x])
+
+It needs the package `onnx`, which `circlet[onnx]` installs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx.backend.base import Backend, BackendRep
+
+from circlet.runtime.errors import UnsupportedError
+from circlet.runtime.ir.held import Held
+from circlet.runtime.ir.types import Array, DType
+from circlet.runtime.ir.verify import verify
+from circlet.schema.onnx.read import Options, translate_model
+from circlet.session import Session
+
+
+class CircletRep(BackendRep):  # type: ignore[misc]
+    """A model made ready by `prepare`."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    def run(self, inputs: Any, **kwargs: Any) -> tuple[Any, ...]:
+        """Runs the model.
+
+        Args:
+            inputs: one for each input of the graph, in order: arrays, lists for sequences, None for an optional that
+                is empty.
+
+        Returns:
+            The outputs in order; sequences are lists.
+        """
+        subgraph = self._session.model.subgraphs[0]
+        results = self._session.run(list(inputs))
+        kinds = {name: subgraph.tensors[tensor].dtype for name, tensor in
+                 self._session.model.signatures[0].outputs.items()}
+        return tuple(_plain(results[name], kind) for name, kind in kinds.items())
+
+
+class CircletBackend(Backend):  # type: ignore[misc]
+    """Runs ONNX models with circlet."""
+
+    @classmethod
+    def prepare(cls, model: Any, device: str = "CPU", backend: str = "auto", absent_cond: str = "spec",
+                **kwargs: Any) -> CircletRep:
+        """Makes a model ready to run.
+
+        Args:
+            model: a ModelProto.
+            device: `CPU`.
+            backend: as for `circlet.Session`.
+            absent_cond: as for `circlet.load`.
+
+        Raises:
+            ModelError: it is malformed.
+            UnsupportedError: it uses something that circlet does not have, or another device is asked for.
+        """
+        if not cls.supports_device(device):
+            raise UnsupportedError(f"device {device!r} (supported: CPU)")
+        found = translate_model(model, None, Options(absent_cond))
+        verify(found)
+        return CircletRep(Session(found, backend))
+
+    @classmethod
+    def run_model(cls, model: Any, inputs: Any, device: str = "CPU", **kwargs: Any) -> tuple[Any, ...]:
+        """`prepare` and `run`."""
+        return cls.prepare(model, device, **kwargs).run(inputs)
+
+    @classmethod
+    def run_node(cls, node: Any, inputs: Any, device: str = "CPU", outputs_info: Any = None,
+                 **kwargs: Any) -> tuple[Any, ...]:
+        """Runs one node on arrays; `opset_version` in `kwargs` says how to read it, the newest by default."""
+        version = kwargs.pop("opset_version", onnx.defs.onnx_opset_version())
+        arrays = [np.asarray(each) for each in inputs]
+        given = [onnx.helper.make_tensor_value_info(name, onnx.helper.np_dtype_to_tensor_dtype(each.dtype), each.shape)
+                 for name, each in zip(filter(None, node.input), arrays, strict=True)]
+        graph = onnx.helper.make_graph([node], "node", given, [onnx.ValueInfoProto(name=each) for each in node.output
+                                                               if each])
+        model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid(node.domain, version)])
+        return cls.run_model(model, arrays, device, **kwargs)
+
+    @classmethod
+    def supports_device(cls, device: str) -> bool:
+        """Whether circlet computes on a device, e.g. `CPU`."""
+        return device.partition(":")[0] == "CPU"
+
+
+prepare = CircletBackend.prepare
+run_model = CircletBackend.run_model
+run_node = CircletBackend.run_node
+supports_device = CircletBackend.supports_device
+
+
+def _plain(value: Array, dtype: DType) -> Any:
+    """A result as the package `onnx` has it."""
+    if dtype is DType.VARIANT:
+        return _unheld(value.item())
+    if dtype is DType.STRING:
+        return np.array([each.decode() for each in value.reshape(-1)], object).reshape(value.shape)
+    if dtype is DType.BFLOAT16:
+        return value.view(onnx.helper.tensor_dtype_to_np_dtype(onnx.TensorProto.BFLOAT16))
+    return value
+
+
+def _unheld(value: Held | None) -> Any:
+    if value is None:
+        return None
+    found: Sequence[Any] = [_unheld(each) if isinstance(each, Held) else each for each in value.items]
+    return found[0] if value.is_single else found

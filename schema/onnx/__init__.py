@@ -1,0 +1,1 @@
+"""ONNX models: read through the package `onnx`, which only this folder imports."""

@@ -1,0 +1,76 @@
+"""Graphs inside of nodes: closure conversion, and what the results of several of them have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from circlet.runtime.errors import ModelError
+from circlet.runtime.ir.builder import Value
+from circlet.runtime.ir.types import Shape
+from circlet.schema.onnx.graph import Graph, type_text
+from circlet.schema.onnx.scope import Scope
+from circlet.schema.onnx.types import Type, type_of
+
+
+@dataclass(frozen=True, eq=False)
+class Body:
+    """A translated graph, not yet finished: what it takes and gives, as values of its own."""
+
+    graph: Graph
+    inputs: tuple[Value, ...]
+    outputs: tuple[Value, ...]
+
+    @property
+    def captured(self) -> tuple[Value, ...]:
+        """The values of the surrounding graph that it reads, in order of first use."""
+        return tuple(self.graph.captures)
+
+    @property
+    def types(self) -> tuple[Type, ...]:
+        return tuple(map(self.graph.type, self.outputs))
+
+    @property
+    def shapes(self) -> tuple[Shape | None, ...]:
+        return tuple(map(self.graph.shape, self.outputs))
+
+    def finish(self, captured: Sequence[Value], outputs: Sequence[Value] | None = None) -> None:
+        """Makes the body take the given values of the surrounding graph behind its own inputs."""
+        around = self.graph.parent
+        passed = [self.graph.captures.get(each) or self.graph.declare("unused", around.type(each), around.shape(each))
+                  for each in captured]
+        self.graph.program.finish(self.graph, (*self.inputs, *passed), self.outputs if outputs is None else outputs)
+
+
+def translate_body(scope: Scope, proto: Any, types: Sequence[Type], shapes: Sequence[Shape | None]) -> Body:
+    """Translates a GraphProto inside of a node of `scope`.
+
+    Args:
+        scope: where the node is.
+        proto: the graph.
+        types, shapes: those of its inputs, which what it declares may lack or contradict.
+
+    Raises:
+        ModelError: it declares another number or other types of inputs.
+    """
+    if len(proto.input) != len(types):
+        raise ModelError(f"graph {proto.name!r}: expected {len(types)} inputs, found {len(proto.input)}")
+    inner = scope.inner(proto.name)
+    inputs = []
+    for each, type, shape in zip(proto.input, types, shapes, strict=True):
+        wanted = type_of(each.type)
+        if wanted is not None and wanted != type:
+            raise ModelError(f"graph {proto.name!r}, input {each.name!r}: expected {type_text(type)}, which the node "
+                             f"passes, found {type_text(wanted)}")
+        value = inner.graph.declare(each.name, type, shape)
+        inner.define(each.name, value)
+        inputs.append(value)
+    inner.read_constants(proto)
+    inner.translate(proto.node)
+    return Body(inner.graph, tuple(inputs), tuple(inner.value(each.name) for each in proto.output))
+
+
+def union(bodies: Sequence[Body]) -> tuple[Value, ...]:
+    """The values that several bodies read, each once."""
+    return tuple(dict.fromkeys(value for body in bodies for value in body.captured))

@@ -1,0 +1,171 @@
+"""A node of an ONNX graph as a rule sees it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import numpy as np
+import numpy.typing as npt
+from onnx import AttributeProto
+
+from circlet.runtime.errors import ModelError, UnsupportedError
+from circlet.runtime.ir.builder import Value
+from circlet.runtime.ir.op import Op
+from circlet.runtime.ir.types import Array, DType, Shape
+from circlet.runtime.ops.shape import Alias
+from circlet.schema.onnx.graph import Graph, type_text
+from circlet.schema.onnx.types import Type, read_tensor
+
+if TYPE_CHECKING:
+    from circlet.schema.onnx.scope import Scope
+
+
+@dataclass(frozen=True, eq=False)
+class Node:
+    """One node: its operands as values of the graph under construction, and its attributes."""
+
+    name: str
+    operator: str
+    version: int
+    """The operator set that the node's graph imports."""
+    scope: Scope
+    inputs: tuple[Value | None, ...]
+    """None where an optional input is absent."""
+    wanted: tuple[bool, ...]
+    """Whether each output has a name."""
+    attributes: Mapping[str, Any]
+    """AttributeProtos by name, references resolved."""
+    proto: Any
+
+    @property
+    def graph(self) -> Graph:
+        return self.scope.graph
+
+    def __getitem__(self, position: int) -> Value:
+        """A required input."""
+        value = self.get(position)
+        if value is None:
+            raise ModelError(f"input {position} is required and absent")
+        return value
+
+    def get(self, position: int) -> Value | None:
+        """An optional input; None where it is absent."""
+        return self.inputs[position] if position < len(self.inputs) else None
+
+    @property
+    def given(self) -> list[Value]:
+        """All inputs of a node none of whose inputs may be absent."""
+        return [self[k] for k in range(len(self.inputs))]
+
+    def wants(self, position: int) -> bool:
+        """Whether an optional output has a name."""
+        return position < len(self.wanted) and self.wanted[position]
+
+    def apply(self, op: Op, *inputs: Value | None, type: Type | None = None) -> Value:
+        """Applies a circlet operator that has one result."""
+        return self.graph.apply(op, *inputs, type=type)
+
+    def constant(self, data: npt.ArrayLike, dtype: DType | None = None) -> Value:
+        """A constant of the graph."""
+        return self.graph.constant(data, dtype)
+
+    def like(self, number: float) -> Value:
+        """A scalar constant of the element type of the first input."""
+        return self.graph.like(number, self[0])
+
+    def copy(self, value: Value) -> Value:
+        """The value itself, as a result of this node."""
+        return self.graph.op(Alias(), value, types=(self.graph.type(value),))[0]
+
+    def retyped(self, value: Value, type: Type) -> Value:
+        """A sequence or optional that is held the same way as another type."""
+        return self.graph.op(Alias(), value, types=(type,))[0]
+
+    def unsupported(self, what: str) -> NoReturn:
+        """Refuses the node.
+
+        Raises:
+            UnsupportedError: always; it names the operator.
+        """
+        raise UnsupportedError(f"{self.operator} with {what}")
+
+    def dtype(self, position: int = 0) -> DType:
+        """The element type of an input that is a tensor."""
+        found = self.graph.type(self[position])
+        if not isinstance(found, DType):
+            raise ModelError(f"input {position}: expected a tensor, found {type_text(found)}")
+        return found
+
+    def shape(self, position: int = 0) -> Shape:
+        """The dimensions of an input, -1 where not known.
+
+        Raises:
+            UnsupportedError: not even the rank is known.
+        """
+        self.rank(position)
+        found = self.graph.shape(self[position])
+        assert found is not None
+        return found
+
+    def rank(self, position: int = 0) -> int:
+        return self.graph.rank(self[position])
+
+    def known(self, position: int) -> Array | None:
+        """The value of an input that is constant; None where it is not, or absent."""
+        value = self.get(position)
+        return None if value is None else self.graph.known(value)
+
+    def value(self, position: int, name: str) -> Array:
+        """The value of an input that must be constant.
+
+        Raises:
+            UnsupportedError: it is not.
+        """
+        found = self.graph.known(self[position])
+        if found is None:
+            raise UnsupportedError(f"{name} that is not constant")
+        return found
+
+    def integer(self, name: str, default: int | None = None) -> int:
+        return int(self._attribute(name, AttributeProto.INT, lambda each: each.i, default))
+
+    def number(self, name: str, default: float | None = None) -> float:
+        return float(self._attribute(name, AttributeProto.FLOAT, lambda each: np.float32(each.f), default))
+
+    def string(self, name: str, default: str | None = None) -> str:
+        return str(self._attribute(name, AttributeProto.STRING, lambda each: each.s.decode(), default))
+
+    def integers(self, name: str, default: Sequence[int] | None = None) -> tuple[int, ...]:
+        return tuple(self._attribute(name, AttributeProto.INTS, lambda each: each.ints, default))
+
+    def numbers(self, name: str, default: Sequence[float] | None = None) -> tuple[float, ...]:
+        return tuple(self._attribute(name, AttributeProto.FLOATS, lambda each: each.floats, default))
+
+    def strings(self, name: str, default: Sequence[str] | None = None) -> tuple[str, ...]:
+        return tuple(self._attribute(name, AttributeProto.STRINGS, lambda each: [s.decode() for s in each.strings],
+                                     default))
+
+    def tensor(self, name: str) -> tuple[DType, Array]:
+        """The element type and value of an attribute that is a tensor."""
+        return read_tensor(self._attribute(name, AttributeProto.TENSOR, lambda each: each.t, None),
+                           self.scope.unit.folder)
+
+    def body(self, name: str) -> Any:
+        """The GraphProto that an attribute holds."""
+        return self._attribute(name, AttributeProto.GRAPH, lambda each: each.g, None)
+
+    def has(self, name: str) -> bool:
+        return name in self.attributes
+
+    def _attribute(self, name: str, kind: int, read: Callable[[Any], Any], default: Any) -> Any:
+        found = self.attributes.get(name)
+        if found is None:
+            if default is None:
+                raise ModelError(f"attribute {name!r} is required and absent")
+            return default
+        if found.type != kind:
+            names = AttributeProto.AttributeType.Name
+            raise ModelError(f"attribute {name!r}: expected type {names(kind)}, found {names(found.type)}")
+        return read(found)

@@ -1,0 +1,49 @@
+"""Rules for control flow."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from circlet.runtime.errors import ModelError
+from circlet.runtime.ir.builder import Value
+from circlet.runtime.ops import controlflow
+from circlet.schema.onnx.bodies import translate_body, union
+from circlet.schema.onnx.graph import merged, type_text
+from circlet.schema.onnx.node import Node
+from circlet.schema.onnx.rules import rule
+from circlet.schema.onnx.scope import Scope
+
+
+@rule("If")
+def if_(node: Node) -> Sequence[Value]:
+    if not node.wanted:
+        raise ModelError("expected at least one output, found none")
+    graphs = [node.body(name) for name in ("then_branch", "else_branch")]
+    if not len(graphs[0].output) == len(graphs[1].output) == len(node.wanted):
+        raise ModelError(f"expected {len(node.wanted)} outputs of both branches, found {len(graphs[0].output)} and "
+                         f"{len(graphs[1].output)}")
+    chosen = node.known(0)
+    if chosen is not None and chosen.size == 1:
+        return inlined(node, graphs[0 if chosen.item() else 1])
+    bodies = [translate_body(node.scope, each, (), ()) for each in graphs]
+    then, other = bodies
+    for position, (one, two) in enumerate(zip(then.types, other.types, strict=True)):
+        if one != two:
+            raise ModelError(f"output {position}: expected one type, found {type_text(one)} in the then branch and "
+                             f"{type_text(two)} in the else branch")
+    captured = union(bodies)
+    for body in bodies:
+        body.finish(captured)
+    shapes = [merged(pair) for pair in zip(then.shapes, other.shapes, strict=True)]
+    op = controlflow.If(then.graph.index, other.graph.index)
+    return node.graph.op(op, node[0], *captured, count=len(shapes), types=then.types, shapes=shapes)
+
+
+def inlined(node: Node, proto: Any) -> Sequence[Value]:
+    """The results of a graph without inputs, computed where the node is."""
+    scope = Scope(node.graph, node.scope.unit, node.scope)
+    scope.read_constants(proto)
+    scope.translate(proto.node)
+    found = [scope.value(each.name) for each in proto.output]
+    return [each if node.graph[each].is_constant else node.copy(each) for each in found]

@@ -1,0 +1,206 @@
+"""Rules for convolutions: circlet's have channels last, so operands and results are transposed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from circlet.runtime.ir.builder import Value
+from circlet.runtime.ir.types import DType, Padding
+from circlet.runtime.ops import conv, layout, pad, shape
+from circlet.schema.onnx.emit import (
+    add,
+    cast,
+    dimension,
+    expanded,
+    joined,
+    mul,
+    sub,
+    transposed,
+)
+from circlet.schema.onnx.graph import Graph
+from circlet.schema.onnx.images import Windows, channels_first, channels_last, windows
+from circlet.schema.onnx.node import Node
+from circlet.schema.onnx.ops.layout import cropped
+from circlet.schema.onnx.ops.matmul import centered
+from circlet.schema.onnx.ops.pad import constant_padded
+from circlet.schema.onnx.rules import rule
+
+
+@rule("Conv")
+def convolution(node: Node) -> Value:
+    return convolved(node, node[0], node[1], node.get(2))
+
+
+def convolved(node: Node, x: Value, weights: Value, bias: Value | None) -> Value:
+    """The convolution of the node, of operands of real numbers."""
+    graph = node.graph
+    sizes = node.integers("kernel_shape", (graph.shape(weights) or ())[2:])
+    if -1 in sizes or len(sizes) != graph.rank(x) - 2:
+        node.unsupported(f"a filter of shape {graph.shape(weights)} on an input of rank {graph.rank(x)}")
+    found = windows(node, sizes)
+    if found.rank == 1:
+        return _squeezed(graph, _image(node, _as_image(graph, x), _as_image(graph, weights), bias, _widened(found)))
+    if found.rank == 2:
+        return _image(node, x, weights, bias, found)
+    if found.rank != 3:
+        node.unsupported(f"{found.rank} spatial axes")
+    return _volume(node, x, weights, bias, found)
+
+
+def _as_image(graph: Graph, x: Value) -> Value:
+    """A signal (n, c, l) as an image (n, c, 1, l)."""
+    return expanded(graph, x, [2])
+
+
+def _squeezed(graph: Graph, x: Value) -> Value:
+    return graph.apply(shape.Squeeze((2,)), x)
+
+
+def _widened(found: Windows) -> Windows:
+    """The windows over a signal as windows over an image of height 1."""
+    return Windows((1, *found.size), (1, *found.stride), (1, *found.dilation), (0, *found.before), (0, *found.after),
+                   found.same, (0, *found.more))
+
+
+def padded(graph: Graph, x: Value, found: Windows, number: float = 0) -> Value:
+    """A tensor with channels last surrounded as windows need it, unless the operator does that."""
+    if found.same or not found.is_padded:
+        return x
+    zero = graph.constant(np.array([0], np.int64))
+    sizes = [[graph.constant(np.array([each], np.int64)) for each in pair] for pair in found.pads]
+    amounts = [(zero, zero), *((before, after) for before, after in sizes), (zero, zero)]
+    return constant_padded(graph, x, amounts, graph.like(number, x))
+
+
+def _image(node: Node, x: Value, weights: Value, bias: Value | None, found: Windows) -> Value:
+    graph, groups = node.graph, node.integer("group", 1)
+    source = padded(graph, channels_last(graph, x), found)
+    filters = graph.shape(weights) or ()
+    padding = Padding.SAME if found.same else Padding.VALID
+    if groups > 1 and filters[1] == 1:
+        op = conv.DepthwiseConv2D(padding, found.stride[1], found.stride[0], dilation_w_factor=found.dilation[1],
+                                  dilation_h_factor=found.dilation[0], depth_multiplier=filters[0] // groups)
+        return channels_first(graph, graph.apply(op, source, transposed(graph, weights, [1, 2, 3, 0]), bias))
+    plain = conv.Conv2D(padding, found.stride[1], found.stride[0], dilation_w_factor=found.dilation[1],
+                        dilation_h_factor=found.dilation[0])
+    return channels_first(graph, graph.apply(plain, source, transposed(graph, weights, [0, 2, 3, 1]), bias))
+
+
+def _volume(node: Node, x: Value, weights: Value, bias: Value | None, found: Windows) -> Value:
+    graph = node.graph
+    padding = Padding.SAME if found.same else Padding.VALID
+    op = conv.Conv3D(padding, found.stride[0], found.stride[2], found.stride[1], dilation_d_factor=found.dilation[0],
+                     dilation_w_factor=found.dilation[2], dilation_h_factor=found.dilation[1])
+    source = padded(graph, channels_last(graph, x), found)
+    parts = _by_group(node, (source, -1), (transposed(graph, weights, [2, 3, 4, 1, 0]), -1), bias)
+    return channels_first(graph, joined(graph, [graph.apply(op, *each) for each in parts], axis=-1))
+
+
+def _by_group(node: Node, x: tuple[Value, int], weights: tuple[Value, int],
+              bias: Value | None) -> list[tuple[Value, Value, Value | None]]:
+    """Operands cut into groups along the axes that go with them."""
+    groups = node.integer("group", 1)
+    if groups == 1:
+        return [(x[0], weights[0], bias)]
+
+    def cut(value: Value, axis: int) -> Sequence[Value]:
+        along = node.constant(np.array(axis, np.int32))
+        return node.graph.op(layout.Split(groups), along, value, count=groups)
+
+    biases = (None,) * groups if bias is None else cut(bias, 0)
+    return list(zip(cut(*x), cut(*weights), biases, strict=True))
+
+
+@rule("ConvInteger")
+def convolution_of_integers(node: Node) -> Value:
+    behind = list(range(1, node.rank()))
+    x, weights = (cast(node.graph, centered(node, k, k + 2, behind), DType.FLOAT64) for k in (0, 1))
+    return cast(node.graph, convolved(node, x, weights, None), DType.INT32)
+
+
+@rule("ConvTranspose")
+def transposed_convolution(node: Node) -> Value:
+    graph, rank = node.graph, node.rank() - 2
+    x, weights = node[0], node[1]
+    if not 1 <= rank <= 3 or -1 in node.shape(1):
+        node.unsupported(f"a filter of shape {node.shape(1)} on an input of rank {node.rank()}")
+    extents = _Extents(node, rank)
+    if rank == 1:
+        x, weights = _as_image(graph, x), _as_image(graph, weights)
+        extents.widen()
+    weights = _dilated(graph, weights, extents.dilation)
+    source = channels_last(graph, x)
+    order = [2, 3, 4, 1, 0] if rank == 3 else [1, 2, 3, 0]
+    parts = _by_group(node, (source, -1), (weights, 0), node.get(2))
+    found = [_spread(graph, data, transposed(graph, filters, order), added, extents) for data, filters, added in parts]
+    result = channels_first(graph, cropped(graph, joined(graph, found, axis=-1), extents.crops))
+    return _squeezed(graph, result) if rank == 1 else result
+
+
+class _Extents:
+    """Strides, dilations, and what is cut off the whole result of a transposed convolution."""
+
+    def __init__(self, node: Node, rank: int) -> None:
+        sizes = node.shape(1)[2:]
+        self.stride = list(node.integers("strides", (1,) * rank))
+        self.dilation = list(node.integers("dilations", (1,) * rank))
+        self.span = [(size - 1) * step + 1 for size, step in zip(sizes, self.dilation, strict=True)]
+        more = node.integers("output_padding", (0,) * rank)
+        pads = node.integers("pads", (0,) * 2 * rank)
+        before, after = list(pads[:rank]), list(pads[rank:])
+        if node.has("output_shape") or node.string("auto_pad", "NOTSET").startswith("SAME"):
+            before, after = self._fitted(node, rank, more)
+        self.more = [max(extra - back, 0) for extra, back in zip(more, after, strict=True)]
+        self.cuts = [(front, max(back - extra, 0)) for front, back, extra in zip(before, after, more, strict=True)]
+
+    def _fitted(self, node: Node, rank: int, more: Sequence[int]) -> tuple[list[int], list[int]]:
+        """The padding that gives the result the shape asked for."""
+        lengths = node.shape()[2:]
+        if -1 in lengths:
+            node.unsupported(f"output_shape or auto_pad of an input of shape {node.shape()}")
+        scaled = [length * step for length, step in zip(lengths, self.stride, strict=True)]
+        wanted = node.integers("output_shape", scaled)
+        total = [step * (length - 1) + extra + span - size for step, length, extra, span, size
+                 in zip(self.stride, lengths, more, self.span, wanted[-rank:], strict=True)]
+        if min(total) < -1:
+            node.unsupported(f"an output of shape {wanted} from an input of shape {node.shape()}")
+        half = [each // 2 for each in total]
+        rest = [each - each // 2 for each in total]
+        return (half, rest) if node.string("auto_pad", "NOTSET") == "SAME_UPPER" else (rest, half)
+
+    def widen(self) -> None:
+        """Makes what is said of a signal hold for an image of height 1."""
+        self.stride, self.dilation, self.span = [1, *self.stride], [1, *self.dilation], [1, *self.span]
+        self.more, self.cuts = [0, *self.more], [(0, 0), *self.cuts]
+
+    @property
+    def crops(self) -> list[tuple[int, int]]:
+        return [(0, 0), *self.cuts, (0, 0)]
+
+
+def _dilated(graph: Graph, weights: Value, steps: Sequence[int]) -> Value:
+    """A filter (c, o, ...) with zeros between its elements."""
+    if max(steps) == 1:
+        return weights
+    along = graph.constant(np.array([1, 1, *steps], np.int32))
+    return graph.apply(pad.Dilate(), weights, along, graph.like(0, weights))
+
+
+def _spread(graph: Graph, x: Value, weights: Value, bias: Value | None, extents: _Extents) -> Value:
+    """The whole transposed convolution, channels last."""
+    lengths = []
+    for k, (step, span, more) in enumerate(zip(extents.stride, extents.span, extents.more, strict=True)):
+        places = sub(graph, dimension(graph, x, 1 + k), graph.constant(np.array([1], np.int64)))
+        whole = mul(graph, places, graph.constant(np.array([step], np.int64)))
+        lengths.append(add(graph, whole, graph.constant(np.array([span + more], np.int64))))
+    rank, filters = len(lengths), graph.shape(weights) or ()
+    units = graph.constant(np.array([filters[0 if rank == 2 else 3]], np.int64))
+    target = cast(graph, joined(graph, [dimension(graph, x, 0), *lengths, units]), DType.INT32)
+    if rank == 2:
+        op = conv.TransposeConv(Padding.VALID, extents.stride[1], extents.stride[0])
+        return graph.apply(op, target, weights, x, bias)
+    volume = conv.Conv3DTranspose(Padding.VALID, extents.stride[0], extents.stride[2], extents.stride[1])
+    return graph.apply(volume, target, weights, x, bias)
+

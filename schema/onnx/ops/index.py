@@ -1,0 +1,113 @@
+"""Rules for operators that read or write where data says."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from circlet.runtime.ir.builder import Value
+from circlet.runtime.ir.types import INTEGERS, DType
+from circlet.runtime.ops import comparison, elements, elementwise, index, sort, unary
+from circlet.schema.onnx.emit import (
+    add,
+    axis_of,
+    cast,
+    dimension,
+    joined,
+    moved,
+    reshaped,
+    select,
+    transposed,
+)
+from circlet.schema.onnx.graph import Graph
+from circlet.schema.onnx.node import Node
+from circlet.schema.onnx.ops.unary import UNSIGNED
+from circlet.schema.onnx.rules import rule
+
+
+def from_front(graph: Graph, indices: Value, sizes: Value) -> Value:
+    """Indices that may count from the end counted from the front; the sizes of their axes broadcast against them."""
+    data, limits = graph.known(indices), graph.known(sizes)
+    if graph[indices].dtype in UNSIGNED or (data is not None and (data >= 0).all()):
+        return indices
+    if data is not None and limits is not None:
+        return graph.constant(np.where(data < 0, data + limits.astype(data.dtype), data).astype(data.dtype))
+    below = graph.apply(comparison.Less(), indices, graph.like(0, indices))
+    return select(graph, below, add(graph, indices, cast(graph, sizes, graph[indices].dtype)), indices)
+
+
+@rule("Gather")
+def gather(node: Node) -> Value:
+    axis = node.integer("axis", 0)
+    size = reshaped(node.graph, dimension(node.graph, node[0], axis), [])
+    return node.apply(index.Gather(axis), node[0], from_front(node.graph, node[1], size))
+
+
+@rule("GatherND")
+def gather_nd(node: Node) -> Value:
+    graph, batch = node.graph, node.integer("batch_dims", 0)
+    depth = node.shape(1)[-1]
+    if depth < 0:
+        node.unsupported("index rows of unknown length")
+    sizes = joined(graph, [dimension(graph, node[0], batch + k) for k in range(depth)])
+    rows = from_front(graph, node[1], sizes)
+    if not batch:
+        return node.apply(index.GatherNd(), node[0], rows)
+    places = node.shape(1)[:-1]
+    if -1 in places:
+        node.unsupported("batches of unknown number")
+    grid = np.moveaxis(np.indices(places)[:batch], 0, -1)
+    own = node.constant(np.ascontiguousarray(grid.astype(graph[rows].dtype.numpy)))
+    return node.apply(index.GatherNd(), node[0], joined(graph, [own, rows], axis=-1))
+
+
+@rule("GatherElements")
+def gather_elements(node: Node) -> Value:
+    return node.apply(elements.GatherElements(node.integer("axis", 0)), node[0], node[1])
+
+
+@rule("ScatterElements", "Scatter")
+def scatter_elements(node: Node) -> Value:
+    combine = elements.Combine(node.string("reduction", "none"))
+    return node.apply(elements.ScatterElements(node.integer("axis", 0), combine), *node.given)
+
+
+@rule("ScatterND")
+def scatter_nd(node: Node) -> Value:
+    return node.apply(elements.ScatterSlices(elements.Combine(node.string("reduction", "none"))), *node.given)
+
+
+@rule("NonZero")
+def non_zero(node: Node) -> Value:
+    return transposed(node.graph, node.apply(index.Where(), node[0]), [1, 0])
+
+
+@rule("Compress", since=9)
+def compress(node: Node) -> Value:
+    graph = node.graph
+    x = node[0] if node.has("axis") else reshaped(graph, node[0], [-1])
+    places = reshaped(graph, node.apply(index.Where(), node[1]), [-1])
+    return node.apply(index.Gather(node.integer("axis", 0)), x, places)
+
+
+@rule("TopK")
+def top_k(node: Node) -> Sequence[Value]:
+    graph, rank = node.graph, node.rank()
+    axis = axis_of(graph, node[0], node.integer("axis", -1))
+    count = reshaped(graph, node[1] if len(node.inputs) > 1 else node.constant(np.int64(node.integer("k"))), [])
+    smallest = not node.integer("largest", 1)
+    x = _reversed_order(node, node[0]) if smallest else node[0]
+    found, places = graph.op(sort.TopKV2(), moved(graph, x, axis, rank - 1), count)
+    values = moved(graph, _reversed_order(node, found) if smallest else found, rank - 1, axis)
+    return values, moved(graph, cast(graph, places, DType.INT64), rank - 1, axis)
+
+
+def _reversed_order(node: Node, x: Value) -> Value:
+    """Values that are the greater, the smaller the given ones are; applied again it gives these back."""
+    dtype = node.graph[x].dtype
+    if dtype not in INTEGERS:
+        return node.apply(unary.Neg(), x)
+    ones = np.iinfo(dtype.numpy).max if dtype in UNSIGNED else -1
+    return node.apply(elementwise.BitwiseXor(), x, node.graph.like(ones, x))
+

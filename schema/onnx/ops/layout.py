@@ -1,0 +1,196 @@
+"""Rules for operators that move elements to places known from shapes and parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from circlet.runtime.errors import ModelError
+from circlet.runtime.ir.builder import Value
+from circlet.runtime.ir.types import DType
+from circlet.runtime.ops import elements as elements_
+from circlet.runtime.ops import elementwise, layout, shape
+from circlet.schema.onnx.emit import (
+    add,
+    axis_of,
+    cast,
+    dimension,
+    div,
+    elements,
+    joined,
+    reshaped,
+    sub,
+    transposed,
+)
+from circlet.schema.onnx.graph import Graph
+from circlet.schema.onnx.node import Node
+from circlet.schema.onnx.rules import rule
+
+
+@rule("Transpose")
+def transpose(node: Node) -> Value:
+    order = node.integers("perm") if node.has("perm") else tuple(reversed(range(node.rank())))
+    found = transposed(node.graph, node[0], order)
+    return node.copy(found) if found == node[0] else found
+
+
+@rule("Concat")
+def concat(node: Node) -> Value:
+    found = joined(node.graph, node.given, node.integer("axis"))
+    return node.copy(found) if found == node[0] else found
+
+
+@rule("Slice", since=10)
+def slice_(node: Node) -> Value:
+    count = (node.graph.shape(node[1]) or (-1,))[0]
+    if node.get(3) is not None and node.known(3) is None:
+        return _sliced_along(node)
+    axes = node.value(3, "axes").tolist() if node.get(3) is not None else list(range(count))
+    if len(axes) != count and count >= 0:
+        raise ModelError(f"expected an axis for each of {count} starts, found {len(axes)}")
+    if node.get(3) is None and count < 0:
+        node.unsupported("starts of unknown number")
+    return _sliced(node, axes, node[1], node[2], node.get(4))
+
+
+@rule("Slice")
+def slice_1(node: Node) -> Value:
+    starts, ends = (np.array(node.integers(name), np.int64) for name in ("starts", "ends"))
+    axes = node.integers("axes", range(len(starts)))
+    return _sliced(node, axes, node.constant(starts), node.constant(ends), None)
+
+
+def sliced(begin_mask: int = 0, end_mask: int = 0) -> layout.StridedSlice:
+    """The operator that takes slices."""
+    return layout.StridedSlice(begin_mask=begin_mask, end_mask=end_mask)
+
+
+def _sliced(node: Node, axes: Sequence[int], starts: Value, ends: Value, steps: Value | None) -> Value:
+    graph = node.graph
+    axes = [axis_of(graph, node[0], axis) for axis in axes]
+    if len(set(axes)) != len(axes):
+        raise ModelError(f"axes: expected each axis at most once, found {axes}")
+    taken = {axis: k for k, axis in enumerate(axes)}
+    length = max(taken, default=-1) + 1
+    full = sum(1 << axis for axis in range(length) if axis not in taken)
+    if steps is None:
+        steps = node.constant(np.ones(len(axes), np.int64))
+    stride = graph.known(steps)
+    if stride is None:
+        node.unsupported("steps that are not constant")
+    if (stride < 0).any():
+        starts = _from_inside(node, axes, starts)
+    bounds = [_spread(node, each, taken, length, spare) for each, spare in ((starts, 0), (ends, 0), (steps, 1))]
+    return node.apply(sliced(full, full), node[0], *bounds)
+
+
+def _sliced_along(node: Node) -> Value:
+    """A slice along axes that only a run tells."""
+    graph, rank = node.graph, node.rank()
+    axes, most = from_front(node, node[3], rank), np.iinfo(np.int64).max
+    steps = node.get(4)
+    starts, ends = (scattered(node, axes, node[1 + k], rank, number) for k, number in enumerate((0, most)))
+    strides = node.constant(np.ones(rank, np.int64)) if steps is None else scattered(node, axes, steps, rank, 1)
+    sizes = cast(graph, joined(graph, [dimension(graph, node[0], axis) for axis in range(rank)]), DType.INT64)
+    inside = node.apply(elementwise.Maximum(), starts, sub(graph, graph.like(0, sizes), sizes))
+    return node.apply(sliced(), node[0], inside, ends, strides)
+
+
+def from_front(node: Node, axes: Value, rank: int) -> Value:
+    """Axes that only a run tells, as a vector of int64, counted from the front."""
+    wide = cast(node.graph, reshaped(node.graph, axes, [-1]), DType.INT64)
+    return node.apply(elementwise.FloorMod(), wide, node.constant(np.int64(rank)))
+
+
+def scattered(node: Node, axes: Value, values: Value, rank: int, spare: int) -> Value:
+    """A vector with an entry for each axis, of values for some of them."""
+    rows = node.apply(shape.ExpandDims(), axes, node.constant(np.array(1, np.int32)))
+    empty = node.constant(np.full(rank, spare, np.int64))
+    return node.apply(elements_.ScatterSlices(), empty, rows, cast(node.graph, values, DType.INT64))
+
+
+def _from_inside(node: Node, axes: Sequence[int], starts: Value) -> Value:
+    """Starts that do not lie before the first element, from which a slice backwards takes one element."""
+    graph = node.graph
+    sizes = cast(graph, joined(graph, [dimension(graph, node[0], axis) for axis in axes]), graph[starts].dtype)
+    return node.apply(elementwise.Maximum(), starts, sub(graph, graph.like(0, starts), sizes))
+
+
+def _spread(node: Node, values: Value, taken: dict[int, int], length: int, spare: int) -> Value:
+    """A vector with an entry for each of the first axes, of values for some of them."""
+    graph, known = node.graph, node.graph.known(values)
+    if known is not None:
+        return node.constant(np.array([known[taken[axis]] if axis in taken else spare for axis in range(length)],
+                                      np.int64))
+    if list(taken) == list(range(length)):
+        return cast(graph, values, DType.INT64)
+    parts = [cast(graph, elements(graph, values, taken[axis], taken[axis] + 1), DType.INT64) if axis in taken
+             else node.constant(np.array([spare], np.int64)) for axis in range(length)]
+    return joined(graph, parts)
+
+
+def cropped(graph: Graph, x: Value, amounts: Sequence[tuple[int, int]]) -> Value:
+    """A tensor without so many elements before and after each axis."""
+    if not any(map(any, amounts)):
+        return x
+    begin = graph.constant(np.array([before for before, _ in amounts], np.int64))
+    end = graph.constant(np.array([-after for _, after in amounts], np.int64))
+    steps = graph.constant(np.ones(len(amounts), np.int64))
+    whole = sum(1 << k for k, (_, after) in enumerate(amounts) if not after)
+    return graph.apply(sliced(end_mask=whole), x, begin, end, steps)
+
+
+@rule("Split", since=13)
+def split(node: Node) -> Sequence[Value]:
+    return _split(node, node.get(1))
+
+
+@rule("Split")
+def split_2(node: Node) -> Sequence[Value]:
+    sizes = node.constant(np.array(node.integers("split"), np.int64)) if node.has("split") else None
+    return _split(node, sizes)
+
+
+def _split(node: Node, sizes: Value | None) -> Sequence[Value]:
+    graph, count, axis = node.graph, len(node.wanted), node.integer("axis", 0)
+    if sizes is None:
+        size = dimension(graph, node[0], axis)
+        most = add(graph, size, node.constant(np.array([count - 1], np.int64)))
+        known = graph.known(size)
+        piece = div(graph, most, node.constant(np.array([count], np.int64))) if known is None else \
+            node.constant((known + count - 1) // count)
+        sizes = joined(graph, [*[piece] * (count - 1), node.constant(np.array([-1], np.int64))])
+    return graph.op(layout.SplitV(count), node[0], sizes, node.constant(np.array(axis, np.int32)), count=count)
+
+
+@rule("DepthToSpace")
+def depth_to_space(node: Node) -> Value:
+    block = node.integer("blocksize")
+    n, c, h, w = node.shape()
+    if node.string("mode", "DCR") == "DCR":
+        order, split = (0, 3, 4, 1, 5, 2), [block, block, c // block**2]
+    else:
+        order, split = (0, 1, 4, 2, 5, 3), [c // block**2, block, block]
+    if -1 in (n, c, h, w):
+        node.unsupported(f"an input of shape {node.shape()}")
+    inner = reshaped(node.graph, node[0], [n, *split, h, w])
+    return reshaped(node.graph, transposed(node.graph, inner, order), [n, c // block**2, h * block, w * block])
+
+
+@rule("SpaceToDepth")
+def space_to_depth(node: Node) -> Value:
+    block = node.integer("blocksize")
+    n, c, h, w = node.shape()
+    if -1 in (n, c, h, w):
+        node.unsupported(f"an input of shape {node.shape()}")
+    inner = reshaped(node.graph, node[0], [n, c, h // block, block, w // block, block])
+    order = (0, 3, 5, 1, 2, 4) if node.string("mode", "DCR") == "DCR" else (0, 1, 3, 5, 2, 4)
+    moved = transposed(node.graph, inner, order)
+    return reshaped(node.graph, moved, [n, c * block**2, h // block, w // block])
+
+
+@rule("ReverseSequence")
+def reverse_sequence(node: Node) -> Value:
+    op = layout.ReverseSequence(node.integer("time_axis", 0), node.integer("batch_axis", 1))
+    return node.apply(op, node[0], node[1])

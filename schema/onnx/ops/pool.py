@@ -1,0 +1,138 @@
+"""Rules for pooling: circlet's has channels last, so operands and results are transposed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import reduce as fold
+from itertools import product
+from math import inf, prod
+
+import numpy as np
+
+from circlet.runtime.errors import UnsupportedError
+from circlet.runtime.ir.builder import Value
+from circlet.runtime.ir.types import FLOATS, Padding
+from circlet.runtime.ops import elementwise, pool, shape, unary
+from circlet.schema.onnx.emit import div, expanded, mul, reshaped
+from circlet.schema.onnx.graph import Graph
+from circlet.schema.onnx.images import Windows, channels_first, channels_last, windows
+from circlet.schema.onnx.node import Node
+from circlet.schema.onnx.ops.conv import padded
+from circlet.schema.onnx.ops.layout import sliced
+from circlet.schema.onnx.ops.reduce import greatest, mean, total
+from circlet.schema.onnx.rules import rule
+
+
+@rule("MaxPool")
+def max_pool(node: Node) -> Sequence[Value | None]:
+    if node.wants(1):
+        node.unsupported("the output of indices")
+    graph, found, dtype = node.graph, windows(node, node.integers("kernel_shape")), node.dtype()
+    least = -inf if dtype in FLOATS else np.iinfo(dtype.numpy).min
+    x = padded(graph, channels_last(graph, node[0]), replace(found, same=False), least)
+    if max(found.dilation) > 1:
+        return channels_first(graph, _dilated(node, x, found)), None
+    return channels_first(graph, slid(graph, pool.MaxPool2D, x, found)), None
+
+
+def _dilated(node: Node, x: Value, found: Windows) -> Value:
+    """The maximum over windows with gaps: of as many slices as a window has elements."""
+    graph, sizes = node.graph, node.graph.shape(x) or ()
+    if -1 in sizes:
+        node.unsupported(f"dilations of an input of shape {node.shape()}")
+    counts = [(length - span) // step for length, span, step in zip(sizes[1:], found.span, found.stride, strict=False)]
+    taken = []
+    for place in product(*map(range, found.size)):
+        begin = [0, *(k * step for k, step in zip(place, found.dilation, strict=True)), 0]
+        end = [sizes[0], *(first + count * step + 1 for first, count, step
+                           in zip(begin[1:], counts, found.stride, strict=False)), sizes[-1]]
+        bounds = (graph.constant(np.array(each, np.int64)) for each in (begin, end, [1, *found.stride, 1]))
+        taken.append(graph.apply(sliced(), x, *bounds))
+    return fold(lambda a, b: graph.apply(elementwise.Maximum(), a, b), taken)
+
+
+def slid(graph: Graph, op: type[pool.Pool], x: Value, found: Windows) -> Value:
+    """Pools a padded tensor (n, ..., c) over one, two or three axes."""
+    if found.rank == 1:
+        image = slid_over_image(graph, op, expanded(graph, x, [1]), (1, *found.size), (1, *found.stride))
+        return graph.apply(shape.Squeeze((1,)), image)
+    if found.rank == 2:
+        return slid_over_image(graph, op, x, found.size, found.stride)
+    return _slid_over_volume(graph, op, x, found)
+
+
+def slid_over_image(graph: Graph, op: type[pool.Pool], x: Value, size: Sequence[int], stride: Sequence[int]) -> Value:
+    made = op(Padding.VALID, stride[1], stride[0], filter_width=size[1], filter_height=size[0])
+    return graph.apply(made, x)
+
+
+def _slid_over_volume(graph: Graph, op: type[pool.Pool], x: Value, found: Windows) -> Value:
+    """Pools each image of a volume (n, d, h, w, c), then across the images."""
+    n, d, h, w, c = graph.shape(x) or (-1,) * 5
+    if -1 in (n, d, h, w, c):
+        raise UnsupportedError("pooling of volumes of unknown size")
+    flat = slid_over_image(graph, op, reshaped(graph, x, [n * d, h, w, c]), found.size[1:], found.stride[1:])
+    _, high, wide, _ = graph.shape(flat) or (-1,) * 4
+    stacked = reshaped(graph, flat, [n, d, high * wide, c])
+    deep = slid_over_image(graph, op, stacked, (found.size[0], 1), (found.stride[0], 1))
+    return reshaped(graph, deep, [n, (graph.shape(deep) or (-1, -1))[1], high, wide, c])
+
+
+@rule("AveragePool")
+def average_pool(node: Node) -> Value:
+    graph, found = node.graph, windows(node, node.integers("kernel_shape"))
+    if max(found.dilation) > 1:
+        node.unsupported(f"dilations {found.dilation}")
+    x = channels_last(graph, node[0])
+    plain = replace(found, same=False)
+    means = slid(graph, pool.AveragePool2D, padded(graph, x, plain), found)
+    if found.is_padded and (any(found.more) or not node.integer("count_include_pad", 0)):
+        means = div(graph, means, _shares(node, x, plain))
+    return channels_first(graph, means)
+
+
+def _shares(node: Node, x: Value, found: Windows) -> Value:
+    """Which part of each window counts: (1, ..., 1)."""
+    graph = node.graph
+    lengths = (graph.shape(x) or ())[1:-1]
+    if -1 in lengths:
+        node.unsupported(f"padding of an input of shape {node.shape()}")
+    if node.integer("count_include_pad", 0):
+        lengths = tuple(map(sum, zip(lengths, found.before, found.after, strict=True)))
+        zero = (0,) * found.rank
+        found = replace(found, before=zero, after=zero)
+    ones = graph.like(1, x, (1, *lengths, 1))
+    return slid(graph, pool.AveragePool2D, padded(graph, ones, found), found)
+
+
+@rule("LpPool")
+def lp_pool(node: Node) -> Value:
+    graph, found, order = node.graph, windows(node, node.integers("kernel_shape")), node.integer("p", 2)
+    if max(found.dilation) > 1:
+        node.unsupported(f"dilations {found.dilation}")
+    power = node.apply(elementwise.Pow(), node.apply(unary.Abs(), node[0]), node.like(order))
+    x = padded(graph, channels_last(graph, power), replace(found, same=False))
+    sums = mul(graph, slid(graph, pool.AveragePool2D, x, found), node.like(prod(found.size)))
+    return channels_first(graph, node.apply(elementwise.Pow(), sums, node.like(1 / order)))
+
+
+def _spatial(node: Node) -> list[int]:
+    return list(range(2, node.rank()))
+
+
+@rule("GlobalAveragePool")
+def global_average_pool(node: Node) -> Value:
+    return mean(node.graph, node[0], _spatial(node))
+
+
+@rule("GlobalMaxPool")
+def global_max_pool(node: Node) -> Value:
+    return greatest(node.graph, node[0], _spatial(node))
+
+
+@rule("GlobalLpPool")
+def global_lp_pool(node: Node) -> Value:
+    order = node.integer("p", 2)
+    power = node.apply(elementwise.Pow(), node.apply(unary.Abs(), node[0]), node.like(order))
+    return node.apply(elementwise.Pow(), total(node.graph, power, _spatial(node)), node.like(1 / order))

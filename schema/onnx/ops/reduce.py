@@ -1,0 +1,162 @@
+"""Rules for operators that combine the elements along axes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import inf
+
+import numpy as np
+
+from circlet.runtime.ir.builder import Value
+from circlet.runtime.ir.types import FLOATS, DType
+from circlet.runtime.ops import comparison, layout, reduce, unary
+from circlet.schema.onnx.emit import add, cast, dimension, expanded, joined, reshaped, select, shape_vector, static, sub
+from circlet.schema.onnx.graph import Graph
+from circlet.schema.onnx.node import Node
+from circlet.schema.onnx.ops.shape import counted, product
+from circlet.schema.onnx.rules import rule
+
+
+def _axes(node: Node) -> Value | None:
+    """The axes that a reduction names, all of them if it names none; None where nothing is reduced."""
+    graph, given = node.graph, node.get(1)
+    if node.has("axes"):
+        return node.constant(np.array(node.integers("axes"), np.int64))
+    found = (0,) if given is None else graph.shape(given)
+    noop = node.integer("noop_with_empty_axes", 0)
+    if given is not None and (noop or (found is not None and found[0] > 0)):
+        return given
+    if given is not None and (found is None or found[0] < 0):
+        return _all_if_none(node, given)
+    if noop:
+        return None
+    return node.constant(np.arange(node.rank(), dtype=np.int64))
+
+
+def _all_if_none(node: Node, axes: Value) -> Value:
+    """Axes of unknown number, or all where there are none."""
+    graph, zero = node.graph, node.constant(np.int64(0))
+    wide = cast(graph, axes, DType.INT64)
+    none = node.apply(comparison.Equal(), product(graph, shape_vector(graph, axes)), zero)
+    count = select(graph, none, node.constant(np.int64(node.rank())), zero)
+    return joined(graph, [wide, counted(graph, count)])
+
+
+def _reduced(node: Node, op: type[reduce.Reduction], x: Value | None = None) -> Value:
+    """A reduction of the first input, or of something computed from it."""
+    source, axes = node[0] if x is None else x, _axes(node)
+    if axes is None:
+        return node.copy(source)
+    return node.apply(op(bool(node.integer("keepdims", 1))), source, axes)
+
+
+@rule("ReduceSum")
+def reduce_sum(node: Node) -> Value:
+    return _reduced(node, reduce.Sum)
+
+
+@rule("ReduceMean")
+def reduce_mean(node: Node) -> Value:
+    return _reduced(node, reduce.Mean)
+
+
+@rule("ReduceProd")
+def reduce_prod(node: Node) -> Value:
+    return _reduced(node, reduce.ReduceProd)
+
+
+def _extreme(op: type[reduce.Reduction], nothing: float) -> Callable[[Node], Value]:
+    """The rule for a reduction that gives `nothing` of nothing, where that is a number of the type."""
+    def rule_(node: Node) -> Value:
+        found, shape = _reduced(node, op), node.graph.shape(node[0])
+        if node.dtype() not in FLOATS or (shape is not None and static(shape) and 0 not in shape):
+            return found
+        empty = node.apply(comparison.Equal(), product(node.graph, shape_vector(node.graph, node[0])),
+                           node.constant(np.int64(0)))
+        return select(node.graph, empty, node.like(nothing), found)
+
+    return rule_
+
+
+rule("ReduceMax")(_extreme(reduce.ReduceMax, -inf))
+rule("ReduceMin")(_extreme(reduce.ReduceMin, inf))
+
+
+@rule("ReduceL1")
+def reduce_l1(node: Node) -> Value:
+    return _reduced(node, reduce.Sum, node.apply(unary.Abs(), node[0]))
+
+
+@rule("ReduceSumSquare")
+def reduce_sum_square(node: Node) -> Value:
+    return _reduced(node, reduce.Sum, node.apply(unary.Square(), node[0]))
+
+
+@rule("ReduceL2")
+def reduce_l2(node: Node) -> Value:
+    return _root(node, _reduced(node, reduce.Sum, node.apply(unary.Square(), node[0])))
+
+
+def _root(node: Node, x: Value) -> Value:
+    if node.dtype() in FLOATS:
+        return node.apply(unary.Sqrt(), x)
+    return cast(node.graph, node.apply(unary.Sqrt(), cast(node.graph, x, DType.FLOAT64)), node.dtype())
+
+
+@rule("ReduceLogSum")
+def reduce_log_sum(node: Node) -> Value:
+    return node.apply(unary.Log(), _reduced(node, reduce.Sum))
+
+
+@rule("ReduceLogSumExp")
+def reduce_log_sum_exp(node: Node) -> Value:
+    graph, axes = node.graph, _axes(node)
+    if axes is None:
+        return node.copy(node[0])
+    greatest = node.apply(reduce.ReduceMax(True), node[0], axes)
+    finite = node.apply(comparison.Less(), node.apply(unary.Abs(), greatest), node.like(inf))
+    shift = select(graph, finite, greatest, node.like(0))
+    keep = bool(node.integer("keepdims", 1))
+    total = node.apply(reduce.Sum(keep), node.apply(unary.Exp(), sub(graph, node[0], shift)), axes)
+    back = shift if keep else node.apply(reduce.Sum(), shift, axes)
+    return add(graph, node.apply(unary.Log(), total), back)
+
+
+@rule("ArgMax", "ArgMin")
+def arg_extreme(node: Node) -> Value:
+    graph, axis = node.graph, node.integer("axis", 0)
+    op = reduce.ArgMax if node.operator == "ArgMax" else reduce.ArgMin
+    along, x = node.constant(np.array([axis], np.int32)), node[0]
+    last = node.integer("select_last_index", 0)
+    if last:
+        x = node.apply(layout.ReverseV2(), x, along)
+    found = node.apply(op(DType.INT64), x, along)
+    if last:
+        size = dimension(graph, node[0], axis)
+        greatest = reshaped(graph, sub(graph, size, node.constant(np.array([1], np.int64))), [])
+        found = sub(graph, greatest, found)
+    if not node.integer("keepdims", 1):
+        return found
+    return expanded(graph, found, [axis if axis >= 0 else axis + node.rank()])
+
+
+@rule("CumSum")
+def cumsum(node: Node) -> Value:
+    op = reduce.Cumsum(bool(node.integer("exclusive", 0)), bool(node.integer("reverse", 0)))
+    return node.apply(op, node[0], node[1])
+
+
+def total(graph: Graph, x: Value, axes: list[int], keep: bool = True) -> Value:
+    """The sum along axes that are known."""
+    return graph.apply(reduce.Sum(keep), x, graph.constant(np.array(axes, np.int32)))
+
+
+def mean(graph: Graph, x: Value, axes: list[int], keep: bool = True) -> Value:
+    """The mean along axes that are known."""
+    return graph.apply(reduce.Mean(keep), x, graph.constant(np.array(axes, np.int32)))
+
+
+def greatest(graph: Graph, x: Value, axes: list[int], keep: bool = True) -> Value:
+    """The greatest element along axes that are known."""
+    return graph.apply(reduce.ReduceMax(keep), x, graph.constant(np.array(axes, np.int32)))
+

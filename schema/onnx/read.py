@@ -1,0 +1,129 @@
+"""Reads an ONNX model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import onnx
+from google.protobuf.message import DecodeError
+
+import circlet.schema.onnx.ops  # noqa: F401  # fills the table of rules
+from circlet.runtime.errors import ModelError, UnsupportedError
+from circlet.runtime.ir.builder import Value
+from circlet.runtime.ir.model import Model, Signature
+from circlet.schema.onnx.functions import LocalFunctions, schema_of
+from circlet.schema.onnx.graph import Program
+from circlet.schema.onnx.rules import find_rule
+from circlet.schema.onnx.scope import FAULTS, Scope, Unit, plain, qualified
+from circlet.schema.onnx.types import shape_of, type_of
+
+OLDEST = 7
+"""The first version of ONNX's own operator set of which all is read; of older ones what has not changed since."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """How a model is to be read where programs differ."""
+
+    absent_cond: str = "spec"
+    """What a Loop without the input `cond` does with the condition of its body: `spec` ignores it, `ort` obeys it."""
+
+
+def read_onnx(data: bytes | memoryview, folder: Path | None, options: Options | None = None) -> Model:
+    """The model that the bytes of a file hold.
+
+    Args:
+        data: a serialised ModelProto.
+        folder: where files lie that hold its tensors; None where there is no place to look for them.
+        options: how to read it where programs differ.
+
+    Raises:
+        ModelError: the file is malformed.
+        UnsupportedError: it uses operators, types or features that circlet cannot express; of operators the message
+            lists all.
+    """
+    try:
+        proto = onnx.ModelProto.FromString(bytes(data))
+    except DecodeError as problem:
+        raise ModelError(f"the file is truncated or corrupt: {problem}") from None
+    try:
+        return translate_model(proto, folder, options or Options())
+    except (ModelError, UnsupportedError):
+        raise
+    except FAULTS as problem:
+        raise ModelError(f"the file is corrupt: {problem}") from problem
+    except RecursionError:
+        raise UnsupportedError("graphs or functions nest too deeply to be read") from None
+
+
+def translate_model(proto: Any, folder: Path | None, options: Options) -> Model:
+    """The model that a ModelProto describes; see `read_onnx`."""
+    if not proto.HasField("graph") or not proto.graph.output:
+        raise ModelError("expected a graph with outputs, found none")
+    opsets = {plain(each.domain): each.version for each in proto.opset_import}
+    unit = Unit(opsets, LocalFunctions.of(proto), folder, options.absent_cond == "ort")
+    _refuse_unknown(proto, unit)
+    program = Program()
+    scope = Scope(program.graph(proto.graph.name or "main"), unit)
+    scope.read_constants(proto.graph)
+    constants = {each.name for each in proto.graph.initializer}
+    inputs = [_input(scope, each) for each in proto.graph.input if each.name not in constants]
+    scope.translate(proto.graph.node)
+    return _finished(program, scope, proto, inputs)
+
+
+def _input(scope: Scope, proto: Any) -> Value:
+    kind = type_of(proto.type)
+    if kind is None:
+        raise ModelError(f"input {proto.name!r}: expected a type, found none")
+    value = scope.graph.declare(proto.name, kind, shape_of(proto.type))
+    scope.define(proto.name, value)
+    return value
+
+
+def _finished(program: Program, scope: Scope, proto: Any, inputs: list[Value]) -> Model:
+    names = [each.name for each in proto.graph.output]
+    outputs = [scope.value(name) for name in names]
+    signature = Signature("", 0, {scope.graph[each].name: each.index for each in inputs},
+                          {name: each.index for name, each in zip(names, outputs, strict=True)})
+    program.finish(scope.graph, inputs, outputs)
+    return Model(program.subgraphs(), (signature,), proto.doc_string,
+                 {each.key: each.value.encode() for each in proto.metadata_props}, proto.ir_version, "onnx")
+
+
+def _refuse_unknown(proto: Any, unit: Unit) -> None:
+    """Raises UnsupportedError that lists all operators for which there is no rule."""
+    unknown: dict[str, None] = {}
+    for opsets, nodes in ((unit.opsets, proto.graph.node),
+                          *((each.opsets, each.nodes) for each in unit.functions.by_name.values())):
+        for node in _all_nodes(nodes):
+            version = opsets.get(plain(node.domain))
+            name = qualified(node.domain, node.op_type)
+            if version is not None and unit.functions.find(node) is None and not _is_known(node, name, version):
+                unknown[f"{name} (version {version})"] = None
+    if unknown:
+        raise UnsupportedError(f"{len(unknown)} kinds of operators cannot be read: {', '.join(unknown)}")
+
+
+def _is_known(node: Any, name: str, version: int) -> bool:
+    """Whether there is a rule for an operator, or it is a function."""
+    schema = schema_of(node.domain, node.op_type, version)
+    if not plain(node.domain) and version < OLDEST:
+        now = schema_of(node.domain, node.op_type, OLDEST)
+        return schema is not None and now is not None and schema.since_version == now.since_version
+    if find_rule(name, version) is not None:
+        return True
+    return schema is not None and (schema.has_function or schema.has_context_dependent_function)
+
+
+def _all_nodes(nodes: Any) -> Iterator[Any]:
+    """The nodes and those of the graphs inside of them."""
+    for node in nodes:
+        yield node
+        for attribute in node.attribute:
+            for graph in (attribute.g, *attribute.graphs):
+                yield from _all_nodes(graph.node)
+

@@ -1,0 +1,141 @@
+"""The types of ONNX values, and the tensors that ONNX stores."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+from onnx import TensorProto, TypeProto, numpy_helper
+
+from circlet.runtime.errors import ModelError, UnsupportedError
+from circlet.runtime.ir.types import Array, DType, Shape
+
+
+@dataclass(frozen=True)
+class SequenceOf:
+    """A list of values of one type."""
+
+    element: Type
+
+
+@dataclass(frozen=True)
+class OptionalOf:
+    """A value, or none."""
+
+    element: Type
+
+
+Type: TypeAlias = "DType | SequenceOf | OptionalOf"
+"""What a value is: a tensor of some element type, or what holds such."""
+
+_NAMES = {"FLOAT": DType.FLOAT32, "DOUBLE": DType.FLOAT64}
+_OPAQUE = frozenset({DType.RESOURCE, DType.VARIANT})
+
+
+def dtype_of(number: int) -> DType:
+    """The element type that ONNX gives a number.
+
+    Raises:
+        ModelError: there is no such number.
+        UnsupportedError: circlet does not compute with the type.
+    """
+    try:
+        name = TensorProto.DataType.Name(number)
+    except ValueError:
+        raise ModelError(f"element type {number} is not known to ONNX") from None
+    if name == "UNDEFINED":
+        raise ModelError("expected an element type, found none")
+    found = _NAMES.get(name) or next((each for each in DType if each.value == name.lower()), None)
+    if found is None or not found.is_computable or found in _OPAQUE:
+        raise UnsupportedError(f"element type {name.lower()}")
+    return found
+
+
+def number_of(dtype: DType) -> int:
+    """The number that ONNX gives an element type."""
+    back = {each: name for name, each in _NAMES.items()}
+    return int(TensorProto.DataType.Value(back.get(dtype) or dtype.value.upper()))
+
+
+def type_of(proto: Any) -> Type | None:
+    """The type that a TypeProto declares; None where it declares none."""
+    kind = proto.WhichOneof("value")
+    if kind == "tensor_type":
+        return dtype_of(proto.tensor_type.elem_type) if proto.tensor_type.elem_type else None
+    if kind in ("sequence_type", "optional_type"):
+        element = type_of(getattr(proto, kind).elem_type)
+        if element is None:
+            return None
+        return SequenceOf(element) if kind == "sequence_type" else OptionalOf(element)
+    if kind is None:
+        return None
+    raise UnsupportedError(f"values of type {kind.removesuffix('_type')}")
+
+
+def shape_of(proto: Any) -> Shape | None:
+    """The dimensions that a TypeProto declares, -1 for those that it leaves open; None where the rank is open too."""
+    if proto.WhichOneof("value") != "tensor_type" or not proto.tensor_type.HasField("shape"):
+        return None
+    return tuple(each.dim_value if each.HasField("dim_value") and each.dim_value >= 0 else -1
+                 for each in proto.tensor_type.shape.dim)
+
+
+def proto_of(type: Type, shape: Shape | None) -> Any:
+    """The TypeProto of a value."""
+    proto = TypeProto()
+    if isinstance(type, DType):
+        proto.tensor_type.elem_type = number_of(type)
+        if shape is not None:
+            proto.tensor_type.shape.SetInParent()
+            for size in shape:
+                dim = proto.tensor_type.shape.dim.add()
+                if size >= 0:
+                    dim.dim_value = size
+    elif isinstance(type, SequenceOf):
+        proto.sequence_type.elem_type.CopyFrom(proto_of(type.element, None))
+    else:
+        proto.optional_type.elem_type.CopyFrom(proto_of(type.element, None))
+    return proto
+
+
+def read_tensor(proto: Any, folder: Path | None) -> tuple[DType, Array]:
+    """The element type and the value of a stored tensor, read-only.
+
+    Args:
+        proto: a TensorProto.
+        folder: where files lie that hold tensors; None where there is no place to look for them.
+
+    Raises:
+        ModelError: the data does not fit the shape, or lies in a file that is not there.
+        UnsupportedError: circlet does not compute with the type.
+    """
+    dtype = dtype_of(proto.data_type)
+    if proto.data_location == TensorProto.EXTERNAL and folder is None:
+        raise ModelError(f"tensor {proto.name!r}: its data lies in another file; load the model by its path")
+    try:
+        data = numpy_helper.to_array(proto, str(folder or ""))
+    except (ValueError, TypeError, OSError, KeyError, IndexError) as problem:
+        raise ModelError(f"tensor {proto.name!r}: {problem}") from None
+    except Exception as problem:
+        if type(problem).__name__ != "ValidationError":
+            raise
+        raise ModelError(f"tensor {proto.name!r}: {problem}") from None
+    if tuple(data.shape) != tuple(proto.dims):
+        raise ModelError(f"tensor {proto.name!r}: expected data of shape {tuple(proto.dims)}, found {data.shape}")
+    return dtype, stored(data, dtype)
+
+
+def stored(data: Array, dtype: DType) -> Array:
+    """An array as circlet holds it: strings are bytes, bfloat16 is its bits."""
+    if dtype is DType.STRING:
+        flat = [each.encode() if isinstance(each, str) else each for each in data.reshape(-1).tolist()]
+        result = np.empty(len(flat), object)
+        result[:] = flat
+        data = result.reshape(data.shape)
+    elif data.dtype != dtype.numpy:
+        data = data.view(dtype.numpy) if data.dtype.itemsize == dtype.numpy.itemsize else data.astype(dtype.numpy)
+    data = data if data.flags.c_contiguous else np.ascontiguousarray(data)
+    data.setflags(write=False)
+    return data

@@ -1,0 +1,34 @@
+"""The node cases of the package `onnx`, through the backend class that users get."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+import pytest
+
+from circlet import onnx_backend
+from circlet.runtime.errors import UnsupportedError
+from tests.schema.onnx.node_cases import Outcome, all_cases, control_flow_cases, run_case
+
+
+def test_every_case_with_control_flow_passes() -> None:
+    results = [run_case(case) for case in control_flow_cases().values()]
+    assert [each for each in results if each.outcome is not Outcome.PASSED] == []
+    assert len(results) >= 44
+
+
+@pytest.mark.slow
+def test_no_case_gives_a_wrong_result() -> None:
+    results = [run_case(case) for case in all_cases()]
+    assert [each for each in results if each.outcome is Outcome.FAILED] == []
+    assert sum(each.outcome is Outcome.PASSED for each in results) >= 0.75 * len(results)
+
+
+def test_backend_runs_nodes_and_models() -> None:
+    node = onnx.helper.make_node("Add", ["a", "b"], ["c"])
+    x = np.float32([1, 2])
+    np.testing.assert_array_equal(onnx_backend.run_node(node, [x, x])[0], x + x)
+    with pytest.raises(UnsupportedError, match="device 'CUDA'"):
+        onnx_backend.run_node(node, [x, x], device="CUDA")
+    assert onnx_backend.supports_device("CPU")
+    assert not onnx_backend.supports_device("CUDA:0")
