@@ -1,0 +1,62 @@
+"""Where transpositions stand after the layout pass; results stay the same."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx.reference import ReferenceEvaluator
+
+import circlet
+from circlet.runtime.ir.model import Model
+from circlet.runtime.ops.layout import Transpose
+from tests.schema.onnx.graphs import parse
+
+X = np.random.default_rng(0).normal(size=(1, 2, 6, 6)).astype(np.float32)
+W = "<float[2, 2, 3, 3] w = {" + ", ".join(f"{k % 7 - 3}.0" for k in range(36)) + "}>"
+YES = "yes = Constant<value = bool {1}>()"
+CONV = "Conv<pads = [1, 1, 1, 1]>"
+
+
+def transposes(model: Model) -> list[int]:
+    """How many transpositions each subgraph has."""
+    return [sum(isinstance(operator.op, Transpose) for operator in each.operators) for each in model.subgraphs]
+
+
+CASES = {
+    "chain": (f"g (float[1, 2, 6, 6] x) => (float[1, 2, 3, 3] y) {W} {{ a = {CONV}(x, w) b = Relu(a) "
+              f"k = Constant<value = float[2, 1, 1] {{1.0, 2.0}}>() c = Mul(b, k) d = {CONV}(c, w) "
+              "y = MaxPool<kernel_shape = [2, 2], strides = [2, 2]>(d) }", [2]),
+    "residual": (f"g (float[1, 2, 6, 6] x) => (float[1, 2, 6, 6] y) {W} {{ a = {CONV}(x, w) b = Tanh(a) "
+                 f"c = {CONV}(b, w) y = Add(c, a) }}", [2]),
+    "global-pool": (f"g (float[1, 2, 6, 6] x) => (float[1, 2] y) {W} {{ a = {CONV}(x, w) "
+                    "b = GlobalAveragePool(a) y = Flatten(b) }", [2]),
+    "joined": (f"g (float[1, 2, 6, 6] x) => (float[1, 4, 8, 6] y) {W} {{ a = {CONV}(x, w) b = Neg(a) "
+               "c = Concat<axis = 1>(a, b) p = Constant<value = int64[8] {0, 0, 1, 0, 0, 0, 1, 0}>() y = Pad(c, p) }",
+               [2]),
+    "loop": (f"g (float[1, 2, 6, 6] x) => (float[1, 2, 6, 6] y) {W} {{ M = Constant<value = int64 {{3}}>() {YES} "
+             f'y = Loop(M, yes, x) <body = body (int64 i, bool c, float[1, 2, 6, 6] s) => (bool c, r) {{ '
+             f"t = Constant<value = float {{0.01}}>() a = {CONV}(s, w) b = Mul(a, t) r = Relu(b) }}> }}", [2, 0]),
+    "invariant": (f"g (float[1, 2, 6, 6] x, float s) => (float t) {W} {{ M = Constant<value = int64 {{3}}>() {YES} "
+                  f't = Loop(M, yes, s) <body = body (int64 i, bool c, float u) => (bool c, float v) {{ '
+                  f"a = {CONV}(x, w) b = ReduceSum<keepdims = 0>(a) v = Add(u, b) }}> }}", [1, 0]),
+    "branches": (f"g (bool k, float[1, 2, 6, 6] x) => (float[1, 2, 6, 6] y) {W} {{ z = {CONV}(x, w) "
+                 f"a = If(k) <then_branch = p () => (b) {{ b = {CONV}(z, w) }}, else_branch = q () => (d) "
+                 f"{{ d = Relu(z) }}> y = Neg(a) }}", [1, 1, 1]),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_transpositions_move_to_where_they_cancel(name: str) -> None:
+    text, left = CASES[name]
+    content = parse(text)
+    model = circlet.load(content)
+    assert transposes(model) == left
+    given: dict[str, Any] = {"x": X, "s": np.array(1, np.float32), "k": np.array(True)}
+    inputs = {each: given[each] for each in model.signatures[0].inputs}
+    (expected,) = ReferenceEvaluator(onnx.ModelProto.FromString(content)).run(None, inputs)
+    for backend in ("cpu", "native"):
+        (found,) = circlet.Session(model, backend=backend).run(inputs).values()
+        np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
