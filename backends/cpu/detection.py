@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from circlet.backends.cpu.rule import Node, rule
+from circlet.backends.cpu.rule import Node, rule, store
 from circlet.backends.cpu.steps import chain, promised
 from circlet.runtime.errors import ExecutionError
 from circlet.runtime.exec.kernel import Step
@@ -24,6 +24,29 @@ def non_max_suppression_v4(node: Node[ops.NonMaxSuppressionV4]) -> Step:
 def non_max_suppression_v5(node: Node[ops.NonMaxSuppressionV5]) -> Step:
     indices, scores, count = node.outputs
     return _suppression(node, indices, scores, count, node.input(5))
+
+
+def _chosen(node: Node[ops.SelectBoxes]) -> tuple[Array, ...]:
+    """The result of the selection, whose length only the selection tells."""
+    boxes, scores = node.input(0), node.input(1)
+    given = [node.optional(k) for k in (2, 3, 4)]
+    most, iou, least = (None if each is None else each.item() for each in given)
+    rows: list[tuple[int, int, int]] = []
+    for batch, name in np.ndindex(scores.shape[:2]):
+        corners = boxes[batch]
+        if node.op.centers:
+            corners = np.concatenate([corners[:, :2] - corners[:, 2:] / 2, corners[:, :2] + corners[:, 2:] / 2], 1)
+        # The threshold itself does not suppress.
+        limit = np.nextafter(np.float32(0 if iou is None else iou), np.float32(np.inf))
+        found, _ = _select(corners, scores[batch, name].copy(), most or 0, limit,
+                           -np.inf if least is None else least, 0)
+        rows += [(batch, name, box) for box in found]
+    return (np.array(rows, np.int64).reshape(-1, 3),)
+
+
+@rule(ops.SelectBoxes, accepts={DType.FLOAT32}, evaluate=_chosen)
+def select_boxes(node: Node[ops.SelectBoxes]) -> Step:
+    return lambda: store(node.out, _chosen(node)[0])
 
 
 def _suppression(node: Node[Any], indices: Array, scores: Array, count: Array, sigma: Array) -> Step:

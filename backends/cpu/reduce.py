@@ -182,17 +182,27 @@ rule(ops.ArgMin, accepts=_accepts_arg)(_find_extreme)
 @rule(ops.Cumsum, accepts=ADDABLE)
 @by_axes
 def cumsum(node: Node[ops.Cumsum]) -> Step:
+    return _accumulated(node, np.add)
+
+
+@rule(ops.Cumprod, accepts=ADDABLE)
+@by_axes
+def cumprod(node: Node[ops.Cumprod]) -> Step:
+    return _accumulated(node, np.multiply)
+
+
+def _accumulated(node: Node[Any], function: np.ufunc) -> Step:
     (axis,) = _axes(node)
     source, target = (np.moveaxis(array, axis, 0) for array in (node.input(0), node.out))
     if node.op.reverse:
         source, target = source[::-1], target[::-1]
     if not node.op.exclusive:
-        return partial(np.add.accumulate, source, 0, None, target)
+        return partial(function.accumulate, source, 0, None, target)
     first = target[:1]
-    accumulate = partial(np.add.accumulate, source[:-1], 0, None, target[1:])
+    accumulate = partial(function.accumulate, source[:-1], 0, None, target[1:])
 
     def step() -> None:
-        first.fill(0)
+        first.fill(function.identity)
         accumulate()
 
     return step

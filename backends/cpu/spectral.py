@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from circlet.backends.cpu.rule import Node, all_of, only, rule
-from circlet.backends.cpu.steps import guarded
+from circlet.backends.cpu.steps import guarded, promised
 from circlet.runtime.exec.kernel import Step
-from circlet.runtime.ir.types import DType
+from circlet.runtime.ir.types import FLOATS, DType
 from circlet.runtime.ops import spectral as ops
 
 _COMPLEX = (DType.COMPLEX64, DType.COMPLEX128)
@@ -36,3 +36,23 @@ def rfft2d(node: Node[Any]) -> Step:
     """Computed in double precision."""
     x, lengths, out = node.input(0), node.input(1), node.out
     return guarded(node, (1,), lambda: np.copyto(out, np.fft.rfft2(x.astype(np.float64), lengths.tolist()), "unsafe"))
+
+
+@rule(ops.Dft, accepts=FLOATS)
+def dft(node: Node[ops.Dft]) -> Step:
+    op, x, out, length, along = node.op, node.input(0), node.out, node.optional(1), node.input(2)
+    check = promised(node)
+
+    def step() -> None:
+        check()
+        axis = along.item() % x.ndim
+        numbers = x[..., 0] + (1j * x[..., 1] if x.shape[-1] == 2 else 0)
+        if op.inverse and op.onesided:
+            out[..., 0] = np.fft.irfft(numbers, out.shape[axis], axis)
+            return
+        count = numbers.shape[axis] if length is None else length.item()
+        found = (np.fft.ifft if op.inverse else np.fft.fft)(numbers, count, axis)
+        found = found.take(range(out.shape[axis]), axis)
+        out[..., 0], out[..., 1] = found.real, found.imag
+
+    return step

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from circlet.runtime.ir.op import Count, Op, Operands, ShapeError, exactly, operator
+from circlet.runtime.ir.op import Count, Op, Operands, ShapeError, Unknown, between, exactly, operator
 from circlet.runtime.ir.types import DType, Shape
 from circlet.runtime.ops.operands import count, expect_one
 
@@ -62,3 +62,30 @@ class NonMaxSuppressionV5(NonMaxSuppression):
 
     def types(self, args: Operands) -> tuple[DType | None, ...]:
         return (DType.INT32, DType.FLOAT32, DType.INT32)
+
+
+@dataclass(frozen=True)
+class SelectBoxes(Op):
+    """ONNX's greedy selection of boxes, for each batch and class by itself; no flatbuffer format has it.
+
+    Inputs: boxes (batches, n, 4), scores (batches, classes, n), then, each optional and with one element, how many
+    boxes to select for each class (none by default), an IoU threshold and a score threshold. A box is skipped if its
+    intersection over union with a selected one is above the IoU threshold, or its score is not above the score
+    threshold. The result (selected, 3), int64, has batch, class and box of each.
+    """
+
+    name: ClassVar[str] = "SELECT_BOXES"
+    inputs: ClassVar[Count] = between(2, 5)
+    optional: ClassVar[frozenset[int]] = frozenset({2, 3, 4})
+    centers: bool = False
+    """Boxes are (x, y, width, height) around a center, not two opposite corners (y, x, y, x)."""
+
+    def infer(self, args: Operands) -> tuple[Shape, ...]:
+        boxes, scores = args[0].shape, args[1].shape
+        if len(boxes) != 3 or boxes[2] != 4 or len(scores) != 3 or (scores[0], scores[2]) != boxes[:2]:
+            raise ShapeError(f"expected boxes (batches, n, 4) and scores (batches, classes, n), found {boxes} and "
+                             f"{scores}")
+        raise Unknown
+
+    def types(self, args: Operands) -> tuple[DType | None, ...]:
+        return (DType.INT64,)

@@ -179,3 +179,11 @@ class Cumsum(Op):
         if axis.known is not None:
             normalize_axis(int(axis.known.item()), args[0].rank)
         return (args[0].shape,)
+
+
+@dataclass(frozen=True)
+class Cumprod(Cumsum):
+    """The products of the elements up to each along one axis. No flatbuffer format has it."""
+
+    name: ClassVar[str] = "CUMPROD"
+    table: ClassVar[str | None] = None

@@ -23,12 +23,19 @@ def _plain(function: Callable[..., Array]) -> Callable[..., Array]:
     return lambda op, *inputs: function(*inputs)
 
 
+def _divide(a: Array, b: Array) -> Array:
+    if (a < 0).any() or (b <= 0).any():
+        raise ValueError
+    return a // b
+
+
 _FUNCTIONS: dict[type[Op], Callable[..., Array]] = {
     comparison.Equal: np.equal, comparison.NotEqual: np.not_equal, comparison.Less: np.less,
     comparison.LessEqual: np.less_equal, comparison.Greater: np.greater, comparison.GreaterEqual: np.greater_equal,
     comparison.LogicalAnd: np.logical_and, comparison.LogicalOr: np.logical_or, comparison.SelectV2: np.where,
     unary.LogicalNot: np.logical_not, unary.Neg: np.negative, elementwise.Add: np.add, elementwise.Sub: np.subtract,
-    elementwise.Mul: np.multiply, elementwise.Maximum: np.maximum, elementwise.Minimum: np.minimum,
+    elementwise.Mul: np.multiply, elementwise.Div: _divide,
+    elementwise.Maximum: np.maximum, elementwise.Minimum: np.minimum,
     shape.Alias: np.copy,
 }
 FOLDS: dict[type[Op], Callable[..., Array]] = {

@@ -16,7 +16,7 @@ from circlet.runtime.ir.model import ABSENT, Operator, Subgraph, Tensor
 from circlet.runtime.ir.op import Op, Operand, Operands, ShapeError, Unknown
 from circlet.runtime.ir.types import Array, DType, Shape
 from circlet.schema.onnx.fold import folded
-from circlet.schema.onnx.ranks import open_shape
+from circlet.schema.onnx.ranks import Given, open_shape
 from circlet.schema.onnx.types import OptionalOf, SequenceOf, Type, proto_of
 
 LENGTHS = (1, 64, 96)
@@ -215,8 +215,9 @@ class Graph:
     def _shapes(self, op: Op, inputs: Sequence[int], count: int) -> Sequence[Shape | None]:
         """The shapes of the results as far as they are the same whatever the dimensions that are not known."""
         tensors = [self._tensors[each] for each in inputs if each != ABSENT]
-        places = [None if each == ABSENT else self.shape(Value(self.index, each)) for each in inputs]
-        unknown = (open_shape(op, places),)
+        given = [Given() if each == ABSENT else Given(self.shape(Value(self.index, each)), self._tensors[each].data)
+                 for each in inputs]
+        unknown = (open_shape(op, given),)
         if not all(each.has_rank for each in tensors):
             return unknown * count
         sizes = {dim for each in tensors for dim in each.signature}

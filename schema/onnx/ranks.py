@@ -1,50 +1,70 @@
-"""The ranks of results whose dimensions only values tell."""
+"""The ranks of results of which the operator's own rule cannot tell the shape."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from circlet.runtime.ir.op import Op
-from circlet.runtime.ir.types import Shape
-from circlet.runtime.ops import conv, index, layout, pad, resize, shape, sort
-
-Shapes = Sequence["Shape | None"]
-"""Those of the inputs; None where an input is absent or its rank is not known."""
+from circlet.runtime.ir.types import Array, Shape
+from circlet.runtime.ops import conv, index, layout, matmul, pad, resize, shape, sort
 
 
-def _length(position: int) -> Callable[[Op, Shapes], int | None]:
-    """The rank is the length of an input."""
-    def rank(op: Op, shapes: Shapes) -> int | None:
-        found = shapes[position]
-        return found[0] if found is not None and len(found) == 1 and found[0] >= 0 else None
+@dataclass(frozen=True)
+class Given:
+    """What is known of an input."""
 
-    return rank
-
-
-def _same(position: int, more: int = 0) -> Callable[[Op, Shapes], int | None]:
-    """The rank is that of an input."""
-    def rank(op: Op, shapes: Shapes) -> int | None:
-        found = shapes[position]
-        return None if found is None else len(found) + more
-
-    return rank
+    shape: Shape | None = None
+    """None where the input is absent or its rank is not known."""
+    data: Array | None = None
 
 
-def _sliced(op: Op, shapes: Shapes) -> int | None:
+Rule = Callable[[Op, Sequence[Given]], "Shape | None"]
+"""The shape of the results, -1 for dimensions that are not known; None where not even the rank can be told."""
+
+
+def _named(position: int) -> Rule:
+    """The shape is the value of an input."""
+    def find(op: Op, inputs: Sequence[Given]) -> Shape | None:
+        shape, data = inputs[position].shape, inputs[position].data
+        if data is not None and data.ndim == 1:
+            return tuple(data.tolist())
+        return (-1,) * shape[0] if shape is not None and len(shape) == 1 and shape[0] >= 0 else None
+
+    return find
+
+
+def _same(position: int, more: int = 0) -> Rule:
+    """The rank is that of an input, or some more."""
+    def find(op: Op, inputs: Sequence[Given]) -> Shape | None:
+        shape = inputs[position].shape
+        return None if shape is None else (-1,) * (len(shape) + more)
+
+    return find
+
+
+def _highest(op: Op, inputs: Sequence[Given]) -> Shape | None:
+    """The rank is the highest of all inputs."""
+    ranks = [-1 if each.shape is None else len(each.shape) for each in inputs]
+    return None if -1 in ranks else (-1,) * max(ranks)
+
+
+def _sliced(op: Op, inputs: Sequence[Given]) -> Shape | None:
     assert isinstance(op, layout.StridedSlice)
-    if shapes[0] is None:
+    if inputs[0].shape is None:
         return None
-    return len(shapes[0]) - bin(op.shrink_axis_mask).count("1") + bin(op.new_axis_mask).count("1")
+    return (-1,) * (len(inputs[0].shape) - bin(op.shrink_axis_mask).count("1") + bin(op.new_axis_mask).count("1"))
 
 
-RANKS: dict[type[Op], Callable[[Op, Shapes], int | None]] = {
-    shape.Reshape: _length(1),
-    shape.Fill: _length(0),
-    shape.BroadcastTo: _length(1),
-    shape.Range: lambda op, shapes: 1,
+RANKS: dict[type[Op], Rule] = {
+    shape.Reshape: _named(1),
+    shape.Fill: _named(0),
+    shape.BroadcastTo: _named(1),
+    shape.Range: lambda op, inputs: (-1,),
     shape.OneHot: _same(0, 1),
-    index.Where: lambda op, shapes: 2,
-    index.ScatterNd: _length(2),
+    index.Where: lambda op, inputs: (-1, -1),
+    index.ScatterNd: _named(2),
+    matmul.BatchMatMul: _highest,
     layout.Slice: _same(0),
     layout.StridedSlice: _sliced,
     layout.Split: _same(1),
@@ -59,11 +79,10 @@ RANKS: dict[type[Op], Callable[[Op, Shapes], int | None]] = {
     resize.ResizeNearestNeighbor: _same(0),
     sort.TopKV2: _same(0),
 }
-"""How to tell the rank of an operator's results from the shapes of its inputs."""
+"""How to tell the shape of an operator's results, or its rank, where its own rule cannot."""
 
 
-def open_shape(op: Op, shapes: Shapes) -> Shape | None:
-    """A shape of the right rank whose dimensions are all open; None where not even the rank can be told."""
-    find = RANKS.get(type(op))
-    rank = None if find is None else find(op, shapes)
-    return None if rank is None else (-1,) * rank
+def open_shape(op: Op, inputs: Sequence[Given]) -> Shape | None:
+    """What can be told of the shape of an operator's results without its own rule."""
+    find = RANKS.get(type(op)) or (_highest if op.elementwise else None)
+    return None if find is None else find(op, inputs)

@@ -15,6 +15,7 @@ from circlet.runtime.ir.types import DType, Quantization
 from circlet.runtime.ops.reduce import (
     ArgMax,
     ArgMin,
+    Cumprod,
     Cumsum,
     Mean,
     ReduceAll,
@@ -160,6 +161,8 @@ SUMS = [
     Case("wraps", Cumsum(), [[TOP, 1], axes(0)], [[TOP, -TOP - 1]]),
     Case("int64", Cumsum(), [np.int64([TOP, 1]), axes(0)], [np.int64([TOP, TOP + 1])]),
     Case("empty", Cumsum(exclusive=True), [nothing(), axes(1)], [np.zeros((2, 0), np.float32)]),
+    Case("product", Cumprod(), [X, axes(1)], [np.cumprod(X, 1, np.float32)]),
+    Case("product-both", Cumprod(exclusive=True, reverse=True), [[2, 3, 5], axes(0)], [[15, 5, 1]]),
     Case("axis", Cumsum(), [X, axes(2)], [X], error=r"expected -2 to 1 for rank 2, found 2"),
     Case("scalar", Cumsum(), [1.0, axes(0)], [1.0], error="input 0 is a scalar"),
     Case("bool", Cumsum(), [FLAGS, axes(0)], [FLAGS], error="element type bool"),

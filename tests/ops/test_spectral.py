@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from circlet.runtime.ops.spectral import ComplexAbs, Imag, Real, Rfft2D
+from circlet.runtime.ops.spectral import ComplexAbs, Dft, Imag, Real, Rfft2D
 from tests.ops.arrays import const, f32
 from tests.ops.cases import Case, T
 from tests.ops.run_cases import case_test
@@ -24,6 +24,20 @@ PARTS = [
     Case("scalar", Real(), [np.complex64(1 + 2j)], [f32(1)]),
     Case("real", Real(), [f32([1])], [f32([1])], error="element type float32"),
 ]
+PAIRS = f32([[1, 0], [2, 0], [6, 0]])
+SPECTRUM = np.stack([np.fft.fft([1, 2, 6]).real, np.fft.fft([1, 2, 6]).imag], -1).astype(np.float32)
+AXIS = T(np.int64(0), constant=True)
+PLAIN = [
+    Case("real", Dft(), [PAIRS[:, :1], None, AXIS], [SPECTRUM], tolerance=1e-6),
+    Case("complex", Dft(), [PAIRS, None, AXIS], [SPECTRUM], tolerance=1e-6),
+    Case("cut", Dft(), [f32([[1], [2], [6], [9]]), T(np.int64(3)), AXIS], [SPECTRUM], tolerance=1e-6),
+    Case("inverse", Dft(inverse=True), [SPECTRUM, None, AXIS], [PAIRS], tolerance=1e-6),
+    Case("half", Dft(onesided=True), [PAIRS[:, :1], None, AXIS], [SPECTRUM[:2]], tolerance=1e-6),
+    Case("half-inverse", Dft(True, True), [SPECTRUM[:2], T(np.int64(3), constant=True), AXIS], [PAIRS[:, :1]],
+         tolerance=1e-6),
+    Case("last-axis", Dft(), [PAIRS, None, T(np.int64(1), constant=True)], [PAIRS], error="holds the parts"),
+    Case("parts", Dft(), [ROW, None, AXIS], [ROW], error=r"\(\.\.\., 1\) or \(\.\.\., 2\)"),
+]
 TRANSFORMS = [
     Case("row", Rfft2D(), [ROW, const([1, 4])], [HALF]),
     Case("cut", Rfft2D(), [f32([[1, 2, 3, 4, 9], [9, 9, 9, 9, 9]]), const([1, 4])], [HALF]),
@@ -40,3 +54,4 @@ TRANSFORMS = [
 ]
 test_parts = case_test(PARTS)
 test_transforms = case_test(TRANSFORMS)
+test_plain = case_test(PLAIN)

@@ -21,14 +21,20 @@ from circlet.schema.onnx.emit import (
 )
 from circlet.schema.onnx.graph import Graph
 from circlet.schema.onnx.node import Node
-from circlet.schema.onnx.ops.layout import cropped
+from circlet.schema.onnx.ops.layout import cropped, from_front, scattered
 from circlet.schema.onnx.ops.shape import counted
 from circlet.schema.onnx.rules import rule
 
 
 @rule("Pad", since=11)
 def pad_(node: Node) -> Value:
-    axes = list(range(node.rank()))
+    axes, rank = list(range(node.rank())), node.rank()
+    if node.get(3) is not None and node.known(3) is None:
+        along = from_front(node, node[3], rank)
+        count = node.shape(3)[0]
+        sides = [scattered(node, along, elements(node.graph, node[1], first, last), rank, 0)
+                 for first, last in ((0, count), (count, 2 * count))]
+        return _padded(node, _amounts(node, joined(node.graph, sides), axes), node.get(2))
     if node.get(3) is not None:
         axes = [axis_of(node.graph, node[0], axis) for axis in node.value(3, "axes").tolist()]
     return _padded(node, _amounts(node, node[1], axes), node.get(2))

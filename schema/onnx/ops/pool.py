@@ -14,7 +14,7 @@ from circlet.runtime.errors import UnsupportedError
 from circlet.runtime.ir.builder import Value
 from circlet.runtime.ir.types import FLOATS, Padding
 from circlet.runtime.ops import elementwise, pool, shape, unary
-from circlet.schema.onnx.emit import div, expanded, mul, reshaped
+from circlet.schema.onnx.emit import add, div, expanded, mul, reshaped
 from circlet.schema.onnx.graph import Graph
 from circlet.schema.onnx.images import Windows, channels_first, channels_last, windows
 from circlet.schema.onnx.node import Node
@@ -32,12 +32,13 @@ def max_pool(node: Node) -> Sequence[Value | None]:
     least = -inf if dtype in FLOATS else np.iinfo(dtype.numpy).min
     x = padded(graph, channels_last(graph, node[0]), replace(found, same=False), least)
     if max(found.dilation) > 1:
-        return channels_first(graph, _dilated(node, x, found)), None
+        taps = _taps(node, x, found)
+        return channels_first(graph, fold(lambda a, b: graph.apply(elementwise.Maximum(), a, b), taps)), None
     return channels_first(graph, slid(graph, pool.MaxPool2D, x, found)), None
 
 
-def _dilated(node: Node, x: Value, found: Windows) -> Value:
-    """The maximum over windows with gaps: of as many slices as a window has elements."""
+def _taps(node: Node, x: Value, found: Windows) -> list[Value]:
+    """The elements that windows with gaps cover, as many tensors as a window has elements."""
     graph, sizes = node.graph, node.graph.shape(x) or ()
     if -1 in sizes:
         node.unsupported(f"dilations of an input of shape {node.shape()}")
@@ -49,7 +50,15 @@ def _dilated(node: Node, x: Value, found: Windows) -> Value:
                            in zip(begin[1:], counts, found.stride, strict=False)), sizes[-1]]
         bounds = (graph.constant(np.array(each, np.int64)) for each in (begin, end, [1, *found.stride, 1]))
         taken.append(graph.apply(sliced(), x, *bounds))
-    return fold(lambda a, b: graph.apply(elementwise.Maximum(), a, b), taken)
+    return taken
+
+
+def _means(node: Node, x: Value, found: Windows) -> Value:
+    """The mean over each window of a padded tensor."""
+    if max(found.dilation) == 1:
+        return slid(node.graph, pool.AveragePool2D, x, found)
+    sums = fold(lambda a, b: add(node.graph, a, b), _taps(node, x, found))
+    return div(node.graph, sums, node.like(prod(found.size)))
 
 
 def slid(graph: Graph, op: type[pool.Pool], x: Value, found: Windows) -> Value:
@@ -82,11 +91,9 @@ def _slid_over_volume(graph: Graph, op: type[pool.Pool], x: Value, found: Window
 @rule("AveragePool")
 def average_pool(node: Node) -> Value:
     graph, found = node.graph, windows(node, node.integers("kernel_shape"))
-    if max(found.dilation) > 1:
-        node.unsupported(f"dilations {found.dilation}")
     x = channels_last(graph, node[0])
     plain = replace(found, same=False)
-    means = slid(graph, pool.AveragePool2D, padded(graph, x, plain), found)
+    means = _means(node, padded(graph, x, plain), found)
     if found.is_padded and (any(found.more) or not node.integer("count_include_pad", 0)):
         means = div(graph, means, _shares(node, x, plain))
     return channels_first(graph, means)
@@ -103,17 +110,15 @@ def _shares(node: Node, x: Value, found: Windows) -> Value:
         zero = (0,) * found.rank
         found = replace(found, before=zero, after=zero)
     ones = graph.like(1, x, (1, *lengths, 1))
-    return slid(graph, pool.AveragePool2D, padded(graph, ones, found), found)
+    return _means(node, padded(graph, ones, found), found)
 
 
 @rule("LpPool")
 def lp_pool(node: Node) -> Value:
     graph, found, order = node.graph, windows(node, node.integers("kernel_shape")), node.integer("p", 2)
-    if max(found.dilation) > 1:
-        node.unsupported(f"dilations {found.dilation}")
     power = node.apply(elementwise.Pow(), node.apply(unary.Abs(), node[0]), node.like(order))
     x = padded(graph, channels_last(graph, power), replace(found, same=False))
-    sums = mul(graph, slid(graph, pool.AveragePool2D, x, found), node.like(prod(found.size)))
+    sums = mul(graph, _means(node, x, found), node.like(prod(found.size)))
     return channels_first(graph, node.apply(elementwise.Pow(), sums, node.like(1 / order)))
 
 

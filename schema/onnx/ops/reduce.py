@@ -140,9 +140,10 @@ def arg_extreme(node: Node) -> Value:
     return expanded(graph, found, [axis if axis >= 0 else axis + node.rank()])
 
 
-@rule("CumSum")
-def cumsum(node: Node) -> Value:
-    op = reduce.Cumsum(bool(node.integer("exclusive", 0)), bool(node.integer("reverse", 0)))
+@rule("CumSum", "CumProd")
+def accumulated(node: Node) -> Value:
+    kind = reduce.Cumsum if node.operator == "CumSum" else reduce.Cumprod
+    op = kind(bool(node.integer("exclusive", 0)), bool(node.integer("reverse", 0)))
     return node.apply(op, node[0], node[1])
 
 

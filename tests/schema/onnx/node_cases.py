@@ -73,10 +73,19 @@ def nodes_of(graph: Any) -> Iterator[Any]:
                 yield from nodes_of(attribute.g)
 
 
-def run_case(case: Any) -> Result:
+def cases_of(module: str) -> list[Any]:
+    """The cases that one module of the package makes."""
+    _quietly(f"{node_cases.__name__}.{module}")
+    operators = [value for value in vars(importlib.import_module(f"{node_cases.__name__}.{module}")).values()
+                 if isinstance(value, type)]
+    names = {each.__name__ for each in operators}
+    return [case for case in node_cases._NodeTestCases if names & {each.op_type for each in case.model.graph.node}]
+
+
+def run_case(case: Any, backend: str = "cpu") -> Result:
     """Runs a case and compares what it gives by the rules of `onnx.backend.test`."""
     try:
-        rep = CircletBackend.prepare(case.model)
+        rep = CircletBackend.prepare(case.model, backend=backend)
         for inputs, outputs in case.data_sets:
             found = rep.run([_array(each) for each in inputs])
             expected = [_array(each) for each in outputs]

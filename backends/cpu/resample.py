@@ -1,0 +1,107 @@
+"""Numpy rule of resizing along any axes: each axis is multiplied by a matrix of weights."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from circlet.backends.cpu.quantized import NUMBERS
+from circlet.backends.cpu.rule import Node, rule
+from circlet.backends.cpu.steps import promised
+from circlet.runtime.exec.kernel import Step
+from circlet.runtime.ir.types import Array
+from circlet.runtime.ops.resample import Coordinates, Interpolation, Nearest, Resample
+
+Numbers = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class _Axis:
+    """An axis to be resized."""
+
+    length: int
+    size: int
+    """Of the result."""
+    factor: float
+    start: float
+    end: float
+
+
+_COORDINATES: dict[Coordinates, Callable[[_Axis, Numbers], Numbers]] = {
+    Coordinates.HALF_PIXEL: lambda axis, x: (x + 0.5) / axis.factor - 0.5,
+    Coordinates.HALF_PIXEL_SYMMETRIC: lambda axis, x: (
+        axis.length / 2 * (1 - axis.size / (axis.factor * axis.length)) + (x + 0.5) / axis.factor - 0.5),
+    Coordinates.PYTORCH_HALF_PIXEL: lambda axis, x: (x + 0.5) / axis.factor - 0.5 if axis.size > 1 else x * 0,
+    Coordinates.ALIGN_CORNERS: lambda axis, x: (
+        x * (axis.length - 1) / (axis.factor * axis.length - 1) if axis.size > 1 else x * 0),
+    Coordinates.ASYMMETRIC: lambda axis, x: x / axis.factor,
+    Coordinates.TF_HALF_PIXEL_FOR_NN: lambda axis, x: (x + 0.5) / axis.factor,
+    Coordinates.TF_CROP_AND_RESIZE: lambda axis, x: (
+        axis.start * (axis.length - 1) + x * (axis.end - axis.start) * (axis.length - 1) / (axis.size - 1)
+        if axis.size > 1 else x * 0 + 0.5 * (axis.start + axis.end) * (axis.length - 1)),
+}
+_NEAREST: dict[Nearest, Callable[[Numbers], Numbers]] = {
+    Nearest.ROUND_PREFER_FLOOR: lambda x: np.ceil(x - 0.5),
+    Nearest.ROUND_PREFER_CEIL: lambda x: np.floor(x + 0.5),
+    Nearest.FLOOR: np.floor,
+    Nearest.CEIL: np.ceil,
+}
+
+
+def _cubic(x: Numbers, a: float) -> Numbers:
+    x = np.abs(x)
+    near, far = ((a + 2) * x - (a + 3)) * x * x + 1, ((a * x - 5 * a) * x + 8 * a) * x - 4 * a
+    return np.where(x <= 1, near, np.where(x < 2, far, 0))
+
+
+def _weights(op: Resample, axis: _Axis, places: Numbers) -> Numbers:
+    """What each element of the axis counts for each element of the result: (size, length)."""
+    rows = np.arange(axis.size)[:, None]
+    result = np.zeros((axis.size, axis.length))
+    if op.interpolation is Interpolation.NEAREST:
+        result[rows[:, 0], np.clip(_NEAREST[op.nearest](places), 0, axis.length - 1).astype(np.int64)] = 1
+        return result
+    reach, scale = (1, 1.0) if op.interpolation is Interpolation.LINEAR else (2, 1.0)
+    scale = min(axis.factor, scale) if op.antialias else scale
+    first = int(np.floor(-reach / scale)) + 1
+    steps = np.arange(first, 2 - first)
+    base = np.ceil(places)[:, None] - 1
+    distance = (steps - (places[:, None] - base)) * scale
+    cubic = op.interpolation is Interpolation.CUBIC
+    shares = _cubic(distance, op.cubic_coefficient) if cubic else np.clip(1 - np.abs(distance), 0, 1)
+    found = (base + steps).astype(np.int64)
+    if op.exclude_outside:
+        shares = np.where((found >= 0) & (found < axis.length), shares, 0)
+    if op.antialias or op.exclude_outside:
+        shares = shares / shares.sum(axis=1, keepdims=True)
+    np.add.at(result, (np.broadcast_to(rows, found.shape), np.clip(found, 0, axis.length - 1)), shares)
+    return result
+
+
+@rule(Resample, accepts=NUMBERS)
+def resample(node: Node[Resample]) -> Step:
+    op, x, given, out = node.op, node.input(0), node.input(1), node.out
+    region, check = node.optional(2), promised(node)
+
+    def step() -> None:
+        check()
+        count = len(op.axes)
+        bounds = [(0.0, 1.0)] * count if region is None else list(zip(region[:count], region[count:], strict=True))
+        found: Array = x.astype(np.result_type(x, np.float32))
+        outside = np.zeros((1,) * x.ndim, np.bool_)
+        extents = op.extents(x.shape, given.tolist())
+        for axis, (size, factor), (start, end) in zip(op.axes, extents, bounds, strict=True):
+            measure = _Axis(x.shape[axis], size, factor, float(start), float(end))
+            places = _COORDINATES[op.coordinates](measure, np.arange(size, dtype=np.float64))
+            matrix = _weights(op, measure, places).astype(found.dtype)
+            found = np.moveaxis(np.tensordot(found, matrix, (axis, 1)), -1, axis)
+            along = [-1 if k == axis else 1 for k in range(x.ndim)]
+            outside = outside | ((places < 0) | (places > measure.length - 1)).reshape(along)
+        if op.coordinates is Coordinates.TF_CROP_AND_RESIZE:
+            found = np.where(outside, op.extrapolation, found)
+        np.copyto(out, found if out.dtype.kind == "f" else np.rint(found), casting="unsafe")
+
+    return step

@@ -1,0 +1,23 @@
+"""Rules for operators that select or sample parts of images."""
+
+from __future__ import annotations
+
+from circlet.runtime.ir.builder import Value
+from circlet.runtime.ops import detection, sample
+from circlet.runtime.ops.resample import Interpolation
+from circlet.schema.onnx.node import Node
+from circlet.schema.onnx.rules import rule
+
+
+@rule("NonMaxSuppression", since=10)
+def non_max_suppression(node: Node) -> Value:
+    op = detection.SelectBoxes(bool(node.integer("center_point_box", 0)))
+    return node.apply(op, node[0], node[1], *(node.get(k) for k in range(2, 5)))
+
+
+@rule("GridSample", since=16)
+def grid_sample(node: Node) -> Value:
+    mode = node.string("mode", "linear").removeprefix("bi")
+    op = sample.GridSample(Interpolation(mode), sample.Outside(node.string("padding_mode", "zeros")),
+                           bool(node.integer("align_corners", 0)))
+    return node.apply(op, node[0], node[1])

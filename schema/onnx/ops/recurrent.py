@@ -1,0 +1,289 @@
+"""Rules for recurrent networks: the inputs of all steps are multiplied at once, then a loop goes over the steps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from circlet.runtime.errors import ModelError
+from circlet.runtime.ir.builder import Value
+from circlet.runtime.ir.op import Op
+from circlet.runtime.ir.types import DType
+from circlet.runtime.ops import comparison, elementwise, layout, loop, matmul, shape, unary
+from circlet.runtime.ops.loop_options import Base, Carried, Feed, Order, Position, ScanInput, ScanOutput, ShapePolicy
+from circlet.schema.onnx.bodies import Body
+from circlet.schema.onnx.emit import (
+    add,
+    cast,
+    dimension,
+    elements,
+    expanded,
+    filled,
+    joined,
+    mul,
+    select,
+    sub,
+    transposed,
+)
+from circlet.schema.onnx.graph import Graph
+from circlet.schema.onnx.node import Node
+from circlet.schema.onnx.ops.loop import Parts, closed, emit
+from circlet.schema.onnx.rules import rule
+
+Function = Callable[[Graph, Value], Value]
+"""An activation."""
+
+
+def _scaled_tanh(alpha: float, beta: float) -> Function:
+    def apply(graph: Graph, x: Value) -> Value:
+        return mul(graph, graph.like(alpha, x), graph.apply(unary.Tanh(), mul(graph, graph.like(beta, x), x)))
+
+    return apply
+
+
+def _hard_sigmoid(alpha: float, beta: float) -> Function:
+    def apply(graph: Graph, x: Value) -> Value:
+        line = add(graph, mul(graph, graph.like(alpha, x), x), graph.like(beta, x))
+        return graph.apply(unary.Relu0To1(), line)
+
+    return apply
+
+
+def _affine(alpha: float, beta: float) -> Function:
+    return lambda graph, x: add(graph, mul(graph, graph.like(alpha, x), x), graph.like(beta, x))
+
+
+PLAIN: dict[str, Op] = {"relu": unary.Relu(), "tanh": unary.Tanh(), "sigmoid": unary.Logistic()}
+SHAPED: dict[str, tuple[Callable[[float, float], Function], float, float]] = {
+    "affine": (_affine, 1.0, 0.0), "hardsigmoid": (_hard_sigmoid, 0.2, 0.5), "scaledtanh": (_scaled_tanh, 1.0, 1.0),
+}
+"""Activations with two parameters, and what these are by default."""
+
+
+def _plain(op: Op) -> Function:
+    return lambda graph, x: graph.apply(op, x)
+
+
+def _activations(node: Node, direction: int, default: tuple[str, ...]) -> list[Function]:
+    """The activations of one direction."""
+    names = [each.lower() for each in node.strings("activations", default * 2)]
+    alphas, betas = (list(node.numbers(f"activation_{name}", ())) for name in ("alpha", "beta"))
+    found: list[Function] = []
+    for name in names:
+        if name in PLAIN:
+            found.append(_plain(PLAIN[name]))
+        elif name in SHAPED:
+            make, alpha, beta = SHAPED[name]
+            found.append(make(alphas.pop(0) if alphas else alpha, betas.pop(0) if betas else beta))
+        else:
+            node.unsupported(f"activation {name}")
+    count = len(default)
+    if len(found) < count * (direction + 1):
+        raise ModelError(f"activations: expected {count} for each direction, found {len(found)}")
+    return found[count * direction:count * (direction + 1)]
+
+
+@dataclass(frozen=True, eq=False)
+class Weights:
+    """The parameters of one direction."""
+
+    recurrent: Value
+    """(gates * hidden, hidden)"""
+    bias: Value | None
+    """What is added to the products with the state: (gates * hidden,); None where it was added to the inputs."""
+    peepholes: tuple[Value, ...]
+    """(hidden,) each."""
+    functions: Sequence[Function]
+    size: int
+    clip: float | None
+
+    def product(self, graph: Graph, state: Value, first: int, last: int) -> Value:
+        """The product of the state with the weights of some gates."""
+        rows = graph.capture(self.recurrent)
+        count = (graph.shape(rows) or (0,))[0] // self.size
+        if (first, last) != (0, count):
+            rows = _rows(graph, rows, first * self.size, last * self.size)
+        return graph.apply(matmul.BatchMatMul(adj_y=True), state, rows)
+
+    def gate(self, graph: Graph, x: Value, index: int) -> Value:
+        """The part of a tensor (..., gates * hidden) that is for one gate."""
+        whole = (graph.shape(x) or (-1,))[-1] // self.size
+        sizes = graph.constant(np.full(whole, self.size, np.int64))
+        axis = graph.constant(np.array(-1, np.int32))
+        return graph.op(layout.SplitV(whole), x, sizes, axis, count=whole)[index] if whole > 1 else x
+
+    def bounded(self, graph: Graph, x: Value) -> Value:
+        """What goes into an activation."""
+        if self.clip is None:
+            return x
+        low, high = graph.like(-self.clip, x), graph.like(self.clip, x)
+        return graph.apply(elementwise.Minimum(), graph.apply(elementwise.Maximum(), x, low), high)
+
+
+def _rows(graph: Graph, x: Value, first: int, last: int) -> Value:
+    data = graph.known(x)
+    if data is not None:
+        return graph.constant(np.ascontiguousarray(data[first:last]))
+    return elements(graph, x, first, last)
+
+
+Cell = Callable[[Graph, Weights, Value, Sequence[Value]], Sequence[Value]]
+"""The next states from what comes from the input of a step, (batch, gates * hidden), and the states."""
+
+
+def _rnn(graph: Graph, weights: Weights, x: Value, states: Sequence[Value]) -> Sequence[Value]:
+    (activate,) = weights.functions
+    return (activate(graph, weights.bounded(graph, add(graph, x, weights.product(graph, states[0], 0, 1)))),)
+
+
+def _gru(graph: Graph, weights: Weights, x: Value, states: Sequence[Value]) -> Sequence[Value]:
+    (state,), (activate, form) = states, weights.functions
+    both = weights.product(graph, state, 0, 2)
+    update, reset = (activate(graph, weights.bounded(graph, add(
+        graph, weights.gate(graph, x, k), weights.gate(graph, both, k)))) for k in range(2))
+    if weights.bias is None:
+        inner = weights.product(graph, mul(graph, reset, state), 2, 3)
+    else:
+        linear = add(graph, weights.product(graph, state, 2, 3), weights.bias)
+        inner = mul(graph, reset, linear)
+    hidden = form(graph, weights.bounded(graph, add(graph, weights.gate(graph, x, 2), inner)))
+    kept = mul(graph, update, sub(graph, state, hidden))
+    return (add(graph, hidden, kept),)
+
+
+def _lstm(graph: Graph, weights: Weights, x: Value, states: Sequence[Value]) -> Sequence[Value]:
+    (state, memory), (activate, form, out) = states, weights.functions
+    gates = add(graph, x, weights.product(graph, state, 0, 4))
+
+    def opened(index: int, seen: Value, peephole: int) -> Value:
+        found = weights.gate(graph, gates, index)
+        if weights.peepholes:
+            found = add(graph, found, mul(graph, weights.peepholes[peephole], seen))
+        return activate(graph, weights.bounded(graph, found))
+
+    taken, kept = opened(0, memory, 0), opened(2, memory, 2)
+    new = form(graph, weights.bounded(graph, weights.gate(graph, gates, 3)))
+    memory = add(graph, mul(graph, kept, memory), mul(graph, taken, new))
+    return mul(graph, opened(1, memory, 1), out(graph, memory)), memory
+
+
+@rule("RNN", since=7)
+def rnn(node: Node) -> Sequence[Value | None]:
+    return _network(node, _rnn, 1, ("Tanh",), 1)
+
+
+@rule("GRU", since=7)
+def gru(node: Node) -> Sequence[Value | None]:
+    return _network(node, _gru, 3, ("Sigmoid", "Tanh"), 1)
+
+
+@rule("LSTM", since=7)
+def lstm(node: Node) -> Sequence[Value | None]:
+    if node.integer("input_forget", 0):
+        node.unsupported("coupled input and forget gates")
+    return _network(node, _lstm, 4, ("Sigmoid", "Tanh", "Tanh"), 2)
+
+
+def _network(node: Node, cell: Cell, gates: int, default: tuple[str, ...], count: int) -> Sequence[Value | None]:
+    """All directions of a network; `count` is the number of states."""
+    graph, batch_first = node.graph, node.integer("layout", 0)
+    names = {"forward": (False,), "reverse": (True,), "bidirectional": (False, True)}
+    directions = names.get(node.string("direction", "forward"))
+    if directions is None:
+        raise ModelError(f"direction: expected {', '.join(names)}, found {node.string('direction')!r}")
+    x = transposed(graph, node[0], [1, 0, 2]) if batch_first else node[0]
+    outputs = [_Direction(node, cell, gates, default, count, number, backwards).emit(x)
+               for number, backwards in enumerate(directions)]
+    every = joined(graph, [expanded(graph, each[0], [1]) for each in outputs], axis=1)
+    last = [joined(graph, [expanded(graph, each[1 + k], [0]) for each in outputs]) for k in range(count)]
+    if batch_first:
+        every = transposed(graph, every, [2, 0, 1, 3])
+        last = [transposed(graph, each, [1, 0, 2]) for each in last]
+    return every, *last
+
+
+class _Direction:
+    """One direction of a network."""
+
+    def __init__(self, node: Node, cell: Cell, gates: int, default: tuple[str, ...], count: int, number: int,
+                 backwards: bool) -> None:
+        self._node = node
+        self._graph = node.graph
+        self._cell = cell
+        self._count = count
+        self._number = number
+        self._backwards = backwards
+        size = node.integer("hidden_size", node.shape(2)[-1])
+        bias = None if node.get(3) is None else self._own(node[3])
+        own, other = (None, None) if bias is None else (_rows(self._graph, bias, 0, gates * size),
+                                                        _rows(self._graph, bias, gates * size, 2 * gates * size))
+        inner = None
+        if gates == 3 and node.integer("linear_before_reset", 0):
+            inner = _rows(self._graph, other, 2 * size, 3 * size) if other is not None else \
+                self._graph.like(0, node[0], (size,))
+            rest = self._graph.like(0, node[0], (size,))
+            other = None if other is None else joined(self._graph, [_rows(self._graph, other, 0, 2 * size), rest])
+        self._biases = [each for each in (own, other) if each is not None]
+        peepholes = () if node.get(7) is None else tuple(
+            _rows(self._graph, self._own(node[7]), k * size, (k + 1) * size) for k in range(3))
+        self._weights = Weights(self._own(node[2]), inner, peepholes, _activations(node, number, default), size,
+                                node.number("clip") if node.has("clip") else None)
+
+    def _own(self, value: Value) -> Value:
+        """The part of a parameter, whose first axis is the direction, that is for this one."""
+        data = self._graph.known(value)
+        if data is not None:
+            return self._graph.constant(np.ascontiguousarray(data[self._number]))
+        part = elements(self._graph, value, self._number, self._number + 1)
+        return self._graph.apply(shape.Squeeze((0,)), part)
+
+    def _start(self, position: int, x: Value) -> Value:
+        """The first value of a state: (batch, hidden)."""
+        graph, value = self._graph, self._node.get(position)
+        if value is not None:
+            if self._node.integer("layout", 0):
+                value = transposed(graph, value, [1, 0, 2])
+            return self._own(value)
+        sizes = joined(graph, [dimension(graph, x, 1), graph.constant(np.array([self._weights.size], np.int64))])
+        return filled(graph, sizes, graph.like(0, x))
+
+    def emit(self, x: Value) -> list[Value]:
+        """The states of all steps (steps, batch, hidden), and the last of each state."""
+        graph, lengths = self._graph, self._node.get(4)
+        product = graph.apply(matmul.BatchMatMul(adj_y=True), x, self._own(self._node[1]))
+        for each in self._biases:
+            product = add(graph, product, each)
+        around = layout.ReverseSequence(seq_dim=0, batch_dim=1)
+        if lengths is not None and self._backwards:
+            product = graph.apply(around, product, lengths)
+        found = self._loop(product, [self._start(5 + k, x) for k in range(self._count)], lengths)
+        every, last = found[self._count], found[:self._count]
+        if lengths is not None and self._backwards:
+            every = graph.apply(around, every, lengths)
+        return [every, *last]
+
+    def _loop(self, x: Value, states: Sequence[Value], lengths: Value | None) -> list[Value]:
+        inner = self._graph.program.graph(f"{self._node.operator.lower()}_step", self._graph)
+        step = inner.declare("step", DType.INT64, ())
+        own = [inner.declare(f"state_{k}", self._graph[each].dtype, self._graph.shape(each))
+               for k, each in enumerate(states)]
+        shape_ = self._graph.shape(x)
+        taken = inner.declare("x", self._graph[x].dtype, None if shape_ is None else shape_[1:])
+        after = list(self._cell(inner, self._weights, taken, own))
+        seen = after[0]
+        if lengths is not None:
+            live = expanded(inner, inner.apply(comparison.Less(), step, cast(inner, lengths, DType.INT64)), [1])
+            seen = select(inner, live, seen, inner.like(0, seen))
+            after = [select(inner, live, new, old) for new, old in zip(after, own, strict=True)]
+        body = Body(inner, (step, *own, taken), (*after, seen))
+        backwards = self._backwards and lengths is None
+        scan = ScanInput(1 + len(own), 0, Position(-1, Base.END), -1) if backwards else ScanInput(1 + len(own))
+        op = loop.Loop(
+            iteration=Feed(0), count_from_scan=True, scan_inputs=(scan,),
+            carried=tuple(Carried(1 + k, k, ShapePolicy.FIXED) for k in range(len(own))),
+            scan_outputs=(ScanOutput(len(own), order=Order.PREPEND if backwards else Order.APPEND),))
+        parts = Parts(carried=tuple(states), scanned=(x,))
+        return emit(self._graph, closed(op, body, len(body.inputs)), body, parts, list(map(self._graph.shape, states)))
+

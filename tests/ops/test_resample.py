@@ -1,0 +1,54 @@
+"""Resizing along any axes, and sampling at places that a tensor names."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from circlet.runtime.ops.resample import Aspect, Coordinates, Interpolation, Resample
+from circlet.runtime.ops.sample import GridSample, Outside
+from tests.ops.cases import Case, T
+from tests.ops.run_cases import case_test
+
+ROW = [0.0, 1.0, 2.0, 3.0]
+LINEAR, CUBIC = Interpolation.LINEAR, Interpolation.CUBIC
+
+
+def factor(*values: float) -> T:
+    return T(np.float32(values), constant=True)
+
+
+def size(*values: int) -> T:
+    return T(np.int64(values), constant=True)
+
+
+CASES = [
+    Case("nearest", Resample((0,)), [ROW, factor(2)], [[0.0, 0.0, 1.0, 1.0, 2.0, 2.0, 3.0, 3.0]]),
+    Case("nearest-int", Resample((0,)), [np.int64([5, 7]), size(4)], [np.int64([5, 5, 7, 7])]),
+    Case("linear", Resample((0,), LINEAR), [ROW, size(8)], [[0.0, 0.25, 0.75, 1.25, 1.75, 2.25, 2.75, 3.0]], 1e-6),
+    Case("linear-at-run-time", Resample((0,), LINEAR), [ROW, np.int64([2])], [[0.5, 2.5]], 1e-6),
+    Case("corners", Resample((0,), LINEAR, Coordinates.ALIGN_CORNERS), [ROW, size(7)],
+         [[0.0, 0.5, 1.0, 1.5, 2.0, 2.5, 3.0]], 1e-6),
+    Case("cubic", Resample((0,), CUBIC), [[1.0, 1.0, 1.0, 1.0], size(6)], [[1.0] * 6], 1e-6),
+    Case("antialias", Resample((0,), LINEAR, antialias=True), [ROW, size(2)], [[0.625, 2.375]], 1e-6),
+    Case("second-axis", Resample((1,)), [[[1.0, 2.0], [3.0, 4.0]], size(1)], [[[1.0], [3.0]]]),
+    Case("aspect", Resample((0, 1), aspect=Aspect.NOT_LARGER), [np.ones((2, 2), np.float32), size(4, 8)],
+         [np.ones((4, 4), np.float32)]),
+    Case("crop", Resample((0,), LINEAR, Coordinates.TF_CROP_AND_RESIZE, extrapolation=9.0),
+         [ROW, size(3), [0.0, 2.0]], [[0.0, 3.0, 9.0]], 1e-6),
+    Case("count", Resample((0,)), [ROW, size(1, 2)], [ROW], error="one number for each of the axes"),
+    Case("zero", Resample((0,)), [ROW, size(0)], [ROW], error="cannot resize"),
+]
+IMAGE = np.arange(4, dtype=np.float32).reshape(1, 1, 2, 2)
+PLACES = np.float32([[[[-1, -1], [1, -1], [0, 0], [3, 0]]]])
+SAMPLES = [
+    Case("corners", GridSample(align_corners=True), [IMAGE, PLACES], [[[[[0.0, 1.0, 1.5, 0.0]]]]], 1e-6),
+    Case("edges", GridSample(), [IMAGE, PLACES], [[[[[0.0, 0.25, 1.5, 0.0]]]]], 1e-6),
+    Case("border", GridSample(outside=Outside.BORDER), [IMAGE, PLACES], [[[[[0.0, 1.0, 1.5, 2.0]]]]], 1e-6),
+    Case("reflection", GridSample(Interpolation.NEAREST, Outside.REFLECTION, True),
+         [IMAGE, np.float32([[[[1.5, -1]]]])], [[[[[1.0]]]]]),
+    Case("nan", GridSample(), [IMAGE, np.float32([[[[np.nan, 0]]]])], [[[[[np.nan]]]]]),
+    Case("shape", GridSample(), [IMAGE, np.ones((1, 1, 1, 3), np.float32)], [IMAGE], error=r"\(n, \*places, 2\)"),
+]
+
+test_resample = case_test(CASES)
+test_sample = case_test(SAMPLES)
