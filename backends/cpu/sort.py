@@ -7,7 +7,7 @@ import numpy as np
 from circlet.backends.cpu.quantized import NUMBERS, one_quantization, supports
 from circlet.backends.cpu.rule import Node, all_of, rule, store
 from circlet.runtime.exec.kernel import Call, Step
-from circlet.runtime.ir.types import QUANTIZABLE, DType
+from circlet.runtime.ir.types import QUANTIZABLE, Array, DType
 from circlet.runtime.ops import sort as ops
 
 _keeps_values = all_of(supports(NUMBERS, QUANTIZABLE), one_quantization)
@@ -54,5 +54,26 @@ def bucketize(node: Node[ops.Bucketize]) -> Step:
 
     def step() -> None:
         np.copyto(out, np.searchsorted(boundaries, x.astype(real), "right"), "unsafe")
+
+    return step
+
+
+def _distinct(node: Node[ops.UniqueSlices]) -> tuple[Array, ...]:
+    """The results of the search for distinct slices, whose number only the search tells."""
+    axis = node.op.axis
+    found, first, places, counts = np.unique(node.input(0), True, True, True, axis)
+    places = places.reshape(-1)
+    if not node.op.ascending:
+        order = np.argsort(first)
+        found, first, counts = found.take(order, axis or 0), first[order], counts[order]
+        places = np.argsort(order)[places]
+    return found, first, places, counts
+
+
+@rule(ops.UniqueSlices, accepts=NUMBERS | {DType.BOOL}, evaluate=_distinct)
+def unique_slices(node: Node[ops.UniqueSlices]) -> Step:
+    def step() -> None:
+        for out, value in zip(node.outputs, _distinct(node), strict=True):
+            store(out, value)
 
     return step

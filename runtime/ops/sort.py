@@ -8,9 +8,9 @@ from typing import ClassVar
 
 import numpy as np
 
-from circlet.runtime.ir.op import Count, Op, Operands, ShapeError, exactly, operator
+from circlet.runtime.ir.op import Count, Op, Operands, ShapeError, Unknown, exactly, operator
 from circlet.runtime.ir.types import DType, Shape
-from circlet.runtime.ops.operands import scalar
+from circlet.runtime.ops.operands import normalize_axis, scalar
 
 
 @operator
@@ -78,3 +78,26 @@ class Bucketize(Op):
 
     def types(self, args: Operands) -> tuple[DType | None, ...]:
         return (DType.INT32,)
+
+
+@dataclass(frozen=True)
+class UniqueSlices(Op):
+    """ONNX's distinct elements, or slices along an axis; no flatbuffer format has it.
+
+    Results: these, in ascending order or that of first occurrence; for each of them the index of its first occurrence;
+    for each given one its index among them; for each of them how often it occurs. Indices are int64.
+    """
+
+    name: ClassVar[str] = "UNIQUE_SLICES"
+    results: ClassVar[Count] = exactly(4)
+    axis: int | None = None
+    """None: the elements of the whole tensor."""
+    ascending: bool = True
+
+    def infer(self, args: Operands) -> tuple[Shape, ...]:
+        if self.axis is not None:
+            normalize_axis(self.axis, args[0].rank)
+        raise Unknown
+
+    def types(self, args: Operands) -> tuple[DType | None, ...]:
+        return (args[0].dtype, DType.INT64, DType.INT64, DType.INT64)

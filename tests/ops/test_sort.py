@@ -10,7 +10,7 @@ from circlet.runtime.ir.model import Tensor
 from circlet.runtime.ir.op import Op, Operand, Operands, Unknown
 from circlet.runtime.ir.types import DType
 from circlet.runtime.ops.detection import NonMaxSuppressionV4, NonMaxSuppressionV5
-from circlet.runtime.ops.sort import Bucketize, TopKV2, Unique
+from circlet.runtime.ops.sort import Bucketize, TopKV2, Unique, UniqueSlices
 from circlet.session import Session
 from tests.ops.cases import Case, T, q
 from tests.ops.run_cases import case_test
@@ -123,3 +123,20 @@ def test_results_whose_shape_depends_on_data() -> None:
         assert top.tolist() == [max(x)]
         assert [distinct[place] for place in places] == x
         assert distinct.tolist() == list(dict.fromkeys(x))
+
+
+def test_distinct_slices() -> None:
+    rows = np.int32([[3, 1], [0, 0], [3, 1], [2, 9]])
+    found = run_unique(UniqueSlices(axis=0), rows)
+    for one, other in zip(found, ([[0, 0], [2, 9], [3, 1]], [1, 3, 0], [2, 0, 2, 1], [1, 1, 2]), strict=True):
+        np.testing.assert_array_equal(one, other)
+    found = run_unique(UniqueSlices(ascending=False), rows)
+    for one, other in zip(found, ([3, 1, 0, 2, 9], [0, 1, 2, 6, 7], [0, 1, 2, 2, 0, 1, 3, 4], [2, 2, 2, 1, 1]),
+                          strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def run_unique(op: UniqueSlices, x: np.ndarray) -> list[np.ndarray]:
+    main = (builder := ModelBuilder()).subgraph()
+    main.output(*main.op(op, main.input("x", np.int32, x.shape)))
+    return list(Session(builder.build(), backend="cpu").run([x]).values())

@@ -12,16 +12,20 @@ from circlet.runtime.ops import comparison, elements, elementwise, index, sort, 
 from circlet.schema.onnx.emit import (
     add,
     axis_of,
+    broadcast_to,
     cast,
     dimension,
+    expanded,
     joined,
     moved,
     reshaped,
     select,
+    shape_vector,
     transposed,
 )
 from circlet.schema.onnx.graph import Graph
 from circlet.schema.onnx.node import Node
+from circlet.schema.onnx.ops.shape import counted
 from circlet.schema.onnx.ops.unary import UNSIGNED
 from circlet.schema.onnx.rules import rule
 
@@ -111,3 +115,24 @@ def _reversed_order(node: Node, x: Value) -> Value:
     ones = np.iinfo(dtype.numpy).max if dtype in UNSIGNED else -1
     return node.apply(elementwise.BitwiseXor(), x, node.graph.like(ones, x))
 
+
+
+@rule("Unique", since=11)
+def unique(node: Node) -> Sequence[Value]:
+    axis = node.integer("axis") if node.has("axis") else None
+    return node.graph.op(sort.UniqueSlices(axis, bool(node.integer("sorted", 1))), node[0], count=4)
+
+
+@rule("TensorScatter", since=24)
+def tensor_scatter(node: Node) -> Value:
+    graph, rank, mode = node.graph, node.rank(), node.string("mode", "linear")
+    axis = node.integer("axis", -2) % rank
+    steps = expanded(graph, counted(graph, reshaped(graph, dimension(graph, node[1], axis), [])),
+                     [k for k in range(rank) if k != axis])
+    if node.get(2) is not None:
+        first = expanded(graph, cast(graph, node[2], DType.INT64), list(range(1, rank)))
+        steps = add(graph, steps, first)
+    if mode == "circular":
+        steps = node.apply(elementwise.FloorMod(), steps, reshaped(graph, dimension(graph, node[0], axis), []))
+    places = broadcast_to(graph, steps, shape_vector(graph, node[1]))
+    return node.apply(elements.ScatterElements(axis), node[0], places, node[1])
