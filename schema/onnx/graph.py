@@ -17,7 +17,7 @@ from circlet.runtime.ir.op import Op, Operand, Operands, ShapeError, Unknown
 from circlet.runtime.ir.types import Array, DType, Shape
 from circlet.schema.onnx.fold import folded
 from circlet.schema.onnx.ranks import Given, open_shape
-from circlet.schema.onnx.types import OptionalOf, SequenceOf, Type, proto_of
+from circlet.schema.onnx.types import Narrow, OptionalOf, SequenceOf, Type, proto_of
 
 LENGTHS = (1, 64, 96)
 """What stands for a dimension that is not known when a shape rule is tried: results that agree are known."""
@@ -110,13 +110,19 @@ class Graph:
     def declare(self, name: str, type: Type, shape: Shape | None) -> Value:
         """Adds a tensor without a value: an input, or a result to be."""
         if not isinstance(type, DType):
+            if isinstance(type, Narrow):
+                raise UnsupportedError(f"element type {type_text(type)} of {name!r}, which is not constant")
             value = self._add(Tensor(name, DType.VARIANT, ()))
             self._types[value.index] = type
             return value
         return self._add(declared(name, type, shape))
 
-    def constant(self, data: npt.ArrayLike, dtype: DType | None = None, name: str = "") -> Value:
+    def constant(self, data: npt.ArrayLike, dtype: DType | Narrow | None = None, name: str = "") -> Value:
         """Adds a constant: Python's whole numbers become int64, its other numbers float32."""
+        if isinstance(dtype, Narrow):
+            value = self.constant(data, dtype.held, name)
+            self._types[value.index] = dtype
+            return value
         array = np.asarray(data)
         if dtype is None and not isinstance(data, (np.ndarray, np.generic)):
             array = array.astype(np.float32 if array.dtype.kind == "f" and array.size else array.dtype)
@@ -258,4 +264,6 @@ def type_text(type: Type) -> str:
     """A type in words, e.g. `sequence of float32`."""
     if isinstance(type, SequenceOf):
         return f"sequence of {type_text(type.element)}"
-    return f"optional {type_text(type.element)}" if isinstance(type, OptionalOf) else type.value
+    if isinstance(type, OptionalOf):
+        return f"optional {type_text(type.element)}"
+    return type.name.lower() if isinstance(type, Narrow) else type.value

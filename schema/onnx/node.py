@@ -16,7 +16,7 @@ from circlet.runtime.ir.op import Op
 from circlet.runtime.ir.types import Array, DType, Shape
 from circlet.runtime.ops.shape import Alias
 from circlet.schema.onnx.graph import Graph, type_text
-from circlet.schema.onnx.types import Type, read_tensor
+from circlet.schema.onnx.types import Narrow, Type, read_tensor
 
 if TYPE_CHECKING:
     from circlet.schema.onnx.scope import Scope
@@ -94,6 +94,8 @@ class Node:
     def dtype(self, position: int = 0) -> DType:
         """The element type of an input that is a tensor."""
         found = self.graph.type(self[position])
+        if isinstance(found, Narrow):
+            return found.held
         if not isinstance(found, DType):
             raise ModelError(f"input {position}: expected a tensor, found {type_text(found)}")
         return found
@@ -147,7 +149,7 @@ class Node:
         return tuple(self._attribute(name, AttributeProto.STRINGS, lambda each: [s.decode() for s in each.strings],
                                      default))
 
-    def tensor(self, name: str) -> tuple[DType, Array]:
+    def tensor(self, name: str) -> tuple[DType | Narrow, Array]:
         """The element type and value of an attribute that is a tensor."""
         return read_tensor(self._attribute(name, AttributeProto.TENSOR, lambda each: each.t, None),
                            self.scope.unit.folder)

@@ -13,14 +13,16 @@ from onnx import AttributeProto
 from circlet.runtime.errors import ModelError, UnsupportedError
 from circlet.runtime.ir.builder import Value
 from circlet.schema.onnx.functions import Function, LocalFunctions, schema_function
-from circlet.schema.onnx.graph import Graph
+from circlet.schema.onnx.graph import Graph, type_text
 from circlet.schema.onnx.narrow import narrowed, widened
 from circlet.schema.onnx.node import Node
 from circlet.schema.onnx.rules import find_rule
-from circlet.schema.onnx.types import read_tensor
+from circlet.schema.onnx.types import Narrow, read_tensor
 
 FAULTS = (ValueError, TypeError, LookupError, ArithmeticError, AttributeError)
 """What Python and numpy raise about values that no well-formed model holds."""
+WIDENS = frozenset({"Cast", "DequantizeLinear"})
+"""The operators that take constants that are held in wider types than they have."""
 MOST_NESTED = 64
 """How deeply functions may call functions."""
 
@@ -78,6 +80,7 @@ class Scope:
         found = self.look_up(name)
         if found is None:
             raise ModelError(f"{name!r} is read, but it is an optional input that is absent")
+        self._refuse_narrow(found)
         return found
 
     def inner(self, name: str) -> Scope:
@@ -120,6 +123,9 @@ class Scope:
         if local is not None:
             return self._call(local, node)
         rule = find_rule(node.operator, node.version)
+        if rule is not None and node.operator not in WIDENS:
+            for each in filter(None, node.inputs):
+                self._refuse_narrow(each)
         if rule is not None:
             found = rule(widened(node))
             return narrowed(node, [found] if isinstance(found, Value) else list(found))
@@ -127,6 +133,12 @@ class Scope:
         if function is None:
             raise UnsupportedError(f"{node.operator} (version {node.version}): not implemented")
         return self._call(function, node)
+
+    def _refuse_narrow(self, value: Value) -> None:
+        """Raises UnsupportedError for a constant that is held in a wider type than it has."""
+        found = self.graph.type(value)
+        if isinstance(found, Narrow):
+            raise UnsupportedError(f"element type {type_text(found)}")
 
     def _call(self, function: Function, node: Node) -> Sequence[Value | None]:
         """Emits the body of a function in place of a call."""

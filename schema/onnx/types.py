@@ -27,10 +27,24 @@ class OptionalOf:
     element: Type
 
 
-Type: TypeAlias = "DType | SequenceOf | OptionalOf"
+@dataclass(frozen=True)
+class Narrow:
+    """An element type that circlet does not compute with; constants of it are held in a wider one."""
+
+    name: str
+    """ONNX's."""
+    held: DType
+
+
+Type: TypeAlias = "DType | SequenceOf | OptionalOf | Narrow"
 """What a value is: a tensor of some element type, or what holds such."""
 
 _NAMES = {"FLOAT": DType.FLOAT32, "DOUBLE": DType.FLOAT64}
+NARROW = {name: Narrow(name, held) for names, held in (
+    (("INT2", "INT4"), DType.INT8), (("UINT2", "UINT4"), DType.UINT8),
+    (("FLOAT4E2M1", "FLOAT8E4M3FN", "FLOAT8E4M3FNUZ", "FLOAT8E5M2", "FLOAT8E5M2FNUZ", "FLOAT8E8M0"), DType.FLOAT32),
+) for name in names}
+"""By ONNX's name."""
 _OPAQUE = frozenset({DType.RESOURCE, DType.VARIANT})
 
 
@@ -85,8 +99,9 @@ def shape_of(proto: Any) -> Shape | None:
 def proto_of(type: Type, shape: Shape | None) -> Any:
     """The TypeProto of a value."""
     proto = TypeProto()
-    if isinstance(type, DType):
-        proto.tensor_type.elem_type = number_of(type)
+    if isinstance(type, (DType, Narrow)):
+        proto.tensor_type.elem_type = \
+            number_of(type) if isinstance(type, DType) else TensorProto.DataType.Value(type.name)
         if shape is not None:
             proto.tensor_type.shape.SetInParent()
             for size in shape:
@@ -100,7 +115,7 @@ def proto_of(type: Type, shape: Shape | None) -> Any:
     return proto
 
 
-def read_tensor(proto: Any, folder: Path | None) -> tuple[DType, Array]:
+def read_tensor(proto: Any, folder: Path | None) -> tuple[DType | Narrow, Array]:
     """The element type and the value of a stored tensor, read-only.
 
     Args:
@@ -111,7 +126,8 @@ def read_tensor(proto: Any, folder: Path | None) -> tuple[DType, Array]:
         ModelError: the data does not fit the shape, or lies in a file that is not there.
         UnsupportedError: circlet does not compute with the type.
     """
-    dtype = dtype_of(proto.data_type)
+    narrow = next((each for name, each in NARROW.items() if TensorProto.DataType.Value(name) == proto.data_type), None)
+    dtype = dtype_of(proto.data_type) if narrow is None else narrow.held
     if proto.data_location == TensorProto.EXTERNAL and folder is None:
         raise ModelError(f"tensor {proto.name!r}: its data lies in another file; load the model by its path")
     try:
@@ -124,6 +140,8 @@ def read_tensor(proto: Any, folder: Path | None) -> tuple[DType, Array]:
         raise ModelError(f"tensor {proto.name!r}: {problem}") from None
     if tuple(data.shape) != tuple(proto.dims):
         raise ModelError(f"tensor {proto.name!r}: expected data of shape {tuple(proto.dims)}, found {data.shape}")
+    if narrow is not None:
+        return narrow, stored(data.astype(dtype.numpy), dtype)
     return dtype, stored(data, dtype)
 
 

@@ -109,11 +109,9 @@ def quantize_linear(node: Node) -> Value:
 def dequantize_linear(node: Node) -> Value:
     graph, zero = node.graph, node.get(2)
     made = dtype_of(node.integer("output_dtype")) if node.integer("output_dtype", 0) else graph[node[1]].dtype
-    if node.dtype() not in INTEGERS:
-        node.unsupported(f"element type {node.dtype().value}")
-    x = node[0]
+    x, exact = node[0], DType.INT32 if node.dtype() in INTEGERS else DType.FLOAT32
     if zero is not None:
-        x = sub(graph, cast(graph, x, DType.INT32), cast(graph, _fitted(node, zero), DType.INT32))
+        x = sub(graph, cast(graph, x, exact), cast(graph, _fitted(node, zero), exact))
     scale = cast(graph, _fitted(node, node[1]), DType.FLOAT32)
     return cast(graph, mul(graph, cast(graph, x, DType.FLOAT32), scale), made)
 

@@ -214,6 +214,8 @@ def expand(node: Node) -> Value:
 @rule("ConstantOfShape")
 def constant_of_shape(node: Node) -> Value:
     dtype, data = node.tensor("value") if node.has("value") else (DType.FLOAT32, np.zeros(1, np.float32))
+    if not isinstance(dtype, DType):
+        node.unsupported(f"element type {dtype.name.lower()}")
     return filled(node.graph, node[0], node.graph.constant(data.reshape(()), dtype))
 
 

@@ -72,6 +72,29 @@ def test_types_are_refused_by_name(text: str) -> None:
         load(text)
 
 
+NARROW = [(onnx.TensorProto.INT4, [-8, 7, 1, 2]), (onnx.TensorProto.UINT4, [15, 7, 1, 2]),
+          (onnx.TensorProto.FLOAT8E4M3FN, [-448, 0.5, 1, 2])]
+
+
+def narrow(kind: int, values: list[float], operator: str) -> bytes:
+    """A model that applies an operator to a constant of a narrow type and a scale for each row."""
+    constants = [onnx.helper.make_tensor("w", kind, [2, 2], values),
+                 onnx.numpy_helper.from_array(np.float32([2, 0.5]), "s")]
+    node = onnx.helper.make_node(operator, ["w", "s"][:2 if operator == "DequantizeLinear" else 1], ["y"])
+    if operator == "DequantizeLinear":
+        node.attribute.append(onnx.helper.make_attribute("axis", 0))
+    graph = onnx.helper.make_graph([node], "g", [], [onnx.ValueInfoProto(name="y")], constants)
+    return bytes(onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 21)]).SerializeToString())
+
+
+@pytest.mark.parametrize(("kind", "values"), NARROW)
+def test_constants_of_narrow_types_are_dequantised_and_nothing_else(kind: int, values: list[float]) -> None:
+    (found,) = circlet.Session(circlet.load(narrow(kind, values, "DequantizeLinear"))).run().values()
+    np.testing.assert_array_equal(found, np.float32(values).reshape(2, 2) * np.float32([[2], [0.5]]), strict=True)
+    with pytest.raises(circlet.UnsupportedError, match=r"\(Identity\): element type (int4|uint4|float8e4m3fn)"):
+        circlet.load(narrow(kind, values, "Identity"))
+
+
 def test_old_operator_sets_are_refused_where_operators_meant_something_else() -> None:
     check = "g (float[2] a) => (float[2] b) { b = Neg(a) }"
     np.testing.assert_array_equal(circlet.Session(load(check, opset=6)).run([f32(1, 2)])["b"], f32(-1, -2))
