@@ -126,7 +126,7 @@ def read_tensor(proto: Any, folder: Path | None) -> tuple[DType | Narrow, Array]
         ModelError: the data does not fit the shape, or lies in a file that is not there.
         UnsupportedError: circlet does not compute with the type.
     """
-    narrow = next((each for name, each in NARROW.items() if TensorProto.DataType.Value(name) == proto.data_type), None)
+    narrow = NARROW.get({number: name for name, number in TensorProto.DataType.items()}.get(proto.data_type, ""))
     dtype = dtype_of(proto.data_type) if narrow is None else narrow.held
     if proto.data_location == TensorProto.EXTERNAL and folder is None:
         raise ModelError(f"tensor {proto.name!r}: its data lies in another file; load the model by its path")
