@@ -27,6 +27,10 @@ class Entry:
     graph: Subgraph
 
     @cached_property
+    def _names(self) -> tuple[str, ...]:
+        return tuple(name for name, _ in self.inputs)
+
+    @cached_property
     def _plan(self) -> tuple[tuple[str, Tensor, np.dtype[np.generic] | None, Shape], ...]:
         """For each input what an array must be to need no other check."""
         found = ((name, self.graph.tensors[index]) for name, index in self.inputs)
@@ -67,8 +71,8 @@ class Entry:
 
     def _arrange(self, inputs: Mapping[str, npt.ArrayLike] | Sequence[npt.ArrayLike]) -> Iterable[npt.ArrayLike]:
         """The values in input order."""
-        names = [name for name, _ in self.inputs]
-        if not isinstance(inputs, Mapping):
+        names = self._names
+        if type(inputs) is not dict and not isinstance(inputs, Mapping):
             listed = isinstance(inputs, Sequence) and not isinstance(inputs, (str, bytes))
             if not listed or len(inputs) != len(names):
                 raise InputError(f"expected {len(names)} inputs ({', '.join(names)}) as a dict or a list, "
