@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from io import SEEK_END, BufferedReader
+from itertools import accumulate
 from struct import Struct
 from typing import TypeAlias
 from zlib import crc32
@@ -72,14 +73,14 @@ class Manifest:
 class Artifact:
     """A compiled function, for any frame."""
 
-    code: bytes
-    """An object file, or a shared object."""
+    code: tuple[bytes, ...]
+    """Object files that belong together, or one shared object."""
     manifest: Manifest
     constants: Array
     """Bytes; begins on a cache line."""
 
 
-def gather(program: Program, code: bytes, model: Model) -> Artifact:
+def gather(program: Program, code: tuple[bytes, ...], model: Model) -> Artifact:
     """An artifact of what the lowering collected."""
     places = _constants_of(model)
     stored: list[Array] = []
@@ -127,15 +128,16 @@ def _joined(arrays: Sequence[Array], size: int) -> Array:
 
 _END = Struct("<8sQQQI32s")
 """Mark, bytes of code, manifest and constants, checksum of the constants, digest of code and manifest."""
-_MARK = b"circlet2"
+_MARK = b"circlet3"
 
 
 def encode(artifact: Artifact) -> tuple[bytes, memoryview, bytes, bytes]:
     """The artifact as bytes, in parts that follow each other; the code comes first, so that a loader finds it."""
-    manifest, constants = pickle.dumps(artifact.manifest, protocol=5), artifact.constants.data
-    end = _END.pack(_MARK, len(artifact.code), len(manifest), len(constants), crc32(constants),
-                    sha256(artifact.code + manifest).digest())
-    return artifact.code, constants, manifest, end
+    code, constants = b"".join(artifact.code), artifact.constants.data
+    manifest = pickle.dumps((artifact.manifest, [len(each) for each in artifact.code]), protocol=5)
+    end = _END.pack(_MARK, len(code), len(manifest), len(constants), crc32(constants),
+                    sha256(code + manifest).digest())
+    return code, constants, manifest, end
 
 
 def load(file: BufferedReader) -> Artifact | None:
@@ -153,5 +155,7 @@ def load(file: BufferedReader) -> Artifact | None:
     manifest = file.read(manifest_size)
     if not complete or sha256(code + manifest).digest() != digest or crc32(constants.data) != checksum:
         return None
-    found = pickle.loads(manifest)
-    return Artifact(code, found, constants) if isinstance(found, Manifest) else None
+    found, sizes = pickle.loads(manifest)
+    ends = list(accumulate(sizes))
+    pieces = tuple(code[end - size:end] for end, size in zip(ends, sizes, strict=True))
+    return Artifact(pieces, found, constants) if isinstance(found, Manifest) else None

@@ -15,6 +15,7 @@ from circlet.backends.native.fuse import Fused
 from circlet.backends.native.fused_kernel import FusedKernel
 from circlet.backends.native.invocation import CountedInvocation, Invocation
 from circlet.backends.native.library import ENTRY
+from circlet.backends.native.pieces import pieces
 from circlet.backends.native.program import Held, Unlowerable
 from circlet.backends.native.progress import progress
 from circlet.backends.native.rule import rule_of
@@ -123,14 +124,14 @@ class NativeBackend:
         return keep(key, artifact)
 
     def _make(self, span: Span) -> Artifact:
-        from circlet.backends.native.target import host, object_code
+        from circlet.backends.native.target import host, object_files
 
         lowering = lower_span(self._executors, span, self._options.check_bounds)
-        text = str(lowering.e.module)
         if self._options.keep_text:
-            outline = tuple(lowering.program.outline)
+            outline, text = tuple(lowering.program.outline), str(lowering.e.module)
             self.listings.append(Listing(span.spec.index, span.operators, lowering.program.arena_bytes, outline, text))
-        return gather(lowering.program, object_code(text, host()), self._executors.model)
+        code = object_files(pieces(lowering.e.module), host())
+        return gather(lowering.program, code, self._executors.model)
 
 
 def lower_span(executors: ExecutorMap, span: Span, check_bounds: bool = False) -> FunctionLowering:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import platform
 from dataclasses import dataclass
 from functools import lru_cache
@@ -55,3 +56,11 @@ def identity() -> str:
         first = platform.platform()
     parts += [line for line in first.splitlines() if line.startswith(_TELLING)] or [first]
     return "\n".join(parts)
+
+
+def processors() -> int:
+    """How many processors this process may use."""
+    try:
+        return len(os.sched_getaffinity(0))
+    except AttributeError:
+        return os.cpu_count() or 1

@@ -1,4 +1,4 @@
-"""Turns an object file into a shared object, which the system's loader maps without LLVM.
+"""Turns object files into a shared object, which the system's loader maps without LLVM.
 
 Only what LLVM writes for position-independent code of an x86-64 ELF system is known here. The format is that of the
 System V ABI and its AMD64 supplement.
@@ -6,8 +6,8 @@ System V ABI and its AMD64 supplement.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from struct import Struct, pack, pack_into
 
 _HEADER = Struct("<16sHHIQQQIHHHHHH")
@@ -19,7 +19,8 @@ _IDENTITY = b"\x7fELF\x02\x01\x01" + bytes(9)
 _RELOCATABLE, _SHARED, _X86_64 = 1, 3, 62
 _SYMTAB, _RELA, _NOBITS = 2, 4, 8
 _WRITE, _ALLOC, _EXECUTE = 1, 2, 4
-_UNDEFINED, _COMMON = 0, 0xFFF2
+_UNDEFINED, _RESERVED = 0, 0xFF00
+_LOCAL = 0
 _PAGE = 4096
 _R, _RX, _RW = 4, 5, 6
 _ABSOLUTE, _PC, _PLT, _GLOBAL_DATA, _RELATIVE, _GOT, _GOT_X, _REX_GOT_X = 1, 2, 4, 6, 8, 9, 41, 42
@@ -57,6 +58,7 @@ class _Symbol:
     name: str
     section: int
     value: int
+    binding: int
 
 
 class _Object:
@@ -74,8 +76,8 @@ class _Object:
         ]
         table = next(each for each in self.sections if each.kind == _SYMTAB)
         self.symbols = [
-            _Symbol(self._text(self.sections[table.link].offset + name), section, value)
-            for name, _, _, section, value, _ in _SYMBOL.iter_unpack(self.bytes(table))
+            _Symbol(self._text(self.sections[table.link].offset + name), section, value, info >> 4)
+            for name, info, _, section, value, _ in _SYMBOL.iter_unpack(self.bytes(table))
         ]
 
     def _text(self, offset: int) -> str:
@@ -87,11 +89,11 @@ class _Object:
             return bytes(section.size)
         return self.content[section.offset:section.offset + section.size]
 
-    def loaded(self) -> Iterator[tuple[int, _Section]]:
+    def loaded(self) -> Iterator[int]:
         """The sections that a program needs; not the tables for unwinding, as nothing is thrown."""
         for number, each in enumerate(self.sections):
             if each.flags & _ALLOC and each.size and each.name != ".eh_frame":
-                yield number, each
+                yield number
 
     def relocations(self, number: int) -> Iterator[tuple[int, int, int, int]]:
         """Of a section: place, type, symbol, addend."""
@@ -99,6 +101,62 @@ class _Object:
             if each.kind == _RELA and each.info == number:
                 for place, info, addend in _RELOCATION.iter_unpack(self.bytes(each)):
                     yield place, info & 0xFFFFFFFF, info >> 32, addend
+
+
+class _Program:
+    """Object files as if they were one: sections and symbols are numbered through, and what one file defines for all
+    stands for what others leave open under its name."""
+
+    def __init__(self, objects: Sequence[_Object]) -> None:
+        self._origin: list[tuple[_Object, int]] = []
+        """Of each section: its file, and its number there."""
+        self._first: dict[_Object, int] = {}
+        """The number of each file's first symbol."""
+        self.symbols: list[_Symbol] = []
+        for each in objects:
+            start, self._first[each] = len(self._origin), len(self.symbols)
+            self._origin += [(each, number) for number in range(len(each.sections))]
+            self.symbols += [
+                replace(symbol, section=start + symbol.section) if 0 < symbol.section < _RESERVED else symbol
+                for symbol in each.symbols
+            ]
+        if len(self._origin) >= _RESERVED:
+            raise UnknownObject("too many sections")
+        self.named = self._resolved()
+        """What each name stands for."""
+
+    def _resolved(self) -> dict[str, int]:
+        """The symbol that a name means in all files: the one that defines it, else the first that asks for it."""
+        asked = {each.name: number for number, each in reversed(list(enumerate(self.symbols)))
+                 if each.section == _UNDEFINED}
+        defined: dict[str, int] = {}
+        for number, each in enumerate(self.symbols):
+            is_for_all = each.section != _UNDEFINED and each.binding != _LOCAL
+            if is_for_all and defined.setdefault(each.name, number) != number:
+                raise UnknownObject(f"symbol {each.name!r} is defined twice")
+        return {**asked, **defined}
+
+    def section(self, number: int) -> _Section:
+        source, own = self._origin[number]
+        return source.sections[own]
+
+    def bytes(self, number: int) -> bytes:
+        """What the files hold of a section."""
+        source, own = self._origin[number]
+        return source.bytes(source.sections[own])
+
+    def loaded(self) -> list[int]:
+        """The sections that a program needs."""
+        return [start + own for start, (source, number) in enumerate(self._origin) if number == 0
+                for own in source.loaded()]
+
+    def relocations(self, number: int) -> Iterator[tuple[int, int, int, int]]:
+        """Of a section: place, type, symbol, addend."""
+        source, own = self._origin[number]
+        for place, kind, symbol, addend in source.relocations(own):
+            found = self._first[source] + symbol
+            is_open = self.symbols[found].section == _UNDEFINED
+            yield place, kind, self.named[self.symbols[found].name] if is_open else found, addend
 
 
 @dataclass
@@ -119,23 +177,22 @@ class _Image:
         return place
 
 
-def shared_object(content: bytes, entry: str) -> bytes:
-    """A shared object with one global symbol, `entry`, of an object file.
+def shared_object(contents: Sequence[bytes], entry: str) -> bytes:
+    """A shared object with one global symbol, `entry`, of object files that belong together.
 
     Raises:
-        UnknownObject: the file cannot be turned into one here.
+        UnknownObject: the files cannot be turned into one here.
     """
-    return _Linker(_Object(content), entry).link()
+    return _Linker(_Program([_Object(each) for each in contents]), entry).link()
 
 
 class _Linker:
-    def __init__(self, source: _Object, entry: str) -> None:
+    def __init__(self, source: _Program, entry: str) -> None:
         self._source = source
         self._entry = entry
         self._image = _Image()
         self._places = {
-            number: (each.access, self._image.add(each.access, source.bytes(each), each.alignment))
-            for number, each in source.loaded()
+            number: self._placed(source.section(number), source.bytes(number)) for number in source.loaded()
         }
         called = {symbol: None for number in self._places for _, _, symbol, _ in source.relocations(number)
                   if source.symbols[symbol].section == _UNDEFINED}
@@ -150,6 +207,9 @@ class _Linker:
         for _, _, kind, symbol, _ in self._fixups:
             if symbol in self._imports or kind in (_GOT, _GOT_X, _REX_GOT_X):
                 self._slot(symbol)
+
+    def _placed(self, section: _Section, content: bytes) -> tuple[int, int]:
+        return section.access, self._image.add(section.access, content, section.alignment)
 
     def _slot(self, symbol: int) -> None:
         if symbol not in self._slots:
@@ -222,12 +282,11 @@ class _Linker:
         elif kind in (_PC, _PLT) and symbol not in self._imports:
             target = self._address(symbol, bases)
         else:
-            raise UnknownObject(f"relocation of type {kind} in {self._source.sections[number].name}")
+            raise UnknownObject(f"relocation of type {kind} in {self._source.section(number).name}")
         pack_into("<i", self._image.parts[access], place, target + addend - here)
 
     def _entry_address(self, bases: dict[int, int]) -> int:
-        return next(self._address(number, bases) for number, each in enumerate(self._source.symbols)
-                    if each.name == self._entry)
+        return self._address(self._source.named[self._entry], bases)
 
     def _tables(self, entry: int) -> bytes:
         """Names, symbols and their hash table, as the loader reads them, given the address of the entry function."""

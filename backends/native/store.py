@@ -39,7 +39,7 @@ def keep(key: str, artifact: Artifact) -> Function:
 def _sharable(artifact: Artifact) -> Artifact:
     """With a shared object for code, if there can be one."""
     try:
-        return replace(artifact, code=shared_object(artifact.code, ENTRY))
+        return replace(artifact, code=(shared_object(artifact.code, ENTRY),))
     except UnknownObject:
         return artifact
 
@@ -49,7 +49,7 @@ def _opened(file: Path) -> Function | None:
     try:
         with file.open("rb") as content:
             artifact = load(content)
-        if artifact is None or not is_shared(artifact.code):
+        if artifact is None or not is_shared(artifact.code[0]):
             return None if artifact is None else _linked(artifact)
         return Function(SharedLibrary(file), artifact.manifest, artifact.constants)
     except OSError:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from ctypes import string_at
+from functools import lru_cache, partial
 from itertools import count
+from typing import Any
 
 import llvmlite.binding as llvm
 
-from circlet.backends.native.machine import Target
+from circlet.backends.native.machine import Target, processors
 
 _LIBRARY_NUMBERS = count()
 
@@ -43,23 +47,49 @@ def _machine(target: Target) -> llvm.TargetMachine:
     return _created(target.triple, target.cpu, target.features)
 
 
+def _unlocked(name: str) -> Callable[..., Any]:
+    """A function of LLVM without the lock that llvmlite holds during each call, so that several threads can be in it at
+    a time; LLVM allows that if each has its own context."""
+    function = getattr(llvm.ffi.lib, name)
+    return getattr(function, "_cfn", function)  # type: ignore[no-any-return]  # llvmlite is untyped
+
+
 def optimize(text: str, target: Target) -> llvm.ModuleRef:
     """LLVM's own passes run over a module given as text."""
-    machine = _machine(target)
-    module = llvm.parse_assembly(text)
+    return _optimized(text, _machine(target))
+
+
+def _optimized(text: str, machine: llvm.TargetMachine) -> llvm.ModuleRef:
+    module = llvm.parse_assembly(text, llvm.create_context())
     module.verify()
     options = llvm.create_pipeline_tuning_options(speed_level=3)
     options.loop_vectorization = True
     options.slp_vectorization = True
     builder = llvm.create_pass_builder(machine, options)
-    builder.getModulePassManager().run(module, builder)
+    _unlocked("LLVMPY_RunNewModulePassManager")(builder.getModulePassManager(), module, builder)
     return module
 
 
 def object_code(text: str, target: Target) -> bytes:
     """The object file of a module."""
-    code: bytes = _machine(target).emit_object(optimize(text, target))
-    return code
+    machine, buffers = _machine(target), llvm.ffi.lib
+    module = _optimized(text, machine)
+    with llvm.ffi.OutputString() as error:
+        buffer = _unlocked("LLVMPY_TargetMachineEmitToMemory")(machine, module, 1, error)
+        if not buffer:
+            raise RuntimeError(str(error))
+    try:
+        return string_at(buffers.LLVMPY_GetBufferStart(buffer), buffers.LLVMPY_GetBufferSize(buffer))
+    finally:
+        buffers.LLVMPY_DisposeMemoryBuffer(buffer)
+
+
+def object_files(texts: Sequence[str], target: Target) -> tuple[bytes, ...]:
+    """The object files of modules, made on all processors."""
+    if len(texts) == 1:
+        return (object_code(texts[0], target),)
+    with ThreadPoolExecutor(min(len(texts), processors())) as threads:
+        return tuple(threads.map(partial(object_code, target=target), texts))
 
 
 def assembly(text: str, target: Target) -> str:
@@ -78,12 +108,13 @@ def _engine() -> llvm.LLJIT:
     return llvm.create_lljit_compiler(_machine(host()), use_jit_link=False, suppress_errors=False)
 
 
-def link(code: bytes, symbol: str) -> Library:
-    """Loads an object file into this process."""
+def link(code: Sequence[bytes], symbol: str) -> Library:
+    """Loads object files that belong together into this process."""
     host()
     engine = _engine()
     builder = llvm.JITLibraryBuilder()
-    builder.add_object_img(code)
+    for each in code:
+        builder.add_object_img(each)
     builder.export_symbol(symbol)
     builder.add_current_process()
     return Library(engine, builder.link(engine, f"circlet_{next(_LIBRARY_NUMBERS)}"), symbol)

@@ -15,6 +15,7 @@ import numpy as np
 from circlet.backends.native.artifact import Artifact, Manifest
 from circlet.backends.native.fingerprint import digest, toolchain
 from circlet.backends.native.library import Library
+from circlet.backends.native.machine import processors
 from circlet.backends.native.store import keep, stored
 from circlet.backends.native.workers import STOP, team_bytes, team_module
 from circlet.runtime.exec.memory import allocate
@@ -38,15 +39,8 @@ def _made() -> Artifact:
     # LLVM takes its time to load: only where it is needed.
     from circlet.backends.native.target import host, object_code
 
-    return Artifact(object_code(team_module(host(), time.CLOCK_MONOTONIC), host()), Manifest(), np.empty(0, np.uint8))
-
-
-def _processors() -> int:
-    """How many processors this process may use."""
-    try:
-        return len(os.sched_getaffinity(0))
-    except AttributeError:
-        return os.cpu_count() or 1
+    code = object_code(team_module(host(), time.CLOCK_MONOTONIC), host())
+    return Artifact((code,), Manifest(), np.empty(0, np.uint8))
 
 
 class Team:
@@ -62,7 +56,7 @@ class Team:
         """Where native code finds it."""
         kind = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
         start = kind(self._library.address)
-        start(self.address, participants, _PATIENCE if participants <= _processors() else 0)
+        start(self.address, participants, _PATIENCE if participants <= processors() else 0)
         weakref.finalize(self, _stop, self._library, self._memory, self._process)
 
     @property

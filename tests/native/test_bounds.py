@@ -124,7 +124,7 @@ def status_of(access: Callable[[Emitter, ir.Value], None]) -> tuple[int, BoundsE
     access(e, buffer)
     e.builder.ret(ir.Constant(I32, 0))
     watch.guard(function, function.args[1])
-    library = link(object_code(str(module), host()), ENTRY)
+    library = link([object_code(str(module), host())], ENTRY)
     raw, evidence = np.zeros(4 * SIZE, np.uint8), np.zeros(5, np.int64)
     start = -raw.ctypes.data % SIZE
     memory = raw[start:start + 3 * SIZE]

@@ -51,7 +51,7 @@ def module(function: Function, arity: int, dtype: DType, symbol: str) -> str:
 def applied(function: Function, *inputs: Array) -> Array:
     """The function of every element."""
     symbol, dtype = f"function_{next(_NUMBERS)}", DType.of(inputs[0].dtype)
-    library = link(object_code(module(function, len(inputs), dtype, symbol), host()), symbol)
+    library = link([object_code(module(function, len(inputs), dtype, symbol), host())], symbol)
     arrays = [*map(np.ascontiguousarray, inputs), np.empty_like(inputs[0])]
     kind = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * len(arrays), ctypes.c_int64)
     kind(library.address)(*(each.ctypes.data for each in arrays), inputs[0].size)

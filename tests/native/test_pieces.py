@@ -1,0 +1,139 @@
+"""Large modules are compiled in pieces: the pieces find each other, and give what the whole does."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from ctypes import CFUNCTYPE, c_int64
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from circlet.backends.native import cache, pieces, store, target
+from circlet.backends.native.artifact import Artifact, Manifest
+from circlet.backends.native.library import ENTRY, SharedLibrary, is_shared
+from circlet.backends.native.shared_object import UnknownObject, shared_object
+from circlet.backends.native.target import host, object_code, object_files
+from circlet.runtime.ir.builder import SubgraphBuilder, Value
+from circlet.runtime.ir.types import Activation, Padding
+from circlet.runtime.ops import normalize, unary
+from circlet.runtime.ops.conv import Conv2D, DepthwiseConv2D
+from circlet.runtime.ops.matmul import FullyConnected
+from tests.native.against_cpu import agree, values
+
+HEAD = f'target triple = "{host().triple}"\ntarget datalayout = "{host().data_layout}"\n'
+COPY = "declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)\n"
+ENTERED = """
+@table = internal constant [4 x i64] [i64 3, i64 5, i64 7, i64 11]
+declare hidden i64 @chosen(ptr, ptr, i64)
+declare hidden i64 @twice(i64) nounwind
+define i64 @circlet_entry(i64 %n) {
+  %copy = alloca i64, i64 4
+  %bytes = mul i64 %n, 8
+  call void @llvm.memcpy.p0.p0.i64(ptr %copy, ptr @table, i64 %bytes, i1 false)
+  %last = sub i64 %n, 1
+  %r = call i64 @chosen(ptr @twice, ptr %copy, i64 %last)
+  ret i64 %r
+}
+"""
+OTHER = """
+@table = internal constant [4 x i64] [i64 100, i64 200, i64 300, i64 400]
+declare hidden i64 @circlet_entry(i64)
+define hidden i64 @twice(i64 %x) {
+  %r = mul i64 %x, 2
+  ret i64 %r
+}
+define hidden i64 @chosen(ptr %f, ptr %numbers, i64 %k) {
+  %own = alloca i64, i64 4
+  %bytes = add i64 %k, 1
+  %size = mul i64 %bytes, 8
+  call void @llvm.memcpy.p0.p0.i64(ptr %own, ptr @table, i64 %size, i1 false)
+  %p = getelementptr i64, ptr %numbers, i64 %k
+  %x = load i64, ptr %p
+  %y = call i64 %f(i64 %x)
+  %q = getelementptr i64, ptr %own, i64 %k
+  %z = load i64, ptr %q
+  %is_first = icmp eq i64 %k, 0
+  br i1 %is_first, label %done, label %again
+again:
+  %before = call i64 @circlet_entry(i64 %k)
+  br label %done
+done:
+  %rest = phi i64 [ 0, %0 ], [ %before, %again ]
+  %yz = add i64 %y, %z
+  %r = add i64 %yz, %rest
+  ret i64 %r
+}
+"""
+
+
+@pytest.fixture(params=["shared_object", "objects"])
+def folder(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """Where functions are kept; as objects, that is nowhere, and LLVM links them."""
+    monkeypatch.setenv(cache.VARIABLE, str(tmp_path) if request.param == "shared_object" else "")
+    return tmp_path
+
+
+@pytest.fixture
+def cut(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many pieces modules were cut into; small ones are, too."""
+    found: list[int] = []
+    text = pieces._text
+    monkeypatch.setattr(pieces, "_PIECE", 5000)
+    monkeypatch.setattr(pieces, "_text", lambda *given: (found.append(len(given[2])), text(*given))[1])
+    return found
+
+
+@pytest.mark.parametrize("order", [[0, 1], [1, 0]], ids=["entry_first", "entry_last"])
+def test_objects_call_each_other(folder: Path, order: Sequence[int]) -> None:
+    """Constants of one name are each piece's own; what the system defines is found once for all."""
+    objects = object_files([HEAD + COPY + (ENTERED, OTHER)[k] for k in order], host())
+    function = store.keep("0" * 64, Artifact(objects, Manifest(), np.empty(0, np.uint8)))
+    assert isinstance(function.library, SharedLibrary) == any(folder.iterdir())
+    entry = CFUNCTYPE(c_int64, c_int64)(function.library.address)
+    assert [entry(n) for n in (1, 2, 3, 4)] == [106, 316, 630, 1052]
+
+
+def test_two_objects_that_define_the_same_are_refused() -> None:
+    code = object_code(HEAD + COPY + OTHER, host())
+    with pytest.raises(UnknownObject, match="'twice' is defined twice"):
+        shared_object([code, code], ENTRY)
+
+
+def test_objects_are_kept_where_the_system_loads_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> bytes:
+        raise UnknownObject("another system's")
+
+    monkeypatch.setenv(cache.VARIABLE, str(tmp_path))
+    monkeypatch.setattr(store, "shared_object", refuse)
+    objects = object_files([HEAD + COPY + each for each in (ENTERED, OTHER)], host())
+    made = store.keep("0" * 64, Artifact(objects, Manifest(), np.empty(0, np.uint8)))
+    for function in (made, store.stored("0" * 64)):
+        assert function is not None
+        assert not isinstance(function.library, SharedLibrary)
+        assert CFUNCTYPE(c_int64, c_int64)(function.library.address)(2) == 316
+    assert not is_shared(next(tmp_path.iterdir()).read_bytes())
+
+
+def network(s: SubgraphBuilder, x: Value) -> Sequence[Value]:
+    """Several shared loops and kernels, and a softmax."""
+    def weights(*shape: int) -> Value:
+        return s.constant(values(shape, np.float32, len(shape)) / 8)
+
+    y = s.apply(Conv2D(Padding.SAME, 2, 2, Activation.RELU6), x, weights(24, 3, 3, 3), weights(24))
+    z = s.apply(DepthwiseConv2D(Padding.SAME, 1, 1), y, weights(1, 3, 3, 24), weights(24))
+    rows = s.apply(FullyConnected(), s.apply(unary.Tanh(), z), weights(33, 24), weights(33))
+    return [s.apply(normalize.Softmax(1.0), rows)]
+
+
+def test_a_model_in_pieces_gives_what_numpy_does(folder: Path, cut: list[int]) -> None:
+    agree(network, values((1, 96, 96, 3), np.float32, 1))
+    assert len(cut) > 2
+    assert all(cut)
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_code_is_the_same_for_any_number_of_processors(count: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    texts = [HEAD + COPY + each for each in (ENTERED, OTHER)]
+    monkeypatch.setattr(target, "processors", lambda: count)
+    assert list(object_files(texts, host())) == [object_code(each, host()) for each in texts]
