@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from pathlib import Path
 from threading import Timer
 
 import numpy as np
@@ -72,7 +73,10 @@ def test_endless_loop_is_stopped(name: str, elide: bool, deadline: float | None)
 
 @pytest.mark.parametrize("elide", ELISION)
 @pytest.mark.parametrize(("body", "shape"), [(assigning, ()), (recurring, (1, 1))])
-def test_state_is_as_before_a_run_that_fails(body: g.Formula, shape: tuple[int, ...], elide: bool) -> None:
+def test_state_is_as_before_a_run_that_fails(body: g.Formula, shape: tuple[int, ...], elide: bool, tmp_path: Path,
+                                             monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first session leaves its code on the disk, so that the other one's deadline is not spent on compiling."""
+    monkeypatch.setenv("CIRCLET_CACHE_DIR", str(tmp_path))
     model = stateful(body, shape)
     for limits in ({"max_iterations": 1000}, {"deadline": 0.5}):
         session = native(model, elide, **limits)
