@@ -26,6 +26,8 @@ OUTSIDE = 3
 _MOVING = (ins.GEPInstr, ins.SelectInstr, ins.CallInstr)
 """What takes an address without touching the memory there; a call's callee is checked itself, or is the host."""
 _WRAPPING = frozenset({"nsw", "nuw"})
+_HINTS = "llvm.loop"
+"""LLVM complains on stderr if a loop is to become vector code, and calls a function."""
 _SPARE_BYTES, _ALIGNMENT = 4096, 64
 _NUMBERS = 5
 """Of the first wrong access: which it is, from 1; the operator; offset, bytes, bytes of the buffer."""
@@ -111,6 +113,7 @@ class Watch:
                 origins.extend(function)
         for each in instructions:
             each.flags = [flag for flag in each.flags if flag not in _WRAPPING]
+            each.metadata.pop(_HINTS, None)
             if isinstance(each, ins.CallInstr) and id(each.callee) in inner:
                 origins.pass_on(each)
             for access in _accesses(each):

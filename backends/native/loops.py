@@ -62,9 +62,11 @@ def _keep_rolled(e: Emitter, latch: ir.Block) -> None:
 def independent(e: Emitter, count: ir.Value | int, width: int | None = None) -> Iterator[ir.Value]:
     """`for index in range(count)`, of turns none of which writes what another one reads or writes: LLVM computes
     `width` of them at a time, or as many as it likes, without checking addresses. It would write the turns of a short
-    loop one after the other before it looks for vectors, so that is forbidden."""
+    loop one after the other before it looks for vectors, so that is forbidden. It complains on stderr of a width that
+    it cannot use, so there is none for fewer turns, or if the turns branch."""
     blocks = len(e.function.blocks)
     with e.loop(count) as index:
+        first = e.builder.block
         yield index
         latch = e.builder.block
     if latch is e.builder.block:
@@ -74,8 +76,9 @@ def independent(e: Emitter, count: ir.Value | int, width: int | None = None) -> 
         for instruction in block.instructions:
             if instruction.opname in ("load", "store"):
                 instruction.set_metadata("llvm.access.group", group)
-    forced = () if width is None else (["llvm.loop.vectorize.enable", ir.Constant(I1, 1)],
-                                       ["llvm.loop.vectorize.width", ir.Constant(I32, width)])
+    is_short = width is not None and isinstance(count, int) and count < width
+    forced = () if width is None or is_short or latch is not first else (
+        ["llvm.loop.vectorize.enable", ir.Constant(I1, 1)], ["llvm.loop.vectorize.width", ir.Constant(I32, width)])
     _hint(latch, e.module, ["llvm.loop.parallel_accesses", group], ["llvm.loop.unroll.disable"], *forced)
 
 
