@@ -31,7 +31,8 @@ class Store:
             self._blocks.append(allocate((max(size, _BLOCK),), np.dtype(np.uint8)))
             self._used.append(0)
         begin = self._used[-1]
-        array = retype(self._blocks[-1][begin:begin + prod(shape) * dtype.itemsize], shape, dtype)
+        # Sliced twice: numpy lets an empty slice begin where the block does, and addresses tell arrays apart.
+        array = retype(self._blocks[-1][begin:][:prod(shape) * dtype.itemsize], shape, dtype)
         array.fill(value)
         self._arrays.append((array, value))
         self._used[-1] = begin + size

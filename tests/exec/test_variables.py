@@ -97,12 +97,13 @@ def test_read_before_assign_is_an_error() -> None:
 
 
 def test_type_collision_is_an_error() -> None:
+    """In numpy's words: compiled code knows only that no float32 is held."""
     b = ModelBuilder()
     main = b.subgraph("main")
     main.op(AssignVariable(), handle(main), main.input("x", DType.INT32, (2,)), outputs=[])
     main.output(read(main, DType.FLOAT32, (2,), known=True))
     with pytest.raises(circlet.ExecutionError, match=r"READ_VARIABLE.*holds int32.*float32"):
-        g.run(circlet.Session(b.build()), [i32([1, 2])])
+        g.run(circlet.Session(b.build(), "cpu"), [i32([1, 2])])
 
 
 def counting_model() -> Model:

@@ -80,3 +80,10 @@ def test_values_of_two_shapes() -> None:
         g.assert_equal(session.invoke(writer + 1, []), [value])
         with pytest.raises(circlet.ExecutionError, match="is read before it is assigned a float32"):
             session.invoke(other + 1, [])
+
+
+def test_an_empty_value_is_held_apart_from_others() -> None:
+    """Where a cell begins says which one holds the value, even if it has no bytes."""
+    session = circlet.Session(assign_and_read(False), backend="native")
+    for values in ([1, 3], [], [4]):
+        g.assert_equal(g.run(session, [np.array(values, np.int32)]), [np.array(values, np.int32)])
