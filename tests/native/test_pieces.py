@@ -79,6 +79,7 @@ def cut(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """How many pieces modules were cut into; small ones are, too."""
     found: list[int] = []
     text = pieces._text
+    monkeypatch.delenv("CIRCLET_CHECK_BOUNDS", raising=False)  # checked code stays whole
     monkeypatch.setattr(pieces, "_PIECE", 5000)
     monkeypatch.setattr(pieces, "_text", lambda *given: (found.append(len(given[2])), text(*given))[1])
     return found
