@@ -247,6 +247,14 @@ def test_a_growing_value(tmp_path: Path) -> None:
     assert found.tolist() == [7] * 4
 
 
+def test_joined_values_that_change_their_shape(tmp_path: Path) -> None:
+    """OpenVINO's CPU plugin gives garbage."""
+    loop = Loop(lambda a: [op.concat([a, const([[7.0]])], 1), op.constant(True)], [np.array([[7]], f32)],
+                joined=[(0, *ALL)], open_dims=True)
+    with pytest.raises(circlet.ExecutionError, match=r"the element of iteration 1 has shape \(1, 3\)"):
+        run(loop.save(tmp_path, 3), [np.array([[7]], f32)])
+
+
 def test_slices_of_a_loop(tmp_path: Path) -> None:
     """One slice for each trip; a trip count beyond them is an error, not garbage."""
     x = np.arange(6, dtype=f32).reshape(3, 2)

@@ -15,6 +15,8 @@ from tests.schema.openvino import text
 
 WEIGHTS = np.array([9, -3, 1], np.float32).tobytes()
 IF, LOOP, SCAN, RELU = text.seed_if(), text.seed_loop(), text.seed_scan(), text.relu()
+UNUSED_IF = IF.replace('from-layer="6" from-port="4"', 'from-layer="1" from-port="0"')
+"""Nothing reads the output of the If."""
 
 
 @dataclass(frozen=True)
@@ -91,6 +93,12 @@ FAULTS = [
     Fault("if_unknown_layer", IF, 'type="Add"', 'type="Odd"', r"Odd of opset1 \(2\)", UnsupportedError),
     Fault("if_cycle", IF, '<edge from-layer="0" from-port="0" to-layer="2" to-port="0"/>',
           '<edge from-layer="2" from-port="2" to-layer="2" to-port="0"/>', "then_body, layer 2 .*in a cycle"),
+    Fault("if_without_outputs", UNUSED_IF, '<port id="4" names="if/cond/Identity:0,if/cond:0" precision="FP32">\n'
+          "            <dim>2</dim>\n            <dim>4</dim>\n        </port>", "", "at least one output, found none"),
+    Fault("if_edge_from_nowhere", IF, '<edge from-layer="0" from-port="0" to-layer="2"',
+          '<edge from-layer="9" from-port="0" to-layer="2"', "then_body, .*found none with id 9"),
+    Fault("if_body_types", IF.replace('type="Add"', 'type="Less"', 1), 'type="Add"', 'type="Multiply"',
+          "expected one element type of both bodies, found bool of then_body and float32 of else_body"),
     Fault("loop_no_condition", LOOP, ' purpose="execution_condition"', "", "purpose 'execution_condition', found 0"),
     Fault("loop_no_body", LOOP, "body>", "corpus>", "layer 6 .*expected <body>"),
     Fault("loop_back_edge_from_a_parameter", LOOP, 'from-layer="4" to-layer="5"', 'from-layer="1" to-layer="5"',
@@ -111,6 +119,12 @@ FAULTS = [
     Fault("loop_condition", LOOP, 'element_type="boolean" shape="1"', 'element_type="boolean" shape="2"',
           "execution condition: expected one element"),
     Fault("loop_carried_type", LOOP, 'destination_type="f32"', 'destination_type="i32"', "body, layer 7"),
+    Fault("loop_carried_to_another_type", LOOP, 'from-layer="7" from-port="2" to-layer="4"',
+          'from-layer="3" from-port="2" to-layer="4"', "carried value 0: expected float32 .* is int64"),
+    Fault("loop_edge_from_nowhere", LOOP, 'from-layer="7" from-port="2" to-layer="4"',
+          'from-layer="70" from-port="2" to-layer="4"', "body, .*found none with id 70"),
+    Fault("loop_condition_of_the_body", LOOP, 'from-layer="1" from-port="0" to-layer="22"',
+          'from-layer="2" from-port="0" to-layer="22"', "Result 22 of the body: expected boolean, found int64"),
     Fault("scan_axis", SCAN, 'axis="0"', 'axis="1"', "Parameter 0, axis: expected -1 to 0"),
     Fault("scan_carried_slice", SCAN, 'to-layer="1"/></back', 'to-layer="0"/></back', "expected no axis"),
     Fault("scan_stride", SCAN, 'axis="0"', 'axis="0" stride="0"', "a stride that is not 0"),
