@@ -63,6 +63,15 @@ class Node:
         """Whether an optional output has a name."""
         return position < len(self.wanted) and self.wanted[position]
 
+    def expect_outputs(self) -> None:
+        """Refuses a node without outputs.
+
+        Raises:
+            ModelError: there is none.
+        """
+        if not self.wanted:
+            raise ModelError("expected at least one output, found none")
+
     def apply(self, op: Op, *inputs: Value | None, type: Type | None = None) -> Value:
         """Applies a circlet operator that has one result."""
         return self.graph.apply(op, *inputs, type=type)

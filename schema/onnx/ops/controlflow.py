@@ -17,8 +17,7 @@ from circlet.schema.onnx.scope import Scope
 
 @rule("If")
 def if_(node: Node) -> Sequence[Value]:
-    if not node.wanted:
-        raise ModelError("expected at least one output, found none")
+    node.expect_outputs()
     graphs = [node.body(name) for name in ("then_branch", "else_branch")]
     if not len(graphs[0].output) == len(graphs[1].output) == len(node.wanted):
         raise ModelError(f"expected {len(node.wanted)} outputs of both branches, found {len(graphs[0].output)} and "

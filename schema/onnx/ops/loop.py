@@ -78,8 +78,7 @@ def loop_(node: Node) -> Sequence[Value]:
     if count < 0 or scans < 0:
         raise ModelError(f"expected at least 2 inputs and a body with an output for each carried value, found "
                          f"{len(node.inputs)} inputs and {len(proto.output)} outputs of the body")
-    if not node.wanted:
-        raise ModelError("expected at least one output, found none")
+    node.expect_outputs()
     if len(proto.input) != 2 + count:
         raise ModelError(f"graph {proto.name!r}: expected {2 + count} inputs, found {len(proto.input)}")
     use = _cond_use(node)
@@ -148,6 +147,7 @@ def _check_outputs(node: Node, body: Body, initial: Sequence[Value]) -> None:
 
 @rule("Scan", since=9)
 def scan(node: Node) -> Sequence[Value]:
+    node.expect_outputs()
     proto, sliced = node.body("body"), node.integer("num_scan_inputs")
     states = len(node.inputs) - sliced
     outputs = len(proto.output) - states
@@ -209,6 +209,7 @@ def _without(shape: Shape | None, axis: int) -> Shape | None:
 @rule("Scan")
 def scan_8(node: Node) -> Sequence[Value]:
     """A loop over batches of a loop over sequences, whose outputs are filled up to the longest with zeros."""
+    node.expect_outputs()
     proto, sliced = node.body("body"), node.integer("num_scan_inputs")
     lengths, given = node.get(0), [node[k] for k in range(1, len(node.inputs))]
     states = len(given) - sliced

@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-import circlet
-from tests.schema.onnx.graphs import Case, check, f32, i64, load
+from tests.schema.onnx.graphs import Case, check, f32, i64
 
 X = np.arange(6, dtype=np.float32).reshape(3, 2)
 SUMS = np.cumsum(X, 0)
@@ -69,21 +68,3 @@ CASES_8 = [
 @pytest.mark.parametrize("case", [*CASES, *CASES_8], ids=str)
 def test_scan(case: Case) -> None:
     check(case)
-
-
-@pytest.mark.parametrize(("text", "message"), [
-    (summing(", scan_input_axes = [0, 1]"), "'scan_input_axes': expected 1 entries, found 2"),
-    (summing(", scan_input_directions = [2]"), "'scan_input_directions': expected 0 or 1, found"),
-    (summing(", scan_input_axes = [5]"), "scan input axis: expected -2 to 1 for rank 2, found 5"),
-    (summing().replace("num_scan_inputs = 1", "num_scan_inputs = 3"), "found 2 inputs and 2 outputs of the body"),
-    (summing().replace("(a, b)", "(a)"), "expected 2 inputs, found 1"),
-])
-def test_what_does_not_fit_is_refused(text: str, message: str) -> None:
-    with pytest.raises(circlet.ModelError, match=message):
-        load(text)
-
-
-def test_scan_inputs_have_one_length() -> None:
-    session = circlet.Session(load(CASES[-1].text.replace("int64[n] z", "int64[m] z")))
-    with pytest.raises(circlet.ExecutionError):
-        session.run({"x": f32(1, 2), "z": i64(1, 2, 3)})
