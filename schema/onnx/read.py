@@ -88,7 +88,7 @@ def _input(scope: Scope, proto: Any) -> Value:
 def _finished(program: Program, scope: Scope, proto: Any, inputs: list[Value]) -> Model:
     names = [each.name for each in proto.graph.output]
     outputs = [scope.value(name) for name in names]
-    signature = Signature("", 0, {scope.graph[each].name: each.index for each in inputs},
+    signature = Signature("serving_default", 0, {scope.graph[each].name: each.index for each in inputs},
                           {name: each.index for name, each in zip(names, outputs, strict=True)})
     program.finish(scope.graph, inputs, outputs)
     return propagate_layout(Model(
