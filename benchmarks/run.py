@@ -12,8 +12,10 @@ os.environ.update({f"{library}_NUM_THREADS": "1" for library in ("OMP", "OPENBLA
 import argparse
 import sys
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from benchmarks.cases import EXTERNAL, Case, suite
+from benchmarks.dialects import dialect_cases
 from benchmarks.measure import Result, measure
 from benchmarks.peers import Peer, peers
 from benchmarks.report import environment, table, write_json
@@ -71,7 +73,9 @@ def main() -> int:
     folder, cases = suite(options.models)
     if folder != options.models:
         _progress(f"{options.models} does not exist (--models DIR chooses another folder): measuring {folder} instead")
-    results = _run(_chosen(cases, options.only), folder, peers(options.backends), options)
+    with TemporaryDirectory() as made:
+        chosen = _chosen((*cases, *dialect_cases(Path(made))), options.only)
+        results = _run(chosen, folder, peers(options.backends), options)
     print(", ".join(f"{name} {value}" for name, value in environment().items()))
     print(f"{options.rounds} rounds; a run sets the inputs, runs the model and reads the outputs. Ratios above 1 are "
           "faster than the reference, LiteRT or ONNX Runtime\n")
