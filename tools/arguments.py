@@ -10,7 +10,7 @@ from circlet.session import BACKENDS
 
 def add_session_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the model, and how it is to be run and reported."""
-    parser.add_argument("model", metavar="MODEL", help="a .tflite or .circle file")
+    parser.add_argument("model", metavar="MODEL", help="a .tflite, .circle, .onnx or OpenVINO .xml file")
     parser.add_argument("--backend", choices=("auto", *BACKENDS), default="auto",
                         help="what computes the operators (default: auto, the fastest there is)")
     parser.add_argument("--no-copy-elision", dest="copy_elision", action="store_false",
