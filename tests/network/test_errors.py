@@ -153,6 +153,10 @@ def limit_kind(net: Network, flag: Tensor, x: Tensor, v: Tensor) -> None:
     net.loop("walk").trip_limit(3, TripLimit.WHILE)
 
 
+def limit_shape(net: Network, flag: Tensor, x: Tensor, v: Tensor) -> None:
+    net.loop("walk").trip_limit(v > 0)
+
+
 def limit_twice(net: Network, flag: Tensor, x: Tensor, v: Tensor) -> None:
     counted(net).trip_limit(4)
 
@@ -360,6 +364,7 @@ REFUSED: list[tuple[Callable[[Network, Tensor, Tensor, Tensor], None], str]] = [
     (loop_without_limit, "walk: expected a trip limit, found none"),
     (limit_type, "walk: the COUNT trip limit: expected int32 or int64, found x (float32[])"),
     (limit_kind, "walk: the WHILE trip limit: expected bool, found constant_3 (int32[])"),
+    (limit_shape, "walk: the WHILE trip limit: expected exactly one element, found greater_4 (bool[3])"),
     (limit_twice, "walk: the COUNT trip limit: expected one of its kind, found constant_4 (int32[]) beside another"),
     (no_next, "walk, state: expected a next value, found none; say it with set_next"),
     (next_twice, "walk, state: expected one next value, found add_8 (float32[]) beside add_6 (float32[])"),

@@ -100,6 +100,14 @@ def growing(net: Network) -> None:
     net.output(loop.output(r), "out")
 
 
+def growing_rows(net: Network) -> None:
+    loop = net.loop()
+    loop.trip_limit(net.input("n", np.int32))
+    r = loop.recurrence(np.float32([1, 2]), shape=(-1,))
+    r.set_next(net.concat([r, r]))
+    net.output(loop.output(r, LoopOutput.CONCATENATE), "out")
+
+
 def nested(net: Network) -> None:
     """The inner loop takes the outer one's iteration as an invariant alone: the data flow nests it all the same."""
     n, rows = net.input("n", np.int32), net.input("rows", np.float32, (4, 3))
@@ -268,6 +276,7 @@ def test_program(program: Callable[[Network], None], runs: list[tuple[Inputs, ob
 
 ENDINGS: list[tuple[str, Callable[[Network], None], Inputs, str]] = [
     ("past_the_axis", iterate(0, False), {"rows": ROWS, "n": 5}, "out of range"),
+    ("another_shape", growing_rows, {"n": 2}, r"the element of iteration 1 has shape \(4,\)"),
     ("past_the_length", collect(LoopOutput.CONCATENATE, 0, 3), {"rows": ROWS, "n": 4}, "room for 3"),
 ]
 

@@ -352,6 +352,22 @@ def test_slices_of_different_counts(tmp_path: Path) -> None:
         run(path, [y, x])
 
 
+@pytest.mark.parametrize("ends", [(3, 3), (3, 2)], ids=["one_count", "two_counts"])
+def test_a_scan_without_slices_runs_as_often_as_its_output_says(tmp_path: Path, ends: tuple[int, int]) -> None:
+    """The ends of the outputs are written into the file, since OpenVINO takes them as the last elements."""
+    loop = Loop(lambda a: [total := op.add(a, const(1.0)), op.negative(total)], [rows(1)],
+                joined=[(0, *ALL), (1, *ALL)])
+    path = loop.save(tmp_path, None, None)
+    pieces = path.read_text().split('end="-1"')
+    path.write_text(pieces[0] + "".join(f'end="{end}"{piece}' for end, piece in zip(ends, pieces[1:], strict=True)))
+    if len(set(ends)) > 1:
+        with pytest.raises(circlet.ModelError, match=r"one number of iterations, found \[2, 3\]"):
+            circlet.load(path)
+        return
+    for found, sign in zip(run(path, [rows(1)]), (1, -1), strict=True):
+        same(found, sign * rows(2, 3, 4), f"{sign}")
+
+
 def test_a_scan_without_slices_runs_once(tmp_path: Path) -> None:
     loop = Loop(lambda a: [op.add(a, const(1.0))], [rows(1)], last=[0])
     same(run(loop.save(tmp_path, None, None), [rows(1)])[0], rows(2), "last")
