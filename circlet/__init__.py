@@ -23,7 +23,7 @@ from circlet.runtime.ir.builder import ModelBuilder
 from circlet.runtime.ir.model import Model
 from circlet.runtime.ir.verify import verify
 from circlet.schema import load_model, save_model
-from circlet.schema.files import AbsentCond
+from circlet.schema.files import AbsentCond, SliceOverrun
 from circlet.session import Session, SignatureRunner
 
 __version__ = version("circlet")
@@ -55,7 +55,7 @@ __all__ = [
 
 def load(source: str | os.PathLike[str] | bytes | memoryview,
          weights: str | os.PathLike[str] | bytes | memoryview | None = None,
-         onnx_absent_cond: AbsentCond = "spec") -> Model:
+         onnx_absent_cond: AbsentCond = "spec", slice_overrun: SliceOverrun = "error") -> Model:
     """Reads a model; the format is recognised by content.
 
     A file is mapped, not read: constants are views of it.
@@ -67,6 +67,8 @@ def load(source: str | os.PathLike[str] | bytes | memoryview,
             differs in the suffix alone.
         onnx_absent_cond: what an ONNX Loop without the input `cond` does with the condition that its body gives:
             `spec` ignores it, as the specification says; `ort` stops when it is false, as ONNX Runtime does.
+        slice_overrun: what happens where a Loop or TensorIterator of OpenVINO asks for a slice that leaves its axis:
+            `error` ends the run; `hold_last` takes the last slice that fits instead. In ONNX it is always an error.
 
     Raises:
         InputError: there are weights of a model whose format has none.
@@ -74,7 +76,7 @@ def load(source: str | os.PathLike[str] | bytes | memoryview,
         UnsupportedError: it uses a part of the format that circlet cannot read.
         OSError: the file cannot be opened.
     """
-    model = load_model(source, weights, onnx_absent_cond)
+    model = load_model(source, weights, onnx_absent_cond, slice_overrun)
     verify(model)
     return model
 

@@ -12,6 +12,7 @@ from uuid import uuid4
 
 from circlet.runtime.errors import InputError, ModelError, UnsupportedError
 from circlet.runtime.ir.model import Model
+from circlet.runtime.ops.loop_options import Overrun
 from circlet.schema.circle import CIRCLE
 from circlet.schema.format import Format
 from circlet.schema.openvino import is_openvino
@@ -24,12 +25,15 @@ from circlet.schema.writer import write_model
 Source: TypeAlias = "str | os.PathLike[str] | bytes | bytearray | memoryview"
 AbsentCond: TypeAlias = Literal["spec", "ort"]
 """How an ONNX Loop without the input `cond` treats the condition that its body gives."""
+SliceOverrun: TypeAlias = Literal["error", "hold_last"]
+"""What happens where a loop of OpenVINO asks for a slice that leaves its axis."""
 
 FORMATS = {format.name: format for format in (TFLITE, CIRCLE)}
 """The formats by name."""
 
 
-def load_model(source: Source, weights: Source | None = None, onnx_absent_cond: AbsentCond = "spec") -> Model:
+def load_model(source: Source, weights: Source | None = None, onnx_absent_cond: AbsentCond = "spec",
+               slice_overrun: SliceOverrun = "error") -> Model:
     """Loads a model; the content says which format it has.
 
     Constants are read-only views of the file or of the bytes given, which must therefore not change while the model
@@ -41,6 +45,8 @@ def load_model(source: Source, weights: Source | None = None, onnx_absent_cond: 
             differs in the suffix alone.
         onnx_absent_cond: what an ONNX Loop without the input `cond` does with the condition that its body gives:
             `spec` ignores it, as the specification says; `ort` stops when it is false, as ONNX Runtime does.
+        slice_overrun: what happens where a Loop or TensorIterator of OpenVINO asks for a slice that leaves its axis:
+            `error` ends the run; `hold_last` takes the last slice that fits instead. In ONNX it is always an error.
 
     Raises:
         OSError: the file cannot be read.
@@ -49,10 +55,10 @@ def load_model(source: Source, weights: Source | None = None, onnx_absent_cond: 
         UnsupportedError: it is a model of another kind, or uses a feature that circlet cannot express.
     """
     if isinstance(source, (bytes, bytearray, memoryview)):
-        return _load(_view(source), weights, None, onnx_absent_cond)
+        return _load(_view(source), weights, None, onnx_absent_cond, slice_overrun)
     path = os.fspath(source)
     try:
-        return _load(_map(path), weights, Path(path), onnx_absent_cond)
+        return _load(_map(path), weights, Path(path), onnx_absent_cond, slice_overrun)
     except (ModelError, UnsupportedError) as problem:
         raise type(problem)(f"{path}: {problem}") from None
 
@@ -67,9 +73,10 @@ def _map(path: str) -> memoryview:
         return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if size else b"")
 
 
-def _load(data: memoryview, weights: Source | None, path: Path | None, absent_cond: AbsentCond) -> Model:
+def _load(data: memoryview, weights: Source | None, path: Path | None, absent_cond: AbsentCond,
+          slice_overrun: SliceOverrun) -> Model:
     if is_openvino(data):
-        return read_openvino(data, partial(_weights, weights, path))
+        return read_openvino(data, partial(_weights, weights, path), Overrun(slice_overrun))
     if weights is not None:
         raise InputError("only models of OpenVINO have weights in a file of their own")
     for format in FORMATS.values():

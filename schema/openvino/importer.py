@@ -11,6 +11,7 @@ from circlet.runtime.ir.faults import FAULTS
 from circlet.runtime.ir.model import Model, Signature
 from circlet.runtime.ir.op import ShapeError
 from circlet.runtime.ir.types import DType, Shape
+from circlet.runtime.ops.loop_options import Overrun
 from circlet.schema.openvino.graph import Graph, Value
 from circlet.schema.openvino.rules import Node, find
 from circlet.schema.openvino.variable import assign
@@ -30,6 +31,8 @@ class Importer:
     """One file on its way to a model."""
 
     weights: Weights
+    overrun: Overrun = Overrun.ERROR
+    """What happens where a loop asks for a slice that leaves its axis."""
     graphs: list[Graph] = field(default_factory=list)
     refused: list[str] = field(default_factory=list)
     """Why circlet has no operators for layers, each once."""

@@ -178,7 +178,7 @@ class Body:
                      invariants=tuple(self.inputs[each] for each in self.invariant),
                      scan_inputs=tuple(map(self.scan_input, self.sliced)),
                      scan_outputs=tuple(map(self.scan_output, scans)),
-                     last_outputs=tuple(self.outputs[each] for each in last))
+                     last_outputs=tuple(self.outputs[each] for each in last), overrun=node.importer.overrun)
         firsts = [self.outer(each) for each in self.carried]
         tensors = loop_outputs(op, [tensor_of(each) for each in firsts], body.build())
         results = node.graph.op(

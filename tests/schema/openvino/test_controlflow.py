@@ -268,6 +268,20 @@ def test_slices_of_a_loop(tmp_path: Path) -> None:
         run(loop.save(tmp_path, 4), [x])
 
 
+@pytest.mark.parametrize("backend", ["cpu", "native"])
+def test_the_last_slice_is_held_as_asked(tmp_path: Path, backend: str) -> None:
+    """Pairs of five elements, of which the third would leave the axis, beside single elements, which are two."""
+    x, y = np.arange(5, dtype=f32), np.arange(10, 12, dtype=f32)
+    loop = Loop(lambda a, b: [op.reshape(op.add(a, b), const([1, 2]), False), op.constant(True)],
+                sliced=[(x, 0, 0, -1, 2, 2), (y, *ALL)], joined=[(0, *ALL)])
+    path = loop.save(tmp_path, 4)
+    with pytest.raises(circlet.ExecutionError, match="out of range"):
+        run(path, [x, y], backend=backend)
+    session = circlet.Session(circlet.load(path, slice_overrun="hold_last"), backend=backend)
+    (joined,) = session.run([x, y]).values()
+    same(joined, np.array([[10, 11], [13, 14], [14, 15], [14, 15]], f32), "joined")
+
+
 @pytest.mark.parametrize("axis", ['axis="1"', 'axis="-1"'])
 def test_slices_along_another_axis_even_a_negative_one(tmp_path: Path, axis: str) -> None:
     x = np.arange(6, dtype=f32).reshape(2, 3)
