@@ -9,19 +9,20 @@ from collections import Counter
 
 import circlet
 from circlet.runtime.ir.model import Model
+from circlet.tools.arguments import add_model_arguments, load
 from circlet.tools.tables import plural, table
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the arguments of `circlet convert`."""
-    parser.add_argument("model", metavar="MODEL", help="a model in any format that circlet reads")
+    add_model_arguments(parser)
     parser.add_argument("output", metavar="OUT", help="the file to write, .tflite or .circle")
     parser.add_argument("--json", action="store_true", help="print one line of JSON")
 
 
 def execute(options: argparse.Namespace) -> str:
     """Converts the model; returns what to print."""
-    model = circlet.load(options.model)
+    model = load(options)
     converted = circlet.convert(model)
     circlet.save(converted, options.output)
     size = os.path.getsize(options.output)

@@ -10,13 +10,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import circlet
 from circlet.runtime.errors import InputError
 from circlet.runtime.ir.model import Model, Operator, Subgraph, Tensor
 from circlet.runtime.ir.text import to_text
 from circlet.runtime.passes.lower_loops import lower_loops
 from circlet.tools import native
-from circlet.tools.arguments import add_session_arguments, amount, session_of
+from circlet.tools.arguments import add_session_arguments, amount, load, session_of
 from circlet.tools.copies import copies_text, json_copies
 from circlet.tools.results import json_quantization
 from circlet.tools.support import Support, Verdict, support_of
@@ -58,7 +57,7 @@ class Inspection:
 
 def execute(options: argparse.Namespace) -> str:
     """Looks at the model; returns what to print."""
-    model = circlet.load(options.model)
+    model = load(options)
     if options.copies:
         model = lower_loops(model)
     shown = _shown(model, options.subgraph)

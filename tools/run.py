@@ -17,7 +17,7 @@ from circlet.runtime.errors import InputError
 from circlet.runtime.exec.inputs import Entry, entry_of
 from circlet.runtime.ir.model import Model, Signature, Tensor
 from circlet.runtime.ir.types import Array
-from circlet.tools.arguments import add_session_arguments, amount, count, duration, session_of
+from circlet.tools.arguments import add_session_arguments, amount, count, duration, load, session_of
 from circlet.tools.console import note
 from circlet.tools.results import json_quantization, json_values, save_arrays, shape_text, values_text
 from circlet.tools.tables import duration_text, plain, plural, subgraph_text, table
@@ -65,7 +65,7 @@ class Run:
 
 def execute(options: argparse.Namespace) -> str:
     """Runs the model; returns what to print."""
-    model = circlet.load(options.model)
+    model = load(options)
     session = session_of(model, options, circlet.Limits(options.max_iterations, options.deadline))
     signature = _signature(session, options.signature)
     entry = entry_of(model, signature.subgraph if signature else 0, signature)
