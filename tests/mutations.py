@@ -152,13 +152,19 @@ class Report:
 KINDS: Mapping[str, Callable[[str, random.Random], Model]] = {"file": mutated_file, "model": mutated_model}
 
 
-def campaign(cases: Iterator[tuple[str, str, int]], backend: str = "cpu") -> Report:
-    """Makes and runs mutations, each given by kind, model and seed."""
+def load(model: Model, backend: str = "cpu") -> None:
+    """Makes a session, which runs nothing."""
+    circlet.Session(model, backend, limits=LIMITS)
+
+
+def campaign(cases: Iterator[tuple[str, str, int]], backend: str = "cpu",
+             use: Callable[[Model, str], None] = run) -> Report:
+    """Makes mutations, each given by kind, model and seed, and uses them."""
     report = Report()
     for kind, name, seed in cases:
         begin = time.perf_counter()
         try:
-            run(KINDS[kind](name, random.Random(seed)), backend)
+            use(KINDS[kind](name, random.Random(seed)), backend)
             report.outcomes["worked"] += 1
         except circlet.CircletError as error:
             report.outcomes[type(error).__name__] += 1

@@ -36,6 +36,22 @@ def test_mutations(name: str, kind: str) -> None:
     assert len(report.outcomes) > 1, "mutations are to meet errors and to come through"
 
 
+@pytest.mark.parametrize("kind", mutations.KINDS)
+def test_mutations_loaded_for_native_code(kind: str) -> None:
+    cases = ((kind, name, 30_000 + seed) for name in mutations.names() for seed in range(10))
+    report = mutations.campaign(cases, "native", mutations.load)
+    check(report.foreign, report.slowest)
+    assert report.outcomes["worked"] > len(mutations.names())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", mutations.KINDS)
+def test_many_mutations_loaded_for_native_code(kind: str) -> None:
+    cases = ((kind, name, 40_000 + seed) for name in mutations.names() for seed in range(150))
+    report = mutations.campaign(cases, "native", mutations.load)
+    check(report.foreign, report.slowest)
+
+
 def in_process_of_its_own(seed: int, count: int, backend: str = "cpu", *chosen: str) -> dict[str, Any]:
     """The report on mutations of the chosen models, or of all; a crash or a hang shows where it was."""
     command = [sys.executable, "-X", "faulthandler", "-m", "tests.mutations", str(seed), str(count), backend, *chosen]

@@ -33,7 +33,7 @@ WIDEST = 32
 
 def _refuses_conv(call: Call) -> bool:
     """Refuses groups too."""
-    return refuses(call) or call.input(0).shape[-1] != call.input(1).shape[-1]
+    return refuses(call) or call.input(0).shape[-1:] != call.input(1).shape[-1:]
 
 
 @nest(Conv2D, _refuses_conv)
@@ -73,7 +73,7 @@ def _positions(node: Node[Conv2D], e: Emitter, image: Image, windows: tuple[Wind
 
 def _refuses_wide(call: Call) -> bool:
     """Refuses filters whose rows are too long to be unrolled."""
-    return refuses(call) or call.input(1).signature[2] > WIDEST
+    return refuses(call) or max(call.input(1).signature[2:3], default=0) > WIDEST
 
 
 @nest(DepthwiseConv2D, _refuses_wide)

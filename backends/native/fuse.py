@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from math import prod
 from typing import ClassVar
 
-from circlet.backends.cpu.backend import CpuBackend
 from circlet.backends.native.rule import Rule, rule_of
 from circlet.runtime.errors import Place
 from circlet.runtime.exec.kernel import NOWHERE, Call
@@ -119,13 +118,12 @@ class _Grouping:
         self._groups: dict[int, _Group] = {}
 
     def _rule(self, number: int) -> Rule[Op] | None:
-        """The rule of an operator that is not to be refused by name, and whose parameters are known by the time that
-        code is made."""
+        """The rule of an operator whose parameters are known by the time that code is made."""
         rule, operator = rule_of(self._calls[number]), self._subgraph.operators[number]
         if rule is None or not all(operator.inputs[k] in self._foldable
                                    for k in rule.parameters if k < len(operator.inputs)):
             return None
-        return None if CpuBackend().refuses(self._calls[number]) else rule
+        return rule
 
     def _find_overwriters(self) -> dict[int, list[int]]:
         """The operators that may write over a tensor, by the tensor whose memory it is."""
@@ -249,7 +247,7 @@ class _Grouping:
             return False
         shape, read = self._shape(reader), self._shape(number)
         aligned = (1,) * (len(shape) - len(read)) + read
-        if -1 in shape or -1 in read or prod(read) == 1 or prod(read) >= prod(shape):
+        if -1 in shape or -1 in read or len(aligned) > len(shape) or prod(read) <= 1 or prod(read) >= prod(shape):
             return False
         kept = [axis for axis, size in enumerate(aligned) if size > 1]
         return any(aligned[axis] < shape[axis] for axis in range(kept[-1]))

@@ -294,7 +294,7 @@ def round_half_away(value: Lanes) -> Lanes:
 
 
 def _refuses(call: Call) -> bool:
-    return not (takes_integers(call) and fits(call, call.input(1).shape[1])) or any(
+    return not (takes_integers(call) and fits(call, prod(call.input(1).shape[1:]))) or any(
         quantization(call.input(1)).zero_points)
 
 

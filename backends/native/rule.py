@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Generic, TypeAlias, TypeVar, cast
 
 from llvmlite import ir
 
+from circlet.backends.cpu.backend import CpuBackend
 from circlet.backends.native.emitter import NATIVE_TYPES, Emitter, Index
 from circlet.backends.native.value import Value
 from circlet.runtime.errors import Place
@@ -138,5 +139,10 @@ def _add(op: type[OpT], rule: Rule[OpT]) -> None:
 
 
 def rule_of(call: Call) -> Rule[Op] | None:
-    """The rule for a call; None where there is none that can be used."""
+    """The rule for a call; None where there is none that can be used.
+
+    What the numpy backend refuses has none, so that rules may rely on types and quantisation that it takes.
+    """
+    if CpuBackend().refuses(call):
+        return None
     return next((each for each in RULES.get(type(call.op), ()) if not each.refuses(call)), None)
