@@ -20,6 +20,7 @@ from circlet.runtime.ops.controlflow import (
     StablehloWhile,
     While,
 )
+from circlet.runtime.ops.loop_steps import LoopRounds
 
 Make: TypeAlias = Callable[[Call, ExecutorMap], Kernel]
 
@@ -31,6 +32,7 @@ KERNELS: dict[type[Op], Make] = {
     CallSubgraph: InvokeKernel,
     Composite: InvokeKernel,
     CallOnce: CallOnceKernel,
+    LoopRounds: LoopKernel,
 }
 
 

@@ -47,12 +47,16 @@ class LoopKernel:
             one_element(flag.shape)
             if not flag.item():
                 return state
-            activation.turn()
+            self._turn(activation)()
             self._tell(activation, "body input", state)
             state = [each.copy() for each in invoke(op.body_subgraph_index, state, activation)]
             if activation.is_observed:
                 for position, each in enumerate(state):
                     activation.did_copy(*edge, f"body output {position}", each.nbytes)
+
+    def _turn(self, activation: Activation) -> Step:
+        """What comes before each turn."""
+        return activation.turn if self._op.counts else activation.check
 
     def _tell(self, activation: Activation, label: str, state: Sequence[Array]) -> None:
         if activation.is_observed:
@@ -77,7 +81,7 @@ class LoopKernel:
                               Contract(now, then, plan.destroyable, self._edge)) for now, then in turns]
         enter = copy_steps(zip(first, carried, strict=True), activation, self._edge, "input")
         leave = [copy_steps(zip(outputs, now, strict=True), activation, self._edge, "output") for now, _ in turns]
-        return _loop(enter, conds, bodies, leave, activation)
+        return _loop(enter, conds, bodies, leave, self._turn(activation))
 
     def _copying(self, carried: Sequence[Array], outputs: Sequence[Array], activation: Activation) -> Step:
         """The textbook loop: the state lies in the operator's outputs and is copied in and out of each callee."""
@@ -90,7 +94,7 @@ class LoopKernel:
         enter = copies(outputs, carried, "input")
         test = [*copies(cond.inputs, outputs, "cond input"), cond.run]
         turn = [*copies(body.inputs, outputs, "body input"), body.run, *copies(outputs, body.outputs, "body output")]
-        flag = cond.outputs[0]
+        flag, next_turn = cond.outputs[0], self._turn(activation)
 
         def step() -> None:
             for each in enter:
@@ -100,7 +104,7 @@ class LoopKernel:
                     each()
                 if not flag.item():
                     return
-                activation.turn()
+                next_turn()
                 for each in turn:
                     each()
 
@@ -108,11 +112,10 @@ class LoopKernel:
 
 
 def _loop(enter: Sequence[Step], conds: Sequence[Frame], bodies: Sequence[Frame], leave: Sequence[Sequence[Step]],
-          activation: Activation) -> Step:
+          turn: Step) -> Step:
     tests = [cond.run for cond in conds]
     flags = [cond.outputs[0].item for cond in conds]
     turns = [body.run for body in bodies]
-    turn = activation.turn
     period = len(turns)
 
     def step() -> None:

@@ -25,10 +25,16 @@ from circlet.backends.native.value import in_memory
 from circlet.runtime.exec.executor import ExecutorMap
 from circlet.runtime.exec.kernel import Call, Kernel, Span, Step
 from circlet.runtime.exec.listener import Observation
+from circlet.runtime.ir.op import Skip
+from circlet.runtime.ops.loop_steps import LoopTake
 
 AT_ONCE, OFTEN, MOST = 4, 8, 12
 """For one place of a model: how many functions are compiled when they are first asked for, how often others must be
 asked for, and how many there may be."""
+
+
+_MOVES = (LoopTake, Skip)
+"""A span of these alone is left to numpy: each number of elements would be compiled, to copy them."""
 
 
 @dataclass(frozen=True)
@@ -95,6 +101,9 @@ class NativeBackend:
         return FusedKernel(call, call.op, self._cpu) if isinstance(call.op, Fused) else self._cpu.kernel(call)
 
     def bind_span(self, span: Span) -> Step | None:
+        if all(isinstance(each.op, _MOVES) for each in span.spec.subgraph.operators[span.operators.start:
+                                                                                    span.operators.stop]):
+            return None
         counts = span.activation.observation is Observation.COUNTS
         key = span_key(self._model, span, self._executors.elide, (self._options, counts))
         if key not in self._functions:

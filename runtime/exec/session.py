@@ -21,9 +21,10 @@ from circlet.runtime.exec.kernel import Backend
 from circlet.runtime.exec.listener import Listener, Observation, observation
 from circlet.runtime.exec.pool import FramePool, Key
 from circlet.runtime.ir.model import Model, Signature
+from circlet.runtime.ir.op import Op
 from circlet.runtime.ir.types import Array, DType, Shape
 from circlet.runtime.ir.verify import verify
-from circlet.runtime.ops.controlflow import CallOnce
+from circlet.runtime.ops.controlflow import CallOnce, CallSubgraph, ControlFlow
 from circlet.runtime.ops.variable import VarHandle
 from circlet.runtime.passes.pipeline import DEFAULT, Pass, run_passes
 
@@ -218,7 +219,16 @@ class Session:
 
     def backend_of(self, subgraph: int = 0) -> tuple[str, ...]:
         """The name of the backend that computes each operator of a subgraph."""
-        return self._executors[subgraph].backends
+        own, executor = self.model.subgraphs[subgraph].operators, self._executors[subgraph]
+        replaced = (self._backend_instead(each.op, now.op)
+                    for each, now in zip(own, executor.subgraph.operators, strict=False))
+        return tuple(name or found for name, found in zip(replaced, executor.backends, strict=False))
+
+    def _backend_instead(self, op: Op, now: Op) -> str | None:
+        """The backend of what a pass calls in place of an operator; None for operators that do their own work."""
+        if not isinstance(now, CallSubgraph) or isinstance(op, ControlFlow):
+            return None
+        return self._executors[now.subgraph].backends[-1]
 
     def copies(self) -> list[CopyEdge]:
         """What crosses the borders of subgraphs, and how, for the declared input shapes."""

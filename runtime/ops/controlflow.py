@@ -111,6 +111,8 @@ class PreTestedLoop(ControlFlow):
 
     inputs: ClassVar[Count] = at_least(1)
     results: ClassVar[Count] = at_least(1)
+    counts: ClassVar[bool] = True
+    """Whether its turns are iterations of the model, of which a run may have a limited number."""
     cond_subgraph_index: int = -1
     body_subgraph_index: int = -1
 

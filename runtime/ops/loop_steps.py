@@ -14,6 +14,7 @@ import numpy as np
 
 from circlet.runtime.ir.op import Count, Op, Operands, ShapeError, Unknown, at_least, exactly
 from circlet.runtime.ir.types import Array, DType, Shape
+from circlet.runtime.ops.controlflow import PreTestedLoop
 from circlet.runtime.ops.layout import replaced
 from circlet.runtime.ops.loop import Loop
 from circlet.runtime.ops.loop_options import Base, Mode, Order, Position, ScanInput, ScanOutput, ShapePolicy, TripPolicy
@@ -23,6 +24,7 @@ from circlet.runtime.ops.shape import View
 FIRST_BYTES = 1 << 18
 """A tensor for an unknown number of elements has at first about this size, but room for 16 to 16384 of them."""
 LEAST_ROOM, MOST_ROOM = 16, 1 << 14
+LEAST_EVEN = 64
 SMALL_BYTES = 1 << 25
 GROWTH, GROWTH_OF_SMALL = 4, 8
 """By which factor such a tensor grows, and one that then still is small: each size is compiled by itself."""
@@ -306,6 +308,10 @@ class LoopGrow(Collection):
     """Input 0 with room for more elements."""
 
     name: ClassVar[str] = "LOOP_GROW"
+    even: bool = False
+    """How much room there is depends on the number of elements alone, so that tensors that are equally long stay so."""
+    need: int = 1
+    """For how many more elements there is room at least, where `even` is set."""
 
     def infer(self, args: Operands) -> tuple[Shape, ...]:
         shape = args[0].shape
@@ -313,6 +319,9 @@ class LoopGrow(Collection):
         size = prod(replaced(shape, axis, part)) * args[0].dtype.numpy.itemsize
         first = min(max(1 << (FIRST_BYTES // max(size, 1)).bit_length() >> 1, LEAST_ROOM), MOST_ROOM)
         elements = shape[axis] // part
+        if self.even:
+            room = max(2 * elements, elements + self.need, LEAST_EVEN)
+            return (replaced(shape, axis, (1 << (room - 1).bit_length()) * part),)
         factor = GROWTH_OF_SMALL if GROWTH_OF_SMALL * elements * size <= SMALL_BYTES else GROWTH
         return (replaced(shape, axis, max(first, factor * elements) * part),)
 
@@ -341,3 +350,11 @@ class LoopFront(Collection):
 
     def infer(self, args: Operands) -> tuple[Shape, ...]:
         return (args[0].shape,)
+
+
+@dataclass(frozen=True)
+class LoopRounds(PreTestedLoop):
+    """A WHILE whose turns are not iterations of the model: each of them makes room for many."""
+
+    name: ClassVar[str] = "LOOP_ROUNDS"
+    counts: ClassVar[bool] = False
