@@ -4,20 +4,27 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from circlet.backends.controlflow.backend import ControlflowBackend
+from circlet.runtime.errors import RunError
+from circlet.runtime.exec.activation import Limits
 from circlet.runtime.exec.executor import ExecutorMap
 from circlet.runtime.exec.kernel import Backend
 from circlet.runtime.exec.session import Session
 from circlet.runtime.ir.model import Model
+from circlet.runtime.ir.types import DType
 from circlet.session import engine
 from circlet.tools.tables import plural, subgraph_text
 
 if TYPE_CHECKING:
     from circlet.backends.native.backend import Listing
+
+
+_SHORT = Limits(max_iterations=100, deadline=1.0)
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -35,8 +42,8 @@ def is_asked_for(options: Namespace) -> bool:
 
 def native_text(model: Model, options: Namespace) -> str:
     """The functions of the entry points, or of the subgraph that is asked for."""
-    found = _functions(model, _entries(model, options), options.copy_elision)
-    return "\n\n".join(_text(model, each, options) for each in found) or "nothing becomes native code"
+    executed, found = _functions(model, _entries(model, options), options.copy_elision)
+    return "\n\n".join(_text(executed, each, options) for each in found) or "nothing becomes native code"
 
 
 def json_native(model: Model, options: Namespace) -> list[dict[str, Any]]:
@@ -44,7 +51,7 @@ def json_native(model: Model, options: Namespace) -> list[dict[str, Any]]:
     return [
         {"subgraph": each.subgraph, "operators": list(each.operators), "arena_bytes": each.arena_bytes,
          "outline": list(each.outline), **dict(_code(each, options))}
-        for each in _functions(model, _entries(model, options), options.copy_elision)
+        for each in _functions(model, _entries(model, options), options.copy_elision)[1]
     ]
 
 
@@ -54,8 +61,10 @@ def _entries(model: Model, options: Namespace) -> Sequence[int]:
     return sorted({0, *(each.subgraph for each in model.signatures)})
 
 
-def _functions(model: Model, entries: Sequence[int], copy_elision: bool) -> Sequence[Listing]:
-    """The functions that runs of subgraphs need at their declared shapes; lengths that these leave open are 1.
+def _functions(model: Model, entries: Sequence[int], copy_elision: bool) -> tuple[Model, Sequence[Listing]]:
+    """The model as passes leave it, and the functions that runs of its subgraphs need at their declared shapes.
+
+    Lengths that these leave open are 1. Where shapes depend on data, a short run on zeros tells what is needed.
 
     Raises:
         UnsupportedError: the model cannot be run, or LLVM is not installed.
@@ -65,16 +74,23 @@ def _functions(model: Model, entries: Sequence[int], copy_elision: bool) -> Sequ
     from circlet.backends.native.backend import NativeBackend, Options
 
     made: list[NativeBackend] = []
+    executed: list[Model] = []
 
     def backends(executors: ExecutorMap) -> Sequence[Backend]:
+        executed.append(executors.model)
         made.append(NativeBackend(executors, Options(keep_text=True)))
         return ControlflowBackend(executors), *made
 
-    session = Session(model, backends, copy_elision, passes=passes)
+    session = Session(model, backends, copy_elision, _SHORT, passes)
     for entry in entries:
         tensors = [model.subgraphs[entry].tensors[each] for each in model.subgraphs[entry].inputs]
-        session.bind(entry, [np.zeros([abs(size) for size in each.signature], each.dtype.numpy) for each in tensors])
-    return [each for backend in made for each in backend.listings if each.outline]
+        inputs = [np.full([abs(size) for size in each.signature], b"" if each.dtype is DType.STRING else 0,
+                          each.dtype.numpy) for each in tensors]
+        bound = session.bind(entry, inputs)
+        if None in bound.shapes:
+            with suppress(RunError):
+                session.run_bound(bound)
+    return executed[0], [each for backend in made for each in backend.listings if each.outline]
 
 
 def _text(model: Model, listing: Listing, options: Namespace) -> str:
