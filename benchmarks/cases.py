@@ -38,9 +38,11 @@ class Case:
     """How many threads a run may use; each is measured."""
     values: Mapping[str, Array] | None = None
     """The inputs, where none lie beside the model."""
+    folder: Path | None = None
+    """Where the model is; None: in the folder that is given."""
 
     def file(self, folder: Path) -> Path:
-        return folder / f"{self.path}{self.suffix}"
+        return (self.folder or folder) / f"{self.path}{self.suffix}"
 
     def inputs(self, folder: Path, turns: int | None = None) -> dict[str, Array]:
         """The inputs, with the loop as long as `turns` says where an input decides it."""
@@ -56,6 +58,7 @@ class Case:
         return (turns if turns and self.count else self.turns) * self.factor
 
 
+GROWING = Case("growing", "cache_gru", "a GRU that attends to a cache which grows", "steps", 100, folder=SHIPPED)
 EXTERNAL_CASES = (
     Case("count", "control/count", "two scalar operators an iteration", "a_0", 100_000),
     Case("nested", "control/nested", "While in While over f32[16]", "a_0", 1_000, factor=10),
@@ -63,6 +66,7 @@ EXTERNAL_CASES = (
     Case("scan_list", "control/scan_list", "appends a row to a carried f32[256,1024]", turns=256),
     Case("bigadd", "control/bigadd", "rewrites a carried f32[1024,1024]", "a_0", 20),
     Case("bigscatter", "control/bigscatter", "rewrites a row of a carried f32[1024,1024]", "a_0", 10),
+    GROWING,
     Case("ocr_dr", "real/ocr_dr", "convolutions and four BiLSTM loops, int8 weights"),
     Case("if", "control/if", "one If over f32[4]"),
     Case("mobilenet_v2", "straight/mobilenet_v2", "MobileNetV2 1.0 224, float32", threads=(1, 2)),
@@ -73,6 +77,7 @@ SHIPPED_CASES = (
     Case("nested_while", "nested_while", "While in While, int32", "rows", 1_000, factor=4),
     Case("mandelbrot", "mandelbrot", "escape times of 15 points", "limit", 1_000),
     Case("lstm", "lstm_sequence", "a small LSTM as a While", turns=5),
+    GROWING,
     Case("greedy", "cached_attention", "decoding with cached keys and values", turns=6),
     Case("transformer", "transformer_loop", "a transformer block, over and over", "depth", 100),
     Case("cond", "cond", "one If over f32[4]"),
