@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -16,6 +17,7 @@ from circlet.backends.cpu import recurrent_int8
 from circlet.backends.cpu.fixed_point import float_range
 from circlet.backends.cpu.hybrid import Floats, Product, hybrid_product
 from circlet.backends.cpu.quantized import object_to_weights
+from circlet.backends.cpu.quantized_unary import single
 from circlet.backends.cpu.rule import Node, names, refusal, rule
 from circlet.backends.cpu.steps import chain, prepared
 from circlet.runtime.exec.kernel import Call, Step
@@ -50,13 +52,17 @@ Start: TypeAlias = Callable[[], tuple[Floats, Advance]]
 
 
 def _logistic(x: Floats) -> Floats:
-    result: Floats = np.float32(1) / (np.float32(1) + np.exp(-x))
+    """As the operator `LOGISTIC`; the exponential is rounded once."""
+    result: Floats = np.float32(1) / (np.float32(1) + single(np.exp, -x))
     return result
+
+
+_tanh: Function = partial(single, np.tanh)
 
 
 def _function(activation: Activation) -> Function:
     if activation is Activation.TANH:
-        return np.tanh
+        return _tanh
     low, high = float_range(activation)
     return lambda x: x.clip(np.float32(low), np.float32(high))
 
@@ -317,8 +323,8 @@ def _basic_lstm(node: Node[Lstm]) -> Step:
     def step() -> None:
         np.concatenate([x, previous], axis=-1, out=joined)
         np.add(np.matmul(joined, weights.T), bias, sums)
-        np.add(_logistic(admit) * np.tanh(update), _logistic(forget) * cells, cells_out)
-        np.multiply(_logistic(emit), np.tanh(cells_out), out)
+        np.add(_logistic(admit) * _tanh(update), _logistic(forget) * cells, cells_out)
+        np.multiply(_logistic(emit), _tanh(cells_out), out)
 
     return step
 

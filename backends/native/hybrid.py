@@ -52,14 +52,14 @@ _SCALE, _INVERSE, _ZERO, _MOVED = range(4)
 and as the integer that it is once bytes are unsigned."""
 _CHAINS = 4
 """Vectors that are compared at a time."""
-_LONGEST = 1 << 15
+LONGEST = 1 << 15
 """Elements of a row of which the sums of products fit into 32 bits."""
 
 Rescale: TypeAlias = Callable[[Lanes, Lanes, Lanes], Lanes]
 """From a sum, the scale of its column of weights and that of its row to a result."""
 
 
-def _staged(function: FunctionLowering, form: Form, value: Value, size: int,
+def staged(function: FunctionLowering, form: Form, value: Value, size: int,
             asymmetric: bool) -> tuple[Source, ir.Value]:
     """Rows or images of `size` elements as integers, and where their parameters will be."""
     memory, rows = function.pointer(value), value.size // max(size, 1)
@@ -226,27 +226,40 @@ class Scaling:
 
     def put(self, rescale: Rescale, row_of: Callable[[Emitter, ir.Value], ir.Value], take: Put) -> Put:
         """Takes sums, and passes on results; `row_of` gives the quantised row that a row of the product is from."""
+        of_row = self.rows(rescale)
+
+        def put(e: Emitter, row: ir.Value, column: ir.Value, value: ir.Value) -> None:
+            take(e, row, column, of_row(e, row_of(e, row))(column, value))
+
+        return put
+
+    def rows(self, rescale: Rescale) -> Callable[[Emitter, ir.Value], Callable[[ir.Value, ir.Value], ir.Value]]:
+        """From a quantised row, to a function from a column and its sum, to the result."""
         columns = len(self.weights)
         total = self.weights.reshape(columns, -1).sum(axis=1, dtype=np.int32)
         bias = np.zeros(columns, np.float32) if self.bias is None else self.bias.reshape(-1)
         scales = np.broadcast_to(self.scales, (columns,)).copy()
         totals, biases, factors = map(self.function.external, (total, bias, scales))
 
-        def put(e: Emitter, row: ir.Value, column: ir.Value, value: ir.Value) -> None:
-            b, mine = e.builder, _of_row(e, self.parameters, row_of(e, row))
-            moved = b.mul(e.load(mine, DType.INT32, _MOVED), e.load(totals, DType.INT32, column))
-            scale, factor, each = (Lanes(e, e.load(memory, DType.FLOAT32, place))
-                                   for memory, place in ((mine, _SCALE), (factors, column), (biases, column)))
-            result = rescale(Lanes(e, b.sub(value, moved)).to_real(SINGLE), factor, scale) + each
-            take(e, row, column, activate(e, result.value, DType.FLOAT32, self.activation))
+        def of_row(e: Emitter, row: ir.Value) -> Callable[[ir.Value, ir.Value], ir.Value]:
+            b, mine = e.builder, _of_row(e, self.parameters, row)
+            zero, scale = e.load(mine, DType.INT32, _MOVED), Lanes(e, e.load(mine, DType.FLOAT32, _SCALE))
 
-        return put
+            def result(column: ir.Value, value: ir.Value) -> ir.Value:
+                moved = b.mul(zero, e.load(totals, DType.INT32, column))
+                factor, each = (Lanes(e, e.load(memory, DType.FLOAT32, column)) for memory in (factors, biases))
+                found = rescale(Lanes(e, b.sub(value, moved)).to_real(SINGLE), factor, scale) + each
+                return activate(e, found.value, DType.FLOAT32, self.activation)
+
+            return result
+
+        return of_row
 
 
 def _refuses(call: Call, kinds: Collection[DType] = (DType.INT8,)) -> bool:
     """Refuses all but weights of some types and a bias that are constant, and activations that do not clamp."""
     weights = call.input(1)
-    fits = weights.data is not None and prod(weights.shape[1:]) <= _LONGEST
+    fits = weights.data is not None and prod(weights.shape[1:]) <= LONGEST
     is_constant = fits and (not call.has(2) or call.input(2).data is not None)
     activation = getattr(call.op, "fused_activation_function", Activation.NONE)
     is_hybrid = call.input(0).dtype is DType.FLOAT32 and weights.dtype in kinds
@@ -267,7 +280,7 @@ def _matrix(tensor: Tensor) -> Array:
 def fully_connected(node: Node[FullyConnected], e: Emitter, sinks: tuple[Sink, ...]) -> None:
     weights, function, rows = _matrix(node.call.input(1)), node.function, prod(node.shape[:-1])
     depth, form = weights.shape[1], form_of(e.target)
-    source, parameters = _staged(function, form, node.input(0), depth, node.op.asymmetric_quantize_inputs)
+    source, parameters = staged(function, form, node.input(0), depth, node.op.asymmetric_quantize_inputs)
     memory = stage(function, form, (rows, 1, 1, depth), source)
     scaling = _scaling(node, weights, parameters)
 
@@ -300,7 +313,7 @@ def conv_2d(node: Node[Conv2D], e: Emitter, sinks: tuple[Sink, ...]) -> None:
     form = form_of(e.target)
     taps = Taps(form, image.shape, node.op.windows(image.shape, weights.shape), image.shape[3])
     symmetric = not quantization(node.call.input(1)).per_axis
-    source, parameters = _staged(function, form, image, prod(image.shape[1:]), not symmetric)
+    source, parameters = staged(function, form, image, prod(image.shape[1:]), not symmetric)
     memory = stage(function, form, image.shape, source, taps.margins)
 
     def take(e: Emitter, row: ir.Value, column: ir.Value, value: ir.Value) -> None:
@@ -325,7 +338,7 @@ def _refuses_depthwise(call: Call) -> bool:
 def depthwise_conv_2d(node: Node[DepthwiseConv2D], e: Emitter, sinks: tuple[Sink, ...]) -> None:
     """An image is quantised so that int8 is used up."""
     image, weights, function = node.input(0), constant(node.input(1))[0], node.function
-    source, parameters = _staged(function, PAIRS, image, prod(image.shape[1:]), True)
+    source, parameters = staged(function, PAIRS, image, prod(image.shape[1:]), True)
     scaling = _scaling(node, weights.reshape(-1, weights.shape[2]).T, parameters)
 
     def put(e: Emitter, index: Index, total: ir.Value) -> None:
