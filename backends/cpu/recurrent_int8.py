@@ -36,10 +36,10 @@ _PEEPHOLES = range(LSTM.peephole, LSTM.peephole + 3)
 _BIASES = range(LSTM.bias, LSTM.bias + 4)
 _TYPES = dict.fromkeys(_BIASES, DType.INT32) | dict.fromkeys((*_PEEPHOLES, LSTM.cell_state), DType.INT16)
 _CELL_SCALES = frozenset((2.0**exponent, 0) for exponent in range(-15, -8))
-_GATE_SCALE = np.float32(2**-12)
-_INT16 = np.arange(-32768, 32768)
-_LOGISTIC = fixed.logistic(_INT16, 3, width=15)
-_TANH = fixed.tanh(_INT16, 3, width=15)
+GATE_SCALE = np.float32(2**-12)
+INT16 = np.arange(-32768, 32768)
+LOGISTIC = fixed.logistic(INT16, 3, width=15)
+TANH = fixed.tanh(INT16, 3, width=15)
 
 
 def objections(call: Call) -> Iterator[str]:
@@ -119,7 +119,7 @@ def _weights(node: Node[Any], first: int, rows: int, bias: int | None) -> _Weigh
     added: Int64s = -node.quantization(rows).zero_point * stored.sum(axis=1, dtype=np.int64)
     if bias is not None:
         added += np.concatenate([node.input(bias + k) for k in range(4) if node.call.has(bias + k)])
-    reals = [_scale(node, k) * _scale(node, rows) / _GATE_SCALE for k in positions]
+    reals = [_scale(node, k) * _scale(node, rows) / GATE_SCALE for k in positions]
     multipliers, shifts = quantize_multipliers(np.repeat(reals, len(stored) // len(positions)))
     return _Weights(integer_matrix(stored, span=128), added, rescaler(multipliers, shifts))
 
@@ -140,7 +140,7 @@ class _Gates:
         """The gate at an index from the end."""
         x, peephole = sums[:, index], LSTM.peephole + (2 if index == -1 else index + 4)
         if index != -2 and self.node.call.has(peephole):
-            real = np.float32(2.0 ** (self.cell_bits - 15)) * _scale(self.node, peephole) / _GATE_SCALE
+            real = np.float32(2.0 ** (self.cell_bits - 15)) * _scale(self.node, peephole) / GATE_SCALE
             products = self.node.input(peephole).astype(np.int64) * self.node.input(LSTM.cell_state)
             x = _saturated(x + rescaler(*quantize_multiplier(float(real)))(products))
         return _at(table, x)
@@ -148,12 +148,12 @@ class _Gates:
     def advance(self, sums: Int64s) -> Int64s:
         """Moves the cells on and gives the result, before its zero point is added."""
         cells = self.node.input(LSTM.cell_state)
-        forget = self.gate(sums, -3, _LOGISTIC)
-        admit = 32767 - forget if sums.shape[1] == 3 else self.gate(sums, -4, _LOGISTIC)
+        forget = self.gate(sums, -3, LOGISTIC)
+        admit = 32767 - forget if sums.shape[1] == 3 else self.gate(sums, -4, LOGISTIC)
         kept = shift_right(forget * cells, 15)
-        new = _saturated(kept + shift_right(admit * self.gate(sums, -2, _TANH), 15 + self.cell_bits))
+        new = _saturated(kept + shift_right(admit * self.gate(sums, -2, TANH), 15 + self.cell_bits))
         np.copyto(cells, new.clip(-self.clip, self.clip) if self.clip > 0 else new, casting="unsafe")
-        return self.emit(self.gate(sums, -1, _LOGISTIC) * _at(self.tanh, cells.astype(np.int64))).astype(np.int64)
+        return self.emit(self.gate(sums, -1, LOGISTIC) * _at(self.tanh, cells.astype(np.int64))).astype(np.int64)
 
 
 def sequence_lstm(node: Node[UnidirectionalSequenceLstm]) -> Step:
@@ -166,7 +166,7 @@ def sequence_lstm(node: Node[UnidirectionalSequenceLstm]) -> Step:
     zero = node.quantization(LSTM.output_state).zero_point
     cell_scale, unit = _scale(node, LSTM.cell_state), np.float32(2**-15)
     cell_bits = frexp(cell_scale)[1] - 1 + 15
-    gates = _Gates(node, cell_bits, fixed.tanh(_INT16, cell_bits, width=15),
+    gates = _Gates(node, cell_bits, fixed.tanh(INT16, cell_bits, width=15),
                    int(min(np.float32(node.op.cell_clip) / cell_scale, 32767)),
                    rescaler(*quantize_multiplier(float(unit / _scale(node, LSTM.output_state) * unit))))
 

@@ -31,11 +31,11 @@ def multiply_few(e: Emitter, plan: Plan, left: ir.Value, right: ir.Value, bias: 
             columns = [e.builder.add(begin, e.number(k)) for k in range(width)]
             one, *others = (e.address(memory, FLOAT, e.builder.mul(each, e.number(plan.depth)))
                             for memory, each in ((left, row), *((right, column) for column in columns)))
-            for column, value in zip(columns, _dots(e, one, others, plan.depth, plan.lanes), strict=True):
+            for column, value in zip(columns, dots(e, one, others, plan.depth, plan.lanes), strict=True):
                 put(e, row, column, value if bias is None else e.builder.fadd(value, bias.linear(e, column)))
 
 
-def _dots(e: Emitter, one: ir.Value, others: Sequence[ir.Value], count: int, lanes: int) -> list[ir.Value]:
+def dots(e: Emitter, one: ir.Value, others: Sequence[ir.Value], count: int, lanes: int) -> list[ir.Value]:
     """The sums of the products of the elements of one run of memory with those of each of some others."""
     vectors, b = Vectors(e, FLOAT, lanes), e.builder
     size = lanes * _UNROLL

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from math import prod
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -16,13 +17,14 @@ from llvmlite import ir
 
 from circlet.backends.native.elementwise import activate
 from circlet.backends.native.emitter import Emitter
+from circlet.backends.native.few_rows import dots
 from circlet.backends.native.loops import independent, rolled
-from circlet.backends.native.microkernel import WORD
+from circlet.backends.native.microkernel import WORD, lanes
 from circlet.backends.native.recurrent_product import FLOAT, LONGEST, Floats, Rows, add_product, reals
-from circlet.backends.native.reduce import REORDERED, Register
 from circlet.backends.native.rule import Node, Refusal, Sink, nest
 from circlet.runtime.exec.kernel import Call
-from circlet.runtime.ir.types import Shape
+from circlet.runtime.ir.model import Tensor
+from circlet.runtime.ir.types import DType, Shape
 from circlet.runtime.ops.recurrent import (
     BACKWARD_RNN,
     FORWARD_RNN,
@@ -58,10 +60,10 @@ class Walk:
         with rolled(e, self.times) as number:
             yield e.builder.sub(e.number(self.times - 1), number) if self.backward else number
 
-    def rows(self, e: Emitter, memory: ir.Value, width: int, time: ir.Value) -> Rows:
+    def rows(self, e: Emitter, memory: ir.Value, width: int, time: ir.Value, dtype: DType = FLOAT) -> Rows:
         """A row for each element of the batch, at a time, of a sequence of so many numbers at each."""
         distance, step = (self.batch * width, width) if self.time_major else (width, self.times * width)
-        return Rows(memory, self.batch, step).moved(e, e.builder.mul(time, e.number(distance)))
+        return Rows(memory, self.batch, step, dtype).moved(e, e.builder.mul(time, e.number(distance)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,9 +73,10 @@ class Results:
     memory: ir.Value
     width: int
     first: int = 0
+    dtype: DType = FLOAT
 
     def at(self, e: Emitter, walk: Walk, time: ir.Value) -> Rows:
-        return walk.rows(e, self.memory, self.width, time).moved(e, e.number(self.first))
+        return walk.rows(e, self.memory, self.width, time, self.dtype).moved(e, e.number(self.first))
 
 
 Emit: TypeAlias = Callable[[Walk, Results], None]
@@ -94,7 +97,8 @@ def single(node: Node[Any], emit: Emit, sinks: Sequence[Sink]) -> None:
 
 def run(node: Node[Any], emit: Emit, sinks: Sequence[Sink]) -> None:
     """All steps of a network over a sequence."""
-    emit(Walk.of(node.shape, node.op.time_major), Results(memory_of(sinks[0]), node.shape[-1]))
+    results = Results(memory_of(sinks[0]), node.shape[-1], dtype=node.call.outputs[0].dtype)
+    emit(Walk.of(node.shape, node.op.time_major), results)
 
 
 def both(node: Node[Any], forward: Emit, backward: Emit, units: int, sinks: Sequence[Sink]) -> None:
@@ -121,27 +125,37 @@ def state_of(node: Node[Any], position: int) -> Rows:
     """The rows of a state, where they are kept."""
     value = node.input(position)
     assert value.memory is not None, "a variable lies in memory"
-    return Rows(value.memory, *value.shape)
+    batch, width = value.shape
+    return Rows(value.memory, batch, width, value.dtype)
 
 
 def hand_out(e: Emitter, state: Rows, out: Rows) -> None:
     """Copies the rows of a state to the results."""
     with rolled(e, state.count) as row:
-        e.copy(out.at(e, row), state.at(e, row), state.step * WORD)
+        e.copy(out.at(e, row), state.at(e, row), state.step * state.dtype.numpy.itemsize)
 
 
 def refuses(networks: Sequence[NetworkInputs], states: Sequence[int]) -> Refusal:
     """Refuses activations that are integers, states that are not variables of their own, and long rows of integers."""
     def refuse(call: Call) -> bool:
-        kept = [call.input(k) for k in states]
         matrices = [call.input(k) for each in networks for k in each.matrices() if call.has(k)]
-        is_own = len({id(each) for each in kept}) == len(kept) and all(
-            each.is_variable and not each.is_constant for each in kept)
-        is_long = any(each.dtype is not FLOAT and each.shape[1] > LONGEST for each in matrices)
-        return call.input(0).dtype is not FLOAT or not is_own or is_long or any(
+        is_long = any(each.dtype is not FLOAT and depth(each) > LONGEST for each in matrices)
+        return call.input(0).dtype is not FLOAT or not has_variables(call, states) or is_long or any(
             each.sparsity is not None for each in matrices)
 
     return refuse
+
+
+def has_variables(call: Call, states: Sequence[int]) -> bool:
+    """Whether some inputs are variables, each another one."""
+    found = [call.input(k) for k in states if call.has(k)]
+    return len({id(each) for each in found}) == len(states) and all(
+        each.is_variable and not each.is_constant for each in found)
+
+
+def depth(tensor: Tensor) -> int:
+    """How many products a sum has with a matrix, whose shape need not have been checked."""
+    return prod(tensor.shape[1:])
 
 
 def parameters(*networks: NetworkInputs) -> frozenset[int]:
@@ -201,15 +215,12 @@ def svdf(node: Node[Svdf], e: Emitter, sinks: tuple[Sink, ...]) -> None:
     with rolled(e, batch * filters) as number:
         last = e.builder.add(e.builder.mul(number, e.number(memory)), e.number(memory - 1))
         e.store(e.load(made.memory, FLOAT, number), state.memory, FLOAT, last)
-    total, b = Register(e, ir.FloatType()), e.builder
+    b, width = e.builder, lanes(e.target)
     with rolled(e, batch) as row, rolled(e, units) as unit:
         begin = b.mul(unit, e.number(run))
         values, factors = (e.address(each, ir.FloatType(), begin) for each in (state.at(e, row), over_time))
-        total.set(e.constant(0, FLOAT))
-        with e.loop(run) as k:
-            product = b.fmul(e.load(values, FLOAT, k), e.load(factors, FLOAT, k), flags=REORDERED)
-            total.set(b.fadd(total.get(), product, flags=REORDERED))
-        value = total.get() if bias is None else b.fadd(total.get(), e.load(bias, FLOAT, unit))
+        (value,) = dots(e, values, [factors], run, width)
+        value = value if bias is None else b.fadd(value, e.load(bias, FLOAT, unit))
         sinks[0](e, [row, unit], activate(e, value, FLOAT, node.op.fused_activation_function))
 
 

@@ -227,7 +227,8 @@ def lstm(node: Node[Lstm], e: Emitter, sinks: tuple[Sink, ...]) -> None:
 @nest(Lstm, lambda call: not _is_basic(call), parameters=frozenset({2, 3}), is_last=True)
 def basic_lstm(node: Node[Lstm], e: Emitter, sinks: tuple[Sink, ...]) -> None:
     """One step whose state is passed in and out."""
-    out, cells, joined, sums = (Rows(memory_of(sink), *shape) for sink, shape in zip(sinks, node.shapes, strict=True))
+    out, cells, joined, sums = (Rows(memory_of(sink), count, width)
+                                for sink, (count, width) in zip(sinks, node.shapes, strict=True))
     given = [node.function.pointer(node.input(k)) for k in range(2)]
     b, kind, units = e.builder, ir.FloatType(), out.step
     with rolled(e, out.count) as row:

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from llvmlite import ir
 
-from circlet.backends.native.emitter import Emitter
+from circlet.backends.native.emitter import Emitter, memory_type
 from circlet.backends.native.float_product import FloatProduct
 from circlet.backends.native.hybrid import LONGEST, Scaling, staged
 from circlet.backends.native.lanes import SINGLE
@@ -31,11 +31,12 @@ Floats: TypeAlias = npt.NDArray[np.float32]
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """Rows of float32 in memory, `step` elements apart."""
+    """Rows in memory, `step` elements apart."""
 
     memory: ir.Value
     count: int
     step: int
+    dtype: DType = FLOAT
 
     def at(self, e: Emitter, row: ir.Value) -> ir.Value:
         """Where a row begins."""
@@ -43,7 +44,7 @@ class Rows:
 
     def moved(self, e: Emitter, distance: ir.Value) -> Rows:
         """As many rows, so many elements on."""
-        return replace(self, memory=e.address(self.memory, ir.FloatType(), distance))
+        return replace(self, memory=e.address(self.memory, memory_type(self.dtype), distance))
 
 
 def reals(node: Node[Any], position: int) -> Floats:

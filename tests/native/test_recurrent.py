@@ -5,15 +5,22 @@ What has int8 weights gives the same bits on both backends, unless sums of float
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import sqrt
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import circlet
+from circlet.backends.controlflow.backend import ControlflowBackend
+from circlet.backends.native.backend import NativeBackend, Options
+from circlet.runtime.exec.executor import ExecutorMap
+from circlet.runtime.exec.kernel import Backend
+from circlet.runtime.exec.session import Session
 from circlet.runtime.ir.op import Op
 from circlet.runtime.ir.types import Activation
 from circlet.runtime.ops.recurrent import (
@@ -24,8 +31,8 @@ from circlet.runtime.ops.recurrent import (
 )
 from tests.native.against_cpu import Array, seeds
 from tests.ops.cases import Case, T, check, q
-from tests.ops.one_operator import fed_arrays, model_of
-from tests.ops.test_recurrent import NETWORKS, state
+from tests.ops.one_operator import called, fed_arrays, model_of
+from tests.ops.test_recurrent import INT8_NETWORKS, NETWORKS, state
 
 LIVE = {"live-weights", "lstm-kernel-1"}
 """The cases whose weights are not constant, so that numpy computes them."""
@@ -33,13 +40,21 @@ sizes = st.sampled_from([1, 3, 8, 20, 33])
 batches = st.sampled_from([1, 2, 9])
 
 
-@pytest.mark.parametrize("case", NETWORKS, ids=lambda case: case.id)
+@pytest.mark.parametrize("case", [*NETWORKS, *INT8_NETWORKS], ids=lambda case: case.id)
 def test_cases(case: Case) -> None:
-    """The second run continues with the state of the first."""
-    session = circlet.Session(model_of(case), backend="native")
+    """In a subgraph that another one calls; the second run continues with the state of the first."""
+    made: list[NativeBackend] = []
+
+    def backends(executors: ExecutorMap) -> Sequence[Backend]:
+        made.append(NativeBackend(executors, Options(keep_text=True)))
+        return (ControlflowBackend(executors), *made)
+
+    session = Session(called(model_of(case)), backends)
     session.invoke(0, fed_arrays(case))
     for actual, expected in zip(session.invoke(0, fed_arrays(case)), case.expected, strict=True):
         check(actual, expected.array, case.tolerance)
+    (listing,) = made[0].listings
+    assert any("host call" in line for line in listing.outline) == (case.id in LIVE)
 
 
 @dataclass
@@ -76,7 +91,7 @@ class Parts:
         return [None if coupled and k in (0, 4, 8, 11) else each for k, each in enumerate(found)]
 
 
-def agree(op: Op, inputs: list[T | None], outputs: list[Array], tolerance: float | None) -> None:
+def agree(op: Op, inputs: list[T | None], outputs: Sequence[Array | T], tolerance: float | None) -> None:
     """Compares two runs one after the other on both backends; numpy must not compute any of the native ones."""
     case = Case("random", op, inputs, outputs)
     native, cpu = (circlet.Session(model_of(case), backend=backend) for backend in ("native", "cpu"))
@@ -86,7 +101,7 @@ def agree(op: Op, inputs: list[T | None], outputs: list[Array], tolerance: float
             check(actual, expected, tolerance)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=14, deadline=None)
 @given(sizes, sizes, sizes, batches, st.integers(1, 4), st.sets(st.sampled_from([
     "hybrid", "asymmetric", "coupled", "peephole", "norm", "projected", "clip", "time-major", "relu"])), seeds)
 def test_lstm(inputs: int, cells: int, units: int, batch: int, times: int, has: set[str], seed: int) -> None:
@@ -142,3 +157,26 @@ def test_svdf(inputs: int, units: int, memory: int, rank: int, batch: int, hybri
     given = [T(parts.numbers(batch, inputs)), parts.matrix(filters, inputs), parts.matrix(filters, memory),
              parts.vector(units) if bias else None, state(batch, filters * memory)]
     agree(Svdf(Activation.RELU, rank=rank), given, [np.zeros((batch, units), np.float32)], 1e-5)
+
+
+@settings(max_examples=6, deadline=None)
+@given(sizes, sizes, batches, st.integers(1, 4), st.integers(9, 15),
+       st.sets(st.sampled_from(["coupled", "peephole", "clip", "time-major"])), seeds)
+def test_int8_lstm(inputs: int, cells: int, batch: int, times: int, cell_bits: int, has: set[str], seed: int) -> None:
+    random = np.random.default_rng(seed)
+
+    def drawn(dtype: npt.DTypeLike, scale: float, most: int, *shape: int) -> T:
+        return T(random.integers(-most, most, shape, endpoint=True).astype(dtype), q=q(scale), constant=True)
+
+    matrices = [drawn(np.int8, 0.004 + k / 1000, 127, cells, inputs if k < 4 else cells) for k in range(8)]
+    peepholes = [drawn(np.int16, 3e-5, 32767, cells) if "peephole" in has else None for _ in range(3)]
+    given = [*matrices, *peepholes, *(drawn(np.int32, 8e-5, 9000, cells) for _ in range(4))]
+    op = UnidirectionalSequenceLstm(Activation.TANH, cell_clip=0.5 if "clip" in has else 0.0,
+                                    time_major="time-major" in has)
+    shape = (times, batch) if op.time_major else (batch, times)
+    x = T(random.integers(-128, 128, (*shape, inputs)).astype(np.int8), q=q(0.02, 3))
+    states = [T(np.full((batch, cells), -5, np.int8), q=q(0.007, -5), variable=True),
+              T(np.zeros((batch, cells), np.int16), q=q(2.0**-cell_bits), variable=True)]
+    inputs_of = [x, *(None if "coupled" in has and k in (0, 4, 8, 11) else each for k, each in enumerate(given)),
+                 None, None, *states]
+    agree(op, inputs_of, [T(np.zeros((*shape, cells), np.int8), q=q(0.007, -5))], None)
