@@ -20,9 +20,9 @@ from circlet.backends.native.elementwise import activate
 from circlet.backends.native.emitter import I32, I64, POINTER, Emitter, Index
 from circlet.backends.native.function import FunctionLowering
 from circlet.backends.native.lanes import DOUBLE, SINGLE, Lanes
-from circlet.backends.native.loops import carry, rolled
+from circlet.backends.native.loops import carry, independent, rolled
 from circlet.backends.native.microkernel import WORD, Vectors, broadcast, internal_function, lanes
-from circlet.backends.native.product import Filtered, Left, Put
+from circlet.backends.native.product import Block, Collected, Left, Put
 from circlet.backends.native.quantized import quantization
 from circlet.backends.native.quantized_conv import Taps
 from circlet.backends.native.quantized_matmul import (
@@ -55,6 +55,8 @@ _CHAINS = 4
 LONGEST = 1 << 15
 """Elements of a row of which the sums of products fit into 32 bits."""
 
+OfRow: TypeAlias = Callable[[Emitter, ir.Value], Callable[[ir.Value, ir.Value], ir.Value]]
+"""From a row, to a function from a column and its sum, to the result."""
 Rescale: TypeAlias = Callable[[Lanes, Lanes, Lanes], Lanes]
 """From a sum, the scale of its column of weights and that of its row to a result."""
 
@@ -224,17 +226,8 @@ class Scaling:
     parameters: ir.Value
     activation: Activation
 
-    def put(self, rescale: Rescale, row_of: Callable[[Emitter, ir.Value], ir.Value], take: Put) -> Put:
-        """Takes sums, and passes on results; `row_of` gives the quantised row that a row of the product is from."""
-        of_row = self.rows(rescale)
-
-        def put(e: Emitter, row: ir.Value, column: ir.Value, value: ir.Value) -> None:
-            take(e, row, column, of_row(e, row_of(e, row))(column, value))
-
-        return put
-
-    def rows(self, rescale: Rescale) -> Callable[[Emitter, ir.Value], Callable[[ir.Value, ir.Value], ir.Value]]:
-        """From a quantised row, to a function from a column and its sum, to the result."""
+    def rows(self, rescale: Rescale) -> OfRow:
+        """How the sums of a quantised row become results."""
         columns = len(self.weights)
         total = self.weights.reshape(columns, -1).sum(axis=1, dtype=np.int32)
         bias = np.zeros(columns, np.float32) if self.bias is None else self.bias.reshape(-1)
@@ -287,8 +280,8 @@ def fully_connected(node: Node[FullyConnected], e: Emitter, sinks: tuple[Sink, .
     def take(e: Emitter, row: ir.Value, column: ir.Value, value: ir.Value) -> None:
         sinks[0](e, [*e.delinear(row, node.shape[:-1]), column], value)
 
-    put = scaling.put(lambda value, factor, scale: value * (scale * factor), lambda e, row: row, take)
-    _multiply(function, form, rows, rows_of(function, form, memory, depth), weights[:, None], put)
+    left = rows_of(function, form, memory, depth)
+    multiply_scaled(scaling, form, rows, left, weights[:, None], scaling.rows(by_product), take)
 
 
 def _scaling(node: Node[Any], weights: Array, parameters: ir.Value) -> Scaling:
@@ -297,9 +290,29 @@ def _scaling(node: Node[Any], weights: Array, parameters: ir.Value) -> Scaling:
                    node.op.fused_activation_function)
 
 
-def _multiply(function: FunctionLowering, form: Form, rows: int, left: Left, weights: Array, put: Put) -> None:
+def by_product(value: Lanes, factor: Lanes, scale: Lanes) -> Lanes:
+    """The usual way from a sum to a result."""
+    return value * (scale * factor)
+
+
+def multiply_scaled(scaling: Scaling, form: Form, rows: int, left: Left, weights: Array, of_row: OfRow,
+                    take: Put) -> None:
+    """Emits a product of rows with weights (columns, taps, elements), and passes its scaled results on.
+
+    What belongs to a row is read before its columns: they would else be thought to overwrite it.
+    """
+    def collect(e: Emitter, block: Block) -> None:
+        with rolled(e, block.rows) as k:
+            row = e.builder.add(block.row, k)
+            sums = e.address(block.memory, I32, e.builder.mul(k, e.number(block.step)))
+            result = of_row(e, row)
+            with independent(e, block.columns, lanes(e.target)) as each:
+                column = e.builder.add(block.column, each)
+                take(e, row, column, result(column, e.load(sums, DType.INT32, each)))
+
     none = np.zeros(len(weights), np.int32)
-    multiply_integers(function, form, rows, left, weights, none, lambda plan, scratch: Filtered(scratch, put))
+    multiply_integers(scaling.function, form, rows, left, weights, none,
+                      lambda plan, scratch: Collected(scratch, collect))
 
 
 def _refuses_conv(call: Call) -> bool:
@@ -325,9 +338,10 @@ def conv_2d(node: Node[Conv2D], e: Emitter, sinks: tuple[Sink, ...]) -> None:
     def image_of(e: Emitter, row: ir.Value) -> ir.Value:
         return e.delinear(row, node.shape[:-1])[0]
 
-    put = _scaling(node, weights, parameters).put(rescale, image_of, take)
-    runs = weights.reshape(len(weights), -1, taps.run)
-    _multiply(function, form, prod(node.shape[:-1]), taps.left(function, memory), runs, put)
+    scaling, runs = _scaling(node, weights, parameters), weights.reshape(len(weights), -1, taps.run)
+    of_image = scaling.rows(rescale)
+    multiply_scaled(scaling, form, prod(node.shape[:-1]), taps.left(function, memory), runs,
+                    lambda e, row: of_image(e, image_of(e, row)), take)
 
 
 def _refuses_depthwise(call: Call) -> bool:
@@ -339,13 +353,9 @@ def depthwise_conv_2d(node: Node[DepthwiseConv2D], e: Emitter, sinks: tuple[Sink
     """An image is quantised so that int8 is used up."""
     image, weights, function = node.input(0), constant(node.input(1))[0], node.function
     source, parameters = staged(function, PAIRS, image, prod(image.shape[1:]), True)
-    scaling = _scaling(node, weights.reshape(-1, weights.shape[2]).T, parameters)
+    of_image = _scaling(node, weights.reshape(-1, weights.shape[2]).T, parameters).rows(by_product)
 
     def put(e: Emitter, index: Index, total: ir.Value) -> None:
-        def take(e: Emitter, image: ir.Value, channel: ir.Value, value: ir.Value) -> None:
-            sinks[0](e, index, value)
-
-        scaled = scaling.put(lambda value, factor, scale: value * (scale * factor), lambda e, image: image, take)
-        scaled(e, index[0], index[3], total)
+        sinks[0](e, index, of_image(e, index[0])(index[3], total))
 
     window_sums(node, e, source, weights.astype(np.int16), put)

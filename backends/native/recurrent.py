@@ -20,6 +20,7 @@ from circlet.backends.native.emitter import Emitter
 from circlet.backends.native.few_rows import dots
 from circlet.backends.native.loops import independent, rolled
 from circlet.backends.native.microkernel import WORD, lanes
+from circlet.backends.native.program import Unlowerable
 from circlet.backends.native.recurrent_product import FLOAT, LONGEST, Floats, Rows, add_product, reals
 from circlet.backends.native.rule import Node, Refusal, Sink, nest
 from circlet.runtime.exec.kernel import Call
@@ -124,8 +125,9 @@ def drive(node: Node[Any], places: NetworkInputs, weights: Sequence[int], walk: 
 def state_of(node: Node[Any], position: int) -> Rows:
     """The rows of a state, where they are kept."""
     value = node.input(position)
-    assert value.memory is not None, "a variable lies in memory"
     batch, width = value.shape
+    if value.memory is None or node.function.behind(value.memory, value.shape, value.dtype) is None:
+        raise Unlowerable(f"{node.place}: input {position} is a value that the subgraph is given, no state")
     return Rows(value.memory, batch, width, value.dtype)
 
 

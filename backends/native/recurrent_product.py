@@ -12,13 +12,11 @@ from llvmlite import ir
 
 from circlet.backends.native.emitter import Emitter, memory_type
 from circlet.backends.native.float_product import FloatProduct
-from circlet.backends.native.hybrid import LONGEST, Scaling, staged
-from circlet.backends.native.lanes import SINGLE
-from circlet.backends.native.loops import independent, rolled
-from circlet.backends.native.microkernel import WORD, lanes
-from circlet.backends.native.product import Block, Collected, Direct, multiply
+from circlet.backends.native.hybrid import LONGEST, Scaling, by_product, multiply_scaled, staged
+from circlet.backends.native.microkernel import WORD
+from circlet.backends.native.product import Direct, multiply
 from circlet.backends.native.quantized import quantization
-from circlet.backends.native.quantized_matmul import constant, form_of, multiply_integers, rows_of, stage
+from circlet.backends.native.quantized_matmul import constant, form_of, rows_of, stage
 from circlet.backends.native.rule import Node
 from circlet.backends.native.value import in_memory
 from circlet.runtime.ir.types import Activation, Array, DType
@@ -105,21 +103,12 @@ def _by_integers(node: Node[Any], positions: Sequence[int], rows: ir.Value, sums
     memory = stage(function, form, (sums.count, 1, 1, depth), source)
     scales = np.concatenate([_scales(node, k) for k in positions])
 
-    scaled = Scaling(function, weights, scales, bias, parameters, Activation.NONE).rows(
-        lambda value, factor, scale: value * (scale * factor))
+    scaling = Scaling(function, weights, scales, bias, parameters, Activation.NONE)
 
-    def take(e: Emitter, block: Block) -> None:
-        taken = Rows(block.memory, sums.count, block.step)
-        with rolled(e, block.rows) as k:
-            row = e.builder.add(block.row, k)
-            source, result = taken.at(e, k), scaled(e, row)
-            target = e.address(sums.at(e, row), SINGLE, block.column)
-            with independent(e, block.columns, lanes(e.target)) as each:
-                value = result(e.builder.add(block.column, each), e.load(source, DType.INT32, each))
-                if adds:
-                    value = e.builder.fadd(e.load(target, FLOAT, each), value)
-                e.store(value, target, FLOAT, each)
+    def take(e: Emitter, row: ir.Value, column: ir.Value, value: ir.Value) -> None:
+        place = sums.at(e, row)
+        total = e.builder.fadd(e.load(place, FLOAT, column), value) if adds else value
+        e.store(total, place, FLOAT, column)
 
-    none = np.zeros(len(weights), np.int32)
-    multiply_integers(function, form, sums.count, rows_of(function, form, memory, depth), weights[:, None], none,
-                      lambda plan, scratch: Collected(scratch, take))
+    left = rows_of(function, form, memory, depth)
+    multiply_scaled(scaling, form, sums.count, left, weights[:, None], scaling.rows(by_product), take)
