@@ -22,25 +22,26 @@ class Store:
         self._arrays: list[tuple[Array, int]] = []
         """With what each is full of at first."""
         self._blocks: list[Array] = []
-        self._used: list[int] = []
+        self._filled: list[Array] = []
+        """The part of each block that is in use."""
 
     def allocate(self, shape: Shape, dtype: np.dtype[np.generic], value: int = 0) -> Array:
         """An array that begins on a cache line of its own and is full of a value."""
         size = -(-max(prod(shape) * dtype.itemsize, 1) // ALIGNMENT) * ALIGNMENT
-        if not self._blocks or self._used[-1] + size > len(self._blocks[-1]):
+        if not self._blocks or len(self._filled[-1]) + size > len(self._blocks[-1]):
             self._blocks.append(allocate((max(size, _BLOCK),), np.dtype(np.uint8)))
-            self._used.append(0)
-        begin = self._used[-1]
+            self._filled.append(self._blocks[-1][:0])
+        begin = len(self._filled[-1])
         # Sliced twice: numpy lets an empty slice begin where the block does, and addresses tell arrays apart.
         array = retype(self._blocks[-1][begin:][:prod(shape) * dtype.itemsize], shape, dtype)
         array.fill(value)
         self._arrays.append((array, value))
-        self._used[-1] = begin + size
+        self._filled[-1] = self._blocks[-1][:begin + size]
         return array
 
     def content(self) -> Sequence[Array]:
         """A copy of what all arrays hold."""
-        return [block[:used].copy() for block, used in zip(self._blocks, self._used, strict=True)]
+        return [each.copy() for each in self._filled]
 
     def restore(self, content: Sequence[Array]) -> None:
         """Goes back to an earlier content; arrays handed out since become what they were at first."""
