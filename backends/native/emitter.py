@@ -116,7 +116,7 @@ class Emitter:
         self.builder.store(value, self.address(base, memory_type(dtype), offset))
 
     def copy(self, target: ir.Value, source: ir.Value, size: ir.Value | int) -> None:
-        """Copies bytes between two places that do not overlap, or are the same."""
+        """Copies bytes between two places, which may overlap."""
         count = self.number(size) if isinstance(size, int) else size
         if size != 0:
             name = "llvm.memmove.p0.p0.i64"

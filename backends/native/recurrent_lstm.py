@@ -13,7 +13,7 @@ from circlet.backends.native import math
 from circlet.backends.native.elementwise import activate, clamp
 from circlet.backends.native.emitter import Emitter
 from circlet.backends.native.loops import independent, rolled
-from circlet.backends.native.microkernel import WORD
+from circlet.backends.native.microkernel import WORD, lanes
 from circlet.backends.native.recurrent import (
     Emit,
     Results,
@@ -74,7 +74,7 @@ class _Cells:
         """Moves the cells on and writes what they emit."""
         e, b = self.e, self.e.builder
         self._normalise(_ADMIT, _FORGET, _UPDATE)
-        with independent(e, self.count) as k:
+        with independent(e, self.count, lanes(e.target)) as k:
             forget = math.logistic(e, self._gate(_FORGET, k))
             is_coupled = _ADMIT not in self.sums
             admit = b.fsub(e.constant(1, FLOAT), forget) if is_coupled else math.logistic(e, self._gate(_ADMIT, k))
@@ -82,7 +82,7 @@ class _Cells:
             cell = b.fadd(b.fmul(forget, e.load(self.memory, FLOAT, k)), b.fmul(admit, update))
             e.store(limited(e, cell, self.op.cell_clip), self.memory, FLOAT, k)
         self._normalise(_EMIT)
-        with independent(e, self.count) as k:
+        with independent(e, self.count, lanes(e.target)) as k:
             emitted = self._activated(e.load(self.memory, FLOAT, k))
             e.store(b.fmul(math.logistic(e, self._gate(_EMIT, k)), emitted), result, FLOAT, k)
 
@@ -120,7 +120,7 @@ class _Cells:
         mean = self._mean(keep)
         variance = self._mean(square)
         deviation = e.intrinsic("sqrt", b.fadd(variance, e.constant(np.float32(1e-8), FLOAT)))
-        with independent(e, self.count) as k:
+        with independent(e, self.count, lanes(e.target)) as k:
             standard = b.fdiv(b.fsub(e.load(memory, FLOAT, k), mean), deviation)
             e.store(b.fadd(b.fmul(standard, e.load(scale, FLOAT, k)), e.load(bias, FLOAT, k)), memory, FLOAT, k)
 
