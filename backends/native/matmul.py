@@ -8,7 +8,7 @@ from math import prod
 from llvmlite import ir
 
 from circlet.backends.native.emitter import Emitter, Index
-from circlet.backends.native.few_rows import multiply_few
+from circlet.backends.native.few_rows import multiply_few, multiply_row
 from circlet.backends.native.float_product import FloatProduct, refuses
 from circlet.backends.native.microkernel import FLOAT32, WORD
 from circlet.backends.native.packing import transpose, transposed_step
@@ -21,6 +21,8 @@ from circlet.runtime.ops.matmul import BatchMatMul, FullyConnected
 
 FEW_ROWS = 6
 """Rows for which a right factor that is stored column by column is not worth packing."""
+LARGE = 1 << 16
+"""Bytes of a matrix from which on one row is multiplied by reading it row by row."""
 
 _MANY = 4
 """Products that are shared out as a whole."""
@@ -65,6 +67,12 @@ def batch_matmul(node: Node[BatchMatMul], e: Emitter, sinks: tuple[Sink, ...]) -
     if plan.rows <= FEW_ROWS and node.op.adj_y and not node.op.adj_x:
         with parallel_nest(e, outer, work) as index:
             multiply_few(e, plan, _matrix(e, left, x, index), _matrix(e, right, y, index), None,
+                         product.put(sinks[0], outer=index))
+        return
+    if plan.rows == 1 and not node.op.adj_y and plan.columns * plan.depth * WORD > LARGE and plan.depth:
+        with parallel_nest(e, outer, work) as index:
+            sums = node.function.scratch(plan.columns * WORD)
+            multiply_row(e, plan, _matrix(e, left, x, index), _matrix(e, right, y, index), sums,
                          product.put(sinks[0], outer=index))
         return
     start = product.start(None)

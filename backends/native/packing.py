@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import product
 
 from llvmlite import ir
 
@@ -13,13 +14,21 @@ from circlet.backends.native.parallel import parallel
 from circlet.backends.native.product import Plan
 
 FLOAT = FLOAT32.word
+_ROWS = 16
+"""Rows that are packed at a time."""
 
 
 def copy_panels(e: Emitter, plan: Plan, source: ir.Value, target: ir.Value) -> None:
-    """Packs a float32 matrix (depth, columns) into panels."""
-    vectors = Vectors(e, FLOAT, plan.lanes)
-    for group in plan.groups:
-        with parallel(e, group.count, 2 * plan.panels * plan.panel_bytes) as number, rolled(e, plan.depth) as k:
+    """Packs a float32 matrix (depth, columns) into panels.
+
+    Some rows at a time: column by column, every row would be in another page, and no page in use for long.
+    """
+    vectors, blocks = Vectors(e, FLOAT, plan.lanes), -(-plan.depth // _ROWS)
+    for group, block in product(plan.groups, (None, blocks - 1)):
+        count, rows = (blocks - 1, _ROWS) if block is None else (1, plan.depth - (blocks - 1) * _ROWS)
+        work = 2 * plan.panels * plan.panel_bytes
+        with parallel(e, count, work) as turn, rolled(e, group.count) as number, rolled(e, rows) as row:
+            k = e.builder.add(e.builder.mul(turn if block is None else e.number(block), e.number(_ROWS)), row)
             panel = e.builder.add(number, e.number(group.first))
             column = e.builder.mul(panel, e.number(plan.panel))
             given = e.address(source, FLOAT, e.builder.add(e.builder.mul(k, e.number(plan.columns)), column))

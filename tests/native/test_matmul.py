@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -47,6 +48,13 @@ def test_batch_matmul(batches: tuple[tuple[int, ...], tuple[int, ...]], rows: in
     x = values((*batches[0], *((depth, rows) if adj_x else (rows, depth))), np.float32, seed)
     y = values((*batches[1], *((columns, depth) if adj_y else (depth, columns))), np.float32, seed + 1)
     agree(applied(BatchMatMul(adj_x, adj_y)), x, y, floats=FLOATS)
+
+
+@pytest.mark.parametrize(("columns", "depth"), [(1024, 16), (1100, 33), (2049, 9), (3000, 7), (20, 4001)])
+def test_one_row_times_a_large_matrix(columns: int, depth: int) -> None:
+    x, y = (values(shape, np.float32, 3) for shape in ((3, 1, depth), (3, depth, columns)))
+    agree(applied(BatchMatMul()), x, y, floats=FLOATS)
+    agree(applied(BatchMatMul()), x[0], y[0], floats=FLOATS)
 
 
 @settings(max_examples=30, deadline=None)

@@ -92,6 +92,7 @@ CASES: dict[str, Callable[[], Made]] = {
     "few_rows_given": partial(real, applied(FullyConnected()), (3, 900), (401, 900), (401,)),
     "matrices": partial(real, applied(BatchMatMul()), (3, 5, 70, 60), (3, 5, 60, 90)),
     "transposed_matrices": partial(real, applied(BatchMatMul(adj_x=True, adj_y=True)), (6, 60, 70), (6, 90, 60)),
+    "one_row": partial(real, applied(BatchMatMul()), (3, 1, 300), (3, 300, 3000)),
     "large_matrix": partial(real, applied(BatchMatMul()), (130, 600), (600, 170)),
     "convolution": partial(weighted, Conv2D(SAME, 2, 2, Activation.RELU6), (1, 61, 47, 12), (40, 3, 3, 12), (40,)),
     "deep_convolution": partial(weighted, Conv2D(SAME, 1, 1), (2, 7, 7, 300), (70, 3, 3, 300), (70,)),
