@@ -28,6 +28,7 @@ from circlet.runtime.ops.index import (
     StablehloDynamicUpdateSlice,
     UpdateRow,
 )
+from circlet.runtime.ops.matmul import EmbeddingLookup
 
 FIRST, SECOND = frozenset({0}), frozenset({1})
 
@@ -62,6 +63,22 @@ def gather(node: Node[Gather], e: Emitter, sinks: tuple[Sink, ...]) -> None:
         index = _checked(node, indices, [*outer[:batch], *place], x.shape[axis])
         with every(e, x.shape[axis + 1:]) as inner:
             sinks[0](e, [*outer, *place, *inner], x.element(e, [*outer, index, *inner]))
+
+
+def _refuses_lookup(call: Call) -> bool:
+    """Refuses tables of integers that are looked up as the real values they stand for."""
+    return _refuses_integers(call, 0) or call.input(1).dtype is not call.outputs[0].dtype
+
+
+@nest(EmbeddingLookup, _refuses_lookup, memory_inputs=SECOND)
+def embedding_lookup(node: Node[EmbeddingLookup], e: Emitter, sinks: tuple[Sink, ...]) -> None:
+    indices, table = node.input(0), node.input(1)
+    with e.nest(indices.shape) as place:
+        index = extended(e, indices.element(e, place), indices.dtype)
+        expect(node, Whole(e, index).is_in(0, table.shape[0] - 1),
+               f"index {{}} is outside a table of {table.shape[0]} rows", Whole(e, index))
+        with every(e, table.shape[1:]) as inner:
+            sinks[0](e, [*place, *inner], table.element(e, [index, *inner]))
 
 
 def _checked(node: Node[Any], indices: Value, place: Index, size: int) -> ir.Value:

@@ -15,9 +15,10 @@ from circlet.runtime.ops.elementwise import Add, Mul
 from circlet.runtime.ops.matmul import BatchMatMul, FullyConnected
 from tests.native.against_cpu import agree, applied, seeds, values
 from tests.native.native_cases import native_test
-from tests.ops.test_matmul import BATCH, FLOAT, HYBRID, QUANTIZED
+from tests.ops.test_matmul import BATCH, FLOAT, HYBRID, LOOKUPS, QUANTIZED
 
 test_cases = native_test([*FLOAT, *BATCH, *QUANTIZED, *HYBRID])
+test_lookups = native_test(LOOKUPS)
 
 ROWS = st.sampled_from([0, 1, 1, 2, 3, 5, 7, 8, 9, 13, 25, 50, 300])
 COLUMNS = st.sampled_from([1, 2, 9, 15, 16, 17, 31, 33, 48, 63, 64, 65, 100, 129])

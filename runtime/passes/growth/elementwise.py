@@ -8,13 +8,15 @@ from circlet.runtime.ops import elementwise as ops
 from circlet.runtime.ops.comparison import Select
 from circlet.runtime.ops.quantize import Cast, Dequantize, Quantize, StablehloConvert
 from circlet.runtime.ops.shape import Alias
+from circlet.runtime.ops.unary import Unary
 from circlet.runtime.passes.growth.state import Length, Padded, Refused
 from circlet.runtime.passes.growth.step import Step, pads
 
 _MAY_FAIL = (ops.Div, ops.FloorDiv, ops.FloorMod, ops.Pow, ops.StablehloDivide, ops.StablehloRemainder,
              ops.StablehloPower)
 """On integers, which what lies beyond a length must not make them do."""
-_ELEMENTWISE = [each for each in OPERATORS.values() if each.elementwise and each not in (Select, *_MAY_FAIL)]
+_ELEMENTWISE = [each for each in (*OPERATORS.values(), *Unary.__subclasses__())
+                if each.elementwise and each not in (Select, *_MAY_FAIL)]
 
 
 def aligned(step: Step, positions: range) -> dict[int, Length]:
