@@ -28,7 +28,7 @@ from circlet.runtime.exec.listener import Observation
 from circlet.runtime.ir.op import Skip
 from circlet.runtime.ops.loop_steps import LoopTake
 
-AT_ONCE, OFTEN, MOST = 4, 8, 12
+AT_ONCE, OFTEN, MOST = 6, 8, 16
 """For one place of a model: how many functions are compiled when they are first asked for, how often others must be
 asked for, and how many there may be."""
 

@@ -24,7 +24,6 @@ from circlet.runtime.ops.shape import View
 FIRST_BYTES = 1 << 18
 """A tensor for an unknown number of elements has at first about this size, but room for 16 to 16384 of them."""
 LEAST_ROOM, MOST_ROOM = 16, 1 << 14
-LEAST_EVEN = 64
 SMALL_BYTES = 1 << 25
 GROWTH, GROWTH_OF_SMALL = 4, 8
 """By which factor such a tensor grows, and one that then still is small: each size is compiled by itself."""
@@ -312,6 +311,8 @@ class LoopGrow(Collection):
     """How much room there is depends on the number of elements alone, so that tensors that are equally long stay so."""
     need: int = 1
     """For how many more elements there is room at least, where `even` is set."""
+    least: int = LEAST_ROOM
+    """For how many there is room at least."""
 
     def infer(self, args: Operands) -> tuple[Shape, ...]:
         shape = args[0].shape
@@ -320,7 +321,7 @@ class LoopGrow(Collection):
         first = min(max(1 << (FIRST_BYTES // max(size, 1)).bit_length() >> 1, LEAST_ROOM), MOST_ROOM)
         elements = shape[axis] // part
         if self.even:
-            room = max(2 * elements, elements + self.need, LEAST_EVEN)
+            room = max(2 * elements, elements + self.need, self.least)
             return (replaced(shape, axis, (1 << (room - 1).bit_length()) * part),)
         factor = GROWTH_OF_SMALL if GROWTH_OF_SMALL * elements * size <= SMALL_BYTES else GROWTH
         return (replaced(shape, axis, max(first, factor * elements) * part),)

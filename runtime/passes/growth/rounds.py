@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from math import prod
 
 import numpy as np
 
@@ -23,6 +24,9 @@ from circlet.runtime.passes.growth.padding import Work
 from circlet.runtime.passes.growth.step import COUNTER, capacity
 from circlet.runtime.passes.growth.trace import Growth
 from circlet.runtime.passes.loops.layout import like, scalar
+
+MOST_ELEMENTS = 1 << 18
+"""In a buffer that is longer than it needs to be."""
 
 
 @dataclass(frozen=True)
@@ -105,6 +109,13 @@ def _room(grown: Grown, s: SubgraphBuilder, values: Sequence[Value]) -> Value:
     return found
 
 
+def _least(grown: Grown, group: int) -> int:
+    """How long buffers are at least: up to 64 rows, if they do not take too much memory."""
+    row = max(prod(abs(size) for axis, size in enumerate(grown.carried[each.position].signature) if axis != each.axis)
+              for each, number in grown.members if number == group)
+    return 1 << min(max((MOST_ELEMENTS // max(row, 1)).bit_length() - 1, 2), 6)
+
+
 def _is_full(grown: Grown) -> int:
     """The condition of the outer loop, which does not ask that of the model again."""
     s = grown.subgraph("is full")
@@ -130,7 +141,7 @@ def _round(grown: Grown, test: int, op: PreTestedLoop) -> int:
     s = grown.subgraph("round")
     values = grown.enter(s)
     for growth, group in grown.members:
-        longer = LoopGrow(_along(growth), even=True, need=grown.work.need[group])
+        longer = LoopGrow(_along(growth), even=True, need=grown.work.need[group], least=_least(grown, group))
         kind = like(grown.carried[growth.position], "longer")
         values[growth.position] = s.op(longer, values[growth.position], outputs=[kind])[0]
     s.output(*s.op(While(test, op.body_subgraph_index), *values, outputs=grown.slots))

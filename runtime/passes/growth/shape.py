@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from math import prod
 from typing import TypeAlias
 
@@ -51,14 +52,16 @@ def reshape(step: Step) -> None:
     if state is None:
         raise Refused("RESHAPE of a tensor to a length")
     source: Dims = [state.axes.get(axis, size) for axis, size in enumerate(step.signature(0))]
-    target = _target(step)
-    places = {_matching(source, axis, target): length for axis, length in state.axes.items()}
+    wanted = _target(step)
+    places = {_matching(source, axis, wanted): length for axis, length in state.axes.items()}
     if len(places) != 1:
         raise Refused("RESHAPE of several lengths")
     (place,) = places
-    sizes = [-1 if axis == place else size for axis, size in enumerate(target)]
-    _keep_with(step, np.array(sizes, np.int32))
-    step.padding.states[step.operator.outputs[0]] = state.along(places)
+    sizes = [-1 if axis == place else size for axis, size in enumerate(wanted)]
+    shape = np.array(sizes, np.int32)
+    shape.setflags(write=False)
+    target = step.padding.add(Tensor("shape", DType.INT32, shape.shape, data=shape))
+    step.put(replace(step.operator, op=Reshape(), inputs=(step.operator.inputs[0], target)), state.along(places))
 
 
 def _target(step: Step) -> list[int | Length]:
@@ -86,13 +89,6 @@ def _product(dims: Dims) -> int:
     if len(numbers) != len(dims) or min(numbers, default=0) < 0:
         raise Refused("RESHAPE of several lengths")
     return prod(numbers)
-
-
-def _keep_with(step: Step, shape: np.ndarray[tuple[int], np.dtype[np.int32]]) -> None:
-    shape.setflags(write=False)
-    target = step.padding.add(Tensor("shape", DType.INT32, shape.shape, data=shape))
-    operator = step.operator
-    step.put(type(operator)(Reshape(), (operator.inputs[0], target), operator.outputs), None)
 
 
 @pads(ExpandDims)
