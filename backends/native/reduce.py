@@ -16,7 +16,7 @@ from circlet.backends.native.elementwise import add, compare
 from circlet.backends.native.emitter import UNSIGNED, Emitter, Index, is_real, register_type
 from circlet.backends.native.parallel import parallel_nest
 from circlet.backends.native.quantize import convert
-from circlet.backends.native.rule import Node, Sink, nest, plain
+from circlet.backends.native.rule import Node, Sink, movable, nest, plain
 from circlet.backends.native.value import Value
 from circlet.runtime.ir.types import DType
 from circlet.runtime.ops import reduce as ops
@@ -368,8 +368,8 @@ def _find_beside(relation: str, node: Node[Any], e: Emitter, traversal: Traversa
             sink(e, traversal.result_index(e, kept, e.builder.add(start, k)), e.load(first, made, k))
 
 
-nest(ops.ArgMax, plain, frozenset({0}), AXES)(partial(_arg, ">"))
-nest(ops.ArgMin, plain, frozenset({0}), AXES)(partial(_arg, "<"))
+nest(ops.ArgMax, movable, frozenset({0}), AXES)(partial(_arg, ">"))
+nest(ops.ArgMin, movable, frozenset({0}), AXES)(partial(_arg, "<"))
 
 
 @nest(ops.Cumsum, plain, frozenset(), AXES)

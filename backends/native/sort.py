@@ -8,7 +8,7 @@ from circlet.backends.native.elementwise import compare
 from circlet.backends.native.emitter import I1, Emitter, is_real, register_type
 from circlet.backends.native.quantize import convert
 from circlet.backends.native.reduce import Register, reserve
-from circlet.backends.native.rule import Node, Sink, nest, plain
+from circlet.backends.native.rule import Node, Sink, movable, nest
 from circlet.runtime.exec.kernel import Call
 from circlet.runtime.ir.types import DType
 from circlet.runtime.ops.sort import TopKV2
@@ -20,7 +20,7 @@ MOST = 64
 def _refuses(call: Call) -> bool:
     """Refuses a k that is large, or that only a run can tell."""
     k = call.input(1).data
-    return plain(call) or k is None or k.size != 1 or int(k.item()) > MOST
+    return movable(call) or k is None or k.size != 1 or int(k.item()) > MOST
 
 
 def _leads(e: Emitter, dtype: DType, value: ir.Value, other: ir.Value) -> ir.Value:
