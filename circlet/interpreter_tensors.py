@@ -50,6 +50,9 @@ class SubgraphTensors:
         self._results = frozenset(self._outputs).intersection(
             tensor for operator in subgraph.operators for tensor in operator.outputs)
         self._arrays: dict[int, Array] = {}
+        self._plain = {each: subgraph.tensors[each].dtype.numpy for each in subgraph.inputs
+                       if _is_plain(subgraph.tensors[each])}
+        """The element types of inputs that arrays of just that type can be copied into as they are."""
         self._bound: BoundRun | None = None
         """Set when the subgraph is ready to run."""
         self._is_settled = False
@@ -92,7 +95,20 @@ class SubgraphTensors:
         Raises:
             InputError: the tensor has no memory, or the value is of another type or shape.
         """
-        index = self.checked(index)
+        if not self._is_copied(index, value):
+            self._set_checked(self.checked(index), value)
+
+    def _is_copied(self, index: int, value: npt.ArrayLike) -> bool:
+        """Copies a value that needs neither conversion nor a message; says whether it did."""
+        if type(value) is not np.ndarray or type(index) is not int or value.dtype is not self._plain.get(index):
+            return False
+        target = self._arrays.get(index)
+        if target is None or value.shape != target.shape:
+            return False
+        target[...] = value
+        return True
+
+    def _set_checked(self, index: int, value: npt.ArrayLike) -> None:
         tensor = self.subgraph.tensors[index]
         if tensor.is_constant:
             raise InputError(f"Cannot set tensor: {self.subgraph.tensor_label(index)} is a constant.")
@@ -198,6 +214,12 @@ class SubgraphTensors:
                 raise InterpreterError(f"Attempting to resize dimension {axis} of tensor {index} with value {before} "
                                        f"to {after}. ResizeInputTensorStrict only allows mutating unknown dimensions "
                                        "identified by -1.")
+
+
+def _is_plain(tensor: Tensor) -> bool:
+    """Whether callers may set a tensor, and see its elements as kernels do."""
+    return not tensor.is_constant and tensor.dtype is not DType.STRING \
+        and _type_name(tensor.dtype.numpy) == tensor.dtype.name
 
 
 def _constant_value(tensor: Tensor, data: Array) -> Array:
