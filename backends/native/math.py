@@ -61,6 +61,8 @@ def _power_of_two(exponent: Lanes, kind: ir.Type) -> Lanes:
     return ((exponent + _BIAS[kind]) << _FRACTION[kind]).real()
 
 
+_BIASED = _SHIFTER[SINGLE] + _BIAS[SINGLE]
+"""Adding it to a small number leaves the nearest integer as the exponent of a float32 in the low bits of the sum."""
 _LN2_HIGH, _LN2_LOW = _split(math.log(2), 16)
 _EXP = _fit(lambda x: math.expm1(x) / x if x else 1.0, -math.log(2), math.log(2), 7)
 """(exp(x) - 1) / x."""
@@ -68,9 +70,9 @@ _EXP = _fit(lambda x: math.expm1(x) / x if x else 1.0, -math.log(2), math.log(2)
 
 def _exp(x: Lanes) -> Lanes:
     x = x.clamp(-104.0, 89.0)
-    n, bits = _nearest(x * (0.5 / math.log(2)))
+    shifted = x.fma(0.5 / math.log(2), _BIASED)
+    n, half = shifted - _BIASED, (shifted.bits() << 23).real()
     rest = n.fma(-2 * _LN2_LOW, n.fma(-2 * _LN2_HIGH, x))
-    half = _power_of_two(bits, SINGLE)
     return rest.polynomial(_EXP).fma(rest, 1.0) * half * half
 
 
@@ -211,30 +213,42 @@ _GELU_END = 5.5
 
 
 def _fit_odds() -> tuple[float, ...]:
-    """(log(c) - log(1 - c)) / x for the share c of a normal distribution below x, as a polynomial in x * x; each point
+    """-log2(c / (1 - c)) / x for the share c of a normal distribution below x, as a polynomial in x * x; each point
     counts as much as gelu(x) changes with it."""
     x = _GELU_END * np.sqrt(np.linspace(1, 0, 200, endpoint=False))
     below, above = (np.array([math.erfc(sign * each * math.sqrt(0.5)) / 2 for each in x]) for sign in (-1, 1))
-    curve = Chebyshev.fit(x * x, np.log(below / above) / x, 6, [0, _GELU_END**2], w=x * x * below * above)
+    curve = Chebyshev.fit(x * x, np.log2(above / below) / x, 6, [0, _GELU_END**2], w=x * x * below * above)
     return tuple(float(each) for each in curve.convert(kind=Polynomial).coef)
 
 
 _ODDS = _fit_odds()
 
 
+_EXP2 = _fit(lambda x: 2.0**x, -0.5, 0.5, 5)
+
+
+def _one_and_exp2(x: Lanes) -> Lanes:
+    """1 + 2 ** x, where 2 ** x is infinite from 127.5 on, and 0 where it does not count."""
+    x = x.clamp(-127.0, 128.0)
+    shifted = x + _BIASED
+    rest = x - (shifted - _BIASED)
+    return rest.polynomial(_EXP2).fma((shifted.bits() << 23).real(), 1.0)
+
+
 @single
 def gelu(x: Lanes) -> Lanes:
-    """x * (1 + erf(x / sqrt(2))) / 2, to 4e-7 absolute or relative; x / (1 + exp(-u)) with the logarithm u of the odds
-    of a smaller number than x."""
-    odds = (x * x).at_most(_GELU_END**2).polynomial(_ODDS)
-    return x / (_exp(-x * odds) + 1.0)
+    """x * (1 + erf(x / sqrt(2))) / 2, to 4e-7 absolute or relative; x / (1 + 2 ** u) with the binary logarithm u of the
+    odds of a greater number than x."""
+    return x / _one_and_exp2((x * x).at_most(_GELU_END**2).polynomial(_ODDS) * x)
+
+
+_LOG2_ODDS = -2 * math.sqrt(2 / math.pi) / math.log(2)
 
 
 @single
 def gelu_by_tanh(x: Lanes) -> Lanes:
     """x * (1 + tanh(u)) / 2, which is x / (1 + exp(-2 * u)), to 4e-7 absolute or relative."""
-    cubic = (x * x).fma(0.044715, 1.0) * x
-    return x / (_exp(cubic * (-2 * math.sqrt(2 / math.pi))) + 1.0)
+    return x / _one_and_exp2((x * x).fma(0.044715 * _LOG2_ODDS, _LOG2_ODDS) * x)
 
 
 @single
