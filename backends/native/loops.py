@@ -82,6 +82,21 @@ def independent(e: Emitter, count: ir.Value | int, width: int | None = None) -> 
     _hint(latch, e.module, ["llvm.loop.parallel_accesses", group], ["llvm.loop.unroll.disable"], *forced)
 
 
+_FOLDED = range(8, 65)
+"""Numbers of turns that LLVM would unroll, though some can be taken at a time."""
+
+
+@contextmanager
+def folded(e: Emitter, count: ir.Value | int) -> Iterator[ir.Value]:
+    """`for index in range(count)`, of turns that combine elements in a register: LLVM makes vectors of a short loop
+    too, which it would else unroll first, and combine element by element."""
+    with e.loop(count) as index:
+        yield index
+        latch = e.builder.block
+    if isinstance(count, int) and count in _FOLDED:
+        _hint(latch, e.module, ["llvm.loop.unroll.disable"])
+
+
 @contextmanager
 def every(e: Emitter, shape: Shape) -> Iterator[tuple[ir.Value, ...]]:
     """Loops over the elements of a shape, as `Emitter.nest`; the turns of the innermost one are independent."""
