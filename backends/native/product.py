@@ -330,9 +330,11 @@ class _Nest:
         self._chunks = plan.chunks(plan.depth if left.taps is None else left.taps[1])
 
     def emit(self) -> None:
-        """Shares out the tiles of rows if they are many, else the panels."""
+        """Shares out the tiles of rows if they are many, else the panels. A few rows take no less time than it takes
+        to read the panels."""
         e, plan = self._e, self._plan
-        tiles, panels, work = plan.split.parts, plan.panels, plan.rows * plan.columns * plan.depth
+        tiles, panels = plan.split.parts, plan.panels
+        work = max(plan.rows, WORD) * plan.columns * plan.depth
         if tiles >= min(panels, _MANY_TILES):
             with portion(e, tiles, work) as rows:
                 self._emit(rows, (e.number(0), e.number(panels)))
