@@ -272,7 +272,7 @@ def _matrix(tensor: Tensor) -> Array:
 @nest(FullyConnected, _refuses_matrix)
 def fully_connected(node: Node[FullyConnected], e: Emitter, sinks: tuple[Sink, ...]) -> None:
     weights, function, rows = _matrix(node.call.input(1)), node.function, prod(node.shape[:-1])
-    depth, form = weights.shape[1], form_of(e.target)
+    depth, form = weights.shape[1], form_of(e.target, rows, weights)
     source, parameters = staged(function, form, node.input(0), depth, node.op.asymmetric_quantize_inputs)
     memory = stage(function, form, (rows, 1, 1, depth), source)
     scaling = _scaling(node, weights, parameters)
@@ -323,7 +323,7 @@ def _refuses_conv(call: Call) -> bool:
 def conv_2d(node: Node[Conv2D], e: Emitter, sinks: tuple[Sink, ...]) -> None:
     """An image is quantised around 0 where the filter has one scale, else so that int8 is used up."""
     image, weights, function = node.input(0), constant(node.input(1)), node.function
-    form = form_of(e.target)
+    form = form_of(e.target, prod(node.shape[:-1]), weights)
     taps = Taps(form, image.shape, node.op.windows(image.shape, weights.shape), image.shape[3])
     symmetric = not quantization(node.call.input(1)).per_axis
     source, parameters = staged(function, form, image, prod(image.shape[1:]), not symmetric)

@@ -171,9 +171,10 @@ def _refuses(call: Call) -> bool:
 @nest(Conv2D, _refuses, frozenset({1, 2}))
 def conv_2d(node: Node[Conv2D], e: Emitter, sinks: tuple[Sink, ...]) -> None:
     image, weights, function = node.input(0), constant(node.input(1)), node.function
-    taps = Taps(form_of(e.target), image.shape, node.op.windows(image.shape, weights.shape), weights.shape[3])
+    form = form_of(e.target, prod(node.shape[:-1]), weights)
+    taps = Taps(form, image.shape, node.op.windows(image.shape, weights.shape), weights.shape[3])
     zero, by = quantization(node.call.input(0)).zero_point, requantization(node, len(weights))
-    memory = stage(function, taps.form, image.shape, unsigned(function, taps.form, image, zero), taps.margins)
+    memory = stage(function, form, image.shape, unsigned(function, form, image, zero), taps.margins)
     runs = weights.reshape(len(weights), -1, taps.run)
     first = start(weights, zero, known(node.optional(2)))
     groups = image.shape[3] // taps.channels
@@ -181,5 +182,5 @@ def conv_2d(node: Node[Conv2D], e: Emitter, sinks: tuple[Sink, ...]) -> None:
     for group in range(groups):
         part = slice(group * size, (group + 1) * size)
         left = taps.left(function, e.address(memory, taps.form.element, group * taps.channels))
-        multiply_integers(function, taps.form, prod(node.shape[:-1]), left, runs[part], first[part],
+        multiply_integers(function, form, prod(node.shape[:-1]), left, runs[part], first[part],
                           requantized(function, sinks[0], node.shape, by.part(part), group * size))

@@ -109,6 +109,20 @@ def _dot_of_pairs(e: Emitter, left: ir.Value, right: ir.Value, total: ir.Value) 
     return e.builder.add(total, products)
 
 
+def _dot_of_magnitudes(e: Emitter, left: ir.Value, right: ir.Value, total: ir.Value) -> ir.Value:
+    """`total` plus, in each word, the products of four bytes, `OFFSET` taken from the left ones, with four that are at
+    least -127: AVX2 multiplies unsigned bytes by signed ones, and adds two such products up to 2^15 - 1."""
+    b = e.builder
+    bytes_, pairs = ir.VectorType(I8, 4 * total.type.count), ir.VectorType(I16, 2 * total.type.count)
+    left, right = b.bitcast(left, bytes_), b.bitcast(right, bytes_)
+    left = b.xor(left, ir.Constant(bytes_, [-OFFSET] * bytes_.count))
+    negate = e.declare("llvm.x86.avx2.psign.b", ir.FunctionType(bytes_, [bytes_] * 2))
+    multiply = e.declare("llvm.x86.avx2.pmadd.ub.sw", ir.FunctionType(pairs, [bytes_] * 2))
+    magnitude = b.call(negate, [left, left])
+    products = b.call(multiply, [magnitude, b.call(negate, [right, left])])
+    return b.add(total, _pairwise(e, products, ir.Constant(pairs, [1] * pairs.count), total.type))
+
+
 @dataclass(frozen=True)
 class Form:
     """What the factors of a product are kept as.
@@ -116,10 +130,12 @@ class Form:
     Attributes:
         arithmetic: multiplies words.
         element: the type of an element, of which a word holds several.
+        taken: what is subtracted from elements of the left factor before they are multiplied.
     """
 
     arithmetic: Arithmetic
     element: ir.IntType
+    taken: int = 0
 
     @property
     def size(self) -> int:
@@ -147,9 +163,19 @@ PAIRS = Form(Arithmetic("s16s16", I32, I32, _dot_of_pairs, align=1, spare=1), I1
 """Words of two signed 16-bit integers."""
 
 
-def form_of(target: Target) -> Form:
-    """What is fastest: where bytes are multiplied by halves, it is better to take them apart once, beforehand."""
-    return PAIRS if _dot_instruction(target, lanes(target)) is None else BYTES
+MAGNITUDES = Form(Arithmetic("s8s8", I32, I32, _dot_of_magnitudes, align=1, spare=1), I8, taken=OFFSET)
+"""Words of four unsigned bytes, made signed, times words of four signed ones that are at least -127."""
+
+
+def form_of(target: Target, rows: int, weights: Array) -> Form:
+    """What is fastest for a product of so many rows with weights. Where bytes are multiplied by halves, it is better to
+    take them apart once, beforehand; but a single row waits for its weights, so these stay short."""
+    if _dot_instruction(target, lanes(target)) is not None:
+        return BYTES
+    has_magnitudes = target.has("avx2") and target.vector_bytes == 32 and weights.min(initial=0) >= -127
+    if rows == 1:
+        return MAGNITUDES if has_magnitudes else BYTES
+    return PAIRS
 
 
 def start(weights: Array, zero_point: int, bias: Array | None) -> Int32s:
@@ -247,6 +273,8 @@ def multiply_integers(function: FunctionLowering, form: Form, rows: int, left: L
         first: what the sum of each column starts with.
         result: where the sums go, given how the product is cut and memory for those of a tile.
     """
+    if form.taken:
+        first = first + form.taken * weights.reshape(len(weights), -1).sum(axis=1, dtype=np.int32)
     matrix = form.words(weights)
     plan = Plan.of(function.e.target, form.arithmetic, rows, *matrix.shape)
     panels = plan.packed(function.external(plan.pack(matrix)))
@@ -300,8 +328,8 @@ def _refuses(call: Call) -> bool:
 
 @nest(FullyConnected, _refuses, frozenset({1, 2}))
 def fully_connected(node: Node[FullyConnected], e: Emitter, sinks: tuple[Sink, ...]) -> None:
-    weights, function, form = constant(node.input(1)), node.function, form_of(e.target)
-    depth, rows, zero = weights.shape[1], prod(node.shape[:-1]), quantization(node.call.input(0)).zero_point
+    weights, function, rows = constant(node.input(1)), node.function, prod(node.shape[:-1])
+    depth, form, zero = weights.shape[1], form_of(e.target, rows, weights), quantization(node.call.input(0)).zero_point
     source = stage(function, form, (1, 1, rows, depth), unsigned(function, form, node.input(0), zero))
     first, put = start(weights, zero, known(node.optional(2))), scaled(node, sinks[0])
     multiply_integers(function, form, rows, rows_of(function, form, source, depth), weights[:, None], first,

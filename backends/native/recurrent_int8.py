@@ -153,7 +153,7 @@ class _Network:
     def _multiply(self, first: int, rows: Rows, zero_point: int, bias: Array | None) -> ir.Value:
         """Where the sums of the products of rows with the matrices of the gates are, side by side."""
         function, weights = self._node.function, joined(self._node, self._group(first))
-        (columns, width), form = weights.shape, form_of(self._e.target)
+        (columns, width), form = weights.shape, form_of(self._e.target, rows.count, weights)
         memory = function.reserve(rows.count * columns * WORD)
         given = unsigned(function, form, in_memory(rows.memory, (rows.count, width), DType.INT8), zero_point)
         source = stage(function, form, (1, 1, rows.count, width), given)

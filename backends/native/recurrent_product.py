@@ -97,7 +97,7 @@ def _by_integers(node: Node[Any], positions: Sequence[int], rows: ir.Value, sums
                  adds: bool) -> None:
     """Equal to the bit to `backends/cpu/hybrid`."""
     function, weights = node.function, joined(node, positions)
-    depth, form = weights.shape[1], form_of(function.e.target)
+    depth, form = weights.shape[1], form_of(function.e.target, sums.count, weights)
     source, parameters = staged(function, form, in_memory(rows, (sums.count, depth), FLOAT), depth,
                                 node.op.asymmetric_quantize_inputs)
     memory = stage(function, form, (sums.count, 1, 1, depth), source)

@@ -136,9 +136,22 @@ def test_sums_that_need_more_than_30_bits() -> None:
 @pytest.mark.parametrize(("size", "channels"), [((1, 1), 64), ((3, 3), 19)])
 def test_forms_of_products(monkeypatch: pytest.MonkeyPatch, form: Form, size: tuple[int, int], channels: int) -> None:
     """Of which one is the fastest on this machine."""
-    monkeypatch.setattr(quantized_conv, "form_of", lambda target: form)
+    monkeypatch.setattr(quantized_conv, "form_of", lambda *_: form)
     network = Network()
     x = network.input(stored((1, 9, 14, channels), DType.INT8, 1), q(0.02, -7))
     w = weights(network, (33, *size, channels), 0, True, 2, 0.01)
     network.op(Conv2D(Padding.SAME, 1, 2), x, w, bias(network, 33, 3), quantization=q(0.05, 9))
     network.agree()
+
+
+@pytest.mark.parametrize("least", [-128, -127])
+@pytest.mark.parametrize("zero_point", [-128, 0, 127])
+def test_single_rows_of_extremes(least: int, zero_point: int) -> None:
+    """Sums of products that are as large as they can be, in forms of which one depends on the least weight."""
+    random = np.random.default_rng(7)
+    network = Network()
+    x = network.input(random.choice(np.array([-128, -127, 127], np.int8), (1, 75)), q(0.02, zero_point))
+    w = random.choice(np.array([least, 127], np.int8), (37, 75))
+    w[:3] = [[least], [127], [0]]
+    network.op(FullyConnected(), x, network.constant(w, q(0.01)), bias(network, 37, 3), quantization=q(9.0, 3))
+    network.agree(is_native=True)
