@@ -58,12 +58,19 @@ def _keep_rolled(e: Emitter, latch: ir.Block) -> None:
     _hint(latch, e.module, ["llvm.loop.unroll.disable"], ["llvm.loop.vectorize.enable", ir.Constant(I1, 0)])
 
 
+_LONG = 24
+"""Instructions of a turn that are too many for the processor to look far beyond it."""
+
+
 @contextmanager
-def independent(e: Emitter, count: ir.Value | int, width: int | None = None) -> Iterator[ir.Value]:
+def independent(e: Emitter, count: ir.Value | int, width: int | None = None,
+                multiple: int = 1) -> Iterator[ir.Value]:
     """`for index in range(count)`, of turns none of which writes what another one reads or writes: LLVM computes
     `width` of them at a time, or as many as it likes, without checking addresses. It would write the turns of a short
     loop one after the other before it looks for vectors, so that is forbidden. It complains on stderr of a width that
-    it cannot use, so there is none for fewer turns, or if the turns branch."""
+    it cannot use, so there is none for fewer turns, or if the turns branch. If turns are long, it is told to compute
+    several vectors side by side, where nothing is left over: `multiple` is what a count that only a run knows is a
+    multiple of."""
     blocks = len(e.function.blocks)
     with e.loop(count) as index:
         first = e.builder.block
@@ -72,14 +79,29 @@ def independent(e: Emitter, count: ir.Value | int, width: int | None = None) -> 
     if latch is e.builder.block:
         return
     group = _Distinct(e.module, [], is_loop=False)
-    for block in e.function.blocks[blocks:]:
-        for instruction in block.instructions:
-            if instruction.opname in ("load", "store"):
-                instruction.set_metadata("llvm.access.group", group)
+    instructions = [each for block in e.function.blocks[blocks:] for each in block.instructions]
+    for instruction in instructions:
+        if instruction.opname in ("load", "store"):
+            instruction.set_metadata("llvm.access.group", group)
     is_short = width is not None and isinstance(count, int) and count < width
     forced = () if width is None or is_short or latch is not first else (
         ["llvm.loop.vectorize.enable", ir.Constant(I1, 1)], ["llvm.loop.vectorize.width", ir.Constant(I32, width)])
-    _hint(latch, e.module, ["llvm.loop.parallel_accesses", group], ["llvm.loop.unroll.disable"], *forced)
+    _hint(latch, e.module, ["llvm.loop.parallel_accesses", group], ["llvm.loop.unroll.disable"], *forced,
+          *_several(e, count if isinstance(count, int) else multiple, instructions if latch is first else ()))
+
+
+def _several(e: Emitter, turns: int, instructions: Sequence[ir.Instruction]) -> Sequence[Sequence[Any]]:
+    """The hint that says how many vectors are to be computed side by side, if several are.
+
+    Args:
+        e: writes the code.
+        turns: a number that the number of turns is a multiple of.
+        instructions: those of a turn.
+    """
+    several = next((k for k in (4, 2) if turns % (k * e.target.vector_bytes // 4) == 0), 1)
+    if several == 1 or len(instructions) < _LONG:
+        return ()
+    return (["llvm.loop.interleave.count", ir.Constant(I32, several)],)
 
 
 _FOLDED = range(8, 65)
@@ -90,11 +112,16 @@ _FOLDED = range(8, 65)
 def folded(e: Emitter, count: ir.Value | int) -> Iterator[ir.Value]:
     """`for index in range(count)`, of turns that combine elements in a register: LLVM makes vectors of a short loop
     too, which it would else unroll first, and combine element by element."""
+    blocks = len(e.function.blocks)
     with e.loop(count) as index:
         yield index
         latch = e.builder.block
-    if isinstance(count, int) and count in _FOLDED:
-        _hint(latch, e.module, ["llvm.loop.unroll.disable"])
+    if not isinstance(count, int) or count == 1:
+        return
+    hints = [["llvm.loop.unroll.disable"]] if count in _FOLDED else []
+    found = [*hints, *_several(e, count, [each for block in e.function.blocks[blocks:] for each in block.instructions])]
+    if found:
+        _hint(latch, e.module, *found)
 
 
 @contextmanager

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from math import prod
+from math import gcd, prod
 
 from llvmlite import ir
 
@@ -224,7 +224,8 @@ def parallel_run(e: Emitter, count: int, work: int) -> Iterator[ir.Value]:
         with independent(e, count) as index:
             yield index
         return
-    with parallel_span(e, count, work) as (first, some), independent(e, some) as k:
+    with parallel_span(e, count, work) as (first, some), \
+            independent(e, some, multiple=gcd(count, _RUN)) as k:
         yield e.builder.add(first, k)
 
 
