@@ -106,12 +106,13 @@ class Invocation:
         control = self._activation.control
         if control[3]:
             return enter()
-        with teams.one() as team:
-            control[3] = team.address
-            try:
-                return enter()
-            finally:
-                control[3] = 0
+        team = teams.take()
+        control[3] = team.address
+        try:
+            return enter()
+        finally:
+            control[3] = 0
+            teams.give(team)
 
     def _fail(self, status: int) -> None:
         if status == STOPPED:

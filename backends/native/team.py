@@ -6,8 +6,6 @@ import ctypes
 import os
 import time
 import weakref
-from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import lru_cache
 
 import numpy as np
@@ -83,18 +81,14 @@ class Teams:
         self.participants = min(participants, _MOST) if _HAS_THREADS else 1
         self._idle: list[Team] = []
 
-    @contextmanager
-    def one(self) -> Iterator[Team]:
-        """A team for a run."""
-        team = self._take()
-        try:
-            yield team
-        finally:
-            self._idle.append(team)
-
-    def _take(self) -> Team:
+    def take(self) -> Team:
+        """A team for a run, to be given back after it."""
         try:
             team = self._idle.pop()
         except IndexError:
             return Team(self.participants)
-        return team if team.is_here else self._take()
+        return team if team.is_here else self.take()
+
+    def give(self, team: Team) -> None:
+        """Keeps a team for the next run."""
+        self._idle.append(team)

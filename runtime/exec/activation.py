@@ -205,7 +205,8 @@ class Activation:
         """What compiled code looks at: iterations left, whether to stop, where to call the host, and its threads."""
         self._words = self.control.data
         self._limit: int | None = None
-        self._end: float | None = None
+        self.has_deadline = False
+        self._end = 0.0
         self._deadline = 0.0
         self._bound = 0
 
@@ -256,9 +257,8 @@ class Activation:
         words = self._words
         words[0] = UNLIMITED if self._limit is None else min(self._limit, UNLIMITED)
         words[1] = 0
-        if limits.deadline is None:
-            self._end = None
-        else:
+        self.has_deadline = limits.deadline is not None
+        if limits.deadline is not None:
             self._deadline = limits.deadline
             self._end = time.monotonic() + limits.deadline
 
@@ -267,14 +267,9 @@ class Activation:
         self.cancelled = True
         self.control[1] = 1
 
-    @property
-    def has_deadline(self) -> bool:
-        return self._end is not None
-
     @contextmanager
     def compiled(self) -> Iterator[None]:
-        """Keeps the deadline for one call of compiled code, which looks at nothing but `control`."""
-        assert self._end is not None, "only runs with a deadline need this"
+        """Keeps the deadline of a run that has one, for a call of compiled code, which looks at `control` only."""
         timer = Timer(max(self._end - time.monotonic(), 0.0), self.control.__setitem__, (1, 1))
         timer.daemon = True
         timer.start()
@@ -308,7 +303,7 @@ class Activation:
 
     def check(self) -> None:
         """Raises CancelledError or LimitError where the run must stop."""
-        if self.cancelled or (self._end is not None and time.monotonic() >= self._end):
+        if self.cancelled or (self.has_deadline and time.monotonic() >= self._end):
             self.stopped()
 
     @contextmanager

@@ -62,12 +62,21 @@ class Entry:
         Raises:
             InputError: an input is missing, unknown, or of another type or shape than declared.
         """
-        found = [
-            value if type(value) is np.ndarray and value.dtype is dtype and value.shape == shape
-            else as_array(value, tensor, name)
-            for value, (name, tensor, dtype, shape) in zip(self._arrange(inputs), self._plan, strict=True)
-        ]
+        found = self._ready(inputs) or [as_array(value, tensor, name) for value, (name, tensor, _, _)
+                                        in zip(self._arrange(inputs), self._plan, strict=True)]
         return found if self._order is None else [found[each] for each in self._order]
+
+    def _ready(self, inputs: object) -> list[Array] | None:
+        """The values of a dictionary in input order, if all are arrays of just the declared types and shapes."""
+        if type(inputs) is not dict or len(inputs) != len(self._plan):
+            return None
+        found = []
+        for name, _, dtype, shape in self._plan:
+            value = inputs.get(name)
+            if type(value) is not np.ndarray or value.dtype is not dtype or value.shape != shape:
+                return None
+            found.append(value)
+        return found
 
     def _arrange(self, inputs: Mapping[str, npt.ArrayLike] | Sequence[npt.ArrayLike]) -> Iterable[npt.ArrayLike]:
         """The values in input order."""

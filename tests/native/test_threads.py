@@ -5,9 +5,8 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from threading import Timer
@@ -131,15 +130,13 @@ def native(model: Model, num_threads: int, limits: circlet.Limits | None = None)
 def taken(monkeypatch: pytest.MonkeyPatch) -> list[Team]:
     """The teams that runs are given from now on."""
     found: list[Team] = []
-    one = Teams.one
+    take = Teams.take
 
-    @contextmanager
-    def noted(teams: Teams) -> Iterator[Team]:
-        with one(teams) as team:
-            found.append(team)
-            yield team
+    def noted(teams: Teams) -> Team:
+        found.append(take(teams))
+        return found[-1]
 
-    monkeypatch.setattr(Teams, "one", noted)
+    monkeypatch.setattr(Teams, "take", noted)
     return found
 
 
