@@ -132,9 +132,9 @@ def depthwise_conv_2d(node: Node[DepthwiseConv2D], e: Emitter, sinks: tuple[Sink
     weights, given = constant(node.input(1)), node.input(0)
     channels, zero = weights.shape[3], quantization(node.call.input(0)).zero_point
     tall, wide = node.op.windows(given.shape, weights.shape)
-    stored = -(-channels // PART) * PART
-    geometry = Geometry((*given.shape[:3], stored), tall, wide)
-    memory = node.function.pointer(given) if stored == given.shape[3] else _repeated(node, stored)
+    geometry = Geometry((*given.shape[:3], channels), tall, wide)
+    is_ready = channels == given.shape[3] and channels % PART == 0
+    memory = node.function.pointer(given) if is_ready else _repeated(node)
     first = start(weights[0].reshape(-1, channels).T, zero, known(node.optional(2)))
     by = requantization(node, channels)
     for each in blocks(channels, e.target.vector_bytes):
@@ -143,19 +143,22 @@ def depthwise_conv_2d(node: Node[DepthwiseConv2D], e: Emitter, sinks: tuple[Sink
         nest.emit(weights[0, ..., part], first[part], by.part(part), sinks[0])
 
 
-def _repeated(node: Node[Any], channels: int) -> ir.Value:
-    """The image with each channel as often as there are filters for it, and some more to fill up."""
-    given = node.input(0)
+def _repeated(node: Node[Any]) -> ir.Value:
+    """The image with each channel as often as there are filters for it, in memory that may be read beyond its end."""
+    given, channels = node.input(0), node.shape[3]
     every, source = given.shape[3], node.function.pointer(given)
-    pixels, times = given.size // every, node.shape[3] // every
+    pixels, times = given.size // every, channels // every
 
     def run(e: Emitter, image: ir.Value, position: ir.Value, target: ir.Value, count: int) -> None:
         def make(k: ir.Value) -> ir.Value:
             pixel, channel = e.delinear(e.builder.add(position, k), (pixels, channels))
-            channel = e.intrinsic("umin", e.builder.udiv(channel, e.number(times)), e.number(every - 1))
-            return e.load(source, DType.INT8, e.linear([pixel, channel], (pixels, every)))
+            return e.load(source, DType.INT8,
+                          e.linear([pixel, e.builder.udiv(channel, e.number(times))], (pixels, every)))
 
-        each_element(e, BYTES, target, count, make)
+        if times == 1:
+            e.copy(target, e.address(source, I8, position), count)
+        else:
+            each_element(e, BYTES, target, count, make)
 
     return stage(node.function, BYTES, (1, 1, pixels, channels), Source(lambda e, image: ir.Constant(I8, 0), run))
 
