@@ -66,12 +66,13 @@ class OperatorLowering:
         self.function.note(self.describe())
         return self._by_rule(rule)
 
-    def _call(self) -> Call:
+    def call(self) -> Call:
+        """The operator and its tensors."""
         return Call.of(self.spec.subgraph, self.operator, self.place)
 
     def _rule(self) -> Rule[Op] | None:
         """The operator's native rule; None where the host computes it."""
-        rule = rule_of(self._call())
+        rule = rule_of(self.call())
         if rule is None or not rule.parameters:
             return rule
         if any(each is not None and each.known is None for each in _chosen(self.inputs, rule.parameters)):
@@ -99,7 +100,7 @@ class OperatorLowering:
         return "register" if prod(shape) == 1 and dtype in NATIVE_TYPES else "memory"
 
     def _by_rule(self, rule: Rule[Op]) -> Sequence[Value]:
-        node = Node(self.operator.op, self._call(), self.inputs, self.shapes, self.place, self.function)
+        node = Node(self.operator.op, self.call(), self.inputs, self.shapes, self.place, self.function)
         if rule.fused is not None:
             return [self._settled(value, home) for value, home in zip(rule.fused(node), self.homes, strict=True)]
         assert rule.nest is not None
@@ -161,7 +162,19 @@ class GroupLowering:
             for k in range(len(self._op.members)):
                 self._substitute(k)
             return self._outer.settle(self._values[self._op.members[-1].operator.outputs[0]])
-        return self._anchored(anchor)
+        return self._looked_up() or self._anchored(anchor)
+
+    def _looked_up(self) -> Value | None:
+        """The result where all members together replace bytes by others."""
+        from circlet.backends.native.quantized_table import look_up, table_of_group
+
+        outer = self._outer
+        found = table_of_group(self._op, outer.call(), outer.inputs)
+        if found is None or found[0].shape != outer.shapes[0]:
+            return None
+        finish, sink = outer.target()
+        look_up(outer.function, *found, sink)
+        return finish()
 
     def _anchored(self, anchor: int) -> Value:
         """The nest of the anchor, with what depends on its result as the epilogue."""

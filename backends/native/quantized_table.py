@@ -3,6 +3,7 @@ the code is made, and the code looks them up."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,9 @@ from circlet.backends.cpu.quantized import is_quantized, stored_values
 from circlet.backends.cpu.quantized_unary import QUANTIZED
 from circlet.backends.native.elementwise import elementwise
 from circlet.backends.native.emitter import I8, I64, POINTER, Emitter
+from circlet.backends.native.function import FunctionLowering
+from circlet.backends.native.fuse import Fused
+from circlet.backends.native.fused_kernel import FusedKernel
 from circlet.backends.native.loops import independent, rolled
 from circlet.backends.native.microkernel import internal_function
 from circlet.backends.native.parallel import parallel_nest, parallel_span
@@ -22,6 +26,7 @@ from circlet.runtime.exec.activation import Activation, Variables
 from circlet.runtime.exec.kernel import Call
 from circlet.runtime.ir.op import Op
 from circlet.runtime.ir.types import Array, DType
+from circlet.runtime.ops import elementwise as ops
 from circlet.runtime.ops.quantize import Quantize
 
 _BYTES = (DType.INT8, DType.UINT8)
@@ -38,6 +43,22 @@ def _table(node: Node[Any]) -> Array:
     return y
 
 
+def table_of_group(op: Fused, call: Call, inputs: Sequence[Value | None]) -> tuple[Value, Array] | None:
+    """What a group makes of bytes, as `_table`, and of which input: the only one that is not constant. None if there
+    are more, or if not all members compute each element from one element."""
+    varying = [each for each in inputs if each is not None and each.known is None]
+    made = call.outputs[0].dtype
+    if len(varying) != 1 or not {varying[0].dtype, made} <= set(_BYTES) or any(
+            each is not None and each.known is not None and each.size != 1 for each in inputs) or not all(
+            type(each.operator.op) in _ELEMENTWISE for each in op.members):
+        return None
+    x = stored_values(varying[0].dtype).astype(varying[0].dtype.numpy)
+    given = [None if each is None else x if each.known is None else each.known.reshape(1) for each in inputs]
+    y = np.empty(x.shape, made.numpy)
+    FusedKernel(call, op, CpuBackend()).bind(given, [y], Activation(Variables()))()
+    return varying[0], y
+
+
 def _refuses(call: Call) -> bool:
     """Refuses real values, and functions that are not defined for all stored ones."""
     defined = not (type(call.op) in QUANTIZED and QUANTIZED[type(call.op)].positive)
@@ -50,21 +71,25 @@ def _refuses_bytes(call: Call) -> bool:
 
 def _look_up_bytes(node: Node[Any], e: Emitter, sinks: tuple[Sink, ...]) -> None:
     """Row by row, if the results are not just written to memory."""
-    function, sink = node.function, sinks[0]
-    source, table = function.pointer(node.input(0)), function.external(_table(node))
-    size = node.input(0).size
+    look_up(node.function, node.input(0), _table(node), sinks[0])
+
+
+def look_up(function: FunctionLowering, given: Value, found: Array, sink: Sink) -> None:
+    """Replaces bytes by those of a table."""
+    e, size, shape = function.e, given.size, given.shape
+    source, table = function.pointer(given), function.external(found)
     if sink.memory is not None:
         with parallel_span(e, size, 4 * size) as (first, count):
             places = (e.address(each, I8, first) for each in (source, sink.memory))
             e.builder.call(_looking_up(e), [*places, table, count])
         return
-    *outer, run = node.shape or (1,)
-    row, made = function.scratch(run), node.call.outputs[0].dtype
+    *outer, run = shape or (1,)
+    row, made = function.scratch(run), DType.of(found.dtype)
     with parallel_nest(e, tuple(outer), 4 * size) as index:
         begin = e.linear([*index, e.number(0)], (*outer, run))
         e.builder.call(_looking_up(e), [e.address(source, I8, begin), row, table, e.number(run)])
         with independent(e, run) as k:
-            sink(e, [*index, k][:len(node.shape)], e.load(row, made, k))
+            sink(e, [*index, k][:len(shape)], e.load(row, made, k))
 
 
 def _looking_up(e: Emitter) -> ir.Function:
@@ -106,6 +131,7 @@ def _look_up(node: Node[Any]) -> tuple[Value]:
 
 
 _OPERATORS: tuple[type[Op], ...] = (*QUANTIZED, Quantize)
+_ELEMENTWISE = frozenset({*_OPERATORS, ops.Add, ops.Sub, ops.Mul, ops.Maximum, ops.Minimum})
 for _op in _OPERATORS:
     nest(_op, _refuses_bytes, frozenset({0}))(_look_up_bytes)
 for _op in QUANTIZED:

@@ -107,3 +107,19 @@ def test_every_value(op: Any, dtype: DType) -> None:
     x = network.input(np.arange(limits.min, limits.max + 1).astype(dtype.numpy), q(0.04, 3))
     network.op(op, x, quantization=q(1 / 128, 0 if dtype is DType.INT8 else 128))
     network.agree()
+
+
+@pytest.mark.parametrize("size", [1, 7, 256, 300])
+@pytest.mark.parametrize("dtype", BYTES)
+def test_functions_of_one_byte(dtype: DType, size: int) -> None:
+    """Groups of operators that are one table: x * logistic(x) + 1 / 2, and one that is none, as y is another input."""
+    values = np.resize(np.arange(256).astype(np.uint8).view(dtype.numpy), (2, size))
+    for has_other in (False, True):
+        network = Network()
+        x = network.input(values, q(0.04, 3))
+        y = network.input(values[:, ::-1].copy(), q(0.04, 3)) if has_other else x
+        gate = network.op(unary.Logistic(), x, quantization=q(1 / 256, -128 if dtype is DType.INT8 else 0))
+        product = network.op(elementwise.Mul(), gate, y, quantization=q(0.03, -5 if dtype is DType.INT8 else 5))
+        half = network.constant(np.full((1, 1), 64, dtype.numpy), q(1 / 128, 0))
+        network.op(elementwise.Add(pot_scale_int16=False), half, product, quantization=q(0.05, 7))
+        network.agree(is_native=True)
