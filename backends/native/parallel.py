@@ -20,8 +20,8 @@ from circlet.backends.native.loops import every, independent, rolled, rolled_nes
 from circlet.runtime.ir.types import Shape
 from circlet.runtime.passes.plan_memory import ALIGNMENT
 
-LEAST_WORK = 1 << 17
-"""Multiply-adds of floats, or bytes read and written, from which on a loop is shared out: some 3 microseconds."""
+LEAST_WORK = 1 << 18
+"""Multiply-adds of floats, or bytes read and written, from which on a loop is shared out: some 6 microseconds."""
 _ENOUGH = 64
 """Turns that can be shared out among any usual number of threads."""
 _RUN = 1 << 10
