@@ -18,6 +18,7 @@ from circlet.runtime.exec.kernel import Backend
 from circlet.runtime.exec.session import Session as RuntimeSession
 from circlet.runtime.exec.session import SignatureRunner
 from circlet.runtime.ir.model import Model
+from circlet.runtime.passes.fuse_silu import fuse_silu
 from circlet.runtime.passes.pad_growth import pad_growth
 from circlet.runtime.passes.pipeline import Pass
 
@@ -44,7 +45,7 @@ def _cpu(num_threads: int) -> Engine:
 
 def _native(num_threads: int) -> Engine:
     return Engine(lambda executors: (ControlflowBackend(executors), NativeBackend(executors, num_threads=num_threads)),
-                  (pad_growth, fuse_operators))
+                  (pad_growth, fuse_silu, fuse_operators))
 
 
 BACKENDS: dict[str, Callable[[int], Engine]] = {"cpu": _cpu, "native": _native}

@@ -72,6 +72,11 @@ def _gelu(x: Array, out: Array) -> Step:
     return run
 
 
+def _silu(x: Array, out: Array) -> Step:
+    work = np.empty(out.shape, out.dtype)
+    return chain(_logistic(x, work), partial(np.multiply, x, work, out))
+
+
 def _gelu_by_tanh(x: Array, out: Array) -> Step:
     def run() -> None:
         np.multiply(0.5 * x, 1 + np.tanh(sqrt(2 / pi) * (x + 0.044715 * x * x * x)), out)
@@ -118,6 +123,7 @@ _BODIES: dict[type[Op], tuple[Collection[DType], Body]] = {
     ops.Cos: (FLOATS, _ufunc(np.cos)),
     ops.Tanh: (FLOATS, _rounded(np.tanh)),
     ops.Logistic: (FLOATS, _in_float32(_logistic)),
+    ops.Silu: ({DType.FLOAT32}, _silu),
     ops.Floor: (FLOATS, _ufunc(np.floor)),
     ops.Ceil: (FLOATS, _ufunc(np.ceil)),
     ops.Round: (FLOATS, _ufunc(np.rint)),

@@ -126,6 +126,12 @@ def logistic(x: Lanes) -> Lanes:
     return _UNIT / (p.fma(s, s).narrow(SINGLE) + _UNIT)
 
 
+@single
+def silu(x: Lanes) -> Lanes:
+    """x / (1 + exp(-x)), to 2.6 ULP, and less than 1e-36 below -88, where the exponential overflows."""
+    return x / (_exp(-x) + 1.0)
+
+
 def _frexp(x: Lanes) -> tuple[Lanes, Lanes]:
     """(n, m) such that a positive normal x is 2 ** n * m, with m in [sqrt(1 / 2), sqrt(2)); n is an integer."""
     bits, width = x.bits(), _FRACTION[x.element]

@@ -91,6 +91,7 @@ _SINGLE: dict[type[Op], Function] = {
     ops.Cos: math.cos,
     ops.Tanh: math.tanh,
     ops.Logistic: math.logistic,
+    ops.Silu: math.silu,
     ops.Elu: _elu,
     ops.HardSwish: _hard_swish,
     ops.StablehloCbrt: math.cbrt,

@@ -206,6 +206,13 @@ class Gelu(Unary):
     """x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x ** 3))) / 2."""
 
 
+@dataclass(frozen=True)
+class Silu(Unary):
+    """x * logistic(x). No format has this operator; a pass makes it."""
+
+    name: ClassVar[str] = "SILU"
+
+
 @operator
 @dataclass(frozen=True)
 class HardSwish(Unary):

@@ -106,6 +106,16 @@ def test_error_over_all_exponents(function: Function) -> None:
     assert found[worst] <= bound, DENSE[worst]
 
 
+@np.errstate(all="ignore")
+def test_silu() -> None:
+    """Below -88 the exponential is infinite, and the result 0 rather than some 1e-37."""
+    found, expected = applied(math.silu, DENSE), DENSE / (1 + np.exp(-DENSE.astype(np.float64)))
+    usual = ~(DENSE < -88)
+    assert errors(found[usual], expected[usual]).max() <= 2.6
+    low = DENSE < -88
+    assert np.nanmax(np.abs(found[low & np.isfinite(DENSE)])) < 1e-36
+
+
 def pairs(kind: str) -> tuple[Array, Array]:
     random, size = np.random.default_rng(0), 1 << 18
     if kind == "special":

@@ -22,9 +22,9 @@ test_transcendental = native_test(TRANSCENDENTAL)
 EXACT = [ops.Abs(), ops.Neg(), ops.Sign(), ops.Square(), ops.Sqrt(), ops.Floor(), ops.Ceil(), ops.Round(), ops.Relu(),
          ops.Relu6(), ops.ReluN1To1(), ops.Relu0To1(), ops.LeakyRelu(0.3), ops.LogicalNot(), ops.ZerosLike(),
          ops.Rsqrt(), ops.StablehloAbs(), ops.StablehloNegate(), ops.StablehloFloor(), ops.StablehloRsqrt()]
-NEAR = [Erf(), ops.Exp(), ops.Log(), ops.Sin(), ops.Cos(), ops.Tanh(), ops.Logistic(), ops.Elu(), ops.Gelu(),
-        ops.Gelu(True), ops.HardSwish(), ops.StablehloCbrt(), ops.StablehloExponential(), ops.StablehloLog(),
-        ops.StablehloCosine(), ops.StablehloTanh(), ops.StablehloLogistic()]
+NEAR = [Erf(), ops.Exp(), ops.Log(), ops.Sin(), ops.Cos(), ops.Tanh(), ops.Logistic(), ops.Silu(), ops.Elu(),
+        ops.Gelu(), ops.Gelu(True), ops.HardSwish(), ops.StablehloCbrt(), ops.StablehloExponential(),
+        ops.StablehloLog(), ops.StablehloCosine(), ops.StablehloTanh(), ops.StablehloLogistic()]
 REALS = [np.nan, np.inf, -np.inf, 0.0, -0.0, 0.5, -0.5, 1.5, 2.5, -2.5, 1e-7, -1e-7, 3.0, -3.0, 7.25, -11.0, 20.0]
 TYPES = [DType.FLOAT32, DType.FLOAT16, DType.FLOAT64, DType.INT8, DType.INT32, DType.INT64, DType.UINT8, DType.UINT32,
          DType.BOOL]
