@@ -13,7 +13,6 @@ from typing import Any
 from circlet.runtime.errors import InputError
 from circlet.runtime.ir.model import Model, Operator, Subgraph, Tensor
 from circlet.runtime.ir.text import to_text
-from circlet.runtime.passes.lower_loops import lower_loops
 from circlet.tools import native
 from circlet.tools.arguments import add_session_arguments, amount, load, session_of
 from circlet.tools.copies import copies_text, json_copies
@@ -58,14 +57,14 @@ class Inspection:
 def execute(options: argparse.Namespace) -> str:
     """Looks at the model; returns what to print."""
     model = load(options)
-    if options.copies:
-        model = lower_loops(model)
     shown = _shown(model, options.subgraph)
     if native.is_asked_for(options):
         return json.dumps(native.json_native(model, options)) if options.json else native.native_text(model, options)
     if options.copies:
-        edges = [each for each in session_of(model, options).copies() if each.subgraph in shown]
-        return json.dumps(json_copies(edges)) if options.json else copies_text(model, edges)
+        session = session_of(model, options)
+        chosen = _shown(session.executed, options.subgraph)
+        edges = [each for each in session.copies() if each.subgraph in chosen]
+        return json.dumps(json_copies(edges)) if options.json else copies_text(session.executed, edges)
     found = Inspection(options.model, model, shown, support_of(model, options.backend), _callers(model))
     return json.dumps(_json(found), allow_nan=False) if options.json else _text(found, options.subgraph)
 

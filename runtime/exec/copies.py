@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
+from circlet.runtime.errors import ExecutionError, LimitError
 from circlet.runtime.exec.executor import ExecutorMap
 from circlet.runtime.ir.op import Unknown
 from circlet.runtime.ir.types import Shape
 from circlet.runtime.ops.controlflow import Branch, CallOnce, Invoke, PreTestedLoop
+from circlet.runtime.ops.loop_steps import LoopRounds
 from circlet.runtime.passes.alias import Aliases, tensor_bytes
 from circlet.runtime.passes.elide_copies import Action, CopyPlanner, LoopPlan, forwarding
 from circlet.runtime.passes.specialize import Specialization, Specializer
@@ -156,16 +159,30 @@ class _Report:
             return Action.COPY, reason
         return Action.LEND, "the callee writes the caller's buffer"
 
+    def _within(self, spec: Specialization, number: int, in_loop: bool) -> Iterator[CopyEdge]:
+        """The edges in what is surely invoked, though only a run can tell the shapes of the results: a callee, or the
+        first turn of a loop that makes room."""
+        operator = spec.subgraph.operators[number]
+        shapes = tuple(spec.shapes[each] or () for each in operator.inputs)
+        if not isinstance(operator.op, (Invoke, LoopRounds)) or None in [spec.shapes[each] for each in operator.inputs]:
+            return
+        index = operator.op.callees()[-1]
+        with suppress(ExecutionError, LimitError):
+            self._specializer.at(index, shapes)
+            yield from self.subgraph(index, shapes, frozenset(), in_loop)
+
     def _dynamic(self, spec: Specialization, number: int, in_loop: bool) -> Iterator[CopyEdge]:
         operator = spec.subgraph.operators[number]
         is_loop = isinstance(operator.op, PreTestedLoop)
+        repeats = in_loop or (isinstance(operator.op, PreTestedLoop) and operator.op.counts)
         edges = ("cond input", "body input") if is_loop else ("input",)
         for position in range(len(operator.inputs) - isinstance(operator.op, Branch)):
             for edge in edges:
-                yield CopyEdge(spec.index, number, f"{edge} {position}", None, in_loop or is_loop, Action.COPY, DYNAMIC)
+                yield CopyEdge(spec.index, number, f"{edge} {position}", None, repeats, Action.COPY, DYNAMIC)
         edge = "body output" if is_loop else "output"
         for position in range(len(operator.outputs)):
-            yield CopyEdge(spec.index, number, f"{edge} {position}", None, in_loop or is_loop, Action.COPY, DYNAMIC)
+            yield CopyEdge(spec.index, number, f"{edge} {position}", None, repeats, Action.COPY, DYNAMIC)
+        yield from self._within(spec, number, in_loop)
 
 
 def _callees(op: Branch | Invoke) -> list[tuple[str, int]]:

@@ -217,6 +217,11 @@ class Session:
         with self._state_lock:
             self._variables.reset()
 
+    @property
+    def executed(self) -> Model:
+        """The model as passes leave it: subgraphs and operators keep their places, and new ones follow them."""
+        return self._executors.model
+
     def backend_of(self, subgraph: int = 0) -> tuple[str, ...]:
         """The name of the backend that computes each operator of a subgraph."""
         own, executor = self.model.subgraphs[subgraph].operators, self._executors[subgraph]

@@ -161,8 +161,16 @@ left in loops: 16 copies, 64 bytes
 
 
 def test_copies_of_unknown_size(program: Program) -> None:
-    out = program.text("inspect", "tests/models/grow_concat.tflite", "--copies")
-    assert "left in loops: 9 copies, ? bytes" in out
+    path = "tests/models/grow_concat.tflite"
+    assert "left in loops: 9 copies, ? bytes" in program.text("inspect", path, "--copies", "--backend", "cpu")
+
+
+def test_copies_of_what_grows(program: Program) -> None:
+    """Native code has a loop of fixed shapes within one that makes room."""
+    out = program.text("inspect", "tests/models/cache_gru.tflite", "--copies", "--backend", "native")
+    assert " LOOP_ROUNDS " in out
+    assert "2,048  yes      in_place   the body updates the value where it lies" in out
+    assert "left in loops: 1 copy, 1 byte\n" in out
 
 
 def test_no_copies(program: Program) -> None:
