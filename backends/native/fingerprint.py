@@ -31,18 +31,19 @@ def digest(*parts: object) -> bytes:
 @lru_cache(1)
 def toolchain() -> str:
     """What code depends on beside what is compiled: the processor, circlet itself and its libraries."""
-    sources = sorted(f"{path} {size} {time}" for path, size, time in _sources(_PACKAGE))
+    sources = sorted(each for part in ("runtime", "backends") for each in _sources(f"{_PACKAGE}/{part}", part))
     return "\n".join((machine.identity(), llvmlite.__version__, np.__version__, *sources))
 
 
-def _sources(folder: Path) -> Iterator[tuple[str, int, int]]:
-    """Every Python file below a folder: path, size, time of the last change."""
-    for part in ("runtime", "backends"):
-        for place, _, names in os.walk(folder / part):
-            for name in names:
-                if name.endswith(".py"):
-                    stat = os.stat(os.path.join(place, name))
-                    yield os.path.relpath(os.path.join(place, name), folder), stat.st_size, stat.st_mtime_ns
+def _sources(folder: str, name: str) -> Iterator[str]:
+    """Every Python file below a folder of a name: path, size, time of the last change."""
+    with os.scandir(folder) as entries:
+        for each in entries:
+            if each.name.endswith(".py"):
+                stat = each.stat()
+                yield f"{name}/{each.name} {stat.st_size} {stat.st_mtime_ns}"
+            elif "." not in each.name and each.name != "__pycache__" and each.is_dir():
+                yield from _sources(each.path, f"{name}/{each.name}")
 
 
 def span_key(model: bytes, span: Span, elide: bool, options: object) -> str:

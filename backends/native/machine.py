@@ -49,11 +49,11 @@ _TELLING = ("model name", "flags", "Features", "CPU implementer", "CPU part", "i
 @lru_cache(1)
 def identity() -> str:
     """What tells machines apart that need different code."""
-    parts = [platform.system(), platform.machine(), platform.processor()]
+    parts = [platform.system(), platform.machine()]
     try:
         first = Path("/proc/cpuinfo").read_text().split("\n\n", 1)[0]
     except OSError:
-        first = platform.platform()
+        first = f"{platform.platform()} {platform.processor()}"
     parts += [line for line in first.splitlines() if line.startswith(_TELLING)] or [first]
     return "\n".join(parts)
 
