@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import ClassVar
@@ -139,9 +140,9 @@ class Selection(Op):
         same_types(args, first=1)
         return (self.shape(args),)
 
+    @abstractmethod
     def shape(self, args: Operands) -> Shape:
         """The shape of the output."""
-        raise NotImplementedError
 
     def types(self, args: Operands) -> tuple[DType | None, ...]:
         return (args[1].dtype,)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from dataclasses import dataclass
 from math import prod
 from typing import ClassVar
@@ -57,9 +58,9 @@ class Branch(ControlFlow):
         self._check_selector(args[0])
         return super().types(args)
 
+    @abstractmethod
     def select(self, value: int) -> int:
         """Which of `branches` the value of input 0 selects."""
-        raise NotImplementedError
 
     def _check_selector(self, found: Operand) -> None:
         if not self.branches():

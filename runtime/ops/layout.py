@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import EllipsisType
@@ -324,9 +325,9 @@ class Joining(Op):
     inputs: ClassVar[Count] = at_least(1)
 
     @property
+    @abstractmethod
     def along(self) -> int:
         """The axis, which may count from the end."""
-        raise NotImplementedError
 
     def infer(self, args: Operands) -> tuple[Shape, ...]:
         shape = args[0].shape

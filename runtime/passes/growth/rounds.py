@@ -6,7 +6,7 @@ An outer loop lengthens the buffers, and an inner one, whose shapes are fixed, r
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import prod
 
 import numpy as np
@@ -24,6 +24,7 @@ from circlet.runtime.passes.growth.padding import Work
 from circlet.runtime.passes.growth.step import COUNTER, capacity
 from circlet.runtime.passes.growth.trace import Growth
 from circlet.runtime.passes.loops.layout import like, scalar
+from circlet.runtime.passes.loops.setup import Operands
 
 MOST_ELEMENTS = 1 << 18
 """In a buffer that is longer than it needs to be."""
@@ -63,15 +64,8 @@ def build_rounds(grown: Grown, caller: Subgraph, operator: Operator, op: PreTest
     """Adds the subgraphs; gives the one to call instead of the loop, and the caller's tensors to pass."""
     test = _test(grown, op)
     s = grown.subgraph("growing")
-    passed: list[int] = []
-    given: dict[int, Value] = {}
-    for tensor in operator.inputs:
-        if tensor not in given:
-            given[tensor] = _taken(s, caller.tensors[tensor])
-            if not caller.tensors[tensor].is_constant:
-                s.feed(given[tensor])
-                passed.append(tensor)
-    values = [given[each] for each in operator.inputs]
+    operands = Operands(s, caller)
+    values = [operands.take(each) for each in operator.inputs]
     for group in range(len(grown.work.groups)):
         first = grown.first(group)
         length = LoopLength(axis=first.axis, dtype=COUNTER)
@@ -83,11 +77,7 @@ def build_rounds(grown: Grown, caller: Subgraph, operator: Operator, op: PreTest
         taken = like(grown.carried[growth.position], "taken")
         results[growth.position] = s.op(LoopTake(_along(growth)), results[growth.position], count, outputs=[taken])[0]
     s.output(*results[:len(operator.inputs)])
-    return s.index, tuple(passed)
-
-
-def _taken(s: SubgraphBuilder, tensor: Tensor) -> Value:
-    return s.tensor(tensor if tensor.is_constant else replace(tensor, is_variable=False))
+    return s.index, tuple(operands.passed)
 
 
 def _along(growth: Growth) -> ScanOutput:
