@@ -17,7 +17,7 @@ from circlet.runtime.errors import (
     ModelError,
     UnsupportedError,
 )
-from circlet.runtime.exec.activation import Limits
+from circlet.runtime.exec.limits import Limits
 from circlet.runtime.exec.listener import Counter, Listener
 from circlet.runtime.ir.builder import ModelBuilder
 from circlet.runtime.ir.model import Model

@@ -22,6 +22,7 @@ import numpy.typing as npt
 from circlet.interpreter_details import Details, operator_details, signature_details, tensor_details
 from circlet.interpreter_tensors import InterpreterError, PreparedSession, SubgraphTensors
 from circlet.runtime.errors import InputError, UnsupportedError
+from circlet.runtime.exec.limits import Limits
 from circlet.runtime.ir.model import Model, Subgraph
 from circlet.runtime.ir.types import Array, DType
 from circlet.schema import load_model
@@ -67,6 +68,7 @@ class Interpreter:
         experimental_compress_quantization_zero_points: bool = False,
         experimental_disable_delegate_node_fusion: bool = False,
         experimental_force_delegate_node_profiling: bool = False,
+        limits: Limits | None = None,
     ) -> None:
         """
         Args:
@@ -76,6 +78,8 @@ class Interpreter:
             num_threads: how many threads a run may use, 1 by default.
             experimental_preserve_all_tensors: keep what every operator of the entry points computes, for `get_tensor`.
             experimental_compress_quantization_zero_points: details tell zero points that are all zero as one.
+            limits: bounds on each call of `invoke`, and of `allocate_tensors`, which may compile. LiteRT has no such
+                argument.
 
         The other arguments choose among LiteRT's kernels and steer its delegates; here they have no effect.
 
@@ -90,7 +94,7 @@ class Interpreter:
             raise UnsupportedError("experimental_delegates must be empty: circlet runs every operator itself")
         self._model = model = _load(model_path, model_content)
         runnable = _preserving(model) if experimental_preserve_all_tensors else model
-        self._session = session = PreparedSession(runnable, num_threads=num_threads or 1)
+        self._session = session = PreparedSession(runnable, num_threads=num_threads or 1, limits=limits)
         self._compress = experimental_compress_quantization_zero_points
         self._tensors = [SubgraphTensors(session, index, each) for index, each in enumerate(model.subgraphs)]
 
@@ -114,6 +118,11 @@ class Interpreter:
             RuntimeError: tensors are not allocated, or an operator cannot compute with the values it got.
         """
         self._tensors[0].invoke()
+
+    def cancel(self) -> None:
+        """Stops `invoke` and `allocate_tensors` where they are in progress, which then raise CancelledError, a
+        RuntimeError. It may be called from any thread, and from signal handlers. LiteRT has no such method."""
+        self._session.cancel()
 
     def get_input_details(self) -> list[Details]:
         """The details of the inputs, in order. Each is a dictionary:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from operator import index as as_index
 from typing import Any
 
@@ -178,7 +179,8 @@ class SubgraphTensors:
         try:
             self._session.run_bound(self._bound)
         except BaseException:
-            self._bind()
+            with suppress(CircletError):
+                self._bind()
             raise
         if not self._is_settled:
             self._settle(self._bound)

@@ -12,9 +12,9 @@ from importlib.util import find_spec
 from circlet.backends.controlflow.backend import ControlflowBackend
 from circlet.backends.cpu.backend import CpuBackend
 from circlet.runtime.errors import UnsupportedError
-from circlet.runtime.exec.activation import Limits
 from circlet.runtime.exec.executor import ExecutorMap
 from circlet.runtime.exec.kernel import Backend
+from circlet.runtime.exec.limits import Limits
 from circlet.runtime.exec.session import Session as RuntimeSession
 from circlet.runtime.exec.session import SignatureRunner
 from circlet.runtime.ir.model import Model

@@ -11,9 +11,9 @@ import numpy as np
 
 from circlet.backends.controlflow.backend import ControlflowBackend
 from circlet.runtime.errors import RunError
-from circlet.runtime.exec.activation import Limits
 from circlet.runtime.exec.executor import ExecutorMap
 from circlet.runtime.exec.kernel import Backend
+from circlet.runtime.exec.limits import Limits
 from circlet.runtime.exec.session import Session
 from circlet.runtime.ir.model import Model
 from circlet.runtime.ir.types import DType

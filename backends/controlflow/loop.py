@@ -10,7 +10,6 @@ from circlet.runtime.exec.copying import copy_steps
 from circlet.runtime.exec.executor import ExecutorMap
 from circlet.runtime.exec.frame import Contract, Frame
 from circlet.runtime.exec.kernel import Call, Step
-from circlet.runtime.exec.memory import allocate
 from circlet.runtime.ir.op import Unknown
 from circlet.runtime.ir.types import Array
 from circlet.runtime.ops.controlflow import PreTestedLoop, one_element
@@ -72,7 +71,7 @@ class LoopKernel:
         invariant = [slot.action is Action.INVARIANT for slot in plan.slots]
         first = tuple(source if keep else target
                       for source, target, keep in zip(carried, outputs, invariant, strict=True))
-        second = tuple(allocate(each.shape, each.dtype) if slot.double else each
+        second = tuple(activation.room.allocate(each.shape, each.dtype) if slot.double else each
                        for each, slot in zip(first, plan.slots, strict=True))
         turns = [(first, second), (second, first)] if plan.alternates else [(first, first)]
         conds = [self._frame(self._op.cond_subgraph_index, now, activation, Contract(now, edge=self._edge))

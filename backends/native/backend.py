@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 
 from circlet.backends.cpu.backend import CpuBackend
 from circlet.backends.native.artifact import Artifact, gather
 from circlet.backends.native.bounds import are_checked
+from circlet.backends.native.compilation import Abandoned, Compilation, Wish
 from circlet.backends.native.fingerprint import digest, span_key
 from circlet.backends.native.function import FunctionLowering
 from circlet.backends.native.fuse import Fused
@@ -22,6 +23,7 @@ from circlet.backends.native.rule import rule_of
 from circlet.backends.native.store import Function, keep, stored
 from circlet.backends.native.team import Teams
 from circlet.backends.native.value import in_memory
+from circlet.runtime.errors import LimitError
 from circlet.runtime.exec.executor import ExecutorMap
 from circlet.runtime.exec.kernel import Call, Kernel, Span, Step
 from circlet.runtime.exec.listener import Observation
@@ -87,6 +89,7 @@ class NativeBackend:
         self._teams = Teams(num_threads)
         self._cpu = CpuBackend()
         self._functions: dict[str, Function | None] = {}
+        self._under_way: dict[str, Compilation[Function | None]] = {}
         self._rations: dict[tuple[int, int], Ration] = defaultdict(Ration)
         self.listings: list[Listing] = []
         """The functions made, where the options say to keep them."""
@@ -108,12 +111,16 @@ class NativeBackend:
         key = span_key(self._model, span, self._executors.elide, (self._options, counts))
         if key not in self._functions:
             function = self._stored(key)
-            if function is None and not self._rations[span.spec.index, span.operators.start].grants(key):
+            if function is None and not self._grants(key, span):
                 return None
             self._functions[key] = function or self._compiled(key, span)
         function = self._functions[key]
         kind = CountedInvocation if counts else Invocation
         return None if function is None else kind(self._executors, function, span, self._teams)
+
+    def _grants(self, key: str, span: Span) -> bool:
+        """Whether the function for a span is to be made."""
+        return key in self._under_way or self._rations[span.spec.index, span.operators.start].grants(key)
 
     @cached_property
     def _model(self) -> bytes:
@@ -124,31 +131,55 @@ class NativeBackend:
         return None if self._options.keep_text else stored(key)
 
     def _compiled(self, key: str, span: Span) -> Function | None:
-        """The function for a span; None if it cannot be one."""
+        """The function for a span; None if it cannot be one. It is made meanwhile, so that the limits of the run, and
+        signals, end the waiting. A deadline does not end the making: the next run finds what there is by then."""
+        while True:
+            work = self._under_way.get(key)
+            if work is None or not work.is_here:
+                work = self._under_way[key] = Compilation(partial(self._made, key, span))
+            try:
+                with progress(f"compiling {span.spec.subgraph.name!r}"):
+                    return work.result(span.activation.check)
+            except Abandoned:  # by another thread that waited for it
+                continue
+            except LimitError:
+                raise
+            except BaseException:
+                work.abandon()
+                raise
+            finally:
+                if work.is_done or work.is_abandoned:
+                    self._under_way.pop(key, None)
+
+    def _made(self, key: str, span: Span, wish: Wish) -> Function | None:
         try:
-            with progress(f"compiling {span.spec.subgraph.name!r}"):
-                artifact = self._make(span)
+            return keep(key, self._make(span, wish))
         except Unlowerable:
             return None
-        return keep(key, artifact)
 
-    def _make(self, span: Span) -> Artifact:
+    def _make(self, span: Span, wish: Wish) -> Artifact:
         from circlet.backends.native.target import host, object_files
 
-        lowering = lower_span(self._executors, span, self._options.check_bounds)
+        lowering = lower_span(self._executors, span, self._options.check_bounds, wish)
         if self._options.keep_text:
             outline, text = tuple(lowering.program.outline), str(lowering.e.module)
             self.listings.append(Listing(span.spec.index, span.operators, lowering.program.arena_bytes, outline, text))
-        code = object_files(pieces(lowering.e.module), host())
+        code = object_files(pieces(lowering.e.module), host(), wish)
         return gather(lowering.program, code, self._executors.model)
 
 
-def lower_span(executors: ExecutorMap, span: Span, check_bounds: bool = False) -> FunctionLowering:
-    """The function for a span."""
+def lower_span(executors: ExecutorMap, span: Span, check_bounds: bool = False,
+               wish: Wish | None = None) -> FunctionLowering:
+    """The function for a span.
+
+    Raises:
+        Unlowerable: it cannot be one.
+        Abandoned: the wish was withdrawn.
+    """
     from circlet.backends.native.target import host
 
     function = FunctionLowering(executors, host(), ENTRY, span.activation.variables, check_bounds,
-                                span.activation.observation is Observation.COUNTS)
+                                span.activation.observation is Observation.COUNTS, wish)
     spec = span.spec
     written = {each for number in span.operators for each in spec.subgraph.operators[number].outputs}
     values = {}

@@ -223,9 +223,9 @@ class _LoopLowering:
             (flag,) = function.invoke(self._op.cond_subgraph_index, state, [None], frozenset())
         e.builder.cbranch(flag.scalar(e), body, after)
         e.builder.position_at_end(body)
-        function.turn()
-        homes = [self._next_home(k, phi) for k, phi in enumerate(phis)]
-        with function.indented(f"turn @{self._op.body_subgraph_index}"):
+        with function.looping(), function.indented(f"turn @{self._op.body_subgraph_index}"):
+            function.turn()
+            homes = [self._next_home(k, phi) for k, phi in enumerate(phis)]
             results = function.invoke(self._op.body_subgraph_index, state, homes, self._plan.destroyable)
         self._close(phis, results)
         e.builder.branch(head)

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from math import prod
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from llvmlite import ir
 
 from circlet.backends.native.machine import Target
+from circlet.backends.native.polling import Meter
 from circlet.runtime.ir.types import DType, Shape
 
 if TYPE_CHECKING:
@@ -61,6 +62,30 @@ class Entry:
         return self._builder
 
 
+class _Builder(ir.IRBuilder):  # type: ignore[misc]  # llvmlite is untyped
+    """Writes instructions; tells the emitter of calls of functions that the module has."""
+
+    def __init__(self, emitter: Emitter, block: ir.Block) -> None:
+        super().__init__(block)
+        self._emitter = emitter
+
+    def call(self, fn: ir.Value, *arguments: Any, **options: Any) -> ir.Value:
+        if isinstance(fn, ir.Function) and fn.blocks:
+            self._emitter.called += _length(fn)
+        return super().call(fn, *arguments, **options)
+
+
+def _length(function: ir.Function) -> int:
+    """How many instructions a function executes, roughly, as only calls tell how often its loops turn."""
+    return sum(len(each.instructions) for each in function.blocks) * (_TURNS if len(function.blocks) > 1 else 1)
+
+
+_TURNS = 64
+LONG_LOOP, RUN = 1 << 22, 1 << 20
+"""Turns from which on a loop is written as one of runs of so many, so that between them one can look whether it must
+stop."""
+
+
 class Emitter:
     """Appends instructions to one function."""
 
@@ -70,8 +95,14 @@ class Emitter:
         self.target = target
         self.sharing: Sharing | None = None
         """How loops are shared out among threads, if they are."""
+        self.meter: Meter | None = None
+        """What the function executes, if it looks whether it must stop."""
+        self.called = 0
+        """Instructions that the functions execute which were called."""
+        self.latch: ir.Block | None = None
+        """The block that ends a turn of the loop that was written last; None if that was none."""
         self.entry = Entry(function)
-        self.builder = ir.IRBuilder(self.entry.body)
+        self.builder = _Builder(self, self.entry.body)
 
     @contextmanager
     def inside(self, function: ir.Function, entry: Entry) -> Iterator[None]:
@@ -139,20 +170,45 @@ class Emitter:
     @contextmanager
     def loop(self, count: ir.Value | int) -> Iterator[ir.Value]:
         """`for index in range(count)`; the body is what is written inside."""
-        total = self.number(count) if isinstance(count, int) else count
         if isinstance(count, int) and count == 1:
             yield self.number(0)
-            return
+            self.latch = None
+        elif isinstance(count, int) and count >= LONG_LOOP:
+            with self.runs(count) as (begin, length):
+                with self._turns(length, RUN) as index:
+                    yield self.builder.add(begin, index, flags=("nuw", "nsw"))
+                inner = self.latch
+            self.latch = inner
+        else:
+            with self._turns(count, count if isinstance(count, int) else None) as index:
+                yield index
+
+    @contextmanager
+    def runs(self, count: ir.Value | int) -> Iterator[tuple[ir.Value, ir.Value]]:
+        """A loop that cuts `count` turns of another one in runs; gives the first of a run and how many there are."""
+        total = self.number(count) if isinstance(count, int) else count
+        b = self.builder
+        runs = b.sdiv(b.add(total, self.number(RUN - 1)), self.number(RUN))
+        with self._turns(runs, -(-count // RUN) if isinstance(count, int) else None) as number:
+            begin = b.mul(number, self.number(RUN), flags=("nuw", "nsw"))
+            yield begin, self.intrinsic("smin", b.sub(total, begin), self.number(RUN))
+
+    @contextmanager
+    def _turns(self, count: ir.Value | int, known: int | None) -> Iterator[ir.Value]:
+        """A loop; `known` says how many turns it has at the most, if that is known."""
+        total = self.number(count) if isinstance(count, int) else count
         before = self.builder.block
-        head, body, after = (self.function.append_basic_block(name) for name in ("head", "loop", "after"))
-        self.builder.branch(head)
-        self.builder.position_at_end(head)
-        index = self.builder.phi(I64)
-        index.add_incoming(self.number(0), before)
-        self.builder.cbranch(self.builder.icmp_signed("<", index, total), body, after)
-        self.builder.position_at_end(body)
-        yield index
-        index.add_incoming(self.builder.add(index, self.number(1), flags=("nuw", "nsw")), self.builder.block)
+        with nullcontext() if self.meter is None else self.meter.turn(known):
+            head, body, after = (self.function.append_basic_block(name) for name in ("head", "loop", "after"))
+            self.builder.branch(head)
+            self.builder.position_at_end(head)
+            index = self.builder.phi(I64)
+            index.add_incoming(self.number(0), before)
+            self.builder.cbranch(self.builder.icmp_signed("<", index, total), body, after)
+            self.builder.position_at_end(body)
+            yield index
+        self.latch = self.builder.block
+        index.add_incoming(self.builder.add(index, self.number(1), flags=("nuw", "nsw")), self.latch)
         self.builder.branch(head)
         self.builder.position_at_end(after)
 

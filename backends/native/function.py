@@ -9,22 +9,28 @@ from math import prod
 import numpy as np
 from llvmlite import ir
 
+from circlet.backends.native.abi import (
+    CONTROL_BYTES,
+    DONE,
+    EXHAUSTED,
+    FIRST_ARRAY,
+    FIRST_SITE,
+    HOST,
+    POINTER_BYTES,
+    SCRATCH,
+)
 from circlet.backends.native.blocks import Blocks
 from circlet.backends.native.bounds import Watch
+from circlet.backends.native.compilation import Wish
 from circlet.backends.native.emitter import I32, I64, NATIVE_TYPES, POINTER, Emitter, memory_type
 from circlet.backends.native.machine import Target
 from circlet.backends.native.operators import OperatorLowering
 from circlet.backends.native.parallel import Sharing
+from circlet.backends.native.polling import HOST_CALL, Meter
 from circlet.backends.native.program import (
-    CONTROL_BYTES,
     COUNTED_COPIES,
-    DONE,
     EMBEDDED_BYTES,
-    EXHAUSTED,
-    FIRST_SITE,
     MOST_EVIDENCE,
-    POINTER_BYTES,
-    STOPPED,
     Evidence,
     External,
     Fixed,
@@ -37,7 +43,7 @@ from circlet.backends.native.program import (
 )
 from circlet.backends.native.value import Value, in_memory, in_register
 from circlet.runtime.errors import Place
-from circlet.runtime.exec.activation import Variables
+from circlet.runtime.exec.activation import ITERATIONS, TEAM, Variables
 from circlet.runtime.exec.executor import ExecutorMap
 from circlet.runtime.exec.memory import expect_room
 from circlet.runtime.ir.model import ABSENT
@@ -48,17 +54,22 @@ from circlet.runtime.passes.plan_memory import ALIGNMENT, Interval, plan_memory
 from circlet.runtime.passes.specialize import Specialization
 
 FIXED = Fixed()
+_TURNS = 1 << 12
+"""Turns of loops of the model after which to look whether the run must stop."""
+_MUCH = 1 << 11
+"""Instructions of a turn that count by themselves."""
 
 
 class FunctionLowering:
     """One native function: `i32 entry(control*, arena*, table*)`.
 
-    `control` is {i64 iterations left, i32 stop flag, host callback, team}; `table` holds the address of scratch memory
-    for each participant of the team, and those of the tensors that lie outside the arena.
+    `control` are the words of `Activation.control`; `table` holds the address of scratch memory for each participant of
+    the team, that of the host, and those of the tensors that lie outside the arena.
     """
 
     def __init__(self, executors: ExecutorMap, target: Target, symbol: str, variables: Variables,
-                 check_bounds: bool = False, counts: bool = False) -> None:
+                 check_bounds: bool = False, counts: bool = False, wish: Wish | None = None) -> None:
+        self._wish = wish or Wish()
         self.executors = executors
         self.variables = variables
         self.program = Program()
@@ -84,9 +95,12 @@ class FunctionLowering:
         """Memory for what is made of constants."""
         self._derived: dict[Hashable, tuple[Array, Array]] = {}
         self._left = self.e.slot(I64)
-        self.take_count()
-        self._sharing = Sharing(self.e.builder.load(self._control(24, POINTER), typ=POINTER), self._entered(0),
-                                self._leave_unless_done)
+        self.e.builder.store(ir.Constant(I64, 0), self._left)
+        self.host = self._entered(HOST, HOST_CALL)
+        """What the host is called by."""
+        self._meter = self.e.meter = Meter(self.e, self._arguments[0], self.host, self.leave)
+        self._sharing = Sharing(self.e.builder.load(self.control(TEAM), typ=POINTER), self._entered(SCRATCH),
+                                self._meter, self._leave_unless_done)
         self.e.sharing = None if check_bounds else self._sharing
 
     def note(self, text: str) -> None:
@@ -110,15 +124,15 @@ class FunctionLowering:
             number = len(self.program.externals)
             self.program.externals.append(array)
             self.program.sources.append(source)
-            self._table[key] = self._entered(number + 1)
+            self._table[key] = self._entered(FIRST_ARRAY + number)
             self._behind[id(self._table[key])] = number
             self._begin(self._table[key], array.nbytes)
         return self._table[key]
 
-    def _entered(self, number: int) -> ir.Value:
+    def _entered(self, number: int, kind: ir.Type = POINTER) -> ir.Value:
         """An address in the table."""
         entry = self._entry.builder()
-        return entry.load(entry.gep(self._arguments[2], [ir.Constant(I64, number)], source_etype=POINTER), typ=POINTER)
+        return entry.load(entry.gep(self._arguments[2], [ir.Constant(I64, number)], source_etype=POINTER), typ=kind)
 
     def derived(self, source: Array, use: Hashable, make: Callable[[], Array]) -> Array:
         """What is made of a constant for a use, made once however often the operator is emitted."""
@@ -176,21 +190,36 @@ class FunctionLowering:
         data.linkage, data.global_constant, data.initializer = "internal", True, ir.Constant(kind, elements)
         return data
 
-    def _control(self, offset: int, kind: ir.Type) -> ir.Value:
-        return self.e.builder.gep(self._arguments[0], [ir.Constant(I64, offset)], source_etype=ir.IntType(8))
+    def control(self, word: int) -> ir.Value:
+        """The address of a word of `Activation.control`."""
+        return self.e.builder.gep(self._arguments[0], [ir.Constant(I64, word)], source_etype=I64)
 
-    def take_count(self) -> None:
-        """Reads how many iterations are left, into a register."""
-        self.e.builder.store(self.e.builder.load(self._control(0, I64), typ=I64), self._left)
+    def return_turns(self) -> None:
+        """Gives the turns that the function may still make back to the run, so that others see them."""
+        b, left = self.e.builder, self.control(ITERATIONS)
+        b.store(b.add(b.load(left, typ=I64), b.load(self._left, typ=I64)), left)
+        b.store(ir.Constant(I64, 0), self._left)
 
-    def keep_count(self) -> None:
-        """Writes how many iterations are left where others see it."""
-        self.e.builder.store(self.e.builder.load(self._left, typ=I64), self._control(0, I64))
+    def _take_turns(self) -> None:
+        """Takes some of the turns that the run may still make; leaves if there are none, or the run must stop."""
+        self._meter.look()
+        b = self.e.builder
+        left = b.load(self.control(ITERATIONS), typ=I64)
+        self._leave_unless(b.icmp_unsigned("!=", left, ir.Constant(I64, 0)), EXHAUSTED)
+        some = self.e.intrinsic("umin", left, ir.Constant(I64, _TURNS))
+        b.store(b.sub(left, some), self.control(ITERATIONS))
+        b.store(some, self._left)
+
+    @contextmanager
+    def looping(self) -> Iterator[None]:
+        """What is written inside is a turn of a loop of the model, which counts and looks whether it must stop."""
+        with self._meter.turn(None, _MUCH):
+            yield
 
     def leave(self, status: ir.Value) -> None:
         """Returns from the function, or from the part of it that is being written."""
         if self._sharing.part is None:
-            self.keep_count()
+            self.return_turns()
         else:
             self._sharing.part.may_fail = True
         self.e.builder.ret(status)
@@ -211,7 +240,8 @@ class FunctionLowering:
         self.leave(ir.Constant(I32, DONE))
         if self._watch is not None:
             evidence = self.external(self.program.evidence, Evidence())
-            sizes = (CONTROL_BYTES, self.program.arena_bytes, POINTER_BYTES * (1 + len(self.program.externals)))
+            entries = FIRST_ARRAY + len(self.program.externals)
+            sizes = (CONTROL_BYTES, self.program.arena_bytes, POINTER_BYTES * entries)
             for argument, size in zip(self.e.function.args, sizes, strict=True):
                 self._watch.buffer(argument, size)
             self._watch.guard(self.e.function, evidence)
@@ -240,13 +270,12 @@ class FunctionLowering:
         self.e.builder.position_at_end(good)
 
     def turn(self) -> None:
-        """What happens before each iteration of a loop: leaves if told to stop or out of iterations."""
+        """What happens before each iteration of a loop: leaves if out of iterations, or if the run must stop, which is
+        looked at now and then."""
         b = self.e.builder
-        flag = b.load_atomic(self._control(8, I32), "monotonic", 4, typ=I32)
-        self._leave_unless(b.icmp_unsigned("==", flag, ir.Constant(I32, 0)), STOPPED)
-        left = b.load(self._left, typ=I64)
-        self._leave_unless(b.icmp_unsigned("!=", left, ir.Constant(I64, 0)), EXHAUSTED)
-        b.store(b.sub(left, ir.Constant(I64, 1)), self._left)
+        with b.if_then(b.icmp_unsigned("==", b.load(self._left, typ=I64), ir.Constant(I64, 0)), likely=False):
+            self._take_turns()
+        b.store(b.sub(b.load(self._left, typ=I64), ir.Constant(I64, 1)), self._left)
 
     def invoke(self, index: int, inputs: Sequence[Value], homes: Sequence[ir.Value | None],
                destroyable: frozenset[int]) -> list[Value]:
@@ -345,6 +374,7 @@ class FunctionLowering:
              places: Mapping[int, ir.Value]) -> None:
         """Emits operators in order; adds their results to `values`."""
         for number in span:
+            self._wish.check()
             operator = spec.subgraph.operators[number]
             if isinstance(operator.op, Skip) or (
                 operator.outputs and all(each in spec.known for each in operator.outputs)
@@ -359,4 +389,5 @@ class FunctionLowering:
             lowering = OperatorLowering(self, spec, number, operator, inputs, homes, place)
             for tensor, value in zip(operator.outputs, lowering.lower(), strict=True):
                 values[tensor] = value
+            self._meter.between()
             self._top = top

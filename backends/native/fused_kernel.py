@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from circlet.backends.cpu.backend import CpuBackend
 from circlet.backends.native.fuse import Fused
 from circlet.runtime.exec.activation import Activation
-from circlet.runtime.exec.kernel import Call, Step
-from circlet.runtime.exec.memory import allocate
+from circlet.runtime.exec.kernel import Call, Kernel, Step
 from circlet.runtime.ir.types import Array
 
 
@@ -26,12 +25,12 @@ class FusedKernel:
         shapes = self._op.shapes({tensor: array for tensor, array in arrays.items() if array is not None})
         for member in self._op.members[:-1]:
             for each in member.operator.outputs:
-                arrays[each] = allocate(shapes[each], self._op.tensors[each].dtype.numpy)
+                arrays[each] = activation.room.allocate(shapes[each], self._op.tensors[each].dtype.numpy)
         last = self._op.members[-1].operator
         arrays.update(zip(last.outputs, outputs, strict=True))
         steps = [
-            kernel.bind([arrays[each] for each in member.operator.inputs],
-                        [array for each in member.operator.outputs if (array := arrays[each]) is not None], activation)
+            _bound(kernel, [arrays[each] for each in member.operator.inputs],
+                   [array for each in member.operator.outputs if (array := arrays[each]) is not None], activation)
             for kernel, member in zip(self._kernels, self._op.members, strict=True)
         ]
 
@@ -40,3 +39,7 @@ class FusedKernel:
                 each()
 
         return step
+
+
+def _bound(kernel: Kernel, inputs: Sequence[Array | None], outputs: Sequence[Array], activation: Activation) -> Step:
+    return activation.watched(kernel.bind(inputs, outputs, activation), (*inputs, *outputs))

@@ -7,10 +7,11 @@ from math import prod
 
 from llvmlite import ir
 
-from circlet.backends.native.emitter import I32, I64, NATIVE_TYPES, POINTER
+from circlet.backends.native.emitter import I32, I64, NATIVE_TYPES
 from circlet.backends.native.operators import OperatorLowering
 from circlet.backends.native.program import HOST_FAILED, External, HostCall, Staging, Unlowerable
 from circlet.backends.native.value import Value, in_memory, in_register
+from circlet.runtime.exec.activation import ARENA, REQUEST
 from circlet.runtime.ir.model import ABSENT
 from circlet.runtime.ir.types import DType, Shape
 
@@ -48,16 +49,17 @@ def _staging(o: OperatorLowering, shape: Shape, dtype: DType) -> Staging:
 
 
 def _call(o: OperatorLowering, number: int) -> None:
-    """Calls `i32 host(i32 number, arena*)`; any answer but 0 is a failure that the host has kept.
+    """Calls `i32 host(control*)`, which finds there the number of what it is asked for; any answer but 0 is a failure
+    that the host has kept.
 
-    The host knows the arena; it is passed all the same, for LLVM must not take its content for unchanged.
+    The host knows the arena; it is told all the same, for LLVM must not take its content for unchanged.
     """
     function, b = o.function, o.function.e.builder
-    place = b.gep(function.e.function.args[0], [ir.Constant(I64, 16)], source_etype=ir.IntType(8))
-    host = b.load(place, typ=ir.PointerType(ir.FunctionType(I32, [I32, POINTER])))
-    function.keep_count()
-    status = b.call(host, [ir.Constant(I32, number), function.e.function.args[1]])
-    function.take_count()
+    control, arena, _ = function.e.function.args
+    b.store(ir.Constant(I64, number), function.control(REQUEST))
+    b.store(arena, function.control(ARENA))
+    function.return_turns()
+    status = b.call(function.host, [control])
     function.fail_unless(b.icmp_unsigned("==", status, ir.Constant(I32, 0)), o.place, HOST_FAILED)
 
 

@@ -9,16 +9,14 @@ from math import prod
 
 import numpy as np
 
+from circlet.backends.native.abi import DONE, EXHAUSTED, FIRST_SITE, STOPPED
 from circlet.backends.native.artifact import Constant, Origin, Stored
 from circlet.backends.native.bounds import OUTSIDE
+from circlet.backends.native.host_answers import Host
 from circlet.backends.native.program import (
     COUNTED_COPIES,
-    DONE,
-    EXHAUSTED,
-    FIRST_SITE,
     HOST_FAILED,
     MOST_EVIDENCE,
-    STOPPED,
     Called,
     Cell,
     External,
@@ -33,15 +31,14 @@ from circlet.backends.native.program import (
 from circlet.backends.native.store import Function
 from circlet.backends.native.team import Teams
 from circlet.runtime.errors import ExecutionError
-from circlet.runtime.exec.activation import Activation
+from circlet.runtime.exec.activation import TEAM
 from circlet.runtime.exec.executor import ExecutorMap
 from circlet.runtime.exec.kernel import Span, Step
-from circlet.runtime.exec.memory import allocate, retype
+from circlet.runtime.exec.memory import retype
 from circlet.runtime.ir.faults import FAULTS, raise_located
 from circlet.runtime.ir.types import Array
 
 _ENTRY_TYPE = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)
-_HOST_TYPE = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_int32, ctypes.c_void_p)
 
 
 class Invocation:
@@ -62,15 +59,15 @@ class Invocation:
         self._counts = np.zeros(COUNTED_COPIES, np.int64)
         self._activation = activation
         self._arrays = [self._array(executors, each, span) for each in manifest.origins]
-        self._arena = allocate((manifest.arena_bytes,), np.dtype(np.uint8))
+        self._arena = activation.room.allocate((manifest.arena_bytes,), np.dtype(np.uint8))
         if manifest.watched is not None:
             manifest.watched.expect([each.nbytes for each in self._arrays])
-        self._scratch = allocate((manifest.scratch_bytes * teams.participants,), np.dtype(np.uint8))
-        self._table = np.array([each.ctypes.data for each in (self._scratch, *self._arrays)], np.uint64)
-        self._hosts = [self._bind_host(executors, each) for each in manifest.host_calls]
-        self._callback = _HOST_TYPE(self._host)
-        self._host_address = ctypes.cast(self._callback, ctypes.c_void_p).value or 0
-        self._error: BaseException | None = None
+        self._scratch = activation.room.allocate((manifest.scratch_bytes * teams.participants,), np.dtype(np.uint8))
+        self._host = Host(activation)
+        for each in manifest.host_calls:
+            self._host.steps.append(self._bind_host(executors, each))
+        table = (self._scratch.ctypes.data, self._host.address, *(each.ctypes.data for each in self._arrays))
+        self._table = np.array(table, np.uint64)
         entry = _ENTRY_TYPE(function.library.address)
         addresses = (each.ctypes.data for each in (activation.control, self._arena, self._table))
         alone: Callable[[], int] = partial(entry, *addresses)
@@ -78,44 +75,28 @@ class Invocation:
         self._enter = partial(self._with_team, alone, teams) if is_shared else alone
 
     def __call__(self) -> None:
-        activation = self._activation
-        if self._hosts:
-            status = self._with_host(activation)
-        elif activation.has_deadline:
-            with activation.compiled():
-                status = self._enter()
-        else:
-            status = self._enter()
+        status = self._enter()
         if status != DONE:
             self._fail(status)
-
-    def _with_host(self, activation: Activation) -> int:
-        """Enters a function that calls the host; a host call may enter another one."""
-        control = activation.control
-        outer, control[2] = control[2], self._host_address
-        try:
-            if not activation.has_deadline:
-                return self._enter()
-            with activation.compiled():
-                return self._enter()
-        finally:
-            control[2] = outer
 
     def _with_team(self, enter: Callable[[], int], teams: Teams) -> int:
         """Enters a function that shares out loops, with the team that the run has or one that is idle."""
         control = self._activation.control
-        if control[3]:
+        if control[TEAM]:
             return enter()
         team = teams.take()
-        control[3] = team.address
+        control[TEAM] = team.address
         try:
             return enter()
         finally:
-            control[3] = 0
+            control[TEAM] = 0
             teams.give(team)
 
     def _fail(self, status: int) -> None:
+        error = self._host.take_error()
         if status == STOPPED:
+            if error is not None:
+                raise error
             self._activation.stopped()
         if status == EXHAUSTED:
             self._activation.exhausted()
@@ -123,22 +104,12 @@ class Invocation:
         if status == OUTSIDE and watched is not None:
             raise watched.error(self._evidence.tolist())
         site: Site = self._sites[status - FIRST_SITE]
-        if site.message == HOST_FAILED and self._error is not None:
-            error, self._error = self._error, None
+        if site.message == HOST_FAILED and error is not None:
             if isinstance(error, FAULTS):
                 raise_located(error, site.place)
             raise error
         evidence = self._evidence[:site.numbers].tolist()
         raise ExecutionError(site.message.format(*evidence) if evidence else site.message, site.place)
-
-    def _host(self, number: int, _: int) -> int:
-        try:
-            with np.errstate(all="ignore"):
-                self._hosts[number]()
-        except BaseException as error:  # it must not pass through native code
-            self._error = error
-            return 1
-        return 0
 
     def _array(self, executors: ExecutorMap, origin: Origin, span: Span) -> Array:
         """The memory that an address of the table stands for."""

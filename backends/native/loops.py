@@ -39,9 +39,8 @@ def rolled(e: Emitter, count: ir.Value | int) -> Iterator[ir.Value]:
     """`for index in range(count)`, which LLVM neither unrolls nor turns into vector code."""
     with e.loop(count) as index:
         yield index
-        latch = e.builder.block
-    if latch is not e.builder.block:
-        _keep_rolled(e, latch)
+    if e.latch is not None:
+        _keep_rolled(e, e.latch)
 
 
 @contextmanager
@@ -75,8 +74,8 @@ def independent(e: Emitter, count: ir.Value | int, width: int | None = None,
     with e.loop(count) as index:
         first = e.builder.block
         yield index
-        latch = e.builder.block
-    if latch is e.builder.block:
+    latch = e.latch
+    if latch is None:
         return
     group = _Distinct(e.module, [], is_loop=False)
     instructions = [each for block in e.function.blocks[blocks:] for each in block.instructions]
@@ -115,8 +114,8 @@ def folded(e: Emitter, count: ir.Value | int) -> Iterator[ir.Value]:
     blocks = len(e.function.blocks)
     with e.loop(count) as index:
         yield index
-        latch = e.builder.block
-    if not isinstance(count, int) or count == 1:
+    latch = e.latch
+    if not isinstance(count, int) or latch is None:
         return
     hints = [["llvm.loop.unroll.disable"]] if count in _FOLDED else []
     found = [*hints, *_several(e, count, [each for block in e.function.blocks[blocks:] for each in block.instructions])]

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import os
 import platform
+import time
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
+
+CLOCK: int | None = getattr(time, "CLOCK_UPTIME_RAW", getattr(time, "CLOCK_MONOTONIC", None))
+"""The number by which the system's `clock_gettime` knows the clock of `time.monotonic_ns`; None where it has none."""
 
 
 @dataclass(frozen=True)

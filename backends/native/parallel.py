@@ -1,9 +1,9 @@
 """Loops whose turns the threads of a team share out.
 
-What is written inside such a loop becomes a function of its own, a *part*: `i32 part(context*, begin, end, scratch*)`
-takes some of the turns. The context holds the values of the function around it that the part reads. Without a team,
-the part is called once for all turns, so that the code is the same for any number of threads, and so are the results:
-a turn computes what it would alone.
+What is written inside such a loop becomes a function of its own, a *part*: `i32 part(context*, begin, end, scratch*,
+participant)` takes some of the turns. The context holds the values of the function around it that the part reads.
+Without a team, the part is called once for all turns, so that the code is the same for any number of threads, and so
+are the results: a turn computes what it would alone.
 """
 
 from __future__ import annotations
@@ -15,8 +15,9 @@ from math import gcd, prod
 
 from llvmlite import ir
 
-from circlet.backends.native.emitter import I8, I32, I64, POINTER, Emitter, Entry
+from circlet.backends.native.emitter import I8, I32, I64, LONG_LOOP, POINTER, Emitter, Entry
 from circlet.backends.native.loops import every, independent, rolled, rolled_nest
+from circlet.backends.native.polling import LONG, Meter
 from circlet.runtime.ir.types import Shape
 from circlet.runtime.passes.plan_memory import ALIGNMENT
 
@@ -26,8 +27,10 @@ _ENOUGH = 64
 """Turns that can be shared out among any usual number of threads."""
 _RUN = 1 << 10
 """Elements that one thread computes in a row, a multiple of what a vector has."""
-_PART = ir.FunctionType(I32, [POINTER, I64, I64, POINTER])
-_FORK = ir.FunctionType(ir.VoidType(), [POINTER, POINTER, POINTER, I64, POINTER, I64])
+_AT_ONCE = 1 << 25
+"""Work that a participant takes at a time at the most, so that nobody waits for another one for long."""
+_PART = ir.FunctionType(I32, [POINTER, I64, I64, POINTER, I64])
+_FORK = ir.FunctionType(ir.VoidType(), [POINTER, POINTER, POINTER, I64, POINTER, I64, I64])
 
 
 @dataclass(eq=False)
@@ -37,6 +40,7 @@ class Sharing:
     Attributes:
         team: the address of the team, or null: its first word is where to fork.
         scratch: the memory that the first participant has for itself.
+        meter: what parts take; it makes them look whether they must stop.
         leave_unless_done: leaves the function unless a status, an i32, is 0.
         top: how much of that memory is in use.
         most: how much of it ever is.
@@ -46,6 +50,7 @@ class Sharing:
 
     team: ir.Value
     scratch: ir.Value
+    meter: Meter
     leave_unless_done: Callable[[ir.Value], None]
     top: int = 0
     most: int = 0
@@ -63,15 +68,16 @@ class Sharing:
 class Part:
     """A function that takes turns of a loop."""
 
-    def __init__(self, e: Emitter, sharing: Sharing) -> None:
+    def __init__(self, e: Emitter, sharing: Sharing, work: int) -> None:
         self._e = e
+        self._work = work
         self._sharing = sharing
         self._function = ir.Function(e.module, _PART, f"part_{len(e.module.globals)}")
         self._function.linkage = "internal"
         for attribute in ("noinline", "nounwind"):
             self._function.attributes.add(attribute)
         self._entry = Entry(self._function)
-        self._context, self.begin, self.end, self._scratch = self._function.args
+        self._context, self.begin, self.end, self._scratch, self._participant = self._function.args
         self._known: dict[int, ir.Value] = {}
         self._captured: list[ir.Value] = []
         self.may_fail = False
@@ -81,7 +87,7 @@ class Part:
     def written(self) -> Iterator[None]:
         """Writes what is inside to the part."""
         self._sharing.part = self
-        with self._e.inside(self._function, self._entry):
+        with self._e.inside(self._function, self._entry), self._sharing.meter.part(self._participant, self._work):
             yield
             self._e.builder.ret(ir.Constant(I32, 0))
         self._sharing.part = None
@@ -93,7 +99,7 @@ class Part:
             for instruction in block.instructions:
                 _redirect(instruction, self._inner)
         context = self._filled_context()
-        alone = [context, e.number(0), e.number(count), sharing.scratch]
+        alone = [context, e.number(0), e.number(count), sharing.scratch, e.number(0)]
         if self.may_fail:
             sharing.leave_unless_done(b.call(self._function, alone))
             return
@@ -104,8 +110,11 @@ class Part:
                 b.call(self._function, alone)
             with otherwise:
                 fork = b.load(sharing.team, typ=ir.PointerType(_FORK))
+                most = max(count * _AT_ONCE // max(self._work, 1), 1)
                 b.call(fork, [sharing.team, self._function, context, e.number(count), sharing.scratch,
-                              e.number(sharing.top)])
+                              e.number(sharing.top), e.number(most)])
+        if self._work >= LONG:
+            sharing.meter.look()
 
     def _inner(self, value: ir.Value) -> ir.Value:
         """What stands in the part for a value that an instruction of it uses."""
@@ -169,7 +178,7 @@ def portion(e: Emitter, count: int, work: int) -> Iterator[tuple[ir.Value, ir.Va
     if sharing is None or not is_shared(e, count, work):
         yield e.number(0), e.number(count)
         return
-    part = Part(e, sharing)
+    part = Part(e, sharing, work)
     with part.written():
         yield part.begin, part.end
     part.call(count)
@@ -210,11 +219,24 @@ def parallel_span(e: Emitter, count: int, work: int) -> Iterator[tuple[ir.Value,
     """Some of `count` turns, the first and how many, in runs of `_RUN`; see `portion`."""
     runs = -(-count // _RUN)
     if not is_shared(e, runs, work):
-        yield e.number(0), e.number(count)
+        with _in_runs(e, count, e.number(0), count) as found:
+            yield found
         return
     with portion(e, runs, work) as (begin, end):
         first, last = (e.builder.mul(each, e.number(_RUN)) for each in (begin, end))
-        yield first, e.builder.sub(e.intrinsic("smin", last, e.number(count)), first)
+        some = e.builder.sub(e.intrinsic("smin", last, e.number(count)), first)
+        with _in_runs(e, count, first, some) as found:
+            yield found
+
+
+@contextmanager
+def _in_runs(e: Emitter, most: int, first: ir.Value, count: ir.Value | int) -> Iterator[tuple[ir.Value, ir.Value]]:
+    """Turns from the first on, all at once or, if there may be very many, in runs."""
+    if most < LONG_LOOP:
+        yield first, e.number(count) if isinstance(count, int) else count
+        return
+    with e.runs(count) as (begin, some):
+        yield e.builder.add(first, begin), some
 
 
 @contextmanager

@@ -11,10 +11,7 @@ from circlet.backends.native.bounds import Watched
 from circlet.runtime.errors import Place
 from circlet.runtime.ir.types import Array, DType, Shape
 
-DONE, STOPPED, EXHAUSTED, FIRST_SITE = 0, 1, 2, 16
-"""What the function returns: it is done, was told to stop, used up its iterations, or failed at site `k - 16`."""
 MOST_EVIDENCE = 32
-CONTROL_BYTES, POINTER_BYTES = 32, 8
 COUNTED_COPIES = 2
 """Numbers in a tally before those of subgraphs."""
 EMBEDDED_BYTES = 64

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from ctypes import string_at
 from functools import lru_cache, partial
 from itertools import count
@@ -11,6 +10,7 @@ from typing import Any
 
 import llvmlite.binding as llvm
 
+from circlet.backends.native.compilation import Wish
 from circlet.backends.native.machine import Target, processors
 
 _LIBRARY_NUMBERS = count()
@@ -84,12 +84,13 @@ def object_code(text: str, target: Target) -> bytes:
         buffers.LLVMPY_DisposeMemoryBuffer(buffer)
 
 
-def object_files(texts: Sequence[str], target: Target) -> tuple[bytes, ...]:
-    """The object files of modules, made on all processors."""
-    if len(texts) == 1:
-        return (object_code(texts[0], target),)
-    with ThreadPoolExecutor(min(len(texts), processors())) as threads:
-        return tuple(threads.map(partial(object_code, target=target), texts))
+def object_files(texts: Sequence[str], target: Target, wish: Wish) -> tuple[bytes, ...]:
+    """The object files of modules, made on all processors.
+
+    Raises:
+        Abandoned: the wish was withdrawn.
+    """
+    return tuple(wish.each(partial(object_code, target=target), texts, min(len(texts), processors())))
 
 
 def assembly(text: str, target: Target) -> str:

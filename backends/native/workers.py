@@ -41,6 +41,7 @@ declare i32 @pthread_cond_broadcast(ptr)
 declare i32 @sched_yield()
 declare i32 @clock_gettime(i32, ptr)
 declare i64 @llvm.umax.i64(i64, i64)
+declare i64 @llvm.umin.i64(i64, i64)
 declare i64 @llvm.smin.i64(i64, i64)
 $pause_declared
 
@@ -97,7 +98,7 @@ take:
 turns:
   %after = add i64 %begin, %few
   %last = call i64 @llvm.smin.i64(i64 %after, i64 %end)
-  call i32 %part(ptr %context, i64 %begin, i64 %last, ptr %mine)
+  call i32 %part(ptr %context, i64 %begin, i64 %last, ptr %mine, i64 %number)
   br label %take
 none:
   %k.next = add i64 %k, 1
@@ -107,13 +108,14 @@ done:
   ret void
 }
 
-define internal void @fork(ptr %team, ptr %part, ptr %context, i64 %turns, ptr %scratch, i64 %step) {
+define internal void @fork(ptr %team, ptr %part, ptr %context, i64 %turns, ptr %scratch, i64 %step, i64 %most) {
 entry:
   %count.at = getelementptr %Team, ptr %team, i64 0, i32 1
   %count = load i64, ptr %count.at
   %pieces = mul i64 %count, $pieces
   %size = udiv i64 %turns, %pieces
-  %few = call i64 @llvm.umax.i64(i64 %size, i64 1)
+  %some = call i64 @llvm.umax.i64(i64 %size, i64 1)
+  %few = call i64 @llvm.umin.i64(i64 %some, i64 %most)
   %part.at = getelementptr %Team, ptr %team, i64 0, i32 7
   store ptr %part, ptr %part.at
   %context.at = getelementptr %Team, ptr %team, i64 0, i32 8

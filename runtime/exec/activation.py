@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from threading import Timer
 from typing import TYPE_CHECKING, NoReturn
 
 import numpy as np
 
 from circlet.runtime.errors import CancelledError, ExecutionError, LimitError
+from circlet.runtime.exec.limits import Limits
 from circlet.runtime.exec.listener import Listener, Observation
+from circlet.runtime.exec.memory import Room
 from circlet.runtime.exec.store import Store
 from circlet.runtime.ir.model import Tensor
 from circlet.runtime.ir.types import Array, DType, Shape
@@ -22,25 +23,6 @@ from circlet.runtime.ir.types import Array, DType, Shape
 if TYPE_CHECKING:
     from circlet.runtime.exec.frame import Frame
     from circlet.runtime.exec.kernel import Step
-
-
-@dataclass(frozen=True)
-class Limits:
-    """Bounds on one run.
-
-    Attributes:
-        max_iterations: loop iterations, summed over all loops of the run; None for no bound.
-        deadline: seconds from the start of the run; None for no bound.
-    """
-
-    max_iterations: int | None = None
-    deadline: float | None = None
-
-    def __post_init__(self) -> None:
-        if self.max_iterations is not None and self.max_iterations < 0:
-            raise ValueError(f"max_iterations must not be negative, got {self.max_iterations}")
-        if self.deadline is not None and not self.deadline >= 0:
-            raise ValueError(f"deadline must not be negative, got {self.deadline}")
 
 
 class Variables:
@@ -168,7 +150,8 @@ class FrameCache:
     LARGEST = 1 << 27
     """Bytes that the frames may own together."""
 
-    def __init__(self) -> None:
+    def __init__(self, room: Room) -> None:
+        self._room = room
         self._frames: OrderedDict[tuple[int, tuple[Shape, ...]], Frame] = OrderedDict()
         self._size = 0
 
@@ -180,7 +163,8 @@ class FrameCache:
             return frame
         frame = self._frames[key] = make()
         self._size += frame.size
-        while len(self._frames) > 1 and (self._size > self.LARGEST or len(self._frames) > self.MOST):
+        most = self.LARGEST if self._room.most is None else min(self.LARGEST, self._room.most // 4)
+        while len(self._frames) > 1 and (self._size > most or len(self._frames) > self.MOST):
             self._size -= self._frames.popitem(last=False)[1].size
         return frame
 
@@ -189,6 +173,15 @@ MOST_FRAMES = 1 << 11
 """How many frames are bound for one run. What is left is bound as it is invoked, which takes less memory."""
 UNLIMITED = (1 << 63) - 1
 SILENT = Listener()
+
+ITERATIONS, STOP, TEAM, REQUEST, DEADLINE, NEXT, ARENA, CONTROL_WORDS = range(8)
+"""The words of `Activation.control`, 64 bits each: iterations left; whether to stop, 0 or 1; the team of threads; what
+the host is asked for; when the run must have ended, and when Python is to be asked whether it goes on, in nanoseconds;
+the arena, for the host."""
+MUCH = 1 << 12
+"""Elements with which an operator takes longer by far than a look at the limits."""
+PATIENCE = 50_000_000
+"""Nanoseconds after which compiled code asks Python, so that its signal handlers run."""
 
 
 class Activation:
@@ -199,15 +192,19 @@ class Activation:
         self.observation = observation
         """What the frames of this activation report; fixed when they are bound."""
         self.listener = SILENT
-        self.frames = FrameCache()
+        self.room = Room()
+        """For the buffers of the run."""
+        self.frames = FrameCache(self.room)
         self.cancelled = False
-        self.control = np.zeros(4, np.int64)
-        """What compiled code looks at: iterations left, whether to stop, where to call the host, and its threads."""
+        self.control = np.zeros(CONTROL_WORDS, np.int64)
+        """What compiled code looks at, and writes."""
         self._words = self.control.data
+        self._words[DEADLINE] = UNLIMITED
         self._limit: int | None = None
-        self.has_deadline = False
-        self._end = 0.0
+        self.is_timed = False
+        """Whether the run has a deadline."""
         self._deadline = 0.0
+        self._end = UNLIMITED
         self._bound = 0
 
     @property
@@ -254,33 +251,24 @@ class Activation:
         self.cancelled = False
         self.listener = listener or SILENT
         self._limit = limits.max_iterations
+        self.room.limit(limits.memory)
         words = self._words
-        words[0] = UNLIMITED if self._limit is None else min(self._limit, UNLIMITED)
-        words[1] = 0
-        self.has_deadline = limits.deadline is not None
+        words[STOP] = words[NEXT] = 0
+        words[ITERATIONS] = UNLIMITED if self._limit is None else min(self._limit, UNLIMITED)
         if limits.deadline is not None:
             self._deadline = limits.deadline
-            self._end = time.monotonic() + limits.deadline
+            self._end = words[DEADLINE] = _end(limits.deadline)
+        elif self.is_timed:
+            words[DEADLINE] = UNLIMITED
+        self.is_timed = limits.deadline is not None
 
     def cancel(self) -> None:
-        """Stops the run before its next loop iteration; may be called from any thread."""
+        """Stops the run; may be called from any thread and from signal handlers."""
         self.cancelled = True
-        self.control[1] = 1
-
-    @contextmanager
-    def compiled(self) -> Iterator[None]:
-        """Keeps the deadline of a run that has one, for a call of compiled code, which looks at `control` only."""
-        timer = Timer(max(self._end - time.monotonic(), 0.0), self.control.__setitem__, (1, 1))
-        timer.daemon = True
-        timer.start()
-        try:
-            yield
-        finally:
-            timer.cancel()
-            timer.join()
+        self._words[STOP] = 1
 
     def stopped(self) -> NoReturn:
-        """Raises the error for which compiled code stopped a loop."""
+        """Raises the error for which compiled code stopped."""
         if self.cancelled:
             raise CancelledError("the run was cancelled")
         raise LimitError(f"the run went over its deadline of {self._deadline:g} s")
@@ -296,15 +284,35 @@ class Activation:
             CancelledError, LimitError: the loop must stop here.
         """
         if self._limit is not None:
-            if self.control[0] == 0:
+            if self.control[ITERATIONS] == 0:
                 self.exhausted()
-            self.control[0] -= 1
+            self.control[ITERATIONS] -= 1
         self.check()
 
     def check(self) -> None:
         """Raises CancelledError or LimitError where the run must stop."""
-        if self.cancelled or (self.has_deadline and time.monotonic() >= self._end):
+        if self.cancelled or (self.is_timed and time.monotonic_ns() >= self._end):
             self.stopped()
+
+    def watched(self, step: Step, operands: Iterable[Array | None]) -> Step:
+        """A step after which the limits of the run are looked at, if it has much to do."""
+        if all(each is None or each.size < MUCH for each in operands):
+            return step
+
+        def checked() -> None:
+            step()
+            self.check()
+
+        return checked
+
+    def go_on(self) -> None:
+        """Called by compiled code now and then, which lets Python run its signal handlers.
+
+        Raises:
+            CancelledError, LimitError: the run must stop here.
+        """
+        self._words[NEXT] = time.monotonic_ns() + PATIENCE
+        self.check()
 
     @contextmanager
     def binding(self) -> Iterator[None]:
@@ -321,3 +329,8 @@ class Activation:
     def is_crowded(self) -> bool:
         """Whether no more subgraphs are to be bound ahead: where each invokes the next one twice, they multiply."""
         return self._bound >= MOST_FRAMES
+
+
+def _end(deadline: float) -> int:
+    """When a run that begins now must have ended, by `time.monotonic_ns`."""
+    return int(min(time.monotonic_ns() + deadline * 1e9, UNLIMITED))

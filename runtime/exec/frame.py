@@ -13,7 +13,7 @@ from circlet.runtime.errors import ExecutionError
 from circlet.runtime.exec.activation import Activation
 from circlet.runtime.exec.copying import copy_step, same_memory
 from circlet.runtime.exec.kernel import DynamicKernel, Span, Step
-from circlet.runtime.exec.memory import allocate, expect_room, retype
+from circlet.runtime.exec.memory import LITTLE, expect_room, retype
 from circlet.runtime.ir.faults import FAULTS, located, raise_located
 from circlet.runtime.ir.model import ABSENT
 from circlet.runtime.ir.op import Skip
@@ -86,7 +86,7 @@ class Frame(ABC):
         else:
             with np.errstate(all="ignore"):
                 self.run()
-        return [each.copy() for each in self.outputs]
+        return [each.copy() if each.nbytes <= LITTLE else _copied(each) for each in self.outputs]
 
     @property
     @abstractmethod
@@ -102,7 +102,7 @@ class Frame(ABC):
         """
 
     def _allocate(self, shape: Shape, dtype: np.dtype[np.generic]) -> Array:
-        array = allocate(shape, dtype)
+        array = self.activation.room.allocate(shape, dtype)
         self.size += array.nbytes
         return array
 
@@ -133,9 +133,10 @@ class Frame(ABC):
         whole = self._bind_whole(spec, span, aliases)
         if whole is not None:
             self.is_compiled = True
-            return [(span.start, whole)]
+            return [(self._leading(span), whole)]
         steps: list[tuple[int, Step]] = []
         for number in span:
+            self.activation.check()
             operator = self._executor.subgraph.operators[number]
             if operator.op == SKIP or (operator.outputs and all(each in spec.known for each in operator.outputs)):
                 continue
@@ -144,9 +145,17 @@ class Frame(ABC):
             steps.append((number, self.activation.observe(self._step(number), self._executor.index, number)))
         return steps
 
+    def _leading(self, span: range) -> int:
+        """The first operator of a span that passes left."""
+        operators = self._executor.subgraph.operators
+        return next((number for number in span if operators[number].op != SKIP), span.start)
+
     def _step(self, number: int) -> Step:
+        """The kernel of an operator on its buffers."""
+        inputs = self._operands(number)
         outputs = [self._array(each) for each in self._executor.subgraph.operators[number].outputs]
-        return self._executor.bind(number, self._operands(number), outputs, self.activation)
+        step = self._executor.bind(number, inputs, outputs, self.activation)
+        return self.activation.watched(step, (*inputs, *outputs))
 
     def _bind_whole(self, spec: Specialization, span: range, aliases: Aliases) -> Step | None:
         """One step for all operators, where a backend computes them together."""
@@ -356,3 +365,13 @@ class SegmentedFrame(Frame):
 def _same_shapes(one: Specialization, other: Specialization) -> bool:
     return one.stop == other.stop and one.shapes == other.shapes
 
+
+def _copied(array: Array) -> Array:
+    """A copy of a large array.
+
+    Raises:
+        LimitError: there is no room for it.
+    """
+    expect_room(array.shape, array.dtype)
+    copy: Array = array.copy()
+    return copy

@@ -1,16 +1,23 @@
-"""Allocates and retypes the buffers that frames are bound to."""
+"""Allocates and retypes the buffers that frames are bound to, within what there is room for."""
 
 from __future__ import annotations
 
 import os
-from functools import lru_cache
+from functools import lru_cache, partial
 from math import prod
+from pathlib import Path
+from weakref import ref
 
 import numpy as np
 
 from circlet.runtime.errors import LimitError
 from circlet.runtime.ir.types import Array, Shape
 from circlet.runtime.passes.plan_memory import ALIGNMENT
+
+LITTLE = 1 << 26
+"""Bytes that are allocated without a look at what memory is free."""
+_SHARE = 2
+"""One part of the free memory of so many is for buffers; the rest is for results and for what numpy takes."""
 
 
 @lru_cache(1)
@@ -22,25 +29,107 @@ def physical_memory() -> int:
         return 1 << 62
 
 
+def free_memory() -> int:
+    """The bytes of memory that can still be had without swapping, by this process's control group too; as many as the
+    machine has where it does not tell."""
+    return min(physical_memory(), _available(), *(_left_of_group(*each) for each in _GROUP_FILES))
+
+
+_GROUP_FILES = (("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current"),
+                ("/sys/fs/cgroup/memory/memory.limit_in_bytes", "/sys/fs/cgroup/memory/memory.usage_in_bytes"))
+"""Where Linux tells the limit of a control group and what it uses, versions 2 and 1."""
+
+
+def _available() -> int:
+    try:
+        with open("/proc/meminfo", encoding="ascii") as lines:
+            return next(int(line.split()[1]) << 10 for line in lines if line.startswith("MemAvailable:"))
+    except (OSError, StopIteration, ValueError):
+        return 1 << 62
+
+
+def _left_of_group(limit: str, usage: str) -> int:
+    try:
+        return max(int(Path(limit).read_text()) - int(Path(usage).read_text()), 0)
+    except (OSError, ValueError):
+        return 1 << 62
+
+
 def expect_room(shape: Shape, dtype: np.dtype[np.generic]) -> int:
     """The bytes that an array takes.
 
     Raises:
-        LimitError: the machine has less memory than that.
+        LimitError: there is not memory enough.
     """
+    size = _expect_machine(shape, dtype)
+    if size > LITTLE:
+        free = free_memory()
+        if size > free // _SHARE:
+            raise LimitError(f"a buffer of shape {shape} needs {size} bytes, "
+                             f"more than half of the {free} bytes that are free")
+    return size
+
+
+def _expect_machine(shape: Shape, dtype: np.dtype[np.generic]) -> int:
     size = prod(shape) * dtype.itemsize
     if size > physical_memory():
         raise LimitError(f"a buffer of shape {shape} needs {size} bytes, more than this machine has")
     return size
 
 
+class Room:
+    """What the buffers of one run take, and may take. Buffers that are given up make room again."""
+
+    def __init__(self) -> None:
+        self.taken = 0
+        """Bytes."""
+        self.most: int | None = None
+        """Bytes that they may take, as far as that was asked."""
+        self._limit: int | None = None
+        self._buffers: dict[int, ref[Array]] = {}
+
+    def limit(self, most: int | None) -> None:
+        """Begins a run that may take so many bytes, by default a share of what is free."""
+        self._limit = self.most = most
+
+    def allocate(self, shape: Shape, dtype: np.dtype[np.generic]) -> Array:
+        """As the function `allocate`, within the limit.
+
+        Raises:
+            LimitError: there is not room enough.
+        """
+        size = _expect_machine(shape, dtype)
+        self._expect(size, shape)
+        array = _made(shape, dtype, size)
+        self.taken += size
+        owner = array if array.base is None else array.base
+        self._buffers[id(owner)] = ref(owner, partial(self._gone, id(owner), size))
+        return array
+
+    def _gone(self, key: int, size: int, _: ref[Array]) -> None:
+        self.taken -= size
+        del self._buffers[key]
+
+    def _expect(self, size: int, shape: Shape) -> None:
+        wanted = self.taken + size
+        if self.most is None and wanted > LITTLE:
+            self.most = self.taken + free_memory() // _SHARE
+        if self.most is not None and wanted > self.most:
+            why = f"memory={self._limit}" if self._limit is not None else f"the {self.most} that there is room for"
+            raise LimitError(f"a buffer of shape {shape} needs {size} bytes; with what the run has that is {wanted}, "
+                             f"more than {why}")
+
+
 def allocate(shape: Shape, dtype: np.dtype[np.generic]) -> Array:
     """An array that begins on a cache line; strings start empty.
 
     Raises:
-        LimitError: the machine has less memory than that.
+        LimitError: there is not memory enough.
     """
-    size = expect_room(shape, dtype)
+    return _made(shape, dtype, expect_room(shape, dtype))
+
+
+def _made(shape: Shape, dtype: np.dtype[np.generic], size: int) -> Array:
     if dtype.hasobject:
         return np.full(shape, b"", dtype)
     raw = np.empty(size + ALIGNMENT, np.uint8)

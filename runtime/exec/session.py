@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from threading import RLock
 from typing import TypeAlias
@@ -11,13 +12,14 @@ import numpy as np
 import numpy.typing as npt
 
 from circlet.runtime.errors import CircletError, InputError, LimitError, UnsupportedError
-from circlet.runtime.exec.activation import Activation, Limits, Variables
+from circlet.runtime.exec.activation import Activation, Variables
 from circlet.runtime.exec.bound import BoundRun
 from circlet.runtime.exec.copies import CopyEdge, copy_edges
 from circlet.runtime.exec.executor import ExecutorMap
 from circlet.runtime.exec.frame import Contract, Frame
 from circlet.runtime.exec.inputs import Entry, entry_of
 from circlet.runtime.exec.kernel import Backend
+from circlet.runtime.exec.limits import Limits
 from circlet.runtime.exec.listener import Listener, Observation, observation
 from circlet.runtime.exec.pool import FramePool, Key
 from circlet.runtime.ir.model import Model, Signature
@@ -30,6 +32,8 @@ from circlet.runtime.passes.pipeline import DEFAULT, Pass, run_passes
 
 Inputs: TypeAlias = "Mapping[str, npt.ArrayLike] | Sequence[npt.ArrayLike]"
 UNOBSERVED = Observation.NONE.value
+WAIT = 0.02
+"""Seconds between two looks at the limits of a run that waits for another one."""
 
 
 @dataclass(frozen=True)
@@ -107,7 +111,8 @@ class Session:
         Raises:
             InputError: an input is missing, unknown, or of another type or shape than declared.
             ExecutionError: an operator cannot compute with the values it got.
-            LimitError, CancelledError: the run was stopped. State is as before the run after any error.
+            LimitError, CancelledError: the run was stopped, or took longer than its deadline. State is as before the
+                run after any error, KeyboardInterrupt among them.
         """
         return self.run_entry(self._primary, inputs, listener)
 
@@ -137,46 +142,66 @@ class Session:
         """
         observed = UNOBSERVED if listener is None else observation(listener).value
         key = (subgraph, tuple([each.shape for each in arrays]), observed)
-        if not self._stateful:
-            return self._run(key, arrays, listener)
-        with self._state_lock:
-            snapshot = self._variables.snapshot()
-            try:
-                return self._run(key, arrays, listener)
-            except BaseException:
-                self._variables.restore(snapshot)
-                raise
-
-    def _run(self, key: Key, arrays: Sequence[Array], listener: Listener | None) -> list[Array]:
-        """Runs on a frame of its own, which is given up if the run fails."""
+        frame = self._frames.take(key)
+        activation = Activation(self._variables, Observation(observed)) if frame is None else frame.activation
+        activation.start(self.limits, listener)
+        self._running.add(activation)
         try:
-            frame = self._frames.take(key) or self._frame(key)
-            activation = frame.activation
-            activation.start(self.limits, listener)
-            self._running.add(activation)
-            try:
+            if not self._stateful:
+                frame = frame or self._frame(key, activation)
                 results = frame.call(arrays)
-            finally:
-                self._running.discard(activation)
+                if activation.is_timed:
+                    activation.check()
+            else:
+                with self._exclusive(activation):
+                    frame = frame or self._frame(key, activation)
+                    results = frame.call(arrays)
         except (RecursionError, MemoryError) as error:
             raise _overrun(error) from None
+        finally:
+            self._running.discard(activation)
         self._frames.give(key, frame)
         return results
 
-    def _frame(self, key: Key) -> Frame:
-        subgraph, shapes, observed = key
+    @contextmanager
+    def _exclusive(self, activation: Activation) -> Iterator[None]:
+        """Waits for other runs of a model with state; then keeps them out, and brings the state back after an error."""
+        while not self._state_lock.acquire(timeout=WAIT):
+            activation.check()
+        try:
+            snapshot = self._variables.snapshot()
+            try:
+                yield
+                activation.check()
+            except BaseException:
+                self._variables.restore(snapshot)
+                raise
+        finally:
+            self._state_lock.release()
+
+    def _frame(self, key: Key, activation: Activation) -> Frame:
+        subgraph, shapes, _ = key
         with np.errstate(all="ignore"):
-            return self._executors[subgraph].frame(shapes, Activation(self._variables, Observation(observed)))
+            return self._executors[subgraph].frame(shapes, activation)
 
     def bind(self, subgraph: int, arrays: Sequence[Array]) -> BoundRun:
         """Binds a subgraph to input arrays that the caller keeps, of its inputs' element types, for `run_bound`.
 
         Raises:
             ExecutionError: an operator cannot compute with these shapes.
+            LimitError, CancelledError: it takes longer than a run may, more memory, or was stopped.
         """
-        with np.errstate(all="ignore"):
-            frame = self._executors[subgraph].frame(tuple(each.shape for each in arrays), Activation(self._variables),
-                                                    Contract(inputs=tuple(arrays)))
+        activation = Activation(self._variables)
+        activation.start(self.limits)
+        self._running.add(activation)
+        try:
+            with np.errstate(all="ignore"):
+                frame = self._executors[subgraph].frame(tuple(each.shape for each in arrays), activation,
+                                                        Contract(inputs=tuple(arrays)))
+        except (RecursionError, MemoryError) as error:
+            raise _overrun(error) from None
+        finally:
+            self._running.discard(activation)
         return BoundRun(frame, arrays)
 
     def run_bound(self, bound: BoundRun) -> None:
@@ -185,30 +210,25 @@ class Session:
         Raises:
             As `run`.
         """
-        if self._stateful:
-            with self._state_lock:
-                snapshot = self._variables.snapshot()
-                try:
-                    self._run_bound(bound)
-                except BaseException:
-                    self._variables.restore(snapshot)
-                    raise
-        else:
-            self._run_bound(bound)
-
-    def _run_bound(self, bound: BoundRun) -> None:
         activation = bound.activation
         activation.start(self.limits)
         self._running.add(activation)
         try:
-            bound.step()
+            if not self._stateful:
+                bound.step()
+                if activation.is_timed:
+                    activation.check()
+            else:
+                with self._exclusive(activation):
+                    bound.step()
         except (RecursionError, MemoryError) as error:
             raise _overrun(error) from None
         finally:
             self._running.discard(activation)
 
     def cancel(self) -> None:
-        """Stops every run in progress, before its next loop iteration; each raises CancelledError."""
+        """Stops every run in progress, those too that wait, bind or compile; each raises CancelledError. It may be
+        called from any thread, and from signal handlers."""
         for activation in tuple(self._running):
             activation.cancel()
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 QUICK = {"test_bounds.py", "test_cache.py", "test_counts.py", "test_elementwise.py", "test_index.py",
-         "test_limits.py", "test_models.py", "test_pieces.py", "test_progress.py", "test_threads.py"}
+         "test_limits.py", "test_models.py", "test_pieces.py", "test_progress.py", "test_stops.py", "test_threads.py"}
 """The files that run by default."""
 
 

@@ -11,6 +11,7 @@ import pytest
 
 from circlet.backends.native import cache, pieces, store, target
 from circlet.backends.native.artifact import Artifact, Manifest
+from circlet.backends.native.compilation import Wish
 from circlet.backends.native.library import ENTRY, SharedLibrary, is_shared
 from circlet.backends.native.shared_object import UnknownObject, shared_object
 from circlet.backends.native.target import host, object_code, object_files
@@ -88,7 +89,7 @@ def cut(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 @pytest.mark.parametrize("order", [[0, 1], [1, 0]], ids=["entry_first", "entry_last"])
 def test_objects_call_each_other(folder: Path, order: Sequence[int]) -> None:
     """Constants of one name are each piece's own; what the system defines is found once for all."""
-    objects = object_files([HEAD + COPY + (ENTERED, OTHER)[k] for k in order], host())
+    objects = object_files([HEAD + COPY + (ENTERED, OTHER)[k] for k in order], host(), Wish())
     function = store.keep("0" * 64, Artifact(objects, Manifest(), np.empty(0, np.uint8)))
     assert isinstance(function.library, SharedLibrary) == any(folder.iterdir())
     entry = CFUNCTYPE(c_int64, c_int64)(function.library.address)
@@ -107,7 +108,7 @@ def test_objects_are_kept_where_the_system_loads_none(tmp_path: Path, monkeypatc
 
     monkeypatch.setenv(cache.VARIABLE, str(tmp_path))
     monkeypatch.setattr(store, "shared_object", refuse)
-    objects = object_files([HEAD + COPY + each for each in (ENTERED, OTHER)], host())
+    objects = object_files([HEAD + COPY + each for each in (ENTERED, OTHER)], host(), Wish())
     made = store.keep("0" * 64, Artifact(objects, Manifest(), np.empty(0, np.uint8)))
     for function in (made, store.stored("0" * 64)):
         assert function is not None
@@ -137,4 +138,4 @@ def test_a_model_in_pieces_gives_what_numpy_does(folder: Path, cut: list[int]) -
 def test_code_is_the_same_for_any_number_of_processors(count: int, monkeypatch: pytest.MonkeyPatch) -> None:
     texts = [HEAD + COPY + each for each in (ENTERED, OTHER)]
     monkeypatch.setattr(target, "processors", lambda: count)
-    assert list(object_files(texts, host())) == [object_code(each, host()) for each in texts]
+    assert list(object_files(texts, host(), Wish())) == [object_code(each, host()) for each in texts]

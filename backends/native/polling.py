@@ -1,0 +1,253 @@
+"""Where compiled code looks whether it must stop: in loops that take long, and between operators.
+
+While code is written, a `Meter` adds up how many instructions a run executes. A loop of which each turn takes some time
+*spends* at the end of a turn what that takes; so do operators between loops. When what was granted is spent, after some
+milliseconds, the function `poll` is called: it looks at the stop flag and at the clock, and now and then asks Python,
+so that signal handlers run. Tight loops, and those that are over soon, have nothing to do with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Protocol
+
+from llvmlite import ir
+
+from circlet.backends.native.abi import DONE, POLL, STOPPED
+from circlet.backends.native.machine import CLOCK
+from circlet.runtime.exec.activation import DEADLINE, NEXT, PATIENCE, REQUEST, STOP
+
+I32, I64, POINTER = ir.IntType(32), ir.IntType(64), ir.PointerType()
+
+GRANTED = 1 << 23
+"""Instructions between two calls of `poll`: one to ten milliseconds."""
+LONG = GRANTED >> 2
+"""A loop that takes fewer does not look by itself."""
+_LEAST, _LEAST_FLAT = 1 << 9, 1 << 13
+"""Instructions of a turn beside which looking costs nothing; the second for loops with nothing but instructions inside,
+of which LLVM might make vectors."""
+_UNKNOWN = 64
+"""Turns that are expected of a loop in a function that is called."""
+HOST_CALL = ir.PointerType(ir.FunctionType(I32, [POINTER]))
+"""What the host is called by: `i32 host(control*)`; any answer but 0 ends the run."""
+_POLL = ir.FunctionType(I32, [POINTER, I64, HOST_CALL])
+
+
+class Start(Protocol):
+    """The beginning of a function."""
+
+    def builder(self) -> ir.IRBuilder: ...
+
+
+class Writer(Protocol):
+    """What writes a function."""
+
+    module: ir.Module
+    function: ir.Function
+    builder: ir.IRBuilder
+    called: int
+    """Instructions that the functions execute which were called, as far as that is known."""
+
+    @property
+    def entry(self) -> Start: ...
+
+    def slot(self, kind: ir.Type) -> ir.Value: ...
+
+
+@dataclass
+class _Span:
+    """A turn of a loop that is being written, or operators one after another."""
+
+    blocks: int
+    """How many the function had before."""
+    called: int
+    """`Writer.called` before."""
+    once: int = 0
+    """Instructions in loops inside, each counted once."""
+    cost: int = 0
+    """What these loops execute without having spent it."""
+    has_loops: bool = False
+
+
+class Meter:
+    """What a function executes, and where it spends that."""
+
+    def __init__(self, writer: Writer, control: ir.Value, host: ir.Value, leave: Callable[[ir.Value], None]) -> None:
+        """
+        Args:
+            writer: writes the function.
+            control: the words that the run shares with it.
+            host: what `poll` asks; see `host.py`.
+            leave: writes what leaves the function with a status.
+        """
+        self._writer = writer
+        self._control = control
+        self._host = host
+        self._leave = leave
+        self._participant: ir.Value = ir.Constant(I64, 0)
+        """The number of the thread that executes a part."""
+        self._granted: dict[str, ir.Value] = {}
+        """Where each function has what it may still spend."""
+        self._spans = [_Span(0, 0)]
+        self._is_asleep = False
+        """Whether what is written is over soon, however many loops it has."""
+        self._is_part = False
+
+    @contextmanager
+    def turn(self, count: int | None, least: int = 0) -> Iterator[None]:
+        """What is written inside is a turn of a loop.
+
+        Args:
+            count: of turns; None if only the run can tell.
+            least: instructions from which on a turn spends.
+        """
+        if self._is_asleep:
+            yield
+            return
+        writer = self._writer
+        span = _Span(len(writer.function.blocks), writer.called)
+        self._spans.append(span)
+        yield
+        self._spans.pop()
+        called = writer.called - span.called
+        once = called + sum(len(each.instructions) for each in writer.function.blocks[span.blocks:])
+        cost = once - span.once + span.cost
+        total = cost * (_UNKNOWN if count is None else count)
+        has_loops = span.has_loops or called > 0
+        if cost >= max(least, _LEAST if has_loops else _LEAST_FLAT) and (count is None or total >= LONG):
+            self._spend(cost)
+            total = 0
+        outer = self._spans[-1]
+        outer.once, outer.cost, outer.has_loops = outer.once + once, outer.cost + total, True
+
+    @contextmanager
+    def part(self, participant: ir.Value, work: int) -> Iterator[None]:
+        """What is written inside is a function of its own, that takes turns of a loop.
+
+        Args:
+            participant: the number of the thread.
+            work: of all turns.
+        """
+        outer = self._participant, self._spans, self._is_asleep
+        self._participant, self._spans = participant, [_Span(0, 0)]
+        self._is_asleep = self._is_asleep or work < LONG
+        self._is_part = True
+        if not self._is_asleep:
+            self.look()
+        yield
+        self._is_part = False
+        self._participant, self._spans, self._is_asleep = outer
+        self._spans[-1].cost += min(work, LONG)
+
+    def between(self) -> None:
+        """Called between operators: spends what they take together, once it is much."""
+        span = self._spans[-1]
+        if span.cost >= LONG:
+            self._spend(span.cost)
+            span.cost = 0
+
+    def look(self) -> None:
+        """Leaves the function, or the part that is being written, if the run must stop."""
+        b, function, called = self._writer.builder, self._writer.function, self._writer.called
+        status = b.call(_poll(self._writer.module), [self._control, self._participant, self._host])
+        self._writer.called = called
+        stop, go_on = (function.append_basic_block(name) for name in ("stop", "go_on"))
+        b.cbranch(b.icmp_signed("==", status, ir.Constant(I32, DONE)), go_on, stop)
+        b.position_at_end(stop)
+        if self._is_part:
+            b.ret(status)
+        else:
+            self._leave(status)
+        b.position_at_end(go_on)
+
+    def _spend(self, cost: int) -> None:
+        """Takes what was executed from what was granted; looks when nothing is left."""
+        b = self._writer.builder
+        granted = self._slot()
+        left = b.sub(b.load(granted, typ=I64), ir.Constant(I64, cost))
+        b.store(left, granted)
+        with b.if_then(b.icmp_signed("<", left, ir.Constant(I64, 0)), likely=False):
+            self.look()
+            b.store(ir.Constant(I64, GRANTED), granted)
+
+    def _slot(self) -> ir.Value:
+        writer = self._writer
+        name = writer.function.name
+        if name not in self._granted:
+            self._granted[name] = writer.slot(I64)
+            writer.entry.builder().store(ir.Constant(I64, GRANTED), self._granted[name])
+        return self._granted[name]
+
+
+def _poll(module: ir.Module) -> ir.Function:
+    """`i32 poll(control*, participant, host*)`: `STOPPED`, if the run must stop, or `DONE`. Only participant 0, whose
+    thread is the caller's, asks Python."""
+    found = module.globals.get("circlet_poll")
+    if isinstance(found, ir.Function):
+        return found
+    function = ir.Function(module, _POLL, "circlet_poll")
+    function.linkage = "internal"
+    for attribute in ("noinline", "nounwind", "cold"):
+        function.attributes.add(attribute)
+    _PollBody(function).write()
+    return function
+
+
+class _PollBody:
+    def __init__(self, function: ir.Function) -> None:
+        self._control, self._participant, self._host = function.args
+        self._b = ir.IRBuilder(function.append_basic_block("entry"))
+
+    def write(self) -> None:
+        b = self._b
+        self._stop_if(b.icmp_unsigned("!=", self._flag(), ir.Constant(I64, 0)))
+        if CLOCK is None:
+            self._done_if(b.icmp_unsigned("!=", self._participant, ir.Constant(I64, 0)))
+        else:
+            self._look_at_clock(CLOCK)
+        b.store(ir.Constant(I64, POLL), self._word(REQUEST))
+        answer = b.call(self._host, [self._control])
+        self._raise_flag_if(b.icmp_signed("!=", answer, ir.Constant(I32, 0)))
+        self._stop_if(b.icmp_unsigned("!=", self._flag(), ir.Constant(I64, 0)))
+        b.ret(ir.Constant(I32, DONE))
+
+    def _look_at_clock(self, clock: int) -> None:
+        """Stops after the deadline; goes on before it is time to ask Python, which the first look fixes."""
+        b, now = self._b, self._now(clock)
+        self._raise_flag_if(b.icmp_signed(">=", now, b.load(self._word(DEADLINE), typ=I64)))
+        self._stop_if(b.icmp_unsigned("!=", self._flag(), ir.Constant(I64, 0)))
+        self._done_if(b.icmp_unsigned("!=", self._participant, ir.Constant(I64, 0)))
+        planned = b.load(self._word(NEXT), typ=I64)
+        with b.if_then(b.icmp_signed("==", planned, ir.Constant(I64, 0))):
+            b.store(b.add(now, ir.Constant(I64, PATIENCE)), self._word(NEXT))
+        self._done_if(b.icmp_signed("<", now, b.load(self._word(NEXT), typ=I64)))
+
+    def _now(self, clock: int) -> ir.Value:
+        """Nanoseconds, as `time.monotonic_ns` has them."""
+        b = self._b
+        time = b.alloca(I64, 2)
+        kind = ir.FunctionType(I32, [I32, POINTER])
+        b.call(ir.Function(b.module, kind, "clock_gettime"), [ir.Constant(I32, clock), time])
+        seconds = b.load(time, typ=I64)
+        rest = b.load(b.gep(time, [ir.Constant(I64, 1)], source_etype=I64), typ=I64)
+        return b.add(b.mul(seconds, ir.Constant(I64, 10**9)), rest)
+
+    def _word(self, number: int) -> ir.Value:
+        return self._b.gep(self._control, [ir.Constant(I64, number)], source_etype=I64)
+
+    def _flag(self) -> ir.Value:
+        return self._b.load_atomic(self._word(STOP), "monotonic", 8, typ=I64)
+
+    def _raise_flag_if(self, condition: ir.Value) -> None:
+        with self._b.if_then(condition):
+            self._b.store(ir.Constant(I64, 1), self._word(STOP))
+
+    def _stop_if(self, condition: ir.Value) -> None:
+        with self._b.if_then(condition):
+            self._b.ret(ir.Constant(I32, STOPPED))
+
+    def _done_if(self, condition: ir.Value) -> None:
+        with self._b.if_then(condition):
+            self._b.ret(ir.Constant(I32, DONE))
