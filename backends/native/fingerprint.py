@@ -31,17 +31,28 @@ def digest(*parts: object) -> bytes:
 @lru_cache(1)
 def toolchain() -> str:
     """What code depends on beside what is compiled: the processor, circlet itself and its libraries."""
-    sources = sorted(each for part in ("runtime", "backends") for each in _sources(f"{_PACKAGE}/{part}", part))
-    return "\n".join((machine.identity(), llvmlite.__version__, np.__version__, *sources))
+    parts = ("runtime", "backends")
+    return "\n".join((machine.identity(), llvmlite.__version__, np.__version__, content(_PACKAGE, parts).hex()))
 
 
-def _sources(folder: str, name: str) -> Iterator[str]:
-    """Every Python file below a folder of a name: path, size, time of the last change."""
+def content(package: Path, parts: Sequence[str]) -> bytes:
+    """A digest of every Python file below some folders of a package: of names and bytes, as builds that are to be
+    reproducible give all files one time, and copies new ones."""
+    found = sha256()
+    for name, path in sorted(each for part in parts for each in _sources(f"{package}/{part}", part)):
+        with open(path, "rb", buffering=0) as file:
+            source = file.read()
+        found.update(f"{name} {len(source)}\n".encode())
+        found.update(source)
+    return found.digest()
+
+
+def _sources(folder: str, name: str) -> Iterator[tuple[str, str]]:
+    """Name and path of every Python file below a folder of a name."""
     with os.scandir(folder) as entries:
         for each in entries:
             if each.name.endswith(".py"):
-                stat = each.stat()
-                yield f"{name}/{each.name} {stat.st_size} {stat.st_mtime_ns}"
+                yield f"{name}/{each.name}", each.path
             elif "." not in each.name and each.name != "__pycache__" and each.is_dir():
                 yield from _sources(each.path, f"{name}/{each.name}")
 
