@@ -2,71 +2,23 @@
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from io import SEEK_END, BufferedReader
 from itertools import accumulate
 from struct import Struct
-from typing import TypeAlias
 from zlib import crc32
 
 import numpy as np
 
-from circlet.backends.native.bounds import Watched
-from circlet.backends.native.program import (
-    Called,
-    Cell,
-    Evidence,
-    Fixed,
-    Held,
-    Holder,
-    HostCall,
-    Program,
-    Site,
-    Source,
-    Tally,
-    Variable,
-)
+from circlet.backends.native import manifest as manifests
+from circlet.backends.native.manifest import Constant, DamageError, Manifest, Origin, Stored
+from circlet.backends.native.program import Fixed, Program, Source
 from circlet.runtime.exec.memory import allocate
 from circlet.runtime.ir.model import Model
 from circlet.runtime.ir.types import Array
 from circlet.runtime.passes.plan_memory import ALIGNMENT
-
-
-@dataclass(frozen=True)
-class Constant:
-    """A constant of the model, as it is there."""
-
-    subgraph: int
-    tensor: int
-
-
-@dataclass(frozen=True)
-class Stored:
-    """A part of the bytes that are kept with the function."""
-
-    offset: int
-    size: int
-
-
-Origin: TypeAlias = "Held | Variable | Cell | Holder | Called | Evidence | Tally | Constant | Stored"
-"""Where a frame finds an array that its function reads or writes."""
-
-
-@dataclass(frozen=True)
-class Manifest:
-    """What a function needs beside its code."""
-
-    sites: tuple[Site, ...] = ()
-    host_calls: tuple[HostCall, ...] = ()
-    origins: tuple[Origin, ...] = ()
-    arena_bytes: int = 0
-    scratch_bytes: int = 0
-    shares_loops: bool = False
-    outline: tuple[str, ...] = ()
-    watched: Watched | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,14 +79,15 @@ def _joined(arrays: Sequence[Array], size: int) -> Array:
 
 
 _END = Struct("<8sQQQI32s")
-"""Mark, bytes of code, manifest and constants, checksum of the constants, digest of code and manifest."""
-_MARK = b"circlet3"
+"""Mark, bytes of code, manifest and constants, checksum of the constants, digest of code and manifest. They tell of
+damage, not of forgery: a file is as trustworthy as those who can write to it."""
+_MARK = b"circlet4"
 
 
 def encode(artifact: Artifact) -> tuple[bytes, memoryview, bytes, bytes]:
     """The artifact as bytes, in parts that follow each other; the code comes first, so that a loader finds it."""
     code, constants = b"".join(artifact.code), artifact.constants.data
-    manifest = pickle.dumps((artifact.manifest, [len(each) for each in artifact.code]), protocol=5)
+    manifest = manifests.encode(replace(artifact.manifest, pieces=tuple(len(each) for each in artifact.code)))
     end = _END.pack(_MARK, len(code), len(manifest), len(constants), crc32(constants),
                     sha256(code + manifest).digest())
     return code, constants, manifest, end
@@ -152,10 +105,15 @@ def load(file: BufferedReader) -> Artifact | None:
     file.seek(0)
     code, constants = file.read(code_size), allocate((size,), np.dtype(np.uint8))
     complete = file.readinto(constants.data) == size
-    manifest = file.read(manifest_size)
-    if not complete or sha256(code + manifest).digest() != digest or crc32(constants.data) != checksum:
+    content = file.read(manifest_size)
+    if not complete or sha256(code + content).digest() != digest or crc32(constants.data) != checksum:
         return None
-    found, sizes = pickle.loads(manifest)
-    ends = list(accumulate(sizes))
-    pieces = tuple(code[end - size:end] for end, size in zip(ends, sizes, strict=True))
-    return Artifact(pieces, found, constants) if isinstance(found, Manifest) else None
+    try:
+        manifest = manifests.decode(content)
+    except DamageError:
+        return None
+    return Artifact(_cut(code, manifest.pieces), manifest, constants)
+
+
+def _cut(code: bytes, sizes: Sequence[int]) -> tuple[bytes, ...]:
+    return tuple(code[end - size:end] for end, size in zip(accumulate(sizes), sizes, strict=True))

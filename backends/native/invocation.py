@@ -10,9 +10,9 @@ from math import prod
 import numpy as np
 
 from circlet.backends.native.abi import DONE, EXHAUSTED, FIRST_SITE, STOPPED
-from circlet.backends.native.artifact import Constant, Origin, Stored
 from circlet.backends.native.bounds import OUTSIDE
 from circlet.backends.native.host_answers import Host
+from circlet.backends.native.manifest import Constant, Origin, Stored
 from circlet.backends.native.program import (
     COUNTED_COPIES,
     HOST_FAILED,

@@ -6,8 +6,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from circlet.backends.native import cache
-from circlet.backends.native.artifact import Artifact, Manifest, encode, load
+from circlet.backends.native.artifact import Artifact, encode, load
 from circlet.backends.native.library import ENTRY, Library, SharedLibrary, is_shared
+from circlet.backends.native.manifest import Manifest
 from circlet.backends.native.shared_object import UnknownObject, shared_object
 from circlet.runtime.ir.types import Array
 

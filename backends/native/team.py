@@ -10,10 +10,11 @@ from functools import lru_cache
 
 import numpy as np
 
-from circlet.backends.native.artifact import Artifact, Manifest
+from circlet.backends.native.artifact import Artifact
 from circlet.backends.native.fingerprint import digest, toolchain
 from circlet.backends.native.library import Library
 from circlet.backends.native.machine import processors
+from circlet.backends.native.manifest import Manifest
 from circlet.backends.native.store import keep, stored
 from circlet.backends.native.workers import STOP, team_bytes, team_module
 from circlet.runtime.exec.memory import allocate

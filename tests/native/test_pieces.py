@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 
 from circlet.backends.native import cache, pieces, store, target
-from circlet.backends.native.artifact import Artifact, Manifest
+from circlet.backends.native.artifact import Artifact
 from circlet.backends.native.compilation import Wish
 from circlet.backends.native.library import ENTRY, SharedLibrary, is_shared
+from circlet.backends.native.manifest import Manifest
 from circlet.backends.native.shared_object import UnknownObject, shared_object
 from circlet.backends.native.target import host, object_code, object_files
 from circlet.runtime.ir.builder import SubgraphBuilder, Value
