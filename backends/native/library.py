@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import _ctypes
 import ctypes
-from pathlib import Path
+from itertools import count
 from typing import Protocol
 from weakref import finalize
 
@@ -13,6 +13,7 @@ ENTRY = "circlet_entry"
 ELF = b"\x7fELF"
 _KIND = slice(16, 18)
 _SHARED = b"\x03\x00"
+_NUMBERS = count(1)
 
 
 class Library(Protocol):
@@ -25,14 +26,24 @@ class Library(Protocol):
 class SharedLibrary:
     """A shared object that the system loaded."""
 
-    def __init__(self, file: Path) -> None:
+    def __init__(self, descriptor: int) -> None:
         """
+        Args:
+            descriptor: of the opened file, which may be closed afterwards.
+
         Raises:
-            OSError: the system refuses to.
+            OSError: the system refuses to, or has no paths of opened files (`/proc`).
         """
-        library = ctypes.CDLL(str(file))
+        library = ctypes.CDLL(_path(descriptor))
         finalize(self, _ctypes.dlclose, library._handle).atexit = False  # a daemon thread may be in it
         self.address: int = ctypes.cast(library[ENTRY], ctypes.c_void_p).value or 0
+
+
+def _path(descriptor: int) -> str:
+    """A path of an opened file that no other call gives: the system's loader takes files of one path for one file,
+    though descriptors are used again. Dots, which lead nowhere, write a number."""
+    dots = "".join("/." if digit == "1" else "/" for digit in f"{next(_NUMBERS):b}")
+    return f"/proc/self/fd{dots}/{descriptor}"
 
 
 def is_shared(code: bytes) -> bool:

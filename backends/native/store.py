@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from pathlib import Path
+from io import BufferedReader
 
 from circlet.backends.native import cache
 from circlet.backends.native.artifact import Artifact, encode, load
@@ -23,16 +23,20 @@ class Function:
 
 
 def stored(key: str) -> Function | None:
-    """The function of a name, if it is on the disk."""
+    """The function of a name, if it is on the disk; None too if it is damaged, or the system loads no code from
+    there."""
     file = cache.find(key)
-    return None if file is None else _opened(file)
+    if file is None:
+        return None
+    with file:
+        return _loaded(file)
 
 
 def keep(key: str, artifact: Artifact) -> Function:
     """The function that an artifact is, which is on the disk then, if there is room."""
-    file = cache.write(key, encode(_sharable(artifact)))
-    found = None if file is None else _opened(file)
-    if found is None and file is not None:
+    is_kept = cache.write(key, encode(_sharable(artifact)))
+    found = stored(key) if is_kept else None
+    if found is None and is_kept:
         cache.write(key, encode(artifact))
     return found or _linked(artifact)
 
@@ -45,14 +49,13 @@ def _sharable(artifact: Artifact) -> Artifact:
         return artifact
 
 
-def _opened(file: Path) -> Function | None:
-    """The function in a file; None if it is damaged, or the system loads no code from there."""
+def _loaded(file: BufferedReader) -> Function | None:
+    """The function in an opened file, whose path may lead elsewhere by now."""
     try:
-        with file.open("rb") as content:
-            artifact = load(content)
+        artifact = load(file)
         if artifact is None or not is_shared(artifact.code[0]):
             return None if artifact is None else _linked(artifact)
-        return Function(SharedLibrary(file), artifact.manifest, artifact.constants)
+        return Function(SharedLibrary(file.fileno()), artifact.manifest, artifact.constants)
     except OSError:
         return None
 

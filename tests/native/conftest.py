@@ -6,8 +6,11 @@ from pathlib import Path
 
 import pytest
 
-QUICK = {"test_bounds.py", "test_cache.py", "test_counts.py", "test_elementwise.py", "test_index.py",
-         "test_limits.py", "test_models.py", "test_pieces.py", "test_progress.py", "test_stops.py", "test_threads.py"}
+from circlet.backends.native import backend, cache
+
+QUICK = {"test_bounds.py", "test_cache.py", "test_cache_trust.py", "test_counts.py", "test_elementwise.py",
+         "test_index.py", "test_limits.py", "test_manifest.py", "test_models.py", "test_pieces.py", "test_progress.py",
+         "test_stops.py", "test_threads.py"}
 """The files that run by default."""
 
 
@@ -15,3 +18,24 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.path.parent == Path(__file__).parent and item.path.name not in QUICK:
             item.add_marker(pytest.mark.slow)
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where functions are kept in this test."""
+    monkeypatch.setenv(cache.VARIABLE, str(tmp_path / "functions"))
+    return tmp_path / "functions"
+
+
+@pytest.fixture
+def compiled(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Grows by one with each function that is compiled."""
+    made: list[str] = []
+    lower = backend.lower_span
+
+    def counted(*arguments: object) -> object:
+        made.append("function")
+        return lower(*arguments)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(backend, "lower_span", counted)
+    return made

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import circlet
-from circlet.backends.native import backend, cache
+from circlet.backends.native import cache
 from circlet.runtime.exec.activation import Activation
 from circlet.runtime.ir.builder import ModelBuilder
 from circlet.runtime.ir.model import Model
@@ -21,26 +21,7 @@ from tests.exec import graphs as g
 from tests.exec.graphs import Array, f32, i32
 
 TABLE = np.arange(400, dtype=np.float32)
-
-
-@pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv(cache.VARIABLE, str(tmp_path / "functions"))
-    return tmp_path / "functions"
-
-
-@pytest.fixture
-def compiled(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Grows by one with each function that is compiled."""
-    made: list[str] = []
-    lower = backend.lower_span
-
-    def counted(*arguments: object) -> object:
-        made.append("function")
-        return lower(*arguments)  # type: ignore[arg-type]
-
-    monkeypatch.setattr(backend, "lower_span", counted)
-    return made
+KEYS = tuple(f"{number:064x}" for number in range(5))
 
 
 def lookup(table: Array = TABLE, added: float = 1) -> Model:
@@ -50,6 +31,15 @@ def lookup(table: Array = TABLE, added: float = 1) -> Model:
     found = main.apply(Gather(), main.constant(table), main.input("x", DType.INT32, (3,)))
     main.output(main.apply(Add(), found, main.constant(f32(added))))
     return b.build()
+
+
+def content(key: str) -> bytes | None:
+    """What an entry holds."""
+    file = cache.find(key)
+    if file is None:
+        return None
+    with file:
+        return file.read()
 
 
 def results(model: Model) -> Array:
@@ -103,16 +93,53 @@ def test_a_damaged_entry_is_made_anew(folder: Path, compiled: list[str], damage:
 
 
 def test_the_folder_stays_within_its_bound(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only entries are counted and deleted."""
+    folder.mkdir(0o700)
+    (folder / "notes").write_bytes(bytes(5000))
+    (folder / f"{KEYS[0]}.bak").write_bytes(bytes(5000))
     monkeypatch.setattr(cache, "LARGEST", 3000)
     monkeypatch.setattr(cache, "LOOKS", 1)
-    for number in range(5):
-        cache.write(f"000{number}", [bytes(500), bytes(500)])
-        for age, each in enumerate(sorted(folder.iterdir(), key=lambda each: each.stat().st_mtime)):
-            os.utime(each, (age, age))
-    assert sorted(each.name for each in folder.iterdir()) == ["0002", "0003", "0004"]
-    found = cache.find("0004")
-    assert found is not None
-    assert found.read_bytes() == bytes(1000)
+    for number, key in enumerate(KEYS):
+        assert cache.write(key, [bytes(500), bytes(500)])
+        os.utime(folder / key, (number, number))
+    os.utime(folder / "notes", (0, 0))
+    assert [each.key for each in cache.entries()] == list(KEYS[2:])
+    assert {each.name for each in folder.iterdir()} == {"notes", f"{KEYS[0]}.bak", *KEYS[2:]}
+    assert content(KEYS[4]) == bytes(1000)
+
+
+def test_what_is_used_stays_longest(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cache, "LOOKS", 1)
+    for number, key in enumerate(KEYS):
+        cache.write(key, [bytes(1000)])
+        os.utime(folder / key, (number, number))
+    content(KEYS[0])
+    monkeypatch.setattr(cache, "LARGEST", 2000)
+    cache.write(KEYS[1], [bytes(1000)])
+    assert {each.key for each in cache.entries()} == {KEYS[0], KEYS[1]}
+
+
+def test_what_was_begun_long_ago_is_deleted(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cache, "LOOKS", 1)
+    folder.mkdir(0o700)
+    old, new, other = (folder / f".{KEYS[0]}.{digit * 16}" for digit in "abz")
+    for each in (old, new, other):
+        each.write_bytes(b"")
+    for each in (old, other):
+        os.utime(each, (0, 0))
+    cache.write(KEYS[1], [b"x"])
+    assert {each.name for each in folder.iterdir()} == {new.name, other.name, KEYS[1]}
+
+
+def test_clear_deletes_entries_alone(folder: Path) -> None:
+    assert (cache.entries(), cache.clear()) == ([], 0)
+    for key in KEYS[:2]:
+        cache.write(key, [b"12345"])
+    (folder / "notes").write_text("")
+    assert [(each.key, each.size) for each in cache.entries()] == [(KEYS[0], 5), (KEYS[1], 5)]
+    assert cache.clear() == 2
+    assert [each.name for each in folder.iterdir()] == ["notes"]
+    assert cache.entries() == []
 
 
 def test_an_empty_variable_turns_it_off(monkeypatch: pytest.MonkeyPatch, compiled: list[str]) -> None:
