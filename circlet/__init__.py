@@ -55,10 +55,10 @@ __all__ = [
 
 def load(source: str | os.PathLike[str] | bytes | memoryview,
          weights: str | os.PathLike[str] | bytes | memoryview | None = None,
-         onnx_absent_cond: AbsentCond = "spec", slice_overrun: SliceOverrun = "error") -> Model:
+         onnx_absent_cond: AbsentCond = "spec", slice_overrun: SliceOverrun = "error", mmap: bool = False) -> Model:
     """Reads a model; the format is recognised by content.
 
-    A file is mapped, not read: constants are views of it.
+    Constants are views of the content. Bytes that are given must not change while the model is in use; a file may.
 
     Args:
         source: a path, or the content of a `.tflite`, `.circle`, `.onnx` or OpenVINO `.xml` file. An `.onnx` file
@@ -69,14 +69,18 @@ def load(source: str | os.PathLike[str] | bytes | memoryview,
             `spec` ignores it, as the specification says; `ort` stops when it is false, as ONNX Runtime does.
         slice_overrun: what happens where a Loop or TensorIterator of OpenVINO asks for a slice that leaves its axis:
             `error` ends the run; `hold_last` takes the last slice that fits instead. In ONNX it is always an error.
+        mmap: map files instead of reading them, for models that many processes share or that are larger than memory.
+            The file must then stay as it is while the model is in use: if it becomes shorter, the system ends the
+            process.
 
     Raises:
         InputError: there are weights of a model whose format has none.
         ModelError: it is not a model, or a malformed one.
         UnsupportedError: it uses a part of the format that circlet cannot read.
+        LimitError: the machine has less memory than the file has bytes.
         OSError: the file cannot be opened.
     """
-    model = load_model(source, weights, onnx_absent_cond, slice_overrun)
+    model = load_model(source, weights, onnx_absent_cond, slice_overrun, mmap)
     verify(model)
     return model
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import mmap
 import os
+from collections.abc import Callable
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
@@ -14,6 +14,7 @@ from circlet.runtime.errors import InputError, ModelError, UnsupportedError
 from circlet.runtime.ir.model import Model
 from circlet.runtime.ops.loop_options import Overrun
 from circlet.schema.circle import CIRCLE
+from circlet.schema.content import map_file, read_file
 from circlet.schema.format import Format
 from circlet.schema.openvino import is_openvino
 from circlet.schema.openvino import read_model as read_openvino
@@ -23,6 +24,8 @@ from circlet.schema.tflite import TFLITE
 from circlet.schema.writer import write_model
 
 Source: TypeAlias = "str | os.PathLike[str] | bytes | bytearray | memoryview"
+_Open: TypeAlias = "Callable[[str], memoryview]"
+"""Gives the content of a file, as read-only bytes."""
 AbsentCond: TypeAlias = Literal["spec", "ort"]
 """How an ONNX Loop without the input `cond` treats the condition that its body gives."""
 SliceOverrun: TypeAlias = Literal["error", "hold_last"]
@@ -33,11 +36,11 @@ FORMATS = {format.name: format for format in (TFLITE, CIRCLE)}
 
 
 def load_model(source: Source, weights: Source | None = None, onnx_absent_cond: AbsentCond = "spec",
-               slice_overrun: SliceOverrun = "error") -> Model:
+               slice_overrun: SliceOverrun = "error", mmap: bool = False) -> Model:
     """Loads a model; the content says which format it has.
 
-    Constants are read-only views of the file or of the bytes given, which must therefore not change while the model
-    is in use. A file is mapped, not read, and may be larger than memory.
+    Constants are read-only views of the content. Bytes that are given must therefore not change while the model is in
+    use; a file may, as it is read first, unless it is mapped.
 
     Args:
         source: the path of a file, or the content of one.
@@ -47,18 +50,23 @@ def load_model(source: Source, weights: Source | None = None, onnx_absent_cond: 
             `spec` ignores it, as the specification says; `ort` stops when it is false, as ONNX Runtime does.
         slice_overrun: what happens where a Loop or TensorIterator of OpenVINO asks for a slice that leaves its axis:
             `error` ends the run; `hold_last` takes the last slice that fits instead. In ONNX it is always an error.
+        mmap: map files instead of reading them: processes share the memory, and a file may be larger than that. If
+            somebody writes to the file while the model is in use, constants change; if it becomes shorter, the system
+            ends the process (SIGBUS). Data that ONNX models keep in other files is always read.
 
     Raises:
         OSError: the file cannot be read.
+        LimitError: the machine has less memory than the file has bytes.
         InputError: there are weights of a model whose format has none.
         ModelError: it is malformed, or no model at all.
         UnsupportedError: it is a model of another kind, or uses a feature that circlet cannot express.
     """
+    open_file = map_file if mmap else read_file
     if isinstance(source, (bytes, bytearray, memoryview)):
-        return _load(_view(source), weights, None, onnx_absent_cond, slice_overrun)
+        return _load(_view(source), weights, None, open_file, onnx_absent_cond, slice_overrun)
     path = os.fspath(source)
     try:
-        return _load(_map(path), weights, Path(path), onnx_absent_cond, slice_overrun)
+        return _load(open_file(path), weights, Path(path), open_file, onnx_absent_cond, slice_overrun)
     except (ModelError, UnsupportedError) as problem:
         raise type(problem)(f"{path}: {problem}") from None
 
@@ -67,16 +75,10 @@ def _view(content: bytes | bytearray | memoryview) -> memoryview:
     return memoryview(content).cast("B").toreadonly()
 
 
-def _map(path: str) -> memoryview:
-    with open(path, "rb") as file:
-        size = os.fstat(file.fileno()).st_size
-        return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if size else b"")
-
-
-def _load(data: memoryview, weights: Source | None, path: Path | None, absent_cond: AbsentCond,
+def _load(data: memoryview, weights: Source | None, path: Path | None, open_file: _Open, absent_cond: AbsentCond,
           slice_overrun: SliceOverrun) -> Model:
     if is_openvino(data):
-        return read_openvino(data, partial(_weights, weights, path), Overrun(slice_overrun))
+        return read_openvino(data, partial(_weights, weights, path, open_file), Overrun(slice_overrun))
     if weights is not None:
         raise InputError("only models of OpenVINO have weights in a file of their own")
     for format in FORMATS.values():
@@ -87,17 +89,17 @@ def _load(data: memoryview, weights: Source | None, path: Path | None, absent_co
     raise refusal(data)
 
 
-def _weights(given: Source | None, path: Path | None) -> memoryview:
+def _weights(given: Source | None, path: Path | None, open_file: _Open) -> memoryview:
     if isinstance(given, (bytes, bytearray, memoryview)):
         return _view(given)
     if given is not None:
-        return _map(os.fspath(given))
+        return open_file(os.fspath(given))
     if path is None:
         raise ModelError("expected weights beside the content of the .xml file, found none")
     beside = path.with_suffix(".bin")
     if not beside.is_file():
         raise ModelError(f"expected the weights in {beside}, found no such file")
-    return _map(os.fspath(beside))
+    return open_file(os.fspath(beside))
 
 
 def _load_onnx(data: memoryview, folder: Path | None, absent_cond: AbsentCond) -> Model:
