@@ -112,6 +112,8 @@ def load(file: BufferedReader) -> Artifact | None:
         manifest = manifests.decode(content)
     except DamageError:
         return None
+    if not manifest.pieces or sum(manifest.pieces) != code_size:
+        return None
     return Artifact(_cut(code, manifest.pieces), manifest, constants)
 
 
