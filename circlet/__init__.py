@@ -77,7 +77,7 @@ def load(source: str | os.PathLike[str] | bytes | memoryview,
         InputError: there are weights of a model whose format has none.
         ModelError: it is not a model, or a malformed one.
         UnsupportedError: it uses a part of the format that circlet cannot read.
-        LimitError: the machine has less memory than the file has bytes.
+        LimitError: there is not memory enough for the content of a file.
         OSError: the file cannot be opened.
     """
     model = load_model(source, weights, onnx_absent_cond, slice_overrun, mmap)

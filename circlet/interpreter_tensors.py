@@ -34,7 +34,7 @@ class PreparedSession(Session):
 
     def reset_variable_tensors(self, subgraph: int | None = None) -> None:
         """Makes the variable tensors of one subgraph, or of all, zero."""
-        with self._state_lock:
+        with self._state_lock, self._revocable():
             self._variables.clear_tensors(subgraph)
 
 

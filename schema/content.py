@@ -14,7 +14,7 @@ def read_file(path: str) -> memoryview:
     """What a file holds now.
 
     Raises:
-        LimitError: the machine has less memory than the file has bytes.
+        LimitError: there is not memory enough for the content of a file.
         OSError: the file cannot be read.
     """
     with open(path, "rb") as file:

@@ -11,6 +11,7 @@ from typing import Literal, TypeAlias
 from uuid import uuid4
 
 from circlet.runtime.errors import InputError, ModelError, UnsupportedError
+from circlet.runtime.exec import fork
 from circlet.runtime.ir.model import Model
 from circlet.runtime.ops.loop_options import Overrun
 from circlet.schema.circle import CIRCLE
@@ -56,7 +57,7 @@ def load_model(source: Source, weights: Source | None = None, onnx_absent_cond: 
 
     Raises:
         OSError: the file cannot be read.
-        LimitError: the machine has less memory than the file has bytes.
+        LimitError: there is not memory enough for the content of a file.
         InputError: there are weights of a model whose format has none.
         ModelError: it is malformed, or no model at all.
         UnsupportedError: it is a model of another kind, or uses a feature that circlet cannot express.
@@ -106,7 +107,8 @@ def _load_onnx(data: memoryview, folder: Path | None, absent_cond: AbsentCond) -
     if find_spec("onnx") is None:
         raise UnsupportedError("an ONNX model: reading it needs the package onnx, as circlet[onnx] installs it")
     # Not all who load models have the package.
-    from circlet.schema.onnx.read import Options, read_onnx
+    with fork.LOADING:
+        from circlet.schema.onnx.read import Options, read_onnx
 
     return read_onnx(data, folder, Options(absent_cond))
 

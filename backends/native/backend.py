@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
-from functools import cached_property, partial
+from functools import partial
 
 from circlet.backends.cpu.backend import CpuBackend
 from circlet.backends.native.artifact import Artifact, gather
@@ -24,6 +24,7 @@ from circlet.backends.native.store import Function, keep, stored
 from circlet.backends.native.team import Teams
 from circlet.backends.native.value import in_memory
 from circlet.runtime.errors import LimitError
+from circlet.runtime.exec import fork
 from circlet.runtime.exec.executor import ExecutorMap
 from circlet.runtime.exec.kernel import Call, Kernel, Span, Step
 from circlet.runtime.exec.listener import Observation
@@ -90,6 +91,7 @@ class NativeBackend:
         self._cpu = CpuBackend()
         self._functions: dict[str, Function | None] = {}
         self._under_way: dict[str, Compilation[Function | None]] = {}
+        self._digest: bytes | None = None
         self._rations: dict[tuple[int, int], Ration] = defaultdict(Ration)
         self.listings: list[Listing] = []
         """The functions made, where the options say to keep them."""
@@ -108,7 +110,7 @@ class NativeBackend:
                                                                                     span.operators.stop]):
             return None
         counts = span.activation.observation is Observation.COUNTS
-        key = span_key(self._model, span, self._executors.elide, (self._options, counts))
+        key = span_key(self._model_digest(), span, self._executors.elide, (self._options, counts))
         if key not in self._functions:
             function = self._stored(key)
             if function is None and not self._grants(key, span):
@@ -122,9 +124,10 @@ class NativeBackend:
         """Whether the function for a span is to be made."""
         return key in self._under_way or self._rations[span.spec.index, span.operators.start].grants(key)
 
-    @cached_property
-    def _model(self) -> bytes:
-        return digest(self._executors.model)
+    def _model_digest(self) -> bytes:
+        if self._digest is None:
+            self._digest = digest(self._executors.model)
+        return self._digest
 
     def _stored(self, key: str) -> Function | None:
         """The function of a name, if it is on the disk."""
@@ -158,7 +161,8 @@ class NativeBackend:
             return None
 
     def _make(self, span: Span, wish: Wish) -> Artifact:
-        from circlet.backends.native.target import host, object_files
+        with fork.LOADING:
+            from circlet.backends.native.target import host, object_files
 
         lowering = lower_span(self._executors, span, self._options.check_bounds, wish)
         if self._options.keep_text:
@@ -176,7 +180,8 @@ def lower_span(executors: ExecutorMap, span: Span, check_bounds: bool = False,
         Unlowerable: it cannot be one.
         Abandoned: the wish was withdrawn.
     """
-    from circlet.backends.native.target import host
+    with fork.LOADING:
+        from circlet.backends.native.target import host
 
     function = FunctionLowering(executors, host(), ENTRY, span.activation.variables, check_bounds,
                                 span.activation.observation is Observation.COUNTS, wish)

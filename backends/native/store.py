@@ -10,6 +10,7 @@ from circlet.backends.native.artifact import Artifact, encode, load
 from circlet.backends.native.library import ENTRY, Library, SharedLibrary, is_shared
 from circlet.backends.native.manifest import Manifest
 from circlet.backends.native.shared_object import UnknownObject, shared_object
+from circlet.runtime.exec import fork
 from circlet.runtime.ir.types import Array
 
 
@@ -62,6 +63,7 @@ def _loaded(file: BufferedReader) -> Function | None:
 
 def _linked(artifact: Artifact) -> Function:
     # LLVM takes its time to load: only where it is needed.
-    from circlet.backends.native.target import link
+    with fork.LOADING:
+        from circlet.backends.native.target import link
 
     return Function(link(artifact.code, ENTRY), artifact.manifest, artifact.constants)

@@ -6,12 +6,14 @@ from collections.abc import Callable, Sequence
 from ctypes import string_at
 from functools import lru_cache, partial
 from itertools import count
+from threading import RLock
 from typing import Any
 
 import llvmlite.binding as llvm
 
 from circlet.backends.native.compilation import Wish
 from circlet.backends.native.machine import Target, processors
+from circlet.runtime.exec import fork
 
 _LIBRARY_NUMBERS = count()
 
@@ -24,6 +26,11 @@ class Library:
         self._tracker = tracker
         self.address: int = tracker[symbol]
         """Where the entry function begins."""
+        fork.watch(self)
+
+    def after_fork(self) -> None:
+        """Keeps the code in the child for good, as to unload it might wait for a thread that is not there."""
+        self._tracker.detach()
 
 
 @lru_cache(1)
@@ -107,6 +114,26 @@ def optimized_text(text: str, target: Target) -> str:
 @lru_cache(1)
 def _engine() -> llvm.LLJIT:
     return llvm.create_lljit_compiler(_machine(host()), use_jit_link=False, suppress_errors=False)
+
+
+class _Locks:
+    """What calls of LLVM wait for. A fork may find another thread in one."""
+
+    outer = llvm.ffi.lib._lock
+    """What llvmlite holds during each call."""
+
+    def after_fork(self) -> None:
+        if self.outer._lock.acquire(blocking=False):
+            self.outer._lock.release()
+        else:
+            self.outer._lock = RLock()
+        if _engine.cache_info().currsize:
+            _engine().detach()
+            _engine.cache_clear()
+
+
+_LOCKS = _Locks()
+fork.watch(_LOCKS)
 
 
 def link(code: Sequence[bytes], symbol: str) -> Library:

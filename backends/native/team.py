@@ -17,6 +17,7 @@ from circlet.backends.native.machine import processors
 from circlet.backends.native.manifest import Manifest
 from circlet.backends.native.store import keep, stored
 from circlet.backends.native.workers import STOP, team_bytes, team_module
+from circlet.runtime.exec import fork
 from circlet.runtime.exec.memory import allocate
 from circlet.runtime.ir.types import Array
 
@@ -36,7 +37,8 @@ def _library() -> Library:
 
 def _made() -> Artifact:
     # LLVM takes its time to load: only where it is needed.
-    from circlet.backends.native.target import host, object_code
+    with fork.LOADING:
+        from circlet.backends.native.target import host, object_code
 
     code = object_code(team_module(host(), time.CLOCK_MONOTONIC), host())
     return Artifact((code,), Manifest(), np.empty(0, np.uint8))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from threading import Lock
 from typing import TypeAlias
 
 from circlet.runtime.exec.frame import Frame
@@ -18,11 +17,11 @@ SPARES = 8
 
 
 class FramePool:
-    """Frames that no run uses at present; threads may take and give back at once."""
+    """Frames that no run uses at present; threads may take and give back at once. There is no lock, which a fork could
+    find taken."""
 
     def __init__(self) -> None:
         self._idle: dict[Key, list[Frame]] = {}
-        self._lock = Lock()
 
     def take(self, key: Key) -> Frame | None:
         """A frame for a key, which is then the caller's; None if there is none."""
@@ -35,11 +34,9 @@ class FramePool:
     def give(self, key: Key, frame: Frame) -> None:
         """Keeps a frame for later; the keys made longest ago lose theirs first."""
         idle = self._idle.get(key)
-        if idle is not None:
-            if len(idle) < SPARES:
-                idle.append(frame)
-            return
-        with self._lock:
-            self._idle.setdefault(key, []).append(frame)
-            while len(self._idle) > KINDS:
-                self._idle.pop(next(iter(self._idle)))
+        if idle is None:
+            idle = self._idle.setdefault(key, [])
+            for each in list(self._idle)[:-KINDS]:
+                self._idle.pop(each, None)
+        if len(idle) < SPARES:
+            idle.append(frame)

@@ -12,7 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from circlet.runtime.errors import CircletError, InputError, LimitError, UnsupportedError
-from circlet.runtime.exec.activation import Activation, Variables
+from circlet.runtime.exec import fork
+from circlet.runtime.exec.activation import Activation, Snapshot, Variables
 from circlet.runtime.exec.bound import BoundRun
 from circlet.runtime.exec.copies import CopyEdge, copy_edges
 from circlet.runtime.exec.executor import ExecutorMap
@@ -54,7 +55,11 @@ class SignatureRunner:
 
 
 class Session:
-    """Runs a model. It may be used from several threads at once."""
+    """Runs a model. It may be used from several threads at once.
+
+    After a fork, parent and child have it each for themselves. Runs of other threads do not go on in the child: the
+    state there is that before them.
+    """
 
     def __init__(self, model: Model, backends: Callable[[ExecutorMap], Sequence[Backend]],
                  copy_elision: bool = True, limits: Limits | None = None, passes: Sequence[Pass] = ()) -> None:
@@ -77,6 +82,8 @@ class Session:
         self._frames = FramePool()
         self._running: set[Activation] = set()
         self._state_lock = RLock()
+        self._before: Snapshot | None = None
+        """The state before what changes it at present."""
         self._stateful = _has_state(model)
         try:
             self._executors = ExecutorMap(run_passes(model, (*DEFAULT, *passes)), backends, copy_elision)
@@ -84,6 +91,7 @@ class Session:
             raise _overrun(error) from None
         self._name_variables()
         self._primary = _primary(model)
+        fork.watch(self)
 
     def _name_variables(self) -> None:
         """Gives each variable the handle that it has in all sessions of the model; compiled code relies on it."""
@@ -169,15 +177,35 @@ class Session:
         while not self._state_lock.acquire(timeout=WAIT):
             activation.check()
         try:
-            snapshot = self._variables.snapshot()
-            try:
+            with self._revocable():
                 yield
                 activation.check()
-            except BaseException:
-                self._variables.restore(snapshot)
-                raise
         finally:
             self._state_lock.release()
+
+    @contextmanager
+    def _revocable(self) -> Iterator[None]:
+        """Takes a change of the state back after an error, and in the child of a fork by another thread."""
+        snapshot, outer = self._variables.snapshot(), self._before
+        try:
+            self._before = outer or snapshot
+            yield
+        except BaseException:
+            self._variables.restore(snapshot)
+            raise
+        finally:
+            self._before = outer
+
+    def after_fork(self) -> None:
+        """Takes back what threads that are not in this process were changing."""
+        self._running.clear()
+        if self._state_lock.acquire(blocking=False):
+            self._state_lock.release()
+            return
+        self._state_lock = RLock()
+        if self._before is not None:
+            self._variables.restore(self._before)
+            self._before = None
 
     def _frame(self, key: Key, activation: Activation) -> Frame:
         subgraph, shapes, _ = key
@@ -234,7 +262,7 @@ class Session:
 
     def reset_state(self) -> None:
         """Forgets all variables, as in a new session."""
-        with self._state_lock:
+        with self._state_lock, self._revocable():
             self._variables.reset()
 
     @property
