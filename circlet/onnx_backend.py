@@ -8,7 +8,6 @@ It needs the package `onnx`, which `circlet[onnx]` installs.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -16,8 +15,6 @@ import onnx
 from onnx.backend.base import Backend, BackendRep
 
 from circlet.runtime.errors import UnsupportedError
-from circlet.runtime.ir.held import Held
-from circlet.runtime.ir.types import Array, DType
 from circlet.runtime.ir.verify import verify
 from circlet.schema.onnx.read import Options, translate_model
 from circlet.session import Session
@@ -39,11 +36,8 @@ class CircletRep(BackendRep):  # type: ignore[misc]
         Returns:
             The outputs in order; sequences are lists.
         """
-        subgraph = self._session.model.subgraphs[0]
         results = self._session.run(list(inputs))
-        kinds = {name: subgraph.tensors[tensor].dtype for name, tensor in
-                 self._session.model.signatures[0].outputs.items()}
-        return tuple(_plain(results[name], kind) for name, kind in kinds.items())
+        return tuple(results[name] for name in self._session.model.signatures[0].outputs)
 
 
 class CircletBackend(Backend):  # type: ignore[misc]
@@ -98,21 +92,3 @@ prepare = CircletBackend.prepare
 run_model = CircletBackend.run_model
 run_node = CircletBackend.run_node
 supports_device = CircletBackend.supports_device
-
-
-def _plain(value: Array, dtype: DType) -> Any:
-    """A result as the package `onnx` has it."""
-    if dtype is DType.VARIANT:
-        return _unheld(value.item())
-    if dtype is DType.STRING:
-        return np.array([each.decode() for each in value.reshape(-1)], object).reshape(value.shape)
-    if dtype is DType.BFLOAT16:
-        return value.view(onnx.helper.tensor_dtype_to_np_dtype(onnx.TensorProto.BFLOAT16))
-    return value
-
-
-def _unheld(value: Held | None) -> Any:
-    if value is None:
-        return None
-    found: Sequence[Any] = [_unheld(each) if isinstance(each, Held) else each for each in value.items]
-    return found[0] if value.is_single else found

@@ -15,7 +15,8 @@ from zlib import error as ZlibError  # noqa: N812  # an exception, whatever zlib
 import numpy as np
 
 from circlet.runtime.errors import InputError
-from circlet.runtime.exec.inputs import Entry, as_array
+from circlet.runtime.exec.inputs import Entry
+from circlet.runtime.exec.values import as_array
 from circlet.runtime.ir.model import Model, Tensor
 from circlet.runtime.ir.types import Array, DType
 

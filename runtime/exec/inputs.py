@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
 from circlet.runtime.errors import InputError
-from circlet.runtime.ir.held import Held, holding
+from circlet.runtime.exec.results import giver
+from circlet.runtime.exec.tensor_info import TensorInfo
+from circlet.runtime.exec.values import as_array
 from circlet.runtime.ir.model import Model, Signature, Subgraph, Tensor
 from circlet.runtime.ir.types import Array, DType, Shape
-from circlet.runtime.passes.specialize import fits
+
+Inputs: TypeAlias = "Mapping[str, Any] | Sequence[Any]"
+"""`{name: value}`, or the values in input order; see `circlet.runtime.exec.values` for what is taken."""
+Outputs: TypeAlias = "dict[str, Any]"
+"""`{name: value}`: arrays, for sequences lists of them, for optionals None or the value."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,6 +31,12 @@ class Entry:
     """(name, tensor) in order."""
     outputs: tuple[tuple[str, int], ...]
     graph: Subgraph
+    is_text: bool = False
+    """Whether strings come out as `str` rather than as `bytes`."""
+
+    def __repr__(self) -> str:
+        names = (", ".join(name for name, _ in side) for side in (self.inputs, self.outputs))
+        return f"<Entry of subgraph {self.subgraph}: {' -> '.join(names)}>"
 
     @cached_property
     def _names(self) -> tuple[str, ...]:
@@ -34,7 +46,7 @@ class Entry:
     def _plan(self) -> tuple[tuple[str, Tensor, np.dtype[np.generic] | None, Shape], ...]:
         """For each input what an array must be to need no other check."""
         found = ((name, self.graph.tensors[index]) for name, index in self.inputs)
-        return tuple((name, each, None if each.dtype is DType.STRING else each.dtype.numpy, each.signature)
+        return tuple((name, each, None if each.dtype in _CONVERTED else each.dtype.numpy, each.signature)
                      for name, each in found)
 
     @cached_property
@@ -51,13 +63,18 @@ class Entry:
         return tuple((name, self.graph.outputs.index(tensor), tensor in tensors[:k])
                      for k, (name, tensor) in enumerate(self.outputs))
 
-    @property
-    def input_shapes(self) -> dict[str, Shape]:
-        """The declared shape of each input, -1 for a length of the caller's choice."""
-        return {name: self.graph.tensors[index].signature for name, index in self.inputs}
+    @cached_property
+    def _givers(self) -> tuple[tuple[str, Callable[[Array], Any]], ...]:
+        """The outputs that callers get in another form than they are stored in, and what gives them that."""
+        found = ((name, giver(self.graph.tensors[tensor], self.is_text)) for name, tensor in self.outputs)
+        return tuple((name, give) for name, give in found if give is not None)
 
-    def arrays(self, inputs: Mapping[str, npt.ArrayLike] | Sequence[npt.ArrayLike]) -> list[Array]:
-        """The subgraph's inputs, in order.
+    def describe(self, named: Iterable[tuple[str, int]]) -> dict[str, TensorInfo]:
+        """What the inputs or the outputs are, by name."""
+        return {name: TensorInfo.of(name, self.graph.tensors[index]) for name, index in named}
+
+    def arrays(self, inputs: Inputs) -> list[Array]:
+        """The subgraph's inputs as the runtime stores them, in order.
 
         Raises:
             InputError: an input is missing, unknown, or of another type or shape than declared.
@@ -78,7 +95,7 @@ class Entry:
             found.append(value)
         return found
 
-    def _arrange(self, inputs: Mapping[str, npt.ArrayLike] | Sequence[npt.ArrayLike]) -> Iterable[npt.ArrayLike]:
+    def _arrange(self, inputs: Inputs) -> Iterable[Any]:
         """The values in input order."""
         names = self._names
         if type(inputs) is not dict and not isinstance(inputs, Mapping):
@@ -98,10 +115,19 @@ class Entry:
         problems = [f"{what} {', '.join(each)}" for what, each in faults.items() if each]
         raise InputError(f"inputs: {'; '.join(problems)} (the entry point takes {', '.join(names) or 'none'})")
 
-    def named(self, results: Sequence[Array]) -> dict[str, Array]:
-        """The subgraph's outputs by name; a result with several names is copied for each but the first."""
-        return {name: results[position].copy() if is_repeated else results[position]
-                for name, position, is_repeated in self._results}
+    def named(self, results: Sequence[Array]) -> Outputs:
+        """The subgraph's outputs by name as callers get them; a result with several names is copied for each but the
+        first."""
+        found: Outputs = {name: results[position].copy() if is_repeated else results[position]
+                          for name, position, is_repeated in self._results}
+        for name, give in self._givers:
+            found[name] = give(found[name])
+        return found
+
+
+_CONVERTED = frozenset(each for each in DType if not each.is_computable) | {
+    DType.STRING, DType.VARIANT, DType.BFLOAT16}
+"""The types of which callers have other arrays than the runtime."""
 
 
 def entry_of(model: Model, subgraph: int, signature: Signature | None) -> Entry:
@@ -111,7 +137,7 @@ def entry_of(model: Model, subgraph: int, signature: Signature | None) -> Entry:
         inputs, outputs = _ordered(signature.inputs, graph.inputs), _ordered(signature.outputs, graph.outputs)
     else:
         inputs, outputs = _named(graph.inputs, graph.tensors), _named(graph.outputs, graph.tensors)
-    return Entry(subgraph, inputs, outputs, graph)
+    return Entry(subgraph, inputs, outputs, graph, model.format == "onnx")
 
 
 def _ordered(names: Mapping[str, int], indices: Sequence[int]) -> tuple[tuple[str, int], ...]:
@@ -129,85 +155,3 @@ def _named(indices: Sequence[int], tensors: Sequence[Tensor]) -> tuple[tuple[str
         (name if name and names.count(name) == 1 else f"{name or 'tensor'}:{position}", index)
         for position, (name, index) in enumerate(zip(names, indices, strict=True))
     )
-
-
-def as_array(value: npt.ArrayLike, tensor: Tensor, name: str) -> Array:
-    """The value as an array of the tensor's element type and of a shape it allows.
-
-    Raises:
-        InputError: it is not one.
-    """
-    array = _converted(value, tensor.dtype, name)
-    if not fits(array.shape, tensor.signature) and (tensor.has_rank or tensor.shape):
-        raise InputError(f"input {name!r}: expected shape {_wanted(tensor.signature)}, found {array.shape}")
-    return array
-
-
-def _wanted(signature: Shape) -> str:
-    return f"({', '.join('any' if dim < 0 else str(dim) for dim in signature)}{',' * (len(signature) == 1)})"
-
-
-def _converted(value: npt.ArrayLike, dtype: DType, name: str) -> Array:
-    if dtype is DType.STRING:
-        return _strings(value, name)
-    if dtype is DType.VARIANT:
-        return holding(_held(value, name))
-    try:
-        array = np.asarray(value)
-    except (ValueError, TypeError) as error:
-        raise InputError(f"input {name!r}: {error}") from None
-    wanted = dtype.numpy
-    if array.dtype.newbyteorder("=") == wanted:
-        return array
-    if dtype is DType.BFLOAT16 and array.dtype.name == dtype.value:
-        return array.view(wanted)
-    if isinstance(value, (np.ndarray, np.generic)) or array.dtype.kind not in "biufc":
-        raise InputError(f"input {name!r}: expected element type {dtype.value}, found {array.dtype}")
-    with np.errstate(all="ignore"):
-        if not _lossless(array, wanted):
-            raise InputError(f"input {name!r}: {_excerpt(value)} does not fit element type {dtype.value}")
-        return array.astype(wanted)
-
-
-def _held(value: npt.ArrayLike | None, name: str) -> Held | None:
-    """What a sequence, given as a list, or an optional holds."""
-    if isinstance(value, np.ndarray) and value.dtype.hasobject and not value.shape:
-        value = value.item()
-    if value is None or isinstance(value, Held):
-        return value
-    if isinstance(value, (list, tuple)):
-        return Held(tuple(held if isinstance(each, (list, tuple)) and (held := _held(each, name)) else np.array(each)
-                          for each in value))
-    if isinstance(value, (np.ndarray, np.generic)):
-        return Held((np.array(value),), is_single=True)
-    raise InputError(f"input {name!r}: expected a list of arrays, an array or None, found {type(value).__name__}")
-
-
-def _lossless(array: Array, wanted: np.dtype[np.generic]) -> bool:
-    """Whether Python numbers become another type without more loss than the rounding of floats."""
-    kinds = "biufc"
-    if (array.dtype.kind == "b") != (wanted.kind == "b") or kinds.index(array.dtype.kind) > kinds.index(wanted.kind):
-        return False
-    converted = array.astype(wanted)
-    if wanted.kind in "fc":
-        return bool(np.all(np.isfinite(converted) | ~np.isfinite(array)))
-    return bool(np.all(array == converted))
-
-
-def _excerpt(value: npt.ArrayLike) -> str:
-    text = repr(value)
-    return text if len(text) <= 40 else f"{text[:37]}..."
-
-
-def _strings(value: npt.ArrayLike, name: str) -> Array:
-    try:
-        array = np.asarray(value, object)
-        flat = [each.encode() if isinstance(each, str) else each for each in array.reshape(-1).tolist()]
-    except ValueError as error:
-        raise InputError(f"input {name!r}: {error}") from None
-    wrong = [type(each).__name__ for each in flat if not isinstance(each, bytes)]
-    if wrong:
-        raise InputError(f"input {name!r}: expected str or bytes elements, found {wrong[0]}")
-    result = np.empty(len(flat), object)
-    result[:] = flat
-    return result.reshape(array.shape)

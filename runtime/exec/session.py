@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from threading import RLock
-from typing import TypeAlias
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from circlet.runtime.errors import CircletError, InputError, LimitError, UnsupportedError
 from circlet.runtime.exec import fork
@@ -18,40 +18,67 @@ from circlet.runtime.exec.bound import BoundRun
 from circlet.runtime.exec.copies import CopyEdge, copy_edges
 from circlet.runtime.exec.executor import ExecutorMap
 from circlet.runtime.exec.frame import Contract, Frame
-from circlet.runtime.exec.inputs import Entry, entry_of
+from circlet.runtime.exec.inputs import Entry, Inputs, Outputs, entry_of
 from circlet.runtime.exec.kernel import Backend
 from circlet.runtime.exec.limits import Limits
 from circlet.runtime.exec.listener import Listener, Observation, observation
 from circlet.runtime.exec.pool import FramePool, Key
+from circlet.runtime.exec.tensor_info import TensorInfo
 from circlet.runtime.ir.model import Model, Signature
 from circlet.runtime.ir.op import Op
-from circlet.runtime.ir.types import Array, DType, Shape
+from circlet.runtime.ir.types import Array, DType
 from circlet.runtime.ir.verify import verify
 from circlet.runtime.ops.controlflow import CallOnce, CallSubgraph, ControlFlow
 from circlet.runtime.ops.variable import VarHandle
 from circlet.runtime.passes.pipeline import DEFAULT, Pass, run_passes
 
-Inputs: TypeAlias = "Mapping[str, npt.ArrayLike] | Sequence[npt.ArrayLike]"
 UNOBSERVED = Observation.NONE.value
 WAIT = 0.02
 """Seconds between two looks at the limits of a run that waits for another one."""
 
 
+def signature_text(inputs: Mapping[str, TensorInfo], outputs: Mapping[str, TensorInfo]) -> str:
+    """What goes in and comes out, e.g. `(n: int32[]) -> (steps: int32[])`."""
+    return " -> ".join(f"({', '.join(map(str, side.values()))})" for side in (inputs, outputs))
+
+
 @dataclass(frozen=True)
 class SignatureRunner:
-    """A named entry point of a session; call it with inputs by name."""
+    """A named entry point of a session; call it with inputs by name, or with one dictionary or list of them."""
 
     session: Session
     signature: Signature
 
-    def __call__(self, **inputs: npt.ArrayLike) -> dict[str, Array]:
-        """Runs the entry point; returns `{output name: array}`."""
-        return self.run(inputs)
+    def __call__(self, inputs: Inputs = (), /, **named: Any) -> Outputs:
+        """Runs the entry point; returns `{output name: value}`.
 
-    def run(self, inputs: Inputs = (), listener: Listener | None = None) -> dict[str, Array]:
+        Raises:
+            InputError: inputs are given both ways; otherwise as `Session.run`.
+        """
+        if named and len(inputs):
+            raise InputError("expected inputs by keyword or as a dict or a list, found both")
+        return self.run(named or inputs)
+
+    def run(self, inputs: Inputs = (), listener: Listener | None = None) -> Outputs:
         """As `Session.run`, for this entry point."""
-        return self.session.run_entry(entry_of(self.session.model, self.signature.subgraph, self.signature),
-                                      inputs, listener)
+        return self.session.run_entry(self._entry, inputs, listener)
+
+    @property
+    def inputs(self) -> dict[str, TensorInfo]:
+        """What the inputs are, by name."""
+        return self._entry.describe(self._entry.inputs)
+
+    @property
+    def outputs(self) -> dict[str, TensorInfo]:
+        """What the outputs are, by name."""
+        return self._entry.describe(self._entry.outputs)
+
+    @cached_property
+    def _entry(self) -> Entry:
+        return entry_of(self.session.model, self.signature.subgraph, self.signature)
+
+    def __repr__(self) -> str:
+        return f"<SignatureRunner {self.signature.key!r}: {signature_text(self.inputs, self.outputs)}>"
 
 
 class Session:
@@ -101,23 +128,32 @@ class Session:
                     self._variables.handle(operator.op.container, operator.op.shared_name)
 
     @property
-    def inputs(self) -> dict[str, Shape]:
-        """The names and declared shapes of the primary entry's inputs; -1 is a length of the caller's choice."""
-        return self._primary.input_shapes
+    def inputs(self) -> dict[str, TensorInfo]:
+        """What the inputs of the primary entry point are, by name."""
+        return self._primary.describe(self._primary.inputs)
 
-    def run(self, inputs: Inputs = (), listener: Listener | None = None) -> dict[str, Array]:
+    @property
+    def outputs(self) -> dict[str, TensorInfo]:
+        """What the outputs of the primary entry point are, by name."""
+        return self._primary.describe(self._primary.outputs)
+
+    def run(self, inputs: Inputs = (), listener: Listener | None = None) -> Outputs:
         """Runs the primary entry point.
 
         Args:
-            inputs: `{name: array}`, or arrays in input order. Arrays have the declared element type and shape; Python
-                numbers and lists are converted if nothing is lost.
+            inputs: `{name: value}`, or values in input order: arrays, of numpy's or what becomes one by `__array__` or
+                DLPack, Python's numbers and strings, lists of these. They have the declared shape. An array of another
+                element type is taken if the declared one holds each of its values exactly; Python's floats are
+                rounded. A sequence is a list, an optional None or its value.
             listener: hears of what happens, e.g. a `Counter`.
 
         Returns:
-            `{output name: array}`; the arrays are the caller's.
+            `{output name: value}`, where values are arrays, lists of them or None; they are the caller's. Elements that
+            numpy lacks are of types of `ml_dtypes`. Strings are `str` in models read from ONNX, else `bytes`.
 
         Raises:
-            InputError: an input is missing, unknown, or of another type or shape than declared.
+            InputError: an input is missing, unknown, has another shape than declared, or values that the declared
+                element type does not hold.
             ExecutionError: an operator cannot compute with the values it got.
             LimitError, CancelledError: the run was stopped, or took longer than its deadline. State is as before the
                 run after any error, KeyboardInterrupt among them.
@@ -138,15 +174,15 @@ class Session:
                 return SignatureRunner(self, each)
         raise InputError(f"no signature {key!r}; the model has {keys}")
 
-    def run_entry(self, entry: Entry, inputs: Inputs, listener: Listener | None = None) -> dict[str, Array]:
+    def run_entry(self, entry: Entry, inputs: Inputs, listener: Listener | None = None) -> Outputs:
         """Runs an entry point; see `run`."""
         return entry.named(self.invoke(entry.subgraph, entry.arrays(inputs), listener))
 
     def invoke(self, subgraph: int, arrays: Sequence[Array], listener: Listener | None = None) -> list[Array]:
-        """Runs a subgraph on arrays of its inputs' element types, of any shapes that its operators can compute with.
+        """Runs a subgraph on stored values of its inputs' types, of any shapes that its operators can compute with.
 
         Returns:
-            The outputs, as arrays that belong to the caller.
+            The outputs as stored, see `DType.numpy`, in arrays that belong to the caller.
         """
         observed = UNOBSERVED if listener is None else observation(listener).value
         key = (subgraph, tuple([each.shape for each in arrays]), observed)

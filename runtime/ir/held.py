@@ -3,10 +3,40 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 
-from circlet.runtime.ir.types import Array
+from circlet.runtime.ir.types import Array, DType
+
+
+@dataclass(frozen=True)
+class SequenceOf:
+    """A list of values of one type."""
+
+    element: ValueType
+
+    def __str__(self) -> str:
+        return f"sequence of {value_text(self.element)}"
+
+
+@dataclass(frozen=True)
+class OptionalOf:
+    """A value, or none."""
+
+    element: ValueType
+
+    def __str__(self) -> str:
+        return f"optional {value_text(self.element)}"
+
+
+ValueType: TypeAlias = "DType | SequenceOf | OptionalOf"
+"""What a value is: a tensor of some element type, or what holds such."""
+
+
+def value_text(type: ValueType) -> str:
+    """A type in words, e.g. `sequence of float32`."""
+    return type.value if isinstance(type, DType) else str(type)
 
 
 @dataclass(frozen=True, eq=False)

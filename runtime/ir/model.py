@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from circlet.runtime.ir.held import OptionalOf, SequenceOf
 from circlet.runtime.ir.op import Op, Opaque
 from circlet.runtime.ir.types import Array, DType, Quantization, Shape, Sparsity
 
@@ -28,6 +29,8 @@ class Tensor:
     is_variable: bool = False
     """State of the graph that starts at zero and outlives a run."""
     sparsity: Sparsity | None = None
+    held: SequenceOf | OptionalOf | None = None
+    """What a tensor of type VARIANT is that ONNX has; None where that is not known."""
 
     @property
     def is_constant(self) -> bool:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum, IntEnum
 from typing import Any, TypeAlias
 
+import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 
@@ -60,6 +62,19 @@ class DType(Enum):
         packed and opaque types are the raw bytes."""
         return _NUMPY.get(self, _RAW)
 
+    @property
+    def element(self) -> np.dtype[Any] | None:
+        """The numpy type of the elements that callers give and get; None where arrays cannot hold them one by one.
+
+        It is `numpy`, but for floats and integers that numpy lacks the type that `ml_dtypes` has for them. In memory
+        each of its elements takes as many bytes as one of `numpy`.
+        """
+        return _ELEMENTS.get(self)
+
+    def stored(self, array: Array) -> Array:
+        """An array of `element` as one of `numpy`, in the same memory."""
+        return array if array.dtype == self.numpy else array.view(self.numpy)
+
     @classmethod
     def of(cls, dtype: npt.DTypeLike) -> DType:
         """The type whose elements numpy calls `dtype`.
@@ -88,6 +103,17 @@ _NUMPY: dict[DType, np.dtype[Any]] = {
     # Other packages may add types to the dictionary, such as bfloat16.
     if getattr(np.sctypeDict.get(dtype.value), "__module__", "") == "numpy"
 }
+_ELEMENTS: dict[DType, np.dtype[Any]] = _NUMPY | {
+    dtype: np.dtype(getattr(ml_dtypes, dtype.value))
+    for dtype in (DType.BFLOAT16, DType.FLOAT8_E4M3FN, DType.FLOAT8_E5M2, DType.INT2, DType.INT4, DType.UINT4)
+}
+
+def objects(items: Sequence[object], shape: Shape) -> Array:
+    """An array of objects, whatever they are."""
+    result = np.empty(len(items), object)
+    result[:] = items
+    return result.reshape(shape)
+
 
 INTEGERS = frozenset({DType.INT8, DType.INT16, DType.INT32, DType.INT64, DType.UINT8, DType.UINT16, DType.UINT32,
                       DType.UINT64})

@@ -12,12 +12,13 @@ import numpy.typing as npt
 
 from circlet.runtime.errors import ModelError, UnsupportedError
 from circlet.runtime.ir.builder import Value
+from circlet.runtime.ir.held import value_text
 from circlet.runtime.ir.model import ABSENT, Operator, Subgraph, Tensor
 from circlet.runtime.ir.op import Op, Operand, Operands, ShapeError, Unknown
 from circlet.runtime.ir.types import Array, DType, Shape
 from circlet.schema.onnx.fold import folded
 from circlet.schema.onnx.ranks import Given, open_shape
-from circlet.schema.onnx.types import Narrow, OptionalOf, SequenceOf, Type, proto_of
+from circlet.schema.onnx.types import Narrow, Type, proto_of
 
 LENGTHS = (1, 64, 96)
 """What stands for a dimension that is not known when a shape rule is tried: results that agree are known."""
@@ -61,7 +62,7 @@ class Graph:
         self._parent = parent
         self._constants: dict[Value, Value] = {}
         self._tensors: list[Tensor] = []
-        self._types: dict[int, Type] = {}
+        self._narrow: dict[int, Narrow] = {}
         self._operators: list[Operator] = []
 
     @property
@@ -81,7 +82,8 @@ class Graph:
 
     def type(self, value: Value) -> Type:
         """What a value of this graph is."""
-        return self._types.get(value.index, self[value].dtype)
+        tensor = self[value]
+        return self._narrow.get(value.index) or tensor.held or tensor.dtype
 
     def shape(self, value: Value) -> Shape | None:
         """The dimensions of a tensor, -1 where not known; None where the rank is not known."""
@@ -112,16 +114,14 @@ class Graph:
         if not isinstance(type, DType):
             if isinstance(type, Narrow):
                 raise UnsupportedError(f"element type {type_text(type)} of {name!r}, which is not constant")
-            value = self._add(Tensor(name, DType.VARIANT, ()))
-            self._types[value.index] = type
-            return value
+            return self._add(Tensor(name, DType.VARIANT, (), held=type))
         return self._add(declared(name, type, shape))
 
     def constant(self, data: npt.ArrayLike, dtype: DType | Narrow | None = None, name: str = "") -> Value:
         """Adds a constant: Python's whole numbers become int64, its other numbers float32."""
         if isinstance(dtype, Narrow):
             value = self.constant(data, dtype.held, name)
-            self._types[value.index] = dtype
+            self._narrow[value.index] = dtype
             return value
         array = np.asarray(data)
         if dtype is None and not isinstance(data, (np.ndarray, np.generic)):
@@ -148,8 +148,8 @@ class Graph:
         kept = self._constants if tensor.is_constant else self.captures
         if outer not in kept:
             kept[outer] = self._add(tensor)
-            if outer.index in self.parent._types:
-                self._types[kept[outer].index] = self.parent._types[outer.index]
+            if outer.index in self.parent._narrow:
+                self._narrow[kept[outer].index] = self.parent._narrow[outer.index]
         return kept[outer]
 
     def op(self, op: Op, *inputs: Value | None, count: int | None = None,
@@ -262,8 +262,4 @@ def merged(shapes: Sequence[Shape | None], sure: bool = True) -> Shape | None:
 
 def type_text(type: Type) -> str:
     """A type in words, e.g. `sequence of float32`."""
-    if isinstance(type, SequenceOf):
-        return f"sequence of {type_text(type.element)}"
-    if isinstance(type, OptionalOf):
-        return f"optional {type_text(type.element)}"
-    return type.name.lower() if isinstance(type, Narrow) else type.value
+    return type.name.lower() if isinstance(type, Narrow) else value_text(type)

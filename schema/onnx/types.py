@@ -10,21 +10,8 @@ import numpy as np
 from onnx import TensorProto, TypeProto, numpy_helper
 
 from circlet.runtime.errors import ModelError, UnsupportedError
+from circlet.runtime.ir.held import OptionalOf, SequenceOf, ValueType
 from circlet.runtime.ir.types import Array, DType, Shape
-
-
-@dataclass(frozen=True)
-class SequenceOf:
-    """A list of values of one type."""
-
-    element: Type
-
-
-@dataclass(frozen=True)
-class OptionalOf:
-    """A value, or none."""
-
-    element: Type
 
 
 @dataclass(frozen=True)
@@ -36,8 +23,8 @@ class Narrow:
     held: DType
 
 
-Type: TypeAlias = "DType | SequenceOf | OptionalOf | Narrow"
-"""What a value is: a tensor of some element type, or what holds such."""
+Type: TypeAlias = "ValueType | Narrow"
+"""What a value of a graph is."""
 
 _NAMES = {"FLOAT": DType.FLOAT32, "DOUBLE": DType.FLOAT64}
 NARROW = {name: Narrow(name, held) for names, held in (
@@ -73,7 +60,7 @@ def number_of(dtype: DType) -> int:
     return int(TensorProto.DataType.Value(back.get(dtype) or dtype.value.upper()))
 
 
-def type_of(proto: Any) -> Type | None:
+def type_of(proto: Any) -> ValueType | None:
     """The type that a TypeProto declares; None where it declares none."""
     kind = proto.WhichOneof("value")
     if kind == "tensor_type":

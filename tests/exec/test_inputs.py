@@ -86,16 +86,31 @@ def objects(*items: object) -> np.ndarray[Any, Any]:
 
 
 WRONG = [
-    Wrong(DType.FLOAT32, (2,), np.zeros(2), "expected element type float32, found float64"),
-    Wrong(DType.FLOAT32, (2,), np.zeros(2, np.float16), "expected element type float32, found float16"),
-    Wrong(DType.FLOAT32, (2,), i32([1, 2]), "expected element type float32, found int32"),
-    Wrong(DType.FLOAT32, (), np.float64(1), "expected element type float32, found float64"),
-    Wrong(DType.INT32, (), np.int64(1), "expected element type int32, found int64"),
-    Wrong(DType.INT32, (2,), np.zeros(2, np.uint32), "expected element type int32, found uint32"),
-    Wrong(DType.INT32, (2,), np.zeros(2, ">i8"), "expected element type int32, found >i8"),
+    Wrong(DType.FLOAT32, (2,), np.array([0, 0.1]), r"expected element type float32, found float64 with 0.1 at \[1\], "
+          r"which float32 does not hold: \.astype\('float32'\) would change it"),
+    Wrong(DType.FLOAT32, (), np.float64(0.1), "expected element type float32, found float64 with 0.1, which float32"),
+    Wrong(DType.FLOAT32, (2,), [np.float64(0.1), 1], "expected element type float32, found float64"),
+    Wrong(DType.FLOAT32, (1, 2), [np.array([1, 0.1])], r"found float64 with 0.1 at \[0, 1\]"),
+    Wrong(DType.FLOAT32, (2,), i32([1, 1 + (1 << 24)]), "expected element type float32, found int32 with 16777217 at"),
+    Wrong(DType.INT32, (), np.int64(1 << 31), "expected element type int32, found int64 with 2147483648, which int32"),
+    Wrong(DType.INT32, (2,), np.full(2, 1 << 31, np.uint32), "expected element type int32, found uint32 with 21474836"),
+    Wrong(DType.INT32, (2,), np.full(2, 1 << 31, ">i8"), "expected element type int32, found >i8"),
+    Wrong(DType.INT32, (1,), np.array([np.nan]), "expected element type int32, found float64 with nan at"),
+    Wrong(DType.INT64, (), np.float64(1 << 63), "expected element type int64, found float64"),
+    Wrong(DType.BFLOAT16, (), np.float32(0.1), "expected element type bfloat16, found float32 with 0.1"),
+    Wrong(DType.BFLOAT16, (), 1e39, r"1e\+39 does not fit element type bfloat16"),
+    Wrong(DType.FLOAT8_E4M3FN, (), 1000, "1000 does not fit element type float8_e4m3fn"),
+    Wrong(DType.FLOAT8_E4M3FN, (), np.inf, "inf does not fit element type float8_e4m3fn"),
+    Wrong(DType.INT4, (2,), [7, 8], r"\[7, 8\] does not fit element type int4"),
+    Wrong(DType.MXFP4, (2,), [7, 8], "no array holds elements of type mxfp4"),
+    Wrong(DType.FLOAT32, (2,), np.ma.array([1.0, 2.0], mask=[False, True]), "some elements are masked"),
+    Wrong(DType.FLOAT32, (1, 2), [np.ma.array([1.0, 2.0], mask=[False, True])], "some elements are masked"),
+    Wrong(DType.STRING, (2,), np.ma.array(["a", "b"], mask=[False, True]), "some elements are masked"),
+    Wrong(DType.INT64, (2,), [(1 << 53) + 1, 1.0], "does not fit element type int64"),
+    Wrong(DType.FLOAT32, (), np.complex64(1j), "expected element type float32, found complex64 with 1j"),
     Wrong(DType.BOOL, (2,), np.zeros(2, np.uint8), "expected element type bool, found uint8"),
     Wrong(DType.INT8, (2,), np.zeros(2, np.bool_), "expected element type int8, found bool"),
-    Wrong(DType.INT32, (), 1.0, "1.0 does not fit element type int32"),
+    Wrong(DType.INT32, (), 1.5, "1.5 does not fit element type int32"),
     Wrong(DType.INT32, (), 1 << 31, "2147483648 does not fit element type int32"),
     Wrong(DType.INT32, (), -(1 << 31) - 1, "-2147483649 does not fit element type int32"),
     Wrong(DType.INT32, (2,), [1, 1 << 40], r"\[1, 1099511627776\] does not fit element type int32"),
@@ -140,8 +155,10 @@ def test_refused(case: Wrong) -> None:
     for _ in range(2):
         with pytest.raises(circlet.InputError, match=f"^input 'x': .*{case.message}"):
             runnable.run({"x": case.value})
-    zero = np.full([max(dim, 1) for dim in case.shape], b"" if case.dtype is DType.STRING else 0, case.dtype.numpy)
-    g.assert_equal(g.run(runnable, [zero]), [zero])
+    element = case.dtype.element
+    if element is not None:
+        zero = np.full([max(dim, 1) for dim in case.shape], b"" if case.dtype is DType.STRING else 0, element)
+        g.assert_equal(g.run(runnable, [zero]), [zero])
 
 
 SAMPLE = np.arange(6, dtype=np.float32).reshape(2, 3)
@@ -171,6 +188,10 @@ def test_arrays_of_any_layout(value: Any, read_only: bool) -> None:
     (DType.UINT64, (1 << 64) - 1, np.uint64((1 << 64) - 1)), (DType.INT64, 1 << 62, np.int64(1 << 62)),
     (DType.BOOL, True, np.bool_(True)), (DType.FLOAT32, 0.1, f32(0.1)), (DType.FLOAT32, 3, f32(3)),
     (DType.FLOAT32, float("inf"), f32(np.inf)), (DType.FLOAT32, float("nan"), f32(np.nan)),
+    (DType.INT32, 1.0, i32(1)), (DType.INT32, np.float16(-3), i32(-3)), (DType.FLOAT32, np.float64(0.5), f32(0.5)),
+    (DType.FLOAT32, np.int64(1 << 40), f32(1 << 40)), (DType.FLOAT32, (1 << 24) + 1, f32(1 << 24)),
+    (DType.FLOAT32, np.float64("nan"), f32(np.nan)), (DType.FLOAT32, np.complex128(3), f32(3)),
+    (DType.COMPLEX64, np.int8(-3), np.complex64(-3)), (DType.COMPLEX64, 0.1, np.complex64(0.1)),
     (DType.FLOAT16, 65504, np.float16(65504)), (DType.FLOAT64, 1e300, np.float64(1e300)),
     (DType.COMPLEX64, 1 + 2j, np.complex64(1 + 2j)), (DType.COMPLEX64, 2, np.complex64(2)),
     (DType.STRING, "é", g.text("é".encode())), (DType.STRING, b"\0a\0", g.text(b"\0a\0")),

@@ -109,7 +109,7 @@ def test_errors_disturb_no_other_thread() -> None:
         for n in random.Random(thread).choices([0, 1, 3, 4, 5, 100], k=RUNS):
             if thread % 4 == 0:
                 with pytest.raises(circlet.InputError):
-                    session.run({"n": np.float64(n)})
+                    session.run({"n": np.float64(n + 0.5)})
             elif n > 4:
                 with pytest.raises(circlet.LimitError):
                     session.run({"n": np.int32(n)})

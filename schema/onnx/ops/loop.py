@@ -8,6 +8,7 @@ from typing import Any
 
 from circlet.runtime.errors import ModelError
 from circlet.runtime.ir.builder import Value
+from circlet.runtime.ir.held import OptionalOf
 from circlet.runtime.ir.types import DType, Shape
 from circlet.runtime.ops import loop
 from circlet.runtime.ops.loop_options import (
@@ -29,7 +30,7 @@ from circlet.schema.onnx.node import Node
 from circlet.schema.onnx.ops.sequence import optional_of
 from circlet.schema.onnx.rules import rule
 from circlet.schema.onnx.scope import Scope
-from circlet.schema.onnx.types import OptionalOf, Type, shape_of, type_of
+from circlet.schema.onnx.types import Type, shape_of, type_of
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,12 +6,13 @@ import numpy as np
 
 from circlet.runtime.errors import ModelError
 from circlet.runtime.ir.builder import Value
+from circlet.runtime.ir.held import OptionalOf, SequenceOf
 from circlet.runtime.ir.types import DType
 from circlet.runtime.ops import sequence
 from circlet.schema.onnx.graph import type_text
 from circlet.schema.onnx.node import Node
 from circlet.schema.onnx.rules import rule
-from circlet.schema.onnx.types import OptionalOf, SequenceOf, Type, dtype_of, type_of
+from circlet.schema.onnx.types import Narrow, Type, dtype_of, type_of
 
 
 def _element(node: Node) -> DType:
@@ -95,6 +96,8 @@ def optional_of(node: Node, value: Value) -> Value:
     kind = node.graph.type(value)
     if isinstance(kind, DType):
         return node.apply(sequence.OptionalOf(), value, type=OptionalOf(kind))
+    if isinstance(kind, Narrow):
+        node.unsupported(f"element type {type_text(kind)}")
     return node.retyped(value, OptionalOf(kind))
 
 
