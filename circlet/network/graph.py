@@ -48,10 +48,12 @@ class Graph:
 
     def constant(self, array: Array | np.generic, name: str = "") -> Tensor:
         """A constant of the element type and shape of an array, of which it keeps a copy."""
-        data = np.array(array)
+        copy = np.array(array)
+        kind = _numpy_dtype(copy)
+        data = kind.stored(copy)
         data.setflags(write=False)
         layer = Constant(len(self.layers), self.name(name, "constant"), (), self.region)
-        return self.add(layer, (_numpy_dtype(data), data.shape), data=data)[0]
+        return self.add(layer, (kind, data.shape), data=data)[0]
 
     def apply(self, op: Op, *operands: Tensor, dtype: DType | None = None, name: str = "") -> Tensor:
         """Applies an operator that has one output; `dtype` is its element type where the operator leaves it open."""
@@ -92,7 +94,7 @@ class Graph:
         kind = dtype or WEAK.get(array.dtype.kind) or _numpy_dtype(array)
         if not _fits(array, kind):
             raise ModelError(f"expected a value that {kind.value} holds, found {value!r}")
-        return self.constant(array.astype(kind.numpy), name)
+        return self.constant(array.astype(kind.element), name)
 
     def aligned(self, *values: Like) -> tuple[Tensor, ...]:
         """Tensors of one element type; Python values take that of the others.
@@ -181,7 +183,8 @@ def _numpy_dtype(array: Array | np.generic) -> DType:
 
 def _fits(array: Array, dtype: DType) -> bool:
     """Whether Python values mean in `dtype` what they say."""
-    target, kind = dtype.numpy, array.dtype.kind
+    kind = array.dtype.kind
+    target = (DType.FLOAT32 if dtype is DType.BFLOAT16 else dtype).numpy
     if kind in "SUO" or target.kind in "SUO" or kind == "b":
         return target.kind == "O" if kind in "SU" else target.kind == kind
     if kind == "i" and target.kind in "iu":

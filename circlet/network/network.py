@@ -70,7 +70,7 @@ class Network(Functions):
         """
         kind = None if dtype is None else input_type(dtype, ())[0]
         if kind is not None and isinstance(value, (np.ndarray, np.generic)):
-            value = np.asarray(value).astype(kind.numpy)
+            value = np.asarray(value).astype(kind.element)
         return self.graph.tensor(value, kind, name)
 
     def output(self, x: Like, name: str) -> None:

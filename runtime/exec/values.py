@@ -104,7 +104,7 @@ def _converted(value: object, array: Array, wanted: np.dtype[Any], name: str) ->
         if fitting.all():
             return made
         where = tuple(map(int, np.argwhere(~fitting)[0]))
-        what = f" with {array[where]}{f' at {list(where)}' if where else ''}, which {wanted} does not hold: " \
+        what = f" with {array[where]!s}{f' at {list(where)}' if where else ''}, which {wanted} does not hold: " \
                f".astype('{wanted}') would change it"
     else:
         what = ""

@@ -58,11 +58,13 @@ class SubgraphBuilder:
         quantization: Quantization | None = None,
     ) -> Value:
         """Adds a constant; Python floats become float32, Python integers int32."""
-        array = np.array(data, dtype=None if dtype is None else _dtype(dtype).numpy)
-        if dtype is None and not isinstance(data, (np.ndarray, np.generic)):
+        kind = None if dtype is None else _dtype(dtype)
+        array = np.array(data, None if kind is None else kind.element if kind.is_computable else kind.numpy)
+        if kind is None and not isinstance(data, (np.ndarray, np.generic)):
             array = array.astype({"f": np.float32, "i": np.int32}.get(array.dtype.kind, array.dtype))
+        kind = kind or DType.of(array.dtype)
+        array = kind.stored(array)
         array.setflags(write=False)
-        kind = DType.of(array.dtype) if dtype is None else _dtype(dtype)
         name = name or f"constant_{len(self._tensors)}"
         return self.tensor(Tensor(name, kind, array.shape, data=array, quantization=quantization))
 

@@ -72,8 +72,8 @@ class DType(Enum):
         return _ELEMENTS.get(self)
 
     def stored(self, array: Array) -> Array:
-        """An array of `element` as one of `numpy`, in the same memory."""
-        return array if array.dtype == self.numpy else array.view(self.numpy)
+        """An array of `element` as one of `numpy`, in the same memory; other arrays as they are."""
+        return array.view(self.numpy) if array.dtype == self.element != self.numpy else array
 
     @classmethod
     def of(cls, dtype: npt.DTypeLike) -> DType:
