@@ -11,6 +11,7 @@ from circlet.network import LoopOutput, Network, TripLimit
 from circlet.runtime.errors import (
     CancelledError,
     CircletError,
+    ClosedError,
     ExecutionError,
     InputError,
     LimitError,
@@ -19,11 +20,12 @@ from circlet.runtime.errors import (
 )
 from circlet.runtime.exec.limits import Limits
 from circlet.runtime.exec.listener import Counter, Listener
+from circlet.runtime.exec.tensor_info import TensorInfo
 from circlet.runtime.ir.builder import ModelBuilder
 from circlet.runtime.ir.model import Model
 from circlet.runtime.ir.verify import verify
 from circlet.schema import load_model, save_model
-from circlet.schema.files import AbsentCond, SliceOverrun
+from circlet.schema.files import AbsentCond, SliceOverrun, Source
 from circlet.session import Session, SignatureRunner
 
 __version__ = version("circlet")
@@ -31,6 +33,7 @@ __version__ = version("circlet")
 __all__ = [
     "CancelledError",
     "CircletError",
+    "ClosedError",
     "Counter",
     "ExecutionError",
     "InputError",
@@ -45,6 +48,7 @@ __all__ = [
     "Network",
     "Session",
     "SignatureRunner",
+    "TensorInfo",
     "TripLimit",
     "UnsupportedError",
     "convert",
@@ -53,16 +57,16 @@ __all__ = [
 ]
 
 
-def load(source: str | os.PathLike[str] | bytes | memoryview,
-         weights: str | os.PathLike[str] | bytes | memoryview | None = None,
-         onnx_absent_cond: AbsentCond = "spec", slice_overrun: SliceOverrun = "error", mmap: bool = False) -> Model:
+def load(source: Source, weights: Source | None = None, onnx_absent_cond: AbsentCond = "spec",
+         slice_overrun: SliceOverrun = "error", mmap: bool = False) -> Model:
     """Reads a model; the format is recognised by content.
 
     Constants are views of the content. Bytes that are given must not change while the model is in use; a file may.
 
     Args:
-        source: a path, or the content of a `.tflite`, `.circle`, `.onnx` or OpenVINO `.xml` file. An `.onnx` file
-            needs the package `onnx`, which `circlet[onnx]` installs.
+        source: a path, or the content of a `.tflite`, `.circle`, `.onnx` or OpenVINO `.xml` file: as bytes, or a file
+            opened for reading bytes, such as `io.BytesIO`; or an `onnx.ModelProto`. An `.onnx` file needs the package
+            `onnx`, which `circlet[onnx]` installs.
         weights: the `.bin` file of an OpenVINO model, or its content; by default the file beside the `.xml` file that
             differs in the suffix alone.
         onnx_absent_cond: what an ONNX Loop without the input `cond` does with the condition that its body gives:
@@ -74,7 +78,7 @@ def load(source: str | os.PathLike[str] | bytes | memoryview,
             process.
 
     Raises:
-        InputError: there are weights of a model whose format has none.
+        InputError: `source` is nothing of that, or there are weights of a model whose format has none.
         ModelError: it is not a model, or a malformed one.
         UnsupportedError: it uses a part of the format that circlet cannot read.
         LimitError: there is not memory enough for the content of a file.

@@ -21,6 +21,8 @@ from circlet.runtime.ir.model import Model
 from circlet.runtime.passes.fuse_silu import fuse_silu
 from circlet.runtime.passes.pad_growth import pad_growth
 from circlet.runtime.passes.pipeline import Pass
+from circlet.schema import load_model
+from circlet.schema.files import Source
 
 _LLVM_IS_THERE = find_spec("llvmlite") is not None
 if _LLVM_IS_THERE:
@@ -84,13 +86,17 @@ def engine(backend: str, num_threads: int = 1) -> Engine:
 
 
 class Session(RuntimeSession):
-    """A model made runnable. It may be run from several threads at once."""
+    """A model made runnable. It may be run from several threads at once.
 
-    def __init__(self, model: Model, backend: str = "auto", num_threads: int = 1, copy_elision: bool = True,
+    `with` closes it. It is copied and pickled as its model and options: the copy has state of its own, which is as in
+    a new session, and an `auto` backend is chosen anew.
+    """
+
+    def __init__(self, model: Model | Source, backend: str = "auto", num_threads: int = 1, copy_elision: bool = True,
                  limits: Limits | None = None) -> None:
         """
         Args:
-            model: from `load` or a `ModelBuilder`.
+            model: from `load`, a `ModelBuilder` or a `Network`, or what `load` takes, such as the path of a file.
             backend: `cpu` computes with numpy, `native` with code compiled for this machine; `auto` is what the
                 environment variable `CIRCLET_BACKEND` names, or the fastest there is.
             num_threads: how many threads one run of native code may use, the caller's among them. Results do not
@@ -102,9 +108,15 @@ class Session(RuntimeSession):
             ModelError: the model is malformed.
             UnsupportedError: some operators cannot be computed; the message lists them all.
             ValueError: an unknown backend, or fewer than one thread.
+            OSError: the file of a model cannot be opened.
         """
         if num_threads < 1:
             raise ValueError(f"num_threads must be at least 1, found {num_threads}")
         chosen = engine(backend, num_threads)
-        super().__init__(model, chosen.backends, copy_elision, limits, chosen.passes)
+        loaded = model if isinstance(model, Model) else load_model(model)
+        super().__init__(loaded, chosen.backends, copy_elision, limits, chosen.passes)
         self.num_threads = num_threads
+        self._options = backend, num_threads, copy_elision, limits
+
+    def __reduce__(self) -> tuple[type[Session], tuple[object, ...]]:
+        return type(self), (self.model, *self._options)

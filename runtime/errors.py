@@ -21,6 +21,10 @@ class InputError(CircletError, ValueError):
     """What the caller passed in does not fit the model."""
 
 
+class ClosedError(CircletError, ValueError):
+    """The session was closed."""
+
+
 @dataclass(frozen=True)
 class Place:
     """Where in a model something happened."""

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
 from uuid import uuid4
 
 from circlet.runtime.errors import InputError, ModelError, UnsupportedError
@@ -24,7 +25,26 @@ from circlet.schema.recognize import is_onnx, refusal
 from circlet.schema.tflite import TFLITE
 from circlet.schema.writer import write_model
 
-Source: TypeAlias = "str | os.PathLike[str] | bytes | bytearray | memoryview"
+
+@runtime_checkable
+class ReadableFile(Protocol):
+    """A file that gives bytes, such as `io.BytesIO`."""
+
+    def read(self) -> bytes:
+        """What is left of it."""
+        ...
+
+
+class Message(Protocol):
+    """A message of protocol buffers: `onnx.ModelProto`."""
+
+    def SerializeToString(self, **options: Any) -> bytes:  # noqa: N802  # protobuf's name
+        """The bytes of a file of it."""
+        ...
+
+
+Source: TypeAlias = "str | os.PathLike[str] | bytes | bytearray | memoryview | ReadableFile | Message"
+"""A path, or the content of a file."""
 _Open: TypeAlias = "Callable[[str], memoryview]"
 """Gives the content of a file, as read-only bytes."""
 AbsentCond: TypeAlias = Literal["spec", "ort"]
@@ -44,7 +64,8 @@ def load_model(source: Source, weights: Source | None = None, onnx_absent_cond: 
     use; a file may, as it is read first, unless it is mapped.
 
     Args:
-        source: the path of a file, or the content of one.
+        source: the path of a file, the content of one, a file opened for reading bytes, of which the rest is read, or
+            an `onnx.ModelProto`.
         weights: the `.bin` file of an OpenVINO model, or its content; by default the file beside the `.xml` file that
             differs in the suffix alone.
         onnx_absent_cond: what an ONNX Loop without the input `cond` does with the condition that its body gives:
@@ -58,30 +79,49 @@ def load_model(source: Source, weights: Source | None = None, onnx_absent_cond: 
     Raises:
         OSError: the file cannot be read.
         LimitError: there is not memory enough for the content of a file.
-        InputError: there are weights of a model whose format has none.
+        InputError: `source` is nothing of that, or there are weights of a model whose format has none.
         ModelError: it is malformed, or no model at all.
         UnsupportedError: it is a model of another kind, or uses a feature that circlet cannot express.
     """
+    if _is_model_proto(source):
+        _refuse_weights(weights)
+        return _load_onnx(source, None, onnx_absent_cond)
     open_file = map_file if mmap else read_file
-    if isinstance(source, (bytes, bytearray, memoryview)):
-        return _load(_view(source), weights, None, open_file, onnx_absent_cond, slice_overrun)
-    path = os.fspath(source)
+    data, path = _opened(source, open_file)
     try:
-        return _load(open_file(path), weights, Path(path), open_file, onnx_absent_cond, slice_overrun)
+        return _load(data, weights, path, open_file, onnx_absent_cond, slice_overrun)
     except (ModelError, UnsupportedError) as problem:
+        if path is None:
+            raise
         raise type(problem)(f"{path}: {problem}") from None
 
 
-def _view(content: bytes | bytearray | memoryview) -> memoryview:
-    return memoryview(content).cast("B").toreadonly()
+def _is_model_proto(source: object) -> bool:
+    """Whether it is the package `onnx`'s; who has one has imported the package."""
+    package = sys.modules.get("onnx")
+    return package is not None and isinstance(source, package.ModelProto)
+
+
+def _opened(source: Source, open_file: _Open) -> tuple[memoryview, Path | None]:
+    """The bytes of a source, and where they lie if it is a path.
+
+    Raises:
+        InputError: it is neither content nor a path.
+    """
+    if isinstance(source, (str, os.PathLike)):
+        return open_file(os.fspath(source)), Path(source)
+    content = source.read() if isinstance(source, ReadableFile) else source
+    if isinstance(content, (bytes, bytearray, memoryview)):
+        return memoryview(content).cast("B").toreadonly(), None
+    raise InputError("expected a path, the content of a file, a file opened for reading bytes or an onnx.ModelProto, "
+                     f"found {type(source).__name__}")
 
 
 def _load(data: memoryview, weights: Source | None, path: Path | None, open_file: _Open, absent_cond: AbsentCond,
           slice_overrun: SliceOverrun) -> Model:
     if is_openvino(data):
         return read_openvino(data, partial(_weights, weights, path, open_file), Overrun(slice_overrun))
-    if weights is not None:
-        raise InputError("only models of OpenVINO have weights in a file of their own")
+    _refuse_weights(weights)
     for format in FORMATS.values():
         if data[4:8] == format.identifier:
             return read_model(data, format)
@@ -90,11 +130,14 @@ def _load(data: memoryview, weights: Source | None, path: Path | None, open_file
     raise refusal(data)
 
 
+def _refuse_weights(weights: Source | None) -> None:
+    if weights is not None:
+        raise InputError("only models of OpenVINO have weights in a file of their own")
+
+
 def _weights(given: Source | None, path: Path | None, open_file: _Open) -> memoryview:
-    if isinstance(given, (bytes, bytearray, memoryview)):
-        return _view(given)
     if given is not None:
-        return open_file(os.fspath(given))
+        return _opened(given, open_file)[0]
     if path is None:
         raise ModelError("expected weights beside the content of the .xml file, found none")
     beside = path.with_suffix(".bin")
@@ -103,14 +146,14 @@ def _weights(given: Source | None, path: Path | None, open_file: _Open) -> memor
     return open_file(os.fspath(beside))
 
 
-def _load_onnx(data: memoryview, folder: Path | None, absent_cond: AbsentCond) -> Model:
+def _load_onnx(source: Any, folder: Path | None, absent_cond: AbsentCond) -> Model:
     if find_spec("onnx") is None:
         raise UnsupportedError("an ONNX model: reading it needs the package onnx, as circlet[onnx] installs it")
     # Not all who load models have the package.
     with fork.LOADING:
         from circlet.schema.onnx.read import Options, read_onnx
 
-    return read_onnx(data, folder, Options(absent_cond))
+    return read_onnx(source, folder, Options(absent_cond))
 
 
 def save_model(model: Model, path: str | os.PathLike[str], format: str | None = None,

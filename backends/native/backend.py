@@ -105,6 +105,10 @@ class NativeBackend:
     def kernel(self, call: Call) -> Kernel:
         return FusedKernel(call, call.op, self._cpu) if isinstance(call.op, Fused) else self._cpu.kernel(call)
 
+    def close(self) -> None:
+        """Ends the threads that wait for a run."""
+        self._teams.close()
+
     def bind_span(self, span: Span) -> Step | None:
         if all(isinstance(each.op, _MOVES) for each in span.spec.subgraph.operators[span.operators.start:
                                                                                     span.operators.stop]):

@@ -95,3 +95,7 @@ class Teams:
     def give(self, team: Team) -> None:
         """Keeps a team for the next run."""
         self._idle.append(team)
+
+    def close(self) -> None:
+        """Ends the teams that no run has."""
+        self._idle.clear()

@@ -114,6 +114,11 @@ class ExecutorMap:
     def __iter__(self) -> Iterator[Executor]:
         return iter(self._executors)
 
+    def close(self) -> None:
+        """Lets go of what backends keep for further runs."""
+        for each in self.span_backends:
+            each.close()
+
     def invoke(self, index: int, inputs: Sequence[Array], activation: Activation) -> Sequence[Array]:
         """Runs a subgraph on copies of the inputs, whatever their shapes.
 

@@ -101,6 +101,10 @@ class SpanBackend(Backend, Protocol):
         """A step for all operators of a span; None where they are better bound one by one."""
         ...
 
+    def close(self) -> None:
+        """Lets go of what is kept for further runs, such as threads."""
+        ...
+
 
 @dataclass(frozen=True, eq=False)
 class Span:

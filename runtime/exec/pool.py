@@ -22,6 +22,7 @@ class FramePool:
 
     def __init__(self) -> None:
         self._idle: dict[Key, list[Frame]] = {}
+        self._kinds = KINDS
 
     def take(self, key: Key) -> Frame | None:
         """A frame for a key, which is then the caller's; None if there is none."""
@@ -36,7 +37,12 @@ class FramePool:
         idle = self._idle.get(key)
         if idle is None:
             idle = self._idle.setdefault(key, [])
-            for each in list(self._idle)[:-KINDS]:
+            for each in list(self._idle)[:max(len(self._idle) - self._kinds, 0)]:
                 self._idle.pop(each, None)
         if len(idle) < SPARES:
             idle.append(frame)
+
+    def close(self) -> None:
+        """Lets go of all frames, and keeps none from here on."""
+        self._kinds = 0
+        self._idle.clear()

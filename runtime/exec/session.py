@@ -7,11 +7,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from threading import RLock
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
-from circlet.runtime.errors import CircletError, InputError, LimitError, UnsupportedError
+from circlet.runtime.errors import CircletError, ClosedError, InputError, LimitError, UnsupportedError
 from circlet.runtime.exec import fork
 from circlet.runtime.exec.activation import Activation, Snapshot, Variables
 from circlet.runtime.exec.bound import BoundRun
@@ -24,6 +24,7 @@ from circlet.runtime.exec.limits import Limits
 from circlet.runtime.exec.listener import Listener, Observation, observation
 from circlet.runtime.exec.pool import FramePool, Key
 from circlet.runtime.exec.tensor_info import TensorInfo
+from circlet.runtime.ir.html import html_table
 from circlet.runtime.ir.model import Model, Signature
 from circlet.runtime.ir.op import Op
 from circlet.runtime.ir.types import Array, DType
@@ -35,6 +36,7 @@ from circlet.runtime.passes.pipeline import DEFAULT, Pass, run_passes
 UNOBSERVED = Observation.NONE.value
 WAIT = 0.02
 """Seconds between two looks at the limits of a run that waits for another one."""
+S = TypeVar("S", bound="Session")
 
 
 def signature_text(inputs: Mapping[str, TensorInfo], outputs: Mapping[str, TensorInfo]) -> str:
@@ -112,13 +114,44 @@ class Session:
         self._before: Snapshot | None = None
         """The state before what changes it at present."""
         self._stateful = _has_state(model)
+        self._open: ExecutorMap | None = None
         try:
-            self._executors = ExecutorMap(run_passes(model, (*DEFAULT, *passes)), backends, copy_elision)
+            self._open = ExecutorMap(run_passes(model, (*DEFAULT, *passes)), backends, copy_elision)
         except (RecursionError, MemoryError) as error:
             raise _overrun(error) from None
         self._name_variables()
         self._primary = _primary(model)
         fork.watch(self)
+
+    @property
+    def _executors(self) -> ExecutorMap:
+        if self._open is None:
+            raise ClosedError("the session is closed")
+        return self._open
+
+    def close(self) -> None:
+        """Gives up the memory, state and threads of the session; what runs goes on to its end. Later runs raise
+        ClosedError. It may be closed again."""
+        if self._open is not None:
+            self._open.close()
+        self._open, self._variables = None, Variables()
+        self._frames.close()
+
+    def __enter__(self: S) -> S:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        state = "closed, " if self._open is None else ""
+        return f"<Session of {self.model.format} model: {state}{signature_text(self.inputs, self.outputs)}>"
+
+    def _repr_html_(self) -> str:
+        """For notebooks: a row for each input and output."""
+        rows = [(side, each.name, each.type, each.shape, "" if each.quantization is None else each.quantization)
+                for side, infos in (("input", self.inputs), ("output", self.outputs)) for each in infos.values()]
+        return html_table(repr(self).partition(":")[0].strip("<"), ("", "name", "type", "shape", "quantization"), rows)
 
     def _name_variables(self) -> None:
         """Gives each variable the handle that it has in all sessions of the model; compiled code relies on it."""
@@ -157,6 +190,7 @@ class Session:
             ExecutionError: an operator cannot compute with the values it got.
             LimitError, CancelledError: the run was stopped, or took longer than its deadline. State is as before the
                 run after any error, KeyboardInterrupt among them.
+            ClosedError: the session is closed.
         """
         return self.run_entry(self._primary, inputs, listener)
 
@@ -274,6 +308,8 @@ class Session:
         Raises:
             As `run`.
         """
+        if self._open is None:
+            raise ClosedError("the session is closed")
         activation = bound.activation
         activation.start(self.limits)
         self._running.add(activation)

@@ -9,7 +9,7 @@ import numpy as np
 
 from circlet.runtime.ir.held import value_text
 from circlet.runtime.ir.model import Tensor
-from circlet.runtime.ir.types import Quantization, Shape
+from circlet.runtime.ir.types import Quantization, Shape, shape_text
 
 
 @dataclass(frozen=True)
@@ -30,12 +30,8 @@ class TensorInfo:
     def of(cls, name: str, tensor: Tensor) -> TensorInfo:
         """What the model declares of a tensor that is called by some name."""
         dtype = tensor.dtype.element or tensor.dtype.numpy
-        shape = tensor.signature if tensor.has_rank or tensor.shape else None
         quantization = tensor.quantization if tensor.quantization is not None and tensor.quantization.scales else None
-        return cls(name, value_text(tensor.held or tensor.dtype), dtype, shape, quantization)
+        return cls(name, value_text(tensor.held or tensor.dtype), dtype, tensor.declared, quantization)
 
     def __str__(self) -> str:
-        if " " in self.type:
-            return f"{self.name}: {self.type}"
-        dims = "*" if self.shape is None else ",".join("?" if dim < 0 else str(dim) for dim in self.shape)
-        return f"{self.name}: {self.type}[{dims}]"
+        return f"{self.name}: {self.type}{'' if ' ' in self.type else shape_text(self.shape)}"

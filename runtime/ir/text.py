@@ -39,14 +39,10 @@ def to_text(model: Model, subgraph: int | None = None) -> str:
 
 def type_text(tensor: Tensor) -> str:
     """The type of a tensor, e.g. `int8[1,?]{scale: 0.5, zero_point: 3}`; `[*]` where even the rank is not known."""
-    if tensor.held is not None:
-        return str(tensor.held)
-    ranked = tensor.has_rank or tensor.shape
-    dims = ",".join("?" if dim < 0 else str(dim) for dim in tensor.signature) if ranked else "*"
     notes = [] if tensor.quantization is None else list(_quantization_notes(tensor.quantization))
     if tensor.sparsity is not None:
         notes.append("sparse")
-    return f"{tensor.dtype.value}[{dims}]" + (f"{{{', '.join(notes)}}}" if notes else "")
+    return tensor.type_text + (f"{{{', '.join(notes)}}}" if notes else "")
 
 
 def _lines(lines: Iterable[str]) -> str:

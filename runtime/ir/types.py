@@ -108,6 +108,11 @@ _ELEMENTS: dict[DType, np.dtype[Any]] = _NUMPY | {
     for dtype in (DType.BFLOAT16, DType.FLOAT8_E4M3FN, DType.FLOAT8_E5M2, DType.INT2, DType.INT4, DType.UINT4)
 }
 
+def shape_text(shape: Shape | None) -> str:
+    """A declared shape, e.g. `[1,?]`; `[*]` where even the rank is not known."""
+    return f"[{'*' if shape is None else ','.join('?' if dim < 0 else str(dim) for dim in shape)}]"
+
+
 def objects(items: Sequence[object], shape: Shape) -> Array:
     """An array of objects, whatever they are."""
     result = np.empty(len(items), object)

@@ -33,11 +33,11 @@ class Options:
     """What a Loop without the input `cond` does with the condition of its body: `spec` ignores it, `ort` obeys it."""
 
 
-def read_onnx(data: bytes | memoryview, folder: Path | None, options: Options | None = None) -> Model:
-    """The model that the bytes of a file hold.
+def read_onnx(source: Any, folder: Path | None, options: Options | None = None) -> Model:
+    """The model that a ModelProto, or the bytes of a file, describe.
 
     Args:
-        data: a serialised ModelProto.
+        source: a ModelProto, or a serialised one.
         folder: where files lie that hold its tensors; None where there is no place to look for them.
         options: how to read it where programs differ.
 
@@ -47,11 +47,11 @@ def read_onnx(data: bytes | memoryview, folder: Path | None, options: Options | 
             lists all.
     """
     try:
-        proto = onnx.ModelProto.FromString(bytes(data))
+        proto = source if isinstance(source, onnx.ModelProto) else onnx.ModelProto.FromString(bytes(source))
     except DecodeError as problem:
         raise ModelError(f"the file is truncated or corrupt: {problem}") from None
     try:
-        return translate_model(proto, folder, options or Options())
+        return _translated(proto, folder, options or Options())
     except (ModelError, UnsupportedError):
         raise
     except FAULTS as problem:
@@ -60,8 +60,8 @@ def read_onnx(data: bytes | memoryview, folder: Path | None, options: Options | 
         raise UnsupportedError("graphs or functions nest too deeply to be read") from None
 
 
-def translate_model(proto: Any, folder: Path | None, options: Options) -> Model:
-    """The model that a ModelProto describes; see `read_onnx`."""
+def _translated(proto: Any, folder: Path | None, options: Options) -> Model:
+    """The model that a ModelProto describes."""
     if not proto.HasField("graph") or not proto.graph.output:
         raise ModelError("expected a graph with outputs, found none")
     opsets = {plain(each.domain): each.version for each in proto.opset_import}
