@@ -2,15 +2,13 @@
 
     from circlet.interpreter import Interpreter  # was: from ai_edge_litert.interpreter import Interpreter
 
-What differs: delegates are refused; tensors that nobody has set are zero; arrays that `tensor` gave may be held while
-the interpreter runs; results that an operator passes to the next are readable only with
-`experimental_preserve_all_tensors`; and what would end the process there is an error here.
+What differs is listed in docs/interpreter.md.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from enum import Enum, unique
 from operator import index as as_index
@@ -23,11 +21,13 @@ from circlet.interpreter_details import Details, operator_details, signature_det
 from circlet.interpreter_tensors import InterpreterError, PreparedSession, SubgraphTensors
 from circlet.runtime.errors import InputError, UnsupportedError
 from circlet.runtime.exec.limits import Limits
+from circlet.runtime.exec.values import elements
 from circlet.runtime.ir.model import Model, Subgraph
 from circlet.runtime.ir.types import Array, DType
 from circlet.schema import load_model
 
-__all__ = ["Interpreter", "InterpreterError", "OpResolverType", "SignatureRunner", "load_delegate"]
+__all__ = ["Delegate", "DelegateError", "Interpreter", "InterpreterError", "InterpreterWithCustomOps", "OpResolverType",
+           "SignatureRunner", "load_delegate"]
 
 
 @unique
@@ -40,13 +40,29 @@ class OpResolverType(Enum):
     BUILTIN_WITHOUT_DEFAULT_DELEGATES = 3
 
 
-def load_delegate(library: str | os.PathLike[str], options: object = None) -> NoReturn:
+class DelegateError(UnsupportedError, OSError):
+    """A delegate cannot be loaded: a ValueError and an OSError, as LiteRT raises the one or the other."""
+
+
+class Delegate:
+    """A library that computes operators. There is none that circlet could use."""
+
+    def __init__(self, library: str | os.PathLike[str], options: Mapping[str, object] | None = None) -> None:
+        """
+        Raises:
+            DelegateError: always.
+        """
+        raise DelegateError(f"Failed to load delegate from {os.fsdecode(library)}\n"
+                            "Delegates are not supported: circlet runs every operator itself")
+
+
+def load_delegate(library: str | os.PathLike[str], options: Mapping[str, object] | None = None) -> Delegate:
     """Delegates are not supported.
 
     Raises:
-        UnsupportedError: always.
+        DelegateError: always.
     """
-    raise UnsupportedError(f"Failed to load delegate from {os.fspath(library)}: circlet runs every operator itself")
+    return Delegate(library, options)
 
 
 class Interpreter:
@@ -97,6 +113,12 @@ class Interpreter:
         self._session = session = PreparedSession(runnable, num_threads=num_threads or 1, limits=limits)
         self._compress = experimental_compress_quantization_zero_points
         self._tensors = [SubgraphTensors(session, index, each) for index, each in enumerate(model.subgraphs)]
+
+    def __repr__(self) -> str:
+        return f"<Interpreter: {self._model.subgraphs[0].type_text}>"
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("an Interpreter cannot be copied or pickled; a circlet.Session can")
 
     @property
     def experimental_compress_quantization_zero_points(self) -> bool:
@@ -236,6 +258,8 @@ class Interpreter:
     def _get_op_details(self, op_index: int) -> Details:
         """`index`, `op_name`, `inputs`, `outputs` (tensors), `operand_types`, `result_types` of one operator."""
         subgraph = self._model.subgraphs[0]
+        if not 0 <= as_index(op_index) < len(subgraph.operators):
+            raise InputError(f"Invalid node index {op_index}: the subgraph has {len(subgraph.operators)} operators")
         return operator_details(subgraph.operators[op_index], op_index, subgraph.tensors)
 
     def _get_tensor_details(self, tensor_index: int, subgraph_index: int = 0) -> Details:
@@ -249,26 +273,47 @@ class Interpreter:
         return self._tensors[index]
 
 
+class InterpreterWithCustomOps(Interpreter):
+    """An interpreter that takes operators from elsewhere; here it has those of circlet alone."""
+
+    def __init__(self, custom_op_registerers: Sequence[object] | None = None, **kwargs: Any) -> None:
+        """
+        Args:
+            custom_op_registerers: must be empty.
+            kwargs: the arguments of `Interpreter`.
+
+        Raises:
+            ValueError: there are such operators; otherwise as `Interpreter`.
+        """
+        if custom_op_registerers:
+            raise UnsupportedError("custom_op_registerers must be empty: they are compiled for LiteRT")
+        super().__init__(**kwargs)
+
+
 class SignatureRunner:
     """A named entry point of an interpreter: call it with arrays by name."""
 
-    def __init__(self, interpreter: Interpreter, signature_key: str) -> None:
+    def __init__(self, interpreter: Interpreter | None = None, signature_key: str | None = None) -> None:
         """Use `Interpreter.get_signature_runner`.
 
         Raises:
             ValueError: there is no such signature.
         """
+        if interpreter is None:
+            raise InputError("None interpreter provided.")
         if not signature_key:
             raise InputError("None signature_key provided.")
         sides = interpreter._get_full_signature_list().get(signature_key)
         if sides is None:
             raise InputError(f'Invalid signature_key provided: "{signature_key}".')
-        self._interpreter = interpreter
+        self._interpreter, self._key = interpreter, signature_key
         self._inputs, self._outputs = sides["inputs"], sides["outputs"]
         self._index = next(each.subgraph for each in interpreter._model.signatures if each.key == signature_key)
 
     def __call__(self, **inputs: npt.ArrayLike) -> dict[str, Any]:
         """Runs the entry point at the shapes of the given arrays; returns `{output name: array}`.
+
+        Python's numbers and lists are literals of the declared element type, as in `circlet.Session`.
 
         Raises:
             ValueError: an input is missing, unknown or of another element type than declared.
@@ -278,15 +323,29 @@ class SignatureRunner:
             raise InputError("Invalid number of inputs provided for running a SignatureDef, "
                              f"expected {len(self._inputs)} vs provided {len(inputs)}")
         tensors = self._interpreter._tensors[self._index]
-        for name, value in inputs.items():
-            if name not in self._inputs:
-                raise InputError(f"Invalid Input name ({name}) for SignatureDef")
-            tensors.resize(self._inputs[name], np.shape(value))
+        given = {name: value if hasattr(value, "shape") else self._literal(name, value)
+                 for name, value in inputs.items()}
+        for name, value in given.items():
+            tensors.resize(self._input(name), np.shape(value))
         tensors.allocate()
-        for name, value in inputs.items():
+        for name, value in given.items():
             tensors.set(self._inputs[name], value)
         tensors.invoke()
         return {name: self._interpreter.get_tensor(each, self._index) for name, each in self._outputs.items()}
+
+    def _input(self, name: str) -> int:
+        if name not in self._inputs:
+            raise InputError(f"Invalid Input name ({name}) for SignatureDef")
+        return self._inputs[name]
+
+    def _literal(self, name: str, value: npt.ArrayLike) -> Array:
+        """A value of Python's as an array of the input's element type."""
+        tensor = self._interpreter._model.subgraphs[self._index].tensors[self._input(name)]
+        found = elements(value, tensor.dtype, name)
+        return found if tensor.dtype.element is None else found.view(tensor.dtype.element)
+
+    def __repr__(self) -> str:
+        return f"<SignatureRunner {self._key!r}: ({', '.join(self._inputs)}) -> ({', '.join(self._outputs)})>"
 
     def get_input_details(self) -> dict[str, Details]:
         """The details of the inputs by name; see `Interpreter.get_input_details`."""

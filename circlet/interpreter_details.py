@@ -34,12 +34,9 @@ def shown_type(dtype: DType) -> type[np.generic]:
     """
     if dtype in _SHOWN:
         return _SHOWN[dtype]
-    if dtype is DType.BFLOAT16 and dtype.value in np.sctypeDict:
-        # Another package adds the type to numpy's dictionary.
-        return np.sctypeDict[dtype.value]
-    if not dtype.is_computable or dtype is DType.BFLOAT16:
+    if dtype.element is None:
         raise InputError(f"Invalid data-type for array: {dtype.value}")
-    return dtype.numpy.type
+    return dtype.element.type
 
 
 def tensor_details(tensors: Sequence[Tensor], index: int, shape: Shape, compress: bool) -> Details:

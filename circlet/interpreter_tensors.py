@@ -19,6 +19,8 @@ from circlet.runtime.ir.types import Array, DType, Shape
 from circlet.session import Session
 
 _PACKED_BITS = {DType.INT2: 2, DType.INT4: 4, DType.UINT4: 4}
+SHOWN_WIDER = frozenset({*_PACKED_BITS, DType.FLOAT8_E4M3FN, DType.FLOAT8_E5M2})
+"""The types of which LiteRT shows the elements as int8 or uint8."""
 
 
 class InterpreterError(CircletError, RuntimeError):
@@ -54,6 +56,9 @@ class SubgraphTensors:
         self._plain = {each: subgraph.tensors[each].dtype.numpy for each in subgraph.inputs
                        if _is_plain(subgraph.tensors[each])}
         """The element types of inputs that arrays of just that type can be copied into as they are."""
+        self._views = {index: np.dtype(shown_type(each.dtype)) for index, each in enumerate(subgraph.tensors)
+                       if each.dtype.element not in (None, each.dtype.numpy)}
+        """The element types of arrays that callers see in other types than those of their memory."""
         self._bound: BoundRun | None = None
         """Set when the subgraph is ready to run."""
         self._is_settled = False
@@ -72,7 +77,7 @@ class SubgraphTensors:
         return as_index(index)
 
     def array(self, index: int) -> Array:
-        """The memory of a tensor; read-only if it is a constant.
+        """The memory of a tensor, in the element type that details tell; read-only if it is a constant.
 
         Raises:
             InputError: it has none.
@@ -80,7 +85,8 @@ class SubgraphTensors:
         index = self.checked(index)
         tensor = self.subgraph.tensors[index]
         if index in self._arrays:
-            return self._arrays[index]
+            view = self._views.get(index)
+            return self._arrays[index] if view is None else self._arrays[index].view(view)
         if tensor.data is not None:
             return _constant_value(tensor, tensor.data)
         if self._bound is None:
@@ -251,6 +257,21 @@ def _unpacked(raw: Array, bits: int, signed: bool) -> Array:
     return extended
 
 
+def _widened(array: Array, tensor: Tensor, index: int) -> Array:
+    """Elements of a type of few bits as arrays show them, each in a byte.
+
+    Raises:
+        InputError: the array is neither of that type nor of the one that stands for it.
+    """
+    element, shown = tensor.dtype.element, np.dtype(shown_type(tensor.dtype))
+    assert element is not None
+    is_float = tensor.dtype not in _PACKED_BITS
+    if array.dtype not in (element, shown) and not (is_float and array.dtype == np.uint8):
+        raise InputError(f"Cannot set tensor: Expected a numpy array of {shown} for {tensor.dtype.name} input {index}, "
+                         f"name: {tensor.name}, but got {_type_name(array.dtype)}")
+    return array.view(shown) if is_float else array.astype(element).astype(shown)
+
+
 def _type_name(dtype: np.dtype[Any]) -> str:
     """What messages call a numpy type, e.g. `FLOAT32`."""
     try:
@@ -269,8 +290,10 @@ def _fitting_value(value: npt.ArrayLike, tensor: Tensor, index: int, shape: Shap
         array = np.asarray(value)
     except ValueError as error:
         raise InputError(f"Failed to convert value into readable tensor. {error}") from None
+    if tensor.dtype in SHOWN_WIDER:
+        array = _widened(array, tensor, index)
     found = _type_name(array.dtype)
-    if found != tensor.dtype.name:
+    if found != tensor.dtype.name and tensor.dtype not in SHOWN_WIDER:
         raise InputError(f"Cannot set tensor: Got value of type {found} but expected type {tensor.dtype.name} "
                          f"for input {index}, name: {tensor.name} ")
     if array.ndim != len(shape):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
@@ -12,6 +13,7 @@ import pytest
 
 import circlet
 import circlet.interpreter as ours
+from circlet.runtime.ir.builder import ModelBuilder
 from circlet.runtime.ir.model import Model, Subgraph, Tensor
 from circlet.runtime.ir.types import Blockwise, DimensionSparsity, DType, Quantization, Sparsity
 from circlet.schema import dump_model
@@ -364,3 +366,86 @@ def test_copies_belong_to_the_caller() -> None:
 def test_content_may_be_any_bytes() -> None:
     for content in (bytearray(CONTENT), memoryview(CONTENT)):
         assert ours.Interpreter(model_content=content).num_subgraphs() == 3
+
+
+def public(module: ModuleType) -> dict[str, list[str]]:
+    """The classes and functions of a module, and the parameters of each and of its public methods."""
+    found = {}
+    for name in litert_names():
+        value = getattr(module, name)
+        found[name] = list(inspect.signature(value).parameters)
+        for method, function in inspect.getmembers(value, inspect.isfunction):
+            if not method.startswith("_"):
+                found[f"{name}.{method}"] = list(inspect.signature(function).parameters)
+    return found
+
+
+def litert_names() -> list[str]:
+    return [name for name, value in vars(litert).items() if not name.startswith("_") and callable(value)]
+
+
+def test_the_public_face_is_the_same() -> None:
+    assert {"Interpreter", "InterpreterWithCustomOps", "SignatureRunner", "Delegate", "load_delegate",
+            "OpResolverType"} <= set(litert_names())
+    theirs, mine = public(litert), public(ours)
+    assert {name: mine.get(name) for name in theirs} == theirs
+
+
+NARROW = [DType.BFLOAT16, DType.INT4, DType.UINT4, DType.FLOAT8_E4M3FN, DType.FLOAT8_E5M2]
+
+
+def play_narrow(face: ModuleType, content: bytes, value: Any) -> Any:
+    """Sets a tensor of few bits; gives what is read."""
+    interpreter = face.Interpreter(model_content=content)
+    interpreter.allocate_tensors()
+    interpreter.set_tensor(0, value)
+    interpreter.invoke()
+    return interpreter.get_input_details()[0]["dtype"], interpreter.get_tensor(0), interpreter.tensor(0)().dtype
+
+
+def narrow_model(dtype: DType) -> bytes:
+    builder = ModelBuilder()
+    main = builder.subgraph()
+    main.output(main.input("x", dtype, (4,)))
+    return dump_model(builder.build(), "tflite")
+
+
+@pytest.mark.parametrize("given", [np.int8, np.uint8, np.uint16, np.float32, None], ids=str)
+@pytest.mark.parametrize("dtype", NARROW)
+def test_elements_that_numpy_lacks(dtype: DType, given: Any) -> None:
+    """bfloat16 is that of `ml_dtypes`, the others stand in int8 or uint8."""
+    content = narrow_model(dtype)
+    value = np.array([1, 2, 3, 0]).astype(dtype.element if given is None else given)
+    try:
+        theirs = play_narrow(litert, content, value)
+    except ValueError:
+        if given is not None:
+            with pytest.raises(circlet.InputError, match="Cannot set tensor"):
+                play_narrow(ours, content, value)
+        return
+    assert_same(theirs, play_narrow(ours, content, value))
+
+
+@pytest.mark.parametrize("dtype", [*NARROW, DType.INT2])
+def test_elements_of_ml_dtypes(dtype: DType) -> None:
+    value = np.array([1, -2, -1, 0] if "u" not in dtype.value else [1, 2, 3, 0]).astype(dtype.element)
+    kind, found, _ = play_narrow(ours, narrow_model(dtype), value)
+    expected = value if dtype is DType.BFLOAT16 else value.view(np.int8) if "float8" in dtype.value else \
+        value.astype(kind)
+    assert_same(expected, found)
+
+
+def test_numbers_of_python_are_literals_for_runners() -> None:
+    runner = create(ours, "counter").get_signature_runner("increment")
+    assert runner(by=2)["count"] == 12
+    with pytest.raises(circlet.InputError, match=r"input 'by': 1\.5 does not fit element type int32"):
+        runner(by=1.5)
+    with pytest.raises(circlet.InputError, match="Invalid Input name"):
+        runner(x=1)
+
+
+def test_interpreters_print_in_short() -> None:
+    interpreter = create(ours, "cnn_batch")
+    assert repr(interpreter).startswith("<Interpreter: (serving_default_")
+    assert repr(interpreter.get_signature_runner()).startswith("<SignatureRunner 'serving_default': (")
+    assert len(repr(interpreter)) < 200

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
@@ -164,8 +165,37 @@ def test_only_inputs_are_resized() -> None:
 def test_delegates_are_refused() -> None:
     with pytest.raises(circlet.UnsupportedError, match="experimental_delegates must be empty"):
         create(ours, "cond", experimental_delegates=[object()])
-    with pytest.raises(ValueError, match=r"Failed to load delegate from libedgetpu\.so"):
-        ours.load_delegate("libedgetpu.so.1")
+
+
+@BOTH
+@pytest.mark.parametrize("error", [OSError, ValueError])
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_delegates_that_are_not_there(face: ModuleType, error: type[Exception]) -> None:
+    """LiteRT has an OSError where there is no such library, and a ValueError where it gives no delegate."""
+    if face is ours or error is OSError:
+        for load in (face.load_delegate, face.Delegate):
+            with pytest.raises(error, match=r"libnowhere\.so"):
+                load("libnowhere.so.1", {"device": "usb"})
+
+
+@BOTH
+def test_custom_operators_are_refused(face: ModuleType) -> None:
+    assert face.InterpreterWithCustomOps(model_content=CONTENT).num_subgraphs() == 3
+    assert face.InterpreterWithCustomOps([], model_content=CONTENT, num_threads=2).num_subgraphs() == 3
+    with pytest.raises(ValueError, match="RegisterNothing" if face is not ours else "custom_op_registerers"):
+        face.InterpreterWithCustomOps(["RegisterNothing"], model_content=CONTENT)
+
+
+@BOTH
+def test_runners_need_an_interpreter_and_a_key(face: ModuleType) -> None:
+    with pytest.raises(ValueError, match="None interpreter provided"):
+        face.SignatureRunner()
+    with pytest.raises(ValueError, match="None signature_key provided"):
+        face.SignatureRunner(interpreter=create(face, "counter"))
+    with pytest.raises(ValueError, match="Invalid node index"):
+        create(face, "counter")._get_op_details(99)
+    with pytest.raises(TypeError):
+        pickle.dumps(create(face, "counter"))
 
 
 @pytest.mark.parametrize("error", [circlet.ModelError, circlet.UnsupportedError, circlet.InputError,
