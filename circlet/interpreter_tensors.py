@@ -15,11 +15,11 @@ from circlet.runtime.exec.bound import BoundRun
 from circlet.runtime.exec.memory import allocate
 from circlet.runtime.exec.values import as_array
 from circlet.runtime.ir.model import Subgraph, Tensor
+from circlet.runtime.ir.packed import BITS, unpacked
 from circlet.runtime.ir.types import Array, DType, Shape
 from circlet.session import Session
 
-_PACKED_BITS = {DType.INT2: 2, DType.INT4: 4, DType.UINT4: 4}
-SHOWN_WIDER = frozenset({*_PACKED_BITS, DType.FLOAT8_E4M3FN, DType.FLOAT8_E5M2})
+SHOWN_WIDER = frozenset({*BITS, DType.FLOAT8_E4M3FN, DType.FLOAT8_E5M2})
 """The types of which LiteRT shows the elements as int8 or uint8."""
 
 
@@ -242,19 +242,8 @@ def _constant_value(tensor: Tensor, data: Array) -> Array:
     if tensor.dtype.is_computable:
         return data if tensor.sparsity is None else data.reshape(-1).view(tensor.dtype.numpy)
     raw = data.reshape(-1).view(np.uint8)
-    if tensor.dtype in _PACKED_BITS:
-        raw = _unpacked(raw, _PACKED_BITS[tensor.dtype], signed=issubclass(shown, np.signedinteger))
-    elements = raw.view(shown)
+    elements = unpacked(raw, tensor.dtype).astype(shown) if tensor.dtype in BITS else raw.view(shown)
     return elements if tensor.sparsity is not None else elements[:int(np.prod(tensor.shape))].reshape(tensor.shape)
-
-
-def _unpacked(raw: Array, bits: int, signed: bool) -> Array:
-    """The elements in bytes that each hold several, the first one in the lowest bits; as bytes."""
-    shifts = np.arange(0, 8, bits).astype(np.uint8)
-    fields = (raw[:, np.newaxis] >> shifts).reshape(-1) & np.uint8((1 << bits) - 1)
-    sign = np.uint8(1 << bits - 1 if signed else 0)
-    extended: Array = (fields ^ sign) - sign
-    return extended
 
 
 def _widened(array: Array, tensor: Tensor, index: int) -> Array:
@@ -265,7 +254,7 @@ def _widened(array: Array, tensor: Tensor, index: int) -> Array:
     """
     element, shown = tensor.dtype.element, np.dtype(shown_type(tensor.dtype))
     assert element is not None
-    is_float = tensor.dtype not in _PACKED_BITS
+    is_float = tensor.dtype not in BITS
     if array.dtype not in (element, shown) and not (is_float and array.dtype == np.uint8):
         raise InputError(f"Cannot set tensor: Expected a numpy array of {shown} for {tensor.dtype.name} input {index}, "
                          f"name: {tensor.name}, but got {_type_name(array.dtype)}")

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from textwrap import indent
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from circlet.runtime.errors import UnsupportedError
+from circlet.runtime.exec.exact import plain
 from circlet.runtime.ir.model import Tensor
-from circlet.runtime.ir.types import Array, Quantization, Shape
+from circlet.runtime.ir.types import Array, Quantization, Shape, objects
 
+Value: TypeAlias = "Array | list[Any] | None"
+"""What a session takes and gives: an array, for a sequence a list of values, for an optional a value or None."""
 SHOWN = 64
 """Of arrays with more elements only the first and last few are printed."""
 LINE = 100
@@ -26,26 +30,47 @@ def shape_text(tensor: Tensor, shape: Shape) -> str:
     return f"{tensor.dtype.value}[{','.join(map(str, shape))}]"
 
 
-def values_text(array: Array) -> str:
-    """The values as numpy prints them, strings decoded."""
-    if array.dtype.kind == "O":
-        array = _filled(array.shape, [_decoded(each) for each in array.reshape(-1)])
-    return np.array2string(array, max_line_width=LINE, threshold=SHOWN)
+def type_text(tensor: Tensor, value: Value) -> str:
+    """The type of a value, e.g. `int32[2,3]`, `sequence of float32` or `optional float32`."""
+    if tensor.held is not None or not isinstance(value, np.ndarray):
+        return tensor.type_text
+    return shape_text(tensor, value.shape)
 
 
-def json_values(array: Array) -> Any:
-    """The values as nested lists of what JSON holds.
+def values_text(value: Value) -> str:
+    """The values as numpy prints them, strings decoded; of a sequence in brackets."""
+    if value is None:
+        return "none"
+    if isinstance(value, list):
+        texts = [values_text(each) for each in value]
+        return "[" + (",\n " if any("\n" in each for each in texts) else ", ").join(
+            indent(each, " ").lstrip() for each in texts) + "]"
+    if value.dtype.kind == "O":
+        value = objects([_decoded(each) for each in value.reshape(-1)], value.shape)
+    return np.array2string(value, max_line_width=LINE, threshold=SHOWN)
+
+
+def json_values(value: Value) -> Any:
+    """The values as nested lists of what JSON holds; a sequence is a list, an optional without a value null.
 
     NaN and infinities are the strings NaN, Infinity and -Infinity; complex numbers pairs of their parts; strings are
     text with bytes that are not UTF-8 as escapes.
     """
+    if value is None or isinstance(value, list):
+        return None if value is None else [json_values(each) for each in value]
+    if value.dtype.kind == "O":
+        return _each(value.tolist(), _decoded)
+    array = _standard(value)
     if array.dtype.kind == "c":
         return json_values(np.stack([array.real, array.imag], axis=-1))
-    if array.dtype.kind == "O":
-        return _each(array.tolist(), _decoded)
     if array.dtype.kind == "f" and not np.isfinite(array).all():
         return _each(array.tolist(), _finite)
     return array.tolist()
+
+
+def json_shape(value: Value) -> list[int] | None:
+    """The shape of an array; null for a sequence or an optional without a value."""
+    return list(value.shape) if isinstance(value, np.ndarray) else None
 
 
 def json_quantization(quantization: Quantization | None) -> dict[str, Any] | None:
@@ -57,21 +82,29 @@ def json_quantization(quantization: Quantization | None) -> dict[str, Any] | Non
             "axis": quantization.axis if quantization.per_axis else None}
 
 
-def save_arrays(folder: str, arrays: dict[str, Array]) -> dict[str, str]:
-    """Writes each array to `NAME.npy` in a folder, which is made if need be; strings as numpy's fixed-length bytes.
+def save_arrays(folder: str, values: Mapping[str, Value]) -> dict[str, str]:
+    """Writes each array to `NAME.npy` in a folder, which is made if need be, and each sequence to `NAME.npz`, whose
+    members numpy calls `arr_0`, `arr_1` and so on. What is read from there as an input is the same value.
+
+    Numbers of types that numpy lacks are stored as float32, int8 or uint8, which hold them all; strings as numpy's
+    arrays of fixed length, of text or of bytes.
 
     Returns:
-        The path of each array's file.
+        The path of each value's file; an optional without a value has none.
 
     Raises:
         OSError: a file cannot be written.
-        UnsupportedError: the format cannot hold a string.
+        UnsupportedError: the format cannot hold a string, or a sequence holds sequences.
     """
     Path(folder).mkdir(parents=True, exist_ok=True)
-    files = dict(zip(arrays, (str(Path(folder, name)) for name in file_names(arrays)), strict=True))
-    for name, array in arrays.items():
-        np.save(files[name], _storable(name, array), allow_pickle=False)
-    return files
+    files = dict(zip(values, (str(Path(folder, name)) for name in file_names(values)), strict=True))
+    for name, value in values.items():
+        if isinstance(value, list):
+            files[name] = str(Path(files[name]).with_suffix(".npz"))
+            np.savez(files[name], *(_storable(name, each) for each in value))
+        elif value is not None:
+            np.save(files[name], _storable(name, value), allow_pickle=False)
+    return {name: file for name, file in files.items() if values[name] is not None}
 
 
 def file_names(names: Iterable[str]) -> list[str]:
@@ -86,26 +119,30 @@ def file_names(names: Iterable[str]) -> list[str]:
     return list(found.values())
 
 
-def _storable(name: str, array: Array) -> Array:
-    if array.dtype.kind != "O":
-        return array
-    if not all(isinstance(each, bytes) and not each.endswith(b"\0") for each in array.reshape(-1)):
+def _storable(name: str, value: Value) -> Array:
+    if not isinstance(value, np.ndarray):
+        raise UnsupportedError(f"output {name!r}: files cannot hold sequences of sequences")
+    if value.dtype.kind != "O":
+        return _standard(value)
+    items = value.reshape(-1).tolist()
+    if any(each.endswith("\0" if isinstance(each, str) else b"\0") for each in items):
         raise UnsupportedError(f"output {name!r}: a .npy file cannot hold strings that end in zero bytes")
-    return array.astype("S")
+    return value.astype("U" if items and isinstance(items[0], str) else "S")
 
 
-def _filled(shape: Shape, values: list[object]) -> Array:
-    result = np.empty(len(values), object)
-    result[:] = values
-    return result.reshape(shape)
+def _standard(array: Array) -> Array:
+    """The numbers in a type of numpy's own."""
+    found = plain(array)
+    return array if found is None else found
 
 
 def _each(value: Any, convert: Callable[[Any], Any]) -> Any:
     return [_each(each, convert) for each in value] if isinstance(value, list) else convert(value)
 
 
-def _decoded(value: object) -> str:
-    return value.decode("utf-8", "backslashreplace") if isinstance(value, bytes) else str(value)
+def _decoded(value: str | bytes) -> str:
+    content = value if isinstance(value, bytes) else value.encode(errors="surrogateescape")
+    return content.decode("utf-8", "backslashreplace")
 
 
 def _finite(value: float) -> float | str:

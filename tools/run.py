@@ -15,11 +15,19 @@ from typing import Any
 import circlet
 from circlet.runtime.errors import InputError
 from circlet.runtime.exec.inputs import Entry, entry_of
+from circlet.runtime.ir.held import value_text
 from circlet.runtime.ir.model import Model, Signature, Tensor
-from circlet.runtime.ir.types import Array
 from circlet.tools.arguments import add_session_arguments, amount, count, duration, load, session_of
 from circlet.tools.console import note
-from circlet.tools.results import json_quantization, json_values, save_arrays, shape_text, values_text
+from circlet.tools.results import (
+    Value,
+    json_quantization,
+    json_shape,
+    json_values,
+    save_arrays,
+    type_text,
+    values_text,
+)
 from circlet.tools.tables import duration_text, plain, plural, subgraph_text, table
 from circlet.tools.values import assignment, read_inputs, tensors_of, zeros
 
@@ -47,10 +55,10 @@ class Run:
     model: Model
     signature: Signature | None
     entry: Entry
-    inputs: Mapping[str, Array]
+    inputs: Mapping[str, Value]
     is_filled: bool
     """Whether the inputs are zeros for want of others."""
-    outputs: Mapping[str, Array]
+    outputs: Mapping[str, Value]
     counter: circlet.Counter
     samples: Sequence[float]
     """The seconds that further runs took."""
@@ -89,18 +97,18 @@ def _signature(session: circlet.Session, key: str | None) -> Signature | None:
     return named[0] if len(named) == 1 else None
 
 
-def _fill(model: Model, entry: Entry) -> dict[str, Array]:
+def _fill(model: Model, entry: Entry) -> dict[str, Value]:
     tensors = tensors_of(model, entry, entry.inputs)
     try:
         arrays = {name: zeros(tensor) for name, tensor in tensors.items()}
     except ValueError as error:
         raise InputError(f"the inputs cannot be filled with zeros: {error}") from None
-    described = ", ".join(f"{plain(name)} {shape_text(tensors[name], array.shape)}" for name, array in arrays.items())
+    described = ", ".join(f"{plain(name)} {type_text(tensors[name], array)}" for name, array in arrays.items())
     note(f"no --input given, filled with zeros: {described}")
     return arrays
 
 
-def _measure(session: circlet.Session, entry: Entry, inputs: Mapping[str, Array], repeat: int) -> list[float]:
+def _measure(session: circlet.Session, entry: Entry, inputs: Mapping[str, Value], repeat: int) -> list[float]:
     """The seconds of each of `repeat` runs, after one that binds buffers."""
     samples = []
     for _ in range(repeat + 1 if repeat else 0):
@@ -122,7 +130,7 @@ def _outputs_text(run: Run) -> str:
     if not run.outputs:
         return "no outputs"
     texts = {name: values_text(array) for name, array in run.outputs.items()}
-    rows = [(plain(name), shape_text(run.tensors[name], run.outputs[name].shape), "" if "\n" in text else text)
+    rows = [(plain(name), type_text(run.tensors[name], run.outputs[name]), "" if "\n" in text else text)
             for name, text in texts.items()]
     heading, *lines = table(("output", "type", "value"), rows).splitlines()
     blocks = (indent(text, "  ") if "\n" in text else None for text in texts.values())
@@ -159,8 +167,8 @@ def _json(run: Run) -> dict[str, Any]:
     }
 
 
-def _json_type(name: str, tensor: Tensor, array: Array) -> dict[str, Any]:
-    return {"name": name, "dtype": tensor.dtype.value, "shape": list(array.shape),
+def _json_type(name: str, tensor: Tensor, value: Value) -> dict[str, Any]:
+    return {"name": name, "dtype": value_text(tensor.held or tensor.dtype), "shape": json_shape(value),
             "quantization": json_quantization(tensor.quantization)}
 
 

@@ -7,7 +7,8 @@ import ast
 import math
 import re
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 from zipfile import BadZipFile
 from zlib import error as ZlibError  # noqa: N812  # an exception, whatever zlib calls it
@@ -16,11 +17,15 @@ import numpy as np
 
 from circlet.runtime.errors import InputError
 from circlet.runtime.exec.inputs import Entry
+from circlet.runtime.exec.results import giver
 from circlet.runtime.exec.values import as_array
+from circlet.runtime.ir.held import SequenceOf
 from circlet.runtime.ir.model import Model, Tensor
 from circlet.runtime.ir.types import Array, DType
+from circlet.tools.results import Value
 
-CONSTANTS = {"true": True, "false": False, "nan": math.nan, "NaN": math.nan, "inf": math.inf, "Infinity": math.inf}
+CONSTANTS = {"true": True, "false": False, "null": None, "nan": math.nan, "NaN": math.nan, "inf": math.inf,
+             "Infinity": math.inf}
 """The names in literals, beside Python's own."""
 _MEMBER = re.compile(r"(.+\.npz):(.+)")
 
@@ -38,7 +43,7 @@ def tensors_of(model: Model, entry: Entry, named: Sequence[tuple[str, int]]) -> 
     return {name: model.subgraphs[entry.subgraph].tensors[index] for name, index in named}
 
 
-def read_inputs(model: Model, entry: Entry, given: Sequence[tuple[str, str]]) -> dict[str, Array]:
+def read_inputs(model: Model, entry: Entry, given: Sequence[tuple[str, str]]) -> dict[str, Value]:
     """The inputs of an entry point by name; those that are not given are not in it.
 
     Raises:
@@ -46,7 +51,7 @@ def read_inputs(model: Model, entry: Entry, given: Sequence[tuple[str, str]]) ->
         OSError: a file cannot be read.
     """
     tensors = tensors_of(model, entry, entry.inputs)
-    values: dict[str, Array] = {}
+    values: dict[str, Value] = {}
     for name, text in given:
         if name not in tensors:
             raise InputError(f"no input {name!r}; the entry point takes {', '.join(tensors) or 'none'}")
@@ -56,20 +61,26 @@ def read_inputs(model: Model, entry: Entry, given: Sequence[tuple[str, str]]) ->
     return values
 
 
-def read_value(text: str, tensor: Tensor, name: str) -> Array:
-    """A literal, or after `@` the file of an array, as an array of the tensor's element type and shape.
+def read_value(text: str, tensor: Tensor, name: str) -> Value:
+    """A literal, or after `@` what a file holds, as a value of the tensor's type and shape, as a session takes it.
 
     Raises:
         InputError: it is not one.
         OSError: the file cannot be read.
     """
-    value = _load(text[1:], name) if text.startswith("@") else _literal_value(text, tensor, name)
-    return as_array(value, tensor, name)
+    value = _file_value(text[1:], tensor, name) if text.startswith("@") else _literal_value(text, tensor, name)
+    stored = as_array(value, tensor, name)
+    give = giver(tensor, is_text=False)
+    given: Value = stored if give is None else give(stored)
+    return given
 
 
-def zeros(tensor: Tensor) -> Array:
-    """Zeros, or empty strings, of a tensor's declared shape; lengths that it leaves open are 1."""
-    return np.full(tensor.shape, b"" if tensor.dtype is DType.STRING else 0, tensor.dtype.numpy)
+def zeros(tensor: Tensor) -> Value:
+    """Zeros, or empty strings, of a tensor's declared shape; lengths that it leaves open are 1. A sequence is empty, an
+    optional has no value."""
+    if tensor.dtype is DType.VARIANT:
+        return [] if isinstance(tensor.held, SequenceOf) else None
+    return np.full(tensor.shape, b"" if tensor.dtype is DType.STRING else 0, tensor.dtype.element)
 
 
 def literal(text: str) -> object:
@@ -96,33 +107,54 @@ def _literal_value(text: str, tensor: Tensor, name: str) -> Any:
     try:
         value = literal(text)
     except ValueError:
-        value = None
+        if tensor.dtype is DType.STRING:
+            return text
+        raise InputError(f"input {name!r}: expected a literal such as 27, true or [1.5, 2], or @FILE, found "
+                         f"{text!r}") from None
     if tensor.dtype is DType.STRING:
         return value if isinstance(value, (str, bytes, list, tuple)) else text
-    if value is None:
-        raise InputError(f"input {name!r}: expected a literal such as 27, true or [1.5, 2], or @FILE, found {text!r}")
+    if tensor.dtype is not DType.VARIANT:
+        try:
+            np.asarray(value)
+        except ValueError:
+            raise InputError(f"input {name!r}: expected rows of equal length, found {text}") from None
+    return value
+
+
+def _file_value(path: str, tensor: Tensor, name: str) -> Any:
+    """What a file holds for a tensor: for a sequence all members of an archive, in order, otherwise an array."""
+    if isinstance(tensor.held, SequenceOf) and path.endswith(".npz"):
+        with _faults(name, path), open(path, "rb") as stream, np.load(stream, allow_pickle=False) as archive:
+            return [archive[key] for key in archive.files]
+    array = _load(path, name)
+    element = tensor.dtype.element
+    if element is not None and element.kind == array.dtype.kind == "V" and element.itemsize == array.dtype.itemsize:
+        # numpy stores types of other packages as bytes without a name.
+        return array.view(element)
+    return array
+
+
+@contextmanager
+def _faults(name: str, file: str) -> Iterator[None]:
+    """Raises an InputError for what numpy raises of files that are not its own."""
     try:
-        array = np.asarray(value)
-    except ValueError:
-        raise InputError(f"input {name!r}: expected rows of equal length, found {text}") from None
-    return value if array.size else array.astype(tensor.dtype.numpy)
+        yield
+    except (ValueError, TypeError, EOFError, BadZipFile, ZlibError, NotImplementedError):
+        raise InputError(f"input {name!r}: {file}: expected a .npy or .npz file of plain arrays") from None
 
 
 def _load(path: str, name: str) -> Array:
     """The array in `FILE.npy`, in `FILE.npz:KEY`, or in an archive under the input's name or alone."""
     member = _MEMBER.fullmatch(path)
     file, key = (member[1], member[2]) if member else (path, None)
-    try:
-        with open(file, "rb") as stream:
-            found = np.load(stream, allow_pickle=False)
-            keys = [] if isinstance(found, np.ndarray) else found.files
-            if key is None:
-                key = name if name in keys else keys[0] if len(keys) == 1 else None
-            array = found if isinstance(found, np.ndarray) else found[key] if key in keys else None
-            if isinstance(array, bytes):
-                raise ValueError("a member of the archive is no array")
-    except (ValueError, TypeError, EOFError, BadZipFile, ZlibError, NotImplementedError):
-        raise InputError(f"input {name!r}: {file}: expected a .npy or .npz file of plain arrays") from None
+    with _faults(name, file), open(file, "rb") as stream:
+        found = np.load(stream, allow_pickle=False)
+        keys = [] if isinstance(found, np.ndarray) else found.files
+        if key is None:
+            key = name if name in keys else keys[0] if len(keys) == 1 else None
+        array = found if isinstance(found, np.ndarray) else found[key] if key in keys else None
+        if isinstance(array, bytes):
+            raise ValueError("a member of the archive is no array")
     if array is None:
         raise InputError(f"input {name!r}: {file}: expected FILE.npz:KEY with a KEY among {', '.join(keys) or 'none'}"
                          + (f", found {key}" if key else ""))

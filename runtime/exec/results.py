@@ -10,6 +10,7 @@ import numpy as np
 
 from circlet.runtime.ir.held import Held, OptionalOf, SequenceOf, ValueType
 from circlet.runtime.ir.model import Tensor
+from circlet.runtime.ir.packed import BITS, unpacked
 from circlet.runtime.ir.types import Array, DType, objects
 
 
@@ -23,6 +24,9 @@ def giver(tensor: Tensor, is_text: bool) -> Callable[[Array], Any] | None:
     """
     if tensor.dtype is DType.VARIANT:
         return partial(_unheld, type=tensor.held, is_text=is_text)
+    if tensor.data is not None and tensor.dtype in BITS:
+        constant = unpacked(tensor.data, tensor.dtype, tensor.shape)
+        return lambda stored: constant.copy()
     return _giver(tensor.dtype, is_text)
 
 

@@ -51,15 +51,15 @@ class SignatureRunner:
     session: Session
     signature: Signature
 
-    def __call__(self, inputs: Inputs = (), /, **named: Any) -> Outputs:
+    def __call__(self, inputs: Inputs | None = None, /, **named: Any) -> Outputs:
         """Runs the entry point; returns `{output name: value}`.
 
         Raises:
             InputError: inputs are given both ways; otherwise as `Session.run`.
         """
-        if named and len(inputs):
+        if named and inputs is not None:
             raise InputError("expected inputs by keyword or as a dict or a list, found both")
-        return self.run(named or inputs)
+        return self.run(named if inputs is None else inputs)
 
     def run(self, inputs: Inputs = (), listener: Listener | None = None) -> Outputs:
         """As `Session.run`, for this entry point."""

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 import circlet
 from circlet.runtime.exec.values import elements
 from circlet.runtime.ir.builder import ModelBuilder
-from circlet.runtime.ir.model import Model, Tensor
+from circlet.runtime.ir.model import Model, Subgraph, Tensor
 from circlet.runtime.ir.types import DType
 from circlet.runtime.ops.quantize import Cast
 from tests.schema.onnx.graphs import load
@@ -140,6 +140,23 @@ def test_nothing_is_lost_on_the_way_through(dtype: DType) -> None:
         assert found.dtype == dtype.element == session.inputs["x"].dtype == session.outputs["x"].dtype
         assert found.tobytes() == value.tobytes()
         assert not np.shares_memory(found, value)
+
+
+@pytest.mark.parametrize(("dtype", "raw", "expected"), [
+    (DType.INT4, [0x21, 0x0F], [1, 2, -1]), (DType.UINT4, [0x21, 0x0F], [1, 2, 15]),
+    (DType.INT2, [0b11100100, 1], [0, 1, -2, -1, 1]), (DType.FLOAT8_E4M3FN, [56, 0xC4], [1, -3]),
+    (DType.BFLOAT16, [0, 0, 0x80, 0x3F], [0, 1]),
+])
+def test_constants_of_few_bits_are_results(dtype: DType, raw: list[int], expected: list[int]) -> None:
+    data = np.array(raw, np.uint8).view(dtype.numpy)
+    data.setflags(write=False)
+    tensors = Tensor("x", DType.FLOAT32, ()), Tensor("c", dtype, (len(expected),), data=data)
+    session = circlet.Session(Model((Subgraph("main", tensors, (0,), (1,), ()),)))
+    for _ in range(2):
+        found = session.run([0])["c"]
+        assert found.dtype == dtype.element
+        assert found.astype(float).tolist() == expected
+        found[...] = 0
 
 
 @pytest.mark.parametrize("backend", ["cpu", "native"])

@@ -10,6 +10,7 @@ import pytest
 
 from circlet.runtime.ir.types import DType, Quantization
 from tests.models.expectations import read
+from tests.schema.onnx.graphs import parse
 from tests.tools.conftest import Echo, Program
 
 COLLATZ = "examples/collatz.tflite"
@@ -97,6 +98,93 @@ def test_repeat_shows_the_first_run(program: Program) -> None:
     assert found["outputs"][0]["values"] == 11
 
 
+@pytest.mark.parametrize(("dtype", "text", "values", "stored"), [
+    (DType.BFLOAT16, "[1, 2.5, 0.1]", [1, 2.5, 0.10009765625], np.float32),
+    (DType.BFLOAT16, "[1, nan, -inf]", [1, "NaN", "-Infinity"], np.float32),
+    (DType.FLOAT8_E4M3FN, "[1, -2.5, 448]", [1, -2.5, 448], np.float32),
+    (DType.FLOAT8_E5M2, "[1, -2.5, inf]", [1, -2.5, "Infinity"], np.float32),
+    (DType.INT4, "[1, -8, 7]", [1, -8, 7], np.int8), (DType.UINT4, "[1, 15, 0]", [1, 15, 0], np.uint8),
+    (DType.INT2, "[1, -2, 0]", [1, -2, 0], np.int8),
+])
+def test_elements_that_numpy_lacks(program: Program, echo: Echo, tmp_path: Path, dtype: DType, text: str,
+                                   values: list[float], stored: type) -> None:
+    """They are literals, are saved in types that numpy has, and are read from there as the same values."""
+    path = echo(dtype, (3,))
+    outputs = program.json("run", path, "-i", f"x={text}", "--save-outputs", tmp_path)["outputs"][0]
+    assert (outputs["dtype"], outputs["values"]) == (dtype.value, values)
+    assert np.load(tmp_path / "x.npy").dtype == stored
+    assert program.json("run", path, "-i", f"x=@{tmp_path}/x.npy")["outputs"][0]["values"] == values
+    if dtype is not DType.FLOAT8_E5M2:  # of which numpy does not read what it has written
+        np.save(tmp_path / "own.npy", np.load(tmp_path / "x.npy").astype(dtype.element))
+        assert program.json("run", path, "-i", f"x=@{tmp_path}/own.npy")["outputs"][0]["values"] == values
+    assert f"x       {dtype.value}[3]" in program.text("run", path, "-i", f"x={text}")
+    assert program.json("run", path, "-i", "x=[0, 0, 0]")["outputs"][0]["values"] == [0, 0, 0]
+    code, _, err = program("run", path)
+    assert (code, err) == (0, f"circlet: note: no --input given, filled with zeros: x {dtype.value}[3]\n")
+
+
+HOLDERS = """holders (seq(float) s, optional(float[2]) o, string[N] t, seq(bfloat16) b)
+    => (seq(float) s2, optional(float[2]) o2, string[N] t2, seq(bfloat16) b2)
+    { s2 = Identity(s)
+      o2 = Identity(o)
+      t2 = Identity(t)
+      b2 = Identity(b) }"""
+
+
+@pytest.fixture
+def holders(tmp_path: Path) -> Path:
+    path = tmp_path / "holders.onnx"
+    path.write_bytes(parse(HOLDERS))
+    return path
+
+
+GIVEN = ("-i", "s=[[1, 2.5], [[3]], 0.1]", "-i", "t=['añ', b'\\xff']", "-i", "b=[[1.5], 2]")
+
+
+def test_sequences_optionals_and_text(program: Program, holders: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "out"
+    s, o, t, b = program.json("run", holders, *GIVEN, "-i", "o=null", "--save-outputs", folder)["outputs"]
+    assert s["values"] == [[1, 2.5], [[3]], float(np.float32(0.1))]
+    assert (s["dtype"], s["shape"], s["file"]) == ("sequence of float32", None, str(folder / "s2.npz"))
+    assert (o["dtype"], o["values"], o["file"]) == ("optional float32", None, None)
+    assert (t["dtype"], t["shape"], t["values"]) == ("string", [2], ["añ", "\\xff"])
+    assert b["values"] == [[1.5], 2]
+    assert sorted(each.name for each in folder.iterdir()) == ["b2.npz", "s2.npz", "t2.npy"]
+    assert np.load(folder / "t2.npy").dtype.kind == "U"
+    again = program.json("run", holders, "-i", f"s=@{folder}/s2.npz", "-i", "o=[1, 2]", "-i", f"t=@{folder}/t2.npy",
+                         "-i", f"b=@{folder}/b2.npz", "--save-outputs", folder)["outputs"]
+    assert [each["values"] for each in again] == [s["values"], [1, 2], t["values"], b["values"]]
+    assert np.load(folder / "o2.npy").tolist() == [1, 2]
+    once_more = program.json("run", holders, *GIVEN, "-i", f"o=@{folder}/o2.npy")["outputs"]
+    assert once_more[1]["values"] == [1, 2]
+
+
+def test_sequences_as_text(program: Program, holders: Path) -> None:
+    lines = program.text("run", holders, *GIVEN, "-i", "o=null").splitlines()
+    assert lines[1:5] == [
+        "s2      sequence of float32   [[1.  2.5], [[3.]], 0.1]", "o2      optional float32      none",
+        "t2      string[2]             ['añ' '\\\\xff']", "b2      sequence of bfloat16  [[1.5], 2]"]
+    lines = program.text("run", holders, *GIVEN[:4], "-i", "o=null", "-i", "b=[[[1], [2]], 3]").splitlines()
+    assert lines[4:8] == ["b2      sequence of bfloat16", "  [[[1]", "    [2]],", "   3]"]
+    code, out, err = program("run", holders)
+    assert (code, err) == (0, "circlet: note: no --input given, filled with zeros: s sequence of float32, "
+                              "o optional float32, t string[1], b sequence of bfloat16\n")
+    assert "s2      sequence of float32   []" in out
+
+
+@pytest.mark.parametrize(("name", "text", "message"), [
+    ("s", "3", "input 's': expected sequence of float32, as a list, found int"),
+    ("s", "null", "input 's': expected sequence of float32, as a list, found NoneType"),
+    ("s", "['a']", "input 's[0]': expected element type float32, found <U1"),
+    ("o", "[1, 2", "input 'o': expected a literal such as 27, true or [1.5, 2], or @FILE, found '[1, 2'"),
+    ("b", "@missing.npz", "missing.npz: No such file or directory"),
+])
+def test_holders_that_do_not_fit(program: Program, holders: Path, name: str, text: str, message: str) -> None:
+    given = {"s": "[]", "o": "null", "t": "['']", "b": "[]", name: text}
+    arguments = [each for key, value in given.items() for each in ("-i", f"{key}={value}")]
+    assert program.error("run", holders, *arguments) == message
+
+
 def test_zeros(program: Program) -> None:
     code, out, err = program("run", model("cond_shapes"))
     assert (code, err) == (0, "circlet: note: no --input given, filled with zeros: x float32[4], flag bool[]\n")
@@ -177,7 +265,7 @@ def test_files(program: Program, echo: Echo, tmp_path: Path) -> None:
 
 
 def test_files_that_do_not_fit(program: Program, echo: Echo, tmp_path: Path) -> None:
-    path, array = echo(np.float32, (2,)), np.array([1.5, -2])
+    path, array = echo(np.float32, (2,)), np.array([1.5, 0.1])
     np.save(tmp_path / "double.npy", array)
     np.save(tmp_path / "objects.npy", array.astype(object))
     np.savez(tmp_path / "many.npz", a=array, b=array)
@@ -195,7 +283,8 @@ def test_files_that_do_not_fit(program: Program, echo: Echo, tmp_path: Path) -> 
     assert program.error("run", path, "-i", f"x=@{tmp_path}/many.npz:c") == (
         f"input 'x': {tmp_path}/many.npz: expected FILE.npz:KEY with a KEY among a, b, found c")
     assert program.error("run", path, "-i", f"x=@{tmp_path / 'double.npy'}") == (
-        "input 'x': expected element type float32, found float64")
+        "input 'x': expected element type float32, found float64 with 0.1 at [1], which float32 does not hold: "
+        ".astype('float32') would change it")
     assert program.error("run", path, "-i", "x=@missing.npy") == "missing.npy: No such file or directory"
 
 
