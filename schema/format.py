@@ -28,9 +28,9 @@ class Format:
     effective_code: Callable[[int, int], int]
     """The operator code that `builtin_code` and `deprecated_builtin_code` mean together."""
     added_members: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
-    """Members of enumerations and unions that the package is too old to have."""
+    """Members of enumerations and unions that the package does not have."""
     added_fields: Mapping[str, Mapping[str, Field]] = field(default_factory=dict)
-    """Fields of tables, and whole tables, that the package is too old to have."""
+    """Fields of tables, and whole tables, that the package does not have."""
     renamed_options: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     """By options table: the schema's name of a field that circlet's operator calls otherwise."""
     refused: Mapping[str, Mapping[str, str]] = field(default_factory=dict)

@@ -1,7 +1,7 @@
 """The tables of a schema: which slot and type each field has.
 
-The packages hold accessors that flatc generated, one a field. A layout is read off them by calling each accessor on a
-table that records what is asked of it, so that reading and writing need no list of fields of their own.
+The package `tflite` holds accessors that flatc generated, one a field. A layout is read off them by calling each
+accessor on a table that records what is asked of it, so that reading and writing need no list of fields of their own.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class Layout:
 class Layouts(dict[str, Layout]):
     """The tables of one package by name, each read when it is first asked for.
 
-    `added` names fields, or whole tables, that the package is too old to have.
+    `added` names fields, or whole tables, that the package does not have.
     """
 
     def __init__(self, package: str, added: Mapping[str, Mapping[str, Field]]) -> None:
@@ -80,14 +80,13 @@ class Layouts(dict[str, Layout]):
         self._added = added
 
     def __missing__(self, name: str) -> Layout:
-        added = self._added.get(name, {})
         try:
             fields = generated_fields(generated(self._package, name))
         except ModuleNotFoundError:
-            if not added:
+            if name not in self._added:
                 raise
             fields = {}
-        layout = self[name] = Layout(name, {**fields, **added})
+        layout = self[name] = Layout(name, {**fields, **self._added.get(name, {})})
         return layout
 
 
@@ -98,7 +97,13 @@ def generated(package: str, name: str) -> Any:
 
 def members(package: str, name: str) -> dict[str, int]:
     """The members of an enumeration or a union."""
-    return {key: value for key, value in vars(generated(package, name)).items() if isinstance(value, int)}
+    return generated_members(generated(package, name))
+
+
+def generated_members(enumeration: Any) -> dict[str, int]:
+    """The members of a generated class; Python's own attributes, such as `__firstlineno__`, may be numbers too."""
+    return {name: value for name, value in vars(enumeration).items()
+            if isinstance(value, int) and not name.startswith("_")}
 
 
 _NOT_A_FIELD = re.compile(r"_|Init$|GetRootAs|.*(AsNumpy|IsNone|BufferHasIdentifier)$")

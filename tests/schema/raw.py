@@ -9,12 +9,10 @@ from typing import Any
 import flatbuffers
 import numpy as np
 import pytest
-from circle_schema.v0_10 import circle as circle_package
 
+circle_package = pytest.importorskip("circle_schema.v0_10.circle")
 tflite_schema: Any = pytest.importorskip("ai_edge_litert.schema_py_generated")
 """LiteRT's newest schema, of which the package `tflite` has an older version."""
-
-
 circle_schema: Any = SimpleNamespace(**{
     name: each for module in vars(circle_package).values() if isinstance(module, ModuleType)
     for name, each in vars(module).items() if isinstance(each, type)})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pkgutil
 from dataclasses import fields
 
 import pytest
@@ -10,7 +11,7 @@ import circlet.runtime.ops  # noqa: F401
 from circlet.runtime.ir.op import OPERATORS
 from circlet.schema.circle import CIRCLE
 from circlet.schema.format import Format
-from circlet.schema.layout import Kind, generated_fields
+from circlet.schema.layout import Kind, generated, generated_fields, generated_members
 from circlet.schema.options import options_codec
 from circlet.schema.tflite import TFLITE
 
@@ -70,10 +71,29 @@ def test_what_the_package_lacks_is_as_in_litert_s_schema() -> None:
         fields = generated_fields(vars(newest)[table])
         assert TFLITE.layouts[table].fields == fields, table
         assert added.items() <= fields.items()
-    for enumeration, members in TFLITE.added_members.items():
-        assert members.items() <= vars(vars(newest)[enumeration]).items()
-        assert set(TFLITE.members(enumeration)) == {
-            name for name, value in vars(vars(newest)[enumeration]).items() if isinstance(value, int)}
+    for enumeration in TFLITE.added_members:
+        assert TFLITE.members(enumeration) == generated_members(vars(newest)[enumeration])
+
+
+def test_circle_is_as_in_its_schema() -> None:
+    package = pytest.importorskip("circle_schema.v0_10.circle")
+    names = {each.name for each in pkgutil.iter_modules(package.__path__)}
+    theirs = {name: generated(package.__name__, name) for name in names}
+    tables = {name: generated_fields(each) for name, each in theirs.items() if hasattr(each, "Init")}
+    matmul = tables["BatchMatMulOptions"]  # in which circlet has TensorFlow Lite's names
+    matmul["adj_x"], matmul["adj_y"] = matmul.pop("adjoint_lhs"), matmul.pop("adjoint_rhs")
+    assert {name: CIRCLE.layouts[name].fields for name in tables} == tables
+    assert CIRCLE.added_fields.keys() <= tables.keys()
+    for name in ("BuiltinOperator", "TensorType", *CIRCLE.unions):
+        assert CIRCLE.members(name) == generated_members(theirs[name]), name
+
+
+def test_members_are_not_python_s_own() -> None:
+    class Numbered:
+        __firstlineno__ = 7
+        ADD = 0
+
+    assert generated_members(Numbered) == {"ADD": 0}
 
 
 @pytest.mark.parametrize("format", FORMATS.values(), ids=FORMATS)
