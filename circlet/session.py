@@ -6,11 +6,11 @@ import os
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
-from importlib.util import find_spec
+from functools import cache
 
 from circlet.backends.controlflow.backend import ControlflowBackend
 from circlet.backends.cpu.backend import CpuBackend
+from circlet.backends.platform import Feature, current, found
 from circlet.runtime.errors import UnsupportedError
 from circlet.runtime.exec.executor import ExecutorMap
 from circlet.runtime.exec.kernel import Backend
@@ -24,8 +24,7 @@ from circlet.runtime.passes.pipeline import Pass
 from circlet.schema import load_model
 from circlet.schema.files import Source
 
-_LLVM_IS_THERE = find_spec("llvmlite") is not None
-if _LLVM_IS_THERE:
+if found().has(Feature.LLVM):
     from circlet.backends.native.backend import NativeBackend
     from circlet.backends.native.fuse import fuse_operators
 
@@ -56,16 +55,17 @@ VARIABLE = "CIRCLET_BACKEND"
 """The environment variable that says what `auto` means; without it, the fastest there is."""
 
 
-def _has_llvm() -> bool:
-    return _LLVM_IS_THERE
+@cache
+def _warn_once(message: str) -> None:
+    warnings.warn(message, stacklevel=5)
 
 
-@lru_cache(1)
 def _fastest() -> str:
     """Says so once where that is not `native`."""
-    if _has_llvm():
+    lacks = current().lacks.get(Feature.LLVM)
+    if lacks is None:
         return "native"
-    warnings.warn("llvmlite is not installed: circlet computes with numpy", stacklevel=4)
+    _warn_once(f"circlet computes with numpy, for want of LLVM: {lacks}. Loops take many times longer")
     return "cpu"
 
 
@@ -74,14 +74,17 @@ def engine(backend: str, num_threads: int = 1) -> Engine:
 
     Raises:
         ValueError: there is no such choice.
-        UnsupportedError: it needs a package that is not installed.
+        UnsupportedError: it needs what the platform lacks.
     """
     if backend == "auto":
         backend = os.environ.get(VARIABLE) or _fastest()
     if backend not in BACKENDS:
         raise ValueError(f"backend must be one of auto, {', '.join(BACKENDS)}, found {backend!r}")
-    if backend == "native" and not _has_llvm():
-        raise UnsupportedError("the native backend needs the package llvmlite, which is not installed")
+    lacks = current().lacks
+    if backend == "native" and Feature.LLVM in lacks:
+        raise UnsupportedError(f"the native backend needs LLVM: {lacks[Feature.LLVM]}")
+    if backend == "native" and num_threads > 1 and Feature.THREADS in lacks:
+        _warn_once(f"native code runs in one thread, for want of native threads: {lacks[Feature.THREADS]}")
     return BACKENDS[backend](num_threads)
 
 
@@ -99,8 +102,8 @@ class Session(RuntimeSession):
             model: from `load`, a `ModelBuilder` or a `Network`, or what `load` takes, such as the path of a file.
             backend: `cpu` computes with numpy, `native` with code compiled for this machine; `auto` is what the
                 environment variable `CIRCLET_BACKEND` names, or the fastest there is.
-            num_threads: how many threads one run of native code may use, the caller's among them. Results do not
-                depend on it, nor does the code. numpy's own threads are not counted.
+            num_threads: how many threads one run of native code may use, the caller's among them, where the platform
+                has native threads. Results do not depend on it, nor does the code. numpy's own threads are not counted.
             copy_elision: lend buffers to subgraphs instead of copying values in and out of them.
             limits: bounds on each run.
 

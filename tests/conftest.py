@@ -4,15 +4,29 @@ from __future__ import annotations
 
 import difflib
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from pathlib import Path
 
 import pytest
+
+from circlet.backends.platform import Feature, current
+from circlet.runtime.errors import UnsupportedError
 
 
 def pytest_configure() -> None:
     """Tests that do not choose a backend run on numpy, unless the environment says otherwise; see `make native`."""
     os.environ.setdefault("CIRCLET_BACKEND", "cpu")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_pyfunc_call() -> Generator[None, object, object]:
+    """Skips what asks for native code where the platform cannot compile."""
+    try:
+        return (yield)
+    except UnsupportedError as error:
+        if current().has(Feature.LLVM) or "needs LLVM" not in str(error):
+            raise
+        pytest.skip(str(error))
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import warnings
 
 import pytest
 
 import circlet
-from circlet import session
 from circlet.session import VARIABLE
 from tests.exec import graphs as g
 from tests.exec.graphs import i32
@@ -25,6 +23,7 @@ def chosen(**arguments: str) -> str:
     return made.backend_of(1)[0]
 
 
+@pytest.mark.filterwarnings("ignore:circlet computes with numpy")
 def test_the_fastest_is_native(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(VARIABLE)
     assert (chosen(), chosen(backend="native"), chosen(backend="cpu")) == ("native", "native", "cpu")
@@ -37,22 +36,6 @@ def test_the_environment_says_what_auto_means(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setenv(VARIABLE, "gpu")
     with pytest.raises(ValueError, match="one of auto, cpu, native, found 'gpu'"):
         chosen()
-
-
-def test_without_llvm_it_is_numpy_and_says_so_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv(VARIABLE)
-    monkeypatch.setattr(session, "_has_llvm", lambda: False)
-    session._fastest.cache_clear()
-    try:
-        with pytest.warns(UserWarning, match="llvmlite is not installed"):
-            assert chosen() == "cpu"
-        with warnings.catch_warnings():
-            warnings.simplefilter("error")
-            assert chosen() == "cpu"
-        with pytest.raises(circlet.UnsupportedError, match="llvmlite"):
-            chosen(backend="native")
-    finally:
-        session._fastest.cache_clear()
 
 
 def test_numpy_needs_no_llvm() -> None:

@@ -10,6 +10,7 @@ from circlet.backends.native.artifact import Artifact, encode, load
 from circlet.backends.native.library import ENTRY, Library, SharedLibrary, is_shared
 from circlet.backends.native.manifest import Manifest
 from circlet.backends.native.shared_object import UnknownObject, shared_object
+from circlet.backends.platform import Feature, current
 from circlet.runtime.exec import fork
 from circlet.runtime.ir.types import Array
 
@@ -44,6 +45,8 @@ def keep(key: str, artifact: Artifact) -> Function:
 
 def _sharable(artifact: Artifact) -> Artifact:
     """With a shared object for code, if there can be one."""
+    if not current().has(Feature.SHARED_OBJECTS):
+        return artifact
     try:
         return replace(artifact, code=(shared_object(artifact.code, ENTRY),))
     except UnknownObject:
@@ -56,6 +59,8 @@ def _loaded(file: BufferedReader) -> Function | None:
         artifact = load(file)
         if artifact is None or not is_shared(artifact.code[0]):
             return None if artifact is None else _linked(artifact)
+        if not current().has(Feature.SHARED_OBJECTS):
+            return None
         return Function(SharedLibrary(file.fileno()), artifact.manifest, artifact.constants)
     except OSError:
         return None

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from ctypes import string_at
+from dataclasses import dataclass
 from functools import lru_cache, partial
-from itertools import count
 from threading import RLock
 from typing import Any
 
@@ -15,22 +15,19 @@ from circlet.backends.native.compilation import Wish
 from circlet.backends.native.machine import Target, processors
 from circlet.runtime.exec import fork
 
-_LIBRARY_NUMBERS = count()
-
 
 class Library:
     """Machine code in this process; it stays as long as the object does."""
 
-    def __init__(self, engine: llvm.LLJIT, tracker: llvm.ResourceTracker, symbol: str) -> None:
+    def __init__(self, engine: llvm.ExecutionEngine, symbol: str) -> None:
         self._engine = engine
-        self._tracker = tracker
-        self.address: int = tracker[symbol]
+        self.address: int = engine.get_function_address(symbol)
         """Where the entry function begins."""
         fork.watch(self)
 
     def after_fork(self) -> None:
         """Keeps the code in the child for good, as to unload it might wait for a thread that is not there."""
-        self._tracker.detach()
+        self._engine.detach()
 
 
 @lru_cache(1)
@@ -54,11 +51,29 @@ def _machine(target: Target) -> llvm.TargetMachine:
     return _created(target.triple, target.cpu, target.features)
 
 
-def _unlocked(name: str) -> Callable[..., Any]:
-    """A function of LLVM without the lock that llvmlite holds during each call, so that several threads can be in it at
-    a time; LLVM allows that if each has its own context."""
-    function = getattr(llvm.ffi.lib, name)
-    return getattr(function, "_cfn", function)  # type: ignore[no-any-return]  # llvmlite is untyped
+@dataclass(frozen=True)
+class _Unlocked:
+    """Functions of LLVM without the lock that llvmlite holds during each call, so that several threads can be in them
+    at a time; LLVM allows that if each has its own context."""
+
+    run_passes: Callable[..., Any]
+    emit: Callable[..., Any]
+    start: Callable[..., Any]
+    size: Callable[..., Any]
+    dispose: Callable[..., Any]
+    message: Callable[[], Any]
+
+
+@lru_cache(1)
+def _unlocked() -> _Unlocked | None:
+    """They have private names. None where llvmlite has others: its public functions then let in a thread at a time."""
+    try:
+        functions = llvm.ffi.lib
+        return _Unlocked(functions.LLVMPY_RunNewModulePassManager._cfn, functions.LLVMPY_TargetMachineEmitToMemory._cfn,
+                         functions.LLVMPY_GetBufferStart, functions.LLVMPY_GetBufferSize,
+                         functions.LLVMPY_DisposeMemoryBuffer, llvm.ffi.OutputString)
+    except AttributeError:
+        return None
 
 
 def optimize(text: str, target: Target) -> llvm.ModuleRef:
@@ -73,22 +88,28 @@ def _optimized(text: str, machine: llvm.TargetMachine) -> llvm.ModuleRef:
     options.loop_vectorization = True
     options.slp_vectorization = True
     builder = llvm.create_pass_builder(machine, options)
-    _unlocked("LLVMPY_RunNewModulePassManager")(builder.getModulePassManager(), module, builder)
+    passes, unlocked = builder.getModulePassManager(), _unlocked()
+    if unlocked is None:
+        passes.run(module, builder)
+    else:
+        unlocked.run_passes(passes, module, builder)
     return module
 
 
 def object_code(text: str, target: Target) -> bytes:
     """The object file of a module."""
-    machine, buffers = _machine(target), llvm.ffi.lib
+    machine, unlocked = _machine(target), _unlocked()
     module = _optimized(text, machine)
-    with llvm.ffi.OutputString() as error:
-        buffer = _unlocked("LLVMPY_TargetMachineEmitToMemory")(machine, module, 1, error)
+    if unlocked is None:
+        return machine.emit_object(module)  # type: ignore[no-any-return]  # llvmlite is untyped
+    with unlocked.message() as error:
+        buffer = unlocked.emit(machine, module, 1, error)
         if not buffer:
             raise RuntimeError(str(error))
     try:
-        return string_at(buffers.LLVMPY_GetBufferStart(buffer), buffers.LLVMPY_GetBufferSize(buffer))
+        return string_at(unlocked.start(buffer), unlocked.size(buffer))
     finally:
-        buffers.LLVMPY_DisposeMemoryBuffer(buffer)
+        unlocked.dispose(buffer)
 
 
 def object_files(texts: Sequence[str], target: Target, wish: Wish) -> tuple[bytes, ...]:
@@ -111,38 +132,30 @@ def optimized_text(text: str, target: Target) -> str:
     return str(optimize(text, target))
 
 
-@lru_cache(1)
-def _engine() -> llvm.LLJIT:
-    return llvm.create_lljit_compiler(_machine(host()), use_jit_link=False, suppress_errors=False)
+class _Lock:
+    """What llvmlite holds during each call, where it has that name. A fork may find another thread in one."""
 
-
-class _Locks:
-    """What calls of LLVM wait for. A fork may find another thread in one."""
-
-    outer = llvm.ffi.lib._lock
-    """What llvmlite holds during each call."""
+    outer = getattr(llvm.ffi.lib, "_lock", None)
 
     def after_fork(self) -> None:
-        if self.outer._lock.acquire(blocking=False):
-            self.outer._lock.release()
+        held = getattr(self.outer, "_lock", None)
+        if self.outer is None or held is None:
+            return
+        if held.acquire(blocking=False):
+            held.release()
         else:
             self.outer._lock = RLock()
-        if _engine.cache_info().currsize:
-            _engine().detach()
-            _engine.cache_clear()
 
 
-_LOCKS = _Locks()
-fork.watch(_LOCKS)
+_LOCK = _Lock()
+fork.watch(_LOCK)
 
 
 def link(code: Sequence[bytes], symbol: str) -> Library:
     """Loads object files that belong together into this process."""
-    host()
-    engine = _engine()
-    builder = llvm.JITLibraryBuilder()
+    # An engine wants a module, which must be of the global context: another may be collected before the engine is.
+    engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), _machine(host()))
     for each in code:
-        builder.add_object_img(each)
-    builder.export_symbol(symbol)
-    builder.add_current_process()
-    return Library(engine, builder.link(engine, f"circlet_{next(_LIBRARY_NUMBERS)}"), symbol)
+        engine.add_object_file(llvm.ObjectFileRef.from_data(each))
+    engine.finalize_object()
+    return Library(engine, symbol)

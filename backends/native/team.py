@@ -17,6 +17,7 @@ from circlet.backends.native.machine import processors
 from circlet.backends.native.manifest import Manifest
 from circlet.backends.native.store import keep, stored
 from circlet.backends.native.workers import STOP, team_bytes, team_module
+from circlet.backends.platform import Feature, current
 from circlet.runtime.exec import fork
 from circlet.runtime.exec.memory import allocate
 from circlet.runtime.ir.types import Array
@@ -25,8 +26,6 @@ _PATIENCE = 200_000
 """Nanoseconds that a worker looks for work before it sleeps: as long as a program may take between two runs."""
 _MOST = 256
 """Threads of a team; more help nobody."""
-_HAS_THREADS = os.name == "posix"
-"""Whether the system has the threads that workers are; elsewhere the caller does all the work."""
 
 
 @lru_cache(1)
@@ -81,7 +80,7 @@ class Teams:
     """
 
     def __init__(self, participants: int) -> None:
-        self.participants = min(participants, _MOST) if _HAS_THREADS else 1
+        self.participants = min(participants, _MOST) if current().has(Feature.THREADS) else 1
         self._idle: list[Team] = []
 
     def take(self) -> Team:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
 
-from circlet.backends.native import backend, cache
+from circlet.backends.platform import Feature, current
 
 QUICK = {"test_bounds.py", "test_cache.py", "test_cache_trust.py", "test_counts.py", "test_elementwise.py",
          "test_index.py", "test_limits.py", "test_manifest.py", "test_models.py", "test_pieces.py", "test_progress.py",
@@ -23,6 +24,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Where functions are kept in this test."""
+    from circlet.backends.native import cache
+
     monkeypatch.setenv(cache.VARIABLE, str(tmp_path / "functions"))
     return tmp_path / "functions"
 
@@ -30,6 +33,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture
 def compiled(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Grows by one with each function that is compiled."""
+    from circlet.backends.native import backend
+
     made: list[str] = []
     lower = backend.lower_span
 
@@ -39,3 +44,13 @@ def compiled(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
     monkeypatch.setattr(backend, "lower_span", counted)
     return made
+
+
+class _Skipped(pytest.Module):
+    def collect(self) -> Iterable[pytest.Item | pytest.Collector]:
+        pytest.skip(f"no native code: {current().lacks[Feature.LLVM]}", allow_module_level=True)
+
+
+def pytest_pycollect_makemodule(module_path: Path, parent: pytest.Collector) -> pytest.Module | None:
+    """Where the platform cannot compile, the folder's files are skipped, unread."""
+    return None if current().has(Feature.LLVM) else _Skipped.from_parent(parent, path=module_path)

@@ -18,6 +18,7 @@ import pytest
 import circlet
 from circlet.backends.native.bounds import are_checked
 from circlet.backends.native.team import Team, Teams
+from circlet.backends.platform import Feature, current
 from circlet.runtime.ir.builder import ModelBuilder, SubgraphBuilder, Value
 from circlet.runtime.ir.model import Model
 from circlet.runtime.ir.op import Op
@@ -35,8 +36,9 @@ from tests.ops.cases import q
 Made: TypeAlias = "tuple[Model, list[Array]]"
 """A model, and what it is given."""
 ROOT = Path(__file__).parents[2]
-TEAMS = 0 if are_checked() else 1
+TEAMS = 0 if are_checked() or not current().has(Feature.THREADS) else 1
 """How many a run takes: code that checks bounds shares no loops, so that it says which access was wrong."""
+pytestmark = pytest.mark.filterwarnings("ignore:native code runs in one thread")
 
 
 def real(formula: Formula, *shapes: tuple[int, ...]) -> Made:
