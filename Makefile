@@ -2,19 +2,28 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test slow native check lint types conformance bench clean
+PYTHONS ?=
+
+.PHONY: demo test slow native fallbacks matrix check lint types conformance bench clean
 
 demo: $(VENV)/.installed
 	$(BIN)/python examples/demo.py
 
 test: $(VENV)/.tested
-	$(BIN)/python -m pytest -m "not slow"
+	@begin=$$(date +%s); $(BIN)/python -m pytest -m "not slow" || exit $$?; \
+	echo "make test took $$(($$(date +%s) - begin)) s; on two cores it is to take less than 180 s"
 
 slow: $(VENV)/.tested
 	$(BIN)/python -m pytest -m slow
 
 native: $(VENV)/.tested
 	CIRCLET_BACKEND=native $(BIN)/python -m pytest -m "not slow"
+
+fallbacks: $(VENV)/.tested
+	CIRCLET_WITHOUT=shared-objects,threads $(BIN)/python -m pytest -m "not slow" tests/native tests/exec tests/test_platform.py
+
+matrix: $(VENV)/.tested
+	$(BIN)/python -m tests.matrix $(PYTHONS)
 
 check: lint types test
 
