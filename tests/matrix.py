@@ -119,7 +119,7 @@ def install(each: Run, wheel: Path) -> bool:
 def passes(each: Run, wheel: Path) -> bool:
     """Whether the environment can be made, the program runs in it, and the suite passes."""
     program = (each.bin / "circlet", "run", "examples/collatz.tflite", "--input", "n=27")
-    suite = (each.bin / "pytest", "-o", "pythonpath=", "-p", "no:cacheprovider", "-m", "not slow")
+    suite = (each.bin / "pytest", "-o", "pythonpath=", "-p", "no:cacheprovider", "-rs", "-m", "not slow")
     return install(each, wheel) and run(*program) == 0 and run(*suite) == 0
 
 
