@@ -1,4 +1,4 @@
-"""Runs the quick suite on every Python that this machine has: `make matrix`, or `python -m tests.matrix 3.10 3.13`.
+"""Runs the quick suite on every Python that this machine has: `make matrix`, or `python -m tests.matrix 3.10-lowest`.
 
 sdist and wheel are built, the wheel from the sdist, and the wheel is what each environment gets. Where a version is not
 found, `uv python install VERSION` brings it.
@@ -123,9 +123,11 @@ def passes(each: Run, wheel: Path) -> bool:
     return install(each, wheel) and run(*program) == 0 and run(*suite) == 0
 
 
-def main(versions: Sequence[str]) -> int:
+def main(names: Sequence[str]) -> int:
+    versions = [*dict.fromkeys(name.partition("-")[0] for name in names)]
+    wanted = [each for each in runs(versions) if {each.version, each.folder.name} & set(names)]
     wheel, report, failed = build(), [], False
-    for each in (wanted := runs(versions)):
+    for each in wanted:
         print(f"\n== {each}: {each.python}", flush=True)
         begin = time.monotonic()
         is_good = passes(each, wheel)

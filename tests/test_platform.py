@@ -137,21 +137,20 @@ def test_without_shared_objects_object_files_are_kept_and_linked(monkeypatch: py
 @NATIVE
 def test_other_private_names_of_llvmlite_cost_only_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     from circlet.backends.native import target
+    from circlet.backends.native.compilation import Wish
 
     text = "define float @f(float %x) {\n  %y = fmul float %x, %x\n  ret float %y\n}\n"
-    own = target.object_files([text, text], target.host())
+    own = target.object_files([text, text], target.host(), Wish())
 
     class Renamed:
         lib = None
 
-    assert target._unlocked() is not None
     unlocked = target._unlocked
+    assert unlocked() is not None
+    monkeypatch.setattr(target.llvm, "ffi", Renamed)
     monkeypatch.setattr(target, "_unlocked", unlocked.__wrapped__)
-    with monkeypatch.context() as monkeypatch:
-        monkeypatch.setattr(target.llvm, "ffi", Renamed)
-        assert target._unlocked() is None
-    monkeypatch.setattr(target, "_unlocked", lambda: None)
-    assert target.object_files([text, text], target.host()) == own
+    assert target._unlocked() is None
+    assert target.object_files([text, text], target.host(), Wish()) == own
 
 
 WITHOUT_LLVMLITE = """

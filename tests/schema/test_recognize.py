@@ -17,7 +17,7 @@ from tests.schema import samples
 def _zip() -> bytes:
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w") as archive:
-        archive.writestr("a", "b")
+        archive.writestr(zipfile.ZipInfo("a"), "b")  # of no date: it is part of the name of a test
     return file.getvalue()
 
 
