@@ -70,8 +70,8 @@ def test_an_editable_install_finds_the_folders(checkout: Path, tmp_path: Path) -
     python("-m", "uv", "pip", "install", "--quiet", "--no-deps", "--python", venv, "--editable", ".", cwd=checkout)
     (added,) = venv.glob("**/__editable__*.pth")
     (added.parent / "needed.pth").write_text(sysconfig.get_path("purelib"))  # what circlet depends on
-    command = [venv / ("Scripts" if os.name == "nt" else "bin") / "python", "-c",
-               "import circlet.runtime.ir.model as found; print(found.__file__)"]
+    program = "import circlet.runtime.ir.model as found; print(found.__file__)"
+    command = (venv / ("Scripts" if os.name == "nt" else "bin") / "python", "-c", program)
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     for place in (checkout, tmp_path):
         out = subprocess.run(command, cwd=place, env=environment, capture_output=True, text=True, check=True).stdout

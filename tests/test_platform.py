@@ -5,6 +5,7 @@ from __future__ import annotations
 import platform as python_platform
 import subprocess
 import sys
+import sysconfig
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -68,7 +69,7 @@ def test_what_a_system_has(monkeypatch: pytest.MonkeyPatch, system: str, machine
 def test_without_llvmlite_it_is_said_what_to_do(monkeypatch: pytest.MonkeyPatch, triple: str | None,
                                                 advice: str) -> None:
     monkeypatch.setattr(platform, "find_spec", lambda name: None)
-    monkeypatch.setattr(platform.sysconfig, "get_config_var", lambda name: triple)
+    monkeypatch.setattr(sysconfig, "get_config_var", lambda name: triple)
     assert advice in platform.found.__wrapped__().lacks[Feature.LLVM]
 
 
@@ -113,8 +114,13 @@ def test_without_shared_objects_object_files_are_kept_and_linked(monkeypatch: py
     from circlet.backends.native.library import is_shared
 
     compiled: list[object] = []
-    made = backend.lower_span
-    monkeypatch.setattr(backend, "lower_span", lambda *given: compiled.append(given) or made(*given))
+    lower = backend.lower_span
+
+    def counted(*given: object) -> object:
+        compiled.append(given)
+        return lower(*given)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(backend, "lower_span", counted)
     monkeypatch.setenv(cache.VARIABLE, str(tmp_path))
 
     def kept() -> bool:
@@ -147,7 +153,7 @@ def test_other_private_names_of_llvmlite_cost_only_threads(monkeypatch: pytest.M
 
     unlocked = target._unlocked
     assert unlocked() is not None
-    monkeypatch.setattr(target.llvm, "ffi", Renamed)
+    monkeypatch.setattr(f"{target.__name__}.llvm.ffi", Renamed)
     monkeypatch.setattr(target, "_unlocked", unlocked.__wrapped__)
     assert target._unlocked() is None
     assert target.object_files([text, text], target.host(), Wish()) == own
