@@ -57,6 +57,8 @@ def _keep_rolled(e: Emitter, latch: ir.Block) -> None:
     _hint(latch, e.module, ["llvm.loop.unroll.disable"], ["llvm.loop.vectorize.enable", ir.Constant(I1, 0)])
 
 
+_TINY = 16
+"""Turns below which LLVM makes no vectors unless it is forced to (its option `vectorizer-min-trip-count`)."""
 _LONG = 24
 """Instructions of a turn that are too many for the processor to look far beyond it."""
 
@@ -67,9 +69,10 @@ def independent(e: Emitter, count: ir.Value | int, width: int | None = None,
     """`for index in range(count)`, of turns none of which writes what another one reads or writes: LLVM computes
     `width` of them at a time, or as many as it likes, without checking addresses. It would write the turns of a short
     loop one after the other before it looks for vectors, so that is forbidden. It complains on stderr of a width that
-    it cannot use, so there is none for fewer turns, or if the turns branch. If turns are long, it is told to compute
-    several vectors side by side, where nothing is left over: `multiple` is what a count that only a run knows is a
-    multiple of."""
+    it cannot use, so there is none for fewer turns, or if the turns branch; and of loops that it is forced to make
+    vectors of where none are left in the end, as when it moves the hints of a loop to one around it, so it is forced
+    only where it must be. If turns are long, it is told to compute several vectors side by side, where nothing is left
+    over: `multiple` is what a count that only a run knows is a multiple of."""
     blocks = len(e.function.blocks)
     with e.loop(count) as index:
         first = e.builder.block
@@ -82,11 +85,17 @@ def independent(e: Emitter, count: ir.Value | int, width: int | None = None,
     for instruction in instructions:
         if instruction.opname in ("load", "store"):
             instruction.set_metadata("llvm.access.group", group)
-    is_short = width is not None and isinstance(count, int) and count < width
-    forced = () if width is None or is_short or latch is not first else (
-        ["llvm.loop.vectorize.enable", ir.Constant(I1, 1)], ["llvm.loop.vectorize.width", ir.Constant(I32, width)])
-    _hint(latch, e.module, ["llvm.loop.parallel_accesses", group], ["llvm.loop.unroll.disable"], *forced,
+    wanted = () if latch is not first else _vectors(count, width)
+    _hint(latch, e.module, ["llvm.loop.parallel_accesses", group], ["llvm.loop.unroll.disable"], *wanted,
           *_several(e, count if isinstance(count, int) else multiple, instructions if latch is first else ()))
+
+
+def _vectors(count: ir.Value | int, width: int | None) -> Sequence[Sequence[Any]]:
+    """The hints that ask for vectors of a width."""
+    if width is None or (isinstance(count, int) and count < width):
+        return ()
+    forced = [["llvm.loop.vectorize.enable", ir.Constant(I1, 1)]] if isinstance(count, int) and count < _TINY else []
+    return (*forced, ["llvm.loop.vectorize.width", ir.Constant(I32, width)])
 
 
 def _several(e: Emitter, turns: int, instructions: Sequence[ir.Instruction]) -> Sequence[Sequence[Any]]:
