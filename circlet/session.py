@@ -5,19 +5,26 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
+
+import numpy as np
 
 from circlet.backends.controlflow.backend import ControlflowBackend
 from circlet.backends.cpu.backend import CpuBackend
 from circlet.backends.platform import Feature, current, found
-from circlet.runtime.errors import UnsupportedError
+from circlet.runtime.errors import InputError, RunError, UnsupportedError
+from circlet.runtime.exec.activation import Activation
+from circlet.runtime.exec.copies import copy_edges, declared_shapes
+from circlet.runtime.exec.crossing import CopyEdge
 from circlet.runtime.exec.executor import ExecutorMap
 from circlet.runtime.exec.kernel import Backend
 from circlet.runtime.exec.limits import Limits
 from circlet.runtime.exec.session import Session as RuntimeSession
 from circlet.runtime.exec.session import SignatureRunner
 from circlet.runtime.ir.model import Model
+from circlet.runtime.ir.types import Shape
 from circlet.runtime.passes.fuse_silu import fuse_silu
 from circlet.runtime.passes.pad_growth import pad_growth
 from circlet.runtime.passes.pipeline import Pass
@@ -25,7 +32,7 @@ from circlet.schema import load_model
 from circlet.schema.files import Source
 
 if found().has(Feature.LLVM):
-    from circlet.backends.native.backend import NativeBackend
+    from circlet.backends.native.backend import NativeBackend, Options
     from circlet.backends.native.fuse import fuse_operators
 
 __all__ = ["BACKENDS", "Engine", "Session", "SignatureRunner", "engine"]
@@ -35,18 +42,24 @@ __all__ = ["BACKENDS", "Engine", "Session", "SignatureRunner", "engine"]
 class Engine:
     """What one choice of `backend` computes with."""
 
+    name: str
     backends: Callable[[ExecutorMap], Sequence[Backend]]
     """In order of preference."""
     passes: Sequence[Pass] = ()
+    outline: Callable[[ExecutorMap], Sequence[Backend]] | None = None
+    """Backends that tell what those would do without making code, and compute nothing; None where they are the same."""
 
 
 def _cpu(num_threads: int) -> Engine:
-    return Engine(lambda executors: (ControlflowBackend(executors), CpuBackend()))
+    return Engine("cpu", lambda executors: (ControlflowBackend(executors), CpuBackend()))
 
 
 def _native(num_threads: int) -> Engine:
-    return Engine(lambda executors: (ControlflowBackend(executors), NativeBackend(executors, num_threads=num_threads)),
-                  (pad_growth, fuse_silu, fuse_operators))
+    return Engine(
+        "native",
+        lambda executors: (ControlflowBackend(executors), NativeBackend(executors, num_threads=num_threads)),
+        (pad_growth, fuse_silu, fuse_operators),
+        lambda executors: (ControlflowBackend(executors), NativeBackend(executors, Options(compiles=False))))
 
 
 BACKENDS: dict[str, Callable[[int], Engine]] = {"cpu": _cpu, "native": _native}
@@ -73,13 +86,16 @@ def engine(backend: str, num_threads: int = 1) -> Engine:
     """What a choice of `backend` computes with, and how many threads a run may use.
 
     Raises:
-        ValueError: there is no such choice.
+        InputError: there is no such choice.
         UnsupportedError: it needs what the platform lacks.
     """
+    what = "backend"
     if backend == "auto":
-        backend = os.environ.get(VARIABLE) or _fastest()
+        what, backend = f"the environment variable {VARIABLE}", os.environ.get(VARIABLE) or "auto"
+    if backend == "auto":
+        backend = _fastest()
     if backend not in BACKENDS:
-        raise ValueError(f"backend must be one of auto, {', '.join(BACKENDS)}, found {backend!r}")
+        raise InputError(f"{what} must be one of auto, {', '.join(BACKENDS)}, found {backend!r}")
     lacks = current().lacks
     if backend == "native" and Feature.LLVM in lacks:
         raise UnsupportedError(f"the native backend needs LLVM: {lacks[Feature.LLVM]}")
@@ -110,16 +126,50 @@ class Session(RuntimeSession):
         Raises:
             ModelError: the model is malformed.
             UnsupportedError: some operators cannot be computed; the message lists them all.
-            ValueError: an unknown backend, or fewer than one thread.
+            InputError: an unknown backend, or fewer than one thread.
             OSError: the file of a model cannot be opened.
         """
         if num_threads < 1:
-            raise ValueError(f"num_threads must be at least 1, found {num_threads}")
+            raise InputError(f"num_threads must be at least 1, found {num_threads}")
         chosen = engine(backend, num_threads)
         loaded = model if isinstance(model, Model) else load_model(model)
         super().__init__(loaded, chosen.backends, copy_elision, limits, chosen.passes)
         self.num_threads = num_threads
         self._options = backend, num_threads, copy_elision, limits
+        self._engine = chosen
+        self._copy_elision = copy_elision
 
     def __reduce__(self) -> tuple[type[Session], tuple[object, ...]]:
         return type(self), (self.model, *self._options)
+
+    @property
+    def backend(self) -> str:
+        """What the session computes with, `cpu` or `native`; see `backend_of` for each operator."""
+        return self._engine.name
+
+    def copies(self) -> list[CopyEdge]:
+        """What crosses the borders of subgraphs, and how, for the declared input shapes.
+
+        Native code is asked for as far as shapes are known before a run; it is written for that, though not compiled.
+        """
+        return super().copies() if self._engine.outline is None else self.survey().copies()
+
+    def survey(self) -> Survey:
+        """What runs at the declared shapes would compute with, and copy."""
+        return Survey(self.model, self._engine, self._copy_elision)
+
+
+class Survey(RuntimeSession):
+    """A model bound as its runs at the declared shapes bind it, without code being made; it is not to be run."""
+
+    def __init__(self, model: Model, chosen: Engine, copy_elision: bool) -> None:
+        super().__init__(model, chosen.outline or chosen.backends, copy_elision, None, chosen.passes)
+        for entry in self.entries:
+            self._bind(entry, declared_shapes(self.executed, entry))
+
+    def copies(self) -> list[CopyEdge]:
+        return copy_edges(self._executors, self.entries, self._bind)
+
+    def _bind(self, index: int, shapes: tuple[Shape, ...]) -> None:
+        with suppress(RunError, RecursionError, MemoryError), np.errstate(all="ignore"):
+            self._executors[index].frame(shapes, Activation(self._variables))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -10,6 +12,7 @@ from circlet.backends.cpu.backend import CpuBackend
 from circlet.backends.native.artifact import Artifact, gather
 from circlet.backends.native.bounds import are_checked
 from circlet.backends.native.compilation import Abandoned, Compilation, Wish
+from circlet.backends.native.coverage import Coverage
 from circlet.backends.native.fingerprint import digest, span_key
 from circlet.backends.native.function import FunctionLowering
 from circlet.backends.native.fuse import Fused
@@ -17,7 +20,7 @@ from circlet.backends.native.fused_kernel import FusedKernel
 from circlet.backends.native.invocation import CountedInvocation, Invocation
 from circlet.backends.native.library import ENTRY
 from circlet.backends.native.pieces import pieces
-from circlet.backends.native.program import Held, Unlowerable
+from circlet.backends.native.program import Held, Program, Unlowerable
 from circlet.backends.native.progress import progress
 from circlet.backends.native.rule import rule_of
 from circlet.backends.native.store import Function, keep, stored
@@ -25,6 +28,7 @@ from circlet.backends.native.team import Teams
 from circlet.backends.native.value import in_memory
 from circlet.runtime.errors import LimitError
 from circlet.runtime.exec import fork
+from circlet.runtime.exec.crossing import CopyEdge, Position
 from circlet.runtime.exec.executor import ExecutorMap
 from circlet.runtime.exec.kernel import Call, Kernel, Span, Step
 from circlet.runtime.exec.listener import Observation
@@ -46,6 +50,8 @@ class Options:
 
     keep_text: bool = False
     """Keep what people can read of each function in `NativeBackend.listings`; nothing is then taken from the disk."""
+    compiles: bool = True
+    """Make machine code; without it, the steps that functions become do nothing."""
     check_bounds: bool = field(default_factory=are_checked)
     """Check every access of the code to memory."""
 
@@ -92,7 +98,9 @@ class NativeBackend:
         self._functions: dict[str, Function | None] = {}
         self._under_way: dict[str, Compilation[Function | None]] = {}
         self._digest: bytes | None = None
+        self._lowered: dict[str, Program | None] = {}
         self._rations: dict[tuple[int, int], Ration] = defaultdict(Ration)
+        self._coverage = Coverage(executors.model, self.name, self._cpu.name)
         self.listings: list[Listing] = []
         """The functions made, where the options say to keep them."""
 
@@ -109,20 +117,52 @@ class NativeBackend:
         """Ends the threads that wait for a run."""
         self._teams.close()
 
+    @property
+    def computed(self) -> Mapping[Position, AbstractSet[str]]:
+        return self._coverage.computed
+
+    @property
+    def crossings(self) -> Mapping[Position, Sequence[CopyEdge]]:
+        return self._coverage.crossings
+
     def bind_span(self, span: Span) -> Step | None:
+        step = self._bind_span(span)
+        if step is None:
+            self._coverage.add_other(span)
+        return step
+
+    def _bind_span(self, span: Span) -> Step | None:
         if all(isinstance(each.op, _MOVES) for each in span.spec.subgraph.operators[span.operators.start:
                                                                                     span.operators.stop]):
             return None
         counts = span.activation.observation is Observation.COUNTS
         key = span_key(self._model_digest(), span, self._executors.elide, (self._options, counts))
+        if not self._options.compiles:
+            return self._bind_lowered(key, span)
         if key not in self._functions:
             function = self._stored(key)
             if function is None and not self._grants(key, span):
                 return None
             self._functions[key] = function or self._compiled(key, span)
         function = self._functions[key]
+        if function is None:
+            return None
+        self._coverage.add_function(span, (each.position for each in function.manifest.host_calls))
         kind = CountedInvocation if counts else Invocation
-        return None if function is None else kind(self._executors, function, span, self._teams)
+        return kind(self._executors, function, span, self._teams)
+
+    def _bind_lowered(self, key: str, span: Span) -> Step | None:
+        """What stands for a function that is not compiled."""
+        if key not in self._lowered:
+            try:
+                self._lowered[key] = self._lower(span).program
+            except Unlowerable:
+                self._lowered[key] = None
+        program = self._lowered[key]
+        if program is None:
+            return None
+        self._coverage.add_function(span, (each.position for each in program.host_calls))
+        return lambda: None
 
     def _grants(self, key: str, span: Span) -> bool:
         """Whether the function for a span is to be made."""
@@ -168,12 +208,17 @@ class NativeBackend:
         with fork.LOADING:
             from circlet.backends.native.target import host, object_files
 
+        lowering = self._lower(span, wish)
+        code = object_files(pieces(lowering.e.module), host(), wish)
+        return gather(lowering.program, code, self._executors.model)
+
+    def _lower(self, span: Span, wish: Wish | None = None) -> FunctionLowering:
         lowering = lower_span(self._executors, span, self._options.check_bounds, wish)
+        self._coverage.add_crossings(lowering.program.crossings)
         if self._options.keep_text:
             outline, text = tuple(lowering.program.outline), str(lowering.e.module)
             self.listings.append(Listing(span.spec.index, span.operators, lowering.program.arena_bytes, outline, text))
-        code = object_files(pieces(lowering.e.module), host(), wish)
-        return gather(lowering.program, code, self._executors.model)
+        return lowering
 
 
 def lower_span(executors: ExecutorMap, span: Span, check_bounds: bool = False,

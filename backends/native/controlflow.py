@@ -10,7 +10,8 @@ from llvmlite import ir
 from circlet.backends.native.emitter import NATIVE_TYPES, POINTER, Emitter, register_type
 from circlet.backends.native.operators import OperatorLowering
 from circlet.backends.native.program import Called, Unlowerable
-from circlet.backends.native.value import Value, in_memory, in_register
+from circlet.backends.native.value import Delivers, Value, in_memory, in_register, is_copied
+from circlet.runtime.exec.copies import READ_ELSEWHERE, READ_WHERE_IT_LIES, STARTS_CONSTANT, WORKS_IN_PLACE
 from circlet.runtime.exec.executor import ExecutorMap
 from circlet.runtime.ir.model import Model
 from circlet.runtime.ir.op import Op, Unknown
@@ -31,6 +32,7 @@ from circlet.runtime.passes.specialize import Specialization
 
 MOST_REPEATED = 512
 """Operators that one operator may emit again: where each subgraph invokes the next one twice, they multiply."""
+ALTERNATES = "the body reads one buffer and writes the other"
 Lower: TypeAlias = Callable[[OperatorLowering], Sequence[Value]]
 
 
@@ -96,13 +98,41 @@ def _given_up(o: OperatorLowering, plan: CallPlan, operands: Sequence[Value]) ->
                      if operands[position].memory is not None and operands[position].memory is o.homes[output])
 
 
+REGISTER = "one element, which stays in a register"
+
+
+def _call_edges(o: OperatorLowering, role: str, operands: Sequence[Value], given_up: frozenset[int]) -> Delivers:
+    """Records how operands reach a subgraph; what it gives records how results come back."""
+    for position, value in enumerate(operands):
+        if value.memory is None:
+            o.crosses(f"{role} input {position}", value, Action.REGISTER, REGISTER)
+        else:
+            o.crosses(f"{role} input {position}", value, Action.LEND, "the callee reads the caller's buffer")
+    taken = {id(operands[position].memory): position for position in given_up}
+
+    def deliver(position: int, value: Value, copied: str | None) -> None:
+        home = o.homes[position]
+        if copied is not None:
+            action, reason = Action.COPY, copied
+        elif value.memory is None:
+            action, reason = Action.REGISTER, REGISTER
+        elif id(home) in taken:
+            action, reason = Action.IN_PLACE, f"the result is written over input {taken[id(home)]}, which is dead"
+        else:
+            action, reason = Action.LEND, "the callee writes the caller's buffer"
+        o.crosses(f"{role} output {position}", value, action, reason)
+
+    return deliver
+
+
 def lower_call(o: OperatorLowering) -> Sequence[Value]:
     """CALL and STABLEHLO_COMPOSITE."""
     operands = _operands(o)
     subgraphs = o.operator.op.callees()
     plan = _call_plan(o, subgraphs, operands)
+    given_up = _given_up(o, plan, operands)
     with o.function.indented(f"{o.describe()} @{subgraphs[0]}"):
-        return o.function.invoke(subgraphs[0], operands, o.homes, _given_up(o, plan, operands))
+        return o.function.invoke(subgraphs[0], operands, o.homes, given_up, _call_edges(o, "call", operands, given_up))
 
 
 def lower_call_once(o: OperatorLowering) -> Sequence[Value]:
@@ -135,7 +165,8 @@ def lower_branch(o: OperatorLowering) -> Sequence[Value]:
         for index, role, block in zip(op.branches(), (each.role for each in op.calls()), blocks, strict=True):
             e.builder.position_at_end(block)
             with o.function.indented(f"{role} @{index}"):
-                results = o.function.invoke(index, operands, o.homes, given_up)
+                results = o.function.invoke(index, operands, o.homes, given_up,
+                                            _call_edges(o, role, operands, given_up))
             scalars = [each.scalar(e) if is_scalar(each) else None for each in results]
             kept = [each if scalar is None else in_register(scalar, each.shape, each.dtype)
                     for each, scalar in zip(results, scalars, strict=True)]
@@ -210,7 +241,8 @@ class _LoopLowering:
 
     def _lower(self) -> Sequence[Value]:
         e, function = self._o.function.e, self._o.function
-        initial = [self._entered(value, home) for value, home in zip(self._carried, self._homes, strict=True)]
+        initial = [self._entered(k, value, home)
+                   for k, (value, home) in enumerate(zip(self._carried, self._homes, strict=True))]
         seconds = [None if home is None or not slot.double else function.reserve(value.nbytes)
                    for slot, value, home in zip(self._plan.slots, self._carried, self._homes, strict=True)]
         before = e.builder.block
@@ -219,14 +251,16 @@ class _LoopLowering:
         e.builder.position_at_end(head)
         phis = [self._phi(k, initial[k], second, before) for k, second in enumerate(seconds)]
         state = [self._current(k, initial[k], phi) for k, phi in enumerate(phis)]
-        with function.indented(f"while @{self._op.cond_subgraph_index}"):
+        with function.indented(f"while @{self._op.cond_subgraph_index}"), function.in_loop():
+            for k, value in enumerate(state):
+                self._crosses(f"cond input {k}", value, Action.LEND, READ_WHERE_IT_LIES)
             (flag,) = function.invoke(self._op.cond_subgraph_index, state, [None], frozenset())
         e.builder.cbranch(flag.scalar(e), body, after)
         e.builder.position_at_end(body)
-        with function.looping(), function.indented(f"turn @{self._op.body_subgraph_index}"):
+        with function.looping(), function.in_loop(), function.indented(f"turn @{self._op.body_subgraph_index}"):
             function.turn()
             homes = [self._next_home(k, phi) for k, phi in enumerate(phis)]
-            results = function.invoke(self._op.body_subgraph_index, state, homes, self._plan.destroyable)
+            results = function.invoke(self._op.body_subgraph_index, state, homes, self._plan.destroyable, self._carry)
         self._close(phis, results)
         e.builder.branch(head)
         e.builder.position_at_end(after)
@@ -237,9 +271,32 @@ class _LoopLowering:
         return ", ".join(f"{value.dtype.value}{list(value.shape)} {_kept(value, slot)}"
                          for value, slot in zip(self._carried, self._plan.slots, strict=True))
 
-    def _entered(self, value: Value, home: ir.Value | None) -> Value:
+    def _crosses(self, edge: str, value: Value, action: Action, reason: str) -> None:
+        """Records what becomes of a value; one element is in a register unless it is copied."""
+        if is_scalar(value) and action is not Action.COPY:
+            action, reason = Action.REGISTER, REGISTER
+        self._o.crosses(edge, value, action, reason)
+
+    def _carry(self, k: int, value: Value, copied: str | None) -> None:
+        """Records how a value comes from one turn to the next."""
+        slot = self._plan.slots[k]
+        if copied is not None:
+            self._crosses(f"carry {k}", value, Action.COPY, copied)
+        elif slot.double:
+            self._crosses(f"carry {k}", value, Action.ALTERNATE, ALTERNATES)
+        elif slot.action is Action.COPY:
+            self._crosses(f"carry {k}", value, Action.IN_PLACE, "the body writes the value where it belongs")
+        else:
+            self._crosses(f"carry {k}", value, slot.action, slot.reason)
+
+    def _entered(self, k: int, value: Value, home: ir.Value | None) -> Value:
         """The initial value where the loop wants it."""
         e = self._o.function.e
+        if is_copied(value, home):
+            reason = READ_ELSEWHERE if value.known is None else STARTS_CONSTANT
+            self._crosses(f"input {k}", value, Action.COPY, reason)
+        else:
+            self._crosses(f"input {k}", value, Action.LEND, WORKS_IN_PLACE)
         if home is None:
             return in_register(value.scalar(e), value.shape, value.dtype, value.known) if is_scalar(value) else value
         if value.memory is not home:
@@ -299,6 +356,8 @@ class _LoopLowering:
         assert home is not None or self._is_invariant(k)
         if home is None or value.memory is home:
             return value
+        if is_copied(value, home):
+            self._crosses(f"output {k}", value, Action.COPY, "the value lies in one of two buffers when the loop ends")
         o.function.transfer(value, home)
         return in_memory(home, value.shape, value.dtype)
 

@@ -41,7 +41,7 @@ from circlet.backends.native.program import (
     Unlowerable,
     Variable,
 )
-from circlet.backends.native.value import Value, in_memory, in_register
+from circlet.backends.native.value import Delivers, Value, in_memory, in_register, is_copied
 from circlet.runtime.errors import Place
 from circlet.runtime.exec.activation import ITERATIONS, TEAM, Variables
 from circlet.runtime.exec.executor import ExecutorMap
@@ -50,6 +50,7 @@ from circlet.runtime.ir.model import ABSENT
 from circlet.runtime.ir.op import Skip
 from circlet.runtime.ir.types import Array, DType, Shape
 from circlet.runtime.passes.alias import Aliases
+from circlet.runtime.passes.elide_copies import forwarding
 from circlet.runtime.passes.plan_memory import ALIGNMENT, Interval, plan_memory
 from circlet.runtime.passes.specialize import Specialization
 
@@ -58,7 +59,6 @@ _TURNS = 1 << 12
 """Turns of loops of the model after which to look whether the run must stop."""
 _MUCH = 1 << 11
 """Instructions of a turn that count by themselves."""
-
 
 class FunctionLowering:
     """One native function: `i32 entry(control*, arena*, table*)`.
@@ -87,6 +87,8 @@ class FunctionLowering:
         self._counts = np.zeros(COUNTED_COPIES + len(executors.model.subgraphs), np.int64) if counts else None
         self._top = 0
         self._depth = 0
+        self.loops = 0
+        """How many loops of the model are around what is being written."""
         self.lowerable: dict[Specialization, bool] = {}
         """Which subgraphs can be native code, as far as that was asked."""
         self._table: dict[tuple[int, int], ir.Value] = {}
@@ -116,6 +118,15 @@ class FunctionLowering:
             yield
         finally:
             self._depth -= 1
+
+    @contextmanager
+    def in_loop(self) -> Iterator[None]:
+        """What is written inside is done in every turn of a loop of the model."""
+        self.loops += 1
+        try:
+            yield
+        finally:
+            self.loops -= 1
 
     def external(self, array: Array, source: Source = FIXED) -> ir.Value:
         """The address of an array outside the arena; its content never changes unless `source` says otherwise."""
@@ -278,7 +289,7 @@ class FunctionLowering:
         b.store(b.sub(b.load(self._left, typ=I64), ir.Constant(I64, 1)), self._left)
 
     def invoke(self, index: int, inputs: Sequence[Value], homes: Sequence[ir.Value | None],
-               destroyable: frozenset[int]) -> list[Value]:
+               destroyable: frozenset[int], delivers: Delivers | None = None) -> list[Value]:
         """Emits a subgraph in place.
 
         Args:
@@ -286,6 +297,7 @@ class FunctionLowering:
             inputs: its inputs.
             homes: where each output must lie; None leaves that to the subgraph.
             destroyable: the inputs whose memory it may overwrite.
+            delivers: hears of each output, and why it is copied if it is.
         """
         self._count(COUNTED_COPIES + index, 1)
         spec = self.executors.specializer.at(index, tuple(each.shape for each in inputs))
@@ -304,8 +316,13 @@ class FunctionLowering:
                 places[aliases.root(tensor)] = home
         self._arrange(spec, span, aliases, places)
         self.emit(spec, span, aliases, values, places)
-        results = [self._delivered(self.tensor(spec, values, tensor), home)
-                   for tensor, home in zip(spec.subgraph.outputs, homes, strict=True)]
+        results = []
+        for position, (tensor, home) in enumerate(zip(spec.subgraph.outputs, homes, strict=True)):
+            value = self.tensor(spec, values, tensor)
+            if delivers is not None:
+                reason = forwarding(aliases, position) or "the value lies in another buffer"
+                delivers(position, value, reason if is_copied(value, home) else None)
+            results.append(self._delivered(value, home))
         self._top = top
         return results
 
@@ -318,7 +335,7 @@ class FunctionLowering:
 
     def transfer(self, value: Value, home: ir.Value) -> None:
         """Brings a tensor across the border of a subgraph; that is a copy where it lies in memory already."""
-        if value.memory is not None:
+        if is_copied(value, home):
             self._count(0, 1)
             self._count(1, value.nbytes)
         self.write(value, home)

@@ -16,10 +16,12 @@ from circlet.backends.native.program import Unlowerable
 from circlet.backends.native.rule import Node, Rule, Sink, rule_of
 from circlet.backends.native.value import Value, computed, in_memory, in_register, shared
 from circlet.runtime.errors import Place
+from circlet.runtime.exec.crossing import CopyEdge
 from circlet.runtime.exec.kernel import Call
 from circlet.runtime.ir.model import ABSENT, Operator
 from circlet.runtime.ir.op import Op, Operand, Operands, ShapeError, Unknown
 from circlet.runtime.ir.types import DType, Shape
+from circlet.runtime.passes.elide_copies import Action
 from circlet.runtime.passes.specialize import Specialization
 
 if TYPE_CHECKING:
@@ -65,6 +67,12 @@ class OperatorLowering:
             return lower_host_call(self)
         self.function.note(self.describe())
         return self._by_rule(rule)
+
+    def crosses(self, edge: str, value: Value, action: Action, reason: str) -> None:
+        """Records that a value crosses the border of a subgraph that the operator invokes."""
+        function = self.function
+        function.program.crossings[CopyEdge(self.spec.index, self.number, edge, value.nbytes, function.loops > 0,
+                                            action, reason)] = None
 
     def call(self) -> Call:
         """The operator and its tensors."""

@@ -9,6 +9,7 @@ import numpy as np
 
 from circlet.backends.native.bounds import Watched
 from circlet.runtime.errors import Place
+from circlet.runtime.exec.crossing import CopyEdge, Position
 from circlet.runtime.ir.types import Array, DType, Shape
 
 MOST_EVIDENCE = 32
@@ -123,6 +124,10 @@ class HostCall:
     inputs: tuple[External | Staging | None, ...]
     outputs: tuple[External | Staging, ...]
 
+    @property
+    def position(self) -> Position:
+        return self.subgraph, self.operator
+
 
 @dataclass
 class Program:
@@ -142,5 +147,7 @@ class Program:
     evidence: Array = field(default_factory=lambda: np.zeros(MOST_EVIDENCE, np.int64))
     outline: list[str] = field(default_factory=list)
     """What was emitted, a line an operator, for people to read."""
+    crossings: dict[CopyEdge, None] = field(default_factory=dict)
+    """What crosses the borders of subgraphs, in order."""
     watched: Watched | None = None
     """What bounds assertions say, where there are any."""

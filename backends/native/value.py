@@ -17,6 +17,8 @@ Element: TypeAlias = Callable[[Emitter, Index], ir.Value]
 """Emits the value of the element at an index."""
 Linear: TypeAlias = Callable[[Emitter, ir.Value], ir.Value]
 """Emits the value of the element at a position in row-major order."""
+Delivers: TypeAlias = "Callable[[int, Value, str | None], None]"
+"""Hears of an output of a subgraph: its position, its value, and why it is copied to where its caller wants it."""
 
 
 _WORK = 3
@@ -100,6 +102,11 @@ class Value:
         known = None if self.known is None else self.known.reshape(shape)
         return replace(self, shape=shape, element=element, known=known,
                        fill=None if self.flat else lambda e, home: self.write(e, home))
+
+
+def is_copied(value: Value, home: ir.Value | None) -> bool:
+    """Whether bringing a tensor to where it has to be is a copy, as it lies in other memory."""
+    return home is not None and value.memory is not None and value.memory is not home
 
 
 def in_memory(memory: ir.Value, shape: Shape, dtype: DType, known: Array | None = None,

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import replace
+from typing import TypeAlias
 
 from circlet.runtime.errors import ExecutionError, LimitError
+from circlet.runtime.exec.crossing import CopyEdge, Position
 from circlet.runtime.exec.executor import ExecutorMap
+from circlet.runtime.ir.model import Model
 from circlet.runtime.ir.op import Unknown
 from circlet.runtime.ir.types import Shape
 from circlet.runtime.ops.controlflow import Branch, CallOnce, Invoke, PreTestedLoop
@@ -16,45 +19,63 @@ from circlet.runtime.passes.alias import Aliases, tensor_bytes
 from circlet.runtime.passes.elide_copies import Action, CopyPlanner, LoopPlan, forwarding
 from circlet.runtime.passes.specialize import Specialization, Specializer
 
+Bind: TypeAlias = "Callable[[int, tuple[Shape, ...]], None]"
 OFF = "copy elision is off"
+WORKS_IN_PLACE = "the loop works in the caller's buffer"
+STARTS_CONSTANT = "the loop rewrites the value, which starts as a constant"
+READ_WHERE_IT_LIES = "the condition reads the carried value where it lies"
+READ_ELSEWHERE = "the loop rewrites the value, which is also read elsewhere"
 DYNAMIC = "the shapes are known only when the subgraph runs"
 
 
-@dataclass(frozen=True)
-class CopyEdge:
-    """One value crossing the border between an operator and a subgraph that it invokes."""
-
-    subgraph: int
-    """Of the operator that invokes."""
-    operator: int
-    edge: str
-    """E.g. `carry 2`, `then output 0`."""
-    bytes: int | None
-    """None where only a run can tell."""
-    per_iteration: bool
-    """Whether it is crossed in every turn of a loop."""
-    action: Action
-    reason: str
-
-
-def copy_edges(executors: ExecutorMap, entries: Sequence[int]) -> list[CopyEdge]:
+def copy_edges(executors: ExecutorMap, entries: Sequence[int],
+               bind: Bind = lambda index, shapes: None) -> list[CopyEdge]:
     """The edges of everything that the entry subgraphs reach, for the declared input shapes.
 
-    A subgraph that is reached in several ways is listed once for each different way its copies turn out.
+    A subgraph that is reached in several ways is listed once for each different way its copies turn out. What backends
+    compute several operators of at once, they know themselves, once it was bound.
+
+    Args:
+        executors: of the model.
+        entries: subgraphs that runs begin with.
+        bind: is called with each subgraph, and shapes of its inputs, that only control flow at run time reaches.
     """
-    report = _Report(executors.specializer, executors.planner)
+    report = _Report(executors.specializer, executors.planner, bind)
     edges: dict[CopyEdge, None] = {}
     for index in entries:
-        graph = executors.model.subgraphs[index]
-        shapes = tuple(graph.tensors[each].shape for each in graph.inputs)
+        shapes = declared_shapes(executors.model, index)
         edges.update(dict.fromkeys(report.subgraph(index, shapes, frozenset(range(len(shapes))), False)))
-    return list(edges)
+    compiled: dict[Position, Sequence[CopyEdge]] = {}
+    for backend in executors.span_backends:
+        compiled.update(backend.crossings)
+    return _substituted(list(edges), compiled)
+
+
+def declared_shapes(model: Model, index: int) -> tuple[Shape, ...]:
+    """The declared shapes of a subgraph's inputs; lengths that they leave open are 1."""
+    graph = model.subgraphs[index]
+    return tuple(graph.tensors[each].shape for each in graph.inputs)
+
+
+def _substituted(edges: Sequence[CopyEdge], compiled: Mapping[Position, Sequence[CopyEdge]]) -> list[CopyEdge]:
+    """The edges, with what compiled code does where there is any."""
+    outside = {each.position for each in edges if not each.per_iteration}
+    found: dict[CopyEdge, None] = {}
+    for each in edges:
+        own = compiled.get(each.position)
+        if own is None:
+            found[each] = None
+        else:
+            in_loop = each.position not in outside
+            found.update(dict.fromkeys(replace(one, per_iteration=in_loop or one.per_iteration) for one in own))
+    return list(found)
 
 
 class _Report:
-    def __init__(self, specializer: Specializer, planner: CopyPlanner) -> None:
+    def __init__(self, specializer: Specializer, planner: CopyPlanner, bind: Bind) -> None:
         self._specializer = specializer
         self._planner = planner
+        self._bind = bind
         self._listed: set[tuple[int, tuple[Shape, ...], frozenset[int], bool]] = set()
 
     def subgraph(self, index: int, shapes: tuple[Shape, ...], destroyable: frozenset[int],
@@ -107,14 +128,11 @@ class _Report:
         operator, slot = aliases.spec.subgraph.operators[number], plan.slots[position]
         shared = aliases.root(operator.inputs[position]) == aliases.root(operator.outputs[position])
         if shared or slot.action is Action.INVARIANT:
-            yield f"input {position}", Action.LEND, "the loop works in the caller's buffer"
+            yield f"input {position}", Action.LEND, WORKS_IN_PLACE
         else:
             yield f"input {position}", Action.COPY, (
-                "the loop rewrites the value, which starts as a constant"
-                if aliases.is_constant(operator.inputs[position]) else
-                "the loop rewrites the value, which is also read elsewhere"
-            )
-        yield f"cond input {position}", Action.LEND, "the condition reads the carried value where it lies"
+                STARTS_CONSTANT if aliases.is_constant(operator.inputs[position]) else READ_ELSEWHERE)
+        yield f"cond input {position}", Action.LEND, READ_WHERE_IT_LIES
         if slot.double:
             yield f"output {position}", Action.COPY, "after an odd number of turns the value lies in the second buffer"
 
@@ -169,6 +187,7 @@ class _Report:
         index = operator.op.callees()[-1]
         with suppress(ExecutionError, LimitError):
             self._specializer.at(index, shapes)
+            self._bind(index, shapes)
             yield from self.subgraph(index, shapes, frozenset(), in_loop)
 
     def _dynamic(self, spec: Specialization, number: int, in_loop: bool) -> Iterator[CopyEdge]:

@@ -119,6 +119,22 @@ class ExecutorMap:
         for each in self.span_backends:
             each.close()
 
+    def computed_by(self, index: int) -> tuple[str, ...]:
+        """The name of what computes each operator of a subgraph: what did, in the spans that were bound so far, several
+        names joined by `+`, and else what is expected to."""
+        executor = self[index]
+        names = list(executor.backends)
+        for backend in self.span_backends:
+            computed = backend.computed
+            for number, name in enumerate(names):
+                found = computed.get((index, number))
+                if found and name != SKIPPED:
+                    names[number] = "+".join(sorted(found))
+        for operator, name in zip(executor.subgraph.operators, tuple(names), strict=True):
+            for part in operator.op.parts():
+                names[part] = name
+        return tuple(names)
+
     def invoke(self, index: int, inputs: Sequence[Array], activation: Activation) -> Sequence[Array]:
         """Runs a subgraph on copies of the inputs, whatever their shapes.
 
@@ -139,7 +155,7 @@ class ExecutorMap:
         for number, operator in enumerate(subgraph.operators):
             if isinstance(operator.op, Skip):
                 kernels.append(SkippedKernel())
-                names.append("none")
+                names.append(SKIPPED)
                 continue
             call = Call.of(subgraph, operator, Place(index, subgraph.name, number, operator.name))
             reasons: dict[str, None] = {}
@@ -182,5 +198,7 @@ def _refuses_state(call: Call) -> str | None:
     return "writes a variable tensor" if any(each.is_variable for each in call.outputs) else None
 
 
+SKIPPED = "none"
+"""The name of what computes operators that passes took out."""
 NOT_MINE = "another backend's operator"
 """What a backend answers for operators that are never its own."""

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias, runtime_checkable
 
 from circlet.runtime.errors import Place
 from circlet.runtime.exec.activation import Activation
+from circlet.runtime.exec.crossing import CopyEdge, Position
 from circlet.runtime.ir.model import ABSENT, Operator, Subgraph, Tensor
 from circlet.runtime.ir.op import Op
 from circlet.runtime.ir.types import Array
@@ -103,6 +105,18 @@ class SpanBackend(Backend, Protocol):
 
     def close(self) -> None:
         """Lets go of what is kept for further runs, such as threads."""
+        ...
+
+    @property
+    def computed(self) -> Mapping[Position, AbstractSet[str]]:
+        """The names of what computes each operator of the spans that were bound so far, and of the subgraphs that they
+        invoke; without the operators that other backends compute."""
+        ...
+
+    @property
+    def crossings(self) -> Mapping[Position, Sequence[CopyEdge]]:
+        """For each operator that steps of this backend invoke subgraphs for, what crosses the border, as far as that
+        was recorded when they were bound."""
         ...
 
 

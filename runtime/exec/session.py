@@ -15,7 +15,8 @@ from circlet.runtime.errors import CircletError, ClosedError, InputError, LimitE
 from circlet.runtime.exec import fork
 from circlet.runtime.exec.activation import Activation, Snapshot, Variables
 from circlet.runtime.exec.bound import BoundRun
-from circlet.runtime.exec.copies import CopyEdge, copy_edges
+from circlet.runtime.exec.copies import copy_edges
+from circlet.runtime.exec.crossing import CopyEdge
 from circlet.runtime.exec.executor import ExecutorMap
 from circlet.runtime.exec.frame import Contract, Frame
 from circlet.runtime.exec.inputs import Entry, Inputs, Outputs, entry_of
@@ -343,22 +344,31 @@ class Session:
         return self._executors.model
 
     def backend_of(self, subgraph: int = 0) -> tuple[str, ...]:
-        """The name of the backend that computes each operator of a subgraph."""
+        """The name of the backend that computes each operator of a subgraph.
+
+        Where runs have shown it, that is what did compute it, several names in several places as `cpu+native`; else
+        what is expected to. `none` is an operator that passes merged into others, or whose results nothing needs.
+        """
         own, executor = self.model.subgraphs[subgraph].operators, self._executors[subgraph]
+        names = self._executors.computed_by(subgraph)
         replaced = (self._backend_instead(each.op, now.op)
                     for each, now in zip(own, executor.subgraph.operators, strict=False))
-        return tuple(name or found for name, found in zip(replaced, executor.backends, strict=False))
+        return tuple(name or found for name, found in zip(replaced, names, strict=False))
 
     def _backend_instead(self, op: Op, now: Op) -> str | None:
         """The backend of what a pass calls in place of an operator; None for operators that do their own work."""
         if not isinstance(now, CallSubgraph) or isinstance(op, ControlFlow):
             return None
-        return self._executors[now.subgraph].backends[-1]
+        return self._executors.computed_by(now.subgraph)[-1]
 
     def copies(self) -> list[CopyEdge]:
         """What crosses the borders of subgraphs, and how, for the declared input shapes."""
-        entries = {0, *(each.subgraph for each in self.model.signatures)}
-        return copy_edges(self._executors, sorted(entries))
+        return copy_edges(self._executors, self.entries)
+
+    @property
+    def entries(self) -> Sequence[int]:
+        """The subgraphs that runs begin with: 0 and those of signatures."""
+        return sorted({0, *(each.subgraph for each in self.model.signatures)})
 
 
 def _overrun(error: RecursionError | MemoryError) -> CircletError:

@@ -103,8 +103,8 @@ def _operator_text(subgraph: Subgraph, operator: Operator) -> str:
     results = ", ".join(_declaration(subgraph, tensor) for tensor in operator.outputs)
     options = ", ".join(f"{key}: {text}" for key, text in _options(operator).items())
     version = f" v{operator.version}" if operator.version != 1 else ""
-    return (f"{results} = " if results else "") + (
-        f"{operator.name}{version}({_references(operator.inputs)})" + (f" {{{options}}}" if options else ""))
+    call = f"{_printable(operator.name)}{version}({_references(operator.inputs)})"
+    return (f"{results} = " if results else "") + call + (f" {{{options}}}" if options else "")
 
 
 def _references(tensors: Sequence[int]) -> str:
@@ -205,6 +205,10 @@ def _bytes_text(value: bytes) -> str:
 
 def _digest(content: bytes | memoryview) -> str:
     return f"sha256:{hashlib.sha256(content).hexdigest()[:12]}"
+
+
+def _printable(name: str) -> str:
+    return name if name.isprintable() else repr(name)
 
 
 def _name(name: str) -> str:

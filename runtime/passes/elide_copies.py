@@ -26,6 +26,8 @@ class Action(Enum):
     """The new value is written over the old one."""
     INVARIANT = "invariant"
     """The value goes around the loop untouched."""
+    REGISTER = "register"
+    """Compiled code has the value in a register of the processor."""
     COPY = "copy"
 
 
