@@ -1,66 +1,180 @@
-"""What sub-commands have in common: their arguments, and the session these describe."""
+"""What commands have in common: their options, and the model and session that these describe."""
 
 from __future__ import annotations
 
-import argparse
-from typing import get_args
+import os
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TypeVar, get_args
+
+import click
 
 import circlet
+from circlet.runtime.errors import InputError
+from circlet.runtime.ir.model import Model
+from circlet.runtime.ir.verify import verify
+from circlet.schema import load_model
 from circlet.schema.files import AbsentCond, SliceOverrun
 from circlet.session import BACKENDS
+from circlet.tools.console import Document, show
+from circlet.tools.tables import plain, plural
+from circlet.tools.usage import Argument, Choice, Command, Option, suggestion
+
+READING, COMPUTING, OUTPUT, LIMITS = "Reading the model", "Computing", "Output", "Limits"
+"""Groups of options."""
+STDIN = "-"
 
 
-def add_model_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds the model, and how it is to be read where programs differ."""
-    parser.add_argument("model", metavar="MODEL", help="a .tflite, .circle, .onnx or OpenVINO .xml file")
-    parser.add_argument("--onnx-absent-cond", choices=get_args(AbsentCond), default="spec",
-                        help="whether an ONNX Loop without the input cond ignores the condition of its body, as the "
-                        "specification says (default), or stops when it is false, as ONNX Runtime does")
-    parser.add_argument("--slice-overrun", choices=get_args(SliceOverrun), default="error",
-                        help="whether a slice that leaves its axis, in a loop of OpenVINO, is an error (default) or "
-                        "the last one that fits")
+@dataclass(frozen=True)
+class ModelOptions:
+    """A model, and how it is to be read where programs differ."""
+
+    model: str
+    onnx_absent_cond: AbsentCond
+    slice_overrun: SliceOverrun
+    json: bool
 
 
-def load(options: argparse.Namespace) -> circlet.Model:
-    """The model that `add_model_arguments` describes."""
-    return circlet.load(options.model, onnx_absent_cond=options.onnx_absent_cond, slice_overrun=options.slice_overrun)
+@dataclass(frozen=True)
+class SessionOptions(ModelOptions):
+    """A model, and how it is to be run."""
+
+    backend: str
+    copy_elision: bool
 
 
-def add_session_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds the model, and how it is to be run and reported."""
-    add_model_arguments(parser)
-    parser.add_argument("--backend", choices=("auto", *BACKENDS), default="auto",
-                        help="what computes the operators (default: auto, the fastest there is)")
-    parser.add_argument("--no-copy-elision", dest="copy_elision", action="store_false",
-                        help="copy all values into and out of subgraphs instead of lending buffers")
-    parser.add_argument("--json", action="store_true", help="print one line of JSON")
+Chosen = TypeVar("Chosen")
 
 
-def session_of(model: circlet.Model, options: argparse.Namespace,
-               limits: circlet.Limits | None = None) -> circlet.Session:
-    """The session that `add_session_arguments` describes."""
+def command(name: str, options: type[Chosen], execute: Callable[[Chosen], Document | None],
+            parameters: Sequence[click.Parameter]) -> Command:
+    """A command that prints what `execute` makes of its options; nothing where that is None."""
+
+    def callback(**values: object) -> None:
+        document = execute(options(**values))
+        if document is not None:
+            show(document)
+
+    return Command(name, callback=callback, params=list(parameters), help=execute.__doc__)
+
+
+def model_parameters() -> list[click.Parameter]:
+    """The parameters that `ModelOptions` holds."""
+    return [
+        Argument("model", "a .tflite, .circle, .onnx or OpenVINO .xml file; - is the standard input",
+                 type=click.Path(allow_dash=True)),
+        Option("--json", group=OUTPUT, is_flag=True, help="print one line of JSON, errors too"),
+        Option("--onnx-absent-cond", group=READING, type=Choice(get_args(AbsentCond)), default="spec",
+               help="whether an ONNX Loop without the input cond ignores the condition of its body, as the "
+               "specification says (default), or stops when it is false, as ONNX Runtime does"),
+        Option("--slice-overrun", group=READING, type=Choice(get_args(SliceOverrun)), default="error",
+               help="whether a slice that leaves its axis, in a loop of OpenVINO, is an error (default) or the last "
+               "one that fits"),
+    ]
+
+
+def session_parameters() -> list[click.Parameter]:
+    """The parameters that `SessionOptions` holds."""
+    return [
+        Option("--backend", group=COMPUTING, type=Choice(("auto", *BACKENDS)), default="auto",
+               help="what computes the operators (default: auto, the fastest there is)"),
+        Option("--no-copy-elision", "copy_elision", group=COMPUTING, is_flag=True, default=True, flag_value=False,
+               help="copy all values into and out of subgraphs instead of lending buffers"),
+        *model_parameters(),
+    ]
+
+
+@dataclass(frozen=True)
+class Content:
+    """A model as it was read."""
+
+    name: str
+    """The path, or `-`."""
+    model: Model
+    size: int
+    """In bytes."""
+
+
+def load(options: ModelOptions) -> Model:
+    """The model that options describe, verified."""
+    model = read(options).model
+    verify(model)
+    return model
+
+
+def read(options: ModelOptions) -> Content:
+    """The model that options describe, which may be malformed, with the size of its file.
+
+    Raises:
+        ModelError, UnsupportedError: it cannot be read.
+        OSError: the file cannot be opened.
+    """
+    source = sys.stdin.buffer.read() if options.model == STDIN else options.model
+    model = load_model(source, None, options.onnx_absent_cond, options.slice_overrun)
+    size = len(source) if isinstance(source, bytes) else os.path.getsize(source)
+    return Content(options.model, model, size)
+
+
+def session_of(model: Model, options: SessionOptions, limits: circlet.Limits | None = None) -> circlet.Session:
+    """The session that options describe."""
     return circlet.Session(model, options.backend, copy_elision=options.copy_elision, limits=limits)
+
+
+def subgraph_index(model: Model, given: str) -> int:
+    """The subgraph that a word names: its index, with or without `@` before it, or its name.
+
+    Raises:
+        InputError: there is none, or several.
+    """
+    names = [each.name for each in model.subgraphs]
+    number = given.removeprefix("@")
+    if number.isascii() and number.isdecimal() and given not in names:
+        if int(number) < len(names):
+            return int(number)
+        raise InputError(f"no subgraph {number}; the model has {plural(len(names), 'subgraph')}, from 0")
+    found = [index for index, name in enumerate(names) if name == given]
+    if not found:
+        raise InputError(f"no subgraph {given!r}{suggestion(given, names)}")
+    if len(found) > 1:
+        raise InputError(f"subgraphs {', '.join(map(str, found))} are all called {plain(given)}: expected an index")
+    return found[0]
 
 
 def count(text: str) -> int:
     """An argument that is an integer of at least 1."""
-    return _at_least(1, int(text))
+    return _at_least(1, text)
 
 
 def amount(text: str) -> int:
     """An argument that is an integer of at least 0."""
-    return _at_least(0, int(text))
+    return _at_least(0, text)
 
 
 def duration(text: str) -> float:
     """An argument that is a number of seconds."""
-    seconds = float(text)
+    try:
+        seconds = float(text)
+    except ValueError:
+        raise click.BadParameter(f"expected a number of seconds, found {text!r}") from None
     if not seconds >= 0:
-        raise argparse.ArgumentTypeError(f"expected at least 0, found {text}")
+        raise click.BadParameter(f"expected at least 0, found {text}")
     return seconds
 
 
-def _at_least(least: int, value: int) -> int:
+def assignment(text: str) -> tuple[str, str]:
+    """Splits `NAME=VALUE`."""
+    name, equals, value = text.partition("=")
+    if not (name and equals):
+        raise click.BadParameter(f"expected NAME=VALUE or NAME=@FILE, found {text!r}")
+    return name, value
+
+
+def _at_least(least: int, text: str) -> int:
+    try:
+        value = int(text)
+    except ValueError:
+        raise click.BadParameter(f"expected an integer, found {text!r}") from None
     if value < least:
-        raise argparse.ArgumentTypeError(f"expected at least {least}, found {value}")
+        raise click.BadParameter(f"expected at least {least}, found {value}")
     return value

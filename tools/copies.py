@@ -6,10 +6,11 @@ from collections.abc import Iterator, Sequence
 from textwrap import fill
 from typing import Any
 
-from circlet.runtime.exec.copies import CopyEdge
+from circlet.runtime.exec.crossing import CopyEdge
 from circlet.runtime.ir.model import Model
 from circlet.runtime.passes.elide_copies import Action
-from circlet.tools.tables import Cell, operator_text, plural, table
+from circlet.tools.console import Rendered
+from circlet.tools.tables import Cell, Marked, operator_text, plural, table
 
 LINE = 100
 
@@ -23,14 +24,14 @@ def json_copies(edges: Sequence[CopyEdge]) -> list[dict[str, Any]]:
     ]
 
 
-def copies_text(model: Model, edges: Sequence[CopyEdge]) -> str:
+def copies_text(model: Model, edges: Sequence[CopyEdge]) -> Sequence[str | Rendered]:
     """All edges, their totals by action, and the copies that are left in loops."""
     if not edges:
-        return "no values cross the border of a subgraph"
+        return ("no values cross the border of a subgraph",)
     listing = table(("operator", "edge", "bytes", "in loop", "action", "reason"), _rows(model, edges))
     totals = table(("action", "edges", "bytes", "in loops", "bytes in loops"),
                    [_total(action, edges) for action in Action if any(each.action is action for each in edges)])
-    return "\n\n".join((listing, totals, _remaining(model, edges)))
+    return listing, totals, _remaining(model, edges)
 
 
 def _rows(model: Model, edges: Sequence[CopyEdge]) -> Iterator[tuple[Cell, ...]]:
@@ -39,7 +40,7 @@ def _rows(model: Model, edges: Sequence[CopyEdge]) -> Iterator[tuple[Cell, ...]]
     for each in edges:
         operator = operator_text(model, each.subgraph, each.operator)
         yield ("" if operator == before else operator, each.edge, _bytes(each), "yes" if each.per_iteration else "",
-               each.action.value, each.reason)
+               Marked(each.action.value, "yellow") if each.action is Action.COPY else each.action.value, each.reason)
         before = operator
 
 
@@ -53,7 +54,7 @@ def _total(action: Action, edges: Sequence[CopyEdge]) -> tuple[Cell, ...]:
     return action.value, len(own), _sum(own), len(turning), _sum(turning)
 
 
-def _sum(edges: Sequence[CopyEdge]) -> Cell:
+def _sum(edges: Sequence[CopyEdge]) -> int | str:
     known = sum(each.bytes or 0 for each in edges)
     if all(each.bytes is not None for each in edges):
         return known

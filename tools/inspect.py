@@ -2,34 +2,34 @@
 
 from __future__ import annotations
 
-import argparse
-import json
-import os
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from circlet.runtime.errors import InputError
 from circlet.runtime.ir.model import Model, Operator, Subgraph, Tensor
 from circlet.runtime.ir.text import to_text
-from circlet.tools import native
-from circlet.tools.arguments import add_session_arguments, amount, load, session_of
+from circlet.runtime.ir.verify import verify
+from circlet.tools.arguments import command, read, session_of, session_parameters, subgraph_index
+from circlet.tools.console import Document, Rendered
 from circlet.tools.copies import copies_text, json_copies
+from circlet.tools.native import NativeOptions, json_native, native_text
 from circlet.tools.results import json_quantization
 from circlet.tools.support import Support, Verdict, support_of
-from circlet.tools.tables import operator_text, plain, plural, subgraph_text, table
+from circlet.tools.tables import Cell, Marked, Table, operator_text, plain, plural, subgraph_text, table
+from circlet.tools.usage import Option
 
+SHOWN = "What is shown"
 SHOWN_CALLERS = 3
+UNSUPPORTED = "unsupported"
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds the arguments of `circlet inspect`."""
-    add_session_arguments(parser)
-    parser.add_argument("--subgraph", type=amount, metavar="K", help="show subgraph K alone")
-    parser.add_argument("--copies", action="store_true",
-                        help="show how each value crosses the border of a subgraph, and why")
-    native.add_arguments(parser)
+@dataclass(frozen=True)
+class InspectOptions(NativeOptions):
+    """What is to be shown of a model."""
+
+    subgraph: str | None
+    copies: bool
 
 
 @dataclass(frozen=True)
@@ -46,6 +46,8 @@ class Inspection:
     """What there is to say of a model."""
 
     path: str
+    size: int
+    """Of the file, in bytes."""
     model: Model
     shown: Sequence[int]
     """The subgraphs that are asked for."""
@@ -54,28 +56,35 @@ class Inspection:
     """By subgraph."""
 
 
-def execute(options: argparse.Namespace) -> str:
-    """Looks at the model; returns what to print."""
-    model = load(options)
-    shown = _shown(model, options.subgraph)
-    if native.is_asked_for(options):
-        return json.dumps(native.json_native(model, options)) if options.json else native.native_text(model, options)
+def execute(options: InspectOptions) -> Document:
+    """Show what a model holds, what computes it, and what passes between its subgraphs.
+
+    Models that cannot be run are shown too, and why they cannot.
+    """
+    content = read(options)
+    model = content.model
+    subgraph = None if options.subgraph is None else subgraph_index(model, options.subgraph)
+    if options.shows_native or options.copies:
+        verify(model)
+    if options.shows_native:
+        entries = session_entries(model) if subgraph is None else (subgraph,)
+        return json_native(model, entries, options) if options.json else native_text(model, entries, options)
     if options.copies:
-        session = session_of(model, options)
-        chosen = _shown(session.executed, options.subgraph)
-        edges = [each for each in session.copies() if each.subgraph in chosen]
-        return json.dumps(json_copies(edges)) if options.json else copies_text(session.executed, edges)
-    found = Inspection(options.model, model, shown, support_of(model, options.backend), _callers(model))
-    return json.dumps(_json(found), allow_nan=False) if options.json else _text(found, options.subgraph)
+        return _copies(model, subgraph, options)
+    shown = range(len(model.subgraphs)) if subgraph is None else (subgraph,)
+    found = Inspection(content.name, content.size, model, shown, support_of(model, options.backend), _callers(model))
+    return _json(found) if options.json else _text(found, subgraph)
 
 
-def _shown(model: Model, subgraph: int | None) -> Sequence[int]:
-    count = len(model.subgraphs)
-    if subgraph is None:
-        return range(count)
-    if subgraph >= count:
-        raise InputError(f"no subgraph {subgraph}; the model has {plural(count, 'subgraph')}, from 0")
-    return (subgraph,)
+def session_entries(model: Model) -> Sequence[int]:
+    """The subgraphs that runs begin with."""
+    return sorted({0, *(each.subgraph for each in model.signatures)})
+
+
+def _copies(model: Model, subgraph: int | None, options: InspectOptions) -> Document:
+    session = session_of(model, options)
+    edges = [each for each in session.copies() if subgraph in (None, each.subgraph)]
+    return {"copies": json_copies(edges)} if options.json else copies_text(session.executed, edges)
 
 
 def _callers(model: Model) -> list[list[Caller]]:
@@ -83,7 +92,8 @@ def _callers(model: Model) -> list[list[Caller]]:
     for index, subgraph in enumerate(model.subgraphs):
         for number, operator in enumerate(subgraph.operators):
             for call in operator.op.calls():
-                callers[call.subgraph].append(Caller(index, number, call.role))
+                if 0 <= call.subgraph < len(callers):
+                    callers[call.subgraph].append(Caller(index, number, call.role))
     return callers
 
 
@@ -97,20 +107,25 @@ def _tensor_bytes(tensor: Tensor) -> int:
     return sum(map(len, tensor.data.reshape(-1))) if tensor.data.dtype.hasobject else tensor.data.nbytes
 
 
-def _text(found: Inspection, subgraph: int | None) -> str:
-    parts = [_head(found), _subgraph_table(found), _operator_table(found), found.support.problem]
-    return "\n\n".join([*filter(None, parts), to_text(found.model, subgraph).rstrip("\n")])
+def _text(found: Inspection, subgraph: int | None) -> Document:
+    problem = found.support.problem
+    parts: list[str | Rendered] = [_head(found), _subgraph_table(found)]
+    if any(found.support.verdicts[index] for index in found.shown):
+        parts.append(_operator_table(found))
+    if problem is not None:
+        parts.append(problem)
+    return [*parts, to_text(found.model, subgraph).rstrip("\n")]
 
 
 def _head(found: Inspection) -> str:
     model = found.model
-    counts = (plural(os.path.getsize(found.path), "byte"), plural(len(model.subgraphs), "subgraph"),
+    counts = (plural(found.size, "byte"), plural(len(model.subgraphs), "subgraph"),
               plural(sum(len(each.operators) for each in model.subgraphs), "operator"),
               plural(len(model.signatures), "signature"))
     return f"{found.path}: {model.format}, {', '.join(counts)}"
 
 
-def _subgraph_table(found: Inspection) -> str:
+def _subgraph_table(found: Inspection) -> Table:
     rows = []
     for index in found.shown:
         subgraph = found.model.subgraphs[index]
@@ -128,13 +143,13 @@ def _callers_text(found: Inspection, index: int) -> str:
     return ", ".join([*texts[:SHOWN_CALLERS], *more])
 
 
-def _operator_table(found: Inspection) -> str:
+def _operator_table(found: Inspection) -> Table:
     """How many operators of each kind there are, and what computes them."""
     kinds = Counter((_kind(operator), _verdict_text(verdict)) for index in found.shown
                     for operator, verdict in _judged(found, index))
-    if not kinds:
-        return ""
-    rows = [(kind, number, verdict) for (kind, verdict), number in sorted(kinds.items())]
+    rows: list[tuple[Cell, ...]] = [
+        (kind, number, Marked(verdict, "red") if verdict.startswith(UNSUPPORTED) else verdict)
+        for (kind, verdict), number in sorted(kinds.items())]
     return table(("operator", "count", "computed by"), rows)
 
 
@@ -148,7 +163,7 @@ def _kind(operator: Operator) -> str:
 
 def _verdict_text(verdict: Verdict) -> str:
     if verdict.backend is None:
-        return f"unsupported: {verdict.reason}"
+        return f"{UNSUPPORTED}: {verdict.reason}"
     return "none: merged into others or not needed" if verdict.backend == "none" else verdict.backend
 
 
@@ -159,7 +174,7 @@ def _json(found: Inspection) -> dict[str, Any]:
         "format": model.format,
         "version": model.version,
         "description": model.description,
-        "bytes": os.path.getsize(found.path),
+        "bytes": found.size,
         "problem": found.support.problem,
         "signatures": [{"key": each.key, "subgraph": each.subgraph, "inputs": dict(each.inputs),
                         "outputs": dict(each.outputs)} for each in model.signatures],
@@ -192,3 +207,16 @@ def _json_tensor(number: int, tensor: Tensor) -> dict[str, Any]:
 def _json_operator(number: int, operator: Operator, verdict: Verdict) -> dict[str, Any]:
     return {"index": number, "name": operator.name, "version": operator.version, "inputs": list(operator.inputs),
             "outputs": list(operator.outputs), "backend": verdict.backend, "reason": verdict.reason or None}
+
+
+COMMAND = command("inspect", InspectOptions, execute, [
+    Option("--subgraph", group=SHOWN, metavar="NAME|INDEX", help="show one subgraph alone"),
+    Option("--copies", group=SHOWN, is_flag=True,
+           help="show instead how each value crosses the border of a subgraph, and why"),
+    Option("--native", group=SHOWN, is_flag=True,
+           help="show instead what the entry points, or the subgraph, become as native code"),
+    Option("--llvm", group=SHOWN, is_flag=True, help="the same as LLVM's optimised assembly language"),
+    Option("--asm", group=SHOWN, is_flag=True, help="the same as assembly language of this machine"),
+    *session_parameters(),
+])
+"""`circlet inspect`."""

@@ -1,36 +1,44 @@
-"""The `circlet` program: its sub-commands, and what becomes of their errors."""
+"""The `circlet` program: its commands, and what becomes of their errors."""
 
 from __future__ import annotations
 
-import argparse
 import os
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
 
-import circlet
-from circlet.tools import convert, inspect, run
-from circlet.tools.console import write
+import click
+from click.shell_completion import shell_complete
 
-COMMANDS = {"run": run, "inspect": inspect, "convert": convert}
-"""Sub-commands by name: modules whose `add_arguments` fills a parser and whose `execute` returns what to print."""
+from circlet.runtime.errors import CircletError
+from circlet.tools.completion import VARIABLE
+from circlet.tools.console import complain, show
+from circlet.tools.failures import json_error, message
+from circlet.tools.usage import Program
 
-FAILED, INTERRUPTED, BROKEN_PIPE = 1, 130, 141
+COMMANDS = {
+    "run": "Run a model: its outputs, which subgraphs ran, what was copied between them.",
+    "inspect": "Show what a model holds, what computes it, and what passes between its subgraphs.",
+    "convert": "Write a model as .tflite or .circle.",
+    "cache": "Show or empty the folder of compiled functions.",
+    "completion": "Print what makes a shell complete the words of this program.",
+}
+PROGRAM = click.version_option(package_name="circlet", message="%(prog)s %(version)s")(
+    Program("circlet", COMMANDS, help="Run, inspect, convert and compile models that branch and loop."))
+
+FAILED, MISUSED, INTERRUPTED, BROKEN_PIPE = 1, 2, 130, 141
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the program, by default on the arguments of the process.
 
     Returns:
-        The exit code: 0; 1 after an error, which is one line on stderr; as shells have it 130 when interrupted and
-        141 when the reader of stdout has gone.
-
-    Raises:
-        SystemExit: the arguments are wrong, with code 2; or help was asked for.
+        The exit code: 0; 1 after an error and 2 for a wrong command line, of which one line on stderr or, with
+        `--json`, on stdout tells; as shells have it 130 when interrupted and 141 when the reader of stdout has gone.
     """
-    options = _parser().parse_args(arguments)
+    given = list(sys.argv[1:] if arguments is None else arguments)
     try:
-        write(COMMANDS[options.command].execute(options))
+        code = _run(list(given))
         sys.stdout.flush()
     except KeyboardInterrupt:
         return INTERRUPTED
@@ -38,28 +46,28 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # Python flushes stdout as it exits, which would fail again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return BROKEN_PIPE
-    except (circlet.CircletError, OSError, MemoryError) as error:
-        with suppress(OSError):
-            write(f"circlet: error: {_message(error)}", sys.stderr)
-        return FAILED
+    except (click.UsageError, CircletError, OSError, MemoryError) as error:
+        _tell(error, "--json" in given)
+        return MISUSED if isinstance(error, click.UsageError) else FAILED
+    return code
+
+
+def _run(given: list[str]) -> int:
+    instruction = os.environ.get(VARIABLE)
+    if instruction:
+        return shell_complete(PROGRAM, {}, "circlet", VARIABLE, instruction)
+    try:
+        with PROGRAM.make_context("circlet", given) as context:
+            PROGRAM.invoke(context)
+    except click.exceptions.Exit as end:
+        return end.exit_code
     return 0
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="circlet", description=circlet.__doc__)
-    parser.add_argument("--version", action="version", version=f"circlet {circlet.__version__}")
-    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND", title="commands")
-    for name, command in COMMANDS.items():
-        text = command.__doc__ or ""
-        command.add_arguments(commands.add_parser(name, help=text.rstrip("."), description=text))
-    return parser
-
-
-def _message(error: Exception) -> str:
-    """What an error says, on one line."""
-    if isinstance(error, OSError) and error.filename is not None:
-        return f"{error.filename}: {error.strerror}"
-    if isinstance(error, MemoryError):
-        return f"out of memory: {error}" if str(error) else "out of memory"
-    first, *rest = (line.strip() for line in str(error).splitlines() or [type(error).__name__])
-    return f"{first} {'; '.join(rest)}".rstrip()
+def _tell(error: Exception, as_json: bool) -> None:
+    with suppress(OSError):
+        if as_json:
+            show(json_error(error))
+            sys.stdout.flush()
+        else:
+            complain(message(error))

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from circlet.backends.controlflow.backend import ControlflowBackend
 from circlet.runtime.errors import RunError
+from circlet.runtime.exec.bound import BoundRun
 from circlet.runtime.exec.executor import ExecutorMap
 from circlet.runtime.exec.kernel import Backend
 from circlet.runtime.exec.limits import Limits
@@ -18,47 +19,43 @@ from circlet.runtime.exec.session import Session
 from circlet.runtime.ir.model import Model
 from circlet.runtime.ir.types import DType
 from circlet.session import engine
+from circlet.tools.arguments import SessionOptions
 from circlet.tools.tables import plural, subgraph_text
 
 if TYPE_CHECKING:
-    from circlet.backends.native.backend import Listing
+    from circlet.backends.native.backend import Listing, NativeBackend
 
 
 _SHORT = Limits(max_iterations=100, deadline=1.0)
 
 
-def add_arguments(parser: ArgumentParser) -> None:
-    """Adds the ways to show native code."""
-    parser.add_argument("--native", action="store_true",
-                        help="show what the entry points, or subgraph K, become as native code")
-    parser.add_argument("--llvm", action="store_true", help="the same as LLVM's optimised assembly language")
-    parser.add_argument("--asm", action="store_true", help="the same as assembly language of this machine")
+@dataclass(frozen=True)
+class NativeOptions(SessionOptions):
+    """What is to be shown of native code."""
+
+    native: bool
+    llvm: bool
+    asm: bool
+
+    @property
+    def shows_native(self) -> bool:
+        """Whether anything is."""
+        return self.native or self.llvm or self.asm
 
 
-def is_asked_for(options: Namespace) -> bool:
-    """Whether native code is to be shown."""
-    return bool(options.native or options.llvm or options.asm)
+def native_text(model: Model, entries: Sequence[int], options: NativeOptions) -> Sequence[str]:
+    """The functions of entry points."""
+    executed, found = _functions(model, entries, options.copy_elision)
+    return [_text(executed, each, options) for each in found] or ["nothing becomes native code"]
 
 
-def native_text(model: Model, options: Namespace) -> str:
-    """The functions of the entry points, or of the subgraph that is asked for."""
-    executed, found = _functions(model, _entries(model, options), options.copy_elision)
-    return "\n\n".join(_text(executed, each, options) for each in found) or "nothing becomes native code"
-
-
-def json_native(model: Model, options: Namespace) -> list[dict[str, Any]]:
+def json_native(model: Model, entries: Sequence[int], options: NativeOptions) -> dict[str, Any]:
     """The same as objects; `llvm` and `asm` where they are asked for."""
-    return [
+    return {"functions": [
         {"subgraph": each.subgraph, "operators": list(each.operators), "arena_bytes": each.arena_bytes,
          "outline": list(each.outline), **dict(_code(each, options))}
-        for each in _functions(model, _entries(model, options), options.copy_elision)[1]
-    ]
-
-
-def _entries(model: Model, options: Namespace) -> Sequence[int]:
-    if options.subgraph is not None:
-        return (options.subgraph,)
-    return sorted({0, *(each.subgraph for each in model.signatures)})
+        for each in _functions(model, entries, options.copy_elision)[1]
+    ]}
 
 
 def _functions(model: Model, entries: Sequence[int], copy_elision: bool) -> tuple[Model, Sequence[Listing]]:
@@ -70,30 +67,43 @@ def _functions(model: Model, entries: Sequence[int], copy_elision: bool) -> tupl
         UnsupportedError: the model cannot be run, or LLVM is not installed.
         ExecutionError: the shapes do not fit.
     """
+    session, backend = _session(model, copy_elision, compiles=False)
+    if any(None in bound.shapes for bound in _bound(session, entries)):
+        session, backend = _session(model, copy_elision, compiles=True)
+        for bound in _bound(session, entries):
+            if None in bound.shapes:
+                with suppress(RunError):
+                    session.run_bound(bound)
+    return session.executed, [each for each in backend.listings if each.outline]
+
+
+def _session(model: Model, copy_elision: bool, compiles: bool) -> tuple[Session, NativeBackend]:
+    """A session that keeps what is to be shown; it can be run if it `compiles`."""
     passes = engine("native").passes
     from circlet.backends.native.backend import NativeBackend, Options
 
     made: list[NativeBackend] = []
-    executed: list[Model] = []
 
     def backends(executors: ExecutorMap) -> Sequence[Backend]:
-        executed.append(executors.model)
-        made.append(NativeBackend(executors, Options(keep_text=True)))
+        made.append(NativeBackend(executors, Options(keep_text=True, compiles=compiles)))
         return ControlflowBackend(executors), *made
 
-    session = Session(model, backends, copy_elision, _SHORT, passes)
+    return Session(model, backends, copy_elision, _SHORT, passes), made[0]
+
+
+def _bound(session: Session, entries: Sequence[int]) -> Sequence[BoundRun]:
+    """The entries, bound to zeros."""
+    found = []
     for entry in entries:
-        tensors = [model.subgraphs[entry].tensors[each] for each in model.subgraphs[entry].inputs]
-        inputs = [np.full([abs(size) for size in each.signature], b"" if each.dtype is DType.STRING else 0,
-                          each.dtype.numpy) for each in tensors]
-        bound = session.bind(entry, inputs)
-        if None in bound.shapes:
-            with suppress(RunError):
-                session.run_bound(bound)
-    return executed[0], [each for backend in made for each in backend.listings if each.outline]
+        graph = session.model.subgraphs[entry]
+        tensors = [graph.tensors[each] for each in graph.inputs]
+        found.append(session.bind(entry, [
+            np.full([abs(size) for size in each.signature], b"" if each.dtype is DType.STRING else 0, each.dtype.numpy)
+            for each in tensors]))
+    return found
 
 
-def _text(model: Model, listing: Listing, options: Namespace) -> str:
+def _text(model: Model, listing: Listing, options: NativeOptions) -> str:
     numbers = listing.operators
     head = (f"{subgraph_text(model, listing.subgraph)}, operators [{numbers.start}] to [{numbers.stop - 1}]: "
             f"one function, {plural(listing.arena_bytes, 'byte')} of memory beside inputs and outputs")
@@ -101,7 +111,7 @@ def _text(model: Model, listing: Listing, options: Namespace) -> str:
                       *(text for _, text in _code(listing, options))])
 
 
-def _code(listing: Listing, options: Namespace) -> Iterator[tuple[str, str]]:
+def _code(listing: Listing, options: NativeOptions) -> Iterator[tuple[str, str]]:
     from circlet.backends.native.target import assembly, host, optimized_text
 
     if options.llvm:

@@ -2,23 +2,37 @@
 
 from __future__ import annotations
 
-import argparse
-import json
 import statistics
 import time
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
-from textwrap import indent
 from typing import Any
+
+import click
 
 import circlet
 from circlet.runtime.errors import InputError
+from circlet.runtime.exec.executor import SKIPPED
 from circlet.runtime.exec.inputs import Entry, entry_of
 from circlet.runtime.ir.held import value_text
 from circlet.runtime.ir.model import Model, Signature, Tensor
-from circlet.tools.arguments import add_session_arguments, amount, count, duration, load, session_of
-from circlet.tools.console import note
+from circlet.tools.arguments import (
+    COMPUTING,
+    LIMITS,
+    OUTPUT,
+    STDIN,
+    SessionOptions,
+    amount,
+    assignment,
+    command,
+    count,
+    duration,
+    load,
+    session_of,
+    session_parameters,
+)
+from circlet.tools.console import Document, note
 from circlet.tools.results import (
     Value,
     json_quantization,
@@ -28,31 +42,31 @@ from circlet.tools.results import (
     type_text,
     values_text,
 )
-from circlet.tools.tables import duration_text, plain, plural, subgraph_text, table
-from circlet.tools.values import assignment, read_inputs, tensors_of, zeros
+from circlet.tools.tables import Table, duration_text, plain, plural, subgraph_text, table
+from circlet.tools.usage import Option, suggestion
+from circlet.tools.values import read_inputs, tensors_of, zeros
+
+INPUTS = "Inputs"
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds the arguments of `circlet run`."""
-    add_session_arguments(parser)
-    parser.add_argument("-i", "--input", dest="inputs", type=assignment, action="append", default=[],
-                        metavar="NAME=VALUE",
-                        help="an input as a literal, e.g. n=27 or x=[[1.5,2],[3,4]], or from a file, x=@FILE.npy or "
-                        "x=@FILE.npz:KEY; once for each input. Without any, all are zeros")
-    parser.add_argument("--signature", metavar="KEY", help="the entry point to run (default: subgraph 0)")
-    parser.add_argument("--repeat", type=count, default=0, metavar="N",
-                        help="then run N times more and show the time of a run")
-    parser.add_argument("--save-outputs", metavar="DIR", help="write each output to DIR/NAME.npy")
-    parser.add_argument("--max-iterations", type=amount, metavar="N", help="stop a run that needs more loop iterations")
-    parser.add_argument("--deadline", type=duration, metavar="S", help="stop a run that takes more seconds")
+@dataclass(frozen=True)
+class RunOptions(SessionOptions):
+    """A run that is asked for."""
+
+    inputs: Sequence[tuple[str, str]]
+    signature: str | None
+    repeat: int | None
+    save_outputs: str | None
+    max_iterations: int | None
+    deadline: float | None
 
 
 @dataclass(frozen=True, eq=False)
 class Run:
     """A run of a model, and what it came to."""
 
-    options: argparse.Namespace
-    model: Model
+    options: RunOptions
+    session: circlet.Session
     signature: Signature | None
     entry: Entry
     inputs: Mapping[str, Value]
@@ -66,13 +80,21 @@ class Run:
     """Where outputs were saved, by name."""
 
     @property
+    def model(self) -> Model:
+        return self.session.model
+
+    @property
     def tensors(self) -> dict[str, Tensor]:
         """The outputs as the model declares them."""
         return tensors_of(self.model, self.entry, self.entry.outputs)
 
 
-def execute(options: argparse.Namespace) -> str:
-    """Runs the model; returns what to print."""
+def execute(options: RunOptions) -> Document:
+    """Run a model and show its outputs, which subgraphs ran how often, and what was copied between them.
+
+    Without any --input all inputs are zeros.
+    """
+    _expect_one_reader(options)
     model = load(options)
     session = session_of(model, options, circlet.Limits(options.max_iterations, options.deadline))
     signature = _signature(session, options.signature)
@@ -83,15 +105,24 @@ def execute(options: argparse.Namespace) -> str:
         inputs = _fill(model, entry)
     counter = circlet.Counter()
     outputs = session.run_entry(entry, inputs, counter)
-    samples = _measure(session, entry, inputs, options.repeat)
+    samples = _measure(session, entry, inputs, options.repeat or 0)
     files = save_arrays(options.save_outputs, outputs) if options.save_outputs else {}
-    run = Run(options, model, signature, entry, inputs, is_filled, outputs, counter, samples, files)
-    return json.dumps(_json(run), allow_nan=False) if options.json else _text(run)
+    run = Run(options, session, signature, entry, inputs, is_filled, outputs, counter, samples, files)
+    return _json(run) if options.json else _text(run)
+
+
+def _expect_one_reader(options: RunOptions) -> None:
+    readers = [options.model == STDIN, *(value == f"@{STDIN}" for _, value in options.inputs)]
+    if sum(readers) > 1:
+        raise InputError("the standard input can be read once; expected one - at most")
 
 
 def _signature(session: circlet.Session, key: str | None) -> Signature | None:
     """The signature of that key; without one, the only signature of subgraph 0, as `Session.run` has it."""
     if key is not None:
+        keys = [each.key for each in session.model.signatures]
+        if key not in keys:
+            raise InputError(f"no signature {key!r}; the model has {', '.join(keys) or 'none'}{suggestion(key, keys)}")
         return session.signature(key).signature
     named = [each for each in session.model.signatures if each.subgraph == 0]
     return named[0] if len(named) == 1 else None
@@ -118,23 +149,26 @@ def _measure(session: circlet.Session, entry: Entry, inputs: Mapping[str, Value]
     return samples[1:]
 
 
-def _text(run: Run) -> str:
-    rows = [(subgraph_text(run.model, index), run.counter.invocations[index])
+def _text(run: Run) -> Document:
+    rows = [(subgraph_text(run.model, index), run.counter.invocations[index], ", ".join(_backends(run, index)))
             for index in range(len(run.model.subgraphs))]
-    parts = (_outputs_text(run), table(("subgraph", "invocations"), rows), "\n".join(_summary(run)))
-    return "\n\n".join(parts)
+    return _outputs_table(run), table(("subgraph", "invocations", "computed by"), rows), "\n".join(_summary(run))
 
 
-def _outputs_text(run: Run) -> str:
-    """A row for each output; values that take several lines stand below it."""
+def _backends(run: Run, index: int) -> dict[str, int]:
+    """How many operators of a subgraph each backend computed."""
+    if not run.counter.invocations[index]:
+        return {}
+    names = Counter(name for name in run.session.backend_of(index) if name != SKIPPED)
+    return dict(sorted(names.items()))
+
+
+def _outputs_table(run: Run) -> Table | str:
     if not run.outputs:
         return "no outputs"
-    texts = {name: values_text(array) for name, array in run.outputs.items()}
-    rows = [(plain(name), type_text(run.tensors[name], run.outputs[name]), "" if "\n" in text else text)
-            for name, text in texts.items()]
-    heading, *lines = table(("output", "type", "value"), rows).splitlines()
-    blocks = (indent(text, "  ") if "\n" in text else None for text in texts.values())
-    return "\n".join([heading, *chain.from_iterable(filter(None, pair) for pair in zip(lines, blocks, strict=True))])
+    rows = [(plain(name), type_text(run.tensors[name], value), values_text(value))
+            for name, value in run.outputs.items()]
+    return table(("output", "type", "value"), rows)
 
 
 def _summary(run: Run) -> list[str]:
@@ -153,13 +187,14 @@ def _json(run: Run) -> dict[str, Any]:
         "model": run.options.model,
         "signature": None if run.signature is None else run.signature.key,
         "subgraph": run.entry.subgraph,
-        "backend": run.options.backend,
+        "backend": run.session.backend,
         "copy_elision": run.options.copy_elision,
         "inputs": [{**_json_type(name, declared[name], array), "zeros": run.is_filled}
                    for name, array in run.inputs.items()],
         "outputs": [{**_json_type(name, run.tensors[name], array), "values": json_values(array),
                      "file": run.files.get(name)} for name, array in run.outputs.items()],
-        "subgraphs": [{"index": index, "name": subgraph.name, "invocations": run.counter.invocations[index]}
+        "subgraphs": [{"index": index, "name": subgraph.name, "invocations": run.counter.invocations[index],
+                       "computed_by": _backends(run, index)}
                       for index, subgraph in enumerate(run.model.subgraphs)],
         "copies": run.counter.copies,
         "copied_bytes": run.counter.copied_bytes,
@@ -176,3 +211,20 @@ def _json_seconds(samples: Sequence[float]) -> dict[str, float] | None:
     if not samples:
         return None
     return {"runs": len(samples), "median": statistics.median(samples), "minimum": min(samples)}
+
+
+COMMAND = command("run", RunOptions, execute, [
+    Option("-i", "--input", "inputs", group=INPUTS, type=assignment, multiple=True, metavar="NAME=VALUE",
+           help="an input as a literal, e.g. n=27 or x=[[1.5,2],[3,4]], or from a file, x=@FILE.npy, x=@FILE.npz:KEY "
+           "or, of the standard input, x=@-; once for each input"),
+    Option("--signature", group=INPUTS, metavar="KEY", help="the entry point to run (default: subgraph 0)"),
+    Option("--repeat", group=COMPUTING, type=count, metavar="N",
+           help="then run N times more and show the time of a run"),
+    Option("--max-iterations", group=LIMITS, type=amount, metavar="N",
+           help="stop a run that needs more loop iterations"),
+    Option("--deadline", group=LIMITS, type=duration, metavar="S", help="stop a run that takes more seconds"),
+    Option("--save-outputs", group=OUTPUT, metavar="DIR", type=click.Path(),
+           help="write each output to DIR/NAME.npy"),
+    *session_parameters(),
+])
+"""`circlet run`."""

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from circlet.runtime.errors import Place, UnsupportedError
+from circlet.runtime.errors import CircletError, ModelError, Place, UnsupportedError
 from circlet.runtime.exec.executor import NOT_MINE, ExecutorMap
 from circlet.runtime.exec.kernel import Backend, Call
 from circlet.runtime.ir.model import Model
 from circlet.runtime.ir.op import Opaque, Skip
+from circlet.runtime.ir.verify import verify
 from circlet.session import Session, engine
 
 
@@ -18,7 +19,8 @@ class Verdict:
     """What becomes of one operator."""
 
     backend: str | None
-    """Which backend computes it; `none` where other operators do its work, or nothing needs it."""
+    """Which backend computes it, several joined by `+`; `none` where other operators do its work, or nothing needs
+    it; None where none does, or none was asked."""
     reason: str = ""
     """Why no backend does."""
 
@@ -34,11 +36,24 @@ class Support:
 
 
 def support_of(model: Model, backend: str = "auto") -> Support:
-    """What the backends that `backend` names make of a verified model, whether or not it can be run."""
+    """What the backends that `backend` names make of a model, whether or not it can be run, or is even well formed.
+
+    Raises:
+        InputError: there is no such backend.
+        UnsupportedError: it needs a package that is not installed.
+    """
+    engine(backend)
     try:
-        session = Session(model, backend)
+        verify(model)
+    except ModelError as error:
+        unknown = Verdict(None, "not judged in a malformed model")
+        return Support(tuple((unknown,) * len(each.operators) for each in model.subgraphs), str(error))
+    try:
+        session = Session(model, backend).survey()
     except UnsupportedError as error:
         return _judged(model, backend, str(error).partition("\n")[0].removesuffix(":"))
+    except CircletError as error:
+        return _judged(model, backend, str(error))
     return Support(tuple(tuple(map(Verdict, session.backend_of(index))) for index in range(len(model.subgraphs))))
 
 

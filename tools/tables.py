@@ -3,26 +3,66 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from itertools import zip_longest
+from dataclasses import dataclass
+from io import StringIO
 from typing import TypeAlias
+
+from rich import table as rich_table
+from rich.console import Console
+from rich.text import Text
 
 from circlet.runtime.ir.model import Model
 
-Cell: TypeAlias = "str | int"
+
+@dataclass(frozen=True)
+class Marked:
+    """Text that stands out."""
+
+    text: str
+    style: str
+    """As rich names it."""
+
+
+Cell: TypeAlias = "str | int | Marked"
+GAP = 2
+UNBOUNDED = 1 << 20
+"""A width that no table has."""
 
 UNITS = (("s", 1.0), ("ms", 1e-3), ("us", 1e-6))
 
 
-def table(headings: Sequence[str], rows: Iterable[Sequence[Cell]]) -> str:
-    """Lines of aligned columns; integers, and their column's other cells, stand to the right."""
-    lines = [headings, *rows]
-    numeric = {column for row in lines[1:] for column, cell in enumerate(row) if isinstance(cell, int)}
-    texts = [[cell if isinstance(cell, str) else f"{cell:,}" for cell in row] for row in lines]
-    widths = [max(map(len, column)) for column in zip_longest(*texts, fillvalue="")]
-    return "\n".join(
-        "  ".join(text.rjust(width) if column in numeric else text.ljust(width)
-                  for column, (text, width) in enumerate(zip(row, widths, strict=True))).rstrip()
-        for row in texts)
+@dataclass(frozen=True)
+class Table:
+    """Aligned columns; integers, and their column's other cells, stand to the right."""
+
+    headings: Sequence[str]
+    rows: Sequence[Sequence[Cell]]
+
+    def render(self, width: int | None, colour: bool) -> str:
+        """Its lines. Cells that do not fit `width` are continued below; without one, nothing is."""
+        grid = rich_table.Table(box=None, pad_edge=False, padding=(0, GAP, 0, 0), header_style="bold")
+        numeric = {column for row in self.rows for column, cell in enumerate(row) if isinstance(cell, int)}
+        for column, heading in enumerate(self.headings):
+            grid.add_column(Text(heading), justify="right" if column in numeric else "left", overflow="fold",
+                            no_wrap=width is None)
+        for row in self.rows:
+            grid.add_row(*map(_text, row))
+        found = StringIO()
+        console = Console(file=found, width=width or UNBOUNDED, force_terminal=colour, no_color=not colour,
+                          color_system="standard" if colour else None, highlight=False, _environ={})
+        console.print(grid)
+        return "\n".join(line.rstrip() for line in found.getvalue().rstrip("\n").split("\n"))
+
+
+def _text(cell: Cell) -> Text:
+    if isinstance(cell, Marked):
+        return Text(cell.text, cell.style)
+    return Text(cell if isinstance(cell, str) else f"{cell:,}")
+
+
+def table(headings: Sequence[str], rows: Iterable[Sequence[Cell]]) -> Table:
+    """A table of these rows."""
+    return Table(headings, list(rows))
 
 
 def plain(name: str) -> str:

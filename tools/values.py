@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import argparse
 import ast
 import math
 import re
+import sys
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from io import BytesIO
 from typing import Any
 from zipfile import BadZipFile
 from zlib import error as ZlibError  # noqa: N812  # an exception, whatever zlib calls it
@@ -23,19 +24,12 @@ from circlet.runtime.ir.held import SequenceOf
 from circlet.runtime.ir.model import Model, Tensor
 from circlet.runtime.ir.types import Array, DType
 from circlet.tools.results import Value
+from circlet.tools.usage import suggestion
 
 CONSTANTS = {"true": True, "false": False, "null": None, "nan": math.nan, "NaN": math.nan, "inf": math.inf,
              "Infinity": math.inf}
 """The names in literals, beside Python's own."""
 _MEMBER = re.compile(r"(.+\.npz):(.+)")
-
-
-def assignment(text: str) -> tuple[str, str]:
-    """Splits `NAME=VALUE`."""
-    name, equals, value = text.partition("=")
-    if not (name and equals):
-        raise argparse.ArgumentTypeError(f"expected NAME=VALUE or NAME=@FILE, found {text!r}")
-    return name, value
 
 
 def tensors_of(model: Model, entry: Entry, named: Sequence[tuple[str, int]]) -> dict[str, Tensor]:
@@ -54,7 +48,8 @@ def read_inputs(model: Model, entry: Entry, given: Sequence[tuple[str, str]]) ->
     values: dict[str, Value] = {}
     for name, text in given:
         if name not in tensors:
-            raise InputError(f"no input {name!r}; the entry point takes {', '.join(tensors) or 'none'}")
+            raise InputError(f"no input {name!r}; the entry point takes {', '.join(tensors) or 'none'}"
+                             f"{suggestion(name, tensors)}")
         if name in values:
             raise InputError(f"input {name!r} is given twice")
         values[name] = read_value(text, tensors[name], name)
@@ -147,7 +142,7 @@ def _load(path: str, name: str) -> Array:
     """The array in `FILE.npy`, in `FILE.npz:KEY`, or in an archive under the input's name or alone."""
     member = _MEMBER.fullmatch(path)
     file, key = (member[1], member[2]) if member else (path, None)
-    with _faults(name, file), open(file, "rb") as stream:
+    with _faults(name, file), BytesIO(sys.stdin.buffer.read()) if file == "-" else open(file, "rb") as stream:
         found = np.load(stream, allow_pickle=False)
         keys = [] if isinstance(found, np.ndarray) else found.files
         if key is None:

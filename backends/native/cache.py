@@ -98,17 +98,20 @@ def entries() -> list[Entry]:
         return []
 
 
-def clear() -> int:
-    """Deletes every entry, and nothing else; tells how many.
+def clear() -> list[Entry]:
+    """Deletes every entry, and nothing else; gives them.
 
     Raises:
         OSError: an entry cannot be deleted.
     """
     place = folder()
     if place is None or not place.exists():
-        return 0
+        return []
     with opened(place) as found:
-        return 0 if found is None else _delete(found, _entries(found))
+        kept = [] if found is None else _entries(found)
+        if found is not None:
+            _delete(found, kept)
+        return kept
 
 
 def _entries(place: Folder) -> list[Entry]:
@@ -128,11 +131,10 @@ def _trim(place: Folder) -> None:
     _delete(place, too_many)
 
 
-def _delete(place: Folder, some: Sequence[Entry]) -> int:
+def _delete(place: Folder, some: Sequence[Entry]) -> None:
     old = time.time() - ABANDONED
     abandoned = [name for name, status in place.files()
                  if status.st_mtime < old and _KEY.fullmatch(finished(name) or "")]
     for name in (*(each.key for each in some), *abandoned):
         with suppress(FileNotFoundError):
             place.remove(name)
-    return len(some)

@@ -38,18 +38,32 @@ class Program:
         return out
 
     def json(self, *arguments: object) -> Any:
-        """The JSON that a successful run without notes prints, which is one line."""
-        out = self.text(*arguments, "--json")
-        assert out.count("\n") == 1
-        return json.loads(out)
+        """The JSON that a successful run without notes prints, which is one line, without the version of its schema."""
+        found = parsed(self.text(*arguments, "--json"))
+        assert found.pop("schema_version") == 1
+        return found
 
-    def error(self, *arguments: object) -> str:
+    def json_error(self, *arguments: object) -> tuple[int, Any]:
+        """The exit code and the error that a failed run prints as JSON; nothing is on stderr."""
+        code, out, err = self(*arguments, "--json")
+        found = parsed(out)
+        assert (list(found), found["schema_version"], err) == (["schema_version", "error"], 1, "")
+        return code, found["error"]
+
+    def error(self, *arguments: object, code: int = 1) -> str:
         """The message of a failed run: one line, and nothing on stdout."""
-        code, out, err = self(*arguments)
+        found, out, err = self(*arguments)
         line, rest = err.split("\n", 1)
-        assert (code, out, rest) == (1, "", "")
+        assert (found, out, rest) == (code, "", "")
         assert line.startswith("circlet: error: ")
         return line.removeprefix("circlet: error: ")
+
+
+def parsed(out: str) -> dict[str, Any]:
+    """One line of JSON."""
+    assert out.count("\n") == 1
+    found: dict[str, Any] = json.loads(out)
+    return found
 
 
 @pytest.fixture

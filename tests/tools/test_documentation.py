@@ -16,7 +16,8 @@ EXAMPLES = [example for block in BLOCKS
 
 
 @pytest.mark.parametrize(("command", "output"), EXAMPLES, ids=[command for command, _ in EXAMPLES])
-def test_example(program: Program, command: str, output: str) -> None:
+def test_example(program: Program, monkeypatch: pytest.MonkeyPatch, command: str, output: str) -> None:
+    monkeypatch.delenv("CIRCLET_BACKEND", raising=False)
     _, out, err = program(*shlex.split(command))
     assert err + out == output
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +13,8 @@ import circlet
 from circlet.runtime.ir.text import to_text
 from circlet.runtime.ops.elementwise import Add
 from circlet.schema.foreign import Foreign
+from circlet.schema.tflite import TFLITE
+from circlet.schema.writer import write_model
 from tests.tools.conftest import Program
 
 COLLATZ = "examples/collatz.tflite"
@@ -40,7 +42,7 @@ def test_native_code(program: Program, golden: Callable[[str, str], None]) -> No
 
 
 def test_native_code_in_other_languages(program: Program) -> None:
-    (found,) = program.json("inspect", COLLATZ, "--subgraph", "4", "--native", "--llvm", "--asm")
+    (found,) = program.json("inspect", COLLATZ, "--subgraph", "4", "--native", "--llvm", "--asm")["functions"]
     assert (found["subgraph"], found["operators"], found["arena_bytes"]) == (4, [0, 1, 2, 3, 4, 5], 0)
     assert found["outline"][2:4] == ["[3] int32[] register = IF", "  then @2"]
     assert "define " in found["llvm"]
@@ -119,7 +121,7 @@ def test_copies_of_a_model_that_cannot_be_run(program: Program, unknown: Path) -
 @pytest.mark.parametrize("elision", [True, False], ids=["elision", "copies"])
 def test_copies_as_json(program: Program, name: str, elision: bool) -> None:
     path = f"tests/models/{name}.tflite"
-    found = program.json("inspect", path, "--copies", *([] if elision else ["--no-copy-elision"]))
+    found = program.json("inspect", path, "--copies", *([] if elision else ["--no-copy-elision"]))["copies"]
     edges = circlet.Session(circlet.load(path), copy_elision=elision).copies()
     assert found == [{**asdict(each), "action": each.action.value} for each in edges]
     assert all(list(each) == ["subgraph", "operator", "edge", "bytes", "per_iteration", "action", "reason"]
@@ -127,8 +129,9 @@ def test_copies_as_json(program: Program, name: str, elision: bool) -> None:
 
 
 def test_copies_of_one_subgraph(program: Program) -> None:
-    found = program.json("inspect", COLLATZ, "--copies", "--subgraph", "4")
-    assert {each["subgraph"] for each in found} == {4}
+    for name in ("4", "@4", "while_body"):
+        found = program.json("inspect", COLLATZ, "--copies", "--subgraph", name)["copies"]
+        assert {each["subgraph"] for each in found} == {4}
 
 
 def test_copies(program: Program) -> None:
@@ -170,13 +173,13 @@ def test_copies_of_what_grows(program: Program) -> None:
     out = program.text("inspect", "tests/models/cache_gru.tflite", "--copies", "--backend", "native")
     assert " LOOP_ROUNDS " in out
     assert "2,048  yes      in_place   the body updates the value where it lies" in out
-    assert "left in loops: 1 copy, 1 byte\n" in out
+    assert "no copies are left in loops\n" in out
 
 
 def test_no_copies(program: Program) -> None:
     path = "tests/models/cnn.tflite"
     assert program.text("inspect", path, "--copies") == "no values cross the border of a subgraph\n"
-    assert program.json("inspect", path, "--copies") == []
+    assert program.json("inspect", path, "--copies") == {"copies": []}
 
 
 @pytest.mark.parametrize(("arguments", "message"), [
@@ -186,3 +189,53 @@ def test_no_copies(program: Program) -> None:
 ])
 def test_errors(program: Program, arguments: list[str], message: str) -> None:
     assert program.error("inspect", *arguments).startswith(message)
+
+
+def test_names_of_subgraphs(program: Program, tmp_path: Path) -> None:
+    builder = circlet.ModelBuilder()
+    for name in ("main", "twice", "twice", "7"):
+        graph = builder.subgraph(name)
+        graph.output(graph.input("x", np.float32, ()))
+    path = tmp_path / "names.tflite"
+    circlet.save(builder.build(), path)
+    assert [each["index"] for each in program.json("inspect", path, "--subgraph", "7")["subgraphs"]] == [3]
+    assert program.error("inspect", path, "--subgraph", "twice") == (
+        "subgraphs 1, 2 are all called twice: expected an index")
+    assert program.error("inspect", path, "--subgraph", "mian") == "no subgraph 'mian'; did you mean 'main'?"
+
+
+def test_malformed_models_are_shown(program: Program, tmp_path: Path) -> None:
+    """A subgraph that is invoked and is not there, and an operator that reads what nothing writes."""
+    model = circlet.load(COLLATZ)
+    main, *others = model.subgraphs
+    loop = main.operators[0]
+    broken = replace(main, operators=(replace(loop, op=replace(loop.op, cond_subgraph_index=9), inputs=(5, 5, 5, 5)),))
+    path = tmp_path / "broken.tflite"
+    path.write_bytes(b"".join(write_model(replace(model, subgraphs=(broken, *others)), TFLITE)))
+    out = program.text("inspect", path)
+    problem = "subgraph 0 ('main'), operator 0 (WHILE), tensor 5"
+    assert f"\n\n{problem}" in out
+    assert "WHILE          1  unsupported: not judged in a malformed model\n" in out
+    assert " = WHILE(%5, %5, %5, %5) {cond: @9, body: @4}" in out
+    found = program.json("inspect", path)
+    assert found["problem"].startswith(problem)
+    assert {each["backend"] for each in found["subgraphs"][0]["operators"]} == {None}
+    for option in ("--copies", "--native"):
+        assert program.error("inspect", path, option).startswith(problem)
+    assert program.error("run", path).startswith(problem)
+
+
+def test_hostile_names(program: Program, tmp_path: Path) -> None:
+    """Nothing of a model reaches the terminal as a control sequence, or is taken for rich's markup."""
+    name = "[red]\x1b[31m\n\x85x\u202e"
+    builder = circlet.ModelBuilder()
+    main = builder.subgraph(name)
+    y, = main.op(Foreign(f"CUSTOM:{name}"), main.input(name, np.float32, ()), count=1)
+    main.output(y)
+    path = tmp_path / "hostile.tflite"
+    circlet.save(builder.build(), path)
+    out = program.text("inspect", path)
+    assert "[red]\\x1b[31m\\n\\x85x\\u202e" in out
+    assert [each for each in out.split("\n") if not each.isprintable()] == []
+    assert all(each.isprintable() for each in program.error("run", path, "-i", f"{name}=1").split("\n"))
+    assert all(each.isprintable() for each in program.error("inspect", path, "--subgraph", "[red]").split("\n"))

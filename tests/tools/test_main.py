@@ -30,42 +30,94 @@ def test_installed(command: list[str]) -> None:
     bad = execute("inspect", "nosuch.tflite")
     assert (bad.returncode, bad.stdout) == (1, "")
     assert bad.stderr == "circlet: error: nosuch.tflite: No such file or directory\n"
-    assert execute("run").stderr.startswith("usage: circlet run ")
+    misused = execute("run")
+    assert (misused.returncode, misused.stderr) == (2, "circlet: error: missing MODEL; see circlet run --help\n")
 
 
 @pytest.mark.parametrize(("arguments", "message"), [
-    ([], "the following arguments are required: COMMAND"),
-    (["nope"], "invalid choice: 'nope'"),
-    (["run"], "the following arguments are required: MODEL"),
-    (["run", COLLATZ, "-i", "n"], "expected NAME=VALUE or NAME=@FILE, found 'n'"),
-    (["run", COLLATZ, "-i", "=1"], "expected NAME=VALUE or NAME=@FILE, found '=1'"),
-    (["run", COLLATZ, "--repeat", "0"], "argument --repeat: expected at least 1, found 0"),
-    (["run", COLLATZ, "--max-iterations", "-1"], "argument --max-iterations: expected at least 0, found -1"),
-    (["run", COLLATZ, "--deadline", "nan"], "argument --deadline: expected at least 0, found nan"),
-    (["run", COLLATZ, "--backend", "nope"], "argument --backend: invalid choice: 'nope'"),
-    (["inspect", COLLATZ, "--subgraph", "-1"], "argument --subgraph: expected at least 0, found -1"),
-    (["inspect", COLLATZ, "--subgraph", "one"], "argument --subgraph: invalid"),
+    ([], "missing command; see circlet --help"),
+    (["rnu"], "no command 'rnu'; did you mean 'run'?"),
+    (["zzz"], "no command 'zzz'; expected one of run, inspect, convert, cache, completion"),
+    (["cache", "claer"], "no command 'claer'; did you mean 'clear'?"),
+    (["--vresion"], "no option --vresion; did you mean --version?"),
+    (["run", COLLATZ, "--repaet", "3"], "no option --repaet; did you mean --repeat?"),
+    (["run", COLLATZ, "--zzz"], "no option --zzz"),
+    (["run", COLLATZ, "--repeat"], "--repeat needs a value"),
+    (["run"], "missing MODEL; see circlet run --help"),
+    (["run", COLLATZ, "more"], "got unexpected extra argument (more); see circlet run --help"),
+    (["run", COLLATZ, "-i", "n"], "--input: expected NAME=VALUE or NAME=@FILE, found 'n'"),
+    (["run", COLLATZ, "-i", "=1"], "--input: expected NAME=VALUE or NAME=@FILE, found '=1'"),
+    (["run", COLLATZ, "--repeat", "0"], "--repeat: expected at least 1, found 0"),
+    (["run", COLLATZ, "--repeat", "many"], "--repeat: expected an integer, found 'many'"),
+    (["run", COLLATZ, "--max-iterations", "-1"], "--max-iterations: expected at least 0, found -1"),
+    (["run", COLLATZ, "--deadline", "nan"], "--deadline: expected at least 0, found nan"),
+    (["run", COLLATZ, "--deadline", "soon"], "--deadline: expected a number of seconds, found 'soon'"),
+    (["run", COLLATZ, "--backend", "naive"],
+     "--backend: expected one of auto, cpu, native, found 'naive'; did you mean 'native'?"),
+    (["completion", "csh"], "SHELL: expected one of bash, zsh, fish, found 'csh'; did you mean 'zsh'?"),
 ])
-def test_usage(capsys: pytest.CaptureFixture[str], arguments: list[str], message: str) -> None:
-    with pytest.raises(SystemExit) as stop:
-        main(arguments)
-    assert stop.value.code == 2
-    found = capsys.readouterr()
-    assert found.out == ""
-    assert message in found.err.splitlines()[-1]
+def test_usage(program: Program, arguments: list[str], message: str) -> None:
+    assert program.error(*arguments, code=2) == message
 
 
-@pytest.mark.parametrize(("arguments", "text"), [
-    (["--version"], f"circlet {circlet.__version__}\n"),
-    (["--help"], "inspect "),
-    (["run", "--help"], "--max-iterations"),
-    (["inspect", "--help"], "--copies"),
+def test_errors_as_json(program: Program) -> None:
+    assert program.json_error("run", COLLATZ, "--repeat", "0") == (
+        2, {"type": "UsageError", "message": "--repeat: expected at least 1, found 0", "place": None})
+    assert program.json_error()[1]["message"] == "no option --json"
+    assert program.json_error("run", "nosuch.tflite") == (
+        1, {"type": "FileNotFoundError", "message": "nosuch.tflite: No such file or directory", "place": None})
+    code, error = program.json_error("run", COLLATZ, "-i", "n=27", "--max-iterations", "3")
+    assert (code, error["type"], error["place"]) == (1, "LimitError", {
+        "subgraph": 0, "subgraph_name": "main", "operator": 0, "operator_name": "WHILE", "tensor": None})
+    assert error["message"].endswith("the run needs more than max_iterations=3 loop iterations")
+
+
+def test_backend_of_the_environment(program: Program, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CIRCLET_BACKEND", "foo")
+    message = "the environment variable CIRCLET_BACKEND must be one of auto, cpu, native, found 'foo'"
+    assert program.error("run", COLLATZ) == program.error("inspect", COLLATZ) == message
+    assert program.json_error("run", COLLATZ)[1]["type"] == "InputError"
+    monkeypatch.setenv("CIRCLET_BACKEND", "auto")
+    assert program.json("run", COLLATZ, "-i", "n=1")["backend"] == "native"
+
+
+@pytest.mark.parametrize(("arguments", "texts"), [
+    (["--version"], [f"circlet {circlet.__version__}\n"]),
+    (["--help"], ["inspect ", "completion "]),
+    (["run", "--help"], ["--max-iterations N", "Arguments:", "Inputs:", "Limits:"]),
+    (["inspect", "--help"], ["--copies", "What is shown:"]),
+    (["cache", "clear", "--help"], ["Delete all compiled functions"]),
 ])
-def test_help(capsys: pytest.CaptureFixture[str], arguments: list[str], text: str) -> None:
-    with pytest.raises(SystemExit) as stop:
-        main(arguments)
-    assert stop.value.code == 0
-    assert text in capsys.readouterr().out
+def test_help(program: Program, arguments: list[str], texts: list[str]) -> None:
+    found = program.text(*arguments)
+    assert all(each in found for each in texts)
+
+
+def test_modules_that_help_needs() -> None:
+    """Help needs no tables, and who imports circlet needs nothing of the program."""
+    text = ("import sys, circlet; print('click' in sys.modules, 'rich' in sys.modules); "
+            "from circlet.tools.main import main; main(['--help']); print('rich' in sys.modules)")
+    first, *_, last = subprocess.run([sys.executable, "-c", text], cwd=ROOT, capture_output=True, text=True,
+                                     check=True).stdout.splitlines()
+    assert (first, last) == ("False False", "False")
+
+
+@pytest.mark.parametrize(("words", "expected"), [
+    ("circlet ins", "plain,inspect"), ("circlet run --max", "plain,--max-iterations"),
+    ("circlet run --backend n", "plain,native"), ("circlet cache c", "plain,clear"), ("circlet run ex", "file,ex"),
+])
+def test_completion(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, words: str,
+                    expected: str) -> None:
+    monkeypatch.setenv("_CIRCLET_COMPLETE", "bash_complete")
+    monkeypatch.setenv("COMP_WORDS", words)
+    monkeypatch.setenv("COMP_CWORD", str(words.count(" ")))
+    assert main([]) == 0
+    assert capsys.readouterr().out == f"{expected}\n"
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_for_shells(program: Program, shell: str) -> None:
+    assert f"_CIRCLET_COMPLETE={shell}_complete" in program.text("completion", shell)
 
 
 @pytest.mark.parametrize(("error", "code", "message"), [
@@ -77,10 +129,10 @@ def test_help(capsys: pytest.CaptureFixture[str], arguments: list[str], text: st
 ])
 def test_exit_codes(program: Program, monkeypatch: pytest.MonkeyPatch, error: BaseException, code: int,
                     message: str) -> None:
-    def fail(options: object) -> str:
+    def fail(options: object) -> circlet.Model:
         raise error
 
-    monkeypatch.setattr(run, "execute", fail)
+    monkeypatch.setattr(run, "load", fail)
     assert program("run", COLLATZ) == (code, "", message)
 
 

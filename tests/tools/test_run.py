@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from io import BytesIO, TextIOWrapper
 from pathlib import Path
 from zipfile import ZipFile
 
@@ -28,12 +29,12 @@ output  type     value
 steps   int32[]  111
 peak    int32[]  9232
 
-subgraph                 invocations
-@0 main                            1
-@1 while_cond_false_320           41
-@2 while_cond_true_310            70
-@3 while_cond                    112
-@4 while_body                    111
+subgraph                 invocations  computed by
+@0 main                            1  controlflow
+@1 while_cond_false_320           41  cpu
+@2 while_cond_true_310            70  cpu
+@3 while_cond                    112  cpu
+@4 while_body                    111  controlflow, cpu
 
 copied between subgraphs: 4 values, 16 bytes
 """
@@ -56,11 +57,11 @@ def test_json(program: Program) -> None:
             {"name": "peak", "dtype": "int32", "shape": [], "quantization": None, "values": 9232, "file": None},
         ],
         "subgraphs": [
-            {"index": 0, "name": "main", "invocations": 1},
-            {"index": 1, "name": "while_cond_false_320", "invocations": 41},
-            {"index": 2, "name": "while_cond_true_310", "invocations": 70},
-            {"index": 3, "name": "while_cond", "invocations": 112},
-            {"index": 4, "name": "while_body", "invocations": 111},
+            {"index": 0, "name": "main", "invocations": 1, "computed_by": {"controlflow": 1}},
+            {"index": 1, "name": "while_cond_false_320", "invocations": 41, "computed_by": {"cpu": 2}},
+            {"index": 2, "name": "while_cond_true_310", "invocations": 70, "computed_by": {"cpu": 1}},
+            {"index": 3, "name": "while_cond", "invocations": 112, "computed_by": {"cpu": 1}},
+            {"index": 4, "name": "while_body", "invocations": 111, "computed_by": {"controlflow": 1, "cpu": 5}},
         ],
         "copies": 4, "copied_bytes": 16, "seconds": None,
     }
@@ -69,9 +70,9 @@ def test_json(program: Program) -> None:
 def test_values_on_lines_of_their_own(program: Program) -> None:
     board = np.eye(6).astype(int).tolist()
     lines = program.text("run", model("game_of_life"), "-i", f"board={board}", "-i", "steps=0").splitlines()
-    assert lines[:4] == ["output  type          value", "board   float32[6,6]", "  [[1. 0. 0. 0. 0. 0.]",
-                         "   [0. 1. 0. 0. 0. 0.]"]
-    assert lines[8] == "alive   float32[]     6."
+    assert lines[:3] == ["output  type          value", "board   float32[6,6]  [[1. 0. 0. 0. 0. 0.]",
+                         "                       [0. 1. 0. 0. 0. 0.]"]
+    assert lines[7] == "alive   float32[]     6."
 
 
 @pytest.mark.parametrize(("number", "shape"), [(5, [6]), (0, [1])])
@@ -79,6 +80,33 @@ def test_shapes_that_depend_on_data(program: Program, number: int, shape: list[i
     outputs = program.json("run", model("grow_concat"), "-i", f"n={number}")["outputs"]
     size, x = sorted(outputs, key=lambda each: str(each["name"]))
     assert (x["shape"], len(x["values"]), size["values"]) == (shape, shape[0], shape[0])
+
+
+def test_what_computes(program: Program) -> None:
+    found = program.json("run", COLLATZ, "-i", "n=27", "--backend", "native")
+    assert (found["backend"], found["copies"]) == ("native", 0)
+    assert [each["computed_by"] for each in found["subgraphs"]] == [
+        {"native": 1}, {"native": 2}, {"native": 1}, {"native": 1}, {"native": 6}]
+    body = program.json("run", model("grow_concat"), "-i", "n=0", "--backend", "native")["subgraphs"][2]
+    assert (body["invocations"], body["computed_by"]) == (0, {})
+
+
+def test_standard_input(program: Program, monkeypatch: pytest.MonkeyPatch) -> None:
+    def give(content: bytes) -> None:
+        monkeypatch.setattr("sys.stdin", TextIOWrapper(BytesIO(content)))
+
+    give(Path(COLLATZ).read_bytes())
+    found = program.json("run", "-", "-i", "n=27")
+    assert (found["model"], found["outputs"][0]["values"]) == ("-", 111)
+    give(Path("examples/sum_even.onnx").read_bytes())
+    assert program.text("inspect", "-").startswith("-: onnx, 871 bytes, ")
+    array = BytesIO()
+    np.save(array, np.int32(27))
+    give(array.getvalue())
+    assert program.json("run", COLLATZ, "-i", "n=@-")["outputs"][0]["values"] == 111
+    assert program.error("run", "-", "-i", "n=@-") == "the standard input can be read once; expected one - at most"
+    give(b"")
+    assert program.error("run", "-") == "the file is empty"
 
 
 def test_signature(program: Program) -> None:
@@ -319,7 +347,10 @@ def test_save_outputs_of_strings(program: Program, echo: Echo, tmp_path: Path) -
     ([COLLATZ, "-i", "m=1"], "no input 'm'; the entry point takes n"),
     ([COLLATZ, "-i", "n=1", "-i", "n=2"], "input 'n' is given twice"),
     ([model("gcd"), "-i", "a=1"], "inputs: missing b (the entry point takes b, a)"),
-    ([COLLATZ, "--signature", "nope"], "no signature 'nope'; the model has ['serving_default']"),
+    ([COLLATZ, "-i", "nn=1"], "no input 'nn'; the entry point takes n; did you mean 'n'?"),
+    ([COLLATZ, "--signature", "serving_defualt", "-i", "n=1"],
+     "no signature 'serving_defualt'; the model has serving_default; did you mean 'serving_default'?"),
+    ([COLLATZ, "--signature", "nope"], "no signature 'nope'; the model has serving_default"),
     ([COLLATZ, "-i", "n=1", "--save-outputs", "README.md"], "README.md: File exists"),
 ])
 def test_errors(program: Program, arguments: list[str], message: str) -> None:
