@@ -73,13 +73,18 @@ def _view(content: Content, start: int, dtype: DType, shape: Shape) -> Array:
     array: Array = np.ndarray(shape, dtype.numpy, content.data, start)
     if dtype is DType.BOOL:
         content.charge(array.nbytes)
-        stored = array.view(np.uint8)
-        if stored.max(initial=0) > 1:
-            array = stored != 0
+        array = booleans(array)
     if not array.flags.aligned:
         content.charge(array.nbytes)
         array = array.copy()
     return array
+
+
+def booleans(data: Array) -> Array:
+    """An array of bytes, or of booleans that are no better than bytes, as numpy has booleans: 0 or 1. What is not 0 is
+    true, as for LiteRT."""
+    stored = data.view(np.uint8)
+    return stored.view(np.bool_) if stored.max(initial=0) <= 1 else np.asarray(stored != 0)
 
 
 def decode_strings(data: bytes, shape: Shape) -> Array:

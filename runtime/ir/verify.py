@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from math import inf
+from typing import cast
 
 import numpy as np
 
@@ -180,7 +181,9 @@ def _shape_problem(tensor: Tensor) -> str | None:
 
 
 def _data_problem(tensor: Tensor) -> str | None:
-    data = tensor.data
+    data, held = tensor.data, cast("object", tensor.data)
+    if held is not None and not isinstance(held, np.ndarray):
+        return f"expected data in an array, found {type(held).__name__}"
     if data is None or tensor.sparsity is not None or not tensor.dtype.is_computable:
         return None
     if data.shape != tensor.shape:

@@ -12,6 +12,7 @@ from onnx import TensorProto, TypeProto, numpy_helper
 from circlet.runtime.errors import ModelError, UnsupportedError
 from circlet.runtime.ir.held import OptionalOf, SequenceOf, ValueType
 from circlet.runtime.ir.types import Array, DType, Shape
+from circlet.schema.constants import booleans
 
 
 @dataclass(frozen=True)
@@ -133,7 +134,7 @@ def read_tensor(proto: Any, folder: Path | None) -> tuple[DType | Narrow, Array]
 
 
 def stored(data: Array, dtype: DType) -> Array:
-    """An array as circlet holds it: strings are bytes, bfloat16 is its bits."""
+    """An array as circlet holds it: strings are bytes, bfloat16 is its bits, booleans are 0 or 1."""
     if dtype is DType.STRING:
         flat = [each.encode() if isinstance(each, str) else each for each in data.reshape(-1).tolist()]
         result = np.empty(len(flat), object)
@@ -141,6 +142,8 @@ def stored(data: Array, dtype: DType) -> Array:
         data = result.reshape(data.shape)
     elif data.dtype != dtype.numpy:
         data = data.view(dtype.numpy) if data.dtype.itemsize == dtype.numpy.itemsize else data.astype(dtype.numpy)
+    if dtype is DType.BOOL:
+        data = booleans(data)
     data = data if data.flags.c_contiguous else np.ascontiguousarray(data)
     data.setflags(write=False)
     return data

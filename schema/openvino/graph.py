@@ -32,8 +32,10 @@ class Value:
         return self.shape is not None and all(dim >= 0 for dim in self.shape)
 
 
-def constant(data: Array, name: str = "", dtype: DType | None = None, shape: Shape | None = None) -> Value:
+def constant(data: Array | np.generic, name: str = "", dtype: DType | None = None,
+             shape: Shape | None = None) -> Value:
     """A constant; type and shape are those of the data unless it is raw bytes."""
+    data = np.asarray(data)
     data.setflags(write=False)
     return Value(dtype or DType.of(data.dtype), data.shape if shape is None else shape, data, name)
 

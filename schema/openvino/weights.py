@@ -11,7 +11,7 @@ import numpy as np
 
 from circlet.runtime.errors import ModelError
 from circlet.runtime.ir.types import Array, DType, Shape
-from circlet.schema.constants import element_count
+from circlet.schema.constants import booleans, element_count
 from circlet.schema.openvino.graph import Value, constant
 
 if TYPE_CHECKING:
@@ -72,5 +72,5 @@ def _span(node: Node, weights: Weights, offset: int, size: int) -> memoryview:
 def _view(data: memoryview, dtype: DType, shape: Shape) -> Array:
     array: Array = np.frombuffer(data, np.uint8 if dtype is DType.BOOL else dtype.numpy).reshape(shape)
     if dtype is DType.BOOL:
-        return array.view(np.bool_) if array.max(initial=0) <= 1 else array != 0
+        return booleans(array)
     return array if array.flags.aligned else array.copy()

@@ -137,6 +137,8 @@ REFUSED = {
     "data of another type": (
         tensor(replace(const("w", [1, 2]), dtype=I32)),
         f"{TENSOR}: expected data of numpy type int32 for int32, found float32"),
+    "data that is no array": (
+        tensor(t("w", shape=(), data=np.float32(1))), f"{TENSOR}: expected data in an array, found float32"),
     "string data of another type": (
         tensor(t("w", DType.STRING, data=np.array(["a", "b"]))),
         f"{TENSOR}: expected data of numpy type object for string, found <U1"),
