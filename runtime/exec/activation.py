@@ -14,7 +14,7 @@ import numpy as np
 
 from circlet.runtime.errors import CancelledError, ExecutionError, LimitError
 from circlet.runtime.exec.limits import Limits
-from circlet.runtime.exec.listener import Listener, Observation
+from circlet.runtime.exec.listener import Listener, ListenerFailure, Observation
 from circlet.runtime.exec.memory import Room
 from circlet.runtime.exec.store import Store
 from circlet.runtime.ir.model import Tensor
@@ -222,9 +222,9 @@ class Activation:
             return step
 
         def observed() -> None:
-            self.listener.will_run(subgraph, operator)
+            self._tell(self.listener.will_run, subgraph, operator)
             step()
-            self.listener.did_run(subgraph, operator)
+            self._tell(self.listener.did_run, subgraph, operator)
 
         return observed
 
@@ -235,16 +235,22 @@ class Activation:
         return [partial(self.will_invoke, subgraph), *steps, partial(self.did_invoke, subgraph)]
 
     def will_invoke(self, subgraph: int) -> None:
-        self.listener.will_invoke(subgraph)
+        self._tell(self.listener.will_invoke, subgraph)
 
     def did_invoke(self, subgraph: int) -> None:
-        self.listener.did_invoke(subgraph)
+        self._tell(self.listener.did_invoke, subgraph)
 
     def did_copy(self, subgraph: int, operator: int, edge: str, size: int) -> None:
-        self.listener.did_copy(subgraph, operator, edge, size)
+        self._tell(self.listener.did_copy, subgraph, operator, edge, size)
 
     def did_count(self, invocations: Mapping[int, int], copies: int, size: int) -> None:
-        self.listener.did_count(invocations, copies, size)
+        self._tell(self.listener.did_count, invocations, copies, size)
+
+    def _tell(self, hear: Callable[..., None], *what: object) -> None:
+        try:
+            hear(*what)
+        except Exception as error:
+            raise ListenerFailure(error) from None
 
     def start(self, limits: Limits, listener: Listener | None = None) -> None:
         """Begins a run under the given limits."""

@@ -17,8 +17,18 @@ class Observation(Enum):
     OPERATORS = "operators"
 
 
+class ListenerFailure(BaseException):
+    """Carries what a listener raised past all that takes exceptions for an operator's; callers get `error` itself."""
+
+    def __init__(self, error: Exception) -> None:
+        self.error = error
+
+
 class Listener:
-    """Base of observers; every method does nothing. A session without one pays nothing for it."""
+    """Base of observers; every method does nothing. A session without one pays nothing for it.
+
+    What a method raises ends the run, and comes out of it as it is.
+    """
 
     def will_invoke(self, subgraph: int) -> None:
         """A subgraph is about to run."""

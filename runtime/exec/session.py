@@ -22,7 +22,7 @@ from circlet.runtime.exec.frame import Contract, Frame
 from circlet.runtime.exec.inputs import Entry, Inputs, Outputs, entry_of
 from circlet.runtime.exec.kernel import Backend
 from circlet.runtime.exec.limits import Limits
-from circlet.runtime.exec.listener import Listener, Observation, observation
+from circlet.runtime.exec.listener import Listener, ListenerFailure, Observation, observation
 from circlet.runtime.exec.pool import FramePool, Key
 from circlet.runtime.exec.tensor_info import TensorInfo
 from circlet.runtime.ir.html import html_table
@@ -189,9 +189,9 @@ class Session:
             InputError: an input is missing, unknown, has another shape than declared, or values that the declared
                 element type does not hold.
             ExecutionError: an operator cannot compute with the values it got.
-            LimitError, CancelledError: the run was stopped, or took longer than its deadline. State is as before the
-                run after any error, KeyboardInterrupt among them.
+            LimitError, CancelledError: the run was stopped, or took longer than its deadline.
             ClosedError: the session is closed.
+            What the listener raises. State is as before the run after any error, KeyboardInterrupt among them.
         """
         return self.run_entry(self._primary, inputs, listener)
 
@@ -221,8 +221,16 @@ class Session:
         """
         observed = UNOBSERVED if listener is None else observation(listener).value
         key = (subgraph, tuple([each.shape for each in arrays]), observed)
+        try:
+            return self._run(key, arrays, listener)
+        except ListenerFailure as failure:
+            error = failure.error
+        raise error
+
+    def _run(self, key: Key, arrays: Sequence[Array], listener: Listener | None) -> list[Array]:
+        """Runs on a frame of its own, which is given up if the run fails."""
         frame = self._frames.take(key)
-        activation = Activation(self._variables, Observation(observed)) if frame is None else frame.activation
+        activation = Activation(self._variables, Observation(key[2])) if frame is None else frame.activation
         activation.start(self.limits, listener)
         self._running.add(activation)
         try:
