@@ -17,7 +17,7 @@ from circlet.runtime.exec.activation import Activation, Snapshot, Variables
 from circlet.runtime.exec.bound import BoundRun
 from circlet.runtime.exec.copies import copy_edges
 from circlet.runtime.exec.crossing import CopyEdge
-from circlet.runtime.exec.executor import ExecutorMap
+from circlet.runtime.exec.executor import Executor, ExecutorMap
 from circlet.runtime.exec.frame import Contract, Frame
 from circlet.runtime.exec.inputs import Entry, Inputs, Outputs, entry_of
 from circlet.runtime.exec.kernel import Backend
@@ -116,6 +116,7 @@ class Session:
         """The state before what changes it at present."""
         self._stateful = _has_state(model)
         self._open: ExecutorMap | None = None
+        self._backends = backends
         try:
             self._open = ExecutorMap(run_passes(model, (*DEFAULT, *passes)), backends, copy_elision)
         except (RecursionError, MemoryError) as error:
@@ -214,10 +215,15 @@ class Session:
         return entry.named(self.invoke(entry.subgraph, entry.arrays(inputs), listener))
 
     def invoke(self, subgraph: int, arrays: Sequence[Array], listener: Listener | None = None) -> list[Array]:
-        """Runs a subgraph on stored values of its inputs' types, of any shapes that its operators can compute with.
+        """Runs a subgraph of the model on stored values of its inputs' types, of any shapes that its operators can
+        compute with.
 
         Returns:
             The outputs as stored, see `DType.numpy`, in arrays that belong to the caller.
+
+        Raises:
+            InputError: there is no such subgraph, or it takes another number of inputs.
+            As `run`.
         """
         observed = UNOBSERVED if listener is None else observation(listener).value
         key = (subgraph, tuple([each.shape for each in arrays]), observed)
@@ -289,12 +295,28 @@ class Session:
     def _frame(self, key: Key, activation: Activation) -> Frame:
         subgraph, shapes, _ = key
         with np.errstate(all="ignore"):
-            return self._executors[subgraph].frame(shapes, activation)
+            return self._entered(subgraph, len(shapes)).frame(shapes, activation)
+
+    def _entered(self, subgraph: int, count: int) -> Executor:
+        """The executor of a subgraph that a caller passes so many inputs."""
+        if not 0 <= subgraph < len(self.model.subgraphs):
+            raise InputError(f"expected the index of a subgraph, below {len(self.model.subgraphs)}, found {subgraph}")
+        own, now = self.model.subgraphs[subgraph], self._executors[subgraph].subgraph
+        if len(own.inputs) != count:
+            raise InputError(f"subgraph {subgraph} ({own.name!r}): expected {len(own.inputs)} inputs, found {count}")
+        is_kept = (own.inputs, own.outputs) == (now.inputs, now.outputs)
+        return (self._executors if is_kept else self._as_given)[subgraph]
+
+    @cached_property
+    def _as_given(self) -> ExecutorMap:
+        """The model without what the backends want done to it, which may give the callees of loops more inputs."""
+        return ExecutorMap(run_passes(self.model), self._backends, self._executors.elide)
 
     def bind(self, subgraph: int, arrays: Sequence[Array]) -> BoundRun:
         """Binds a subgraph to input arrays that the caller keeps, of its inputs' element types, for `run_bound`.
 
         Raises:
+            InputError: there is no such subgraph, or it takes another number of inputs.
             ExecutionError: an operator cannot compute with these shapes.
             LimitError, CancelledError: it takes longer than a run may, more memory, or was stopped.
         """
@@ -303,8 +325,8 @@ class Session:
         self._running.add(activation)
         try:
             with np.errstate(all="ignore"):
-                frame = self._executors[subgraph].frame(tuple(each.shape for each in arrays), activation,
-                                                        Contract(inputs=tuple(arrays)))
+                frame = self._entered(subgraph, len(arrays)).frame(tuple(each.shape for each in arrays), activation,
+                                                                   Contract(inputs=tuple(arrays)))
         except (RecursionError, MemoryError) as error:
             raise _overrun(error) from None
         finally:
