@@ -17,7 +17,9 @@ _PACKED_BITS = {
 }
 """Bits of an element of the types that are held as raw bytes, where that is all there is to their size."""
 _MOST_ELEMENTS = 1 << 58
-_MOST_DIMENSIONS = 32
+MOST_DIMENSIONS = 32
+MOST_MADE = 1 << 26
+"""How many elements a constant may have that is made of declared shapes, so that no small file fills the memory."""
 
 
 def element_count(shape: Shape) -> int:
@@ -26,8 +28,8 @@ def element_count(shape: Shape) -> int:
     Raises:
         ModelError: a dimension is negative, or there are more elements than any memory holds.
     """
-    if len(shape) > _MOST_DIMENSIONS:
-        raise ModelError(f"expected at most {_MOST_DIMENSIONS} dimensions, found {len(shape)}")
+    if len(shape) > MOST_DIMENSIONS:
+        raise ModelError(f"expected at most {MOST_DIMENSIONS} dimensions, found {len(shape)}")
     if shape and min(shape) < 0:
         raise ModelError(f"expected dimensions of at least 0, found shape {shape}")
     if prod(dim or 1 for dim in shape) > _MOST_ELEMENTS:

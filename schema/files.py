@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
 from uuid import uuid4
 
-from circlet.runtime.errors import InputError, ModelError, UnsupportedError
+from circlet.runtime.errors import InputError, LimitError, ModelError, UnsupportedError
 from circlet.runtime.exec import fork
 from circlet.runtime.ir.model import Model
 from circlet.runtime.ops.loop_options import Overrun
@@ -78,10 +78,10 @@ def load_model(source: Source, weights: Source | None = None, onnx_absent_cond: 
 
     Raises:
         OSError: the file cannot be read.
-        LimitError: there is not memory enough for the content of a file.
         InputError: `source` is nothing of that, or there are weights of a model whose format has none.
         ModelError: it is malformed, or no model at all.
         UnsupportedError: it is a model of another kind, or uses a feature that circlet cannot express.
+        LimitError: there is not memory enough to read it.
     """
     if _is_model_proto(source):
         _refuse_weights(weights)
@@ -90,7 +90,7 @@ def load_model(source: Source, weights: Source | None = None, onnx_absent_cond: 
     data, path = _opened(source, open_file)
     try:
         return _load(data, weights, path, open_file, onnx_absent_cond, slice_overrun)
-    except (ModelError, UnsupportedError) as problem:
+    except (ModelError, UnsupportedError, LimitError) as problem:
         if path is None:
             raise
         raise type(problem)(f"{path}: {problem}") from None
@@ -118,6 +118,14 @@ def _opened(source: Source, open_file: _Open) -> tuple[memoryview, Path | None]:
 
 
 def _load(data: memoryview, weights: Source | None, path: Path | None, open_file: _Open, absent_cond: AbsentCond,
+          slice_overrun: SliceOverrun) -> Model:
+    try:
+        return _read(data, weights, path, open_file, absent_cond, slice_overrun)
+    except MemoryError as error:
+        raise LimitError(f"out of memory: {error}") from None
+
+
+def _read(data: memoryview, weights: Source | None, path: Path | None, open_file: _Open, absent_cond: AbsentCond,
           slice_overrun: SliceOverrun) -> Model:
     if is_openvino(data):
         return read_openvino(data, partial(_weights, weights, path, open_file), Overrun(slice_overrun))

@@ -13,6 +13,7 @@ from circlet.runtime.ir.op import Op
 from circlet.runtime.ir.types import DType, Shape
 from circlet.runtime.ops import comparison, elementwise, layout, quantize, shape
 from circlet.runtime.ops.operands import normalize_axis
+from circlet.schema.constants import MOST_DIMENSIONS
 from circlet.schema.onnx.graph import Graph
 
 
@@ -42,7 +43,7 @@ def shape_vector(graph: Graph, x: Value) -> Value:
 def dimension(graph: Graph, x: Value, axis: int) -> Value:
     """The size of one axis as int64 of shape (1,)."""
     found = graph.shape(x)
-    if found is not None and found[axis] >= 0:
+    if found is not None and found[normalize_axis(axis, len(found))] >= 0:
         return graph.constant(np.array([found[axis]], np.int64))
     return elements(graph, shape_vector(graph, x), axis, axis + 1 if axis != -1 else None)
 
@@ -63,9 +64,11 @@ def joined(graph: Graph, parts: Sequence[Value], axis: int = 0) -> Value:
         raise ModelError("input 0 is required and absent")
     if len(parts) == 1:
         return parts[0]
-    known = [graph.known(each) for each in parts]
-    if all(each is not None for each in known):
-        return graph.constant(np.concatenate([each for each in known if each is not None], axis))
+    known = [each for each in map(graph.known, parts) if each is not None]
+    if len(known) == len(parts):
+        # Where they do not fit each other, the operator says so if it is ever run.
+        with suppress(ValueError):
+            return graph.constant(np.concatenate(known, axis))
     return graph.apply(layout.Concatenation(axis), *parts)
 
 
@@ -75,7 +78,9 @@ def reshaped(graph: Graph, x: Value, target: Sequence[int]) -> Value:
     if found == tuple(target) and static(found):
         return x
     if data is not None and data.size and not data.dtype.hasobject:
-        return graph.constant(data.reshape(target), graph[x].dtype)
+        # Where there are more elements or fewer, the operator says so if it is ever run.
+        with suppress(ValueError):
+            return graph.constant(data.reshape(target), graph[x].dtype)
     return graph.apply(shape.Reshape(), x, graph.constant(np.array(target, np.int64)))
 
 
@@ -158,7 +163,9 @@ def axis_of(graph: Graph, x: Value, axis: int) -> int:
         ModelError: there is no such axis.
         UnsupportedError: it counts from the end, and only a run tells the rank.
     """
-    return axis if axis >= 0 and graph.shape(x) is None else normalize_axis(axis, graph.rank(x))
+    if graph.shape(x) is None and 0 <= axis < MOST_DIMENSIONS:
+        return axis
+    return normalize_axis(axis, graph.rank(x))
 
 
 def add(graph: Graph, a: Value, b: Value) -> Value:

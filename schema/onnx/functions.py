@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import onnx
 
 from circlet.runtime.errors import ModelError
+from circlet.runtime.ir.op import UNBOUNDED, Count
 
 if TYPE_CHECKING:
     from circlet.schema.onnx.node import Node
@@ -68,6 +70,13 @@ def schema_of(domain: str, operator: str, version: int) -> Any:
         return onnx.defs.get_schema(operator, version, domain)
     except onnx.defs.SchemaError:
         return None
+
+
+@lru_cache(1 << 10)
+def input_count(domain: str, operator: str, version: int) -> Count | None:
+    """How many inputs ONNX's definition gives an operator; None where it has none of that name and version."""
+    schema = schema_of(domain, operator, version)
+    return None if schema is None else Count(schema.min_input, min(schema.max_input, UNBOUNDED))
 
 
 def schema_function(node: Node) -> Function | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -16,19 +17,29 @@ from circlet.runtime.ir.held import value_text
 from circlet.runtime.ir.model import ABSENT, Operator, Subgraph, Tensor
 from circlet.runtime.ir.op import Op, Operand, Operands, ShapeError, Unknown
 from circlet.runtime.ir.types import Array, DType, Shape
+from circlet.schema.constants import MOST_MADE
 from circlet.schema.onnx.fold import folded
 from circlet.schema.onnx.ranks import Given, open_shape
 from circlet.schema.onnx.types import Narrow, Type, proto_of
 
+CHARGED_BYTES = 256
+"""So many bytes of data cost as much as a node."""
 LENGTHS = (1, 64, 96)
 """What stands for a dimension that is not known when a shape rule is tried: results that agree are known."""
 
 
 @dataclass(eq=False)
 class Program:
-    """The graphs of a model, by subgraph index."""
+    """The graphs of a model, by subgraph index.
 
+    Where functions call the next one twice, ten of them become a thousand operators. Honest files repeat little: what
+    is translated is counted, and reading ends when it is far more than the file holds.
+    """
+
+    budget: int
+    """How much may be translated: one for each node, as often as it is, and one for each `CHARGED_BYTES` of data."""
     graphs: list[Graph] = field(default_factory=list)
+    _spent: int = 0
     _finished: dict[int, Subgraph] = field(default_factory=dict)
 
     def graph(self, name: str, parent: Graph | None = None) -> Graph:
@@ -36,6 +47,17 @@ class Program:
         graph = Graph(self, len(self.graphs), name, parent)
         self.graphs.append(graph)
         return graph
+
+    def charge(self, units: int = 1) -> None:
+        """Counts what is translated.
+
+        Raises:
+            UnsupportedError: the budget is spent.
+        """
+        self._spent += units
+        if self._spent > self.budget:
+            raise UnsupportedError(f"functions and loops repeat nodes and their data too often: they come to more than "
+                                   f"the {self.budget} that a file of this size may need")
 
     def discard(self, count: int) -> None:
         """Forgets all graphs but the first `count`."""
@@ -136,7 +158,12 @@ class Graph:
         return self._add(Tensor(name or f"constant_{len(self._tensors)}", kind, array.shape, data=array))
 
     def like(self, number: float, value: Value, shape: Shape = ()) -> Value:
-        """A constant of the element type of another value."""
+        """A constant of the element type of another value.
+
+        Raises:
+            UnsupportedError: it has so many elements that a small file could fill the memory.
+        """
+        expect_few(prod(shape))
         return self.constant(np.full(shape, number, self[value].dtype.numpy), self[value].dtype)
 
     def capture(self, value: Value) -> Value:
@@ -241,6 +268,16 @@ class Graph:
             return unknown * count
         sure = len(lengths) == 1 or len(found) > 1
         return [merged([each[k] for each in found], sure) for k in range(count)]
+
+
+def expect_few(elements: int) -> None:
+    """Refuses to make a constant with so many elements that a small file could fill the memory.
+
+    Raises:
+        UnsupportedError: it has.
+    """
+    if elements > MOST_MADE:
+        raise UnsupportedError(f"a table of {elements} elements (at most {MOST_MADE})")
 
 
 def declared(name: str, dtype: DType, shape: Shape | None) -> Tensor:

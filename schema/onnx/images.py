@@ -68,6 +68,8 @@ def windows(node: Node, sizes: Shape) -> Windows:
         UnsupportedError: dimensions that decide the padding are not known.
     """
     rank = len(sizes)
+    if rank != node.rank() - 2:
+        raise ModelError(f"expected a window over the spatial axes of an input of shape {node.shape()}, found {sizes}")
     stride, dilation = (node.integers(name, (1,) * rank) for name in ("strides", "dilations"))
     pads = node.integers("pads", (0,) * 2 * rank)
     if not len(stride) == len(dilation) == rank or len(pads) != 2 * rank:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NoReturn
+from enum import Enum
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -15,11 +16,14 @@ from circlet.runtime.ir.builder import Value
 from circlet.runtime.ir.op import Op
 from circlet.runtime.ir.types import Array, DType, Shape
 from circlet.runtime.ops.shape import Alias
+from circlet.schema.constants import MOST_DIMENSIONS
 from circlet.schema.onnx.graph import Graph, type_text
-from circlet.schema.onnx.types import Narrow, Type, read_tensor
+from circlet.schema.onnx.types import Narrow, Type
 
 if TYPE_CHECKING:
     from circlet.schema.onnx.scope import Scope
+
+MemberT = TypeVar("MemberT", bound=Enum)
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,6 +127,32 @@ class Node:
     def rank(self, position: int = 0) -> int:
         return self.graph.rank(self[position])
 
+    def length(self, position: int) -> int:
+        """How many elements an input has that has one for each of some axes; -1 where not known.
+
+        Raises:
+            ModelError: it is no vector, or has more than there can be axes.
+        """
+        found = self.shape(position)
+        if len(found) != 1 or found[0] > MOST_DIMENSIONS:
+            raise ModelError(f"input {position}: expected a vector of at most {MOST_DIMENSIONS} elements, found shape "
+                             f"{found}")
+        return found[0]
+
+    def sizes(self, rank: int) -> Shape:
+        """The dimensions of the first input, all of which must be known.
+
+        Raises:
+            ModelError: it has another rank.
+            UnsupportedError: some are not known.
+        """
+        found = self.shape()
+        if len(found) != rank:
+            raise ModelError(f"input 0: expected rank {rank}, found shape {found}")
+        if -1 in found:
+            self.unsupported(f"an input of shape {found}")
+        return found
+
     def known(self, position: int) -> Array | None:
         """The value of an input that is constant; None where it is not, or absent."""
         value = self.get(position)
@@ -146,7 +176,15 @@ class Node:
         return float(self._attribute(name, AttributeProto.FLOAT, lambda each: np.float32(each.f), default))
 
     def string(self, name: str, default: str | None = None) -> str:
-        return str(self._attribute(name, AttributeProto.STRING, lambda each: each.s.decode(), default))
+        return str(self._attribute(name, AttributeProto.STRING, lambda each: _decoded(name, each.s), default))
+
+    def member(self, name: str, kind: type[MemberT], default: str) -> MemberT:
+        """An attribute that names a member of an enumeration by its value."""
+        found = self.string(name, default)
+        values = {str(each.value): each for each in kind}
+        if found not in values:
+            raise ModelError(f"attribute {name!r}: expected {', '.join(values)}, found {found!r}")
+        return values[found]
 
     def integers(self, name: str, default: Sequence[int] | None = None) -> tuple[int, ...]:
         return tuple(self._attribute(name, AttributeProto.INTS, lambda each: each.ints, default))
@@ -155,13 +193,12 @@ class Node:
         return tuple(self._attribute(name, AttributeProto.FLOATS, lambda each: each.floats, default))
 
     def strings(self, name: str, default: Sequence[str] | None = None) -> tuple[str, ...]:
-        return tuple(self._attribute(name, AttributeProto.STRINGS, lambda each: [s.decode() for s in each.strings],
-                                     default))
+        return tuple(self._attribute(name, AttributeProto.STRINGS,
+                                     lambda each: [_decoded(name, s) for s in each.strings], default))
 
     def tensor(self, name: str) -> tuple[DType | Narrow, Array]:
         """The element type and value of an attribute that is a tensor."""
-        return read_tensor(self._attribute(name, AttributeProto.TENSOR, lambda each: each.t, None),
-                           self.scope.unit.folder)
+        return self.scope.read(self._attribute(name, AttributeProto.TENSOR, lambda each: each.t, None))
 
     def body(self, name: str) -> Any:
         """The GraphProto that an attribute holds."""
@@ -180,3 +217,10 @@ class Node:
             names = AttributeProto.AttributeType.Name
             raise ModelError(f"attribute {name!r}: expected type {names(kind)}, found {names(found.type)}")
         return read(found)
+
+
+def _decoded(name: str, data: bytes) -> str:
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        raise ModelError(f"attribute {name!r}: expected UTF-8, found {data!r}") from None

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from circlet.runtime.ir.op import Op
 from circlet.runtime.ir.types import Array, Shape
 from circlet.runtime.ops import conv, index, layout, matmul, pad, resize, shape, sort
+from circlet.schema.constants import MOST_DIMENSIONS
 
 
 @dataclass(frozen=True)
@@ -29,7 +30,9 @@ def _named(position: int) -> Rule:
         shape, data = inputs[position].shape, inputs[position].data
         if data is not None and data.ndim == 1:
             return tuple(data.tolist())
-        return (-1,) * shape[0] if shape is not None and len(shape) == 1 and shape[0] >= 0 else None
+        if shape is None or len(shape) != 1 or not 0 <= shape[0] <= MOST_DIMENSIONS:
+            return None
+        return (-1,) * shape[0]
 
     return find
 

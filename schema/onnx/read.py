@@ -16,13 +16,16 @@ from circlet.runtime.ir.builder import Value
 from circlet.runtime.ir.model import Model, Signature
 from circlet.runtime.passes.propagate_layout import propagate_layout
 from circlet.schema.onnx.functions import LocalFunctions, schema_of
-from circlet.schema.onnx.graph import Program
+from circlet.schema.onnx.graph import CHARGED_BYTES, Program
 from circlet.schema.onnx.rules import find_rule
 from circlet.schema.onnx.scope import FAULTS, Scope, Unit, plain, qualified
 from circlet.schema.onnx.types import shape_of, type_of
 
 OLDEST = 7
 """The first version of ONNX's own operator set of which all is read; of older ones what has not changed since."""
+
+SPARE, MOST_REPEATED = 1 << 14, 16
+"""How much of a file is translated: some nodes, and all of it so many times."""
 
 
 @dataclass(frozen=True)
@@ -50,8 +53,9 @@ def read_onnx(source: Any, folder: Path | None, options: Options | None = None) 
         proto = source if isinstance(source, onnx.ModelProto) else onnx.ModelProto.FromString(bytes(source))
     except DecodeError as problem:
         raise ModelError(f"the file is truncated or corrupt: {problem}") from None
+    size = len(source) if proto is not source else proto.ByteSize()
     try:
-        return _translated(proto, folder, options or Options())
+        return _translated(proto, size, folder, options or Options())
     except (ModelError, UnsupportedError):
         raise
     except FAULTS as problem:
@@ -60,14 +64,14 @@ def read_onnx(source: Any, folder: Path | None, options: Options | None = None) 
         raise UnsupportedError("graphs or functions nest too deeply to be read") from None
 
 
-def _translated(proto: Any, folder: Path | None, options: Options) -> Model:
-    """The model that a ModelProto describes."""
+def _translated(proto: Any, size: int, folder: Path | None, options: Options) -> Model:
+    """The model that a ModelProto, of `size` bytes when serialised, describes."""
     if not proto.HasField("graph") or not proto.graph.output:
         raise ModelError("expected a graph with outputs, found none")
     opsets = {plain(each.domain): each.version for each in proto.opset_import}
     unit = Unit(opsets, LocalFunctions.of(proto), folder, options.absent_cond == "ort")
     _refuse_unknown(proto, unit)
-    program = Program()
+    program = Program(SPARE + MOST_REPEATED * (_count_nodes(proto) + size // CHARGED_BYTES))
     scope = Scope(program.graph(proto.graph.name or "main"), unit)
     scope.read_constants(proto.graph)
     constants = {each.name for each in proto.graph.initializer}
@@ -119,6 +123,11 @@ def _is_known(node: Any, name: str, version: int) -> bool:
     if find_rule(name, version) is not None:
         return True
     return schema is not None and (schema.has_function or schema.has_context_dependent_function)
+
+
+def _count_nodes(proto: Any) -> int:
+    """How many nodes there are in the file."""
+    return sum(1 for nodes in (proto.graph.node, *(each.node for each in proto.functions)) for _ in _all_nodes(nodes))
 
 
 def _all_nodes(nodes: Any) -> Iterator[Any]:

@@ -8,12 +8,14 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from onnx import AttributeProto
+from onnx import AttributeProto, TensorProto
 
 from circlet.runtime.errors import ModelError, UnsupportedError
 from circlet.runtime.ir.builder import Value
-from circlet.schema.onnx.functions import Function, LocalFunctions, schema_function
-from circlet.schema.onnx.graph import Graph, type_text
+from circlet.runtime.ir.op import ShapeError
+from circlet.runtime.ir.types import Array, DType
+from circlet.schema.onnx.functions import Function, LocalFunctions, input_count, schema_function
+from circlet.schema.onnx.graph import CHARGED_BYTES, Graph, type_text
 from circlet.schema.onnx.narrow import narrowed, widened
 from circlet.schema.onnx.node import Node
 from circlet.schema.onnx.rules import find_rule
@@ -21,6 +23,8 @@ from circlet.schema.onnx.types import Narrow, read_tensor
 
 FAULTS = (ValueError, TypeError, LookupError, ArithmeticError, AttributeError)
 """What Python and numpy raise about values that no well-formed model holds."""
+MISFIT = "the inputs and attributes do not fit the operator or each other"
+"""What a message says then; the cause of the error has Python's own words."""
 WIDENS = frozenset({"Cast", "DequantizeLinear"})
 """The operators that take constants that are held in wider types than they have."""
 MOST_NESTED = 64
@@ -90,15 +94,23 @@ class Scope:
     def read_constants(self, proto: Any) -> None:
         """Defines the initializers of a graph."""
         for each in proto.initializer:
-            dtype, data = read_tensor(each, self.unit.folder)
+            dtype, data = self.read(each)
             self.define(each.name, self.graph.constant(data, dtype, each.name))
         if len(proto.sparse_initializer):
             raise UnsupportedError(f"sparse initializers, first {proto.sparse_initializer[0].values.name!r}")
+
+    def read(self, proto: Any) -> tuple[DType | Narrow, Array]:
+        """The element type and the value of a tensor in the file, or in another that it names."""
+        dtype, data = read_tensor(proto, self.unit.folder)
+        if proto.data_location != TensorProto.EXTERNAL:
+            self.graph.program.charge(data.nbytes // CHARGED_BYTES)
+        return dtype, data
 
     def translate(self, nodes: Iterable[Any]) -> None:
         """Emits the operators of nodes, in order."""
         for number, proto in enumerate(nodes):
             with _at(self.graph.name, number, proto):
+                self.graph.program.charge()
                 self._translate(proto)
 
     def _translate(self, proto: Any) -> None:
@@ -122,6 +134,7 @@ class Scope:
         local = self.unit.functions.find(node.proto)
         if local is not None:
             return self._call(local, node)
+        _expect_inputs(node)
         rule = find_rule(node.operator, node.version)
         if rule is not None and node.operator not in WIDENS:
             for each in filter(None, node.inputs):
@@ -170,6 +183,11 @@ class Scope:
                 yield each.name, found
 
 
+def _place(graph: str, number: int, proto: Any) -> str:
+    name = f" {proto.name!r}" if proto.name else ""
+    return f"graph {graph!r}, node {number}{name} ({qualified(proto.domain, proto.op_type)})"
+
+
 def plain(domain: str) -> str:
     """The name of an operator set; ONNX's own has two."""
     return "" if domain == "ai.onnx" else domain
@@ -180,14 +198,21 @@ def qualified(domain: str, operator: str) -> str:
     return f"{plain(domain)}.{operator}" if plain(domain) else operator
 
 
+def _expect_inputs(node: Node) -> None:
+    """Raises ModelError where a node has another number of inputs than its operator takes."""
+    count = input_count(node.proto.domain, node.proto.op_type, node.version)
+    if count is not None and not count.admits(len(node.inputs)):
+        raise ModelError(f"expected {count} inputs, found {len(node.inputs)}")
+
+
 @contextmanager
 def _at(graph: str, number: int, proto: Any) -> Iterator[None]:
     """Adds the place of a node to errors about it."""
     try:
         yield
     except (ModelError, UnsupportedError) as problem:
-        name = f" {proto.name!r}" if proto.name else ""
-        place = f"graph {graph!r}, node {number}{name} ({qualified(proto.domain, proto.op_type)})"
-        raise type(problem)(f"{place}: {problem}") from None
+        raise type(problem)(f"{_place(graph, number, proto)}: {problem}") from None
+    except ShapeError as problem:
+        raise ModelError(f"{_place(graph, number, proto)}: {problem}") from None
     except FAULTS as problem:
-        raise ModelError(f"graph {graph!r}, node {number} ({proto.op_type}): {problem}") from problem
+        raise ModelError(f"{_place(graph, number, proto)}: {MISFIT}") from problem

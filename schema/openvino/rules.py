@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 from circlet.runtime.errors import ModelError, UnsupportedError
 from circlet.runtime.ir.types import DType, Shape
+from circlet.schema.constants import MOST_MADE
 from circlet.schema.openvino.graph import Graph, Value
 from circlet.schema.openvino.types import ELEMENT_TYPES, REFUSED_TYPES
 from circlet.schema.openvino.xml import Layer
@@ -17,8 +18,6 @@ if TYPE_CHECKING:
 
 LATEST = 16
 """The newest operator set that rules were written for."""
-MOST_ELEMENTS = 1 << 26
-"""How many elements a constant may have that a rule makes of declared shapes."""
 Choice = TypeVar("Choice")
 
 
@@ -104,8 +103,8 @@ class Node:
 
     def bounded(self, elements: int) -> None:
         """Refuses to make a constant with so many elements that a small file could fill the memory."""
-        if elements > MOST_ELEMENTS:
-            raise self.refusal(f"a table of {elements} elements (at most {MOST_ELEMENTS})")
+        if elements > MOST_MADE:
+            raise self.refusal(f"a table of {elements} elements (at most {MOST_MADE})")
 
     def text(self, name: str, default: str | None = None) -> str:
         """An attribute."""

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from circlet.runtime.errors import ModelError
 from circlet.runtime.ir.builder import Value
 from circlet.runtime.ir.types import DType, Padding
 from circlet.runtime.ops import conv, layout, pad, shape
@@ -144,11 +145,15 @@ class _Extents:
 
     def __init__(self, node: Node, rank: int) -> None:
         sizes = node.shape(1)[2:]
+        if len(sizes) != rank or min(sizes) < 1:
+            raise ModelError(f"expected a filter of {rank} spatial axes, found shape {node.shape(1)}")
         self.stride = list(node.integers("strides", (1,) * rank))
         self.dilation = list(node.integers("dilations", (1,) * rank))
+        more, pads = node.integers("output_padding", (0,) * rank), node.integers("pads", (0,) * 2 * rank)
+        if not len(more) == len(self.stride) == len(self.dilation) == rank or len(pads) != 2 * rank:
+            raise ModelError(f"expected {rank} strides, dilations and output_padding and {2 * rank} pads, found "
+                             f"{self.stride}, {self.dilation}, {more} and {pads}")
         self.span = [(size - 1) * step + 1 for size, step in zip(sizes, self.dilation, strict=True)]
-        more = node.integers("output_padding", (0,) * rank)
-        pads = node.integers("pads", (0,) * 2 * rank)
         before, after = list(pads[:rank]), list(pads[rank:])
         if node.has("output_shape") or node.string("auto_pad", "NOTSET").startswith("SAME"):
             before, after = self._fitted(node, rank, more)

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 
 import numpy as np
 
+from circlet.runtime.errors import ModelError
 from circlet.runtime.ir.builder import Value
 from circlet.runtime.ir.types import INTEGERS, DType
 from circlet.runtime.ops import comparison, elements, elementwise, index, sort, unary
+from circlet.schema.constants import MOST_DIMENSIONS
 from circlet.schema.onnx.emit import (
     add,
     axis_of,
@@ -23,7 +26,7 @@ from circlet.schema.onnx.emit import (
     shape_vector,
     transposed,
 )
-from circlet.schema.onnx.graph import Graph
+from circlet.schema.onnx.graph import Graph, expect_few
 from circlet.schema.onnx.node import Node
 from circlet.schema.onnx.ops.shape import counted
 from circlet.schema.onnx.ops.unary import UNSIGNED
@@ -51,9 +54,11 @@ def gather(node: Node) -> Value:
 @rule("GatherND")
 def gather_nd(node: Node) -> Value:
     graph, batch = node.graph, node.integer("batch_dims", 0)
-    depth = node.shape(1)[-1]
+    depth = node.shape(1)[-1] if node.rank(1) else 0
     if depth < 0:
         node.unsupported("index rows of unknown length")
+    if not 1 <= depth <= MOST_DIMENSIONS - batch:
+        raise ModelError(f"input 1: expected rows of an index for each of some axes, found shape {node.shape(1)}")
     sizes = joined(graph, [dimension(graph, node[0], batch + k) for k in range(depth)])
     rows = from_front(graph, node[1], sizes)
     if not batch:
@@ -61,6 +66,7 @@ def gather_nd(node: Node) -> Value:
     places = node.shape(1)[:-1]
     if -1 in places:
         node.unsupported("batches of unknown number")
+    expect_few(prod(places) * len(places))
     grid = np.moveaxis(np.indices(places)[:batch], 0, -1)
     own = node.constant(np.ascontiguousarray(grid.astype(graph[rows].dtype.numpy)))
     return node.apply(index.GatherNd(), node[0], joined(graph, [own, rows], axis=-1))
@@ -73,13 +79,13 @@ def gather_elements(node: Node) -> Value:
 
 @rule("ScatterElements", "Scatter")
 def scatter_elements(node: Node) -> Value:
-    combine = elements.Combine(node.string("reduction", "none"))
+    combine = node.member("reduction", elements.Combine, "none")
     return node.apply(elements.ScatterElements(node.integer("axis", 0), combine), *node.given)
 
 
 @rule("ScatterND")
 def scatter_nd(node: Node) -> Value:
-    return node.apply(elements.ScatterSlices(elements.Combine(node.string("reduction", "none"))), *node.given)
+    return node.apply(elements.ScatterSlices(node.member("reduction", elements.Combine, "none")), *node.given)
 
 
 @rule("NonZero")

@@ -11,6 +11,7 @@ from circlet.runtime.ir.builder import Value
 from circlet.runtime.ir.types import DType
 from circlet.runtime.ops import elements as elements_
 from circlet.runtime.ops import elementwise, layout, shape
+from circlet.schema.constants import MOST_DIMENSIONS
 from circlet.schema.onnx.emit import (
     add,
     axis_of,
@@ -31,6 +32,8 @@ from circlet.schema.onnx.rules import rule
 @rule("Transpose")
 def transpose(node: Node) -> Value:
     order = node.integers("perm") if node.has("perm") else tuple(reversed(range(node.rank())))
+    if sorted(order) != list(range(len(order))) or len(order) > MOST_DIMENSIONS:
+        raise ModelError(f"perm: expected each axis once, found {order}")
     found = transposed(node.graph, node[0], order)
     return node.copy(found) if found == node[0] else found
 
@@ -43,7 +46,7 @@ def concat(node: Node) -> Value:
 
 @rule("Slice", since=10)
 def slice_(node: Node) -> Value:
-    count = (node.graph.shape(node[1]) or (-1,))[0]
+    count = -1 if node.graph.shape(node[1]) is None else node.length(1)
     if node.get(3) is not None and node.known(3) is None:
         return _sliced_along(node)
     axes = node.value(3, "axes").tolist() if node.get(3) is not None else list(range(count))
@@ -153,7 +156,7 @@ def split_2(node: Node) -> Sequence[Value]:
 
 
 def _split(node: Node, sizes: Value | None) -> Sequence[Value]:
-    graph, count, axis = node.graph, len(node.wanted), node.integer("axis", 0)
+    graph, count, axis = node.graph, len(node.wanted), axis_of(node.graph, node[0], node.integer("axis", 0))
     if sizes is None:
         size = dimension(graph, node[0], axis)
         most = add(graph, size, node.constant(np.array([count - 1], np.int64)))
@@ -167,13 +170,13 @@ def _split(node: Node, sizes: Value | None) -> Sequence[Value]:
 @rule("DepthToSpace")
 def depth_to_space(node: Node) -> Value:
     block = node.integer("blocksize")
-    n, c, h, w = node.shape()
+    n, c, h, w = node.sizes(4)
+    if block < 1:
+        raise ModelError(f"blocksize: expected a positive number, found {block}")
     if node.string("mode", "DCR") == "DCR":
         order, split = (0, 3, 4, 1, 5, 2), [block, block, c // block**2]
     else:
         order, split = (0, 1, 4, 2, 5, 3), [c // block**2, block, block]
-    if -1 in (n, c, h, w):
-        node.unsupported(f"an input of shape {node.shape()}")
     inner = reshaped(node.graph, node[0], [n, *split, h, w])
     return reshaped(node.graph, transposed(node.graph, inner, order), [n, c // block**2, h * block, w * block])
 
@@ -181,9 +184,9 @@ def depth_to_space(node: Node) -> Value:
 @rule("SpaceToDepth")
 def space_to_depth(node: Node) -> Value:
     block = node.integer("blocksize")
-    n, c, h, w = node.shape()
-    if -1 in (n, c, h, w):
-        node.unsupported(f"an input of shape {node.shape()}")
+    n, c, h, w = node.sizes(4)
+    if block < 1:
+        raise ModelError(f"blocksize: expected a positive number, found {block}")
     inner = reshaped(node.graph, node[0], [n, c, h // block, block, w // block, block])
     order = (0, 3, 5, 1, 2, 4) if node.string("mode", "DCR") == "DCR" else (0, 1, 3, 5, 2, 4)
     moved = transposed(node.graph, inner, order)

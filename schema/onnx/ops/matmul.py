@@ -47,6 +47,8 @@ def gemm(node: Node) -> Value:
     if node.dtype() not in PRODUCTS:
         node.unsupported(f"element type {node.dtype().value}")
     added, weights = node.get(2), node.known(1)
+    if node.rank(1) != 2:
+        raise ModelError(f"input 1: expected a matrix, found shape {node.shape(1)}")
     plain = alpha == 1 and beta == 1 and not op.adj_x and node.dtype() is DType.FLOAT32
     units = node.shape(1)[0 if op.adj_y else 1]
     if plain and weights is not None and (added is None or graph.shape(added) == (units,)):

@@ -31,7 +31,7 @@ def pad_(node: Node) -> Value:
     axes, rank = list(range(node.rank())), node.rank()
     if node.get(3) is not None and node.known(3) is None:
         along = from_front(node, node[3], rank)
-        count = node.shape(3)[0]
+        count = node.length(3)
         sides = [scattered(node, along, elements(node.graph, node[1], first, last), rank, 0)
                  for first, last in ((0, count), (count, 2 * count))]
         return _padded(node, _amounts(node, joined(node.graph, sides), axes), node.get(2))

@@ -204,6 +204,18 @@ def _network(node: Node, cell: Cell, gates: int, default: tuple[str, ...], count
     return every, *last
 
 
+def _hidden(node: Node, gates: int) -> int:
+    """The size of the state, which the shapes of the weights are to say too."""
+    size = node.integer("hidden_size", (node.shape(2) or (0,))[-1])
+    for position, wanted in ((1, (gates * size,)), (2, (gates * size, size))):
+        found = node.shape(position)
+        if -1 in found[1:2]:
+            node.unsupported(f"weights of shape {found}")
+        if size < 1 or len(found) != 3 or found[1:1 + len(wanted)] != wanted:
+            raise ModelError(f"input {position}: expected rank 3 and {wanted} behind the directions, found {found}")
+    return size
+
+
 class _Direction:
     """One direction of a network."""
 
@@ -215,7 +227,7 @@ class _Direction:
         self._count = count
         self._number = number
         self._backwards = backwards
-        size = node.integer("hidden_size", node.shape(2)[-1])
+        size = _hidden(node, gates)
         bias = None if node.get(3) is None else self._own(node[3])
         own, other = (None, None) if bias is None else (_rows(self._graph, bias, 0, gates * size),
                                                         _rows(self._graph, bias, gates * size, 2 * gates * size))

@@ -22,11 +22,11 @@ def _axes(node: Node) -> Value | None:
     graph, given = node.graph, node.get(1)
     if node.has("axes"):
         return node.constant(np.array(node.integers("axes"), np.int64))
-    found = (0,) if given is None else graph.shape(given)
+    found = None if given is None or graph.shape(given) is None else node.length(1)
     noop = node.integer("noop_with_empty_axes", 0)
-    if given is not None and (noop or (found is not None and found[0] > 0)):
+    if given is not None and (noop or (found is not None and found > 0)):
         return given
-    if given is not None and (found is None or found[0] < 0):
+    if given is not None and (found is None or found < 0):
         return _all_if_none(node, given)
     if noop:
         return None

@@ -27,10 +27,10 @@ def resize_11(node: Node) -> Value:
         raise ModelError("expected either scales or sizes, found both or neither")
     axes = [axis % node.rank() for axis in node.integers("axes", range(node.rank()))]
     op = Resample(
-        tuple(axes), Interpolation(node.string("mode", "nearest")),
-        Coordinates(node.string("coordinate_transformation_mode", "half_pixel")),
-        Nearest(node.string("nearest_mode", "round_prefer_floor")),
-        Aspect(node.string("keep_aspect_ratio_policy", "stretch")), node.number("cubic_coeff_a", -0.75),
+        tuple(axes), node.member("mode", Interpolation, "nearest"),
+        node.member("coordinate_transformation_mode", Coordinates, "half_pixel"),
+        node.member("nearest_mode", Nearest, "round_prefer_floor"),
+        node.member("keep_aspect_ratio_policy", Aspect, "stretch"), node.number("cubic_coeff_a", -0.75),
         bool(node.integer("exclude_outside", 0)), bool(node.integer("antialias", 0)),
         node.number("extrapolation_value", 0.0))
     region = node.get(1) if op.coordinates is Coordinates.TF_CROP_AND_RESIZE else None
@@ -51,7 +51,7 @@ def upsample_7(node: Node) -> Value:
 
 
 def _scaled(node: Node, scales: Value) -> Value:
-    mode = Interpolation(node.string("mode", "nearest"))
+    mode = node.member("mode", Interpolation, "nearest")
     op = Resample(tuple(range(node.rank())), mode, Coordinates.ASYMMETRIC, Nearest.FLOOR)
     return _resized(node, op, scales, None)
 

@@ -169,7 +169,7 @@ def _squeezed_along(node: Node) -> Value:
 
 def _unsqueezed_along(node: Node) -> Value:
     """The first input with axes inserted that only a run tells."""
-    count = node.shape(1)[0] if node.rank(1) else 1
+    count = node.length(1) if node.rank(1) else 1
     if count < 0:
         node.unsupported("axes of unknown number")
     marks, kept = _along(node, node.rank() + count)
@@ -180,7 +180,7 @@ def _unsqueezed_along(node: Node) -> Value:
 
 def _of_rank(node: Node, value: Value, sign: int) -> Value:
     """A result of which the rank is known by the number of axes that were inserted or removed."""
-    count = node.shape(1)[0] if node.rank(1) else 1
+    count = node.length(1) if node.rank(1) else 1
     if count >= 0:
         node.graph.assume(value, (-1,) * (node.rank() + sign * count))
     return value

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from contextlib import suppress
 from pathlib import Path
 
@@ -14,6 +15,7 @@ import circlet
 from circlet.schema import files
 from tests.schema.onnx.graphs import f32, load, parse
 
+SECONDS = 30.0
 GOOD = parse("g (float[2] a) => (float[2] b) { k = Constant<value = float[2] {1.0, 2.0}>() b = Add(a, k) }")
 
 
@@ -23,11 +25,105 @@ GOOD = parse("g (float[2] a) => (float[2] b) { k = Constant<value = float[2] {1.
     ("g (float a) => (float b) { b = Cast(a) }", "attribute 'to' is required"),
     ("g (float a) => (float b) { b = Cast<to = 1.5>(a) }", "attribute 'to': expected type INT, found FLOAT"),
     ("g (float a) => (float b) { b = Cast<to = 99>(a) }", "element type 99 is not known"),
-    ("g (float[2] a) => (float b) { b = Concat<axis = 0>() }", "input 0 is required"),
+    ("g (float[2] a) => (float b) { b = Concat<axis = 0>() }", r"\(Concat\): expected at least 1 inputs, found 0"),
+    ("g (float[2] a) => (float b) { b = Neg(a, a) }", r"\(Neg\): expected 1 inputs, found 2"),
+    ("g (float[2] a) => (float b) { b = Range(a, a) }", r"\(Range\): expected 3 inputs, found 2"),
+    ("g (float[2] a, int64 i) => (float b) { b = Gather<axis = 2>(a, i) }", "expected -1 to 0 for rank 1, found 2"),
+    ("g (float[2] a) => (float b, float c) { b, c = Split<axis = -3>(a) }", "expected -1 to 0 for rank 1, found -3"),
+    ("g (float[2,3] a) => (float b) { b = Transpose<perm = [0, 9223372036854775807]>(a) }", "perm: expected each axis"),
+    ("g (float[2,3] a) => (float b) { b = MaxPool<kernel_shape = [2]>(a) }", r"spatial axes .* shape \(2, 3\)"),
+    ("g (float[1,1,4,4] a, float[1,1,2,2] w) => (float b) { b = ConvTranspose<strides = [1]>(a, w) }",
+     r"expected 2 strides, .* found \[1\]"),
+    ("g (float[1,1,4,4] a) => (float b) { b = DepthToSpace<blocksize = 0>(a) }", "blocksize: expected a positive"),
+    ("g (float[4] a) => (float b) { b = DepthToSpace<blocksize = 2>(a) }", r"expected rank 4, found shape \(4,\)"),
+    ("g (float[1,1,4,4] a, float[1,4,4,2] i) => (float b) { b = GridSample<mode = \"x\">(a, i) }", "mode: .*found 'x'"),
+    ("g (float[4] a, int64[1,1] i) => (float b) { b = ScatterND<reduction = \"x\">(a, i, a) }",
+     "attribute 'reduction': expected none, add, .* found 'x'"),
+    ("g (float[3,1,2] x, float[1,6,2] w, float[1,6,3] r) => (float y) { y = GRU(x, w, r) }",
+     r"input 1: expected rank 3 and \(9,\) behind the directions, found \(1, 6, 2\)"),
+    ("g (float a, float b) => (float c) { c = Gemm(a, b) }", "input 1: expected a matrix"),
 ])
 def test_malformed(text: str, message: str) -> None:
     with pytest.raises(circlet.ModelError, match=message):
         load(text)
+
+
+def test_a_string_that_is_none() -> None:
+    node = onnx.helper.make_node("Gelu", ["a"], ["b"], approximate=b"\xff")
+    value = onnx.helper.make_tensor_value_info("a", onnx.TensorProto.FLOAT, [2])
+    graph = onnx.helper.make_graph([node], "g", [value], [onnx.ValueInfoProto(name="b")])
+    content = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 20)]).SerializeToString()
+    with pytest.raises(circlet.ModelError, match=r"'approximate': expected UTF-8, found b'\\xff'"):
+        circlet.load(content)
+
+
+HUGE = 1 << 40
+
+
+@pytest.mark.parametrize("text", [
+    f"g (float[1,1,{HUGE},4] a) => (float b) {{ b = AveragePool<kernel_shape = [3,3], pads = [1,1,1,1]>(a) }}",
+    f"g (float[4,4] a, int64[{HUGE},1] i) => (float b) {{ b = GatherND<batch_dims = 1>(a, i) }}",
+    f"g (float[4,4] a, int64[4,{HUGE}] i) => (float b) {{ b = GatherND(a, i) }}",
+    f"g (float[4] a, int64[{HUGE}] i) => (float b) {{ b = Slice(a, i, i) }}",
+    f"g (float[4] a, int64[{HUGE}] i) => (float b) {{ b = Unsqueeze(a, i) }}",
+    f"g (float[1,1,2] x, float[1,{HUGE},2] w, float[1,3,1] r) => (float y) {{ y = GRU(x, w, r) }}",
+])
+def test_declared_lengths_make_no_large_tables(text: str) -> None:
+    begin = time.perf_counter()
+    with pytest.raises(circlet.CircletError, match=r"node 0 .*(a table of|expected)"):
+        load(text)
+    assert time.perf_counter() - begin < SECONDS
+
+
+@pytest.mark.parametrize("text", [
+    f"g (int64[{HUGE}] a) => (float b) {{ b = ConstantOfShape(a) }}",
+    f"g (float[4] a, int64[{HUGE}] i) => (float b) {{ b = Reshape(a, i) }}",
+])
+def test_declared_lengths_that_may_be_wrong_are_left_to_the_run(text: str) -> None:
+    assert load(text).subgraphs[0].operators
+
+
+def test_constants_that_do_not_fit_are_left_to_the_run() -> None:
+    """The branch that could not be computed is not taken."""
+    text = """g (bool c, float[2] a) => (float y) {
+        y = If(c) <then_branch = t () => (p) { p = Abs(a) },
+                   else_branch = e () => (q) {
+                       k = Constant<value = int64[3] {1, 2, 3}>() s = Constant<value = int64[2] {2, 2}>()
+                       r = Reshape(k, s) z = Constant<value = int64[2,1] {1, 2}>()
+                       j = Concat<axis = 0>(k, z) f = Cast<to = 1>(r) h = Cast<to = 1>(j) q = Mul(f, h) }> }"""
+    session = circlet.Session(load(text))
+    np.testing.assert_array_equal(session.run([np.array(True), f32(-1, 2)])["y"], f32(1, 2))
+    with pytest.raises(circlet.ExecutionError, match=r"\(RESHAPE\): cannot reshape \(3,\)"):
+        session.run([np.array(False), f32(-1, 2)])
+
+
+def calls(depth: int, body: str, first: str = "") -> bytes:
+    """Functions f0, f1, ... each of which calls the next one twice, the last one `body`."""
+    functions = [f"""<domain: "d", opset_import: ["" : 17, "d" : 1]> f{k} (x) => (y) {{
+        {first} a = {name}(x) y = {name}(a) }}""" for k in range(depth)
+                 for name in ("d.f" + str(k + 1) if k + 1 < depth else body,)]
+    head = '<ir_version: 8, opset_import: ["" : 17, "d" : 1]> g (float[2] a) => (float[2] b) { b = d.f0(a) }'
+    return bytes(onnx.parser.parse_model("\n".join([head, *functions])).SerializeToString())
+
+
+def test_functions_that_multiply() -> None:
+    """Ten levels are 1024 operators; of forty the file is a kilobyte longer."""
+    session = circlet.Session(circlet.load(calls(10, "Neg")), "cpu")
+    np.testing.assert_array_equal(session.run([f32(1, 2)])["b"], f32(1, 2))
+    for levels in (16, 40):
+        begin = time.perf_counter()
+        with pytest.raises(circlet.UnsupportedError, match=r"\(d.f1\): .*\(d.f12\): .*repeat nodes .* too often"):
+            circlet.load(calls(levels, "Neg"))
+        assert time.perf_counter() - begin < SECONDS
+
+
+def test_data_in_functions_that_multiply() -> None:
+    numbers = ", ".join(["1"] * 5000)
+    constant = f"k = Constant<value = float[5000] {{{numbers}}}>()"
+    begin = time.perf_counter()
+    with pytest.raises(circlet.UnsupportedError, match=r"\(d.f5\): .*repeat nodes and their data too often"):
+        circlet.load(calls(13, "Neg", constant))
+    assert time.perf_counter() - begin < SECONDS
 
 
 def test_all_unknown_operators_are_named() -> None:
