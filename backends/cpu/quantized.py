@@ -64,7 +64,7 @@ def _refuse_quantization(tensors: Collection[Tensor | None]) -> str | None:
 def one_quantization(call: Call) -> str | None:
     """Refuses quantised operands whose stored values mean different numbers."""
     tensors = [each for each in (*call.inputs, *call.outputs) if is_quantized(each)]
-    found = {(each.quantization.scale, each.quantization.zero_point) for each in tensors
+    found = {(each.quantization.scales[0], each.quantization.zero_point) for each in tensors
              if each is not None and each.quantization is not None}
     return None if len(found) < 2 else f"operands of different quantisation {sorted(found)}"
 
@@ -72,7 +72,7 @@ def one_quantization(call: Call) -> str | None:
 def scale_and_zero_point(tensor: Tensor) -> tuple[float, int] | None:
     """The parameters of a tensor quantised as a whole; None for all others."""
     found = tensor.quantization
-    return None if found is None or len(found.scales) != 1 else (found.scale, found.zero_point)
+    return None if found is None or len(found.scales) != 1 else (found.scales[0], found.zero_point)
 
 
 def object_to_weights(tensor: Tensor, axis: int | None, symmetric: bool) -> Iterator[str]:

@@ -192,7 +192,8 @@ def _rsqrt(node: Node[ops.Rsqrt], x: Int64s) -> Array:
         return _for_positive(lambda value: np.float32(1) / np.sqrt(value), least=False)(node, x)
     value = x - source.zero_point
     mantissas, shifts = fixed.inverse_square_root(value)
-    multiplier, shift = quantize_multiplier(1 / float(np.sqrt(np.float32(source.scale)) * np.float32(target.scale)))
+    unit = np.float64(np.sqrt(np.float32(source.scale)) * np.float32(target.scale))
+    multiplier, shift = quantize_multiplier(1 / unit)
     root = rescaler(mantissas, 20 - shifts)(np.ones_like(x))
     stored = rescaler(multiplier, shift - 20)(root) + target.zero_point
     return np.where(value > 0, stored, np.iinfo(node.out.dtype).max)

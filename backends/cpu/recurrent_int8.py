@@ -124,6 +124,12 @@ def _weights(node: Node[Any], first: int, rows: int, bias: int | None) -> _Weigh
     return _Weights(integer_matrix(stored, span=128), added, rescaler(multipliers, shifts))
 
 
+def cell_limit(clip: float, scale: np.float32) -> int:
+    """What cells, in int16 of a scale, are clipped to; 0 where they are not."""
+    limit = np.float32(clip) / scale
+    return int(min(limit, 32767)) if limit > 0 else 0
+
+
 @dataclass(frozen=True, eq=False)
 class _Gates:
     """One step's gates (batch, gates, cells) and the cells, moved on by `advance`."""
@@ -167,7 +173,7 @@ def sequence_lstm(node: Node[UnidirectionalSequenceLstm]) -> Step:
     cell_scale, unit = _scale(node, LSTM.cell_state), np.float32(2**-15)
     cell_bits = frexp(cell_scale)[1] - 1 + 15
     gates = _Gates(node, cell_bits, fixed.tanh(INT16, cell_bits, width=15),
-                   int(min(np.float32(node.op.cell_clip) / cell_scale, 32767)),
+                   cell_limit(node.op.cell_clip, cell_scale),
                    rescaler(*quantize_multiplier(float(unit / _scale(node, LSTM.output_state) * unit))))
 
     def step() -> None:

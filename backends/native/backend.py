@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
@@ -20,7 +21,7 @@ from circlet.backends.native.fused_kernel import FusedKernel
 from circlet.backends.native.invocation import CountedInvocation, Invocation
 from circlet.backends.native.library import ENTRY
 from circlet.backends.native.pieces import pieces
-from circlet.backends.native.program import Held, Program, Unlowerable
+from circlet.backends.native.program import Held, Program, RuleError, Unlowerable
 from circlet.backends.native.progress import progress
 from circlet.backends.native.rule import rule_of
 from circlet.backends.native.store import Function, keep, stored
@@ -189,6 +190,9 @@ class NativeBackend:
                     return work.result(span.activation.check)
             except Abandoned:  # by another thread that waited for it
                 continue
+            except RuleError as error:
+                warnings.warn(str(error), RuntimeWarning, stacklevel=2)
+                return None
             except LimitError:
                 raise
             except BaseException:
@@ -201,6 +205,8 @@ class NativeBackend:
     def _made(self, key: str, span: Span, wish: Wish) -> Function | None:
         try:
             return keep(key, self._make(span, wish))
+        except RuleError:
+            raise
         except Unlowerable:
             return None
 
@@ -209,7 +215,10 @@ class NativeBackend:
             from circlet.backends.native.target import host, object_files
 
         lowering = self._lower(span, wish)
-        code = object_files(pieces(lowering.e.module), host(), wish)
+        try:
+            code = object_files(pieces(lowering.e.module), host(), wish)
+        except RuntimeError as error:
+            raise RuleError.at(f"subgraph {span.spec.index} ({span.spec.subgraph.name!r})", error) from error
         return gather(lowering.program, code, self._executors.model)
 
     def _lower(self, span: Span, wish: Wish | None = None) -> FunctionLowering:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from math import prod
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -14,7 +13,7 @@ from circlet.backends.native import math
 from circlet.backends.native.elementwise import Combine, activated, compare, elementwise, mul, refuses_activation
 from circlet.backends.native.emitter import UNSIGNED, Emitter, is_real
 from circlet.backends.native.lanes import DOUBLE, Function, Lanes, single
-from circlet.backends.native.rule import Node, fused, plain
+from circlet.backends.native.rule import Node, fused, is_single, plain
 from circlet.backends.native.value import Value
 from circlet.runtime.exec.kernel import Call
 from circlet.runtime.ir.types import Array, DType
@@ -156,7 +155,7 @@ def _may_fail(is_sound: Callable[[Array], Any], reals: bool, call: Call) -> bool
     """Whether elements of the result may be errors that are found as they are computed."""
     divisor = call.input(1)
     known = divisor.data is not None and bool(is_sound(divisor.data))
-    return (reals or not is_real(divisor.dtype)) and not known and prod(divisor.signature) != 1
+    return (reals or not is_real(divisor.dtype)) and not known and not is_single(divisor)
 
 
 _BY_ZERO = partial(_may_fail, np.all, False)

@@ -21,7 +21,7 @@ from circlet.backends.native.abi import (
 )
 from circlet.backends.native.blocks import Blocks
 from circlet.backends.native.bounds import Watch
-from circlet.backends.native.compilation import Wish
+from circlet.backends.native.compilation import Abandoned, Wish
 from circlet.backends.native.emitter import I32, I64, NATIVE_TYPES, POINTER, Emitter, memory_type
 from circlet.backends.native.machine import Target
 from circlet.backends.native.operators import OperatorLowering
@@ -35,6 +35,7 @@ from circlet.backends.native.program import (
     External,
     Fixed,
     Program,
+    RuleError,
     Site,
     Source,
     Tally,
@@ -42,10 +43,11 @@ from circlet.backends.native.program import (
     Variable,
 )
 from circlet.backends.native.value import Delivers, Value, in_memory, in_register, is_copied
-from circlet.runtime.errors import Place
+from circlet.runtime.errors import CircletError, LimitError, Place
 from circlet.runtime.exec.activation import ITERATIONS, TEAM, Variables
 from circlet.runtime.exec.executor import ExecutorMap
 from circlet.runtime.exec.memory import expect_room
+from circlet.runtime.ir.faults import raise_located
 from circlet.runtime.ir.model import ABSENT
 from circlet.runtime.ir.op import Skip
 from circlet.runtime.ir.types import Array, DType, Shape
@@ -404,7 +406,27 @@ class FunctionLowering:
             if self._watch is not None:
                 self._watch.enter(self.e.builder, place)
             lowering = OperatorLowering(self, spec, number, operator, inputs, homes, place)
-            for tensor, value in zip(operator.outputs, lowering.lower(), strict=True):
+            for tensor, value in zip(operator.outputs, _lowered(lowering), strict=True):
                 values[tensor] = value
             self._meter.between()
             self._top = top
+
+
+def _lowered(lowering: OperatorLowering) -> Sequence[Value]:
+    """The results of an operator.
+
+    Raises:
+        LimitError: there is not memory enough.
+        Unlowerable: its rule says that it cannot be computed, which numpy does too when it is reached.
+        RuleError: its rule failed.
+    """
+    try:
+        return lowering.lower()
+    except (Abandoned, Unlowerable, RecursionError):
+        raise
+    except (LimitError, MemoryError) as error:
+        raise_located(error, lowering.place)
+    except CircletError as error:
+        raise Unlowerable(f"{lowering.place}: {error}") from error
+    except Exception as error:
+        raise RuleError.at(lowering.place, error) from error

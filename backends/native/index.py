@@ -13,7 +13,7 @@ from circlet.backends.native.elementwise import add
 from circlet.backends.native.emitter import I1, Emitter, Index
 from circlet.backends.native.loops import every
 from circlet.backends.native.move import expect, expect_inside, extended, filled, overwrite, part, wholes
-from circlet.backends.native.rule import Node, Sink, fused, movable, nest, plain
+from circlet.backends.native.rule import Node, Sink, fused, is_single, movable, nest, plain
 from circlet.backends.native.value import Value, computed
 from circlet.backends.native.whole import Whole
 from circlet.runtime.exec.kernel import Call
@@ -40,7 +40,7 @@ def _refuses_integers(call: Call, index: int) -> bool:
 
 def _selects_several(call: Call) -> bool:
     """Refuses to gather by more than one index."""
-    several = not isinstance(call.op, Gather) or call.op.batch_dims != 0 or prod(call.input(1).signature) != 1
+    several = not isinstance(call.op, Gather) or call.op.batch_dims != 0 or not is_single(call.input(1))
     return _refuses_integers(call, 1) or several
 
 

@@ -25,6 +25,15 @@ class Unlowerable(Exception):
     """The operators cannot be made native code; the message says why."""
 
 
+class RuleError(Unlowerable):
+    """A rule, or LLVM, failed on something that it should have refused; the message says where."""
+
+    @classmethod
+    def at(cls, place: object, error: Exception) -> RuleError:
+        reason = " ".join(str(error).split())
+        return cls(f"{place}: left to numpy, as its code could not be made ({type(error).__name__}: {reason})")
+
+
 @dataclass(frozen=True)
 class Site:
     """A place that can fail, and the message if it does."""

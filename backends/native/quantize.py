@@ -12,6 +12,7 @@ from circlet.backends.cpu.fixed_point import round_half_away
 from circlet.backends.native.elementwise import compare, elementwise
 from circlet.backends.native.emitter import UNSIGNED, Emitter, Index, is_real, register_type
 from circlet.backends.native.lanes import Lanes, single
+from circlet.backends.native.program import Unlowerable
 from circlet.backends.native.rule import Node, fused, movable, plain
 from circlet.backends.native.value import Element, Value, computed
 from circlet.runtime.exec.kernel import Call
@@ -89,6 +90,8 @@ def _affine(node: Node[Any], quantization: Quantization,
             combine: Callable[[Emitter, ir.Value, ir.Value, ir.Value], ir.Value]) -> tuple[Value]:
     """Every element made of the input's, its scale and its zero point, which are float32."""
     x, axis = node.input(0), quantization.axis if quantization.per_axis else None
+    if axis is not None and axis >= len(x.shape):
+        raise Unlowerable(f"{node.place}: scales along axis {axis} of shape {x.shape}")
     zeros = np.broadcast_to(np.array(quantization.zero_points or (0,)), len(quantization.scales))
     scale, zero = (_along(node, each, axis) for each in (np.array(quantization.scales), zeros))
 

@@ -15,7 +15,7 @@ from llvmlite import ir
 
 from circlet.backends.cpu import fixed_point_functions as fixed
 from circlet.backends.cpu.fixed_point import quantize_multiplier
-from circlet.backends.cpu.recurrent_int8 import GATE_SCALE, INT16, LOGISTIC, TANH
+from circlet.backends.cpu.recurrent_int8 import GATE_SCALE, INT16, LOGISTIC, TANH, cell_limit
 from circlet.backends.native.emitter import I32, I64, Emitter
 from circlet.backends.native.loops import independent, rolled
 from circlet.backends.native.microkernel import WORD
@@ -140,7 +140,7 @@ class _Network:
         self._gates = {gate: _Gate.of(node, gate, tanh if gate == _UPDATE else logistic)
                        for gate in range(4) if node.call.has(LSTM.weights + gate)}
         self._tanh = self._table(fixed.tanh(INT16, _cell_bits(node), width=15))
-        self._clip = int(min(np.float32(node.op.cell_clip) / _scale(node, LSTM.cell_state), 32767))
+        self._clip = cell_limit(node.op.cell_clip, _scale(node, LSTM.cell_state))
         unit = np.float32(2**-15)
         self._emitted = quantize_multiplier(float(unit / _scale(node, LSTM.output_state) * unit))
 

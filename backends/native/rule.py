@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from math import prod
 from typing import TYPE_CHECKING, Generic, TypeAlias, TypeVar, cast
 
 from llvmlite import ir
@@ -17,6 +18,7 @@ from circlet.backends.native.emitter import NATIVE_TYPES, Emitter, Index
 from circlet.backends.native.value import Value
 from circlet.runtime.errors import Place
 from circlet.runtime.exec.kernel import Call
+from circlet.runtime.ir.model import Tensor
 from circlet.runtime.ir.op import Op
 from circlet.runtime.ir.types import Shape
 
@@ -110,6 +112,11 @@ def plain(call: Call) -> bool:
 def movable(call: Call) -> bool:
     """Refuses all but elements that fit into a register; for operators that only move them."""
     return any(each is not None and each.dtype not in NATIVE_TYPES for each in (*call.inputs, *call.outputs))
+
+
+def is_single(tensor: Tensor) -> bool:
+    """Whether a tensor has one element, as declared."""
+    return tensor.is_static and prod(tensor.shape) == 1
 
 
 def fused(op: type[OpT], refuses: Refusal = plain, is_free: bool = False, memory_inputs: frozenset[int] = frozenset(),

@@ -150,7 +150,7 @@ def _quantization_notes(quantization: Quantization) -> Iterator[str]:
         if any(quantization.zero_points):
             yield f"zero_points: {_sequence_text(quantization.zero_points)}"
     elif quantization.scales:
-        yield f"scale: {_value_text(quantization.scale)}"
+        yield f"scale: {_value_text(quantization.scales[0])}"
         yield f"zero_point: {quantization.zero_point}"
     elif quantization.minimum or quantization.maximum:
         yield f"minimum: {_sequence_text(quantization.minimum)}"

@@ -151,7 +151,9 @@ class Quantization:
 
     @property
     def scale(self) -> float:
-        return self.scales[0]
+        """The only scale, as numpy's float64: what is divided by a scale of 0 is infinite, not an error of Python's."""
+        scale: float = np.float64(self.scales[0])
+        return scale
 
     @property
     def zero_point(self) -> int:

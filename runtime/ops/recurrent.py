@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar, TypeVar
 
 from circlet.runtime.ir.op import Count, Op, Operands, ShapeError, between, exactly, operator
-from circlet.runtime.ir.types import Activation, Shape
+from circlet.runtime.ir.types import Activation, DType, Shape
 
 
 def _span(start: int, count: int) -> tuple[int, ...]:
@@ -242,6 +242,9 @@ class Bidirectional(Recurrent):
     results: ClassVar[Count] = between(1, 2)
     merge_outputs: bool = False
     time_major: bool = False
+
+    def types(self, args: Operands) -> tuple[DType | None, ...]:
+        return (args[0].dtype,) * (1 if self.merge_outputs else 2)
 
     def _results(self, time: int, batch: int, forward: int, backward: int) -> tuple[Shape, ...]:
         units = (forward + backward,) if self.merge_outputs else (forward, backward)

@@ -11,7 +11,7 @@ from typing import TypeAlias
 from circlet.runtime.errors import ExecutionError, LimitError, Place
 from circlet.runtime.ir.faults import FAULTS, raise_located
 from circlet.runtime.ir.model import ABSENT, Model, Operator, Subgraph
-from circlet.runtime.ir.op import Operand, Operands, Unknown
+from circlet.runtime.ir.op import Operand, Operands, ShapeError, Unknown
 from circlet.runtime.ir.types import Array, Shape
 
 MEMO_SIZE = 256
@@ -118,6 +118,8 @@ class Specializer:
         try:
             found = operator.op.infer(self._operands(so_far.subgraph, operator, shapes, values))
             _expect_storable(found)
+            if len(found) != len(operator.outputs):
+                raise ShapeError(f"expected {len(found)} outputs, found {len(operator.outputs)}")
             return found
         except Unknown:
             declared = [so_far.subgraph.tensors[index] for index in operator.outputs]
@@ -192,8 +194,10 @@ def _worth_keeping(subgraph: Subgraph, operator: Operator, shapes: tuple[Shape, 
 
 
 def _expect_storable(shapes: Sequence[Shape]) -> None:
-    """Raises LimitError where no array holds one of the results."""
+    """Raises LimitError where no array holds one of the results, ShapeError where nothing could."""
     for shape in shapes:
+        if shape and min(shape) < 0:
+            raise ShapeError(f"the result has a negative size: {shape}")
         if len(shape) > MOST_DIMENSIONS:
             raise LimitError(f"the result has {len(shape)} dimensions; arrays have at most {MOST_DIMENSIONS}")
         if prod(dim or 1 for dim in shape) > MOST_ELEMENTS:
