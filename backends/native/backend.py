@@ -12,6 +12,7 @@ from functools import partial
 from circlet.backends.cpu.backend import CpuBackend
 from circlet.backends.native.artifact import Artifact, gather
 from circlet.backends.native.bounds import are_checked
+from circlet.backends.native.budget import MOST_IN_A_SESSION, Sizes, instructions
 from circlet.backends.native.compilation import Abandoned, Compilation, Wish
 from circlet.backends.native.coverage import Coverage
 from circlet.backends.native.fingerprint import digest, span_key
@@ -33,6 +34,7 @@ from circlet.runtime.exec.crossing import CopyEdge, Position
 from circlet.runtime.exec.executor import ExecutorMap
 from circlet.runtime.exec.kernel import Call, Kernel, Span, Step
 from circlet.runtime.exec.listener import Observation
+from circlet.runtime.ir.model import ABSENT
 from circlet.runtime.ir.op import Skip
 from circlet.runtime.ops.loop_steps import LoopTake
 
@@ -95,6 +97,9 @@ class NativeBackend:
         self._executors = executors
         self._options = options or Options()
         self._teams = Teams(num_threads)
+        self._sizes = Sizes(executors.model)
+        self._spent = 0
+        """How many instructions were compiled."""
         self._cpu = CpuBackend()
         self._functions: dict[str, Function | None] = {}
         self._under_way: dict[str, Compilation[Function | None]] = {}
@@ -125,6 +130,9 @@ class NativeBackend:
     @property
     def crossings(self) -> Mapping[Position, Sequence[CopyEdge]]:
         return self._coverage.crossings
+
+    def parts(self, subgraph: int, span: range) -> Sequence[range]:
+        return self._sizes.parts(subgraph, span)
 
     def bind_span(self, span: Span) -> Step | None:
         step = self._bind_span(span)
@@ -167,6 +175,9 @@ class NativeBackend:
 
     def _grants(self, key: str, span: Span) -> bool:
         """Whether the function for a span is to be made."""
+        if self._spent > MOST_IN_A_SESSION:
+            self._note(span, f"the session has compiled {self._spent} instructions")
+            return False
         return key in self._under_way or self._rations[span.spec.index, span.operators.start].grants(key)
 
     def _model_digest(self) -> bytes:
@@ -207,14 +218,21 @@ class NativeBackend:
             return keep(key, self._make(span, wish))
         except RuleError:
             raise
-        except Unlowerable:
+        except Unlowerable as reason:
+            self._note(span, str(reason))
             return None
+
+    def _note(self, span: Span, reason: str) -> None:
+        """Lists a span that is left to numpy."""
+        if self._options.keep_text:
+            self.listings.append(Listing(span.spec.index, span.operators, 0, (f"left to numpy: {reason}",), ""))
 
     def _make(self, span: Span, wish: Wish) -> Artifact:
         with fork.LOADING:
             from circlet.backends.native.target import host, object_files
 
         lowering = self._lower(span, wish)
+        self._spent += instructions(lowering.e.module)
         try:
             code = object_files(pieces(lowering.e.module), host(), wish)
         except RuntimeError as error:
@@ -247,7 +265,9 @@ def lower_span(executors: ExecutorMap, span: Span, check_bounds: bool = False,
     written = {each for number in span.operators for each in spec.subgraph.operators[number].outputs}
     values = {}
     places = {}
-    for tensor, array in enumerate(span.arrays):
+    operators = spec.subgraph.operators[span.operators.start:span.operators.stop]
+    for tensor in sorted({tensor for each in operators for tensor in (*each.inputs, *each.outputs)} - {ABSENT}):
+        array = span.arrays[tensor]
         if array is None or tensor in spec.known or array.dtype.hasobject:
             continue
         if tensor in written:

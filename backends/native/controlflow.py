@@ -7,13 +7,13 @@ from typing import TypeAlias
 
 from llvmlite import ir
 
+from circlet.backends.native.budget import MOST_INVOKED, Sizes
 from circlet.backends.native.emitter import NATIVE_TYPES, POINTER, Emitter, register_type
 from circlet.backends.native.operators import OperatorLowering
 from circlet.backends.native.program import Called, Unlowerable
 from circlet.backends.native.value import Delivers, Value, in_memory, in_register, is_copied
 from circlet.runtime.exec.copies import READ_ELSEWHERE, READ_WHERE_IT_LIES, STARTS_CONSTANT, WORKS_IN_PLACE
 from circlet.runtime.exec.executor import ExecutorMap
-from circlet.runtime.ir.model import Model
 from circlet.runtime.ir.op import Op, Unknown
 from circlet.runtime.ir.types import DType, Shape
 from circlet.runtime.ops.controlflow import (
@@ -30,8 +30,6 @@ from circlet.runtime.ops.controlflow import (
 from circlet.runtime.passes.elide_copies import Action, CallPlan, LoopPlan, Slot
 from circlet.runtime.passes.specialize import Specialization
 
-MOST_REPEATED = 512
-"""Operators that one operator may emit again: where each subgraph invokes the next one twice, they multiply."""
 ALTERNATES = "the body reads one buffer and writes the other"
 Lower: TypeAlias = Callable[[OperatorLowering], Sequence[Value]]
 
@@ -46,7 +44,7 @@ def is_lowerable(executors: ExecutorMap, op: Op, shapes: tuple[Shape, ...],
     """Whether the subgraphs that an operator invokes can be native code, for these operand shapes; else the numpy
     backend's control flow runs them. `found` keeps what was found before."""
     first = 1 if isinstance(op, Branch) else 0
-    if _repetition(executors.model, op.callees()) > MOST_REPEATED:
+    if Sizes(executors.model).invoked(op) > MOST_INVOKED:
         return False
     try:
         if isinstance(op, PreTestedLoop):
@@ -57,19 +55,6 @@ def is_lowerable(executors: ExecutorMap, op: Op, shapes: tuple[Shape, ...],
         return False
     return all(_is_native(executors, executors.specializer.at(index, shapes[first:]), found)
                for index in op.callees())
-
-
-def _repetition(model: Model, subgraphs: Sequence[int]) -> int:
-    """How many operators are emitted again when subgraphs are, as several operators invoke the same subgraph."""
-    sizes: dict[int, int] = {}
-
-    def size(index: int) -> int:
-        if index not in sizes:
-            operators = model.subgraphs[index].operators
-            sizes[index] = len(operators) + sum(size(each) for operator in operators for each in operator.op.callees())
-        return sizes[index]
-
-    return sum(map(size, subgraphs)) - sum(len(model.subgraphs[each].operators) for each in sizes)
 
 
 def _is_native(executors: ExecutorMap, spec: Specialization, found: dict[Specialization, bool]) -> bool:

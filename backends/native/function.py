@@ -21,6 +21,7 @@ from circlet.backends.native.abi import (
 )
 from circlet.backends.native.blocks import Blocks
 from circlet.backends.native.bounds import Watch
+from circlet.backends.native.budget import Growth
 from circlet.backends.native.compilation import Abandoned, Wish
 from circlet.backends.native.emitter import I32, I64, NATIVE_TYPES, POINTER, Emitter, memory_type
 from circlet.backends.native.machine import Target
@@ -87,6 +88,7 @@ class FunctionLowering:
         self._entry, self._arguments = self.e.entry, function.args
         self._watch = Watch(module) if check_bounds else None
         self._counts = np.zeros(COUNTED_COPIES + len(executors.model.subgraphs), np.int64) if counts else None
+        self._growth = Growth(function)
         self._top = 0
         self._depth = 0
         self.loops = 0
@@ -408,6 +410,7 @@ class FunctionLowering:
             lowering = OperatorLowering(self, spec, number, operator, inputs, homes, place)
             for tensor, value in zip(operator.outputs, _lowered(lowering), strict=True):
                 values[tensor] = value
+            self._growth.expect_room()
             self._meter.between()
             self._top = top
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from functools import partial
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cached_property, partial
 
 import numpy as np
 
@@ -30,6 +30,13 @@ class Executor:
         self.kernels = kernels
         self.backends = backends
         """The name of the backend that computes each operator."""
+
+    @cached_property
+    def last_reads(self) -> Mapping[int, int]:
+        """For each tensor the last operator that reads it, by index; what the subgraph gives is read after all."""
+        operators = self.subgraph.operators
+        found = {tensor: number for number, each in enumerate(operators) for tensor in each.inputs}
+        return {**found, **dict.fromkeys(self.subgraph.outputs, len(operators))}
 
     @property
     def span_backends(self) -> tuple[SpanBackend, ...]:

@@ -130,10 +130,21 @@ class Frame(ABC):
     def _bind(self, spec: Specialization, span: range, aliases: Aliases, live: bool) -> list[tuple[int, Step]]:
         """Gives the results of `span` memory and binds its kernels; `live` says they must outlive the span."""
         self._place(spec, span, aliases, live)
-        whole = self._bind_whole(spec, span, aliases)
-        if whole is not None:
-            self.is_compiled = True
-            return [(self._leading(span), whole)]
+        steps: list[tuple[int, Step]] = []
+        self.is_compiled = True
+        for part in self._parts(span):
+            whole = self._bind_whole(spec, part, aliases)
+            self.is_compiled = self.is_compiled and whole is not None
+            steps += self._bind_each(spec, part, aliases) if whole is None else [(self._leading(part), whole)]
+        return steps
+
+    def _parts(self, span: range) -> Sequence[range]:
+        """The span as the backend wants it that computes several operators at once."""
+        backend = next(iter(self._executor.span_backends), None)
+        return [span] if backend is None else backend.parts(self._executor.index, span)
+
+    def _bind_each(self, spec: Specialization, span: range, aliases: Aliases) -> list[tuple[int, Step]]:
+        """A step for each operator."""
         steps: list[tuple[int, Step]] = []
         for number in span:
             self.activation.check()
@@ -161,8 +172,8 @@ class Frame(ABC):
         """One step for all operators, where a backend computes them together."""
         if self.activation.is_stepped:
             return None
-        exported = frozenset({*spec.subgraph.outputs, *(each for operator in spec.subgraph.operators[span.stop:]
-                                                        for each in operator.inputs)})
+        exported = frozenset(each for operator in spec.subgraph.operators[span.start:span.stop]
+                             for each in operator.outputs if self._executor.last_reads.get(each, -1) >= span.stop)
         for backend in self._executor.span_backends:
             step = backend.bind_span(Span(spec, span, aliases, self._arrays, exported, self.activation))
             if step is not None:

@@ -99,6 +99,10 @@ class Backend(Protocol):
 class SpanBackend(Backend, Protocol):
     """A backend that can compute a run of operators at once."""
 
+    def parts(self, subgraph: int, span: range) -> Sequence[range]:
+        """The spans to bind instead of one, which together are the same operators."""
+        ...
+
     def bind_span(self, span: Span) -> Step | None:
         """A step for all operators of a span; None where they are better bound one by one."""
         ...

@@ -1,0 +1,127 @@
+"""Long spans become several functions; what is too much is left to numpy, and listed so."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+
+import circlet
+from circlet.backends.controlflow.backend import ControlflowBackend
+from circlet.backends.native import backend as native
+from circlet.backends.native import budget, controlflow
+from circlet.runtime.exec.executor import ExecutorMap
+from circlet.runtime.exec.kernel import Backend
+from circlet.runtime.exec.session import Session
+from circlet.runtime.ir.builder import ModelBuilder
+from circlet.runtime.ir.model import Model
+from circlet.runtime.ir.types import DType
+from circlet.runtime.ops import controlflow as ops
+from circlet.runtime.ops import elementwise, layout, matmul, reduce, shape, unary
+from tests.exec import graphs as g
+from tests.exec.graphs import Array, f32, i32
+
+X = np.arange(4, dtype=np.float32).reshape(2, 2) / 8
+
+
+def straight(count: int) -> Model:
+    """Products, transpositions, views, scalars and values that are read much later, `count` times."""
+    b = ModelBuilder()
+    main = b.subgraph("main")
+    x = main.input("x", DType.FLOAT32, (2, 2))
+    v, early, scalar = x, main.apply(unary.Neg(), x), main.constant(f32(0))
+    for _ in range(count):
+        v = main.apply(layout.Transpose(), main.apply(matmul.BatchMatMul(), v, x), main.constant([1, 0]))
+        scalar = g.add(main, scalar, main.apply(reduce.Sum(), v, main.constant([0, 1])))
+        v = main.apply(shape.Reshape(), main.apply(shape.Reshape(), g.add(main, v, scalar), main.constant([4])),
+                       main.constant([2, 2]))
+        v = main.apply(unary.Tanh(), v)
+    main.output(v, scalar, g.add(main, early, v))
+    return b.build()
+
+
+def branches(count: int) -> Model:
+    """So many branches, one after the other."""
+    b = ModelBuilder()
+    main = b.subgraph("main")
+    flag, v = main.input("flag", DType.BOOL), main.input("x", DType.FLOAT32, (2, 2))
+    ops_ = [ops.If(1 + 2 * k, 2 + 2 * k) for k in range(count)]
+    for op in ops_:
+        (v,) = main.op(op, flag, v, outputs=[g.declared("y", DType.FLOAT32, (2, 2))])
+    main.output(v)
+    for k in range(2 * count):
+        g.define(b, f"branch_{k}", lambda s, v, k=k: [g.plus(s, v[0], float(k))], [(DType.FLOAT32, (2, 2))])
+    return b.build()
+
+
+def loop(count: int) -> Model:
+    """A loop whose body has so many operators."""
+    def body(s: g.SubgraphBuilder, v: Sequence[g.Value]) -> Sequence[g.Value]:
+        found = v[1]
+        for _ in range(count):
+            found = s.apply(elementwise.Mul(), s.apply(unary.Tanh(), found), v[1])
+        return [g.plus(s, v[0]), found]
+
+    return g.while_model(g.at_most(2), body, [i32(0), X])
+
+
+def session_of(model: Model) -> tuple[Session, native.NativeBackend]:
+    """A session that lists its functions."""
+    made: list[native.NativeBackend] = []
+
+    def backends(executors: ExecutorMap) -> Sequence[Backend]:
+        made.append(native.NativeBackend(executors, native.Options(keep_text=True)))
+        return ControlflowBackend(executors), *made
+
+    return Session(model, backends), made[0]
+
+
+def compare(model: Model, arrays: Sequence[Array]) -> native.NativeBackend:
+    session, backend = session_of(model)
+    wanted = circlet.Session(model, "cpu").invoke(0, arrays)
+    for _ in range(2):
+        for one, other in zip(session.invoke(0, arrays), wanted, strict=True):
+            np.testing.assert_allclose(one, other, 1e-5, 1e-6, strict=True)
+    return backend
+
+
+@pytest.mark.parametrize("most", [1, 2, 3, 7])
+def test_a_span_in_parts_gives_the_same(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(budget, "MOST_TOGETHER", most)
+    model = straight(2)
+    backend = compare(model, [X])
+    listed = [each.operators for each in backend.listings]
+    assert listed[0].start == 0
+    assert listed[-1].stop == len(model.subgraphs[0].operators)
+    assert [each.stop for each in listed[:-1]] == [each.start for each in listed[1:]]
+    assert len(listed) > 1
+
+
+def test_what_is_invoked_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(budget, "MOST_TOGETHER", 6)
+    backend = compare(branches(5), [np.array(True), X])
+    assert [each.operators for each in backend.listings] == [range(2), range(2, 4), range(4, 5)]
+
+
+def test_a_loop_of_many_operators_has_functions_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(budget, "MOST_TOGETHER", 8)
+    monkeypatch.setattr(controlflow, "MOST_INVOKED", 10)
+    backend = compare(loop(10), [i32(0), X])
+    assert len([each for each in backend.listings if each.subgraph == 2]) > 1
+
+
+def test_too_many_instructions(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(budget, "MOST_INSTRUCTIONS", 40)
+    backend = compare(straight(2), [X])
+    assert backend.listings[0].outline == ("left to numpy: a function of more than 40 instructions",)
+
+
+def test_a_session_that_has_compiled_enough(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(budget, "MOST_TOGETHER", 4)
+    monkeypatch.setattr(native, "MOST_IN_A_SESSION", 100)
+    backend = compare(straight(3), [X])
+    made = [each for each in backend.listings if each.module]
+    left = [each for each in backend.listings if not each.module]
+    assert 0 < len(made) < 3
+    assert left[0].outline[0].startswith("left to numpy: the session has compiled ")
