@@ -76,6 +76,10 @@ def _sliding(g: Graph, x: Value, filter: Value, axes: Sequence[Axis], groups: in
     return g.apply(op, x, c.transpose(g, filter, (0, 2, 3, 1)), bias)
 
 
+MOST_GROUPS = 1 << 12
+"""Of a transposed convolution, each of which becomes some operators."""
+
+
 @layer("ConvolutionBackpropData")
 def transposed(node: Node) -> Value:
     """Transposed convolution with a filter (c, o, spatial...)."""
@@ -86,6 +90,9 @@ def transposed(node: Node) -> Value:
 def group_transposed(node: Node) -> Value:
     """Transposed convolution of groups of channels, each with a filter (c, o, spatial...) of its own."""
     g, shape = node.graph, node.static(1)
+
+    if shape[0] > MOST_GROUPS:
+        raise node.refusal(f"{shape[0]} groups (at most {MOST_GROUPS})")
 
     def spread(x: Value, filter: Value) -> Value:
         results = []

@@ -129,7 +129,8 @@ class Importer:
         except CircletError:
             raise
         except FAULTS as error:
-            raise node.error(f"{type(error).__name__}: {error}") from error
+            shapes = [None if each is None else each.shape for each in node.inputs]
+            raise node.error(f"attributes and inputs of shapes {shapes} do not fit the layer or each other") from error
         for position, port in enumerate(layer.outputs):
             if position < len(results):
                 values[layer.id, port.id] = _declared(node, results[position], port, position)

@@ -138,7 +138,10 @@ def cell(node: Node) -> tuple[Value, ...]:
 def _bias(node: Node, kind: Cell, index: int) -> Value:
     found = node.get(index)
     size = (_GATES[kind.kind] + kind.before_reset) * kind.hidden
-    return constant(np.zeros(size, np.float32)) if found is None else found
+    if found is None:
+        node.bounded(size)
+        found = constant(np.zeros(size, np.float32))
+    return found
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import prod
+
 import numpy as np
 
 from circlet.runtime.ir.types import DType
@@ -31,6 +33,7 @@ def _first(node: Node) -> Value:
     shape = node.integers("variable_shape")
     if min(shape, default=0) < 0:
         raise node.refusal("no first value, and a shape that is not known")
+    node.bounded(prod(shape))
     return constant(np.zeros(shape, node.dtype("variable_type").numpy))
 
 

@@ -11,6 +11,8 @@ from circlet.runtime.ir.types import Shape
 
 BODIES = ("body", "then_body", "else_body")
 """The elements of a layer that hold networks."""
+MOST = 1 << 62
+"""What integers are below, and their opposites."""
 MOST_NESTED = 64
 """How deeply networks may lie in layers of networks."""
 
@@ -122,7 +124,10 @@ def parse(content: bytes) -> Network:
     try:
         parser.feed(content)
         root = parser.close()
-    except ParseError as error:
+    except (ParseError, LookupError, ValueError) as error:
+        if isinstance(error, ModelError):
+            raise
+        # Of encodings that Python does not have, or cannot be read byte by byte, the parser says so in other errors.
         raise ModelError(f"expected XML, found a mistake in it: {error}") from None
     if root.tag != "net":
         raise ModelError(f"expected OpenVINO IR, that is an element <net>, found <{root.tag}>")
@@ -144,9 +149,12 @@ def integer(element: Element, name: str, place: str, default: int | None = None)
             raise ModelError(f"{place}: expected attribute {name} of <{element.tag}>, found none")
         return default
     try:
-        return int(text)
+        found = int(text)
     except ValueError:
-        raise ModelError(f"{place}: expected an integer as {name} of <{element.tag}>, found {text!r}") from None
+        found = MOST
+    if abs(found) >= MOST:
+        raise ModelError(f"{place}: expected an integer as {name} of <{element.tag}>, found {text!r}")
+    return found
 
 
 def _network(element: Element, name: str, place: str, depth: int) -> Network:

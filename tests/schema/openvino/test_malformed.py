@@ -35,6 +35,8 @@ FAULTS = [
     Fault("truncated", RELU, "</net>", "", "expected XML, found a mistake"),
     Fault("entities", RELU, "<net", '<!DOCTYPE net [<!ENTITY a "a">]><net', "without a document type"),
     Fault("version", RELU, 'version="11"', 'version="6"', "version 10 or 11 of OpenVINO IR, found '6'"),
+    Fault("encoding", RELU, '<?xml version="1.0"?>', '<?xml version="1.0" encoding="nonsense"?>', "found a mistake"),
+    Fault("wide_encoding", RELU, '<?xml version="1.0"?>', '<?xml version="1.0" encoding="utf-32"?>', "found a mistake"),
     Fault("no_layers", RELU, "layers>", "strata>", "expected <layers> in <net>"),
     Fault("no_type", RELU, 'type="Relu" ', "", "layer 3 .* expected a type"),
     Fault("same_id", RELU, 'layer id="3"', 'layer id="2"', "layer 2 .*no other layer"),
@@ -128,6 +130,8 @@ FAULTS = [
     Fault("scan_axis", SCAN, 'axis="0"', 'axis="1"', "Parameter 0, axis: expected -1 to 0"),
     Fault("scan_carried_slice", SCAN, 'to-layer="1"/></back', 'to-layer="0"/></back', "expected no axis"),
     Fault("scan_stride", SCAN, 'axis="0"', 'axis="0" stride="0"', "a stride that is not 0"),
+    Fault("scan_least_stride", SCAN, 'axis="0"', 'axis="0" stride="-9223372036854775808"',
+          "expected an integer as stride of <input>, found '-9223372036854775808'"),
     Fault("scan_part", SCAN, 'axis="0"', 'axis="0" part_size="0"', "a positive part_size"),
 ]
 
@@ -194,3 +198,20 @@ def test_networks_nested_too_deeply() -> None:
     with pytest.raises(ModelError, match="at most 64 networks inside each other"):
         circlet.load(f"<net><layers><layer id='0' type='If'>{deep}{'</layer></layers></then_body>' * 100}"
                      "</layer></layers></net>".encode())
+
+
+@pytest.mark.parametrize(("kind", "version", "shapes"), [
+    ("ScatterNDUpdate", "opset3", [(2,)]), ("ScatterNDUpdate", "opset3", [(2,), (1, 1)]),
+    ("ScatterNDUpdate", "opset3", [(2,), (), (1,)]), ("Reshape", "opset1", [(2,)]), ("Reshape", "opset1", []),
+    ("Transpose", "opset1", [(2,)]), ("Gather", "opset8", [(2,)]), ("Split", "opset1", [(2,)]),
+    ("Pad", "opset1", [(2,)]),
+])
+def test_layers_that_lack_inputs(kind: str, version: str, shapes: list[tuple[int, ...]]) -> None:
+    """No message has Python's words for it."""
+    count = len(shapes)
+    made = text.layer(9, kind, count, [(2,)], version, num_splits=1, pad_mode="constant", special_zero="true")
+    layers = [*(text.parameter(k, shape, "i64") for k, shape in enumerate(shapes)), made, text.result(10)]
+    content = text.network(layers, [*((k, 0, 9, k) for k in range(count)), (9, count, 10, 0)])
+    with pytest.raises((ModelError, UnsupportedError), match=rf"layer 9 .*{kind}") as caught:
+        circlet.load(content.encode(), b"")
+    assert not re.search(r"Error|positional|NoneType|object|index out of range", str(caught.value))
