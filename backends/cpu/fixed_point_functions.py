@@ -158,8 +158,9 @@ def interpolation_table(function: Callable[[Floats], Floats], low: np.floating[A
                         scale: np.floating[Any]) -> Int64s:
     """`scale` times a function at 513 points from `low` to `high`, as int16.
 
-    Half of the error that interpolation makes in the middle between two points is taken off the first one. Everything
-    is computed in the type of the arguments.
+    Half of the error that interpolation makes in the middle between two points is taken off the first one, unless that
+    is more than int16 spans (LiteRT then takes it off too: the exponential of 40 becomes -32768). Everything is
+    computed in the type of the arguments.
     """
     step = (high - low) / 512
     points = low + np.arange(512, dtype=low.dtype) * step
@@ -168,7 +169,8 @@ def interpolation_table(function: Callable[[Floats], Floats], low: np.floating[A
     following = function(low + np.arange(1, 513, dtype=low.dtype) * step) * scale
     error = round_half_away((round_half_away((following + samples) / 2) - middle) / 2)
     last = round_half_away(function(np.array([high])) * scale)
-    return np.concatenate([samples - error, last]).clip(-32768, 32767).astype(np.int64)
+    corrected = np.where(np.abs(error) < 1 << 16, samples - error, samples)
+    return np.concatenate([corrected, last]).clip(-32768, 32767).astype(np.int64)
 
 
 def interpolate(table: Int64s, x: Int64s) -> Int64s:

@@ -6,6 +6,8 @@ What depends on one 8-bit value alone, such as its exponential, is tabulated whe
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
+from math import log
 from typing import TypeAlias
 
 import numpy as np
@@ -76,14 +78,28 @@ def _below_maximum(x: Array) -> Int64s:
     return distances
 
 
-def decay_tables(scale: float) -> tuple[Int64s, Int64s]:
-    """0 to -255 times `scale` in Q5, about -32 where they are out of range, and their exponentials in Q0, then 0."""
-    real = min(scale * 2.0 ** (31 - _SCALED_BITS), 2.0**31 - 1)
-    multiplier, shift = quantize_multiplier(real)
-    difference = -np.arange(256)
-    least = -int(((1 << _SCALED_BITS) - 1) * 2.0 ** (31 - _SCALED_BITS - shift))
-    scaled = product(np.maximum(difference, least - 1) << shift, multiplier)
-    return scaled, np.where(difference >= least, fixed.exp_of_negative(scaled, _SCALED_BITS), 0)
+@dataclass(frozen=True, eq=False)
+class Decay:
+    """What becomes of 0 to 255 steps of a scale below the maximum of a row."""
+
+    scaled: Int64s
+    """The real differences in Q5; meaningless beyond `reach`."""
+    exponentials: Int64s
+    """Their exponentials in Q0; 0 beyond `reach`."""
+    reach: int
+    """The most steps that Q5 can hold, by the exponent of the scale alone."""
+    multiplier: int
+    shift: int
+    """The quantised multiplier from steps to Q5."""
+
+    @staticmethod
+    def of(scale: float) -> Decay:
+        multiplier, shift = quantize_multiplier(min(scale * 2.0 ** (31 - _SCALED_BITS), 2.0**31 - 1))
+        reach = int(((1 << _SCALED_BITS) - 1) * 2.0 ** (31 - _SCALED_BITS - shift))
+        steps = np.arange(256)
+        scaled = rescaler(multiplier, shift)(-np.minimum(steps, reach)).astype(np.int64)
+        return Decay(scaled, np.where(steps <= reach, fixed.exp_of_negative(scaled, _SCALED_BITS), 0), reach,
+                     multiplier, shift)
 
 
 def _softmax(node: Node[Softmax]) -> Step:
@@ -104,7 +120,7 @@ def _softmax(node: Node[Softmax]) -> Step:
 
 def _softmax_8(node: Node[Softmax]) -> Step:
     x, out = node.input(0), node.out
-    _, exponentials = decay_tables(float(np.float32(node.op.beta)) * node.quantization().scale)
+    exponentials = Decay.of(float(np.float32(node.op.beta)) * node.quantization().scale).exponentials
     summands = shift_right(exponentials, SUM_BITS)
     least, bits, store = np.iinfo(out.dtype).min, 8 * out.itemsize, saturating(out)
 
@@ -164,17 +180,29 @@ def _log_softmax(node: Node[LogSoftmax]) -> Step:
 
 def _log_softmax_8(node: Node[LogSoftmax]) -> Step:
     x, out = node.input(0), node.out
-    scaled, exponentials = decay_tables(node.quantization().scale)
-    summands = shift_right(exponentials, SUM_BITS)
-    most, store = np.iinfo(out.dtype).max, saturating(out)
+    decay = Decay.of(node.quantization().scale)
+    summands = shift_right(decay.exponentials, SUM_BITS)
+    limits, store = np.iinfo(out.dtype), saturating(out)
+    to_steps = rescaler(*quantize_multiplier(min((1 << (31 - decay.shift)) / decay.multiplier, 1.0)))
 
     def step() -> None:
+        """Differences that do not fit Q5 together with the logarithm give the least value."""
         distances = _below_maximum(x)
         total = summands[distances].sum(axis=-1, keepdims=True)
-        values = scaled[distances] - fixed.log_of_at_least_one(total, SUM_BITS, _SCALED_BITS)
-        store(shift_right(values, 31 - _SCALED_BITS - 4) + most)
+        logarithm = _log_of_sum(total)
+        reach = np.minimum(decay.reach, -1 - to_steps(logarithm - (1 << 31)))
+        values = shift_right(decay.scaled[distances] - logarithm, 31 - _SCALED_BITS - 4) + limits.max
+        store(np.where(distances <= reach, values, limits.min))
 
     return step
+
+
+def _log_of_sum(total: Int64s) -> Int64s:
+    """The logarithm in Q5 of sums of exponentials; those of 2**12 or more, which overflow in LiteRT, are halved."""
+    halvings = np.maximum(fixed.bit_length(total) - 31, 0)
+    logarithm = fixed.log_of_at_least_one(shift_right(total, halvings), SUM_BITS, _SCALED_BITS)
+    result: Int64s = logarithm + halvings * round(log(2) * 2 ** (31 - _SCALED_BITS))
+    return result
 
 
 @refusal
@@ -212,6 +240,8 @@ def _l2_normalization_8(node: Node[L2Normalization]) -> Step:
 def local_response_normalization(node: Node[LocalResponseNormalization]) -> Step:
     x, out, op = node.input(0), node.out, node.op
     depth, radius = x.shape[-1], min(max(op.radius, 0), x.shape[-1])
+    if not depth:
+        return chain()
     squares = np.zeros((*x.shape[:-1], depth + 2 * radius), np.float32)
     inner = squares[..., radius:radius + depth]
     windows = np.lib.stride_tricks.sliding_window_view(squares, 2 * radius + 1, axis=-1)

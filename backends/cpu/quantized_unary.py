@@ -53,8 +53,11 @@ def _clamped(low: float, high: float) -> StoredFunction[Any]:
 
 
 def _leaky_relu(node: Node[ops.LeakyRelu], x: Int64s) -> Int64s:
+    """By a negative slope halves are rounded as by its magnitude, before the sign is changed."""
     source, target = parameters(node)
-    return np.where(x > source.zero_point, rescaled(x, source, target), rescaled(x, source, target, node.op.alpha))
+    slope, zero = node.op.alpha, target.zero_point
+    below = rescaled(x, source, target, abs(slope)) - zero
+    return np.where(x > source.zero_point, rescaled(x, source, target), (-below if slope < 0 else below) + zero)
 
 
 def _abs(node: Node[ops.Abs], x: Int64s) -> Int64s:
@@ -112,9 +115,10 @@ def _sigmoid(x: Int64s, bits: int) -> Int64s:
 
 
 def _table_input(x: Int64s, source: Quantization) -> Int64s:
-    """int16 stored values with 12 fraction bits of 1 / 3."""
-    shift = 12 + round(np.log2(source.scale))
-    if 2.0 ** (shift - 12) == source.scale and shift in (0, 1):
+    """int16 stored values with 12 fraction bits of 1 / 3; scales near 2 ** -12 and 2 ** -11 count as these."""
+    exponent = np.log(np.float32(source.scale)) * (1 / np.log(np.float32(2)))
+    shift = 12 + round(float(exponent))
+    if abs(exponent - np.rint(exponent)) < np.float32(1e-3) and shift in (0, 1):
         multiplier, shift = 3.0 * (1 << shift), 0
     else:
         multiplier, shift = source.scale * 4096 * 3, 0
@@ -124,8 +128,9 @@ def _table_input(x: Int64s, source: Quantization) -> Int64s:
     return scaled
 
 
-def _logistic(x: Float64s) -> Float64s:
-    value: Float64s = 1 / (1 + np.exp(-x))
+def _logistic(x: Float32s) -> Float32s:
+    """Each operation is rounded: 128.49999 of a scale would else become 128.5."""
+    value: Float32s = np.float32(1) / (np.float32(1) + single(np.exp, -x))
     return value
 
 
@@ -270,7 +275,7 @@ QUANTIZED: dict[type[Op], Quantized] = {
     ops.Sqrt: Quantized(_SIGNED, _sqrt, positive=True),
     ops.Rsqrt: Quantized(_SIGNED, _rsqrt, positive=True),
     ops.Tanh: Quantized(QUANTIZABLE, _saturating(_correct(np.tanh), _tanh_16), _refuse_16),
-    ops.Logistic: Quantized(QUANTIZABLE, _saturating(_correct(_logistic), _logistic_16), _refuse_16),
+    ops.Logistic: Quantized(QUANTIZABLE, _saturating(_logistic, _logistic_16), _refuse_16),
     ops.Relu: Quantized(QUANTIZABLE, _clamped(0, inf)),
     ops.Relu6: Quantized(QUANTIZABLE, _clamped(0, 6)),
     ops.ReluN1To1: Quantized(_BYTES, _clamped(-1, 1)),

@@ -12,7 +12,7 @@ import numpy as np
 from llvmlite import ir
 
 from circlet.backends.cpu.fixed_point import quantize_multiplier, quantized_range, shift_right
-from circlet.backends.cpu.normalize import SUM_BITS, decay_tables
+from circlet.backends.cpu.normalize import SUM_BITS, Decay
 from circlet.backends.native.emitter import I32, I64, UNSIGNED, Emitter, register_type
 from circlet.backends.native.lanes import DOUBLE, SINGLE, Lanes
 from circlet.backends.native.loops import independent
@@ -130,7 +130,7 @@ def softmax(node: Node[Softmax], e: Emitter, sinks: tuple[Sink, ...]) -> None:
     """The exponentials of how far elements are below the greatest are in a table; the quotient is in fixed point."""
     x, b, made = node.input(0), e.builder, node.call.outputs[0].dtype
     depth, limits = x.shape[-1], np.iinfo(made.numpy)
-    _, exponentials = decay_tables(float(np.float32(node.op.beta)) * quantization(node.call.input(0)).scale)
+    exponentials = Decay.of(float(np.float32(node.op.beta)) * quantization(node.call.input(0)).scale).exponentials
     powers, summands = (node.function.external(np.ascontiguousarray(each, np.int64))
                         for each in (exponentials, shift_right(exponentials, SUM_BITS)))
     greatest, total = Register(e, I32), Register(e, I64)

@@ -101,7 +101,7 @@ def litert_test(rows: Sequence[Row]) -> Callable[[Row], None]:
         for number in range(DRAWS):
             case = row.case(number)
             content, given = dump_model(model_of(case, version=row.version), "tflite"), fed_arrays(case)
-            expected = _litert(interpreter, content, given, row.reference)
+            expected = litert_results(interpreter, content, given, row.reference)
             session = Session(load_model(content), "cpu")
             for _ in range(RUNS):
                 found = session.invoke(0, given)
@@ -121,7 +121,7 @@ def _ids(rows: Sequence[Row]) -> Iterator[str]:
         yield f"{name}-{seen[name]}"
 
 
-def _litert(module: Any, content: bytes, given: Sequence[Array], reference: bool) -> list[Array]:
+def litert_results(module: Any, content: bytes, given: Sequence[Array], reference: bool) -> list[Array]:
     """What LiteRT's kernels give."""
     kernels = module.OpResolverType
     resolver = kernels.BUILTIN_REF if reference else kernels.BUILTIN_WITHOUT_DEFAULT_DELEGATES
