@@ -369,8 +369,9 @@ class SegmentedFrame(Frame):
                 self._arrays[each] = None
 
     def _bind_span(self, spec: Specialization, span: range) -> list[tuple[int, Step]]:
-        aliases = self._planner.aliases(spec, span)
-        return self._bind(spec, span, aliases, live=True)
+        steps = self._bind(spec, span, self._planner.aliases(spec, span), live=True)
+        self.is_compiled = False  # other segments may need numpy
+        return steps
 
 
 def _same_shapes(one: Specialization, other: Specialization) -> bool:
