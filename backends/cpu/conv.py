@@ -29,16 +29,17 @@ CONV_3D_TRANSPOSE = Roles(FLOATING, data=2, bias=3, channels=3)
 def conv_2d(node: Node[Conv2D]) -> Step:
     image, filter = node.input(0).shape, node.input(1).shape
     groups = image[3] // filter[3]
-    arithmetic = CONV_2D.bind(node)
-    matrix = arithmetic.weights.reshape(groups, filter[0] // groups, -1).transpose(0, 2, 1)
-    return _convolve(node, arithmetic, matrix, node.op.windows(image, filter))
+    arithmetic, windows = CONV_2D.bind(node), node.op.windows(image, filter)
+    grouped = arithmetic.weights.reshape(groups, filter[0] // groups, *filter[1:])
+    step = _convolve(node, arithmetic, grouped.reshape(*grouped.shape[:2], -1).transpose(0, 2, 1), windows)
+    return _padded_apart(node, arithmetic, grouped.transpose(0, 2, 3, 4, 1), windows, step)
 
 
 @rule(Conv3D, accepts=CONV_3D.refuses)
 def conv_3d(node: Node[Conv3D]) -> Step:
-    arithmetic = CONV_3D.bind(node)
-    matrix = arithmetic.weights.reshape(1, -1, node.out.shape[-1])
-    return _convolve(node, arithmetic, matrix, node.op.windows(node.input(0).shape, node.input(1).shape))
+    arithmetic, windows = CONV_3D.bind(node), node.op.windows(node.input(0).shape, node.input(1).shape)
+    step = _convolve(node, arithmetic, arithmetic.weights.reshape(1, -1, node.out.shape[-1]), windows)
+    return _padded_apart(node, arithmetic, arithmetic.weights[None], windows, step)
 
 
 @rule(DepthwiseConv2D, accepts=DEPTHWISE_CONV_2D.refuses)
@@ -54,7 +55,9 @@ def depthwise_conv_2d(node: Node[DepthwiseConv2D]) -> Step:
         sums = scratch.sums(target)
         steps.append(partial(np.einsum, "nhwklc,klc->nhwc", seen[images, rows], arithmetic.weights[0], out=sums))
         steps += arithmetic.finish(sums, target, images)
-    return chain(*steps)
+    channels = arithmetic.weights[0].transpose(2, 0, 1)[..., None, None]
+    times = filter.shape[3] // max(image.shape[3], 1)
+    return _padded_apart(node, arithmetic, channels, windows, chain(*steps), times)
 
 
 @rule(TransposeConv, accepts=TRANSPOSE_CONV.refuses)
@@ -119,6 +122,38 @@ def _convolve(node: Node[Any], arithmetic: Arithmetic, matrix: Array, windows: S
         steps.append(partial(np.matmul, view.reshape(groups, positions, taps), matrix, product))
         steps += arithmetic.finish(sums, target, images)
     return chain(*steps)
+
+
+def _padded_apart(node: Node[Any], arithmetic: Arithmetic, weights: Array, windows: Sequence[Window], step: Step,
+                  repeat: int = 1) -> Step:
+    """The step of a convolution, but where padding meets a weight that is not finite, so that it counts for nothing
+    and not for zero times infinity. The filter is (groups, *taps, c, o); each channel of the image is repeated."""
+    if not arithmetic.direct or not any(map(any, margins(windows))):
+        return step
+    if node.constant(1) is not None:
+        return step if np.isfinite(weights).all() else partial(_by_taps, node, arithmetic, weights, windows, repeat)
+
+    def run() -> None:
+        if np.isfinite(weights).all():
+            step()
+        else:
+            _by_taps(node, arithmetic, weights, windows, repeat)
+
+    return run
+
+
+def _by_taps(node: Node[Any], arithmetic: Arithmetic, weights: Array, windows: Sequence[Window], repeat: int) -> None:
+    """Adds, for each element of the window, what it makes of that part of the image that it meets."""
+    image, out, (groups, *sizes, depth, made) = node.input(0), node.out, weights.shape
+    image = image.repeat(repeat, axis=-1)
+    sums = np.zeros((*out.shape[:-1], groups, made), out.dtype)
+    for tap in np.ndindex(*sizes):
+        met = [window.meets(index) for window, index in zip(windows, tap, strict=True)]
+        positions, inside, element = ((slice(None), *each) for each in (*zip(*met, strict=True), tap))
+        seen = image[inside]
+        sums[positions] += np.matmul(seen.reshape(*seen.shape[:-1], groups, 1, depth), weights[element])[..., 0, :]
+    for finish in arithmetic.finish(sums.reshape(out.shape), out, slice(None)):
+        finish()
 
 
 def _scatter(node: Node[Any], arithmetic: Arithmetic, weights: Array, windows: Sequence[Window]) -> Step:

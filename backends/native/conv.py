@@ -21,6 +21,7 @@ from circlet.backends.native.microkernel import lanes
 from circlet.backends.native.product import Direct, Left, Plan, multiply, table
 from circlet.backends.native.program import Unlowerable
 from circlet.backends.native.rule import Node, Sink, nest
+from circlet.backends.native.taps import all_finite, convolve_by_taps
 from circlet.runtime.exec.kernel import Call
 from circlet.runtime.ir.types import Array, DType
 from circlet.runtime.ops.conv import Conv2D, DepthwiseConv2D, TransposeConv
@@ -38,11 +39,27 @@ def _refuses_conv(call: Call) -> bool:
 
 @nest(Conv2D, _refuses_conv)
 def conv_2d(node: Node[Conv2D], e: Emitter, sinks: tuple[Sink, ...]) -> None:
-    """Where the window has one element and moves by one, all images are one product."""
-    (*_, channels), filter = node.input(0).shape, node.input(1)
-    if channels != filter.shape[3]:
+    """A product, unless padding may meet a weight that is not finite: zero times that is no number."""
+    image, filter = node.input(0), node.input(1)
+    if image.shape[3] != filter.shape[3]:
         raise Unlowerable(f"{node.place}: a convolution in groups")
-    windows = node.op.windows(node.input(0).shape, filter.shape)
+    windows = node.op.windows(image.shape, filter.shape)
+    is_padded = any(each.before or each.after for each in windows)
+    if not is_padded or (filter.known is not None and np.isfinite(filter.known).all()):
+        _product(node, e, sinks[0], windows)
+    elif filter.known is not None:
+        convolve_by_taps(node, e, sinks[0], windows)
+    else:
+        with e.builder.if_else(all_finite(e, filter)) as (then, otherwise):
+            with then:
+                _product(node, e, sinks[0], windows)
+            with otherwise:
+                convolve_by_taps(node, e, sinks[0], windows)
+
+
+def _product(node: Node[Conv2D], e: Emitter, sink: Sink, windows: tuple[Window, ...]) -> None:
+    """Where the window has one element and moves by one, all images are one product."""
+    filter = node.input(1)
     outer = () if all(each.size == each.stride == 1 for each in windows) else node.shape[:1]
     product = FloatProduct(node, e, node.shape[len(outer):], prod(filter.shape[1:]), outer)
     plan, start = product.plan, product.start(node.optional(2))
@@ -56,7 +73,7 @@ def conv_2d(node: Node[Conv2D], e: Emitter, sinks: tuple[Sink, ...]) -> None:
     with e.nest(outer) as index:
         left = (_positions(node, e, image, windows, index[0]) if index
                 else Left.even(e, plan, image.memory, image.column, image.column))
-        multiply(e, plan, left, panels, start, product.result(sinks[0], node.op.fused_activation_function, index))
+        multiply(e, plan, left, panels, start, product.result(sink, node.op.fused_activation_function, index))
 
 
 def _positions(node: Node[Conv2D], e: Emitter, image: Image, windows: tuple[Window, ...], number: ir.Value) -> Left:

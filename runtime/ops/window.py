@@ -45,6 +45,14 @@ class Window:
         start = index * self.dilation
         return slice(start, start + max((self.count - 1) * self.stride + 1, 0), self.stride)
 
+    def meets(self, index: int) -> tuple[slice, slice]:
+        """The positions at which element `index` of the window lies inside the input, and what it meets there."""
+        offset = index * self.dilation - self.before
+        first = max(-(offset // self.stride), 0)
+        count = max(min((self.length - 1 - offset) // self.stride + 1, self.count) - first, 0)
+        begin = first * self.stride + offset if count else 0
+        return slice(first, first + count), slice(begin, begin + count * self.stride, self.stride)
+
 
 def slide(length: int, size: int, stride: int, padding: Padding, dilation: int = 1) -> Window:
     """The window of an operator with the schema's padding: SAME gives `ceil(length / stride)` positions.
