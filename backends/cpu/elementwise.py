@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from functools import partial, wraps
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -17,6 +17,9 @@ from circlet.runtime.exec.kernel import Step
 from circlet.runtime.ir.op import Op
 from circlet.runtime.ir.types import FLOATS, INTEGERS, QUANTIZABLE, Array, DType
 from circlet.runtime.ops import elementwise as ops
+
+Combine: TypeAlias = Callable[[Array, Array, Array], Step]
+"""Makes the step that computes an output buffer from two input buffers."""
 
 _BITS = INTEGERS | {DType.BOOL}
 
@@ -48,9 +51,10 @@ def activated(node: Node[Any], step: Step) -> Step:
 
 
 def _checked(node: Node[Any], step: Step) -> Step:
-    """The step after a look for zeros in the divisor; none where the divisor is a constant without zeros."""
+    """The step after a look for zeros in the divisor; none where it is a constant without zeros, or nothing is
+    divided."""
     divisor, constant = node.input(1), node.constant(1)
-    if constant is not None and constant.all():
+    if not node.out.size or (constant is not None and constant.all()):
         return step
     valid = divisor.item if divisor.size == 1 else divisor.all
 
@@ -101,22 +105,42 @@ def _remainder(function: np.ufunc) -> Bind[Any]:
 
 
 def _power(node: Node[Any]) -> Step:
-    step = partial(np.power, node.input(0), node.input(1), node.out)
-    if node.out.dtype.kind != "i":
+    x, exponent, out, constant = node.input(0), node.input(1), node.out, node.constant(1)
+    step = partial(np.power, x, exponent, out)
+    if out.dtype.kind == "f":
+        return step if constant is not None and not (constant == 0.5).any() else chain(step, _roots(x, exponent, out))
+    if out.dtype.kind == "u" or not out.size or (constant is not None and (constant >= 0).all()):
         return step
 
-    def run() -> None:
-        try:
-            step()
-        except ValueError:
-            raise ExecutionError("an integer to a negative power") from None
+    def checked() -> None:
+        if (exponent < 0).any():
+            raise ExecutionError("an integer to a negative power")
+        step()
 
-    return run
+    return checked
 
 
-def _extremum(function: np.ufunc) -> Bind[Any]:
-    """The rule for `np.maximum` or `np.minimum`: NaN where either input is."""
-    return lambda node: partial(function, node.input(0), node.input(1), out=node.out)
+def _roots(x: Array, exponent: Array, out: Array) -> Step:
+    """Corrects what numpy gives for the power 0.5 as the square root: it is inf of -inf, and 0 of -0."""
+    half = like(exponent, 0.5)
+    return lambda: np.copyto(out, np.abs(x), where=np.equal(exponent, half) & (np.isneginf(x) | np.equal(x, 0)))
+
+
+def _extremum(precedes: np.ufunc, function: np.ufunc) -> Combine:
+    """Takes `b` where `a` precedes it, else `a`, but NaN where either is; for integers as `function` has it."""
+    def combine(a: Array, b: Array, out: Array) -> Step:
+        if out.dtype.kind != "f":
+            return partial(function, a, b, out=out)
+        return lambda: np.copyto(out, np.where(precedes(a, b) | np.isnan(b), b, a))
+
+    return combine
+
+
+_greatest, _least = _extremum(np.less, np.maximum), _extremum(np.greater, np.minimum)
+
+
+def _of_two(combine: Combine) -> Bind[Any]:
+    return lambda node: combine(node.input(0), node.input(1), node.out)
 
 
 def _choice(precedes: np.ufunc, function: np.ufunc) -> Bind[Any]:
@@ -124,7 +148,7 @@ def _choice(precedes: np.ufunc, function: np.ufunc) -> Bind[Any]:
     def bind(node: Node[Any]) -> Step:
         a, b, out = node.input(0), node.input(1), node.out
         if out.dtype.kind != "f":
-            return _extremum(function)(node)
+            return partial(function, a, b, out=out)
         return lambda: np.copyto(out, np.where(precedes(a, b), a, b))
 
     return bind
@@ -162,8 +186,8 @@ def _prelu(node: Node[ops.Prelu]) -> Step:
 
 def _clamp(node: Node[ops.StablehloClamp]) -> Step:
     low, x, high = node.inputs
-    out = node.out
-    return lambda: np.minimum(np.maximum(x, low), high, out=out)
+    raised = np.empty(node.out.shape, node.out.dtype)
+    return chain(_greatest(x, low, raised), _least(raised, high, node.out))
 
 
 define(ops.Add, NUMBERS, ufunc(np.add), quantized_binary.add)
@@ -188,8 +212,8 @@ define(ops.StablehloMultiply, NUMBERS | {DType.BOOL}, ufunc(np.multiply))
 define(ops.StablehloDivide, NUMBERS, _divide)
 define(ops.StablehloRemainder, NUMBERS, _remainder(np.fmod))
 define(ops.StablehloPower, NUMBERS, _power)
-define(ops.StablehloMaximum, NUMBERS | {DType.BOOL}, _extremum(np.maximum))
-define(ops.StablehloMinimum, NUMBERS | {DType.BOOL}, _extremum(np.minimum))
+define(ops.StablehloMaximum, NUMBERS | {DType.BOOL}, _of_two(_greatest))
+define(ops.StablehloMinimum, NUMBERS | {DType.BOOL}, _of_two(_least))
 define(ops.StablehloAnd, _BITS, ufunc(np.bitwise_and))
 define(ops.StablehloOr, _BITS, ufunc(np.bitwise_or))
 define(ops.StablehloShiftLeft, INTEGERS, ufunc(np.left_shift))

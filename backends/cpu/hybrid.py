@@ -37,15 +37,18 @@ def integer_matrix(weights: Array, zero_point: int = 0, span: int = _SPAN) -> Ar
 
 
 def quantize_rows(rows: Floats, asymmetric: bool) -> tuple[Floats, Floats]:
-    """The int8 values of rows (..., k), less their zero points and held as floats, and the rows' scales (..., 1)."""
+    """The int8 values of rows (..., k), less their zero points and held as floats, and the rows' scales (..., 1).
+
+    Rows of numbers so small that the inverse of their scale is infinite count as zeros.
+    """
     if not asymmetric:
         bound = np.abs(rows).max(axis=-1, keepdims=True, initial=0.0)
-        bound[bound == 0] = 127
+        bound[np.isinf(np.float32(127) / bound)] = 127
         return round_half_away(rows * (np.float32(127) / bound)), bound / np.float32(127)
     low = rows.min(axis=-1, keepdims=True, initial=0.0)
     high = rows.max(axis=-1, keepdims=True, initial=0.0)
     span = high - low
-    span[span == 0] = 255
+    span[np.isinf(1 / (span.astype(np.float64) / 255).astype(np.float32))] = 255
     exact_scale = span.astype(np.float64) / 255
     scale = exact_scale.astype(np.float32)
     below, above = low / exact_scale, high / exact_scale

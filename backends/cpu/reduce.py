@@ -12,7 +12,7 @@ import numpy as np
 from circlet.backends.cpu.fixed_point import quantize_multiplier, rescaler, rescaler_64, round_half_away, stored_value
 from circlet.backends.cpu.quantized import NUMBERS, is_quantized, one_quantization, supports
 from circlet.backends.cpu.rule import Node, all_of, names, rule
-from circlet.backends.cpu.steps import like, rebound, saturating
+from circlet.backends.cpu.steps import chain, like, rebound, saturating
 from circlet.runtime.exec.kernel import Call, Step
 from circlet.runtime.ir.types import INTEGERS, QUANTIZABLE, Array, DType, Quantization
 from circlet.runtime.ops import reduce as ops
@@ -192,17 +192,18 @@ def cumprod(node: Node[ops.Cumprod]) -> Step:
 
 
 def _accumulated(node: Node[Any], function: np.ufunc) -> Step:
+    """Sums begin with 0, so that none is -0."""
     (axis,) = _axes(node)
     source, target = (np.moveaxis(array, axis, 0) for array in (node.input(0), node.out))
     if node.op.reverse:
         source, target = source[::-1], target[::-1]
-    if not node.op.exclusive:
-        return partial(function.accumulate, source, 0, None, target)
-    first = target[:1]
-    accumulate = partial(function.accumulate, source[:-1], 0, None, target[1:])
-
-    def step() -> None:
-        first.fill(function.identity)
-        accumulate()
-
-    return step
+    steps: list[Step] = []
+    if node.op.exclusive:
+        steps.append(partial(target[:1].fill, function.identity))
+        source, made = source[:-1], target[1:]
+    else:
+        made = target
+    steps.append(partial(function.accumulate, source, 0, None, made))
+    if function is np.add and made.dtype.kind == "f":
+        steps.append(partial(np.add, made, like(made, 0), made))
+    return chain(*steps)

@@ -37,13 +37,25 @@ def like(out: Array, value: float) -> Array:
 
 
 def clamp(x: Array, low: float, high: float, out: Array) -> list[Step]:
-    """The steps that write a buffer, clamped, into another or itself; infinite bounds are none."""
+    """The steps that write a buffer, clamped, into another or itself; infinite bounds are none.
+
+    NaN stays, and so do zeros, of which `np.maximum` would give either.
+    """
     steps: list[Step] = []
-    if low > -inf:
+    if low == 0 and out.dtype.kind == "f":
+        steps += _rectify(x, out)
+    elif low > -inf:
         steps.append(partial(np.maximum, x, like(out, low), out=out))
     if high < inf:
         steps.append(partial(np.minimum, out if steps else x, like(out, high), out=out))
     return steps if steps or x is out else [partial(np.copyto, out, x)]
+
+
+def _rectify(x: Array, out: Array) -> list[Step]:
+    """The steps that make floats zero that are less: their bits are multiplied by whether they are not."""
+    kept, bits = np.empty(x.shape, np.bool_), f"u{x.itemsize}"
+    return [partial(np.less, x, like(x, 0), kept), partial(np.logical_not, kept, kept),
+            partial(np.multiply, x.view(bits), kept, out.view(bits))]
 
 
 def activate(activation: Activation, out: Array, quantization: Quantization | None = None) -> list[Step]:

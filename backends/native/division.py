@@ -42,12 +42,13 @@ def repeat(e: Emitter, state: State, goes_on: Callable[[State], ir.Value], turn:
 
 def _checked(node: Node[Any], holds: Callable[[Emitter, ir.Value], ir.Value], is_sound: Callable[[Array], Any],
              message: str, combine: Combine) -> Combine:
-    """`combine` where a condition holds for every element of input 1; elsewhere the operator fails.
+    """`combine` where a condition holds for every element of input 1; elsewhere the operator fails, unless its result
+    is empty.
 
     `is_sound` tells the same of a constant. The only element of a tensor is looked at once, before the loops.
     """
     value = node.input(1)
-    if value.known is not None and is_sound(value.known):
+    if not prod(node.shape) or (value.known is not None and is_sound(value.known)):
         return combine
 
     def check(e: Emitter, element: ir.Value) -> None:

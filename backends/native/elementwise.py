@@ -46,7 +46,7 @@ _BOUNDS = {Activation.NONE: (None, None), Activation.RELU: (0, None), Activation
 
 def clamp(e: Emitter, value: ir.Value, dtype: DType, low: float | None, high: float | None) -> ir.Value:
     """The nearest number in an interval, whose bounds may be None; NaN of NaN."""
-    if low is not None:
+    if low is not None and (low >= 0 or dtype not in UNSIGNED):
         value = maximum(e, dtype, [value, e.constant(low, dtype)])
     return value if high is None else minimum(e, dtype, [value, e.constant(high, dtype)])
 

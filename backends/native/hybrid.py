@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import reduce
-from math import prod
+from math import inf, prod
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -158,14 +158,15 @@ def _over_lanes(value: Lanes, name: str) -> Lanes:
 def _symmetric(low: Lanes, high: Lanes) -> tuple[Lanes, Lanes, Lanes]:
     """The scale, its inverse and the zero point where 127 is the greatest magnitude."""
     bound = _greatest(-low, high)
-    bound = bound.unless(bound.equals(0.0), 127.0)
+    bound = bound.unless((127.0 / bound).equals(inf), 127.0)
     return bound / 127.0, 127.0 / bound, bound.constant(0.0)
 
 
 def _asymmetric(low: Lanes, high: Lanes) -> tuple[Lanes, Lanes, Lanes]:
     """The same where all of int8 is used, and zero is represented exactly."""
     span = high - low
-    exact = span.unless(span.equals(0.0), 255.0).widen(DOUBLE) / 255.0
+    inverse = 1.0 / (span.widen(DOUBLE) / 255.0).narrow(SINGLE)
+    exact = span.unless(inverse.equals(inf), 255.0).widen(DOUBLE) / 255.0
     scale = exact.narrow(SINGLE)
     below, above = (each.widen(DOUBLE) / exact for each in (low, high))
     is_nearer = (-below + 128.0) < (above + 127.0)
