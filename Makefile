@@ -4,7 +4,7 @@ BIN := $(VENV)/bin
 
 PYTHONS ?=
 
-.PHONY: demo test slow native fallbacks matrix check lint types conformance bench clean
+.PHONY: demo test slow native fallbacks matrix check lint types fuzz conformance bench clean
 
 demo: $(VENV)/.installed
 	$(BIN)/python examples/demo.py
@@ -32,6 +32,11 @@ lint: $(VENV)/.tested
 
 types: $(VENV)/.tested
 	$(BIN)/mypy
+
+SECONDS ?= 60
+SEED ?= 1
+fuzz: $(VENV)/.tested
+	$(BIN)/python -m tests.fuzz --seconds $(SECONDS) --seed $(SEED)
 
 conformance: $(VENV)/.tested
 	$(BIN)/python -m tests.conformance
