@@ -48,6 +48,23 @@ class Slot:
                 and self.tensor.shape == tensor.shape and self.tensor.quantization == tensor.quantization)
 
 
+@dataclass(frozen=True, eq=False)
+class New:
+    """A value that an operator would need."""
+
+    array: Array
+    like: Tensor
+    is_input: bool = False
+
+    @property
+    def tensor(self) -> Tensor:
+        return dataclasses.replace(self.like, shape=self.array.shape)
+
+    @property
+    def known(self) -> Array | None:
+        return None if self.is_input else self.array
+
+
 @dataclass
 class Scope:
     """A subgraph under construction."""
@@ -58,6 +75,10 @@ class Scope:
     fed: list[Array] | None = None
     """What the inputs of the first subgraph are given; None in others, which get constants instead."""
     named: int = 0
+
+    def add(self, new: New) -> Slot:
+        """A constant; or an input, where there can be more of them."""
+        return self.input(new.array, new.like) if new.is_input else self.constant(new.array, new.like)
 
     def constant(self, array: Array, like: Tensor) -> Slot:
         data = array.copy()
@@ -163,7 +184,7 @@ def apply_case(scope: Scope, case: Case, r: Random) -> bool:
     call = Call(op, tuple(None if each is None else each.tensor for each in inputs), tuple(outputs))
     if CpuBackend().refuses(call) is not None:
         return False
-    scope.apply(op, inputs, outputs)
+    scope.apply(op, [scope.add(each) if isinstance(each, New) else each for each in inputs], outputs)
     return True
 
 
@@ -172,7 +193,7 @@ def _result(scope: Scope, k: int, declared: T, kind: DType | None, shape: tuple[
                                shape=shape, data=None)
 
 
-def operand(scope: Scope, number: int, wanted: T, r: Random) -> Slot:
+def operand(scope: Scope, number: int, wanted: T, r: Random) -> Slot | New:
     """A value that there is already, or one like that of the case."""
     tensor, array = wanted.tensor, wanted.array
     is_setting = wanted.constant or (number > 0 and array.dtype.kind == "i" and array.size <= 8)
@@ -186,9 +207,7 @@ def operand(scope: Scope, number: int, wanted: T, r: Random) -> Slot:
         array = boundary.values(r, array.dtype, array.shape)
     elif r.random() < 0.15:
         array = boundary.sprinkled(r, array, 1.0)
-    if is_setting and r.random() < 0.93:
-        return scope.constant(array, tensor)
-    return scope.input(array, tensor) if r.random() < 0.75 else scope.constant(array, tensor)
+    return New(array, tensor, r.random() < (0.07 if is_setting else 0.75))
 
 
 def changed(op: Op, r: Random) -> Op:
