@@ -31,6 +31,7 @@ from circlet.runtime.ir.op import Op
 from circlet.runtime.ir.types import Array, DType
 from circlet.runtime.ir.verify import verify
 from circlet.runtime.ops.controlflow import CallOnce, CallSubgraph, ControlFlow
+from circlet.runtime.ops.random import Random
 from circlet.runtime.ops.variable import VarHandle
 from circlet.runtime.passes.pipeline import DEFAULT, Pass, run_passes
 
@@ -411,7 +412,7 @@ def _overrun(error: RecursionError | MemoryError) -> CircletError:
 def _has_state(model: Model) -> bool:
     return any(
         any(each.is_variable or each.dtype in (DType.RESOURCE, DType.VARIANT) for each in subgraph.tensors)
-        or any(isinstance(each.op, CallOnce) for each in subgraph.operators)
+        or any(isinstance(each.op, (CallOnce, Random)) for each in subgraph.operators)
         for subgraph in model.subgraphs
     )
 

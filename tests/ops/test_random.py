@@ -15,6 +15,7 @@ from circlet.runtime.ir.builder import ModelBuilder
 from circlet.runtime.ir.model import Model
 from circlet.runtime.ir.op import Operand, Operands, Unknown
 from circlet.runtime.ir.types import Array, DType
+from circlet.runtime.ops.index import Gather
 from circlet.runtime.ops.random import Multinomial, Random, RandomStandardNormal, RandomUniform
 from circlet.session import Session
 from tests.ops.cases import Case, T
@@ -109,3 +110,17 @@ def test_a_shape_that_changes_is_held_to_the_bound_one() -> None:
     shape[0] = 4
     with pytest.raises(ExecutionError, match=r"the result has shape \(4,\), the model declares \(3,\)"):
         step()
+
+
+def test_a_run_that_fails_draws_nothing() -> None:
+    b = ModelBuilder()
+    main = b.subgraph("main")
+    place = main.input("place", DType.INT32)
+    main.output(main.apply(Gather(), main.apply(RandomUniform(1, 2), main.constant([3])), place))
+    model = b.build()
+    session, other = Session(model), Session(model)
+    with pytest.raises(ExecutionError, match="GATHER"):
+        session.invoke(0, [np.array(3, np.int32)])
+    for _ in range(2):
+        (found,), (wanted,) = (each.invoke(0, [np.array(2, np.int32)]) for each in (session, other))
+        np.testing.assert_array_equal(found, wanted)
