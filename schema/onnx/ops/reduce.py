@@ -98,14 +98,22 @@ def reduce_l2(node: Node) -> Value:
 
 
 def _root(node: Node, x: Value) -> Value:
-    if node.dtype() in FLOATS:
-        return node.apply(unary.Sqrt(), x)
-    return cast(node.graph, node.apply(unary.Sqrt(), cast(node.graph, x, DType.FLOAT64)), node.dtype())
+    return _narrowed(node, node.apply(unary.Sqrt(), _real(node, x)))
+
+
+def _real(node: Node, x: Value) -> Value:
+    """A value of the first input's type as floats; of integers as float64, as the definitions have it."""
+    return x if node.dtype() in FLOATS else cast(node.graph, x, DType.FLOAT64)
+
+
+def _narrowed(node: Node, x: Value) -> Value:
+    """What was computed from `_real` values, as the first input's type."""
+    return x if node.dtype() in FLOATS else cast(node.graph, x, node.dtype())
 
 
 @rule("ReduceLogSum")
 def reduce_log_sum(node: Node) -> Value:
-    return node.apply(unary.Log(), _reduced(node, reduce.Sum))
+    return _narrowed(node, node.apply(unary.Log(), _real(node, _reduced(node, reduce.Sum))))
 
 
 @rule("ReduceLogSumExp")
@@ -113,13 +121,14 @@ def reduce_log_sum_exp(node: Node) -> Value:
     graph, axes = node.graph, _axes(node)
     if axes is None:
         return node.copy(node[0])
-    greatest = node.apply(reduce.ReduceMax(True), node[0], axes)
-    finite = node.apply(comparison.Less(), node.apply(unary.Abs(), greatest), node.like(inf))
-    shift = select(graph, finite, greatest, node.like(0))
+    x = _real(node, node[0])
+    greatest = node.apply(reduce.ReduceMax(True), x, axes)
+    finite = node.apply(comparison.Less(), node.apply(unary.Abs(), greatest), graph.like(inf, x))
+    shift = select(graph, finite, greatest, graph.like(0, x))
     keep = bool(node.integer("keepdims", 1))
-    total = node.apply(reduce.Sum(keep), node.apply(unary.Exp(), sub(graph, node[0], shift)), axes)
+    total = node.apply(reduce.Sum(keep), node.apply(unary.Exp(), sub(graph, x, shift)), axes)
     back = shift if keep else node.apply(reduce.Sum(), shift, axes)
-    return add(graph, node.apply(unary.Log(), total), back)
+    return _narrowed(node, add(graph, node.apply(unary.Log(), total), back))
 
 
 @rule("ArgMax", "ArgMin")

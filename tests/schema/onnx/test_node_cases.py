@@ -46,3 +46,11 @@ def test_backend_runs_nodes_and_models() -> None:
         onnx_backend.run_node(node, [x, x], device="CUDA")
     assert onnx_backend.supports_device("CPU")
     assert not onnx_backend.supports_device("CUDA:0")
+
+
+@pytest.mark.parametrize(("operator", "expected"), [("ReduceLogSum", [1, 2]), ("ReduceLogSumExp", [2, 9]),
+                                                    ("ReduceL2", [2, 9])])
+def test_roots_and_logarithms_of_integers_are_cut_off(operator: str, expected: list[int]) -> None:
+    node = onnx.helper.make_node(operator, ["x", "axes"], ["y"], keepdims=0)
+    found = onnx_backend.run_node(node, [np.int32([[1, 2], [0, 9]]), np.int64([1])])
+    np.testing.assert_array_equal(found[0], np.int32(expected), strict=True)
