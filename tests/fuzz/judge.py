@@ -28,7 +28,7 @@ from tests.fuzz.boundary import Array
 from tests.fuzz.case import Subject
 from tests.fuzz.memory import changed_model
 
-ITERATIONS, SECONDS = 300, 4.0
+ITERATIONS, SECONDS = 60, 2.0
 LIMITS = circlet.Limits(max_iterations=ITERATIONS, deadline=SECONDS)
 MOST_ELEMENTS = 1 << 16
 """Larger inputs are not passed in."""
