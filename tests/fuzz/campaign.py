@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import Any
 
 from tests.fuzz import corpus
-from tests.fuzz.case import Kitchen, Recipe, Subject
+from tests.fuzz.case import Kitchen, Recipe, Subject, filed
 from tests.fuzz.pool import TURNS, Died, Worker
 from tests.fuzz.seeds import stored
 from tests.fuzz.shrink import Shrinker
@@ -96,8 +96,14 @@ class Campaign:
         shrinker = Shrinker(self.kitchen, self.found, key)
         subject = self.kitchen.subject(shrinker.recipe(recipe))
         assert subject is not None
-        subject = shrinker.subject(subject)
-        return corpus.add(subject, key, self.given)
+        if subject.model is not None:
+            subject = filed(subject)
+            if not shrinker.shows(subject):
+                return "nothing: no file shows it"
+            assert subject is not None
+        smaller = shrinker.subject(subject)
+        self.found(smaller)
+        return corpus.add(smaller, key, self.given)
 
     def found(self, subject: Subject) -> str | None:
         """The key of what is wrong with a subject; then `given` is what it was wrong on."""

@@ -9,6 +9,7 @@ from random import Random
 from typing import Any
 
 from circlet.runtime.errors import CircletError
+from circlet.runtime.ir.model import Model
 from tests.fuzz import elements, flatbuffer, memory, messages, programs
 from tests.fuzz.seeds import Seed
 
@@ -55,6 +56,8 @@ class Subject:
     """Each decides a change to the model in memory."""
     given: tuple[int, tuple[Any, ...]] | None = None
     """The only subgraph to run, and what on."""
+    model: Model | None = None
+    """What is tried instead of a file."""
 
 
 @dataclass(frozen=True)
@@ -101,12 +104,10 @@ class Kitchen:
         return Recipe(kind, start, tuple(r.randrange(LARGEST) for _ in range(count)), r.randrange(LARGEST), checks)
 
     def subject(self, recipe: Recipe) -> Subject | None:
-        """What a recipe gives; None where no file can hold it."""
+        """What a recipe gives; None where no file can hold what became of it."""
         if recipe.kind == "generated":
-            made = programs.content(recipe.start, recipe.steps)
-            if made is None:
-                return None
-            return Subject("flatbuffer", made[0], None, made[1], recipe.number, recipe.checks)
+            model, inputs = programs.program(recipe.start, recipe.steps)
+            return Subject(recipe.kind, b"", None, inputs, recipe.number, recipe.checks, model=model)
         seed = self._seeds[recipe.start]
         content, weights, edits = seed.content, seed.weights, recipe.steps[:0]
         if recipe.kind == "memory":
@@ -155,6 +156,12 @@ class Kitchen:
             r = Random(each)
             elements.mutate(root, r, other(r, elements.tree), self._words)
         return elements.write(root)
+
+
+def filed(subject: Subject) -> Subject | None:
+    """The subject with a file in the place of a model in memory; None where no format has its operators."""
+    content = None if subject.model is None else programs.content(subject.model)
+    return None if content is None else replace(subject, kind="flatbuffer", content=content, model=None)
 
 
 def without(recipe: Recipe, step: int) -> Recipe:

@@ -125,7 +125,7 @@ class _Trial:
 
     def run(self) -> None:
         with stage("load"):
-            model = circlet.load(self.subject.content, self.subject.weights)
+            model = self.subject.model or circlet.load(self.subject.content, self.subject.weights)
             for each in self.subject.edits:
                 model = changed_model(model, Random(each))
         self.counts["loaded"] += 1

@@ -133,16 +133,15 @@ def program(start: int, steps: Sequence[int]) -> tuple[Model, list[Array]]:
     return b.build(), main.fed
 
 
-def content(start: int, steps: Sequence[int]) -> tuple[bytes, list[Array]] | None:
-    """The file of a program and its inputs; None where no format has its operators."""
-    model, inputs = program(start, steps)
+def content(model: Model) -> bytes | None:
+    """The file of a program; None where no format has its operators."""
     for format in ("tflite", "circle"):
         try:
-            return dump_model(model, format), inputs
+            return dump_model(model, format)
         except circlet.UnsupportedError:
             continue
     try:
-        return dump_model(circlet.convert(model), "tflite"), inputs
+        return dump_model(circlet.convert(model), "tflite")
     except circlet.CircletError:
         return None
 

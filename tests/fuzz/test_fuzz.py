@@ -15,6 +15,7 @@ import circlet
 from circlet.backends.native.emitter import Emitter
 from circlet.runtime.exec.session import Session
 from circlet.runtime.ir.builder import ModelBuilder
+from circlet.runtime.ir.text import to_text
 from circlet.runtime.ops.elementwise import Add
 from circlet.schema import dump_model
 from tests.fuzz import corpus
@@ -58,6 +59,7 @@ def test_cases_are_always_the_same() -> None:
         assert (made is None) == (again is None)
         if made is not None and again is not None:
             assert (made.content, made.weights, made.checks) == (again.content, again.weights, again.checks)
+            assert (made.model and to_text(made.model)) == (again.model and to_text(again.model))
     assert set(SHARES) == set(NATIVE)
     assert sum(SHARES.values()) == pytest.approx(1)
 
