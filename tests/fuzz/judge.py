@@ -29,7 +29,7 @@ from tests.fuzz.case import Subject
 from tests.fuzz.memory import changed_model
 
 ITERATIONS, SECONDS = 60, 2.0
-LIMITS = circlet.Limits(max_iterations=ITERATIONS, deadline=SECONDS)
+LIMITS = circlet.Limits(max_iterations=ITERATIONS, deadline=SECONDS, memory=64 << 20)
 MOST_ELEMENTS = 1 << 16
 """Larger inputs are not passed in."""
 SLOW = 20.0
