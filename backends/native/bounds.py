@@ -16,7 +16,7 @@ from llvmlite import ir
 from llvmlite.ir import instructions as ins
 
 from circlet.backends.native.emitter import I1, I8, I32, I64, POINTER
-from circlet.backends.native.origins import Origins, replace_operand, size_of
+from circlet.backends.native.origins import Origins, is_address, replace_operand, size_of
 from circlet.runtime.errors import Place
 
 VARIABLE = "CIRCLET_CHECK_BOUNDS"
@@ -184,7 +184,7 @@ def _of_call(call: ins.CallInstr, name: str) -> tuple[_Access, ...]:
         return (_Access(1, call.operands[2].constant, size_of(call.type), mask=3),)
     if name.startswith("llvm.masked.store."):
         return (_Access(2, call.operands[3].constant, size_of(call.operands[1].type), mask=4),)
-    takes_address = any(isinstance(each.type, ir.PointerType) for each in call.args)
+    takes_address = any(map(is_address, call.args))
     is_known = call.callee.blocks or name.startswith(("llvm.prefetch.", "clock_gettime"))
     assert not takes_address or is_known, f"nobody checks {name}"
     return ()

@@ -23,6 +23,12 @@ def size_of(kind: ir.Type) -> int:
     return 8 if isinstance(kind, ir.PointerType) else {"half": 2, "float": 4, "double": 8}[str(kind)]
 
 
+def is_address(value: ir.Value) -> bool:
+    """Whether a value leads to memory, and not to a function."""
+    kind = value.type
+    return isinstance(kind, ir.PointerType) and (kind.is_opaque or not isinstance(kind.pointee, ir.FunctionType))
+
+
 def replace_operand(instruction: ins.Instruction, position: int, value: ir.Value) -> None:
     """Gives an instruction another operand."""
     operands = list(instruction.operands)
@@ -50,7 +56,7 @@ class Origins:
 
     def extend(self, function: ir.Function) -> None:
         """Makes a function take the origin of each address among its arguments."""
-        addresses = [each for each in function.args if isinstance(each.type, ir.PointerType)]
+        addresses = [each for each in function.args if is_address(each)]
         added = [ir.Argument(function, I64) for _ in range(2 * len(addresses))]
         for k, each in enumerate(addresses):
             self._found[id(each)] = added[2 * k], added[2 * k + 1]
@@ -60,7 +66,7 @@ class Origins:
 
     def pass_on(self, call: ins.CallInstr) -> None:
         """Gives a function that takes origins those of its arguments."""
-        addresses = [each for each in call.args if isinstance(each.type, ir.PointerType)]
+        addresses = [each for each in call.args if is_address(each)]
         call.operands = [*call.operands, *(number for each in addresses for number in self.of(each))]
 
     def _find(self, address: ir.Value) -> Origin:

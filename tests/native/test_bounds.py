@@ -19,6 +19,7 @@ from circlet.runtime.errors import Place
 from circlet.runtime.ir.builder import ModelBuilder
 from circlet.runtime.ir.types import DType
 from circlet.runtime.ops.elementwise import Add
+from tests.native import long_models
 
 FLOAT = DType.FLOAT32
 SIZE = 64
@@ -163,3 +164,12 @@ def test_a_session_whose_code_is_wrong_says_which_operator_it_was(monkeypatch: p
     monkeypatch.setattr(Emitter, "load", load)
     with pytest.raises(BoundsError, match=r"operator 0 \(ADD\): load float .*: 4 bytes at 20 of a buffer of 20 bytes"):
         circlet.Session(model, backend="native").invoke(0, [np.ones(5, np.float32)])
+
+
+def test_code_that_looks_whether_it_must_stop_is_checked_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CIRCLET_CACHE_DIR", "")
+    monkeypatch.setenv(VARIABLE, "1")
+    model, inputs = long_models.recurrence()
+    session = circlet.Session(model, backend="native", limits=circlet.Limits(max_iterations=2))
+    with pytest.raises(circlet.LimitError, match="max_iterations=2"):
+        session.run(inputs)
