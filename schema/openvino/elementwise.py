@@ -125,7 +125,7 @@ def bitwise_not(node: Node) -> Value:
 def fake_quantize(node: Node) -> Value:
     """x on `levels` steps between the bounds in inputs 1 and 2, at as many steps between those in inputs 3 and 4."""
     g = node.graph
-    x, low, high, out_low, out_high = node.required
+    x, low, high, out_low, out_high = node.exactly(5)
     steps = c.like(node.integer("levels") - 1, x)
     position = c.multiply(g, c.divide(g, c.subtract(g, x, low), c.subtract(g, high, low)), steps)
     whole = c.divide(g, g.apply(unary.Round(), position), steps)

@@ -116,7 +116,7 @@ def _overwritten(g: Graph, x: Value, places: Value, updates: Value) -> Value:
 @layer("ScatterNDUpdate", since=3)
 def scatter_nd_update(node: Node) -> Value:
     """Input 0 with the slices in input 2 where the rows of input 1 say."""
-    return _overwritten(node.graph, *node.required)
+    return _overwritten(node.graph, *node.exactly(3))
 
 
 @layer("ScatterNDUpdate", since=15)
@@ -124,14 +124,14 @@ def scatter_nd_update_15(node: Node) -> Value:
     """As before; or with the slices added."""
     if node.choice("reduction", {"none": True, "sum": False}, "none"):
         return scatter_nd_update(node)
-    g, (x, places, updates) = node.graph, node.required
+    g, (x, places, updates) = node.graph, node.exactly(3)
     return c.add(g, x, g.apply(index.ScatterNd(), places, updates, c.shape_of(g, x)))
 
 
 @layer("ScatterUpdate", since=3)
 def scatter_update(node: Node) -> Value:
     """Input 0 with the slices in input 2 along the axis in input 3 where the indices in input 1 say."""
-    g, (x, indices, updates) = node.graph, node.required[:3]
+    g, (x, indices, updates) = node.graph, (node[0], node[1], node[2])
     rank, count = node.rank(0), node.rank(1)
     axis = node.axis(node.value(3, "axis"), rank)
     order = [axis, *(each for each in range(rank) if each != axis)]

@@ -79,14 +79,14 @@ def _factor_and_offset(node: Node, gamma: Value, beta: Value, mean: Value, varia
 @layer("BatchNormInference")
 def batch_norm(node: Node) -> Value:
     """(data - mean) / sqrt(variance + epsilon) * gamma + beta by channel; inputs gamma, beta, data, mean, variance."""
-    gamma, beta, x, mean, variance = node.required
+    gamma, beta, x, mean, variance = node.exactly(5)
     return _batch_norm(node, x, gamma, beta, mean, variance)
 
 
 @layer("BatchNormInference", since=5)
 def batch_norm_5(node: Node) -> Value:
     """As before; inputs data, gamma, beta, mean, variance."""
-    return _batch_norm(node, *node.required)
+    return _batch_norm(node, *node.exactly(5))
 
 
 def _batch_norm(node: Node, x: Value, gamma: Value, beta: Value, mean: Value, variance: Value) -> Value:
@@ -100,14 +100,14 @@ def _batch_norm(node: Node, x: Value, gamma: Value, beta: Value, mean: Value, va
 @layer("GroupNormalization", since=12)
 def group_normalization(node: Node) -> Value:
     """Normalised over groups of channels, then scaled and shifted by channel; inputs data, scale, bias."""
-    g, x = node.graph, node[0]
+    g, (x, *factors) = node.graph, node.exactly(3)
     groups, eps, rank = node.integer("num_groups"), node.number("epsilon"), node.rank(0)
     whole = c.shape_of(g, x)
 
     def normalized(y: Value) -> Value:
         parted = _parted(g, y, groups)
         result = c.reshape_like(g, _normalized(g, parted, (2,), True, eps, inside=True), whole)
-        scale, bias = (c.unsqueeze(g, c.cast(g, each, y.dtype), *[-1] * (rank - 2)) for each in node.required[1:])
+        scale, bias = (c.unsqueeze(g, c.cast(g, each, y.dtype), *[-1] * (rank - 2)) for each in factors)
         return c.add(g, c.multiply(g, result, scale), bias)
 
     return c.in_float32(g, normalized, x)

@@ -53,6 +53,16 @@ class Node:
         """The inputs of a layer that has no optional ones."""
         return [self[k] for k in range(len(self.inputs))]
 
+    def exactly(self, count: int) -> list[Value]:
+        """The inputs of a layer that has so many.
+
+        Raises:
+            ModelError: there are more or fewer.
+        """
+        if len(self.inputs) != count:
+            raise self.error(f"expected {count} inputs, found {len(self.inputs)}")
+        return self.required
+
     def error(self, message: str) -> ModelError:
         """The error that the layer is malformed."""
         return ModelError(f"{self.layer}: {message}")
