@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
 from uuid import uuid4
 
+import numpy as np
+
 from circlet.runtime.errors import InputError, LimitError, ModelError, UnsupportedError
 from circlet.runtime.exec import fork
 from circlet.runtime.ir.model import Model
@@ -125,6 +127,7 @@ def _load(data: memoryview, weights: Source | None, path: Path | None, open_file
         raise LimitError(f"out of memory: {error}") from None
 
 
+@np.errstate(all="ignore")
 def _read(data: memoryview, weights: Source | None, path: Path | None, open_file: _Open, absent_cond: AbsentCond,
           slice_overrun: SliceOverrun) -> Model:
     if is_openvino(data):

@@ -64,8 +64,13 @@ def _key(domain: str, name: str, proto: Any) -> tuple[str, str, str]:
     return "" if domain == "ai.onnx" else domain, name, getattr(proto, "overload", "")
 
 
+_NEWEST = (1 << 31) - 1
+
+
 def schema_of(domain: str, operator: str, version: int) -> Any:
     """ONNX's definition of an operator; None where it has none of that name and version."""
+    if not (isinstance(operator, str) and isinstance(domain, str) and version <= _NEWEST):
+        return None  # names that are not UTF-8 come as bytes
     try:
         return onnx.defs.get_schema(operator, version, domain)
     except onnx.defs.SchemaError:

@@ -154,20 +154,22 @@ def one(seed: int, number: int) -> dict[str, Any]:
 
 
 def replay() -> dict[str, str]:
-    """Tries all of the corpus in a process of its own, notes outcomes that are not known; returns what is wrong."""
+    """Tries all of the corpus, notes outcomes that are not known; returns what is wrong."""
     wrong: dict[str, str] = {}
     done: list[corpus.Entry] = []
+    campaign = Campaign(0)
     for entry in corpus.entries():
-        with Worker() as worker:
-            try:
-                word = worker.subject(entry.subject())
-            except Died as death:
-                word = {"key": death.key, "message": str(death)}
+        try:
+            word = campaign.worker().subject(entry.subject())
+        except Died as death:
+            word = {"key": death.key, "message": str(death)}
+            campaign.stop()
         found = corpus.outcome(word.get("counts", {}))
         if "key" in word:
             wrong[entry.name] = f"{word['key']}: {word['message']}"
         elif entry.outcome and entry.outcome != found:
             wrong[entry.name] = f"expected to be {entry.outcome}, found {found}"
         done.append(entry if entry.outcome or "key" in word else replace(entry, outcome=found))
+    campaign.stop()
     corpus.save(done)
     return wrong

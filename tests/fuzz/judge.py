@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import time
 import traceback
 import warnings
@@ -38,6 +39,10 @@ TRIALS = 6
 TOLERANCES = {DType.FLOAT16: 4e-3, DType.BFLOAT16: 3e-2}
 TOLERANCE = 2e-5
 """Of floats: relative, and absolute as a part of the largest value."""
+PYTHONS_WORDS = re.compile(
+    r"positional argument|function argument|has no attribute|NoneType|unsupported operand|object is not|"
+    r"not subscriptable|cannot be interpreted|to unpack|must be real number|(list|tuple) index out of|zip\(\) argument")
+"""What Python says of mistakes in code."""
 RANDOM = ("RANDOM", "MULTINOMIAL", "BERNOULLI")
 
 
@@ -66,7 +71,7 @@ def judge(subject: Subject) -> Counter[str]:
             _Trial(subject, counts).run()
         except circlet.CircletError as error:
             counts["refused"] += 1
-            _check_cause(error)
+            _check_words(error)
         # circlet warns by UserWarnings; all others come from code that does not know what it does.
         unexpected = [each for each in heard if each.category is not UserWarning]
         if unexpected:
@@ -79,10 +84,10 @@ def judge(subject: Subject) -> Counter[str]:
     return counts
 
 
-def _check_cause(error: circlet.CircletError) -> None:
-    """A model is refused because something was looked for, not because code went wrong on it."""
-    cause = error.__cause__
-    if isinstance(cause, (AttributeError, NameError, AssertionError, TypeError)):
+def _check_words(error: circlet.CircletError) -> None:
+    """An error speaks of the model, not of the code that reads it."""
+    cause = error.__cause__ or error
+    if PYTHONS_WORDS.search(str(error)) or isinstance(cause, (NameError, AssertionError)):
         raise Finding(f"wrapped {type(cause).__name__} at {_origin(cause)}",
                       f"{type(error).__name__}: {error}, from {type(cause).__name__}: {cause}")
 

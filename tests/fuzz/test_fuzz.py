@@ -109,14 +109,15 @@ def _raise(error: Exception) -> Callable[..., Any]:
 
 FAULTS = [("load", KeyError("x"), "KeyError"), ("load", MemoryError(), "MemoryError"),
           ("Session", AssertionError(), "AssertionError"),
-          ("load", circlet.ModelError("..."), "wrapped TypeError")]
+          ("load", circlet.ModelError("..."), "wrapped NameError"),
+          ("load", circlet.ModelError("f() missing 1 required positional argument: 'x'"), "wrapped ModelError")]
 
 
 @pytest.mark.parametrize(("name", "error", "key"), FAULTS, ids=[key for _, _, key in FAULTS])
 def test_an_exception_that_is_not_circlets_is_found(monkeypatch: pytest.MonkeyPatch, name: str, error: Exception,
                                                     key: str) -> None:
-    if isinstance(error, circlet.CircletError):
-        error.__cause__ = TypeError()
+    if key == "wrapped NameError":
+        error.__cause__ = NameError()
     monkeypatch.setattr(circlet, name, _raise(error))
     with pytest.raises(Finding) as caught:
         judge(subject())
