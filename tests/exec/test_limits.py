@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from threading import Event, Thread, Timer
+from threading import Event, Thread
 
 import numpy as np
 import pytest
@@ -215,6 +215,26 @@ class Started(circlet.Listener):
 
 
 @contextmanager
+def repeated(action: Callable[[], object], delay: float) -> Iterator[None]:
+    """Does something after a delay, and again and again until the block ends: a run may begin late."""
+    done = Event()
+
+    def act() -> None:
+        wait = delay
+        while not done.wait(wait):
+            action()
+            wait = 0.05
+
+    thread = Thread(target=act)
+    thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        thread.join()
+
+
+@contextmanager
 def cancelled_when(event: Event, session: circlet.Session) -> Iterator[None]:
     """Cancels from another thread once the event is set, and checks that the block ends soon afterwards."""
     times: list[float] = []
@@ -248,9 +268,7 @@ def test_cancel_stops_an_endless_loop(name: str, elide: bool) -> None:
 
 def test_cancel_stops_a_loop_that_nobody_observes() -> None:
     session = circlet.Session(endless(same, [i32(0)]))
-    event = Event()
-    Timer(0.1, event.set).start()
-    with cancelled_when(event, session), pytest.raises(circlet.CancelledError):
+    with repeated(session.cancel, 0.1), pytest.raises(circlet.CancelledError):
         g.run(session, [i32(0)])
 
 

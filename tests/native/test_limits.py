@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from threading import Timer
 
 import numpy as np
 import pytest
@@ -22,7 +21,7 @@ from circlet.runtime.ops.reduce import ReduceMax
 from circlet.runtime.ops.shape import Reshape
 from tests.exec import graphs as g
 from tests.exec.graphs import ELISION, f32, i32
-from tests.exec.test_limits import COUNTERS, ENDLESS, PROGRAMS, SLACK, Program, assigning, recurring, stateful
+from tests.exec.test_limits import COUNTERS, ENDLESS, PROGRAMS, SLACK, Program, assigning, recurring, repeated, stateful
 
 
 def native(model: Model, elide: bool = True, **limits: float) -> circlet.Session:
@@ -61,12 +60,10 @@ def test_endless_loop_is_stopped(name: str, elide: bool, deadline: float | None)
         session.limits = circlet.Limits()
         g.assert_equal(g.run(session, at_once), at_once)
         session.limits = circlet.Limits(deadline=deadline)
-        timer = Timer(0.05, session.cancel)
         start = time.monotonic()
-        if deadline is None:
-            timer.start()
-        with pytest.raises(circlet.CancelledError if deadline is None else circlet.LimitError,
-                           match=r"subgraph \d+ .*WHILE"):
+        with repeated(session.cancel if deadline is None else bool, 0.05), \
+                pytest.raises(circlet.CancelledError if deadline is None else circlet.LimitError,
+                              match=r"subgraph \d+ .*WHILE"):
             g.run(session, forever)
         assert 0.04 <= time.monotonic() - start < 0.05 + SLACK
 

@@ -9,8 +9,9 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from threading import Event, Thread, Timer
+from threading import Event, Thread
 
 import numpy as np
 import pytest
@@ -20,7 +21,7 @@ from circlet.backends.native import backend
 from circlet.backends.native.compilation import Abandoned, Compilation, Wish
 from circlet.runtime.exec.activation import Activation
 from circlet.runtime.ir.types import Array
-from tests.exec.test_limits import SLACK
+from tests.exec.test_limits import SLACK, repeated
 from tests.native.long_models import LONG, loop
 
 ROOT = Path(__file__).parents[2]
@@ -44,10 +45,8 @@ def session_of(name: str, threads: int, **limits: float) -> tuple[circlet.Sessio
 def test_cancel_from_another_thread(name: str, threads: int) -> None:
     session, inputs = session_of(name, threads)
     for delay in (0.3, 0.05):
-        timer = Timer(delay, session.cancel)
-        timer.start()
         start = time.monotonic()
-        with pytest.raises(circlet.CancelledError, match="cancelled"):
+        with repeated(session.cancel, delay), pytest.raises(circlet.CancelledError, match="cancelled"):
             session.run(inputs)
         assert time.monotonic() - start < SLACK
 
@@ -69,9 +68,7 @@ def test_signal_handlers_run_meanwhile(name: str) -> None:
     session, inputs = session_of(name, 1)
     before = signal.signal(signal.SIGUSR1, lambda *_: session.cancel())
     try:
-        timer = Timer(0.3, os.kill, (os.getpid(), signal.SIGUSR1))
-        timer.start()
-        with pytest.raises(circlet.CancelledError):
+        with repeated(partial(os.kill, os.getpid(), signal.SIGUSR1), 0.3), pytest.raises(circlet.CancelledError):
             session.run(inputs)
     finally:
         signal.signal(signal.SIGUSR1, before)
@@ -118,8 +115,7 @@ def test_the_interpreter_stops(tmp_path: Path) -> None:
     interpreter = circlet.Interpreter(model_content=content)
     interpreter.allocate_tensors()
     interpreter.set_tensor(given["index"], inputs[0])
-    Timer(0.1, interpreter.cancel).start()
-    with pytest.raises(RuntimeError, match="cancelled"):
+    with repeated(interpreter.cancel, 0.1), pytest.raises(RuntimeError, match="cancelled"):
         interpreter.invoke()
     interpreter.set_tensor(given["index"], np.array(-4, np.int32))
     interpreter.invoke()
