@@ -156,6 +156,7 @@ class Session(RuntimeSession):
 
     def survey(self) -> Survey:
         """What runs at the declared shapes would compute with, and copy."""
+        self.expect_open()
         return Survey(self.model, self._engine, self._copy_elision)
 
 

@@ -200,7 +200,7 @@ def test_a_copy_has_the_options_and_state_of_its_own(backend: str) -> None:
     session.signature("increment")(by=5)
     for found in (pickle.loads(pickle.dumps(session)), copy.copy(session), copy.deepcopy(session)):
         assert (found.num_threads, found.limits) == (2, limits)
-        assert found.backend_of(1) == session.backend_of(1)
+        assert found.backend == session.backend
         assert found.signature("increment")(by=1)["count"] == 11
         assert found._options == session._options
     assert session.signature("get")()["count"] == 15

@@ -132,6 +132,14 @@ class Session:
             raise ClosedError("the session is closed")
         return self._open
 
+    def expect_open(self) -> None:
+        """
+        Raises:
+            ClosedError: the session is closed.
+        """
+        if self._open is None:
+            raise ClosedError("the session is closed")
+
     def close(self) -> None:
         """Gives up the memory, state and threads of the session; what runs goes on to its end. Later runs raise
         ClosedError. It may be closed again."""
@@ -340,8 +348,7 @@ class Session:
         Raises:
             As `run`.
         """
-        if self._open is None:
-            raise ClosedError("the session is closed")
+        self.expect_open()
         activation = bound.activation
         activation.start(self.limits)
         self._running.add(activation)

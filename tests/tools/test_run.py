@@ -193,7 +193,8 @@ def test_sequences_as_text(program: Program, holders: Path) -> None:
         "s2      sequence of float32   [[1.  2.5], [[3.]], 0.1]", "o2      optional float32      none",
         "t2      string[2]             ['añ' '\\\\xff']", "b2      sequence of bfloat16  [[1.5], 2]"]
     lines = program.text("run", holders, *GIVEN[:4], "-i", "o=null", "-i", "b=[[[1], [2]], 3]").splitlines()
-    assert lines[4:8] == ["b2      sequence of bfloat16", "  [[[1]", "    [2]],", "   3]"]
+    assert lines[4:8] == ["b2      sequence of bfloat16  [[[1]", "                                [2]],",
+                          "                               3]", ""]
     code, out, err = program("run", holders)
     assert (code, err) == (0, "circlet: note: no --input given, filled with zeros: s sequence of float32, "
                               "o optional float32, t string[1], b sequence of bfloat16\n")
