@@ -15,6 +15,7 @@ from circlet.backends.native.bounds import are_checked
 from circlet.backends.native.budget import MOST_IN_A_SESSION, Sizes, instructions
 from circlet.backends.native.compilation import Abandoned, Compilation, Wish
 from circlet.backends.native.coverage import Coverage
+from circlet.backends.native.emitter import in_register_alone
 from circlet.backends.native.fingerprint import digest, span_key
 from circlet.backends.native.function import FunctionLowering
 from circlet.backends.native.fuse import Fused
@@ -271,7 +272,7 @@ def lower_span(executors: ExecutorMap, span: Span, check_bounds: bool = False,
         if array is None or tensor in spec.known or array.dtype.hasobject:
             continue
         if tensor in written:
-            if array.size != 1 or tensor in span.exported:
+            if tensor in span.exported or not in_register_alone(array.size, spec.subgraph.tensors[tensor].dtype):
                 places[span.aliases.root(tensor)] = function.external(array, Held(tensor))
         else:
             home = function.external(array, Held(tensor))

@@ -8,7 +8,7 @@ from typing import TypeAlias
 from llvmlite import ir
 
 from circlet.backends.native.budget import MOST_INVOKED, Sizes
-from circlet.backends.native.emitter import NATIVE_TYPES, POINTER, Emitter, register_type
+from circlet.backends.native.emitter import POINTER, Emitter, in_register_alone, register_type
 from circlet.backends.native.operators import OperatorLowering
 from circlet.backends.native.program import Called, Unlowerable
 from circlet.backends.native.value import Delivers, Value, in_memory, in_register, is_copied
@@ -36,7 +36,7 @@ Lower: TypeAlias = Callable[[OperatorLowering], Sequence[Value]]
 
 def is_scalar(value: Value) -> bool:
     """Whether a tensor is carried in a register."""
-    return value.size == 1 and value.dtype in NATIVE_TYPES
+    return in_register_alone(value.size, value.dtype)
 
 
 def is_lowerable(executors: ExecutorMap, op: Op, shapes: tuple[Shape, ...],

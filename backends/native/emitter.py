@@ -46,6 +46,11 @@ def is_real(dtype: DType) -> bool:
     return dtype in _REAL
 
 
+def in_register_alone(size: int, dtype: DType) -> bool:
+    """Whether a tensor of so many elements needs no memory: one number of a type that registers hold."""
+    return size == 1 and dtype in NATIVE_TYPES
+
+
 class Entry:
     """The beginning of a function."""
 

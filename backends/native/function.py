@@ -23,7 +23,7 @@ from circlet.backends.native.blocks import Blocks
 from circlet.backends.native.bounds import Watch
 from circlet.backends.native.budget import Growth
 from circlet.backends.native.compilation import Abandoned, Wish
-from circlet.backends.native.emitter import I32, I64, NATIVE_TYPES, POINTER, Emitter, memory_type
+from circlet.backends.native.emitter import I32, I64, NATIVE_TYPES, POINTER, Emitter, in_register_alone, memory_type
 from circlet.backends.native.machine import Target
 from circlet.backends.native.operators import OperatorLowering
 from circlet.backends.native.parallel import Sharing
@@ -313,7 +313,7 @@ class FunctionLowering:
         top = self._top
         places: dict[int, ir.Value] = {
             aliases.root(tensor): each.memory for tensor, each in values.items()
-            if each.memory is not None and each.size > 1
+            if each.memory is not None and not in_register_alone(each.size, each.dtype)
         }
         for tensor, home in zip(spec.subgraph.outputs, homes, strict=True):
             if home is not None and aliases.root(tensor) not in places and tensor not in spec.known:
@@ -369,7 +369,8 @@ class FunctionLowering:
         for number in span:
             for tensor in spec.subgraph.operators[number].outputs:
                 root = aliases.root(tensor)
-                if tensor in spec.known or root in places or prod(spec.shape(tensor)) == 1:
+                if tensor in spec.known or root in places or in_register_alone(
+                        prod(spec.shape(tensor)), spec.subgraph.tensors[tensor].dtype):
                     continue
                 last = max(aliases.last_read(root), aliases.first_write(root))
                 wanted[root] = Interval(aliases.size(root), aliases.first_write(root), last)
