@@ -15,6 +15,7 @@ import numpy as np
 from circlet.backends.cpu import fixed_point_functions as fixed
 from circlet.backends.cpu.fixed_point import Int64s, product, quantize_multiplier, rescaler, shift_right
 from circlet.backends.cpu.quantized import scale_and_zero_point
+from circlet.backends.cpu.reduce import mean
 from circlet.backends.cpu.rule import Node, names, refusal, rule
 from circlet.backends.cpu.steps import activate, chain, saturating
 from circlet.runtime.exec.kernel import Call, Step
@@ -269,8 +270,8 @@ def instance_norm(node: Node[InstanceNorm]) -> Step:
     epsilon = np.float32(node.op.epsilon)
 
     def normalize() -> None:
-        np.subtract(x, x.mean(axis=(1, 2), keepdims=True), out)
-        variance = np.square(out).mean(axis=(1, 2), keepdims=True)
+        np.subtract(x, mean(x, 1, 2), out)
+        variance = mean(np.square(out), 1, 2)
         np.multiply(out, gamma / np.sqrt(variance + epsilon), out)
         np.add(out, beta, out)
 
@@ -282,7 +283,7 @@ def rms_norm(node: Node[RmsNorm]) -> Step:
     x, gamma, out, epsilon = node.input(0), node.input(1).reshape(-1), node.out, np.float32(node.op.epsilon)
 
     def step() -> None:
-        np.divide(x, np.sqrt(np.square(x).mean(axis=-1, keepdims=True) + epsilon), out)
+        np.divide(x, np.sqrt(mean(np.square(x), -1) + epsilon), out)
         np.multiply(out, gamma, out)
 
     return step

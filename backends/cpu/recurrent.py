@@ -18,6 +18,7 @@ from circlet.backends.cpu.fixed_point import float_range
 from circlet.backends.cpu.hybrid import Floats, Product, hybrid_product
 from circlet.backends.cpu.quantized import object_to_weights
 from circlet.backends.cpu.quantized_unary import single
+from circlet.backends.cpu.reduce import mean
 from circlet.backends.cpu.rule import Node, names, refusal, rule
 from circlet.backends.cpu.steps import chain, prepared
 from circlet.runtime.exec.kernel import Call, Step
@@ -219,8 +220,8 @@ def _lstm(node: Node[Any], places: LstmInputs) -> Start:
 
 
 def _standardized(x: Floats) -> Floats:
-    centred = x - x.mean(axis=-1, keepdims=True)
-    result: Floats = centred / np.sqrt(np.square(centred).mean(axis=-1, keepdims=True) + np.float32(1e-8))
+    centred = x - mean(x, -1)
+    result: Floats = centred / np.sqrt(mean(np.square(centred), -1) + np.float32(1e-8))
     return result
 
 

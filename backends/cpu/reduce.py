@@ -37,6 +37,12 @@ def _count(node: Node[Any]) -> int:
     return prod(node.input(0).shape[axis] for axis in _axes(node))
 
 
+def mean(x: Array, *axes: int) -> Array:
+    """The mean of floats along axes, which stay with length 1; NaN where they are empty, of which `np.mean` warns."""
+    count = x.dtype.type(prod(x.shape[each] for each in axes))
+    return np.asarray(np.add.reduce(x, axes, keepdims=True) / count)
+
+
 def _reduce(function: np.ufunc) -> Prepare:
     def prepare(node: Node[ops.Reduction]) -> Step:
         x, out = node.input(0), node.out
