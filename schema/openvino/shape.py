@@ -37,6 +37,8 @@ def reshape(node: Node) -> Value:
 
 def _kept(node: Node, x: Value, target: Value) -> Value:
     """A shape that is computed, with its zeros replaced by the dimensions of the input."""
+    if node.rank(1) != 1:
+        raise node.error(f"shape: expected a vector, found shape {node.shape(1)}")
     g, (count,) = node.graph, node.shape(1)
     if count < 0:
         raise node.refusal("the length of the shape is not known before the model runs")
