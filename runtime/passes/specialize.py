@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 from circlet.runtime.errors import ExecutionError, LimitError, Place
 from circlet.runtime.ir.faults import FAULTS, raise_located
-from circlet.runtime.ir.model import ABSENT, Model, Operator, Subgraph
+from circlet.runtime.ir.model import ABSENT, Model, Operator, Subgraph, Tensor
 from circlet.runtime.ir.op import Operand, Operands, ShapeError, Unknown
 from circlet.runtime.ir.types import Array, Shape
 
@@ -84,6 +84,10 @@ class Specializer:
         promised = True
         for tensor_index, shape in zip(subgraph.inputs, inputs, strict=True):
             shapes[tensor_index] = shape
+            problem = _quantization_problem(subgraph.tensors[tensor_index], shape)
+            if problem is not None:
+                label = subgraph.tensor_label(tensor_index)
+                raise ExecutionError(f"subgraph {index} ({subgraph.name!r}), input {label}: {problem}")
             promised = promised and fits(shape, subgraph.tensors[tensor_index].signature)
         return self.extend(Specialization(index, subgraph, promised, tuple(shapes), known, 0))
 
@@ -120,6 +124,10 @@ class Specializer:
             _expect_storable(found)
             if len(found) != len(operator.outputs):
                 raise ShapeError(f"expected {len(found)} outputs, found {len(operator.outputs)}")
+            for tensor, shape in zip(operator.outputs, found, strict=False):
+                problem = _quantization_problem(so_far.subgraph.tensors[tensor], shape)
+                if problem is not None:
+                    raise ShapeError(f"output {so_far.subgraph.tensor_label(tensor)}: {problem}")
             return found
         except Unknown:
             declared = [so_far.subgraph.tensors[index] for index in operator.outputs]
@@ -191,6 +199,17 @@ def _worth_keeping(subgraph: Subgraph, operator: Operator, shapes: tuple[Shape, 
             count *= dim
         size += count
     return size <= max(FOLDED_BYTES, 4 * sum(each.nbytes for each in inputs if each is not None))
+
+
+def _quantization_problem(tensor: Tensor, shape: Shape) -> str | None:
+    """What is wrong where an axis is not as long as the tensor has scales for it."""
+    quantization = tensor.quantization
+    if quantization is None or not quantization.per_axis or quantization.blockwise is not None:
+        return None
+    scales, axis = len(quantization.scales), quantization.axis
+    if axis < len(shape) and shape[axis] == scales:
+        return None
+    return f"expected length {scales} of axis {axis}, which has {scales} scales, found shape {shape}"
 
 
 def _expect_storable(shapes: Sequence[Shape]) -> None:

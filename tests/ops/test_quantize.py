@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
-import numpy as np
+from dataclasses import replace
 
+import numpy as np
+import pytest
+
+import circlet
+from circlet.runtime.ir.builder import ModelBuilder
+from circlet.runtime.ir.model import Tensor
 from circlet.runtime.ir.types import Blockwise, DType, Quantization
 from circlet.runtime.ops import quantize as ops
+from circlet.runtime.ops.controlflow import CallSubgraph
 from tests.ops.cases import Case, T, q
 from tests.ops.run_cases import case_test
 
@@ -97,3 +104,20 @@ test_cast = case_test(CASTS)
 test_quantize = case_test(QUANTIZE)
 test_dequantize = case_test(DEQUANTIZE)
 test_fake_quant = case_test(FAKE_QUANT)
+
+
+@pytest.mark.parametrize("backend", ["cpu", "native"])
+@pytest.mark.parametrize("size", [0, 1, 2, 4])
+def test_an_axis_is_as_long_as_it_has_scales(size: int, backend: str) -> None:
+    """A callee gets lengths that it does not declare; its results keep their scales."""
+    b = ModelBuilder()
+    main, callee = b.subgraph("main"), b.subgraph("callee")
+    per_axis = Tensor("y", DType.INT8, (2, 3), quantization=PER_AXIS)
+    callee.output(*callee.op(ops.Quantize(), callee.input("x", DType.FLOAT32, (-1, -1)), outputs=[per_axis]))
+    x = main.input("x", DType.FLOAT32, (-1, -1))
+    main.output(*main.op(CallSubgraph(callee.index), x, outputs=[replace(per_axis, name="z")]))
+    session = circlet.Session(b.build(), backend)
+    np.testing.assert_array_equal(session.invoke(0, [np.ones((1, 3), np.float32)])[0], np.int8([[2, 5, 0]]))
+    for index in (0, 1):
+        with pytest.raises(circlet.ExecutionError, match=rf"expected length 3 of axis 1.*found shape \(2, {size}\)"):
+            session.invoke(index, [np.ones((2, size), np.float32)])
