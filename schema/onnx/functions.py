@@ -69,7 +69,7 @@ _NEWEST = (1 << 31) - 1
 
 def schema_of(domain: str, operator: str, version: int) -> Any:
     """ONNX's definition of an operator; None where it has none of that name and version."""
-    if not (isinstance(operator, str) and isinstance(domain, str) and version <= _NEWEST):
+    if not (isinstance(operator, str) and isinstance(domain, str) and 0 <= version <= _NEWEST):
         return None  # names that are not UTF-8 come as bytes
     try:
         return onnx.defs.get_schema(operator, version, domain)

@@ -20,7 +20,7 @@ NATIVE = {"flatbuffer": 0.08, "onnx": 0.08, "ir": 0.08, "generated": 0.15, "byte
 """How many of them run as native code too, if they run at all."""
 BOUNDS = 0.4
 """How many of those with bounds checks."""
-SAVED, PRINTED, ENTERED, RESHAPED = 0.03, 0.02, 0.15, 0.05
+SAVED, PRINTED, ENTERED, RESHAPED = 0.03, 0.02, 0.15, 0.15
 """How many are converted, saved and read again; printed; entered at other subgraphs; and given other shapes."""
 LARGEST = (1 << 48) - 1
 
