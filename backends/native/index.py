@@ -115,8 +115,9 @@ def _refuses_scatter(call: Call) -> bool:
 
 
 def _scatters_several(call: Call) -> bool:
-    """Refuses to scatter more than one slice."""
-    return _refuses_scatter(call) or prod(call.input(0).signature[:-1]) != 1
+    """Refuses to scatter more than one slice, or nobody knows how many."""
+    indices = call.input(0)
+    return _refuses_scatter(call) or not indices.is_static or prod(indices.shape[:-1]) != 1
 
 
 @fused(ScatterNd, _scatters_several, memory_inputs=FIRST, parameters=frozenset({2}))

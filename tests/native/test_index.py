@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import circlet
-from circlet.runtime.ir.builder import SubgraphBuilder, Value
+from circlet.runtime.ir.builder import ModelBuilder, SubgraphBuilder, Value
 from circlet.runtime.ir.model import Model
 from circlet.runtime.ir.op import Op
 from circlet.runtime.ir.types import DType
@@ -28,6 +28,17 @@ from tests.ops.test_index import GATHER, GATHER_ND, SCATTER_ND, SPARSE, UPDATE, 
 test_index = native_test([*GATHER, *GATHER_ND, *SCATTER_ND, *SPARSE, *WHERE, *UPDATE])
 
 ROWS, COLUMNS = 4, 3
+
+
+@pytest.mark.parametrize("declared", [(-1, -1, 1), (-1, 1, 1), (-1, -1, -1)])
+def test_scattering_where_the_number_of_rows_is_open(declared: tuple[int, ...]) -> None:
+    b = ModelBuilder()
+    main = b.subgraph("main")
+    indices, updates = main.input("indices", DType.INT32, declared), main.input("updates", DType.INT32, (-1, -1))
+    main.output(main.apply(ScatterNd(), indices, updates, main.constant(i32([4]))))
+    model, given = b.build(), [i32([[[2]], [[0]], [[2]]]), i32([[3], [5], [7]])]
+    for backend in ("cpu", "native"):
+        g.assert_equal(circlet.Session(model, backend).invoke(0, given), [i32([5, 0, 10, 0])])
 
 
 @settings(max_examples=25, deadline=None)
