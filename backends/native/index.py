@@ -59,6 +59,9 @@ def gather_one(node: Node[Gather]) -> tuple[Value]:
 def gather(node: Node[Gather], e: Emitter, sinks: tuple[Sink, ...]) -> None:
     x, indices = node.input(0), node.input(1)
     axis, batch = node.op.axes(len(x.shape), len(indices.shape))
+    if 0 in x.shape[batch:axis]:
+        with e.nest(indices.shape) as place:
+            _checked(node, indices, place, x.shape[axis])
     with e.nest(x.shape[:axis]) as outer, e.nest(indices.shape[batch:]) as place:
         index = _checked(node, indices, [*outer[:batch], *place], x.shape[axis])
         with every(e, x.shape[axis + 1:]) as inner:
