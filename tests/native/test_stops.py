@@ -44,7 +44,7 @@ def session_of(name: str, threads: int, **limits: float) -> tuple[circlet.Sessio
 @pytest.mark.parametrize("name", LONG)
 def test_cancel_from_another_thread(name: str, threads: int) -> None:
     session, inputs = session_of(name, threads)
-    for delay in (0.3, 0.05):
+    for delay in (0.1, 0.02):
         start = time.monotonic()
         with repeated(session.cancel, delay), pytest.raises(circlet.CancelledError, match="cancelled"):
             session.run(inputs)
@@ -55,7 +55,7 @@ def test_cancel_from_another_thread(name: str, threads: int) -> None:
 @pytest.mark.parametrize("name", LONG)
 def test_deadline(name: str, threads: int) -> None:
     session, inputs = session_of(name, threads, deadline=0.05)
-    for _ in range(3):
+    for _ in range(2):
         start = time.monotonic()
         with pytest.raises(circlet.LimitError, match=r"deadline of 0.05 s"):
             session.run(inputs)
@@ -74,7 +74,8 @@ def test_signal_handlers_run_meanwhile(name: str) -> None:
         signal.signal(signal.SIGUSR1, before)
 
 
-@pytest.mark.parametrize(("name", "threads"), [("loop", 1), ("nest", 1), ("products", 2), ("recurrence", 2)])
+@pytest.mark.parametrize(("name", "threads"), [
+    ("recurrence", 2), *(pytest.param(name, 1, marks=pytest.mark.slow) for name in ("loop", "nest", "products"))])
 def test_interrupt(name: str, threads: int) -> None:
     command = [sys.executable, "-m", "tests.native.long_models", name, str(threads)]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
