@@ -17,7 +17,7 @@ from importlib.util import find_spec
 
 VARIABLE = "CIRCLET_WITHOUT"
 """The environment variable that turns features off: their names, with commas between them."""
-INSTALL = "pip install 'llvmlite>=0.46,<0.51'"
+INSTALL = "pip install 'llvmlite>=0.48,<0.51'"
 """What brings LLVM."""
 
 

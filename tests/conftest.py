@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import difflib
 import os
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterable
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
 from circlet.backends.platform import Feature, current
 from circlet.runtime.errors import UnsupportedError
+
+PEERS = {"ai_edge_litert", "circle_schema", "llvmlite", "onnx", "openvino"}
+"""Packages that tests compare circlet with, or that it runs without."""
 
 
 def pytest_configure() -> None:
@@ -20,13 +24,32 @@ def pytest_configure() -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_pyfunc_call() -> Generator[None, object, object]:
-    """Skips what asks for native code where the platform cannot compile."""
+    """Skips what asks for native code where the platform cannot compile, and for ONNX where its package is not."""
     try:
         return (yield)
     except UnsupportedError as error:
-        if current().has(Feature.LLVM) or "needs LLVM" not in str(error):
+        lacks_llvm = not current().has(Feature.LLVM) and "needs LLVM" in str(error)
+        if lacks_llvm or (find_spec("onnx") is None and "needs the package onnx" in str(error)):
+            pytest.skip(str(error))
+        raise
+
+
+class Module(pytest.Module):
+    """A file of tests, skipped if it needs a package that is not installed and that circlet runs without."""
+
+    def collect(self) -> Iterable[pytest.Item | pytest.Collector]:
+        try:
+            return [*super().collect()]
+        except self.CollectError as error:
+            cause = error.__cause__
+            name = (cause.name or "").partition(".")[0] if isinstance(cause, ModuleNotFoundError) else ""
+            if name in PEERS:
+                pytest.skip(f"the package {name} is not installed", allow_module_level=True)
             raise
-        pytest.skip(str(error))
+
+
+def pytest_pycollect_makemodule(module_path: Path, parent: pytest.Collector) -> pytest.Module:
+    return Module.from_parent(parent, path=module_path)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

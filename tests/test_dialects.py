@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.needs import ONNX, OPENVINO
+
 ROOT = Path(__file__).parents[1]
 TEXT = (ROOT / "docs" / "dialects.md").read_text(encoding="utf-8")
 FILES = dict(re.findall(r"^\[([\w-]+)\]: \.\./(tests/\S+\.py)$", TEXT, re.MULTILINE))
@@ -40,6 +42,8 @@ def collected() -> set[str]:
     return ids
 
 
+@ONNX
+@OPENVINO
 def test_tests_exist() -> None:
     known = collected()
     links = [f"{FILES[file]}::{name}" for name, file in LINK.findall(TEXT)]

@@ -18,9 +18,9 @@ from circlet.backends import platform
 from circlet.backends.platform import VARIABLE, Feature
 from tests.exec import graphs as g
 from tests.exec.graphs import i32
+from tests.needs import NATIVE
 
 ROOT = Path(__file__).parents[1]
-NATIVE = pytest.mark.skipif(not platform.found().has(Feature.LLVM), reason=platform.found().lacks.get(Feature.LLVM, ""))
 EVERYWHERE = {Feature.LLVM, Feature.SHARED_OBJECTS, Feature.THREADS}
 
 

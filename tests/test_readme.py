@@ -15,6 +15,7 @@ import pytest
 
 import circlet
 from circlet.tools.main import main
+from tests.needs import ONNX
 
 ROOT = Path(__file__).parents[1]
 README = ROOT / "README.md"
@@ -163,6 +164,7 @@ def test_exporters(folder: Path, capsys: pytest.CaptureFixture[str], block: Bloc
         assert "{'y': array([1., 2.], dtype=float32)}\n" in capsys.readouterr().out
 
 
+@ONNX
 @pytest.mark.parametrize("line", [PEER, "from circlet import Interpreter"], ids=["litert", "circlet"])
 def test_a_converted_model_runs_elsewhere(folder: Path, capsys: pytest.CaptureFixture[str], line: str) -> None:
     if line == PEER:

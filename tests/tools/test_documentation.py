@@ -7,6 +7,7 @@ import shlex
 
 import pytest
 
+from tests.needs import NATIVE
 from tests.tools.conftest import ROOT, Program
 
 TEXT = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
@@ -15,7 +16,10 @@ EXAMPLES = [example for block in BLOCKS
             for example in re.findall(r"^\$ circlet (.*)\n((?:(?!\$ ).*\n)*)", block, re.MULTILINE)]
 
 
-@pytest.mark.parametrize(("command", "output"), EXAMPLES, ids=[command for command, _ in EXAMPLES])
+@pytest.mark.parametrize(("command", "output"), [
+    pytest.param(*example, id=example[0], marks=NATIVE if "--backend cpu" not in example[0] else ())
+    for example in EXAMPLES
+])
 def test_example(program: Program, monkeypatch: pytest.MonkeyPatch, command: str, output: str) -> None:
     monkeypatch.delenv("CIRCLET_BACKEND", raising=False)
     _, out, err = program(*shlex.split(command))

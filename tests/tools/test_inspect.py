@@ -15,6 +15,7 @@ from circlet.runtime.ops.elementwise import Add
 from circlet.schema.foreign import Foreign
 from circlet.schema.tflite import TFLITE
 from circlet.schema.writer import write_model
+from tests.needs import NATIVE
 from tests.tools.conftest import Program
 
 COLLATZ = "examples/collatz.tflite"
@@ -37,10 +38,12 @@ def test_text(program: Program, golden: Callable[[str, str], None]) -> None:
     golden("inspect_collatz", program.text("inspect", COLLATZ, "--backend", "cpu"))
 
 
+@NATIVE
 def test_native_code(program: Program, golden: Callable[[str, str], None]) -> None:
     golden("inspect_collatz_native", program.text("inspect", COLLATZ, "--native"))
 
 
+@NATIVE
 def test_native_code_in_other_languages(program: Program) -> None:
     (found,) = program.json("inspect", COLLATZ, "--subgraph", "4", "--native", "--llvm", "--asm")["functions"]
     assert (found["subgraph"], found["operators"], found["arena_bytes"]) == (4, [0, 1, 2, 3, 4, 5], 0)
@@ -168,6 +171,7 @@ def test_copies_of_unknown_size(program: Program) -> None:
     assert "left in loops: 9 copies, ? bytes" in program.text("inspect", path, "--copies", "--backend", "cpu")
 
 
+@NATIVE
 def test_copies_of_what_grows(program: Program) -> None:
     """Native code has a loop of fixed shapes within one that makes room."""
     out = program.text("inspect", "tests/models/cache_gru.tflite", "--copies", "--backend", "native")
