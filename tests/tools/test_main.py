@@ -72,6 +72,7 @@ def test_errors_as_json(program: Program) -> None:
     assert error["message"].endswith("the run needs more than max_iterations=3 loop iterations")
 
 
+@NATIVE
 def test_backend_of_the_environment(program: Program, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CIRCLET_BACKEND", "foo")
     message = "the environment variable CIRCLET_BACKEND must be one of auto, cpu, native, found 'foo'"
