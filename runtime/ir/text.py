@@ -179,6 +179,7 @@ def _elided(first: Iterable[object], content: bytes | memoryview) -> str:
     return f"[{', '.join(map(_value_text, first))}, ... {_digest(content)}]"
 
 
+@np.errstate(over="ignore")
 def _value_text(value: object) -> str:
     """A value of an option or an element: enumerations by name, float32 values by the fewest digits that tell them,
     options within options without those that are as by default."""

@@ -15,6 +15,7 @@ from circlet.runtime.ir.op import Op, Opaque
 from circlet.runtime.ir.text import to_text, type_text
 from circlet.runtime.ir.types import Activation, Blockwise, DType, Quantization, Sparsity
 from circlet.runtime.ops.controlflow import CallOnce, CallSubgraph, Composite, If, StablehloCase, While
+from circlet.runtime.ops.unary import LeakyRelu
 from circlet.runtime.ops.variable import AssignVariable, ReadVariable, VarHandle
 from tests.ir.toys import BOOL, F32, I32, Add, Clip, Less, Split, const, graph, model, run, t
 
@@ -148,3 +149,10 @@ TYPES = {
 def test_type_text(text: str) -> None:
     tensor: Tensor = TYPES[text]
     assert type_text(tensor) == text
+
+
+def test_numbers_beyond_single_precision() -> None:
+    b = ModelBuilder()
+    main = b.subgraph("main")
+    main.output(main.apply(LeakyRelu(1e300), main.input("x", DType.FLOAT32, (1,))))
+    assert "alpha: 1e+300" in to_text(b.build())
