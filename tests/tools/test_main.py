@@ -13,6 +13,7 @@ import pytest
 import circlet
 from circlet.tools import run
 from circlet.tools.main import main
+from tests.needs import NATIVE
 from tests.tools.conftest import ROOT, Program
 
 COLLATZ = "examples/collatz.tflite"
