@@ -41,6 +41,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         code = _run(list(given))
         sys.stdout.flush()
     except KeyboardInterrupt:
+        if arguments is None:
+            _leave(INTERRUPTED)
         return INTERRUPTED
     except BrokenPipeError:
         # Python flushes stdout as it exits, which would fail again.
@@ -62,6 +64,14 @@ def _run(given: list[str]) -> int:
     except click.exceptions.Exit as end:
         return end.exit_code
     return 0
+
+
+def _leave(code: int) -> None:
+    """Ends the process now: Python would wait for LLVM, which may be at work in a thread."""
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError):
+            stream.flush()
+    os._exit(code)
 
 
 def _tell(error: Exception, as_json: bool) -> None:

@@ -59,6 +59,7 @@ class RunOptions(SessionOptions):
     save_outputs: str | None
     max_iterations: int | None
     deadline: float | None
+    memory: int | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,7 +97,7 @@ def execute(options: RunOptions) -> Document:
     """
     _expect_one_reader(options)
     model = load(options)
-    session = session_of(model, options, circlet.Limits(options.max_iterations, options.deadline))
+    session = session_of(model, options, circlet.Limits(options.max_iterations, options.deadline, options.memory))
     signature = _signature(session, options.signature)
     entry = entry_of(model, signature.subgraph if signature else 0, signature)
     inputs = read_inputs(model, entry, options.inputs)
@@ -223,6 +224,8 @@ COMMAND = command("run", RunOptions, execute, [
     Option("--max-iterations", group=LIMITS, type=amount, metavar="N",
            help="stop a run that needs more loop iterations"),
     Option("--deadline", group=LIMITS, type=duration, metavar="S", help="stop a run that takes more seconds"),
+    Option("--memory", group=LIMITS, type=amount, metavar="BYTES",
+           help="stop a run whose buffers take more (default: half of what is free)"),
     Option("--save-outputs", group=OUTPUT, metavar="DIR", type=click.Path(),
            help="write each output to DIR/NAME.npy"),
     *session_parameters(),

@@ -87,7 +87,7 @@ def test_interrupt(name: str, threads: int) -> None:
     assert (out, err, process.returncode) == ("interrupted\n", "", 0)
 
 
-PROGRAM = "import sys; from circlet.tools.main import main; print('running', flush=True); sys.exit(main(sys.argv[1:]))"
+PROGRAM = "import sys; from circlet.tools.main import main; print('running', flush=True); sys.exit(main())"
 
 
 def test_interrupt_ends_the_program_with_130(tmp_path: Path) -> None:

@@ -361,7 +361,9 @@ def test_errors(program: Program, arguments: list[str], message: str) -> None:
 @pytest.mark.parametrize(("limit", "message"), [
     (["--max-iterations", "10"], "more than max_iterations=10 loop iterations"),
     (["--deadline", "0"], "went over its deadline of 0 s"),
+    (["--memory", "3"], "bytes; with what the run has that is "),
 ])
 def test_limits(program: Program, limit: list[str], message: str) -> None:
     assert message in program.error("run", COLLATZ, "-i", "n=27", *limit)
-    program.text("run", COLLATZ, "-i", "n=27", "--max-iterations", "111", "--deadline", "60")
+    program.text("run", COLLATZ, "-i", "n=27", "--max-iterations", "111", "--deadline", "60",
+                 "--memory", "10000000")
