@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any
@@ -63,7 +64,8 @@ class Worker:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
         self._process.kill()
         self._process.wait()
-        self._input.close()
+        with suppress(BrokenPipeError):  # of what it did not come to read
+            self._input.close()
         self._output.close()
         self._stderr.close()
 
