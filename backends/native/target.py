@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from ctypes import string_at
 from dataclasses import dataclass
 from functools import lru_cache, partial
+from itertools import count
 from threading import RLock
 from typing import Any
 
@@ -15,19 +16,22 @@ from circlet.backends.native.compilation import Wish
 from circlet.backends.native.machine import Target, processors
 from circlet.runtime.exec import fork
 
+_LIBRARY_NUMBERS = count()
+
 
 class Library:
     """Machine code in this process; it stays as long as the object does."""
 
-    def __init__(self, engine: llvm.ExecutionEngine, symbol: str) -> None:
+    def __init__(self, engine: llvm.LLJIT, tracker: llvm.ResourceTracker, symbol: str) -> None:
         self._engine = engine
-        self.address: int = engine.get_function_address(symbol)
+        self._tracker = tracker
+        self.address: int = tracker[symbol]
         """Where the entry function begins."""
         fork.watch(self)
 
     def after_fork(self) -> None:
         """Keeps the code in the child for good, as to unload it might wait for a thread that is not there."""
-        self._engine.detach()
+        self._tracker.detach()
 
 
 @lru_cache(1)
@@ -132,30 +136,40 @@ def optimized_text(text: str, target: Target) -> str:
     return str(optimize(text, target))
 
 
-class _Lock:
-    """What llvmlite holds during each call, where it has that name. A fork may find another thread in one."""
+@lru_cache(1)
+def _engine() -> llvm.LLJIT:
+    return llvm.create_lljit_compiler(_machine(host()), use_jit_link=False, suppress_errors=False)
+
+
+class _Locks:
+    """What calls of LLVM wait for. A fork may find another thread in one."""
 
     outer = getattr(llvm.ffi.lib, "_lock", None)
+    """What llvmlite holds during each call, where it has that name."""
 
     def after_fork(self) -> None:
         held = getattr(self.outer, "_lock", None)
-        if self.outer is None or held is None:
-            return
-        if held.acquire(blocking=False):
-            held.release()
-        else:
-            self.outer._lock = RLock()
+        if self.outer is not None and held is not None:
+            if held.acquire(blocking=False):
+                held.release()
+            else:
+                self.outer._lock = RLock()
+        if _engine.cache_info().currsize:
+            _engine().detach()
+            _engine.cache_clear()
 
 
-_LOCK = _Lock()
-fork.watch(_LOCK)
+_LOCKS = _Locks()
+fork.watch(_LOCKS)
 
 
 def link(code: Sequence[bytes], symbol: str) -> Library:
     """Loads object files that belong together into this process."""
-    # An engine wants a module, which must be of the global context: another may be collected before the engine is.
-    engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), _machine(host()))
+    host()
+    engine = _engine()
+    builder = llvm.JITLibraryBuilder()
     for each in code:
-        engine.add_object_file(llvm.ObjectFileRef.from_data(each))
-    engine.finalize_object()
-    return Library(engine, symbol)
+        builder.add_object_img(each)
+    builder.export_symbol(symbol)
+    builder.add_current_process()
+    return Library(engine, builder.link(engine, f"circlet_{next(_LIBRARY_NUMBERS)}"), symbol)

@@ -213,7 +213,7 @@ def test_a_child_compiles_while_another_thread_is_in_llvm(is_kept: bool, monkeyp
                                                           tmp_path: Path) -> None:
     monkeypatch.setenv(cache.VARIABLE, str(tmp_path) if is_kept else "")
     assert is_compiled(2)
-    with held(target._LOCK.outer):
+    with held(target._LOCKS.outer):
         expect(partial(is_compiled, 3))
     assert is_compiled(2)
 
