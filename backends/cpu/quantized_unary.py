@@ -6,7 +6,7 @@ the caller clamps to what the output type holds.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from math import erfc, inf, pi, sqrt
@@ -114,11 +114,12 @@ def _sigmoid(x: Int64s, bits: int) -> Int64s:
     return value
 
 
-def _table_input(x: Int64s, source: Quantization) -> Int64s:
-    """int16 stored values with 12 fraction bits of 1 / 3; scales near 2 ** -12 and 2 ** -11 count as these."""
+def _table_input(x: Int64s, source: Quantization, exact: Sequence[int]) -> Int64s:
+    """int16 stored values with 12 fraction bits of 1 / 3; scales near 2 ** (k - 12) count as that, for each `k` of
+    `exact`."""
     exponent = np.log(np.float32(source.scale)) * (1 / np.log(np.float32(2)))
     shift = 12 + round(float(exponent))
-    if abs(exponent - np.rint(exponent)) < np.float32(1e-3) and shift in (0, 1):
+    if abs(exponent - np.rint(exponent)) < np.float32(1e-3) and shift in exact:
         multiplier, shift = 3.0 * (1 << shift), 0
     else:
         multiplier, shift = source.scale * 4096 * 3, 0
@@ -146,12 +147,12 @@ def _tanh_16(x: Int64s) -> Int64s:
     return np.where(x >= 0, value + (1 << 7), -value + (1 << 7) - 1) >> 8
 
 
-def _saturating(real: Real, wide: Callable[[Int64s], Int64s]) -> StoredFunction[Any]:
+def _saturating(real: Real, wide: Callable[[Int64s], Int64s], exact: Sequence[int]) -> StoredFunction[Any]:
     narrow = _sampled(real)
 
     def function(node: Node[Any], x: Int64s) -> Array:
         if node.dtype() == DType.INT16:
-            return wide(_table_input(x, parameters(node)[0]))
+            return wide(_table_input(x, parameters(node)[0], exact))
         return narrow(node, x)
 
     return function
@@ -274,8 +275,8 @@ QUANTIZED: dict[type[Op], Quantized] = {
     ops.Log: Quantized(_SIGNED, _for_positive(_correct(np.log), least=True)),
     ops.Sqrt: Quantized(_SIGNED, _sqrt, positive=True),
     ops.Rsqrt: Quantized(_SIGNED, _rsqrt, positive=True),
-    ops.Tanh: Quantized(QUANTIZABLE, _saturating(_correct(np.tanh), _tanh_16), _refuse_16),
-    ops.Logistic: Quantized(QUANTIZABLE, _saturating(_logistic, _logistic_16), _refuse_16),
+    ops.Tanh: Quantized(QUANTIZABLE, _saturating(_correct(np.tanh), _tanh_16, (0, 1)), _refuse_16),
+    ops.Logistic: Quantized(QUANTIZABLE, _saturating(_logistic, _logistic_16, (0,)), _refuse_16),
     ops.Relu: Quantized(QUANTIZABLE, _clamped(0, inf)),
     ops.Relu6: Quantized(QUANTIZABLE, _clamped(0, 6)),
     ops.ReluN1To1: Quantized(_BYTES, _clamped(-1, 1)),
