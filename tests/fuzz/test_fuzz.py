@@ -48,7 +48,7 @@ def campaign(seed: int, cases: int, few: bool) -> Counter[str]:
 
 
 def test_changed_and_generated_models() -> None:
-    campaign(3, 400, few=True)
+    campaign(3, 200, few=True)
 
 
 def test_cases_are_always_the_same() -> None:

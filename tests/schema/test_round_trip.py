@@ -151,6 +151,7 @@ def test_indices_that_no_field_holds_are_refused() -> None:
         dump_model(Model((replace(main, operators=(Operator(Add(), (0,), (), version=1 << 31),)),)), "tflite")
 
 
+@pytest.mark.slow
 def test_large_models() -> None:
     model = samples.chain(10_000)
     assert_same(load_model(dump_model(model, "tflite")), model)

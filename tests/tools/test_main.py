@@ -20,7 +20,8 @@ COLLATZ = "examples/collatz.tflite"
 
 
 @pytest.mark.parametrize("command", [[str(Path(sys.executable).with_name("circlet"))],
-                                     [sys.executable, "-m", "circlet"]], ids=["circlet", "python -m circlet"])
+                                     pytest.param([sys.executable, "-m", "circlet"], marks=pytest.mark.slow)],
+                         ids=["circlet", "python -m circlet"])
 def test_installed(command: list[str]) -> None:
     def execute(*arguments: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run([*command, *arguments], cwd=ROOT, capture_output=True, text=True, check=False)
