@@ -25,6 +25,7 @@ from tests.exec.test_limits import SLACK, repeated
 from tests.native.long_models import LONG, loop
 
 ROOT = Path(__file__).parents[2]
+pytestmark = pytest.mark.filterwarnings("ignore:native code runs in one thread")
 
 
 @pytest.fixture(autouse=True)
