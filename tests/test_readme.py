@@ -29,8 +29,8 @@ ELSEWHERE = {"console": {"docs/cli.md"}, "pycon": {"docs/network.md"}}
 """Languages of blocks that `tests/tools/test_documentation.py` and `tests/network/test_documentation.py` run."""
 NOT_RUN = ("make ", "pip install ")
 """Commands that run tests themselves, or need the network."""
-SLOW = {"cli.md": pytest.mark.slow, "onnx.md": pytest.mark.slow}
-"""Documents whose programs start several processes, or make all cases of the package onnx."""
+MARKS = {"README.md": [ONNX], "cli.md": [pytest.mark.slow], "onnx.md": [ONNX, pytest.mark.slow]}
+"""Documents whose programs need a package, start several processes, or make all cases of the package onnx."""
 PEER = "from ai_edge_litert.interpreter import Interpreter"
 
 
@@ -84,7 +84,7 @@ def test_excerpts_are_in_the_sources(block: Block) -> None:
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")  # in the cases of the package onnx
-@pytest.mark.parametrize("document", [pytest.param(each, id=each.name, marks=SLOW.get(each.name, ()))
+@pytest.mark.parametrize("document", [pytest.param(each, id=each.name, marks=MARKS.get(each.name, ()))
                                       for each in DOCUMENTS])
 def test_programs(folder: Path, document: Path) -> None:
     """Blocks are run in their order; what one defines or writes, later ones may use."""
