@@ -40,8 +40,8 @@ class BranchKernel:
 
         return step
 
-    def evaluate(self, inputs: Sequence[Array], activation: Activation) -> Sequence[Array]:
-        selector, *operands = inputs
+    def evaluate(self, inputs: Sequence[Array | None], activation: Activation) -> Sequence[Array]:
+        selector, *operands = present(inputs)
         one_element(selector.shape)
         index = self._op.branches()[self._op.select(selector.item())]
         return invoke_dynamic(self._executors, index, operands, activation, self._edge)

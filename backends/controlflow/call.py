@@ -105,8 +105,8 @@ class InvokeKernel:
             return bind_dynamic(self, given, outputs, activation)
         return self._invocation.bind(self._callees[0], plan, given, outputs, activation)
 
-    def evaluate(self, inputs: Sequence[Array], activation: Activation) -> Sequence[Array]:
-        return invoke_dynamic(self._executors, self._callees[0], inputs, activation, self._edge)
+    def evaluate(self, inputs: Sequence[Array | None], activation: Activation) -> Sequence[Array]:
+        return invoke_dynamic(self._executors, self._callees[0], present(inputs), activation, self._edge)
 
 
 class CallOnceKernel:

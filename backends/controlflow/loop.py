@@ -36,10 +36,10 @@ class LoopKernel:
             return self._lending(plan, carried, outputs, activation)
         return self._copying(carried, outputs, activation)
 
-    def evaluate(self, inputs: Sequence[Array], activation: Activation) -> Sequence[Array]:
+    def evaluate(self, inputs: Sequence[Array | None], activation: Activation) -> Sequence[Array]:
         """Runs the loop whatever becomes of the shapes; every turn copies the state in and out."""
         op, invoke, edge = self._op, self._executors.invoke, self._edge
-        state = list(inputs)
+        state = present(inputs)
         while True:
             self._tell(activation, "cond input", state)
             flag = invoke(op.cond_subgraph_index, state, activation)[0]

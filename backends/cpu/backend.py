@@ -27,7 +27,7 @@ class CpuKernel:
 class MakingCpuKernel(CpuKernel):
     """A kernel that can make its own results."""
 
-    def evaluate(self, inputs: Sequence[Array], activation: Activation) -> Sequence[Array]:
+    def evaluate(self, inputs: Sequence[Array | None], activation: Activation) -> Sequence[Array]:
         assert self.rule.evaluate is not None
         return self.rule.evaluate(Node(self.call.op, self.call, inputs, (), activation))
 

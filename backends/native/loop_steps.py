@@ -43,13 +43,15 @@ def loop_count(node: Node[LoopCount]) -> tuple[Value]:
     return (in_register(e.select(e.builder.icmp_signed(">", value, zero), value, zero), (), dtype),)
 
 
-def _zeros(node: Node[Any]) -> tuple[Value]:
-    dtype = node.call.outputs[0].dtype
-    return (filled(node.shape, dtype, node.function.e.constant(0, dtype)),)
+def _zeros(node: Node[Any], e: Emitter, sinks: tuple[Sink, ...]) -> None:
+    home, dtype = sinks[0].memory, node.call.outputs[0].dtype
+    assert home is not None
+    filled(node.shape, dtype, e.constant(0, dtype)).write(e, home)
 
 
-fused(LoopZeros, movable)(_zeros)
-fused(LoopBuffer, movable)(_zeros)
+# Last, and without members that give their operands: their shapes depend on values, and on shapes of other subgraphs.
+nest(LoopZeros, movable, is_last=True)(_zeros)
+nest(LoopBuffer, movable, is_last=True)(_zeros)
 
 
 @nest(LoopStore, movable, memory_inputs=frozenset({2}), is_last=True)

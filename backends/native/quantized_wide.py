@@ -191,6 +191,8 @@ def window_sums(node: Node[DepthwiseConv2D], e: Emitter, source: Source, weights
         put: takes the index of a result and its sum.
     """
     (tall, across, channels), image, b = weights.shape, node.input(0).shape, e.builder
+    if 0 in node.shape:
+        return
     windows = node.op.windows(image, node.input(1).shape)
     memory = stage(node.function, PAIRS, image, source, [(each.before, each.after) for each in windows])
     shape = (image[0], *(each.before + each.length + each.after for each in windows), image[3])

@@ -346,7 +346,7 @@ class SegmentedFrame(Frame):
         kernel = self._executor.kernels[number]
         if not isinstance(kernel, DynamicKernel):
             raise ExecutionError("the shape of the result cannot be told", self._executor.place(number))
-        operands = [self._array(each) for each in self._executor.subgraph.operators[number].inputs]
+        operands = self._operands(number)
         found: list[Array] = []
 
         def step() -> None:

@@ -74,7 +74,7 @@ class Kernel(Protocol):
 class DynamicKernel(Kernel, Protocol):
     """A kernel that can also make its own results, where only running it tells their shapes."""
 
-    def evaluate(self, inputs: Sequence[Array], activation: Activation) -> Sequence[Array]:
+    def evaluate(self, inputs: Sequence[Array | None], activation: Activation) -> Sequence[Array]:
         """Computes the operator once. The results are valid until the next call."""
         ...
 
