@@ -22,6 +22,7 @@ from circlet.backends.native.function import FunctionLowering
 from circlet.backends.native.lanes import DOUBLE, SINGLE, Lanes
 from circlet.backends.native.loops import carry, independent, rolled
 from circlet.backends.native.microkernel import WORD, Vectors, broadcast, internal_function, lanes
+from circlet.backends.native.preferences import HYBRID
 from circlet.backends.native.product import Block, Collected, Left, Put
 from circlet.backends.native.quantized import quantization
 from circlet.backends.native.quantized_conv import Taps
@@ -270,7 +271,7 @@ def _matrix(tensor: Tensor) -> Array:
     return unpack_int4(tensor.data, tensor.shape) if tensor.dtype is DType.INT4 else tensor.data.view(np.int8)
 
 
-@nest(FullyConnected, _refuses_matrix)
+@nest(FullyConnected, _refuses_matrix, name=HYBRID)
 def fully_connected(node: Node[FullyConnected], e: Emitter, sinks: tuple[Sink, ...]) -> None:
     weights, function, rows = _matrix(node.call.input(1)), node.function, prod(node.shape[:-1])
     depth, form = weights.shape[1], form_of(e.target, rows, weights)
@@ -320,7 +321,7 @@ def _refuses_conv(call: Call) -> bool:
     return _refuses(call) or call.input(0).shape[3:] != call.input(1).shape[3:]
 
 
-@nest(Conv2D, _refuses_conv)
+@nest(Conv2D, _refuses_conv, name=HYBRID)
 def conv_2d(node: Node[Conv2D], e: Emitter, sinks: tuple[Sink, ...]) -> None:
     """An image is quantised around 0 where the filter has one scale, else so that int8 is used up."""
     image, weights, function = node.input(0), constant(node.input(1)), node.function
@@ -349,7 +350,7 @@ def _refuses_depthwise(call: Call) -> bool:
     return _refuses(call) or not has_few_taps(call)
 
 
-@nest(DepthwiseConv2D, _refuses_depthwise)
+@nest(DepthwiseConv2D, _refuses_depthwise, name=HYBRID)
 def depthwise_conv_2d(node: Node[DepthwiseConv2D], e: Emitter, sinks: tuple[Sink, ...]) -> None:
     """An image is quantised so that int8 is used up."""
     image, weights, function = node.input(0), constant(node.input(1))[0], node.function

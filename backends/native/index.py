@@ -44,7 +44,7 @@ def _selects_several(call: Call) -> bool:
     return _refuses_integers(call, 1) or several
 
 
-@fused(Gather, _selects_several, is_free=True, memory_inputs=SECOND)
+@fused(Gather, _selects_several, is_free=True, memory_inputs=SECOND, name="one")
 def gather_one(node: Node[Gather]) -> tuple[Value]:
     x, e = node.input(0), node.function.e
     axis, _ = node.op.axes(len(x.shape), len(node.input(1).shape))
@@ -123,7 +123,7 @@ def _scatters_several(call: Call) -> bool:
     return _refuses_scatter(call) or not indices.is_static or prod(indices.shape[:-1]) != 1
 
 
-@fused(ScatterNd, _scatters_several, memory_inputs=FIRST, parameters=frozenset({2}))
+@fused(ScatterNd, _scatters_several, memory_inputs=FIRST, parameters=frozenset({2}), name="one")
 def scatter_one(node: Node[ScatterNd]) -> tuple[Value]:
     """Each element is that of the slice if its index begins as the row says, else zero."""
     indices, dtype, e = node.input(0), node.call.outputs[0].dtype, node.function.e

@@ -87,7 +87,7 @@ def _repeats_elements(call: Call) -> bool:
         size != 1 and count != 1 for size, count in zip(shape, multiples.reshape(-1).tolist(), strict=False))
 
 
-@fused(Tile, _repeats_elements, is_free=True, parameters=SECOND)
+@fused(Tile, _repeats_elements, is_free=True, parameters=SECOND, name="broadcast")
 def broadcast_tile(node: Node[Tile]) -> tuple[Value]:
     x = node.input(0)
 

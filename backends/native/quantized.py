@@ -16,6 +16,7 @@ from circlet.backends.cpu.quantized import is_quantized
 from circlet.backends.native.comparison import RELATIONS
 from circlet.backends.native.elementwise import elementwise
 from circlet.backends.native.emitter import I32, UNSIGNED, Emitter, register_type
+from circlet.backends.native.preferences import QUANTIZED
 from circlet.backends.native.requantize import clamped, rescale
 from circlet.backends.native.rule import Node, fused, movable
 from circlet.backends.native.value import Value
@@ -139,11 +140,11 @@ def _prelu(node: Node[Any], first: Quantization, second: Quantization, target: Q
     return combine
 
 
-fused(ops.Add, _refuses_sum)(partial(_binary, _add))
-fused(ops.Sub, _refuses_sum)(partial(_binary, _add))
-fused(ops.Mul, refuses_real)(partial(_binary, _multiply))
-fused(ops.SquaredDifference, refuses_real)(partial(_binary, _squared_difference))
-fused(ops.Prelu, refuses_real)(partial(_binary, _prelu))
+fused(ops.Add, _refuses_sum, name=QUANTIZED)(partial(_binary, _add))
+fused(ops.Sub, _refuses_sum, name=QUANTIZED)(partial(_binary, _add))
+fused(ops.Mul, refuses_real, name=QUANTIZED)(partial(_binary, _multiply))
+fused(ops.SquaredDifference, refuses_real, name=QUANTIZED)(partial(_binary, _squared_difference))
+fused(ops.Prelu, refuses_real, name=QUANTIZED)(partial(_binary, _prelu))
 
 
 def _choose(relation: str, node: Node[Any]) -> tuple[Value]:
@@ -155,8 +156,8 @@ def _choose(relation: str, node: Node[Any]) -> tuple[Value]:
     return elementwise(node, combine)
 
 
-fused(ops.Maximum, refuses_real)(partial(_choose, ">"))
-fused(ops.Minimum, refuses_real)(partial(_choose, "<"))
+fused(ops.Maximum, refuses_real, name=QUANTIZED)(partial(_choose, ">"))
+fused(ops.Minimum, refuses_real, name=QUANTIZED)(partial(_choose, "<"))
 
 
 def _compare(relation: str, node: Node[Any]) -> tuple[Value]:
@@ -175,7 +176,7 @@ def _compare(relation: str, node: Node[Any]) -> tuple[Value]:
 
 
 for _op, _relation in RELATIONS.items():
-    fused(_op, refuses_real)(partial(_compare, _relation))
+    fused(_op, refuses_real, name=QUANTIZED)(partial(_compare, _relation))
 
 
 def _refuses_requantization(call: Call) -> bool:
@@ -184,7 +185,7 @@ def _refuses_requantization(call: Call) -> bool:
     return movable(call) or narrow or call.input(0).dtype not in QUANTIZABLE | {DType.INT32}
 
 
-@fused(Quantize, _refuses_requantization)
+@fused(Quantize, _refuses_requantization, name="requantize")
 def requantize(node: Node[Quantize]) -> tuple[Value]:
     source, result = node.call.input(0), node.call.outputs[0]
     factor = quantize_multiplier(quantization(source).scale / quantization(result).scale)

@@ -13,6 +13,7 @@ from circlet.backends.native.function import FunctionLowering
 from circlet.backends.native.loops import carry, independent, rolled
 from circlet.backends.native.microkernel import WORD, Vectors
 from circlet.backends.native.parallel import parallel_nest
+from circlet.backends.native.preferences import INT8
 from circlet.backends.native.product import Filtered, Panels, Plan, multiply
 from circlet.backends.native.quantized import quantization, stored
 from circlet.backends.native.quantized_matmul import BYTES, OFFSET, rows_of, stage, unsigned
@@ -35,7 +36,7 @@ def _refuses(call: Call) -> bool:
     return x.dtype is not DType.INT8 or y.dtype is not DType.INT8 or call.op.adj_x or x.shape[-1] > _LONGEST
 
 
-@nest(BatchMatMul, _refuses, frozenset({0, 1}))
+@nest(BatchMatMul, _refuses, frozenset({0, 1}), name=INT8)
 def batch_matmul(node: Node[BatchMatMul], e: Emitter, sinks: tuple[Sink, ...]) -> None:
     """Where y is one matrix, the rows of all x are those of one product."""
     x, y, function = node.input(0), node.input(1), node.function

@@ -16,6 +16,7 @@ from circlet.backends.native.emitter import I8, Emitter
 from circlet.backends.native.function import FunctionLowering
 from circlet.backends.native.loops import independent, rolled
 from circlet.backends.native.microkernel import WORD
+from circlet.backends.native.preferences import INT8
 from circlet.backends.native.product import Block, Collected, Filtered, Finished, Left, Plan, Result
 from circlet.backends.native.quantized import quantization
 from circlet.backends.native.quantized_matmul import (
@@ -168,7 +169,7 @@ def _refuses(call: Call) -> bool:
     return not (takes_integers(call) and fits(call, prod(weights.shape[1:])))
 
 
-@nest(Conv2D, _refuses, frozenset({1, 2}))
+@nest(Conv2D, _refuses, frozenset({1, 2}), name=INT8)
 def conv_2d(node: Node[Conv2D], e: Emitter, sinks: tuple[Sink, ...]) -> None:
     image, weights, function = node.input(0), constant(node.input(1)), node.function
     form = form_of(e.target, prod(node.shape[:-1]), weights)

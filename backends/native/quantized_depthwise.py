@@ -23,6 +23,7 @@ from circlet.backends.native.emitter import I8, I32, I64, POINTER, Emitter
 from circlet.backends.native.loops import carry, independent, rolled
 from circlet.backends.native.microkernel import WORD, Finish, internal_function
 from circlet.backends.native.parallel import length, portion
+from circlet.backends.native.preferences import INT8
 from circlet.backends.native.quantized import quantization
 from circlet.backends.native.quantized_conv import requantization
 from circlet.backends.native.quantized_matmul import (
@@ -127,7 +128,7 @@ def _refuses(call: Call) -> bool:
     return not (takes_integers(call) and fits(call, weights.shape[1] * weights.shape[2]))
 
 
-@nest(DepthwiseConv2D, _refuses, frozenset({0, 1, 2}))
+@nest(DepthwiseConv2D, _refuses, frozenset({0, 1, 2}), name=INT8)
 def depthwise_conv_2d(node: Node[DepthwiseConv2D], e: Emitter, sinks: tuple[Sink, ...]) -> None:
     weights, given = constant(node.input(1)), node.input(0)
     channels, zero = weights.shape[3], quantization(node.call.input(0)).zero_point

@@ -23,6 +23,7 @@ from circlet.backends.native.loops import independent, rolled
 from circlet.backends.native.machine import Target
 from circlet.backends.native.microkernel import WORD, Arithmetic, internal_function, lanes
 from circlet.backends.native.parallel import parallel
+from circlet.backends.native.preferences import INT8
 from circlet.backends.native.product import Filtered, Left, Plan, Put, Result, multiply
 from circlet.backends.native.quantized import quantization
 from circlet.backends.native.requantize import SUMS_BELOW
@@ -326,7 +327,7 @@ def _refuses(call: Call) -> bool:
         quantization(call.input(1)).zero_points)
 
 
-@nest(FullyConnected, _refuses, frozenset({1, 2}))
+@nest(FullyConnected, _refuses, frozenset({1, 2}), name=INT8)
 def fully_connected(node: Node[FullyConnected], e: Emitter, sinks: tuple[Sink, ...]) -> None:
     weights, function, rows = constant(node.input(1)), node.function, prod(node.shape[:-1])
     depth, form, zero = weights.shape[1], form_of(e.target, rows, weights), quantization(node.call.input(0)).zero_point

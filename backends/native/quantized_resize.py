@@ -7,6 +7,7 @@ from llvmlite import ir
 from circlet.backends.cpu.resize import FRACTION_BITS, _fixed_point_neighbours, _neighbours
 from circlet.backends.native.emitter import I32, I64, Emitter, register_type
 from circlet.backends.native.loops import independent
+from circlet.backends.native.preferences import QUANTIZED
 from circlet.backends.native.quantize import convert
 from circlet.backends.native.resize import SIZE, bilinear_corners
 from circlet.backends.native.rule import Node, Sink, nest
@@ -19,7 +20,7 @@ def _refuses(call: Call) -> bool:
     return call.input(0).dtype not in QUANTIZABLE
 
 
-@nest(ResizeBilinear, _refuses, frozenset({0}), SIZE)
+@nest(ResizeBilinear, _refuses, frozenset({0}), SIZE, name=QUANTIZED)
 def resize_bilinear(node: Node[ResizeBilinear], e: Emitter, sinks: tuple[Sink, ...]) -> None:
     """Unsigned elements are interpolated as floats, signed ones with integer weights."""
     x, (images, height, width, channels) = node.input(0), node.shape

@@ -20,6 +20,7 @@ from circlet.backends.native.fused_kernel import FusedKernel
 from circlet.backends.native.loops import independent, rolled
 from circlet.backends.native.microkernel import internal_function
 from circlet.backends.native.parallel import parallel_nest, parallel_span
+from circlet.backends.native.preferences import LOOK_UP, TABLE
 from circlet.backends.native.rule import Node, Sink, fused, nest
 from circlet.backends.native.value import Value
 from circlet.runtime.exec.activation import Activation, Variables
@@ -163,6 +164,6 @@ def _look_up(node: Node[Any]) -> tuple[Value]:
 _OPERATORS: tuple[type[Op], ...] = (*QUANTIZED, Quantize)
 _ELEMENTWISE = frozenset({*_OPERATORS, ops.Add, ops.Sub, ops.Mul, ops.Maximum, ops.Minimum})
 for _op in _OPERATORS:
-    nest(_op, _refuses_bytes, frozenset({0}))(_look_up_bytes)
+    nest(_op, _refuses_bytes, frozenset({0}), name=TABLE)(_look_up_bytes)
 for _op in QUANTIZED:
-    fused(_op, _refuses)(_look_up)
+    fused(_op, _refuses, name=LOOK_UP)(_look_up)

@@ -18,6 +18,7 @@ from circlet.backends.native.emitter import I8, I32, I64, Emitter, Index, regist
 from circlet.backends.native.image import BYTES, Image, clear, empty_image
 from circlet.backends.native.loops import independent, rolled
 from circlet.backends.native.microkernel import lanes
+from circlet.backends.native.preferences import INTEGER
 from circlet.backends.native.product import Direct, Filtered, Left, Plan, Put, multiply
 from circlet.backends.native.quantized import offset, quantization
 from circlet.backends.native.quantized_conv import Taps, requantization, requantized
@@ -87,7 +88,7 @@ def _first(columns: int, bias: Value | None) -> Array:
     return np.zeros(columns, np.int32) if found is None else found.reshape(-1).astype(np.int32)
 
 
-@nest(FullyConnected, lambda call: not _takes(call), frozenset({0, 1, 2}))
+@nest(FullyConnected, lambda call: not _takes(call), frozenset({0, 1, 2}), name=INTEGER)
 def fully_connected(node: Node[FullyConnected], e: Emitter, sinks: tuple[Sink, ...]) -> None:
     weights, function, rows = _weights(node.call.input(1)), node.function, prod(node.shape[:-1])
     units, depth = weights.shape
@@ -97,7 +98,7 @@ def fully_connected(node: Node[FullyConnected], e: Emitter, sinks: tuple[Sink, .
                       _first(units, node.optional(2)), lambda plan, scratch: Filtered(scratch, put))
 
 
-@nest(Conv2D, lambda call: not _takes(call), frozenset({0, 1, 2}))
+@nest(Conv2D, lambda call: not _takes(call), frozenset({0, 1, 2}), name=INTEGER)
 def conv_2d(node: Node[Conv2D], e: Emitter, sinks: tuple[Sink, ...]) -> None:
     image, weights, function = node.input(0), _weights(node.call.input(1)), node.function
     taps = Taps(PAIRS, image.shape, node.op.windows(image.shape, weights.shape), weights.shape[3])
@@ -167,7 +168,7 @@ def _refuses_depthwise(call: Call) -> bool:
     return call.input(0).dtype is DType.INT8 or not (_takes(call, channels=3) and has_few_taps(call))
 
 
-@nest(DepthwiseConv2D, _refuses_depthwise, frozenset({0, 1, 2}))
+@nest(DepthwiseConv2D, _refuses_depthwise, frozenset({0, 1, 2}), name=INTEGER)
 def depthwise_conv_2d(node: Node[DepthwiseConv2D], e: Emitter, sinks: tuple[Sink, ...]) -> None:
     weights, channels = _weights(node.call.input(1))[0], node.shape[3]
     start, finish = node.function.external(_first(channels, node.optional(2))), _Finish(node, channels)
@@ -211,7 +212,11 @@ def window_sums(node: Node[DepthwiseConv2D], e: Emitter, source: Source, weights
             put(e, [number, i, j, channel], total)
 
 
-@nest(TransposeConv, lambda call: not _takes(call, 2, 3) or call.input(0).data is None, frozenset({1, 2, 3}))
+def _refuses_transposed(call: Call) -> bool:
+    return not _takes(call, 2, 3) or call.input(0).data is None
+
+
+@nest(TransposeConv, _refuses_transposed, frozenset({1, 2, 3}), name=INTEGER)
 def transpose_conv(node: Node[TransposeConv], e: Emitter, sinks: tuple[Sink, ...]) -> None:
     """For each element of the filter, each row of the image gives products, which are added where they belong."""
     weights, image, function, b = _weights(node.call.input(1)), node.input(2), node.function, e.builder

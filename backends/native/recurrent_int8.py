@@ -19,6 +19,7 @@ from circlet.backends.cpu.recurrent_int8 import GATE_SCALE, INT16, LOGISTIC, TAN
 from circlet.backends.native.emitter import I32, I64, Emitter
 from circlet.backends.native.loops import independent, rolled
 from circlet.backends.native.microkernel import WORD
+from circlet.backends.native.preferences import INT8
 from circlet.backends.native.product import Direct
 from circlet.backends.native.quantized import quantization
 from circlet.backends.native.quantized_matmul import (
@@ -219,6 +220,6 @@ def _magnitude(values: Array) -> int:
     return int(np.abs(values.astype(np.int64)).max(initial=0))
 
 
-@nest(UnidirectionalSequenceLstm, _refuses, parameters=parameters(LSTM), is_last=True)
+@nest(UnidirectionalSequenceLstm, _refuses, parameters=parameters(LSTM), is_last=True, name=INT8)
 def unidirectional_sequence_lstm(node: LstmNode, e: Emitter, sinks: Sequence[Sink]) -> None:
     run(node, _Network(node, e).emit, sinks)

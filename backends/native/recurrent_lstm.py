@@ -224,7 +224,7 @@ def lstm(node: Node[Lstm], e: Emitter, sinks: tuple[Sink, ...]) -> None:
     single(node, _network(node, e, LSTM), sinks)
 
 
-@nest(Lstm, lambda call: not _is_basic(call), parameters=frozenset({2, 3}), is_last=True)
+@nest(Lstm, lambda call: not _is_basic(call), parameters=frozenset({2, 3}), is_last=True, name="basic")
 def basic_lstm(node: Node[Lstm], e: Emitter, sinks: tuple[Sink, ...]) -> None:
     """One step whose state is passed in and out."""
     out, cells, joined, sums = (Rows(memory_of(sink), count, width)

@@ -15,6 +15,7 @@ from llvmlite import ir
 
 from circlet.backends.cpu.backend import CpuBackend
 from circlet.backends.native.emitter import NATIVE_TYPES, Emitter, Index
+from circlet.backends.native.preferences import PLAIN, PREFERENCES
 from circlet.backends.native.value import Value
 from circlet.runtime.errors import Place
 from circlet.runtime.exec.kernel import Call
@@ -79,9 +80,11 @@ def _never(_: Call) -> bool:
 
 @dataclass(frozen=True)
 class Rule(Generic[OpT]):
-    """The native rule of an operator; exactly one of `fused` and `nest` is given."""
+    """A native rule of an operator; exactly one of `fused` and `nest` is given."""
 
     refuses: Refusal
+    name: str = PLAIN
+    """What tells it from the operator's other rules."""
     fused: Fused[OpT] | None = None
     nest: Nest[OpT] | None = None
     is_free: bool = False
@@ -98,8 +101,9 @@ class Rule(Generic[OpT]):
     find an input there that it is declared to overwrite."""
 
 
+_CPU = CpuBackend()
 RULES: dict[type[Op], tuple[Rule[Op], ...]] = {}
-"""The native rules of each operator that has any; the first that does not refuse a call is used."""
+"""The native rules of each operator that has any, by `PREFERENCES`; the first that does not refuse a call is used."""
 
 
 def plain(call: Call) -> bool:
@@ -120,29 +124,40 @@ def is_single(tensor: Tensor) -> bool:
 
 
 def fused(op: type[OpT], refuses: Refusal = plain, is_free: bool = False, memory_inputs: frozenset[int] = frozenset(),
-          parameters: frozenset[int] = frozenset(),
-          may_fail: Refusal = _never) -> Callable[[Fused[OpT]], Fused[OpT]]:
-    """Registers the decorated function as a fused rule of `op`, for the calls that the rules before it refuse."""
+          parameters: frozenset[int] = frozenset(), may_fail: Refusal = _never,
+          name: str = PLAIN) -> Callable[[Fused[OpT]], Fused[OpT]]:
+    """Registers the decorated function as a fused rule of `op`, named where the operator has several."""
     def register(function: Fused[OpT]) -> Fused[OpT]:
-        _add(op, Rule(refuses, fused=function, is_free=is_free, memory_inputs=memory_inputs, parameters=parameters,
-                      may_fail=may_fail))
+        _add(op, Rule(refuses, name, fused=function, is_free=is_free, memory_inputs=memory_inputs,
+                      parameters=parameters, may_fail=may_fail))
         return function
 
     return register
 
 
 def nest(op: type[OpT], refuses: Refusal = plain, memory_inputs: frozenset[int] | None = None,
-         parameters: frozenset[int] = frozenset(), is_last: bool = False) -> Callable[[Nest[OpT]], Nest[OpT]]:
-    """Registers the decorated function as a nest rule of `op`, for the calls that the rules before it refuse."""
+         parameters: frozenset[int] = frozenset(), is_last: bool = False,
+         name: str = PLAIN) -> Callable[[Nest[OpT]], Nest[OpT]]:
+    """Registers the decorated function as a nest rule of `op`, named where the operator has several."""
     def register(function: Nest[OpT]) -> Nest[OpT]:
-        _add(op, Rule(refuses, nest=function, memory_inputs=memory_inputs, parameters=parameters, is_last=is_last))
+        _add(op, Rule(refuses, name, nest=function, memory_inputs=memory_inputs, parameters=parameters,
+                      is_last=is_last))
         return function
 
     return register
 
 
 def _add(op: type[OpT], rule: Rule[OpT]) -> None:
-    RULES[op] = (*RULES.get(op, ()), cast("Rule[Op]", rule))
+    """Puts a rule to its place among those of its operator.
+
+    Raises:
+        ValueError: there is one of this name, or several of which `PREFERENCES` does not give the order.
+    """
+    found = (*RULES.get(op, ()), cast("Rule[Op]", rule))
+    names, order = [each.name for each in found], PREFERENCES.get(op, (PLAIN,))
+    if len({*names}) < len(names) or not {*names} <= {*order}:
+        raise ValueError(f"rules of {op.name}: expected one each of {', '.join(order)}, found {', '.join(names)}")
+    RULES[op] = tuple(sorted(found, key=lambda each: order.index(each.name)))
 
 
 def rule_of(call: Call) -> Rule[Op] | None:
@@ -150,6 +165,6 @@ def rule_of(call: Call) -> Rule[Op] | None:
 
     What the numpy backend refuses has none, so that rules may rely on types and quantisation that it takes.
     """
-    if CpuBackend().refuses(call):
+    if _CPU.refuses(call):
         return None
     return next((each for each in RULES.get(type(call.op), ()) if not each.refuses(call)), None)
