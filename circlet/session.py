@@ -33,7 +33,7 @@ from circlet.schema.files import Source
 
 if found().has(Feature.LLVM):
     from circlet.backends.native.backend import NativeBackend, Options
-    from circlet.backends.native.fuse import fuse_operators
+    from circlet.backends.native.lower.fuse import fuse_operators
 
 __all__ = ["BACKENDS", "Engine", "Session", "SignatureRunner", "engine"]
 

@@ -95,7 +95,7 @@ def test_without_llvm_it_is_numpy_and_says_so_once(monkeypatch: pytest.MonkeyPat
 
 @NATIVE
 def test_without_threads_the_caller_does_the_work_and_it_is_said_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    from circlet.backends.native.team import Teams
+    from circlet.backends.native.load.team import Teams
 
     monkeypatch.setenv(VARIABLE, "threads")
     assert Teams(4).participants == 1
@@ -110,8 +110,9 @@ def test_without_threads_the_caller_does_the_work_and_it_is_said_once(monkeypatc
 @NATIVE
 def test_without_shared_objects_object_files_are_kept_and_linked(monkeypatch: pytest.MonkeyPatch,
                                                                  tmp_path: Path) -> None:
-    from circlet.backends.native import backend, cache
-    from circlet.backends.native.library import is_shared
+    from circlet.backends.native import backend
+    from circlet.backends.native.load import cache
+    from circlet.backends.native.load.library import is_shared
 
     compiled: list[object] = []
     lower = backend.lower_span
@@ -142,8 +143,8 @@ def test_without_shared_objects_object_files_are_kept_and_linked(monkeypatch: py
 
 @NATIVE
 def test_other_private_names_of_llvmlite_cost_only_threads(monkeypatch: pytest.MonkeyPatch) -> None:
-    from circlet.backends.native import target
-    from circlet.backends.native.compilation import Wish
+    from circlet.backends.native.load import llvm as target
+    from circlet.backends.native.load.compilation import Wish
 
     text = "define float @f(float %x) {\n  %y = fmul float %x, %x\n  ret float %y\n}\n"
     own = target.object_files([text, text], target.host(), Wish())

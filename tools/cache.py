@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from circlet.backends.native import cache
+from circlet.backends.native.load import cache
 from circlet.runtime.errors import UnsupportedError
 from circlet.tools.console import Document, show
 from circlet.tools.tables import plural

@@ -112,7 +112,7 @@ def _text(model: Model, listing: Listing, options: NativeOptions) -> str:
 
 
 def _code(listing: Listing, options: NativeOptions) -> Iterator[tuple[str, str]]:
-    from circlet.backends.native.target import assembly, host, optimized_text
+    from circlet.backends.native.load.llvm import assembly, host, optimized_text
 
     if options.llvm:
         yield "llvm", optimized_text(listing.module, host())

@@ -6,11 +6,10 @@ something is compiled.
 
 from importlib import import_module
 from importlib.util import find_spec
-from pkgutil import iter_modules
+from pkgutil import walk_packages
 
-LOADS_LLVM = "target"
+from circlet.backends.native import rules
 
 if find_spec("llvmlite") is not None:
-    for _module in iter_modules(__path__):
-        if _module.name != LOADS_LLVM:
-            import_module(f"{__name__}.{_module.name}")
+    for _module in walk_packages(rules.__path__, f"{rules.__name__}."):
+        import_module(_module.name)

@@ -10,25 +10,25 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from circlet.backends.cpu.backend import CpuBackend
-from circlet.backends.native.artifact import Artifact, gather
-from circlet.backends.native.bounds import are_checked
-from circlet.backends.native.budget import MOST_IN_A_SESSION, Sizes, instructions
-from circlet.backends.native.compilation import Abandoned, Compilation, Wish
+from circlet.backends.native.check.bounds import are_checked
 from circlet.backends.native.coverage import Coverage
-from circlet.backends.native.emitter import in_register_alone
-from circlet.backends.native.fingerprint import digest, span_key
-from circlet.backends.native.function import FunctionLowering
-from circlet.backends.native.fuse import Fused
-from circlet.backends.native.fused_kernel import FusedKernel
-from circlet.backends.native.invocation import CountedInvocation, Invocation
-from circlet.backends.native.library import ENTRY
-from circlet.backends.native.pieces import pieces
-from circlet.backends.native.program import Held, Program, RuleError, Unlowerable
-from circlet.backends.native.progress import progress
-from circlet.backends.native.rule import rule_of
-from circlet.backends.native.store import Function, keep, stored
-from circlet.backends.native.team import Teams
-from circlet.backends.native.value import in_memory
+from circlet.backends.native.emit.emitter import in_register_alone
+from circlet.backends.native.emit.value import in_memory
+from circlet.backends.native.load.artifact import Artifact, gather
+from circlet.backends.native.load.compilation import Abandoned, Compilation, Wish
+from circlet.backends.native.load.fingerprint import digest, span_key
+from circlet.backends.native.load.invocation import CountedInvocation, Invocation
+from circlet.backends.native.load.library import ENTRY
+from circlet.backends.native.load.progress import progress
+from circlet.backends.native.load.store import Function, keep, stored
+from circlet.backends.native.load.team import Teams
+from circlet.backends.native.lower.budget import MOST_IN_A_SESSION, Sizes, instructions
+from circlet.backends.native.lower.function import FunctionLowering
+from circlet.backends.native.lower.fuse import Fused
+from circlet.backends.native.lower.fused_kernel import FusedKernel
+from circlet.backends.native.lower.pieces import pieces
+from circlet.backends.native.lower.program import Held, Program, RuleError, Unlowerable
+from circlet.backends.native.rules.rule import rule_of
 from circlet.runtime.errors import LimitError
 from circlet.runtime.exec import fork
 from circlet.runtime.exec.crossing import CopyEdge, Position
@@ -230,7 +230,7 @@ class NativeBackend:
 
     def _make(self, span: Span, wish: Wish) -> Artifact:
         with fork.LOADING:
-            from circlet.backends.native.target import host, object_files
+            from circlet.backends.native.load.llvm import host, object_files
 
         lowering = self._lower(span, wish)
         self._spent += instructions(lowering.e.module)
@@ -258,7 +258,7 @@ def lower_span(executors: ExecutorMap, span: Span, check_bounds: bool = False,
         Abandoned: the wish was withdrawn.
     """
     with fork.LOADING:
-        from circlet.backends.native.target import host
+        from circlet.backends.native.load.llvm import host
 
     function = FunctionLowering(executors, host(), ENTRY, span.activation.variables, check_bounds,
                                 span.activation.observation is Observation.COUNTS, wish)

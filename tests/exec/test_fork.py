@@ -16,7 +16,8 @@ import numpy as np
 import pytest
 
 import circlet
-from circlet.backends.native import cache, target
+from circlet.backends.native.load import cache
+from circlet.backends.native.load import llvm as target
 from circlet.runtime.exec import fork
 from circlet.runtime.ir.builder import ModelBuilder, SubgraphBuilder, Value
 from circlet.runtime.ir.model import Model, Tensor

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 import circlet
-from circlet.backends.native.bounds import VARIABLE
+from circlet.backends.native.check.bounds import VARIABLE
 from circlet.runtime.exec.activation import Snapshot
 from circlet.runtime.ir.held import Held
 from circlet.runtime.ir.model import Model, Subgraph, Tensor

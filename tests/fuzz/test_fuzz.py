@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import circlet
-from circlet.backends.native.emitter import Emitter
+from circlet.backends.native.emit.emitter import Emitter
 from circlet.runtime.exec.session import Session
 from circlet.runtime.ir.builder import ModelBuilder
 from circlet.runtime.ir.text import to_text

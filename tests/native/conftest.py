@@ -25,7 +25,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Where functions are kept in this test."""
-    from circlet.backends.native import cache
+    from circlet.backends.native.load import cache
 
     monkeypatch.setenv(cache.VARIABLE, str(tmp_path / "functions"))
     return tmp_path / "functions"

@@ -10,11 +10,11 @@ import pytest
 from llvmlite import ir
 
 import circlet
-from circlet.backends.native.bounds import OUTSIDE, VARIABLE, BoundsError, Watch
-from circlet.backends.native.emitter import I8, I32, I64, POINTER, Emitter
-from circlet.backends.native.library import ENTRY
-from circlet.backends.native.microkernel import Vectors, internal_function
-from circlet.backends.native.target import host, link, object_code
+from circlet.backends.native.check.bounds import OUTSIDE, VARIABLE, BoundsError, Watch
+from circlet.backends.native.emit.emitter import I8, I32, I64, POINTER, Emitter
+from circlet.backends.native.gemm.microkernel import Vectors, internal_function
+from circlet.backends.native.load.library import ENTRY
+from circlet.backends.native.load.llvm import host, link, object_code
 from circlet.runtime.errors import Place
 from circlet.runtime.ir.builder import ModelBuilder
 from circlet.runtime.ir.types import DType

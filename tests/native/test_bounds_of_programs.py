@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import circlet
-from circlet.backends.native.bounds import VARIABLE
+from circlet.backends.native.check.bounds import VARIABLE
 from tests.models.expectations import agrees, read
 from tests.native.test_loop_programs import test_native_loops_are_python_loops
 from tests.native.test_matrix_programs import test_native_programs_are_numpy_programs

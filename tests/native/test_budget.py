@@ -10,7 +10,7 @@ import pytest
 import circlet
 from circlet.backends.controlflow.backend import ControlflowBackend
 from circlet.backends.native import backend as native
-from circlet.backends.native import budget, controlflow
+from circlet.backends.native.lower import budget, controlflow
 from circlet.runtime.exec.executor import ExecutorMap
 from circlet.runtime.exec.kernel import Backend
 from circlet.runtime.exec.session import Session

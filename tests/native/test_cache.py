@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import circlet
-from circlet.backends.native import cache
+from circlet.backends.native.load import cache
 from circlet.runtime.exec.activation import Activation
 from circlet.runtime.ir.builder import ModelBuilder
 from circlet.runtime.ir.model import Model

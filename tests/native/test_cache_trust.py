@@ -12,8 +12,8 @@ from tempfile import mkdtemp
 
 import pytest
 
-from circlet.backends.native import cache, fingerprint
-from circlet.backends.native import folder as folders
+from circlet.backends.native.load import cache, fingerprint
+from circlet.backends.native.load import folder as folders
 from tests.native.test_cache import KEYS, content, lookup, results
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="the system has no owners of files")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import circlet
-from circlet.backends.native.invocation import CountedInvocation
+from circlet.backends.native.load.invocation import CountedInvocation
 from circlet.runtime.exec.listener import Listener
 from tests.models.expectations import Expectation, read
 from tests.native.test_models import MODELS

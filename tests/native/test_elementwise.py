@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import circlet
-from circlet.backends.native.emitter import NATIVE_TYPES
-from circlet.backends.native.rule import rule_of
+from circlet.backends.native.emit.emitter import NATIVE_TYPES
+from circlet.backends.native.rules.rule import rule_of
 from circlet.runtime.exec.kernel import NOWHERE, Call
 from circlet.runtime.ir.builder import ModelBuilder, SubgraphBuilder, Value
 from circlet.runtime.ir.model import Model, Tensor

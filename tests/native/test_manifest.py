@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from circlet.backends.native.bounds import Watched
-from circlet.backends.native.manifest import Constant, DamageError, Manifest, Stored, decode, encode
-from circlet.backends.native.program import (
+from circlet.backends.native.check.bounds import Watched
+from circlet.backends.native.load.manifest import Constant, DamageError, Manifest, Stored, decode, encode
+from circlet.backends.native.lower.program import (
     Called,
     Cell,
     Evidence,

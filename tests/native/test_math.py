@@ -14,10 +14,10 @@ import numpy.typing as npt
 import pytest
 from llvmlite import ir
 
-from circlet.backends.native import math
-from circlet.backends.native.emitter import I64, POINTER, Emitter, register_type
-from circlet.backends.native.lanes import Function
-from circlet.backends.native.target import assembly, host, link, object_code
+from circlet.backends.native.emit import math
+from circlet.backends.native.emit.emitter import I64, POINTER, Emitter, register_type
+from circlet.backends.native.emit.lanes import Function
+from circlet.backends.native.load.llvm import assembly, host, link, object_code
 from circlet.runtime.ir.types import DType
 
 Array: TypeAlias = npt.NDArray[Any]

@@ -9,13 +9,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from circlet.backends.native import cache, pieces, store, target
-from circlet.backends.native.artifact import Artifact
-from circlet.backends.native.compilation import Wish
-from circlet.backends.native.library import ENTRY, SharedLibrary, is_shared
-from circlet.backends.native.manifest import Manifest
-from circlet.backends.native.shared_object import UnknownObject, shared_object
-from circlet.backends.native.target import host, object_code, object_files
+from circlet.backends.native.load import cache, store
+from circlet.backends.native.load import llvm as target
+from circlet.backends.native.load.artifact import Artifact
+from circlet.backends.native.load.compilation import Wish
+from circlet.backends.native.load.library import ENTRY, SharedLibrary, is_shared
+from circlet.backends.native.load.llvm import host, object_code, object_files
+from circlet.backends.native.load.manifest import Manifest
+from circlet.backends.native.load.shared_object import UnknownObject, shared_object
+from circlet.backends.native.lower import pieces
 from circlet.backends.platform import Feature, current
 from circlet.runtime.ir.builder import SubgraphBuilder, Value
 from circlet.runtime.ir.types import Activation, Padding

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from circlet.backends.native.preferences import PREFERENCES
-from circlet.backends.native.rule import RULES, fused, nest
+from circlet.backends.native.rules.preferences import PREFERENCES
+from circlet.backends.native.rules.rule import RULES, fused, nest
 from circlet.runtime.ops.conv import Conv2D
 from circlet.runtime.ops.unary import Neg
 

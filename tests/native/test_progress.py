@@ -5,7 +5,7 @@ from __future__ import annotations
 from io import StringIO
 from threading import Event
 
-from circlet.backends.native.progress import progress
+from circlet.backends.native.load.progress import progress
 
 
 class Terminal(StringIO):

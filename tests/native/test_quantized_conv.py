@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from circlet.backends.native import quantized_conv
-from circlet.backends.native.quantized_matmul import BYTES, PAIRS, Form
+from circlet.backends.native.rules.quantized import conv as quantized_conv
+from circlet.backends.native.rules.quantized.fully_connected import BYTES, PAIRS, Form
 from circlet.runtime.ir.builder import Value
 from circlet.runtime.ir.types import Activation, DType, Padding, Quantization
 from circlet.runtime.ops import elementwise

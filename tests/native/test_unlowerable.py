@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 import circlet
-from circlet.backends.native import backend, rule
+from circlet.backends.native import backend
+from circlet.backends.native.rules import rule
 from circlet.runtime.ir.builder import ModelBuilder
 from circlet.runtime.ir.model import Model, Tensor
 from circlet.runtime.ir.op import Op

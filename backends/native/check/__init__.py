@@ -1,0 +1,1 @@
+"""Bounds checks in compiled code."""

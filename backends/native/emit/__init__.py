@@ -1,0 +1,1 @@
+"""Writes instructions: arithmetic, loops, values, elementary functions."""

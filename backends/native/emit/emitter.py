@@ -1,0 +1,285 @@
+"""Writes LLVM instructions: element types, arithmetic on them, loops that nest like Python's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from math import prod
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+from llvmlite import ir
+
+from circlet.backends.native.emit.polling import Meter
+from circlet.backends.native.machine import Target
+from circlet.runtime.ir.types import DType, Shape
+
+if TYPE_CHECKING:
+    from circlet.backends.native.emit.parallel import Sharing
+
+Index: TypeAlias = Sequence[ir.Value]
+"""An i64 for each axis."""
+
+I1, I8, I32, I64, POINTER = ir.IntType(1), ir.IntType(8), ir.IntType(32), ir.IntType(64), ir.PointerType()
+_REAL: dict[DType, ir.Type] = {DType.FLOAT16: ir.HalfType(), DType.FLOAT32: ir.FloatType(),
+                               DType.FLOAT64: ir.DoubleType()}
+_BITS = {DType.INT8: 8, DType.UINT8: 8, DType.INT16: 16, DType.UINT16: 16, DType.INT32: 32, DType.UINT32: 32,
+         DType.INT64: 64, DType.UINT64: 64, DType.RESOURCE: 32}
+UNSIGNED = frozenset({DType.UINT8, DType.UINT16, DType.UINT32, DType.UINT64})
+NATIVE_TYPES = frozenset({*_REAL, *_BITS, DType.BOOL})
+"""The element types that fit into a register."""
+
+
+def register_type(dtype: DType) -> ir.Type:
+    """What an element is in a register: BOOL is an i1."""
+    if dtype is DType.BOOL:
+        return I1
+    return _REAL[dtype] if dtype in _REAL else ir.IntType(_BITS[dtype])
+
+
+def memory_type(dtype: DType) -> ir.Type:
+    """What an element is in memory: BOOL is a byte, 0 or 1."""
+    return I8 if dtype is DType.BOOL else register_type(dtype)
+
+
+def is_real(dtype: DType) -> bool:
+    return dtype in _REAL
+
+
+def in_register_alone(size: int, dtype: DType) -> bool:
+    """Whether a tensor of so many elements needs no memory: one number of a type that registers hold."""
+    return size == 1 and dtype in NATIVE_TYPES
+
+
+class Entry:
+    """The beginning of a function."""
+
+    def __init__(self, function: ir.Function) -> None:
+        block = function.append_basic_block("entry")
+        self.body = function.append_basic_block("body")
+        """What comes next."""
+        self._builder = ir.IRBuilder(block)
+        self._end = self._builder.branch(self.body)
+
+    def builder(self) -> ir.IRBuilder:
+        """Writes at the end of it."""
+        self._builder.position_before(self._end)
+        return self._builder
+
+
+class _Builder(ir.IRBuilder):  # type: ignore[misc]  # llvmlite is untyped
+    """Writes instructions; tells the emitter of calls of functions that the module has."""
+
+    def __init__(self, emitter: Emitter, block: ir.Block) -> None:
+        super().__init__(block)
+        self._emitter = emitter
+
+    def call(self, fn: ir.Value, *arguments: Any, **options: Any) -> ir.Value:
+        if isinstance(fn, ir.Function) and fn.blocks:
+            self._emitter.called += _length(fn)
+        return super().call(fn, *arguments, **options)
+
+
+def _length(function: ir.Function) -> int:
+    """How many instructions a function executes, roughly, as only calls tell how often its loops turn."""
+    return sum(len(each.instructions) for each in function.blocks) * (_TURNS if len(function.blocks) > 1 else 1)
+
+
+_TURNS = 64
+LONG_LOOP, RUN = 1 << 22, 1 << 20
+"""Turns from which on a loop is written as one of runs of so many, so that between them one can look whether it must
+stop."""
+
+
+class Emitter:
+    """Appends instructions to one function."""
+
+    def __init__(self, module: ir.Module, function: ir.Function, target: Target) -> None:
+        self.module = module
+        self.function = function
+        self.target = target
+        self.sharing: Sharing | None = None
+        """How loops are shared out among threads, if they are."""
+        self.meter: Meter | None = None
+        """What the function executes, if it looks whether it must stop."""
+        self.called = 0
+        """Instructions that the functions execute which were called."""
+        self.latch: ir.Block | None = None
+        """The block that ends a turn of the loop that was written last; None if that was none."""
+        self.entry = Entry(function)
+        self.builder = _Builder(self, self.entry.body)
+
+    @contextmanager
+    def inside(self, function: ir.Function, entry: Entry) -> Iterator[None]:
+        """Appends to another function, which has an entry only, what is written inside."""
+        before = self.function, self.entry, self.builder.block
+        self.function, self.entry = function, entry
+        self.builder.position_at_end(entry.body)
+        yield
+        self.function, self.entry, block = before
+        self.builder.position_at_end(block)
+
+    def number(self, value: int) -> ir.Value:
+        """An i64 constant."""
+        return ir.Constant(I64, value)
+
+    def constant(self, value: float | int | bool | np.generic, dtype: DType) -> ir.Value:
+        """An element as a constant."""
+        kind = register_type(dtype)
+        if is_real(dtype):
+            return ir.Constant(kind, float(value))
+        return ir.Constant(kind, int(value))
+
+    def slot(self, kind: ir.Type, count: int = 1) -> ir.Value:
+        """Memory on the stack, for the whole call of the function."""
+        return self.entry.builder().alloca(kind, count)
+
+    def address(self, base: ir.Value, kind: ir.Type, offset: ir.Value | int) -> ir.Value:
+        """`base + offset`, in elements of `kind`."""
+        index = self.number(offset) if isinstance(offset, int) else offset
+        return self.builder.gep(base, [index], source_etype=kind)
+
+    def load(self, base: ir.Value, dtype: DType, offset: ir.Value | int = 0) -> ir.Value:
+        """An element of an array in memory."""
+        kind = memory_type(dtype)
+        value = self.builder.load(self.address(base, kind, offset), typ=kind)
+        return self.builder.icmp_unsigned("!=", value, ir.Constant(I8, 0)) if dtype is DType.BOOL else value
+
+    def store(self, value: ir.Value, base: ir.Value, dtype: DType, offset: ir.Value | int = 0) -> None:
+        """Writes an element of an array in memory."""
+        if dtype is DType.BOOL:
+            value = self.builder.zext(value, I8)
+        self.builder.store(value, self.address(base, memory_type(dtype), offset))
+
+    def copy(self, target: ir.Value, source: ir.Value, size: ir.Value | int) -> None:
+        """Copies bytes between two places, which may overlap."""
+        count = self.number(size) if isinstance(size, int) else size
+        if size != 0:
+            name = "llvm.memmove.p0.p0.i64"
+            kind = ir.FunctionType(ir.VoidType(), [POINTER, POINTER, I64, I1])
+            self.builder.call(self.declare(name, kind), [target, source, count, ir.Constant(I1, 0)])
+
+    def declare(self, name: str, kind: ir.FunctionType) -> ir.Function:
+        """A function that is defined elsewhere, LLVM's intrinsics among them."""
+        found = self.module.globals.get(name)
+        return found if isinstance(found, ir.Function) else ir.Function(self.module, kind, name)
+
+    def intrinsic(self, name: str, *arguments: ir.Value, flags: Sequence[str] = ()) -> ir.Value:
+        """Calls an intrinsic whose arguments and result have one type, e.g. `floor`; `flags` are fast-math flags."""
+        kind = arguments[0].type
+        count, each = (f"v{kind.count}", kind.element) if isinstance(kind, ir.VectorType) else ("", kind)
+        suffix = count + {"float": "f32", "double": "f64", "half": "f16"}.get(str(each), str(each))
+        function = self.declare(f"llvm.{name}.{suffix}", ir.FunctionType(kind, [kind] * len(arguments)))
+        return self.builder.call(function, list(arguments), fastmath=flags)
+
+    @contextmanager
+    def loop(self, count: ir.Value | int) -> Iterator[ir.Value]:
+        """`for index in range(count)`; the body is what is written inside."""
+        if isinstance(count, int) and count == 1:
+            yield self.number(0)
+            self.latch = None
+        elif isinstance(count, int) and count >= LONG_LOOP:
+            with self.runs(count) as (begin, length):
+                with self._turns(length, RUN) as index:
+                    yield self.builder.add(begin, index, flags=("nuw", "nsw"))
+                inner = self.latch
+            self.latch = inner
+        else:
+            with self._turns(count, count if isinstance(count, int) else None) as index:
+                yield index
+
+    @contextmanager
+    def runs(self, count: ir.Value | int) -> Iterator[tuple[ir.Value, ir.Value]]:
+        """A loop that cuts `count` turns of another one in runs; gives the first of a run and how many there are."""
+        total = self.number(count) if isinstance(count, int) else count
+        b = self.builder
+        runs = b.sdiv(b.add(total, self.number(RUN - 1)), self.number(RUN))
+        with self._turns(runs, -(-count // RUN) if isinstance(count, int) else None) as number:
+            begin = b.mul(number, self.number(RUN), flags=("nuw", "nsw"))
+            yield begin, self.intrinsic("smin", b.sub(total, begin), self.number(RUN))
+
+    @contextmanager
+    def _turns(self, count: ir.Value | int, known: int | None) -> Iterator[ir.Value]:
+        """A loop; `known` says how many turns it has at the most, if that is known."""
+        total = self.number(count) if isinstance(count, int) else count
+        before = self.builder.block
+        with nullcontext() if self.meter is None else self.meter.turn(known):
+            head, body, after = (self.function.append_basic_block(name) for name in ("head", "loop", "after"))
+            self.builder.branch(head)
+            self.builder.position_at_end(head)
+            index = self.builder.phi(I64)
+            index.add_incoming(self.number(0), before)
+            self.builder.cbranch(self.builder.icmp_signed("<", index, total), body, after)
+            self.builder.position_at_end(body)
+            yield index
+        self.latch = self.builder.block
+        index.add_incoming(self.builder.add(index, self.number(1), flags=("nuw", "nsw")), self.latch)
+        self.builder.branch(head)
+        self.builder.position_at_end(after)
+
+    @contextmanager
+    def nest(self, shape: Shape) -> Iterator[tuple[ir.Value, ...]]:
+        """A loop for each axis; gives the index of the element."""
+        if not shape:
+            yield ()
+            return
+        with self.loop(shape[0]) as first, self.nest(shape[1:]) as rest:
+            yield (first, *rest)
+
+    def linear(self, index: Index, shape: Shape) -> ir.Value:
+        """The position of an element in row-major order."""
+        position: ir.Value = self.number(0)
+        for axis, (each, size) in enumerate(zip(index, shape, strict=True)):
+            if size == 1:
+                continue
+            stride = prod(shape[axis + 1:])
+            term = each if stride == 1 else self.builder.mul(each, self.number(stride), flags=("nsw",))
+            is_zero = isinstance(position, ir.Constant) and position.constant == 0
+            position = term if is_zero else self.builder.add(position, term, flags=("nsw",))
+        return position
+
+    def delinear(self, position: ir.Value, shape: Shape) -> tuple[ir.Value, ...]:
+        """The index of the element at a position in row-major order."""
+        found: list[ir.Value] = []
+        for axis, size in enumerate(shape):
+            stride = prod(shape[axis + 1:])
+            if size == 1:
+                found.append(self.number(0))
+                continue
+            each = position if stride == 1 else self.builder.udiv(position, self.number(stride))
+            outermost = all(length == 1 for length in shape[:axis])
+            found.append(each if outermost else self.builder.urem(each, self.number(size)))
+        return tuple(found)
+
+    def reindex(self, index: Index, shape: Shape, target: Shape) -> list[ir.Value]:
+        """The index in `target`, a shape of as many elements, of the element that has an index in `shape`; only axes
+        that are really cut are divided."""
+        if 0 in shape:
+            return [self.number(0)] * len(target)
+        found: list[ir.Value] = []
+        for axes, into in _matching_axes(shape, target):
+            position = self.linear(index[axes], shape[axes])
+            found += self.delinear(position, target[into])
+        return found
+
+    def select(self, condition: ir.Value, one: ir.Value, other: ir.Value) -> ir.Value:
+        return self.builder.select(condition, one, other)
+
+
+def _matching_axes(shape: Shape, target: Shape) -> Iterator[tuple[slice, slice]]:
+    """The smallest runs of axes of two shapes, neither of which is empty, that hold as many elements."""
+    i = j = 0
+    while i < len(shape) or j < len(target):
+        first, other = i, j
+        if i < len(shape) and shape[i] == 1:
+            i += 1
+        elif j < len(target) and target[j] == 1:
+            j += 1
+        else:
+            i, j = i + 1, j + 1
+            while prod(shape[first:i]) != prod(target[other:j]):
+                if prod(shape[first:i]) < prod(target[other:j]):
+                    i += 1
+                else:
+                    j += 1
+        yield slice(first, i), slice(other, j)

@@ -1,0 +1,352 @@
+"""Elementary functions of real numbers as straight-line code, which LLVM turns into vector instructions.
+
+Every function takes and gives a value of type float or half, or a vector of them, and is defined for all of its
+type: subnormal numbers, infinities, NaN and signed zeros. Half precision is computed in single precision and rounded.
+Errors are in units in the last place (ULP) of float32, found over all 2^32 arguments (those of `power` by samples)
+against double precision. Polynomials interpolate what their definition says at Chebyshev nodes, or fit it with weights.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+from llvmlite import ir
+from numpy.polynomial import Chebyshev, Polynomial
+
+from circlet.backends.native.emit.emitter import I64
+from circlet.backends.native.emit.lanes import DOUBLE, SINGLE, Lanes, single
+from circlet.backends.native.rules.rule import plain
+from circlet.runtime.exec.kernel import Call
+from circlet.runtime.ir.types import DType
+
+_SHIFTER = {SINGLE: 1.5 * 2.0**23, DOUBLE: 1.5 * 2.0**52}
+"""Adding it to a small number leaves the nearest integer in the low bits of the sum."""
+_BIAS = {SINGLE: 127, DOUBLE: 1023}
+_FRACTION = {SINGLE: 23, DOUBLE: 52}
+"""The bits of the significand that are stored."""
+_ROOT_OF_HALF = {SINGLE: 0x3F3504F3, DOUBLE: 0x3FE6A09E667F3BCD}
+"""The pattern of sqrt(1 / 2)."""
+_TINY = 2.0**-126
+"""The smallest normal number."""
+
+
+def refuses(call: Call) -> bool:
+    """Refuses calls of other types than these functions take."""
+    return plain(call) or call.input(0).dtype not in (DType.FLOAT32, DType.FLOAT16)
+
+
+def _fit(function: Callable[[float], float], low: float, high: float, degree: int) -> tuple[float, ...]:
+    """The coefficients of the polynomial that interpolates a function on an interval, lowest power first."""
+    curve = Chebyshev.interpolate(np.vectorize(function, otypes=[np.float64]), degree, domain=[low, high])
+    return tuple(float(each) for each in curve.convert(kind=Polynomial).coef)
+
+
+def _split(number: float, bits: int) -> tuple[float, float]:
+    """A number as one of few bits, whose products with small integers are exact, and the rest."""
+    mantissa, exponent = math.frexp(number)
+    high = math.ldexp(round(math.ldexp(mantissa, bits)), exponent - bits)
+    return high, number - high
+
+
+def _nearest(x: Lanes) -> tuple[Lanes, Lanes]:
+    """The nearest integer as a real number, and as low bits that others lie above."""
+    shifted = x + _SHIFTER[x.element]
+    return shifted - _SHIFTER[x.element], shifted.bits()
+
+
+def _power_of_two(exponent: Lanes, kind: ir.Type) -> Lanes:
+    """2 ** exponent, which must be in the range of normal numbers; only low bits of the exponent count."""
+    return ((exponent + _BIAS[kind]) << _FRACTION[kind]).real()
+
+
+_BIASED = _SHIFTER[SINGLE] + _BIAS[SINGLE]
+"""Adding it to a small number leaves the nearest integer as the exponent of a float32 in the low bits of the sum."""
+_LN2_HIGH, _LN2_LOW = _split(math.log(2), 16)
+_EXP = _fit(lambda x: math.expm1(x) / x if x else 1.0, -math.log(2), math.log(2), 7)
+"""(exp(x) - 1) / x."""
+
+
+def _exp(x: Lanes) -> Lanes:
+    x = x.clamp(-104.0, 89.0)
+    shifted = x.fma(0.5 / math.log(2), _BIASED)
+    n, half = shifted - _BIASED, (shifted.bits() << 23).real()
+    rest = n.fma(-2 * _LN2_LOW, n.fma(-2 * _LN2_HIGH, x))
+    return rest.polynomial(_EXP).fma(rest, 1.0) * half * half
+
+
+exp = single(_exp)
+"""To 1.44 ULP; 1.6 on a processor that cannot fuse products and sums."""
+
+_EXPM1 = _fit(lambda x: (math.expm1(x) - x) / (x * x) if x else 0.5, -math.log(2) / 2, math.log(2) / 2, 5)
+"""(exp(x) - 1 - x) / x ** 2."""
+
+
+@single
+def expm1(x: Lanes) -> Lanes:
+    """exp(x) - 1, to 1.45 ULP."""
+    x = x.clamp(-20.0, 89.0)
+    n, bits = _nearest(x * (1 / math.log(2)))
+    rest = n.fma(-_LN2_LOW, n.fma(-_LN2_HIGH, x))
+    scale = _power_of_two(bits - 1, SINGLE)
+    grown = (rest * rest).fma(rest.polynomial(_EXPM1), rest)
+    return (grown.fma(scale, scale - 0.5) * 2.0).sign_of(x)
+
+
+_EXP2M1 = _fit(lambda x: math.expm1(x * math.log(2)) / x if x else math.log(2), -0.5, 0.5, 8)
+"""(2 ** x - 1) / x, to 1e-13."""
+
+
+def _exp2_parts(x: Lanes, shift: int = 0) -> tuple[Lanes, Lanes]:
+    """Doubles (p, s) such that 2 ** (x + shift) is p * s + s, for |x| < 1000; s is a power of two."""
+    n, bits = _nearest(x)
+    rest = x - n
+    return rest * rest.polynomial(_EXP2M1), _power_of_two(bits + shift, DOUBLE)
+
+
+@single
+def tanh(x: Lanes) -> Lanes:
+    """Correctly rounded but for 68 of all arguments."""
+    magnitude = x.unary("fabs").at_most(10.0).widen(DOUBLE)
+    p, s = _exp2_parts(magnitude * (2 / math.log(2)))
+    grown = p.fma(s, s - 1.0)
+    return (grown / (grown + 2.0)).narrow(SINGLE).sign_of(x)
+
+
+_UNIT_BITS = -24
+_UNIT = 2.0**_UNIT_BITS
+"""What 1 is scaled to in `logistic`, so that exp(104) is in the range of float32."""
+
+
+@single
+def logistic(x: Lanes) -> Lanes:
+    """1 / (1 + exp(-x)), to 2.49 ULP: in float32 from a correctly rounded exponential, as the numpy kernel."""
+    p, s = _exp2_parts(x.clamp(-104.5, 104.5).widen(DOUBLE) * (-1 / math.log(2)), _UNIT_BITS)
+    return _UNIT / (p.fma(s, s).narrow(SINGLE) + _UNIT)
+
+
+@single
+def silu(x: Lanes) -> Lanes:
+    """x / (1 + exp(-x)), to 2.6 ULP, and less than 1e-36 below -88, where the exponential overflows."""
+    return x / (_exp(-x) + 1.0)
+
+
+def _frexp(x: Lanes) -> tuple[Lanes, Lanes]:
+    """(n, m) such that a positive normal x is 2 ** n * m, with m in [sqrt(1 / 2), sqrt(2)); n is an integer."""
+    bits, width = x.bits(), _FRACTION[x.element]
+    n = (bits - _ROOT_OF_HALF[x.element]) >> width
+    return n, (bits - (n << width)).real()
+
+
+_LOG = _fit(lambda x: (math.log1p(x) - x) / (x * x), math.sqrt(0.5) - 1, math.sqrt(2) - 1, 9)
+"""(log(1 + x) - x) / x ** 2."""
+
+
+@single
+def log(x: Lanes) -> Lanes:
+    """The natural logarithm, to 0.90 ULP."""
+    is_tiny = x < _TINY
+    exponent, mantissa = _frexp(x.unless(is_tiny, x * 2.0**23))
+    n = exponent.to_real(SINGLE)
+    n = n.unless(is_tiny, n - 23.0)
+    f = mantissa - 1.0
+    small = f * f * f.polynomial(_LOG)
+    return _with_ends_of_log(x, n.fma(_LN2_HIGH, n.fma(_LN2_LOW, small) + f))
+
+
+def _with_ends_of_log(x: Lanes, found: Lanes) -> Lanes:
+    """A logarithm of x, which is right for positive numbers, made right for the others."""
+    found = (x > 0.0).where(found, math.nan).unless(x.equals(0.0), -math.inf)
+    return found.unless(x.equals(math.inf), math.inf)
+
+
+_LOG2 = _fit(lambda x: math.log1p(x) / (x * math.log(2)), math.sqrt(0.5) - 1, math.sqrt(2) - 1, 15)
+"""log2(1 + x) / x, to 1e-12."""
+
+
+def _log2(x: Lanes) -> Lanes:
+    """Of a double that came from a float32, so that it is not subnormal."""
+    n, mantissa = _frexp(x)
+    f = mantissa - 1.0
+    return _with_ends_of_log(x, f.fma(f.polynomial(_LOG2), n.to_real(DOUBLE)))
+
+
+def _exp2(x: Lanes) -> Lanes:
+    """Of a double, as float32."""
+    p, s = _exp2_parts(x.clamp(-200.0, 200.0))
+    return p.fma(s, s).narrow(SINGLE)
+
+
+@single
+def power(x: Lanes, y: Lanes) -> Lanes:
+    """x ** y to 0.501 ULP, as C's `pow` defines it: a negative number has a power only where y is whole."""
+    size = x.unary("fabs")
+    found = _exp2(y.widen(DOUBLE) * _log2(size.widen(DOUBLE)))
+    is_whole = y.equals(y.unary("floor"))
+    half = y * 0.5
+    is_odd = is_whole & (half > half.unary("floor"))
+    found = found.unless(is_odd, found.sign_of(x))
+    found = (is_whole | (x >= 0.0) | size.equals(math.inf)).where(found, math.nan)
+    of_minus_one = x.equals(-1.0) & y.unary("fabs").equals(math.inf)
+    return found.unless(y.equals(0.0) | x.equals(1.0) | of_minus_one, 1.0)
+
+
+@single
+def cbrt(x: Lanes) -> Lanes:
+    """The real cube root, correctly rounded but for 700 of all arguments."""
+    return _exp2(_log2(x.unary("fabs").widen(DOUBLE)) * (1 / 3)).sign_of(x)
+
+
+_ERF_FROM, _ERF_END = 0.875, 4.0
+_ERF = _fit(lambda square: math.erf(math.sqrt(square)) / math.sqrt(square) - 1.0, 0.0, _ERF_FROM**2, 6)
+"""erf(r) / r - 1 as a function of r * r."""
+_LOG_ERFC = _fit(lambda r: math.log(math.erfc(r)), _ERF_FROM, _ERF_END, 8)
+
+
+def _erf(x: Lanes) -> Lanes:
+    r = x.unary("fabs").at_most(_ERF_END)
+    near = (r * r).polynomial(_ERF).fma(r, r)
+    far = -_exp(r.polynomial(_LOG_ERFC)) + 1.0
+    return (r < _ERF_FROM).where(near, far).sign_of(x)
+
+
+erf = single(_erf)
+"""To 1.27 ULP."""
+
+
+_GELU_END = 5.5
+
+
+def _fit_odds() -> tuple[float, ...]:
+    """-log2(c / (1 - c)) / x for the share c of a normal distribution below x, as a polynomial in x * x; each point
+    counts as much as gelu(x) changes with it."""
+    x = _GELU_END * np.sqrt(np.linspace(1, 0, 200, endpoint=False))
+    below, above = (np.array([math.erfc(sign * each * math.sqrt(0.5)) / 2 for each in x]) for sign in (-1, 1))
+    curve = Chebyshev.fit(x * x, np.log2(above / below) / x, 6, [0, _GELU_END**2], w=x * x * below * above)
+    return tuple(float(each) for each in curve.convert(kind=Polynomial).coef)
+
+
+_ODDS = _fit_odds()
+
+
+_EXP2 = _fit(lambda x: 2.0**x, -0.5, 0.5, 5)
+
+
+def _one_and_exp2(x: Lanes) -> Lanes:
+    """1 + 2 ** x, where 2 ** x is infinite from 127.5 on, and 0 where it does not count."""
+    x = x.clamp(-127.0, 128.0)
+    shifted = x + _BIASED
+    rest = x - (shifted - _BIASED)
+    return rest.polynomial(_EXP2).fma((shifted.bits() << 23).real(), 1.0)
+
+
+@single
+def gelu(x: Lanes) -> Lanes:
+    """x * (1 + erf(x / sqrt(2))) / 2, to 4e-7 absolute or relative; x / (1 + 2 ** u) with the binary logarithm u of the
+    odds of a greater number than x."""
+    return x / _one_and_exp2((x * x).at_most(_GELU_END**2).polynomial(_ODDS) * x)
+
+
+_LOG2_ODDS = -2 * math.sqrt(2 / math.pi) / math.log(2)
+
+
+@single
+def gelu_by_tanh(x: Lanes) -> Lanes:
+    """x * (1 + tanh(u)) / 2, which is x / (1 + exp(-2 * u)), to 4e-7 absolute or relative."""
+    return x / _one_and_exp2((x * x).fma(0.044715 * _LOG2_ODDS, _LOG2_ODDS) * x)
+
+
+@single
+def sqrt(x: Lanes) -> Lanes:
+    """Correctly rounded."""
+    return x.unary("sqrt")
+
+
+@single
+def rsqrt(x: Lanes) -> Lanes:
+    """1 / sqrt(x), to 1.50 ULP."""
+    return 1.0 / x.unary("sqrt")
+
+
+_FIRST_EXPONENT = 100
+"""The biased exponent below which x is the sine of x, and 1 its cosine."""
+
+
+_TWO_OVER_PI = 0xA2F9836E4E441529FC2757D1F534DDC0DB6295993C439041FE5163ABDEBBC561B724
+"""2 / pi as a binary fraction of 272 bits."""
+
+
+def _signed_words(number: int, count: int) -> list[int]:
+    """An integer as signed 64-bit words, the highest first."""
+    words = [number >> 64 * k & (1 << 64) - 1 for k in reversed(range(count))]
+    return [each - (each >> 63 << 64) for each in words]
+
+
+_TURNS = _signed_words(_TWO_OVER_PI >> 272 - (62 + _FIRST_EXPONENT - 150 + 4 * 64), 5)
+"""The quarter turns that the last bit of a significand with the first exponent is worth, two bits before the point."""
+_SIN = _fit(lambda square: math.sin(math.sqrt(square)) / math.sqrt(square), 0.0, (math.pi / 4)**2, 5)
+_COS = _fit(lambda square: math.cos(math.sqrt(square)), 0.0, (math.pi / 4)**2, 5)
+
+
+def _turned(x: Lanes) -> tuple[Lanes, Lanes]:
+    """(k, r) such that |x| is k quarter turns and r, a double of at most pi / 4; k counts modulo 4 in its low bits.
+
+    The product of the significand, an integer, with a fraction of 2 / pi loses nothing that matters (Payne and Hanek).
+    """
+    pattern = x.unary("fabs").bits()
+    exponent = pattern >> 23
+    significand = ((pattern & 0x7FFFFF) | 0x800000).widen(I64)
+    doublings = (exponent - _FIRST_EXPONENT).widen(I64)
+    first, second, third = (
+        (doublings < 64).where(doublings.constant(_TURNS[k]),
+                               (doublings < 128).where(doublings.constant(_TURNS[k + 1]), _TURNS[k + 2]))
+        for k in range(3)
+    )
+    high, low = first.funnel(second, doublings), second.funnel(third, doublings)
+    turns = significand * high + (significand * low.shift_right(32)).shift_right(32)
+    quarter = (turns + (1 << 61)).shift_right(62)
+    rest = (turns << 2).to_real(DOUBLE) * (math.pi / 2 / 2.0**64)
+    is_small = exponent < _FIRST_EXPONENT
+    rest = rest.unless(is_small, x.unary("fabs").widen(DOUBLE))
+    return quarter.unless(is_small, 0), rest.unless(exponent.equals(255), math.nan)
+
+
+def _sine_of_turned(quarter: Lanes, rest: Lanes) -> Lanes:
+    square = rest * rest
+    sine, cosine = rest * square.polynomial(_SIN), square.polynomial(_COS)
+    found = (quarter & 1).equals(0).where(sine, cosine)
+    return (quarter & 2).equals(0).where(found, -found).narrow(SINGLE)
+
+
+@single
+def sin(x: Lanes) -> Lanes:
+    """Correctly rounded but for fewer than 900 of all arguments, however great."""
+    quarter, rest = _turned(x)
+    found = _sine_of_turned(quarter, rest)
+    return (x < 0.0).where(-found, found.unless(x.equals(0.0), x))
+
+
+@single
+def cos(x: Lanes) -> Lanes:
+    """Correctly rounded but for fewer than 900 of all arguments, however great."""
+    quarter, rest = _turned(x)
+    return _sine_of_turned(quarter + 1, rest)
+
+
+_ATAN = _fit(lambda square: math.atan(math.sqrt(square)) / math.sqrt(square), 0.0, 1.0, 12)
+"""atan(r) / r as a function of r * r."""
+
+
+@single
+def atan2(y: Lanes, x: Lanes) -> Lanes:
+    """The angle of the point (x, y), in [-pi, pi], to 0.501 ULP."""
+    a, b = y.unary("fabs").widen(DOUBLE), x.unary("fabs").widen(DOUBLE)
+    is_steep = a > b
+    low, high = is_steep.where(b, a), is_steep.where(a, b)
+    ratio = (low / high).unless(low.equals(high), 1.0).unless((low + high).equals(0.0), 0.0)
+    angle = ratio * (ratio * ratio).polynomial(_ATAN)
+    angle = angle.unless(is_steep, -angle + math.pi / 2)
+    angle = angle.unless(x.bits() < 0, -angle + math.pi)
+    return angle.narrow(SINGLE).sign_of(y)
+

@@ -1,0 +1,263 @@
+"""Loops whose turns the threads of a team share out.
+
+What is written inside such a loop becomes a function of its own, a *part*: `i32 part(context*, begin, end, scratch*,
+participant)` takes some of the turns. The context holds the values of the function around it that the part reads.
+Without a team, the part is called once for all turns, so that the code is the same for any number of threads, and so
+are the results: a turn computes what it would alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from math import gcd, prod
+
+from llvmlite import ir
+
+from circlet.backends.native.emit.emitter import I8, I32, I64, LONG_LOOP, POINTER, Emitter, Entry
+from circlet.backends.native.emit.loops import every, independent, rolled, rolled_nest
+from circlet.backends.native.emit.polling import LONG, Meter
+from circlet.runtime.ir.types import Shape
+from circlet.runtime.passes.plan_memory import ALIGNMENT
+
+LEAST_WORK = 1 << 18
+"""Multiply-adds of floats, or bytes read and written, from which on a loop is shared out: some 6 microseconds."""
+_ENOUGH = 64
+"""Turns that can be shared out among any usual number of threads."""
+_RUN = 1 << 10
+"""Elements that one thread computes in a row, a multiple of what a vector has."""
+_AT_ONCE = 1 << 25
+"""Work that a participant takes at a time at the most, so that nobody waits for another one for long."""
+_PART = ir.FunctionType(I32, [POINTER, I64, I64, POINTER, I64])
+_FORK = ir.FunctionType(ir.VoidType(), [POINTER, POINTER, POINTER, I64, POINTER, I64, I64])
+
+
+@dataclass(eq=False)
+class Sharing:
+    """How a function shares out loops.
+
+    Attributes:
+        team: the address of the team, or null: its first word is where to fork.
+        scratch: the memory that the first participant has for itself.
+        meter: what parts take; it makes them look whether they must stop.
+        leave_unless_done: leaves the function unless a status, an i32, is 0.
+        top: how much of that memory is in use.
+        most: how much of it ever is.
+        is_used: whether any loop is shared out.
+        part: the one that is being written.
+    """
+
+    team: ir.Value
+    scratch: ir.Value
+    meter: Meter
+    leave_unless_done: Callable[[ir.Value], None]
+    top: int = 0
+    most: int = 0
+    is_used: bool = False
+    part: Part | None = None
+
+    def reserve(self, e: Emitter, size: int) -> ir.Value:
+        """The address of `size` bytes that each participant has for itself, until `top` is reset."""
+        offset = self.top
+        self.top += -(-size // ALIGNMENT) * ALIGNMENT
+        self.most = max(self.most, self.top)
+        return e.address(self.scratch, I8, offset)
+
+
+class Part:
+    """A function that takes turns of a loop."""
+
+    def __init__(self, e: Emitter, sharing: Sharing, work: int) -> None:
+        self._e = e
+        self._work = work
+        self._sharing = sharing
+        self._function = ir.Function(e.module, _PART, f"part_{len(e.module.globals)}")
+        self._function.linkage = "internal"
+        for attribute in ("noinline", "nounwind"):
+            self._function.attributes.add(attribute)
+        self._entry = Entry(self._function)
+        self._context, self.begin, self.end, self._scratch, self._participant = self._function.args
+        self._known: dict[int, ir.Value] = {}
+        self._captured: list[ir.Value] = []
+        self.may_fail = False
+        """Whether it can return anything but 0; its turns are then taken in order, so that the first error is found."""
+
+    @contextmanager
+    def written(self) -> Iterator[None]:
+        """Writes what is inside to the part."""
+        self._sharing.part = self
+        with self._e.inside(self._function, self._entry), self._sharing.meter.part(self._participant, self._work):
+            yield
+            self._e.builder.ret(ir.Constant(I32, 0))
+        self._sharing.part = None
+
+    def call(self, count: int) -> None:
+        """Takes `count` turns, with a team if there is one."""
+        e, b, sharing = self._e, self._e.builder, self._sharing
+        for block in self._function.blocks:
+            for instruction in block.instructions:
+                _redirect(instruction, self._inner)
+        context = self._filled_context()
+        alone = [context, e.number(0), e.number(count), sharing.scratch, e.number(0)]
+        if self.may_fail:
+            sharing.leave_unless_done(b.call(self._function, alone))
+            return
+        sharing.is_used = True
+        is_alone = b.icmp_unsigned("==", sharing.team, ir.Constant(POINTER, None))
+        with b.if_else(is_alone) as (then, otherwise):
+            with then:
+                b.call(self._function, alone)
+            with otherwise:
+                fork = b.load(sharing.team, typ=ir.PointerType(_FORK))
+                most = max(count * _AT_ONCE // max(self._work, 1), 1)
+                b.call(fork, [sharing.team, self._function, context, e.number(count), sharing.scratch,
+                              e.number(sharing.top), e.number(most)])
+        if self._work >= LONG:
+            sharing.meter.look()
+
+    def _inner(self, value: ir.Value) -> ir.Value:
+        """What stands in the part for a value that an instruction of it uses."""
+        if not self._is_outer(value):
+            return value
+        if id(value) not in self._known:
+            self._known[id(value)] = self._brought(value)
+        return self._known[id(value)]
+
+    def _is_outer(self, value: ir.Value) -> bool:
+        if isinstance(value, ir.Instruction):
+            return value.function is not self._function
+        return isinstance(value, ir.Argument) and value.parent is not self._function
+
+    def _brought(self, value: ir.Value) -> ir.Value:
+        """Addresses are computed again, so that LLVM sees which of them differ, and scratch memory is the part's."""
+        if value is self._sharing.scratch:
+            return self._scratch
+        assert not isinstance(value, ir.AllocaInstr), "a slot outside a shared loop would be that of all threads"
+        if isinstance(value, ir.GEPInstr):
+            base, *indices = map(self._inner, value.operands)
+            return self._entry.builder().gep(base, indices, source_etype=value.source_etype)
+        self._captured.append(value)
+        builder = self._entry.builder()
+        kind = ir.LiteralStructType([each.type for each in self._captured])
+        place = builder.gep(self._context, [I32(0), I32(len(kind.elements) - 1)], source_etype=kind)
+        return builder.load(place, typ=value.type)
+
+    def _filled_context(self) -> ir.Value:
+        e = self._e
+        kind = ir.LiteralStructType([each.type for each in self._captured])
+        context, content = e.slot(kind), ir.Constant(kind, ir.Undefined)
+        for position, value in enumerate(self._captured):
+            content = e.builder.insert_value(content, value, position)
+        e.builder.store(content, context)
+        return context
+
+
+def _redirect(instruction: ir.Instruction, inner: Callable[[ir.Value], ir.Value]) -> None:
+    """Replaces the operands of an instruction."""
+    instruction.operands = [inner(each) for each in instruction.operands]
+    if isinstance(instruction, ir.PhiInstr):
+        instruction.incomings = [(inner(each), block) for each, block in instruction.incomings]
+    if isinstance(instruction, ir.GEPInstr):
+        instruction.pointer, *instruction.indices = instruction.operands
+
+
+def is_shared(e: Emitter, count: int, work: int) -> bool:
+    """Whether `count` turns, of so much work together, are shared out; see `portion`."""
+    return e.sharing is not None and e.sharing.part is None and count > 1 and work >= LEAST_WORK
+
+
+@contextmanager
+def portion(e: Emitter, count: int, work: int) -> Iterator[tuple[ir.Value, ir.Value]]:
+    """Some of `count` turns, the first and the end of them, for each participant; without a team, all.
+
+    What is inside must write other memory in each turn, and no slot that is from outside. `work` is that of all turns,
+    in multiply-adds of floats or bytes that are read and written.
+    """
+    sharing = e.sharing
+    if sharing is None or not is_shared(e, count, work):
+        yield e.number(0), e.number(count)
+        return
+    part = Part(e, sharing, work)
+    with part.written():
+        yield part.begin, part.end
+    part.call(count)
+
+
+def length(e: Emitter, begin: ir.Value, end: ir.Value) -> ir.Value | int:
+    """How many turns there are from one to another, as a Python number if that is known."""
+    if isinstance(begin, ir.Constant) and isinstance(end, ir.Constant):
+        return int(end.constant - begin.constant)
+    return e.builder.sub(end, begin)
+
+
+@contextmanager
+def parallel(e: Emitter, count: int, work: int) -> Iterator[ir.Value]:
+    """`for index in range(count)`, as `rolled`, whose turns are shared out; see `portion`."""
+    if not is_shared(e, count, work):
+        with rolled(e, count) as index:
+            yield index
+        return
+    with portion(e, count, work) as (begin, end), rolled(e, length(e, begin, end)) as k:
+        yield e.builder.add(begin, k)
+
+
+@contextmanager
+def parallel_nest(e: Emitter, shape: Shape, work: int) -> Iterator[tuple[ir.Value, ...]]:
+    """A loop for each axis, as `Emitter.nest`; the turns of the first ones are shared out."""
+    cut = next((k for k in range(len(shape)) if prod(shape[:k]) >= _ENOUGH), len(shape))
+    if not is_shared(e, prod(shape[:cut]), work):
+        with rolled_nest(e, shape) as index:
+            yield index
+        return
+    with parallel(e, prod(shape[:cut]), work) as number, rolled_nest(e, shape[cut:]) as rest:
+        yield (*e.delinear(number, shape[:cut]), *rest)
+
+
+@contextmanager
+def parallel_span(e: Emitter, count: int, work: int) -> Iterator[tuple[ir.Value, ir.Value]]:
+    """Some of `count` turns, the first and how many, in runs of `_RUN`; see `portion`."""
+    runs = -(-count // _RUN)
+    if not is_shared(e, runs, work):
+        with _in_runs(e, count, e.number(0), count) as found:
+            yield found
+        return
+    with portion(e, runs, work) as (begin, end):
+        first, last = (e.builder.mul(each, e.number(_RUN)) for each in (begin, end))
+        some = e.builder.sub(e.intrinsic("smin", last, e.number(count)), first)
+        with _in_runs(e, count, first, some) as found:
+            yield found
+
+
+@contextmanager
+def _in_runs(e: Emitter, most: int, first: ir.Value, count: ir.Value | int) -> Iterator[tuple[ir.Value, ir.Value]]:
+    """Turns from the first on, all at once or, if there may be very many, in runs."""
+    if most < LONG_LOOP:
+        yield first, e.number(count) if isinstance(count, int) else count
+        return
+    with e.runs(count) as (begin, some):
+        yield e.builder.add(first, begin), some
+
+
+@contextmanager
+def parallel_run(e: Emitter, count: int, work: int) -> Iterator[ir.Value]:
+    """`for index in range(count)`, as `independent`, whose turns are shared out in runs; see `portion`."""
+    if not is_shared(e, -(-count // _RUN), work):
+        with independent(e, count) as index:
+            yield index
+        return
+    with parallel_span(e, count, work) as (first, some), \
+            independent(e, some, multiple=gcd(count, _RUN)) as k:
+        yield e.builder.add(first, k)
+
+
+@contextmanager
+def parallel_every(e: Emitter, shape: Shape, work: int) -> Iterator[tuple[ir.Value, ...]]:
+    """Loops over the elements of a shape, as `every`; the turns of the first ones are shared out."""
+    last = max((axis for axis, size in enumerate(shape) if size != 1), default=0)
+    if not is_shared(e, prod(shape[:last]), work):
+        with every(e, shape) as index:
+            yield index
+        return
+    with parallel_nest(e, shape[:last], work) as outer, independent(e, shape[last]) as each:
+        yield (*outer, each, *(e.number(0) for _ in shape[last + 1:]))

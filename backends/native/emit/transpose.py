@@ -1,0 +1,135 @@
+"""Copies a tensor in memory to memory with its axes in another order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import prod
+
+from llvmlite import ir
+
+from circlet.backends.native.emit.emitter import I32, Emitter, Index, memory_type
+from circlet.backends.native.emit.loops import independent, rolled
+from circlet.backends.native.emit.parallel import parallel, parallel_nest
+from circlet.runtime.ir.types import DType, Shape
+
+MOST_SIDE = 16
+"""Rows and columns of the squares that are turned in registers."""
+SHORTEST_COPY = 128
+"""Bytes from which on copying a run pays the call."""
+
+
+def copy_transposed(e: Emitter, source: ir.Value, target: ir.Value, shape: Shape, axes: Sequence[int],
+                    dtype: DType) -> None:
+    """Writes an array of `shape` so that axis k of the result is axis `axes[k]`."""
+    shape, axes = _merged(shape, axes)
+    strides = [prod(shape[axis + 1:]) for axis in axes]
+    sizes = tuple(shape[axis] for axis in axes)
+    if axes[-1] == len(axes) - 1:
+        _copy_runs(e, source, target, sizes, strides, dtype)
+    else:
+        _Turning(e, source, target, sizes, strides, dtype).emit(axes.index(len(axes) - 1))
+
+
+def _merged(shape: Shape, axes: Sequence[int]) -> tuple[Shape, tuple[int, ...]]:
+    """The same with axes of size 1 left out, and axes that stay neighbours made one."""
+    kept = [axis for axis in axes if shape[axis] != 1]
+    runs: list[list[int]] = []
+    for axis in kept:
+        follows = runs and runs[-1][-1] < axis and all(shape[each] == 1 for each in range(runs[-1][-1] + 1, axis))
+        if follows:
+            runs[-1].append(axis)
+        else:
+            runs.append([axis])
+    order = sorted(runs)
+    return tuple(prod(shape[axis] for axis in run) for run in order), tuple(order.index(run) for run in runs)
+
+
+def _position(e: Emitter, index: Index, strides: Sequence[int]) -> ir.Value:
+    position: ir.Value = e.number(0)
+    for each, stride in zip(index, strides, strict=True):
+        position = e.builder.add(position, e.builder.mul(each, e.number(stride)))
+    return position
+
+
+def _copy_runs(e: Emitter, source: ir.Value, target: ir.Value, sizes: Shape, strides: Sequence[int],
+               dtype: DType) -> None:
+    """The innermost axis stays where it is."""
+    kind, run = memory_type(dtype), sizes[-1]
+    with parallel_nest(e, sizes[:-1], 4 * prod(sizes) * dtype.numpy.itemsize) as outer:
+        first, place = _position(e, outer, strides[:-1]), e.linear([*outer, e.number(0)], sizes)
+        if run * dtype.numpy.itemsize >= SHORTEST_COPY:
+            e.copy(e.address(target, kind, place), e.address(source, kind, first), run * dtype.numpy.itemsize)
+            return
+        with independent(e, run) as k:
+            value = e.builder.load(e.address(source, kind, e.builder.add(first, k)), typ=kind)
+            e.builder.store(value, e.address(target, kind, e.builder.add(place, k)))
+
+
+class _Turning:
+    """The innermost axis becomes another one: squares of the two axes are turned in registers."""
+
+    def __init__(self, e: Emitter, source: ir.Value, target: ir.Value, sizes: Shape, strides: Sequence[int],
+                 dtype: DType) -> None:
+        self._e = e
+        self._source = source
+        self._target = target
+        self._sizes = sizes
+        self._strides = strides
+        self._kind = memory_type(dtype)
+        self._bits = 8 * dtype.numpy.itemsize
+
+    def emit(self, axis: int) -> None:
+        """`axis` of the result is the innermost one of the source."""
+        e, sizes, last = self._e, self._sizes, len(self._sizes) - 1
+        others = [each for each in range(last) if each != axis]
+        side = min(MOST_SIDE, e.target.vector_bytes // (self._bits // 8))
+        rows, columns = sizes[last] // side, sizes[axis] // side
+        work = prod(sizes) * self._bits // 2
+        with parallel_nest(e, tuple(sizes[each] for each in others), work) as outer:
+            def index(column: ir.Value, row: ir.Value) -> list[ir.Value]:
+                found = dict(zip((*others, axis, last), (*outer, column, row), strict=True))
+                return [found[each] for each in range(last + 1)]
+
+            if rows and columns:
+                with parallel(e, rows, work) as row, rolled(e, columns) as column:
+                    corner = index(*(e.builder.mul(each, e.number(side)) for each in (column, row)))
+                    self._turn(corner, axis, side)
+            self._copy(index, (0, columns * side), (rows * side, sizes[last]))
+            self._copy(index, (columns * side, sizes[axis]), (0, sizes[last]))
+
+    def _turn(self, corner: Index, axis: int, side: int) -> None:
+        e, last, kind = self._e, len(self._sizes) - 1, ir.VectorType(self._kind, side)
+        source, target = self._from(corner), e.linear(corner, self._sizes)
+        vectors = [e.builder.load(self._address(self._source, source, k * self._strides[last]), align=1, typ=kind)
+                   for k in range(side)]
+        step = prod(self._sizes[axis + 1:])
+        for k, vector in enumerate(_turned(e, vectors)):
+            e.builder.store(vector, self._address(self._target, target, k * step), align=1)
+
+    def _copy(self, index: Callable[[ir.Value, ir.Value], Index], columns: tuple[int, int],
+              rows: tuple[int, int]) -> None:
+        """Element by element, what is left of a square."""
+        e, b = self._e, self._e.builder
+        if columns[0] == columns[1] or rows[0] == rows[1]:
+            return
+        with rolled(e, columns[1] - columns[0]) as column, independent(e, rows[1] - rows[0]) as row:
+            place = index(b.add(column, e.number(columns[0])), b.add(row, e.number(rows[0])))
+            value = b.load(self._address(self._source, self._from(place), 0), typ=self._kind)
+            b.store(value, self._address(self._target, e.linear(place, self._sizes), 0))
+
+    def _from(self, index: Index) -> ir.Value:
+        return _position(self._e, index, self._strides)
+
+    def _address(self, base: ir.Value, position: ir.Value, offset: int) -> ir.Value:
+        return self._e.address(base, self._kind, self._e.builder.add(position, self._e.number(offset)))
+
+
+def _turned(e: Emitter, rows: Sequence[ir.Value]) -> Sequence[ir.Value]:
+    """The columns of a square matrix given by its rows; their number is a power of two."""
+    side = len(rows)
+    low, high = ([each for k in range(first, first + side // 2) for each in (k, side + k)] for first in (0, side // 2))
+    for _ in range(side.bit_length() - 1):
+        pairs = list(zip(rows[:side // 2], rows[side // 2:], strict=True))
+        rows = [e.builder.shuffle_vector(*pair, ir.Constant(ir.VectorType(I32, side), order))
+                for pair in pairs for order in (low, high)]
+    return rows

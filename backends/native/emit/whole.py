@@ -1,0 +1,101 @@
+"""Integers that may be known when code is made: what is known is computed at once, for the rest code is emitted."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from llvmlite import ir
+
+from circlet.backends.native.emit.emitter import Emitter
+
+Truth: TypeAlias = "ir.Value | bool"
+"""An i1, known or not."""
+
+_COMPARE: dict[str, Callable[[int, int], bool]] = {
+    "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge, "==": operator.eq, "!=": operator.ne,
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Whole:
+    """An i64 in Python's notation."""
+
+    e: Emitter
+    value: ir.Value | int
+
+    @property
+    def register(self) -> ir.Value:
+        return self.e.number(self.value) if isinstance(self.value, int) else self.value
+
+    @property
+    def is_zero(self) -> bool:
+        """Whether it is known to be zero."""
+        return isinstance(self.value, int) and self.value == 0
+
+    def _of(self, other: Whole | int) -> Whole:
+        return other if isinstance(other, Whole) else Whole(self.e, other)
+
+    def _combine(self, name: str, known: Callable[[int, int], int], other: Whole | int) -> Whole:
+        right = self._of(other)
+        if isinstance(self.value, int) and isinstance(right.value, int):
+            return Whole(self.e, known(self.value, right.value))
+        return Whole(self.e, getattr(self.e.builder, name)(self.register, right.register))
+
+    def __add__(self, other: Whole | int) -> Whole:
+        right = self._of(other)
+        return right if self.is_zero else self if right.is_zero else self._combine("add", operator.add, right)
+
+    def __sub__(self, other: Whole | int) -> Whole:
+        return self._combine("sub", operator.sub, other)
+
+    def __mul__(self, other: Whole | int) -> Whole:
+        right = self._of(other)
+        return self if right.value == 1 else self._combine("mul", operator.mul, right)
+
+    def __floordiv__(self, other: int) -> Whole:
+        """Of a number that is not negative, by a positive one."""
+        return self._combine("udiv", operator.floordiv, other)
+
+    def compare(self, relation: str, other: Whole | int) -> Truth:
+        right = self._of(other)
+        if isinstance(self.value, int) and isinstance(right.value, int):
+            return _COMPARE[relation](self.value, right.value)
+        return self.e.builder.icmp_signed(relation, self.register, right.register)
+
+    def where(self, condition: Truth, other: Whole | int) -> Whole:
+        """This where a condition holds, else `other`."""
+        right = self._of(other)
+        if isinstance(condition, bool):
+            return self if condition else right
+        return Whole(self.e, self.e.builder.select(condition, self.register, right.register))
+
+    def at_least(self, low: Whole | int) -> Whole:
+        return self.where(self.compare(">", low), low)
+
+    def at_most(self, high: Whole | int) -> Whole:
+        return self.where(self.compare("<", high), high)
+
+    def is_in(self, low: int, high: Whole | int) -> Truth:
+        """Whether it is at least `low` and at most `high`."""
+        return both(self.e, self.compare(">=", low), self.compare("<=", high))
+
+
+def both(e: Emitter, one: Truth, other: Truth) -> Truth:
+    """Whether two conditions hold."""
+    if isinstance(one, bool):
+        return other if one else False
+    if isinstance(other, bool):
+        return one if other else False
+    return e.builder.and_(one, other)
+
+
+def either(e: Emitter, one: Truth, other: Truth) -> Truth:
+    """Whether one of two conditions holds."""
+    if isinstance(one, bool):
+        return True if one else other
+    if isinstance(other, bool):
+        return True if other else one
+    return e.builder.or_(one, other)

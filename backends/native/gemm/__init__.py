@@ -1,0 +1,1 @@
+"""Products of matrices: register tiles, packed panels, the loops around them."""

@@ -1,0 +1,114 @@
+"""Products of a few rows with a right factor that is read where it lies.
+
+Stored column by column it gives sums along two runs of memory, stored row by row a sum of rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from llvmlite import ir
+
+from circlet.backends.native.emit.emitter import Emitter
+from circlet.backends.native.emit.loops import carry, independent, rolled
+from circlet.backends.native.emit.parallel import parallel
+from circlet.backends.native.emit.value import Value
+from circlet.backends.native.gemm.microkernel import FLOAT32, WORD, Vectors, broadcast
+from circlet.backends.native.gemm.product import Plan, Put
+
+_COLUMNS = 4
+"""Columns that are summed at a time."""
+_UNROLL = 2
+"""Vectors of each that are loaded at a time."""
+_STRIP = 1024
+"""Columns whose sums are kept in the first-level cache while rows are added to them."""
+_ROWS = 8
+"""Rows that are added at a time."""
+FLOAT = FLOAT32.total
+
+
+def multiply_few(e: Emitter, plan: Plan, left: ir.Value, right: ir.Value, bias: Value | None, put: Put) -> None:
+    """Emits a product of float32 matrices (rows, depth) and (columns, depth)."""
+    whole, rest = divmod(plan.columns, _COLUMNS)
+    for first, count, width in ((0, whole, _COLUMNS), (whole * _COLUMNS, min(rest, 1), rest)):
+        if not count:
+            continue
+        with parallel(e, count, 2 * plan.rows * plan.columns * plan.depth) as number, rolled(e, plan.rows) as row:
+            begin = e.builder.add(e.builder.mul(number, e.number(_COLUMNS)), e.number(first))
+            columns = [e.builder.add(begin, e.number(k)) for k in range(width)]
+            one, *others = (e.address(memory, FLOAT, e.builder.mul(each, e.number(plan.depth)))
+                            for memory, each in ((left, row), *((right, column) for column in columns)))
+            for column, value in zip(columns, dots(e, one, others, plan.depth, plan.lanes), strict=True):
+                put(e, row, column, value if bias is None else e.builder.fadd(value, bias.linear(e, column)))
+
+
+def multiply_row(e: Emitter, plan: Plan, left: ir.Value, right: ir.Value, sums: ir.Value, put: Put) -> None:
+    """Emits a product of float32 matrices (1, depth) and (depth, columns), with memory for the sums of all columns."""
+    whole, rest = divmod(plan.columns, _STRIP)
+    for first, count, width in ((0, whole, _STRIP), (whole, min(rest, 1), rest)):
+        if not count:
+            continue
+        with parallel(e, count, 2 * plan.columns * plan.depth * WORD) as number:
+            begin = e.builder.mul(e.builder.add(number, e.number(first)), e.number(_STRIP))
+            strip = e.address(sums, FLOAT, begin)
+            _add_rows(e, plan, left, e.address(right, FLOAT, begin), strip, width)
+            with independent(e, width, plan.lanes) as k:
+                value = e.builder.load(e.address(strip, FLOAT, k), typ=FLOAT)
+                put(e, e.number(0), e.builder.add(begin, k), value)
+
+
+def _add_rows(e: Emitter, plan: Plan, left: ir.Value, right: ir.Value, sums: ir.Value, width: int) -> None:
+    """Sums up the rows of a strip of a matrix, each times an element of the left factor."""
+    b, vectors, step = e.builder, Vectors(e, FLOAT, plan.lanes), plan.columns
+
+    def add(row: ir.Value, rows: int, is_first: bool) -> None:
+        factors = [broadcast(e, b.load(e.address(left, FLOAT, b.add(row, e.number(k))), typ=FLOAT), plan.lanes)
+                   for k in range(rows)]
+        given = e.address(right, FLOAT, b.mul(row, e.number(step)))
+
+        def strip(place: ir.Value, count: int) -> None:
+            total = vectors.address(sums, place)
+            value = vectors.splat(0) if is_first else vectors.load(total) if count >= plan.lanes else (
+                vectors.load_some(total, e.number(count)))
+            for k, factor in enumerate(factors):
+                source = vectors.address(given, place, k * step * WORD)
+                read = vectors.load(source) if count >= plan.lanes else vectors.load_some(source, e.number(count))
+                value = e.intrinsic("fmuladd", factor, read, value)
+            if count >= plan.lanes:
+                vectors.store(value, total)
+            else:
+                vectors.store_some(value, total, e.number(count))
+
+        with rolled(e, width // plan.lanes) as number:
+            strip(b.mul(number, e.number(plan.lanes * WORD)), plan.lanes)
+        if width % plan.lanes:
+            strip(e.number(width // plan.lanes * plan.lanes * WORD), width % plan.lanes)
+
+    first = plan.depth % _ROWS or min(_ROWS, plan.depth)
+    add(e.number(0), first, is_first=True)
+    with rolled(e, (plan.depth - first) // _ROWS) as number:
+        add(b.add(b.mul(number, e.number(_ROWS)), e.number(first)), _ROWS, is_first=False)
+
+
+def dots(e: Emitter, one: ir.Value, others: Sequence[ir.Value], count: int, lanes: int) -> list[ir.Value]:
+    """The sums of the products of the elements of one run of memory with those of each of some others."""
+    vectors, b = Vectors(e, FLOAT, lanes), e.builder
+    size = lanes * _UNROLL
+    whole = count // size
+
+    def load(base: ir.Value, begin: ir.Value, further: int, left: int) -> ir.Value:
+        place = vectors.address(e.address(base, FLOAT, begin), further * WORD)
+        return vectors.load(place) if left >= lanes else vectors.load_some(place, e.number(left))
+
+    def step(begin: ir.Value, sums: Sequence[ir.Value], left: int) -> list[ir.Value]:
+        for further in range(0, left, lanes):
+            factor = load(one, begin, further, left - further)
+            sums = [e.intrinsic("fmuladd", factor, load(each, begin, further, left - further), value)
+                    for each, value in zip(others, sums, strict=True)]
+        return list(sums)
+
+    sums = carry(e, e.number(whole), [vectors.splat(0)] * len(others),
+                 lambda number, sums: step(b.mul(number, e.number(size)), sums, size))
+    sums = step(e.number(whole * size), sums, count - whole * size)
+    add = e.declare(f"llvm.vector.reduce.fadd.v{lanes}f32", ir.FunctionType(FLOAT, [FLOAT, vectors.kind]))
+    return [b.call(add, [ir.Constant(FLOAT, -0.0), each], fastmath=("reassoc",)) for each in sums]

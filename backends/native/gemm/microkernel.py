@@ -1,0 +1,447 @@
+"""Register tiles: functions that multiply a few rows by a panel of columns, the innermost part of every product.
+
+A product has a left factor of rows and a right factor of columns, both summed over their *depth*. The right factor is
+*packed*: panels of a few vectors side by side, within a panel one step of the depth after the other, the last panel
+filled up with zeros. A tile keeps `rows * vectors` vectors of sums in registers; for each step of the depth it loads
+the vectors of the panel and broadcasts a word of four bytes from each row. What a word is and how it is multiplied is
+an `Arithmetic`: one float32, or four int8 for instructions that sum up four products.
+
+The rows are memory at equal distances, or, for images, wherever a table of offsets says; there the depth is several
+*taps*: runs of contiguous memory, each at its own offset from the beginning of the row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from llvmlite import ir
+
+from circlet.backends.native.emit.emitter import I8, I32, I64, POINTER, Emitter
+from circlet.backends.native.emit.loops import carry
+from circlet.backends.native.machine import Target
+
+WORD = 4
+"""Bytes that are broadcast from a row at a time, and that one lane of a panel's vector takes."""
+_UNROLL = 2
+_CHAINS = 8
+"""Sums that must be under way at a time, since each takes some cycles."""
+_MOST_ROWS = 12
+"""Rows of a tile: each needs a register for its address."""
+_SHARE = 3, 4
+"""The share of the vector registers that sums take."""
+_LINE = 64
+"""Bytes of a cache line."""
+_SPLIT = 1.05
+"""How much longer a product takes if two panels share lines of the result."""
+
+MultiplyAdd: TypeAlias = Callable[[Emitter, ir.Value, ir.Value, ir.Value], ir.Value]
+"""Emits `total + left * right` on vectors, given left, right and total."""
+
+
+@dataclass(frozen=True)
+class Arithmetic:
+    """What a tile computes with.
+
+    Attributes:
+        name: unique; becomes part of the names of functions.
+        word: the type of a word of the factors, four bytes wide.
+        total: the type of a sum, four bytes wide.
+        multiply_add: one step for one vector.
+        align: of the words of the left factor, in bytes.
+        spare: registers that a step takes beside its operands.
+    """
+
+    name: str
+    word: ir.Type
+    total: ir.Type
+    multiply_add: MultiplyAdd
+    align: int = WORD
+    spare: int = 0
+
+
+FLOAT32 = Arithmetic("f32", ir.FloatType(), ir.FloatType(),
+                     lambda e, left, right, total: e.intrinsic("fmuladd", left, right, total))
+
+
+def lanes(target: Target) -> int:
+    """Words in a vector."""
+    return target.vector_bytes // WORD
+
+
+@dataclass(frozen=True)
+class Split:
+    """A count in parts whose sizes differ by one at most: `larger` parts of `size + 1`, then parts of `size`."""
+
+    parts: int
+    size: int
+    larger: int
+
+    @classmethod
+    def of(cls, total: int, largest: int) -> Split:
+        """As few parts as possible, none of which exceeds `largest`."""
+        parts = -(-total // largest)
+        return cls(parts, total // max(parts, 1), total % max(parts, 1))
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """The sizes that occur, the larger one first."""
+        found = ((self.size + 1, self.larger), (self.size, self.parts - self.larger))
+        return tuple(size for size, count in found if count)
+
+
+def most_rows(target: Target, vectors: int, spare: int = 0) -> int:
+    """The rows of the largest tile of a width, in vectors, that fits into the registers."""
+    most, whole = _SHARE
+    sums = min(target.vector_registers * most // whole, target.vector_registers - vectors - 1 - spare)
+    return max(min(sums // vectors, _MOST_ROWS), 1)
+
+
+def panel_vectors(target: Target, rows: int, columns: int, spare: int = 0) -> int:
+    """The width of panels, in vectors, that is best for a product of so many rows and columns.
+
+    Each step of a tile takes as long as its multiplications, its loads or, if the tile is small, the time until a
+    sum can be added to again, at two instructions a cycle.
+    """
+    needed = max(-(-columns // lanes(target)), 1)
+
+    def cost(vectors: int) -> float:
+        split = Split.of(rows, most_rows(target, vectors, spare))
+        steps = sum(count * max(size * vectors, size + vectors, _CHAINS) + count
+                    for size, count in ((split.size + 1, split.larger), (split.size, split.parts - split.larger)))
+        panels = -(-needed // vectors)
+        splits_lines = panels > 1 and vectors * target.vector_bytes % _LINE
+        return panels * steps * (_SPLIT if splits_lines else 1)
+
+    widest = min(needed, target.vector_registers // 2 if rows == 1 else 4)
+    return min(range(widest, 0, -1), key=cost)
+
+
+Write: TypeAlias = "Callable[[Emitter, list[list[ir.Value]], ir.Value, Sequence[ir.Value]], None]"
+"""Writes a tile's sums, rows of vectors, given the address of a table and that of each row."""
+
+
+@dataclass(frozen=True)
+class Finish:
+    """How the sums of a tile become results, while they are in registers; the name is unique."""
+
+    name: str
+    write: Write
+
+
+@dataclass(frozen=True)
+class Tile:
+    """A register tile and what its function takes.
+
+    Attributes:
+        arithmetic: what it computes with.
+        rows: how many rows of the left factor.
+        vectors: the width of a panel in vectors.
+        lanes: words in a vector.
+        has_taps: the depth is several runs of each row.
+        clamps: the results are limited to an interval.
+        is_partial: only so many columns of the panel are written as a call says.
+        reads_partial: only so many are read, too.
+        fetches: memory that is needed soon is brought into the cache.
+        finish: what is written instead of the sums.
+    """
+
+    arithmetic: Arithmetic
+    rows: int
+    vectors: int
+    lanes: int
+    has_taps: bool = False
+    clamps: bool = False
+    is_partial: bool = False
+    reads_partial: bool = False
+    fetches: bool = False
+    finish: Finish | None = None
+
+    @property
+    def name(self) -> str:
+        holds = (self.has_taps, self.clamps, self.is_partial, self.reads_partial, self.fetches)
+        flags = "".join(letter for letter, each in zip("tcprf", holds, strict=True) if each)
+        finish = "" if self.finish is None else f"_{self.finish.name}"
+        return f"tile_{self.arithmetic.name}_{self.rows}x{self.vectors}{flags}{finish}"
+
+    @property
+    def columns(self) -> int:
+        """Columns of a panel."""
+        return self.vectors * self.lanes
+
+
+@dataclass(frozen=True, eq=False)
+class Call:
+    """What a tile is called with; distances are in bytes.
+
+    Attributes:
+        left: what the offsets of rows count from.
+        rows: a table of where each row of the tile begins, i64.
+        taps: a table of where each tap begins in a row, i64, and how many there are.
+        run: bytes of a row, or of each tap.
+        right: the panel.
+        right_step: the distance of two steps of the depth in the panel.
+        start: what the sums are added to, as wide as what is written.
+        start_step: the distance of two rows there; 0 where all rows begin with the same.
+        out: where the results go.
+        out_step: the distance of two rows there.
+        limits: the interval that results are limited to.
+        columns: how many columns are written, or read.
+        ahead: how far ahead of the panel memory is brought into the cache, a line for each step of the depth.
+        terms: the table that the tile finishes its sums by.
+    """
+
+    left: ir.Value
+    rows: ir.Value
+    run: ir.Value
+    right: ir.Value
+    right_step: ir.Value
+    start: ir.Value
+    start_step: ir.Value
+    out: ir.Value
+    out_step: ir.Value
+    taps: tuple[ir.Value, ir.Value] | None = None
+    limits: tuple[ir.Value, ir.Value] | None = None
+    columns: ir.Value | None = None
+    ahead: ir.Value | None = None
+    terms: ir.Value | None = None
+
+    def arguments(self) -> list[ir.Value]:
+        extra = [each for each in (self.columns, self.ahead, self.terms) if each is not None]
+        return [self.left, self.rows, self.run, self.right, self.right_step, self.start, self.start_step, self.out,
+                self.out_step, *(self.taps or ()), *(self.limits or ()), *extra]
+
+
+def call_tile(e: Emitter, tile: Tile, call: Call) -> None:
+    """Calls a tile's function, which is made when it is first called."""
+    function = e.module.globals.get(tile.name) or _make(e, tile)
+    e.builder.call(function, call.arguments())
+
+
+def _make(e: Emitter, tile: Tile) -> ir.Function:
+    kinds = [POINTER, POINTER, I64, POINTER, I64, POINTER, I64, POINTER, I64]
+    kinds += [POINTER, I64] if tile.has_taps else []
+    kinds += [tile.arithmetic.total] * 2 if tile.clamps else []
+    kinds += [I64] * ((tile.is_partial or tile.reads_partial) + tile.fetches)
+    kinds += [] if tile.finish is None else [POINTER]
+    function = internal_function(e, tile.name, kinds)
+    inner = Emitter(e.module, function, e.target)
+    _TileBody(inner, tile).emit()
+    inner.builder.ret_void()
+    return function
+
+
+def internal_function(e: Emitter, name: str, kinds: Sequence[ir.Type]) -> ir.Function:
+    """A new function of the module that only the module calls, and that stays a function."""
+    function = ir.Function(e.module, ir.FunctionType(ir.VoidType(), kinds), name)
+    function.linkage = "internal"
+    function.attributes.add("noinline")
+    function.attributes.add("nounwind")
+    return function
+
+
+class Vectors:
+    """Loads and stores of vectors in memory of any alignment, distances in bytes."""
+
+    def __init__(self, e: Emitter, element: ir.Type, count: int) -> None:
+        self._e = e
+        self.kind = ir.VectorType(element, count)
+        self._mask = ir.VectorType(ir.IntType(1), count)
+
+    def address(self, base: ir.Value, *offsets: ir.Value | int) -> ir.Value:
+        """The sum of an address and some distances."""
+        for each in offsets:
+            if not isinstance(each, int) or each:
+                base = self._e.address(base, I8, each)
+        return base
+
+    def load(self, address: ir.Value) -> ir.Value:
+        return self._e.builder.load(address, typ=self.kind, align=WORD)
+
+    def store(self, value: ir.Value, address: ir.Value) -> None:
+        self._e.builder.store(value, address, align=WORD)
+
+    def store_some(self, value: ir.Value, address: ir.Value, count: ir.Value) -> None:
+        """Stores as many lanes as `count` says, an i64: none if it is negative, all if it exceeds them."""
+        name = f"llvm.masked.store.v{self.kind.count}{'f' if isinstance(self.kind.element, ir.FloatType) else 'i'}32.p0"
+        kind = ir.FunctionType(ir.VoidType(), [self.kind, POINTER, I32, self._mask])
+        function = self._e.declare(name, kind)
+        self._e.builder.call(function, [value, address, ir.Constant(I32, WORD), self.first(count)])
+
+    def load_some(self, address: ir.Value, count: ir.Value) -> ir.Value:
+        """Loads as many lanes as `count` says; the others are zero, and their memory is not touched."""
+        name = f"llvm.masked.load.v{self.kind.count}{'f' if isinstance(self.kind.element, ir.FloatType) else 'i'}32.p0"
+        kind = ir.FunctionType(self.kind, [POINTER, I32, self._mask, self.kind])
+        function = self._e.declare(name, kind)
+        return self._e.builder.call(function, [address, ir.Constant(I32, WORD), self.first(count), self.splat(0)])
+
+    def first(self, count: ir.Value) -> ir.Value:
+        """An i1 a lane, true for as many lanes as `count` says."""
+        wide = ir.VectorType(I64, self.kind.count)
+        number = ir.Constant(wide, list(range(self.kind.count)))
+        return self._e.builder.icmp_signed("<", number, broadcast(self._e, count, self.kind.count))
+
+    def splat(self, value: float) -> ir.Value:
+        """A constant in every lane."""
+        return ir.Constant(self.kind, [value] * self.kind.count)
+
+
+def fetch(e: Emitter, address: ir.Value) -> None:
+    """Brings memory into the second-level cache; the address need not be valid."""
+    function = e.declare("llvm.prefetch.p0", ir.FunctionType(ir.VoidType(), [POINTER, I32, I32, I32]))
+    e.builder.call(function, [address, *(ir.Constant(I32, each) for each in (0, 2, 1))])
+
+
+def broadcast(e: Emitter, value: ir.Value, count: int) -> ir.Value:
+    """A vector of one value."""
+    kind = ir.VectorType(value.type, count)
+    empty = ir.Constant(kind, ir.Undefined)
+    first = e.builder.insert_element(empty, value, ir.Constant(I32, 0))
+    return e.builder.shuffle_vector(first, empty, ir.Constant(ir.VectorType(I32, count), [0] * count))
+
+
+def limited(e: Emitter, value: ir.Value, limits: Sequence[ir.Value]) -> ir.Value:
+    """A vector of real numbers limited to an interval, if one is given; NaN stays."""
+    for relation, limit in zip("<>", limits, strict=False):
+        bound = broadcast(e, limit, value.type.count)
+        value = e.builder.select(e.builder.fcmp_ordered(relation, value, bound), bound, value)
+    return value
+
+
+Sums: TypeAlias = "list[ir.Value]"
+"""The vectors of a tile: chain by chain, row by row."""
+
+
+class _TileBody:
+    """The code of a tile."""
+
+    def __init__(self, e: Emitter, tile: Tile) -> None:
+        self._e = e
+        self._tile = tile
+        arguments = list(e.function.args)
+        (self._left, self._rows, self._run, self._right, self._right_step, self._start, self._start_step, self._out,
+         self._out_step), rest = arguments[:9], arguments[9:]
+        self._taps, rest = (rest[:2], rest[2:]) if tile.has_taps else ([], rest)
+        self._limits, rest = (rest[:2], rest[2:]) if tile.clamps else ([], rest)
+        self._columns: ir.Value | None
+        has_columns = tile.is_partial or tile.reads_partial
+        self._columns, rest = (rest[0], rest[1:]) if has_columns else (None, rest)
+        self._ahead = rest[0] if tile.fetches else None
+        self._terms = arguments[-1]
+        self._words = Vectors(e, tile.arithmetic.word, tile.lanes)
+        self._totals = Vectors(e, tile.arithmetic.total, tile.lanes)
+        vectors = tile.rows * tile.vectors
+        self._chains = min(-(-_CHAINS // vectors), 4) if vectors < _CHAINS else 1
+
+    def emit(self) -> None:
+        rows = self._row_addresses()
+        sums = [self._totals.splat(0)] * (self._tile.rows * self._tile.vectors * self._chains)
+        if self._tile.has_taps:
+            sums = self._tapped(rows, sums)
+        else:
+            sums, _ = self._depth(rows, self._e.number(0), self._right, sums)
+        self._finish(self._joined(sums))
+
+    def _row_addresses(self) -> list[ir.Value]:
+        e = self._e
+        return [self._words.address(self._left, e.builder.load(e.address(self._rows, I64, k), typ=I64))
+                for k in range(self._tile.rows)]
+
+    def _places(self, base: ir.Value, step: ir.Value) -> Iterator[tuple[int, ir.Value]]:
+        """The address of each vector of a block of the tile's size, and its first column."""
+        for row in range(self._tile.rows):
+            begin = self._totals.address(base, self._e.builder.mul(step, self._e.number(row)))
+            for vector in range(self._tile.vectors):
+                column = vector * self._tile.lanes
+                yield column, self._totals.address(begin, column * WORD)
+
+    def _load(self, vectors: Vectors, place: ir.Value, column: int, is_partial: bool) -> ir.Value:
+        """The vector from a column of the panel on, at a place."""
+        if not is_partial:
+            return vectors.load(place)
+        return vectors.load_some(place, self._e.builder.sub(self._columns, self._e.number(column)))
+
+    def _tapped(self, rows: Sequence[ir.Value], sums: Sums) -> Sums:
+        """The sums over all taps."""
+        e = self._e
+        table, count = self._taps
+
+        def tap(number: ir.Value, carried: list[ir.Value]) -> list[ir.Value]:
+            begin = e.builder.load(e.address(table, I64, number), typ=I64)
+            inner, right = self._depth(rows, begin, carried[0], carried[1:])
+            return [right, *inner]
+
+        return carry(e, count, [self._right, *sums], tap)[1:]
+
+    def _depth(self, rows: Sequence[ir.Value], begin: ir.Value, right: ir.Value,
+               sums: Sums) -> tuple[Sums, ir.Value]:
+        """The sums over a run of the depth, and where the panel continues after it."""
+        b = self._e.builder
+        words = b.lshr(self._run, self._e.number(2))
+        unroll = max(_UNROLL, self._chains)
+        often = b.udiv(words, self._e.number(unroll))
+        offset, right, sums = self._steps(often, unroll, rows, begin, right, sums)
+        if unroll > 1:
+            _, right, sums = self._steps(b.urem(words, self._e.number(unroll)), 1, rows, offset, right, sums)
+        return sums, right
+
+    def _steps(self, count: ir.Value, unroll: int, rows: Sequence[ir.Value], begin: ir.Value, right: ir.Value,
+               sums: Sums) -> tuple[ir.Value, ir.Value, Sums]:
+        """Repeats some steps of the depth; gives the offset and the panel after them, and the sums."""
+        e = self._e
+        size = len(sums) // self._chains
+
+        def turn(_: ir.Value, carried: list[ir.Value]) -> list[ir.Value]:
+            offset, panel, *inner = carried
+            for k in range(unroll):
+                chain = slice(k % self._chains * size, (k % self._chains + 1) * size)
+                inner[chain] = self._step(rows, offset, k * WORD, panel, inner[chain])
+                panel = self._words.address(panel, self._right_step)
+            return [e.builder.add(offset, e.number(unroll * WORD)), panel, *inner]
+
+        offset, panel, *inner = carry(e, count, [begin, right, *sums], turn)
+        return offset, panel, inner
+
+    def _step(self, rows: Sequence[ir.Value], offset: ir.Value, further: int, panel: ir.Value, sums: Sums) -> Sums:
+        """One step of the depth for one chain of sums."""
+        e, tile = self._e, self._tile
+        if self._ahead is not None:
+            fetch(e, self._words.address(panel, self._ahead))
+        right = [self._load(self._words, self._words.address(panel, k * tile.lanes * WORD), k * tile.lanes,
+                            tile.reads_partial) for k in range(tile.vectors)]
+        found: Sums = []
+        for row, address in enumerate(rows):
+            word = e.builder.load(self._words.address(address, offset, further), typ=tile.arithmetic.word,
+                                  align=tile.arithmetic.align)
+            left = broadcast(e, word, tile.lanes)
+            found += [tile.arithmetic.multiply_add(e, left, each, sums[row * tile.vectors + k])
+                      for k, each in enumerate(right)]
+        return found
+
+    def _joined(self, sums: Sums) -> Sums:
+        """The sums of all chains, added to what they are to be added to."""
+        size = len(sums) // self._chains
+        total = sums[:size]
+        for chain in range(1, self._chains):
+            total = self._added(total, sums[chain * size:(chain + 1) * size])
+        return self._added([self._load(self._totals, place, column, self._tile.is_partial)
+                            for column, place in self._places(self._start, self._start_step)], total)
+
+    def _added(self, some: Sums, others: Sums) -> Sums:
+        add = self._e.builder.fadd if isinstance(self._tile.arithmetic.total, ir.FloatType) else self._e.builder.add
+        return [add(one, other) for one, other in zip(some, others, strict=True)]
+
+    def _finish(self, sums: Sums) -> None:
+        tile = self._tile
+        if tile.finish is not None:
+            rows = [sums[k * tile.vectors:(k + 1) * tile.vectors] for k in range(tile.rows)]
+            places = [place for column, place in self._places(self._out, self._out_step) if column == 0]
+            tile.finish.write(self._e, rows, self._terms, places)
+            return
+        for value, (column, place) in zip(sums, self._places(self._out, self._out_step), strict=True):
+            result = limited(self._e, value, self._limits)
+            if not self._tile.is_partial:
+                self._totals.store(result, place)
+            else:
+                self._totals.store_some(result, place, self._e.builder.sub(self._columns, self._e.number(column)))

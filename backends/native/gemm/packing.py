@@ -1,0 +1,135 @@
+"""Copies of right factors that lie in memory, in the layout that register tiles read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import product
+
+from llvmlite import ir
+
+from circlet.backends.native.emit.emitter import I32, I64, POINTER, Emitter
+from circlet.backends.native.emit.loops import rolled
+from circlet.backends.native.emit.parallel import parallel
+from circlet.backends.native.gemm.microkernel import FLOAT32, WORD, Vectors, internal_function, lanes
+from circlet.backends.native.gemm.product import Plan
+
+FLOAT = FLOAT32.word
+_ROWS = 16
+"""Rows that are packed at a time."""
+
+
+def copy_panels(e: Emitter, plan: Plan, source: ir.Value, target: ir.Value) -> None:
+    """Packs a float32 matrix (depth, columns) into panels.
+
+    Some rows at a time: column by column, every row would be in another page, and no page in use for long.
+    """
+    vectors, blocks = Vectors(e, FLOAT, plan.lanes), -(-plan.depth // _ROWS)
+    for group, block in product(plan.groups, (None, blocks - 1)):
+        count, rows = (blocks - 1, _ROWS) if block is None else (1, plan.depth - (blocks - 1) * _ROWS)
+        work = 2 * plan.panels * plan.panel_bytes
+        with parallel(e, count, work) as turn, rolled(e, group.count) as number, rolled(e, rows) as row:
+            k = e.builder.add(e.builder.mul(turn if block is None else e.number(block), e.number(_ROWS)), row)
+            panel = e.builder.add(number, e.number(group.first))
+            column = e.builder.mul(panel, e.number(plan.panel))
+            given = e.address(source, FLOAT, e.builder.add(e.builder.mul(k, e.number(plan.columns)), column))
+            packed = e.builder.add(e.builder.mul(panel, e.number(plan.depth)), k)
+            made = e.address(target, FLOAT, e.builder.mul(packed, e.number(plan.panel)))
+            for offset in range(0, plan.panel, plan.lanes):
+                place, rest = vectors.address(given, offset * WORD), group.columns - offset
+                value = vectors.load(place) if rest >= plan.lanes else vectors.load_some(place, e.number(rest))
+                vectors.store(value, vectors.address(made, offset * WORD))
+
+
+def transpose_panels(e: Emitter, plan: Plan, source: ir.Value, target: ir.Value) -> None:
+    """Packs a float32 matrix (columns, depth) into panels."""
+    def place(strip: ir.Value) -> ir.Value:
+        panel, vector = (divide(strip, e.number(plan.vectors)) for divide in (e.builder.udiv, e.builder.urem))
+        begin = e.builder.mul(panel, e.number(plan.depth * plan.vectors))
+        return e.address(target, FLOAT, e.builder.mul(e.builder.add(begin, vector), e.number(plan.lanes)))
+
+    _transpose(e, source, (plan.columns, plan.depth), plan.panels * plan.vectors, place, plan.panel)
+
+
+def transposed_step(e: Emitter, rows: int) -> int:
+    """The distance of the rows of a transposed matrix: what had `rows` rows, filled up to whole vectors."""
+    return -(-rows // lanes(e.target)) * lanes(e.target) * WORD
+
+
+def transpose(e: Emitter, source: ir.Value, shape: tuple[int, int], target: ir.Value) -> None:
+    """Transposes a float32 matrix of a shape; the rows of the result are `transposed_step` apart."""
+    width = lanes(e.target)
+    _transpose(e, source, shape, -(-shape[0] // width),
+               lambda strip: e.address(target, FLOAT, e.builder.mul(strip, e.number(width))),
+               transposed_step(e, shape[0]) // WORD)
+
+
+def _transpose(e: Emitter, source: ir.Value, shape: tuple[int, int], strips: int,
+               place: Callable[[ir.Value], ir.Value], step: int) -> None:
+    """Transposes strips of as many rows as a vector has lanes; rows behind the last repeat it.
+
+    Args:
+        e: writes the code.
+        source: a matrix.
+        shape: of it.
+        strips: how many.
+        place: where a strip goes.
+        step: elements from one column of the source to the next in the result.
+    """
+    rows, columns = shape
+    width = lanes(e.target)
+    function = _strip(e, width)
+    with parallel(e, strips, 4 * rows * columns * WORD) as strip:
+        first = e.builder.mul(strip, e.number(width))
+        arguments = [source, first, e.number(rows - 1), e.number(columns), place(strip), e.number(step)]
+        e.builder.call(function, arguments)
+
+
+def _strip(e: Emitter, width: int) -> ir.Function:
+    """The function that transposes a strip: of a matrix, from a row on, the last row, columns; to where, step."""
+    name = f"transpose_{width}"
+    found = e.module.globals.get(name)
+    if found is not None:
+        return found
+    function = internal_function(e, name, [POINTER, I64, I64, I64, POINTER, I64])
+    _StripBody(Emitter(e.module, function, e.target), width).emit()
+    return function
+
+
+class _StripBody:
+    def __init__(self, e: Emitter, width: int) -> None:
+        self._e = e
+        self._width = width
+        self._vectors = Vectors(e, FLOAT, width)
+        self._source, first, last, self._columns, self._target, self._step = e.function.args
+        self._rows = [e.builder.mul(e.intrinsic("smin", e.builder.add(first, e.number(k)), last), self._columns)
+                      for k in range(width)]
+
+    def emit(self) -> None:
+        """Whole vectors of columns, the last of which overlaps the one before; or single columns if they are few."""
+        e, b = self._e, self._e.builder
+        width = e.number(self._width)
+        with b.if_else(b.icmp_signed("<", self._columns, width)) as (then, otherwise):
+            with then, rolled(e, self._columns) as column:
+                for row, begin in enumerate(self._rows):
+                    value = b.load(e.address(self._source, FLOAT, b.add(begin, column)), typ=FLOAT)
+                    b.store(value, self._place(column, row))
+            with otherwise, rolled(e, b.udiv(b.add(self._columns, e.number(self._width - 1)), width)) as k:
+                self._square(e.intrinsic("smin", b.mul(k, width), b.sub(self._columns, width)))
+        b.ret_void()
+
+    def _place(self, column: ir.Value, row: int) -> ir.Value:
+        e = self._e
+        return e.address(self._target, FLOAT, e.builder.add(e.builder.mul(column, self._step), e.number(row)))
+
+    def _square(self, column: ir.Value) -> None:
+        """As many columns as rows: interleaving the halves of a list of vectors rotates the bits of all indices."""
+        e, half = self._e, self._width // 2
+        values = [self._vectors.load(e.address(self._source, FLOAT, e.builder.add(begin, column)))
+                  for begin in self._rows]
+        orders = [[each + k for k in range(begin, begin + half) for each in (0, self._width)] for begin in (0, half)]
+        masks = [ir.Constant(ir.VectorType(I32, self._width), order) for order in orders]
+        for _ in range(self._width.bit_length() - 1):
+            values = [e.builder.shuffle_vector(one, other, mask)
+                      for one, other in zip(values[:half], values[half:], strict=True) for mask in masks]
+        for k, value in enumerate(values):
+            self._vectors.store(value, self._place(e.builder.add(column, e.number(k)), 0))

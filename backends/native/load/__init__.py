@@ -1,0 +1,1 @@
+"""Makes machine code, keeps it, loads it and calls it."""

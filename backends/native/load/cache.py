@@ -1,0 +1,140 @@
+"""Keeps compiled functions on disk, so that a model is compiled once.
+
+An entry is code that this process runs: the folder and each file are used only if no other user can have written them;
+see `folder.py`.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from io import BufferedReader
+from pathlib import Path
+
+from platformdirs import user_cache_path
+
+from circlet.backends.native.load.folder import Folder, finished, opened
+
+VARIABLE = "CIRCLET_CACHE_DIR"
+"""The environment variable that names another folder, or, empty, turns the cache off."""
+LARGEST = 1 << 30
+"""Bytes that the folder may hold; the entries used longest ago go first. No entry is larger."""
+LOOKS = 16
+"""The folder is measured at one in so many additions."""
+ABANDONED = 3600
+"""Seconds after which nobody works on an unfinished entry any more."""
+_KEY = re.compile("[0-9a-f]{64}")
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A function that is kept.
+
+    Attributes:
+        key: 64 hexadecimal digits, which name the file too.
+        size: bytes of the file.
+        used: when it was read last, or written, in seconds since the epoch.
+    """
+
+    key: str
+    size: int
+    used: float
+
+
+def folder() -> Path | None:
+    """Where compiled functions are kept; None where they are not."""
+    named = os.environ.get(VARIABLE)
+    if named is None:
+        return user_cache_path("circlet", appauthor=False) / "functions"
+    return Path(named) if named else None
+
+
+def find(key: str) -> BufferedReader | None:
+    """The opened file of an entry; None where there is none."""
+    place = folder()
+    if place is None:
+        return None
+    try:
+        with opened(place) as found:
+            file = None if found is None else found.open(key, LARGEST)
+    except OSError:
+        return None
+    if file is not None and os.utime in os.supports_fd:
+        with suppress(OSError):  # the folder may be read-only
+            os.utime(file.fileno())
+    return file
+
+
+def write(key: str, parts: Sequence[bytes | memoryview]) -> bool:
+    """Adds an entry, whole or not at all; tells whether. A folder that cannot be written to is no error."""
+    place = folder()
+    if place is None:
+        return False
+    try:
+        with opened(place, make=True) as found:
+            if found is None:
+                return False
+            found.write(key, parts)
+            if int(key[:4], 16) % LOOKS == 0:
+                _trim(found)
+    except OSError:
+        return False
+    return True
+
+
+def entries() -> list[Entry]:
+    """What is kept, the entries used longest ago first; nothing where the folder is not used."""
+    place = folder()
+    if place is None:
+        return []
+    try:
+        with opened(place) as found:
+            return [] if found is None else _entries(found)
+    except OSError:
+        return []
+
+
+def clear() -> list[Entry]:
+    """Deletes every entry, and nothing else; gives them.
+
+    Raises:
+        OSError: an entry cannot be deleted.
+    """
+    place = folder()
+    if place is None or not place.exists():
+        return []
+    with opened(place) as found:
+        kept = [] if found is None else _entries(found)
+        if found is not None:
+            _delete(found, kept)
+        return kept
+
+
+def _entries(place: Folder) -> list[Entry]:
+    found = (Entry(name, status.st_size, status.st_mtime) for name, status in place.files() if _KEY.fullmatch(name))
+    return sorted(found, key=lambda each: each.used)
+
+
+def _trim(place: Folder) -> None:
+    """Deletes the entries used longest ago where there are too many bytes, and what was begun and abandoned."""
+    kept = _entries(place)
+    excess, too_many = sum(each.size for each in kept) - LARGEST, []
+    for each in kept:
+        if excess <= 0:
+            break
+        too_many.append(each)
+        excess -= each.size
+    _delete(place, too_many)
+
+
+def _delete(place: Folder, some: Sequence[Entry]) -> None:
+    old = time.time() - ABANDONED
+    abandoned = [name for name, status in place.files()
+                 if status.st_mtime < old and _KEY.fullmatch(finished(name) or "")]
+    for name in (*(each.key for each in some), *abandoned):
+        with suppress(FileNotFoundError):
+            place.remove(name)

@@ -1,0 +1,80 @@
+"""Names what a function is compiled from, so that one compiled before can be told."""
+
+from __future__ import annotations
+
+import os
+import pickle
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from hashlib import sha256
+from pathlib import Path
+
+import llvmlite
+import numpy as np
+
+from circlet.backends.native import machine
+from circlet.runtime.exec.kernel import Span
+from circlet.runtime.ir.types import Array
+
+_PACKAGE = Path(__file__).resolve().parents[3]
+
+
+def digest(*parts: object) -> bytes:
+    """32 bytes that differ where the parts do: data classes, arrays and what Python is built of."""
+    buffers: list[pickle.PickleBuffer] = []
+    found = sha256(pickle.dumps(parts, protocol=5, buffer_callback=buffers.append))
+    for each in buffers:
+        found.update(each.raw())
+    return found.digest()
+
+
+@lru_cache(1)
+def toolchain() -> str:
+    """What code depends on beside what is compiled: the processor, circlet itself and its libraries."""
+    parts = ("runtime", "backends")
+    return "\n".join((machine.identity(), llvmlite.__version__, np.__version__, content(_PACKAGE, parts).hex()))
+
+
+def content(package: Path, parts: Sequence[str]) -> bytes:
+    """A digest of every Python file below some folders of a package: of names and bytes, as builds that are to be
+    reproducible give all files one time, and copies new ones."""
+    found = sha256()
+    for name, path in sorted(each for part in parts for each in _sources(f"{package}/{part}", part)):
+        with open(path, "rb", buffering=0) as file:
+            source = file.read()
+        found.update(f"{name} {len(source)}\n".encode())
+        found.update(source)
+    return found.digest()
+
+
+def _sources(folder: str, name: str) -> Iterator[tuple[str, str]]:
+    """Name and path of every Python file below a folder of a name."""
+    with os.scandir(folder) as entries:
+        for each in entries:
+            if each.name.endswith(".py"):
+                yield f"{name}/{each.name}", each.path
+            elif "." not in each.name and each.name != "__pycache__" and each.is_dir():
+                yield from _sources(each.path, f"{name}/{each.name}")
+
+
+def span_key(model: bytes, span: Span, elide: bool, options: object) -> str:
+    """The name of the function for a span.
+
+    Args:
+        model: the digest of the model.
+        span: what is to be compiled.
+        elide: whether copies are elided.
+        options: what else decides the code.
+    """
+    spec = span.spec
+    computed = {tensor: array for tensor, array in spec.known.items() if spec.subgraph.tensors[tensor].data is None}
+    roots = tuple(span.aliases.root(tensor) for tensor in range(len(spec.shapes)))
+    return digest(toolchain(), model, elide, options, spec.index, spec.promised, spec.shapes, spec.stop, computed,
+                  span.operators, roots, sorted(span.exported), _shared(span.arrays)).hex()
+
+
+def _shared(arrays: Sequence[Array | None]) -> tuple[int, ...]:
+    """For each tensor the first one that has the same buffer; -1 where there is none."""
+    first: dict[tuple[int, int], int] = {}
+    return tuple(-1 if each is None else first.setdefault((each.ctypes.data, each.nbytes), number)
+                 for number, each in enumerate(arrays))

@@ -1,0 +1,175 @@
+"""Makes code for a machine, and loads it. The only file that imports `llvmlite.binding`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from ctypes import string_at
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from itertools import count
+from threading import RLock
+from typing import Any
+
+import llvmlite.binding as llvm
+
+from circlet.backends.native.load.compilation import Wish
+from circlet.backends.native.machine import Target, processors
+from circlet.runtime.exec import fork
+
+_LIBRARY_NUMBERS = count()
+
+
+class Library:
+    """Machine code in this process; it stays as long as the object does."""
+
+    def __init__(self, engine: llvm.LLJIT, tracker: llvm.ResourceTracker, symbol: str) -> None:
+        self._engine = engine
+        self._tracker = tracker
+        self.address: int = tracker[symbol]
+        """Where the entry function begins."""
+        fork.watch(self)
+
+    def after_fork(self) -> None:
+        """Keeps the code in the child for good, as to unload it might wait for a thread that is not there."""
+        self._tracker.detach()
+
+
+@lru_cache(1)
+def host() -> Target:
+    """The machine that this process runs on. LLVM would use half of its registers where an early AVX-512 processor
+    slows down from all of them."""
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    triple, cpu, features = llvm.get_process_triple(), llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten()
+    if "+avx512f" in features.split(","):
+        features += ",-prefer-256-bit"
+    return Target(triple, cpu, features, str(_created(triple, cpu, features).target_data))
+
+
+def _created(triple: str, cpu: str, features: str) -> llvm.TargetMachine:
+    found = llvm.Target.from_triple(triple)
+    return found.create_target_machine(cpu=cpu, features=features, opt=3, reloc="pic", codemodel="default")
+
+
+def _machine(target: Target) -> llvm.TargetMachine:
+    return _created(target.triple, target.cpu, target.features)
+
+
+@dataclass(frozen=True)
+class _Unlocked:
+    """Functions of LLVM without the lock that llvmlite holds during each call, so that several threads can be in them
+    at a time; LLVM allows that if each has its own context."""
+
+    run_passes: Callable[..., Any]
+    emit: Callable[..., Any]
+    start: Callable[..., Any]
+    size: Callable[..., Any]
+    dispose: Callable[..., Any]
+    message: Callable[[], Any]
+
+
+@lru_cache(1)
+def _unlocked() -> _Unlocked | None:
+    """They have private names. None where llvmlite has others: its public functions then let in a thread at a time."""
+    try:
+        functions = llvm.ffi.lib
+        return _Unlocked(functions.LLVMPY_RunNewModulePassManager._cfn, functions.LLVMPY_TargetMachineEmitToMemory._cfn,
+                         functions.LLVMPY_GetBufferStart, functions.LLVMPY_GetBufferSize,
+                         functions.LLVMPY_DisposeMemoryBuffer, llvm.ffi.OutputString)
+    except AttributeError:
+        return None
+
+
+def optimize(text: str, target: Target) -> llvm.ModuleRef:
+    """LLVM's own passes run over a module given as text."""
+    return _optimized(text, _machine(target))
+
+
+def _optimized(text: str, machine: llvm.TargetMachine) -> llvm.ModuleRef:
+    module = llvm.parse_assembly(text, llvm.create_context())
+    module.verify()
+    options = llvm.create_pipeline_tuning_options(speed_level=3)
+    options.loop_vectorization = True
+    options.slp_vectorization = True
+    builder = llvm.create_pass_builder(machine, options)
+    passes, unlocked = builder.getModulePassManager(), _unlocked()
+    if unlocked is None:
+        passes.run(module, builder)
+    else:
+        unlocked.run_passes(passes, module, builder)
+    return module
+
+
+def object_code(text: str, target: Target) -> bytes:
+    """The object file of a module."""
+    machine, unlocked = _machine(target), _unlocked()
+    module = _optimized(text, machine)
+    if unlocked is None:
+        return machine.emit_object(module)  # type: ignore[no-any-return]  # llvmlite is untyped
+    with unlocked.message() as error:
+        buffer = unlocked.emit(machine, module, 1, error)
+        if not buffer:
+            raise RuntimeError(str(error))
+    try:
+        return string_at(unlocked.start(buffer), unlocked.size(buffer))
+    finally:
+        unlocked.dispose(buffer)
+
+
+def object_files(texts: Sequence[str], target: Target, wish: Wish) -> tuple[bytes, ...]:
+    """The object files of modules, made on all processors.
+
+    Raises:
+        Abandoned: the wish was withdrawn.
+    """
+    return tuple(wish.each(partial(object_code, target=target), texts, min(len(texts), processors())))
+
+
+def assembly(text: str, target: Target) -> str:
+    """The assembly listing of a module."""
+    listing: str = _machine(target).emit_assembly(optimize(text, target))
+    return listing
+
+
+def optimized_text(text: str, target: Target) -> str:
+    """The module as LLVM's passes leave it."""
+    return str(optimize(text, target))
+
+
+@lru_cache(1)
+def _engine() -> llvm.LLJIT:
+    return llvm.create_lljit_compiler(_machine(host()), use_jit_link=False, suppress_errors=False)
+
+
+class _Locks:
+    """What calls of LLVM wait for. A fork may find another thread in one."""
+
+    outer = getattr(llvm.ffi.lib, "_lock", None)
+    """What llvmlite holds during each call, where it has that name."""
+
+    def after_fork(self) -> None:
+        held = getattr(self.outer, "_lock", None)
+        if self.outer is not None and held is not None:
+            if held.acquire(blocking=False):
+                held.release()
+            else:
+                self.outer._lock = RLock()
+        if _engine.cache_info().currsize:
+            _engine().detach()
+            _engine.cache_clear()
+
+
+_LOCKS = _Locks()
+fork.watch(_LOCKS)
+
+
+def link(code: Sequence[bytes], symbol: str) -> Library:
+    """Loads object files that belong together into this process."""
+    host()
+    engine = _engine()
+    builder = llvm.JITLibraryBuilder()
+    for each in code:
+        builder.add_object_img(each)
+    builder.export_symbol(symbol)
+    builder.add_current_process()
+    return Library(engine, builder.link(engine, f"circlet_{next(_LIBRARY_NUMBERS)}"), symbol)

@@ -1,0 +1,74 @@
+"""Loads compiled functions, and keeps them on disk."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from io import BufferedReader
+
+from circlet.backends.native.load import cache
+from circlet.backends.native.load.artifact import Artifact, encode, load
+from circlet.backends.native.load.library import ENTRY, Library, SharedLibrary, is_shared
+from circlet.backends.native.load.manifest import Manifest
+from circlet.backends.native.load.shared_object import UnknownObject, shared_object
+from circlet.backends.platform import Feature, current
+from circlet.runtime.exec import fork
+from circlet.runtime.ir.types import Array
+
+
+@dataclass(frozen=True, eq=False)
+class Function:
+    """A compiled function in this process."""
+
+    library: Library
+    manifest: Manifest
+    constants: Array
+
+
+def stored(key: str) -> Function | None:
+    """The function of a name, if it is on the disk; None too if it is damaged, or the system loads no code from
+    there."""
+    file = cache.find(key)
+    if file is None:
+        return None
+    with file:
+        return _loaded(file)
+
+
+def keep(key: str, artifact: Artifact) -> Function:
+    """The function that an artifact is, which is on the disk then, if there is room."""
+    is_kept = cache.write(key, encode(_sharable(artifact)))
+    found = stored(key) if is_kept else None
+    if found is None and is_kept:
+        cache.write(key, encode(artifact))
+    return found or _linked(artifact)
+
+
+def _sharable(artifact: Artifact) -> Artifact:
+    """With a shared object for code, if there can be one."""
+    if not current().has(Feature.SHARED_OBJECTS):
+        return artifact
+    try:
+        return replace(artifact, code=(shared_object(artifact.code, ENTRY),))
+    except UnknownObject:
+        return artifact
+
+
+def _loaded(file: BufferedReader) -> Function | None:
+    """The function in an opened file, whose path may lead elsewhere by now."""
+    try:
+        artifact = load(file)
+        if artifact is None or not is_shared(artifact.code[0]):
+            return None if artifact is None else _linked(artifact)
+        if not current().has(Feature.SHARED_OBJECTS):
+            return None
+        return Function(SharedLibrary(file.fileno()), artifact.manifest, artifact.constants)
+    except OSError:
+        return None
+
+
+def _linked(artifact: Artifact) -> Function:
+    # LLVM takes its time to load: only where it is needed.
+    with fork.LOADING:
+        from circlet.backends.native.load.llvm import link
+
+    return Function(link(artifact.code, ENTRY), artifact.manifest, artifact.constants)

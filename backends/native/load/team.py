@@ -1,0 +1,100 @@
+"""Teams: the threads that help one run of native code."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import time
+import weakref
+from functools import lru_cache
+
+import numpy as np
+
+from circlet.backends.native.load.artifact import Artifact
+from circlet.backends.native.load.fingerprint import digest, toolchain
+from circlet.backends.native.load.library import Library
+from circlet.backends.native.load.manifest import Manifest
+from circlet.backends.native.load.store import keep, stored
+from circlet.backends.native.load.workers import STOP, team_bytes, team_module
+from circlet.backends.native.machine import processors
+from circlet.backends.platform import Feature, current
+from circlet.runtime.exec import fork
+from circlet.runtime.exec.memory import allocate
+from circlet.runtime.ir.types import Array
+
+_PATIENCE = 200_000
+"""Nanoseconds that a worker looks for work before it sleeps: as long as a program may take between two runs."""
+_MOST = 256
+"""Threads of a team; more help nobody."""
+
+
+@lru_cache(1)
+def _library() -> Library:
+    key = digest(toolchain(), "team").hex()
+    return (stored(key) or keep(key, _made())).library
+
+
+def _made() -> Artifact:
+    # LLVM takes its time to load: only where it is needed.
+    with fork.LOADING:
+        from circlet.backends.native.load.llvm import host, object_code
+
+    code = object_code(team_module(host(), time.CLOCK_MONOTONIC), host())
+    return Artifact((code,), Manifest(), np.empty(0, np.uint8))
+
+
+class Team:
+    """The caller and some workers, which end when the object does, or the program. A run that the program's end finds
+    in native code goes on alone, in memory that the object keeps."""
+
+    def __init__(self, participants: int) -> None:
+        self._library = _library()
+        self._memory = allocate((team_bytes(participants),), np.dtype(np.uint8))
+        self._memory[:] = 0
+        self._process = os.getpid()
+        self.address: int = self._memory.ctypes.data
+        """Where native code finds it."""
+        kind = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
+        start = kind(self._library.address)
+        start(self.address, participants, _PATIENCE if participants <= processors() else 0)
+        weakref.finalize(self, _stop, self._library, self._memory, self._process)
+
+    @property
+    def is_here(self) -> bool:
+        """Whether its workers are in this process: a process that forks does not hand on its threads."""
+        return self._process == os.getpid()
+
+
+def _stop(library: Library, memory: Array, process: int) -> None:
+    """Ends the workers of a process, if it is this one; the library is needed until then."""
+    if process == os.getpid():
+        stop = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(int(memory.view(np.uint64)[STOP]))
+        stop(memory.ctypes.data)
+
+
+class Teams:
+    """The teams of a session: as many as it has runs at a time, each kept for the next run.
+
+    Attributes:
+        participants: how many threads a run uses, its caller's among them.
+    """
+
+    def __init__(self, participants: int) -> None:
+        self.participants = min(participants, _MOST) if current().has(Feature.THREADS) else 1
+        self._idle: list[Team] = []
+
+    def take(self) -> Team:
+        """A team for a run, to be given back after it."""
+        try:
+            team = self._idle.pop()
+        except IndexError:
+            return Team(self.participants)
+        return team if team.is_here else self.take()
+
+    def give(self, team: Team) -> None:
+        """Keeps a team for the next run."""
+        self._idle.append(team)
+
+    def close(self) -> None:
+        """Ends the teams that no run has."""
+        self._idle.clear()

@@ -1,0 +1,1 @@
+"""Subgraphs, operators and control flow become functions."""

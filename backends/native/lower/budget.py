@@ -1,0 +1,77 @@
+"""How much becomes code: what one function may hold, and all functions of a session together.
+
+LLVM's time grows faster than a function does, so that a long span is cut into several functions. What is too large for
+one by itself, and what is left when a session has had much compiled, is computed by numpy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from llvmlite import ir
+
+from circlet.backends.native.lower.program import Unlowerable
+from circlet.runtime.ir.model import Model
+from circlet.runtime.ir.op import Op, Skip
+
+MOST_TOGETHER = 256
+"""Operators in one function, those of invoked subgraphs among them: some 2 seconds of work. One that alone is more gets
+a function to itself."""
+MOST_INVOKED = 512
+"""Operators of the subgraphs that one operator invokes, each as often as it is emitted."""
+MOST_INSTRUCTIONS = 1 << 15
+"""Instructions in one function, before LLVM's passes; of models as they are, functions have some thousands."""
+MOST_IN_A_SESSION = 1 << 18
+"""Instructions of all functions that a session has compiled: some minute of work."""
+
+
+class Sizes:
+    """How many operators those of a model are, counting what they invoke."""
+
+    def __init__(self, model: Model) -> None:
+        self._model = model
+        self._sizes: dict[int, int] = {}
+
+    def invoked(self, op: Op) -> int:
+        """The operators of the subgraphs that an operator invokes, and of those that these invoke."""
+        return sum(map(self._size, op.callees()))
+
+    def parts(self, subgraph: int, span: range) -> Sequence[range]:
+        """A span in parts, each of which becomes a function."""
+        found, start, size = [], span.start, 0
+        for number in span:
+            operator = self._model.subgraphs[subgraph].operators[number]
+            each = 0 if isinstance(operator.op, Skip) else 1 + self.invoked(operator.op)
+            if size and size + each > MOST_TOGETHER:
+                found.append(range(start, number))
+                start, size = number, 0
+            size += each
+        return [*found, range(start, span.stop)]
+
+    def _size(self, index: int) -> int:
+        if index not in self._sizes:
+            operators = self._model.subgraphs[index].operators
+            self._sizes[index] = len(operators) + sum(self.invoked(each.op) for each in operators)
+        return self._sizes[index]
+
+
+class Growth:
+    """Counts the instructions of a function while it is written."""
+
+    def __init__(self, function: ir.Function) -> None:
+        self._function = function
+        self._blocks = 0
+        self._count = 0
+
+    def expect_room(self) -> None:
+        """Raises Unlowerable where the function has become too large."""
+        blocks = self._function.blocks
+        self._count += sum(len(each.instructions) for each in blocks[self._blocks:-1])
+        self._blocks = len(blocks) - 1
+        if self._count + len(blocks[-1].instructions) > MOST_INSTRUCTIONS:
+            raise Unlowerable(f"a function of more than {MOST_INSTRUCTIONS} instructions")
+
+
+def instructions(module: ir.Module) -> int:
+    """How many instructions the functions of a module have."""
+    return sum(len(block.instructions) for function in module.functions for block in function.blocks)

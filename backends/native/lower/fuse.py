@@ -1,0 +1,346 @@
+"""Groups operators that combine by substitution into one, so that every later pass plans memory for what remains."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import prod
+from typing import ClassVar
+
+from circlet.backends.native.rules.rule import Rule, rule_of
+from circlet.runtime.errors import Place
+from circlet.runtime.exec.kernel import NOWHERE, Call
+from circlet.runtime.ir.model import ABSENT, Model, Operator, Subgraph, Tensor
+from circlet.runtime.ir.op import Count, Op, Operand, Operands, ShapeError, Skip, Unknown, at_least, exactly
+from circlet.runtime.ir.types import Array, DType, Shape
+from circlet.runtime.passes.rewrite import rewrite_subgraphs
+
+LARGEST_GROUP = 48
+"""Members; expressions beyond that compile slowly and gain nothing."""
+SKIP = Operator(Skip(), (), ())
+
+
+@dataclass(frozen=True)
+class Member:
+    """One operator of a group and its index in the subgraph."""
+
+    number: int
+    operator: Operator
+
+
+@dataclass(frozen=True)
+class Fused(Op):
+    """Several operators computed in one loop nest. No format has this operator; a pass makes it."""
+
+    name: ClassVar[str] = "FUSED"
+    inputs: ClassVar[Count] = at_least(0)
+    results: ClassVar[Count] = exactly(1)
+    members: tuple[Member, ...] = ()
+    """In order; the last one gives the result."""
+    sources: tuple[int, ...] = ()
+    """The tensors of the subgraph that the inputs are."""
+    tensors: tuple[Tensor, ...] = ()
+    """All of the subgraph's."""
+    overwritten: int | None = None
+    """The input of which the result is a partly rewritten copy, if there is one."""
+
+    @property
+    def label(self) -> str:
+        """The names of the members, for people."""
+        return "+".join(each.operator.name for each in self.members)
+
+    def parts(self) -> tuple[int, ...]:
+        return tuple(each.number for each in self.members)
+
+    def infer(self, args: Operands) -> tuple[Shape, ...]:
+        found = self._infer({tensor: args[position] for position, tensor in enumerate(self.sources)}, self.members)
+        return (found[self.members[-1].operator.outputs[0]],)
+
+    def overwrites(self) -> Mapping[int, int]:
+        return {} if self.overwritten is None else {0: self.overwritten}
+
+    def shapes(self, sources: Mapping[int, Array]) -> dict[int, Shape]:
+        """The shape of every tensor that a member but the last makes, from the buffers of the sources; those that are
+        read-only hold their value already."""
+        operands = {each: Operand(self.tensors[each].dtype, array.shape, None if array.flags.writeable else array)
+                    for each, array in sources.items()}
+        return self._infer(operands, self.members[:-1])
+
+    def _infer(self, sources: Mapping[int, Operand], members: Sequence[Member]) -> dict[int, Shape]:
+        operands: dict[int, Operand | None] = {ABSENT: None, **sources}
+        found: dict[int, Shape] = {}
+        for operator in (each.operator for each in members):
+            given = tuple(operands[each] for each in operator.inputs)
+            shapes = operator.op.infer(Operands(given, len(operator.outputs)))
+            for each, shape in zip(operator.outputs, shapes, strict=True):
+                operands[each] = Operand(self.tensors[each].dtype, shape)
+                found[each] = shape
+        return found
+
+    def types(self, args: Operands) -> tuple[DType | None, ...]:
+        return (None,)
+
+
+@dataclass(frozen=True)
+class FusedElementwise(Fused):
+    """A group that reads each input of the shape of the result element by element."""
+
+    elementwise: ClassVar[bool] = True
+
+
+def fuse_operators(model: Model) -> Model:
+    """Replaces each group of operators by one at the place of its last member; the other places become `Skip`."""
+    return rewrite_subgraphs(model, lambda subgraph: _Grouping(subgraph).apply())
+
+
+@dataclass
+class _Group:
+    """Members found so far; `anchor` is the operator whose nest the others join."""
+
+    members: set[int]
+    anchor: int | None
+
+
+class _Grouping:
+    def __init__(self, subgraph: Subgraph) -> None:
+        self._subgraph = subgraph
+        self._calls = [Call.of(subgraph, each, NOWHERE) for each in subgraph.operators]
+        self._foldable = _foldable(subgraph)
+        self._rules = [self._rule(each) for each in range(len(self._calls))]
+        self._readers: dict[int, list[tuple[int, int]]] = {}
+        for number, operator in enumerate(subgraph.operators):
+            for position, tensor in enumerate(operator.inputs):
+                self._readers.setdefault(tensor, []).append((number, position))
+        self._exported = set(subgraph.outputs)
+        self._origin = _origins(subgraph)
+        self._overwriters = self._find_overwriters()
+        self._group_of: dict[int, set[int]] = {}
+        self._groups: dict[int, _Group] = {}
+
+    def _rule(self, number: int) -> Rule[Op] | None:
+        """The rule of an operator whose parameters are known by the time that code is made."""
+        rule, operator = rule_of(self._calls[number]), self._subgraph.operators[number]
+        if rule is None or not all(operator.inputs[k] in self._foldable
+                                   for k in rule.parameters if k < len(operator.inputs)):
+            return None
+        return rule
+
+    def _find_overwriters(self) -> dict[int, list[int]]:
+        """The operators that may write over a tensor, by the tensor whose memory it is."""
+        found: dict[int, list[int]] = {}
+        for number, operator in enumerate(self._subgraph.operators):
+            positions = range(len(operator.inputs)) if operator.op.callees() else operator.op.overwrites().values()
+            for position in positions:
+                found.setdefault(self._origin[operator.inputs[position]], []).append(number)
+        return found
+
+    def apply(self) -> Subgraph:
+        for number in reversed(range(len(self._subgraph.operators))):
+            self._place(number)
+        fused = {last: group for last, group in self._groups.items() if len(group.members) > 1}
+        if not fused:
+            return self._subgraph
+        inner = {each for last, group in fused.items() for each in group.members if each != last}
+        operators = tuple(
+            self._fuse(number, fused[number]) if number in fused else SKIP if number in inner else operator
+            for number, operator in enumerate(self._subgraph.operators)
+        )
+        return replace(self._subgraph, operators=operators)
+
+    def _place(self, number: int) -> None:
+        """Puts an operator into the groups that read it, or begins a group of its own."""
+        rule = self._rules[number]
+        if rule is None:
+            return
+        targets = self._targets(number)
+        if targets is None:
+            anchor = number if rule.nest is not None else None
+            self._groups[number] = _Group({number}, anchor)
+            self._group_of[number] = {number}
+            return
+        self._group_of[number] = targets
+        for last in targets:
+            self._groups[last].members.add(number)
+            if rule.nest is not None:
+                self._groups[last].anchor = number
+
+    def _targets(self, number: int) -> set[int] | None:
+        """The groups that an operator can join, if its results are then needed nowhere else."""
+        rule, operator = self._rules[number], self._subgraph.operators[number]
+        assert rule is not None
+        readers = [each for tensor in operator.outputs for each in self._readers.get(tensor, [])]
+        if not readers or rule.is_last or self._exported.intersection(operator.outputs):
+            return None
+        if self._is_view(number) and all(reader in self._groups and self._is_view(reader) for reader, _ in readers):
+            return None
+        targets = {last for reader, _ in readers for last in self._group_of.get(reader, {-1})}
+        if -1 in targets or not all(self._accepts(reader, position) for reader, position in readers):
+            return None
+        if max(targets) >= self._barrier(number) or not self._is_tellable(number, rule):
+            return None
+        if rule.nest is not None:
+            return targets if self._may_anchor(number, targets) else None
+        if rule.may_fail(self._calls[number]) and not self._is_wholly_read(number, targets):
+            return None
+        if not rule.is_free and not self._is_read_once(number, targets):
+            return None
+        return targets if all(len(self._groups[last].members) < LARGEST_GROUP for last in targets) else None
+
+    def _is_view(self, number: int) -> bool:
+        """Whether the result is an input's bytes; a group of nothing but views would copy them."""
+        return 0 in self._subgraph.operators[number].op.views()
+
+    def _accepts(self, reader: int, position: int) -> bool:
+        """Whether a reader can compute its input as it reads it."""
+        rule = self._rules[reader]
+        if rule is None or rule.memory_inputs is None or position in rule.memory_inputs | rule.parameters:
+            return False
+        return reader not in self._groups or len(self._subgraph.operators[reader].outputs) == 1
+
+    def _barrier(self, number: int) -> int:
+        """The first operator that an operator must not be moved to: it may write over an input of it."""
+        found = len(self._subgraph.operators)
+        for tensor in self._subgraph.operators[number].inputs:
+            if tensor == ABSENT or self._subgraph.tensors[tensor].is_constant:
+                continue
+            if self._subgraph.tensors[tensor].is_variable:
+                return number
+            later = (each for each in self._overwriters.get(self._origin[tensor], ()) if each > number)
+            found = min(found, *later, found)
+        return found
+
+    def _is_tellable(self, number: int, rule: Rule[Op]) -> bool:
+        """Whether the shapes of an operator's results do not depend on values that only a run can tell."""
+        operator = self._subgraph.operators[number]
+        values = [operator.inputs[k] for k in (rule.memory_inputs or frozenset()) | rule.parameters
+                  if k < len(operator.inputs)]
+        if rule.nest is not None or all(each in self._foldable for each in values):
+            return True
+        tensors = [None if each == ABSENT else self._subgraph.tensors[each] for each in operator.inputs]
+        operands = tuple(None if each is None else Operand(each.dtype, each.shape, each.data) for each in tensors)
+        try:
+            operator.op.infer(Operands(operands, len(operator.outputs)))
+        except (Unknown, ShapeError):
+            return False
+        return True
+
+    def _is_read_once(self, number: int, targets: set[int]) -> bool:
+        """Whether a group needs each element of a result once: several readers share it where they need it at once."""
+        readers = {reader for tensor in self._subgraph.operators[number].outputs
+                   for reader, _ in self._readers.get(tensor, ())}
+        if len(readers) == 1 and len(targets) == 1:
+            (reader,) = readers
+            rule = self._rules[reader]
+            once = rule is None or not rule.is_free or reader in targets or self._is_read_once(reader, targets)
+            return once and not self._is_repeated(number, reader)
+        return len(targets) == 1 and self._is_wholly_read(number, targets)
+
+    def _is_wholly_read(self, number: int, targets: set[int]) -> bool:
+        """Whether groups surely compute each element of a result, for the same element of their own."""
+        return all(self._is_pointwise(each, self._shape(number))
+                   for last in targets for each in self._path(number, last))
+
+    def _is_repeated(self, number: int, reader: int) -> bool:
+        """Whether a reader reads the elements of a result again and again, in its outer loops."""
+        rule = self._rules[reader]
+        if rule is None or rule.nest is not None:
+            return False
+        shape, read = self._shape(reader), self._shape(number)
+        aligned = (1,) * (len(shape) - len(read)) + read
+        if -1 in shape or -1 in read or len(aligned) > len(shape) or prod(read) <= 1 or prod(read) >= prod(shape):
+            return False
+        kept = [axis for axis, size in enumerate(aligned) if size > 1]
+        return any(aligned[axis] < shape[axis] for axis in range(kept[-1]))
+
+    def _may_anchor(self, number: int, targets: set[int]) -> bool:
+        """Whether the elements of a nest can go through a group of operators as its epilogue."""
+        if len(targets) != 1 or len(self._subgraph.operators[number].outputs) != 1:
+            return False
+        (last,) = targets
+        shape = self._shape(number)
+        return self._groups[last].anchor is None and all(self._passes(each, shape) for each in self._path(number, last))
+
+    def _path(self, number: int, last: int) -> set[int]:
+        """The members of a group that depend on an operator."""
+        found: set[int] = set()
+        for each in (number, *sorted(self._groups[last].members)):
+            if each == number or each in found:
+                found.update(reader for tensor in self._subgraph.operators[each].outputs
+                             for reader, _ in self._readers.get(tensor, ()) if each != last)
+        return found
+
+    def _is_pointwise(self, number: int, shape: Shape) -> bool:
+        """Whether an operator computes each element of an operand of the given shape from that place alone."""
+        return self._subgraph.operators[number].op.elementwise and self._shape(number) == shape
+
+    def _passes(self, number: int, shape: Shape) -> bool:
+        """Whether an operator makes one element of each element of a result of the given shape."""
+        op, found, call = self._subgraph.operators[number].op, self._shape(number), self._calls[number]
+        alike = -1 not in (*shape, *found) and prod(shape) == prod(found)
+        is_view = 0 in op.views() and call.input(0).dtype is call.outputs[0].dtype
+        return self._is_pointwise(number, shape) or (alike and (op.elementwise or is_view))
+
+    def _shape(self, number: int) -> Shape:
+        return self._subgraph.tensors[self._subgraph.operators[number].outputs[0]].signature
+
+    def _fuse(self, last: int, group: _Group) -> Operator:
+        numbers = sorted(group.members)
+        operators = [self._subgraph.operators[each] for each in numbers]
+        made = {tensor for operator in operators for tensor in operator.outputs}
+        sources = dict.fromkeys(tensor for operator in operators for tensor in operator.inputs
+                                if tensor not in made and tensor != ABSENT)
+        moved = self._moved(operators)
+        result, target = operators[-1].outputs[0], operators[-1].op.overwrites().get(0)
+        outer = [each for each in moved if each in sources]
+        in_step = not self._has_inner_nest(numbers) and not any(self._may_match(each, result) for each in outer)
+        over = None if target is None or operators[-1].inputs[target] in moved else operators[-1].inputs[target]
+        op = (FusedElementwise if in_step else Fused)(
+            tuple(map(Member, numbers, operators)), tuple(sources), self._subgraph.tensors,
+            tuple(sources).index(over) if over in sources else None)
+        return Operator(op, tuple(sources), operators[-1].outputs)
+
+    def _has_inner_nest(self, numbers: Sequence[int]) -> bool:
+        """Whether a nest that may make an element twice is in a group, given by its members in order."""
+        rules = [(number, self._rules[number]) for number in numbers]
+        return any(rule is not None and rule.nest is not None and not rule.is_last for _, rule in rules)
+
+    def _moved(self, operators: Sequence[Operator]) -> set[int]:
+        """The tensors in a group whose elements are read for other places of the result than their own."""
+        moved: set[int] = set()
+        for operator in reversed(operators):
+            op = operator.op
+            own = {op.views().get(0)} | ({op.overwrites().get(0)} if operator is operators[-1] else set())
+            for position, tensor in enumerate(operator.inputs):
+                if not (op.elementwise or position in own) or not moved.isdisjoint(operator.outputs):
+                    moved.add(tensor)
+        return moved
+
+    def _may_match(self, tensor: int, result: int) -> bool:
+        """Whether a tensor may have the shape of another one."""
+        one, other = self._subgraph.tensors[tensor].signature, self._subgraph.tensors[result].signature
+        return len(one) == len(other) and all(a == b or -1 in (a, b) for a, b in zip(one, other, strict=True))
+
+
+def _foldable(subgraph: Subgraph) -> frozenset[int]:
+    """The tensors that are known once the shapes of the inputs are."""
+    found = {number for number, tensor in enumerate(subgraph.tensors) if tensor.data is not None} | {ABSENT}
+    for operator in subgraph.operators:
+        op = operator.op
+        by_shape = type(op).from_shapes is not Op.from_shapes
+        if by_shape or (op.pure and not op.callees() and found.issuperset(operator.inputs)):
+            found.update(operator.outputs)
+    return frozenset(found)
+
+
+def _origins(subgraph: Subgraph) -> dict[int, int]:
+    """For each tensor the one whose memory it is a view of, or itself."""
+    found = {number: number for number in range(ABSENT, len(subgraph.tensors))}
+    for operator in subgraph.operators:
+        for output, position in operator.op.views().items():
+            found[operator.outputs[output]] = found[operator.inputs[position]]
+    return found
+
+
+def place_of(place: Place, member: Member) -> Place:
+    """Where a member of a group was in the model."""
+    return Place(place.subgraph, place.subgraph_name, member.number, member.operator.name)

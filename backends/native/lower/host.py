@@ -1,0 +1,80 @@
+"""Operators without a native rule: their numpy kernels, called from native code."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+from llvmlite import ir
+
+from circlet.backends.native.emit.emitter import I32, I64, NATIVE_TYPES
+from circlet.backends.native.emit.value import Value, in_memory, in_register
+from circlet.backends.native.lower.operators import OperatorLowering
+from circlet.backends.native.lower.program import HOST_FAILED, External, HostCall, Staging, Unlowerable
+from circlet.runtime.exec.activation import ARENA, REQUEST
+from circlet.runtime.ir.model import ABSENT
+from circlet.runtime.ir.types import DType, Shape
+
+
+def lower_host_call(o: OperatorLowering) -> Sequence[Value]:
+    """Calls the operator's numpy kernel; what the host cannot see goes through staging buffers."""
+    tensors = o.spec.subgraph.tensors
+    used = (*o.operator.outputs, *(each for each in o.operator.inputs if each != ABSENT))
+    if any(tensors[each].dtype.numpy.hasobject for each in used):
+        raise Unlowerable(f"{o.place}: strings are not native")
+    kinds = [(shape, tensors[each].dtype) for each, shape in zip(o.operator.outputs, o.shapes, strict=True)]
+    inputs = tuple(None if each is None else _input(o, each) for each in o.inputs)
+    outputs = tuple(_output(o, home, *kind) for home, kind in zip(o.homes, kinds, strict=True))
+    o.function.program.host_calls.append(HostCall(o.spec.index, o.number, inputs, outputs))
+    _call(o, len(o.function.program.host_calls) - 1)
+    return [_result(o, each, *kind, home) for each, kind, home in zip(outputs, kinds, o.homes, strict=True)]
+
+
+def _input(o: OperatorLowering, value: Value) -> External | Staging:
+    memory = value.memory if value.known is None else o.function.external(value.known)
+    external = o.function.behind(memory, value.shape, value.dtype)
+    if external is not None:
+        return external
+    staging = _staging(o, value.shape, value.dtype)
+    o.function.write(value, o.function.at(staging.offset, value.nbytes))
+    return staging
+
+
+def _output(o: OperatorLowering, home: ir.Value | None, shape: Shape, dtype: DType) -> External | Staging:
+    return o.function.behind(home, shape, dtype) or _staging(o, shape, dtype)
+
+
+def _staging(o: OperatorLowering, shape: Shape, dtype: DType) -> Staging:
+    return Staging(o.function.reserve_offset(prod(shape) * dtype.numpy.itemsize), shape, dtype)
+
+
+def _call(o: OperatorLowering, number: int) -> None:
+    """Calls `i32 host(control*)`, which finds there the number of what it is asked for; any answer but 0 is a failure
+    that the host has kept.
+
+    The host knows the arena; it is told all the same, for LLVM must not take its content for unchanged.
+    """
+    function, b = o.function, o.function.e.builder
+    control, arena, _ = function.e.function.args
+    b.store(ir.Constant(I64, number), function.control(REQUEST))
+    b.store(arena, function.control(ARENA))
+    function.return_turns()
+    status = b.call(function.host, [control])
+    function.fail_unless(b.icmp_unsigned("==", status, ir.Constant(I32, 0)), o.place, HOST_FAILED)
+
+
+def _result(o: OperatorLowering, made: External | Staging, shape: Shape, dtype: DType, home: ir.Value | None) -> Value:
+    """The result where the operator's readers expect it."""
+    e = o.function.e
+    size = prod(shape) * dtype.numpy.itemsize
+    source = o.function.at(made.offset, size) if isinstance(made, Staging) else home
+    assert source is not None
+    if prod(shape) == 1 and dtype in NATIVE_TYPES:
+        scalar = e.load(source, dtype)
+        if home is not None and home is not source:
+            e.store(scalar, home, dtype)
+        return in_register(scalar, shape, dtype)
+    assert home is not None
+    if home is not source:
+        e.copy(home, source, size)
+    return in_memory(home, shape, dtype)

@@ -1,0 +1,162 @@
+"""What the lowering of a function collects beside the code: places that can fail, host calls, buffers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+import numpy as np
+
+from circlet.backends.native.check.bounds import Watched
+from circlet.runtime.errors import Place
+from circlet.runtime.exec.crossing import CopyEdge, Position
+from circlet.runtime.ir.types import Array, DType, Shape
+
+MOST_EVIDENCE = 32
+COUNTED_COPIES = 2
+"""Numbers in a tally before those of subgraphs."""
+EMBEDDED_BYTES = 64
+"""Constants up to this size are part of the code."""
+
+HOST_FAILED = "the host failed"
+
+
+class Unlowerable(Exception):
+    """The operators cannot be made native code; the message says why."""
+
+
+class RuleError(Unlowerable):
+    """A rule, or LLVM, failed on something that it should have refused; the message says where."""
+
+    @classmethod
+    def at(cls, place: object, error: Exception) -> RuleError:
+        reason = " ".join(str(error).split())
+        return cls(f"{place}: left to numpy, as its code could not be made ({type(error).__name__}: {reason})")
+
+
+@dataclass(frozen=True)
+class Site:
+    """A place that can fail, and the message if it does."""
+
+    place: Place
+    message: str
+    """With a `{}` for each number that the code gives as evidence."""
+    numbers: int = 0
+
+
+@dataclass(frozen=True)
+class Held:
+    """The buffer that a frame has for a tensor."""
+
+    tensor: int
+
+
+@dataclass(frozen=True)
+class Variable:
+    """The memory of a variable tensor."""
+
+    subgraph: int
+    tensor: int
+
+
+@dataclass(frozen=True)
+class Cell:
+    """The memory for the values of a variable that have a type and shape."""
+
+    handle: int
+    shape: Shape
+    dtype: DType
+
+
+@dataclass(frozen=True)
+class Holder:
+    """The word that says which cell holds the value of a variable."""
+
+    handle: int
+
+
+@dataclass(frozen=True)
+class Called:
+    """The word that says whether CALL_ONCE has run a subgraph."""
+
+    subgraph: int
+
+
+@dataclass(frozen=True)
+class Fixed:
+    """Something that is the same in every run, such as packed weights."""
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """Where the code leaves the numbers that a message about a failure quotes."""
+
+
+@dataclass(frozen=True)
+class Tally:
+    """Where the code counts, in i64: copies between subgraphs, their bytes, then invocations of each subgraph."""
+
+    subgraphs: int
+
+
+Source: TypeAlias = "Held | Variable | Cell | Holder | Called | Fixed | Evidence | Tally"
+"""What an array outside the arena is to the function."""
+
+
+@dataclass(frozen=True)
+class Staging:
+    """A part of the arena through which a tensor passes between native code and the host."""
+
+    offset: int
+    shape: Shape
+    dtype: DType
+
+
+@dataclass(frozen=True)
+class External:
+    """An array outside the arena, by its number among them, seen with a shape and an element type."""
+
+    number: int
+    shape: Shape
+    dtype: DType
+
+
+@dataclass(frozen=True)
+class HostCall:
+    """An operator computed by a numpy kernel in the midst of native code.
+
+    Arrays outside the arena are passed as they are, everything else through staging buffers.
+    """
+
+    subgraph: int
+    operator: int
+    inputs: tuple[External | Staging | None, ...]
+    outputs: tuple[External | Staging, ...]
+
+    @property
+    def position(self) -> Position:
+        return self.subgraph, self.operator
+
+
+@dataclass
+class Program:
+    """What the lowering of a function collects beside the code."""
+
+    sites: list[Site] = field(default_factory=list)
+    host_calls: list[HostCall] = field(default_factory=list)
+    externals: list[Array] = field(default_factory=list)
+    """The arrays outside the arena."""
+    sources: list[Source] = field(default_factory=list)
+    """What each of them is."""
+    arena_bytes: int = 0
+    scratch_bytes: int = 0
+    """Of the memory that each thread has for itself."""
+    shares_loops: bool = False
+    """Whether threads share out loops."""
+    evidence: Array = field(default_factory=lambda: np.zeros(MOST_EVIDENCE, np.int64))
+    outline: list[str] = field(default_factory=list)
+    """What was emitted, a line an operator, for people to read."""
+    crossings: dict[CopyEdge, None] = field(default_factory=dict)
+    """What crosses the borders of subgraphs, in order."""
+    watched: Watched | None = None
+    """What bounds assertions say, where there are any."""

@@ -1,0 +1,261 @@
+"""Native rules of the operators that move elements to places known from shapes and parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import accumulate
+from typing import Any
+
+from llvmlite import ir
+
+from circlet.backends.native.emit.emitter import Emitter, Index
+from circlet.backends.native.emit.parallel import parallel_every
+from circlet.backends.native.emit.transpose import copy_transposed
+from circlet.backends.native.emit.value import Value, computed
+from circlet.backends.native.emit.whole import Whole, both, either
+from circlet.backends.native.rules.moving.move import (
+    expect,
+    expect_shape,
+    overwrite,
+    parameter,
+    part,
+    unreached,
+    wholes,
+)
+from circlet.backends.native.rules.rule import Node, Sink, fused, movable, nest
+from circlet.runtime.exec.kernel import Call
+from circlet.runtime.ir.types import Activation, DType, Quantization
+from circlet.runtime.ops.layout import (
+    Concatenation,
+    MatrixDiag,
+    MatrixSetDiag,
+    Pack,
+    ReverseV2,
+    Slice,
+    Split,
+    SplitV,
+    StablehloConcatenate,
+    StablehloSlice,
+    StablehloTranspose,
+    StridedSlice,
+    Transpose,
+    Unpack,
+    permuted,
+    replaced,
+)
+from circlet.runtime.ops.operands import normalize_axis
+
+SECOND = frozenset({1})
+MOST_OFFSET = 1 << 48
+"""More elements than any axis has."""
+
+
+@fused(Transpose, movable, is_free=True, parameters=SECOND)
+def transpose(node: Node[Transpose]) -> tuple[Value]:
+    return (transposed(node.input(0), parameter(node, 1).tolist()),)
+
+
+@fused(StablehloTranspose, movable, is_free=True)
+def stablehlo_transpose(node: Node[StablehloTranspose]) -> tuple[Value]:
+    return (transposed(node.input(0), node.op.permutation),)
+
+
+def transposed(x: Value, permutation: Sequence[int]) -> Value:
+    """The tensor whose axis k is axis `permutation[k]` of another one."""
+    axes = permuted(x.shape, permutation, "permutation")
+    shape = tuple(x.shape[axis] for axis in axes)
+    moved = [axis for axis in axes if x.shape[axis] != 1]
+    if moved == sorted(moved):
+        return x.reshaped(shape)
+
+    def element(e: Emitter, index: Index) -> ir.Value:
+        return x.element(e, [index[axes.index(axis)] for axis in range(len(axes))])
+
+    found, memory = computed(shape, x.dtype, element), x.memory
+    if memory is None:
+        return found
+    return replace(found, fill=lambda e, home: copy_transposed(e, memory, home, x.shape, axes, x.dtype))
+
+
+@fused(StablehloSlice, movable, is_free=True)
+def stablehlo_slice(node: Node[StablehloSlice]) -> tuple[Value]:
+    e = node.function.e
+    starts = [Whole(e, each) for each in node.op.start_indices]
+    return (part(e, node.input(0), starts, node.shape, node.op.strides),)
+
+
+@fused(ReverseV2, movable, is_free=True, parameters=SECOND)
+def reverse_v2(node: Node[ReverseV2]) -> tuple[Value]:
+    x, e = node.input(0), node.function.e
+    axes = {normalize_axis(axis, len(x.shape)) for axis in parameter(node, 1).tolist()}
+    starts = [Whole(e, size - 1 if axis in axes else 0) for axis, size in enumerate(x.shape)]
+    return (part(e, x, starts, x.shape, [-1 if axis in axes else 1 for axis in range(len(x.shape))]),)
+
+
+@fused(Slice, movable, is_free=True, memory_inputs=frozenset({1, 2}))
+def slice_(node: Node[Slice]) -> tuple[Value]:
+    x, e = node.input(0), node.function.e
+    begins, lengths = (wholes(e, node.input(k)) for k in (1, 2))
+    sizes: list[Whole] = []
+    for dim, begin, length in zip(x.shape, begins, lengths, strict=True):
+        size = (Whole(e, dim) - begin).where(length.compare("==", -1), length)
+        fits = both(e, begin.is_in(0, dim), size.is_in(0, Whole(e, dim) - begin))
+        expect(node, fits, f"begin {{}} and size {{}} leave an axis of size {dim}", begin, length)
+        sizes.append(size)
+    return (part(e, x, begins, node.shape) if expect_shape(node, sizes) else unreached(node),)
+
+
+@fused(StridedSlice, movable, is_free=True, memory_inputs=frozenset({1, 2}), parameters=frozenset({3}))
+def strided_slice(node: Node[StridedSlice]) -> tuple[Value]:
+    x, e = node.input(0), node.function.e
+    begins, ends = (wholes(e, node.input(k)) for k in (1, 2))
+    steps: list[int] = [int(each) for each in parameter(node, 3).tolist()]
+    taken = [Selection(Whole(e, 0), Whole(e, dim), 1) for dim in x.shape]
+    lengths, sizes = [1] * len(x.shape), list[Whole]()
+    for axis, k in node.op.plan(len(x.shape), len(steps)):
+        if axis is None:
+            sizes.append(Whole(e, 1))
+            continue
+        if k is not None:
+            taken[axis] = _select(node, k, x.shape[axis], begins[k], ends[k], steps[k])
+        if k is None or not node.op.shrink_axis_mask >> k & 1:
+            lengths[axis] = dict(enumerate(node.shape)).get(len(sizes), 1)
+            sizes.append(taken[axis].size)
+    if not expect_shape(node, sizes):
+        return (unreached(node),)
+    found = part(e, x, [each.first for each in taken], tuple(lengths), [each.step for each in taken])
+    return (found.reshaped(node.shape),)
+
+
+@dataclass(frozen=True)
+class Selection:
+    """The elements of an axis that a slice takes."""
+
+    first: Whole
+    size: Whole
+    step: int
+
+
+def _select(node: Node[StridedSlice], entry: int, dim: int, begin: Whole, end: Whole, step: int) -> Selection:
+    """What an entry of a STRIDED_SLICE takes from an axis."""
+    op, e = node.op, node.function.e
+    expect(node, step != 0, f"strides: expected none that is 0, found it in entry {entry}")
+    lowest, highest = (0, dim) if step > 0 else (-1, dim - 1)
+    first, last = (Whole(e, each) for each in ((lowest, highest) if step > 0 else (highest, lowest)))
+    if not op.begin_mask >> entry & 1:
+        first = _clamped(begin, dim, lowest, highest)
+    if op.shrink_axis_mask >> entry & 1:
+        inside = step > 0 and first.compare("!=", dim)
+        expect(node, inside, f"index {{}} with stride {step} does not select from an axis of size {dim}", begin)
+        return Selection(first, Whole(e, 1), 1)
+    if op.offset:
+        last = first + end.at_least(-MOST_OFFSET).at_most(MOST_OFFSET)
+    elif not op.end_mask >> entry & 1:
+        last = _clamped(end, dim, lowest, highest)
+    span = last - first if step > 0 else first - last
+    size = (span + (abs(step) - 1)).at_least(0) // max(abs(step), 1)
+    if op.offset:
+        final = first + (size - 1) * step
+        fits = either(e, size.compare("==", 0), final.is_in(0, dim - 1))
+        expect(node, fits, f"offset {{}} from {{}} on leaves an axis of size {dim}", end, first)
+    return Selection(first, size, step)
+
+
+def _clamped(position: Whole, dim: int, lowest: int, highest: int) -> Whole:
+    counted = (position + dim).where(position.compare("<", 0), position)
+    return counted.at_least(lowest).at_most(highest)
+
+
+def _cut(node: Node[Any], x: Value, axis: int, sizes: Sequence[int]) -> tuple[Value, ...]:
+    """The pieces of a tensor along an axis, one after another, under the shapes of the outputs."""
+    e, found = node.function.e, list[Value]()
+    for first, size, shape in zip(accumulate(sizes, initial=0), sizes, node.shapes, strict=False):
+        starts = [Whole(e, first if each == axis else 0) for each in range(len(x.shape))]
+        found.append(part(e, x, starts, replaced(x.shape, axis, size)).reshaped(shape))
+    return tuple(found)
+
+
+@fused(Split, movable, is_free=True, parameters=frozenset({0}))
+def split(node: Node[Split]) -> tuple[Value, ...]:
+    x = node.input(1)
+    axis = normalize_axis(int(parameter(node, 0).item()), len(x.shape))
+    return _cut(node, x, axis, [shape[axis] for shape in node.shapes])
+
+
+@fused(SplitV, movable, is_free=True, parameters=frozenset({1, 2}))
+def split_v(node: Node[SplitV]) -> tuple[Value, ...]:
+    x = node.input(0)
+    axis = normalize_axis(int(parameter(node, 2).item()), len(x.shape))
+    return _cut(node, x, axis, [shape[axis] for shape in node.shapes])
+
+
+@fused(Unpack, movable, is_free=True)
+def unpack(node: Node[Unpack]) -> tuple[Value, ...]:
+    x = node.input(0)
+    return _cut(node, x, normalize_axis(node.op.axis, len(x.shape)), [1] * len(node.shapes))
+
+
+@nest(Pack, movable, memory_inputs=frozenset())
+def pack(node: Node[Pack], e: Emitter, sinks: tuple[Sink, ...]) -> None:
+    axis = normalize_axis(node.op.axis, len(node.shape))
+    inputs = [node.input(k) for k in range(len(node.inputs))]
+    _join(e, sinks[0], [each.reshaped(replaced(node.shape, axis, 1)) for each in inputs], axis)
+
+
+@nest(StablehloConcatenate, movable, memory_inputs=frozenset())
+def stablehlo_concatenate(node: Node[StablehloConcatenate], e: Emitter, sinks: tuple[Sink, ...]) -> None:
+    inputs = [node.input(k) for k in range(len(node.inputs))]
+    _join(e, sinks[0], inputs, normalize_axis(node.op.dimension, len(node.shape)))
+
+
+def _refuses_concatenation(call: Call) -> bool:
+    """Refuses fused activations and uint8 inputs that must be requantised."""
+    op = call.op
+    activation = isinstance(op, Concatenation) and op.fused_activation_function is not Activation.NONE
+    steps = {_steps(each.quantization) for each in (*call.inputs, *call.outputs) if each is not None}
+    return movable(call) or activation or (call.outputs[0].dtype is DType.UINT8 and len(steps) > 1)
+
+
+def _steps(quantization: Quantization | None) -> tuple[tuple[float, ...], tuple[int, ...]] | None:
+    found = quantization if quantization is not None and quantization.scales else None
+    return None if found is None else (found.scales, found.zero_points)
+
+
+@nest(Concatenation, _refuses_concatenation, memory_inputs=frozenset())
+def concatenation(node: Node[Concatenation], e: Emitter, sinks: tuple[Sink, ...]) -> None:
+    inputs = [node.input(k) for k in range(len(node.inputs))]
+    _join(e, sinks[0], inputs, normalize_axis(node.op.axis, len(node.shape)))
+
+
+def _join(e: Emitter, sink: Sink, inputs: Sequence[Value], axis: int) -> None:
+    """Goes through one input after another."""
+    offset, shape = 0, replaced(inputs[0].shape, axis, sum(x.shape[axis] for x in inputs))
+    for x in inputs:
+        if x.memory is not None and sink.memory is not None:
+            overwrite(e, sink.memory, shape, x, [Whole(e, offset * (each == axis)) for each in range(len(shape))])
+        elif x.size:
+            with parallel_every(e, x.shape, 4 * x.nbytes) as index:
+                place = e.builder.add(index[axis], e.number(offset), flags=("nuw", "nsw"))
+                sink(e, [*index[:axis], place, *index[axis + 1:]], x.element(e, index))
+        offset += x.shape[axis]
+
+
+@fused(MatrixDiag, movable)
+def matrix_diag(node: Node[MatrixDiag]) -> tuple[Value]:
+    x = node.input(0)
+
+    def element(e: Emitter, index: Index) -> ir.Value:
+        on = e.builder.icmp_unsigned("==", *index[-2:])
+        return e.select(on, x.element(e, index[:-1]), e.constant(0, x.dtype))
+
+    return (computed(node.shape, x.dtype, element),)
+
+
+@nest(MatrixSetDiag, movable, memory_inputs=frozenset(), is_last=True)
+def matrix_set_diag(node: Node[MatrixSetDiag], e: Emitter, sinks: tuple[Sink, ...]) -> None:
+    x, diagonals, home = node.input(0), node.input(1), sinks[0].memory
+    if x.memory is not home:
+        x.write(e, home)
+    with e.nest(diagonals.shape) as index:
+        e.store(diagonals.element(e, index), home, x.dtype, e.linear([*index, index[-1]], x.shape))

@@ -1,0 +1,98 @@
+"""Native rules of what lowered loops are made of."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from circlet.backends.native.emit.emitter import Emitter
+from circlet.backends.native.emit.value import Value, in_register
+from circlet.backends.native.emit.whole import Whole
+from circlet.backends.native.rules.moving.move import expect, expect_shape, filled, overwrite, part, unreached, wholes
+from circlet.backends.native.rules.moving.shape import view
+from circlet.backends.native.rules.quantized.quantize import convert
+from circlet.backends.native.rules.rule import Node, Sink, fused, movable, nest
+from circlet.runtime.exec.kernel import Call
+from circlet.runtime.ops.loop_options import TripPolicy
+from circlet.runtime.ops.loop_steps import (
+    LoopBuffer,
+    LoopCount,
+    LoopGrow,
+    LoopKeep,
+    LoopScalar,
+    LoopStore,
+    LoopTake,
+    LoopZeros,
+)
+
+SECOND = frozenset({1})
+
+fused(LoopScalar, movable, is_free=True)(view)
+fused(LoopKeep, movable, is_free=True, parameters=SECOND)(view)
+
+
+def _may_warn(call: Call) -> bool:
+    """Refuses counts of which the host may have to warn."""
+    assert isinstance(call.op, LoopCount)
+    return call.op.policy is TripPolicy.NEGATIVE_IS_INFINITE
+
+
+@fused(LoopCount, _may_warn)
+def loop_count(node: Node[LoopCount]) -> tuple[Value]:
+    e, x, dtype = node.function.e, node.input(0), node.op.dtype
+    value, zero = convert(e, x.scalar(e), x.dtype, dtype), e.constant(0, dtype)
+    return (in_register(e.select(e.builder.icmp_signed(">", value, zero), value, zero), (), dtype),)
+
+
+def _zeros(node: Node[Any], e: Emitter, sinks: tuple[Sink, ...]) -> None:
+    home, dtype = sinks[0].memory, node.call.outputs[0].dtype
+    assert home is not None
+    filled(node.shape, dtype, e.constant(0, dtype)).write(e, home)
+
+
+# Last, and without members that give their operands: their shapes depend on values, and on shapes of other subgraphs.
+nest(LoopZeros, movable, is_last=True)(_zeros)
+nest(LoopBuffer, movable, is_last=True)(_zeros)
+
+
+@nest(LoopStore, movable, memory_inputs=frozenset({2}), is_last=True)
+def loop_store(node: Node[LoopStore], e: Emitter, sinks: tuple[Sink, ...]) -> None:
+    op, home, x = node.op, sinks[0].memory, node.input(0)
+    assert home is not None
+    axis, slices = op.axis(len(node.shape)), node.input(1).reshaped(op.slices(node.input(1).shape))
+    (number,) = wholes(e, node.input(2))
+    length, size = node.shape[axis], op.scan.part
+    place = Whole(e, length - size) - number * size if op.backwards else number * size
+    expect(node, place.is_in(0, length - size),
+           f"iteration {{}} makes an element, the scan output has room for {length // size}", number)
+    if x.shape != node.shape:
+        filled(node.shape, x.dtype, e.constant(0, x.dtype)).write(e, home)
+    elif x.memory is not home:
+        x.write(e, home)
+    overwrite(e, home, node.shape, slices, [place if each == axis else Whole(e, 0) for each in range(len(node.shape))])
+
+
+@nest(LoopGrow, movable, memory_inputs=frozenset(), is_last=True)
+def loop_grow(node: Node[LoopGrow], e: Emitter, sinks: tuple[Sink, ...]) -> None:
+    x, home = node.input(0), sinks[0].memory
+    assert home is not None
+    filled(node.shape, x.dtype, e.constant(0, x.dtype)).write(e, home)
+    overwrite(e, home, node.shape, x, _starts(node, node.shape, x.shape))
+
+
+@fused(LoopTake, movable, is_free=True, memory_inputs=SECOND)
+def loop_take(node: Node[LoopTake]) -> tuple[Value]:
+    x, e, op = node.input(0), node.function.e, node.op
+    axis = op.axis(len(x.shape))
+    (number,) = wholes(e, node.input(1))
+    sizes = [number * op.scan.part if each == axis else Whole(e, size) for each, size in enumerate(x.shape)]
+    if not expect_shape(node, sizes):
+        return (unreached(node),)
+    return (x if x.shape == node.shape else part(e, x, _starts(node, x.shape, node.shape), node.shape),)
+
+
+def _starts(node: Node[Any], shape: tuple[int, ...], sizes: tuple[int, ...]) -> list[Whole]:
+    """Where the part of a tensor of `shape` that has elements begins."""
+    op, e = node.op, node.function.e
+    axis = op.axis(len(shape))
+    begin = shape[axis] - sizes[axis] if op.backwards else 0
+    return [Whole(e, begin if each == axis else 0) for each in range(len(shape))]

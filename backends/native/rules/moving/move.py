@@ -1,0 +1,179 @@
+"""What the rules that move elements share: parts of tensors, checked indices, copies into windows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import reduce
+from math import prod
+from typing import Any
+
+from llvmlite import ir
+
+from circlet.backends.native.emit.emitter import I1, I64, UNSIGNED, Emitter, Index, memory_type
+from circlet.backends.native.emit.loops import every
+from circlet.backends.native.emit.parallel import parallel_nest
+from circlet.backends.native.emit.value import Value, computed, in_memory
+from circlet.backends.native.emit.whole import Truth, Whole, both
+from circlet.backends.native.rules.rule import Node
+from circlet.runtime.ir.types import Array, DType, Shape
+
+SHORTEST_RUN = 16
+"""Bytes from which on runs are copied as a whole."""
+
+
+def parameter(node: Node[Any], index: int) -> Array:
+    """The value of an input that the rule declares as a parameter."""
+    known = node.input(index).known
+    assert known is not None, f"input {index} of {node.op.name} is declared as a parameter"
+    return known
+
+
+def wholes(e: Emitter, value: Value) -> list[Whole]:
+    """The elements of a tensor of integers, in row-major order."""
+    if value.known is not None:
+        return [Whole(e, int(each)) for each in value.known.reshape(-1).tolist()]
+    return [Whole(e, extended(e, value.linear(e, e.number(k)), value.dtype)) for k in range(value.size)]
+
+
+def extended(e: Emitter, value: ir.Value, dtype: DType) -> ir.Value:
+    """An integer as an i64."""
+    if value.type == I64:
+        return value
+    return e.builder.zext(value, I64) if dtype in UNSIGNED else e.builder.sext(value, I64)
+
+
+def expect(node: Node[Any], condition: Truth, message: str, *numbers: Whole) -> None:
+    """Leaves the function unless a condition holds; the message has a `{}` for each number."""
+    if isinstance(condition, bool):
+        if condition:
+            return
+        condition = ir.Constant(I1, False)
+    node.function.fail_unless(condition, node.place, message, *(each.register for each in numbers))
+
+
+def expect_inside(node: Node[Any], positions: Sequence[Whole], sizes: Shape) -> None:
+    """Leaves the function unless each position is inside its axis."""
+    e = node.function.e
+    inside = [each.is_in(0, size - 1) for each, size in zip(positions, sizes, strict=True)]
+    found = "{}" if len(sizes) == 1 else _numbers(len(sizes), "[]")
+    axis = f"of size {sizes[0]}" if len(sizes) == 1 else f"of sizes {sizes}"
+    expect(node, reduce(lambda one, other: both(e, one, other), inside, True),
+           f"index {found} is out of range for an axis {axis}", *positions)
+
+
+def expect_shape(node: Node[Any], sizes: Sequence[Whole]) -> bool:
+    """Leaves the function unless the result has the shape that the model declares; False if it is known not to."""
+    e = node.function.e
+    right = [each.compare("==", size) for each, size in zip(sizes, node.shape, strict=False)]
+    holds = reduce(lambda one, other: both(e, one, other), right, len(sizes) == len(node.shape))
+    found = "({},)" if len(sizes) == 1 else _numbers(len(sizes), "()")
+    expect(node, holds, f"the result has shape {found}, the model declares {node.shape}", *sizes)
+    return holds is not False
+
+
+def _numbers(count: int, brackets: str) -> str:
+    return brackets[0] + ", ".join(["{}"] * count) + brackets[1]
+
+
+def impossible(node: Node[Any], message: str) -> Value:
+    """The result of an operator that fails whenever it is reached."""
+    expect(node, False, message)
+    return unreached(node)
+
+
+def unreached(node: Node[Any]) -> Value:
+    """The result of an operator in code that is never reached."""
+    dtype = node.call.outputs[0].dtype
+    return filled(node.shape, dtype, node.function.e.constant(0, dtype))
+
+
+def filled(shape: Shape, dtype: DType, element: ir.Value) -> Value:
+    """A tensor of equal elements."""
+    return computed(shape, dtype, lambda e, index: element, lambda e, position: element)
+
+
+def part(e: Emitter, x: Value, starts: Sequence[Whole], sizes: Shape, steps: Sequence[int] | None = None) -> Value:
+    """`sizes` elements of each axis, `steps` apart (by default 1), from `starts` on, all of which are there."""
+    strides = steps or (1,) * len(sizes)
+
+    def element(e: Emitter, index: Index) -> ir.Value:
+        return x.element(e, [(start + Whole(e, each) * step).register
+                             for start, each, step in zip(starts, index, strides, strict=True)])
+
+    if not x.flat or not _is_run(x.shape, sizes, strides):
+        return replace(computed(sizes, x.dtype, element), fill=_filling(x, starts, sizes, strides))
+    offset = _offset(e, starts, x.shape)
+    if x.memory is not None:
+        return in_memory(e.address(x.memory, memory_type(x.dtype), offset.register), sizes, x.dtype)
+    return computed(sizes, x.dtype, element, lambda e, position: x.linear(e, (offset + Whole(e, position)).register))
+
+
+def _filling(x: Value, starts: Sequence[Whole], sizes: Shape,
+             steps: Sequence[int]) -> Callable[[Emitter, ir.Value], None] | None:
+    """How a part of a tensor in memory that has long runs is copied."""
+    memory, run = x.memory, prod(_run(sizes, x.shape)) * x.dtype.numpy.itemsize
+    if memory is None or run < SHORTEST_RUN or any(step != 1 for step in steps):
+        return None
+    return lambda e, home: _copy(e, Box(home, sizes, [Whole(e, 0)] * len(sizes)), Box(memory, x.shape, starts), sizes,
+                                 x.dtype)
+
+
+def overwrite(e: Emitter, home: ir.Value, shape: Shape, window: Value, starts: Sequence[Whole]) -> None:
+    """Writes a tensor into a window of another one of the given shape in memory."""
+    if window.size == 0:
+        return
+    kind, run = memory_type(window.dtype), prod(_run(window.shape, shape)) * window.dtype.numpy.itemsize
+    if _is_run(shape, window.shape, (1,) * len(shape)):
+        window.write(e, e.address(home, kind, _offset(e, starts, shape).register))
+    elif window.memory is not None and run >= SHORTEST_RUN:
+        source = Box(window.memory, window.shape, [Whole(e, 0)] * len(shape))
+        _copy(e, Box(home, shape, starts), source, window.shape, window.dtype)
+    else:
+        with every(e, window.shape) as index:
+            place = [(start + Whole(e, each)).register for start, each in zip(starts, index, strict=True)]
+            e.store(window.element(e, index), home, window.dtype, e.linear(place, shape))
+
+
+@dataclass(frozen=True, eq=False)
+class Box:
+    """Where a part of an array in memory begins."""
+
+    memory: ir.Value
+    shape: Shape
+    """Of the array."""
+    starts: Sequence[Whole]
+
+    def address(self, e: Emitter, index: Index, dtype: DType) -> ir.Value:
+        """The place of an element, given by the first places of its index; the others are 0."""
+        moved = [start + Whole(e, each) for start, each in zip(self.starts, index, strict=False)]
+        offset = _offset(e, [*moved, *self.starts[len(index):]], self.shape)
+        return e.address(self.memory, memory_type(dtype), offset.register)
+
+
+def _copy(e: Emitter, target: Box, source: Box, sizes: Shape, dtype: DType) -> None:
+    """Copies a part of one array to a part of another, a run at a time."""
+    shared = min(len(_run(sizes, target.shape)), len(_run(sizes, source.shape)))
+    cut = len(sizes) - shared
+    with parallel_nest(e, sizes[:cut], 2 * prod(sizes) * dtype.numpy.itemsize) as outer:
+        size = prod(sizes[cut:]) * dtype.numpy.itemsize
+        e.copy(target.address(e, outer, dtype), source.address(e, outer, dtype), size)
+
+
+def _run(sizes: Shape, shape: Shape) -> Shape:
+    """The last axes of a part of an array, as many as lie in one run."""
+    whole = next((k for k in range(len(sizes)) if sizes[len(sizes) - 1 - k] != shape[len(sizes) - 1 - k]), len(sizes))
+    return sizes[max(len(sizes) - whole - 1, 0):]
+
+
+def _offset(e: Emitter, starts: Sequence[Whole], shape: Shape) -> Whole:
+    """The row-major position of an index."""
+    terms = [start * prod(shape[axis + 1:]) for axis, start in enumerate(starts)]
+    return reduce(Whole.__add__, terms, Whole(e, 0))
+
+
+def _is_run(shape: Shape, sizes: Shape, steps: Sequence[int]) -> bool:
+    """Whether a part of a tensor is one run of elements."""
+    cut = next((axis for axis, size in enumerate(sizes) if size > 1), len(sizes))
+    in_order = all(step == 1 for size, step in zip(sizes, steps, strict=True) if size > 1)
+    return in_order and sizes[cut + 1:] == shape[cut + 1:]

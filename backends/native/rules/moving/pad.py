@@ -1,0 +1,122 @@
+"""Native rules of the operators that enlarge a tensor."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from llvmlite import ir
+
+from circlet.backends.native.emit.emitter import Emitter, Index
+from circlet.backends.native.emit.loops import every, independent
+from circlet.backends.native.emit.value import Value, computed
+from circlet.backends.native.rules.moving.move import parameter
+from circlet.backends.native.rules.rule import Node, Sink, fused, movable, nest
+from circlet.runtime.exec.kernel import Call
+from circlet.runtime.ir.types import QUANTIZABLE
+from circlet.runtime.ops.pad import MirrorPad, MirrorPadMode, Pad, PadV2, Tile
+
+SECOND = frozenset({1})
+
+
+@nest(Pad, movable, memory_inputs=frozenset(), parameters=SECOND)
+def pad(node: Node[Pad], e: Emitter, sinks: tuple[Sink, ...]) -> None:
+    out = node.call.outputs[0]
+    zero = out.quantization.zero_point if out.quantization is not None and out.dtype in QUANTIZABLE else 0
+    _surround(node, e, sinks[0], e.constant(zero, out.dtype))
+
+
+@nest(PadV2, movable, memory_inputs=frozenset(), parameters=SECOND)
+def padv2(node: Node[PadV2], e: Emitter, sinks: tuple[Sink, ...]) -> None:
+    _surround(node, e, sinks[0], node.input(2).reshaped(()).scalar(e))
+
+
+def _surround(node: Node[Any], e: Emitter, sink: Sink, value: ir.Value) -> None:
+    """Goes through the output in order, along each axis through what is before, inside and after the input."""
+    x, paddings = node.input(0), parameter(node, 1).tolist()
+    rank = len(node.shape)
+
+    def margin(outer: list[ir.Value], first: int, count: int) -> None:
+        """`count` slices of the first axis behind `outer`."""
+        if count:
+            with every(e, (count, *node.shape[len(outer) + 1:])) as (layer, *rest):
+                sink(e, [*outer, e.builder.add(layer, e.number(first)), *rest], value)
+
+    def go(outer: list[ir.Value], inner: list[ir.Value]) -> None:
+        axis = len(outer)
+        if axis == rank:
+            sink(e, outer, x.element(e, inner))
+            return
+        (before, after), size = paddings[axis], x.shape[axis]
+        margin(outer, 0, before)
+        if size:
+            with (independent if axis == rank - 1 else Emitter.loop)(e, size) as index:
+                go([*outer, e.builder.add(index, e.number(before))], [*inner, index])
+        margin(outer, before + size, after)
+
+    go([], [])
+
+
+@fused(MirrorPad, movable, parameters=SECOND)
+def mirror_pad(node: Node[MirrorPad]) -> tuple[Value]:
+    x, paddings = node.input(0), parameter(node, 1).tolist()
+    edge = int(node.op.mode is MirrorPadMode.SYMMETRIC)
+
+    def element(e: Emitter, index: Index) -> ir.Value:
+        return x.element(e, [_mirrored(e, each, size, before, after, edge)
+                             for each, size, (before, after) in zip(index, x.shape, paddings, strict=True)])
+
+    return (computed(node.shape, x.dtype, element),)
+
+
+def _mirrored(e: Emitter, index: ir.Value, size: int, before: int, after: int, edge: int) -> ir.Value:
+    """The place of the input that an index along a padded axis shows."""
+    b = e.builder
+    if before:
+        index = b.sub(index, e.number(before))
+        index = b.select(b.icmp_signed("<", index, e.number(0)), b.sub(e.number(-edge), index), index)
+    if after:
+        mirrored = b.sub(e.number(2 * size - 2 + edge), index)
+        index = b.select(b.icmp_signed(">=", index, e.number(size)), mirrored, index)
+    return index
+
+
+def _repeats_elements(call: Call) -> bool:
+    """Refuses to tile other axes than those of size 1, where that is a broadcast."""
+    multiples, shape = call.input(1).data, call.input(0).signature
+    return movable(call) or multiples is None or any(
+        size != 1 and count != 1 for size, count in zip(shape, multiples.reshape(-1).tolist(), strict=False))
+
+
+@fused(Tile, _repeats_elements, is_free=True, parameters=SECOND, name="broadcast")
+def broadcast_tile(node: Node[Tile]) -> tuple[Value]:
+    x = node.input(0)
+
+    def element(e: Emitter, index: Index) -> ir.Value:
+        return x.element(e, [_wrapped(e, *each) for each in zip(index, x.shape, node.shape, strict=True)])
+
+    return (computed(node.shape, x.dtype, element),)
+
+
+def _wrapped(e: Emitter, index: ir.Value, size: int, length: int) -> ir.Value:
+    return index if size == length else e.number(0) if size == 1 else e.builder.urem(index, e.number(size))
+
+
+@nest(Tile, movable, parameters=SECOND)
+def tile(node: Node[Tile], e: Emitter, sinks: tuple[Sink, ...]) -> None:
+    """Loops over copies and the elements of a copy apart, so that no index is divided."""
+    x = node.input(0)
+    if not x.size:
+        return
+
+    def go(outer: list[ir.Value], inner: list[ir.Value]) -> None:
+        axis = len(outer)
+        if axis == len(x.shape):
+            sinks[0](e, outer, x.element(e, inner))
+            return
+        size = x.shape[axis]
+        loop = independent if axis == len(x.shape) - 1 else Emitter.loop
+        with e.loop(node.shape[axis] // size) as copy, loop(e, size) as index:
+            place = e.builder.add(e.builder.mul(copy, e.number(size)), index)
+            go([*outer, place], [*inner, index])
+
+    go([], [])

@@ -1,0 +1,160 @@
+"""Native rule of the products of int8 matrices neither of which is constant: the right one is packed in each run."""
+
+from __future__ import annotations
+
+from math import prod
+
+import numpy as np
+from llvmlite import ir
+
+from circlet.backends.cpu.fixed_point import quantize_multiplier
+from circlet.backends.native.emit.emitter import I8, I32, Emitter, Index
+from circlet.backends.native.emit.loops import carry, independent, rolled
+from circlet.backends.native.emit.parallel import parallel_nest
+from circlet.backends.native.emit.value import Value, in_memory
+from circlet.backends.native.gemm.microkernel import WORD, Vectors
+from circlet.backends.native.gemm.product import Filtered, Panels, Plan, multiply
+from circlet.backends.native.lower.function import FunctionLowering
+from circlet.backends.native.rules.preferences import INT8
+from circlet.backends.native.rules.quantized.elementwise import quantization, stored
+from circlet.backends.native.rules.quantized.fully_connected import BYTES, OFFSET, rows_of, stage, unsigned
+from circlet.backends.native.rules.quantized.requantize import rescale
+from circlet.backends.native.rules.rule import Node, Sink, nest
+from circlet.runtime.exec.kernel import Call
+from circlet.runtime.ir.types import DType
+from circlet.runtime.ops.matmul import BatchMatMul
+
+_MANY = 4
+"""Products that are shared out as a whole."""
+_LONGEST = 1 << 15
+"""Products whose sum fits into 32 bits."""
+
+
+def _refuses(call: Call) -> bool:
+    assert isinstance(call.op, BatchMatMul)
+    x, y = call.input(0), call.input(1)
+    return x.dtype is not DType.INT8 or y.dtype is not DType.INT8 or call.op.adj_x or x.shape[-1] > _LONGEST
+
+
+@nest(BatchMatMul, _refuses, frozenset({0, 1}), name=INT8)
+def batch_matmul(node: Node[BatchMatMul], e: Emitter, sinks: tuple[Sink, ...]) -> None:
+    """Where y is one matrix, the rows of all x are those of one product."""
+    x, y, function = node.input(0), node.input(1), node.function
+    is_one = prod(y.shape[:-2]) == 1 and prod(x.shape[:-2]) == prod(node.shape[:-2])
+    outer = () if is_one else node.shape[:-2]
+    rows, depth, columns = prod(node.shape[len(outer):-1]), x.shape[-1], node.shape[-1]
+    plan = Plan.of(e.target, BYTES.arithmetic, rows, columns, BYTES.run(depth) // WORD)
+    matrices = prod(outer)
+    work = matrices * rows * plan.columns * plan.depth if matrices >= _MANY else 0
+    left, other = function.pointer(x), function.pointer(y)
+    moved, zero = (0 if _is_raw(node.call) else quantization(node.call.input(k)).zero_point for k in range(2))
+    with parallel_nest(e, outer, work) as index:
+        right, totals = _Right(function, plan, depth, node.op.adj_y), function.reserve(rows * WORD)
+        mine = in_memory(_matrix(e, left, x, index), (rows, depth), DType.INT8)
+        memory = stage(function, BYTES, (1, 1, rows, depth), unsigned(function, BYTES, mine, moved))
+        begin = right.pack(e, _matrix(e, other, y, index), moved + OFFSET)
+        if zero:
+            _total(e, memory, rows, depth, totals)
+
+        def put(e: Emitter, row: ir.Value, column: ir.Value, value: ir.Value, index: Index = index) -> None:
+            b = e.builder
+            if zero:
+                total = b.sub(e.load(totals, DType.INT32, row), ir.Constant(I32, depth * (moved + OFFSET)))
+                value = b.sub(value, b.mul(total, ir.Constant(I32, zero)))
+            at = e.delinear(row, node.shape[len(outer):-1])
+            sinks[0](e, [*index, *at, column], _result(node.call, e, value))
+
+        scratch = function.scratch(plan.tile_bytes)
+        multiply(e, plan, rows_of(function, BYTES, memory, depth), right.panels, begin, Filtered(scratch, put))
+
+
+def _is_raw(call: Call) -> bool:
+    """Whether the result is the sums of products of stored values."""
+    return call.outputs[0].dtype is DType.INT32
+
+
+def _result(call: Call, e: Emitter, value: ir.Value) -> ir.Value:
+    if _is_raw(call):
+        return value
+    scales = (np.float32(quantization(call.input(k)).scale) for k in range(2))
+    factor = quantize_multiplier(float(np.multiply(*scales)) / quantization(call.outputs[0]).scale)
+    return stored(e, rescale(e, value, *factor), call.outputs[0])
+
+
+def _matrix(e: Emitter, memory: ir.Value, value: Value, index: Index) -> ir.Value:
+    """Where the matrix for an index of the result's outer dimensions begins; they broadcast."""
+    outer = value.shape[:-2] if index else ()
+    given = index[len(index) - len(outer):]
+    kept = [e.number(0) if size == 1 else each for each, size in zip(given, outer, strict=True)]
+    return e.address(memory, I8, e.builder.mul(e.linear(kept, outer), e.number(prod(value.shape[-2:]))))
+
+
+def _total(e: Emitter, memory: ir.Value, rows: int, depth: int, totals: ir.Value) -> None:
+    """The sum of the bytes of each row."""
+    with rolled(e, rows) as row:
+        begin = e.builder.mul(row, e.number(depth))
+        e.store(ir.Constant(I32, 0), totals, DType.INT32, row)
+        with e.loop(depth) as k:
+            byte = e.builder.zext(e.load(memory, DType.UINT8, e.builder.add(begin, k)), I32)
+            e.store(e.builder.add(e.load(totals, DType.INT32, row), byte), totals, DType.INT32, row)
+
+
+class _Right:
+    """Scratch memory for the right factor of a product: `depth` rows of columns, or transposed, columns of `depth`."""
+
+    def __init__(self, function: FunctionLowering, plan: Plan, depth: int, is_transposed: bool) -> None:
+        self._plan = plan
+        self._depth = depth
+        self._is_transposed = is_transposed
+        self._memory = function.reserve(plan.panels * plan.panel_bytes)
+        self._begin = function.reserve(plan.panels * plan.panel * WORD)
+
+    @property
+    def panels(self) -> Panels:
+        return self._plan.packed(self._memory)
+
+    def pack(self, e: Emitter, source: ir.Value, moved: int) -> ir.Value:
+        """Packs a matrix. Gives where what the sums of the columns begin with is, if the other factor is `moved`."""
+        plan, b = self._plan, e.builder
+        for group in plan.groups:
+            with rolled(e, group.count) as number:
+                panel = b.add(number, e.number(group.first))
+                words = e.address(self._memory, I8, b.mul(panel, e.number(plan.panel_bytes)))
+                first = b.mul(panel, e.number(plan.panel))
+                full, rest = divmod(self._depth, WORD)
+                with rolled(e, full) as step:
+                    self._pack_words(e, source, words, first, step, group.columns, WORD)
+                if rest:
+                    self._pack_words(e, source, words, first, e.number(full), group.columns, rest)
+                self._add_up(e, words, e.address(self._begin, I32, first), -moved)
+        return self._begin
+
+    def _pack_words(self, e: Emitter, source: ir.Value, words: ir.Value, first: ir.Value, step: ir.Value, columns: int,
+                    count: int) -> None:
+        """Of a step of the depth of a panel, of which there are `count` elements."""
+        b, plan = e.builder, self._plan
+        row, target = b.mul(step, e.number(WORD)), b.mul(step, e.number(plan.panel))
+        shape = (plan.columns, self._depth) if self._is_transposed else (self._depth, plan.columns)
+        with independent(e, columns) as k:
+            column, word = b.add(first, k), ir.Constant(I32, 0)
+            for byte in range(count):
+                at = [b.add(row, e.number(byte)), column]
+                found = e.load(source, DType.UINT8, e.linear(at[::-1] if self._is_transposed else at, shape))
+                word = b.or_(word, b.shl(b.zext(found, I32), ir.Constant(I32, 8 * byte)))
+            e.store(word, words, DType.INT32, b.add(target, k))
+
+    def _add_up(self, e: Emitter, words: ir.Value, begin: ir.Value, factor: int) -> None:
+        """Writes the sums of the columns of a panel, times a factor."""
+        plan = self._plan
+        vectors = Vectors(e, I32, plan.lanes)
+        ones = vectors.splat(0x01010101)
+
+        def turn(step: ir.Value, totals: list[ir.Value]) -> list[ir.Value]:
+            place = e.address(words, I32, e.builder.mul(step, e.number(plan.panel)))
+            found = [vectors.load(vectors.address(place, k * e.target.vector_bytes)) for k in range(len(totals))]
+            return [plan.arithmetic.multiply_add(e, ones, each, total)
+                    for each, total in zip(found, totals, strict=True)]
+
+        for k, total in enumerate(carry(e, e.number(plan.depth), [vectors.splat(0)] * plan.vectors, turn)):
+            value = e.builder.mul(total, vectors.splat(factor))
+            vectors.store(value, vectors.address(begin, k * e.target.vector_bytes))

@@ -1,0 +1,187 @@
+"""Native rule of the convolution of int8 images: products of the rows that the taps of the window see."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from math import prod
+from typing import Any
+
+import numpy as np
+from llvmlite import ir
+
+from circlet.backends.cpu.fixed_point import quantize_multipliers, quantized_range
+from circlet.backends.native.emit.emitter import I8, Emitter
+from circlet.backends.native.emit.loops import independent, rolled
+from circlet.backends.native.gemm.microkernel import WORD
+from circlet.backends.native.gemm.product import Block, Collected, Filtered, Finished, Left, Plan, Result
+from circlet.backends.native.lower.function import FunctionLowering
+from circlet.backends.native.rules.preferences import INT8
+from circlet.backends.native.rules.quantized.elementwise import quantization
+from circlet.backends.native.rules.quantized.fully_connected import (
+    Form,
+    constant,
+    fits,
+    form_of,
+    known,
+    multiply_integers,
+    rows_of,
+    stage,
+    start,
+    takes_integers,
+    unsigned,
+)
+from circlet.backends.native.rules.quantized.requantize import Requantization, Rows
+from circlet.backends.native.rules.rule import Node, Sink, nest
+from circlet.runtime.exec.kernel import Call
+from circlet.runtime.ir.types import Shape
+from circlet.runtime.ops.conv import Conv2D
+from circlet.runtime.ops.window import Window
+
+
+@dataclass(frozen=True)
+class Taps:
+    """What the windows over an image see, as runs of memory in an image with margins.
+
+    Attributes:
+        form: of the elements.
+        image: (n, h, w, c), without margins.
+        windows: along height and width.
+        channels: how many channels of the image a filter takes.
+    """
+
+    form: Form
+    image: Shape
+    windows: tuple[Window, ...]
+    channels: int
+
+    @property
+    def margins(self) -> tuple[tuple[int, int], ...]:
+        return tuple((each.before, each.after) for each in self.windows)
+
+    @property
+    def is_pointwise(self) -> bool:
+        """Whether each position sees itself only."""
+        whole = self.channels == self.image[3]
+        return whole and all(each.size == each.stride == 1 and not each.before + each.after for each in self.windows)
+
+    @property
+    def along_width(self) -> int:
+        """Runs in a row of the image: one, if the window's positions and channels lie side by side."""
+        wide = self.windows[1]
+        return 1 if wide.dilation == 1 and self.channels == self.image[3] else wide.size
+
+    @property
+    def run(self) -> int:
+        """Elements of a run."""
+        return self.windows[1].size // self.along_width * self.channels
+
+    def left(self, function: FunctionLowering, memory: ir.Value) -> Left:
+        """The rows of a product with the image in memory."""
+        if self.is_pointwise:
+            return rows_of(function, self.form, memory, self.channels)
+        tall, wide = self.windows
+        row = (wide.before + wide.length + wide.after) * self.image[3]
+        high = tall.before + tall.length + tall.after
+        image, i, j = np.ogrid[:self.image[0], :tall.count, :wide.count]
+        positions = (image * high + i * tall.stride) * row + j * (wide.stride * self.image[3])
+        k, m = np.ogrid[:tall.size, :self.along_width]
+        taps = k * (tall.dilation * row) + m * (wide.dilation * self.image[3])
+        places, runs = (function.external((each * self.form.size).astype(np.int64).reshape(-1))
+                        for each in (positions, taps))
+        return Left(memory, places, None, self.form.run(self.run), (runs, taps.size))
+
+
+def requantization(node: Node[Any], channels: int, data: int = 0) -> Requantization:
+    """How the sums of a convolution of input `data` with a filter, input 1, become its output."""
+    output = node.call.outputs[0]
+    given, weighted, made = map(quantization, (node.call.input(data), node.call.input(1), output))
+    multipliers, shifts = quantize_multipliers(given.scale * scale / made.scale for scale in weighted.scales)
+    low, high = quantized_range(node.op.fused_activation_function, made, output.dtype)
+    if len(multipliers) == 1:
+        multipliers, shifts = multipliers.repeat(channels), shifts.repeat(channels)
+    return Requantization(multipliers, shifts, made.zero_point, low, high)
+
+
+def requantized(function: FunctionLowering, sink: Sink, shape: Shape, by: Requantization,
+                first: ir.Value | int = 0) -> Callable[[Plan, ir.Value], Result]:
+    """Where the sums of a convolution go.
+
+    Args:
+        function: that of the sink.
+        sink: takes the results.
+        shape: of all results: (n, h, w, channels).
+        by: the requantisation of as many channels as the product has columns.
+        first: the channel that is the product's first column.
+    """
+    def put_by(plan: Plan, scratch: ir.Value) -> Result:
+        multipliers, shifts = (function.external(each) for each in (by.multipliers, by.shifts))
+
+        def put(e: Emitter, row: ir.Value, column: ir.Value, value: ir.Value) -> None:
+            stored = by.element(e, value, multipliers, shifts, column)
+            sink(e, [*e.delinear(row, shape[:-1]), e.builder.add(column, offset)], stored)
+
+        return Filtered(scratch, put)
+
+    def collected(plan: Plan, scratch: ir.Value) -> Result:
+        table = function.external(by.table(plan.lanes, plan.panels * plan.panel))
+        made = sink.memory or function.scratch(plan.tile_bytes // WORD)
+
+        def take(e: Emitter, block: Block) -> None:
+            b = e.builder
+            vector = b.udiv(block.column, e.number(plan.lanes))
+            terms = e.address(table, I8, b.mul(vector, e.number(by.vector_bytes(plan.lanes))))
+            sums = Rows(block.memory, e.number(block.step))
+            if sink.memory is None:
+                out = Rows(made, e.number(block.step))
+            else:
+                place = b.add(b.mul(block.row, e.number(shape[-1])), b.add(block.column, offset))
+                out = Rows(e.address(made, I8, place), e.number(shape[-1]))
+            by.call(e, plan.lanes, block.columns, sums, terms, out, block.rows)
+            if sink.memory is None:
+                pass_on(e, block)
+
+        def pass_on(e: Emitter, block: Block) -> None:
+            b = e.builder
+            with rolled(e, block.rows) as row:
+                index = e.delinear(b.add(block.row, row), shape[:-1])
+                begin = b.mul(row, e.number(block.step))
+                with independent(e, block.columns) as column:
+                    value = b.load(e.address(made, I8, b.add(begin, column)), typ=I8)
+                    sink(e, [*index, b.add(b.add(block.column, column), offset)], value)
+
+        return Collected(scratch, take)
+
+    def finished(plan: Plan, scratch: ir.Value) -> Result:
+        if sink.memory is None or not by.is_finishable or plan.chunks(plan.depth).parts > 1:
+            return collected(plan, scratch)
+        table = function.external(by.table(plan.lanes, plan.panels * plan.panel))
+        return Finished(function.e.address(sink.memory, I8, offset), shape[-1], table,
+                        plan.vectors * by.vector_bytes(plan.lanes), partial(by.finish, plan.lanes))
+
+    offset = function.e.number(first) if isinstance(first, int) else first
+    return finished if by.has_vectors else put_by
+
+
+def _refuses(call: Call) -> bool:
+    weights = call.input(1)
+    return not (takes_integers(call) and fits(call, prod(weights.shape[1:])))
+
+
+@nest(Conv2D, _refuses, frozenset({1, 2}), name=INT8)
+def conv_2d(node: Node[Conv2D], e: Emitter, sinks: tuple[Sink, ...]) -> None:
+    image, weights, function = node.input(0), constant(node.input(1)), node.function
+    form = form_of(e.target, prod(node.shape[:-1]), weights)
+    taps = Taps(form, image.shape, node.op.windows(image.shape, weights.shape), weights.shape[3])
+    zero, by = quantization(node.call.input(0)).zero_point, requantization(node, len(weights))
+    memory = stage(function, form, image.shape, unsigned(function, form, image, zero), taps.margins)
+    runs = weights.reshape(len(weights), -1, taps.run)
+    first = start(weights, zero, known(node.optional(2)))
+    groups = image.shape[3] // taps.channels
+    size = len(weights) // groups
+    for group in range(groups):
+        part = slice(group * size, (group + 1) * size)
+        left = taps.left(function, e.address(memory, taps.form.element, group * taps.channels))
+        multiply_integers(function, form, prod(node.shape[:-1]), left, runs[part], first[part],
+                          requantized(function, sinks[0], node.shape, by.part(part), group * size))

@@ -1,0 +1,354 @@
+"""Products of int8 rows with constant int8 weights, by the processor's dot products of four bytes.
+
+Those take one factor unsigned: the activations are moved up by 128 on their way into scratch memory, and what that and
+their zero point add to each sum, a multiple of the sum of the weights, is part of what the sums start with. Processors
+without such dot products have some of two 16-bit integers; for these both factors are kept that wide.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import gcd, prod
+from typing import TypeAlias
+
+import numpy as np
+from llvmlite import ir
+
+from circlet.backends.cpu.fixed_point import Int32s, quantized_range
+from circlet.backends.native.emit.emitter import I8, I32, I64, POINTER, Emitter, register_type
+from circlet.backends.native.emit.lanes import DOUBLE, Lanes
+from circlet.backends.native.emit.loops import independent, rolled
+from circlet.backends.native.emit.parallel import parallel
+from circlet.backends.native.emit.value import Value
+from circlet.backends.native.gemm.microkernel import WORD, Arithmetic, internal_function, lanes
+from circlet.backends.native.gemm.product import Filtered, Left, Plan, Put, Result, multiply
+from circlet.backends.native.lower.function import FunctionLowering
+from circlet.backends.native.machine import Target
+from circlet.backends.native.rules.preferences import INT8
+from circlet.backends.native.rules.quantized.elementwise import quantization
+from circlet.backends.native.rules.quantized.requantize import SUMS_BELOW
+from circlet.backends.native.rules.rule import Node, Sink, nest
+from circlet.runtime.exec.kernel import Call
+from circlet.runtime.ir.types import Array, DType, Shape
+from circlet.runtime.ops.matmul import FullyConnected
+
+I16 = ir.IntType(16)
+OFFSET = 128
+"""What is added to stored activations to make them unsigned."""
+OVERRUN = 64
+"""Bytes behind activations that may be read, and multiplied by zero."""
+_PARTS = 64
+"""How many runs an image without margins is cut into, if they can be equally long."""
+
+Run: TypeAlias = Callable[[Emitter, ir.Value, ir.Value, ir.Value, int], None]
+"""Writes elements of a tensor: given the image, the position in row-major order, where to, and how many."""
+
+
+@dataclass(frozen=True, eq=False)
+class Source:
+    """A tensor as unsigned elements of a form.
+
+    Attributes:
+        begin: prepares an image, given its number; gives the element that stands for zero.
+        run: writes elements.
+    """
+
+    begin: Callable[[Emitter, ir.Value], ir.Value]
+    run: Run
+
+
+def _dot(e: Emitter, left: ir.Value, right: ir.Value, total: ir.Value) -> ir.Value:
+    """`total` plus, in each word, the products of four unsigned bytes with four signed ones."""
+    name = _dot_instruction(e.target, total.type.count)
+    if name is None:
+        return _dot_by_halves(e, left, right, total)
+    function = e.declare(name, ir.FunctionType(total.type, [total.type] * 3))
+    return e.builder.call(function, [total, left, right])
+
+
+def _dot_instruction(target: Target, lanes: int) -> str | None:
+    needed = ["avx512vnni"] if lanes == 16 else ["avx512vnni", "avx512vl"]
+    if all(map(target.has, needed)) or (lanes < 16 and target.has("avxvnni")):
+        return f"llvm.x86.avx512.vpdpbusd.{32 * lanes}"
+    return None
+
+
+def _dot_by_halves(e: Emitter, left: ir.Value, right: ir.Value, total: ir.Value) -> ir.Value:
+    """By products of 16 bits: of the even bytes and of the odd ones."""
+    b, pairs = e.builder, ir.VectorType(I16, 2 * total.type.count)
+    left, right = b.bitcast(left, pairs), b.bitcast(right, pairs)
+    eight, low = (ir.Constant(pairs, [value] * pairs.count) for value in (8, 255))
+    even = _pairwise(e, b.and_(left, low), b.ashr(b.shl(right, eight), eight), total.type)
+    odd = _pairwise(e, b.lshr(left, eight), b.ashr(right, eight), total.type)
+    return b.add(b.add(total, even), odd)
+
+
+_PAIRWISE = {16: "avx512.pmaddw.d.512", 8: "avx2.pmadd.wd", 4: "sse2.pmadd.wd"}
+
+
+def _pairwise(e: Emitter, one: ir.Value, other: ir.Value, kind: ir.VectorType) -> ir.Value:
+    """The sums of two neighbouring products of 16-bit integers in 32 bits."""
+    b = e.builder
+    if e.target.triple.startswith("x86_64"):
+        function = e.declare(f"llvm.x86.{_PAIRWISE[kind.count]}", ir.FunctionType(kind, [one.type, other.type]))
+        return b.call(function, [one, other])
+    wide, order = ir.VectorType(I32, 2 * kind.count), ir.VectorType(I32, kind.count)
+    products = b.mul(b.sext(one, wide), b.sext(other, wide))
+    even, odd = (b.shuffle_vector(products, ir.Constant(wide, ir.Undefined),
+                                  ir.Constant(order, list(range(first, wide.count, 2)))) for first in (0, 1))
+    return b.add(even, odd)
+
+
+def _dot_of_pairs(e: Emitter, left: ir.Value, right: ir.Value, total: ir.Value) -> ir.Value:
+    """`total` plus, in each word, the products of two signed 16-bit integers."""
+    if _dot_instruction(e.target, total.type.count) is not None:
+        name = f"llvm.x86.avx512.vpdpwssd.{32 * total.type.count}"
+        return e.builder.call(e.declare(name, ir.FunctionType(total.type, [total.type] * 3)), [total, left, right])
+    pairs = ir.VectorType(I16, 2 * total.type.count)
+    products = _pairwise(e, e.builder.bitcast(left, pairs), e.builder.bitcast(right, pairs), total.type)
+    return e.builder.add(total, products)
+
+
+def _dot_of_magnitudes(e: Emitter, left: ir.Value, right: ir.Value, total: ir.Value) -> ir.Value:
+    """`total` plus, in each word, the products of four bytes, `OFFSET` taken from the left ones, with four that are at
+    least -127: AVX2 multiplies unsigned bytes by signed ones, and adds two such products up to 2^15 - 1."""
+    b = e.builder
+    bytes_, pairs = ir.VectorType(I8, 4 * total.type.count), ir.VectorType(I16, 2 * total.type.count)
+    left, right = b.bitcast(left, bytes_), b.bitcast(right, bytes_)
+    left = b.xor(left, ir.Constant(bytes_, [-OFFSET] * bytes_.count))
+    negate = e.declare("llvm.x86.avx2.psign.b", ir.FunctionType(bytes_, [bytes_] * 2))
+    multiply = e.declare("llvm.x86.avx2.pmadd.ub.sw", ir.FunctionType(pairs, [bytes_] * 2))
+    magnitude = b.call(negate, [left, left])
+    products = b.call(multiply, [magnitude, b.call(negate, [right, left])])
+    return b.add(total, _pairwise(e, products, ir.Constant(pairs, [1] * pairs.count), total.type))
+
+
+@dataclass(frozen=True)
+class Form:
+    """What the factors of a product are kept as.
+
+    Attributes:
+        arithmetic: multiplies words.
+        element: the type of an element, of which a word holds several.
+        taken: what is subtracted from elements of the left factor before they are multiplied.
+    """
+
+    arithmetic: Arithmetic
+    element: ir.IntType
+    taken: int = 0
+
+    @property
+    def size(self) -> int:
+        """Bytes of an element."""
+        return int(self.element.width) // 8
+
+    def constant(self, value: int) -> ir.Constant:
+        return ir.Constant(self.element, value)
+
+    def run(self, count: int) -> int:
+        """The bytes that a run of so many elements takes in a product: whole words."""
+        return -(-count * self.size // WORD) * WORD
+
+    def words(self, weights: Array) -> Array:
+        """Weights of shape (columns, taps, elements) as words (columns, depth)."""
+        columns, taps, count = weights.shape
+        padded = np.zeros((columns, taps, self.run(count) // self.size), f"i{self.size}")
+        padded[..., :count] = weights
+        return padded.view(np.int32).reshape(columns, -1)
+
+
+BYTES = Form(Arithmetic("u8s8", I32, I32, _dot, align=1), I8)
+"""Words of four unsigned bytes times words of four signed ones."""
+PAIRS = Form(Arithmetic("s16s16", I32, I32, _dot_of_pairs, align=1, spare=1), I16)
+"""Words of two signed 16-bit integers."""
+
+
+MAGNITUDES = Form(Arithmetic("s8s8", I32, I32, _dot_of_magnitudes, align=1, spare=1), I8, taken=OFFSET)
+"""Words of four unsigned bytes, made signed, times words of four signed ones that are at least -127."""
+
+
+def form_of(target: Target, rows: int, weights: Array) -> Form:
+    """What is fastest for a product of so many rows with weights. Where bytes are multiplied by halves, it is better to
+    take them apart once, beforehand; but a single row waits for its weights, so these stay short."""
+    if _dot_instruction(target, lanes(target)) is not None:
+        return BYTES
+    has_magnitudes = target.has("avx2") and target.vector_bytes == 32 and weights.min(initial=0) >= -127
+    if rows == 1:
+        return MAGNITUDES if has_magnitudes else BYTES
+    return PAIRS
+
+
+def start(weights: Array, zero_point: int, bias: Array | None) -> Int32s:
+    """What the sum of each column of weights (columns, ...) starts with."""
+    moved = weights.reshape(len(weights), -1).sum(axis=1, dtype=np.int64) * (OFFSET + zero_point)
+    begin: Int32s = ((0 if bias is None else bias.reshape(-1)) - moved).astype(np.int32)
+    return begin
+
+
+def each_element(e: Emitter, form: Form, target: ir.Value, count: int, make: Callable[[ir.Value], ir.Value]) -> None:
+    """Writes a run of elements, each made from its number."""
+    with independent(e, count) as k:
+        e.builder.store(make(k), e.address(target, form.element, k))
+
+
+def unsigned(function: FunctionLowering, form: Form, value: Value, zero_point: int) -> Source:
+    """The stored values of an int8 tensor, made unsigned."""
+    memory = None if value.memory is None and value.flat else function.pointer(value)
+
+    def run(e: Emitter, image: ir.Value, position: ir.Value, target: ir.Value, count: int) -> None:
+        if memory is not None:
+            e.builder.call(_unsigned(e, form), [e.address(memory, I8, position), target, e.number(count)])
+            return
+        each_element(e, form, target, count,
+                     lambda k: _moved(e, form, value.linear(e, e.builder.add(position, k))))
+
+    return Source(lambda e, image: form.constant(zero_point + OFFSET), run)
+
+
+def _moved(e: Emitter, form: Form, value: ir.Value) -> ir.Value:
+    """Bytes, moved up by `OFFSET`, as elements."""
+    kind = value.type
+    count = kind.count if isinstance(kind, ir.VectorType) else 1
+    moved = e.builder.xor(value, ir.Constant(kind, -OFFSET if count == 1 else [-OFFSET] * count))
+    wide = form.element if count == 1 else ir.VectorType(form.element, count)
+    return moved if form.element is I8 else e.builder.zext(moved, wide)
+
+
+def _unsigned(e: Emitter, form: Form) -> ir.Function:
+    """`void(source, target, count)`: makes bytes unsigned elements."""
+    name = f"make_unsigned_{form.element.width}"
+    if name in e.module.globals:
+        return e.module.globals[name]
+    function = internal_function(e, name, [POINTER, POINTER, I64])
+    inner = Emitter(e.module, function, e.target)
+    b, (source, target, count), width = inner.builder, function.args, e.target.vector_bytes // form.size
+    full = b.udiv(count, inner.number(width))
+    begin = b.mul(full, inner.number(width))
+    for first, number, size in ((inner.number(0), full, width), (begin, b.sub(count, begin), 1)):
+        kind = I8 if size == 1 else ir.VectorType(I8, size)
+        with rolled(inner, number) as k:
+            place = b.add(first, b.mul(k, inner.number(size)))
+            value = b.load(inner.address(source, I8, place), typ=kind, align=1)
+            b.store(_moved(inner, form, value), inner.address(target, form.element, place), align=form.size)
+    b.ret_void()
+    return function
+
+
+def stage(function: FunctionLowering, form: Form, image: Shape, source: Source,
+          margins: Sequence[tuple[int, int]] = ((0, 0), (0, 0))) -> ir.Value:
+    """Scratch memory filled with images of shape (n, h, w, c), with as many zeros before and after h and w as
+    `margins` says."""
+    e, b = function.e, function.e.builder
+    (top, bottom), (left, right) = margins
+    images, height, across, channels = image
+    if not top + bottom + left + right:
+        parts = gcd(height * across, _PARTS)
+        height, across = parts, height * across // parts
+    high, wide = top + height + bottom, left + across + right
+    size, count = high * wide * channels, across * channels
+    memory = function.reserve(images * size * form.size + OVERRUN)
+    with parallel(e, images, 2 * images * size) as number:
+        zero = source.begin(e, number)
+        if size > height * count:
+            begin = e.address(memory, form.element, b.mul(number, e.number(size)))
+            each_element(e, form, begin, size, lambda k: zero)
+        with parallel(e, height, 2 * size) as row:
+            position = e.linear([number, row, e.number(0)], (images, height, count))
+            place = [number, b.add(row, e.number(top)), e.number(left * channels)]
+            target = e.address(memory, form.element, e.linear(place, (images, high, wide * channels)))
+            source.run(e, number, position, target, count)
+    return memory
+
+
+def multiply_integers(function: FunctionLowering, form: Form, rows: int, left: Left, weights: Array, first: Int32s,
+                      result: Callable[[Plan, ir.Value], Result]) -> None:
+    """Emits the product of rows of unsigned elements with weights.
+
+    Args:
+        function: where.
+        form: of the rows.
+        rows: how many.
+        left: where they are.
+        weights: int8, of shape (columns, taps, elements).
+        first: what the sum of each column starts with.
+        result: where the sums go, given how the product is cut and memory for those of a tile.
+    """
+    if form.taken:
+        first = first + form.taken * weights.reshape(len(weights), -1).sum(axis=1, dtype=np.int32)
+    matrix = form.words(weights)
+    plan = Plan.of(function.e.target, form.arithmetic, rows, *matrix.shape)
+    panels = plan.packed(function.external(plan.pack(matrix)))
+    begin = function.external(plan.pack_row(first, np.dtype(np.int32)))
+    multiply(function.e, plan, left, panels, begin, result(plan, function.scratch(plan.tile_bytes)))
+
+
+def rows_of(function: FunctionLowering, form: Form, memory: ir.Value, count: int) -> Left:
+    """Rows of so many elements that lie one behind the other."""
+    size = count * form.size
+    table = function.external(np.arange(function.e.target.vector_registers, dtype=np.int64) * size)
+    return Left(memory, table, size, form.run(count))
+
+
+def takes_integers(call: Call) -> bool:
+    """Whether an operator on input, weights and bias has int8 factors, and weights and bias are constant."""
+    given, weights, made = call.input(0), call.input(1), call.outputs[0]
+    is_constant = weights.data is not None and (not call.has(2) or call.input(2).data is not None)
+    return is_constant and given.dtype is DType.INT8 is weights.dtype and made.dtype is DType.INT8
+
+
+def fits(call: Call, depth: int) -> bool:
+    """Whether sums of `depth` products and the bias, input 2, stay below `SUMS_BELOW`."""
+    bias = call.input(2).data if call.has(2) else None
+    largest = 0 if bias is None else int(np.abs(bias.astype(np.int64)).max(initial=0))
+    return depth * 255 * 128 + largest < SUMS_BELOW
+
+
+def known(value: Value | None) -> Array | None:
+    """The value of an optional constant."""
+    return None if value is None else value.known
+
+
+def constant(value: Value) -> Array:
+    """The value of an operand which the rule refuses if it is not constant."""
+    assert value.known is not None
+    return value.known
+
+
+def round_half_away(value: Lanes) -> Lanes:
+    """The nearest whole number, halves away from zero."""
+    kind = np.float64 if value.element is DOUBLE else np.float32
+    below_half = float(np.nextafter(kind(0.5), kind(0)))
+    return (value + value.constant(below_half).sign_of(value)).unary("trunc")
+
+
+def _refuses(call: Call) -> bool:
+    return not (takes_integers(call) and fits(call, prod(call.input(1).shape[1:]))) or any(
+        quantization(call.input(1)).zero_points)
+
+
+@nest(FullyConnected, _refuses, frozenset({1, 2}), name=INT8)
+def fully_connected(node: Node[FullyConnected], e: Emitter, sinks: tuple[Sink, ...]) -> None:
+    weights, function, rows = constant(node.input(1)), node.function, prod(node.shape[:-1])
+    depth, form, zero = weights.shape[1], form_of(e.target, rows, weights), quantization(node.call.input(0)).zero_point
+    source = stage(function, form, (1, 1, rows, depth), unsigned(function, form, node.input(0), zero))
+    first, put = start(weights, zero, known(node.optional(2))), scaled(node, sinks[0])
+    multiply_integers(function, form, rows, rows_of(function, form, source, depth), weights[:, None], first,
+                      lambda plan, scratch: Filtered(scratch, put))
+
+
+def scaled(node: Node[FullyConnected], sink: Sink) -> Put:
+    """Takes the sums of a product and passes on its results; they are scaled as doubles, as the numpy backend does."""
+    output = node.call.outputs[0]
+    given, weighted, made = map(quantization, (node.call.input(0), node.call.input(1), output))
+    low, high = quantized_range(node.op.fused_activation_function, made, output.dtype)
+    scales = np.float64(given.scale) * np.array(weighted.scales, np.float64) / made.scale
+    scale = node.function.external(np.ascontiguousarray(np.broadcast_to(scales, node.shape[-1:])))
+
+    def put(e: Emitter, row: ir.Value, column: ir.Value, value: ir.Value) -> None:
+        factor = Lanes(e, e.load(scale, DType.FLOAT64, column))
+        result = round_half_away(Lanes(e, value).to_real(DOUBLE) * factor) + made.zero_point
+        stored = e.builder.trunc(e.builder.fptosi(result.clamp(low, high).value, I32), register_type(output.dtype))
+        sink(e, [*e.delinear(row, node.shape[:-1]), column], stored)
+
+    return put

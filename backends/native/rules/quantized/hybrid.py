@@ -1,0 +1,363 @@
+"""Native rules of products of float32 rows with int8 weights, equal to the bit to the numpy backend's.
+
+Each row, or image, is quantised to int8 as it is staged; the sums are scaled back in single precision.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from math import inf, prod
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+from llvmlite import ir
+
+from circlet.backends.cpu.quantized import unpack_int4
+from circlet.backends.native.emit.emitter import I32, I64, POINTER, Emitter, Index
+from circlet.backends.native.emit.lanes import DOUBLE, SINGLE, Lanes
+from circlet.backends.native.emit.loops import carry, independent, rolled
+from circlet.backends.native.emit.value import Value
+from circlet.backends.native.gemm.microkernel import WORD, Vectors, broadcast, internal_function, lanes
+from circlet.backends.native.gemm.product import Block, Collected, Left, Put
+from circlet.backends.native.lower.function import FunctionLowering
+from circlet.backends.native.rules.preferences import HYBRID
+from circlet.backends.native.rules.quantized.conv import Taps
+from circlet.backends.native.rules.quantized.elementwise import quantization
+from circlet.backends.native.rules.quantized.fully_connected import (
+    OFFSET,
+    PAIRS,
+    Form,
+    Source,
+    constant,
+    form_of,
+    known,
+    multiply_integers,
+    round_half_away,
+    rows_of,
+    stage,
+)
+from circlet.backends.native.rules.quantized.wide import has_few_taps, window_sums
+from circlet.backends.native.rules.real.elementwise import activate
+from circlet.backends.native.rules.rule import Node, Sink, nest
+from circlet.runtime.exec.kernel import Call
+from circlet.runtime.ir.model import Tensor
+from circlet.runtime.ir.types import Activation, Array, DType
+from circlet.runtime.ops.conv import Conv2D, DepthwiseConv2D
+from circlet.runtime.ops.matmul import FullyConnected
+
+_SCALE, _INVERSE, _ZERO, _MOVED = range(4)
+"""What is kept of each row, a word each: its scale, what elements are multiplied by, and its zero point, as a float
+and as the integer that it is once bytes are unsigned."""
+_CHAINS = 4
+"""Vectors that are compared at a time."""
+LONGEST = 1 << 15
+"""Elements of a row of which the sums of products fit into 32 bits."""
+
+OfRow: TypeAlias = Callable[[Emitter, ir.Value], Callable[[ir.Value, ir.Value], ir.Value]]
+"""From a row, to a function from a column and its sum, to the result."""
+Rescale: TypeAlias = Callable[[Lanes, Lanes, Lanes], Lanes]
+"""From a sum, the scale of its column of weights and that of its row to a result."""
+
+
+def staged(function: FunctionLowering, form: Form, value: Value, size: int,
+            asymmetric: bool) -> tuple[Source, ir.Value]:
+    """Rows or images of `size` elements as integers, and where their parameters will be."""
+    memory, rows = function.pointer(value), value.size // max(size, 1)
+    parameters = function.reserve(rows * 4 * WORD)
+
+    def begin(e: Emitter, row: ir.Value) -> ir.Value:
+        source = e.address(memory, SINGLE, e.builder.mul(row, e.number(size)))
+        mine = _of_row(e, parameters, row)
+        e.builder.call(_measuring(e, asymmetric), [source, e.number(size), mine])
+        return e.builder.trunc(e.load(mine, DType.INT32, _MOVED), form.element)
+
+    def run(e: Emitter, row: ir.Value, position: ir.Value, target: ir.Value, count: int) -> None:
+        source = e.address(memory, SINGLE, position)
+        e.builder.call(_quantizing(e, form), [source, e.number(count), _of_row(e, parameters, row), target])
+
+    return Source(begin, run), parameters
+
+
+def _of_row(e: Emitter, parameters: ir.Value, row: ir.Value) -> ir.Value:
+    return e.address(parameters, I32, e.builder.mul(row, e.number(4)))
+
+
+def _measuring(e: Emitter, asymmetric: bool) -> ir.Function:
+    """`void(source, count, parameters)`: finds the parameters of a row."""
+    name = f"measure_{'asymmetric' if asymmetric else 'symmetric'}"
+    function, inner = _function(e, name, [POINTER, I64, POINTER])
+    if inner is None:
+        return function
+    source, count, parameters = function.args
+    low, high, mark = _range(inner, source, count)
+    find = _asymmetric if asymmetric else _symmetric
+    scale, inverse, zero = find(low, high)
+    moved = Lanes(inner, inner.builder.fptosi(zero.value, I32)) + OFFSET
+    for place, value in ((_SCALE, scale + mark), (_INVERSE, inverse), (_ZERO, zero), (_MOVED, moved)):
+        inner.builder.store(value.value, inner.address(parameters, I32, place))
+    inner.builder.ret_void()
+    return function
+
+
+def _function(e: Emitter, name: str, kinds: Sequence[ir.Type]) -> tuple[ir.Function, Emitter | None]:
+    """The function of a name, and what writes it if nothing has."""
+    if name in e.module.globals:
+        return e.module.globals[name], None
+    function = internal_function(e, name, kinds)
+    return function, Emitter(e.module, function, e.target)
+
+
+def _range(e: Emitter, source: ir.Value, count: ir.Value) -> list[Lanes]:
+    """The least and the greatest of zero and `count` floats, and what is zero unless one of them is not finite; then
+    it is NaN."""
+    b, width = e.builder, lanes(e.target)
+    vectors = Vectors(e, SINGLE, width)
+
+    def extended(values: Sequence[ir.Value], found: ir.Value) -> list[ir.Value]:
+        x, low, high, mark = (Lanes(e, each) for each in (found, *values))
+        return [each.value for each in (_least(x, low), _greatest(x, high), x.fma(0.0, mark))]
+
+    def several(number: ir.Value, values: list[ir.Value]) -> list[ir.Value]:
+        begin = e.address(source, SINGLE, b.mul(number, e.number(_CHAINS * width)))
+        return [each for k in range(_CHAINS)
+                for each in extended(values[3 * k:3 * k + 3], vectors.load(vectors.address(begin, k * width * WORD)))]
+
+    def one(number: ir.Value, values: list[ir.Value]) -> list[ir.Value]:
+        place = b.add(done, b.mul(number, e.number(width)))
+        return extended(values, vectors.load_some(e.address(source, SINGLE, place), b.sub(count, place)))
+
+    often = b.udiv(count, e.number(_CHAINS * width))
+    values = carry(e, often, [vectors.splat(0)] * (3 * _CHAINS), several)
+    done = b.mul(often, e.number(_CHAINS * width))
+    left = b.udiv(b.add(b.sub(count, done), e.number(width - 1)), e.number(width))
+    values = [*carry(e, left, values[:3], one), *values[3:]]
+    combinations = ((_least, "fmin"), (_greatest, "fmax"), (Lanes.__add__, "fadd"))
+    return [_over_lanes(reduce(combine, [Lanes(e, each) for each in values[k::3]]), name)
+            for k, (combine, name) in enumerate(combinations)]
+
+
+def _least(one: Lanes, other: Lanes) -> Lanes:
+    return (one < other).where(one, other)
+
+
+def _greatest(one: Lanes, other: Lanes) -> Lanes:
+    return (one > other).where(one, other)
+
+
+def _over_lanes(value: Lanes, name: str) -> Lanes:
+    """All lanes combined by one of LLVM's reductions."""
+    e, kind = value.e, value.value.type
+    start = [ir.Constant(SINGLE, 0.0)] if name == "fadd" else []
+    function = e.declare(f"llvm.vector.reduce.{name}.v{kind.count}f32",
+                         ir.FunctionType(SINGLE, [*(each.type for each in start), kind]))
+    return Lanes(e, e.builder.call(function, [*start, value.value], fastmath=("reassoc",)))
+
+
+def _symmetric(low: Lanes, high: Lanes) -> tuple[Lanes, Lanes, Lanes]:
+    """The scale, its inverse and the zero point where 127 is the greatest magnitude."""
+    bound = _greatest(-low, high)
+    bound = bound.unless((127.0 / bound).equals(inf), 127.0)
+    return bound / 127.0, 127.0 / bound, bound.constant(0.0)
+
+
+def _asymmetric(low: Lanes, high: Lanes) -> tuple[Lanes, Lanes, Lanes]:
+    """The same where all of int8 is used, and zero is represented exactly."""
+    span = high - low
+    inverse = 1.0 / (span.widen(DOUBLE) / 255.0).narrow(SINGLE)
+    exact = span.unless(inverse.equals(inf), 255.0).widen(DOUBLE) / 255.0
+    scale = exact.narrow(SINGLE)
+    below, above = (each.widen(DOUBLE) / exact for each in (low, high))
+    is_nearer = (-below + 128.0) < (above + 127.0)
+    nearest = round_half_away(is_nearer.where(-below - 128.0, -above + 127.0))
+    return scale, 1.0 / scale, _within(nearest).narrow(SINGLE)
+
+
+def _within(value: Lanes) -> Lanes:
+    """Clamped to int8; NaN becomes the least."""
+    return (value > -128.0).where(value, -128.0).at_most(127.0)
+
+
+def _quantizing(e: Emitter, form: Form) -> ir.Function:
+    """`void(source, count, parameters, target)`: quantises part of a row to unsigned elements."""
+    function, inner = _function(e, f"quantise_floats_{form.element.width}", [POINTER, I64, POINTER, POINTER])
+    if inner is None:
+        return function
+    b, width = inner.builder, lanes(e.target)
+    source, count, parameters, target = function.args
+    target.add_attribute("noalias")
+    inverse, zero = (inner.load(parameters, DType.FLOAT32, each) for each in (_INVERSE, _ZERO))
+
+    def write(place: ir.Value, size: int) -> None:
+        single, whole = ((ir.VectorType(each, size) if size > 1 else each) for each in (SINGLE, I32))
+        factor, moved = (Lanes(inner, broadcast(inner, each, size) if size > 1 else each) for each in (inverse, zero))
+        x = Lanes(inner, b.load(inner.address(source, SINGLE, place), typ=single, align=WORD))
+        stored = _within(round_half_away(x * factor) + moved)
+        element = (Lanes(inner, b.fptosi(stored.value, whole)) + OFFSET).narrow(form.element)
+        b.store(element.value, inner.address(target, form.element, place), align=form.size)
+
+    full = b.udiv(count, inner.number(width))
+    begin = b.mul(full, inner.number(width))
+    with rolled(inner, full) as k:
+        write(b.mul(k, inner.number(width)), width)
+    with rolled(inner, b.sub(count, begin)) as k:
+        write(b.add(begin, k), 1)
+    b.ret_void()
+    return function
+
+
+@dataclass(frozen=True, eq=False)
+class Scaling:
+    """How the sums of quantised rows become floats.
+
+    Attributes:
+        function: where.
+        weights: int8, of shape (columns, ...).
+        scales: that of each column, or one.
+        bias: of each column; none is zero.
+        parameters: those of the rows.
+        activation: is applied last; it clamps.
+    """
+
+    function: FunctionLowering
+    weights: Array
+    scales: npt.NDArray[np.float32]
+    bias: Array | None
+    parameters: ir.Value
+    activation: Activation
+
+    def rows(self, rescale: Rescale) -> OfRow:
+        """How the sums of a quantised row become results."""
+        columns = len(self.weights)
+        total = self.weights.reshape(columns, -1).sum(axis=1, dtype=np.int32)
+        bias = np.zeros(columns, np.float32) if self.bias is None else self.bias.reshape(-1)
+        scales = np.broadcast_to(self.scales, (columns,)).copy()
+        totals, biases, factors = map(self.function.external, (total, bias, scales))
+
+        def of_row(e: Emitter, row: ir.Value) -> Callable[[ir.Value, ir.Value], ir.Value]:
+            b, mine = e.builder, _of_row(e, self.parameters, row)
+            zero, scale = e.load(mine, DType.INT32, _MOVED), Lanes(e, e.load(mine, DType.FLOAT32, _SCALE))
+
+            def result(column: ir.Value, value: ir.Value) -> ir.Value:
+                moved = b.mul(zero, e.load(totals, DType.INT32, column))
+                factor, each = (Lanes(e, e.load(memory, DType.FLOAT32, column)) for memory in (factors, biases))
+                found = rescale(Lanes(e, b.sub(value, moved)).to_real(SINGLE), factor, scale) + each
+                return activate(e, found.value, DType.FLOAT32, self.activation)
+
+            return result
+
+        return of_row
+
+
+def _refuses(call: Call, kinds: Collection[DType] = (DType.INT8,)) -> bool:
+    """Refuses all but weights of some types and a bias that are constant, and activations that do not clamp."""
+    weights = call.input(1)
+    fits = weights.data is not None and prod(weights.shape[1:]) <= LONGEST
+    is_constant = fits and (not call.has(2) or call.input(2).data is not None)
+    activation = getattr(call.op, "fused_activation_function", Activation.NONE)
+    is_hybrid = call.input(0).dtype is DType.FLOAT32 and weights.dtype in kinds
+    return not (is_hybrid and is_constant) or activation >= Activation.TANH
+
+
+def _refuses_matrix(call: Call) -> bool:
+    return _refuses(call, (DType.INT8, DType.UINT8, DType.INT4))
+
+
+def _matrix(tensor: Tensor) -> Array:
+    """Constant weights as int8; unsigned ones are signed in truth."""
+    assert tensor.data is not None, "the rule refuses other weights"
+    return unpack_int4(tensor.data, tensor.shape) if tensor.dtype is DType.INT4 else tensor.data.view(np.int8)
+
+
+@nest(FullyConnected, _refuses_matrix, name=HYBRID)
+def fully_connected(node: Node[FullyConnected], e: Emitter, sinks: tuple[Sink, ...]) -> None:
+    weights, function, rows = _matrix(node.call.input(1)), node.function, prod(node.shape[:-1])
+    depth, form = weights.shape[1], form_of(e.target, rows, weights)
+    source, parameters = staged(function, form, node.input(0), depth, node.op.asymmetric_quantize_inputs)
+    memory = stage(function, form, (rows, 1, 1, depth), source)
+    scaling = _scaling(node, weights, parameters)
+
+    def take(e: Emitter, row: ir.Value, column: ir.Value, value: ir.Value) -> None:
+        sinks[0](e, [*e.delinear(row, node.shape[:-1]), column], value)
+
+    left = rows_of(function, form, memory, depth)
+    multiply_scaled(scaling, form, rows, left, weights[:, None], scaling.rows(by_product), take)
+
+
+def _scaling(node: Node[Any], weights: Array, parameters: ir.Value) -> Scaling:
+    scales = np.array(quantization(node.call.input(1)).scales, np.float32)
+    return Scaling(node.function, weights, scales, known(node.optional(2)), parameters,
+                   node.op.fused_activation_function)
+
+
+def by_product(value: Lanes, factor: Lanes, scale: Lanes) -> Lanes:
+    """The usual way from a sum to a result."""
+    return value * (scale * factor)
+
+
+def multiply_scaled(scaling: Scaling, form: Form, rows: int, left: Left, weights: Array, of_row: OfRow,
+                    take: Put) -> None:
+    """Emits a product of rows with weights (columns, taps, elements), and passes its scaled results on.
+
+    What belongs to a row is read before its columns: they would else be thought to overwrite it.
+    """
+    def collect(e: Emitter, block: Block) -> None:
+        with rolled(e, block.rows) as k:
+            row = e.builder.add(block.row, k)
+            sums = e.address(block.memory, I32, e.builder.mul(k, e.number(block.step)))
+            result = of_row(e, row)
+            with independent(e, block.columns, lanes(e.target)) as each:
+                column = e.builder.add(block.column, each)
+                take(e, row, column, result(column, e.load(sums, DType.INT32, each)))
+
+    none = np.zeros(len(weights), np.int32)
+    multiply_integers(scaling.function, form, rows, left, weights, none,
+                      lambda plan, scratch: Collected(scratch, collect))
+
+
+def _refuses_conv(call: Call) -> bool:
+    return _refuses(call) or call.input(0).shape[3:] != call.input(1).shape[3:]
+
+
+@nest(Conv2D, _refuses_conv, name=HYBRID)
+def conv_2d(node: Node[Conv2D], e: Emitter, sinks: tuple[Sink, ...]) -> None:
+    """An image is quantised around 0 where the filter has one scale, else so that int8 is used up."""
+    image, weights, function = node.input(0), constant(node.input(1)), node.function
+    form = form_of(e.target, prod(node.shape[:-1]), weights)
+    taps = Taps(form, image.shape, node.op.windows(image.shape, weights.shape), image.shape[3])
+    symmetric = not quantization(node.call.input(1)).per_axis
+    source, parameters = staged(function, form, image, prod(image.shape[1:]), not symmetric)
+    memory = stage(function, form, image.shape, source, taps.margins)
+
+    def take(e: Emitter, row: ir.Value, column: ir.Value, value: ir.Value) -> None:
+        sinks[0](e, [*e.delinear(row, node.shape[:-1]), column], value)
+
+    def rescale(value: Lanes, factor: Lanes, scale: Lanes) -> Lanes:
+        return value * (scale * factor) if symmetric else value * factor * scale
+
+    def image_of(e: Emitter, row: ir.Value) -> ir.Value:
+        return e.delinear(row, node.shape[:-1])[0]
+
+    scaling, runs = _scaling(node, weights, parameters), weights.reshape(len(weights), -1, taps.run)
+    of_image = scaling.rows(rescale)
+    multiply_scaled(scaling, form, prod(node.shape[:-1]), taps.left(function, memory), runs,
+                    lambda e, row: of_image(e, image_of(e, row)), take)
+
+
+def _refuses_depthwise(call: Call) -> bool:
+    return _refuses(call) or not has_few_taps(call)
+
+
+@nest(DepthwiseConv2D, _refuses_depthwise, name=HYBRID)
+def depthwise_conv_2d(node: Node[DepthwiseConv2D], e: Emitter, sinks: tuple[Sink, ...]) -> None:
+    """An image is quantised so that int8 is used up."""
+    image, weights, function = node.input(0), constant(node.input(1))[0], node.function
+    source, parameters = staged(function, PAIRS, image, prod(image.shape[1:]), True)
+    of_image = _scaling(node, weights.reshape(-1, weights.shape[2]).T, parameters).rows(by_product)
+
+    def put(e: Emitter, index: Index, total: ir.Value) -> None:
+        sinks[0](e, index, of_image(e, index[0])(index[3], total))
+
+    window_sums(node, e, source, weights.astype(np.int16), put)

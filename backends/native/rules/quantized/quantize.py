@@ -1,0 +1,164 @@
+"""Native rules of conversions between element types, and between real numbers and stored ones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from llvmlite import ir
+
+from circlet.backends.cpu.fixed_point import round_half_away
+from circlet.backends.native.emit.emitter import UNSIGNED, Emitter, Index, is_real, register_type
+from circlet.backends.native.emit.lanes import Lanes, single
+from circlet.backends.native.emit.value import Element, Value, computed
+from circlet.backends.native.lower.program import Unlowerable
+from circlet.backends.native.rules.real.elementwise import compare, elementwise
+from circlet.backends.native.rules.rule import Node, fused, movable, plain
+from circlet.runtime.exec.kernel import Call
+from circlet.runtime.ir.types import Array, DType, Quantization
+from circlet.runtime.ops import quantize as ops
+
+FLOAT = DType.FLOAT32
+_BELOW_HALF = float(np.nextafter(np.float32(0.5), np.float32(0)))
+
+
+def convert(e: Emitter, value: ir.Value, source: DType, result: DType) -> ir.Value:
+    """The value as another type: to BOOL it is whether it differs from zero.
+
+    Real numbers become integers by truncation, clamped to what the type holds; NaN becomes the greatest integer.
+    """
+    if source is result:
+        return value
+    if result is DType.BOOL:
+        return compare(e, source, "!=", value, e.constant(0, source))
+    if is_real(source):
+        return _from_real(e, value, source, result)
+    if is_real(result):
+        return _to_real(e, value, source, result)
+    b, kind = e.builder, register_type(result)
+    if kind.width <= value.type.width:
+        return value if kind.width == value.type.width else b.trunc(value, kind)
+    return b.zext(value, kind) if _is_unsigned(source) else b.sext(value, kind)
+
+
+def _is_unsigned(dtype: DType) -> bool:
+    return dtype in UNSIGNED or dtype is DType.BOOL
+
+
+def _to_real(e: Emitter, value: ir.Value, source: DType, result: DType) -> ir.Value:
+    b, kind = e.builder, register_type(FLOAT if result is DType.FLOAT16 else result)
+    found = b.uitofp(value, kind) if _is_unsigned(source) else b.sitofp(value, kind)
+    return convert(e, found, FLOAT, result) if result is DType.FLOAT16 else found
+
+
+def _from_real(e: Emitter, value: ir.Value, source: DType, result: DType) -> ir.Value:
+    b, kind = e.builder, register_type(result)
+    if is_real(result):
+        return b.fpext(value, kind) if result.numpy.itemsize > source.numpy.itemsize else b.fptrunc(value, kind)
+    if source is DType.FLOAT16:
+        value, source = b.fpext(value, register_type(FLOAT)), FLOAT
+    limits = np.iinfo(result.numpy)
+    least = e.constant(limits.min, source)
+    clamped = e.select(compare(e, source, "<", value, least), least, value)
+    whole = b.fptoui(clamped, kind) if result in UNSIGNED else b.fptosi(clamped, kind)
+    fits = compare(e, source, "<", value, e.constant(limits.max + 1, source))
+    return e.select(fits, whole, e.constant(limits.max, result))
+
+
+def _refuses_cast(call: Call) -> bool:
+    """Leaves the rounding of double to half precision, which few processors do, to the host."""
+    return plain(call) or (call.input(0).dtype is DType.FLOAT64 and call.outputs[0].dtype is DType.FLOAT16)
+
+
+def _cast(node: Node[Any]) -> tuple[Value]:
+    result = node.call.outputs[0].dtype
+    return elementwise(node, lambda e, dtype, v: convert(e, v[0], dtype, result))
+
+
+fused(ops.Cast, _refuses_cast)(_cast)
+fused(ops.StablehloConvert, _refuses_cast)(_cast)
+
+
+def _along(node: Node[Any], numbers: Array, axis: int | None) -> Element:
+    """One of the numbers, as float32, for each index along an axis; the only one where the axis is None."""
+    value = node.function.constant(numbers.astype(np.float32), FLOAT)
+    return lambda e, index: value.element(e, [e.number(0) if axis is None else index[axis]])
+
+
+def _affine(node: Node[Any], quantization: Quantization,
+            combine: Callable[[Emitter, ir.Value, ir.Value, ir.Value], ir.Value]) -> tuple[Value]:
+    """Every element made of the input's, its scale and its zero point, which are float32."""
+    x, axis = node.input(0), quantization.axis if quantization.per_axis else None
+    if axis is not None and axis >= len(x.shape):
+        raise Unlowerable(f"{node.place}: scales along axis {axis} of shape {x.shape}")
+    zeros = np.broadcast_to(np.array(quantization.zero_points or (0,)), len(quantization.scales))
+    scale, zero = (_along(node, each, axis) for each in (np.array(quantization.scales), zeros))
+
+    def element(e: Emitter, index: Index) -> ir.Value:
+        return combine(e, x.element(e, index), scale(e, index), zero(e, index))
+
+    def linear(e: Emitter, position: ir.Value) -> ir.Value:
+        return combine(e, x.linear(e, position), scale(e, ()), zero(e, ()))
+
+    return (computed(node.shape, node.call.outputs[0].dtype, element, linear if axis is None else None),)
+
+
+def _rounded(x: Lanes) -> Lanes:
+    """The nearest whole number, halves away from zero."""
+    return (x + x.constant(_BELOW_HALF).sign_of(x)).unary("trunc")
+
+
+def _refuses_quantize(call: Call) -> bool:
+    return movable(call) or call.input(0).dtype not in (FLOAT, DType.FLOAT16)
+
+
+@fused(ops.Quantize, _refuses_quantize)
+def quantize(node: Node[ops.Quantize]) -> tuple[Value]:
+    source, result = node.input(0).dtype, node.call.outputs[0].dtype
+    limits, quantization = np.iinfo(result.numpy), node.call.outputs[0].quantization
+    assert quantization is not None, "the numpy kernel refuses an output without quantisation"
+
+    def combine(e: Emitter, x: ir.Value, scale: ir.Value, zero: ir.Value) -> ir.Value:
+        nearest = _rounded(Lanes(e, e.builder.fdiv(convert(e, x, source, FLOAT), scale)))
+        shifted = nearest + Lanes(e, zero)
+        stored = (shifted > limits.min).where(shifted, limits.min).at_most(limits.max)
+        return e.builder.trunc(e.builder.fptosi(stored.value, ir.IntType(32)), register_type(result))
+
+    return _affine(node, quantization, combine)
+
+
+def _refuses_dequantize(call: Call) -> bool:
+    quantization = call.input(0).quantization
+    is_half = call.input(0).dtype is DType.FLOAT16
+    return movable(call) or not (is_half or (quantization is not None and quantization.scales))
+
+
+@fused(ops.Dequantize, _refuses_dequantize)
+def dequantize(node: Node[ops.Dequantize]) -> tuple[Value]:
+    source, quantization = node.input(0).dtype, node.call.input(0).quantization
+    if source is DType.FLOAT16 or quantization is None:
+        return _cast(node)
+    shifts = any(quantization.zero_points)
+
+    def combine(e: Emitter, x: ir.Value, scale: ir.Value, zero: ir.Value) -> ir.Value:
+        real = convert(e, x, source, FLOAT)
+        return e.builder.fmul(e.builder.fsub(real, zero) if shifts else real, scale)
+
+    return _affine(node, quantization, combine)
+
+
+@fused(ops.FakeQuant)
+def fake_quant(node: Node[ops.FakeQuant]) -> tuple[Value]:
+    op = node.op
+    first, last = np.float32(op.narrow_range), np.float32((1 << op.num_bits) - 1)
+    scale = (np.float32(op.max) - np.float32(op.min)) / (last - first)
+    zero = np.float32(round_half_away(np.clip(first - np.float32(op.min) / scale, first, last)))
+    step, least, greatest, inverse = map(float, (scale, (first - zero) * scale, (last - zero) * scale, 1 / scale))
+
+    @single
+    def nearest(x: Lanes) -> Lanes:
+        above = (x > least).where(x, least).at_most(greatest) - least
+        return _rounded(above * inverse) * step + least
+
+    return elementwise(node, lambda e, dtype, v: nearest(e, v[0]))

@@ -1,0 +1,185 @@
+"""Native rules that combine quantised elements: reductions, pooling and softmax; equal to the bit to the numpy
+backend's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from math import prod
+from typing import Any, TypeAlias
+
+import numpy as np
+from llvmlite import ir
+
+from circlet.backends.cpu.fixed_point import quantize_multiplier, quantized_range, shift_right
+from circlet.backends.cpu.normalize import SUM_BITS, Decay
+from circlet.backends.native.emit.emitter import I32, I64, UNSIGNED, Emitter, register_type
+from circlet.backends.native.emit.lanes import DOUBLE, SINGLE, Lanes
+from circlet.backends.native.emit.loops import independent
+from circlet.backends.native.emit.parallel import parallel, parallel_nest
+from circlet.backends.native.rules.preferences import QUANTIZED
+from circlet.backends.native.rules.quantized.elementwise import quantization, refuses_real, stored, widened
+from circlet.backends.native.rules.quantized.fully_connected import round_half_away
+from circlet.backends.native.rules.quantized.requantize import clamped, rescale
+from circlet.backends.native.rules.real.pool import covered
+from circlet.backends.native.rules.real.reduce import AXES, Fold, Register, extreme, fold_along
+from circlet.backends.native.rules.rule import Node, Sink, nest
+from circlet.runtime.exec.kernel import Call
+from circlet.runtime.ir.types import DType
+from circlet.runtime.ops import reduce as ops
+from circlet.runtime.ops.normalize import Softmax
+from circlet.runtime.ops.pool import AveragePool2D, MaxPool2D
+
+Finish: TypeAlias = Callable[[Emitter, ir.Value], ir.Value]
+"""From a sum without zero points to a result without its own, an i32."""
+
+
+def _total(node: Node[Any], finish: Finish, dtype: DType, count: int) -> Fold:
+    """The fold that sums so many stored values up."""
+    source, result = node.call.input(0), node.call.outputs[0]
+    wide = DType.INT32 if count << 8 * dtype.numpy.itemsize < 1 << 31 else DType.INT64
+    kind = register_type(wide)
+
+    def add(e: Emitter, so_far: ir.Value, element: ir.Value) -> ir.Value:
+        wider = e.builder.zext if dtype in UNSIGNED else e.builder.sext
+        return e.builder.add(so_far, wider(element, kind))
+
+    def end(e: Emitter, total: ir.Value) -> ir.Value:
+        zero = e.constant(count * quantization(source).zero_point, wide)
+        return stored(e, finish(e, e.builder.sub(total, zero)), result)
+
+    return Fold(wide, 0, add, end)
+
+
+def _ratio(node: Node[Any]) -> float:
+    return quantization(node.call.input(0)).scale / quantization(node.call.outputs[0]).scale
+
+
+@nest(ops.Mean, refuses_real, frozenset(), AXES, name=QUANTIZED)
+def mean(node: Node[ops.Mean], e: Emitter, sinks: tuple[Sink, ...]) -> None:
+    """The multiplier is divided by the count, after gaining as many bits as the count has."""
+    def make(dtype: DType, count: int) -> Fold:
+        if not count:
+            return Fold(dtype, 0, lambda e, so_far, element: element)
+        multiplier, shift = quantize_multiplier(_ratio(node))
+        more = min(count.bit_length() - 1, 32, 31 + shift)
+        factor = ((multiplier << more) // count, shift - more)
+        return _total(node, lambda e, total: rescale(e, total, *factor), dtype, count)
+
+    fold_along(make, node, e, sinks)
+
+
+@nest(ops.Sum, refuses_real, frozenset(), AXES, name=QUANTIZED)
+def sum_(node: Node[ops.Sum], e: Emitter, sinks: tuple[Sink, ...]) -> None:
+    """Sums of uint8 are rescaled in fixed point, others in single precision."""
+    factor = quantize_multiplier(_ratio(node))
+    scales = (quantization(each).scale for each in (node.call.input(0), node.call.outputs[0]))
+    scale = float(np.divide(*map(np.float32, scales)))
+
+    def finish(e: Emitter, total: ir.Value) -> ir.Value:
+        if node.input(0).dtype is DType.UINT8:
+            return rescale(e, total, *factor)
+        nearest = round_half_away(Lanes(e, total).to_real(SINGLE) * scale)
+        return e.builder.fptosi(nearest.clamp(-(2.0**30), 2.0**30).value, I32)
+
+    fold_along(lambda dtype, count: _total(node, finish, dtype, count), node, e, sinks)
+
+
+nest(ops.ReduceMax, refuses_real, frozenset(), AXES, name=QUANTIZED)(partial(fold_along, partial(extreme, ">")))
+nest(ops.ReduceMin, refuses_real, frozenset(), AXES, name=QUANTIZED)(partial(fold_along, partial(extreme, "<")))
+
+
+def _pool(combine: str, node: Node[Any], e: Emitter, sinks: tuple[Sink, ...]) -> None:
+    """Pools all channels of a position side by side in memory."""
+    x, b, dtype = node.input(0), e.builder, node.input(0).dtype
+    (images, _, _, channels), (tall, wide) = x.shape, node.op.windows(x.shape)
+    source, row = node.function.pointer(x), node.function.scratch(channels * 4)
+    averages = combine == "add"
+    least = 0 if averages else int(np.iinfo(dtype.numpy).min)
+    low, high = quantized_range(node.op.fused_activation_function, node.call.outputs[0].quantization, dtype)
+    work = 2 * images * tall.count * wide.count * tall.size * wide.size * channels
+    with parallel_nest(e, (images, tall.count, wide.count), work) as (image, i, j):
+        (top, height), (left, width) = covered(e, tall, i), covered(e, wide, j)
+        with independent(e, channels) as channel:
+            e.store(ir.Constant(I32, least), row, DType.INT32, channel)
+        with e.loop(height) as k, e.loop(width) as m:
+            pixel = e.linear([image, b.add(top, k), b.add(left, m), e.number(0)], x.shape)
+            with independent(e, channels) as channel:
+                element = widened(e, e.load(source, dtype, b.add(pixel, channel)), dtype)
+                so_far = e.load(row, DType.INT32, channel)
+                found = b.add(so_far, element) if averages else e.intrinsic("smax", so_far, element)
+                e.store(found, row, DType.INT32, channel)
+        count = Lanes(e, b.mul(height, width)).to_real(DOUBLE)
+        with independent(e, channels) as channel:
+            value = e.load(row, DType.INT32, channel)
+            if averages:
+                value = b.fptosi(round_half_away(Lanes(e, value).to_real(DOUBLE) / count).value, I32)
+            result = b.trunc(clamped(e, value, low, high), register_type(dtype))
+            sinks[0](e, [image, i, j, channel], result)
+
+
+nest(AveragePool2D, refuses_real, frozenset({0}), name=QUANTIZED)(partial(_pool, "add"))
+nest(MaxPool2D, refuses_real, frozenset({0}), name=QUANTIZED)(partial(_pool, "max"))
+
+
+def _refuses_softmax(call: Call) -> bool:
+    return refuses_real(call) or call.input(0).dtype is DType.INT16
+
+
+@nest(Softmax, _refuses_softmax, frozenset({0}), name=QUANTIZED)
+def softmax(node: Node[Softmax], e: Emitter, sinks: tuple[Sink, ...]) -> None:
+    """The exponentials of how far elements are below the greatest are in a table; the quotient is in fixed point."""
+    x, b, made = node.input(0), e.builder, node.call.outputs[0].dtype
+    depth, limits = x.shape[-1], np.iinfo(made.numpy)
+    exponentials = Decay.of(float(np.float32(node.op.beta)) * quantization(node.call.input(0)).scale).exponentials
+    powers, summands = (node.function.external(np.ascontiguousarray(each, np.int64))
+                        for each in (exponentials, shift_right(exponentials, SUM_BITS)))
+    greatest, total = Register(e, I32), Register(e, I64)
+    source = node.function.pointer(x)
+    with parallel(e, prod(x.shape[:-1]), 32 * x.size) as row:
+        begin = b.mul(row, e.number(depth))
+
+        def element(k: ir.Value, begin: ir.Value = begin) -> ir.Value:
+            return widened(e, e.load(source, x.dtype, b.add(begin, k)), x.dtype)
+
+        def looked_up(table: ir.Value, k: ir.Value) -> ir.Value:
+            return e.load(table, DType.INT64, b.zext(b.sub(greatest.get(), element(k)), I64))
+
+        greatest.set(ir.Constant(I32, int(np.iinfo(x.dtype.numpy).min)))
+        with e.loop(depth) as k:
+            greatest.set(e.intrinsic("smax", greatest.get(), element(k)))
+        total.set(e.number(0))
+        with e.loop(depth) as k:
+            total.set(b.add(total.get(), looked_up(summands, k)))
+        inverse, shift = _inverse(e, total.get())
+        shift = b.sub(e.number(SUM_BITS + 31 - 8 * made.numpy.itemsize), shift)
+        half = b.lshr(b.shl(e.number(1), shift), e.number(1))
+        index = e.delinear(row, x.shape[:-1])
+        with e.loop(depth) as k:
+            share = _product(e, inverse, looked_up(powers, k))
+            value = b.add(b.trunc(b.ashr(b.add(share, half), shift), I32), ir.Constant(I32, int(limits.min)))
+            result = clamped(e, value, int(limits.min), int(limits.max))
+            sinks[0](e, [*index, k], b.trunc(result, register_type(made)))
+
+
+def _product(e: Emitter, one: ir.Value, other: ir.Value | int) -> ir.Value:
+    """Of fractions with 31 bits, halves rounded up."""
+    factor = e.number(other) if isinstance(other, int) else other
+    return e.builder.ashr(e.builder.add(e.builder.mul(one, factor), e.number(1 << 30)), e.number(31))
+
+
+def _inverse(e: Emitter, total: ir.Value) -> tuple[ir.Value, ir.Value]:
+    """The reciprocal, with 31 fraction bits, of a positive i32 moved left until its first bit is that of a fraction,
+    and by how many bits it is moved, as i64; as `reciprocal_of_one_plus` of the numpy backend computes it."""
+    b = e.builder
+    headroom = e.builder.zext(b.ctlz(b.trunc(total, I32), ir.Constant(ir.IntType(1), 1)), I64)
+    half_sum = b.lshr(b.shl(total, headroom), e.number(1))
+    result = b.add(_product(e, half_sum, -1010580540), e.number(1515870810))
+    for _ in range(3):
+        error = b.sub(e.number(1 << 29), _product(e, half_sum, result))
+        result = b.add(result, _saturated(e, b.shl(_product(e, result, error), e.number(2))))
+    return _saturated(e, b.shl(result, e.number(1))), headroom
+
+
+def _saturated(e: Emitter, value: ir.Value) -> ir.Value:
+    return clamped(e, value, -(1 << 31), (1 << 31) - 1)

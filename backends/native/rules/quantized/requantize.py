@@ -1,0 +1,312 @@
+"""Fixed-point rescaling as code, equal to the bit to the `rescaler` of the numpy backend.
+
+That rounds twice: `y = floor((x m + 2**30) / 2**31)`, then `y / 2**s` with halves rounded away from zero. Both are one
+shift: `floor((x m + 2**30 + 2**(30 + s) - (2**31 where y < 0)) / 2**(31 + s))`, for floors nest and the second
+rounding differs between the signs by one unit of `y`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from llvmlite import ir
+
+from circlet.backends.cpu.fixed_point import Int32s
+from circlet.backends.native.emit.emitter import I8, I32, I64, POINTER, Emitter
+from circlet.backends.native.emit.loops import rolled
+from circlet.backends.native.gemm.microkernel import Finish, internal_function
+from circlet.runtime.ir.types import Array
+
+_SHIFTS = range(1, 21)
+"""The right shifts of vectors of channels: the zero point fits above the fraction."""
+_SMALL_SHIFT = 29
+"""The right shift up to which a number of 30 bits can be rounded in 32."""
+SUMS_BELOW = 1 << 30
+"""The magnitude of sums that `Requantization` takes."""
+
+
+def rescale(e: Emitter, value: ir.Value, multiplier: int, shift: int, is_small: bool = False) -> ir.Value:
+    """An i32, or an i64 that is not much larger, times a quantised multiplier; a left shift comes first and wraps.
+
+    `is_small` says that the value is at most 2**30 in magnitude: then 32 bits do for the second rounding, and no
+    arithmetic shift of 64 bits is needed, which some processors lack.
+    """
+    b = e.builder
+    if shift > 0:
+        value = b.shl(b.trunc(value, I32) if value.type.width > 32 else value, ir.Constant(I32, shift))
+    product = b.mul(b.sext(value, I64) if value.type.width < 64 else value, e.number(multiplier))
+    nearest = b.add(product, e.number(1 << 30))
+    if shift >= 0:
+        return b.trunc(b.ashr(nearest, e.number(31)), I32)
+    if is_small and shift >= -_SMALL_SHIFT:
+        first = b.trunc(b.lshr(nearest, e.number(31)), I32)
+        rounded = b.add(b.add(first, ir.Constant(I32, (1 << -shift) >> 1)), b.ashr(first, ir.Constant(I32, 31)))
+        return b.ashr(rounded, ir.Constant(I32, -shift))
+    half = 1 << (30 - shift)
+    is_below = b.icmp_signed("<", nearest, e.number(0))
+    rounding = b.select(is_below, e.number(half - (1 << 31)), e.number(half))
+    return b.trunc(b.ashr(b.add(nearest, rounding), e.number(31 - shift)), I32)
+
+
+def rescale_by(e: Emitter, value: ir.Value, multiplier: ir.Value, shift: ir.Value) -> ir.Value:
+    """`rescale` where the mantissa and the shift, both i32, are in registers."""
+    b, zero = e.builder, ir.Constant(I32, 0)
+    left, right = e.intrinsic("smax", shift, zero), e.intrinsic("smax", b.neg(shift), zero)
+    product = b.mul(b.sext(b.shl(value, left), I64), b.sext(multiplier, I64))
+    nearest = b.ashr(b.add(product, e.number(1 << 30)), e.number(31))
+    wide = b.zext(right, I64)
+    half = b.ashr(b.shl(e.number(1), wide), e.number(1))
+    is_below = b.and_(b.icmp_signed("<", nearest, e.number(0)), b.icmp_signed(">", right, zero))
+    return b.trunc(b.ashr(b.sub(b.add(nearest, half), b.zext(is_below, I64)), wide), I32)
+
+
+def clamped(e: Emitter, value: ir.Value, low: int, high: int) -> ir.Value:
+    """An integer or a vector of them limited to an interval."""
+    for relation, bound in (("<", low), (">", high)):
+        kind = value.type
+        limit = ir.Constant(kind, [bound] * kind.count if isinstance(kind, ir.VectorType) else bound)
+        value = e.builder.select(e.builder.icmp_signed(relation, value, limit), limit, value)
+    return value
+
+
+@dataclass(frozen=True, eq=False)
+class Requantization:
+    """How sums, below `SUMS_BELOW` in magnitude, become stored values of 8 bits: rescaled, then clamped.
+
+    Attributes:
+        multipliers: the mantissa for each channel.
+        shifts: the shift for each channel.
+        zero_point: of the result.
+        low: the least result.
+        high: the greatest result.
+    """
+
+    multipliers: Int32s
+    shifts: Int32s
+    zero_point: int
+    low: int
+    high: int
+
+    @property
+    def is_rectified(self) -> bool:
+        """Whether no negative sum matters, so that all may be rounded as positive ones are."""
+        return self.low >= self.zero_point
+
+    @property
+    def has_vectors(self) -> bool:
+        """Whether `call` computes it."""
+        right = -self.shifts[self.multipliers != 0]
+        return bool(np.all((right >= _SHIFTS.start) & (right < _SHIFTS.stop)))
+
+    def part(self, channels: slice) -> Requantization:
+        """That of some of the channels."""
+        return replace(self, multipliers=self.multipliers[channels], shifts=self.shifts[channels])
+
+    def element(self, e: Emitter, value: ir.Value, multipliers: ir.Value, shifts: ir.Value,
+                channel: ir.Value) -> ir.Value:
+        """One sum, an i32, of a channel, by the tables of multipliers and shifts in memory."""
+        b = e.builder
+        multiplier, shift = (b.load(e.address(each, I32, channel), typ=I32) for each in (multipliers, shifts))
+        value = b.add(rescale_by(e, value, multiplier, shift), ir.Constant(I32, self.zero_point))
+        return b.trunc(clamped(e, value, self.low, self.high), I8)
+
+    def table(self, lanes: int, channels: int, order: Array | None = None) -> Array:
+        """What `call` reads: vector by vector of `lanes` channels the mantissas, the shifts and what is added before
+        the shift; for so many channels, a multiple of the lanes, and if need be in another order."""
+        missing = channels - len(self.multipliers)
+        multipliers, shifts = (np.pad(each, (0, missing)).astype(np.int64) for each in (self.multipliers, self.shifts))
+        if order is not None:
+            multipliers, shifts = multipliers[order], shifts[order]
+        right = np.where(multipliers == 0, 1, -shifts)
+        if self.is_rectified:
+            last = right - 1
+            added = (1 << 30) + (1 << (30 + right)) + (self.zero_point << (31 + right))
+            added = added.reshape(-1, lanes // 2, 2).swapaxes(1, 2)
+            terms = np.ascontiguousarray(added).view(np.int32).reshape(-1, 2 * lanes)
+        else:
+            last = right
+            terms = ((1 << (right - 1)) + (self.zero_point << right)).astype(np.int32).reshape(-1, lanes)
+        parts = [multipliers.astype(np.int32).reshape(-1, lanes), last.astype(np.int32).reshape(-1, lanes), terms]
+        return np.ascontiguousarray(np.concatenate(parts, axis=1))
+
+    def vector_bytes(self, lanes: int) -> int:
+        """Of `table` for one vector."""
+        return 4 * lanes * (4 if self.is_rectified else 3)
+
+    def call(self, e: Emitter, lanes: int, columns: int, sums: Rows, table: ir.Value, out: Rows,
+             rows: ir.Value) -> None:
+        """Requantises some columns of rows of sums, i32, by `table` from some vector on, into rows of bytes."""
+        rest = columns % lanes
+
+        def write(e: Emitter, sums: Rows, table: ir.Value, out: Rows, rows: ir.Value, full: ir.Value) -> None:
+            with rolled(e, full) as number:
+                self._write_vector(e, lanes, sums, table, out, rows, number, lanes)
+            if rest:
+                self._write_vector(e, lanes, sums, table, out, rows, full, rest)
+
+        self._call(e, f"{lanes}_{rest}", write, sums, table, out, rows, e.number(columns // lanes))
+
+    def finish_packed(self, lanes: int, columns: int) -> Finish:
+        """Requantises four vectors of sums that packing brings into order; only some columns are written."""
+        def write(e: Emitter, sums: list[list[ir.Value]], table: ir.Value, places: Sequence[ir.Value]) -> None:
+            for given, place in zip(sums, places, strict=True):
+                values = [_Vector(e, e.address(table, I8, k * self.vector_bytes(lanes)), lanes,
+                                  self.is_rectified).rescaled(each) for k, each in enumerate(given)]
+                stored = clamped(e, _packed(e, values), self.low, self.high)
+                e.builder.store(_first(e, stored, columns), place, align=1)
+
+        return Finish(f"packed_{self._name(columns)}", write)
+
+    def finish(self, lanes: int, columns: int) -> Finish:
+        """Requantises so many columns of the sums of a tile by `table`, from the tile's first vector on."""
+        def write(e: Emitter, sums: list[list[ir.Value]], table: ir.Value, places: Sequence[ir.Value]) -> None:
+            rows: list[list[ir.Value]] = [[] for _ in sums]
+            for number in range(-(-columns // lanes)):
+                vector = _Vector(e, e.address(table, I8, number * self.vector_bytes(lanes)), lanes, self.is_rectified)
+                for row, given in zip(rows, sums, strict=True):
+                    row.append(vector.rescaled(given[number]))
+            for values, place in zip(rows, places, strict=True):
+                for begin in range(0, len(values), 4):
+                    packed = clamped(e, _packed(e, _four(values[begin:begin + 4])), self.low, self.high)
+                    stored = _in_order(e, packed, min(columns - begin * lanes, 4 * lanes))
+                    e.builder.store(stored, e.address(place, I8, begin * lanes), align=1)
+
+        return Finish(self._name(columns), write)
+
+    def _name(self, kind: str | int) -> str:
+        """A name for code that requantises, which differs where the code does."""
+        sign = "rectified" if self.is_rectified else "signed"
+        return f"{sign}_{kind}_{self.low}_{self.high}".replace("-", "m")
+
+    @property
+    def is_finishable(self) -> bool:
+        """Whether `finish` computes it: packing saturates to int8."""
+        return self.has_vectors and self.low >= -128 and self.high <= 127
+
+    def _call(self, e: Emitter, kind: str, write: Callable[..., None], sums: Rows, table: ir.Value, out: Rows,
+              rows: ir.Value, full: ir.Value) -> None:
+        """Calls the function of a name, which `write` writes when it is first called."""
+        name = f"requantise_{self._name(kind)}"
+        function = e.module.globals.get(name)
+        if function is None:
+            function = internal_function(e, name, [POINTER, I64, POINTER, POINTER, I64, I64, I64])
+            for position in (0, 2, 3):
+                function.args[position].add_attribute("noalias")
+            inner = Emitter(e.module, function, e.target)
+            memory, step, terms, results, results_step, count, vectors = function.args
+            write(inner, Rows(memory, step), terms, Rows(results, results_step), count, vectors)
+            inner.builder.ret_void()
+        e.builder.call(function, [sums.memory, sums.step, table, out.memory, out.step, rows, full])
+
+    def _write_vector(self, e: Emitter, lanes: int, sums: Rows, table: ir.Value, out: Rows, rows: ir.Value,
+                      number: ir.Value, count: int) -> None:
+        """One vector of each row, of whose results some are written."""
+        b = e.builder
+        terms = e.address(table, I8, b.mul(number, e.number(self.vector_bytes(lanes))))
+        vector = _Vector(e, terms, lanes, self.is_rectified)
+        column = b.mul(number, e.number(lanes))
+        with rolled(e, rows) as row:
+            value = vector.rescaled(_load(e, sums.memory, I32, lanes, b.add(b.mul(row, sums.step), column)))
+            stored = b.trunc(clamped(e, value, self.low, self.high), ir.VectorType(I8, lanes))
+            place = e.address(out.memory, I8, b.add(b.mul(row, out.step), column))
+            b.store(_first(e, stored, count), place, align=1)
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """Rows in memory, `step` elements, an i64, apart."""
+
+    memory: ir.Value
+    step: ir.Value
+
+
+class _Vector:
+    """The rescaling of as many channels as a vector has lanes."""
+
+    def __init__(self, e: Emitter, table: ir.Value, lanes: int, is_rectified: bool) -> None:
+        self._e = e
+        self._lanes = lanes
+        self._multipliers, self._shifts = (_load(e, table, I32, lanes, k * lanes) for k in range(2))
+        terms = e.address(table, I32, 2 * lanes)
+        self._is_rectified = is_rectified
+        if is_rectified:
+            self._terms = [_load(e, terms, I64, lanes // 2, k * (lanes // 2)) for k in range(2)]
+        else:
+            self._half = _load(e, terms, I32, lanes)
+            self._terms = [_splat(1 << 31, I64, lanes // 2)] * 2
+
+    def rescaled(self, sums: ir.Value) -> ir.Value:
+        """With the zero point added, not clamped."""
+        b = self._e.builder
+        if self._is_rectified:
+            return b.ashr(self._high_halves(sums), self._shifts)
+        nearest = self._high_halves(b.add(sums, sums))
+        sign = b.ashr(nearest, _splat(31, I32, self._lanes))
+        return b.ashr(b.add(b.add(nearest, self._half), sign), self._shifts)
+
+    def _high_halves(self, sums: ir.Value) -> ir.Value:
+        """The high halves of the products of lanes, to which the terms are added; even and odd lanes apart."""
+        b, half = self._e.builder, self._lanes // 2
+        factors = zip(self._wide(sums), self._wide(self._multipliers), self._terms, strict=True)
+        products = [b.bitcast(b.add(b.mul(one, other), term), sums.type) for one, other, term in factors]
+        order = [each for k in range(half) for each in (2 * k + 1, self._lanes + 2 * k + 1)]
+        return b.shuffle_vector(*products, ir.Constant(ir.VectorType(I32, self._lanes), order))
+
+    def _wide(self, values: ir.Value) -> tuple[ir.Value, ir.Value]:
+        """The even and the odd lanes as i64, in place: so LLVM finds the processor's instruction for such products."""
+        b, half = self._e.builder, self._lanes // 2
+        pairs, shift = b.bitcast(values, ir.VectorType(I64, half)), _splat(32, I64, half)
+        return b.ashr(b.shl(pairs, shift), shift), b.ashr(pairs, shift)
+
+
+def _splat(value: int, kind: ir.Type, count: int) -> ir.Constant:
+    return ir.Constant(ir.VectorType(kind, count), [value] * count)
+
+
+def _load(e: Emitter, base: ir.Value, kind: ir.Type, count: int, offset: ir.Value | int = 0) -> ir.Value:
+    return e.builder.load(e.address(base, kind, offset), typ=ir.VectorType(kind, count), align=4)
+
+
+def _first(e: Emitter, value: ir.Value, count: int) -> ir.Value:
+    """The first lanes of a vector."""
+    if count >= value.type.count:
+        return value
+    undefined = ir.Constant(value.type, ir.Undefined)
+    return e.builder.shuffle_vector(value, undefined, ir.Constant(ir.VectorType(I32, count), list(range(count))))
+
+
+def _four(values: list[ir.Value]) -> list[ir.Value]:
+    """Four vectors, of which only the first ones matter."""
+    return [values[k % len(values)] for k in range(4)]
+
+
+def _in_order(e: Emitter, packed: ir.Value, count: int) -> ir.Value:
+    """The first bytes of four packed vectors in the order of their lanes."""
+    lanes = packed.type.count // 4
+    order = [k % lanes // 4 * 16 + k // lanes * 4 + k % 4 for k in range(count)]
+    return _shuffled(e, packed, ir.Constant(packed.type, ir.Undefined), order)
+
+
+_PACKS = {16: ("avx512.packssdw.512", "avx512.packsswb.512"), 8: ("avx2.packssdw", "avx2.packsswb"),
+          4: ("sse2.packssdw.128", "sse2.packsswb.128")}
+
+
+def _packed(e: Emitter, vectors: Sequence[ir.Value]) -> ir.Value:
+    """Four vectors of i32 as bytes, saturated: the first four lanes of each, then the next four, and so on."""
+    lanes = vectors[0].type.count
+    kinds = [ir.VectorType(each, count * lanes) for each, count in ((I32, 1), (ir.IntType(16), 2), (I8, 4))]
+    if e.target.triple.startswith("x86_64"):
+        for instruction, source, result in zip(_PACKS[lanes], kinds, kinds[1:], strict=False):
+            function = e.declare(f"llvm.x86.{instruction}", ir.FunctionType(result, [source, source]))
+            vectors = [e.builder.call(function, vectors[k:k + 2]) for k in range(0, len(vectors), 2)]
+        return vectors[0]
+    narrow = [e.builder.trunc(clamped(e, each, -128, 127), ir.VectorType(I8, lanes)) for each in vectors]
+    low, high = (_shuffled(e, narrow[k], narrow[k + 1], range(2 * lanes)) for k in (0, 2))
+    order = [vector * lanes + four + k for four in range(0, lanes, 4) for vector in range(4) for k in range(4)]
+    return _shuffled(e, low, high, order)
+
+
+def _shuffled(e: Emitter, one: ir.Value, other: ir.Value, order: Sequence[int]) -> ir.Value:
+    return e.builder.shuffle_vector(one, other, ir.Constant(ir.VectorType(I32, len(order)), list(order)))

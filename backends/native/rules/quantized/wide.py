@@ -1,0 +1,261 @@
+"""Native rules of products of integers that dot products of bytes do not take: with unsigned bytes, 16-bit integers or
+packed weights, and transposed convolutions.
+
+Both factors are kept as 16-bit integers around zero. That their sums fit into 32 bits is found from the weights.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import prod
+from typing import Any
+
+import numpy as np
+from llvmlite import ir
+
+from circlet.backends.cpu.quantized import unpack_int4
+from circlet.backends.native.emit.emitter import I8, I32, I64, Emitter, Index, register_type
+from circlet.backends.native.emit.loops import independent, rolled
+from circlet.backends.native.emit.value import Value
+from circlet.backends.native.gemm.microkernel import lanes
+from circlet.backends.native.gemm.product import Direct, Filtered, Left, Plan, Put, multiply
+from circlet.backends.native.rules.image import BYTES, Image, clear, empty_image
+from circlet.backends.native.rules.preferences import INTEGER
+from circlet.backends.native.rules.quantized.conv import Taps, requantization, requantized
+from circlet.backends.native.rules.quantized.elementwise import offset, quantization
+from circlet.backends.native.rules.quantized.fully_connected import (
+    I16,
+    PAIRS,
+    Source,
+    each_element,
+    known,
+    multiply_integers,
+    rows_of,
+    scaled,
+    stage,
+)
+from circlet.backends.native.rules.quantized.requantize import SUMS_BELOW, Requantization, clamped, rescale_by
+from circlet.backends.native.rules.rule import Node, Sink, nest
+from circlet.runtime.exec.kernel import Call
+from circlet.runtime.ir.model import Tensor
+from circlet.runtime.ir.types import Array, DType
+from circlet.runtime.ops.conv import Conv2D, DepthwiseConv2D, TransposeConv
+from circlet.runtime.ops.matmul import FullyConnected
+
+_INTEGERS = frozenset({DType.INT8, DType.UINT8, DType.INT16})
+_MOST_TAPS = 64
+"""Of the window of a depthwise convolution, which are written out one by one."""
+
+
+def _weights(tensor: Tensor) -> Array:
+    """Constant weights around zero, as int16."""
+    assert tensor.data is not None, "the rules refuse other weights"
+    stored = unpack_int4(tensor.data, tensor.shape) if tensor.dtype is DType.INT4 else tensor.data
+    found: Array = np.subtract(stored, quantization(tensor).zero_point, dtype=np.int16)
+    return found
+
+
+def _takes(call: Call, data: int = 0, bias: int = 2, channels: int = 0) -> bool:
+    """Whether input `data` and the weights, input 1, are quantised integers, and weights and bias constants such that
+    sums fit; the weights' axis `channels` is that of the result."""
+    given, weights, made = call.input(data), call.input(1), call.outputs[0]
+    is_constant = weights.data is not None and (not call.has(bias) or call.input(bias).data is not None)
+    if not is_constant or given.dtype not in _INTEGERS or made.dtype is not given.dtype:
+        return False
+    if weights.dtype not in (DType.INT8, DType.UINT8, DType.INT4):
+        return False
+    found, zero, limits = np.abs(_weights(weights).astype(np.int64)), quantization(given).zero_point, given.dtype.numpy
+    total = found.sum(axis=tuple(axis for axis in range(found.ndim) if axis != channels)).max(initial=0)
+    reach = max(np.iinfo(limits).max - zero, zero - np.iinfo(limits).min)
+    first = call.input(bias).data if call.has(bias) else None
+    begin = 0 if first is None else int(np.abs(first.astype(np.int64)).max(initial=0))
+    return int(total) * reach + begin < SUMS_BELOW
+
+
+def _centred(value: Value, tensor: Tensor) -> Source:
+    """The elements of a tensor without its zero point."""
+
+    def run(e: Emitter, image: ir.Value, position: ir.Value, target: ir.Value, count: int) -> None:
+        each_element(e, PAIRS, target, count, lambda k: e.builder.trunc(
+            offset(e, value.linear(e, e.builder.add(position, k)), tensor), I16))
+
+    return Source(lambda e, image: PAIRS.constant(0), run)
+
+
+def _first(columns: int, bias: Value | None) -> Array:
+    """What the sum of each column starts with."""
+    found = known(bias)
+    return np.zeros(columns, np.int32) if found is None else found.reshape(-1).astype(np.int32)
+
+
+@nest(FullyConnected, lambda call: not _takes(call), frozenset({0, 1, 2}), name=INTEGER)
+def fully_connected(node: Node[FullyConnected], e: Emitter, sinks: tuple[Sink, ...]) -> None:
+    weights, function, rows = _weights(node.call.input(1)), node.function, prod(node.shape[:-1])
+    units, depth = weights.shape
+    memory = stage(function, PAIRS, (1, 1, rows, depth), _centred(node.input(0), node.call.input(0)))
+    put = scaled(node, sinks[0])
+    multiply_integers(function, PAIRS, rows, rows_of(function, PAIRS, memory, depth), weights[:, None],
+                      _first(units, node.optional(2)), lambda plan, scratch: Filtered(scratch, put))
+
+
+@nest(Conv2D, lambda call: not _takes(call), frozenset({0, 1, 2}), name=INTEGER)
+def conv_2d(node: Node[Conv2D], e: Emitter, sinks: tuple[Sink, ...]) -> None:
+    image, weights, function = node.input(0), _weights(node.call.input(1)), node.function
+    taps = Taps(PAIRS, image.shape, node.op.windows(image.shape, weights.shape), weights.shape[3])
+    memory = stage(function, PAIRS, image.shape, _centred(image, node.call.input(0)), taps.margins)
+    runs, first = weights.reshape(len(weights), -1, taps.run), _first(len(weights), node.optional(2))
+    groups = image.shape[3] // taps.channels
+    size, by = len(weights) // groups, requantization(node, len(weights))
+    for group in range(groups):
+        part = slice(group * size, (group + 1) * size)
+        left = taps.left(function, e.address(memory, PAIRS.element, group * taps.channels))
+        result = requantized(function, sinks[0], node.shape, by.part(part), group * size)
+        if image.dtype is DType.INT16:
+            put = _to_place(node, sinks[0], group * size)
+            multiply_integers(function, PAIRS, prod(node.shape[:-1]), left, runs[part], first[part],
+                              lambda plan, scratch, put=put: Filtered(scratch, put))  # type: ignore[misc]
+        else:
+            multiply_integers(function, PAIRS, prod(node.shape[:-1]), left, runs[part], first[part], result)
+
+
+def _to_place(node: Node[Any], sink: Sink, begin: int) -> Put:
+    """Takes the sums of channels from `begin` on."""
+    finish = _Finish(node, node.shape[-1])
+
+    def put(e: Emitter, row: ir.Value, column: ir.Value, value: ir.Value) -> None:
+        channel = e.builder.add(column, e.number(begin))
+        sink(e, [*e.delinear(row, node.shape[:-1]), channel], finish.stored(e, value, channel))
+
+    return put
+
+
+class _Finish:
+    """Makes single sums of a convolution its results."""
+
+    def __init__(self, node: Node[Any], channels: int, data: int = 0, bias: int = 2) -> None:
+        self._by: Requantization = requantization(node, channels, data)
+        self._dtype = node.call.outputs[0].dtype
+        kind = node.call.input(bias).dtype if node.call.has(bias) else getattr(node.op, "quantized_bias_type", None)
+        self._is_wide = self._dtype is DType.INT16 and kind is not DType.INT32
+        external = node.function.external
+        if self._is_wide:
+            factors = np.minimum((self._by.multipliers.astype(np.int64) + (1 << 15)) >> 16, 0x7FFF)
+            self._tables = external(factors.astype(np.int32)), external(15 - self._by.shifts)
+        else:
+            self._tables = external(self._by.multipliers), external(self._by.shifts)
+
+    def stored(self, e: Emitter, value: ir.Value, channel: ir.Value) -> ir.Value:
+        """A stored value from the sum, an i32, of a channel."""
+        b, by = e.builder, self._by
+        one, other = (e.load(table, DType.INT32, channel) for table in self._tables)
+        if not self._is_wide:
+            value = rescale_by(e, value, one, other)
+        else:
+            bits = b.sext(other, I64)
+            half = b.ashr(b.shl(e.number(1), bits), e.number(1))
+            value = b.trunc(b.ashr(b.add(b.mul(b.sext(value, I64), b.sext(one, I64)), half), bits), I32)
+        value = clamped(e, b.add(value, ir.Constant(I32, by.zero_point)), by.low, by.high)
+        return b.trunc(value, register_type(self._dtype))
+
+
+def has_few_taps(call: Call) -> bool:
+    """Whether `window_sums` takes a depthwise convolution."""
+    return prod(call.input(1).shape[:3]) <= _MOST_TAPS
+
+
+def _refuses_depthwise(call: Call) -> bool:
+    """Leaves int8 to dot products of bytes."""
+    return call.input(0).dtype is DType.INT8 or not (_takes(call, channels=3) and has_few_taps(call))
+
+
+@nest(DepthwiseConv2D, _refuses_depthwise, frozenset({0, 1, 2}), name=INTEGER)
+def depthwise_conv_2d(node: Node[DepthwiseConv2D], e: Emitter, sinks: tuple[Sink, ...]) -> None:
+    weights, channels = _weights(node.call.input(1))[0], node.shape[3]
+    start, finish = node.function.external(_first(channels, node.optional(2))), _Finish(node, channels)
+
+    def put(e: Emitter, index: Index, total: ir.Value) -> None:
+        total = e.builder.add(total, e.load(start, DType.INT32, index[3]))
+        sinks[0](e, index, finish.stored(e, total, index[3]))
+
+    window_sums(node, e, _centred(node.input(0), node.call.input(0)), weights, put)
+
+
+def window_sums(node: Node[DepthwiseConv2D], e: Emitter, source: Source, weights: Array,
+                put: Callable[[Emitter, Index, ir.Value], None]) -> None:
+    """The sums of a depthwise convolution, i32, channel by channel; the taps of a window are written out.
+
+    Args:
+        node: the operator.
+        e: writes the code.
+        source: writes the image as pairs.
+        weights: int16, of shape (h, w, channels).
+        put: takes the index of a result and its sum.
+    """
+    (tall, across, channels), image, b = weights.shape, node.input(0).shape, e.builder
+    if 0 in node.shape:
+        return
+    windows = node.op.windows(image, node.input(1).shape)
+    memory = stage(node.function, PAIRS, image, source, [(each.before, each.after) for each in windows])
+    shape = (image[0], *(each.before + each.length + each.after for each in windows), image[3])
+    filter = node.function.external(np.ascontiguousarray(weights))
+    with e.nest(node.shape[:3]) as (number, i, j):
+        corner = [b.mul(each, e.number(window.stride)) for each, window in zip((i, j), windows, strict=True)]
+        with independent(e, channels) as channel:
+            given = channel if channels == image[3] else b.udiv(channel, e.number(channels // image[3]))
+            total: ir.Value = ir.Constant(I32, 0)
+            for k, m in np.ndindex(tall, across):
+                at = [b.add(each, e.number(tap * window.dilation))
+                      for each, tap, window in zip(corner, (k, m), windows, strict=True)]
+                x = e.load(memory, DType.INT16, e.linear([number, *at, given], shape))
+                w = e.load(filter, DType.INT16, b.add(channel, e.number((k * across + m) * channels)))
+                total = b.add(total, b.mul(b.sext(x, I32), b.sext(w, I32)))
+            put(e, [number, i, j, channel], total)
+
+
+def _refuses_transposed(call: Call) -> bool:
+    return not _takes(call, 2, 3) or call.input(0).data is None
+
+
+@nest(TransposeConv, _refuses_transposed, frozenset({1, 2, 3}), name=INTEGER)
+def transpose_conv(node: Node[TransposeConv], e: Emitter, sinks: tuple[Sink, ...]) -> None:
+    """For each element of the filter, each row of the image gives products, which are added where they belong."""
+    weights, image, function, b = _weights(node.call.input(1)), node.input(2), node.function, e.builder
+    tall, wide = windows = node.op.windows(node.shape, weights.shape)
+    images, height, width, depth = image.shape
+    plan = Plan.of(e.target, PAIRS.arithmetic, width, len(weights), PAIRS.run(depth) // BYTES)
+    memory = stage(function, PAIRS, image.shape, _centred(image, node.call.input(2)))
+    made = empty_image(node, 1, windows, len(weights), behind=plan.panel * BYTES)
+    panels = function.external(_packed_elements(plan, weights))
+    row_bytes = width * depth * PAIRS.size
+    with rolled(e, images) as number:
+        clear(e, made.memory, made.size)
+        with rolled(e, tall.size) as k, rolled(e, wide.size) as m, rolled(e, height) as y:
+            element = b.add(b.mul(k, e.number(wide.size)), m)
+            right = e.address(panels, I8, b.mul(element, e.number(plan.panels * plan.panel_bytes)))
+            row = b.add(b.mul(y, e.number(tall.stride)), k)
+            target = e.address(made.at(e, e.number(0), row), I8, b.mul(m, e.number(made.column)))
+            line = b.add(b.mul(number, e.number(height)), y)
+            left = Left.even(e, plan, e.address(memory, I8, b.mul(line, e.number(row_bytes))), depth * PAIRS.size,
+                             PAIRS.run(depth))
+            multiply(e, plan, left, plan.packed(right), target, Direct(target, wide.stride * made.column, adds=True))
+        _deliver(node, e, made, number, sinks[0])
+
+
+def _packed_elements(plan: Plan, weights: Array) -> Array:
+    """The filter (o, h, w, c) as packed matrices, element by element."""
+    words = PAIRS.words(weights.reshape(len(weights), -1, weights.shape[3])).reshape(len(weights), -1, plan.depth)
+    return np.ascontiguousarray(np.stack([plan.pack(words[:, each]) for each in range(words.shape[1])]))
+
+
+def _deliver(node: Node[TransposeConv], e: Emitter, made: Image, number: ir.Value, sink: Sink) -> None:
+    """Passes on what lies within the margins, the bias added."""
+    windows = node.op.windows(node.shape, node.input(1).shape)
+    (_, height, width, channels), b = node.shape, e.builder
+    start, finish = node.function.external(_first(channels, node.optional(3))), _Finish(node, channels, 2, 3)
+    before, left = (each.before for each in windows)
+    with rolled(e, height) as y, rolled(e, width) as x:
+        line = made.at(e, e.number(0), b.add(y, e.number(before)))
+        place = e.address(line, I8, b.mul(b.add(x, e.number(left)), e.number(made.column)))
+        with independent(e, channels, lanes(e.target)) as channel:
+            total = b.add(e.load(place, DType.INT32, channel), e.load(start, DType.INT32, channel))
+            sink(e, [number, y, x, channel], finish.stored(e, total, channel))

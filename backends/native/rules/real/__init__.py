@@ -1,0 +1,1 @@
+"""Rules of numbers that are not quantised."""

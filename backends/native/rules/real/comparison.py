@@ -1,0 +1,71 @@
+"""Native rules of comparisons, logic and selection."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+from llvmlite import ir
+
+from circlet.backends.native.emit.emitter import Emitter, Index
+from circlet.backends.native.emit.value import Value, computed
+from circlet.backends.native.rules.real.elementwise import compare, elementwise
+from circlet.backends.native.rules.rule import Node, fused, movable
+from circlet.runtime.ops import comparison as ops
+
+RELATIONS = {ops.Equal: "==", ops.NotEqual: "!=", ops.Less: "<", ops.LessEqual: "<=", ops.Greater: ">",
+              ops.GreaterEqual: ">="}
+_DIRECTIONS = {
+    ops.Direction.EQ: "==",
+    ops.Direction.NE: "!=",
+    ops.Direction.LT: "<",
+    ops.Direction.LE: "<=",
+    ops.Direction.GT: ">",
+    ops.Direction.GE: ">=",
+}
+
+
+def _related(relation: str, node: Node[Any]) -> tuple[Value]:
+    return elementwise(node, lambda e, dtype, v: compare(e, dtype, relation, v[0], v[1]))
+
+
+for _op, _relation in RELATIONS.items():
+    fused(_op)(partial(_related, _relation))
+fused(ops.LogicalAnd)(partial(elementwise, combine=lambda e, dtype, v: e.builder.and_(*v)))
+fused(ops.LogicalOr)(partial(elementwise, combine=lambda e, dtype, v: e.builder.or_(*v)))
+
+
+@fused(ops.StablehloCompare)
+def stablehlo_compare(node: Node[ops.StablehloCompare]) -> tuple[Value]:
+    return _related(_DIRECTIONS[node.op.comparison_direction], node)
+
+
+def _select(node: Node[Any]) -> tuple[Value]:
+    """Conditions, and what is chosen from, broadcast against each other."""
+    inputs = [node.input(k) for k in range(3)]
+    operands = [each.broadcast(node.shape) for each in inputs]
+
+    def element(e: Emitter, index: Index) -> ir.Value:
+        return e.select(*(each(e, index) for each in operands))
+
+    def linear(e: Emitter, position: ir.Value) -> ir.Value:
+        return e.select(*(each.linear(e, e.number(0) if each.size == 1 else position) for each in inputs))
+
+    flat = all(each.shape == node.shape or each.size == 1 for each in inputs)
+    return (computed(node.shape, node.call.outputs[0].dtype, element, linear if flat else None),)
+
+
+fused(ops.SelectV2, movable)(_select)
+fused(ops.StablehloSelect, movable)(_select)
+
+
+@fused(ops.Select, movable)
+def select(node: Node[ops.Select]) -> tuple[Value]:
+    condition, one, other = (node.input(k) for k in range(3))
+    if condition.shape == node.shape or condition.size == 1:
+        return _select(node)
+
+    def element(e: Emitter, index: Index) -> ir.Value:
+        return e.select(condition.element(e, index[:1]), one.element(e, index), other.element(e, index))
+
+    return (computed(node.shape, node.call.outputs[0].dtype, element),)

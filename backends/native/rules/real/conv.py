@@ -1,0 +1,158 @@
+"""Native rules of the convolutions of float32 images.
+
+A convolution is a product: its rows are the positions of the window, as deep as the window has elements, which need
+not be brought together: each row of the window is a run of contiguous memory, a tap of the product's row.
+"""
+
+from __future__ import annotations
+
+from math import prod
+
+import numpy as np
+from llvmlite import ir
+
+from circlet.backends.native.emit.emitter import I8, Emitter
+from circlet.backends.native.emit.loops import independent, rolled
+from circlet.backends.native.gemm.microkernel import lanes
+from circlet.backends.native.gemm.product import Direct, Left, Plan, multiply, table
+from circlet.backends.native.lower.program import Unlowerable
+from circlet.backends.native.rules.image import BYTES, Image, clear, empty_image, image_of, repeated, with_margins
+from circlet.backends.native.rules.real.depthwise import depthwise
+from circlet.backends.native.rules.real.elementwise import activate
+from circlet.backends.native.rules.real.product import FloatProduct, refuses
+from circlet.backends.native.rules.real.taps import all_finite, convolve_by_taps
+from circlet.backends.native.rules.rule import Node, Sink, nest
+from circlet.runtime.exec.kernel import Call
+from circlet.runtime.ir.types import Array, DType
+from circlet.runtime.ops.conv import Conv2D, DepthwiseConv2D, TransposeConv
+from circlet.runtime.ops.window import Window
+
+FLOAT = DType.FLOAT32
+WIDEST = 32
+"""Columns of the filters that are unrolled."""
+
+
+def _refuses_conv(call: Call) -> bool:
+    """Refuses groups too."""
+    return refuses(call) or call.input(0).shape[-1:] != call.input(1).shape[-1:]
+
+
+@nest(Conv2D, _refuses_conv)
+def conv_2d(node: Node[Conv2D], e: Emitter, sinks: tuple[Sink, ...]) -> None:
+    """A product, unless padding may meet a weight that is not finite: zero times that is no number."""
+    image, filter = node.input(0), node.input(1)
+    if image.shape[3] != filter.shape[3]:
+        raise Unlowerable(f"{node.place}: a convolution in groups")
+    windows = node.op.windows(image.shape, filter.shape)
+    is_padded = any(each.before or each.after for each in windows)
+    if not is_padded or (filter.known is not None and np.isfinite(filter.known).all()):
+        _product(node, e, sinks[0], windows)
+    elif filter.known is not None:
+        convolve_by_taps(node, e, sinks[0], windows)
+    else:
+        with e.builder.if_else(all_finite(e, filter)) as (then, otherwise):
+            with then:
+                _product(node, e, sinks[0], windows)
+            with otherwise:
+                convolve_by_taps(node, e, sinks[0], windows)
+
+
+def _product(node: Node[Conv2D], e: Emitter, sink: Sink, windows: tuple[Window, ...]) -> None:
+    """Where the window has one element and moves by one, all images are one product."""
+    filter = node.input(1)
+    outer = () if all(each.size == each.stride == 1 for each in windows) else node.shape[:1]
+    product = FloatProduct(node, e, node.shape[len(outer):], prod(filter.shape[1:]), outer)
+    plan, start = product.plan, product.start(node.optional(2))
+    if filter.known is not None:
+        panels = product.known(filter.known)
+    else:
+        panels = product.packed(node.function.pointer(filter), product.reserve(), is_transposed=True)
+    image = image_of(node, node.input(0))
+    if outer:
+        image = with_margins(node, e, image, windows)
+    with e.nest(outer) as index:
+        left = (_positions(node, e, image, windows, index[0]) if index
+                else Left.even(e, plan, image.memory, image.column, image.column))
+        multiply(e, plan, left, panels, start, product.result(sink, node.op.fused_activation_function, index))
+
+
+def _positions(node: Node[Conv2D], e: Emitter, image: Image, windows: tuple[Window, ...], number: ir.Value) -> Left:
+    """The elements under the window, position by position."""
+    tall, wide = windows
+    rows = np.add.outer(np.arange(tall.count) * (tall.stride * image.row),
+                        np.arange(wide.count) * (wide.stride * image.column)).reshape(-1).astype(np.int64)
+    is_run = wide.dilation == 1
+    columns = [0] if is_run else [k * wide.dilation * image.column for k in range(wide.size)]
+    taps = [k * tall.dilation * image.row + column for k in range(tall.size) for column in columns]
+    run = image.column * (wide.size if is_run else 1)
+    return Left(image.at(e, number), node.function.external(rows), None, run, (table(e, taps), len(taps)))
+
+
+def _refuses_wide(call: Call) -> bool:
+    """Refuses filters whose rows are too long to be unrolled."""
+    return refuses(call) or max(call.input(1).signature[2:3], default=0) > WIDEST
+
+
+@nest(DepthwiseConv2D, _refuses_wide)
+def depthwise_conv_2d(node: Node[DepthwiseConv2D], e: Emitter, sinks: tuple[Sink, ...]) -> None:
+    filter = node.input(1)
+    windows = node.op.windows(node.input(0).shape, filter.shape)
+    image = image_of(node, node.input(0))
+    depthwise(node, e, repeated(node, e, image, filter.shape[3] // max(image.channels, 1)), windows, sinks[0])
+
+
+def _refuses_transposed(call: Call) -> bool:
+    """Takes a shape and a filter that are known beforehand only."""
+    return refuses(call, first=1) or any(call.input(k).data is None for k in range(2))
+
+
+@nest(TransposeConv, _refuses_transposed)
+def transpose_conv(node: Node[TransposeConv], e: Emitter, sinks: tuple[Sink, ...]) -> None:
+    """For each element of the filter, each row of the image gives products, which are added where they belong."""
+    filter, image = node.input(1), image_of(node, node.input(2))
+    tall, wide = windows = node.op.windows(node.shape, filter.shape)
+    channels = filter.shape[0]
+    product = FloatProduct(node, e, (image.width, channels), image.channels)
+    plan = product.plan
+    made = empty_image(node, 1, windows, channels, behind=plan.panel * BYTES)
+    weights = _elements(node, plan)
+    with rolled(e, image.count) as number:
+        clear(e, made.memory, made.size)
+        with rolled(e, tall.size) as k, rolled(e, wide.size) as m, rolled(e, image.height) as y:
+            element = e.builder.add(e.builder.mul(k, e.number(wide.size)), m)
+            panels = e.address(weights, I8, e.builder.mul(element, e.number(plan.panels * plan.panel_bytes)))
+            row = e.builder.add(e.builder.mul(y, e.number(tall.stride)), k)
+            target = e.address(made.at(e, e.number(0), row), I8, e.builder.mul(m, e.number(made.column)))
+            left = Left.even(e, plan, image.at(e, number, y), image.column, image.column)
+            multiply(e, plan, left, plan.packed(panels), target,
+                     Direct(target, wide.stride * made.column, adds=True))
+        _deliver(node, e, made, windows, number, sinks[0])
+
+
+def _elements(node: Node[TransposeConv], plan: Plan) -> ir.Value:
+    """The filter (o, h, w, c) as packed matrices, element by element."""
+    filter = node.input(1).known
+    assert filter is not None, "_refuses_transposed refuses other filters"
+
+    def pack() -> Array:
+        packed = node.function.blocks.allocate((*filter.shape[1:3], plan.panels, plan.depth, plan.panel), filter.dtype)
+        for each in np.ndindex(*filter.shape[1:3]):
+            packed[each] = plan.pack(filter[:, each[0], each[1]])
+        return packed
+
+    return node.function.external(node.function.derived(filter, ("elements", plan.panel), pack))
+
+
+def _deliver(node: Node[TransposeConv], e: Emitter, made: Image, windows: tuple[Window, ...], number: ir.Value,
+             sink: Sink) -> None:
+    """Passes on what lies within the margins, the bias added."""
+    (_, height, width, channels), bias = node.shape, node.optional(3)
+    before, left = (each.before for each in windows)
+    with rolled(e, height) as y, rolled(e, width) as x:
+        line = made.at(e, e.number(0), e.builder.add(y, e.number(before)))
+        place = e.address(line, I8, e.builder.mul(e.builder.add(x, e.number(left)), e.number(made.column)))
+        with independent(e, channels, lanes(e.target)) as channel:
+            value = e.load(place, FLOAT, channel)
+            if bias is not None:
+                value = e.builder.fadd(value, bias.linear(e, channel))
+            sink(e, [number, y, x, channel], activate(e, value, FLOAT, node.op.fused_activation_function))

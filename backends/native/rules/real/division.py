@@ -1,0 +1,270 @@
+"""Native rules of quotients, remainders and powers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from math import prod
+from typing import Any, TypeAlias
+
+import numpy as np
+from llvmlite import ir
+
+from circlet.backends.native.emit import math
+from circlet.backends.native.emit.emitter import UNSIGNED, Emitter, is_real
+from circlet.backends.native.emit.lanes import DOUBLE, Function, Lanes, single
+from circlet.backends.native.emit.value import Value
+from circlet.backends.native.rules.real.elementwise import (
+    Combine,
+    activated,
+    compare,
+    elementwise,
+    mul,
+    refuses_activation,
+)
+from circlet.backends.native.rules.rule import Node, fused, is_single, plain
+from circlet.runtime.exec.kernel import Call
+from circlet.runtime.ir.types import Array, DType
+from circlet.runtime.ops import elementwise as ops
+
+State: TypeAlias = "list[ir.Value]"
+
+
+def repeat(e: Emitter, state: State, goes_on: Callable[[State], ir.Value], turn: Callable[[State], State]) -> State:
+    """`while goes_on(state): state = turn(state)`."""
+    b, before = e.builder, e.builder.block
+    head, body, after = (e.function.append_basic_block(name) for name in ("again", "turn", "enough"))
+    b.branch(head)
+    b.position_at_end(head)
+    phis = [b.phi(each.type) for each in state]
+    for phi, each in zip(phis, state, strict=True):
+        phi.add_incoming(each, before)
+    b.cbranch(goes_on(list(phis)), body, after)
+    b.position_at_end(body)
+    for phi, each in zip(phis, turn(list(phis)), strict=True):
+        phi.add_incoming(each, b.block)
+    b.branch(head)
+    b.position_at_end(after)
+    return list(phis)
+
+
+def _checked(node: Node[Any], holds: Callable[[Emitter, ir.Value], ir.Value], is_sound: Callable[[Array], Any],
+             message: str, combine: Combine) -> Combine:
+    """`combine` where a condition holds for every element of input 1; elsewhere the operator fails, unless its result
+    is empty.
+
+    `is_sound` tells the same of a constant. The only element of a tensor is looked at once, before the loops.
+    """
+    value = node.input(1)
+    if not prod(node.shape) or (value.known is not None and is_sound(value.known)):
+        return combine
+
+    def check(e: Emitter, element: ir.Value) -> None:
+        node.function.fail_unless(holds(e, element), node.place, message)
+
+    if value.size == 1:
+        check(node.function.e, value.scalar(node.function.e))
+        return combine
+
+    def checked(e: Emitter, dtype: DType, values: Sequence[ir.Value]) -> ir.Value:
+        check(e, values[1])
+        return combine(e, dtype, values)
+
+    return checked
+
+
+def _not_by_zero(node: Node[Any], combine: Combine) -> Combine:
+    """`combine`, which divides by input 1."""
+    dtype = node.input(1).dtype
+    return _checked(node, lambda e, element: compare(e, dtype, "!=", element, e.constant(0, dtype)), np.all,
+                    "division by zero", combine)
+
+
+def _quotient(e: Emitter, dtype: DType, values: Sequence[ir.Value], of_least: str) -> tuple[ir.Value, ir.Value]:
+    """The quotient of integers, rounded towards zero, and the remainder.
+
+    The least integer divided by -1, which processors trap, `saturates` or `wraps`.
+    """
+    b, (x, divisor) = e.builder, values
+    if dtype in UNSIGNED:
+        return b.udiv(x, divisor), b.urem(x, divisor)
+    negates = b.icmp_signed("==", divisor, e.constant(-1, dtype))
+    safe = b.select(negates, e.constant(1, dtype), divisor)
+    negated = b.neg(x)
+    if of_least == "saturates":
+        limits = np.iinfo(dtype.numpy)
+        overflows = b.icmp_signed("==", x, e.constant(limits.min, dtype))
+        negated = b.select(overflows, e.constant(limits.max, dtype), negated)
+    return b.select(negates, negated, b.sdiv(x, safe)), b.srem(x, safe)
+
+
+def _truncating(e: Emitter, dtype: DType, values: Sequence[ir.Value]) -> ir.Value:
+    return _quotient(e, dtype, values, "saturates")[0]
+
+
+def _remainder(e: Emitter, dtype: DType, values: Sequence[ir.Value]) -> ir.Value:
+    return _quotient(e, dtype, values, "wraps")[1]
+
+
+def _is_past_floor(e: Emitter, dtype: DType, rest: ir.Value, divisor: ir.Value) -> ir.Value:
+    """Whether a remainder of signed integers has the other sign than the divisor."""
+    b, zero = e.builder, e.constant(0, dtype)
+    return b.and_(b.icmp_signed("!=", rest, zero), b.icmp_signed("<", b.xor(rest, divisor), zero))
+
+
+def _floored(e: Emitter, dtype: DType, values: Sequence[ir.Value]) -> ir.Value:
+    quotient, rest = _quotient(e, dtype, values, "wraps")
+    if dtype in UNSIGNED:
+        return quotient
+    past = _is_past_floor(e, dtype, rest, values[1])
+    return e.builder.select(past, e.builder.sub(quotient, e.constant(1, dtype)), quotient)
+
+
+def _modulo(e: Emitter, dtype: DType, values: Sequence[ir.Value]) -> ir.Value:
+    rest = _remainder(e, dtype, values)
+    if dtype in UNSIGNED:
+        return rest
+    past = _is_past_floor(e, dtype, rest, values[1])
+    return e.builder.select(past, e.builder.add(rest, values[1]), rest)
+
+
+@single
+def _real_floored(a: Lanes, b: Lanes) -> Lanes:
+    return (a.widen(DOUBLE) / b.widen(DOUBLE)).unary("floor").narrow(a.element)
+
+
+_UNDER = 1.0 - 2.0**-52
+"""What a quotient is multiplied by so that rounding cannot make it too great."""
+
+
+@single
+def _real_remainder(a: Lanes, b: Lanes) -> Lanes:
+    """The exact remainder with the sign of a, as C's `fmod`: each turn takes 51 bits off the quotient."""
+    e, divisor = a.e, b.unary("fabs").widen(DOUBLE)
+
+    def turn(state: State) -> State:
+        rest = Lanes(e, state[0])
+        quotient = (rest / divisor * _UNDER).unary("trunc").at_least(1.0)
+        return [e.intrinsic("fma", (-quotient).value, divisor.value, rest.value)]
+
+    start = a.unary("fabs").widen(DOUBLE)
+    (found,) = repeat(e, [start.value], lambda state: (Lanes(e, state[0]) >= divisor).value, turn)
+    return b.equals(b).where(Lanes(e, found).narrow(a.element).sign_of(a), b)
+
+
+@single
+def _real_modulo(a: Lanes, b: Lanes) -> Lanes:
+    """The remainder with the sign of b."""
+    rest = Lanes(a.e, _real_remainder(a.e, a.value, b.value))
+    corrected = rest.unless((b < 0.0) ^ (rest < 0.0), rest + b)
+    return corrected.unless(rest.equals(0.0), rest.sign_of(b))
+
+
+def _may_fail(is_sound: Callable[[Array], Any], reals: bool, call: Call) -> bool:
+    """Whether elements of the result may be errors that are found as they are computed."""
+    divisor = call.input(1)
+    known = divisor.data is not None and bool(is_sound(divisor.data))
+    return (reals or not is_real(divisor.dtype)) and not known and not is_single(divisor)
+
+
+_BY_ZERO = partial(_may_fail, np.all, False)
+
+
+def _refuses_real(call: Call) -> bool:
+    """Refuses what `plain` does, and real numbers that are not in single precision."""
+    dtype = call.input(0).dtype
+    return refuses_activation(call) or (is_real(dtype) and dtype is not DType.FLOAT32)
+
+
+def _divide(node: Node[Any]) -> tuple[Value]:
+    if is_real(node.input(0).dtype):
+        return activated(node, lambda e, dtype, v: e.builder.fdiv(*v))
+    return activated(node, _not_by_zero(node, _truncating))
+
+
+def _floor_divide(node: Node[Any]) -> tuple[Value]:
+    real = is_real(node.input(0).dtype)
+    return elementwise(node, _not_by_zero(node, (lambda e, dtype, v: _real_floored(e, *v)) if real else _floored))
+
+
+def _rest(of_real: Function, of_integers: Combine, node: Node[Any]) -> tuple[Value]:
+    if is_real(node.input(0).dtype):
+        return elementwise(node, lambda e, dtype, v: of_real(e, *v))
+    return elementwise(node, _not_by_zero(node, of_integers))
+
+
+fused(ops.Div, refuses_activation, may_fail=_BY_ZERO)(_divide)
+fused(ops.StablehloDivide, refuses_activation, may_fail=_BY_ZERO)(_divide)
+fused(ops.FloorDiv, _refuses_real, may_fail=partial(_may_fail, np.all, True))(_floor_divide)
+fused(ops.FloorMod, _refuses_real, may_fail=_BY_ZERO)(partial(_rest, _real_modulo, _modulo))
+fused(ops.StablehloRemainder, _refuses_real, may_fail=_BY_ZERO)(partial(_rest, _real_remainder, _remainder))
+
+
+def _integer_power(e: Emitter, dtype: DType, values: Sequence[ir.Value]) -> ir.Value:
+    """By squaring; wraps."""
+    b, zero, one = e.builder, e.constant(0, dtype), e.constant(1, dtype)
+
+    def turn(state: State) -> State:
+        found, base, exponent = state
+        is_odd = b.icmp_unsigned("!=", b.and_(exponent, one), zero)
+        return [b.select(is_odd, b.mul(found, base), found), b.mul(base, base), b.lshr(exponent, one)]
+
+    return repeat(e, [one, *values], lambda state: b.icmp_unsigned("!=", state[2], zero), turn)[0]
+
+
+def _constant_power(exponent: int) -> Combine:
+    """By squaring, in as many products as it takes."""
+    def combine(e: Emitter, dtype: DType, values: Sequence[ir.Value]) -> ir.Value:
+        found, base = e.constant(1, dtype), values[0]
+        for digit in f"{exponent:b}"[::-1]:
+            found = mul(e, dtype, [found, base]) if digit == "1" else found
+            base = mul(e, dtype, [base, base])
+        return found
+
+    return combine
+
+
+@single
+def _root(x: Lanes) -> Lanes:
+    """x ** 0.5, which differs from the square root for -0 and -inf."""
+    return (x + 0.0).unary("sqrt").unless(x.equals(-np.inf), np.inf)
+
+
+_SIMPLE_POWERS: dict[float, Function] = {
+    -1.0: single(lambda x: 1.0 / x),
+    -0.5: single(lambda x: 1.0 / Lanes(x.e, _root(x.e, x.value))),
+    0.5: _root,
+    1.0: single(lambda x: x),
+    2.0: single(lambda x: x * x),
+    3.0: single(lambda x: (x.widen(DOUBLE) * x.widen(DOUBLE) * x.widen(DOUBLE)).narrow(x.element)),
+}
+"""Powers that need no logarithm, by exponent."""
+
+
+def _refuses_power(call: Call) -> bool:
+    return plain(call) or call.input(0).dtype is DType.FLOAT64
+
+
+def _are_natural(exponents: Array) -> Any:
+    return np.all(exponents >= 0)
+
+
+def _power(node: Node[Any]) -> tuple[Value]:
+    dtype, known = node.input(0).dtype, node.input(1).known
+    exponent = known.item() if known is not None and known.size == 1 else None
+    if is_real(dtype):
+        simple = _SIMPLE_POWERS.get(exponent) if exponent is not None else None
+        if simple is not None:
+            return elementwise(node, lambda e, _, v: simple(e, v[0]))
+        return elementwise(node, lambda e, _, v: math.power(e, *v))
+    if exponent is not None and exponent >= 0:
+        return elementwise(node, _constant_power(exponent))
+    if dtype in UNSIGNED:
+        return elementwise(node, _integer_power)
+    return elementwise(node, _checked(
+        node, lambda e, element: compare(e, dtype, ">=", element, e.constant(0, dtype)),
+        _are_natural, "an integer to a negative power", _integer_power))
+
+
+fused(ops.Pow, _refuses_power, may_fail=partial(_may_fail, _are_natural, False))(_power)
+fused(ops.StablehloPower, _refuses_power, may_fail=partial(_may_fail, _are_natural, False))(_power)

@@ -1,0 +1,210 @@
+"""Native rules of softmax and the normalisations of float32 tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import inf, prod
+from typing import Any
+
+import numpy as np
+from llvmlite import ir
+
+from circlet.backends.native.emit import math
+from circlet.backends.native.emit.emitter import I32, Emitter, Index
+from circlet.backends.native.emit.lanes import Lanes
+from circlet.backends.native.emit.loops import folded, independent
+from circlet.backends.native.emit.parallel import parallel, parallel_nest
+from circlet.backends.native.emit.value import Value
+from circlet.backends.native.rules.real.elementwise import activate, maximum, refuses_activation
+from circlet.backends.native.rules.real.reduce import REORDERED, Register, reserve
+from circlet.backends.native.rules.rule import Node, Sink, nest
+from circlet.runtime.exec.kernel import Call
+from circlet.runtime.ir.types import Activation, DType
+from circlet.runtime.ops.normalize import (
+    InstanceNorm,
+    L2Normalization,
+    LocalResponseNormalization,
+    LogSoftmax,
+    RmsNorm,
+    Softmax,
+)
+
+FLOAT = DType.FLOAT32
+
+
+def _refuses(call: Call) -> bool:
+    return refuses_activation(call) or call.input(0).dtype is not FLOAT
+
+
+class Row:
+    """A row of the last axis that is read more than once; computed elements are kept when they are read first."""
+
+    def __init__(self, node: Node[Any], e: Emitter, memory: ir.Value | None = None) -> None:
+        self._x, self._e = node.input(0), e
+        self.length = self._x.shape[-1]
+        computed = self._x.memory is None
+        self._memory = (memory or reserve(node, self.length, FLOAT)) if computed else None
+
+    def first(self, index: Index) -> ir.Value:
+        value = self._x.element(self._e, index)
+        if self._memory is not None:
+            self._e.store(value, self._memory, FLOAT, index[-1])
+        return value
+
+    def again(self, index: Index) -> ir.Value:
+        if self._memory is None:
+            return self._x.element(self._e, index)
+        return self._e.load(self._memory, FLOAT, index[-1])
+
+    def total(self, outer: Index, function: Callable[[ir.Value], ir.Value]) -> ir.Value:
+        """The sum of a function of the elements, which are read for the first time."""
+        register, e = Register(self._e, ir.FloatType()), self._e
+        register.set(e.constant(0, FLOAT))
+        with folded(e, self.length) as k:
+            register.set(e.builder.fadd(register.get(), function(self.first([*outer, k])), flags=REORDERED))
+        return register.get()
+
+    def greatest(self, outer: Index) -> ir.Value:
+        """The greatest element, read for the first time; any number or NaN if one of them is NaN."""
+        register, e = Register(self._e, I32), self._e
+        register.set(_ordered(Lanes(e, e.constant(-inf, FLOAT)).bits()).value)
+        with folded(e, self.length) as k:
+            pattern = _ordered(Lanes(e, self.first([*outer, k])).bits())
+            register.set(e.intrinsic("smax", register.get(), pattern.value))
+        return _ordered(Lanes(e, register.get())).real().value
+
+
+def _ordered(pattern: Lanes) -> Lanes:
+    """The patterns of floats as integers in the order of these numbers, or these integers as patterns again: registers
+    find the greatest of many integers faster, as there is no NaN to be told apart."""
+    return pattern ^ (pattern >> 31).shift_right(1)
+
+
+@nest(Softmax, _refuses, frozenset())
+def softmax(node: Node[Softmax], e: Emitter, sinks: tuple[Sink, ...]) -> None:
+    *outer, length = node.shape
+    memory, total = reserve(node, length, FLOAT), Register(e, ir.FloatType())
+    row, b, beta = Row(node, e, memory), e.builder, np.float32(node.op.beta)
+    with parallel_nest(e, tuple(outer), 16 * node.input(0).nbytes) as index:
+        most = row.greatest(index)
+        total.set(e.constant(0, FLOAT))
+        with folded(e, length) as k:
+            below = b.fsub(row.again([*index, k]), most)
+            value = math.exp(e, below if beta == 1 else b.fmul(below, e.constant(beta, FLOAT)))
+            e.store(value, memory, FLOAT, k)
+            total.set(b.fadd(total.get(), value, flags=REORDERED))
+        share = b.fdiv(e.constant(1, FLOAT), total.get())
+        with independent(e, length) as k:
+            sinks[0](e, [*index, k], b.fmul(e.load(memory, FLOAT, k), share))
+
+
+@nest(LogSoftmax, _refuses, frozenset())
+def log_softmax(node: Node[LogSoftmax], e: Emitter, sinks: tuple[Sink, ...]) -> None:
+    *outer, length = node.shape
+    row, total, b = Row(node, e), Register(e, ir.FloatType()), e.builder
+    with parallel_nest(e, tuple(outer), 16 * node.input(0).nbytes) as index:
+        most = row.greatest(index)
+        total.set(e.constant(0, FLOAT))
+        with e.loop(length) as k:
+            value = math.exp(e, b.fsub(row.again([*index, k]), most))
+            total.set(b.fadd(total.get(), value, flags=REORDERED))
+        base = math.log(e, total.get())
+        with e.loop(length) as k:
+            sinks[0](e, [*index, k], b.fsub(b.fsub(row.again([*index, k]), most), base))
+
+
+def _square(e: Emitter) -> Callable[[ir.Value], ir.Value]:
+    return lambda value: e.builder.fmul(value, value)
+
+
+def _refuses_any_activation(call: Call) -> bool:
+    assert isinstance(call.op, L2Normalization)
+    return _refuses(call) or call.op.fused_activation_function is not Activation.NONE
+
+
+@nest(L2Normalization, _refuses_any_activation, frozenset())
+def l2_normalization(node: Node[L2Normalization], e: Emitter, sinks: tuple[Sink, ...]) -> None:
+    *outer, length = node.shape
+    row = Row(node, e)
+    with parallel_nest(e, tuple(outer), 4 * node.input(0).nbytes) as index:
+        norm = e.intrinsic("sqrt", row.total(index, _square(e)))
+        divisor = maximum(e, FLOAT, [norm, e.constant(1e-6, FLOAT)])
+        with e.loop(length) as k:
+            sinks[0](e, [*index, k], e.builder.fdiv(row.again([*index, k]), divisor))
+
+
+WIDEST = 16
+"""The largest radius of a local response normalisation that is native."""
+
+
+def _refuses_radius(call: Call) -> bool:
+    assert isinstance(call.op, LocalResponseNormalization)
+    return _refuses(call) or call.op.radius > WIDEST
+
+
+@nest(LocalResponseNormalization, _refuses_radius, frozenset())
+def local_response_normalization(node: Node[LocalResponseNormalization], e: Emitter, sinks: tuple[Sink, ...]) -> None:
+    """Sums the squares around each element of a row, which has zeros on both sides."""
+    *outer, depth = node.shape
+    op, b, row = node.op, e.builder, Row(node, e)
+    radius = min(max(op.radius, 0), depth)
+    squares = reserve(node, depth + 2 * radius, FLOAT)
+    bias, alpha, power = (e.constant(np.float32(each), FLOAT) for each in (op.bias, op.alpha, -op.beta))
+    with parallel_nest(e, tuple(outer), 32 * node.input(0).nbytes) as index:
+        for start in (0, depth + radius):
+            with e.loop(radius) as k:
+                e.store(e.constant(0, FLOAT), squares, FLOAT, b.add(k, e.number(start)))
+        with e.loop(depth) as k:
+            value = row.first([*index, k])
+            e.store(b.fmul(value, value), squares, FLOAT, b.add(k, e.number(radius)))
+        with e.loop(depth) as k:
+            total = e.load(squares, FLOAT, k)
+            for offset in range(1, 2 * radius + 1):
+                total = b.fadd(total, e.load(squares, FLOAT, b.add(k, e.number(offset))), flags=REORDERED)
+            factor = math.power(e, b.fadd(b.fmul(total, alpha), bias), power)
+            sinks[0](e, [*index, k], b.fmul(row.again([*index, k]), factor))
+
+
+def _scale(e: Emitter, parameter: Value, channel: ir.Value) -> ir.Value:
+    """What a parameter with one element for each channel, or one for all, is for a channel."""
+    return parameter.linear(e, e.number(0) if prod(parameter.shape) == 1 else channel)
+
+
+@nest(RmsNorm, _refuses, frozenset({1}))
+def rms_norm(node: Node[RmsNorm], e: Emitter, sinks: tuple[Sink, ...]) -> None:
+    *outer, length = node.shape
+    row, b = Row(node, e), e.builder
+    with parallel_nest(e, tuple(outer), 4 * node.input(0).nbytes) as index:
+        mean = b.fdiv(row.total(index, _square(e)), e.constant(length, FLOAT))
+        divisor = e.intrinsic("sqrt", b.fadd(mean, e.constant(np.float32(node.op.epsilon), FLOAT)))
+        with e.loop(length) as k:
+            value = b.fdiv(row.again([*index, k]), divisor)
+            sinks[0](e, [*index, k], b.fmul(value, _scale(e, node.input(1), k)))
+
+
+@nest(InstanceNorm, _refuses, None)
+def instance_norm(node: Node[InstanceNorm], e: Emitter, sinks: tuple[Sink, ...]) -> None:
+    """Reads each image three times: for the mean, for the variance, and to make the result."""
+    x, gamma, beta = (node.input(k) for k in range(3))
+    (images, height, width, channels), b = x.shape, e.builder
+    mean, scale = reserve(node, channels, FLOAT), reserve(node, channels, FLOAT)
+    size = e.constant(height * width, FLOAT)
+    with parallel(e, images, 4 * x.nbytes) as image:
+        for memory in (mean, scale):
+            with e.loop(channels) as k:
+                e.store(e.constant(0, FLOAT), memory, FLOAT, k)
+        with e.nest((height, width)) as at, e.loop(channels) as k:
+            total = b.fadd(e.load(mean, FLOAT, k), x.element(e, [image, *at, k]))
+            e.store(total, mean, FLOAT, k)
+        with e.loop(channels) as k:
+            e.store(b.fdiv(e.load(mean, FLOAT, k), size), mean, FLOAT, k)
+        with e.nest((height, width)) as at, e.loop(channels) as k:
+            distance = b.fsub(x.element(e, [image, *at, k]), e.load(mean, FLOAT, k))
+            e.store(b.fadd(e.load(scale, FLOAT, k), b.fmul(distance, distance)), scale, FLOAT, k)
+        with e.loop(channels) as k:
+            variance = b.fadd(b.fdiv(e.load(scale, FLOAT, k), size), e.constant(np.float32(node.op.epsilon), FLOAT))
+            e.store(b.fdiv(_scale(e, gamma, k), e.intrinsic("sqrt", variance)), scale, FLOAT, k)
+        with e.nest((height, width)) as at, e.loop(channels) as k:
+            distance = b.fsub(x.element(e, [image, *at, k]), e.load(mean, FLOAT, k))
+            value = b.fadd(b.fmul(distance, e.load(scale, FLOAT, k)), _scale(e, beta, k))
+            sinks[0](e, [image, *at, k], activate(e, value, FLOAT, node.op.fused_activation_function))

@@ -1,0 +1,100 @@
+"""Native rules of pooling: each position of the window reduces vectors of channels."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from math import inf
+from typing import Any
+
+from llvmlite import ir
+
+from circlet.backends.native.emit.emitter import Emitter
+from circlet.backends.native.emit.parallel import parallel_nest
+from circlet.backends.native.rules.real.elementwise import activate, refuses_activation
+from circlet.backends.native.rules.real.reduce import REORDERED, Register, Tiles, reserve
+from circlet.backends.native.rules.rule import Node, Sink, nest
+from circlet.runtime.exec.kernel import Call
+from circlet.runtime.ir.types import DType
+from circlet.runtime.ops.pool import AveragePool2D, L2Pool2D, MaxPool2D
+from circlet.runtime.ops.window import Window
+
+FLOAT = DType.FLOAT32
+
+
+@dataclass(frozen=True)
+class Pooling:
+    """How the elements of a window become one."""
+
+    start: float
+    combine: Callable[[Emitter, ir.Value, ir.Value], ir.Value]
+    """From the vector so far and the next one."""
+    finish: Callable[[Emitter, ir.Value, ir.Value], ir.Value] = lambda e, value, count: value
+    """From one element, and how many elements of the image the window covers."""
+
+
+def _refuses(call: Call) -> bool:
+    return refuses_activation(call) or call.input(0).dtype is not FLOAT
+
+
+def covered(e: Emitter, window: Window, position: ir.Value) -> tuple[ir.Value, ir.Value]:
+    """The first input that a position of a window covers, padding left out, and how many it covers."""
+    start = e.builder.sub(e.builder.mul(position, e.number(window.stride)), e.number(window.before), flags=("nsw",))
+    if not window.before and not window.after:
+        return start, e.number(window.size)
+    first = e.intrinsic("smax", start, e.number(0))
+    end = e.intrinsic("smin", e.builder.add(start, e.number(window.size)), e.number(window.length))
+    return first, e.builder.sub(end, first)
+
+
+def _pool(pooling: Pooling, node: Node[Any], e: Emitter, sinks: tuple[Sink, ...]) -> None:
+    x, b = node.input(0), e.builder
+    (images, _, _, channels), (tall, wide) = x.shape, node.op.windows(x.shape)
+    source, tiles = node.function.pointer(x), Tiles.of(e, FLOAT, channels)
+    register, row = Register(e, tiles.kind), reserve(node, channels, FLOAT)
+    work = 2 * images * tall.count * wide.count * tall.size * wide.size * channels
+    with parallel_nest(e, (images, tall.count), work) as (image, i):
+        top, height = covered(e, tall, i)
+        with e.loop(wide.count) as j:
+            left, width = covered(e, wide, j)
+            with tiles.each(e) as start:
+                register.set(tiles.constant(pooling.start))
+                with e.loop(height) as k, e.loop(width) as m:
+                    place = e.linear([image, b.add(top, k), b.add(left, m), start], x.shape)
+                    register.set(pooling.combine(e, register.get(), tiles.load(e, source, place)))
+                tiles.store(e, register.get(), row, start)
+            count = b.sitofp(b.mul(height, width), ir.FloatType())
+            with e.loop(channels) as channel:
+                value = pooling.finish(e, e.load(row, FLOAT, channel), count)
+                value = activate(e, value, FLOAT, node.op.fused_activation_function)
+                sinks[0](e, [image, i, j, channel], value)
+
+
+def _add(e: Emitter, so_far: ir.Value, each: ir.Value) -> ir.Value:
+    return e.builder.fadd(so_far, each, flags=REORDERED)
+
+
+def _add_square(e: Emitter, so_far: ir.Value, each: ir.Value) -> ir.Value:
+    return _add(e, so_far, e.builder.fmul(each, each, flags=REORDERED))
+
+
+def _larger(e: Emitter, so_far: ir.Value, each: ir.Value) -> ir.Value:
+    """NaN where either is."""
+    return e.intrinsic("maximum", so_far, each, flags=("nsz",))
+
+
+def _quotient(e: Emitter, value: ir.Value, count: ir.Value) -> ir.Value:
+    return e.builder.fdiv(value, count)
+
+
+def _root(e: Emitter, value: ir.Value, count: ir.Value) -> ir.Value:
+    return e.intrinsic("sqrt", _quotient(e, value, count))
+
+
+for _op, _pooling in {
+    AveragePool2D: Pooling(0.0, _add, _quotient),
+    MaxPool2D: Pooling(-inf, _larger),
+    L2Pool2D: Pooling(0.0, _add_square, _root),
+}.items():
+    nest(_op, _refuses, frozenset({0}))(partial(_pool, _pooling))

@@ -1,0 +1,125 @@
+"""Products of float32 as operators need them: packed weights, bias, activation, epilogue."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import prod
+from typing import Any
+
+import numpy as np
+from llvmlite import ir
+
+from circlet.backends.cpu.fixed_point import float_range
+from circlet.backends.native.emit.emitter import I8, Emitter, Index
+from circlet.backends.native.emit.loops import rolled
+from circlet.backends.native.emit.value import Value
+from circlet.backends.native.gemm.microkernel import FLOAT32, WORD
+from circlet.backends.native.gemm.packing import copy_panels, transpose_panels
+from circlet.backends.native.gemm.product import CACHE, Direct, Filtered, Left, Panels, Plan, Put, Result
+from circlet.backends.native.rules.real.elementwise import activate, refuses_activation
+from circlet.backends.native.rules.rule import Node, Sink
+from circlet.runtime.exec.kernel import Call
+from circlet.runtime.ir.types import Activation, Array, DType, Shape
+
+_FEW_TILES = 2
+"""Tiles of rows for which a right factor is read where it lies rather than packed first."""
+_SOME_TILES = 16
+"""The same, if the right factor fits into the cache."""
+_PAGE = 4096
+"""Rows as many bytes apart, or a multiple, share the same few places of the first-level cache."""
+_MANY_PANELS = 16
+"""Panels that make up for a copy of the rows."""
+CLAMPS = frozenset({Activation.NONE, Activation.RELU, Activation.RELU6, Activation.RELU_N1_TO_1})
+"""The activations that limit a result to an interval."""
+
+
+def refuses(call: Call, first: int = 0) -> bool:
+    """Refuses all but float32, from input `first` on, and some activations."""
+    tensors = [*(each for each in call.inputs[first:] if each is not None), *call.outputs]
+    return refuses_activation(call) or any(each.dtype is not DType.FLOAT32 or each.sparsity is not None
+                                           for each in tensors)
+
+
+class FloatProduct:
+    """Products whose results have the shape (*rows, columns), one for each index of the shape `outer`."""
+
+    def __init__(self, node: Node[Any], e: Emitter, shape: Shape, depth: int, outer: Shape = ()) -> None:
+        self._node = node
+        self._e = e
+        self._outer, self._rows = outer, shape[:-1]
+        self.plan = Plan.of(e.target, FLOAT32, prod(self._rows), shape[-1], depth)
+
+    def known(self, source: Array, is_transposed: bool = True) -> Panels:
+        """A constant right factor: (columns, depth) if it is transposed, else (depth, columns)."""
+        plan, function = self.plan, self._node.function
+
+        def pack() -> Array:
+            shape = (plan.columns, plan.depth)
+            matrix = source.reshape(shape) if is_transposed else source.reshape(shape[::-1]).T
+            return plan.pack(matrix, function.blocks.allocate)
+
+        packed = function.derived(source, ("panels", plan.panel, plan.depth, is_transposed), pack)
+        return plan.packed(function.external(packed))
+
+    def reserve(self) -> ir.Value:
+        """Memory for a packed right factor."""
+        return self._node.function.reserve(self.plan.panels * self.plan.panel_bytes)
+
+    def packed(self, source: ir.Value, scratch: ir.Value, is_transposed: bool) -> Panels:
+        """A right factor in memory, packed in scratch memory as far as need be."""
+        plan = self.plan
+        if is_transposed:
+            transpose_panels(self._e, plan, source, scratch)
+            return plan.packed(scratch)
+        fits = plan.panels * plan.panel_bytes <= CACHE
+        if plan.split.parts > (_SOME_TILES if fits else _FEW_TILES):
+            copy_panels(self._e, plan, source, scratch)
+            return plan.packed(scratch)
+        return Panels(source, plan.panel * WORD, plan.columns * WORD, is_packed=False)
+
+    def rows(self, step: int) -> Callable[[ir.Value], Left]:
+        """What makes rows at equal distances the left factor; where they would drive each other out of the cache, a
+        copy of them in which they do not.
+
+        Args:
+            step: the distance in bytes, which is also the length.
+        """
+        e, plan = self._e, self.plan
+        if step % _PAGE or plan.split.parts == 1 or plan.panels < _MANY_PANELS:
+            return lambda memory: Left.even(e, plan, memory, step, step)
+        apart = step + plan.lanes * WORD
+        copied = self._node.function.reserve(plan.rows * apart)
+
+        def copy(memory: ir.Value) -> Left:
+            with rolled(e, plan.rows) as k:
+                source, target = (e.address(base, I8, e.builder.mul(k, e.number(distance)))
+                                  for base, distance in ((memory, step), (copied, apart)))
+                e.copy(target, source, step)
+            return Left.even(e, plan, copied, apart, step)
+
+        return copy
+
+    def start(self, bias: Value | None) -> ir.Value:
+        """What the sums begin with."""
+        function, plan = self._node.function, self.plan
+        if bias is None or bias.known is not None:
+            return function.external(plan.pack_row(None if bias is None else bias.known, np.dtype(np.float32)))
+        memory = function.reserve(plan.panels * plan.panel * WORD)
+        function.write(bias, memory)
+        return memory
+
+    def put(self, sink: Sink, activation: Activation = Activation.NONE, outer: Index = ()) -> Put:
+        """What passes on a result for an outer index."""
+        return lambda e, row, column, value: sink(
+            e, [*outer, *e.delinear(row, self._rows), column], activate(e, value, DType.FLOAT32, activation))
+
+    def result(self, sink: Sink, activation: Activation = Activation.NONE, outer: Index = ()) -> Result:
+        """Where the results for an outer index go."""
+        e = self._e
+        if sink.memory is None or activation not in CLAMPS:
+            return Filtered(self._node.function.scratch(self.plan.tile_bytes), self.put(sink, activation, outer))
+        size = self.plan.rows * self.plan.columns
+        position = e.builder.mul(e.linear(outer, self._outer), e.number(size))
+        bounds = [ir.Constant(FLOAT32.total, each) for each in float_range(activation)]
+        limits = None if activation is Activation.NONE else (bounds[0], bounds[1])
+        return Direct(e.address(sink.memory, FLOAT32.total, position), self.plan.columns * WORD, limits)

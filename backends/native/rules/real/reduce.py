@@ -1,0 +1,390 @@
+"""Native rules of the operators that combine elements along axes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from math import inf, nan, prod
+from typing import Any, TypeAlias
+
+import numpy as np
+from llvmlite import ir
+
+from circlet.backends.native.emit.emitter import UNSIGNED, Emitter, Index, is_real, register_type
+from circlet.backends.native.emit.parallel import parallel_nest
+from circlet.backends.native.emit.value import Value
+from circlet.backends.native.rules.quantized.quantize import convert
+from circlet.backends.native.rules.real.elementwise import add, compare
+from circlet.backends.native.rules.rule import Node, Sink, movable, nest, plain
+from circlet.runtime.ir.types import DType
+from circlet.runtime.ops import reduce as ops
+
+BLOCK = 1024
+"""How many results are made side by side where the reduced axes are outer ones."""
+RUN = 4096
+"""How many elements of a row are combined before the outcome joins that of the others, so that errors stay small."""
+SHORT = 256
+"""The longest row of results that is accumulated in vector registers rather than in memory."""
+AXES = frozenset({1})
+"""The parameter of these operators."""
+REORDERED = ("reassoc", "contract")
+"""The liberties that sums of floats take."""
+
+Combine: TypeAlias = Callable[[Emitter, ir.Value, ir.Value], ir.Value]
+
+
+@dataclass(frozen=True)
+class Fold:
+    """How elements become one: `finish(combine(combine(start, x), y)...)`."""
+
+    dtype: DType
+    """What is accumulated."""
+    start: float | int
+    combine: Combine
+    finish: Callable[[Emitter, ir.Value], ir.Value] = lambda e, value: value
+
+
+MakeFold: TypeAlias = Callable[[DType, int], Fold]
+"""The fold for elements of a type, of which so many are combined."""
+
+
+def total(dtype: DType, count: int = 1) -> Fold:
+    """The sum; of booleans the disjunction."""
+    if dtype is DType.BOOL:
+        return Fold(dtype, False, lambda e, a, b: e.builder.or_(a, b))
+    if is_real(dtype):
+        return Fold(dtype, 0.0, lambda e, a, b: e.builder.fadd(a, b, flags=REORDERED))
+    return Fold(dtype, 0, lambda e, a, b: e.builder.add(a, b))
+
+
+def _product(dtype: DType, count: int) -> Fold:
+    if dtype is DType.BOOL:
+        return Fold(dtype, True, lambda e, a, b: e.builder.and_(a, b))
+    if is_real(dtype):
+        return Fold(dtype, 1.0, lambda e, a, b: e.builder.fmul(a, b, flags=REORDERED))
+    return Fold(dtype, 1, lambda e, a, b: e.builder.mul(a, b))
+
+
+def _mean(dtype: DType, count: int) -> Fold:
+    """The quotient of integers is truncated towards zero."""
+    if is_real(dtype):
+        fold = total(dtype)
+        return Fold(dtype, 0.0, fold.combine, lambda e, value: e.builder.fdiv(value, e.constant(count, dtype)))
+    wide = DType.UINT64 if dtype in UNSIGNED else DType.INT64
+
+    def finish(e: Emitter, value: ir.Value) -> ir.Value:
+        divide = e.builder.udiv if dtype in UNSIGNED else e.builder.sdiv
+        return convert(e, divide(value, e.constant(max(count, 1), wide)), wide, dtype)
+
+    return Fold(wide, 0, lambda e, a, b: e.builder.add(a, convert(e, b, dtype, wide)), finish)
+
+
+def extreme(relation: str, dtype: DType, count: int = 1) -> Fold:
+    """The greatest (`>`) or least (`<`) element, NaN only where there is nothing else."""
+    greatest = relation == ">"
+    if dtype is DType.BOOL:
+        return (total if greatest else _product)(dtype, count)
+    limits: Any = np.finfo(dtype.numpy) if is_real(dtype) else np.iinfo(dtype.numpy)
+    start = limits.min if greatest else limits.max
+    if is_real(dtype):
+        name = "maximumnum" if greatest else "minimumnum"
+        return Fold(dtype, nan if count else start, lambda e, a, b: e.intrinsic(name, a, b, flags=("nsz",)))
+    return Fold(dtype, start, lambda e, a, b: e.select(compare(e, dtype, relation, b, a), b, a))
+
+
+class Register:
+    """A value that loops change; LLVM keeps it in a register. It has none yet where a loop that is shared out begins,
+    nor any more where that ends."""
+
+    def __init__(self, e: Emitter, kind: ir.Type) -> None:
+        self._e = e
+        self._kind = kind
+        self._slots: dict[str, ir.Value] = {}
+        """By the name of the function."""
+
+    def get(self) -> ir.Value:
+        return self._e.builder.load(self._slots[self._e.function.name], typ=self._kind)
+
+    def set(self, value: ir.Value) -> None:
+        name = self._e.function.name
+        if name not in self._slots:
+            self._slots[name] = self._e.slot(self._kind)
+        self._e.builder.store(value, self._slots[name])
+
+
+@dataclass(frozen=True, eq=False)
+class Tiles:
+    """A row in parts that fit into vector registers, all of one size."""
+
+    dtype: DType
+    length: int
+    """Elements of the row."""
+    size: int
+    """Elements of a part: a power of two."""
+
+    @classmethod
+    def of(cls, e: Emitter, dtype: DType, length: int) -> Tiles:
+        """Parts that take at most a quarter of the registers."""
+        most = e.target.vector_bytes // dtype.numpy.itemsize * (e.target.vector_registers // 4)
+        return cls(dtype, length, 1 << max(min(length, most).bit_length() - 1, 0))
+
+    @property
+    def kind(self) -> ir.Type:
+        return ir.VectorType(register_type(self.dtype), self.size)
+
+    @contextmanager
+    def each(self, e: Emitter) -> Iterator[ir.Value]:
+        """A loop over where the parts begin; the last one overlaps the one before where the row is no multiple."""
+        with e.loop(-(-self.length // self.size)) as number:
+            start = e.builder.mul(number, e.number(self.size), flags=("nsw",))
+            yield start if self.length % self.size == 0 else e.intrinsic("smin", start,
+                                                                         e.number(self.length - self.size))
+
+    def constant(self, value: float | int) -> ir.Value:
+        return ir.Constant(self.kind, [value] * self.size)
+
+    def load(self, e: Emitter, memory: ir.Value, position: ir.Value) -> ir.Value:
+        place = e.address(memory, register_type(self.dtype), position)
+        return e.builder.load(place, typ=self.kind, align=self.dtype.numpy.itemsize)
+
+    def store(self, e: Emitter, value: ir.Value, memory: ir.Value, position: ir.Value) -> None:
+        place = e.address(memory, register_type(self.dtype), position)
+        e.builder.store(value, place, align=self.dtype.numpy.itemsize)
+
+
+class Traversal:
+    """The elements of a tensor in the order in which they are combined along axes.
+
+    The axes are split into outer ones and a row: as many of the last axes as are all reduced, or all kept, and can be
+    indexed by one position.
+    """
+
+    def __init__(self, x: Value, axes: Sequence[int], keep_dims: bool = False) -> None:
+        self._x = x
+        self._dropped = frozenset() if keep_dims else frozenset(axes)
+        shape = x.shape
+        reduced = {axis for axis in axes if shape[axis] != 1}
+        first = max((axis for axis, size in enumerate(shape) if size != 1), default=0)
+        self.reduces_row = first in reduced
+        while x.flat and first > 0 and (shape[first - 1] == 1 or ((first - 1) in reduced) is self.reduces_row):
+            first -= 1
+        self._first = first
+        self.length = prod(shape[first:])
+        """Elements of a row."""
+        self._kept = [axis for axis in range(first) if axis not in reduced]
+        self._reduced = [axis for axis in range(first) if axis in reduced]
+
+    @contextmanager
+    def kept(self, e: Emitter) -> Iterator[dict[int, ir.Value]]:
+        """A loop for each outer axis that stays: `{axis: index}`."""
+        with parallel_nest(e, tuple(self._x.shape[axis] for axis in self._kept), 2 * self._x.nbytes) as index:
+            yield dict(zip(self._kept, index, strict=True))
+
+    @contextmanager
+    def reduced(self, e: Emitter) -> Iterator[dict[int, ir.Value]]:
+        """A loop for each outer axis that is reduced: `{axis: index}`."""
+        with e.nest(tuple(self._x.shape[axis] for axis in self._reduced)) as index:
+            yield dict(zip(self._reduced, index, strict=True))
+
+    def read(self, e: Emitter, outer: dict[int, ir.Value], position: ir.Value) -> ir.Value:
+        """The element at a position in the row that the indices of all outer axes choose."""
+        if not self._x.flat:
+            return self._x.element(e, [*self._index(e, outer), *e.delinear(position, self._x.shape[self._first:])])
+        return self._x.linear(e, self.position(e, outer, position))
+
+    def position(self, e: Emitter, outer: dict[int, ir.Value], position: ir.Value) -> ir.Value:
+        """Where in the whole tensor, in row-major order, that element is."""
+        index = [*self._index(e, outer), *[e.number(0)] * (len(self._x.shape) - self._first)]
+        return e.builder.add(e.linear(index, self._x.shape), position, flags=("nsw",))
+
+    def result_index(self, e: Emitter, kept: dict[int, ir.Value], position: ir.Value) -> Index:
+        """The index of a result: `position` is where in the row it comes from, if the row is kept."""
+        row = e.delinear(e.number(0) if self.reduces_row else position, self._x.shape[self._first:])
+        return [each for axis, each in enumerate([*self._index(e, kept), *row]) if axis not in self._dropped]
+
+    def _index(self, e: Emitter, outer: dict[int, ir.Value]) -> list[ir.Value]:
+        return [outer.get(axis, e.number(0)) for axis in range(self._first)]
+
+
+@contextmanager
+def parts(e: Emitter, length: int, size: int = BLOCK) -> Iterator[tuple[ir.Value, ir.Value]]:
+    """A loop over the parts of a row, each of `size` elements or what is left: where it begins, and how long it is."""
+    if length <= size:
+        yield e.number(0), e.number(length)
+        return
+    with e.loop(-(-length // size)) as number:
+        start = e.builder.mul(number, e.number(size), flags=("nsw",))
+        yield start, e.intrinsic("smin", e.builder.sub(e.number(length), start), e.number(size))
+
+
+def axes_of(node: Node[Any]) -> tuple[int, ...]:
+    """The axes in input 1."""
+    known = node.input(1).known
+    assert known is not None, "parameters are known"
+    return ops.reduced_axes(known, len(node.input(0).shape))
+
+
+def fold_along(make: MakeFold, node: Node[Any], e: Emitter, sinks: tuple[Sink, ...]) -> None:
+    """Combines the elements along the axes in input 1 by the fold that `make` gives."""
+    x, axes = node.input(0), axes_of(node)
+    fold = make(x.dtype, prod(x.shape[axis] for axis in axes))
+    traversal = Traversal(x, axes, node.op.keep_dims)
+    if traversal.reduces_row or traversal.length == 1:
+        _reduce_row(e, traversal, fold, sinks[0])
+    elif x.memory is not None and traversal.length <= SHORT and fold.dtype is x.dtype is not DType.BOOL:
+        _reduce_tiles(node, e, traversal, fold, sinks[0])
+    else:
+        _reduce_beside(node, e, traversal, fold, sinks[0])
+
+
+def _reduce_row(e: Emitter, traversal: Traversal, fold: Fold, sink: Sink) -> None:
+    """Accumulates each result in a register."""
+    whole, part = (Register(e, register_type(fold.dtype)) for _ in range(2))
+    start = e.constant(fold.start, fold.dtype)
+    with traversal.kept(e) as kept:
+        whole.set(start)
+        with traversal.reduced(e) as reduced:
+            if not is_real(fold.dtype) or traversal.length <= RUN:
+                _combine_row(e, traversal, fold, whole, {**kept, **reduced}, e.number(0), e.number(traversal.length))
+            else:
+                with parts(e, traversal.length, RUN) as (begin, count):
+                    part.set(start)
+                    _combine_row(e, traversal, fold, part, {**kept, **reduced}, begin, count)
+                    whole.set(fold.combine(e, whole.get(), part.get()))
+        sink(e, traversal.result_index(e, kept, e.number(0)), fold.finish(e, whole.get()))
+
+
+def _combine_row(e: Emitter, traversal: Traversal, fold: Fold, register: Register, outer: dict[int, ir.Value],
+                 begin: ir.Value, count: ir.Value) -> None:
+    with e.loop(count) as k:
+        element = traversal.read(e, outer, e.builder.add(begin, k))
+        register.set(fold.combine(e, register.get(), element))
+
+
+def _reduce_tiles(node: Node[Any], e: Emitter, traversal: Traversal, fold: Fold, sink: Sink) -> None:
+    """Accumulates the results of a row side by side in vector registers."""
+    tiles, source = Tiles.of(e, fold.dtype, traversal.length), node.function.pointer(node.input(0))
+    register, memory = Register(e, tiles.kind), reserve(node, traversal.length, fold.dtype)
+    with traversal.kept(e) as kept:
+        with tiles.each(e) as start:
+            register.set(tiles.constant(fold.start))
+            with traversal.reduced(e) as reduced:
+                elements = tiles.load(e, source, traversal.position(e, {**kept, **reduced}, start))
+                register.set(fold.combine(e, register.get(), elements))
+            tiles.store(e, register.get(), memory, start)
+        with e.loop(traversal.length) as k:
+            sink(e, traversal.result_index(e, kept, k), fold.finish(e, e.load(memory, fold.dtype, k)))
+
+
+def _reduce_beside(node: Node[Any], e: Emitter, traversal: Traversal, fold: Fold, sink: Sink) -> None:
+    """Accumulates the results of a part of a row side by side in memory."""
+    memory = reserve(node, min(traversal.length, BLOCK), fold.dtype)
+    with traversal.kept(e) as kept, parts(e, traversal.length) as (start, count):
+        with e.loop(count) as k:
+            e.store(e.constant(fold.start, fold.dtype), memory, fold.dtype, k)
+        with traversal.reduced(e) as reduced, e.loop(count) as k:
+            element = traversal.read(e, {**kept, **reduced}, e.builder.add(start, k))
+            e.store(fold.combine(e, e.load(memory, fold.dtype, k), element), memory, fold.dtype, k)
+        with e.loop(count) as k:
+            sink(e, traversal.result_index(e, kept, e.builder.add(start, k)),
+                 fold.finish(e, e.load(memory, fold.dtype, k)))
+
+
+def reserve(node: Node[Any], count: int, dtype: DType) -> ir.Value:
+    """Scratch memory for so many elements, other for each thread."""
+    return node.function.scratch(count * dtype.numpy.itemsize)
+
+
+_FOLDS: dict[type[ops.Reduction], MakeFold] = {
+    ops.Sum: total,
+    ops.Mean: _mean,
+    ops.ReduceProd: _product,
+    ops.ReduceMax: partial(extreme, ">"),
+    ops.ReduceMin: partial(extreme, "<"),
+    ops.ReduceAny: total,
+    ops.ReduceAll: _product,
+}
+for _op, _make in _FOLDS.items():
+    nest(_op, plain, frozenset(), AXES)(partial(fold_along, _make))
+
+
+def _arg(relation: str, node: Node[Any], e: Emitter, sinks: tuple[Sink, ...]) -> None:
+    traversal = Traversal(node.input(0), axes_of(node))
+    find = _find_in_row if traversal.reduces_row or traversal.length == 1 else _find_beside
+    find(relation, node, e, traversal, sinks[0])
+
+
+def _worst(relation: str, dtype: DType) -> float | int:
+    """What no element is less extreme than, and what NaN counts as."""
+    if is_real(dtype):
+        return -inf if relation == ">" else inf
+    return extreme(relation, dtype).start
+
+
+def _ranked(e: Emitter, relation: str, dtype: DType, value: ir.Value) -> ir.Value:
+    if not is_real(dtype):
+        return value
+    is_nan = e.builder.fcmp_unordered("uno", value, value)
+    return e.select(is_nan, e.constant(_worst(relation, dtype), dtype), value)
+
+
+def _find_in_row(relation: str, node: Node[Any], e: Emitter, traversal: Traversal, sink: Sink) -> None:
+    """Reads each row twice: for the extreme, and for where it is first."""
+    dtype, made, length = node.input(0).dtype, node.call.outputs[0].dtype, traversal.length
+    best, first = Register(e, register_type(dtype)), Register(e, register_type(made))
+    fold = extreme(relation, dtype)
+    with traversal.kept(e) as kept:
+        best.set(e.constant(_worst(relation, dtype), dtype))
+        with e.loop(length) as position:
+            best.set(fold.combine(e, best.get(), traversal.read(e, kept, position)))
+        first.set(e.constant(length, made))
+        with e.loop(length) as position:
+            value = _ranked(e, relation, dtype, traversal.read(e, kept, position))
+            found = e.select(compare(e, dtype, "==", value, best.get()), convert(e, position, DType.INT64, made),
+                             e.constant(length, made))
+            first.set(e.intrinsic("smin", first.get(), found))
+        sink(e, traversal.result_index(e, kept, e.number(0)), first.get())
+
+
+def _find_beside(relation: str, node: Node[Any], e: Emitter, traversal: Traversal, sink: Sink) -> None:
+    """Keeps the extremes of a part of a row, and where they are, side by side in memory."""
+    dtype, made = node.input(0).dtype, node.call.outputs[0].dtype
+    size = min(traversal.length, BLOCK)
+    best, first = reserve(node, size, dtype), reserve(node, size, made)
+    with traversal.kept(e) as kept, parts(e, traversal.length) as (start, count):
+        with e.loop(count) as k:
+            e.store(e.constant(_worst(relation, dtype), dtype), best, dtype, k)
+            e.store(e.constant(0, made), first, made, k)
+        with traversal.reduced(e) as reduced, e.loop(count) as k:
+            value = _ranked(e, relation, dtype, traversal.read(e, {**kept, **reduced}, e.builder.add(start, k)))
+            so_far = e.load(best, dtype, k)
+            better = compare(e, dtype, relation, value, so_far)
+            here = next((convert(e, each, DType.INT64, made) for each in reduced.values()), e.constant(0, made))
+            e.store(e.select(better, value, so_far), best, dtype, k)
+            e.store(e.select(better, here, e.load(first, made, k)), first, made, k)
+        with e.loop(count) as k:
+            sink(e, traversal.result_index(e, kept, e.builder.add(start, k)), e.load(first, made, k))
+
+
+nest(ops.ArgMax, movable, frozenset({0}), AXES)(partial(_arg, ">"))
+nest(ops.ArgMin, movable, frozenset({0}), AXES)(partial(_arg, "<"))
+
+
+@nest(ops.Cumsum, plain, frozenset(), AXES)
+def cumsum(node: Node[ops.Cumsum], e: Emitter, sinks: tuple[Sink, ...]) -> None:
+    """Keeps the sums so far of all elements behind the axis side by side."""
+    x, (axis,) = node.input(0), axes_of(node)
+    dtype, inner, length = x.dtype, x.shape[axis + 1:], x.shape[axis]
+    sums = reserve(node, prod(inner), dtype)
+    with parallel_nest(e, x.shape[:axis], 2 * x.nbytes) as outer:
+        with e.loop(prod(inner)) as k:
+            e.store(e.constant(0, dtype), sums, dtype, k)
+        with e.loop(length) as turn, e.nest(inner) as rest:
+            place = e.builder.sub(e.number(length - 1), turn) if node.op.reverse else turn
+            index, k = [*outer, place, *rest], e.linear(rest, inner)
+            before = e.load(sums, dtype, k)
+            after = add(e, dtype, [before, x.element(e, index)])
+            e.store(after, sums, dtype, k)
+            sinks[0](e, index, before if node.op.exclusive else after)

@@ -1,0 +1,138 @@
+"""Native rules of elementwise operators on one input, of real values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import TypeAlias
+
+from llvmlite import ir
+
+from circlet.backends.native.emit import math
+from circlet.backends.native.emit.emitter import Emitter, is_real
+from circlet.backends.native.emit.lanes import Function, Lanes, single
+from circlet.backends.native.emit.value import Value
+from circlet.backends.native.rules.real.elementwise import Combine, clamp, compare, elementwise, mul
+from circlet.backends.native.rules.rule import Node, Refusal, fused, plain
+from circlet.runtime.ir.op import Op
+from circlet.runtime.ir.types import DType
+from circlet.runtime.ops import unary as ops
+
+Transform: TypeAlias = Callable[[Emitter, DType, ir.Value], ir.Value]
+"""Emits a result from one element of the given type."""
+
+
+def _of_one(transform: Transform) -> Combine:
+    return lambda e, dtype, values: transform(e, dtype, values[0])
+
+
+def _real(function: Function) -> Transform:
+    return lambda e, dtype, x: function(e, x)
+
+
+def _intrinsic(name: str) -> Transform:
+    return lambda e, dtype, x: e.intrinsic(name, x)
+
+
+def _clamped(low: float | None, high: float | None) -> Transform:
+    return lambda e, dtype, x: clamp(e, x, dtype, low, high)
+
+
+def _negative(e: Emitter, dtype: DType, x: ir.Value) -> ir.Value:
+    return e.builder.fneg(x) if is_real(dtype) else e.builder.neg(x)
+
+
+def _absolute(e: Emitter, dtype: DType, x: ir.Value) -> ir.Value:
+    if is_real(dtype):
+        return e.intrinsic("fabs", x)
+    return e.select(compare(e, dtype, "<", x, e.constant(0, dtype)), e.builder.neg(x), x)
+
+
+def _sign(e: Emitter, dtype: DType, x: ir.Value) -> ir.Value:
+    zero = e.constant(0, dtype)
+    found = e.select(compare(e, dtype, "==", x, zero), zero, x)
+    for relation, sign in (("<", -1), (">", 1)):
+        found = e.select(compare(e, dtype, relation, x, zero), e.constant(sign, dtype), found)
+    return found
+
+
+@single
+def _elu(x: Lanes) -> Lanes:
+    return (x < 0.0).where(Lanes(x.e, math.expm1(x.e, x.value)), x)
+
+
+@single
+def _hard_swish(x: Lanes) -> Lanes:
+    return x * (x + 3.0).clamp(0.0, 6.0) * (1 / 6)
+
+
+_GENERAL: dict[type[Op], Transform] = {
+    ops.Abs: _absolute,
+    ops.Neg: _negative,
+    ops.Sign: _sign,
+    ops.Square: lambda e, dtype, x: mul(e, dtype, [x, x]),
+    ops.Sqrt: _intrinsic("sqrt"),
+    ops.Floor: _intrinsic("floor"),
+    ops.Ceil: _intrinsic("ceil"),
+    ops.Round: _intrinsic("rint"),
+    ops.Relu: _clamped(0, None),
+    ops.Relu6: _clamped(0, 6),
+    ops.ReluN1To1: _clamped(-1, 1),
+    ops.Relu0To1: _clamped(0, 1),
+    ops.LogicalNot: lambda e, dtype, x: e.builder.not_(x),
+    ops.ZerosLike: lambda e, dtype, x: e.constant(0, dtype),
+}
+"""Of all numbers that the operators take."""
+_SINGLE: dict[type[Op], Function] = {
+    ops.Rsqrt: math.rsqrt,
+    ops.Exp: math.exp,
+    ops.Log: math.log,
+    ops.Sin: math.sin,
+    ops.Cos: math.cos,
+    ops.Tanh: math.tanh,
+    ops.Logistic: math.logistic,
+    ops.Silu: math.silu,
+    ops.Elu: _elu,
+    ops.HardSwish: _hard_swish,
+    ops.StablehloCbrt: math.cbrt,
+}
+"""Of single and half precision."""
+_SYNONYMS: dict[type[Op], type[Op]] = {
+    ops.StablehloAbs: ops.Abs,
+    ops.StablehloNegate: ops.Neg,
+    ops.StablehloFloor: ops.Floor,
+    ops.StablehloRsqrt: ops.Rsqrt,
+    ops.StablehloExponential: ops.Exp,
+    ops.StablehloLog: ops.Log,
+    ops.StablehloCosine: ops.Cos,
+    ops.StablehloTanh: ops.Tanh,
+    ops.StablehloLogistic: ops.Logistic,
+}
+
+
+def _define(op: type[Op], refuses: Refusal, transform: Transform) -> None:
+    fused(op, refuses)(partial(elementwise, combine=_of_one(transform)))
+
+
+_ALL: dict[type[Op], tuple[Refusal, Transform]] = {
+    **{op: (plain, transform) for op, transform in _GENERAL.items()},
+    **{op: (math.refuses, _real(function)) for op, function in _SINGLE.items()},
+}
+for _op, (_refuses, _transform) in _ALL.items():
+    _define(_op, _refuses, _transform)
+for _op, _same in _SYNONYMS.items():
+    _define(_op, *_ALL[_same])
+
+
+@fused(ops.LeakyRelu)
+def leaky_relu(node: Node[ops.LeakyRelu]) -> tuple[Value]:
+    def transform(e: Emitter, dtype: DType, x: ir.Value) -> ir.Value:
+        scaled = e.builder.fmul(x, e.constant(dtype.numpy.type(node.op.alpha), dtype))
+        return e.select(compare(e, dtype, ">", x, e.constant(0, dtype)), x, scaled)
+
+    return elementwise(node, _of_one(transform))
+
+
+@fused(ops.Gelu, math.refuses)
+def gelu(node: Node[ops.Gelu]) -> tuple[Value]:
+    return elementwise(node, _of_one(_real(math.gelu_by_tanh if node.op.approximate else math.gelu)))

@@ -1,0 +1,234 @@
+"""The native rule of the LSTM of int8 activations and weights with int16 cells, equal to the bit to numpy's.
+
+Products leave sums of 32 bits; a gate rescales those of the input and of the state, and looks up its function.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import frexp
+from typing import TypeAlias
+
+import numpy as np
+from llvmlite import ir
+
+from circlet.backends.cpu import fixed_point_functions as fixed
+from circlet.backends.cpu.fixed_point import quantize_multiplier
+from circlet.backends.cpu.recurrent_int8 import GATE_SCALE, INT16, LOGISTIC, TANH, cell_limit
+from circlet.backends.native.emit.emitter import I32, I64, Emitter
+from circlet.backends.native.emit.loops import independent, rolled
+from circlet.backends.native.emit.value import in_memory
+from circlet.backends.native.gemm.microkernel import WORD
+from circlet.backends.native.gemm.product import Direct
+from circlet.backends.native.rules.preferences import INT8
+from circlet.backends.native.rules.quantized.elementwise import quantization
+from circlet.backends.native.rules.quantized.fully_connected import (
+    constant,
+    form_of,
+    multiply_integers,
+    rows_of,
+    stage,
+    start,
+    unsigned,
+)
+from circlet.backends.native.rules.quantized.requantize import SUMS_BELOW, clamped, rescale
+from circlet.backends.native.rules.recurrent.product import Rows, joined
+from circlet.backends.native.rules.recurrent.rnn import (
+    Results,
+    Walk,
+    depth,
+    hand_out,
+    has_variables,
+    parameters,
+    run,
+    state_of,
+)
+from circlet.backends.native.rules.rule import Node, Sink, nest
+from circlet.runtime.exec.kernel import Call
+from circlet.runtime.ir.types import Array, DType
+from circlet.runtime.ops.recurrent import LSTM, UnidirectionalSequenceLstm
+
+_ADMIT, _FORGET, _UPDATE, _EMIT = range(4)
+_PEEPHOLE = {_ADMIT: 0, _FORGET: 1, _EMIT: 2}
+_BEYOND = 1 << 16
+"""What is added to a number of 16 bits may be limited to this before the sum is."""
+
+Factor: TypeAlias = "tuple[int, int]"
+"""A quantised multiplier: mantissa and shift."""
+LstmNode: TypeAlias = "Node[UnidirectionalSequenceLstm]"
+
+
+def _scale(node: LstmNode, position: int) -> np.float32:
+    scale: np.float32 = np.float32(quantization(node.call.input(position)).scale)
+    return scale
+
+
+def _zero_point(node: LstmNode, position: int) -> int:
+    return quantization(node.call.input(position)).zero_point
+
+
+def _saturated(e: Emitter, value: ir.Value) -> ir.Value:
+    return clamped(e, value, -32768, 32767)
+
+
+def _sum(e: Emitter, value: ir.Value, other: ir.Value) -> ir.Value:
+    """A number of 16 bits and any i32 added up, saturated to 16 bits."""
+    return _saturated(e, e.builder.add(value, clamped(e, other, -_BEYOND, _BEYOND)))
+
+
+def _shifted(e: Emitter, value: ir.Value, count: int) -> ir.Value:
+    """An i32 of at most 30 bits divided by a power of two, halves rounded away from zero."""
+    b = e.builder
+    moved = b.add(b.add(value, ir.Constant(I32, 1 << count >> 1)), b.ashr(value, ir.Constant(I32, 31)))
+    return b.ashr(moved, ir.Constant(I32, count))
+
+
+def _rescaled(e: Emitter, value: ir.Value, factor: Factor) -> ir.Value:
+    return rescale(e, value, *factor, is_small=True)
+
+
+def _load(e: Emitter, memory: ir.Value, dtype: DType, k: ir.Value) -> ir.Value:
+    """A stored integer as an i32."""
+    value = e.load(memory, dtype, k)
+    return value if dtype is DType.INT32 else e.builder.sext(value, I32)
+
+
+@dataclass(frozen=True, eq=False)
+class _Gate:
+    """One gate.
+
+    Attributes:
+        driven: what the sums of the input are rescaled by.
+        again: those of the state.
+        table: its function, of all numbers of 16 bits.
+        peephole: the weights of the cells, and what their products are rescaled by.
+    """
+
+    driven: Factor
+    again: Factor
+    table: ir.Value
+    peephole: tuple[ir.Value, Factor] | None
+
+    @classmethod
+    def of(cls, node: LstmNode, gate: int, table: ir.Value) -> _Gate:
+        def factor(weights: int, unit: np.float32) -> Factor:
+            return quantize_multiplier(float(_scale(node, weights) * unit / GATE_SCALE))
+
+        peephole = None
+        if gate in _PEEPHOLE and node.call.has(LSTM.peephole + _PEEPHOLE[gate]):
+            place = LSTM.peephole + _PEEPHOLE[gate]
+            memory = node.function.external(constant(node.input(place)))
+            peephole = memory, factor(place, np.float32(2.0 ** (_cell_bits(node) - 15)))
+        return cls(factor(LSTM.weights + gate, _scale(node, 0)),
+                   factor(LSTM.recurrent + gate, _scale(node, LSTM.output_state)), table, peephole)
+
+    def value(self, e: Emitter, driven: ir.Value, again: ir.Value, cell: ir.Value, k: ir.Value) -> ir.Value:
+        """Given the sums of the input and of the state, and the cell."""
+        x = _sum(e, _saturated(e, _rescaled(e, driven, self.driven)), _rescaled(e, again, self.again))
+        if self.peephole is not None:
+            weights, factor = self.peephole
+            x = _sum(e, x, _rescaled(e, e.builder.mul(_load(e, weights, DType.INT16, k), cell), factor))
+        return _looked_up(e, self.table, x)
+
+
+def _cell_bits(node: LstmNode) -> int:
+    """Integer bits of the cells."""
+    return frexp(_scale(node, LSTM.cell_state))[1] - 1 + 15
+
+
+def _looked_up(e: Emitter, table: ir.Value, value: ir.Value) -> ir.Value:
+    place = e.builder.sext(e.builder.add(value, ir.Constant(I32, 1 << 15)), I64)
+    return _load(e, table, DType.INT16, place)
+
+
+class _Network:
+    def __init__(self, node: LstmNode, e: Emitter) -> None:
+        self._node, self._e = node, e
+        self._count = node.input(LSTM.cell_state).shape[1]
+        logistic, tanh = self._table(LOGISTIC), self._table(TANH)
+        self._gates = {gate: _Gate.of(node, gate, tanh if gate == _UPDATE else logistic)
+                       for gate in range(4) if node.call.has(LSTM.weights + gate)}
+        self._tanh = self._table(fixed.tanh(INT16, _cell_bits(node), width=15))
+        self._clip = cell_limit(node.op.cell_clip, _scale(node, LSTM.cell_state))
+        unit = np.float32(2**-15)
+        self._emitted = quantize_multiplier(float(unit / _scale(node, LSTM.output_state) * unit))
+
+    def _table(self, values: Array) -> ir.Value:
+        return self._node.function.external(np.ascontiguousarray(values, np.int16))
+
+    def _group(self, first: int) -> list[int]:
+        return [first + gate for gate in self._gates]
+
+    def _multiply(self, first: int, rows: Rows, zero_point: int, bias: Array | None) -> ir.Value:
+        """Where the sums of the products of rows with the matrices of the gates are, side by side."""
+        function, weights = self._node.function, joined(self._node, self._group(first))
+        (columns, width), form = weights.shape, form_of(self._e.target, rows.count, weights)
+        memory = function.reserve(rows.count * columns * WORD)
+        given = unsigned(function, form, in_memory(rows.memory, (rows.count, width), DType.INT8), zero_point)
+        source = stage(function, form, (1, 1, rows.count, width), given)
+        multiply_integers(function, form, rows.count, rows_of(function, form, source, width), weights[:, None],
+                          start(weights, zero_point, bias), lambda plan, scratch: Direct(memory, columns * WORD))
+        return memory
+
+    def emit(self, walk: Walk, results: Results) -> None:
+        node, e, width = self._node, self._e, len(self._gates) * self._count
+        x, zero_point = node.input(0), _zero_point(node, LSTM.output_state)
+        state, cells = state_of(node, LSTM.output_state), state_of(node, LSTM.cell_state)
+        bias = np.concatenate([constant(node.input(k)) for k in self._group(LSTM.bias)])
+        given = Rows(node.function.pointer(x), walk.times * walk.batch, x.shape[-1], DType.INT8)
+        driven = self._multiply(LSTM.weights, given, _zero_point(node, 0), bias)
+        with walk.steps(e) as time:
+            memory = self._multiply(LSTM.recurrent, state, zero_point, None)
+            sums, again = walk.rows(e, driven, width, time, DType.INT32), Rows(memory, walk.batch, width, DType.INT32)
+            with rolled(e, walk.batch) as row:
+                self._advance(sums.at(e, row), again.at(e, row), cells.at(e, row), state.at(e, row))
+            hand_out(e, state, results.at(e, walk, time))
+
+    def _advance(self, driven: ir.Value, again: ir.Value, cells: ir.Value, state: ir.Value) -> None:
+        """Moves the cells of an element of the batch on, and writes what they emit."""
+        e, b, zero_point = self._e, self._e.builder, _zero_point(self._node, LSTM.output_state)
+
+        def gate(number: int, cell: ir.Value, k: ir.Value) -> ir.Value:
+            begin = list(self._gates).index(number) * self._count
+            one, other = (_load(e, e.address(each, I32, begin), DType.INT32, k) for each in (driven, again))
+            return self._gates[number].value(e, one, other, cell, k)
+
+        with independent(e, self._count) as k:
+            cell = _load(e, cells, DType.INT16, k)
+            forget = gate(_FORGET, cell, k)
+            is_coupled = _ADMIT not in self._gates
+            admit = b.sub(ir.Constant(I32, 32767), forget) if is_coupled else gate(_ADMIT, cell, k)
+            kept = _shifted(e, b.mul(forget, cell), 15)
+            new = _shifted(e, b.mul(admit, gate(_UPDATE, cell, k)), 15 + _cell_bits(self._node))
+            moved = _saturated(e, b.add(kept, new))
+            limited = clamped(e, moved, -self._clip, self._clip) if self._clip > 0 else moved
+            e.store(b.trunc(limited, ir.IntType(16)), cells, DType.INT16, k)
+        with independent(e, self._count) as k:
+            cell = _load(e, cells, DType.INT16, k)
+            emitted = _rescaled(e, b.mul(gate(_EMIT, cell, k), _looked_up(e, self._tanh, cell)), self._emitted)
+            stored = clamped(e, _sum(e, ir.Constant(I32, zero_point), emitted), -128, 127)
+            e.store(b.trunc(stored, ir.IntType(8)), state, DType.INT8, k)
+
+
+def _refuses(call: Call) -> bool:
+    """Refuses all but int8, constant weights, and sums that may reach `SUMS_BELOW`."""
+    if call.input(0).dtype is not DType.INT8 or not has_variables(call, [LSTM.output_state, LSTM.cell_state]):
+        return True
+    given = [call.input(k) for k in (*LSTM.matrices(), *LSTM.vectors()) if call.has(k)]
+    return any(each.data is None or each.sparsity is not None for each in given) or _largest_sum(call) >= SUMS_BELOW
+
+
+def _largest_sum(call: Call) -> int:
+    most = max(depth(call.input(first + 3)) for first in (LSTM.weights, LSTM.recurrent))
+    biases = [call.input(LSTM.bias + k).data for k in range(4) if call.has(LSTM.bias + k)]
+    return most * 255 * 128 + max(_magnitude(each) for each in biases if each is not None)
+
+
+def _magnitude(values: Array) -> int:
+    return int(np.abs(values.astype(np.int64)).max(initial=0))
+
+
+@nest(UnidirectionalSequenceLstm, _refuses, parameters=parameters(LSTM), is_last=True, name=INT8)
+def unidirectional_sequence_lstm(node: LstmNode, e: Emitter, sinks: Sequence[Sink]) -> None:
+    run(node, _Network(node, e).emit, sinks)

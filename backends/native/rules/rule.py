@@ -1,0 +1,170 @@
+"""Native rules: how an operator becomes code.
+
+A *fused* rule gives the value of one output element as a function of its index, so that operators combine by
+substitution. A *nest* rule writes the loops itself, and passes each element it makes to the epilogue.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import prod
+from typing import TYPE_CHECKING, Generic, TypeAlias, TypeVar, cast
+
+from llvmlite import ir
+
+from circlet.backends.cpu.backend import CpuBackend
+from circlet.backends.native.emit.emitter import NATIVE_TYPES, Emitter, Index
+from circlet.backends.native.emit.value import Value
+from circlet.backends.native.rules.preferences import PLAIN, PREFERENCES
+from circlet.runtime.errors import Place
+from circlet.runtime.exec.kernel import Call
+from circlet.runtime.ir.model import Tensor
+from circlet.runtime.ir.op import Op
+from circlet.runtime.ir.types import Shape
+
+if TYPE_CHECKING:
+    from circlet.backends.native.lower.function import FunctionLowering
+
+OpT = TypeVar("OpT", bound=Op)
+
+
+@dataclass(frozen=True, eq=False)
+class Node(Generic[OpT]):
+    """One operator with what its inputs are and what its outputs must be."""
+
+    op: OpT
+    call: Call
+    inputs: tuple[Value | None, ...]
+    shapes: tuple[Shape, ...]
+    """Of the outputs."""
+    place: Place
+    function: FunctionLowering
+
+    def input(self, index: int) -> Value:
+        value = self.inputs[index]
+        assert value is not None, f"input {index} of {self.op.name} is required; verify() checks it"
+        return value
+
+    def optional(self, index: int) -> Value | None:
+        return self.inputs[index] if index < len(self.inputs) else None
+
+    @property
+    def shape(self) -> Shape:
+        """Of the first output."""
+        return self.shapes[0]
+
+
+@dataclass(frozen=True, eq=False)
+class Sink:
+    """Where a nest rule puts each element that it makes."""
+
+    put: Callable[[Emitter, Index, ir.Value], None]
+    memory: ir.Value | None = None
+    """Where the elements lie in row-major order, if nothing is computed from them first, so that a rule may also store
+    vectors there."""
+
+    def __call__(self, e: Emitter, index: Index, value: ir.Value) -> None:
+        self.put(e, index, value)
+
+
+Fused: TypeAlias = Callable[[Node[OpT]], "tuple[Value, ...]"]
+Nest: TypeAlias = Callable[[Node[OpT], Emitter, "tuple[Sink, ...]"], None]
+Refusal: TypeAlias = Callable[[Call], bool]
+"""Whether something holds for a call, mostly that a rule cannot be used."""
+
+
+def _never(_: Call) -> bool:
+    return False
+
+
+@dataclass(frozen=True)
+class Rule(Generic[OpT]):
+    """A native rule of an operator; exactly one of `fused` and `nest` is given."""
+
+    refuses: Refusal
+    name: str = PLAIN
+    """What tells it from the operator's other rules."""
+    fused: Fused[OpT] | None = None
+    nest: Nest[OpT] | None = None
+    is_free: bool = False
+    """A fused rule that only moves an index, so that several readers may repeat it."""
+    memory_inputs: frozenset[int] | None = frozenset()
+    """The inputs that must lie in memory or a register, since the rule reads their elements repeatedly or before it
+    computes the first element of the result; None for all."""
+    parameters: frozenset[int] = frozenset()
+    """The inputs whose values must be known when the code is made; where they are not, the host computes the call."""
+    may_fail: Refusal = _never
+    """Whether elements of the result are errors, for some calls; these are then computed wholly, as numpy does."""
+    is_last: bool = False
+    """A nest rule that writes its one result itself, at the sink's `memory`, so that no epilogue can follow. It may
+    find an input there that it is declared to overwrite."""
+
+
+_CPU = CpuBackend()
+RULES: dict[type[Op], tuple[Rule[Op], ...]] = {}
+"""The native rules of each operator that has any, by `PREFERENCES`; the first that does not refuse a call is used."""
+
+
+def plain(call: Call) -> bool:
+    """Refuses all but numbers that fit into a register and are not quantised."""
+    tensors = [*(each for each in call.inputs if each is not None), *call.outputs]
+    return any(each.dtype not in NATIVE_TYPES or (each.quantization is not None and each.quantization.scales)
+               for each in tensors)
+
+
+def movable(call: Call) -> bool:
+    """Refuses all but elements that fit into a register; for operators that only move them."""
+    return any(each is not None and each.dtype not in NATIVE_TYPES for each in (*call.inputs, *call.outputs))
+
+
+def is_single(tensor: Tensor) -> bool:
+    """Whether a tensor has one element, as declared."""
+    return tensor.is_static and prod(tensor.shape) == 1
+
+
+def fused(op: type[OpT], refuses: Refusal = plain, is_free: bool = False, memory_inputs: frozenset[int] = frozenset(),
+          parameters: frozenset[int] = frozenset(), may_fail: Refusal = _never,
+          name: str = PLAIN) -> Callable[[Fused[OpT]], Fused[OpT]]:
+    """Registers the decorated function as a fused rule of `op`, named where the operator has several."""
+    def register(function: Fused[OpT]) -> Fused[OpT]:
+        _add(op, Rule(refuses, name, fused=function, is_free=is_free, memory_inputs=memory_inputs,
+                      parameters=parameters, may_fail=may_fail))
+        return function
+
+    return register
+
+
+def nest(op: type[OpT], refuses: Refusal = plain, memory_inputs: frozenset[int] | None = None,
+         parameters: frozenset[int] = frozenset(), is_last: bool = False,
+         name: str = PLAIN) -> Callable[[Nest[OpT]], Nest[OpT]]:
+    """Registers the decorated function as a nest rule of `op`, named where the operator has several."""
+    def register(function: Nest[OpT]) -> Nest[OpT]:
+        _add(op, Rule(refuses, name, nest=function, memory_inputs=memory_inputs, parameters=parameters,
+                      is_last=is_last))
+        return function
+
+    return register
+
+
+def _add(op: type[OpT], rule: Rule[OpT]) -> None:
+    """Puts a rule to its place among those of its operator.
+
+    Raises:
+        ValueError: there is one of this name, or several of which `PREFERENCES` does not give the order.
+    """
+    found = (*RULES.get(op, ()), cast("Rule[Op]", rule))
+    names, order = [each.name for each in found], PREFERENCES.get(op, (PLAIN,))
+    if len({*names}) < len(names) or not {*names} <= {*order}:
+        raise ValueError(f"rules of {op.name}: expected one each of {', '.join(order)}, found {', '.join(names)}")
+    RULES[op] = tuple(sorted(found, key=lambda each: order.index(each.name)))
+
+
+def rule_of(call: Call) -> Rule[Op] | None:
+    """The rule for a call; None where there is none that can be used.
+
+    What the numpy backend refuses has none, so that rules may rely on types and quantisation that it takes.
+    """
+    if _CPU.refuses(call):
+        return None
+    return next((each for each in RULES.get(type(call.op), ()) if not each.refuses(call)), None)
