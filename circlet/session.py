@@ -25,9 +25,9 @@ from circlet.runtime.exec.session import Session as RuntimeSession
 from circlet.runtime.exec.session import SignatureRunner
 from circlet.runtime.ir.model import Model
 from circlet.runtime.ir.types import Shape
-from circlet.runtime.passes.fuse_silu import fuse_silu
-from circlet.runtime.passes.pad_growth import pad_growth
 from circlet.runtime.passes.pipeline import Pass
+from circlet.runtime.passes.transforms.fuse_silu import fuse_silu
+from circlet.runtime.passes.transforms.pad_growth import pad_growth
 from circlet.schema import load_model
 from circlet.schema.files import Source
 

@@ -15,7 +15,7 @@ from circlet.runtime.exec.frame import Contract, Frame
 from circlet.runtime.exec.kernel import Call, DynamicKernel, Step
 from circlet.runtime.ir.op import Unknown
 from circlet.runtime.ir.types import Array
-from circlet.runtime.passes.elide_copies import CallPlan
+from circlet.runtime.passes.analyses.elide_copies import CallPlan
 
 
 class Invocation:

@@ -13,7 +13,7 @@ from circlet.runtime.exec.kernel import Call, Step
 from circlet.runtime.ir.op import Unknown
 from circlet.runtime.ir.types import Array
 from circlet.runtime.ops.controlflow import PreTestedLoop, one_element
-from circlet.runtime.passes.elide_copies import Action, LoopPlan
+from circlet.runtime.passes.analyses.elide_copies import Action, LoopPlan
 
 
 class LoopKernel:

@@ -15,9 +15,9 @@ from circlet.runtime.ir.op import Unknown
 from circlet.runtime.ir.types import Shape
 from circlet.runtime.ops.controlflow import Branch, CallOnce, Invoke, PreTestedLoop
 from circlet.runtime.ops.loop_steps import LoopRounds
-from circlet.runtime.passes.alias import Aliases, tensor_bytes
-from circlet.runtime.passes.elide_copies import Action, CopyPlanner, LoopPlan, forwarding
-from circlet.runtime.passes.specialize import Specialization, Specializer
+from circlet.runtime.passes.analyses.alias import Aliases, tensor_bytes
+from circlet.runtime.passes.analyses.elide_copies import Action, CopyPlanner, LoopPlan, forwarding
+from circlet.runtime.passes.analyses.specialize import Specialization, Specializer
 
 Bind: TypeAlias = "Callable[[int, tuple[Shape, ...]], None]"
 OFF = "copy elision is off"

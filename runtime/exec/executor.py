@@ -15,8 +15,8 @@ from circlet.runtime.ir.faults import FAULTS, located, raise_located
 from circlet.runtime.ir.model import Model, Subgraph
 from circlet.runtime.ir.op import Opaque, Skip
 from circlet.runtime.ir.types import Array, Shape
-from circlet.runtime.passes.elide_copies import CopyPlanner
-from circlet.runtime.passes.specialize import Specialization, Specializer
+from circlet.runtime.passes.analyses.elide_copies import CopyPlanner
+from circlet.runtime.passes.analyses.specialize import Specialization, Specializer
 
 
 class Executor:

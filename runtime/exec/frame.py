@@ -18,10 +18,10 @@ from circlet.runtime.ir.faults import FAULTS, located, raise_located
 from circlet.runtime.ir.model import ABSENT
 from circlet.runtime.ir.op import Skip
 from circlet.runtime.ir.types import Array, Shape
-from circlet.runtime.passes.alias import Aliases
-from circlet.runtime.passes.elide_copies import CopyPlanner
-from circlet.runtime.passes.plan_memory import Interval, plan_memory
-from circlet.runtime.passes.specialize import Specialization, Specializer
+from circlet.runtime.passes.analyses.alias import Aliases
+from circlet.runtime.passes.analyses.elide_copies import CopyPlanner
+from circlet.runtime.passes.analyses.plan_memory import Interval, plan_memory
+from circlet.runtime.passes.analyses.specialize import Specialization, Specializer
 
 if TYPE_CHECKING:
     from circlet.runtime.exec.executor import Executor

@@ -13,8 +13,8 @@ from circlet.runtime.exec.crossing import CopyEdge, Position
 from circlet.runtime.ir.model import ABSENT, Operator, Subgraph, Tensor
 from circlet.runtime.ir.op import Op
 from circlet.runtime.ir.types import Array
-from circlet.runtime.passes.alias import Aliases
-from circlet.runtime.passes.specialize import Specialization
+from circlet.runtime.passes.analyses.alias import Aliases
+from circlet.runtime.passes.analyses.specialize import Specialization
 
 Step: TypeAlias = Callable[[], object]
 """Computes an operator once, from the buffers it was bound to into the buffers it was bound to."""

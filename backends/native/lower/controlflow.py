@@ -27,8 +27,8 @@ from circlet.runtime.ops.controlflow import (
     StablehloWhile,
     While,
 )
-from circlet.runtime.passes.elide_copies import Action, CallPlan, LoopPlan, Slot
-from circlet.runtime.passes.specialize import Specialization
+from circlet.runtime.passes.analyses.elide_copies import Action, CallPlan, LoopPlan, Slot
+from circlet.runtime.passes.analyses.specialize import Specialization
 
 ALTERNATES = "the body reads one buffer and writes the other"
 Lower: TypeAlias = Callable[[OperatorLowering], Sequence[Value]]

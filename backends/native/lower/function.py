@@ -60,10 +60,10 @@ from circlet.runtime.ir.faults import raise_located
 from circlet.runtime.ir.model import ABSENT
 from circlet.runtime.ir.op import Skip
 from circlet.runtime.ir.types import Array, DType, Shape
-from circlet.runtime.passes.alias import Aliases
-from circlet.runtime.passes.elide_copies import forwarding
-from circlet.runtime.passes.plan_memory import ALIGNMENT, Interval, plan_memory
-from circlet.runtime.passes.specialize import Specialization
+from circlet.runtime.passes.analyses.alias import Aliases
+from circlet.runtime.passes.analyses.elide_copies import forwarding
+from circlet.runtime.passes.analyses.plan_memory import ALIGNMENT, Interval, plan_memory
+from circlet.runtime.passes.analyses.specialize import Specialization
 
 FIXED = Fixed()
 _TURNS = 1 << 12
