@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from circlet.runtime.errors import UnsupportedError
-from circlet.runtime.exec.executor import ExecutorMap
+from circlet.runtime.exec.executor_map import ExecutorMap
 from circlet.runtime.ir.model import Model
 from circlet.runtime.ir.verify import verify
 from circlet.runtime.passes.pipeline import run_passes
