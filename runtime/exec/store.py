@@ -10,7 +10,7 @@ import numpy as np
 
 from circlet.runtime.exec.memory import allocate, retype
 from circlet.runtime.ir.types import Array, Shape
-from circlet.runtime.passes.plan_memory import ALIGNMENT
+from circlet.runtime.passes.analyses.plan_memory import ALIGNMENT
 
 _BLOCK = 1 << 14
 """Bytes of which small arrays are parts, so that few copies keep them all."""
