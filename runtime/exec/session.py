@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import cached_property
 from threading import RLock
@@ -333,7 +333,7 @@ class Session:
         activation.start(self.limits)
         self._running.add(activation)
         try:
-            with np.errstate(all="ignore"):
+            with self._exclusive(activation) if self._stateful else nullcontext(), np.errstate(all="ignore"):
                 frame = self._entered(subgraph, len(arrays)).frame(tuple(each.shape for each in arrays), activation,
                                                                    Contract(inputs=tuple(arrays)))
         except (RecursionError, MemoryError) as error:
