@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import click
-from circlet.runtime.exec.executor_map import SKIPPED
 
 import circlet
 from circlet.runtime.errors import InputError
+from circlet.runtime.exec.executor_map import SKIPPED
 from circlet.runtime.exec.inputs import Entry, entry_of
 from circlet.runtime.ir.held import value_text
 from circlet.runtime.ir.model import Model, Signature, Tensor

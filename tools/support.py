@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from circlet.runtime.exec.executor_map import NOT_MINE, ExecutorMap
-
 from circlet.runtime.errors import CircletError, ModelError, Place, UnsupportedError
+from circlet.runtime.exec.executor_map import NOT_MINE, ExecutorMap
 from circlet.runtime.exec.kernel import Backend, Call
 from circlet.runtime.ir.model import Model
 from circlet.runtime.ir.op import Opaque, Skip

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from circlet.runtime.exec.executor_map import ExecutorMap
-
 from circlet.backends.controlflow.call import Invocation, bind_dynamic, expect_space, invoke_dynamic, present
+from circlet.runtime.exec.executor_map import ExecutorMap
 from circlet.runtime.exec.kernel import Call
 from circlet.runtime.exec.run import Run
 from circlet.runtime.exec.step import Step

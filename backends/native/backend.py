@@ -9,8 +9,6 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from functools import partial
 
-from circlet.runtime.exec.executor_map import ExecutorMap
-
 from circlet.backends.cpu.backend import CpuBackend
 from circlet.backends.native.check.bounds import are_checked
 from circlet.backends.native.coverage import Coverage
@@ -34,6 +32,7 @@ from circlet.backends.native.rules.rule import rule_of
 from circlet.runtime.errors import LimitError
 from circlet.runtime.exec import fork
 from circlet.runtime.exec.crossing import CopyEdge, Position
+from circlet.runtime.exec.executor_map import ExecutorMap
 from circlet.runtime.exec.kernel import Call, Kernel, Span
 from circlet.runtime.exec.listener import Observation
 from circlet.runtime.exec.step import Step

@@ -7,10 +7,9 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import TypeAlias
 
-from circlet.runtime.exec.executor_map import ExecutorMap
-
 from circlet.runtime.errors import ExecutionError, LimitError
 from circlet.runtime.exec.crossing import CopyEdge, Position
+from circlet.runtime.exec.executor_map import ExecutorMap
 from circlet.runtime.ir.model import Model
 from circlet.runtime.ir.op import Unknown
 from circlet.runtime.ir.types import Shape

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import cached_property
 from threading import RLock
@@ -334,7 +334,7 @@ class Session:
         run.start(self.limits)
         self._running.add(run)
         try:
-            with np.errstate(all="ignore"):
+            with self._exclusive(run) if self._stateful else nullcontext(), np.errstate(all="ignore"):
                 shapes, contract = tuple(each.shape for each in arrays), Contract(inputs=tuple(arrays))
                 frame = self._entered(subgraph, len(arrays)).frame(subgraph, shapes, run, contract)
         except (RecursionError, MemoryError) as error:

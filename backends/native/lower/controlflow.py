@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
-from circlet.runtime.exec.executor_map import ExecutorMap
 from llvmlite import ir
 
 from circlet.backends.native.emit.emitter import POINTER, Emitter, in_register_alone, register_type
@@ -14,6 +13,7 @@ from circlet.backends.native.lower.budget import MOST_INVOKED, Sizes
 from circlet.backends.native.lower.operators import OperatorLowering
 from circlet.backends.native.lower.program import Called, Unlowerable
 from circlet.runtime.exec.copies import READ_ELSEWHERE, READ_WHERE_IT_LIES, STARTS_CONSTANT, WORKS_IN_PLACE
+from circlet.runtime.exec.executor_map import ExecutorMap
 from circlet.runtime.ir.op import Op, Unknown
 from circlet.runtime.ir.types import DType, Shape
 from circlet.runtime.ops.controlflow import (

@@ -30,6 +30,24 @@ def declared_effects(operator: Operator) -> Effects:
     return Effects(operator.op.views(), operator.op.overwrites())
 
 
+@dataclass(slots=True)
+class _Class:
+    """Tensors that share their memory, and what is true of any of them."""
+
+    members: list[int]
+    is_fixed: bool
+    first_write: int
+    last_read: int
+    size: int
+
+    def add(self, other: _Class) -> None:
+        self.members += other.members
+        self.is_fixed |= other.is_fixed
+        self.first_write = min(self.first_write, other.first_write)
+        self.last_read = max(self.last_read, other.last_read)
+        self.size = max(self.size, other.size)
+
+
 class Aliases:
     """The storage classes of the tensors of a subgraph: a class is a set of tensors that share their memory."""
 
@@ -38,7 +56,8 @@ class Aliases:
         self.span = span
         self._fixed = fixed
         self._root: dict[int, int] = {}
-        self._members: dict[int, list[int]] = {}
+        self._classes: dict[int, _Class] = {}
+        """By root, those of several tensors."""
         self._written: set[int] = set()
         self._first_write = first_writes(spec, span)
         self._last_read = last_reads(spec, span)
@@ -48,11 +67,11 @@ class Aliases:
         return self._root.get(tensor, tensor)
 
     def members(self, root: int) -> list[int]:
-        return self._members.get(root, [root])
+        return self._classes[root].members if root in self._classes else [root]
 
     def is_fixed(self, root: int) -> bool:
         """Whether the class holds a tensor whose memory must not be written."""
-        return any(each in self._fixed for each in self.members(root))
+        return self._classes[root].is_fixed if root in self._classes else root in self._fixed
 
     def is_constant(self, tensor: int) -> bool:
         """Whether the value is the same in every run."""
@@ -64,22 +83,28 @@ class Aliases:
 
     def first_write(self, root: int) -> int:
         """The operator that first writes the class; -1 if it holds an input, a constant or an earlier result."""
-        return min(self._first_write.get(each, -1) for each in self.members(root))
+        return self._classes[root].first_write if root in self._classes else self._first_write.get(root, -1)
 
     def last_read(self, root: int) -> int:
         """The last operator that reads the class; the number of operators if it holds an output."""
-        return max(self._last_read.get(each, -1) for each in self.members(root))
+        return self._classes[root].last_read if root in self._classes else self._last_read.get(root, -1)
 
     def size(self, root: int) -> int:
         """The bytes that the class needs."""
-        return max(tensor_bytes(self.spec, each) for each in self.members(root))
+        return self._classes[root].size if root in self._classes else tensor_bytes(self.spec, root)
 
     def join(self, tensor: int, root: int, overwritten: bool) -> None:
         """Puts a tensor that has no class yet into one."""
-        self._members.setdefault(root, [root]).append(tensor)
+        if root not in self._classes:
+            self._classes[root] = self._alone(root)
+        self._classes[root].add(self._alone(tensor))
         self._root[tensor] = root
         if overwritten:
             self._written.add(root)
+
+    def _alone(self, tensor: int) -> _Class:
+        return _Class([tensor], tensor in self._fixed, self._first_write.get(tensor, -1),
+                      self._last_read.get(tensor, -1), tensor_bytes(self.spec, tensor))
 
     def may_overwrite(self, number: int, output: int, position: int) -> bool:
         """Whether an output of an operator may be written over its input at `position`."""
