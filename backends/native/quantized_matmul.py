@@ -25,7 +25,7 @@ from circlet.backends.native.microkernel import WORD, Arithmetic, internal_funct
 from circlet.backends.native.parallel import parallel
 from circlet.backends.native.product import Filtered, Left, Plan, Put, Result, multiply
 from circlet.backends.native.quantized import quantization
-from circlet.backends.native.requantize import SUMS_BELOW
+from circlet.backends.native.requantize import SUMS_BELOW, magnitude
 from circlet.backends.native.rule import Node, Sink, nest
 from circlet.backends.native.value import Value
 from circlet.runtime.exec.kernel import Call
@@ -299,7 +299,7 @@ def takes_integers(call: Call) -> bool:
 def fits(call: Call, depth: int) -> bool:
     """Whether sums of `depth` products and the bias, input 2, stay below `SUMS_BELOW`."""
     bias = call.input(2).data if call.has(2) else None
-    largest = 0 if bias is None else int(np.abs(bias.astype(np.int64)).max(initial=0))
+    largest = 0 if bias is None else magnitude(bias)
     return depth * 255 * 128 + largest < SUMS_BELOW
 
 

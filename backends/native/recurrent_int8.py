@@ -32,7 +32,7 @@ from circlet.backends.native.quantized_matmul import (
 )
 from circlet.backends.native.recurrent import Results, Walk, depth, hand_out, has_variables, parameters, run, state_of
 from circlet.backends.native.recurrent_product import Rows, joined
-from circlet.backends.native.requantize import SUMS_BELOW, clamped, rescale
+from circlet.backends.native.requantize import SUMS_BELOW, clamped, magnitude, rescale
 from circlet.backends.native.rule import Node, Sink, nest
 from circlet.backends.native.value import in_memory
 from circlet.runtime.exec.kernel import Call
@@ -212,11 +212,7 @@ def _refuses(call: Call) -> bool:
 def _largest_sum(call: Call) -> int:
     most = max(depth(call.input(first + 3)) for first in (LSTM.weights, LSTM.recurrent))
     biases = [call.input(LSTM.bias + k).data for k in range(4) if call.has(LSTM.bias + k)]
-    return most * 255 * 128 + max(_magnitude(each) for each in biases if each is not None)
-
-
-def _magnitude(values: Array) -> int:
-    return int(np.abs(values.astype(np.int64)).max(initial=0))
+    return most * 255 * 128 + max(magnitude(each) for each in biases if each is not None)
 
 
 @nest(UnidirectionalSequenceLstm, _refuses, parameters=parameters(LSTM), is_last=True)
