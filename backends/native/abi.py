@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from circlet.runtime.exec.activation import CONTROL_WORDS
 
-DONE, STOPPED, EXHAUSTED, FIRST_SITE = 0, 1, 2, 16
-"""What the function returns: it is done, was told to stop, used up its iterations, or failed at site `k - 16`."""
+DONE, STOPPED, FIRST_SITE = 0, 1, 16
+"""What the function returns: it is done, was told to stop, or failed at site `k - 16`."""
 CONTROL_BYTES, POINTER_BYTES = 8 * CONTROL_WORDS, 8
 SCRATCH, HOST, FIRST_ARRAY = 0, 1, 2
 """The table: memory for each participant, what the host is called by, and arrays."""

@@ -9,12 +9,13 @@ from math import prod
 
 import numpy as np
 
-from circlet.backends.native.abi import DONE, EXHAUSTED, FIRST_SITE, STOPPED
+from circlet.backends.native.abi import DONE, FIRST_SITE, STOPPED
 from circlet.backends.native.bounds import OUTSIDE
 from circlet.backends.native.host_answers import Host
 from circlet.backends.native.manifest import Constant, Origin, Stored
 from circlet.backends.native.program import (
     COUNTED_COPIES,
+    EXHAUSTED,
     HOST_FAILED,
     MOST_EVIDENCE,
     Called,
@@ -98,12 +99,12 @@ class Invocation:
             if error is not None:
                 raise error
             self._activation.stopped()
-        if status == EXHAUSTED:
-            self._activation.exhausted()
         watched = self._function.manifest.watched
         if status == OUTSIDE and watched is not None:
             raise watched.error(self._evidence.tolist())
         site: Site = self._sites[status - FIRST_SITE]
+        if site.message == EXHAUSTED:
+            raise_located(self._activation.exhausted(), site.place)
         if site.message == HOST_FAILED and error is not None:
             if isinstance(error, FAULTS):
                 raise_located(error, site.place)

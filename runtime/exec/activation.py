@@ -309,9 +309,9 @@ class Activation:
             raise CancelledError("the run was cancelled")
         raise LimitError(f"the run went over its deadline of {self._deadline:g} s")
 
-    def exhausted(self) -> NoReturn:
-        """Raises the error for a loop that had no iteration left."""
-        raise LimitError(f"the run needs more than max_iterations={self._limit} loop iterations")
+    def exhausted(self) -> LimitError:
+        """The error for a loop that had no iteration left."""
+        return LimitError(f"the run needs more than max_iterations={self._limit} loop iterations")
 
     def turn(self) -> None:
         """Called before each iteration of a loop.
@@ -321,7 +321,7 @@ class Activation:
         """
         if self._limit is not None:
             if self.control[ITERATIONS] == 0:
-                self.exhausted()
+                raise self.exhausted()
             self.control[ITERATIONS] -= 1
         self.check()
 
