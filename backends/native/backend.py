@@ -7,12 +7,12 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 
 from circlet.backends.cpu.backend import CpuBackend
-from circlet.backends.native.artifact import Artifact, gather
+from circlet.backends.native.artifact import Artifact, constants_of, gather
 from circlet.backends.native.bounds import are_checked
-from circlet.backends.native.budget import MOST_IN_A_SESSION, Sizes, instructions
+from circlet.backends.native.budget import MOST_IN_A_SESSION, MOST_OPERATORS, Sizes, instructions
 from circlet.backends.native.compilation import Abandoned, Compilation, Wish
 from circlet.backends.native.coverage import Coverage
 from circlet.backends.native.emitter import in_register_alone
@@ -22,6 +22,7 @@ from circlet.backends.native.fuse import Fused
 from circlet.backends.native.fused_kernel import FusedKernel
 from circlet.backends.native.invocation import CountedInvocation, Invocation
 from circlet.backends.native.library import ENTRY
+from circlet.backends.native.manifest import Constant
 from circlet.backends.native.pieces import pieces
 from circlet.backends.native.program import Held, Program, RuleError, Unlowerable
 from circlet.backends.native.progress import progress
@@ -101,6 +102,8 @@ class NativeBackend:
         self._sizes = Sizes(executors.model)
         self._spent = 0
         """How many instructions were compiled."""
+        self._operators = 0
+        """How many operators were."""
         self._cpu = CpuBackend()
         self._functions: dict[str, Function | None] = {}
         self._under_way: dict[str, Compilation[Function | None]] = {}
@@ -179,7 +182,15 @@ class NativeBackend:
         if self._spent > MOST_IN_A_SESSION:
             self._note(span, f"the session has compiled {self._spent} instructions")
             return False
-        return key in self._under_way or self._rations[span.spec.index, span.operators.start].grants(key)
+        if key in self._under_way:
+            return True
+        place = (span.spec.index, span.operators.start)
+        if place not in self._rations:
+            if self._operators >= MOST_OPERATORS:
+                self._note(span, f"the session has compiled {self._operators} operators")
+                return False
+            self._operators += self._sizes.function(span.spec.index, span.operators)
+        return self._rations[place].grants(key)
 
     def _model_digest(self) -> bytes:
         if self._digest is None:
@@ -238,7 +249,11 @@ class NativeBackend:
             code = object_files(pieces(lowering.e.module), host(), wish)
         except RuntimeError as error:
             raise RuleError.at(f"subgraph {span.spec.index} ({span.spec.subgraph.name!r})", error) from error
-        return gather(lowering.program, code, self._executors.model)
+        return gather(lowering.program, code, self._constants)
+
+    @cached_property
+    def _constants(self) -> Mapping[tuple[int, int], Constant]:
+        return constants_of(self._executors.model)
 
     def _lower(self, span: Span, wish: Wish | None = None) -> FunctionLowering:
         lowering = lower_span(self._executors, span, self._options.check_bounds, wish)
