@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from circlet.backends.cpu.rule import Node, Refusal, only, rule, store
+from circlet.backends.cpu.rule import Node, rule, store
+from circlet.backends.refusal import Refusal, only
 from circlet.runtime.exec.kernel import Call, Step
 from circlet.runtime.ir.held import Held
 from circlet.runtime.ir.types import Array, DType

@@ -7,7 +7,7 @@ from math import prod
 import numpy as np
 from llvmlite import ir
 
-from circlet.backends.cpu.fixed_point import quantize_multiplier
+from circlet.backends.arithmetic.fixed_point import quantize_multiplier
 from circlet.backends.native.emit.emitter import I8, I32, Emitter, Index
 from circlet.backends.native.emit.loops import carry, independent, rolled
 from circlet.backends.native.emit.parallel import parallel_nest

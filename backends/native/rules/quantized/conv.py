@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from llvmlite import ir
 
-from circlet.backends.cpu.fixed_point import quantize_multipliers, quantized_range
+from circlet.backends.arithmetic.fixed_point import quantize_multipliers, quantized_range
 from circlet.backends.native.emit.emitter import I8, Emitter
 from circlet.backends.native.emit.loops import independent, rolled
 from circlet.backends.native.gemm.microkernel import WORD

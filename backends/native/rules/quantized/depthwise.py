@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 from llvmlite import ir
 
-from circlet.backends.cpu.fixed_point import Int32s
+from circlet.backends.arithmetic.fixed_point import Int32s
 from circlet.backends.native.emit.emitter import I8, I32, I64, POINTER, Emitter
 from circlet.backends.native.emit.loops import carry, independent, rolled
 from circlet.backends.native.emit.parallel import length, portion

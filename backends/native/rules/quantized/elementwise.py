@@ -11,8 +11,8 @@ from typing import Any, TypeAlias
 import numpy as np
 from llvmlite import ir
 
-from circlet.backends.cpu.fixed_point import quantize_multiplier, quantized_range
-from circlet.backends.cpu.quantized import is_quantized
+from circlet.backends.arithmetic.fixed_point import quantize_multiplier, quantized_range
+from circlet.backends.arithmetic.quantization import is_quantized
 from circlet.backends.native.emit.emitter import I32, UNSIGNED, Emitter, register_type
 from circlet.backends.native.emit.value import Value
 from circlet.backends.native.rules.preferences import QUANTIZED

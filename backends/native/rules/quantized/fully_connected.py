@@ -15,7 +15,7 @@ from typing import TypeAlias
 import numpy as np
 from llvmlite import ir
 
-from circlet.backends.cpu.fixed_point import Int32s, quantized_range
+from circlet.backends.arithmetic.fixed_point import Int32s, quantized_range
 from circlet.backends.native.emit.emitter import I8, I32, I64, POINTER, Emitter, register_type
 from circlet.backends.native.emit.lanes import DOUBLE, Lanes
 from circlet.backends.native.emit.loops import independent, rolled

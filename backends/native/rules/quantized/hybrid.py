@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 from llvmlite import ir
 
-from circlet.backends.cpu.quantized import unpack_int4
+from circlet.backends.arithmetic.quantization import unpack_int4
 from circlet.backends.native.emit.emitter import I32, I64, POINTER, Emitter, Index
 from circlet.backends.native.emit.lanes import DOUBLE, SINGLE, Lanes
 from circlet.backends.native.emit.loops import carry, independent, rolled

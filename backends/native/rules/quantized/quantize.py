@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from llvmlite import ir
 
-from circlet.backends.cpu.fixed_point import round_half_away
+from circlet.backends.arithmetic.fixed_point import round_half_away
 from circlet.backends.native.emit.emitter import UNSIGNED, Emitter, Index, is_real, register_type
 from circlet.backends.native.emit.lanes import Lanes, single
 from circlet.backends.native.emit.value import Element, Value, computed

@@ -11,8 +11,8 @@ from typing import Any, TypeAlias
 import numpy as np
 from llvmlite import ir
 
-from circlet.backends.cpu.fixed_point import quantize_multiplier, quantized_range, shift_right
-from circlet.backends.cpu.normalize import SUM_BITS, Decay
+from circlet.backends.arithmetic.fixed_point import quantize_multiplier, quantized_range, shift_right
+from circlet.backends.arithmetic.softmax import SUM_BITS, Decay
 from circlet.backends.native.emit.emitter import I32, I64, UNSIGNED, Emitter, register_type
 from circlet.backends.native.emit.lanes import DOUBLE, SINGLE, Lanes
 from circlet.backends.native.emit.loops import independent

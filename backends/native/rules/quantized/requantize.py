@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from llvmlite import ir
 
-from circlet.backends.cpu.fixed_point import Int32s
+from circlet.backends.arithmetic.fixed_point import Int32s
 from circlet.backends.native.emit.emitter import I8, I32, I64, POINTER, Emitter
 from circlet.backends.native.emit.loops import rolled
 from circlet.backends.native.gemm.microkernel import Finish, internal_function

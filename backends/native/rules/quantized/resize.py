@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from llvmlite import ir
 
-from circlet.backends.cpu.resize import FRACTION_BITS, _fixed_point_neighbours, _neighbours
+from circlet.backends.arithmetic.interpolation import FRACTION_BITS, fixed_point_neighbours, neighbours
 from circlet.backends.native.emit.emitter import I32, I64, Emitter, register_type
 from circlet.backends.native.emit.loops import independent
 from circlet.backends.native.rules.preferences import QUANTIZED
@@ -25,7 +25,7 @@ def resize_bilinear(node: Node[ResizeBilinear], e: Emitter, sinks: tuple[Sink, .
     """Unsigned elements are interpolated as floats, signed ones with integer weights."""
     x, (images, height, width, channels) = node.input(0), node.shape
     is_signed = x.dtype is not DType.UINT8
-    find = _fixed_point_neighbours if is_signed else _neighbours
+    find = fixed_point_neighbours if is_signed else neighbours
     tall, wide = (find(node.op, x.shape[axis], node.shape[axis]) for axis in (1, 2))
     with e.nest((images, height, width)) as (image, i, j):
         corners = bilinear_corners(node, e, tall, wide, i, j)

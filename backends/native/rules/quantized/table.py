@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 from llvmlite import ir
 
+from circlet.backends.arithmetic.quantization import is_quantized, stored_values
 from circlet.backends.cpu.backend import CpuBackend
-from circlet.backends.cpu.quantized import is_quantized, stored_values
-from circlet.backends.cpu.quantized_unary import QUANTIZED
 from circlet.backends.native.emit.emitter import I8, I32, I64, POINTER, Emitter
 from circlet.backends.native.emit.loops import independent, rolled
 from circlet.backends.native.emit.parallel import parallel_nest, parallel_span
@@ -20,7 +19,7 @@ from circlet.backends.native.gemm.microkernel import internal_function
 from circlet.backends.native.lower.function import FunctionLowering
 from circlet.backends.native.lower.fuse import Fused
 from circlet.backends.native.lower.fused_kernel import FusedKernel
-from circlet.backends.native.rules.preferences import LOOK_UP, TABLE
+from circlet.backends.native.rules.preferences import LOOK_UP, LOOKED_UP, TABLE
 from circlet.backends.native.rules.real.elementwise import elementwise
 from circlet.backends.native.rules.rule import Node, Sink, fused, nest
 from circlet.runtime.exec.activation import Activation, Variables
@@ -29,6 +28,7 @@ from circlet.runtime.ir.op import Op
 from circlet.runtime.ir.types import Array, DType
 from circlet.runtime.ops import elementwise as ops
 from circlet.runtime.ops.quantize import Quantize
+from circlet.runtime.ops.unary import Rsqrt, Sqrt
 
 _BYTES = (DType.INT8, DType.UINT8)
 _QUARTER = 64
@@ -64,7 +64,7 @@ def table_of_group(op: Fused, call: Call, inputs: Sequence[Value | None]) -> tup
 
 def _refuses(call: Call) -> bool:
     """Refuses real values, and functions that are not defined for all stored ones."""
-    defined = not (type(call.op) in QUANTIZED and QUANTIZED[type(call.op)].positive)
+    defined = type(call.op) not in (Sqrt, Rsqrt)
     return not (is_quantized(call.input(0)) and is_quantized(call.outputs[0]) and defined)
 
 
@@ -161,9 +161,9 @@ def _look_up(node: Node[Any]) -> tuple[Value]:
     return elementwise(node, lambda e, dtype, values: e.load(table, made, e.builder.zext(values[0], I64)))
 
 
-_OPERATORS: tuple[type[Op], ...] = (*QUANTIZED, Quantize)
+_OPERATORS: tuple[type[Op], ...] = (*LOOKED_UP, Quantize)
 _ELEMENTWISE = frozenset({*_OPERATORS, ops.Add, ops.Sub, ops.Mul, ops.Maximum, ops.Minimum})
 for _op in _OPERATORS:
     nest(_op, _refuses_bytes, frozenset({0}), name=TABLE)(_look_up_bytes)
-for _op in QUANTIZED:
+for _op in LOOKED_UP:
     fused(_op, _refuses, name=LOOK_UP)(_look_up)

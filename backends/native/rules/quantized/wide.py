@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from llvmlite import ir
 
-from circlet.backends.cpu.quantized import unpack_int4
+from circlet.backends.arithmetic.quantization import unpack_int4
 from circlet.backends.native.emit.emitter import I8, I32, I64, Emitter, Index, register_type
 from circlet.backends.native.emit.loops import independent, rolled
 from circlet.backends.native.emit.value import Value

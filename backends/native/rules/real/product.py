@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from llvmlite import ir
 
-from circlet.backends.cpu.fixed_point import float_range
+from circlet.backends.arithmetic.fixed_point import float_range
 from circlet.backends.native.emit.emitter import I8, Emitter, Index
 from circlet.backends.native.emit.loops import rolled
 from circlet.backends.native.emit.value import Value

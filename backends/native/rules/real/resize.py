@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 
 from llvmlite import ir
 
-from circlet.backends.cpu.resize import Neighbours, _nearest, _neighbours
+from circlet.backends.arithmetic.interpolation import Neighbours, nearest, neighbours
 from circlet.backends.native.emit.emitter import Emitter
 from circlet.backends.native.emit.parallel import parallel_nest
 from circlet.backends.native.emit.value import Value
@@ -28,7 +28,7 @@ def _table(node: Node[Any], array: Array) -> Value:
 @nest(ResizeNearestNeighbor, movable, frozenset({0}), SIZE)
 def resize_nearest_neighbor(node: Node[ResizeNearestNeighbor], e: Emitter, sinks: tuple[Sink, ...]) -> None:
     x, (images, height, width, channels) = node.input(0), node.shape
-    rows, columns = (_table(node, _nearest(node.op, x.shape[axis], node.shape[axis])) for axis in (1, 2))
+    rows, columns = (_table(node, nearest(node.op, x.shape[axis], node.shape[axis])) for axis in (1, 2))
     with parallel_nest(e, (images, height), 4 * x.dtype.numpy.itemsize * prod(node.shape)) as (image, i):
         row = rows.linear(e, i)
         with e.loop(width) as j:
@@ -44,7 +44,7 @@ def _refuses_bilinear(call: Call) -> bool:
 @nest(ResizeBilinear, _refuses_bilinear, frozenset({0}), SIZE)
 def resize_bilinear(node: Node[ResizeBilinear], e: Emitter, sinks: tuple[Sink, ...]) -> None:
     x, (images, height, width, channels), b = node.input(0), node.shape, e.builder
-    tall, wide = (_neighbours(node.op, x.shape[axis], node.shape[axis]) for axis in (1, 2))
+    tall, wide = (neighbours(node.op, x.shape[axis], node.shape[axis]) for axis in (1, 2))
     with parallel_nest(e, (images, height), 16 * prod(node.shape)) as (image, i), e.loop(width) as j:
         corners = [(row, column, b.fmul(one, other))
                    for row, column, one, other in bilinear_corners(node, e, tall, wide, i, j)]

@@ -13,9 +13,9 @@ from typing import TypeAlias
 import numpy as np
 from llvmlite import ir
 
-from circlet.backends.cpu import fixed_point_functions as fixed
-from circlet.backends.cpu.fixed_point import quantize_multiplier
-from circlet.backends.cpu.recurrent_int8 import GATE_SCALE, INT16, LOGISTIC, TANH, cell_limit
+from circlet.backends.arithmetic import fixed_point_functions as fixed
+from circlet.backends.arithmetic.fixed_point import quantize_multiplier
+from circlet.backends.arithmetic.gates import GATE_SCALE, INT16, LOGISTIC, TANH, cell_limit
 from circlet.backends.native.emit.emitter import I32, I64, Emitter
 from circlet.backends.native.emit.loops import independent, rolled
 from circlet.backends.native.emit.value import in_memory
