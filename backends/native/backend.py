@@ -28,7 +28,7 @@ from circlet.backends.native.lower.fuse import Fused
 from circlet.backends.native.lower.fused_kernel import FusedKernel
 from circlet.backends.native.lower.pieces import pieces
 from circlet.backends.native.lower.program import Held, Program, RuleError, Unlowerable
-from circlet.backends.native.rules.rule import rule_of
+from circlet.backends.native.rules.rule import Rule, rule_of
 from circlet.runtime.errors import LimitError
 from circlet.runtime.exec import fork
 from circlet.runtime.exec.crossing import CopyEdge, Position
@@ -112,7 +112,7 @@ class NativeBackend:
         """The functions made, where the options say to keep them."""
 
     def computes_with(self, call: Call) -> str:
-        return self.name if isinstance(call.op, Fused) or rule_of(call) is not None else self._cpu.name
+        return self.name if isinstance(call.op, Fused) or isinstance(rule_of(call), Rule) else self._cpu.name
 
     def refuses(self, call: Call) -> str | None:
         return None if isinstance(call.op, Fused) else self._cpu.refuses(call)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TypeAlias
 
 from llvmlite import ir
@@ -39,31 +39,45 @@ def is_scalar(value: Value) -> bool:
     return in_register_alone(value.size, value.dtype)
 
 
-def is_lowerable(executors: ExecutorMap, op: Op, shapes: tuple[Shape, ...],
-                 found: dict[Specialization, bool]) -> bool:
-    """Whether the subgraphs that an operator invokes can be native code, for these operand shapes; else the numpy
-    backend's control flow runs them. `found` keeps what was found before."""
+def refuses(executors: ExecutorMap, op: Op, shapes: tuple[Shape, ...],
+            found: dict[Specialization, str | None]) -> str | None:
+    """Why the subgraphs that an operator invokes cannot be native code, for these operand shapes, so that
+    `backends/controlflow` runs them; None where they can. `found` keeps what was found before."""
     first = 1 if isinstance(op, Branch) else 0
-    if Sizes(executors.model).invoked(op) > MOST_INVOKED:
-        return False
+    size = Sizes(executors.model).invoked(op)
+    if size > MOST_INVOKED:
+        return f"it invokes {size} operators (supported: up to {MOST_INVOKED})"
     try:
         if isinstance(op, PreTestedLoop):
             executors.planner.loop(op, shapes)
         else:
             executors.planner.call(op.callees(), shapes[first:])
     except Unknown:
-        return False
-    return all(_is_native(executors, executors.specializer.at(index, shapes[first:]), found)
+        is_loop = isinstance(op, PreTestedLoop)
+        return "carried shapes change from turn to turn" if is_loop else "shapes of results are known only when it runs"
+    reasons = (_refuses_subgraph(executors, executors.specializer.at(index, shapes[first:]), found)
                for index in op.callees())
+    return next((each for each in reasons if each is not None), None)
 
 
-def _is_native(executors: ExecutorMap, spec: Specialization, found: dict[Specialization, bool]) -> bool:
+def _refuses_subgraph(executors: ExecutorMap, spec: Specialization, found: dict[Specialization, str | None]
+                      ) -> str | None:
     if spec not in found:
-        found[spec] = spec.is_static and not any(each.dtype.numpy.hasobject for each in spec.subgraph.tensors) and all(
-            is_lowerable(executors, each.op, tuple(spec.shape(tensor) for tensor in each.inputs), found)
-            for each in spec.subgraph.operators if type(each.op) in CONTROL_FLOW
-        )
+        found[spec] = next(_objections(executors, spec, found), None)
     return found[spec]
+
+
+def _objections(executors: ExecutorMap, spec: Specialization, found: dict[Specialization, str | None]) -> Iterator[str]:
+    """Why a subgraph cannot be native code."""
+    if not spec.is_static:
+        yield f"subgraph {spec.index} has shapes that are known only when it runs"
+    if any(each.dtype.numpy.hasobject for each in spec.subgraph.tensors):
+        yield f"subgraph {spec.index} has strings"
+    for each in spec.subgraph.operators:
+        if type(each.op) in CONTROL_FLOW:
+            reason = refuses(executors, each.op, tuple(spec.shape(tensor) for tensor in each.inputs), found)
+            if reason is not None:
+                yield reason
 
 
 def _operands(o: OperatorLowering, first: int = 0) -> list[Value]:

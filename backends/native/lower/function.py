@@ -101,8 +101,8 @@ class FunctionLowering:
         self._depth = 0
         self.loops = 0
         """How many loops of the model are around what is being written."""
-        self.lowerable: dict[Specialization, bool] = {}
-        """Which subgraphs can be native code, as far as that was asked."""
+        self.refused: dict[Specialization, str | None] = {}
+        """Why subgraphs cannot be native code, as far as that was asked; None where they can."""
         self._table: dict[tuple[int, int], ir.Value] = {}
         self._behind: dict[int, int] = {}
         self.blocks = Blocks()

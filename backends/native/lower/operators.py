@@ -51,19 +51,24 @@ class OperatorLowering:
 
     def lower(self) -> Sequence[Value]:
         """Emits the operator; gives its results."""
-        from circlet.backends.native.lower.controlflow import CONTROL_FLOW, is_lowerable
+        from circlet.backends.native.lower.controlflow import CONTROL_FLOW, refuses
         from circlet.backends.native.lower.host import lower_host_call
 
         op = self.operator.op
         function = self.function
-        if type(op) in CONTROL_FLOW and is_lowerable(function.executors, op, self.operand_shapes, function.lowerable):
-            return CONTROL_FLOW[type(op)](self)
         if isinstance(op, Fused):
             self.function.note(self.describe())
             return (GroupLowering(self, op).lower(),)
-        rule = self._rule()
-        if rule is None:
-            self.function.note(f"{self.describe()}  (host call)")
+        rule: Rule[Op] | str
+        if type(op) in CONTROL_FLOW:
+            refused = refuses(function.executors, op, self.operand_shapes, function.refused)
+            if refused is None:
+                return CONTROL_FLOW[type(op)](self)
+            rule = refused
+        else:
+            rule = self._rule()
+        if isinstance(rule, str):
+            self.function.note(f"{self.describe()}  (host call: {rule})")
             return lower_host_call(self)
         self.function.note(self.describe())
         return self._by_rule(rule)
@@ -78,20 +83,21 @@ class OperatorLowering:
         """The operator and its tensors."""
         return Call.of(self.spec.subgraph, self.operator, self.place)
 
-    def _rule(self) -> Rule[Op] | None:
-        """The operator's native rule; None where the host computes it."""
+    def _rule(self) -> Rule[Op] | str:
+        """The operator's native rule or, where the host computes it, why."""
         rule = rule_of(self.call())
-        if rule is None or not rule.parameters:
+        if isinstance(rule, str) or not rule.parameters:
             return rule
-        if any(each is not None and each.known is None for each in _chosen(self.inputs, rule.parameters)):
-            return None
+        unknown = _unknown(self.inputs, rule.parameters)
+        if unknown:
+            return f"{unknown} known only when it runs"
         try:
-            fits = self.operator.op.infer(_operands(self.inputs, len(self.operator.outputs))) == self.shapes
+            found = self.operator.op.infer(_operands(self.inputs, len(self.operator.outputs)))
         except Unknown:
             return rule
-        except ShapeError:
-            return None
-        return rule if fits else None
+        except ShapeError as error:
+            return str(error)
+        return rule if found == self.shapes else f"a result of shape {found}, the model declares {self.shapes}"
 
     def describe(self) -> str:
         """`[5] float32[4] memory = MUL+ADD`: each result, where it is, and what gives it."""
@@ -223,7 +229,7 @@ class GroupLowering:
 
     def _rule(self, k: int) -> Rule[Op]:
         rule = rule_of(self._call(k))
-        assert rule is not None, "only operators with a rule are grouped"
+        assert isinstance(rule, Rule), f"only operators with a rule are grouped: {rule}"
         return rule
 
     def _call(self, k: int) -> Call:
@@ -243,8 +249,9 @@ class GroupLowering:
     def _shapes(self, k: int, inputs: Sequence[Value | None]) -> tuple[Shape, ...]:
         operator, parameters = self._op.members[k].operator, self._rule(k).parameters
         declared = self._outer.shapes if k == len(self._op.members) - 1 else None
-        if any(each is not None and each.known is None for each in _chosen(inputs, parameters)):
-            raise Unlowerable(f"{self._outer.place}: {operator.name} has parameters that are known only when it runs")
+        unknown = _unknown(inputs, parameters)
+        if unknown:
+            raise Unlowerable(f"{self._outer.place}: {operator.name}: {unknown} known only when it runs")
         if declared is not None and not parameters:
             return declared
         try:
@@ -264,8 +271,11 @@ class GroupLowering:
             self._values[tensor] = shared(replace(value, flat=value.flat and (flat or value.memory is not None)))
 
 
-def _chosen(values: Sequence[Value | None], positions: frozenset[int]) -> Sequence[Value | None]:
-    return [each for position, each in enumerate(values) if position in positions]
+def _unknown(values: Sequence[Value | None], positions: frozenset[int]) -> str:
+    """The inputs among some whose values are not known when the code is made, in words; empty if there are none."""
+    found = [f"input {k}" for k, each in enumerate(values)
+             if k in positions and each is not None and each.known is None]
+    return f"{' and '.join(found)} {'is' if len(found) == 1 else 'are'}" if found else ""
 
 
 def _operands(values: Sequence[Value | None], outputs: int) -> Operands:

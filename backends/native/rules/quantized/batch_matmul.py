@@ -20,6 +20,7 @@ from circlet.backends.native.rules.quantized.elementwise import quantization, st
 from circlet.backends.native.rules.quantized.fully_connected import BYTES, OFFSET, rows_of, stage, unsigned
 from circlet.backends.native.rules.quantized.requantize import rescale
 from circlet.backends.native.rules.rule import Node, Sink, nest
+from circlet.backends.refusal import all_of, only
 from circlet.runtime.exec.kernel import Call
 from circlet.runtime.ir.types import DType
 from circlet.runtime.ops.matmul import BatchMatMul
@@ -30,13 +31,15 @@ _LONGEST = 1 << 15
 """Products whose sum fits into 32 bits."""
 
 
-def _refuses(call: Call) -> bool:
+def _refuses(call: Call) -> str | None:
     assert isinstance(call.op, BatchMatMul)
-    x, y = call.input(0), call.input(1)
-    return x.dtype is not DType.INT8 or y.dtype is not DType.INT8 or call.op.adj_x or x.shape[-1] > _LONGEST
+    depth = call.input(0).shape[-1]
+    if call.op.adj_x:
+        return "x is transposed"
+    return None if depth <= _LONGEST else f"rows of {depth} elements (supported: up to {_LONGEST})"
 
 
-@nest(BatchMatMul, _refuses, frozenset({0, 1}), name=INT8)
+@nest(BatchMatMul, all_of(only((DType.INT8,)), only((DType.INT8,), 1), _refuses), frozenset({0, 1}), name=INT8)
 def batch_matmul(node: Node[BatchMatMul], e: Emitter, sinks: tuple[Sink, ...]) -> None:
     """Where y is one matrix, the rows of all x are those of one product."""
     x, y, function = node.input(0), node.input(1), node.function

@@ -22,9 +22,9 @@ from circlet.backends.native.rules.quantized.elementwise import quantization
 from circlet.backends.native.rules.quantized.fully_connected import (
     Form,
     constant,
-    fits,
     form_of,
     known,
+    long_rows,
     multiply_integers,
     rows_of,
     stage,
@@ -34,7 +34,7 @@ from circlet.backends.native.rules.quantized.fully_connected import (
 )
 from circlet.backends.native.rules.quantized.requantize import Requantization, Rows
 from circlet.backends.native.rules.rule import Node, Sink, nest
-from circlet.runtime.exec.kernel import Call
+from circlet.backends.refusal import all_of
 from circlet.runtime.ir.types import Shape
 from circlet.runtime.ops.conv import Conv2D
 from circlet.runtime.ops.window import Window
@@ -164,12 +164,7 @@ def requantized(function: FunctionLowering, sink: Sink, shape: Shape, by: Requan
     return finished if by.has_vectors else put_by
 
 
-def _refuses(call: Call) -> bool:
-    weights = call.input(1)
-    return not (takes_integers(call) and fits(call, prod(weights.shape[1:])))
-
-
-@nest(Conv2D, _refuses, frozenset({1, 2}), name=INT8)
+@nest(Conv2D, all_of(takes_integers, long_rows), frozenset({1, 2}), name=INT8)
 def conv_2d(node: Node[Conv2D], e: Emitter, sinks: tuple[Sink, ...]) -> None:
     image, weights, function = node.input(0), constant(node.input(1)), node.function
     form = form_of(e.target, prod(node.shape[:-1]), weights)

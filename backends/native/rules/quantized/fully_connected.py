@@ -28,7 +28,9 @@ from circlet.backends.native.machine import Target
 from circlet.backends.native.rules.preferences import INT8
 from circlet.backends.native.rules.quantized.elementwise import quantization
 from circlet.backends.native.rules.quantized.requantize import SUMS_BELOW
+from circlet.backends.native.rules.refusals import constant_inputs, largest, outputs_only, sums_below
 from circlet.backends.native.rules.rule import Node, Sink, nest
+from circlet.backends.refusal import all_of, only
 from circlet.runtime.exec.kernel import Call
 from circlet.runtime.ir.types import Array, DType, Shape
 from circlet.runtime.ops.matmul import FullyConnected
@@ -290,18 +292,13 @@ def rows_of(function: FunctionLowering, form: Form, memory: ir.Value, count: int
     return Left(memory, table, size, form.run(count))
 
 
-def takes_integers(call: Call) -> bool:
-    """Whether an operator on input, weights and bias has int8 factors, and weights and bias are constant."""
-    given, weights, made = call.input(0), call.input(1), call.outputs[0]
-    is_constant = weights.data is not None and (not call.has(2) or call.input(2).data is not None)
-    return is_constant and given.dtype is DType.INT8 is weights.dtype and made.dtype is DType.INT8
+takes_integers = all_of(only((DType.INT8,)), only((DType.INT8,), 1), outputs_only(DType.INT8), constant_inputs(1, 2))
+"""Refuses operators on input, weights and bias unless factors are int8, and weights and bias constant."""
 
 
-def fits(call: Call, depth: int) -> bool:
-    """Whether sums of `depth` products and the bias, input 2, stay below `SUMS_BELOW`."""
-    bias = call.input(2).data if call.has(2) else None
-    largest = 0 if bias is None else int(np.abs(bias.astype(np.int64)).max(initial=0))
-    return depth * 255 * 128 + largest < SUMS_BELOW
+def fits(call: Call, depth: int) -> str | None:
+    """Refuses sums of `depth` products and the bias, input 2, that may reach `SUMS_BELOW`."""
+    return sums_below(SUMS_BELOW, depth * 255 * 128 + largest(call.input(2) if call.has(2) else None))
 
 
 def known(value: Value | None) -> Array | None:
@@ -322,12 +319,17 @@ def round_half_away(value: Lanes) -> Lanes:
     return (value + value.constant(below_half).sign_of(value)).unary("trunc")
 
 
-def _refuses(call: Call) -> bool:
-    return not (takes_integers(call) and fits(call, prod(call.input(1).shape[1:]))) or any(
-        quantization(call.input(1)).zero_points)
+def long_rows(call: Call) -> str | None:
+    """Refuses weights (n, ...) whose rows make sums too large."""
+    return fits(call, prod(call.input(1).shape[1:]))
 
 
-@nest(FullyConnected, _refuses, frozenset({1, 2}), name=INT8)
+def _asymmetric(call: Call) -> str | None:
+    found = quantization(call.input(1)).zero_points
+    return f"weights with zero points {sorted({*found})} (supported: 0)" if any(found) else None
+
+
+@nest(FullyConnected, all_of(takes_integers, long_rows, _asymmetric), frozenset({1, 2}), name=INT8)
 def fully_connected(node: Node[FullyConnected], e: Emitter, sinks: tuple[Sink, ...]) -> None:
     weights, function, rows = constant(node.input(1)), node.function, prod(node.shape[:-1])
     depth, form, zero = weights.shape[1], form_of(e.target, rows, weights), quantization(node.call.input(0)).zero_point

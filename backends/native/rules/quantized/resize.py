@@ -11,16 +11,12 @@ from circlet.backends.native.rules.preferences import QUANTIZED
 from circlet.backends.native.rules.quantized.quantize import convert
 from circlet.backends.native.rules.real.resize import SIZE, bilinear_corners
 from circlet.backends.native.rules.rule import Node, Sink, nest
-from circlet.runtime.exec.kernel import Call
+from circlet.backends.refusal import only
 from circlet.runtime.ir.types import QUANTIZABLE, DType
 from circlet.runtime.ops.resize import ResizeBilinear
 
 
-def _refuses(call: Call) -> bool:
-    return call.input(0).dtype not in QUANTIZABLE
-
-
-@nest(ResizeBilinear, _refuses, frozenset({0}), SIZE, name=QUANTIZED)
+@nest(ResizeBilinear, only(QUANTIZABLE), frozenset({0}), SIZE, name=QUANTIZED)
 def resize_bilinear(node: Node[ResizeBilinear], e: Emitter, sinks: tuple[Sink, ...]) -> None:
     """Unsigned elements are interpolated as floats, signed ones with integer weights."""
     x, (images, height, width, channels) = node.input(0), node.shape

@@ -21,7 +21,9 @@ from circlet.backends.native.lower.fuse import Fused
 from circlet.backends.native.lower.fused_kernel import FusedKernel
 from circlet.backends.native.rules.preferences import LOOK_UP, LOOKED_UP, TABLE
 from circlet.backends.native.rules.real.elementwise import elementwise
+from circlet.backends.native.rules.refusals import outputs_only, tensors
 from circlet.backends.native.rules.rule import Node, Sink, fused, nest
+from circlet.backends.refusal import all_of, only
 from circlet.runtime.exec.activation import Activation, Variables
 from circlet.runtime.exec.kernel import Call
 from circlet.runtime.ir.op import Op
@@ -62,14 +64,13 @@ def table_of_group(op: Fused, call: Call, inputs: Sequence[Value | None]) -> tup
     return varying[0], y
 
 
-def _refuses(call: Call) -> bool:
+def _refuses(call: Call) -> str | None:
     """Refuses real values, and functions that are not defined for all stored ones."""
-    defined = type(call.op) not in (Sqrt, Rsqrt)
-    return not (is_quantized(call.input(0)) and is_quantized(call.outputs[0]) and defined)
+    real = next((f"{what} is not quantised" for what, each in tensors(call) if not is_quantized(each)), None)
+    return real or ("it is not defined for all stored values" if isinstance(call.op, (Sqrt, Rsqrt)) else None)
 
 
-def _refuses_bytes(call: Call) -> bool:
-    return _refuses(call) or not (call.input(0).dtype in _BYTES and call.outputs[0].dtype in _BYTES)
+_refuses_bytes = all_of(_refuses, only(_BYTES), outputs_only(*_BYTES))
 
 
 def _look_up_bytes(node: Node[Any], e: Emitter, sinks: tuple[Sink, ...]) -> None:
