@@ -18,7 +18,7 @@ import pytest
 
 import circlet
 from circlet.backends.native import backend
-from circlet.backends.native.load.compilation import Abandoned, Compilation, Wish
+from circlet.backends.native.compilation import Abandoned, Compilation, Wish
 from circlet.runtime.exec.activation import Activation
 from circlet.runtime.ir.types import Array
 from tests.exec.test_limits import SLACK, repeated

@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from math import prod
-from typing import TYPE_CHECKING, Generic, TypeAlias, TypeVar, cast
+from typing import Generic, TypeAlias, TypeVar, cast
 
 from llvmlite import ir
 
 from circlet.backends.cpu.backend import CpuBackend
 from circlet.backends.native.emit.emitter import Emitter, Index
 from circlet.backends.native.emit.value import Value
+from circlet.backends.native.rules.function import Function
 from circlet.backends.native.rules.preferences import PLAIN, PREFERENCES
 from circlet.backends.native.rules.refusals import plain
 from circlet.backends.refusal import Refusal
@@ -24,9 +25,6 @@ from circlet.runtime.exec.kernel import Call
 from circlet.runtime.ir.model import Tensor
 from circlet.runtime.ir.op import Op
 from circlet.runtime.ir.types import Shape
-
-if TYPE_CHECKING:
-    from circlet.backends.native.lower.function import FunctionLowering
 
 OpT = TypeVar("OpT", bound=Op)
 
@@ -41,7 +39,7 @@ class Node(Generic[OpT]):
     shapes: tuple[Shape, ...]
     """Of the outputs."""
     place: Place
-    function: FunctionLowering
+    function: Function
 
     def input(self, index: int) -> Value:
         value = self.inputs[index]

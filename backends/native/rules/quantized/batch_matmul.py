@@ -14,7 +14,7 @@ from circlet.backends.native.emit.parallel import parallel_nest
 from circlet.backends.native.emit.value import Value, in_memory
 from circlet.backends.native.gemm.microkernel import WORD, Vectors
 from circlet.backends.native.gemm.product import Filtered, Panels, Plan, multiply
-from circlet.backends.native.lower.function import FunctionLowering
+from circlet.backends.native.rules.function import Function
 from circlet.backends.native.rules.preferences import INT8
 from circlet.backends.native.rules.quantized.elementwise import quantization, stored
 from circlet.backends.native.rules.quantized.fully_connected import BYTES, OFFSET, rows_of, stage, unsigned
@@ -105,7 +105,7 @@ def _total(e: Emitter, memory: ir.Value, rows: int, depth: int, totals: ir.Value
 class _Right:
     """Scratch memory for the right factor of a product: `depth` rows of columns, or transposed, columns of `depth`."""
 
-    def __init__(self, function: FunctionLowering, plan: Plan, depth: int, is_transposed: bool) -> None:
+    def __init__(self, function: Function, plan: Plan, depth: int, is_transposed: bool) -> None:
         self._plan = plan
         self._depth = depth
         self._is_transposed = is_transposed

@@ -16,7 +16,7 @@ from circlet.backends.native.emit.emitter import I8, Emitter
 from circlet.backends.native.emit.loops import independent, rolled
 from circlet.backends.native.gemm.microkernel import WORD
 from circlet.backends.native.gemm.product import Block, Collected, Filtered, Finished, Left, Plan, Result
-from circlet.backends.native.lower.function import FunctionLowering
+from circlet.backends.native.rules.function import Function
 from circlet.backends.native.rules.preferences import INT8
 from circlet.backends.native.rules.quantized.elementwise import quantization
 from circlet.backends.native.rules.quantized.fully_connected import (
@@ -77,7 +77,7 @@ class Taps:
         """Elements of a run."""
         return self.windows[1].size // self.along_width * self.channels
 
-    def left(self, function: FunctionLowering, memory: ir.Value) -> Left:
+    def left(self, function: Function, memory: ir.Value) -> Left:
         """The rows of a product with the image in memory."""
         if self.is_pointwise:
             return rows_of(function, self.form, memory, self.channels)
@@ -104,7 +104,7 @@ def requantization(node: Node[Any], channels: int, data: int = 0) -> Requantizat
     return Requantization(multipliers, shifts, made.zero_point, low, high)
 
 
-def requantized(function: FunctionLowering, sink: Sink, shape: Shape, by: Requantization,
+def requantized(function: Function, sink: Sink, shape: Shape, by: Requantization,
                 first: ir.Value | int = 0) -> Callable[[Plan, ir.Value], Result]:
     """Where the sums of a convolution go.
 

@@ -23,8 +23,8 @@ from circlet.backends.native.emit.parallel import parallel
 from circlet.backends.native.emit.value import Value
 from circlet.backends.native.gemm.microkernel import WORD, Arithmetic, internal_function, lanes
 from circlet.backends.native.gemm.product import Filtered, Left, Plan, Put, Result, multiply
-from circlet.backends.native.lower.function import FunctionLowering
 from circlet.backends.native.machine import Target
+from circlet.backends.native.rules.function import Function
 from circlet.backends.native.rules.preferences import INT8
 from circlet.backends.native.rules.quantized.elementwise import quantization
 from circlet.backends.native.rules.quantized.requantize import SUMS_BELOW
@@ -194,7 +194,7 @@ def each_element(e: Emitter, form: Form, target: ir.Value, count: int, make: Cal
         e.builder.store(make(k), e.address(target, form.element, k))
 
 
-def unsigned(function: FunctionLowering, form: Form, value: Value, zero_point: int) -> Source:
+def unsigned(function: Function, form: Form, value: Value, zero_point: int) -> Source:
     """The stored values of an int8 tensor, made unsigned."""
     memory = None if value.memory is None and value.flat else function.pointer(value)
 
@@ -237,7 +237,7 @@ def _unsigned(e: Emitter, form: Form) -> ir.Function:
     return function
 
 
-def stage(function: FunctionLowering, form: Form, image: Shape, source: Source,
+def stage(function: Function, form: Form, image: Shape, source: Source,
           margins: Sequence[tuple[int, int]] = ((0, 0), (0, 0))) -> ir.Value:
     """Scratch memory filled with images of shape (n, h, w, c), with as many zeros before and after h and w as
     `margins` says."""
@@ -263,7 +263,7 @@ def stage(function: FunctionLowering, form: Form, image: Shape, source: Source,
     return memory
 
 
-def multiply_integers(function: FunctionLowering, form: Form, rows: int, left: Left, weights: Array, first: Int32s,
+def multiply_integers(function: Function, form: Form, rows: int, left: Left, weights: Array, first: Int32s,
                       result: Callable[[Plan, ir.Value], Result]) -> None:
     """Emits the product of rows of unsigned elements with weights.
 
@@ -285,7 +285,7 @@ def multiply_integers(function: FunctionLowering, form: Form, rows: int, left: L
     multiply(function.e, plan, left, panels, begin, result(plan, function.scratch(plan.tile_bytes)))
 
 
-def rows_of(function: FunctionLowering, form: Form, memory: ir.Value, count: int) -> Left:
+def rows_of(function: Function, form: Form, memory: ir.Value, count: int) -> Left:
     """Rows of so many elements that lie one behind the other."""
     size = count * form.size
     table = function.external(np.arange(function.e.target.vector_registers, dtype=np.int64) * size)

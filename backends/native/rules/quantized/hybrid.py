@@ -22,7 +22,7 @@ from circlet.backends.native.emit.loops import carry, independent, rolled
 from circlet.backends.native.emit.value import Value
 from circlet.backends.native.gemm.microkernel import WORD, Vectors, broadcast, internal_function, lanes
 from circlet.backends.native.gemm.product import Block, Collected, Left, Put
-from circlet.backends.native.lower.function import FunctionLowering
+from circlet.backends.native.rules.function import Function
 from circlet.backends.native.rules.preferences import HYBRID
 from circlet.backends.native.rules.quantized.conv import Taps
 from circlet.backends.native.rules.quantized.elementwise import quantization
@@ -65,7 +65,7 @@ Rescale: TypeAlias = Callable[[Lanes, Lanes, Lanes], Lanes]
 """From a sum, the scale of its column of weights and that of its row to a result."""
 
 
-def staged(function: FunctionLowering, form: Form, value: Value, size: int,
+def staged(function: Function, form: Form, value: Value, size: int,
             asymmetric: bool) -> tuple[Source, ir.Value]:
     """Rows or images of `size` elements as integers, and where their parameters will be."""
     memory, rows = function.pointer(value), value.size // max(size, 1)
@@ -224,7 +224,7 @@ class Scaling:
         activation: is applied last; it clamps.
     """
 
-    function: FunctionLowering
+    function: Function
     weights: Array
     scales: npt.NDArray[np.float32]
     bias: Array | None

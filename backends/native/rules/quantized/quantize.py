@@ -13,7 +13,7 @@ from circlet.backends.arithmetic.quantization import quantization_of
 from circlet.backends.native.emit.emitter import UNSIGNED, Emitter, Index, is_real, register_type
 from circlet.backends.native.emit.lanes import Lanes, single
 from circlet.backends.native.emit.value import Element, Value, computed
-from circlet.backends.native.lower.program import Unlowerable
+from circlet.backends.native.program import Unlowerable
 from circlet.backends.native.rules.real.elementwise import compare, elementwise
 from circlet.backends.native.rules.refusals import movable, plain
 from circlet.backends.native.rules.rule import Node, fused

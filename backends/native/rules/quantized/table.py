@@ -3,7 +3,6 @@ the code is made, and the code looks them up."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -16,9 +15,7 @@ from circlet.backends.native.emit.loops import independent, rolled
 from circlet.backends.native.emit.parallel import parallel_nest, parallel_span
 from circlet.backends.native.emit.value import Value
 from circlet.backends.native.gemm.microkernel import internal_function
-from circlet.backends.native.lower.function import FunctionLowering
-from circlet.backends.native.lower.fuse import Fused
-from circlet.backends.native.lower.fused_kernel import FusedKernel
+from circlet.backends.native.rules.function import Function
 from circlet.backends.native.rules.preferences import LOOK_UP, LOOKED_UP, TABLE
 from circlet.backends.native.rules.real.elementwise import elementwise
 from circlet.backends.native.rules.refusals import outputs_only, tensors
@@ -32,7 +29,7 @@ from circlet.runtime.ops import elementwise as ops
 from circlet.runtime.ops.quantize import Quantize
 from circlet.runtime.ops.unary import Rsqrt, Sqrt
 
-_BYTES = (DType.INT8, DType.UINT8)
+BYTES = (DType.INT8, DType.UINT8)
 _QUARTER = 64
 """Entries of a table of 256 that a vector register holds."""
 _ROW = 16
@@ -48,29 +45,13 @@ def _table(node: Node[Any]) -> Array:
     return y
 
 
-def table_of_group(op: Fused, call: Call, inputs: Sequence[Value | None]) -> tuple[Value, Array] | None:
-    """What a group makes of bytes, as `_table`, and of which input: the only one that is not constant. None if there
-    are more, or if not all members compute each element from one element."""
-    varying = [each for each in inputs if each is not None and each.known is None]
-    made = call.outputs[0].dtype
-    if len(varying) != 1 or not {varying[0].dtype, made} <= set(_BYTES) or any(
-            each is not None and each.known is not None and each.size != 1 for each in inputs) or not all(
-            type(each.operator.op) in _ELEMENTWISE for each in op.members):
-        return None
-    x = stored_values(varying[0].dtype).astype(varying[0].dtype.numpy)
-    given = [None if each is None else x if each.known is None else each.known.reshape(1) for each in inputs]
-    y = np.empty(x.shape, made.numpy)
-    FusedKernel(call, op, CpuBackend()).bind(given, [y], Activation(Variables()))()
-    return varying[0], y
-
-
 def _refuses(call: Call) -> str | None:
     """Refuses real values, and functions that are not defined for all stored ones."""
     real = next((f"{what} is not quantised" for what, each in tensors(call) if not is_quantized(each)), None)
     return real or ("it is not defined for all stored values" if isinstance(call.op, (Sqrt, Rsqrt)) else None)
 
 
-_refuses_bytes = all_of(_refuses, only(_BYTES), outputs_only(*_BYTES))
+_refuses_bytes = all_of(_refuses, only(BYTES), outputs_only(*BYTES))
 
 
 def _look_up_bytes(node: Node[Any], e: Emitter, sinks: tuple[Sink, ...]) -> None:
@@ -78,7 +59,7 @@ def _look_up_bytes(node: Node[Any], e: Emitter, sinks: tuple[Sink, ...]) -> None
     look_up(node.function, node.input(0), _table(node), sinks[0])
 
 
-def look_up(function: FunctionLowering, given: Value, found: Array, sink: Sink) -> None:
+def look_up(function: Function, given: Value, found: Array, sink: Sink) -> None:
     """Replaces bytes by those of a table."""
     e, size, shape = function.e, given.size, given.shape
     source, table = function.pointer(given), function.external(found)
@@ -163,7 +144,7 @@ def _look_up(node: Node[Any]) -> tuple[Value]:
 
 
 _OPERATORS: tuple[type[Op], ...] = (*LOOKED_UP, Quantize)
-_ELEMENTWISE = frozenset({*_OPERATORS, ops.Add, ops.Sub, ops.Mul, ops.Maximum, ops.Minimum})
+ELEMENTWISE = frozenset({*_OPERATORS, ops.Add, ops.Sub, ops.Mul, ops.Maximum, ops.Minimum})
 for _op in _OPERATORS:
     nest(_op, _refuses_bytes, frozenset({0}), name=TABLE)(_look_up_bytes)
 for _op in LOOKED_UP:

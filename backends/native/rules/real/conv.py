@@ -16,7 +16,7 @@ from circlet.backends.native.emit.emitter import I8, Emitter
 from circlet.backends.native.emit.loops import independent, rolled
 from circlet.backends.native.gemm.microkernel import lanes
 from circlet.backends.native.gemm.product import Direct, Left, Plan, multiply, table
-from circlet.backends.native.lower.program import Unlowerable
+from circlet.backends.native.program import Unlowerable
 from circlet.backends.native.rules.image import BYTES, Image, clear, empty_image, image_of, repeated, with_margins
 from circlet.backends.native.rules.real.depthwise import depthwise
 from circlet.backends.native.rules.real.elementwise import activate

@@ -19,7 +19,7 @@ from circlet.backends.native.emit.emitter import Emitter
 from circlet.backends.native.emit.loops import independent, rolled
 from circlet.backends.native.gemm.few_rows import dots
 from circlet.backends.native.gemm.microkernel import WORD, lanes
-from circlet.backends.native.lower.program import Unlowerable
+from circlet.backends.native.program import Unlowerable
 from circlet.backends.native.rules.real.elementwise import activate
 from circlet.backends.native.rules.recurrent.product import FLOAT, LONGEST, Floats, Rows, add_product, reals
 from circlet.backends.native.rules.rule import Node, Sink, nest
