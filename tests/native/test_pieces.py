@@ -9,10 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from circlet.backends.native.compilation import Wish
 from circlet.backends.native.load import cache, store
 from circlet.backends.native.load import llvm as target
 from circlet.backends.native.load.artifact import Artifact
-from circlet.backends.native.load.compilation import Wish
 from circlet.backends.native.load.library import ENTRY, SharedLibrary, is_shared
 from circlet.backends.native.load.llvm import host, object_code, object_files
 from circlet.backends.native.load.manifest import Manifest

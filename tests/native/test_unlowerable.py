@@ -12,6 +12,7 @@ import pytest
 import circlet
 from circlet.backends.native import backend
 from circlet.backends.native.rules import rule
+from circlet.backends.native.rules.refusals import movable
 from circlet.runtime.ir.builder import ModelBuilder
 from circlet.runtime.ir.model import Model, Tensor
 from circlet.runtime.ir.op import Op
@@ -149,7 +150,7 @@ def test_a_rule_that_fails(monkeypatch: pytest.MonkeyPatch) -> None:
         raise KeyError("odd")
 
     monkeypatch.setattr(backend, "stored", lambda key: None)
-    monkeypatch.setitem(rule.RULES, unary.Neg, (rule.Rule(rule.movable, fused=fails),))
+    monkeypatch.setitem(rule.RULES, unary.Neg, (rule.Rule(movable, fused=fails),))
     session = circlet.Session(negation(), "native")
     message = r"subgraph 0 \('main'\), operator 0 \(NEG\): left to numpy.*KeyError: 'odd'"
     with pytest.warns(RuntimeWarning, match=message):

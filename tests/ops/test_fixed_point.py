@@ -7,7 +7,7 @@ from math import inf
 import numpy as np
 import pytest
 
-from circlet.backends.cpu.fixed_point import (
+from circlet.backends.arithmetic.fixed_point import (
     float_range,
     quantize_multiplier,
     quantize_multipliers,

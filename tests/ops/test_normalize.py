@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from circlet.backends.cpu import fixed_point_functions as fixed
+from circlet.backends.arithmetic import fixed_point_functions as fixed
 from circlet.runtime.ir.types import Activation, DType
 from circlet.runtime.ops.normalize import (
     InstanceNorm,

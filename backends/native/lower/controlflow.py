@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TypeAlias
 
 from llvmlite import ir
@@ -10,8 +10,9 @@ from llvmlite import ir
 from circlet.backends.native.emit.emitter import POINTER, Emitter, in_register_alone, register_type
 from circlet.backends.native.emit.value import Delivers, Value, in_memory, in_register, is_copied
 from circlet.backends.native.lower.budget import MOST_INVOKED, Sizes
+from circlet.backends.native.lower.host import lower_host_call
 from circlet.backends.native.lower.operators import OperatorLowering
-from circlet.backends.native.lower.program import Called, Unlowerable
+from circlet.backends.native.program import Called, Unlowerable
 from circlet.runtime.exec.copies import READ_ELSEWHERE, READ_WHERE_IT_LIES, STARTS_CONSTANT, WORKS_IN_PLACE
 from circlet.runtime.exec.executor_map import ExecutorMap
 from circlet.runtime.ir.op import Op, Unknown
@@ -39,31 +40,45 @@ def is_scalar(value: Value) -> bool:
     return in_register_alone(value.size, value.dtype)
 
 
-def is_lowerable(executors: ExecutorMap, op: Op, shapes: tuple[Shape, ...],
-                 found: dict[Specialization, bool]) -> bool:
-    """Whether the subgraphs that an operator invokes can be native code, for these operand shapes; else the numpy
-    backend's control flow runs them. `found` keeps what was found before."""
+def refuses(executors: ExecutorMap, op: Op, shapes: tuple[Shape, ...],
+            found: dict[Specialization, str | None]) -> str | None:
+    """Why the subgraphs that an operator invokes cannot be native code, for these operand shapes, so that
+    `backends/controlflow` runs them; None where they can. `found` keeps what was found before."""
     first = 1 if isinstance(op, Branch) else 0
-    if Sizes(executors.model).invoked(op) > MOST_INVOKED:
-        return False
+    size = Sizes(executors.model).invoked(op)
+    if size > MOST_INVOKED:
+        return f"it invokes {size} operators (supported: up to {MOST_INVOKED})"
     try:
         if isinstance(op, PreTestedLoop):
             executors.planner.loop(op, shapes)
         else:
             executors.planner.call(op.callees(), shapes[first:])
     except Unknown:
-        return False
-    return all(_is_native(executors, executors.specializer.at(index, shapes[first:]), found)
+        is_loop = isinstance(op, PreTestedLoop)
+        return "carried shapes change from turn to turn" if is_loop else "shapes of results are known only when it runs"
+    reasons = (_refuses_subgraph(executors, executors.specializer.at(index, shapes[first:]), found)
                for index in op.callees())
+    return next((each for each in reasons if each is not None), None)
 
 
-def _is_native(executors: ExecutorMap, spec: Specialization, found: dict[Specialization, bool]) -> bool:
+def _refuses_subgraph(executors: ExecutorMap, spec: Specialization, found: dict[Specialization, str | None]
+                      ) -> str | None:
     if spec not in found:
-        found[spec] = spec.is_static and not any(each.dtype.numpy.hasobject for each in spec.subgraph.tensors) and all(
-            is_lowerable(executors, each.op, tuple(spec.shape(tensor) for tensor in each.inputs), found)
-            for each in spec.subgraph.operators if type(each.op) in CONTROL_FLOW
-        )
+        found[spec] = next(_objections(executors, spec, found), None)
     return found[spec]
+
+
+def _objections(executors: ExecutorMap, spec: Specialization, found: dict[Specialization, str | None]) -> Iterator[str]:
+    """Why a subgraph cannot be native code."""
+    if not spec.is_static:
+        yield f"subgraph {spec.index} has shapes that are known only when it runs"
+    if any(each.dtype.numpy.hasobject for each in spec.subgraph.tensors):
+        yield f"subgraph {spec.index} has strings"
+    for each in spec.subgraph.operators:
+        if type(each.op) in CONTROL_FLOW:
+            reason = refuses(executors, each.op, tuple(spec.shape(tensor) for tensor in each.inputs), found)
+            if reason is not None:
+                yield reason
 
 
 def _operands(o: OperatorLowering, first: int = 0) -> list[Value]:
@@ -72,7 +87,7 @@ def _operands(o: OperatorLowering, first: int = 0) -> list[Value]:
 
 def _call_plan(o: OperatorLowering, subgraphs: tuple[int, ...], operands: Sequence[Value]) -> CallPlan:
     try:
-        return o.function.executors.planner.call(subgraphs, tuple(each.shape for each in operands))
+        return o.subgraphs.executors.planner.call(subgraphs, tuple(each.shape for each in operands))
     except Unknown:
         raise Unlowerable(f"{o.place}: the shapes are known only when it runs") from None
 
@@ -117,13 +132,11 @@ def lower_call(o: OperatorLowering) -> Sequence[Value]:
     plan = _call_plan(o, subgraphs, operands)
     given_up = _given_up(o, plan, operands)
     with o.function.indented(f"{o.describe()} @{subgraphs[0]}"):
-        return o.function.invoke(subgraphs[0], operands, o.homes, given_up, _call_edges(o, "call", operands, given_up))
+        return o.subgraphs.invoke(subgraphs[0], operands, o.homes, given_up, _call_edges(o, "call", operands, given_up))
 
 
 def lower_call_once(o: OperatorLowering) -> Sequence[Value]:
     """CALL_ONCE: the host runs the subgraph, if it has not run it yet."""
-    from circlet.backends.native.lower.host import lower_host_call
-
     function, b = o.function, o.function.e.builder
     callee = o.operator.op.callees()[0]
     function.note(f"[{o.number}] {o.operator.name} @{callee}")
@@ -150,7 +163,7 @@ def lower_branch(o: OperatorLowering) -> Sequence[Value]:
         for index, role, block in zip(op.branches(), (each.role for each in op.calls()), blocks, strict=True):
             e.builder.position_at_end(block)
             with o.function.indented(f"{role} @{index}"):
-                results = o.function.invoke(index, operands, o.homes, given_up,
+                results = o.subgraphs.invoke(index, operands, o.homes, given_up,
                                             _call_edges(o, role, operands, given_up))
             scalars = [each.scalar(e) if is_scalar(each) else None for each in results]
             kept = [each if scalar is None else in_register(scalar, each.shape, each.dtype)
@@ -188,7 +201,7 @@ def lower_loop(o: OperatorLowering) -> Sequence[Value]:
     assert isinstance(op, PreTestedLoop)
     carried = _operands(o)
     try:
-        plan = o.function.executors.planner.loop(op, tuple(each.shape for each in carried))
+        plan = o.subgraphs.executors.planner.loop(op, tuple(each.shape for each in carried))
     except Unknown:
         raise Unlowerable(f"{o.place}: the carried shapes change from turn to turn") from None
     return _LoopLowering(o, op, plan, carried).lower()
@@ -225,7 +238,7 @@ class _LoopLowering:
             return self._lower()
 
     def _lower(self) -> Sequence[Value]:
-        e, function = self._o.function.e, self._o.function
+        e, function, subgraphs = self._o.function.e, self._o.function, self._o.subgraphs
         initial = [self._entered(k, value, home)
                    for k, (value, home) in enumerate(zip(self._carried, self._homes, strict=True))]
         seconds = [None if home is None or not slot.double else function.reserve(value.nbytes)
@@ -236,16 +249,16 @@ class _LoopLowering:
         e.builder.position_at_end(head)
         phis = [self._phi(k, initial[k], second, before) for k, second in enumerate(seconds)]
         state = [self._current(k, initial[k], phi) for k, phi in enumerate(phis)]
-        with function.indented(f"while @{self._op.cond_subgraph_index}"), function.in_loop():
+        with function.indented(f"while @{self._op.cond_subgraph_index}"), subgraphs.in_loop():
             for k, value in enumerate(state):
                 self._crosses(f"cond input {k}", value, Action.LEND, READ_WHERE_IT_LIES)
-            (flag,) = function.invoke(self._op.cond_subgraph_index, state, [None], frozenset())
+            (flag,) = subgraphs.invoke(self._op.cond_subgraph_index, state, [None], frozenset())
         e.builder.cbranch(flag.scalar(e), body, after)
         e.builder.position_at_end(body)
-        with function.looping(), function.in_loop(), function.indented(f"turn @{self._op.body_subgraph_index}"):
+        with function.looping(), subgraphs.in_loop(), function.indented(f"turn @{self._op.body_subgraph_index}"):
             function.turn(self._o.place)
             homes = [self._next_home(k, phi) for k, phi in enumerate(phis)]
-            results = function.invoke(self._op.body_subgraph_index, state, homes, self._plan.destroyable, self._carry)
+            results = subgraphs.invoke(self._op.body_subgraph_index, state, homes, self._plan.destroyable, self._carry)
         self._close(phis, results)
         e.builder.branch(head)
         e.builder.position_at_end(after)
@@ -285,7 +298,7 @@ class _LoopLowering:
         if home is None:
             return in_register(value.scalar(e), value.shape, value.dtype, value.known) if is_scalar(value) else value
         if value.memory is not home:
-            self._o.function.transfer(value, home)
+            self._o.subgraphs.transfer(value, home)
         return in_memory(home, value.shape, value.dtype)
 
     def _is_invariant(self, k: int) -> bool:
@@ -343,7 +356,7 @@ class _LoopLowering:
             return value
         if is_copied(value, home):
             self._crosses(f"output {k}", value, Action.COPY, "the value lies in one of two buffers when the loop ends")
-        o.function.transfer(value, home)
+        o.subgraphs.transfer(value, home)
         return in_memory(home, value.shape, value.dtype)
 
 
