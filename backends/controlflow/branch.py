@@ -4,13 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from circlet.backends.controlflow.call import Invocation, bind_dynamic, expect_space, invoke_dynamic, present
+from circlet.backends.controlflow.call import (
+    Invocation,
+    bind_dynamic,
+    expect_space,
+    invoke_dynamic,
+    present,
+    site_of,
+)
 from circlet.runtime.exec.activation import Activation
 from circlet.runtime.exec.executor import ExecutorMap
 from circlet.runtime.exec.kernel import Call, Step
 from circlet.runtime.ir.op import Unknown
 from circlet.runtime.ir.types import Array
 from circlet.runtime.ops.controlflow import Branch, one_element
+from circlet.runtime.passes.transfer import Stage
 
 
 class BranchKernel:
@@ -25,13 +33,17 @@ class BranchKernel:
 
     def bind(self, inputs: Sequence[Array | None], outputs: Sequence[Array], activation: Activation) -> Step:
         selector, *operands = present(inputs)
-        subgraphs = self._op.branches()
         try:
             expect_space(activation)
-            plan = self._executors.planner.call(subgraphs, tuple(each.shape for each in operands))
+            plan = self._executors.planner.call(self._op, tuple(each.shape for each in operands),
+                                                site_of(operands, outputs))
         except Unknown:
             return bind_dynamic(self, present(inputs), outputs, activation)
-        branches = [self._invocation.bind(index, plan, operands, outputs, activation) for index in subgraphs]
+        branches = [
+            self._invocation.bind(index, plan.at(k, Stage.ENTER), operands, plan.at(k, Stage.LEAVE), outputs,
+                                  plan.given_up, activation)[0]
+            for k, index in enumerate(self._op.branches())
+        ]
         select = self._op.select
         value = selector.item
 

@@ -31,7 +31,7 @@ from circlet.backends.native.emit.emitter import (
 )
 from circlet.backends.native.emit.parallel import Sharing
 from circlet.backends.native.emit.polling import HOST_CALL, Meter
-from circlet.backends.native.emit.value import Delivers, Value, in_memory, in_register, is_copied
+from circlet.backends.native.emit.value import Value, in_memory, in_register, is_copied
 from circlet.backends.native.load.compilation import Abandoned, Wish
 from circlet.backends.native.lower.blocks import Blocks
 from circlet.backends.native.lower.budget import Growth
@@ -61,7 +61,6 @@ from circlet.runtime.ir.model import ABSENT
 from circlet.runtime.ir.op import Skip
 from circlet.runtime.ir.types import Array, DType, Shape
 from circlet.runtime.passes.alias import Aliases
-from circlet.runtime.passes.elide_copies import forwarding
 from circlet.runtime.passes.plan_memory import ALIGNMENT, Interval, plan_memory
 from circlet.runtime.passes.specialize import Specialization
 
@@ -301,7 +300,7 @@ class FunctionLowering:
         b.store(b.sub(b.load(self._left, typ=I64), ir.Constant(I64, 1)), self._left)
 
     def invoke(self, index: int, inputs: Sequence[Value], homes: Sequence[ir.Value | None],
-               destroyable: frozenset[int], delivers: Delivers | None = None) -> list[Value]:
+               destroyable: frozenset[int]) -> list[Value]:
         """Emits a subgraph in place.
 
         Args:
@@ -309,7 +308,6 @@ class FunctionLowering:
             inputs: its inputs.
             homes: where each output must lie; None leaves that to the subgraph.
             destroyable: the inputs whose memory it may overwrite.
-            delivers: hears of each output, and why it is copied if it is.
         """
         self._count(COUNTED_COPIES + index, 1)
         spec = self.executors.specializer.at(index, tuple(each.shape for each in inputs))
@@ -328,13 +326,8 @@ class FunctionLowering:
                 places[aliases.root(tensor)] = home
         self._arrange(spec, span, aliases, places)
         self.emit(spec, span, aliases, values, places)
-        results = []
-        for position, (tensor, home) in enumerate(zip(spec.subgraph.outputs, homes, strict=True)):
-            value = self.tensor(spec, values, tensor)
-            if delivers is not None:
-                reason = forwarding(aliases, position) or "the value lies in another buffer"
-                delivers(position, value, reason if is_copied(value, home) else None)
-            results.append(self._delivered(value, home))
+        results = [self._delivered(self.tensor(spec, values, tensor), home)
+                   for tensor, home in zip(spec.subgraph.outputs, homes, strict=True)]
         self._top = top
         return results
 
