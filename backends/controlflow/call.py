@@ -8,16 +8,17 @@ from functools import partial
 import numpy as np
 
 from circlet.runtime.errors import ExecutionError
-from circlet.runtime.exec.activation import Activation
 from circlet.runtime.exec.copying import copy_step, same_memory
-from circlet.runtime.exec.executor import ExecutorMap
+from circlet.runtime.exec.executor_map import ExecutorMap
 from circlet.runtime.exec.frame import Contract, Frame
-from circlet.runtime.exec.kernel import Call, DynamicKernel, Step
+from circlet.runtime.exec.kernel import Call, DynamicKernel
+from circlet.runtime.exec.run import Run
+from circlet.runtime.exec.step import Step
 from circlet.runtime.ir.op import Unknown
 from circlet.runtime.ir.types import Array
 from circlet.runtime.ops.controlflow import Invoke
-from circlet.runtime.passes.elide_copies import Site
-from circlet.runtime.passes.transfer import Action, Stage, Transfer
+from circlet.runtime.passes.analyses.elide_copies import Site
+from circlet.runtime.passes.analyses.transfer import Action, Stage, Transfer
 
 
 class Invocation:
@@ -28,7 +29,7 @@ class Invocation:
         self._edge = (call.place.subgraph, call.place.operator)
 
     def bind(self, index: int, entering: Sequence[Transfer], inputs: Sequence[Array], leaving: Sequence[Transfer],
-             outputs: Sequence[Array], given_up: frozenset[int], activation: Activation) -> tuple[Step, Frame]:
+             outputs: Sequence[Array], given_up: frozenset[int], run: Run) -> tuple[Step, Frame]:
         """A step that runs a subgraph, and the frame that it runs.
 
         Args:
@@ -38,17 +39,17 @@ class Invocation:
             leaving: how the results come to `outputs`, likewise.
             outputs: buffers of the operator; none where results are read in the frame.
             given_up: the inputs that the subgraph may overwrite.
-            activation: the run.
+            run: what the frame serves.
         """
         contract = Contract(_lent(entering, inputs), _lent(leaving, outputs), given_up)
-        frame = self._executors[index].frame(tuple(each.shape for each in inputs), activation, contract)
-        return in_turn([*self.copies(entering, frame.inputs, inputs, activation), frame.run,
-                        *self.copies(leaving, outputs, frame.outputs, activation)]), frame
+        frame = self._executors.frame(index, tuple(each.shape for each in inputs), run, contract)
+        return in_turn([*self.copies(entering, frame.inputs, inputs, run), frame.invoke,
+                        *self.copies(leaving, outputs, frame.outputs, run)]), frame
 
     def copies(self, transfers: Sequence[Transfer], targets: Sequence[Array], sources: Sequence[Array],
-               activation: Activation) -> list[Step]:
+               run: Run) -> list[Step]:
         """The copies that a plan has of the values at its positions, from sources to targets."""
-        return [copy_step(targets[each.position], sources[each.position], activation, self._edge, each.label)
+        return [copy_step(targets[each.position], sources[each.position], run, self._edge, each.label)
                 for each in transfers if each.action is Action.COPY]
 
 
@@ -74,12 +75,11 @@ def site_of(operands: Sequence[Array], results: Sequence[Array]) -> Site:
     return Site(lambda result, operand: same_memory(results[result], operands[operand]))
 
 
-def bind_dynamic(kernel: DynamicKernel, inputs: Sequence[Array], outputs: Sequence[Array],
-                 activation: Activation) -> Step:
+def bind_dynamic(kernel: DynamicKernel, inputs: Sequence[Array], outputs: Sequence[Array], run: Run) -> Step:
     """A step for outputs whose shapes the model promises, though only running the operator makes them."""
 
     def step() -> None:
-        for position, (target, source) in enumerate(zip(outputs, kernel.evaluate(inputs, activation), strict=True)):
+        for position, (target, source) in enumerate(zip(outputs, kernel.evaluate(inputs, run), strict=True)):
             if source.shape != target.shape:
                 raise ExecutionError(f"output {position} has shape {source.shape}, the model declares {target.shape}")
             np.copyto(target, source)
@@ -87,14 +87,14 @@ def bind_dynamic(kernel: DynamicKernel, inputs: Sequence[Array], outputs: Sequen
     return step
 
 
-def invoke_dynamic(executors: ExecutorMap, index: int, inputs: Sequence[Array], activation: Activation,
+def invoke_dynamic(executors: ExecutorMap, index: int, inputs: Sequence[Array], run: Run,
                    edge: tuple[int, int]) -> Sequence[Array]:
     """Runs a subgraph of any shapes on copies; observers hear of what goes in and of what comes out."""
-    results = executors.invoke(index, inputs, activation)
-    if activation.is_observed:
+    results = executors.invoke(index, inputs, run)
+    if run.observer.is_on:
         for label, values in (("input", inputs), ("output", results)):
             for position, each in enumerate(values):
-                activation.did_copy(*edge, f"{label} {position}", each.nbytes)
+                run.observer.did_copy(*edge, f"{label} {position}", each.nbytes)
     return results
 
 
@@ -103,9 +103,9 @@ def present(inputs: Sequence[Array | None]) -> list[Array]:
     return [each for each in inputs if each is not None]
 
 
-def expect_space(activation: Activation) -> None:
+def expect_space(run: Run) -> None:
     """Raises Unknown where no more subgraphs are to be bound ahead."""
-    if activation.is_crowded:
+    if run.is_crowded:
         raise Unknown
 
 
@@ -120,18 +120,18 @@ class InvokeKernel:
         self._edge = (call.place.subgraph, call.place.operator)
         self._invocation = Invocation(executors, call)
 
-    def bind(self, inputs: Sequence[Array | None], outputs: Sequence[Array], activation: Activation) -> Step:
+    def bind(self, inputs: Sequence[Array | None], outputs: Sequence[Array], run: Run) -> Step:
         given = present(inputs)
         try:
-            expect_space(activation)
+            expect_space(run)
             plan = self._executors.planner.call(self._op, tuple(each.shape for each in given), site_of(given, outputs))
         except Unknown:
-            return bind_dynamic(self, given, outputs, activation)
+            return bind_dynamic(self, given, outputs, run)
         return self._invocation.bind(self._callees[0], plan.at(0, Stage.ENTER), given, plan.at(0, Stage.LEAVE), outputs,
-                                     plan.given_up, activation)[0]
+                                     plan.given_up, run)[0]
 
-    def evaluate(self, inputs: Sequence[Array | None], activation: Activation) -> Sequence[Array]:
-        return invoke_dynamic(self._executors, self._callees[0], present(inputs), activation, self._edge)
+    def evaluate(self, inputs: Sequence[Array | None], run: Run) -> Sequence[Array]:
+        return invoke_dynamic(self._executors, self._callees[0], present(inputs), run, self._edge)
 
 
 class CallOnceKernel:
@@ -141,10 +141,10 @@ class CallOnceKernel:
         self._executors = executors
         self._index = call.op.callees()[0]
 
-    def bind(self, inputs: Sequence[Array | None], outputs: Sequence[Array], activation: Activation) -> Step:
-        return partial(self._step, activation, activation.variables.called(self._index))
+    def bind(self, inputs: Sequence[Array | None], outputs: Sequence[Array], run: Run) -> Step:
+        return partial(self._step, run, run.variables.called(self._index))
 
-    def _step(self, activation: Activation, is_called: Array) -> None:
+    def _step(self, run: Run, is_called: Array) -> None:
         if not is_called:
-            self._executors.invoke(self._index, (), activation)
+            self._executors.invoke(self._index, (), run)
             is_called.fill(1)

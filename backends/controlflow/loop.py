@@ -7,16 +7,17 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from circlet.backends.controlflow.call import Invocation, bind_dynamic, expect_space, present, site_of
-from circlet.runtime.exec.activation import Activation
 from circlet.runtime.exec.copying import copy_step
-from circlet.runtime.exec.executor import ExecutorMap
-from circlet.runtime.exec.kernel import Call, Step
+from circlet.runtime.exec.executor_map import ExecutorMap
+from circlet.runtime.exec.kernel import Call
 from circlet.runtime.exec.memory import retype
+from circlet.runtime.exec.run import Run
+from circlet.runtime.exec.step import Step
 from circlet.runtime.ir.op import Unknown
 from circlet.runtime.ir.types import Array
 from circlet.runtime.ops.controlflow import PreTestedLoop, one_element
-from circlet.runtime.passes.elide_copies import LoopPlan
-from circlet.runtime.passes.transfer import Action, Stage
+from circlet.runtime.passes.analyses.elide_copies import LoopPlan
+from circlet.runtime.passes.analyses.transfer import Action, Stage
 
 
 class LoopKernel:
@@ -29,70 +30,69 @@ class LoopKernel:
         self._edge = (call.place.subgraph, call.place.operator)
         self._invocation = Invocation(executors, call)
 
-    def bind(self, inputs: Sequence[Array | None], outputs: Sequence[Array], activation: Activation) -> Step:
+    def bind(self, inputs: Sequence[Array | None], outputs: Sequence[Array], run: Run) -> Step:
         carried = present(inputs)
         try:
-            expect_space(activation)
+            expect_space(run)
             plan = self._executors.planner.loop(self._op, tuple(each.shape for each in carried),
                                                 site_of(carried, outputs))
         except Unknown:
-            return bind_dynamic(self, carried, outputs, activation)
-        return self._bound(plan, carried, outputs, activation)
+            return bind_dynamic(self, carried, outputs, run)
+        return self._bound(plan, carried, outputs, run)
 
-    def evaluate(self, inputs: Sequence[Array | None], activation: Activation) -> Sequence[Array]:
+    def evaluate(self, inputs: Sequence[Array | None], run: Run) -> Sequence[Array]:
         """Runs the loop whatever becomes of the shapes; every turn copies the state in and out."""
         op, invoke, edge = self._op, self._executors.invoke, self._edge
         state = present(inputs)
         while True:
-            self._tell(activation, "cond input", state)
-            flag = invoke(op.cond_subgraph_index, state, activation)[0]
+            self._tell(run, "cond input", state)
+            flag = invoke(op.cond_subgraph_index, state, run)[0]
             one_element(flag.shape)
             if not flag.item():
                 return state
-            self._turn(activation)()
-            self._tell(activation, "body input", state)
-            state = [each.copy() for each in invoke(op.body_subgraph_index, state, activation)]
-            if activation.is_observed:
+            self._turn(run)()
+            self._tell(run, "body input", state)
+            state = [each.copy() for each in invoke(op.body_subgraph_index, state, run)]
+            if run.observer.is_on:
                 for position, each in enumerate(state):
-                    activation.did_copy(*edge, f"body output {position}", each.nbytes)
+                    run.observer.did_copy(*edge, f"body output {position}", each.nbytes)
 
-    def _turn(self, activation: Activation) -> Step:
+    def _turn(self, run: Run) -> Step:
         """What comes before each turn."""
-        return activation.turn if self._op.counts else activation.check
+        return run.watch.turn if self._op.counts else run.watch.check
 
-    def _tell(self, activation: Activation, label: str, state: Sequence[Array]) -> None:
-        if activation.is_observed:
+    def _tell(self, run: Run, label: str, state: Sequence[Array]) -> None:
+        if run.observer.is_on:
             for position, each in enumerate(state):
-                activation.did_copy(*self._edge, f"{label} {position}", each.nbytes)
+                run.observer.did_copy(*self._edge, f"{label} {position}", each.nbytes)
 
-    def _bound(self, plan: LoopPlan, carried: Sequence[Array], outputs: Sequence[Array],
-               activation: Activation) -> Step:
+    def _bound(self, plan: LoopPlan, carried: Sequence[Array], outputs: Sequence[Array], run: Run) -> Step:
         """The loop on its buffers, with a condition and a body for each turn after which values lie elsewhere."""
         lent = {each.position for each in plan.at(Stage.CARRY) if each.action is Action.INVARIANT}
         buffers = [source if k in lent else target
                    for k, (source, target) in enumerate(zip(carried, outputs, strict=True))]
-        buffers += [activation.room.allocate(carried[k].shape, carried[k].dtype) for k in plan.rotation.spares]
-        enter = self._invocation.copies(plan.at(Stage.ENTER), buffers, carried, activation)
+        buffers += [run.room.allocate(carried[k].shape, carried[k].dtype) for k in plan.rotation.spares]
+        enter = self._invocation.copies(plan.at(Stage.ENTER), buffers, carried, run)
         states = [self._state(plan, turns, buffers, carried) for turns in range(plan.rotation.period + 1)]
-        phases = [self._phase(plan, now, then, activation) for now, then in pairwise(states)]
-        leave = [self._leave(plan, turns, buffers, activation) for turns in range(plan.rotation.period)]
-        return _loop(enter, phases, leave, self._turn(activation))
+        phases = [self._phase(plan, now, then, run) for now, then in pairwise(states)]
+        leave = [self._leave(plan, turns, buffers, run) for turns in range(plan.rotation.period)]
+        return _loop(enter, phases, leave, self._turn(run))
 
     def _state(self, plan: LoopPlan, turns: int, buffers: Sequence[Array], carried: Sequence[Array]) -> list[Array]:
         """The carried values where they are after so many turns."""
         places = (buffers[plan.rotation.buffer(k, turns)] for k in range(len(carried)))
         return [retype(place, each.shape, each.dtype) for place, each in zip(places, carried, strict=True)]
 
-    def _phase(self, plan: LoopPlan, now: Sequence[Array], then: Sequence[Array], activation: Activation) -> _Phase:
+    def _phase(self, plan: LoopPlan, now: Sequence[Array], then: Sequence[Array], run: Run) -> _Phase:
         bind = self._invocation.bind
-        test, cond = bind(self._op.cond_subgraph_index, plan.at(Stage.CONDITION), now, (), (), frozenset(), activation)
+        test, cond = bind(self._op.cond_subgraph_index, plan.at(Stage.CONDITION), now, (), (), frozenset(), run)
         turn, _ = bind(self._op.body_subgraph_index, plan.at(Stage.TURN), now,
-                       (*plan.at(Stage.RETURN), *plan.at(Stage.CARRY)), then, plan.destroyable, activation)
+                       (*plan.at(Stage.RETURN), *plan.at(Stage.CARRY)), then, plan.destroyable, run)
         return _Phase(test, cond.outputs[0].item, turn)
 
-    def _leave(self, plan: LoopPlan, turns: int, buffers: Sequence[Array], activation: Activation) -> list[Step]:
+    def _leave(self, plan: LoopPlan, turns: int, buffers: Sequence[Array], run: Run) -> list[Step]:
         """What brings the results to their own buffers if the loop ends after so many turns."""
-        return [copy_step(buffers[target], buffers[source], activation, self._edge,
+        return [copy_step(buffers[target], buffers[source], run, self._edge,
                           f"{Stage.LEAVE.value} {min(target, source)}")
                 for cycle in plan.rotation.cycles for target, source in plan.rotation.moves(cycle, turns)]
 

@@ -14,7 +14,7 @@ from circlet.runtime.exec.crossing import CopyEdge
 from circlet.runtime.exec.session import Session
 from circlet.runtime.ir.model import Model
 from circlet.runtime.ops.controlflow import PreTestedLoop
-from circlet.runtime.passes.transfer import Action
+from circlet.runtime.passes.analyses.transfer import Action
 from tests.models.expectations import Expectation, read
 from tests.native.test_models import MODELS
 

@@ -14,7 +14,7 @@ from circlet.runtime.ir.op import Op
 from circlet.runtime.ir.types import DType
 from circlet.runtime.ops.layout import StridedSlice
 from circlet.runtime.ops.quantize import Cast
-from circlet.runtime.passes.simplify_identities import simplify_identities
+from circlet.runtime.passes.transforms.simplify_identities import simplify_identities
 from tests.exec import graphs as g
 from tests.exec.graphs import f32
 

@@ -14,7 +14,7 @@ from circlet.backends.native.emit.value import Value, in_memory, in_register
 from circlet.backends.native.lower.budget import MOST_INVOKED, Sizes
 from circlet.backends.native.lower.operators import OperatorLowering
 from circlet.backends.native.lower.program import Called, Unlowerable
-from circlet.runtime.exec.executor import ExecutorMap
+from circlet.runtime.exec.executor_map import ExecutorMap
 from circlet.runtime.ir.op import Op, Unknown
 from circlet.runtime.ir.types import DType, Shape
 from circlet.runtime.ops.controlflow import (
@@ -29,10 +29,10 @@ from circlet.runtime.ops.controlflow import (
     StablehloWhile,
     While,
 )
-from circlet.runtime.passes.elide_copies import LoopPlan, Site
-from circlet.runtime.passes.rotation import Cycle
-from circlet.runtime.passes.specialize import Specialization
-from circlet.runtime.passes.transfer import Action, Stage, Transfer
+from circlet.runtime.passes.analyses.elide_copies import LoopPlan, Site
+from circlet.runtime.passes.analyses.rotation import Cycle
+from circlet.runtime.passes.analyses.specialize import Specialization
+from circlet.runtime.passes.analyses.transfer import Action, Stage, Transfer
 
 Lower: TypeAlias = Callable[[OperatorLowering], Sequence[Value]]
 
@@ -248,7 +248,7 @@ class _LoopLowering:
         e.builder.cbranch(flag.scalar(e), body, after)
         e.builder.position_at_end(body)
         with function.looping(), function.in_loop(), function.indented(f"turn @{self._op.body_subgraph_index}"):
-            function.turn()
+            function.turn(self._o.place)
             homes = [places[self._plan.rotation.buffer(k, 1)] for k in range(len(state))]
             results = function.invoke(self._op.body_subgraph_index, state, homes, self._plan.destroyable)
         self._close(numbers, places, results)

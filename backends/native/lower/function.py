@@ -12,12 +12,13 @@ from llvmlite import ir
 from circlet.backends.native.abi import (
     CONTROL_BYTES,
     DONE,
-    EXHAUSTED,
     FIRST_ARRAY,
     FIRST_SITE,
     HOST,
+    ITERATIONS,
     POINTER_BYTES,
     SCRATCH,
+    TEAM,
 )
 from circlet.backends.native.check.bounds import Watch
 from circlet.backends.native.emit.emitter import (
@@ -39,6 +40,7 @@ from circlet.backends.native.lower.operators import OperatorLowering
 from circlet.backends.native.lower.program import (
     COUNTED_COPIES,
     EMBEDDED_BYTES,
+    EXHAUSTED,
     MOST_EVIDENCE,
     Evidence,
     External,
@@ -53,16 +55,16 @@ from circlet.backends.native.lower.program import (
 )
 from circlet.backends.native.machine import Target
 from circlet.runtime.errors import CircletError, LimitError, Place
-from circlet.runtime.exec.activation import ITERATIONS, TEAM, Variables
-from circlet.runtime.exec.executor import ExecutorMap
+from circlet.runtime.exec.executor_map import ExecutorMap
 from circlet.runtime.exec.memory import expect_room
+from circlet.runtime.exec.variables import Variables
 from circlet.runtime.ir.faults import raise_located
 from circlet.runtime.ir.model import ABSENT
 from circlet.runtime.ir.op import Skip
 from circlet.runtime.ir.types import Array, DType, Shape
-from circlet.runtime.passes.alias import Aliases
-from circlet.runtime.passes.plan_memory import ALIGNMENT, Interval, plan_memory
-from circlet.runtime.passes.specialize import Specialization
+from circlet.runtime.passes.analyses.alias import Aliases
+from circlet.runtime.passes.analyses.plan_memory import ALIGNMENT, Interval, plan_memory
+from circlet.runtime.passes.analyses.specialize import Specialization
 
 FIXED = Fixed()
 _TURNS = 1 << 12
@@ -73,7 +75,7 @@ _MUCH = 1 << 11
 class FunctionLowering:
     """One native function: `i32 entry(control*, arena*, table*)`.
 
-    `control` are the words of `Activation.control`; `table` holds the address of scratch memory for each participant of
+    `control` are the words of a `Control`; `table` holds the address of scratch memory for each participant of
     the team, that of the host, and those of the tensors that lie outside the arena.
     """
 
@@ -213,7 +215,7 @@ class FunctionLowering:
         return data
 
     def control(self, word: int) -> ir.Value:
-        """The address of a word of `Activation.control`."""
+        """The address of a word of the control."""
         return self.e.builder.gep(self._arguments[0], [ir.Constant(I64, word)], source_etype=I64)
 
     def return_turns(self) -> None:
@@ -222,12 +224,13 @@ class FunctionLowering:
         b.store(b.add(b.load(left, typ=I64), b.load(self._left, typ=I64)), left)
         b.store(ir.Constant(I64, 0), self._left)
 
-    def _take_turns(self) -> None:
-        """Takes some of the turns that the run may still make; leaves if there are none, or the run must stop."""
+    def _take_turns(self, place: Place) -> None:
+        """Takes some of the turns that the run may still make for a loop; leaves if there are none, or the run must
+        stop."""
         self._meter.look()
         b = self.e.builder
         left = b.load(self.control(ITERATIONS), typ=I64)
-        self._leave_unless(b.icmp_unsigned("!=", left, ir.Constant(I64, 0)), EXHAUSTED)
+        self.fail_unless(b.icmp_unsigned("!=", left, ir.Constant(I64, 0)), place, EXHAUSTED)
         some = self.e.intrinsic("umin", left, ir.Constant(I64, _TURNS))
         b.store(b.sub(left, some), self.control(ITERATIONS))
         b.store(some, self._left)
@@ -277,10 +280,6 @@ class FunctionLowering:
         self.leave(status)
         self.e.builder.position_at_end(good)
 
-    def _leave_unless(self, condition: ir.Value, status: int) -> None:
-        with self._unless(condition, status):
-            pass
-
     @contextmanager
     def _unless(self, condition: ir.Value, status: int) -> Iterator[None]:
         """Leaves the function unless a condition holds, after what is emitted inside."""
@@ -291,12 +290,12 @@ class FunctionLowering:
         self.leave(ir.Constant(I32, status))
         self.e.builder.position_at_end(good)
 
-    def turn(self) -> None:
-        """What happens before each iteration of a loop: leaves if out of iterations, or if the run must stop, which is
-        looked at now and then."""
+    def turn(self, place: Place) -> None:
+        """What happens before each iteration of the loop at a place: leaves if out of iterations, or if the run must
+        stop, which is looked at now and then."""
         b = self.e.builder
         with b.if_then(b.icmp_unsigned("==", b.load(self._left, typ=I64), ir.Constant(I64, 0)), likely=False):
-            self._take_turns()
+            self._take_turns(place)
         b.store(b.sub(b.load(self._left, typ=I64), ir.Constant(I64, 1)), self._left)
 
     def invoke(self, index: int, inputs: Sequence[Value], homes: Sequence[ir.Value | None],
