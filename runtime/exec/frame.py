@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from circlet.runtime.errors import ExecutionError
-from circlet.runtime.exec.copying import copy_step, same_memory
+from circlet.runtime.exec.copying import same_memory
 from circlet.runtime.exec.executor import Executor
 from circlet.runtime.exec.kernel import DynamicKernel, Span
 from circlet.runtime.exec.memory import LITTLE, expect_room, retype
@@ -34,11 +34,9 @@ class Contract:
     inputs: tuple[Array | None, ...] = ()
     """A buffer for each input, or None where the frame has its own; empty: none is lent."""
     outputs: tuple[Array | None, ...] = ()
-    """The same for the outputs."""
+    """The same for the outputs; only for those that the frame can compute there."""
     destroyable: frozenset[int] = frozenset()
     """The lent inputs that the frame may overwrite. Inputs that it owns it always may."""
-    edge: tuple[int, int] = (-1, -1)
-    """The subgraph and operator that the frame serves, for observers."""
 
     def input(self, position: int) -> Array | None:
         return self.inputs[position] if self.inputs else None
@@ -227,7 +225,7 @@ class StaticFrame(Frame):
         self._own_inputs(spec)
         span = range(len(spec.subgraph.operators))
         aliases = planner.aliases(spec, span, self._destroyable())
-        pending = self._lend_outputs(spec, aliases)
+        self._lend_outputs(spec, aliases)
         bound = self._bind(spec, span, aliases, live=False)
         self._outputs = tuple(
             self._array(tensor) if lent is None else lent
@@ -235,10 +233,6 @@ class StaticFrame(Frame):
                                     strict=True)
         )
         steps = [step for _, step in bound]
-        for position, lent in pending:
-            source = self._array(spec.subgraph.outputs[position])
-            if not same_memory(source, lent):
-                steps.append(copy_step(lent, source, run, contract.edge, f"output {position}"))
         self._operators = {id(step): number for number, step in bound}
         self._steps = tuple(run.observer.invocation(steps, executor.index))
 
@@ -256,19 +250,16 @@ class StaticFrame(Frame):
                 raise
             raise_located(error, self._executor.place(self._operators[id(step)]))
 
-    def _lend_outputs(self, spec: Specialization, aliases: Aliases) -> list[tuple[int, Array]]:
-        """Puts results into lent buffers; returns the outputs that must be copied there instead."""
-        pending: list[tuple[int, Array]] = []
+    def _lend_outputs(self, spec: Specialization, aliases: Aliases) -> None:
+        """Puts results into lent buffers."""
         for position, tensor in enumerate(spec.subgraph.outputs):
             lent = self._contract.output(position)
             if lent is None:
                 continue
             root = aliases.root(tensor)
-            if self._arrays[tensor] is None and self._arrays[root] is None:
+            if self._arrays[root] is None:
                 self._arrays[root] = retype(lent, spec.shape(root), spec.subgraph.tensors[root].dtype.numpy)
-            else:
-                pending.append((position, lent))
-        return pending
+            assert same_memory(self._array(root), lent), f"output {position} lies elsewhere than the caller wants it"
 
 
 @dataclass(eq=False)
