@@ -63,7 +63,7 @@ def test_reading_before_assigning() -> None:
     session = circlet.Session(assign_and_read(True), backend="native")
     with pytest.raises(circlet.ExecutionError, match=r"subgraph 1 .*READ_VARIABLE.*'v' is read before it is assigned"):
         session.invoke(1, [])
-    g.assert_equal(g.run(session, [np.int32([1, 2])]), [np.int32([1, 2])])
+    g.assert_equal(g.run(session, [np.array([1, 2], np.int32)]), [np.array([1, 2], np.int32)])
 
 
 def test_values_of_two_shapes() -> None:
@@ -75,9 +75,9 @@ def test_values_of_two_shapes() -> None:
         reader.output(*reader.op(ReadVariable(), _handle(reader), outputs=[Tensor("", DType.FLOAT32, (size,))]))
     session = circlet.Session(b.build(), backend="native")
     for size, listener in ((2, None), (3, circlet.Counter()), (2, circlet.Counter()), (3, None)):
-        value, writer, other = np.arange(size, dtype=np.float32), 2 * (size - 2), 2 * (3 - size)
-        session.invoke(writer, [value], listener)
-        g.assert_equal(session.invoke(writer + 1, []), [value])
+        value, index, other = np.arange(size, dtype=np.float32), 2 * (size - 2), 2 * (3 - size)
+        session.invoke(index, [value], listener)
+        g.assert_equal(session.invoke(index + 1, []), [value])
         with pytest.raises(circlet.ExecutionError, match="is read before it is assigned a float32"):
             session.invoke(other + 1, [])
 
