@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import circlet
-from circlet.runtime.exec.activation import MOST_FRAMES
+from circlet.runtime.exec.run import MOST_FRAMES
 from circlet.runtime.ir.builder import ModelBuilder, SubgraphBuilder, Value
 from circlet.runtime.ir.model import Model, Tensor
 from circlet.runtime.ir.op import Op

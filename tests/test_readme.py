@@ -22,7 +22,7 @@ ROOT = Path(__file__).parents[1]
 README = ROOT / "README.md"
 DOCUMENTS = [README, *sorted((ROOT / "docs").glob("*.md"))]
 SOURCES = [each for folder in ("runtime/ops", "backends/cpu", "backends/native", "tests/ops")
-           for each in sorted((ROOT / folder).glob("*.py"))]
+           for each in sorted((ROOT / folder).rglob("*.py"))]
 LISTINGS = ("", "llvm")
 """Languages of blocks that show something and are no program."""
 ELSEWHERE = {"console": {"docs/cli.md"}, "pycon": {"docs/network.md"}}

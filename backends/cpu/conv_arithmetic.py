@@ -20,7 +20,8 @@ from circlet.backends.cpu.hybrid import exact_dtype, quantize_rows
 from circlet.backends.cpu.quantized import object_to_activations, object_to_weights
 from circlet.backends.cpu.rule import Node, names, quantization_of
 from circlet.backends.cpu.steps import activate, refuse_fused, saturating
-from circlet.runtime.exec.kernel import Call, Step
+from circlet.runtime.exec.kernel import Call
+from circlet.runtime.exec.step import Step
 from circlet.runtime.ir.types import Array, DType
 
 

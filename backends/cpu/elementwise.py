@@ -13,7 +13,7 @@ from circlet.backends.cpu.quantized import NUMBERS, is_quantized, one_quantizati
 from circlet.backends.cpu.rule import Bind, Node, Refusal, all_of, rule
 from circlet.backends.cpu.steps import activate, chain, like, refuse_fused
 from circlet.runtime.errors import ExecutionError
-from circlet.runtime.exec.kernel import Step
+from circlet.runtime.exec.step import Step
 from circlet.runtime.ir.op import Op
 from circlet.runtime.ir.types import FLOATS, INTEGERS, QUANTIZABLE, Array, DType
 from circlet.runtime.ops import elementwise as ops

@@ -14,7 +14,8 @@ from circlet.backends.cpu.move import ELEMENTS, INDICES, Copies, copies, copy, m
 from circlet.backends.cpu.quantized import one_quantization
 from circlet.backends.cpu.rule import Node, all_of, quantization_of, rule, store
 from circlet.backends.cpu.steps import chain, guarded
-from circlet.runtime.exec.kernel import Call, Step
+from circlet.runtime.exec.kernel import Call
+from circlet.runtime.exec.step import Step
 from circlet.runtime.ir.types import Activation, Array, DType, Quantization
 from circlet.runtime.ops.layout import (
     Concatenation,

@@ -25,7 +25,8 @@ from circlet.backends.cpu.quantized import object_to_activations, object_to_weig
 from circlet.backends.cpu.rule import Node, names, refusal, rule
 from circlet.backends.cpu.steps import activate, chain, prepared, saturating
 from circlet.runtime.errors import ExecutionError
-from circlet.runtime.exec.kernel import Call, Step
+from circlet.runtime.exec.kernel import Call
+from circlet.runtime.exec.step import Step
 from circlet.runtime.ir.types import Activation, Array, DType
 from circlet.runtime.ops.matmul import BatchMatMul, EmbeddingLookup, FullyConnected
 

@@ -18,7 +18,8 @@ from circlet.backends.cpu.quantized import scale_and_zero_point
 from circlet.backends.cpu.reduce import mean
 from circlet.backends.cpu.rule import Node, names, refusal, rule
 from circlet.backends.cpu.steps import activate, chain, saturating
-from circlet.runtime.exec.kernel import Call, Step
+from circlet.runtime.exec.kernel import Call
+from circlet.runtime.exec.step import Step
 from circlet.runtime.ir.types import Activation, Array, DType
 from circlet.runtime.ops.normalize import (
     InstanceNorm,

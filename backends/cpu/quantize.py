@@ -11,7 +11,8 @@ from circlet.backends.cpu.fixed_point import quantize_multiplier, rescaler, roun
 from circlet.backends.cpu.quantized import NUMBERS, parameters, supports, unpack_int4
 from circlet.backends.cpu.rule import Node, names, quantization_of, rule
 from circlet.backends.cpu.steps import chain, like, saturating
-from circlet.runtime.exec.kernel import Call, Step
+from circlet.runtime.exec.kernel import Call
+from circlet.runtime.exec.step import Step
 from circlet.runtime.ir.model import Tensor
 from circlet.runtime.ir.types import QUANTIZABLE, Array, DType, Quantization
 from circlet.runtime.ops import quantize as ops

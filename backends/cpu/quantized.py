@@ -11,7 +11,8 @@ import numpy as np
 
 from circlet.backends.cpu.fixed_point import Int64s
 from circlet.backends.cpu.rule import Node, Refusal, names, only, quantization_of
-from circlet.runtime.exec.kernel import Call, Step
+from circlet.runtime.exec.kernel import Call
+from circlet.runtime.exec.step import Step
 from circlet.runtime.ir.model import Tensor
 from circlet.runtime.ir.op import Op
 from circlet.runtime.ir.types import FLOATS, INTEGERS, QUANTIZABLE, Array, DType, Quantization, Shape

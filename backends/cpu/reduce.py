@@ -13,7 +13,8 @@ from circlet.backends.cpu.fixed_point import quantize_multiplier, rescaler, resc
 from circlet.backends.cpu.quantized import NUMBERS, is_quantized, one_quantization, supports
 from circlet.backends.cpu.rule import Node, all_of, names, rule
 from circlet.backends.cpu.steps import chain, like, rebound, saturating
-from circlet.runtime.exec.kernel import Call, Step
+from circlet.runtime.exec.kernel import Call
+from circlet.runtime.exec.step import Step
 from circlet.runtime.ir.types import INTEGERS, QUANTIZABLE, Array, DType, Quantization
 from circlet.runtime.ops import reduce as ops
 

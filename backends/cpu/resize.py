@@ -11,7 +11,7 @@ import numpy.typing as npt
 from circlet.backends.cpu.fixed_point import shift_right
 from circlet.backends.cpu.rule import Node, rule
 from circlet.backends.cpu.steps import guarded
-from circlet.runtime.exec.kernel import Step
+from circlet.runtime.exec.step import Step
 from circlet.runtime.ir.types import FLOATS, INTEGERS, QUANTIZABLE, Array, DType
 from circlet.runtime.ops.resize import Resize, ResizeBilinear, ResizeNearestNeighbor
 

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from circlet.backends.cpu.rule import Node, Refusal, only, rule, store
-from circlet.runtime.exec.kernel import Call, Step
+from circlet.runtime.exec.kernel import Call
+from circlet.runtime.exec.step import Step
 from circlet.runtime.ir.held import Held
 from circlet.runtime.ir.types import Array, DType
 from circlet.runtime.ops import sequence as ops

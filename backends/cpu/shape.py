@@ -10,7 +10,8 @@ from circlet.backends.cpu.move import ELEMENTS, INDICES, copy, moving
 from circlet.backends.cpu.rule import Node, names, rule
 from circlet.backends.cpu.steps import guarded
 from circlet.runtime.errors import ExecutionError
-from circlet.runtime.exec.kernel import Call, Step
+from circlet.runtime.exec.kernel import Call
+from circlet.runtime.exec.step import Step
 from circlet.runtime.ir.types import Array, DType, Shape
 from circlet.runtime.ops.shape import (
     Alias,

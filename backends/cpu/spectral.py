@@ -9,7 +9,7 @@ import numpy as np
 
 from circlet.backends.cpu.rule import Node, all_of, only, rule
 from circlet.backends.cpu.steps import guarded, promised
-from circlet.runtime.exec.kernel import Step
+from circlet.runtime.exec.step import Step
 from circlet.runtime.ir.types import FLOATS, DType
 from circlet.runtime.ops import spectral as ops
 

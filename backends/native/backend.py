@@ -32,9 +32,10 @@ from circlet.backends.native.rules.rule import rule_of
 from circlet.runtime.errors import LimitError
 from circlet.runtime.exec import fork
 from circlet.runtime.exec.crossing import CopyEdge, Position
-from circlet.runtime.exec.executor import ExecutorMap
-from circlet.runtime.exec.kernel import Call, Kernel, Span, Step
+from circlet.runtime.exec.executor_map import ExecutorMap
+from circlet.runtime.exec.kernel import Call, Kernel, Span
 from circlet.runtime.exec.listener import Observation
+from circlet.runtime.exec.step import Step
 from circlet.runtime.ir.model import ABSENT
 from circlet.runtime.ir.op import Skip
 from circlet.runtime.ops.loop_steps import LoopTake
@@ -145,7 +146,7 @@ class NativeBackend:
         if all(isinstance(each.op, _MOVES) for each in span.spec.subgraph.operators[span.operators.start:
                                                                                     span.operators.stop]):
             return None
-        counts = span.activation.observation is Observation.COUNTS
+        counts = span.run.observer.observation is Observation.COUNTS
         key = span_key(self._model_digest(), span, self._executors.elide, (self._options, counts))
         if not self._options.compiles:
             return self._bind_lowered(key, span)
@@ -199,7 +200,7 @@ class NativeBackend:
                 work = self._under_way[key] = Compilation(partial(self._made, key, span))
             try:
                 with progress(f"compiling {span.spec.subgraph.name!r}"):
-                    return work.result(span.activation.check)
+                    return work.result(span.run.watch.check)
             except Abandoned:  # by another thread that waited for it
                 continue
             except RuleError as error:
@@ -260,8 +261,8 @@ def lower_span(executors: ExecutorMap, span: Span, check_bounds: bool = False,
     with fork.LOADING:
         from circlet.backends.native.load.llvm import host
 
-    function = FunctionLowering(executors, host(), ENTRY, span.activation.variables, check_bounds,
-                                span.activation.observation is Observation.COUNTS, wish)
+    function = FunctionLowering(executors, host(), ENTRY, span.run.variables, check_bounds,
+                                span.run.observer.observation is Observation.COUNTS, wish)
     spec = span.spec
     written = {each for number in span.operators for each in spec.subgraph.operators[number].outputs}
     values = {}

@@ -9,15 +9,15 @@ from typing import TypeAlias
 
 from circlet.runtime.errors import ExecutionError, LimitError
 from circlet.runtime.exec.crossing import CopyEdge, Position
-from circlet.runtime.exec.executor import ExecutorMap
+from circlet.runtime.exec.executor_map import ExecutorMap
 from circlet.runtime.ir.model import Model
 from circlet.runtime.ir.op import Unknown
 from circlet.runtime.ir.types import Shape
 from circlet.runtime.ops.controlflow import Branch, CallOnce, Invoke, PreTestedLoop
 from circlet.runtime.ops.loop_steps import LoopRounds
-from circlet.runtime.passes.alias import Aliases, tensor_bytes
-from circlet.runtime.passes.elide_copies import Action, CopyPlanner, LoopPlan, forwarding
-from circlet.runtime.passes.specialize import Specialization, Specializer
+from circlet.runtime.passes.analyses.alias import Aliases, tensor_bytes
+from circlet.runtime.passes.analyses.elide_copies import Action, CopyPlanner, LoopPlan, forwarding
+from circlet.runtime.passes.analyses.specialize import Specialization, Specializer
 
 Bind: TypeAlias = "Callable[[int, tuple[Shape, ...]], None]"
 OFF = "copy elision is off"

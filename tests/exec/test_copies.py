@@ -16,7 +16,7 @@ from circlet.runtime.ops.elementwise import Mul
 from circlet.runtime.ops.index import DynamicUpdateSlice
 from circlet.runtime.ops.layout import Concatenation
 from circlet.runtime.ops.shape import Reshape
-from circlet.runtime.passes.elide_copies import Action
+from circlet.runtime.passes.analyses.elide_copies import Action
 from tests.exec import graphs as g
 from tests.exec.graphs import Array, Formula, f32, i32
 

@@ -13,7 +13,7 @@ import circlet
 from circlet.runtime.exec.crossing import CopyEdge
 from circlet.runtime.exec.session import Session
 from circlet.runtime.ir.model import Model
-from circlet.runtime.passes.elide_copies import Action
+from circlet.runtime.passes.analyses.elide_copies import Action
 from tests.models.expectations import Expectation, read
 from tests.native.test_models import MODELS
 

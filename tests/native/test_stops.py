@@ -18,8 +18,9 @@ import pytest
 
 import circlet
 from circlet.backends.native import backend
+from circlet.backends.native.abi import control_of
 from circlet.backends.native.load.compilation import Abandoned, Compilation, Wish
-from circlet.runtime.exec.activation import Activation
+from circlet.runtime.exec.watch import UNBOUNDED, Watch
 from circlet.runtime.ir.types import Array
 from tests.exec.test_limits import SLACK, repeated
 from tests.native.long_models import LONG, loop
@@ -215,7 +216,8 @@ def test_a_run_with_a_deadline_starts_no_thread(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_the_words_that_code_and_python_share_fit() -> None:
-    activation = Activation(circlet.Session(loop()[0], backend="cpu")._variables)
-    activation.start(circlet.Limits(deadline=1e300, max_iterations=1 << 70))
-    assert activation.control.min() == 0
-    assert not activation.is_observed
+    watch = Watch()
+    control = control_of(watch)
+    watch.start(circlet.Limits(deadline=1e300, max_iterations=1 << 70))
+    assert control_of(watch) is control
+    assert control.iterations == control.deadline == UNBOUNDED

@@ -9,8 +9,9 @@ import pytest
 
 from circlet.backends.cpu.backend import CpuBackend
 from circlet.runtime.errors import ExecutionError
-from circlet.runtime.exec.activation import Activation, Variables
 from circlet.runtime.exec.kernel import Call
+from circlet.runtime.exec.run import Run
+from circlet.runtime.exec.variables import Variables
 from circlet.runtime.ir.builder import ModelBuilder
 from circlet.runtime.ir.model import Model
 from circlet.runtime.ir.op import Operand, Operands, Unknown
@@ -74,9 +75,9 @@ def test_runs_go_on_and_a_reset_starts_again() -> None:
 
 def test_bindings_of_one_kernel_share_its_numbers() -> None:
     kernel = CpuBackend().kernel(Call(RandomUniform(1, 2), (SHAPE.tensor,), (T(np.zeros((2, 3), np.float32)).tensor,)))
-    activation, outputs = Activation(Variables()), [np.zeros((2, 3), np.float32) for _ in range(2)]
+    run, outputs = Run(Variables()), [np.zeros((2, 3), np.float32) for _ in range(2)]
     for output in outputs:
-        kernel.bind([SHAPE.array], [output], activation)()
+        kernel.bind([SHAPE.array], [output], run)()
     np.testing.assert_allclose(outputs[1], SECOND_DRAW[0].expected[0].array, rtol=1e-6)
 
 
@@ -105,7 +106,7 @@ def test_shape_is_unknown_until_the_values_are() -> None:
 def test_a_shape_that_changes_is_held_to_the_bound_one() -> None:
     shape = np.array([3], np.int32)
     call = Call(RandomUniform(), (replace(SHAPE, constant=False).tensor,), (T(np.zeros(3, np.float32)).tensor,))
-    step = CpuBackend().kernel(call).bind([shape], [np.zeros(3, np.float32)], Activation(Variables()))
+    step = CpuBackend().kernel(call).bind([shape], [np.zeros(3, np.float32)], Run(Variables()))
     step()
     shape[0] = 4
     with pytest.raises(ExecutionError, match=r"the result has shape \(4,\), the model declares \(3,\)"):

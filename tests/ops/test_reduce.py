@@ -8,8 +8,9 @@ import pytest
 
 from circlet.backends.cpu.backend import CpuBackend
 from circlet.runtime.errors import ExecutionError
-from circlet.runtime.exec.activation import Activation, Variables
 from circlet.runtime.exec.kernel import Call
+from circlet.runtime.exec.run import Run
+from circlet.runtime.exec.variables import Variables
 from circlet.runtime.ir.op import Op, Operand, Operands, Unknown
 from circlet.runtime.ir.types import DType, Quantization
 from circlet.runtime.ops.reduce import (
@@ -193,7 +194,7 @@ def test_axes_that_change_are_held_to_the_bound_shape(op: Reduction) -> None:
     x, axis = X.copy(), np.array([1], np.int32)
     out = np.zeros((2, 1) if op.keep_dims else (2,), np.float32)
     call = Call(op, (T(x).tensor, T(axis).tensor), (T(out).tensor,))
-    step = CpuBackend().kernel(call).bind([x, axis], [out], Activation(Variables()))
+    step = CpuBackend().kernel(call).bind([x, axis], [out], Run(Variables()))
     step()
     axis[0] = 0
     with pytest.raises(ExecutionError, match=r"the result has shape \((1, )?3,?\), the model declares"):

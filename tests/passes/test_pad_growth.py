@@ -19,8 +19,8 @@ from circlet.runtime.ops.normalize import Softmax
 from circlet.runtime.ops.reduce import ReduceMax, Sum
 from circlet.runtime.ops.shape import Reshape
 from circlet.runtime.ops.unary import Relu, Tanh
-from circlet.runtime.passes.pad_growth import pad_growth
 from circlet.runtime.passes.pipeline import run_passes
+from circlet.runtime.passes.transforms.pad_growth import pad_growth
 from tests.passes.growth_cases import (
     KEPT,
     PADDED,

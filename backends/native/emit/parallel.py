@@ -19,7 +19,7 @@ from circlet.backends.native.emit.emitter import I8, I32, I64, LONG_LOOP, POINTE
 from circlet.backends.native.emit.loops import every, independent, rolled, rolled_nest
 from circlet.backends.native.emit.polling import LONG, Meter
 from circlet.runtime.ir.types import Shape
-from circlet.runtime.passes.plan_memory import ALIGNMENT
+from circlet.runtime.passes.analyses.plan_memory import ALIGNMENT
 
 LEAST_WORK = 1 << 18
 """Multiply-adds of floats, or bytes read and written, from which on a loop is shared out: some 6 microseconds."""

@@ -18,7 +18,7 @@ from circlet.backends.native.lower.program import Fixed, Program, Source
 from circlet.runtime.exec.memory import allocate
 from circlet.runtime.ir.model import Model
 from circlet.runtime.ir.types import Array
-from circlet.runtime.passes.plan_memory import ALIGNMENT
+from circlet.runtime.passes.analyses.plan_memory import ALIGNMENT
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,7 +13,7 @@ from circlet.backends.native.lower.budget import MOST_INVOKED, Sizes
 from circlet.backends.native.lower.operators import OperatorLowering
 from circlet.backends.native.lower.program import Called, Unlowerable
 from circlet.runtime.exec.copies import READ_ELSEWHERE, READ_WHERE_IT_LIES, STARTS_CONSTANT, WORKS_IN_PLACE
-from circlet.runtime.exec.executor import ExecutorMap
+from circlet.runtime.exec.executor_map import ExecutorMap
 from circlet.runtime.ir.op import Op, Unknown
 from circlet.runtime.ir.types import DType, Shape
 from circlet.runtime.ops.controlflow import (
@@ -27,8 +27,8 @@ from circlet.runtime.ops.controlflow import (
     StablehloWhile,
     While,
 )
-from circlet.runtime.passes.elide_copies import Action, CallPlan, LoopPlan, Slot
-from circlet.runtime.passes.specialize import Specialization
+from circlet.runtime.passes.analyses.elide_copies import Action, CallPlan, LoopPlan, Slot
+from circlet.runtime.passes.analyses.specialize import Specialization
 
 ALTERNATES = "the body reads one buffer and writes the other"
 Lower: TypeAlias = Callable[[OperatorLowering], Sequence[Value]]

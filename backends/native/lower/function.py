@@ -16,8 +16,10 @@ from circlet.backends.native.abi import (
     FIRST_ARRAY,
     FIRST_SITE,
     HOST,
+    ITERATIONS,
     POINTER_BYTES,
     SCRATCH,
+    TEAM,
 )
 from circlet.backends.native.check.bounds import Watch
 from circlet.backends.native.emit.emitter import (
@@ -53,17 +55,17 @@ from circlet.backends.native.lower.program import (
 )
 from circlet.backends.native.machine import Target
 from circlet.runtime.errors import CircletError, LimitError, Place
-from circlet.runtime.exec.activation import ITERATIONS, TEAM, Variables
-from circlet.runtime.exec.executor import ExecutorMap
+from circlet.runtime.exec.executor_map import ExecutorMap
 from circlet.runtime.exec.memory import expect_room
+from circlet.runtime.exec.variables import Variables
 from circlet.runtime.ir.faults import raise_located
 from circlet.runtime.ir.model import ABSENT
 from circlet.runtime.ir.op import Skip
 from circlet.runtime.ir.types import Array, DType, Shape
-from circlet.runtime.passes.alias import Aliases
-from circlet.runtime.passes.elide_copies import forwarding
-from circlet.runtime.passes.plan_memory import ALIGNMENT, Interval, plan_memory
-from circlet.runtime.passes.specialize import Specialization
+from circlet.runtime.passes.analyses.alias import Aliases
+from circlet.runtime.passes.analyses.elide_copies import forwarding
+from circlet.runtime.passes.analyses.plan_memory import ALIGNMENT, Interval, plan_memory
+from circlet.runtime.passes.analyses.specialize import Specialization
 
 FIXED = Fixed()
 _TURNS = 1 << 12
@@ -74,7 +76,7 @@ _MUCH = 1 << 11
 class FunctionLowering:
     """One native function: `i32 entry(control*, arena*, table*)`.
 
-    `control` are the words of `Activation.control`; `table` holds the address of scratch memory for each participant of
+    `control` are the words of a `Control`; `table` holds the address of scratch memory for each participant of
     the team, that of the host, and those of the tensors that lie outside the arena.
     """
 
@@ -214,7 +216,7 @@ class FunctionLowering:
         return data
 
     def control(self, word: int) -> ir.Value:
-        """The address of a word of `Activation.control`."""
+        """The address of a word of the control."""
         return self.e.builder.gep(self._arguments[0], [ir.Constant(I64, word)], source_etype=I64)
 
     def return_turns(self) -> None:

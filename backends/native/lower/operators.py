@@ -21,8 +21,8 @@ from circlet.runtime.exec.kernel import Call
 from circlet.runtime.ir.model import ABSENT, Operator
 from circlet.runtime.ir.op import Op, Operand, Operands, ShapeError, Unknown
 from circlet.runtime.ir.types import DType, Shape
-from circlet.runtime.passes.elide_copies import Action
-from circlet.runtime.passes.specialize import Specialization
+from circlet.runtime.passes.analyses.elide_copies import Action
+from circlet.runtime.passes.analyses.specialize import Specialization
 
 if TYPE_CHECKING:
     from circlet.backends.native.lower.function import FunctionLowering

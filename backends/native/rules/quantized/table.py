@@ -23,8 +23,9 @@ from circlet.backends.native.lower.fused_kernel import FusedKernel
 from circlet.backends.native.rules.preferences import LOOK_UP, TABLE
 from circlet.backends.native.rules.real.elementwise import elementwise
 from circlet.backends.native.rules.rule import Node, Sink, fused, nest
-from circlet.runtime.exec.activation import Activation, Variables
 from circlet.runtime.exec.kernel import Call
+from circlet.runtime.exec.run import Run
+from circlet.runtime.exec.variables import Variables
 from circlet.runtime.ir.op import Op
 from circlet.runtime.ir.types import Array, DType
 from circlet.runtime.ops import elementwise as ops
@@ -42,7 +43,7 @@ def _table(node: Node[Any]) -> Array:
     source, made = node.call.input(0).dtype, node.call.outputs[0].dtype
     x = stored_values(source).astype(source.numpy)
     y = np.empty(x.shape, made.numpy)
-    CpuBackend().kernel(node.call).bind([x], [y], Activation(Variables()))()
+    CpuBackend().kernel(node.call).bind([x], [y], Run(Variables()))()
     return y
 
 
@@ -58,7 +59,7 @@ def table_of_group(op: Fused, call: Call, inputs: Sequence[Value | None]) -> tup
     x = stored_values(varying[0].dtype).astype(varying[0].dtype.numpy)
     given = [None if each is None else x if each.known is None else each.known.reshape(1) for each in inputs]
     y = np.empty(x.shape, made.numpy)
-    FusedKernel(call, op, CpuBackend()).bind(given, [y], Activation(Variables()))()
+    FusedKernel(call, op, CpuBackend()).bind(given, [y], Run(Variables()))()
     return varying[0], y
 
 
