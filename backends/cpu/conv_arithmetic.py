@@ -82,8 +82,6 @@ class Roles:
                     f"{call.input(self.filter).dtype.value} (supported: {', '.join(map(str, self.combinations))})")
         if call.has(self.bias) and call.input(self.bias).dtype not in found.biases:
             return f"bias of element type {call.input(self.bias).dtype.value} (supported: {names(found.biases)})"
-        if call.input(self.filter).sparsity is not None:
-            return "sparse filter"
         return refuse_fused(call) or found.refuses(call, self)
 
     def _find(self, call: Call) -> Combination | None:

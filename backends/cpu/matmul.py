@@ -177,8 +177,6 @@ def _refuse_fully_connected(call: Call) -> Iterator[str]:
     hybrid = given is DType.FLOAT32 is not stored
     if op.weights_format:
         yield f"weights format {op.weights_format} (supported: 0)"
-    if weights.sparsity is not None:
-        yield "sparse weights"
     if op.fused_activation_function > (Activation.TANH if hybrid else Activation.RELU6):
         yield f"fused activation {op.fused_activation_function.name}"
     if call.has(2) and call.input(2).dtype not in _BIASES[given]:

@@ -45,8 +45,8 @@ def control_of(watch: Watch) -> Control:
     return found if isinstance(found, Control) else watch.move(Control())
 
 
-DONE, STOPPED, EXHAUSTED, FIRST_SITE = 0, 1, 2, 16
-"""What the function returns: it is done, was told to stop, used up its iterations, or failed at site `k - 16`."""
+DONE, STOPPED, FIRST_SITE = 0, 1, 16
+"""What the function returns: it is done, was told to stop, or failed at site `k - 16`."""
 CONTROL_BYTES, POINTER_BYTES = ctypes.sizeof(Control), 8
 SCRATCH, HOST, FIRST_ARRAY = 0, 1, 2
 """The table: memory for each participant, what the host is called by, and arrays."""

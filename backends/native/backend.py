@@ -7,22 +7,23 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 
 from circlet.backends.cpu.backend import CpuBackend
 from circlet.backends.native.check.bounds import are_checked
 from circlet.backends.native.coverage import Coverage
 from circlet.backends.native.emit.emitter import in_register_alone
 from circlet.backends.native.emit.value import in_memory
-from circlet.backends.native.load.artifact import Artifact, gather
+from circlet.backends.native.load.artifact import Artifact, constants_of, gather
 from circlet.backends.native.load.compilation import Abandoned, Compilation, Wish
 from circlet.backends.native.load.fingerprint import digest, span_key
 from circlet.backends.native.load.invocation import CountedInvocation, Invocation
 from circlet.backends.native.load.library import ENTRY
+from circlet.backends.native.load.manifest import Constant
 from circlet.backends.native.load.progress import progress
 from circlet.backends.native.load.store import Function, keep, stored
 from circlet.backends.native.load.team import Teams
-from circlet.backends.native.lower.budget import MOST_IN_A_SESSION, Sizes, instructions
+from circlet.backends.native.lower.budget import MOST_IN_A_SESSION, MOST_OPERATORS, Sizes, instructions
 from circlet.backends.native.lower.function import FunctionLowering
 from circlet.backends.native.lower.fuse import Fused
 from circlet.backends.native.lower.fused_kernel import FusedKernel
@@ -102,6 +103,8 @@ class NativeBackend:
         self._sizes = Sizes(executors.model)
         self._spent = 0
         """How many instructions were compiled."""
+        self._operators = 0
+        """How many operators were."""
         self._cpu = CpuBackend()
         self._functions: dict[str, Function | None] = {}
         self._under_way: dict[str, Compilation[Function | None]] = {}
@@ -180,7 +183,15 @@ class NativeBackend:
         if self._spent > MOST_IN_A_SESSION:
             self._note(span, f"the session has compiled {self._spent} instructions")
             return False
-        return key in self._under_way or self._rations[span.spec.index, span.operators.start].grants(key)
+        if key in self._under_way:
+            return True
+        place = (span.spec.index, span.operators.start)
+        if place not in self._rations:
+            if self._operators >= MOST_OPERATORS:
+                self._note(span, f"the session has compiled {self._operators} operators")
+                return False
+            self._operators += self._sizes.function(span.spec.index, span.operators)
+        return self._rations[place].grants(key)
 
     def _model_digest(self) -> bytes:
         if self._digest is None:
@@ -239,7 +250,11 @@ class NativeBackend:
             code = object_files(pieces(lowering.e.module), host(), wish)
         except RuntimeError as error:
             raise RuleError.at(f"subgraph {span.spec.index} ({span.spec.subgraph.name!r})", error) from error
-        return gather(lowering.program, code, self._executors.model)
+        return gather(lowering.program, code, self._constants)
+
+    @cached_property
+    def _constants(self) -> Mapping[tuple[int, int], Constant]:
+        return constants_of(self._executors.model)
 
     def _lower(self, span: Span, wish: Wish | None = None) -> FunctionLowering:
         lowering = lower_span(self._executors, span, self._options.check_bounds, wish)

@@ -123,7 +123,7 @@ class ExecutorMap:
             call = Call.of(subgraph, operator, Place(index, subgraph.name, number, operator.name))
             reasons: dict[str, None] = {}
             for backend in backends:
-                reason = _refuses_state(call) or backend.refuses(call)
+                reason = _refuses_tensors(call) or backend.refuses(call)
                 if reason is None:
                     kernels.append(backend.kernel(call))
                     names.append(backend.computes_with(call))
@@ -156,8 +156,12 @@ class SkippedKernel:
         return lambda: None
 
 
-def _refuses_state(call: Call) -> str | None:
-    """Operators keep state in inputs that they overwrite; none may have it as an output."""
+def _refuses_tensors(call: Call) -> str | None:
+    """Operators keep state in inputs that they overwrite; none may have it as an output. Sparse constants are bytes,
+    which no operator expands."""
+    for k, each in enumerate(call.inputs):
+        if each is not None and each.sparsity is not None:
+            return f"input {k} is sparse"
     return "writes a variable tensor" if any(each.is_variable for each in call.outputs) else None
 
 

@@ -88,9 +88,9 @@ class Watch:
             raise CancelledError("the run was cancelled")
         raise LimitError(f"the run went over its deadline of {self._seconds:g} s")
 
-    def exhausted(self) -> NoReturn:
-        """Raises the error for a loop that had no iteration left."""
-        raise LimitError(f"the run needs more than max_iterations={self._most} loop iterations")
+    def exhausted(self) -> LimitError:
+        """The error for a loop that had no iteration left."""
+        return LimitError(f"the run needs more than max_iterations={self._most} loop iterations")
 
     def turn(self) -> None:
         """Called before each iteration of a loop.
@@ -100,7 +100,7 @@ class Watch:
         """
         if self._most is not None:
             if self.control.iterations == 0:
-                self.exhausted()
+                raise self.exhausted()
             self.control.iterations -= 1
         self.check()
 

@@ -15,7 +15,7 @@ from circlet.runtime.exec.executor_map import ExecutorMap
 from circlet.runtime.exec.kernel import Backend
 from circlet.runtime.exec.session import Session
 from circlet.runtime.ir.builder import ModelBuilder
-from circlet.runtime.ir.model import Model
+from circlet.runtime.ir.model import Model, Tensor
 from circlet.runtime.ir.types import DType
 from circlet.runtime.ops import controlflow as ops
 from circlet.runtime.ops import elementwise, layout, matmul, reduce, shape, unary
@@ -125,3 +125,28 @@ def test_a_session_that_has_compiled_enough(monkeypatch: pytest.MonkeyPatch) -> 
     left = [each for each in backend.listings if not each.module]
     assert 0 < len(made) < 3
     assert left[0].outline[0].startswith("left to numpy: the session has compiled ")
+
+
+def test_operators_beyond_what_a_session_compiles(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What follows is left to numpy, its branches too, however small they are."""
+    monkeypatch.setattr(budget, "MOST_TOGETHER", 3)
+    monkeypatch.setattr(budget, "LEAST", 2)
+    monkeypatch.setattr(native, "MOST_OPERATORS", 9)
+    backend = compare(branches(8), [np.array(True), X])
+    made = [each.operators for each in backend.listings if each.module]
+    left = [each for each in backend.listings if not each.module]
+    assert made == [range(1), range(1, 2), range(2, 3)]
+    assert {each.subgraph for each in left} > {0}
+    assert left[0].outline == ("left to numpy: the session has compiled 9 operators",)
+
+
+def test_other_shapes_are_no_other_operators(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(native, "MOST_OPERATORS", 1)
+    b = ModelBuilder()
+    main = b.subgraph("main")
+    x = main.input("x", DType.FLOAT32, (-1,))
+    main.output(*main.op(unary.Tanh(), x, outputs=[Tensor("y", DType.FLOAT32, (1,), (-1,))]))
+    session, backend = session_of(b.build())
+    for size in (2, 3, 4):
+        session.invoke(0, [np.zeros(size, np.float32)])
+    assert [bool(each.module) for each in backend.listings] == [True] * 3

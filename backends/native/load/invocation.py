@@ -9,7 +9,7 @@ from math import prod
 
 import numpy as np
 
-from circlet.backends.native.abi import DONE, EXHAUSTED, FIRST_SITE, STOPPED, control_of
+from circlet.backends.native.abi import DONE, FIRST_SITE, STOPPED, control_of
 from circlet.backends.native.check.bounds import OUTSIDE
 from circlet.backends.native.load.host_answers import Host
 from circlet.backends.native.load.manifest import Constant, Origin, Stored
@@ -17,6 +17,7 @@ from circlet.backends.native.load.store import Function
 from circlet.backends.native.load.team import Teams
 from circlet.backends.native.lower.program import (
     COUNTED_COPIES,
+    EXHAUSTED,
     HOST_FAILED,
     MOST_EVIDENCE,
     Called,
@@ -99,12 +100,12 @@ class Invocation:
             if error is not None:
                 raise error
             self._run.watch.stopped()
-        if status == EXHAUSTED:
-            self._run.watch.exhausted()
         watched = self._function.manifest.watched
         if status == OUTSIDE and watched is not None:
             raise watched.error(self._evidence.tolist())
         site: Site = self._sites[status - FIRST_SITE]
+        if site.message == EXHAUSTED:
+            raise_located(self._run.watch.exhausted(), site.place)
         if site.message == HOST_FAILED and error is not None:
             if isinstance(error, FAULTS):
                 raise_located(error, site.place)

@@ -243,7 +243,7 @@ class _LoopLowering:
         e.builder.cbranch(flag.scalar(e), body, after)
         e.builder.position_at_end(body)
         with function.looping(), function.in_loop(), function.indented(f"turn @{self._op.body_subgraph_index}"):
-            function.turn()
+            function.turn(self._o.place)
             homes = [self._next_home(k, phi) for k, phi in enumerate(phis)]
             results = function.invoke(self._op.body_subgraph_index, state, homes, self._plan.destroyable, self._carry)
         self._close(phis, results)

@@ -12,7 +12,6 @@ from llvmlite import ir
 from circlet.backends.native.abi import (
     CONTROL_BYTES,
     DONE,
-    EXHAUSTED,
     FIRST_ARRAY,
     FIRST_SITE,
     HOST,
@@ -41,6 +40,7 @@ from circlet.backends.native.lower.operators import OperatorLowering
 from circlet.backends.native.lower.program import (
     COUNTED_COPIES,
     EMBEDDED_BYTES,
+    EXHAUSTED,
     MOST_EVIDENCE,
     Evidence,
     External,
@@ -225,12 +225,13 @@ class FunctionLowering:
         b.store(b.add(b.load(left, typ=I64), b.load(self._left, typ=I64)), left)
         b.store(ir.Constant(I64, 0), self._left)
 
-    def _take_turns(self) -> None:
-        """Takes some of the turns that the run may still make; leaves if there are none, or the run must stop."""
+    def _take_turns(self, place: Place) -> None:
+        """Takes some of the turns that the run may still make for a loop; leaves if there are none, or the run must
+        stop."""
         self._meter.look()
         b = self.e.builder
         left = b.load(self.control(ITERATIONS), typ=I64)
-        self._leave_unless(b.icmp_unsigned("!=", left, ir.Constant(I64, 0)), EXHAUSTED)
+        self.fail_unless(b.icmp_unsigned("!=", left, ir.Constant(I64, 0)), place, EXHAUSTED)
         some = self.e.intrinsic("umin", left, ir.Constant(I64, _TURNS))
         b.store(b.sub(left, some), self.control(ITERATIONS))
         b.store(some, self._left)
@@ -280,10 +281,6 @@ class FunctionLowering:
         self.leave(status)
         self.e.builder.position_at_end(good)
 
-    def _leave_unless(self, condition: ir.Value, status: int) -> None:
-        with self._unless(condition, status):
-            pass
-
     @contextmanager
     def _unless(self, condition: ir.Value, status: int) -> Iterator[None]:
         """Leaves the function unless a condition holds, after what is emitted inside."""
@@ -294,12 +291,12 @@ class FunctionLowering:
         self.leave(ir.Constant(I32, status))
         self.e.builder.position_at_end(good)
 
-    def turn(self) -> None:
-        """What happens before each iteration of a loop: leaves if out of iterations, or if the run must stop, which is
-        looked at now and then."""
+    def turn(self, place: Place) -> None:
+        """What happens before each iteration of the loop at a place: leaves if out of iterations, or if the run must
+        stop, which is looked at now and then."""
         b = self.e.builder
         with b.if_then(b.icmp_unsigned("==", b.load(self._left, typ=I64), ir.Constant(I64, 0)), likely=False):
-            self._take_turns()
+            self._take_turns(place)
         b.store(b.sub(b.load(self._left, typ=I64), ir.Constant(I64, 1)), self._left)
 
     def invoke(self, index: int, inputs: Sequence[Value], homes: Sequence[ir.Value | None],

@@ -12,11 +12,10 @@ from circlet.runtime.errors import ExecutionError, LimitError, Place
 from circlet.runtime.ir.faults import FAULTS, raise_located
 from circlet.runtime.ir.model import ABSENT, Model, Operator, Subgraph, Tensor
 from circlet.runtime.ir.op import Operand, Operands, ShapeError, Unknown
-from circlet.runtime.ir.types import Array, Shape
+from circlet.runtime.ir.types import MOST_DIMENSIONS, Array, Shape
 
 MEMO_SIZE = 256
 MOST_ELEMENTS = 1 << 58
-MOST_DIMENSIONS = 32
 FOLDED_BYTES = 1 << 20
 """A constant result larger than this is kept only if it is no larger than what it was computed from."""
 

@@ -49,6 +49,11 @@ class Moved:
     """The result of the operator in place is this permutation of the new one."""
 
 
+def fits(tensor: Tensor, permutation: Permutation) -> bool:
+    """Whether a tensor has, as far as is known, as many axes as a permutation."""
+    return tensor.declared is None or len(tensor.shape) == len(permutation)
+
+
 def permuted_back(tensor: Tensor, permutation: Permutation) -> Tensor:
     """The declaration of a tensor of which the given one is a permutation."""
     if not tensor.has_rank:
@@ -95,7 +100,8 @@ def _concatenation(operator: Operator, tensors: Sequence[Tensor], views: Views) 
     assert isinstance(op, layout.Concatenation)
     if found is None or any(not isinstance(each, np.ndarray) and tensors[each].shape == () for each in found[0]):
         return None
-    return Moved(replace(op, axis=found[1][op.axis]), tuple(found[0]), found[1])
+    rank = len(found[1])
+    return Moved(replace(op, axis=found[1][op.axis]), tuple(found[0]), found[1]) if -rank <= op.axis < rank else None
 
 
 def _first(operator: Operator, tensors: Sequence[Tensor], views: Views) -> tuple[View, list[Array]] | None:
@@ -111,6 +117,8 @@ def _padding(operator: Operator, tensors: Sequence[Tensor], views: Views) -> Mov
     if found is None:
         return None
     view, (amounts, *rest) = found
+    if amounts.shape != (len(view.permutation), 2):
+        return None
     return Moved(operator.op, (view.source, np.ascontiguousarray(amounts[list(inverse(view.permutation))]), *rest),
                  view.permutation)
 
@@ -136,6 +144,8 @@ def _reduction(operator: Operator, tensors: Sequence[Tensor], views: Views) -> M
         return None
     view, (axes,) = found
     order = view.permutation
+    if not all(-len(order) <= axis < len(order) for axis in axes.reshape(-1).tolist()):
+        return None
     gone = {order[axis] for axis in axes.reshape(-1).tolist()}
     moved = Moved(op, (view.source, np.array(sorted(gone), axes.dtype)), order)
     if op.keep_dims:
@@ -166,4 +176,5 @@ def moved(operator: Operator, tensors: Sequence[Tensor], views: Views) -> Moved 
     rule = RULES.get(type(op))
     if rule is None and op.elementwise and not isinstance(op, _UNEVEN):
         rule = _elementwise
-    return None if rule is None else rule(operator, tensors, views)
+    found = None if rule is None else rule(operator, tensors, views)
+    return found if found is not None and fits(tensors[operator.outputs[0]], found.permutation) else None

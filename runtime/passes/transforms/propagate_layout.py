@@ -23,6 +23,7 @@ from circlet.runtime.passes.transforms.layouts import (
     Permutation,
     View,
     composed,
+    fits,
     inverse,
     is_identity,
     moved,
@@ -177,8 +178,9 @@ class _Graph:
         self.cost += 1
 
     def visit(self, operator: Operator) -> None:
-        if isinstance(operator.op, Transpose) and self.tensors[operator.inputs[1]].data is not None:
-            self.note(operator)
+        permutation = self.permutation(operator) if isinstance(operator.op, Transpose) else None
+        if permutation is not None:
+            self.note(operator, permutation)
             return
         callees = operator.op.callees()
         if callees and self.state.own.issuperset(callees):
@@ -193,13 +195,18 @@ class _Graph:
         target = self.view_of_new(operator.outputs[0], found.permutation)
         self.operators.append(replace(operator, op=found.op, inputs=inputs, outputs=(target,)))
 
-    def note(self, operator: Operator) -> None:
+    def permutation(self, operator: Operator) -> Permutation | None:
+        """That of a transposition; None where it is not known, or does not fit its input."""
+        source, order = (self.tensors[each] for each in operator.inputs)
+        if order.data is None:
+            return None
+        rank = order.data.size
+        found = tuple(int(axis) % rank for axis in order.data.reshape(-1).tolist())
+        return found if sorted(found) == list(range(rank)) and fits(source, found) else None
+
+    def note(self, operator: Operator, permutation: Permutation) -> None:
         """Takes a transposition for a view, which is made when something has to have it."""
-        source, order = operator.inputs
-        data = self.tensors[order].data
-        assert data is not None
-        rank = data.size
-        permutation = tuple(int(axis) % rank for axis in data.tolist())
+        source = operator.inputs[0]
         view = self.views.get(source)
         self.views[operator.outputs[0]] = View(source, permutation) if view is None else \
             View(view.source, composed(view.permutation, permutation))
@@ -255,8 +262,21 @@ class _Call:
             if result is not None and isinstance(op, Loop):
                 output = op.carried[result].body_output
                 layouts |= {body.offered[output] for body in self.bodies if output in body.offered}
-            found += [_Choice(operand, layout, result) for layout in sorted(layouts) if not is_identity(layout)]
+            found += [_Choice(operand, layout, result) for layout in sorted(layouts)
+                      if not is_identity(layout) and self._fits(operand, place, layout)]
         return found
+
+    def _fits(self, operand: int, place: int, layout: Permutation) -> bool:
+        """Whether a layout has the rank of an operand, of what the bodies take it as, and of what a loop carries on."""
+        graph, op = self.graph, self.operator.op
+        tensors = [graph.tensors[self.operator.inputs[operand]]]
+        bodies = [graph.state.model.subgraphs[each] for each in op.callees()]
+        tensors += [body.tensors[body.inputs[place]] for body in bodies]
+        result = _carried_as(op, operand)
+        if result is not None and isinstance(op, Loop):
+            tensors.append(graph.tensors[self.operator.outputs[result]])
+            tensors += [body.tensors[body.outputs[op.carried[result].body_output]] for body in bodies]
+        return all(fits(each, layout) for each in tensors)
 
     def with_choice(self, choice: _Choice) -> _Call:
         """The call with one more value in another layout, if that spares transpositions, else itself."""

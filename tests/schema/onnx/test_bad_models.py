@@ -18,6 +18,8 @@ from tests.schema.onnx.graphs import f32, load, parse
 SECONDS = 30.0
 GOOD = parse("g (float[2] a) => (float[2] b) { k = Constant<value = float[2] {1.0, 2.0}>() b = Add(a, k) }")
 
+MANY = ", ".join(["1"] * 33)
+
 
 @pytest.mark.parametrize(("text", "message"), [
     ("g (float a) => (float b) { b = Neg(a) b = Abs(a) }", "node 1 .*'b' is defined twice"),
@@ -42,6 +44,9 @@ GOOD = parse("g (float[2] a) => (float[2] b) { k = Constant<value = float[2] {1.
     ("g (float[3,1,2] x, float[1,6,2] w, float[1,6,3] r) => (float y) { y = GRU(x, w, r) }",
      r"input 1: expected rank 3 and \(9,\) behind the directions, found \(1, 6, 2\)"),
     ("g (float a, float b) => (float c) { c = Gemm(a, b) }", "input 1: expected a matrix"),
+    (f"g (float[{MANY}] a) => (float b) {{ b = Neg(a) }}", "expected at most 32 dimensions, found 33"),
+    (f"g (float[1] a) => (float b) {{ k = Constant<value = int64[33] {{{MANY}}}>() c = Reshape(a, k) b = Add(c, c) }}",
+     r"\(Reshape\): expected at most 32 dimensions, found 33"),
 ])
 def test_malformed(text: str, message: str) -> None:
     with pytest.raises(circlet.ModelError, match=message):
@@ -123,6 +128,28 @@ def test_data_in_functions_that_multiply() -> None:
     with pytest.raises(circlet.UnsupportedError, match=r"\(d.f5\): .*repeat nodes and their data too often"):
         circlet.load(calls(13, "Neg", constant))
     assert time.perf_counter() - begin < SECONDS
+
+
+def test_groups_that_multiply() -> None:
+    begin = time.perf_counter()
+    with pytest.raises(circlet.UnsupportedError, match=r"\(ConvTranspose\): .*groups repeat nodes .* too often"):
+        load("g (float[1, 65536, 2, 2] a, float[65536, 1, 2, 2] w) => (float b) "
+             "{ b = ConvTranspose<group = 65536>(a, w) }")
+    assert time.perf_counter() - begin < SECONDS
+
+
+def test_a_body_that_onnx_cannot_make() -> None:
+    """It writes names into the text of the body as they are."""
+    kind = onnx.helper.make_tensor_type_proto(onnx.TensorProto.FLOAT, [1, 1, 2, 2])
+    scores, found = (onnx.helper.make_value_info(each, kind) for each in ("s", "t"))
+    name = onnx.numpy_helper.from_array(f32(1), "%s")
+    inner = onnx.helper.make_graph([onnx.helper.make_node("Mul", ["s", "%s"], ["t"])], "m", [scores], [found], [name])
+    node = onnx.helper.make_node("FlexAttention", ["a", "a", "a"], ["b"], domain="ai.onnx.preview", score_mod=inner)
+    graph = onnx.helper.make_graph([node], "g", [onnx.helper.make_value_info("a", kind)],
+                                   [onnx.helper.make_value_info("b", kind)])
+    opsets = [onnx.helper.make_opsetid("", 26), onnx.helper.make_opsetid("ai.onnx.preview", 1)]
+    with pytest.raises(circlet.ModelError, match=r"\(ai.onnx.preview.FlexAttention\): onnx cannot make the body"):
+        circlet.load(onnx.helper.make_model(graph, opset_imports=opsets).SerializeToString())
 
 
 def test_all_unknown_operators_are_named() -> None:

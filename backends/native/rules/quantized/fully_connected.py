@@ -27,7 +27,7 @@ from circlet.backends.native.lower.function import FunctionLowering
 from circlet.backends.native.machine import Target
 from circlet.backends.native.rules.preferences import INT8
 from circlet.backends.native.rules.quantized.elementwise import quantization
-from circlet.backends.native.rules.quantized.requantize import SUMS_BELOW
+from circlet.backends.native.rules.quantized.requantize import SUMS_BELOW, magnitude
 from circlet.backends.native.rules.rule import Node, Sink, nest
 from circlet.runtime.exec.kernel import Call
 from circlet.runtime.ir.types import Array, DType, Shape
@@ -300,7 +300,7 @@ def takes_integers(call: Call) -> bool:
 def fits(call: Call, depth: int) -> bool:
     """Whether sums of `depth` products and the bias, input 2, stay below `SUMS_BELOW`."""
     bias = call.input(2).data if call.has(2) else None
-    largest = 0 if bias is None else int(np.abs(bias.astype(np.int64)).max(initial=0))
+    largest = 0 if bias is None else magnitude(bias)
     return depth * 255 * 128 + largest < SUMS_BELOW
 
 

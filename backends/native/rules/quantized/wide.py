@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from llvmlite import ir
 
+from circlet.backends.cpu.fixed_point import reduced_multipliers
 from circlet.backends.cpu.quantized import unpack_int4
 from circlet.backends.native.emit.emitter import I8, I32, I64, Emitter, Index, register_type
 from circlet.backends.native.emit.loops import independent, rolled
@@ -34,7 +35,13 @@ from circlet.backends.native.rules.quantized.fully_connected import (
     scaled,
     stage,
 )
-from circlet.backends.native.rules.quantized.requantize import SUMS_BELOW, Requantization, clamped, rescale_by
+from circlet.backends.native.rules.quantized.requantize import (
+    SUMS_BELOW,
+    Requantization,
+    clamped,
+    magnitude,
+    rescale_by,
+)
 from circlet.backends.native.rules.rule import Node, Sink, nest
 from circlet.runtime.exec.kernel import Call
 from circlet.runtime.ir.model import Tensor
@@ -68,7 +75,7 @@ def _takes(call: Call, data: int = 0, bias: int = 2, channels: int = 0) -> bool:
     total = found.sum(axis=tuple(axis for axis in range(found.ndim) if axis != channels)).max(initial=0)
     reach = max(np.iinfo(limits).max - zero, zero - np.iinfo(limits).min)
     first = call.input(bias).data if call.has(bias) else None
-    begin = 0 if first is None else int(np.abs(first.astype(np.int64)).max(initial=0))
+    begin = 0 if first is None else magnitude(first)
     return int(total) * reach + begin < SUMS_BELOW
 
 
@@ -139,8 +146,8 @@ class _Finish:
         self._is_wide = self._dtype is DType.INT16 and kind is not DType.INT32
         external = node.function.external
         if self._is_wide:
-            factors = np.minimum((self._by.multipliers.astype(np.int64) + (1 << 15)) >> 16, 0x7FFF)
-            self._tables = external(factors.astype(np.int32)), external(15 - self._by.shifts)
+            factors, shifts = reduced_multipliers(self._by.multipliers, self._by.shifts)
+            self._tables = external(factors.astype(np.int32)), external(shifts.astype(np.int32))
         else:
             self._tables = external(self._by.multipliers), external(self._by.shifts)
 

@@ -32,7 +32,7 @@ from circlet.backends.native.rules.quantized.fully_connected import (
     start,
     unsigned,
 )
-from circlet.backends.native.rules.quantized.requantize import SUMS_BELOW, clamped, rescale
+from circlet.backends.native.rules.quantized.requantize import SUMS_BELOW, clamped, magnitude, rescale
 from circlet.backends.native.rules.recurrent.product import Rows, joined
 from circlet.backends.native.rules.recurrent.rnn import (
     Results,
@@ -222,11 +222,7 @@ def _refuses(call: Call) -> bool:
 def _largest_sum(call: Call) -> int:
     most = max(depth(call.input(first + 3)) for first in (LSTM.weights, LSTM.recurrent))
     biases = [call.input(LSTM.bias + k).data for k in range(4) if call.has(LSTM.bias + k)]
-    return most * 255 * 128 + max(_magnitude(each) for each in biases if each is not None)
-
-
-def _magnitude(values: Array) -> int:
-    return int(np.abs(values.astype(np.int64)).max(initial=0))
+    return most * 255 * 128 + max(magnitude(each) for each in biases if each is not None)
 
 
 @nest(UnidirectionalSequenceLstm, _refuses, parameters=parameters(LSTM), is_last=True, name=INT8)
