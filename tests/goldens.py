@@ -44,9 +44,9 @@ class Recorder:
     def pytest_runtest_call(self, item: pytest.Item) -> Iterator[None]:
         """Notes the models of one test."""
         self._test = item.nodeid
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(circlet, "load_model", self._noted(circlet.load_model))
-            patch.setattr(circlet.Network, "build", self._noted(circlet.Network.build))
+        with pytest.MonkeyPatch.context() as monkeypatch:
+            monkeypatch.setattr(circlet, "load_model", self._noted(circlet.load_model))
+            monkeypatch.setattr(circlet.Network, "build", self._noted(circlet.Network.build))
             return (yield)
 
     def _noted(self, make: Callable[..., Model]) -> Callable[..., Model]:
