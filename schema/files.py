@@ -13,6 +13,7 @@ import numpy as np
 
 from circlet.runtime.errors import InputError, LimitError, ModelError, UnsupportedError
 from circlet.runtime.ir.model import Model
+from circlet.runtime.passes.propagate_layout import propagate_layout
 from circlet.schema.content import map_file, read_file
 from circlet.schema.format import Format
 from circlet.schema.formats import FORMATS, WRITTEN, chosen, parsed, recognized, titles
@@ -106,7 +107,8 @@ def _read(format: ModelFormat | None, content: Content, weights: Source | None, 
     if format is None:
         raise refusal(content.data, titles())
     try:
-        return format.read(content, choices)
+        model = format.read(content, choices)
+        return propagate_layout(model) if format.is_channels_first else model
     except MemoryError as error:
         raise LimitError(f"out of memory: {error}") from None
 

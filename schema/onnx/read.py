@@ -14,7 +14,6 @@ import circlet.schema.onnx.ops  # noqa: F401  # fills the table of rules
 from circlet.runtime.errors import ModelError, UnsupportedError
 from circlet.runtime.ir.builder import Value
 from circlet.runtime.ir.model import Model, Signature
-from circlet.runtime.passes.propagate_layout import propagate_layout
 from circlet.schema.onnx.functions import LocalFunctions, schema_of
 from circlet.schema.onnx.graph import CHARGED_BYTES, Program
 from circlet.schema.onnx.rules import find_rule
@@ -95,9 +94,9 @@ def _finished(program: Program, scope: Scope, proto: Any, inputs: list[Value]) -
     signature = Signature("serving_default", 0, {scope.graph[each].name: each.index for each in inputs},
                           {name: each.index for name, each in zip(names, outputs, strict=True)})
     program.finish(scope.graph, inputs, outputs)
-    return propagate_layout(Model(
+    return Model(
         program.subgraphs(), (signature,), proto.doc_string,
-        {each.key: each.value.encode() for each in proto.metadata_props}, proto.ir_version, "onnx"))
+        {each.key: each.value.encode() for each in proto.metadata_props}, proto.ir_version, "onnx")
 
 
 def _refuse_unknown(proto: Any, unit: Unit) -> None:

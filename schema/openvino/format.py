@@ -24,4 +24,5 @@ def _read(content: Content, options: Mapping[str, str]) -> Model:
     return read_model(content.data, content.weights, Overrun(options[SLICE_OVERRUN.name]))
 
 
-OPENVINO = ModelFormat("openvino", "OpenVINO", _recognizes, _read, (SLICE_OVERRUN,), has_weights=True)
+OPENVINO = ModelFormat("openvino", "OpenVINO", _recognizes, _read, (SLICE_OVERRUN,), has_weights=True,
+                       is_channels_first=True)

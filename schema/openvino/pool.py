@@ -102,14 +102,14 @@ def average_pool(node: Node) -> Value:
         if padding is Padding.VALID or (padding is Padding.SAME and is_excluded):
             return _tensor(g, _pooled(node, x, pool.AveragePool2D, axes, 0, padding), rank)
         result = _pooled(node, x, pool.AveragePool2D, axes, 0, None)
-        return _tensor(g, c.divide(g, result, _shares(node, x, axes)) if is_excluded else result, rank)
+        return _tensor(g, c.divide(g, result, _shares(node, y, rank, axes)) if is_excluded else result, rank)
 
     return c.in_float32(g, pooled, node[0])
 
 
-def _shares(node: Node, x: Value, axes: Sequence[Axis]) -> Value:
-    """Which part of each window lies on elements."""
+def _shares(node: Node, x: Value, rank: int, axes: Sequence[Axis]) -> Value:
+    """Which part of each window over x, (n, c, spatial...), lies on elements."""
     g = node.graph
-    ones = g.apply(shape.Fill(), c.concatenate(g, [c.integers([1]), c.dims(g, x, 1, 1 + len(axes)), c.integers([1])]),
-                   c.number(1, DType.FLOAT32))
+    lengths = [c.integers([1] * (len(axes) - rank + 3)), c.dims(g, x, 2, rank), c.integers([1])]
+    ones = g.apply(shape.Fill(), c.concatenate(g, lengths), c.number(1, DType.FLOAT32))
     return _pooled(node, ones, pool.AveragePool2D, axes, 0, None)
