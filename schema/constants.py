@@ -9,7 +9,7 @@ from math import prod
 import numpy as np
 
 from circlet.runtime.errors import ModelError
-from circlet.runtime.ir.types import Array, DType, Shape
+from circlet.runtime.ir.types import MOST_DIMENSIONS, Array, DType, Shape
 from circlet.schema.flatbuffer import Content
 
 _PACKED_BITS = {
@@ -17,7 +17,6 @@ _PACKED_BITS = {
 }
 """Bits of an element of the types that are held as raw bytes, where that is all there is to their size."""
 _MOST_ELEMENTS = 1 << 58
-MOST_DIMENSIONS = 32
 MOST_MADE = 1 << 26
 """How many elements a constant may have that is made of declared shapes, so that no small file fills the memory."""
 

@@ -13,6 +13,8 @@ import numpy.typing as npt
 
 Shape: TypeAlias = tuple[int, ...]
 Array: TypeAlias = npt.NDArray[Any]
+MOST_DIMENSIONS = 32
+"""Of a tensor, in a file or computed from one."""
 
 
 class DType(Enum):

@@ -3,7 +3,7 @@ of the surrounding graphs in as inputs."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from math import prod
 from typing import Any
@@ -12,20 +12,19 @@ import numpy as np
 import numpy.typing as npt
 
 from circlet.runtime.errors import ModelError, UnsupportedError
-from circlet.runtime.ir.builder import Value
+from circlet.runtime.ir.builder import Value, declared
 from circlet.runtime.ir.held import value_text
 from circlet.runtime.ir.model import ABSENT, Operator, Subgraph, Tensor
-from circlet.runtime.ir.op import Op, Operand, Operands, ShapeError, Unknown
+from circlet.runtime.ir.op import Op, ShapeError
+from circlet.runtime.ir.probe import Outline, operands, result_shapes
 from circlet.runtime.ir.types import Array, DType, Shape
+from circlet.runtime.ops.ranks import open_shape
 from circlet.schema.constants import MOST_MADE
 from circlet.schema.onnx.fold import folded
-from circlet.schema.onnx.ranks import Given, open_shape
 from circlet.schema.onnx.types import Narrow, Type, proto_of
 
 CHARGED_BYTES = 256
 """So many bytes of data cost as much as a node."""
-LENGTHS = (1, 64, 96)
-"""What stands for a dimension that is not known when a shape rule is tried: results that agree are known."""
 
 
 @dataclass(eq=False)
@@ -229,7 +228,7 @@ class Graph:
         return Value(self.index, len(self._tensors) - 1)
 
     def _kinds(self, op: Op, inputs: Sequence[int], count: int) -> list[Type]:
-        args = Operands(tuple(self._operands(inputs, 1)), count)
+        args = operands(list(map(self._outline, inputs)), count)
         try:
             kinds = op.types(args)
         except ShapeError as problem:
@@ -237,37 +236,19 @@ class Graph:
         first = next((self._tensors[each].dtype for each in inputs if each != ABSENT), DType.FLOAT32)
         return [first if each is None else each for each in kinds]
 
-    def _operands(self, inputs: Sequence[int], length: int) -> Iterator[Operand | None]:
-        for each in inputs:
-            if each == ABSENT:
-                yield None
-                continue
-            tensor = self._tensors[each]
-            yield Operand(tensor.dtype, tuple(length if dim < 0 else dim for dim in tensor.signature), tensor.data)
+    def _outline(self, index: int) -> Outline | None:
+        if index == ABSENT:
+            return None
+        tensor = self._tensors[index]
+        return Outline(tensor.dtype, tensor.signature if tensor.has_rank else None, tensor.data)
 
     def _shapes(self, op: Op, inputs: Sequence[int], count: int) -> Sequence[Shape | None]:
-        """The shapes of the results as far as they are the same whatever the dimensions that are not known."""
-        tensors = [self._tensors[each] for each in inputs if each != ABSENT]
-        given = [Given() if each == ABSENT else Given(self.shape(Value(self.index, each)), self._tensors[each].data)
-                 for each in inputs]
-        unknown = (open_shape(op, given),)
-        if not all(each.has_rank for each in tensors):
-            return unknown * count
-        sizes = {dim for each in tensors for dim in each.signature}
-        lengths = sorted({*LENGTHS, *sizes} - {-1}) if -1 in sizes else [1]
-        found: list[Sequence[Shape]] = []
-        for length in lengths:
-            try:
-                found.append(op.infer(Operands(tuple(self._operands(inputs, length)), count)))
-            except Unknown:
-                return unknown * count
-            except ShapeError:
-                # A branch that is not taken may hold what cannot be computed.
-                continue
-        if not found:
-            return unknown * count
-        sure = len(lengths) == 1 or len(found) > 1
-        return [merged([each[k] for each in found], sure) for k in range(count)]
+        given = list(map(self._outline, inputs))
+        try:
+            return result_shapes(op, given, count, open_shape)
+        except ShapeError:
+            # A branch that is not taken may hold what cannot be computed.
+            return (open_shape(op, given),) * count
 
 
 def expect_few(elements: int) -> None:
@@ -278,23 +259,6 @@ def expect_few(elements: int) -> None:
     """
     if elements > MOST_MADE:
         raise UnsupportedError(f"a table of {elements} elements (at most {MOST_MADE})")
-
-
-def declared(name: str, dtype: DType, shape: Shape | None) -> Tensor:
-    """A tensor without a value; -1 in `shape` is a dimension that is not known, None stands for an unknown rank."""
-    if shape is None:
-        return Tensor(name, dtype, (), has_rank=False)
-    signature = shape if -1 in shape else None
-    return Tensor(name, dtype, tuple(1 if dim < 0 else dim for dim in shape), signature)
-
-
-def merged(shapes: Sequence[Shape | None], sure: bool = True) -> Shape | None:
-    """What several shapes have in common; only the rank where they are not `sure`."""
-    first = shapes[0]
-    if first is None or any(each is None or len(each) != len(first) for each in shapes):
-        return None
-    return tuple(dim if sure and all(each is not None and each[k] == dim for each in shapes) else -1
-                 for k, dim in enumerate(first))
 
 
 def type_text(type: Type) -> str:

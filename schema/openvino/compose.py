@@ -35,8 +35,8 @@ def cast(g: Graph, x: Value, dtype: DType) -> Value:
     """The value in another element type."""
     if x.dtype is dtype:
         return x
-    if x.dtype is DType.BFLOAT16 and x.data is not None and x.shape is not None:
-        wide = (x.data.view(np.uint16).astype(np.uint32) << 16).view(np.float32).reshape(x.shape)
+    if x.dtype is DType.BFLOAT16 and x.data is not None:
+        wide = (x.data.astype(np.uint32) << 16).view(np.float32)
         return cast(g, constant(wide, x.name), dtype)
     if x.data is not None and (x.data.dtype.kind != "f" or dtype.numpy.kind == "f"):
         return constant(x.data.astype(dtype.numpy), x.name)

@@ -7,29 +7,23 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from circlet.runtime.ir.builder import declared
 from circlet.runtime.ir.model import ABSENT, Operator, Subgraph, Tensor
-from circlet.runtime.ir.op import Op, Operand, Operands, ShapeError, Unknown
+from circlet.runtime.ir.op import Op
+from circlet.runtime.ir.probe import Outline, operands, result_shapes
 from circlet.runtime.ir.types import Array, DType, Shape
+from circlet.runtime.ops.ranks import open_shape
 
 
 @dataclass(frozen=True, eq=False)
-class Value:
+class Value(Outline):
     """A tensor of a graph, or a constant of any."""
 
-    dtype: DType
-    shape: Shape | None
-    """-1 where a dimension is not known, None where not even the rank is."""
-    data: Array | None = None
     name: str = ""
 
     @property
     def rank(self) -> int | None:
         return None if self.shape is None else len(self.shape)
-
-    @property
-    def is_static(self) -> bool:
-        """Whether all dimensions are known."""
-        return self.shape is not None and all(dim >= 0 for dim in self.shape)
 
 
 def constant(data: Array | np.generic, name: str = "", dtype: DType | None = None,
@@ -37,7 +31,7 @@ def constant(data: Array | np.generic, name: str = "", dtype: DType | None = Non
     """A constant; type and shape are those of the data unless it is raw bytes."""
     data = np.asarray(data)
     data.setflags(write=False)
-    return Value(dtype or DType.of(data.dtype), data.shape if shape is None else shape, data, name)
+    return Value(dtype or DType.of(data.dtype), data.shape if shape is None else shape, data, name=name)
 
 
 class Graph:
@@ -55,7 +49,7 @@ class Graph:
 
     def tensor(self, dtype: DType, shape: Shape | None, name: str = "") -> Value:
         """Adds a tensor without a value."""
-        value = Value(dtype, shape, None, name)
+        value = Value(dtype, shape, name=name)
         self._indices[value] = self._add(value)
         return value
 
@@ -77,10 +71,10 @@ class Graph:
             ShapeError: the operands do not fit.
         """
         indices = tuple(ABSENT if each is None else self.tensor_index(each) for each in inputs)
-        args = Operands(tuple(None if each is None else _operand(each) for each in inputs), len(dtypes))
+        args = operands(inputs, len(dtypes))
         first = next((each.dtype for each in inputs if each is not None), DType.FLOAT32)
         kinds = [kind or wanted or first for kind, wanted in zip(op.types(args), dtypes, strict=True)]
-        found = _shapes(op, args, inputs) if shapes is None else shapes
+        found = result_shapes(op, inputs, len(dtypes), open_shape) if shapes is None else shapes
         outputs = tuple(self.tensor(kind, shape, f"{op.name.lower()}_{len(self._tensors) + k}")
                         for k, (kind, shape) in enumerate(zip(kinds, found, strict=True)))
         self._operators.append(Operator(op, indices, tuple(self._indices[each] for each in outputs)))
@@ -121,32 +115,4 @@ class Graph:
 
 def tensor_of(value: Value) -> Tensor:
     """The tensor that holds a value."""
-    if value.shape is None:
-        return Tensor(value.name, value.dtype, (), has_rank=False)
-    signature = None if value.is_static else value.shape
-    shape = tuple(1 if dim < 0 else dim for dim in value.shape)
-    return Tensor(value.name, value.dtype, shape, signature, data=value.data)
-
-
-def _operand(value: Value) -> Operand:
-    shape = tuple(1 if dim < 0 else dim for dim in value.shape or ())
-    computable = value.data is not None and value.dtype.is_computable
-    return Operand(value.dtype, shape, value.data if computable else None)
-
-
-def _shapes(op: Op, args: Operands, inputs: Sequence[Value | None]) -> Sequence[Shape | None]:
-    """What the operator's rule says of the outputs' shapes: of unknown dimensions it is asked for the rank alone."""
-    given = [each for each in inputs if each is not None]
-    nothing = [None] * args.outputs
-    if any(each.shape is None for each in given):
-        return nothing
-    if all(each.is_static for each in given):
-        try:
-            return op.infer(args)
-        except Unknown:
-            return nothing
-    try:
-        with np.errstate(all="ignore"):
-            return [(-1,) * len(shape) for shape in op.infer(args)]
-    except (Unknown, ShapeError):
-        return nothing
+    return declared(value.name, value.dtype, value.shape, value.data)

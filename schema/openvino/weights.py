@@ -53,7 +53,7 @@ def read_constant(node: Node, weights: Weights) -> Value:
         raise node.error(f"size: expected {expected} bytes for shape {shape} of {dtype.value}, found {size}")
     data = _span(node, weights, offset, expected)
     if dtype is DType.BFLOAT16:
-        return constant(np.frombuffer(data, np.uint8), node.layer.name, dtype, shape)
+        return constant(_view(data, dtype, shape), node.layer.name, dtype)
     return constant(_view(data, dtype, shape), node.layer.name)
 
 

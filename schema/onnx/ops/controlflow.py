@@ -7,9 +7,10 @@ from typing import Any
 
 from circlet.runtime.errors import ModelError
 from circlet.runtime.ir.builder import Value
+from circlet.runtime.ir.probe import merged
 from circlet.runtime.ops import controlflow
 from circlet.schema.onnx.bodies import translate_body, union
-from circlet.schema.onnx.graph import merged, type_text
+from circlet.schema.onnx.graph import type_text
 from circlet.schema.onnx.node import Node
 from circlet.schema.onnx.rules import rule
 from circlet.schema.onnx.scope import Scope

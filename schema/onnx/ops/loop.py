@@ -9,6 +9,7 @@ from typing import Any
 from circlet.runtime.errors import ModelError
 from circlet.runtime.ir.builder import Value
 from circlet.runtime.ir.held import OptionalOf
+from circlet.runtime.ir.probe import merged
 from circlet.runtime.ir.types import DType, Shape
 from circlet.runtime.ops import loop
 from circlet.runtime.ops.loop_options import (
@@ -25,7 +26,7 @@ from circlet.runtime.ops.loop_options import (
 from circlet.runtime.ops.operands import normalize_axis
 from circlet.schema.onnx.bodies import Body, translate_body
 from circlet.schema.onnx.emit import dimension
-from circlet.schema.onnx.graph import Graph, merged, type_text
+from circlet.schema.onnx.graph import Graph, type_text
 from circlet.schema.onnx.node import Node
 from circlet.schema.onnx.ops.sequence import optional_of
 from circlet.schema.onnx.rules import rule
