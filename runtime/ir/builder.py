@@ -36,10 +36,19 @@ class SubgraphBuilder:
         self._inputs: list[int] = []
         self._outputs: list[int] = []
 
+    @property
+    def size(self) -> int:
+        """How many tensors there are."""
+        return len(self._tensors)
+
     def tensor(self, tensor: Tensor) -> Value:
         """Adds a tensor as it is."""
         self._tensors.append(tensor)
         return Value(self.index, len(self._tensors) - 1)
+
+    def redeclare(self, value: Value, tensor: Tensor) -> None:
+        """Puts another declaration of a tensor in the place of the one that it has."""
+        self._tensors[self._own(value)] = tensor
 
     def input(
         self, name: str, dtype: DType | npt.DTypeLike, shape: Sequence[int] = (),
@@ -131,6 +140,10 @@ class ModelBuilder:
         builder = SubgraphBuilder(self, len(self._base.subgraphs) + len(self._subgraphs), name)
         self._subgraphs.append(builder)
         return builder
+
+    def discard(self, count: int) -> None:
+        """Forgets all subgraphs but the first `count`; what names them by index must be gone."""
+        del self._subgraphs[max(count - len(self._base.subgraphs), 0):]
 
     def signature(self, key: str, subgraph: SubgraphBuilder, inputs: dict[str, Value],
                   outputs: dict[str, Value]) -> None:

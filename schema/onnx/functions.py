@@ -11,6 +11,7 @@ import onnx
 
 from circlet.runtime.errors import ModelError
 from circlet.runtime.ir.op import UNBOUNDED, Count
+from circlet.schema.onnx.types import proto_of
 
 if TYPE_CHECKING:
     from circlet.schema.onnx.node import Node
@@ -100,7 +101,7 @@ def _body(schema: Any, node: Node) -> Any:
         return onnx.FunctionProto.FromString(schema.get_function_with_opset_version(version))
     if not schema.has_context_dependent_function:
         return None
-    types = [b"" if each is None else node.scope.graph.proto(each).SerializeToString() for each in node.inputs]
+    types = [b"" if each is None else proto_of(each.type, each.shape).SerializeToString() for each in node.inputs]
     version = _latest(schema.context_dependent_function_opset_versions, node.version)
     body = schema.get_context_dependent_function_with_opset_version(version, _resolved(node), types)
     return onnx.FunctionProto.FromString(body) if body else None

@@ -11,15 +11,14 @@ from typing import Any
 from onnx import AttributeProto, TensorProto
 
 from circlet.runtime.errors import ModelError, UnsupportedError
-from circlet.runtime.ir.builder import Value
 from circlet.runtime.ir.op import ShapeError
 from circlet.runtime.ir.types import Array, DType
+from circlet.schema.importer.graph import Graph, Narrow, Value, constant, type_text
 from circlet.schema.onnx.functions import Function, LocalFunctions, input_count, schema_function
-from circlet.schema.onnx.graph import CHARGED_BYTES, Graph, type_text
 from circlet.schema.onnx.narrow import narrowed, widened
 from circlet.schema.onnx.node import Node
 from circlet.schema.onnx.rules import find_rule
-from circlet.schema.onnx.types import Narrow, read_tensor
+from circlet.schema.onnx.types import read_tensor
 
 FAULTS = (ValueError, TypeError, LookupError, ArithmeticError, AttributeError)
 """What Python and numpy raise about values that no well-formed model holds."""
@@ -27,6 +26,8 @@ MISFIT = "the inputs and attributes do not fit the operator or each other"
 """What a message says then; the cause of the error has Python's own words."""
 WIDENS = frozenset({"Cast", "DequantizeLinear"})
 """The operators that take constants that are held in wider types than they have."""
+CHARGED_BYTES = 256
+"""So many bytes of data cost as much as a node."""
 MOST_NESTED = 64
 """How deeply functions may call functions."""
 
@@ -95,7 +96,7 @@ class Scope:
         """Defines the initializers of a graph."""
         for each in proto.initializer:
             dtype, data = self.read(each)
-            self.define(each.name, self.graph.constant(data, dtype, each.name))
+            self.define(each.name, constant(data, dtype, each.name))
         if len(proto.sparse_initializer):
             raise UnsupportedError(f"sparse initializers, first {proto.sparse_initializer[0].values.name!r}")
 
@@ -126,9 +127,8 @@ class Scope:
                 continue
             if value is None:
                 raise UnsupportedError(f"output {name!r}")
-            self.define(name, value)
-            if not self.graph[value].is_constant and value not in node.inputs:
-                self.graph.rename(value, name)
+            is_made = not value.is_constant and value not in node.inputs
+            self.define(name, self.graph.declare(value, name) if is_made else value)
 
     def _results(self, node: Node) -> Sequence[Value | None]:
         local = self.unit.functions.find(node.proto)
@@ -149,7 +149,7 @@ class Scope:
 
     def _refuse_narrow(self, value: Value) -> None:
         """Raises UnsupportedError for a constant that is held in a wider type than it has."""
-        found = self.graph.type(value)
+        found = value.type
         if isinstance(found, Narrow):
             raise UnsupportedError(f"element type {type_text(found)}")
 

@@ -12,7 +12,7 @@ from circlet.runtime.ir.model import Model, Signature
 from circlet.runtime.ir.op import ShapeError
 from circlet.runtime.ir.types import DType, Shape
 from circlet.runtime.ops.loop_options import Overrun
-from circlet.schema.openvino.graph import Graph, Value
+from circlet.schema.importer.graph import Graph, Program, Value
 from circlet.schema.openvino.rules import Node, find
 from circlet.schema.openvino.variable import assign
 from circlet.schema.openvino.weights import Weights, read_constant
@@ -33,7 +33,7 @@ class Importer:
     weights: Weights
     overrun: Overrun = Overrun.ERROR
     """What happens where a loop asks for a slice that leaves its axis."""
-    graphs: list[Graph] = field(default_factory=list)
+    program: Program = field(default_factory=Program)
     refused: list[str] = field(default_factory=list)
     """Why circlet has no operators for layers, each once."""
 
@@ -57,15 +57,14 @@ class Importer:
         results = self.convert(network, graph, values)
         outputs: dict[str, int] = {}
         for number, value in results.items():
-            graph.outputs.append(value)
+            graph.output(value)
             outputs[_unique(_result_name(network, number), outputs)] = graph.tensor_index(value)
-        return Model(tuple(each.build() for each in self.graphs), (Signature("main", 0, names, outputs),),
+        return Model(self.program.subgraphs(), (Signature("main", 0, names, outputs),),
                      format="openvino")
 
-    def graph(self, name: str) -> Graph:
+    def graph(self, name: str, parent: Graph | None = None) -> Graph:
         """Adds an empty subgraph."""
-        self.graphs.append(Graph(len(self.graphs), name))
-        return self.graphs[-1]
+        return self.program.graph(name, parent)
 
     def parameter(self, graph: Graph, layer: Layer) -> Value:
         """The input that a Parameter stands for."""
@@ -73,7 +72,7 @@ class Importer:
 
     def parameter_type(self, layer: Layer) -> tuple[DType, Shape | None]:
         """The element type and the shape that a Parameter declares."""
-        node = Node(self, self.graphs[0], layer, ())
+        node = Node(self, self.program.graphs[0], layer, ())
         return node.dtype("element_type"), declared_shape(node)
 
     def convert(self, network: Network, graph: Graph, parameters: Mapping[int, Value]) -> dict[int, Value]:
@@ -192,7 +191,7 @@ def _fed(layer: Layer, inputs: Sequence[Value | None]) -> Value:
 def _declared(node: Node, value: Value, port: Port, position: int) -> Value:
     if value.data is not None or any(value is each for each in node.inputs) or not node.graph.owns(value):
         return value
-    return node.graph.declare(value, _name(node.layer, port, position), port.shape)
+    return node.graph.declare(value, _name(node.layer, port, position), port.shape or None)
 
 
 def _name(layer: Layer, port: Port, position: int) -> str:

@@ -24,8 +24,8 @@ from circlet.runtime.ops.loop_options import (
     ScanOutput,
     TripPolicy,
 )
-from circlet.schema.openvino import compose as c
-from circlet.schema.openvino.graph import Graph, Value, constant, tensor_of
+from circlet.schema.importer import compose as c
+from circlet.schema.importer.graph import Graph, Value, constant, tensor_of
 from circlet.schema.openvino.ports import UNCONNECTED, PortEntry, PortMap, Span, read_port_map
 from circlet.schema.openvino.rules import Node, layer
 from circlet.schema.openvino.xml import Network
@@ -105,13 +105,13 @@ class Body:
     @cached_property
     def graph(self) -> Graph:
         """The body's graph."""
-        graph = self.node.importer.graph(self.network.name)
+        graph = self.node.importer.graph(self.network.name, self.node.graph)
         parameters = dict(self.inlined)
         for each in self.inputs:
             parameter = self.network.layers[each]
             dtype, shape = self.node.importer.parameter_type(parameter)
             parameters[each] = graph.input(dtype, self._shape(each, shape), parameter.name)
-        graph.outputs += self.node.importer.convert(self.network, graph, parameters).values()
+        graph.output(*self.node.importer.convert(self.network, graph, parameters).values())
         return graph
 
     def _shape(self, parameter: int, declared: Shape | None) -> Shape | None:
@@ -183,7 +183,7 @@ class Body:
         tensors = loop_outputs(op, [tensor_of(each) for each in firsts], body.build())
         results = node.graph.op(
             op, trip_count, condition, *firsts, *(self.outer(each) for each in (*self.invariant, *self.sliced)),
-            dtypes=[each.dtype for each in tensors],
+            types=[each.dtype for each in tensors],
             shapes=[each.signature if each.has_rank else None for each in tensors])
         return tuple(results[self._position(each, carried, scans, last)] for each in entries)
 

@@ -11,10 +11,10 @@ import numpy as np
 from circlet.runtime.ir.types import DType, Padding
 from circlet.runtime.ops import pool, shape
 from circlet.runtime.ops.window import slide
-from circlet.schema.openvino import compose as c
-from circlet.schema.openvino.graph import Graph, Value
+from circlet.schema.importer import compose as c
+from circlet.schema.importer.graph import Graph, Value
 from circlet.schema.openvino.rules import Node, layer
-from circlet.schema.openvino.windows import Axis, axes_of, channels_first, channels_last, flat, padded, padding_of
+from circlet.schema.openvino.windows import Axis, axes_of, flat, padded, padding_of
 
 
 def _axes(node: Node) -> list[Axis]:
@@ -68,13 +68,13 @@ def _pooled_volume(node: Node, x: Value, function: type[pool.Pool], axes: Sequen
 
 def _image(g: Graph, x: Value, rank: int) -> Value:
     """(n, c, spatial...) as (n, h, w, c)."""
-    x = channels_last(g, x, rank)
-    return c.unsqueeze(g, x, 1) if rank == 3 else x
+    x = c.channels_last(g, x)
+    return c.unsqueeze(g, x, [1]) if rank == 3 else x
 
 
 def _tensor(g: Graph, x: Value, rank: int) -> Value:
     """(n, h, w, c) as (n, c, spatial...)."""
-    return channels_first(g, c.squeeze(g, x, [1]) if rank == 3 else x, rank)
+    return c.channels_first(g, c.squeeze(g, x, [1]) if rank == 3 else x, rank)
 
 
 @layer("MaxPool")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeAlias, TypeVar
 from circlet.runtime.errors import ModelError, UnsupportedError
 from circlet.runtime.ir.types import DType, Shape
 from circlet.schema.constants import MOST_MADE
-from circlet.schema.openvino.graph import Graph, Value
+from circlet.schema.importer.graph import Graph, Value
 from circlet.schema.openvino.types import ELEMENT_TYPES, REFUSED_TYPES
 from circlet.schema.openvino.xml import Layer
 

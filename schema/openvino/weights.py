@@ -12,7 +12,7 @@ import numpy as np
 from circlet.runtime.errors import ModelError
 from circlet.runtime.ir.types import Array, DType, Shape
 from circlet.schema.constants import booleans, element_count
-from circlet.schema.openvino.graph import Value, constant
+from circlet.schema.importer.graph import Value, constant
 
 if TYPE_CHECKING:
     from circlet.schema.openvino.rules import Node
@@ -52,9 +52,7 @@ def read_constant(node: Node, weights: Weights) -> Value:
     if size < expected:
         raise node.error(f"size: expected {expected} bytes for shape {shape} of {dtype.value}, found {size}")
     data = _span(node, weights, offset, expected)
-    if dtype is DType.BFLOAT16:
-        return constant(_view(data, dtype, shape), node.layer.name, dtype)
-    return constant(_view(data, dtype, shape), node.layer.name)
+    return constant(_view(data, dtype, shape), dtype, node.layer.name)
 
 
 def _span(node: Node, weights: Weights, offset: int, size: int) -> memoryview:

@@ -6,11 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from circlet.runtime.errors import ModelError
-from circlet.runtime.ir.builder import Value
 from circlet.runtime.ir.probe import merged
 from circlet.runtime.ops import controlflow
+from circlet.schema.importer.graph import Value, type_text
 from circlet.schema.onnx.bodies import translate_body, union
-from circlet.schema.onnx.graph import type_text
 from circlet.schema.onnx.node import Node
 from circlet.schema.onnx.rules import rule
 from circlet.schema.onnx.scope import Scope
@@ -46,4 +45,4 @@ def inlined(node: Node, proto: Any) -> Sequence[Value]:
     scope.read_constants(proto)
     scope.translate(proto.node)
     found = [scope.value(each.name) for each in proto.output]
-    return [each if node.graph[each].is_constant else node.copy(each) for each in found]
+    return [each if each.is_constant else node.copy(each) for each in found]
