@@ -10,6 +10,7 @@ from circlet.runtime.errors import ModelError
 from circlet.runtime.ir.types import Shape
 from circlet.schema.importer.graph import Graph, Type, Value, type_text
 from circlet.schema.onnx.scope import Scope
+from circlet.schema.onnx.translate import translate
 from circlet.schema.onnx.types import type_of
 
 
@@ -66,7 +67,7 @@ def translate_body(scope: Scope, proto: Any, types: Sequence[Type], shapes: Sequ
         inner.define(each.name, value)
         inputs.append(value)
     inner.read_constants(proto)
-    inner.translate(proto.node)
+    translate(inner, proto.node)
     return Body(inner.graph, tuple(inputs), tuple(inner.value(each.name) for each in proto.output))
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from circlet.runtime.ir.types import DType
-from circlet.runtime.ops.quantize import Cast
+from circlet.schema.importer import compose as c
 from circlet.schema.importer.graph import Value
 from circlet.schema.onnx.node import Node
 
@@ -44,7 +44,7 @@ def widened(node: Node) -> Node:
     if narrow is None:
         return node
     return replace(node, inputs=tuple(
-        graph.apply(Cast(), each, type=DType.FLOAT32) if each is not None and each.type is narrow else each
+        c.cast(graph, each, DType.FLOAT32) if each is not None and each.type is narrow else each
         for each in node.inputs))
 
 
@@ -53,5 +53,5 @@ def narrowed(node: Node, results: Sequence[Value | None]) -> list[Value | None]:
     graph, narrow = node.graph, _narrow_type(node)
     if narrow is None:
         return list(results)
-    return [graph.apply(Cast(), each, type=narrow) if each is not None and each.type is DType.FLOAT32 else each
+    return [c.cast(graph, each, narrow) if each is not None and each.type is DType.FLOAT32 else each
             for each in results]

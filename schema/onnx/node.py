@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -17,9 +17,7 @@ from circlet.runtime.ir.types import MOST_DIMENSIONS, Array, DType, Shape
 from circlet.runtime.ops.shape import Alias
 from circlet.schema.importer import compose as c
 from circlet.schema.importer.graph import Graph, Narrow, Type, Value, constant, type_text
-
-if TYPE_CHECKING:
-    from circlet.schema.onnx.scope import Scope
+from circlet.schema.onnx.scope import Scope
 
 MemberT = TypeVar("MemberT", bound=Enum)
 

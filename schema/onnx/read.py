@@ -16,7 +16,8 @@ from circlet.runtime.ir.model import Model, Signature
 from circlet.schema.importer.graph import Program, Value
 from circlet.schema.onnx.functions import LocalFunctions, schema_of
 from circlet.schema.onnx.rules import find_rule
-from circlet.schema.onnx.scope import CHARGED_BYTES, FAULTS, Scope, Unit, plain, qualified
+from circlet.schema.onnx.scope import CHARGED_BYTES, Scope, Unit, plain, qualified
+from circlet.schema.onnx.translate import FAULTS, translate
 from circlet.schema.onnx.types import shape_of, type_of
 
 OLDEST = 7
@@ -74,7 +75,7 @@ def _translated(proto: Any, size: int, folder: Path | None, options: Options) ->
     scope.read_constants(proto.graph)
     constants = {each.name for each in proto.graph.initializer}
     inputs = [_input(scope, each) for each in proto.graph.input if each.name not in constants]
-    scope.translate(proto.graph.node)
+    translate(scope, proto.graph.node)
     return _finished(program, scope, proto, inputs)
 
 

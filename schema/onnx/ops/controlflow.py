@@ -13,6 +13,7 @@ from circlet.schema.onnx.bodies import translate_body, union
 from circlet.schema.onnx.node import Node
 from circlet.schema.onnx.rules import rule
 from circlet.schema.onnx.scope import Scope
+from circlet.schema.onnx.translate import translate
 
 
 @rule("If")
@@ -43,6 +44,6 @@ def inlined(node: Node, proto: Any) -> Sequence[Value]:
     """The results of a graph without inputs, computed where the node is."""
     scope = Scope(node.graph, node.scope.unit, node.scope)
     scope.read_constants(proto)
-    scope.translate(proto.node)
+    translate(scope, proto.node)
     found = [scope.value(each.name) for each in proto.output]
     return [each if each.is_constant else node.copy(each) for each in found]
