@@ -28,6 +28,7 @@ from circlet.schema.importer import compose as c
 from circlet.schema.importer.graph import Graph, Value, constant, tensor_of
 from circlet.schema.openvino.ports import UNCONNECTED, PortEntry, PortMap, Span, read_port_map
 from circlet.schema.openvino.rules import Node, layer
+from circlet.schema.openvino.translate import convert, parameter_type
 from circlet.schema.openvino.xml import Network
 
 ITERATION, CONDITION = "current_iteration", "execution_condition"
@@ -105,13 +106,13 @@ class Body:
     @cached_property
     def graph(self) -> Graph:
         """The body's graph."""
-        graph = self.node.importer.graph(self.network.name, self.node.graph)
+        graph = self.node.unit.program.graph(self.network.name, self.node.graph)
         parameters = dict(self.inlined)
         for each in self.inputs:
             parameter = self.network.layers[each]
-            dtype, shape = self.node.importer.parameter_type(parameter)
+            dtype, shape = parameter_type(self.node.unit, parameter)
             parameters[each] = graph.input(dtype, self._shape(each, shape), parameter.name)
-        graph.output(*self.node.importer.convert(self.network, graph, parameters).values())
+        graph.output(*convert(self.node.unit, self.network, graph, parameters).values())
         return graph
 
     def _shape(self, parameter: int, declared: Shape | None) -> Shape | None:
@@ -178,7 +179,7 @@ class Body:
                      invariants=tuple(self.inputs[each] for each in self.invariant),
                      scan_inputs=tuple(map(self.scan_input, self.sliced)),
                      scan_outputs=tuple(map(self.scan_output, scans)),
-                     last_outputs=tuple(self.outputs[each] for each in last), overrun=node.importer.overrun)
+                     last_outputs=tuple(self.outputs[each] for each in last), overrun=node.unit.overrun)
         firsts = [self.outer(each) for each in self.carried]
         tensors = loop_outputs(op, [tensor_of(each) for each in firsts], body.build())
         results = node.graph.op(

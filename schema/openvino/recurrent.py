@@ -178,7 +178,7 @@ class Direction:
 
     def _body(self, states: Sequence[Value], parameters: Sequence[Value]) -> Graph:
         """The graph of one step: states, parameters that are no constants, the slices; states and the output."""
-        body = self.node.importer.graph(f"{self.node.layer.name}/step", self.node.graph)
+        body = self.node.unit.program.graph(f"{self.node.layer.name}/step", self.node.graph)
         before = [body.input(DType.FLOAT32, each.shape, f"state_{k}") for k, each in enumerate(states)]
         inner = {each: body.input(DType.FLOAT32, each.shape, each.name) for each in parameters}
         batch = (before[0].shape or (-1,))[0]

@@ -16,7 +16,7 @@ from circlet.schema.openvino.rules import Node, layer
 def read_value(node: Node) -> Value:
     """The value of a variable: the input, which must be constant, or zeros, until it is assigned."""
     g, first = node.graph, _first(node)
-    init = node.importer.graph(f"{node.layer.name}/first", g)
+    init = node.unit.program.graph(f"{node.layer.name}/first", g)
     init.op(variable.AssignVariable(), _handle(node, init), first, types=())
     g.op(controlflow.CallOnce(init_subgraph_index=init.index), types=())
     (value,) = g.op(variable.ReadVariable(), _handle(node, g), types=[first.dtype], shapes=[None])
