@@ -166,9 +166,8 @@ def _unsqueezed_along(node: Node) -> Value:
 def _of_rank(node: Node, value: Value, sign: int) -> Value:
     """A result of which the rank is known by the number of axes that were inserted or removed."""
     count = node.length(1) if node.rank(1) else 1
-    if count >= 0:
-        if not value.is_constant:
-            return node.graph.declare(value, shape=(-1,) * (node.rank() + sign * count))
+    if count >= 0 and not value.is_constant:
+        return node.graph.declare(value, shape=(-1,) * (node.rank() + sign * count))
     return value
 
 
