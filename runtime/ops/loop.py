@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from circlet.runtime.ir.op import Border, Callee, Count, Operands, Unknown, at_least
+from circlet.runtime.ir.tensor import Tensor
 from circlet.runtime.ir.types import DType, Shape
 from circlet.runtime.ops.controlflow import ControlFlow
 from circlet.runtime.ops.loop_check import check_body, check_cond, check_operands, check_options
@@ -21,8 +22,6 @@ from circlet.runtime.ops.loop_options import (
     TripPolicy,
 )
 
-if TYPE_CHECKING:
-    from circlet.runtime.ir.model import Tensor
 
 @dataclass(frozen=True)
 class Loop(ControlFlow):

@@ -7,11 +7,11 @@ from math import prod
 from typing import TYPE_CHECKING
 
 from circlet.runtime.ir.op import Border, Operand, Operands, ShapeError
+from circlet.runtime.ir.tensor import Tensor
 from circlet.runtime.ir.types import DType
 from circlet.runtime.ops.loop_options import NONE, Base, Feed, Mode, ScanInput
 
 if TYPE_CHECKING:
-    from circlet.runtime.ir.model import Tensor
     from circlet.runtime.ops.loop import Loop
 
 COUNTS = (DType.INT32, DType.INT64)
