@@ -89,9 +89,12 @@ def result_shapes(op: Op, given: Sequence[Outline | None], count: int, open_shap
 def _tried(op: Op, given: Sequence[Outline | None], count: int, lengths: Iterable[int],
            call: Call | None) -> Iterator[Sequence[Shape]]:
     """The shapes of the results for each length that fits."""
+    fixed = [_operand(each, 1) if each is not None and each.is_static else None for each in given]
     for length in lengths:
+        tried = tuple([known or (None if each is None else _operand(each, length))
+                       for known, each in zip(fixed, given, strict=True)])
         try:
-            yield op.infer(operands(given, count, length, call))
+            yield op.infer(Operands(tried, count, call))
         except ShapeError:
             continue
 

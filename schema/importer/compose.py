@@ -192,7 +192,7 @@ def shape_of(g: Graph, x: Value, dtype: DType = DType.INT64) -> Value:
     """The shape as a vector."""
     if x.shape is not None and x.is_static:
         return integers(x.shape, dtype)
-    return g.apply(shape.ShapeOf(out_type=dtype), x)
+    return g.once(shape.ShapeOf(out_type=dtype), x)
 
 
 def dimension(g: Graph, x: Value, axis: int) -> Value:
@@ -206,7 +206,7 @@ def dims(g: Graph, x: Value, first: int, last: int) -> Value:
     """Dimensions `first` up to but without `last` of the shape, as int64."""
     if x.shape is not None and -1 not in x.shape[first:last]:
         return integers(x.shape[first:last])
-    return part_of(g, shape_of(g, x), first, last)
+    return gather(g, shape_of(g, x), integers(range(first, last)), 0)
 
 
 def part_of(g: Graph, vector: Value, start: int | None, stop: int | None) -> Value:

@@ -88,6 +88,7 @@ class Graph:
         self._target = target
         self._parent = parent
         self._slots: dict[Value, builder.Value] = {}
+        self._once: dict[tuple[Op, Value], Value] = {}
         self._inputs: list[Value] = []
         self._outputs: list[Value] = []
 
@@ -173,6 +174,13 @@ class Graph:
         if data is not None:
             return constant(data)
         return self.op(op, *inputs, count=1, types=None if type is None else (type,))[0]
+
+    def once(self, op: Op, x: Value) -> Value:
+        """The one result of an operator on a value; the operator is applied the first time it is asked for."""
+        key = op, self.capture(x)
+        if key not in self._once:
+            self._once[key] = self.apply(op, x)
+        return self._once[key]
 
     def op(self, op: Op, *inputs: Value | None, count: int | None = None, types: Sequence[Type | None] | None = None,
            shapes: Sequence[Shape | None] | None = None) -> tuple[Value, ...]:
