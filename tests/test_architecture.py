@@ -6,7 +6,7 @@ import ast
 import importlib
 import os
 import pkgutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -25,6 +25,8 @@ PRODUCT = ("circlet", "runtime", "schema", "backends", "tools")
 """The folders that are imported as `circlet`."""
 ALL = (*PRODUCT, "tests", "benchmarks", "examples")
 MAX_LINES = 500
+FREE_OF_CIRCLES = ("circlet", "schema", "tools", "runtime.ir")
+"""Where no module is imported by what it imports."""
 
 IR = {"runtime.errors", "runtime.ir"}
 OPS = IR | {"runtime.ops"}
@@ -222,6 +224,24 @@ def _reachable(graph: dict[str, set[str]], module: str) -> set[str]:
         found |= new
         left.extend(new)
     return found
+
+
+def test_modules_do_not_import_each_other_in_circles() -> None:
+    """Also not inside of functions, and not for the sake of types alone."""
+    sources = {source.module: source for source in PRODUCT_SOURCES if source.module.startswith(FREE_OF_CIRCLES)}
+    edges = {module: {found for _, name in source.imports if (found := _imported(name, sources)) is not None}
+             for module, source in sources.items()}
+    while leaves := {module for module, targets in edges.items() if not targets & edges.keys()}:
+        edges = {module: targets for module, targets in edges.items() if module not in leaves}
+    _report([f"{module} imports {', '.join(sorted(targets & edges.keys()))}" for module, targets in edges.items()],
+            "Move what both need into a module that both import.")
+
+
+def _imported(name: str, modules: Mapping[str, Source]) -> str | None:
+    """The module that the full name of something imported is, or is in."""
+    below = name.removeprefix("circlet.")
+    return next((each for each in (below, below.rpartition(".")[0], name, name.rpartition(".")[0]) if each in modules),
+                None)
 
 
 def test_product_does_not_import_tests() -> None:
