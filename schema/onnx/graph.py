@@ -43,7 +43,12 @@ class Program:
     _finished: dict[int, Subgraph] = field(default_factory=dict)
 
     def graph(self, name: str, parent: Graph | None = None) -> Graph:
-        """Adds a graph inside of another one."""
+        """Adds a graph inside of another one.
+
+        Raises:
+            ModelError: the name is no text.
+        """
+        expect_text(name)
         graph = Graph(self, len(self.graphs), name, parent)
         self.graphs.append(graph)
         return graph
@@ -269,6 +274,16 @@ class Graph:
             return unknown * count
         sure = len(lengths) == 1 or len(found) > 1
         return [merged([each[k] for each in found], sure) for k in range(count)]
+
+
+def expect_text(name: object) -> None:
+    """Refuses names that are not UTF-8, which come as bytes.
+
+    Raises:
+        ModelError: it is none.
+    """
+    if not isinstance(name, str):
+        raise ModelError(f"expected a name in UTF-8, found {name!r}")
 
 
 def expect_few(elements: int) -> None:

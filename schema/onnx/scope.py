@@ -15,7 +15,7 @@ from circlet.runtime.ir.builder import Value
 from circlet.runtime.ir.op import ShapeError
 from circlet.runtime.ir.types import Array, DType
 from circlet.schema.onnx.functions import Function, LocalFunctions, input_count, schema_function
-from circlet.schema.onnx.graph import CHARGED_BYTES, Graph, type_text
+from circlet.schema.onnx.graph import CHARGED_BYTES, Graph, expect_text, type_text
 from circlet.schema.onnx.narrow import narrowed, widened
 from circlet.schema.onnx.node import Node
 from circlet.schema.onnx.rules import find_rule
@@ -59,8 +59,9 @@ class Scope:
         """Gives a name a value; None is an absent one.
 
         Raises:
-            ModelError: the name has a value.
+            ModelError: the name has a value, or is no text.
         """
+        expect_text(name)
         if name in self._names:
             raise ModelError(f"{name!r} is defined twice")
         self._names[name] = value
