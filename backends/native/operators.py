@@ -13,7 +13,7 @@ from llvmlite import ir
 from circlet.backends.native.emitter import NATIVE_TYPES, Emitter, memory_type
 from circlet.backends.native.fuse import Fused, place_of
 from circlet.backends.native.program import Unlowerable
-from circlet.backends.native.rule import Node, Rule, Sink, rule_of
+from circlet.backends.native.rule import Node, Rule, Sink, rule_of, shaped
 from circlet.backends.native.value import Value, computed, in_memory, in_register, shared
 from circlet.runtime.errors import Place
 from circlet.runtime.exec.crossing import CopyEdge
@@ -80,8 +80,11 @@ class OperatorLowering:
 
     def _rule(self) -> Rule[Op] | None:
         """The operator's native rule; None where the host computes it."""
-        rule = rule_of(self.call())
-        if rule is None or not rule.parameters:
+        call = self.call()
+        rule = rule_of(call)
+        if rule is None or not rule.holds(call, shaped(call, _shapes(self.inputs), self.shapes)):
+            return None
+        if not rule.parameters:
             return rule
         if any(each is not None and each.known is None for each in _chosen(self.inputs, rule.parameters)):
             return None
@@ -237,8 +240,10 @@ class GroupLowering:
     def _node(self, k: int) -> Node[Op]:
         operator = self._op.members[k].operator
         inputs = tuple(None if each == ABSENT else self._values[each] for each in operator.inputs)
-        call = self._call(k)
-        return Node(operator.op, call, inputs, self._shapes(k, inputs), call.place, self._outer.function)
+        call, shapes = self._call(k), self._shapes(k, inputs)
+        if not self._rule(k).holds(call, shaped(call, _shapes(inputs), shapes)):
+            raise Unlowerable(f"{call.place}: the shapes are not those for which it was grouped")
+        return Node(operator.op, call, inputs, shapes, call.place, self._outer.function)
 
     def _shapes(self, k: int, inputs: Sequence[Value | None]) -> tuple[Shape, ...]:
         operator, parameters = self._op.members[k].operator, self._rule(k).parameters
@@ -262,6 +267,10 @@ class GroupLowering:
         flat = all(each is None or each.flat or each.size == 1 for each in node.inputs)
         for tensor, value in zip(self._op.members[k].operator.outputs, rule.fused(node), strict=True):
             self._values[tensor] = shared(replace(value, flat=value.flat and (flat or value.memory is not None)))
+
+
+def _shapes(values: Sequence[Value | None]) -> Sequence[Shape | None]:
+    return [None if each is None else each.shape for each in values]
 
 
 def _chosen(values: Sequence[Value | None], positions: frozenset[int]) -> Sequence[Value | None]:
