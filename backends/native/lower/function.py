@@ -63,7 +63,7 @@ from circlet.runtime.ir.model import ABSENT
 from circlet.runtime.ir.op import Skip
 from circlet.runtime.ir.types import Array, DType, Shape
 from circlet.runtime.passes.analyses.alias import Aliases
-from circlet.runtime.passes.analyses.plan_memory import ALIGNMENT, Interval, plan_memory
+from circlet.runtime.passes.analyses.plan_memory import ALIGNMENT, place_classes
 from circlet.runtime.passes.analyses.specialize import Specialization
 
 FIXED = Fixed()
@@ -365,19 +365,14 @@ class FunctionLowering:
 
     def _arrange(self, spec: Specialization, span: range, aliases: Aliases, places: dict[int, ir.Value]) -> None:
         """Gives every class of tensors that needs memory and has none a part of the arena."""
-        wanted: dict[int, Interval] = {}
-        for number in span:
-            for tensor in spec.subgraph.operators[number].outputs:
-                root = aliases.root(tensor)
-                if tensor in spec.known or root in places or in_register_alone(
-                        prod(spec.shape(tensor)), spec.subgraph.tensors[tensor].dtype):
-                    continue
-                last = max(aliases.last_read(root), aliases.first_write(root))
-                wanted[root] = Interval(aliases.size(root), aliases.first_write(root), last)
-        arena = plan_memory(list(wanted.values()))
-        base = self.reserve_offset(arena.size)
-        for root, offset in zip(wanted, arena.offsets, strict=True):
-            places[root] = self.at(base + offset, wanted[root].size)
+        subgraph = spec.subgraph
+        written = (each for number in span for each in subgraph.operators[number].outputs if each not in spec.known)
+        wanted = dict.fromkeys(aliases.root(each) for each in written if aliases.root(each) not in places
+                               and not in_register_alone(prod(spec.shape(each)), subgraph.tensors[each].dtype))
+        found, size = place_classes(aliases, wanted)
+        base = self.reserve_offset(size)
+        for root, place in found.items():
+            places[root] = self.at(base + place.offset, place.size)
 
     def tensor(self, spec: Specialization, values: dict[int, Value], tensor: int) -> Value:
         """A tensor of a subgraph."""
