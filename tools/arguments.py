@@ -11,7 +11,7 @@ from typing import TypeVar, get_args
 import click
 
 import circlet
-from circlet.runtime.errors import InputError
+from circlet.runtime.errors import InputError, suggestion
 from circlet.runtime.ir.model import Model
 from circlet.runtime.ir.verify import verify
 from circlet.schema import load_model
@@ -19,7 +19,7 @@ from circlet.schema.files import AbsentCond, SliceOverrun
 from circlet.session import BACKENDS
 from circlet.tools.console import Document, show
 from circlet.tools.tables import plain, plural
-from circlet.tools.usage import Argument, Choice, Command, Option, suggestion
+from circlet.tools.usage import Argument, Choice, Command, Option
 
 READING, COMPUTING, OUTPUT, LIMITS = "Reading the model", "Computing", "Output", "Limits"
 """Groups of options."""

@@ -12,8 +12,9 @@ from llvmlite import ir
 from circlet.backends.native.emit.emitter import Emitter, in_register_alone, register_type
 from circlet.backends.native.emit.value import Value, in_memory, in_register
 from circlet.backends.native.lower.budget import MOST_INVOKED, Sizes
+from circlet.backends.native.lower.host import lower_host_call
 from circlet.backends.native.lower.operators import OperatorLowering
-from circlet.backends.native.lower.program import Called, Unlowerable
+from circlet.backends.native.program import Called, Unlowerable
 from circlet.runtime.exec.executor_map import ExecutorMap
 from circlet.runtime.ir.op import Op, Unknown
 from circlet.runtime.ir.types import DType, Shape
@@ -42,31 +43,45 @@ def is_scalar(value: Value) -> bool:
     return in_register_alone(value.size, value.dtype)
 
 
-def is_lowerable(executors: ExecutorMap, op: Op, shapes: tuple[Shape, ...],
-                 found: dict[Specialization, bool]) -> bool:
-    """Whether the subgraphs that an operator invokes can be native code, for these operand shapes; else the numpy
-    backend's control flow runs them. `found` keeps what was found before."""
+def refuses(executors: ExecutorMap, op: Op, shapes: tuple[Shape, ...],
+            found: dict[Specialization, str | None]) -> str | None:
+    """Why the subgraphs that an operator invokes cannot be native code, for these operand shapes, so that
+    `backends/controlflow` runs them; None where they can. `found` keeps what was found before."""
     first = 1 if isinstance(op, Branch) else 0
-    if Sizes(executors.model).invoked(op) > MOST_INVOKED:
-        return False
+    size = Sizes(executors.model).invoked(op)
+    if size > MOST_INVOKED:
+        return f"it invokes {size} operators (supported: up to {MOST_INVOKED})"
     try:
         if isinstance(op, PreTestedLoop):
             executors.planner.turn(op, shapes)
         else:
             executors.planner.reuse(op.callees(), shapes[first:])
     except Unknown:
-        return False
-    return all(_is_native(executors, executors.specializer.at(index, shapes[first:]), found)
+        is_loop = isinstance(op, PreTestedLoop)
+        return "carried shapes change from turn to turn" if is_loop else "shapes of results are known only when it runs"
+    reasons = (_refuses_subgraph(executors, executors.specializer.at(index, shapes[first:]), found)
                for index in op.callees())
+    return next((each for each in reasons if each is not None), None)
 
 
-def _is_native(executors: ExecutorMap, spec: Specialization, found: dict[Specialization, bool]) -> bool:
+def _refuses_subgraph(executors: ExecutorMap, spec: Specialization, found: dict[Specialization, str | None]
+                      ) -> str | None:
     if spec not in found:
-        found[spec] = spec.is_static and not any(each.dtype.numpy.hasobject for each in spec.subgraph.tensors) and all(
-            is_lowerable(executors, each.op, tuple(spec.shape(tensor) for tensor in each.inputs), found)
-            for each in spec.subgraph.operators if type(each.op) in CONTROL_FLOW
-        )
+        found[spec] = next(_objections(executors, spec, found), None)
     return found[spec]
+
+
+def _objections(executors: ExecutorMap, spec: Specialization, found: dict[Specialization, str | None]) -> Iterator[str]:
+    """Why a subgraph cannot be native code."""
+    if not spec.is_static:
+        yield f"subgraph {spec.index} has shapes that are known only when it runs"
+    if any(each.dtype.numpy.hasobject for each in spec.subgraph.tensors):
+        yield f"subgraph {spec.index} has strings"
+    for each in spec.subgraph.operators:
+        if type(each.op) in CONTROL_FLOW:
+            reason = refuses(executors, each.op, tuple(spec.shape(tensor) for tensor in each.inputs), found)
+            if reason is not None:
+                yield reason
 
 
 def _operands(o: OperatorLowering, first: int = 0) -> list[Value]:
@@ -100,12 +115,12 @@ def _invoked(o: OperatorLowering, op: Branch | Invoke,
              operands: Sequence[Value]) -> Iterator[Callable[[], list[Value]]]:
     """For each subgraph that an operator may invoke, what emits it where the code then is."""
     try:
-        plan = o.function.executors.planner.call(op, tuple(each.shape for each in operands), _site(o, operands), True)
+        plan = o.subgraphs.executors.planner.call(op, tuple(each.shape for each in operands), _site(o, operands), True)
     except Unknown:
         raise Unlowerable(f"{o.place}: the shapes are known only when it runs") from None
 
     def emit(index: int, transfers: Sequence[Transfer]) -> list[Value]:
-        results = o.function.invoke(index, operands, o.homes, plan.given_up)
+        results = o.subgraphs.invoke(index, operands, o.homes, plan.given_up)
         for each in transfers:
             _crosses(o, each, (operands if each.stage is Stage.ENTER else results)[each.position])
         return results
@@ -125,8 +140,6 @@ def lower_call(o: OperatorLowering) -> Sequence[Value]:
 
 def lower_call_once(o: OperatorLowering) -> Sequence[Value]:
     """CALL_ONCE: the host runs the subgraph, if it has not run it yet."""
-    from circlet.backends.native.lower.host import lower_host_call
-
     function, b = o.function, o.function.e.builder
     callee = o.operator.op.callees()[0]
     function.note(f"[{o.number}] {o.operator.name} @{callee}")
@@ -188,7 +201,7 @@ def lower_loop(o: OperatorLowering) -> Sequence[Value]:
     assert isinstance(op, PreTestedLoop)
     carried = _operands(o)
     try:
-        plan = o.function.executors.planner.loop(op, tuple(each.shape for each in carried), _site(o, carried), True)
+        plan = o.subgraphs.executors.planner.loop(op, tuple(each.shape for each in carried), _site(o, carried), True)
     except Unknown:
         raise Unlowerable(f"{o.place}: the carried shapes change from turn to turn") from None
     return _LoopLowering(o, op, plan, carried).lower()
@@ -228,11 +241,11 @@ class _LoopLowering:
     def _record(self) -> None:
         """Records what becomes of the values."""
         for each in self._plan.transfers:
-            with self._o.function.in_loop() if each.stage.repeats else nullcontext():
+            with self._o.subgraphs.in_loop() if each.stage.repeats else nullcontext():
                 _crosses(self._o, each, self._carried[each.position])
 
     def _lower(self) -> Sequence[Value]:
-        e, function = self._o.function.e, self._o.function
+        e, function, subgraphs = self._o.function.e, self._o.function, self._o.subgraphs
         buffers = self._buffers()
         initial = [self._entered(k, home) for k, home in enumerate(buffers[:len(self._carried)])]
         before = e.builder.block
@@ -243,14 +256,14 @@ class _LoopLowering:
         places = [home if home is None or not self._moves(buffer) else self._phi(home, before)
                   for buffer, home in enumerate(buffers)]
         state = [self._current(value, numbers.get(k), places[k]) for k, value in enumerate(initial)]
-        with function.indented(f"while @{self._op.cond_subgraph_index}"), function.in_loop():
-            (flag,) = function.invoke(self._op.cond_subgraph_index, state, [None], frozenset())
+        with function.indented(f"while @{self._op.cond_subgraph_index}"), subgraphs.in_loop():
+            (flag,) = subgraphs.invoke(self._op.cond_subgraph_index, state, [None], frozenset())
         e.builder.cbranch(flag.scalar(e), body, after)
         e.builder.position_at_end(body)
-        with function.looping(), function.in_loop(), function.indented(f"turn @{self._op.body_subgraph_index}"):
+        with function.looping(), subgraphs.in_loop(), function.indented(f"turn @{self._op.body_subgraph_index}"):
             function.turn(self._o.place)
             homes = [places[self._plan.rotation.buffer(k, 1)] for k in range(len(state))]
-            results = function.invoke(self._op.body_subgraph_index, state, homes, self._plan.destroyable)
+            results = subgraphs.invoke(self._op.body_subgraph_index, state, homes, self._plan.destroyable)
         self._close(numbers, places, results)
         e.builder.branch(head)
         e.builder.position_at_end(after)
@@ -279,7 +292,7 @@ class _LoopLowering:
         if home is None:
             return value
         if value.memory is not home:
-            self._o.function.transfer(value, home)
+            self._o.subgraphs.transfer(value, home)
         return in_memory(home, value.shape, value.dtype)
 
     def _phi(self, value: ir.Value, before: ir.Block) -> ir.PhiInstr:
@@ -316,7 +329,7 @@ class _LoopLowering:
             with b.if_then(is_there):
                 for target, source in self._plan.rotation.moves(cycle, turns):
                     value = self._carried[min(target, source)]
-                    self._o.function.transfer(in_memory(buffers[source], value.shape, value.dtype), buffers[target])
+                    self._o.subgraphs.transfer(in_memory(buffers[source], value.shape, value.dtype), buffers[target])
 
     def _left(self, k: int, value: Value, home: ir.Value | None) -> Value:
         """The final value where the caller wants it."""
@@ -329,7 +342,7 @@ class _LoopLowering:
             return in_memory(home, value.shape, value.dtype)
         if o.homes[k] is None or value.memory is o.homes[k]:
             return value
-        o.function.transfer(value, o.homes[k])
+        o.subgraphs.transfer(value, o.homes[k])
         return in_memory(o.homes[k], value.shape, value.dtype)
 
 
