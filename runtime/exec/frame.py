@@ -94,6 +94,10 @@ class Frame(ABC):
         else:
             with np.errstate(all="ignore"):
                 self.invoke()
+        return self._results()
+
+    def _results(self) -> list[Array]:
+        """Copies of the outputs."""
         return [each.copy() if each.nbytes <= LITTLE else _copied(each) for each in self.outputs]
 
     @property
@@ -245,6 +249,8 @@ class StaticFrame(Frame):
             for tensor, lent in zip(spec.subgraph.outputs, contract.outputs or (None,) * len(spec.subgraph.outputs),
                                     strict=True)
         )
+        self._copies = None if any(each.nbytes > LITTLE for each in self._outputs) else tuple(
+            each.copy for each in self._outputs)
         steps = [step for _, step in bound.steps]
         for position, lent in pending:
             source = self._array(spec.subgraph.outputs[position])
@@ -266,6 +272,9 @@ class StaticFrame(Frame):
             if id(step) not in self._operators:
                 raise
             raise_located(error, self._executor.place(self._operators[id(step)]))
+
+    def _results(self) -> list[Array]:
+        return super()._results() if self._copies is None else [copy() for copy in self._copies]
 
     def _lend_outputs(self, spec: Specialization, aliases: Aliases) -> list[tuple[int, Array]]:
         """Puts results into lent buffers; returns the outputs that must be copied there instead."""
