@@ -30,6 +30,9 @@ IR = {"runtime.errors", "runtime.ir"}
 OPS = IR | {"runtime.ops"}
 PASSES = OPS | {"runtime.passes"}
 RUNTIME = PASSES | {"runtime.exec"}
+SHARED = RUNTIME | {"backends.refusal", "backends.arithmetic"}
+CPU = SHARED | {"backends.cpu"}
+BACKENDS = CPU | {"backends.controlflow", "backends.native", "backends.platform"}
 ARROWS: dict[str, set[str]] = {
     "runtime.errors": set(),
     "runtime.ir": IR,
@@ -38,11 +41,30 @@ ARROWS: dict[str, set[str]] = {
     "runtime.exec": RUNTIME,
     "runtime": set(),
     "schema": RUNTIME | {"schema"},
-    "backends": RUNTIME | {"backends"},
-    "circlet": RUNTIME | {"schema", "backends", "circlet"},
-    "tools": RUNTIME | {"schema", "backends", "circlet", "tools"},
+    "backends": set(),
+    "backends.platform": set(),
+    "backends.refusal": RUNTIME,
+    "backends.arithmetic": SHARED,
+    "backends.cpu": CPU,
+    "backends.controlflow": RUNTIME | {"backends.controlflow"},
+    "backends.native": CPU | {"backends.platform", "backends.native"},
+    "circlet": BACKENDS | {"schema", "circlet"},
+    "tools": BACKENDS | {"schema", "circlet", "tools"},
 }
 """What each layer may import; `circlet` is the public face, that is the files of the folder `circlet` itself."""
+STOREYS = ("abi", "machine", "compilation", "emit", "check", "program", "gemm", "rules", "lower", "load", "coverage",
+           "backend")
+"""The files and folders of backends/native; each may import itself and those before it."""
+CIRCLES: list[set[str]] = [
+    {"circlet.runtime.ir.model", "circlet.runtime.ir.op"},
+    {"circlet.runtime.ops.loop", "circlet.runtime.ops.loop_check"},
+    {f"circlet.runtime.exec.{each}" for each in ("activation", "copying", "executor", "frame", "kernel")},
+    {"circlet.runtime.passes.transforms.growth.padding", "circlet.runtime.passes.transforms.growth.step"},
+    {f"circlet.schema.onnx.{each}" for each in ("functions", "narrow", "node", "rules", "scope")},
+    {f"circlet.schema.openvino.{each}" for each in ("importer", "rules", "variable", "weights")},
+    {f"circlet.network.{each}" for each in ("graph", "indexing", "layer", "tensor")},
+]
+"""Modules that still import each other; a circle among other modules is an error."""
 
 
 @dataclass(frozen=True)
@@ -59,6 +81,11 @@ class Source:
     def module(self) -> str:
         """The module's name below `circlet`; of the public face's files the name itself."""
         return ".".join(self.path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+
+    @property
+    def full_name(self) -> str:
+        """The name by which the module is imported."""
+        return self.module if self.module.split(".")[0] == "circlet" else f"circlet.{self.module}"
 
     @cached_property
     def text(self) -> str:
@@ -120,7 +147,7 @@ def _report(problems: list[str], advice: str) -> None:
 
 def test_sources_are_found() -> None:
     layers = {_layer(source.module) for source in PRODUCT_SOURCES}
-    assert layers == set(ARROWS), "a folder is gone, or a new one in runtime/ has no place in ARROWS"
+    assert layers == set(ARROWS), "a folder is gone, or a new one in runtime/ or backends/ has no place in ARROWS"
 
 
 def test_project_modules_are_imported_by_their_full_name() -> None:
@@ -147,7 +174,54 @@ def test_arrows_point_one_way() -> None:
                 problems.append(f"{source.name}:{line}: {own} imports {name} of {_layer(rest)}")
     _report(problems,
             "Arrows: tools -> circlet -> {schema, backends} -> runtime, in runtime exec -> passes -> ops -> ir, and "
-            "errors for all. Move what is needed down to the lower layer, or have the upper layer hand it in.")
+            "errors for all; in backends native -> cpu -> arithmetic. "
+            "Move what is needed down to the lower layer, or have the upper layer hand it in.")
+
+
+def test_storeys_of_native_stand_on_each_other() -> None:
+    problems = []
+    for source in PRODUCT_SOURCES:
+        own = _storey(source.full_name)
+        for line, name in source.imports:
+            other = _storey(name)
+            if own and other and STOREYS.index(other) > STOREYS.index(own):
+                problems.append(f"{source.name}:{line}: {own} imports {name} of {other}")
+    _report(problems, "Move what is needed down to the lower storey, or have the upper one hand it in.")
+
+
+def _storey(module: str) -> str:
+    """The storey of backends/native that a module is of; empty where it is of none."""
+    inner = module.removeprefix("circlet.backends.native.")
+    return "" if inner == module else inner.split(".")[0]
+
+
+def test_modules_do_not_import_each_other() -> None:
+    """Counting imports within functions and those for types alone."""
+    graph = _import_graph()
+    reached = {module: _reachable(graph, module) for module in graph}
+    circles = {frozenset(other for other in reached[module] if module in reached[other])
+               for module in graph if module in reached[module]}
+    _report([" - ".join(sorted(each)) for each in circles if not any(each <= known for known in CIRCLES)],
+            "Break the circle: move what both need down, or state what the lower module needs as a Protocol.")
+
+
+def _import_graph() -> dict[str, set[str]]:
+    """The modules of the product that each of them imports."""
+    names = {source.full_name for source in PRODUCT_SOURCES}
+    return {source.full_name: {found for _, name in source.imports
+                               if (found := name if name in names else name.rpartition(".")[0]) in names}
+            for source in PRODUCT_SOURCES}
+
+
+def _reachable(graph: dict[str, set[str]], module: str) -> set[str]:
+    """The modules that one imports, and those that these import."""
+    found: set[str] = set()
+    left = [module]
+    while left:
+        new = graph[left.pop()] - found
+        found |= new
+        left.extend(new)
+    return found
 
 
 def test_product_does_not_import_tests() -> None:

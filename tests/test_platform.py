@@ -143,8 +143,8 @@ def test_without_shared_objects_object_files_are_kept_and_linked(monkeypatch: py
 
 @NATIVE
 def test_other_private_names_of_llvmlite_cost_only_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    from circlet.backends.native.compilation import Wish
     from circlet.backends.native.load import llvm as target
-    from circlet.backends.native.load.compilation import Wish
 
     text = "define float @f(float %x) {\n  %y = fmul float %x, %x\n  ret float %y\n}\n"
     own = target.object_files([text, text], target.host(), Wish())

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from circlet.backends.controlflow.call import Invocation, bind_dynamic, expect_space, invoke_dynamic, present
+from circlet.backends.controlflow.call import (
+    Invocation,
+    bind_dynamic,
+    expect_space,
+    invoke_dynamic,
+    present,
+    site_of,
+)
 from circlet.runtime.exec.executor_map import ExecutorMap
 from circlet.runtime.exec.kernel import Call
 from circlet.runtime.exec.run import Run
@@ -12,6 +19,7 @@ from circlet.runtime.exec.step import Step
 from circlet.runtime.ir.op import Unknown
 from circlet.runtime.ir.types import Array
 from circlet.runtime.ops.controlflow import Branch, one_element
+from circlet.runtime.passes.analyses.transfer import Stage
 
 
 class BranchKernel:
@@ -26,13 +34,17 @@ class BranchKernel:
 
     def bind(self, inputs: Sequence[Array | None], outputs: Sequence[Array], run: Run) -> Step:
         selector, *operands = present(inputs)
-        subgraphs = self._op.branches()
         try:
             expect_space(run)
-            plan = self._executors.planner.call(subgraphs, tuple(each.shape for each in operands))
+            plan = self._executors.planner.call(self._op, tuple(each.shape for each in operands),
+                                                site_of(operands, outputs))
         except Unknown:
             return bind_dynamic(self, present(inputs), outputs, run)
-        branches = [self._invocation.bind(index, plan, operands, outputs, run) for index in subgraphs]
+        branches = [
+            self._invocation.bind(index, plan.at(k, Stage.ENTER), operands, plan.at(k, Stage.LEAVE), outputs,
+                                  plan.given_up, run)[0]
+            for k, index in enumerate(self._op.branches())
+        ]
         select = self._op.select
         value = selector.item
 

@@ -8,7 +8,7 @@ from functools import partial
 import numpy as np
 
 from circlet.runtime.errors import ExecutionError
-from circlet.runtime.exec.copying import copy_steps, same_memory
+from circlet.runtime.exec.copying import copy_step, same_memory
 from circlet.runtime.exec.executor_map import ExecutorMap
 from circlet.runtime.exec.frame import Contract, Frame
 from circlet.runtime.exec.kernel import Call, DynamicKernel
@@ -16,43 +16,66 @@ from circlet.runtime.exec.run import Run
 from circlet.runtime.exec.step import Step
 from circlet.runtime.ir.op import Unknown
 from circlet.runtime.ir.types import Array
-from circlet.runtime.passes.analyses.elide_copies import CallPlan
+from circlet.runtime.ops.controlflow import Invoke
+from circlet.runtime.passes.analyses.elide_copies import Site
+from circlet.runtime.passes.analyses.transfer import Action, Stage, Transfer
 
 
 class Invocation:
-    """Binds one subgraph to the buffers of an operator that invokes it."""
+    """Binds subgraphs to the buffers of an operator that invokes them."""
 
     def __init__(self, executors: ExecutorMap, call: Call) -> None:
         self._executors = executors
         self._edge = (call.place.subgraph, call.place.operator)
 
-    def bind(self, index: int, plan: CallPlan, inputs: Sequence[Array], outputs: Sequence[Array], run: Run) -> Step:
-        """A step that runs subgraph `index` on the buffers, lending them or, without elision, copying."""
-        shapes = tuple(each.shape for each in inputs)
-        if self._executors.elide:
-            given_up = frozenset(position for output, position in plan.in_place
-                                 if same_memory(outputs[output], inputs[position]))
-            contract = Contract(tuple(inputs), tuple(outputs), given_up, self._edge)
-            return self._executors.frame(index, shapes, run, contract).invoke
-        frame = self._executors.frame(index, shapes, run, Contract(edge=self._edge))
-        return self._copying(frame, inputs, outputs, run)
+    def bind(self, index: int, entering: Sequence[Transfer], inputs: Sequence[Array], leaving: Sequence[Transfer],
+             outputs: Sequence[Array], given_up: frozenset[int], run: Run) -> tuple[Step, Frame]:
+        """A step that runs a subgraph, and the frame that it runs.
 
-    def _copying(self, frame: Frame, inputs: Sequence[Array], outputs: Sequence[Array], run: Run) -> Step:
-        steps = [
-            *copy_steps(zip(frame.inputs, inputs, strict=True), run, self._edge, "input"),
-            frame.invoke,
-            *copy_steps(zip(outputs, frame.outputs, strict=True), run, self._edge, "output"),
-        ]
+        Args:
+            index: the subgraph.
+            entering: how `inputs` come to it; what is not named is lent.
+            inputs: buffers of the operator.
+            leaving: how the results come to `outputs`, likewise.
+            outputs: buffers of the operator; none where results are read in the frame.
+            given_up: the inputs that the subgraph may overwrite.
+            run: what the frame serves.
+        """
+        contract = Contract(_lent(entering, inputs), _lent(leaving, outputs), given_up)
+        frame = self._executors.frame(index, tuple(each.shape for each in inputs), run, contract)
+        return in_turn([*self.copies(entering, frame.inputs, inputs, run), frame.invoke,
+                        *self.copies(leaving, outputs, frame.outputs, run)]), frame
 
-        def step() -> None:
-            for each in steps:
-                each()
+    def copies(self, transfers: Sequence[Transfer], targets: Sequence[Array], sources: Sequence[Array],
+               run: Run) -> list[Step]:
+        """The copies that a plan has of the values at its positions, from sources to targets."""
+        return [copy_step(targets[each.position], sources[each.position], run, self._edge, each.label)
+                for each in transfers if each.action is Action.COPY]
 
-        return step
+
+def _lent(transfers: Sequence[Transfer], buffers: Sequence[Array]) -> tuple[Array | None, ...]:
+    copied = {each.position for each in transfers if each.action is Action.COPY}
+    return tuple(None if k in copied else buffer for k, buffer in enumerate(buffers))
 
 
-def bind_dynamic(kernel: DynamicKernel, inputs: Sequence[Array], outputs: Sequence[Array],
-                 run: Run) -> Step:
+def in_turn(steps: Sequence[Step]) -> Step:
+    """One step that does several."""
+    if len(steps) == 1:
+        return steps[0]
+
+    def step() -> None:
+        for each in steps:
+            each()
+
+    return step
+
+
+def site_of(operands: Sequence[Array], results: Sequence[Array]) -> Site:
+    """What the buffers of an operator say of it."""
+    return Site(lambda result, operand: same_memory(results[result], operands[operand]))
+
+
+def bind_dynamic(kernel: DynamicKernel, inputs: Sequence[Array], outputs: Sequence[Array], run: Run) -> Step:
     """A step for outputs whose shapes the model promises, though only running the operator makes them."""
 
     def step() -> None:
@@ -90,7 +113,9 @@ class InvokeKernel:
     """Runs a subgraph on the operator's inputs."""
 
     def __init__(self, call: Call, executors: ExecutorMap) -> None:
+        assert isinstance(call.op, Invoke)
         self._executors = executors
+        self._op = call.op
         self._callees = call.op.callees()
         self._edge = (call.place.subgraph, call.place.operator)
         self._invocation = Invocation(executors, call)
@@ -99,10 +124,11 @@ class InvokeKernel:
         given = present(inputs)
         try:
             expect_space(run)
-            plan = self._executors.planner.call(self._callees, tuple(each.shape for each in given))
+            plan = self._executors.planner.call(self._op, tuple(each.shape for each in given), site_of(given, outputs))
         except Unknown:
             return bind_dynamic(self, given, outputs, run)
-        return self._invocation.bind(self._callees[0], plan, given, outputs, run)
+        return self._invocation.bind(self._callees[0], plan.at(0, Stage.ENTER), given, plan.at(0, Stage.LEAVE), outputs,
+                                     plan.given_up, run)[0]
 
     def evaluate(self, inputs: Sequence[Array | None], run: Run) -> Sequence[Array]:
         return invoke_dynamic(self._executors, self._callees[0], present(inputs), run, self._edge)

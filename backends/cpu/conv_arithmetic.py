@@ -15,11 +15,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from circlet.backends.cpu.fixed_point import quantize_multipliers, quantized_range, rescaler, rescaler_64
+from circlet.backends.arithmetic.fixed_point import quantize_multipliers, quantized_range, rescaler, rescaler_64
+from circlet.backends.arithmetic.quantization import quantization_of
 from circlet.backends.cpu.hybrid import exact_dtype, quantize_rows
 from circlet.backends.cpu.quantized import object_to_activations, object_to_weights
-from circlet.backends.cpu.rule import Node, names, quantization_of
+from circlet.backends.cpu.rule import Node
 from circlet.backends.cpu.steps import activate, refuse_fused, saturating
+from circlet.backends.refusal import names
 from circlet.runtime.exec.kernel import Call
 from circlet.runtime.exec.step import Step
 from circlet.runtime.ir.types import Array, DType

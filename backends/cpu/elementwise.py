@@ -8,10 +8,12 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from circlet.backends.arithmetic.quantization import is_quantized
 from circlet.backends.cpu import quantized_binary
-from circlet.backends.cpu.quantized import NUMBERS, is_quantized, one_quantization, supports
-from circlet.backends.cpu.rule import Bind, Node, Refusal, all_of, rule
+from circlet.backends.cpu.quantized import NUMBERS, one_quantization, supports
+from circlet.backends.cpu.rule import Bind, Node, rule
 from circlet.backends.cpu.steps import activate, chain, like, refuse_fused
+from circlet.backends.refusal import Refusal, all_of
 from circlet.runtime.errors import ExecutionError
 from circlet.runtime.exec.step import Step
 from circlet.runtime.ir.op import Op

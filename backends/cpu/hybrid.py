@@ -12,7 +12,7 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from circlet.backends.cpu.fixed_point import round_half_away
+from circlet.backends.arithmetic.fixed_point import round_half_away
 from circlet.runtime.ir.types import Array, Quantization
 
 Floats: TypeAlias = npt.NDArray[np.float32]

@@ -9,11 +9,13 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from circlet.backends.cpu.fixed_point import round_half_away
+from circlet.backends.arithmetic.fixed_point import round_half_away
+from circlet.backends.arithmetic.quantization import quantization_of
 from circlet.backends.cpu.move import ELEMENTS, INDICES, Copies, copies, copy, moving
 from circlet.backends.cpu.quantized import one_quantization
-from circlet.backends.cpu.rule import Node, all_of, quantization_of, rule, store
+from circlet.backends.cpu.rule import Node, rule, store
 from circlet.backends.cpu.steps import chain, guarded
+from circlet.backends.refusal import all_of
 from circlet.runtime.exec.kernel import Call
 from circlet.runtime.exec.step import Step
 from circlet.runtime.ir.types import Activation, Array, DType, Quantization

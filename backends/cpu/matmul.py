@@ -13,17 +13,19 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from circlet.backends.cpu.fixed_point import (
+from circlet.backends.arithmetic.fixed_point import (
     quantize_multiplier,
     quantized_range,
     rescaler,
     rescaler_64,
     round_half_away,
 )
+from circlet.backends.arithmetic.quantization import unpack_int4
 from circlet.backends.cpu.hybrid import Product, exact_dtype, hybrid_product, integer_matrix
-from circlet.backends.cpu.quantized import object_to_activations, object_to_weights, unpack_int4
-from circlet.backends.cpu.rule import Node, names, refusal, rule
+from circlet.backends.cpu.quantized import object_to_activations, object_to_weights
+from circlet.backends.cpu.rule import Node, rule
 from circlet.backends.cpu.steps import activate, chain, prepared, saturating
+from circlet.backends.refusal import names, refusal
 from circlet.runtime.errors import ExecutionError
 from circlet.runtime.exec.kernel import Call
 from circlet.runtime.exec.step import Step

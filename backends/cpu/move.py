@@ -8,8 +8,9 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from circlet.backends.cpu.rule import Node, Refusal, names
+from circlet.backends.cpu.rule import Node
 from circlet.backends.cpu.steps import chain, promised
+from circlet.backends.refusal import Refusal, names
 from circlet.runtime.exec.kernel import Call
 from circlet.runtime.exec.step import Step
 from circlet.runtime.ir.types import INTEGERS, Array, DType

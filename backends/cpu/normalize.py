@@ -6,18 +6,19 @@ What depends on one 8-bit value alone, such as its exponential, is tabulated whe
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from math import log
 from typing import TypeAlias
 
 import numpy as np
 
-from circlet.backends.cpu import fixed_point_functions as fixed
-from circlet.backends.cpu.fixed_point import Int64s, product, quantize_multiplier, rescaler, shift_right
-from circlet.backends.cpu.quantized import scale_and_zero_point
+from circlet.backends.arithmetic import fixed_point_functions as fixed
+from circlet.backends.arithmetic.fixed_point import Int64s, product, quantize_multiplier, rescaler, shift_right
+from circlet.backends.arithmetic.quantization import scale_and_zero_point
+from circlet.backends.arithmetic.softmax import SCALED_BITS, SUM_BITS, Decay
 from circlet.backends.cpu.reduce import mean
-from circlet.backends.cpu.rule import Node, names, refusal, rule
+from circlet.backends.cpu.rule import Node, rule
 from circlet.backends.cpu.steps import activate, chain, saturating
+from circlet.backends.refusal import names, refusal
 from circlet.runtime.exec.kernel import Call
 from circlet.runtime.exec.step import Step
 from circlet.runtime.ir.types import Activation, Array, DType
@@ -32,11 +33,6 @@ from circlet.runtime.ops.normalize import (
 
 Results: TypeAlias = "dict[tuple[DType, DType], tuple[float, int] | None]"
 """The element types of input and output that an operator takes, with the one quantisation the output may have."""
-
-_SCALED_BITS = 5
-"""Integer bits of differences before exponentiation."""
-SUM_BITS = 12
-"""Integer bits of sums of exponentials."""
 
 SOFTMAX: Results = {
     (DType.FLOAT32, DType.FLOAT32): None,
@@ -78,30 +74,6 @@ def _below_maximum(x: Array) -> Int64s:
     values = x.astype(np.int64)
     distances: Int64s = values.max(axis=-1, keepdims=True, initial=np.iinfo(x.dtype).min) - values
     return distances
-
-
-@dataclass(frozen=True, eq=False)
-class Decay:
-    """What becomes of 0 to 255 steps of a scale below the maximum of a row."""
-
-    scaled: Int64s
-    """The real differences in Q5; meaningless beyond `reach`."""
-    exponentials: Int64s
-    """Their exponentials in Q0; 0 beyond `reach`."""
-    reach: int
-    """The most steps that Q5 can hold, by the exponent of the scale alone."""
-    multiplier: int
-    shift: int
-    """The quantised multiplier from steps to Q5."""
-
-    @staticmethod
-    def of(scale: float) -> Decay:
-        multiplier, shift = quantize_multiplier(min(scale * 2.0 ** (31 - _SCALED_BITS), 2.0**31 - 1))
-        reach = int(((1 << _SCALED_BITS) - 1) * 2.0 ** (31 - _SCALED_BITS - shift))
-        steps = np.arange(256)
-        scaled = rescaler(multiplier, shift)(-np.minimum(steps, reach)).astype(np.int64)
-        return Decay(scaled, np.where(steps <= reach, fixed.exp_of_negative(scaled, _SCALED_BITS), 0), reach,
-                     multiplier, shift)
 
 
 def _softmax(node: Node[Softmax]) -> Step:
@@ -193,7 +165,7 @@ def _log_softmax_8(node: Node[LogSoftmax]) -> Step:
         total = summands[distances].sum(axis=-1, keepdims=True)
         logarithm = _log_of_sum(total)
         reach = np.minimum(decay.reach, -1 - to_steps(logarithm - (1 << 31)))
-        values = shift_right(decay.scaled[distances] - logarithm, 31 - _SCALED_BITS - 4) + limits.max
+        values = shift_right(decay.scaled[distances] - logarithm, 31 - SCALED_BITS - 4) + limits.max
         store(np.where(distances <= reach, values, limits.min))
 
     return step
@@ -202,8 +174,8 @@ def _log_softmax_8(node: Node[LogSoftmax]) -> Step:
 def _log_of_sum(total: Int64s) -> Int64s:
     """The logarithm in Q5 of sums of exponentials; those of 2**12 or more, which overflow in LiteRT, are halved."""
     halvings = np.maximum(fixed.bit_length(total) - 31, 0)
-    logarithm = fixed.log_of_at_least_one(shift_right(total, halvings), SUM_BITS, _SCALED_BITS)
-    result: Int64s = logarithm + halvings * round(log(2) * 2 ** (31 - _SCALED_BITS))
+    logarithm = fixed.log_of_at_least_one(shift_right(total, halvings), SUM_BITS, SCALED_BITS)
+    result: Int64s = logarithm + halvings * round(log(2) * 2 ** (31 - SCALED_BITS))
     return result
 
 

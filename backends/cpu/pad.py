@@ -9,7 +9,8 @@ import numpy as np
 
 from circlet.backends.cpu.move import Copies, copies, moving
 from circlet.backends.cpu.quantized import one_quantization
-from circlet.backends.cpu.rule import Node, all_of, rule
+from circlet.backends.cpu.rule import Node, rule
+from circlet.backends.refusal import all_of
 from circlet.runtime.exec.kernel import Call
 from circlet.runtime.exec.step import Step
 from circlet.runtime.ir.types import QUANTIZABLE, Array

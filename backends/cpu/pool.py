@@ -8,10 +8,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from circlet.backends.cpu.fixed_point import round_half_away
-from circlet.backends.cpu.rule import Node, Refusal, all_of, only, quantization_of, rule
+from circlet.backends.arithmetic.fixed_point import round_half_away
+from circlet.backends.arithmetic.quantization import quantization_of
+from circlet.backends.cpu.rule import Node, rule
 from circlet.backends.cpu.steps import activate, chain, refuse_fused
 from circlet.backends.cpu.window import margins, padded
+from circlet.backends.refusal import Refusal, all_of, only
 from circlet.runtime.exec.step import Step
 from circlet.runtime.ir.types import QUANTIZABLE, Array, DType
 from circlet.runtime.ops.pool import AveragePool2D, L2Pool2D, MaxPool2D

@@ -7,10 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from circlet.backends.cpu.fixed_point import quantize_multiplier, rescaler, round_half_away
-from circlet.backends.cpu.quantized import NUMBERS, parameters, supports, unpack_int4
-from circlet.backends.cpu.rule import Node, names, quantization_of, rule
+from circlet.backends.arithmetic.fixed_point import quantize_multiplier, rescaler, round_half_away
+from circlet.backends.arithmetic.quantization import quantization_of, unpack_int4
+from circlet.backends.cpu.quantized import NUMBERS, parameters, supports
+from circlet.backends.cpu.rule import Node, rule
 from circlet.backends.cpu.steps import chain, like, saturating
+from circlet.backends.refusal import names
 from circlet.runtime.exec.kernel import Call
 from circlet.runtime.exec.step import Step
 from circlet.runtime.ir.model import Tensor

@@ -4,30 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
 from functools import partial
-from math import prod
 from typing import TypeAlias, TypeVar
 
 import numpy as np
 
-from circlet.backends.cpu.fixed_point import Int64s
-from circlet.backends.cpu.rule import Node, Refusal, names, only, quantization_of
+from circlet.backends.arithmetic.fixed_point import Int64s
+from circlet.backends.arithmetic.quantization import is_quantized, quantization_of, scale_and_zero_point, stored_values
+from circlet.backends.cpu.rule import Node
+from circlet.backends.refusal import Refusal, names, only
 from circlet.runtime.exec.kernel import Call
 from circlet.runtime.exec.step import Step
 from circlet.runtime.ir.model import Tensor
 from circlet.runtime.ir.op import Op
-from circlet.runtime.ir.types import FLOATS, INTEGERS, QUANTIZABLE, Array, DType, Quantization, Shape
+from circlet.runtime.ir.types import FLOATS, INTEGERS, QUANTIZABLE, Array, DType, Quantization
 
 OpT = TypeVar("OpT", bound=Op)
 StoredFunction: TypeAlias = Callable[[Node[OpT], Int64s], Array]
 """What becomes of each stored value: integers, not clamped yet."""
 
 NUMBERS = INTEGERS | FLOATS
-
-
-def is_quantized(tensor: Tensor | None) -> bool:
-    """Whether the elements stand for other values than themselves."""
-    return (tensor is not None and tensor.dtype in QUANTIZABLE and tensor.quantization is not None
-            and bool(tensor.quantization.scales or tensor.quantization.blockwise))
 
 
 def supports(plain: Collection[DType], quantized: Collection[DType] = (), further: Refusal | None = None,
@@ -70,12 +65,6 @@ def one_quantization(call: Call) -> str | None:
     return None if len(found) < 2 else f"operands of different quantisation {sorted(found)}"
 
 
-def scale_and_zero_point(tensor: Tensor) -> tuple[float, int] | None:
-    """The parameters of a tensor quantised as a whole; None for all others."""
-    found = tensor.quantization
-    return None if found is None or len(found.scales) != 1 else (found.scales[0], found.zero_point)
-
-
 def object_to_weights(tensor: Tensor, axis: int | None, symmetric: bool) -> Iterator[str]:
     """Why quantised weights are refused; `axis` is the one that may have a scale for each index, if any."""
     found = tensor.quantization
@@ -105,12 +94,6 @@ def parameters(node: Node[OpT]) -> tuple[Quantization, ...]:
     return tuple(each for each in found if each is not None)
 
 
-def stored_values(dtype: DType) -> Int64s:
-    """Every value the type stores, in the order of its bits read as an unsigned integer."""
-    bits = 8 * dtype.numpy.itemsize
-    return np.arange(1 << bits, dtype=np.dtype(f"u{dtype.numpy.itemsize}")).view(dtype.numpy).astype(np.int64)
-
-
 def reader(array: Array, table: Array) -> Callable[..., Array]:
     """A function that looks each element of a bound buffer up in a table that `stored_values` orders."""
     return partial(table.take, array.view(f"u{array.itemsize}"), mode="clip")
@@ -122,9 +105,3 @@ def lookup(function: StoredFunction[OpT], node: Node[OpT]) -> Step:
     with np.errstate(all="ignore"):
         values = np.clip(function(node, stored_values(node.dtype())), limits.min, limits.max).astype(node.out.dtype)
     return partial(reader(node.input(0), values), out=node.out)
-
-
-def unpack_int4(data: Array, shape: Shape) -> Array:
-    """The elements of an int4 constant, stored two a byte, low half first."""
-    packed = data.reshape(-1).view(np.int8)
-    return np.stack((packed << 4 >> 4, packed >> 4), axis=-1).reshape(-1)[:prod(shape)].reshape(shape)

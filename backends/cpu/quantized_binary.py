@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from circlet.backends.cpu import fixed_point_functions as fixed
-from circlet.backends.cpu.fixed_point import (
+from circlet.backends.arithmetic import fixed_point_functions as fixed
+from circlet.backends.arithmetic.fixed_point import (
     Int32s,
     Int64s,
     product,
@@ -19,7 +19,8 @@ from circlet.backends.cpu.fixed_point import (
     rescaler,
     shift_right,
 )
-from circlet.backends.cpu.quantized import parameters, reader, stored_values
+from circlet.backends.arithmetic.quantization import stored_values
+from circlet.backends.cpu.quantized import parameters, reader
 from circlet.backends.cpu.rule import Node
 from circlet.backends.cpu.steps import saturating
 from circlet.runtime.errors import ExecutionError

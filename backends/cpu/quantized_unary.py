@@ -15,8 +15,8 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from circlet.backends.cpu import fixed_point_functions as fixed
-from circlet.backends.cpu.fixed_point import (
+from circlet.backends.arithmetic import fixed_point_functions as fixed
+from circlet.backends.arithmetic.fixed_point import (
     Int64s,
     product,
     quantize_multiplier,
@@ -26,7 +26,8 @@ from circlet.backends.cpu.fixed_point import (
     stored_value,
 )
 from circlet.backends.cpu.quantized import StoredFunction, lookup, parameters
-from circlet.backends.cpu.rule import Node, Refusal
+from circlet.backends.cpu.rule import Node
+from circlet.backends.refusal import Refusal
 from circlet.runtime.errors import ExecutionError
 from circlet.runtime.exec.kernel import Call
 from circlet.runtime.exec.step import Step

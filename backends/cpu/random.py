@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from circlet.backends.cpu.rule import Node, only, rule
+from circlet.backends.cpu.rule import Node, rule
 from circlet.backends.cpu.steps import chain, promised
+from circlet.backends.refusal import only
 from circlet.runtime.errors import ExecutionError
 from circlet.runtime.exec.kernel import Call
 from circlet.runtime.exec.step import Step

@@ -13,14 +13,15 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from circlet.backends.arithmetic.fixed_point import float_range
 from circlet.backends.cpu import recurrent_int8
-from circlet.backends.cpu.fixed_point import float_range
 from circlet.backends.cpu.hybrid import Floats, Product, hybrid_product
 from circlet.backends.cpu.quantized import object_to_weights
 from circlet.backends.cpu.quantized_unary import single
 from circlet.backends.cpu.reduce import mean
-from circlet.backends.cpu.rule import Node, names, refusal, rule
+from circlet.backends.cpu.rule import Node, rule
 from circlet.backends.cpu.steps import chain, prepared
+from circlet.backends.refusal import names, refusal
 from circlet.runtime.exec.kernel import Call
 from circlet.runtime.exec.step import Step
 from circlet.runtime.ir.types import Activation, Array, DType, Quantization

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from circlet.backends.cpu import fixed_point_functions as fixed
-from circlet.backends.cpu.fixed_point import (
+from circlet.backends.arithmetic import fixed_point_functions as fixed
+from circlet.backends.arithmetic.fixed_point import (
     Int32s,
     Int64s,
     quantize_multiplier,
@@ -23,8 +23,10 @@ from circlet.backends.cpu.fixed_point import (
     rescaler,
     shift_right,
 )
+from circlet.backends.arithmetic.gates import GATE_SCALE, INT16, LOGISTIC, TANH, cell_limit
+from circlet.backends.arithmetic.quantization import scale_and_zero_point
 from circlet.backends.cpu.hybrid import integer_matrix
-from circlet.backends.cpu.quantized import object_to_weights, scale_and_zero_point
+from circlet.backends.cpu.quantized import object_to_weights
 from circlet.backends.cpu.rule import Node
 from circlet.backends.cpu.steps import prepared
 from circlet.runtime.exec.kernel import Call
@@ -37,10 +39,6 @@ _PEEPHOLES = range(LSTM.peephole, LSTM.peephole + 3)
 _BIASES = range(LSTM.bias, LSTM.bias + 4)
 _TYPES = dict.fromkeys(_BIASES, DType.INT32) | dict.fromkeys((*_PEEPHOLES, LSTM.cell_state), DType.INT16)
 _CELL_SCALES = frozenset((2.0**exponent, 0) for exponent in range(-15, -8))
-GATE_SCALE = np.float32(2**-12)
-INT16 = np.arange(-32768, 32768)
-LOGISTIC = fixed.logistic(INT16, 3, width=15)
-TANH = fixed.tanh(INT16, 3, width=15)
 
 
 def objections(call: Call) -> Iterator[str]:
@@ -123,12 +121,6 @@ def _weights(node: Node[Any], first: int, rows: int, bias: int | None) -> _Weigh
     reals = [_scale(node, k) * _scale(node, rows) / GATE_SCALE for k in positions]
     multipliers, shifts = quantize_multipliers(np.repeat(reals, len(stored) // len(positions)))
     return _Weights(integer_matrix(stored, span=128), added, rescaler(multipliers, shifts))
-
-
-def cell_limit(clip: float, scale: np.float32) -> int:
-    """What cells, in int16 of a scale, are clipped to; 0 where they are not."""
-    limit = np.float32(clip) / scale
-    return int(min(limit, 32767)) if limit > 0 else 0
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,10 +9,18 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from circlet.backends.cpu.fixed_point import quantize_multiplier, rescaler, rescaler_64, round_half_away, stored_value
-from circlet.backends.cpu.quantized import NUMBERS, is_quantized, one_quantization, supports
-from circlet.backends.cpu.rule import Node, all_of, names, rule
+from circlet.backends.arithmetic.fixed_point import (
+    quantize_multiplier,
+    rescaler,
+    rescaler_64,
+    round_half_away,
+    stored_value,
+)
+from circlet.backends.arithmetic.quantization import is_quantized
+from circlet.backends.cpu.quantized import NUMBERS, one_quantization, supports
+from circlet.backends.cpu.rule import Node, rule
 from circlet.backends.cpu.steps import chain, like, rebound, saturating
+from circlet.backends.refusal import all_of, names
 from circlet.runtime.exec.kernel import Call
 from circlet.runtime.exec.step import Step
 from circlet.runtime.ir.types import INTEGERS, QUANTIZABLE, Array, DType, Quantization

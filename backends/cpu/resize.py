@@ -2,27 +2,30 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
 import numpy.typing as npt
 
-from circlet.backends.cpu.fixed_point import shift_right
+from circlet.backends.arithmetic.fixed_point import shift_right
+from circlet.backends.arithmetic.interpolation import (
+    FRACTION_BITS,
+    Neighbours,
+    fixed_point_neighbours,
+    nearest,
+    neighbours,
+)
 from circlet.backends.cpu.rule import Node, rule
 from circlet.backends.cpu.steps import guarded
 from circlet.runtime.exec.step import Step
 from circlet.runtime.ir.types import FLOATS, INTEGERS, QUANTIZABLE, Array, DType
-from circlet.runtime.ops.resize import Resize, ResizeBilinear, ResizeNearestNeighbor
-
-FRACTION_BITS = 10
-"""Of the positions and weights with which signed integers are interpolated."""
+from circlet.runtime.ops.resize import ResizeBilinear, ResizeNearestNeighbor
 
 
 @rule(ResizeNearestNeighbor, accepts=INTEGERS | FLOATS | {DType.BOOL})
 def resize_nearest_neighbor(node: Node[ResizeNearestNeighbor]) -> Step:
     source, out = node.input(0), node.out
-    rows, columns = (_nearest(node.op, source.shape[axis], out.shape[axis]) for axis in (1, 2))
+    rows, columns = (nearest(node.op, source.shape[axis], out.shape[axis]) for axis in (1, 2))
     tall: Array = np.empty((*out.shape[:2], *source.shape[2:]), source.dtype)
     return guarded(node, (1,), _take(source, rows, 1, tall), _take(tall, columns, 2, out))
 
@@ -32,8 +35,8 @@ def resize_bilinear(node: Node[ResizeBilinear]) -> Step:
     """Weights are float32 numbers where the elements are float32 or uint8, integers where they are signed."""
     source, out = node.input(0), node.out
     signed = out.dtype.kind == "i"
-    neighbours = _fixed_point_neighbours if signed else _neighbours
-    tall, wide = (neighbours(node.op, source.shape[axis], out.shape[axis]) for axis in (1, 2))
+    find = fixed_point_neighbours if signed else neighbours
+    tall, wide = (find(node.op, source.shape[axis], out.shape[axis]) for axis in (1, 2))
     steps: list[Step] = []
     if out.dtype != tall.lower_weights.dtype:
         given: Array = np.empty(source.shape, tall.lower_weights.dtype)
@@ -44,16 +47,6 @@ def resize_bilinear(node: Node[ResizeBilinear]) -> Step:
     if total is not out:
         steps.append(partial(_store_fixed_point if signed else _store_half_up, total, out))
     return guarded(node, (1,), *steps)
-
-
-@dataclass(frozen=True, eq=False)
-class Neighbours:
-    """Along one axis, the two source elements of each output element and their weights."""
-
-    lower: npt.NDArray[np.intp]
-    upper: npt.NDArray[np.intp]
-    lower_weights: Array
-    upper_weights: Array
 
 
 def _interpolate(source: Array, tall: Neighbours, wide: Neighbours, total: Array) -> list[Step]:
@@ -73,42 +66,6 @@ def _interpolate(source: Array, tall: Neighbours, wide: Neighbours, total: Array
 
 def _take(source: Array, indices: npt.NDArray[np.intp], axis: int, out: Array) -> Step:
     return partial(np.take, source, indices, axis, out, "clip")
-
-
-def _scale(op: Resize, length: int, count: int) -> np.float32:
-    """The distance in the source between neighbours in the output."""
-    corners = op.align_corners and count > 1
-    scale: np.float32 = np.float32(length - corners) / np.float32(count - corners)
-    return scale
-
-
-def _nearest(op: Resize, length: int, count: int) -> npt.NDArray[np.intp]:
-    half = np.float32(0.5 if op.half_pixel_centers else 0)
-    position = (np.arange(count, dtype=np.float32) + half) * _scale(op, length, count)
-    nearest: Array = np.floor(position.astype(np.float64) + 0.5) if op.align_corners else np.floor(position)
-    return nearest.clip(0, length - 1).astype(np.intp)
-
-
-def _neighbours(op: Resize, length: int, count: int) -> Neighbours:
-    half = np.float32(0.5 if op.half_pixel_centers else 0)
-    position = (np.arange(count, dtype=np.float32) + half) * _scale(op, length, count) - half
-    lower = np.maximum(np.floor(position), 0).astype(np.intp)
-    upper = np.minimum(np.ceil(position), length - 1).astype(np.intp)
-    weight = position - lower.astype(np.float32)
-    return Neighbours(lower, upper, 1 - weight, weight)
-
-
-def _fixed_point_neighbours(op: Resize, length: int, count: int) -> Neighbours:
-    one = 1 << FRACTION_BITS
-    corners = int(op.align_corners and count > 1)
-    scale = (one * (length - corners) + (count - corners) // 2) // (count - corners)
-    position = np.arange(count, dtype=np.int64) * scale
-    if op.half_pixel_centers:
-        position += scale // 2 - one // 2
-    lower = np.maximum(position // one, 0).astype(np.intp)
-    upper = np.minimum(-(-position // one), length - 1).astype(np.intp)
-    weight = position - one * lower
-    return Neighbours(lower, upper, one - weight, weight)
 
 
 def _store_half_up(values: Array, out: Array) -> None:

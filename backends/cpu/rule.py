@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeAlias, TypeVar, cast
 
+from circlet.backends.arithmetic.quantization import quantization_of
+from circlet.backends.refusal import Refusal, only
 from circlet.runtime.errors import ExecutionError
 from circlet.runtime.exec.kernel import Call
 from circlet.runtime.exec.run import Run
@@ -70,19 +72,12 @@ class Node(Generic[OpT]):
         return _required(self.call.outputs[index])
 
 
-def quantization_of(tensor: Tensor) -> Quantization | None:
-    """The quantisation of a tensor; None where it has no scale."""
-    found = tensor.quantization
-    return found if found is not None and found.scales else None
-
-
 def _required(tensor: Tensor) -> Quantization:
     found = quantization_of(tensor)
     assert found is not None, f"tensor {tensor.name!r} has no scale; rules that need one refuse it"
     return found
 
 
-Refusal: TypeAlias = Callable[[Call], "str | None"]
 Bind: TypeAlias = Callable[[Node[OpT]], Step]
 Evaluate: TypeAlias = Callable[[Node[OpT]], Sequence[Array]]
 
@@ -118,31 +113,6 @@ def rule(op: type[OpT], accepts: Collection[DType] | Refusal,
         return bind
 
     return register
-
-
-def only(dtypes: Collection[DType], operand: int = 0) -> Refusal:
-    """Refuses all calls but those whose input `operand` has one of the types."""
-    def refuses(call: Call) -> str | None:
-        found = call.input(operand).dtype
-        return None if found in dtypes else \
-            f"element type {found.value} of input {operand} (supported: {names(dtypes)})"
-
-    return refuses
-
-
-def all_of(*refusals: Refusal) -> Refusal:
-    """Refuses what any of several refuses, for the reason of the first one that does."""
-    return lambda call: next((reason for each in refusals if (reason := each(call)) is not None), None)
-
-
-def refusal(objections: Callable[[Call], Iterator[str]]) -> Refusal:
-    """Refuses a call for the first of the objections to it; later ones may rely on what earlier ones exclude."""
-    return lambda call: next(objections(call), None)
-
-
-def names(dtypes: Collection[DType]) -> str:
-    """The names of element types, for messages."""
-    return ", ".join(sorted(dtype.value for dtype in dtypes))
 
 
 def store(out: Array, value: Array) -> None:

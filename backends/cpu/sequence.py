@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from circlet.backends.cpu.rule import Node, Refusal, only, rule, store
+from circlet.backends.cpu.rule import Node, rule, store
+from circlet.backends.refusal import Refusal, only
 from circlet.runtime.exec.kernel import Call
 from circlet.runtime.exec.step import Step
 from circlet.runtime.ir.held import Held

@@ -7,8 +7,9 @@ from functools import partial
 import numpy as np
 
 from circlet.backends.cpu.move import ELEMENTS, INDICES, copy, moving
-from circlet.backends.cpu.rule import Node, names, rule
+from circlet.backends.cpu.rule import Node, rule
 from circlet.backends.cpu.steps import guarded
+from circlet.backends.refusal import names
 from circlet.runtime.errors import ExecutionError
 from circlet.runtime.exec.kernel import Call
 from circlet.runtime.exec.step import Step

@@ -6,7 +6,8 @@ from functools import partial
 
 import numpy as np
 
-from circlet.backends.cpu.rule import Node, quantization_of, rule
+from circlet.backends.arithmetic.quantization import quantization_of
+from circlet.backends.cpu.rule import Node, rule
 from circlet.backends.cpu.steps import chain, rebound
 from circlet.backends.cpu.window import padded
 from circlet.runtime.exec.step import Step

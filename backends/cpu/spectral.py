@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from circlet.backends.cpu.rule import Node, all_of, only, rule
+from circlet.backends.cpu.rule import Node, rule
 from circlet.backends.cpu.steps import guarded, promised
+from circlet.backends.refusal import all_of, only
 from circlet.runtime.exec.step import Step
 from circlet.runtime.ir.types import FLOATS, DType
 from circlet.runtime.ops import spectral as ops

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from circlet.backends.cpu.fixed_point import float_range, quantized_range, refuse_activation
+from circlet.backends.arithmetic.fixed_point import float_range, quantized_range, refuse_activation
 from circlet.backends.cpu.rule import Node
 from circlet.runtime.errors import ExecutionError
 from circlet.runtime.exec.kernel import Call

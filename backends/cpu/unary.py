@@ -9,7 +9,8 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from circlet.backends.cpu.quantized import NUMBERS, is_quantized, supports
+from circlet.backends.arithmetic.quantization import is_quantized
+from circlet.backends.cpu.quantized import NUMBERS, supports
 from circlet.backends.cpu.quantized_unary import QUANTIZED
 from circlet.backends.cpu.rule import Node, rule
 from circlet.backends.cpu.steps import chain, clamp, like

@@ -11,11 +11,11 @@ from functools import cached_property, partial
 
 from circlet.backends.cpu.backend import CpuBackend
 from circlet.backends.native.check.bounds import are_checked
+from circlet.backends.native.compilation import Abandoned, Compilation, Wish
 from circlet.backends.native.coverage import Coverage
 from circlet.backends.native.emit.emitter import in_register_alone
 from circlet.backends.native.emit.value import in_memory
 from circlet.backends.native.load.artifact import Artifact, constants_of, gather
-from circlet.backends.native.load.compilation import Abandoned, Compilation, Wish
 from circlet.backends.native.load.fingerprint import digest, span_key
 from circlet.backends.native.load.invocation import CountedInvocation, Invocation
 from circlet.backends.native.load.library import ENTRY
@@ -28,8 +28,9 @@ from circlet.backends.native.lower.function import FunctionLowering
 from circlet.backends.native.lower.fuse import Fused
 from circlet.backends.native.lower.fused_kernel import FusedKernel
 from circlet.backends.native.lower.pieces import pieces
-from circlet.backends.native.lower.program import Held, Program, RuleError, Unlowerable
-from circlet.backends.native.rules.rule import rule_of
+from circlet.backends.native.lower.subgraphs import SubgraphLowering
+from circlet.backends.native.program import Held, Program, RuleError, Unlowerable
+from circlet.backends.native.rules.rule import Rule, rule_of
 from circlet.runtime.errors import LimitError
 from circlet.runtime.exec import fork
 from circlet.runtime.exec.crossing import CopyEdge, Position
@@ -116,7 +117,7 @@ class NativeBackend:
         """The functions made, where the options say to keep them."""
 
     def computes_with(self, call: Call) -> str:
-        return self.name if isinstance(call.op, Fused) or rule_of(call) is not None else self._cpu.name
+        return self.name if isinstance(call.op, Fused) or isinstance(rule_of(call), Rule) else self._cpu.name
 
     def refuses(self, call: Call) -> str | None:
         return None if isinstance(call.op, Fused) else self._cpu.refuses(call)
@@ -276,8 +277,8 @@ def lower_span(executors: ExecutorMap, span: Span, check_bounds: bool = False,
     with fork.LOADING:
         from circlet.backends.native.load.llvm import host
 
-    function = FunctionLowering(executors, host(), ENTRY, span.run.variables, check_bounds,
-                                span.run.observer.observation is Observation.COUNTS, wish)
+    counted = len(executors.model.subgraphs) if span.run.observer.observation is Observation.COUNTS else None
+    function = FunctionLowering(host(), ENTRY, span.run.variables, check_bounds, counted)
     spec = span.spec
     written = {each for number in span.operators for each in spec.subgraph.operators[number].outputs}
     values = {}
@@ -294,6 +295,6 @@ def lower_span(executors: ExecutorMap, span: Span, check_bounds: bool = False,
             home = function.external(array, Held(tensor))
             values[tensor] = in_memory(home, array.shape, spec.subgraph.tensors[tensor].dtype)
             places[span.aliases.root(tensor)] = home
-    function.emit(spec, span.operators, span.aliases, values, places)
+    SubgraphLowering(function, executors, wish).emit(spec, span.operators, span.aliases, values, places)
     function.finish()
     return function

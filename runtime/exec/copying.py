@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from functools import partial
 
 import numpy as np
@@ -32,10 +31,3 @@ def copy_step(target: Array, source: Array, run: Run, edge: tuple[int, int], lab
         run.observer.did_copy(subgraph, operator, label, target.nbytes)
 
     return observed
-
-
-def copy_steps(pairs: Iterable[tuple[Array, Array]], run: Run, edge: tuple[int, int],
-               label: str) -> list[Step]:
-    """A copy step for each (target, source) that do not share memory, labelled `label k` in order."""
-    return [copy_step(target, source, run, edge, f"{label} {k}")
-            for k, (target, source) in enumerate(pairs) if not same_memory(target, source)]

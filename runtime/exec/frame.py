@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from circlet.runtime.errors import ExecutionError
-from circlet.runtime.exec.copying import copy_step, same_memory
+from circlet.runtime.exec.copying import same_memory
 from circlet.runtime.exec.executor import Executor
 from circlet.runtime.exec.kernel import DynamicKernel, Span
 from circlet.runtime.exec.memory import LITTLE, expect_room, retype
@@ -34,11 +34,9 @@ class Contract:
     inputs: tuple[Array | None, ...] = ()
     """A buffer for each input, or None where the frame has its own; empty: none is lent."""
     outputs: tuple[Array | None, ...] = ()
-    """The same for the outputs."""
+    """The same for the outputs; only for those that the frame can compute there."""
     destroyable: frozenset[int] = frozenset()
     """The lent inputs that the frame may overwrite. Inputs that it owns it always may."""
-    edge: tuple[int, int] = (-1, -1)
-    """The subgraph and operator that the frame serves, for observers."""
 
     def input(self, position: int) -> Array | None:
         return self.inputs[position] if self.inputs else None
@@ -241,7 +239,7 @@ class StaticFrame(Frame):
         self._own_inputs(spec)
         span = range(len(spec.subgraph.operators))
         aliases = planner.aliases(spec, span, self._destroyable())
-        pending = self._lend_outputs(spec, aliases)
+        self._lend_outputs(spec, aliases)
         bound = self._bind(spec, span, aliases, live=False)
         self.is_compiled = bound.is_compiled
         self._outputs = tuple(
@@ -252,10 +250,6 @@ class StaticFrame(Frame):
         self._copies = None if any(each.nbytes > LITTLE for each in self._outputs) else tuple(
             each.copy for each in self._outputs)
         steps = [step for _, step in bound.steps]
-        for position, lent in pending:
-            source = self._array(spec.subgraph.outputs[position])
-            if not same_memory(source, lent):
-                steps.append(copy_step(lent, source, run, contract.edge, f"output {position}"))
         self._operators = {id(step): number for number, step in bound.steps}
         self._steps = tuple(run.observer.invocation(steps, executor.index))
 
@@ -276,19 +270,16 @@ class StaticFrame(Frame):
     def _results(self) -> list[Array]:
         return super()._results() if self._copies is None else [copy() for copy in self._copies]
 
-    def _lend_outputs(self, spec: Specialization, aliases: Aliases) -> list[tuple[int, Array]]:
-        """Puts results into lent buffers; returns the outputs that must be copied there instead."""
-        pending: list[tuple[int, Array]] = []
+    def _lend_outputs(self, spec: Specialization, aliases: Aliases) -> None:
+        """Puts results into lent buffers."""
         for position, tensor in enumerate(spec.subgraph.outputs):
             lent = self._contract.output(position)
             if lent is None:
                 continue
             root = aliases.root(tensor)
-            if self._arrays[tensor] is None and self._arrays[root] is None:
+            if self._arrays[root] is None:
                 self._arrays[root] = retype(lent, spec.shape(root), spec.subgraph.tensors[root].dtype.numpy)
-            else:
-                pending.append((position, lent))
-        return pending
+            assert same_memory(self._array(root), lent), f"output {position} lies elsewhere than the caller wants it"
 
 
 @dataclass(eq=False)

@@ -14,7 +14,7 @@ from circlet.backends.native.lower import budget, controlflow
 from circlet.runtime.exec.executor_map import ExecutorMap
 from circlet.runtime.exec.kernel import Backend
 from circlet.runtime.exec.session import Session
-from circlet.runtime.ir.builder import ModelBuilder
+from circlet.runtime.ir.builder import ModelBuilder, SubgraphBuilder, Value
 from circlet.runtime.ir.model import Model, Tensor
 from circlet.runtime.ir.types import DType
 from circlet.runtime.ops import controlflow as ops
@@ -41,6 +41,10 @@ def straight(count: int) -> Model:
     return b.build()
 
 
+def raised(amount: float) -> g.Formula:
+    return lambda s, v: [g.plus(s, v[0], amount)]
+
+
 def branches(count: int) -> Model:
     """So many branches, one after the other."""
     b = ModelBuilder()
@@ -51,13 +55,13 @@ def branches(count: int) -> Model:
         (v,) = main.op(op, flag, v, outputs=[g.declared("y", DType.FLOAT32, (2, 2))])
     main.output(v)
     for k in range(2 * count):
-        g.define(b, f"branch_{k}", lambda s, v, k=k: [g.plus(s, v[0], float(k))], [(DType.FLOAT32, (2, 2))])
+        g.define(b, f"branch_{k}", raised(float(k)), [(DType.FLOAT32, (2, 2))])
     return b.build()
 
 
 def loop(count: int) -> Model:
     """A loop whose body has so many operators."""
-    def body(s: g.SubgraphBuilder, v: Sequence[g.Value]) -> Sequence[g.Value]:
+    def body(s: SubgraphBuilder, v: Sequence[Value]) -> Sequence[Value]:
         found = v[1]
         for _ in range(count):
             found = s.apply(elementwise.Mul(), s.apply(unary.Tanh(), found), v[1])

@@ -86,7 +86,7 @@ def test_state_is_as_before_a_run_that_fails(body: g.Formula, shape: tuple[int, 
     for limits in ({"max_iterations": 1000}, {"deadline": 0.5}):
         session = native(model, elide)
         g.assert_equal(g.run(session, [i32(3)]), [np.full(shape, 3, np.float32)])
-        session.limits = circlet.Limits(**limits)  # type: ignore[arg-type]
+        session.limits = circlet.Limits(**limits)
         with pytest.raises(circlet.LimitError):
             g.run(session, [i32(1 << 30)])
         session.limits = circlet.Limits()

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from circlet.backends.native.check.bounds import Watched
 from circlet.backends.native.load.manifest import Constant, DamageError, Manifest, Stored, decode, encode
-from circlet.backends.native.lower.program import (
+from circlet.backends.native.program import (
     Called,
     Cell,
     Evidence,

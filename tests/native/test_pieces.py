@@ -9,10 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from circlet.backends.native.compilation import Wish
 from circlet.backends.native.load import cache, store
 from circlet.backends.native.load import llvm as target
 from circlet.backends.native.load.artifact import Artifact
-from circlet.backends.native.load.compilation import Wish
 from circlet.backends.native.load.library import ENTRY, SharedLibrary, is_shared
 from circlet.backends.native.load.llvm import host, object_code, object_files
 from circlet.backends.native.load.manifest import Manifest
@@ -84,9 +84,14 @@ def cut(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """How many pieces modules were cut into; small ones are, too."""
     found: list[int] = []
     text = pieces._text
+
+    def counted(module: object, functions: dict[str, str], members: set[str]) -> str:
+        found.append(len(members))
+        return text(module, functions, members)
+
     monkeypatch.delenv("CIRCLET_CHECK_BOUNDS", raising=False)  # checked code stays whole
     monkeypatch.setattr(pieces, "_PIECE", 5000)
-    monkeypatch.setattr(pieces, "_text", lambda *given: (found.append(len(given[2])), text(*given))[1])
+    monkeypatch.setattr(pieces, "_text", counted)
     return found
 
 

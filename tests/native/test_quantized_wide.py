@@ -52,7 +52,7 @@ class Maker:
     def bias(self, count: int) -> Value | None:
         """Some of the biases of 16-bit activations have 64 bits, and some there are none."""
         random = np.random.default_rng(self._seed)
-        kind = random.choice([np.int64, np.int32]) if self.dtype is DType.INT16 else np.int32
+        kind = random.choice(np.array([np.int64, np.int32])) if self.dtype is DType.INT16 else np.int32
         return self.network.constant(random.integers(-9000, 9000, count).astype(kind)) if self._seed % 4 else None
 
     def agree(self) -> None:

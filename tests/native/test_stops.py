@@ -19,7 +19,7 @@ import pytest
 import circlet
 from circlet.backends.native import backend
 from circlet.backends.native.abi import control_of
-from circlet.backends.native.load.compilation import Abandoned, Compilation, Wish
+from circlet.backends.native.compilation import Abandoned, Compilation, Wish
 from circlet.runtime.exec.watch import UNBOUNDED, Watch
 from circlet.runtime.ir.types import Array
 from tests.exec.test_limits import SLACK, repeated

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import circlet
-from circlet.runtime.exec import store
+from circlet.runtime.exec import memory, store
 from circlet.runtime.exec.variables import Variables
 from circlet.runtime.ir.builder import ModelBuilder, SubgraphBuilder, Value
 from circlet.runtime.ir.model import Model, Tensor
@@ -71,7 +71,7 @@ def test_reading_before_assigning() -> None:
     session = circlet.Session(assign_and_read(True), backend="native")
     with pytest.raises(circlet.ExecutionError, match=r"subgraph 1 .*READ_VARIABLE.*'v' is read before it is assigned"):
         session.invoke(1, [])
-    g.assert_equal(g.run(session, [np.int32([1, 2])]), [np.int32([1, 2])])
+    g.assert_equal(g.run(session, [np.array([1, 2], np.int32)]), [np.array([1, 2], np.int32)])
 
 
 def test_values_of_two_shapes() -> None:
@@ -83,9 +83,9 @@ def test_values_of_two_shapes() -> None:
         reader.output(*reader.op(ReadVariable(), _handle(reader), outputs=[Tensor("", DType.FLOAT32, (size,))]))
     session = circlet.Session(b.build(), backend="native")
     for size, listener in ((2, None), (3, circlet.Counter()), (2, circlet.Counter()), (3, None)):
-        value, writer, other = np.arange(size, dtype=np.float32), 2 * (size - 2), 2 * (3 - size)
-        session.invoke(writer, [value], listener)
-        g.assert_equal(session.invoke(writer + 1, []), [value])
+        value, index, other = np.arange(size, dtype=np.float32), 2 * (size - 2), 2 * (3 - size)
+        session.invoke(index, [value], listener)
+        g.assert_equal(session.invoke(index + 1, []), [value])
         with pytest.raises(circlet.ExecutionError, match="is read before it is assigned a float32"):
             session.invoke(other + 1, [])
 
@@ -147,7 +147,7 @@ def test_compiling_moves_no_value_of_a_run(monkeypatch: pytest.MonkeyPatch) -> N
 def test_threads_are_given_the_same_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two ask for one word at once, the second while the first has it made."""
     variables, begun, may_go_on = Variables(), Event(), Event()
-    make, found = store.allocate, {}
+    make, found = memory.allocate, {}
 
     def allocate(shape: tuple[int, ...], dtype: np.dtype[np.generic]) -> Array:
         if current_thread() is first:

@@ -5,17 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from math import prod
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from llvmlite import ir
 
 from circlet.backends.native.emit.polling import Meter
+from circlet.backends.native.emit.sharing import Sharing
 from circlet.backends.native.machine import Target
 from circlet.runtime.ir.types import DType, Shape
-
-if TYPE_CHECKING:
-    from circlet.backends.native.emit.parallel import Sharing
 
 Index: TypeAlias = Sequence[ir.Value]
 """An i64 for each axis."""

@@ -17,9 +17,6 @@ from numpy.polynomial import Chebyshev, Polynomial
 
 from circlet.backends.native.emit.emitter import I64
 from circlet.backends.native.emit.lanes import DOUBLE, SINGLE, Lanes, single
-from circlet.backends.native.rules.rule import plain
-from circlet.runtime.exec.kernel import Call
-from circlet.runtime.ir.types import DType
 
 _SHIFTER = {SINGLE: 1.5 * 2.0**23, DOUBLE: 1.5 * 2.0**52}
 """Adding it to a small number leaves the nearest integer in the low bits of the sum."""
@@ -30,11 +27,6 @@ _ROOT_OF_HALF = {SINGLE: 0x3F3504F3, DOUBLE: 0x3FE6A09E667F3BCD}
 """The pattern of sqrt(1 / 2)."""
 _TINY = 2.0**-126
 """The smallest normal number."""
-
-
-def refuses(call: Call) -> bool:
-    """Refuses calls of other types than these functions take."""
-    return plain(call) or call.input(0).dtype not in (DType.FLOAT32, DType.FLOAT16)
 
 
 def _fit(function: Callable[[float], float], low: float, high: float, degree: int) -> tuple[float, ...]:

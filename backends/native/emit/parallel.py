@@ -10,16 +10,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from math import gcd, prod
 
 from llvmlite import ir
 
-from circlet.backends.native.emit.emitter import I8, I32, I64, LONG_LOOP, POINTER, Emitter, Entry
+from circlet.backends.native.emit.emitter import I32, I64, LONG_LOOP, POINTER, Emitter, Entry
 from circlet.backends.native.emit.loops import every, independent, rolled, rolled_nest
-from circlet.backends.native.emit.polling import LONG, Meter
+from circlet.backends.native.emit.polling import LONG
+from circlet.backends.native.emit.sharing import Sharing
 from circlet.runtime.ir.types import Shape
-from circlet.runtime.passes.analyses.plan_memory import ALIGNMENT
 
 LEAST_WORK = 1 << 18
 """Multiply-adds of floats, or bytes read and written, from which on a loop is shared out: some 6 microseconds."""
@@ -31,38 +30,6 @@ _AT_ONCE = 1 << 25
 """Work that a participant takes at a time at the most, so that nobody waits for another one for long."""
 _PART = ir.FunctionType(I32, [POINTER, I64, I64, POINTER, I64])
 _FORK = ir.FunctionType(ir.VoidType(), [POINTER, POINTER, POINTER, I64, POINTER, I64, I64])
-
-
-@dataclass(eq=False)
-class Sharing:
-    """How a function shares out loops.
-
-    Attributes:
-        team: the address of the team, or null: its first word is where to fork.
-        scratch: the memory that the first participant has for itself.
-        meter: what parts take; it makes them look whether they must stop.
-        leave_unless_done: leaves the function unless a status, an i32, is 0.
-        top: how much of that memory is in use.
-        most: how much of it ever is.
-        is_used: whether any loop is shared out.
-        part: the one that is being written.
-    """
-
-    team: ir.Value
-    scratch: ir.Value
-    meter: Meter
-    leave_unless_done: Callable[[ir.Value], None]
-    top: int = 0
-    most: int = 0
-    is_used: bool = False
-    part: Part | None = None
-
-    def reserve(self, e: Emitter, size: int) -> ir.Value:
-        """The address of `size` bytes that each participant has for itself, until `top` is reset."""
-        offset = self.top
-        self.top += -(-size // ALIGNMENT) * ALIGNMENT
-        self.most = max(self.most, self.top)
-        return e.address(self.scratch, I8, offset)
 
 
 class Part:

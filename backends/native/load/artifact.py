@@ -14,7 +14,7 @@ import numpy as np
 
 from circlet.backends.native.load import manifest as manifests
 from circlet.backends.native.load.manifest import Constant, DamageError, Manifest, Origin, Stored
-from circlet.backends.native.lower.program import Fixed, Program, Source
+from circlet.backends.native.program import Fixed, Program, Source
 from circlet.runtime.exec.memory import allocate
 from circlet.runtime.ir.model import Model
 from circlet.runtime.ir.types import Array

@@ -15,7 +15,7 @@ from circlet.backends.native.load.host_answers import Host
 from circlet.backends.native.load.manifest import Constant, Origin, Stored
 from circlet.backends.native.load.store import Function
 from circlet.backends.native.load.team import Teams
-from circlet.backends.native.lower.program import (
+from circlet.backends.native.program import (
     COUNTED_COPIES,
     EXHAUSTED,
     HOST_FAILED,

@@ -12,7 +12,7 @@ from typing import Any
 
 import llvmlite.binding as llvm
 
-from circlet.backends.native.load.compilation import Wish
+from circlet.backends.native.compilation import Wish
 from circlet.backends.native.machine import Target, processors
 from circlet.runtime.exec import fork
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, fields
 from typing import TypeAlias
 
 from circlet.backends.native.check.bounds import Watched
-from circlet.backends.native.lower.program import (
+from circlet.backends.native.program import (
     Called,
     Cell,
     Evidence,

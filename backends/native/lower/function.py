@@ -1,10 +1,9 @@
-"""Lowers operators to one LLVM function: decides where each tensor is, and emits the operators in order."""
+"""The interface of a native function in LLVM: its arguments, memory, control words, what it returns and when."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
-from math import prod
 
 import numpy as np
 from llvmlite import ir
@@ -21,53 +20,39 @@ from circlet.backends.native.abi import (
     TEAM,
 )
 from circlet.backends.native.check.bounds import Watch
+from circlet.backends.native.emit.blocks import Blocks
 from circlet.backends.native.emit.emitter import (
+    I8,
     I32,
     I64,
     NATIVE_TYPES,
     POINTER,
     Emitter,
-    in_register_alone,
     memory_type,
 )
-from circlet.backends.native.emit.parallel import Sharing
 from circlet.backends.native.emit.polling import HOST_CALL, Meter
-from circlet.backends.native.emit.value import Delivers, Value, in_memory, in_register, is_copied
-from circlet.backends.native.load.compilation import Abandoned, Wish
-from circlet.backends.native.lower.blocks import Blocks
-from circlet.backends.native.lower.budget import Growth
-from circlet.backends.native.lower.operators import OperatorLowering
-from circlet.backends.native.lower.program import (
+from circlet.backends.native.emit.sharing import Sharing
+from circlet.backends.native.emit.value import Value, in_memory, in_register
+from circlet.backends.native.machine import Target
+from circlet.backends.native.program import (
     COUNTED_COPIES,
     EMBEDDED_BYTES,
     EXHAUSTED,
+    FIXED,
     MOST_EVIDENCE,
     Evidence,
     External,
-    Fixed,
     Program,
-    RuleError,
     Site,
     Source,
     Tally,
-    Unlowerable,
-    Variable,
 )
-from circlet.backends.native.machine import Target
-from circlet.runtime.errors import CircletError, LimitError, Place
-from circlet.runtime.exec.executor_map import ExecutorMap
+from circlet.runtime.errors import Place
 from circlet.runtime.exec.memory import expect_room
 from circlet.runtime.exec.variables import Variables
-from circlet.runtime.ir.faults import raise_located
-from circlet.runtime.ir.model import ABSENT
-from circlet.runtime.ir.op import Skip
 from circlet.runtime.ir.types import Array, DType, Shape
-from circlet.runtime.passes.analyses.alias import Aliases
-from circlet.runtime.passes.analyses.elide_copies import forwarding
-from circlet.runtime.passes.analyses.plan_memory import ALIGNMENT, Interval, plan_memory
-from circlet.runtime.passes.analyses.specialize import Specialization
+from circlet.runtime.passes.analyses.plan_memory import ALIGNMENT
 
-FIXED = Fixed()
 _TURNS = 1 << 12
 """Turns of loops of the model after which to look whether the run must stop."""
 _MUCH = 1 << 11
@@ -80,10 +65,16 @@ class FunctionLowering:
     the team, that of the host, and those of the tensors that lie outside the arena.
     """
 
-    def __init__(self, executors: ExecutorMap, target: Target, symbol: str, variables: Variables,
-                 check_bounds: bool = False, counts: bool = False, wish: Wish | None = None) -> None:
-        self._wish = wish or Wish()
-        self.executors = executors
+    def __init__(self, target: Target, symbol: str, variables: Variables, check_bounds: bool = False,
+                 counted: int | None = None) -> None:
+        """
+        Args:
+            target: the processor.
+            symbol: the function's name.
+            variables: those of the session.
+            check_bounds: whether every access to memory is checked.
+            counted: for how many subgraphs invocations are counted, and copies between them; None for not at all.
+        """
         self.variables = variables
         self.program = Program()
         module = ir.Module(name=symbol)
@@ -97,14 +88,10 @@ class FunctionLowering:
         self.e = Emitter(module, function, target)
         self._entry, self._arguments = self.e.entry, function.args
         self._watch = Watch(module) if check_bounds else None
-        self._counts = np.zeros(COUNTED_COPIES + len(executors.model.subgraphs), np.int64) if counts else None
-        self._growth = Growth(function)
+        self._counted = counted
+        self._counts = None if counted is None else np.zeros(COUNTED_COPIES + counted, np.int64)
         self._top = 0
         self._depth = 0
-        self.loops = 0
-        """How many loops of the model are around what is being written."""
-        self.lowerable: dict[Specialization, bool] = {}
-        """Which subgraphs can be native code, as far as that was asked."""
         self._table: dict[tuple[int, int], ir.Value] = {}
         self._behind: dict[int, int] = {}
         self.blocks = Blocks()
@@ -132,15 +119,6 @@ class FunctionLowering:
             yield
         finally:
             self._depth -= 1
-
-    @contextmanager
-    def in_loop(self) -> Iterator[None]:
-        """What is written inside is done in every turn of a loop of the model."""
-        self.loops += 1
-        try:
-            yield
-        finally:
-            self.loops -= 1
 
     def external(self, array: Array, source: Source = FIXED) -> ir.Value:
         """The address of an array outside the arena; its content never changes unless `source` says otherwise."""
@@ -179,7 +157,9 @@ class FunctionLowering:
     def scratch(self, size: int) -> ir.Value:
         """The address of `size` bytes until the operator ends, others for each thread that shares out a loop: for what
         a turn of it writes and reads again."""
-        return self.reserve(size) if self.e.sharing is None else self._sharing.reserve(self.e, size)
+        if self.e.sharing is None:
+            return self.reserve(size)
+        return self.e.address(self._sharing.scratch, I8, self._sharing.reserve(size))
 
     def reserve_offset(self, size: int) -> int:
         offset = self._top
@@ -299,64 +279,29 @@ class FunctionLowering:
             self._take_turns(place)
         b.store(b.sub(b.load(self._left, typ=I64), ir.Constant(I64, 1)), self._left)
 
-    def invoke(self, index: int, inputs: Sequence[Value], homes: Sequence[ir.Value | None],
-               destroyable: frozenset[int], delivers: Delivers | None = None) -> list[Value]:
-        """Emits a subgraph in place.
-
-        Args:
-            index: which.
-            inputs: its inputs.
-            homes: where each output must lie; None leaves that to the subgraph.
-            destroyable: the inputs whose memory it may overwrite.
-            delivers: hears of each output, and why it is copied if it is.
-        """
-        self._count(COUNTED_COPIES + index, 1)
-        spec = self.executors.specializer.at(index, tuple(each.shape for each in inputs))
-        if not spec.is_static:
-            raise Unlowerable(f"subgraph {index} has shapes that are known only when it runs")
-        span = range(len(spec.subgraph.operators))
-        aliases = self.executors.planner.aliases(spec, span, destroyable)
-        values = dict(zip(spec.subgraph.inputs, inputs, strict=True))
-        top = self._top
-        places: dict[int, ir.Value] = {
-            aliases.root(tensor): each.memory for tensor, each in values.items()
-            if each.memory is not None and not in_register_alone(each.size, each.dtype)
-        }
-        for tensor, home in zip(spec.subgraph.outputs, homes, strict=True):
-            if home is not None and aliases.root(tensor) not in places and tensor not in spec.known:
-                places[aliases.root(tensor)] = home
-        self._arrange(spec, span, aliases, places)
-        self.emit(spec, span, aliases, values, places)
-        results = []
-        for position, (tensor, home) in enumerate(zip(spec.subgraph.outputs, homes, strict=True)):
-            value = self.tensor(spec, values, tensor)
-            if delivers is not None:
-                reason = forwarding(aliases, position) or "the value lies in another buffer"
-                delivers(position, value, reason if is_copied(value, home) else None)
-            results.append(self._delivered(value, home))
-        self._top = top
-        return results
-
-    def _delivered(self, value: Value, home: ir.Value | None) -> Value:
-        """The value at its home."""
-        if home is None or value.memory is home:
-            return value
-        self.transfer(value, home)
-        return in_memory(home, value.shape, value.dtype)
-
-    def transfer(self, value: Value, home: ir.Value) -> None:
-        """Brings a tensor across the border of a subgraph; that is a copy where it lies in memory already."""
-        if is_copied(value, home):
-            self._count(0, 1)
-            self._count(1, value.nbytes)
-        self.write(value, home)
-
-    def _count(self, position: int, number: int) -> None:
+    def count(self, position: int, number: int) -> None:
         """Adds to what the function counts, if it does."""
-        if self._counts is not None:
-            counts = self.external(self._counts, Tally(len(self.executors.model.subgraphs)))
+        if self._counts is not None and self._counted is not None:
+            counts = self.external(self._counts, Tally(self._counted))
             before = self.e.load(counts, DType.INT64, position)
             self.e.store(self.e.builder.add(before, self.e.number(number)), counts, DType.INT64, position)
+
+    @contextmanager
+    def scope(self) -> Iterator[None]:
+        """Memory that is reserved inside is free afterwards."""
+        top = self._top
+        yield
+        self._top = top
+
+    @contextmanager
+    def operator(self, place: Place) -> Iterator[None]:
+        """What is written inside is an operator."""
+        self._sharing.top = 0
+        if self._watch is not None:
+            self._watch.enter(self.e.builder, place)
+        with self.scope():
+            yield
+            self._meter.between()
 
     def write(self, value: Value, home: ir.Value) -> None:
         """Copies a tensor to memory."""
@@ -369,75 +314,3 @@ class FunctionLowering:
         home = self.reserve(value.nbytes)
         self.write(value, home)
         return home
-
-    def _arrange(self, spec: Specialization, span: range, aliases: Aliases, places: dict[int, ir.Value]) -> None:
-        """Gives every class of tensors that needs memory and has none a part of the arena."""
-        wanted: dict[int, Interval] = {}
-        for number in span:
-            for tensor in spec.subgraph.operators[number].outputs:
-                root = aliases.root(tensor)
-                if tensor in spec.known or root in places or in_register_alone(
-                        prod(spec.shape(tensor)), spec.subgraph.tensors[tensor].dtype):
-                    continue
-                last = max(aliases.last_read(root), aliases.first_write(root))
-                wanted[root] = Interval(aliases.size(root), aliases.first_write(root), last)
-        arena = plan_memory(list(wanted.values()))
-        base = self.reserve_offset(arena.size)
-        for root, offset in zip(wanted, arena.offsets, strict=True):
-            places[root] = self.at(base + offset, wanted[root].size)
-
-    def tensor(self, spec: Specialization, values: dict[int, Value], tensor: int) -> Value:
-        """A tensor of a subgraph."""
-        if tensor in values:
-            return values[tensor]
-        if tensor in spec.known:
-            return self.constant(spec.known[tensor], spec.subgraph.tensors[tensor].dtype)
-        declared = spec.subgraph.tensors[tensor]
-        if not declared.is_variable:
-            raise Unlowerable(f"tensor {spec.subgraph.tensor_label(tensor)} of subgraph {spec.index} is no number")
-        array = self.variables.tensor(spec.index, tensor, declared)
-        values[tensor] = in_memory(self.external(array, Variable(spec.index, tensor)), array.shape, declared.dtype)
-        return values[tensor]
-
-    def emit(self, spec: Specialization, span: range, aliases: Aliases, values: dict[int, Value],
-             places: Mapping[int, ir.Value]) -> None:
-        """Emits operators in order; adds their results to `values`."""
-        for number in span:
-            self._wish.check()
-            operator = spec.subgraph.operators[number]
-            if isinstance(operator.op, Skip) or (
-                operator.outputs and all(each in spec.known for each in operator.outputs)
-            ):
-                continue
-            top, self._sharing.top = self._top, 0
-            inputs = tuple(None if each == ABSENT else self.tensor(spec, values, each) for each in operator.inputs)
-            homes = tuple(places.get(aliases.root(each)) for each in operator.outputs)
-            place = Place(spec.index, spec.subgraph.name, number, operator.name)
-            if self._watch is not None:
-                self._watch.enter(self.e.builder, place)
-            lowering = OperatorLowering(self, spec, number, operator, inputs, homes, place)
-            for tensor, value in zip(operator.outputs, _lowered(lowering), strict=True):
-                values[tensor] = value
-            self._growth.expect_room()
-            self._meter.between()
-            self._top = top
-
-
-def _lowered(lowering: OperatorLowering) -> Sequence[Value]:
-    """The results of an operator.
-
-    Raises:
-        LimitError: there is not memory enough.
-        Unlowerable: its rule says that it cannot be computed, which numpy does too when it is reached.
-        RuleError: its rule failed.
-    """
-    try:
-        return lowering.lower()
-    except (Abandoned, Unlowerable, RecursionError):
-        raise
-    except (LimitError, MemoryError) as error:
-        raise_located(error, lowering.place)
-    except CircletError as error:
-        raise Unlowerable(f"{lowering.place}: {error}") from error
-    except Exception as error:
-        raise RuleError.at(lowering.place, error) from error

@@ -120,7 +120,7 @@ class _Grouping:
     def _rule(self, number: int) -> Rule[Op] | None:
         """The rule of an operator whose parameters are known by the time that code is made."""
         rule, operator = rule_of(self._calls[number]), self._subgraph.operators[number]
-        if rule is None or not all(operator.inputs[k] in self._foldable
+        if isinstance(rule, str) or not all(operator.inputs[k] in self._foldable
                                    for k in rule.parameters if k < len(operator.inputs)):
             return None
         return rule

@@ -1,31 +1,52 @@
-"""Lowers one operator, or a group of operators, into the function that is being written."""
-
+"""One operator on its way into the function that is being written."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from math import prod
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from llvmlite import ir
 
 from circlet.backends.native.emit.emitter import NATIVE_TYPES, Emitter, memory_type
-from circlet.backends.native.emit.value import Value, computed, in_memory, in_register, shared
-from circlet.backends.native.lower.fuse import Fused, place_of
-from circlet.backends.native.lower.program import Unlowerable
+from circlet.backends.native.emit.value import Value, in_memory, in_register
+from circlet.backends.native.lower.function import FunctionLowering
+from circlet.backends.native.lower.fuse import Fused
 from circlet.backends.native.rules.rule import Node, Rule, Sink, rule_of
 from circlet.runtime.errors import Place
 from circlet.runtime.exec.crossing import CopyEdge
+from circlet.runtime.exec.executor_map import ExecutorMap
 from circlet.runtime.exec.kernel import Call
-from circlet.runtime.ir.model import ABSENT, Operator
+from circlet.runtime.ir.model import Operator
 from circlet.runtime.ir.op import Op, Operand, Operands, ShapeError, Unknown
 from circlet.runtime.ir.types import DType, Shape
-from circlet.runtime.passes.analyses.elide_copies import Action
 from circlet.runtime.passes.analyses.specialize import Specialization
+from circlet.runtime.passes.analyses.transfer import Action
 
-if TYPE_CHECKING:
-    from circlet.backends.native.lower.function import FunctionLowering
+
+class Subgraphs(Protocol):
+    """What emits the subgraphs that operators invoke."""
+
+    executors: ExecutorMap
+    loops: int
+    """How many loops of the model are around what is being written."""
+    refused: dict[Specialization, str | None]
+    """Why subgraphs cannot be native code, as far as that was asked; None where they can."""
+
+    def in_loop(self) -> AbstractContextManager[None]:
+        """What is written inside is done in every turn of a loop of the model."""
+        ...
+
+    def invoke(self, index: int, inputs: Sequence[Value], homes: Sequence[ir.Value | None],
+               destroyable: frozenset[int]) -> list[Value]:
+        """Emits a subgraph in place; see `SubgraphLowering`."""
+        ...
+
+    def transfer(self, value: Value, home: ir.Value) -> None:
+        """Brings a tensor across the border of a subgraph; that is a copy where it lies in memory already."""
+        ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,6 +54,7 @@ class OperatorLowering:
     """One operator on its way to code."""
 
     function: FunctionLowering
+    subgraphs: Subgraphs
     spec: Specialization
     number: int
     operator: Operator
@@ -49,49 +71,30 @@ class OperatorLowering:
     def operand_shapes(self) -> tuple[Shape, ...]:
         return tuple(each.shape for each in self.inputs if each is not None)
 
-    def lower(self) -> Sequence[Value]:
-        """Emits the operator; gives its results."""
-        from circlet.backends.native.lower.controlflow import CONTROL_FLOW, is_lowerable
-        from circlet.backends.native.lower.host import lower_host_call
-
-        op = self.operator.op
-        function = self.function
-        if type(op) in CONTROL_FLOW and is_lowerable(function.executors, op, self.operand_shapes, function.lowerable):
-            return CONTROL_FLOW[type(op)](self)
-        if isinstance(op, Fused):
-            self.function.note(self.describe())
-            return (GroupLowering(self, op).lower(),)
-        rule = self._rule()
-        if rule is None:
-            self.function.note(f"{self.describe()}  (host call)")
-            return lower_host_call(self)
-        self.function.note(self.describe())
-        return self._by_rule(rule)
-
     def crosses(self, edge: str, value: Value, action: Action, reason: str) -> None:
         """Records that a value crosses the border of a subgraph that the operator invokes."""
-        function = self.function
-        function.program.crossings[CopyEdge(self.spec.index, self.number, edge, value.nbytes, function.loops > 0,
-                                            action, reason)] = None
+        self.function.program.crossings[CopyEdge(self.spec.index, self.number, edge, value.nbytes,
+                                                 self.subgraphs.loops > 0, action, reason)] = None
 
     def call(self) -> Call:
         """The operator and its tensors."""
         return Call.of(self.spec.subgraph, self.operator, self.place)
 
-    def _rule(self) -> Rule[Op] | None:
-        """The operator's native rule; None where the host computes it."""
+    def rule(self) -> Rule[Op] | str:
+        """The operator's native rule or, where the host computes it, why."""
         rule = rule_of(self.call())
-        if rule is None or not rule.parameters:
+        if isinstance(rule, str) or not rule.parameters:
             return rule
-        if any(each is not None and each.known is None for each in _chosen(self.inputs, rule.parameters)):
-            return None
+        live = unknown(self.inputs, rule.parameters)
+        if live:
+            return f"{live} known only when it runs"
         try:
-            fits = self.operator.op.infer(_operands(self.inputs, len(self.operator.outputs))) == self.shapes
+            found = self.operator.op.infer(operands(self.inputs, len(self.operator.outputs)))
         except Unknown:
             return rule
-        except ShapeError:
-            return None
-        return rule if fits else None
+        except ShapeError as error:
+            return str(error)
+        return rule if found == self.shapes else f"a result of shape {found}, the model declares {self.shapes}"
 
     def describe(self) -> str:
         """`[5] float32[4] memory = MUL+ADD`: each result, where it is, and what gives it."""
@@ -107,7 +110,7 @@ class OperatorLowering:
             return "in place"
         return "register" if prod(shape) == 1 and dtype in NATIVE_TYPES else "memory"
 
-    def _by_rule(self, rule: Rule[Op]) -> Sequence[Value]:
+    def by_rule(self, rule: Rule[Op]) -> Sequence[Value]:
         node = Node(self.operator.op, self.call(), self.inputs, self.shapes, self.place, self.function)
         if rule.fused is not None:
             return [self._settled(value, home) for value, home in zip(rule.fused(node), self.homes, strict=True)]
@@ -154,120 +157,13 @@ class OperatorLowering:
         return self._target(0)
 
 
-class GroupLowering:
-    """A group of operators on its way to one nest."""
-
-    def __init__(self, outer: OperatorLowering, op: Fused) -> None:
-        self._outer = outer
-        self._op = op
-        self._values: dict[int, Value] = {
-            tensor: value for tensor, value in zip(op.sources, outer.inputs, strict=True) if value is not None
-        }
-
-    def lower(self) -> Value:
-        anchor = next((k for k, each in enumerate(self._op.members) if self._rule(k).nest is not None), None)
-        if anchor is None:
-            for k in range(len(self._op.members)):
-                self._substitute(k)
-            return self._outer.settle(self._values[self._op.members[-1].operator.outputs[0]])
-        return self._looked_up() or self._anchored(anchor)
-
-    def _looked_up(self) -> Value | None:
-        """The result where all members together replace bytes by others."""
-        from circlet.backends.native.rules.quantized.table import look_up, table_of_group
-
-        outer = self._outer
-        found = table_of_group(self._op, outer.call(), outer.inputs)
-        if found is None or found[0].shape != outer.shapes[0]:
-            return None
-        finish, sink = outer.target()
-        look_up(outer.function, *found, sink)
-        return finish()
-
-    def _anchored(self, anchor: int) -> Value:
-        """The nest of the anchor, with what depends on its result as the epilogue."""
-        function = self._outer.function
-        result = self._op.members[anchor].operator.outputs[0]
-        after = self._dependents(anchor)
-        for k in range(len(self._op.members)):
-            if k != anchor and k not in after:
-                self._substitute(k)
-        node, rule = self._node(anchor), self._rule(anchor)
-        assert rule.nest is not None
-        finish, sink = self._outer.target()
-        last = self._op.members[-1].operator.outputs[0]
-        shape = self._outer.shapes[0]
-        if prod(node.shape) != prod(shape):
-            raise Unlowerable(f"{self._outer.place}: the epilogue has another size than what it ends")
-
-        def epilogue(e: Emitter, index: Sequence[ir.Value], value: ir.Value) -> None:
-            dtype = self._op.tensors[result].dtype
-            self._values[result] = computed(node.shape, dtype, lambda *_: value, lambda *_: value)
-            for k in sorted(after):
-                self._substitute(k)
-            into = e.reindex(index, node.shape, shape)
-            sink(e, into, self._values[last].element(e, into))
-
-        only_views = all(0 in self._op.members[k].operator.op.views() for k in after)
-        rule.nest(node, function.e, (Sink(epilogue, sink.memory if only_views else None) if after else sink,))
-        return finish()
-
-    def _dependents(self, anchor: int) -> set[int]:
-        reached = set(self._op.members[anchor].operator.outputs)
-        found: set[int] = set()
-        for k, member in enumerate(self._op.members):
-            if k != anchor and reached.intersection(member.operator.inputs):
-                reached.update(member.operator.outputs)
-                found.add(k)
-        return found
-
-    def _rule(self, k: int) -> Rule[Op]:
-        rule = rule_of(self._call(k))
-        assert rule is not None, "only operators with a rule are grouped"
-        return rule
-
-    def _call(self, k: int) -> Call:
-        member = self._op.members[k]
-        tensors = self._op.tensors
-        inputs = tuple(None if each == ABSENT else tensors[each] for each in member.operator.inputs)
-        outputs = tuple(tensors[each] for each in member.operator.outputs)
-        return Call(member.operator.op, inputs, outputs, member.operator.version,
-                    place=place_of(self._outer.place, member))
-
-    def _node(self, k: int) -> Node[Op]:
-        operator = self._op.members[k].operator
-        inputs = tuple(None if each == ABSENT else self._values[each] for each in operator.inputs)
-        call = self._call(k)
-        return Node(operator.op, call, inputs, self._shapes(k, inputs), call.place, self._outer.function)
-
-    def _shapes(self, k: int, inputs: Sequence[Value | None]) -> tuple[Shape, ...]:
-        operator, parameters = self._op.members[k].operator, self._rule(k).parameters
-        declared = self._outer.shapes if k == len(self._op.members) - 1 else None
-        if any(each is not None and each.known is None for each in _chosen(inputs, parameters)):
-            raise Unlowerable(f"{self._outer.place}: {operator.name} has parameters that are known only when it runs")
-        if declared is not None and not parameters:
-            return declared
-        try:
-            found = operator.op.infer(_operands(inputs, len(operator.outputs)))
-        except Unknown:
-            found = declared or ()
-        if found != (declared or found) or not found:
-            raise Unlowerable(f"{self._outer.place}: {operator.name} has a shape that is known only when it runs")
-        return found
-
-    def _substitute(self, k: int) -> None:
-        rule = self._rule(k)
-        assert rule.fused is not None
-        node = self._node(k)
-        flat = all(each is None or each.flat or each.size == 1 for each in node.inputs)
-        for tensor, value in zip(self._op.members[k].operator.outputs, rule.fused(node), strict=True):
-            self._values[tensor] = shared(replace(value, flat=value.flat and (flat or value.memory is not None)))
+def unknown(values: Sequence[Value | None], positions: frozenset[int]) -> str:
+    """The inputs among some whose values are not known when the code is made, in words; empty if there are none."""
+    found = [f"input {k}" for k, each in enumerate(values)
+             if k in positions and each is not None and each.known is None]
+    return f"{' and '.join(found)} {'is' if len(found) == 1 else 'are'}" if found else ""
 
 
-def _chosen(values: Sequence[Value | None], positions: frozenset[int]) -> Sequence[Value | None]:
-    return [each for position, each in enumerate(values) if position in positions]
-
-
-def _operands(values: Sequence[Value | None], outputs: int) -> Operands:
+def operands(values: Sequence[Value | None], outputs: int) -> Operands:
     return Operands(tuple(None if each is None else Operand(each.dtype, each.shape, each.known) for each in values),
                     outputs)

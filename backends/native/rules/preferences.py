@@ -53,8 +53,9 @@ TABLE = "table"
 LOOK_UP = "look up"
 """By a load from such a table for each element, so that other operators can be fused with it."""
 
-_LOOKED_UP: tuple[type[Op], ...] = (
+LOOKED_UP: tuple[type[Op], ...] = (
     Abs, Exp, Gelu, HardSwish, LeakyRelu, Log, Logistic, Relu, Relu0To1, Relu6, ReluN1To1, Rsqrt, Sqrt, Tanh)
+"""The functions of one quantised tensor."""
 _ELEMENTWISE: tuple[type[Op], ...] = (
     Add, Sub, Mul, SquaredDifference, Prelu, Maximum, Minimum, Equal, NotEqual, Less, LessEqual, Greater,
     GreaterEqual)
@@ -62,7 +63,7 @@ _COMBINING: tuple[type[Op], ...] = (
     Mean, Sum, ReduceMax, ReduceMin, AveragePool2D, MaxPool2D, Softmax, ResizeBilinear)
 
 PREFERENCES: Mapping[type[Op], tuple[str, ...]] = {
-    **dict.fromkeys(_LOOKED_UP, (TABLE, LOOK_UP, PLAIN)),
+    **dict.fromkeys(LOOKED_UP, (TABLE, LOOK_UP, PLAIN)),
     **dict.fromkeys((*_ELEMENTWISE, *_COMBINING), (PLAIN, QUANTIZED)),
     Conv2D: (PLAIN, INT8, INTEGER, HYBRID),
     DepthwiseConv2D: (PLAIN, INTEGER, HYBRID, INT8),

@@ -9,22 +9,22 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from math import prod
-from typing import TYPE_CHECKING, Generic, TypeAlias, TypeVar, cast
+from typing import Generic, TypeAlias, TypeVar, cast
 
 from llvmlite import ir
 
 from circlet.backends.cpu.backend import CpuBackend
-from circlet.backends.native.emit.emitter import NATIVE_TYPES, Emitter, Index
+from circlet.backends.native.emit.emitter import Emitter, Index
 from circlet.backends.native.emit.value import Value
+from circlet.backends.native.rules.function import Function
 from circlet.backends.native.rules.preferences import PLAIN, PREFERENCES
+from circlet.backends.native.rules.refusals import plain
+from circlet.backends.refusal import Refusal
 from circlet.runtime.errors import Place
 from circlet.runtime.exec.kernel import Call
 from circlet.runtime.ir.model import Tensor
 from circlet.runtime.ir.op import Op
 from circlet.runtime.ir.types import Shape
-
-if TYPE_CHECKING:
-    from circlet.backends.native.lower.function import FunctionLowering
 
 OpT = TypeVar("OpT", bound=Op)
 
@@ -39,7 +39,7 @@ class Node(Generic[OpT]):
     shapes: tuple[Shape, ...]
     """Of the outputs."""
     place: Place
-    function: FunctionLowering
+    function: Function
 
     def input(self, index: int) -> Value:
         value = self.inputs[index]
@@ -70,8 +70,7 @@ class Sink:
 
 Fused: TypeAlias = Callable[[Node[OpT]], "tuple[Value, ...]"]
 Nest: TypeAlias = Callable[[Node[OpT], Emitter, "tuple[Sink, ...]"], None]
-Refusal: TypeAlias = Callable[[Call], bool]
-"""Whether something holds for a call, mostly that a rule cannot be used."""
+Condition: TypeAlias = Callable[[Call], bool]
 
 
 def _never(_: Call) -> bool:
@@ -94,7 +93,7 @@ class Rule(Generic[OpT]):
     computes the first element of the result; None for all."""
     parameters: frozenset[int] = frozenset()
     """The inputs whose values must be known when the code is made; where they are not, the host computes the call."""
-    may_fail: Refusal = _never
+    may_fail: Condition = _never
     """Whether elements of the result are errors, for some calls; these are then computed wholly, as numpy does."""
     is_last: bool = False
     """A nest rule that writes its one result itself, at the sink's `memory`, so that no epilogue can follow. It may
@@ -106,25 +105,13 @@ RULES: dict[type[Op], tuple[Rule[Op], ...]] = {}
 """The native rules of each operator that has any, by `PREFERENCES`; the first that does not refuse a call is used."""
 
 
-def plain(call: Call) -> bool:
-    """Refuses all but numbers that fit into a register and are not quantised."""
-    tensors = [*(each for each in call.inputs if each is not None), *call.outputs]
-    return any(each.dtype not in NATIVE_TYPES or (each.quantization is not None and each.quantization.scales)
-               for each in tensors)
-
-
-def movable(call: Call) -> bool:
-    """Refuses all but elements that fit into a register; for operators that only move them."""
-    return any(each is not None and each.dtype not in NATIVE_TYPES for each in (*call.inputs, *call.outputs))
-
-
 def is_single(tensor: Tensor) -> bool:
     """Whether a tensor has one element, as declared."""
     return tensor.is_static and prod(tensor.shape) == 1
 
 
 def fused(op: type[OpT], refuses: Refusal = plain, is_free: bool = False, memory_inputs: frozenset[int] = frozenset(),
-          parameters: frozenset[int] = frozenset(), may_fail: Refusal = _never,
+          parameters: frozenset[int] = frozenset(), may_fail: Condition = _never,
           name: str = PLAIN) -> Callable[[Fused[OpT]], Fused[OpT]]:
     """Registers the decorated function as a fused rule of `op`, named where the operator has several."""
     def register(function: Fused[OpT]) -> Fused[OpT]:
@@ -160,11 +147,20 @@ def _add(op: type[OpT], rule: Rule[OpT]) -> None:
     RULES[op] = tuple(sorted(found, key=lambda each: order.index(each.name)))
 
 
-def rule_of(call: Call) -> Rule[Op] | None:
-    """The rule for a call; None where there is none that can be used.
+def rule_of(call: Call) -> Rule[Op] | str:
+    """The rule for a call or, where none can be used, why.
 
     What the numpy backend refuses has none, so that rules may rely on types and quantisation that it takes.
     """
-    if _CPU.refuses(call):
-        return None
-    return next((each for each in RULES.get(type(call.op), ()) if not each.refuses(call)), None)
+    refused = _CPU.refuses(call)
+    if refused is not None:
+        return refused
+    reasons: dict[str, list[str]] = {}
+    for each in RULES.get(type(call.op), ()):
+        reason = each.refuses(call)
+        if reason is None:
+            return each
+        reasons.setdefault(reason, []).append(each.name)
+    if len(reasons) < 2:
+        return next(iter(reasons), "no native rule")
+    return "; ".join(f"{', '.join(names)}: {reason}" for reason, names in reasons.items())

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from enum import Enum
 from functools import lru_cache
 
 from circlet.runtime.ir.model import Model
@@ -12,64 +11,60 @@ from circlet.runtime.ir.op import Unknown
 from circlet.runtime.ir.types import Shape
 from circlet.runtime.ops.controlflow import Branch, Invoke, PreTestedLoop
 from circlet.runtime.passes.analyses.alias import Aliases, Effects, declared_effects, find_aliases, may_reuse
+from circlet.runtime.passes.analyses.carry import TurnPlan, alternating_turn, forwarding, plan_turn
+from circlet.runtime.passes.analyses.rotation import Rotation
 from circlet.runtime.passes.analyses.specialize import MEMO_SIZE, Specialization, Specializer
+from circlet.runtime.passes.analyses.transfer import Action, Stage, Transfer
 
-
-class Action(Enum):
-    """How a value crosses the border of a subgraph."""
-
-    LEND = "lend"
-    """The callee uses the caller's buffer."""
-    ALTERNATE = "alternate"
-    """The body reads one buffer and writes another; they change places each turn."""
-    IN_PLACE = "in_place"
-    """The new value is written over the old one."""
-    INVARIANT = "invariant"
-    """The value goes around the loop untouched."""
-    REGISTER = "register"
-    """Compiled code has the value in a register of the processor."""
-    COPY = "copy"
+OFF = "copy elision is off"
+WORKS_IN_PLACE = "the loop works in the caller's buffer"
+STARTS_CONSTANT = "the loop rewrites the value, which starts as a constant"
+READ_WHERE_IT_LIES = "the condition reads the carried value where it lies"
+READ_ELSEWHERE = "the loop rewrites the value, which is also read elsewhere"
+SECOND_BUFFER = "after an odd number of turns the value lies in the second buffer"
+OTHER_BUFFER = "the value lies in another buffer, unless the number of turns is a multiple of {}"
 
 
 @dataclass(frozen=True)
-class Slot:
-    """One carried value of a loop."""
+class Site:
+    """What the caller says of the operands and results of an operator that invokes subgraphs."""
 
-    action: Action
-    reason: str
-    double: bool
-    """Whether it needs a second buffer."""
+    shares: Callable[[int, int], bool]
+    """Whether a result and an operand have the same memory."""
+    is_constant: Callable[[int], bool] = lambda position: False
+    """Whether an operand is the same in every run; only reasons depend on it."""
 
 
 @dataclass(frozen=True)
 class LoopPlan:
-    """What becomes of each carried value of a loop whose shapes stay the same."""
+    """What becomes of the values of a loop whose shapes stay the same."""
 
-    slots: tuple[Slot, ...]
+    transfers: tuple[Transfer, ...]
+    rotation: Rotation
+
+    def at(self, stage: Stage) -> tuple[Transfer, ...]:
+        """The transfers of a stage, in order of the values; none where a stage has nothing to do."""
+        return tuple(each for each in self.transfers if each.stage is stage)
 
     @property
     def destroyable(self) -> frozenset[int]:
         """The body inputs whose buffers the body may overwrite."""
-        return frozenset(k for k, slot in enumerate(self.slots) if slot.action is not Action.INVARIANT)
-
-    @property
-    def alternates(self) -> bool:
-        """Whether any value needs a second buffer, so that cond and body are bound twice."""
-        return any(slot.double for slot in self.slots)
-
-    @property
-    def effects(self) -> Effects:
-        """The loop as its caller sees it."""
-        invariant = {k: k for k, slot in enumerate(self.slots) if slot.action is Action.INVARIANT}
-        return Effects(invariant, {k: k for k in range(len(self.slots)) if k not in invariant})
+        kept = {each.position for each in self.at(Stage.CARRY) if each.action is Action.INVARIANT}
+        return frozenset(range(self.rotation.values)) - kept
 
 
 @dataclass(frozen=True)
 class CallPlan:
-    """Which outputs of a call may be written over which of its operands, in every subgraph it may invoke."""
+    """What becomes of the operands and results of the subgraphs that an operator may invoke."""
 
-    in_place: tuple[tuple[int, int], ...]
-    """(output, input) positions of the invoked subgraphs."""
+    given_up: frozenset[int]
+    """The inputs of the subgraphs that they may overwrite."""
+    transfers: tuple[tuple[Transfer, ...], ...]
+    """Of each subgraph, in order."""
+
+    def at(self, number: int, stage: Stage) -> tuple[Transfer, ...]:
+        """The transfers of a stage, of the subgraph at a place among those that the operator may invoke."""
+        return tuple(each for each in self.transfers[number] if each.stage is stage)
 
 
 class CopyPlanner:
@@ -79,10 +74,12 @@ class CopyPlanner:
         self.elide = elide
         self._model = model
         self._specializer = specializer
-        self.loop = lru_cache(MEMO_SIZE)(self._loop)
-        """`loop(op, carried_shapes) -> LoopPlan`; raises Unknown where shapes change from turn to turn."""
-        self.call = lru_cache(MEMO_SIZE)(self._call)
-        """`call(subgraphs, input_shapes) -> CallPlan`; raises Unknown where only a run can tell the shapes."""
+        self.turn = lru_cache(MEMO_SIZE)(self._turn)
+        """`turn(op, carried_shapes) -> TurnPlan`; raises Unknown where shapes change from turn to turn."""
+        self.reuse = lru_cache(MEMO_SIZE)(self._reuse)
+        """`reuse(subgraphs, input_shapes)`: the (output, input) positions of which, in every subgraph, the output may
+        be written over the input; raises Unknown where only a run can tell the shapes."""
+        self._callee = lru_cache(MEMO_SIZE)(self._plan_callee)
 
     def aliases(self, spec: Specialization, span: range, destroyable: Iterable[int] = ()) -> Aliases:
         """The storage classes of a subgraph whose caller gives up the inputs at positions `destroyable`."""
@@ -91,6 +88,40 @@ class CopyPlanner:
         free = {subgraph.inputs[position] for position in destroyable} if span.start == 0 else set()
         fixed = set(range(len(subgraph.tensors))) - written - free
         return find_aliases(spec, span, fixed, lambda number: self._effects(spec, number))
+
+    def loop(self, op: PreTestedLoop, shapes: tuple[Shape, ...], site: Site, in_place: bool = False) -> LoopPlan:
+        """The plan of a loop where it stands.
+
+        Args:
+            op: the loop.
+            shapes: of the carried values.
+            site: what the caller says of them.
+            in_place: condition and body are code in the midst of the caller's, with no buffers to copy to and from:
+                what they need not copy for each other is not copied, whatever `elide` says.
+
+        Raises:
+            Unknown: the shapes change from turn to turn.
+        """
+        turn = self.turn(op, shapes)
+        if not self.elide and not in_place:
+            stages = (Stage.ENTER, Stage.CONDITION, Stage.TURN, Stage.RETURN)
+            return LoopPlan(tuple(Transfer(stage, k, Action.COPY, OFF) for k in range(len(shapes)) for stage in stages),
+                            Rotation(len(shapes)))
+        return LoopPlan(tuple(each for k in range(len(shapes)) for each in _carried(turn, k, site)), turn.rotation)
+
+    def call(self, op: Branch | Invoke, shapes: tuple[Shape, ...], site: Site, in_place: bool = False) -> CallPlan:
+        """The plan of an operator that invokes one subgraph, for its operands without what selects the subgraph.
+
+        Raises:
+            Unknown: only a run can tell the shapes.
+        """
+        pairs = self.reuse(op.callees(), shapes)
+        shared = tuple((output, position) for output, position in pairs if site.shares(output, position))
+        roles = [each.role for each in op.calls()] if isinstance(op, Branch) else ["call"]
+        lends = self.elide or in_place
+        return CallPlan(frozenset(position for _, position in shared),
+                        tuple(self._callee(index, role, shapes, shared, lends)
+                              for index, role in zip(op.callees(), roles, strict=True)))
 
     def _effects(self, spec: Specialization, number: int) -> Effects:
         if not self.elide:
@@ -102,33 +133,29 @@ class CopyPlanner:
         try:
             shapes = tuple(spec.shape(each) for each in operator.inputs)
             if isinstance(op, PreTestedLoop):
-                return self.loop(op, shapes).effects
+                return self.turn(op, shapes).effects
             if isinstance(op, Branch):
-                pairs = self.call(op.branches(), shapes[1:]).in_place
-                return Effects({}, {output: position + 1 for output, position in pairs})
+                return Effects({}, {output: position + 1 for output, position in self.reuse(op.callees(), shapes[1:])})
             if isinstance(op, Invoke):
-                return Effects({}, dict(self.call(op.callees(), shapes).in_place))
+                return Effects({}, dict(self.reuse(op.callees(), shapes)))
         except Unknown:
             pass
         return Effects()
 
-    def _loop(self, op: PreTestedLoop, shapes: tuple[Shape, ...]) -> LoopPlan:
+    def _turn(self, op: PreTestedLoop, shapes: tuple[Shape, ...]) -> TurnPlan:
         spec = self._specializer.callee(op.body_subgraph_index, shapes)
         if spec.output_shapes != shapes:
             raise Unknown
         self._specializer.callee(op.cond_subgraph_index, shapes)
-        if not self.elide:
-            slot = Slot(Action.COPY, "copy elision is off", True)
-            return LoopPlan((slot,) * len(shapes))
         aliases = self.aliases(spec, range(len(spec.subgraph.operators)), range(len(shapes)))
-        return LoopPlan(tuple(_slot(aliases, position) for position in range(len(shapes))))
+        return plan_turn(aliases) if self.elide else alternating_turn(aliases)
 
-    def _call(self, subgraphs: tuple[int, ...], shapes: tuple[Shape, ...]) -> CallPlan:
+    def _reuse(self, subgraphs: tuple[int, ...], shapes: tuple[Shape, ...]) -> tuple[tuple[int, int], ...]:
         specs = [self._specializer.callee(index, shapes) for index in subgraphs]
         if len({spec.output_shapes for spec in specs}) != 1:
             raise Unknown
         if not self.elide:
-            return CallPlan(())
+            return ()
         found = [self.aliases(spec, range(len(spec.subgraph.operators)), range(len(shapes))) for spec in specs]
         pairs: list[tuple[int, int]] = []
         for output in range(len(specs[0].output_shapes)):
@@ -137,40 +164,43 @@ class CopyPlanner:
             fitting = [each for each in free if all(_is_in_place(aliases, each, output) for aliases in found)]
             if fitting:
                 pairs.append((output, fitting[0]))
-        return CallPlan(tuple(pairs))
+        return tuple(pairs)
+
+    def _plan_callee(self, index: int, role: str, shapes: tuple[Shape, ...], shared: tuple[tuple[int, int], ...],
+                     lends: bool) -> tuple[Transfer, ...]:
+        spec = self._specializer.at(index, shapes)
+        over = dict(shared)
+        aliases = self.aliases(spec, range(len(spec.subgraph.operators)), over.values())
+        entering = (Action.LEND, "the callee reads the caller's buffer") if lends else (Action.COPY, OFF)
+        return (
+            *(Transfer(Stage.ENTER, k, *entering, role) for k in range(len(shapes))),
+            *(Transfer(Stage.LEAVE, k, *(_returned(aliases, k, over) if lends else (Action.COPY, OFF)), role)
+              for k in range(len(spec.subgraph.outputs))),
+        )
 
 
-def _slot(aliases: Aliases, position: int) -> Slot:
-    subgraph = aliases.spec.subgraph
-    source = aliases.root(subgraph.inputs[position])
-    target = aliases.root(subgraph.outputs[position])
-    if source == target:
-        if aliases.is_overwritten(source):
-            return Slot(Action.IN_PLACE, "the body updates the value where it lies", False)
-        return Slot(Action.INVARIANT, "the body returns the value unchanged", False)
+def _carried(turn: TurnPlan, k: int, site: Site) -> Iterable[Transfer]:
+    """What becomes of one carried value of a loop, from beginning to end."""
+    if turn.carries[k].action is Action.INVARIANT or site.shares(k, k):
+        yield Transfer(Stage.ENTER, k, Action.LEND, WORKS_IN_PLACE)
+    else:
+        yield Transfer(Stage.ENTER, k, Action.COPY, STARTS_CONSTANT if site.is_constant(k) else READ_ELSEWHERE)
+    yield Transfer(Stage.CONDITION, k, Action.LEND, READ_WHERE_IT_LIES)
+    cycle = turn.rotation.cycle(k)
+    if cycle is not None:
+        length = len(cycle.buffers)
+        yield Transfer(Stage.LEAVE, k, Action.COPY, SECOND_BUFFER if length == 2 else OTHER_BUFFER.format(length))
+    yield turn.carries[k]
+
+
+def _returned(aliases: Aliases, position: int, over: dict[int, int]) -> tuple[Action, str]:
+    """How an output of a callee comes to its caller."""
+    if position in over:
+        return Action.IN_PLACE, f"the result is written over input {over[position]}, which is dead"
     reason = forwarding(aliases, position)
     if reason is not None:
-        return Slot(Action.COPY, reason, aliases.last_read(source) >= len(subgraph.operators))
-    if may_reuse(aliases, source, target):
-        return Slot(Action.IN_PLACE, "the old value is dead when the new one is written", False)
-    return Slot(Action.ALTERNATE, "the body still reads the old value after it begins to write the new one", True)
-
-
-def forwarding(aliases: Aliases, position: int) -> str | None:
-    """Why a subgraph cannot compute its output straight into the buffer its caller lends; None if it can."""
-    subgraph = aliases.spec.subgraph
-    target = aliases.root(subgraph.outputs[position])
-    if aliases.is_constant(target):
-        return "the value is a constant"
-    inputs = [aliases.root(each) for each in subgraph.inputs]
-    if target in inputs:
-        return f"the value is input {inputs.index(target)} of the subgraph"
-    first = [aliases.root(each) for each in subgraph.outputs].index(target)
-    if first != position:
-        return f"the value is also output {first}, which has the buffer"
-    if aliases.first_write(target) < 0:
-        return "the value is state of the subgraph"
-    return None
+        return Action.COPY, reason
+    return Action.LEND, "the callee writes the caller's buffer"
 
 
 def _is_in_place(aliases: Aliases, position: int, output: int) -> bool:

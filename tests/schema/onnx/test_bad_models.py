@@ -177,7 +177,7 @@ NARROW = [(onnx.TensorProto.INT4, [-8, 7, 1, 2]), (onnx.TensorProto.UINT4, [15, 
 def narrow(kind: int, values: list[float], operator: str) -> bytes:
     """A model that applies an operator to a constant of a narrow type and a scale for each row."""
     constants = [onnx.helper.make_tensor("w", kind, [2, 2], values),
-                 onnx.numpy_helper.from_array(np.float32([2, 0.5]), "s")]
+                 onnx.numpy_helper.from_array(np.array([2, 0.5], np.float32), "s")]
     node = onnx.helper.make_node(operator, ["w", "s"][:2 if operator == "DequantizeLinear" else 1], ["y"])
     if operator == "DequantizeLinear":
         node.attribute.append(onnx.helper.make_attribute("axis", 0))
@@ -188,7 +188,8 @@ def narrow(kind: int, values: list[float], operator: str) -> bytes:
 @pytest.mark.parametrize(("kind", "values"), NARROW)
 def test_constants_of_narrow_types_are_dequantised_and_nothing_else(kind: int, values: list[float]) -> None:
     (found,) = circlet.Session(circlet.load(narrow(kind, values, "DequantizeLinear"))).run().values()
-    np.testing.assert_array_equal(found, np.float32(values).reshape(2, 2) * np.float32([[2], [0.5]]), strict=True)
+    expected = np.array(values, np.float32).reshape(2, 2) * np.array([[2], [0.5]], np.float32)
+    np.testing.assert_array_equal(found, expected, strict=True)
     with pytest.raises(circlet.UnsupportedError, match=r"\(Identity\): element type (int4|uint4|float8e4m3fn)"):
         circlet.load(narrow(kind, values, "Identity"))
 

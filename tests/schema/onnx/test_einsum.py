@@ -26,7 +26,7 @@ KINDS = {"nan": (np.nan,), "infinity": (np.inf,), "both infinities": (np.inf, -n
          "all": (np.nan, np.inf, -np.inf, 0.0)}
 
 
-PATHS = {1: False, 2: False, 3: ["einsum_path", (0, 1), (0, 1)]}
+PATHS: dict[int, bool | list[str | tuple[int, int]]] = {1: False, 2: False, 3: ["einsum_path", (0, 1), (0, 1)]}
 """By how many operands: three are multiplied two by two, from the left; infinity times a zero among the sums tells."""
 
 

@@ -15,9 +15,11 @@ from circlet.backends.native.emit.value import Value, computed
 from circlet.backends.native.emit.whole import Whole
 from circlet.backends.native.rules.moving.move import expect, expect_inside, extended, filled, overwrite, part, wholes
 from circlet.backends.native.rules.real.elementwise import add
-from circlet.backends.native.rules.rule import Node, Sink, fused, is_single, movable, nest, plain
+from circlet.backends.native.rules.refusals import movable, plain
+from circlet.backends.native.rules.rule import Node, Sink, fused, is_single, nest
+from circlet.backends.refusal import Refusal, all_of, only
 from circlet.runtime.exec.kernel import Call
-from circlet.runtime.ir.types import DType, Shape
+from circlet.runtime.ir.types import INTEGERS, DType, Shape
 from circlet.runtime.ops.index import (
     DynamicUpdateSlice,
     Gather,
@@ -33,18 +35,18 @@ from circlet.runtime.ops.matmul import EmbeddingLookup
 FIRST, SECOND = frozenset({0}), frozenset({1})
 
 
-def _refuses_integers(call: Call, index: int) -> bool:
+def _indices(position: int) -> Refusal:
     """Refuses indices that no axis has room for."""
-    return movable(call) or call.input(index).dtype is DType.UINT64
+    return all_of(movable, only(INTEGERS - {DType.UINT64}, position))
 
 
-def _selects_several(call: Call) -> bool:
+def _selects_several(call: Call) -> str | None:
     """Refuses to gather by more than one index."""
-    several = not isinstance(call.op, Gather) or call.op.batch_dims != 0 or not is_single(call.input(1))
-    return _refuses_integers(call, 1) or several
+    assert isinstance(call.op, Gather)
+    return None if call.op.batch_dims == 0 and is_single(call.input(1)) else "more than one index"
 
 
-@fused(Gather, _selects_several, is_free=True, memory_inputs=SECOND, name="one")
+@fused(Gather, all_of(_indices(1), _selects_several), is_free=True, memory_inputs=SECOND, name="one")
 def gather_one(node: Node[Gather]) -> tuple[Value]:
     x, e = node.input(0), node.function.e
     axis, _ = node.op.axes(len(x.shape), len(node.input(1).shape))
@@ -55,7 +57,7 @@ def gather_one(node: Node[Gather]) -> tuple[Value]:
             .reshaped(node.shape),)
 
 
-@nest(Gather, lambda call: _refuses_integers(call, 1), memory_inputs=FIRST)
+@nest(Gather, _indices(1), memory_inputs=FIRST)
 def gather(node: Node[Gather], e: Emitter, sinks: tuple[Sink, ...]) -> None:
     x, indices = node.input(0), node.input(1)
     axis, batch = node.op.axes(len(x.shape), len(indices.shape))
@@ -68,12 +70,13 @@ def gather(node: Node[Gather], e: Emitter, sinks: tuple[Sink, ...]) -> None:
             sinks[0](e, [*outer, *place, *inner], x.element(e, [*outer, index, *inner]))
 
 
-def _refuses_lookup(call: Call) -> bool:
+def _dequantizes(call: Call) -> str | None:
     """Refuses tables of integers that are looked up as the real values they stand for."""
-    return _refuses_integers(call, 0) or call.input(1).dtype is not call.outputs[0].dtype
+    table, made = call.input(1).dtype, call.outputs[0].dtype
+    return None if table is made else f"a table of {table.value} for an output of {made.value}"
 
 
-@nest(EmbeddingLookup, _refuses_lookup, memory_inputs=SECOND)
+@nest(EmbeddingLookup, all_of(_indices(0), _dequantizes), memory_inputs=SECOND)
 def embedding_lookup(node: Node[EmbeddingLookup], e: Emitter, sinks: tuple[Sink, ...]) -> None:
     indices, table = node.input(0), node.input(1)
     with e.nest(indices.shape) as place:
@@ -99,7 +102,7 @@ def _row(node: Node[Any], indices: Value, place: Index, sizes: Shape) -> list[ir
     return [each.register for each in row]
 
 
-@nest(GatherNd, lambda call: _refuses_integers(call, 1), memory_inputs=FIRST)
+@nest(GatherNd, _indices(1), memory_inputs=FIRST)
 def gather_nd(node: Node[GatherNd], e: Emitter, sinks: tuple[Sink, ...]) -> None:
     x, indices = node.input(0), node.input(1)
     depth = indices.shape[-1]
@@ -113,17 +116,17 @@ def _plus(e: Emitter, dtype: DType, one: ir.Value, other: ir.Value) -> ir.Value:
     return e.builder.or_(one, other) if dtype is DType.BOOL else add(e, dtype, [one, other])
 
 
-def _refuses_scatter(call: Call) -> bool:
-    return plain(call) or call.input(0).dtype is DType.UINT64
+_refuses_scatter = all_of(plain, _indices(0))
 
 
-def _scatters_several(call: Call) -> bool:
+def _scatters_several(call: Call) -> str | None:
     """Refuses to scatter more than one slice, or nobody knows how many."""
     indices = call.input(0)
-    return _refuses_scatter(call) or not indices.is_static or prod(indices.shape[:-1]) != 1
+    return None if indices.is_static and prod(indices.shape[:-1]) == 1 else "more than one slice"
 
 
-@fused(ScatterNd, _scatters_several, memory_inputs=FIRST, parameters=frozenset({2}), name="one")
+@fused(ScatterNd, all_of(_refuses_scatter, _scatters_several), memory_inputs=FIRST, parameters=frozenset({2}),
+       name="one")
 def scatter_one(node: Node[ScatterNd]) -> tuple[Value]:
     """Each element is that of the slice if its index begins as the row says, else zero."""
     indices, dtype, e = node.input(0), node.call.outputs[0].dtype, node.function.e
@@ -153,7 +156,7 @@ def scatter_nd(node: Node[ScatterNd], e: Emitter, sinks: tuple[Sink, ...]) -> No
             e.store(_plus(e, dtype, e.load(home, dtype, position), update), home, dtype, position)
 
 
-@nest(SparseToDense, lambda call: _refuses_integers(call, 0), memory_inputs=frozenset(), parameters=SECOND,
+@nest(SparseToDense, _indices(0), memory_inputs=frozenset(), parameters=SECOND,
       is_last=True)
 def sparse_to_dense(node: Node[SparseToDense], e: Emitter, sinks: tuple[Sink, ...]) -> None:
     shape, dtype, home = node.shape, node.call.outputs[0].dtype, sinks[0].memory
@@ -180,7 +183,7 @@ def _window(starts: Sequence[Whole], shape: Shape, sizes: Shape) -> list[Whole]:
     return [start.at_least(0).at_most(dim - size) for start, dim, size in zip(starts, shape, sizes, strict=True)]
 
 
-@nest(DynamicUpdateSlice, lambda call: _refuses_integers(call, 2), memory_inputs=frozenset({2}), is_last=True)
+@nest(DynamicUpdateSlice, _indices(2), memory_inputs=frozenset({2}), is_last=True)
 def dynamic_update_slice(node: Node[DynamicUpdateSlice], e: Emitter, sinks: tuple[Sink, ...]) -> None:
     assert sinks[0].memory is not None
     starts = wholes(e, node.input(2))

@@ -23,7 +23,9 @@ from circlet.backends.native.rules.moving.move import (
     unreached,
     wholes,
 )
-from circlet.backends.native.rules.rule import Node, Sink, fused, movable, nest
+from circlet.backends.native.rules.refusals import movable
+from circlet.backends.native.rules.rule import Node, Sink, fused, nest
+from circlet.backends.refusal import all_of
 from circlet.runtime.exec.kernel import Call
 from circlet.runtime.ir.types import Activation, DType, Quantization
 from circlet.runtime.ops.layout import (
@@ -209,12 +211,14 @@ def stablehlo_concatenate(node: Node[StablehloConcatenate], e: Emitter, sinks: t
     _join(e, sinks[0], inputs, normalize_axis(node.op.dimension, len(node.shape)))
 
 
-def _refuses_concatenation(call: Call) -> bool:
+def _more_than_moves(call: Call) -> str | None:
     """Refuses fused activations and uint8 inputs that must be requantised."""
-    op = call.op
-    activation = isinstance(op, Concatenation) and op.fused_activation_function is not Activation.NONE
+    assert isinstance(call.op, Concatenation)
+    if call.op.fused_activation_function is not Activation.NONE:
+        return f"fused activation {call.op.fused_activation_function.name}"
     steps = {_steps(each.quantization) for each in (*call.inputs, *call.outputs) if each is not None}
-    return movable(call) or activation or (call.outputs[0].dtype is DType.UINT8 and len(steps) > 1)
+    requantizes = call.outputs[0].dtype is DType.UINT8 and len(steps) > 1
+    return "uint8 inputs of different quantisation" if requantizes else None
 
 
 def _steps(quantization: Quantization | None) -> tuple[tuple[float, ...], tuple[int, ...]] | None:
@@ -222,7 +226,7 @@ def _steps(quantization: Quantization | None) -> tuple[tuple[float, ...], tuple[
     return None if found is None else (found.scales, found.zero_points)
 
 
-@nest(Concatenation, _refuses_concatenation, memory_inputs=frozenset())
+@nest(Concatenation, all_of(movable, _more_than_moves), memory_inputs=frozenset())
 def concatenation(node: Node[Concatenation], e: Emitter, sinks: tuple[Sink, ...]) -> None:
     inputs = [node.input(k) for k in range(len(node.inputs))]
     _join(e, sinks[0], inputs, normalize_axis(node.op.axis, len(node.shape)))

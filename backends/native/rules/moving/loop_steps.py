@@ -10,7 +10,8 @@ from circlet.backends.native.emit.whole import Whole
 from circlet.backends.native.rules.moving.move import expect, expect_shape, filled, overwrite, part, unreached, wholes
 from circlet.backends.native.rules.moving.shape import view
 from circlet.backends.native.rules.quantized.quantize import convert
-from circlet.backends.native.rules.rule import Node, Sink, fused, movable, nest
+from circlet.backends.native.rules.refusals import movable
+from circlet.backends.native.rules.rule import Node, Sink, fused, nest
 from circlet.runtime.exec.kernel import Call
 from circlet.runtime.ops.loop_options import TripPolicy
 from circlet.runtime.ops.loop_steps import (
@@ -30,10 +31,10 @@ fused(LoopScalar, movable, is_free=True)(view)
 fused(LoopKeep, movable, is_free=True, parameters=SECOND)(view)
 
 
-def _may_warn(call: Call) -> bool:
+def _may_warn(call: Call) -> str | None:
     """Refuses counts of which the host may have to warn."""
     assert isinstance(call.op, LoopCount)
-    return call.op.policy is TripPolicy.NEGATIVE_IS_INFINITE
+    return "a count that may be a reason to warn" if call.op.policy is TripPolicy.NEGATIVE_IS_INFINITE else None
 
 
 @fused(LoopCount, _may_warn)

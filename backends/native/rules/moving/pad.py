@@ -10,7 +10,9 @@ from circlet.backends.native.emit.emitter import Emitter, Index
 from circlet.backends.native.emit.loops import every, independent
 from circlet.backends.native.emit.value import Value, computed
 from circlet.backends.native.rules.moving.move import parameter
-from circlet.backends.native.rules.rule import Node, Sink, fused, movable, nest
+from circlet.backends.native.rules.refusals import movable
+from circlet.backends.native.rules.rule import Node, Sink, fused, nest
+from circlet.backends.refusal import all_of
 from circlet.runtime.exec.kernel import Call
 from circlet.runtime.ir.types import QUANTIZABLE
 from circlet.runtime.ops.pad import MirrorPad, MirrorPadMode, Pad, PadV2, Tile
@@ -80,14 +82,17 @@ def _mirrored(e: Emitter, index: ir.Value, size: int, before: int, after: int, e
     return index
 
 
-def _repeats_elements(call: Call) -> bool:
+def _repeats_elements(call: Call) -> str | None:
     """Refuses to tile other axes than those of size 1, where that is a broadcast."""
     multiples, shape = call.input(1).data, call.input(0).signature
-    return movable(call) or multiples is None or any(
-        size != 1 and count != 1 for size, count in zip(shape, multiples.reshape(-1).tolist(), strict=False))
+    if multiples is None:
+        return "multiples are not constant"
+    repeated = [axis for axis, (size, count) in enumerate(zip(shape, multiples.reshape(-1).tolist(), strict=False))
+                if size != 1 and count != 1]
+    return f"axes {repeated} are no broadcasts" if repeated else None
 
 
-@fused(Tile, _repeats_elements, is_free=True, parameters=SECOND, name="broadcast")
+@fused(Tile, all_of(movable, _repeats_elements), is_free=True, parameters=SECOND, name="broadcast")
 def broadcast_tile(node: Node[Tile]) -> tuple[Value]:
     x = node.input(0)
 

@@ -11,7 +11,8 @@ from circlet.backends.native.emit.emitter import Emitter, Index, register_type
 from circlet.backends.native.emit.value import Value, computed, in_memory
 from circlet.backends.native.rules.moving.move import extended, filled, impossible
 from circlet.backends.native.rules.quantized.quantize import convert
-from circlet.backends.native.rules.rule import Node, fused, movable
+from circlet.backends.native.rules.refusals import movable
+from circlet.backends.native.rules.rule import Node, fused
 from circlet.runtime.ir.op import ShapeError
 from circlet.runtime.ir.types import DType, Shape
 from circlet.runtime.ops.shape import (

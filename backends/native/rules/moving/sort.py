@@ -8,7 +8,9 @@ from circlet.backends.native.emit.emitter import I1, Emitter, is_real, register_
 from circlet.backends.native.rules.quantized.quantize import convert
 from circlet.backends.native.rules.real.elementwise import compare
 from circlet.backends.native.rules.real.reduce import Register, reserve
-from circlet.backends.native.rules.rule import Node, Sink, movable, nest
+from circlet.backends.native.rules.refusals import movable
+from circlet.backends.native.rules.rule import Node, Sink, nest
+from circlet.backends.refusal import all_of
 from circlet.runtime.exec.kernel import Call
 from circlet.runtime.ir.types import DType
 from circlet.runtime.ops.sort import TopKV2
@@ -17,10 +19,12 @@ MOST = 64
 """The most elements that are kept in order by insertion."""
 
 
-def _refuses(call: Call) -> bool:
+def _large(call: Call) -> str | None:
     """Refuses a k that is large, or that only a run can tell."""
     k = call.input(1).data
-    return movable(call) or k is None or k.size != 1 or int(k.item()) > MOST
+    if k is None or k.size != 1:
+        return "k is not constant"
+    return None if int(k.item()) <= MOST else f"k is {k.item()} (supported: up to {MOST})"
 
 
 def _leads(e: Emitter, dtype: DType, value: ir.Value, other: ir.Value) -> ir.Value:
@@ -33,7 +37,7 @@ def _leads(e: Emitter, dtype: DType, value: ir.Value, other: ir.Value) -> ir.Val
     return b.or_(greater, b.and_(is_number, is_nan))
 
 
-@nest(TopKV2, _refuses, frozenset(), frozenset({1}))
+@nest(TopKV2, all_of(movable, _large), frozenset(), frozenset({1}))
 def top_k(node: Node[TopKV2], e: Emitter, sinks: tuple[Sink, ...]) -> None:
     """Inserts each element that leads the last one kept, and moves those after it on."""
     x, (*rows, k), b = node.input(0), node.shape, e.builder

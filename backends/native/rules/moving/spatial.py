@@ -9,7 +9,8 @@ from llvmlite import ir
 from circlet.backends.native.emit.emitter import Emitter, Index
 from circlet.backends.native.emit.parallel import parallel_nest
 from circlet.backends.native.emit.value import Value, computed
-from circlet.backends.native.rules.rule import Node, Sink, fused, movable, nest
+from circlet.backends.native.rules.refusals import movable
+from circlet.backends.native.rules.rule import Node, Sink, fused, nest
 from circlet.runtime.ir.types import Array, Quantization
 from circlet.runtime.ops.spatial import BatchToSpaceND, DepthToSpace, SpaceToBatchND, SpaceToDepth, block_of, margins_of
 

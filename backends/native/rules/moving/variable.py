@@ -10,8 +10,9 @@ from llvmlite import ir
 
 from circlet.backends.native.emit.emitter import I64, Emitter
 from circlet.backends.native.emit.value import Value, in_register
-from circlet.backends.native.lower.program import Cell, Holder
-from circlet.backends.native.rules.rule import Node, Sink, fused, movable, nest
+from circlet.backends.native.program import Cell, Holder
+from circlet.backends.native.rules.refusals import movable
+from circlet.backends.native.rules.rule import Node, Sink, fused, nest
 from circlet.runtime.ir.types import DType, Shape
 from circlet.runtime.ops.variable import AssignVariable, ReadVariable, VarHandle
 

@@ -7,19 +7,20 @@ from math import prod
 import numpy as np
 from llvmlite import ir
 
-from circlet.backends.cpu.fixed_point import quantize_multiplier
+from circlet.backends.arithmetic.fixed_point import quantize_multiplier
 from circlet.backends.native.emit.emitter import I8, I32, Emitter, Index
 from circlet.backends.native.emit.loops import carry, independent, rolled
 from circlet.backends.native.emit.parallel import parallel_nest
 from circlet.backends.native.emit.value import Value, in_memory
 from circlet.backends.native.gemm.microkernel import WORD, Vectors
 from circlet.backends.native.gemm.product import Filtered, Panels, Plan, multiply
-from circlet.backends.native.lower.function import FunctionLowering
+from circlet.backends.native.rules.function import Function
 from circlet.backends.native.rules.preferences import INT8
 from circlet.backends.native.rules.quantized.elementwise import quantization, stored
 from circlet.backends.native.rules.quantized.fully_connected import BYTES, OFFSET, rows_of, stage, unsigned
 from circlet.backends.native.rules.quantized.requantize import rescale
 from circlet.backends.native.rules.rule import Node, Sink, nest
+from circlet.backends.refusal import all_of, only
 from circlet.runtime.exec.kernel import Call
 from circlet.runtime.ir.types import DType
 from circlet.runtime.ops.matmul import BatchMatMul
@@ -30,13 +31,15 @@ _LONGEST = 1 << 15
 """Products whose sum fits into 32 bits."""
 
 
-def _refuses(call: Call) -> bool:
+def _refuses(call: Call) -> str | None:
     assert isinstance(call.op, BatchMatMul)
-    x, y = call.input(0), call.input(1)
-    return x.dtype is not DType.INT8 or y.dtype is not DType.INT8 or call.op.adj_x or x.shape[-1] > _LONGEST
+    depth = call.input(0).shape[-1]
+    if call.op.adj_x:
+        return "x is transposed"
+    return None if depth <= _LONGEST else f"rows of {depth} elements (supported: up to {_LONGEST})"
 
 
-@nest(BatchMatMul, _refuses, frozenset({0, 1}), name=INT8)
+@nest(BatchMatMul, all_of(only((DType.INT8,)), only((DType.INT8,), 1), _refuses), frozenset({0, 1}), name=INT8)
 def batch_matmul(node: Node[BatchMatMul], e: Emitter, sinks: tuple[Sink, ...]) -> None:
     """Where y is one matrix, the rows of all x are those of one product."""
     x, y, function = node.input(0), node.input(1), node.function
@@ -102,7 +105,7 @@ def _total(e: Emitter, memory: ir.Value, rows: int, depth: int, totals: ir.Value
 class _Right:
     """Scratch memory for the right factor of a product: `depth` rows of columns, or transposed, columns of `depth`."""
 
-    def __init__(self, function: FunctionLowering, plan: Plan, depth: int, is_transposed: bool) -> None:
+    def __init__(self, function: Function, plan: Plan, depth: int, is_transposed: bool) -> None:
         self._plan = plan
         self._depth = depth
         self._is_transposed = is_transposed

@@ -11,20 +11,20 @@ from typing import Any
 import numpy as np
 from llvmlite import ir
 
-from circlet.backends.cpu.fixed_point import quantize_multipliers, quantized_range
+from circlet.backends.arithmetic.fixed_point import quantize_multipliers, quantized_range
 from circlet.backends.native.emit.emitter import I8, Emitter
 from circlet.backends.native.emit.loops import independent, rolled
 from circlet.backends.native.gemm.microkernel import WORD
 from circlet.backends.native.gemm.product import Block, Collected, Filtered, Finished, Left, Plan, Result
-from circlet.backends.native.lower.function import FunctionLowering
+from circlet.backends.native.rules.function import Function
 from circlet.backends.native.rules.preferences import INT8
 from circlet.backends.native.rules.quantized.elementwise import quantization
 from circlet.backends.native.rules.quantized.fully_connected import (
     Form,
     constant,
-    fits,
     form_of,
     known,
+    long_rows,
     multiply_integers,
     rows_of,
     stage,
@@ -34,7 +34,7 @@ from circlet.backends.native.rules.quantized.fully_connected import (
 )
 from circlet.backends.native.rules.quantized.requantize import GREATEST_SHIFT, Requantization, Rows
 from circlet.backends.native.rules.rule import Node, Sink, nest
-from circlet.runtime.exec.kernel import Call
+from circlet.backends.refusal import all_of
 from circlet.runtime.ir.types import Shape
 from circlet.runtime.ops.conv import Conv2D
 from circlet.runtime.ops.window import Window
@@ -77,7 +77,7 @@ class Taps:
         """Elements of a run."""
         return self.windows[1].size // self.along_width * self.channels
 
-    def left(self, function: FunctionLowering, memory: ir.Value) -> Left:
+    def left(self, function: Function, memory: ir.Value) -> Left:
         """The rows of a product with the image in memory."""
         if self.is_pointwise:
             return rows_of(function, self.form, memory, self.channels)
@@ -105,7 +105,7 @@ def requantization(node: Node[Any], channels: int, data: int = 0) -> Requantizat
     return Requantization(multipliers, shifts, made.zero_point, low, high)
 
 
-def requantized(function: FunctionLowering, sink: Sink, shape: Shape, by: Requantization,
+def requantized(function: Function, sink: Sink, shape: Shape, by: Requantization,
                 first: ir.Value | int = 0) -> Callable[[Plan, ir.Value], Result]:
     """Where the sums of a convolution go.
 
@@ -165,12 +165,7 @@ def requantized(function: FunctionLowering, sink: Sink, shape: Shape, by: Requan
     return finished if by.has_vectors else put_by
 
 
-def _refuses(call: Call) -> bool:
-    weights = call.input(1)
-    return not (takes_integers(call) and fits(call, prod(weights.shape[1:])))
-
-
-@nest(Conv2D, _refuses, frozenset({1, 2}), name=INT8)
+@nest(Conv2D, all_of(takes_integers, long_rows), frozenset({1, 2}), name=INT8)
 def conv_2d(node: Node[Conv2D], e: Emitter, sinks: tuple[Sink, ...]) -> None:
     image, weights, function = node.input(0), constant(node.input(1)), node.function
     form = form_of(e.target, prod(node.shape[:-1]), weights)

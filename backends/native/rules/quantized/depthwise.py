@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 from llvmlite import ir
 
-from circlet.backends.cpu.fixed_point import Int32s
+from circlet.backends.arithmetic.fixed_point import Int32s
 from circlet.backends.native.emit.emitter import I8, I32, I64, POINTER, Emitter
 from circlet.backends.native.emit.loops import carry, independent, rolled
 from circlet.backends.native.emit.parallel import length, portion
@@ -40,6 +40,7 @@ from circlet.backends.native.rules.quantized.fully_connected import (
 )
 from circlet.backends.native.rules.quantized.requantize import Requantization
 from circlet.backends.native.rules.rule import Node, Sink, nest
+from circlet.backends.refusal import all_of
 from circlet.runtime.exec.kernel import Call
 from circlet.runtime.ir.types import Array, DType, Shape
 from circlet.runtime.ops.conv import DepthwiseConv2D
@@ -123,12 +124,11 @@ class Geometry:
         return self.wide.before + self.wide.length + self.wide.after
 
 
-def _refuses(call: Call) -> bool:
-    weights = call.input(1)
-    return not (takes_integers(call) and fits(call, weights.shape[1] * weights.shape[2]))
+def _large(call: Call) -> str | None:
+    return fits(call, prod(call.input(1).shape[1:3]))
 
 
-@nest(DepthwiseConv2D, _refuses, frozenset({0, 1, 2}), name=INT8)
+@nest(DepthwiseConv2D, all_of(takes_integers, _large), frozenset({0, 1, 2}), name=INT8)
 def depthwise_conv_2d(node: Node[DepthwiseConv2D], e: Emitter, sinks: tuple[Sink, ...]) -> None:
     weights, given = constant(node.input(1)), node.input(0)
     channels, zero = weights.shape[3], quantization(node.call.input(0)).zero_point

@@ -11,15 +11,16 @@ from typing import Any, TypeAlias
 import numpy as np
 from llvmlite import ir
 
-from circlet.backends.cpu.fixed_point import quantize_multiplier, quantized_range
-from circlet.backends.cpu.quantized import is_quantized
+from circlet.backends.arithmetic.fixed_point import quantize_multiplier, quantized_range
 from circlet.backends.native.emit.emitter import I32, UNSIGNED, Emitter, register_type
 from circlet.backends.native.emit.value import Value
 from circlet.backends.native.rules.preferences import QUANTIZED
 from circlet.backends.native.rules.quantized.requantize import clamped, rescale
 from circlet.backends.native.rules.real.comparison import RELATIONS
 from circlet.backends.native.rules.real.elementwise import elementwise
-from circlet.backends.native.rules.rule import Node, fused, movable
+from circlet.backends.native.rules.refusals import movable, quantized, tensors
+from circlet.backends.native.rules.rule import Node, fused
+from circlet.backends.refusal import all_of, only
 from circlet.runtime.exec.kernel import Call
 from circlet.runtime.ir.model import Tensor
 from circlet.runtime.ir.types import QUANTIZABLE, Activation, DType, Quantization
@@ -30,11 +31,6 @@ Combine: TypeAlias = Callable[[Emitter, ir.Value, ir.Value], ir.Value]
 """Emits an i32 from two: the result without its zero point from the operands without theirs."""
 Prepare: TypeAlias = "Callable[[Node[Any], Quantization, Quantization, Quantization], Combine]"
 """From an operator and the quantisation of its operands and its result."""
-
-
-def refuses_real(call: Call) -> bool:
-    """Refuses what is not quantised."""
-    return not is_quantized(call.input(0))
 
 
 def quantization(tensor: Tensor) -> Quantization:
@@ -96,11 +92,11 @@ def _add(node: Node[Any], first: Quantization, second: Quantization, target: Qua
     return combine
 
 
-def _refuses_sum(call: Call) -> bool:
+def _shifts(call: Call) -> str | None:
     """Leaves sums of int16 whose scales are powers of two to the host, which shifts those."""
     exact = getattr(call.op, "pot_scale_int16", False) and call.input(0).dtype is DType.INT16
-    tensors = (*call.inputs, *call.outputs)
-    return refuses_real(call) or (exact and all(frexp(quantization(each).scale)[0] == 0.5 for each in tensors if each))
+    shifts = exact and all(frexp(quantization(each).scale)[0] == 0.5 for _, each in tensors(call))
+    return "int16 whose scales are powers of two" if shifts else None
 
 
 def _ratio(target: Quantization, *sources: Quantization) -> tuple[int, int]:
@@ -140,11 +136,11 @@ def _prelu(node: Node[Any], first: Quantization, second: Quantization, target: Q
     return combine
 
 
-fused(ops.Add, _refuses_sum, name=QUANTIZED)(partial(_binary, _add))
-fused(ops.Sub, _refuses_sum, name=QUANTIZED)(partial(_binary, _add))
-fused(ops.Mul, refuses_real, name=QUANTIZED)(partial(_binary, _multiply))
-fused(ops.SquaredDifference, refuses_real, name=QUANTIZED)(partial(_binary, _squared_difference))
-fused(ops.Prelu, refuses_real, name=QUANTIZED)(partial(_binary, _prelu))
+fused(ops.Add, all_of(quantized, _shifts), name=QUANTIZED)(partial(_binary, _add))
+fused(ops.Sub, all_of(quantized, _shifts), name=QUANTIZED)(partial(_binary, _add))
+fused(ops.Mul, quantized, name=QUANTIZED)(partial(_binary, _multiply))
+fused(ops.SquaredDifference, quantized, name=QUANTIZED)(partial(_binary, _squared_difference))
+fused(ops.Prelu, quantized, name=QUANTIZED)(partial(_binary, _prelu))
 
 
 def _choose(relation: str, node: Node[Any]) -> tuple[Value]:
@@ -156,8 +152,8 @@ def _choose(relation: str, node: Node[Any]) -> tuple[Value]:
     return elementwise(node, combine)
 
 
-fused(ops.Maximum, refuses_real, name=QUANTIZED)(partial(_choose, ">"))
-fused(ops.Minimum, refuses_real, name=QUANTIZED)(partial(_choose, "<"))
+fused(ops.Maximum, quantized, name=QUANTIZED)(partial(_choose, ">"))
+fused(ops.Minimum, quantized, name=QUANTIZED)(partial(_choose, "<"))
 
 
 def _compare(relation: str, node: Node[Any]) -> tuple[Value]:
@@ -176,16 +172,15 @@ def _compare(relation: str, node: Node[Any]) -> tuple[Value]:
 
 
 for _op, _relation in RELATIONS.items():
-    fused(_op, refuses_real, name=QUANTIZED)(partial(_compare, _relation))
+    fused(_op, quantized, name=QUANTIZED)(partial(_compare, _relation))
 
 
-def _refuses_requantization(call: Call) -> bool:
+def _narrow(call: Call) -> str | None:
     """Leaves bytes from bytes to a table."""
-    narrow = {call.input(0).dtype, call.outputs[0].dtype} <= {DType.INT8, DType.UINT8}
-    return movable(call) or narrow or call.input(0).dtype not in QUANTIZABLE | {DType.INT32}
+    return "bytes from bytes" if {call.input(0).dtype, call.outputs[0].dtype} <= {DType.INT8, DType.UINT8} else None
 
 
-@fused(Quantize, _refuses_requantization, name="requantize")
+@fused(Quantize, all_of(movable, _narrow, only(QUANTIZABLE | {DType.INT32})), name="requantize")
 def requantize(node: Node[Quantize]) -> tuple[Value]:
     source, result = node.call.input(0), node.call.outputs[0]
     factor = quantize_multiplier(quantization(source).scale / quantization(result).scale)

@@ -15,7 +15,7 @@ from typing import TypeAlias
 import numpy as np
 from llvmlite import ir
 
-from circlet.backends.cpu.fixed_point import Int32s, quantized_range
+from circlet.backends.arithmetic.fixed_point import Int32s, quantized_range
 from circlet.backends.native.emit.emitter import I8, I32, I64, POINTER, Emitter, register_type
 from circlet.backends.native.emit.lanes import DOUBLE, Lanes
 from circlet.backends.native.emit.loops import independent, rolled
@@ -23,12 +23,14 @@ from circlet.backends.native.emit.parallel import parallel
 from circlet.backends.native.emit.value import Value
 from circlet.backends.native.gemm.microkernel import WORD, Arithmetic, internal_function, lanes
 from circlet.backends.native.gemm.product import Filtered, Left, Plan, Put, Result, multiply
-from circlet.backends.native.lower.function import FunctionLowering
 from circlet.backends.native.machine import Target
+from circlet.backends.native.rules.function import Function
 from circlet.backends.native.rules.preferences import INT8
 from circlet.backends.native.rules.quantized.elementwise import quantization
-from circlet.backends.native.rules.quantized.requantize import SUMS_BELOW, magnitude
+from circlet.backends.native.rules.quantized.requantize import SUMS_BELOW
+from circlet.backends.native.rules.refusals import constant_inputs, largest, outputs_only, sums_below
 from circlet.backends.native.rules.rule import Node, Sink, nest
+from circlet.backends.refusal import all_of, only
 from circlet.runtime.exec.kernel import Call
 from circlet.runtime.ir.types import Array, DType, Shape
 from circlet.runtime.ops.matmul import FullyConnected
@@ -192,7 +194,7 @@ def each_element(e: Emitter, form: Form, target: ir.Value, count: int, make: Cal
         e.builder.store(make(k), e.address(target, form.element, k))
 
 
-def unsigned(function: FunctionLowering, form: Form, value: Value, zero_point: int) -> Source:
+def unsigned(function: Function, form: Form, value: Value, zero_point: int) -> Source:
     """The stored values of an int8 tensor, made unsigned."""
     memory = None if value.memory is None and value.flat else function.pointer(value)
 
@@ -235,7 +237,7 @@ def _unsigned(e: Emitter, form: Form) -> ir.Function:
     return function
 
 
-def stage(function: FunctionLowering, form: Form, image: Shape, source: Source,
+def stage(function: Function, form: Form, image: Shape, source: Source,
           margins: Sequence[tuple[int, int]] = ((0, 0), (0, 0))) -> ir.Value:
     """Scratch memory filled with images of shape (n, h, w, c), with as many zeros before and after h and w as
     `margins` says."""
@@ -261,7 +263,7 @@ def stage(function: FunctionLowering, form: Form, image: Shape, source: Source,
     return memory
 
 
-def multiply_integers(function: FunctionLowering, form: Form, rows: int, left: Left, weights: Array, first: Int32s,
+def multiply_integers(function: Function, form: Form, rows: int, left: Left, weights: Array, first: Int32s,
                       result: Callable[[Plan, ir.Value], Result]) -> None:
     """Emits the product of rows of unsigned elements with weights.
 
@@ -283,25 +285,20 @@ def multiply_integers(function: FunctionLowering, form: Form, rows: int, left: L
     multiply(function.e, plan, left, panels, begin, result(plan, function.scratch(plan.tile_bytes)))
 
 
-def rows_of(function: FunctionLowering, form: Form, memory: ir.Value, count: int) -> Left:
+def rows_of(function: Function, form: Form, memory: ir.Value, count: int) -> Left:
     """Rows of so many elements that lie one behind the other."""
     size = count * form.size
     table = function.external(np.arange(function.e.target.vector_registers, dtype=np.int64) * size)
     return Left(memory, table, size, form.run(count))
 
 
-def takes_integers(call: Call) -> bool:
-    """Whether an operator on input, weights and bias has int8 factors, and weights and bias are constant."""
-    given, weights, made = call.input(0), call.input(1), call.outputs[0]
-    is_constant = weights.data is not None and (not call.has(2) or call.input(2).data is not None)
-    return is_constant and given.dtype is DType.INT8 is weights.dtype and made.dtype is DType.INT8
+takes_integers = all_of(only((DType.INT8,)), only((DType.INT8,), 1), outputs_only(DType.INT8), constant_inputs(1, 2))
+"""Refuses operators on input, weights and bias unless factors are int8, and weights and bias constant."""
 
 
-def fits(call: Call, depth: int) -> bool:
-    """Whether sums of `depth` products and the bias, input 2, stay below `SUMS_BELOW`."""
-    bias = call.input(2).data if call.has(2) else None
-    largest = 0 if bias is None else magnitude(bias)
-    return depth * 255 * 128 + largest < SUMS_BELOW
+def fits(call: Call, depth: int) -> str | None:
+    """Refuses sums of `depth` products and the bias, input 2, that may reach `SUMS_BELOW`."""
+    return sums_below(SUMS_BELOW, depth * 255 * 128 + largest(call.input(2) if call.has(2) else None))
 
 
 def known(value: Value | None) -> Array | None:
@@ -322,12 +319,17 @@ def round_half_away(value: Lanes) -> Lanes:
     return (value + value.constant(below_half).sign_of(value)).unary("trunc")
 
 
-def _refuses(call: Call) -> bool:
-    return not (takes_integers(call) and fits(call, prod(call.input(1).shape[1:]))) or any(
-        quantization(call.input(1)).zero_points)
+def long_rows(call: Call) -> str | None:
+    """Refuses weights (n, ...) whose rows make sums too large."""
+    return fits(call, prod(call.input(1).shape[1:]))
 
 
-@nest(FullyConnected, _refuses, frozenset({1, 2}), name=INT8)
+def _asymmetric(call: Call) -> str | None:
+    found = quantization(call.input(1)).zero_points
+    return f"weights with zero points {sorted({*found})} (supported: 0)" if any(found) else None
+
+
+@nest(FullyConnected, all_of(takes_integers, long_rows, _asymmetric), frozenset({1, 2}), name=INT8)
 def fully_connected(node: Node[FullyConnected], e: Emitter, sinks: tuple[Sink, ...]) -> None:
     weights, function, rows = constant(node.input(1)), node.function, prod(node.shape[:-1])
     depth, form, zero = weights.shape[1], form_of(e.target, rows, weights), quantization(node.call.input(0)).zero_point

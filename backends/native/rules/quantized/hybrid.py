@@ -5,7 +5,7 @@ Each row, or image, is quantised to int8 as it is staged; the sums are scaled ba
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from math import inf, prod
@@ -15,14 +15,14 @@ import numpy as np
 import numpy.typing as npt
 from llvmlite import ir
 
-from circlet.backends.cpu.quantized import unpack_int4
+from circlet.backends.arithmetic.quantization import unpack_int4
 from circlet.backends.native.emit.emitter import I32, I64, POINTER, Emitter, Index
 from circlet.backends.native.emit.lanes import DOUBLE, SINGLE, Lanes
 from circlet.backends.native.emit.loops import carry, independent, rolled
 from circlet.backends.native.emit.value import Value
 from circlet.backends.native.gemm.microkernel import WORD, Vectors, broadcast, internal_function, lanes
 from circlet.backends.native.gemm.product import Block, Collected, Left, Put
-from circlet.backends.native.lower.function import FunctionLowering
+from circlet.backends.native.rules.function import Function
 from circlet.backends.native.rules.preferences import HYBRID
 from circlet.backends.native.rules.quantized.conv import Taps
 from circlet.backends.native.rules.quantized.elementwise import quantization
@@ -39,9 +39,12 @@ from circlet.backends.native.rules.quantized.fully_connected import (
     rows_of,
     stage,
 )
-from circlet.backends.native.rules.quantized.wide import has_few_taps, window_sums
+from circlet.backends.native.rules.quantized.wide import many_taps, window_sums
+from circlet.backends.native.rules.real.conv import grouped
 from circlet.backends.native.rules.real.elementwise import activate
+from circlet.backends.native.rules.refusals import constant_inputs
 from circlet.backends.native.rules.rule import Node, Sink, nest
+from circlet.backends.refusal import Refusal, all_of, only
 from circlet.runtime.exec.kernel import Call
 from circlet.runtime.ir.model import Tensor
 from circlet.runtime.ir.types import Activation, Array, DType
@@ -62,7 +65,7 @@ Rescale: TypeAlias = Callable[[Lanes, Lanes, Lanes], Lanes]
 """From a sum, the scale of its column of weights and that of its row to a result."""
 
 
-def staged(function: FunctionLowering, form: Form, value: Value, size: int,
+def staged(function: Function, form: Form, value: Value, size: int,
             asymmetric: bool) -> tuple[Source, ir.Value]:
     """Rows or images of `size` elements as integers, and where their parameters will be."""
     memory, rows = function.pointer(value), value.size // max(size, 1)
@@ -221,7 +224,7 @@ class Scaling:
         activation: is applied last; it clamps.
     """
 
-    function: FunctionLowering
+    function: Function
     weights: Array
     scales: npt.NDArray[np.float32]
     bias: Array | None
@@ -251,18 +254,19 @@ class Scaling:
         return of_row
 
 
-def _refuses(call: Call, kinds: Collection[DType] = (DType.INT8,)) -> bool:
+def _refuses(*kinds: DType) -> Refusal:
     """Refuses all but weights of some types and a bias that are constant, and activations that do not clamp."""
-    weights = call.input(1)
-    fits = weights.data is not None and prod(weights.shape[1:]) <= LONGEST
-    is_constant = fits and (not call.has(2) or call.input(2).data is not None)
-    activation = getattr(call.op, "fused_activation_function", Activation.NONE)
-    is_hybrid = call.input(0).dtype is DType.FLOAT32 and weights.dtype in kinds
-    return not (is_hybrid and is_constant) or activation >= Activation.TANH
+    return all_of(only((DType.FLOAT32,)), only(kinds, 1), constant_inputs(1, 2), _long_rows, _other_activation)
 
 
-def _refuses_matrix(call: Call) -> bool:
-    return _refuses(call, (DType.INT8, DType.UINT8, DType.INT4))
+def _long_rows(call: Call) -> str | None:
+    depth = prod(call.input(1).shape[1:])
+    return None if depth <= LONGEST else f"rows of {depth} weights (supported: up to {LONGEST})"
+
+
+def _other_activation(call: Call) -> str | None:
+    found = getattr(call.op, "fused_activation_function", Activation.NONE)
+    return f"fused activation {found.name}" if found >= Activation.TANH else None
 
 
 def _matrix(tensor: Tensor) -> Array:
@@ -271,7 +275,7 @@ def _matrix(tensor: Tensor) -> Array:
     return unpack_int4(tensor.data, tensor.shape) if tensor.dtype is DType.INT4 else tensor.data.view(np.int8)
 
 
-@nest(FullyConnected, _refuses_matrix, name=HYBRID)
+@nest(FullyConnected, _refuses(DType.INT8, DType.UINT8, DType.INT4), name=HYBRID)
 def fully_connected(node: Node[FullyConnected], e: Emitter, sinks: tuple[Sink, ...]) -> None:
     weights, function, rows = _matrix(node.call.input(1)), node.function, prod(node.shape[:-1])
     depth, form = weights.shape[1], form_of(e.target, rows, weights)
@@ -317,11 +321,7 @@ def multiply_scaled(scaling: Scaling, form: Form, rows: int, left: Left, weights
                       lambda plan, scratch: Collected(scratch, collect))
 
 
-def _refuses_conv(call: Call) -> bool:
-    return _refuses(call) or call.input(0).shape[3:] != call.input(1).shape[3:]
-
-
-@nest(Conv2D, _refuses_conv, name=HYBRID)
+@nest(Conv2D, all_of(_refuses(DType.INT8), grouped), name=HYBRID)
 def conv_2d(node: Node[Conv2D], e: Emitter, sinks: tuple[Sink, ...]) -> None:
     """An image is quantised around 0 where the filter has one scale, else so that int8 is used up."""
     image, weights, function = node.input(0), constant(node.input(1)), node.function
@@ -346,11 +346,7 @@ def conv_2d(node: Node[Conv2D], e: Emitter, sinks: tuple[Sink, ...]) -> None:
                     lambda e, row: of_image(e, image_of(e, row)), take)
 
 
-def _refuses_depthwise(call: Call) -> bool:
-    return _refuses(call) or not has_few_taps(call)
-
-
-@nest(DepthwiseConv2D, _refuses_depthwise, name=HYBRID)
+@nest(DepthwiseConv2D, all_of(_refuses(DType.INT8), many_taps), name=HYBRID)
 def depthwise_conv_2d(node: Node[DepthwiseConv2D], e: Emitter, sinks: tuple[Sink, ...]) -> None:
     """An image is quantised so that int8 is used up."""
     image, weights, function = node.input(0), constant(node.input(1))[0], node.function

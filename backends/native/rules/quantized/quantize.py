@@ -8,13 +8,16 @@ from typing import Any
 import numpy as np
 from llvmlite import ir
 
-from circlet.backends.cpu.fixed_point import round_half_away
+from circlet.backends.arithmetic.fixed_point import round_half_away
+from circlet.backends.arithmetic.quantization import quantization_of
 from circlet.backends.native.emit.emitter import UNSIGNED, Emitter, Index, is_real, register_type
 from circlet.backends.native.emit.lanes import Lanes, single
 from circlet.backends.native.emit.value import Element, Value, computed
-from circlet.backends.native.lower.program import Unlowerable
+from circlet.backends.native.program import Unlowerable
 from circlet.backends.native.rules.real.elementwise import compare, elementwise
-from circlet.backends.native.rules.rule import Node, fused, movable, plain
+from circlet.backends.native.rules.refusals import movable, plain
+from circlet.backends.native.rules.rule import Node, fused
+from circlet.backends.refusal import all_of, only
 from circlet.runtime.exec.kernel import Call
 from circlet.runtime.ir.types import Array, DType, Quantization
 from circlet.runtime.ops import quantize as ops
@@ -66,9 +69,10 @@ def _from_real(e: Emitter, value: ir.Value, source: DType, result: DType) -> ir.
     return e.select(fits, whole, e.constant(limits.max, result))
 
 
-def _refuses_cast(call: Call) -> bool:
+def _double_to_half(call: Call) -> str | None:
     """Leaves the rounding of double to half precision, which few processors do, to the host."""
-    return plain(call) or (call.input(0).dtype is DType.FLOAT64 and call.outputs[0].dtype is DType.FLOAT16)
+    halves = call.input(0).dtype is DType.FLOAT64 and call.outputs[0].dtype is DType.FLOAT16
+    return "float64 to float16" if halves else None
 
 
 def _cast(node: Node[Any]) -> tuple[Value]:
@@ -76,8 +80,8 @@ def _cast(node: Node[Any]) -> tuple[Value]:
     return elementwise(node, lambda e, dtype, v: convert(e, v[0], dtype, result))
 
 
-fused(ops.Cast, _refuses_cast)(_cast)
-fused(ops.StablehloConvert, _refuses_cast)(_cast)
+fused(ops.Cast, all_of(plain, _double_to_half))(_cast)
+fused(ops.StablehloConvert, all_of(plain, _double_to_half))(_cast)
 
 
 def _along(node: Node[Any], numbers: Array, axis: int | None) -> Element:
@@ -109,11 +113,7 @@ def _rounded(x: Lanes) -> Lanes:
     return (x + x.constant(_BELOW_HALF).sign_of(x)).unary("trunc")
 
 
-def _refuses_quantize(call: Call) -> bool:
-    return movable(call) or call.input(0).dtype not in (FLOAT, DType.FLOAT16)
-
-
-@fused(ops.Quantize, _refuses_quantize)
+@fused(ops.Quantize, all_of(movable, only((FLOAT, DType.FLOAT16))))
 def quantize(node: Node[ops.Quantize]) -> tuple[Value]:
     source, result = node.input(0).dtype, node.call.outputs[0].dtype
     limits, quantization = np.iinfo(result.numpy), node.call.outputs[0].quantization
@@ -128,13 +128,12 @@ def quantize(node: Node[ops.Quantize]) -> tuple[Value]:
     return _affine(node, quantization, combine)
 
 
-def _refuses_dequantize(call: Call) -> bool:
-    quantization = call.input(0).quantization
-    is_half = call.input(0).dtype is DType.FLOAT16
-    return movable(call) or not (is_half or (quantization is not None and quantization.scales))
+def _has_scale(call: Call) -> str | None:
+    x = call.input(0)
+    return None if x.dtype is DType.FLOAT16 or quantization_of(x) is not None else "input 0 has no scale"
 
 
-@fused(ops.Dequantize, _refuses_dequantize)
+@fused(ops.Dequantize, all_of(movable, _has_scale))
 def dequantize(node: Node[ops.Dequantize]) -> tuple[Value]:
     source, quantization = node.input(0).dtype, node.call.input(0).quantization
     if source is DType.FLOAT16 or quantization is None:

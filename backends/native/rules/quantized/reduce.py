@@ -11,20 +11,21 @@ from typing import Any, TypeAlias
 import numpy as np
 from llvmlite import ir
 
-from circlet.backends.cpu.fixed_point import quantize_multiplier, quantized_range, shift_right
-from circlet.backends.cpu.normalize import SUM_BITS, Decay
+from circlet.backends.arithmetic.fixed_point import quantize_multiplier, quantized_range, shift_right
+from circlet.backends.arithmetic.softmax import SUM_BITS, Decay
 from circlet.backends.native.emit.emitter import I32, I64, UNSIGNED, Emitter, register_type
 from circlet.backends.native.emit.lanes import DOUBLE, SINGLE, Lanes
 from circlet.backends.native.emit.loops import independent
 from circlet.backends.native.emit.parallel import parallel, parallel_nest
 from circlet.backends.native.rules.preferences import QUANTIZED
-from circlet.backends.native.rules.quantized.elementwise import quantization, refuses_real, stored, widened
+from circlet.backends.native.rules.quantized.elementwise import quantization, stored, widened
 from circlet.backends.native.rules.quantized.fully_connected import round_half_away
 from circlet.backends.native.rules.quantized.requantize import clamped, rescale
 from circlet.backends.native.rules.real.pool import covered
 from circlet.backends.native.rules.real.reduce import AXES, Fold, Register, extreme, fold_along
+from circlet.backends.native.rules.refusals import quantized
 from circlet.backends.native.rules.rule import Node, Sink, nest
-from circlet.runtime.exec.kernel import Call
+from circlet.backends.refusal import all_of, only
 from circlet.runtime.ir.types import DType
 from circlet.runtime.ops import reduce as ops
 from circlet.runtime.ops.normalize import Softmax
@@ -55,7 +56,7 @@ def _ratio(node: Node[Any]) -> float:
     return quantization(node.call.input(0)).scale / quantization(node.call.outputs[0]).scale
 
 
-@nest(ops.Mean, refuses_real, frozenset(), AXES, name=QUANTIZED)
+@nest(ops.Mean, quantized, frozenset(), AXES, name=QUANTIZED)
 def mean(node: Node[ops.Mean], e: Emitter, sinks: tuple[Sink, ...]) -> None:
     """The multiplier is divided by the count, after gaining as many bits as the count has."""
     def make(dtype: DType, count: int) -> Fold:
@@ -69,7 +70,7 @@ def mean(node: Node[ops.Mean], e: Emitter, sinks: tuple[Sink, ...]) -> None:
     fold_along(make, node, e, sinks)
 
 
-@nest(ops.Sum, refuses_real, frozenset(), AXES, name=QUANTIZED)
+@nest(ops.Sum, quantized, frozenset(), AXES, name=QUANTIZED)
 def sum_(node: Node[ops.Sum], e: Emitter, sinks: tuple[Sink, ...]) -> None:
     """Sums of uint8 are rescaled in fixed point, others in single precision."""
     factor = quantize_multiplier(_ratio(node))
@@ -85,8 +86,8 @@ def sum_(node: Node[ops.Sum], e: Emitter, sinks: tuple[Sink, ...]) -> None:
     fold_along(lambda dtype, count: _total(node, finish, dtype, count), node, e, sinks)
 
 
-nest(ops.ReduceMax, refuses_real, frozenset(), AXES, name=QUANTIZED)(partial(fold_along, partial(extreme, ">")))
-nest(ops.ReduceMin, refuses_real, frozenset(), AXES, name=QUANTIZED)(partial(fold_along, partial(extreme, "<")))
+nest(ops.ReduceMax, quantized, frozenset(), AXES, name=QUANTIZED)(partial(fold_along, partial(extreme, ">")))
+nest(ops.ReduceMin, quantized, frozenset(), AXES, name=QUANTIZED)(partial(fold_along, partial(extreme, "<")))
 
 
 def _pool(combine: str, node: Node[Any], e: Emitter, sinks: tuple[Sink, ...]) -> None:
@@ -118,15 +119,11 @@ def _pool(combine: str, node: Node[Any], e: Emitter, sinks: tuple[Sink, ...]) ->
             sinks[0](e, [image, i, j, channel], result)
 
 
-nest(AveragePool2D, refuses_real, frozenset({0}), name=QUANTIZED)(partial(_pool, "add"))
-nest(MaxPool2D, refuses_real, frozenset({0}), name=QUANTIZED)(partial(_pool, "max"))
+nest(AveragePool2D, quantized, frozenset({0}), name=QUANTIZED)(partial(_pool, "add"))
+nest(MaxPool2D, quantized, frozenset({0}), name=QUANTIZED)(partial(_pool, "max"))
 
 
-def _refuses_softmax(call: Call) -> bool:
-    return refuses_real(call) or call.input(0).dtype is DType.INT16
-
-
-@nest(Softmax, _refuses_softmax, frozenset({0}), name=QUANTIZED)
+@nest(Softmax, all_of(quantized, only((DType.INT8, DType.UINT8))), frozenset({0}), name=QUANTIZED)
 def softmax(node: Node[Softmax], e: Emitter, sinks: tuple[Sink, ...]) -> None:
     """The exponentials of how far elements are below the greatest are in a table; the quotient is in fixed point."""
     x, b, made = node.input(0), e.builder, node.call.outputs[0].dtype

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from llvmlite import ir
 
-from circlet.backends.cpu.fixed_point import Int32s
+from circlet.backends.arithmetic.fixed_point import Int32s
 from circlet.backends.native.emit.emitter import I8, I32, I64, POINTER, Emitter
 from circlet.backends.native.emit.loops import rolled
 from circlet.backends.native.gemm.microkernel import Finish, internal_function
@@ -27,11 +27,6 @@ GREATEST_SHIFT = 31
 """A longer left shift leaves nothing of 32 bits."""
 SUMS_BELOW = 1 << 30
 """The magnitude of sums that `Requantization` takes."""
-
-
-def magnitude(values: Array) -> int:
-    """The greatest magnitude of integers; that of the least int64 is no int64."""
-    return max(int(values.max(initial=0)), -int(values.min(initial=0)))
 
 
 def rescale(e: Emitter, value: ir.Value, multiplier: int, shift: int, is_small: bool = False) -> ir.Value:

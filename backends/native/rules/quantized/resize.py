@@ -4,28 +4,24 @@ from __future__ import annotations
 
 from llvmlite import ir
 
-from circlet.backends.cpu.resize import FRACTION_BITS, _fixed_point_neighbours, _neighbours
+from circlet.backends.arithmetic.interpolation import FRACTION_BITS, fixed_point_neighbours, neighbours
 from circlet.backends.native.emit.emitter import I32, I64, Emitter, register_type
 from circlet.backends.native.emit.loops import independent
 from circlet.backends.native.rules.preferences import QUANTIZED
 from circlet.backends.native.rules.quantized.quantize import convert
 from circlet.backends.native.rules.real.resize import SIZE, bilinear_corners
 from circlet.backends.native.rules.rule import Node, Sink, nest
-from circlet.runtime.exec.kernel import Call
+from circlet.backends.refusal import only
 from circlet.runtime.ir.types import QUANTIZABLE, DType
 from circlet.runtime.ops.resize import ResizeBilinear
 
 
-def _refuses(call: Call) -> bool:
-    return call.input(0).dtype not in QUANTIZABLE
-
-
-@nest(ResizeBilinear, _refuses, frozenset({0}), SIZE, name=QUANTIZED)
+@nest(ResizeBilinear, only(QUANTIZABLE), frozenset({0}), SIZE, name=QUANTIZED)
 def resize_bilinear(node: Node[ResizeBilinear], e: Emitter, sinks: tuple[Sink, ...]) -> None:
     """Unsigned elements are interpolated as floats, signed ones with integer weights."""
     x, (images, height, width, channels) = node.input(0), node.shape
     is_signed = x.dtype is not DType.UINT8
-    find = _fixed_point_neighbours if is_signed else _neighbours
+    find = fixed_point_neighbours if is_signed else neighbours
     tall, wide = (find(node.op, x.shape[axis], node.shape[axis]) for axis in (1, 2))
     with e.nest((images, height, width)) as (image, i, j):
         corners = bilinear_corners(node, e, tall, wide, i, j)

@@ -3,26 +3,24 @@ the code is made, and the code looks them up."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from llvmlite import ir
 
+from circlet.backends.arithmetic.quantization import is_quantized, stored_values
 from circlet.backends.cpu.backend import CpuBackend
-from circlet.backends.cpu.quantized import is_quantized, stored_values
-from circlet.backends.cpu.quantized_unary import QUANTIZED
 from circlet.backends.native.emit.emitter import I8, I32, I64, POINTER, Emitter
 from circlet.backends.native.emit.loops import independent, rolled
 from circlet.backends.native.emit.parallel import parallel_nest, parallel_span
 from circlet.backends.native.emit.value import Value
 from circlet.backends.native.gemm.microkernel import internal_function
-from circlet.backends.native.lower.function import FunctionLowering
-from circlet.backends.native.lower.fuse import Fused
-from circlet.backends.native.lower.fused_kernel import FusedKernel
-from circlet.backends.native.rules.preferences import LOOK_UP, TABLE
+from circlet.backends.native.rules.function import Function
+from circlet.backends.native.rules.preferences import LOOK_UP, LOOKED_UP, TABLE
 from circlet.backends.native.rules.real.elementwise import elementwise
+from circlet.backends.native.rules.refusals import outputs_only, tensors
 from circlet.backends.native.rules.rule import Node, Sink, fused, nest
+from circlet.backends.refusal import all_of, only
 from circlet.runtime.exec.kernel import Call
 from circlet.runtime.exec.run import Run
 from circlet.runtime.exec.variables import Variables
@@ -30,8 +28,9 @@ from circlet.runtime.ir.op import Op
 from circlet.runtime.ir.types import Array, DType
 from circlet.runtime.ops import elementwise as ops
 from circlet.runtime.ops.quantize import Quantize
+from circlet.runtime.ops.unary import Rsqrt, Sqrt
 
-_BYTES = (DType.INT8, DType.UINT8)
+BYTES = (DType.INT8, DType.UINT8)
 _QUARTER = 64
 """Entries of a table of 256 that a vector register holds."""
 _ROW = 16
@@ -47,30 +46,13 @@ def _table(node: Node[Any]) -> Array:
     return y
 
 
-def table_of_group(op: Fused, call: Call, inputs: Sequence[Value | None]) -> tuple[Value, Array] | None:
-    """What a group makes of bytes, as `_table`, and of which input: the only one that is not constant. None if there
-    are more, or if not all members compute each element from one element."""
-    varying = [each for each in inputs if each is not None and each.known is None]
-    made = call.outputs[0].dtype
-    if len(varying) != 1 or not {varying[0].dtype, made} <= set(_BYTES) or any(
-            each is not None and each.known is not None and each.size != 1 for each in inputs) or not all(
-            type(each.operator.op) in _ELEMENTWISE for each in op.members):
-        return None
-    x = stored_values(varying[0].dtype).astype(varying[0].dtype.numpy)
-    given = [None if each is None else x if each.known is None else each.known.reshape(1) for each in inputs]
-    y = np.empty(x.shape, made.numpy)
-    FusedKernel(call, op, CpuBackend()).bind(given, [y], Run(Variables()))()
-    return varying[0], y
-
-
-def _refuses(call: Call) -> bool:
+def _refuses(call: Call) -> str | None:
     """Refuses real values, and functions that are not defined for all stored ones."""
-    defined = not (type(call.op) in QUANTIZED and QUANTIZED[type(call.op)].positive)
-    return not (is_quantized(call.input(0)) and is_quantized(call.outputs[0]) and defined)
+    real = next((f"{what} is not quantised" for what, each in tensors(call) if not is_quantized(each)), None)
+    return real or ("it is not defined for all stored values" if isinstance(call.op, (Sqrt, Rsqrt)) else None)
 
 
-def _refuses_bytes(call: Call) -> bool:
-    return _refuses(call) or not (call.input(0).dtype in _BYTES and call.outputs[0].dtype in _BYTES)
+_refuses_bytes = all_of(_refuses, only(BYTES), outputs_only(*BYTES))
 
 
 def _look_up_bytes(node: Node[Any], e: Emitter, sinks: tuple[Sink, ...]) -> None:
@@ -78,7 +60,7 @@ def _look_up_bytes(node: Node[Any], e: Emitter, sinks: tuple[Sink, ...]) -> None
     look_up(node.function, node.input(0), _table(node), sinks[0])
 
 
-def look_up(function: FunctionLowering, given: Value, found: Array, sink: Sink) -> None:
+def look_up(function: Function, given: Value, found: Array, sink: Sink) -> None:
     """Replaces bytes by those of a table."""
     e, size, shape = function.e, given.size, given.shape
     source, table = function.pointer(given), function.external(found)
@@ -162,9 +144,9 @@ def _look_up(node: Node[Any]) -> tuple[Value]:
     return elementwise(node, lambda e, dtype, values: e.load(table, made, e.builder.zext(values[0], I64)))
 
 
-_OPERATORS: tuple[type[Op], ...] = (*QUANTIZED, Quantize)
-_ELEMENTWISE = frozenset({*_OPERATORS, ops.Add, ops.Sub, ops.Mul, ops.Maximum, ops.Minimum})
+_OPERATORS: tuple[type[Op], ...] = (*LOOKED_UP, Quantize)
+ELEMENTWISE = frozenset({*_OPERATORS, ops.Add, ops.Sub, ops.Mul, ops.Maximum, ops.Minimum})
 for _op in _OPERATORS:
     nest(_op, _refuses_bytes, frozenset({0}), name=TABLE)(_look_up_bytes)
-for _op in QUANTIZED:
+for _op in LOOKED_UP:
     fused(_op, _refuses, name=LOOK_UP)(_look_up)

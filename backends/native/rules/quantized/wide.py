@@ -7,14 +7,15 @@ Both factors are kept as 16-bit integers around zero. That their sums fit into 3
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from math import prod
 from typing import Any
 
 import numpy as np
 from llvmlite import ir
 
-from circlet.backends.cpu.fixed_point import reduced_multipliers
-from circlet.backends.cpu.quantized import unpack_int4
+from circlet.backends.arithmetic.fixed_point import reduced_multipliers
+from circlet.backends.arithmetic.quantization import unpack_int4
 from circlet.backends.native.emit.emitter import I8, I32, I64, Emitter, Index, register_type
 from circlet.backends.native.emit.loops import independent, rolled
 from circlet.backends.native.emit.value import Value
@@ -39,10 +40,11 @@ from circlet.backends.native.rules.quantized.requantize import (
     SUMS_BELOW,
     Requantization,
     clamped,
-    magnitude,
     rescale_by,
 )
+from circlet.backends.native.rules.refusals import constant_inputs, largest, outputs_only, sums_below
 from circlet.backends.native.rules.rule import Node, Sink, nest
+from circlet.backends.refusal import Refusal, all_of, only
 from circlet.runtime.exec.kernel import Call
 from circlet.runtime.ir.model import Tensor
 from circlet.runtime.ir.types import Array, DType
@@ -62,21 +64,24 @@ def _weights(tensor: Tensor) -> Array:
     return found
 
 
-def _takes(call: Call, data: int = 0, bias: int = 2, channels: int = 0) -> bool:
-    """Whether input `data` and the weights, input 1, are quantised integers, and weights and bias constants such that
-    sums fit; the weights' axis `channels` is that of the result."""
-    given, weights, made = call.input(data), call.input(1), call.outputs[0]
-    is_constant = weights.data is not None and (not call.has(bias) or call.input(bias).data is not None)
-    if not is_constant or given.dtype not in _INTEGERS or made.dtype is not given.dtype:
-        return False
-    if weights.dtype not in (DType.INT8, DType.UINT8, DType.INT4):
-        return False
+def _takes(data: int = 0, bias: int = 2, channels: int = 0) -> Refusal:
+    """Refuses all calls but those whose input `data` and weights, input 1, are quantised integers, and weights and bias
+    constants such that sums fit; the weights' axis `channels` is that of the result."""
+    return all_of(constant_inputs(1, bias), only(_INTEGERS, data), partial(_made_of, data),
+                  only((DType.INT8, DType.UINT8, DType.INT4), 1), partial(_fits, data, bias, channels))
+
+
+def _made_of(data: int, call: Call) -> str | None:
+    return outputs_only(call.input(data).dtype)(call)
+
+
+def _fits(data: int, bias: int, channels: int, call: Call) -> str | None:
+    """Refuses sums that may reach `SUMS_BELOW`."""
+    given, weights = call.input(data), call.input(1)
     found, zero, limits = np.abs(_weights(weights).astype(np.int64)), quantization(given).zero_point, given.dtype.numpy
     total = found.sum(axis=tuple(axis for axis in range(found.ndim) if axis != channels)).max(initial=0)
     reach = max(np.iinfo(limits).max - zero, zero - np.iinfo(limits).min)
-    first = call.input(bias).data if call.has(bias) else None
-    begin = 0 if first is None else magnitude(first)
-    return int(total) * reach + begin < SUMS_BELOW
+    return sums_below(SUMS_BELOW, int(total) * reach + largest(call.input(bias) if call.has(bias) else None))
 
 
 def _centred(value: Value, tensor: Tensor) -> Source:
@@ -95,7 +100,7 @@ def _first(columns: int, bias: Value | None) -> Array:
     return np.zeros(columns, np.int32) if found is None else found.reshape(-1).astype(np.int32)
 
 
-@nest(FullyConnected, lambda call: not _takes(call), frozenset({0, 1, 2}), name=INTEGER)
+@nest(FullyConnected, _takes(), frozenset({0, 1, 2}), name=INTEGER)
 def fully_connected(node: Node[FullyConnected], e: Emitter, sinks: tuple[Sink, ...]) -> None:
     weights, function, rows = _weights(node.call.input(1)), node.function, prod(node.shape[:-1])
     units, depth = weights.shape
@@ -105,7 +110,7 @@ def fully_connected(node: Node[FullyConnected], e: Emitter, sinks: tuple[Sink, .
                       _first(units, node.optional(2)), lambda plan, scratch: Filtered(scratch, put))
 
 
-@nest(Conv2D, lambda call: not _takes(call), frozenset({0, 1, 2}), name=INTEGER)
+@nest(Conv2D, _takes(), frozenset({0, 1, 2}), name=INTEGER)
 def conv_2d(node: Node[Conv2D], e: Emitter, sinks: tuple[Sink, ...]) -> None:
     image, weights, function = node.input(0), _weights(node.call.input(1)), node.function
     taps = Taps(PAIRS, image.shape, node.op.windows(image.shape, weights.shape), weights.shape[3])
@@ -165,17 +170,17 @@ class _Finish:
         return b.trunc(value, register_type(self._dtype))
 
 
-def has_few_taps(call: Call) -> bool:
-    """Whether `window_sums` takes a depthwise convolution."""
-    return prod(call.input(1).shape[:3]) <= _MOST_TAPS
+def many_taps(call: Call) -> str | None:
+    """Refuses depthwise convolutions that `window_sums` does not take."""
+    taps = prod(call.input(1).shape[:3])
+    return None if taps <= _MOST_TAPS else f"a window of {taps} elements (supported: up to {_MOST_TAPS})"
 
 
-def _refuses_depthwise(call: Call) -> bool:
-    """Leaves int8 to dot products of bytes."""
-    return call.input(0).dtype is DType.INT8 or not (_takes(call, channels=3) and has_few_taps(call))
+_refuses_int8 = only(_INTEGERS - {DType.INT8})
+"""Leaves int8 to dot products of bytes."""
 
 
-@nest(DepthwiseConv2D, _refuses_depthwise, frozenset({0, 1, 2}), name=INTEGER)
+@nest(DepthwiseConv2D, all_of(_refuses_int8, _takes(channels=3), many_taps), frozenset({0, 1, 2}), name=INTEGER)
 def depthwise_conv_2d(node: Node[DepthwiseConv2D], e: Emitter, sinks: tuple[Sink, ...]) -> None:
     weights, channels = _weights(node.call.input(1))[0], node.shape[3]
     start, finish = node.function.external(_first(channels, node.optional(2))), _Finish(node, channels)
@@ -219,11 +224,7 @@ def window_sums(node: Node[DepthwiseConv2D], e: Emitter, source: Source, weights
             put(e, [number, i, j, channel], total)
 
 
-def _refuses_transposed(call: Call) -> bool:
-    return not _takes(call, 2, 3) or call.input(0).data is None
-
-
-@nest(TransposeConv, _refuses_transposed, frozenset({1, 2, 3}), name=INTEGER)
+@nest(TransposeConv, all_of(_takes(2, 3), constant_inputs(0)), frozenset({1, 2, 3}), name=INTEGER)
 def transpose_conv(node: Node[TransposeConv], e: Emitter, sinks: tuple[Sink, ...]) -> None:
     """For each element of the filter, each row of the image gives products, which are added where they belong."""
     weights, image, function, b = _weights(node.call.input(1)), node.input(2), node.function, e.builder

@@ -10,7 +10,8 @@ from llvmlite import ir
 from circlet.backends.native.emit.emitter import Emitter, Index
 from circlet.backends.native.emit.value import Value, computed
 from circlet.backends.native.rules.real.elementwise import compare, elementwise
-from circlet.backends.native.rules.rule import Node, fused, movable
+from circlet.backends.native.rules.refusals import movable
+from circlet.backends.native.rules.rule import Node, fused
 from circlet.runtime.ops import comparison as ops
 
 RELATIONS = {ops.Equal: "==", ops.NotEqual: "!=", ops.Less: "<", ops.LessEqual: "<=", ops.Greater: ">",

@@ -6,6 +6,7 @@ not be brought together: each row of the window is a run of contiguous memory, a
 
 from __future__ import annotations
 
+from functools import partial
 from math import prod
 
 import numpy as np
@@ -15,13 +16,15 @@ from circlet.backends.native.emit.emitter import I8, Emitter
 from circlet.backends.native.emit.loops import independent, rolled
 from circlet.backends.native.gemm.microkernel import lanes
 from circlet.backends.native.gemm.product import Direct, Left, Plan, multiply, table
-from circlet.backends.native.lower.program import Unlowerable
+from circlet.backends.native.program import Unlowerable
 from circlet.backends.native.rules.image import BYTES, Image, clear, empty_image, image_of, repeated, with_margins
 from circlet.backends.native.rules.real.depthwise import depthwise
 from circlet.backends.native.rules.real.elementwise import activate
 from circlet.backends.native.rules.real.product import FloatProduct, refuses
 from circlet.backends.native.rules.real.taps import all_finite, convolve_by_taps
+from circlet.backends.native.rules.refusals import constant_inputs
 from circlet.backends.native.rules.rule import Node, Sink, nest
+from circlet.backends.refusal import all_of
 from circlet.runtime.exec.kernel import Call
 from circlet.runtime.ir.types import Array, DType
 from circlet.runtime.ops.conv import Conv2D, DepthwiseConv2D, TransposeConv
@@ -32,12 +35,13 @@ WIDEST = 32
 """Columns of the filters that are unrolled."""
 
 
-def _refuses_conv(call: Call) -> bool:
-    """Refuses groups too."""
-    return refuses(call) or call.input(0).shape[-1:] != call.input(1).shape[-1:]
+def grouped(call: Call) -> str | None:
+    """Refuses convolutions in groups."""
+    channels, taken = (call.input(k).shape[-1:] for k in range(2))
+    return None if channels == taken else f"a filter of {list(taken)} channels for an image of {list(channels)}"
 
 
-@nest(Conv2D, _refuses_conv)
+@nest(Conv2D, all_of(refuses, grouped))
 def conv_2d(node: Node[Conv2D], e: Emitter, sinks: tuple[Sink, ...]) -> None:
     """A product, unless padding may meet a weight that is not finite: zero times that is no number."""
     image, filter = node.input(0), node.input(1)
@@ -88,12 +92,13 @@ def _positions(node: Node[Conv2D], e: Emitter, image: Image, windows: tuple[Wind
     return Left(image.at(e, number), node.function.external(rows), None, run, (table(e, taps), len(taps)))
 
 
-def _refuses_wide(call: Call) -> bool:
+def _wide(call: Call) -> str | None:
     """Refuses filters whose rows are too long to be unrolled."""
-    return refuses(call) or max(call.input(1).signature[2:3], default=0) > WIDEST
+    width = max(call.input(1).signature[2:3], default=0)
+    return None if width <= WIDEST else f"a filter {width} columns wide (supported: up to {WIDEST})"
 
 
-@nest(DepthwiseConv2D, _refuses_wide)
+@nest(DepthwiseConv2D, all_of(refuses, _wide))
 def depthwise_conv_2d(node: Node[DepthwiseConv2D], e: Emitter, sinks: tuple[Sink, ...]) -> None:
     filter = node.input(1)
     windows = node.op.windows(node.input(0).shape, filter.shape)
@@ -101,12 +106,7 @@ def depthwise_conv_2d(node: Node[DepthwiseConv2D], e: Emitter, sinks: tuple[Sink
     depthwise(node, e, repeated(node, e, image, filter.shape[3] // max(image.channels, 1)), windows, sinks[0])
 
 
-def _refuses_transposed(call: Call) -> bool:
-    """Takes a shape and a filter that are known beforehand only."""
-    return refuses(call, first=1) or any(call.input(k).data is None for k in range(2))
-
-
-@nest(TransposeConv, _refuses_transposed)
+@nest(TransposeConv, all_of(partial(refuses, first=1), constant_inputs(0, 1)))
 def transpose_conv(node: Node[TransposeConv], e: Emitter, sinks: tuple[Sink, ...]) -> None:
     """For each element of the filter, each row of the image gives products, which are added where they belong."""
     filter, image = node.input(1), image_of(node, node.input(2))

@@ -11,7 +11,7 @@ import numpy as np
 from llvmlite import ir
 
 from circlet.backends.native.emit import math
-from circlet.backends.native.emit.emitter import UNSIGNED, Emitter, is_real
+from circlet.backends.native.emit.emitter import NATIVE_TYPES, UNSIGNED, Emitter, is_real
 from circlet.backends.native.emit.lanes import DOUBLE, Function, Lanes, single
 from circlet.backends.native.emit.value import Value
 from circlet.backends.native.rules.real.elementwise import (
@@ -22,7 +22,9 @@ from circlet.backends.native.rules.real.elementwise import (
     mul,
     refuses_activation,
 )
-from circlet.backends.native.rules.rule import Node, fused, is_single, plain
+from circlet.backends.native.rules.refusals import plain
+from circlet.backends.native.rules.rule import Node, fused, is_single
+from circlet.backends.refusal import all_of, only
 from circlet.runtime.exec.kernel import Call
 from circlet.runtime.ir.types import Array, DType
 from circlet.runtime.ops import elementwise as ops
@@ -170,10 +172,13 @@ def _may_fail(is_sound: Callable[[Array], Any], reals: bool, call: Call) -> bool
 _BY_ZERO = partial(_may_fail, np.all, False)
 
 
-def _refuses_real(call: Call) -> bool:
-    """Refuses what `plain` does, and real numbers that are not in single precision."""
+def _other_reals(call: Call) -> str | None:
+    """Refuses real numbers that are not in single precision."""
     dtype = call.input(0).dtype
-    return refuses_activation(call) or (is_real(dtype) and dtype is not DType.FLOAT32)
+    return f"element type {dtype.value}" if is_real(dtype) and dtype is not DType.FLOAT32 else None
+
+
+_refuses_real = all_of(refuses_activation, _other_reals)
 
 
 def _divide(node: Node[Any]) -> tuple[Value]:
@@ -241,8 +246,7 @@ _SIMPLE_POWERS: dict[float, Function] = {
 """Powers that need no logarithm, by exponent."""
 
 
-def _refuses_power(call: Call) -> bool:
-    return plain(call) or call.input(0).dtype is DType.FLOAT64
+_refuses_power = all_of(plain, only(NATIVE_TYPES - {DType.FLOAT64}))
 
 
 def _are_natural(exponents: Array) -> Any:

@@ -11,7 +11,9 @@ from llvmlite import ir
 from circlet.backends.native.emit import math
 from circlet.backends.native.emit.emitter import UNSIGNED, Emitter, Index, is_real
 from circlet.backends.native.emit.value import Value, computed
-from circlet.backends.native.rules.rule import Node, fused, movable, plain
+from circlet.backends.native.rules.refusals import movable, plain, single_or_half
+from circlet.backends.native.rules.rule import Node, fused
+from circlet.backends.refusal import all_of
 from circlet.runtime.exec.kernel import Call
 from circlet.runtime.ir.op import Op
 from circlet.runtime.ir.types import Activation, DType
@@ -64,11 +66,15 @@ def activated(node: Node[Any], combine: Combine) -> tuple[Value]:
     return elementwise(node, lambda e, dtype, values: activate(e, combine(e, dtype, values), dtype, activation))
 
 
-def refuses_activation(call: Call) -> bool:
-    """Refuses what `plain` does, and fused activations that neither clamp nor are TANH in single or half precision."""
+def _clamps(call: Call) -> str | None:
     activation = getattr(call.op, "fused_activation_function", Activation.NONE)
-    is_known = activation in _BOUNDS or (activation is Activation.TANH and not math.refuses(call))
-    return plain(call) or not is_known
+    if activation in _BOUNDS or (activation is Activation.TANH and single_or_half(call) is None):
+        return None
+    return f"fused activation {activation.name} of {call.input(0).dtype.value}"
+
+
+refuses_activation = all_of(plain, _clamps)
+"""Refuses what `plain` does, and fused activations that neither clamp nor are TANH in single or half precision."""
 
 
 def add(e: Emitter, dtype: DType, values: Sequence[ir.Value]) -> ir.Value:
@@ -183,4 +189,4 @@ for _op, _combine in _COMBINE.items():
     fused(_op)(partial(elementwise, combine=_combine))
 fused(ops.Maximum, movable)(partial(elementwise, combine=_choice(">")))
 fused(ops.Minimum, movable)(partial(elementwise, combine=_choice("<")))
-fused(ops.Atan2, math.refuses)(partial(elementwise, combine=lambda e, dtype, v: math.atan2(e, *v)))
+fused(ops.Atan2, single_or_half)(partial(elementwise, combine=lambda e, dtype, v: math.atan2(e, *v)))

@@ -16,6 +16,7 @@ from circlet.backends.native.gemm.packing import transpose, transposed_step
 from circlet.backends.native.gemm.product import Left, Plan, multiply
 from circlet.backends.native.rules.real.product import FloatProduct, refuses
 from circlet.backends.native.rules.rule import Node, Sink, nest
+from circlet.backends.refusal import all_of
 from circlet.runtime.exec.kernel import Call
 from circlet.runtime.ops.matmul import BatchMatMul, FullyConnected
 
@@ -28,12 +29,12 @@ _MANY = 4
 """Products that are shared out as a whole."""
 
 
-def _refuses_fully_connected(call: Call) -> bool:
+def _shuffled(call: Call) -> str | None:
     assert isinstance(call.op, FullyConnected)
-    return refuses(call) or call.op.weights_format != 0
+    return None if call.op.weights_format == 0 else f"weights of format {call.op.weights_format} (supported: 0)"
 
 
-@nest(FullyConnected, _refuses_fully_connected)
+@nest(FullyConnected, all_of(refuses, _shuffled))
 def fully_connected(node: Node[FullyConnected], e: Emitter, sinks: tuple[Sink, ...]) -> None:
     x, weights = (node.input(k) for k in range(2))
     step = weights.shape[1] * WORD

@@ -18,6 +18,7 @@ from circlet.backends.native.emit.value import Value
 from circlet.backends.native.rules.real.elementwise import activate, maximum, refuses_activation
 from circlet.backends.native.rules.real.reduce import REORDERED, Register, reserve
 from circlet.backends.native.rules.rule import Node, Sink, nest
+from circlet.backends.refusal import all_of, only
 from circlet.runtime.exec.kernel import Call
 from circlet.runtime.ir.types import Activation, DType
 from circlet.runtime.ops.normalize import (
@@ -32,8 +33,7 @@ from circlet.runtime.ops.normalize import (
 FLOAT = DType.FLOAT32
 
 
-def _refuses(call: Call) -> bool:
-    return refuses_activation(call) or call.input(0).dtype is not FLOAT
+_refuses = all_of(refuses_activation, only((FLOAT,)))
 
 
 class Row:
@@ -117,12 +117,13 @@ def _square(e: Emitter) -> Callable[[ir.Value], ir.Value]:
     return lambda value: e.builder.fmul(value, value)
 
 
-def _refuses_any_activation(call: Call) -> bool:
+def _any_activation(call: Call) -> str | None:
     assert isinstance(call.op, L2Normalization)
-    return _refuses(call) or call.op.fused_activation_function is not Activation.NONE
+    found = call.op.fused_activation_function
+    return None if found is Activation.NONE else f"fused activation {found.name}"
 
 
-@nest(L2Normalization, _refuses_any_activation, frozenset())
+@nest(L2Normalization, all_of(_refuses, _any_activation), frozenset())
 def l2_normalization(node: Node[L2Normalization], e: Emitter, sinks: tuple[Sink, ...]) -> None:
     *outer, length = node.shape
     row = Row(node, e)
@@ -137,12 +138,12 @@ WIDEST = 16
 """The largest radius of a local response normalisation that is native."""
 
 
-def _refuses_radius(call: Call) -> bool:
+def _wide(call: Call) -> str | None:
     assert isinstance(call.op, LocalResponseNormalization)
-    return _refuses(call) or call.op.radius > WIDEST
+    return None if call.op.radius <= WIDEST else f"radius {call.op.radius} (supported: up to {WIDEST})"
 
 
-@nest(LocalResponseNormalization, _refuses_radius, frozenset())
+@nest(LocalResponseNormalization, all_of(_refuses, _wide), frozenset())
 def local_response_normalization(node: Node[LocalResponseNormalization], e: Emitter, sinks: tuple[Sink, ...]) -> None:
     """Sums the squares around each element of a row, which has zeros on both sides."""
     *outer, depth = node.shape

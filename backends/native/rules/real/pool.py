@@ -15,7 +15,7 @@ from circlet.backends.native.emit.parallel import parallel_nest
 from circlet.backends.native.rules.real.elementwise import activate, refuses_activation
 from circlet.backends.native.rules.real.reduce import REORDERED, Register, Tiles, reserve
 from circlet.backends.native.rules.rule import Node, Sink, nest
-from circlet.runtime.exec.kernel import Call
+from circlet.backends.refusal import all_of, only
 from circlet.runtime.ir.types import DType
 from circlet.runtime.ops.pool import AveragePool2D, L2Pool2D, MaxPool2D
 from circlet.runtime.ops.window import Window
@@ -32,10 +32,6 @@ class Pooling:
     """From the vector so far and the next one."""
     finish: Callable[[Emitter, ir.Value, ir.Value], ir.Value] = lambda e, value, count: value
     """From one element, and how many elements of the image the window covers."""
-
-
-def _refuses(call: Call) -> bool:
-    return refuses_activation(call) or call.input(0).dtype is not FLOAT
 
 
 def covered(e: Emitter, window: Window, position: ir.Value) -> tuple[ir.Value, ir.Value]:
@@ -97,4 +93,4 @@ for _op, _pooling in {
     MaxPool2D: Pooling(-inf, _larger),
     L2Pool2D: Pooling(0.0, _add_square, _root),
 }.items():
-    nest(_op, _refuses, frozenset({0}))(partial(_pool, _pooling))
+    nest(_op, all_of(refuses_activation, only((FLOAT,))), frozenset({0}))(partial(_pool, _pooling))

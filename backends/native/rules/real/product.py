@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from llvmlite import ir
 
-from circlet.backends.cpu.fixed_point import float_range
+from circlet.backends.arithmetic.fixed_point import float_range
 from circlet.backends.native.emit.emitter import I8, Emitter, Index
 from circlet.backends.native.emit.loops import rolled
 from circlet.backends.native.emit.value import Value
@@ -17,6 +17,7 @@ from circlet.backends.native.gemm.microkernel import FLOAT32, WORD
 from circlet.backends.native.gemm.packing import copy_panels, transpose_panels
 from circlet.backends.native.gemm.product import CACHE, Direct, Filtered, Left, Panels, Plan, Put, Result
 from circlet.backends.native.rules.real.elementwise import activate, refuses_activation
+from circlet.backends.native.rules.refusals import tensors
 from circlet.backends.native.rules.rule import Node, Sink
 from circlet.runtime.exec.kernel import Call
 from circlet.runtime.ir.types import Activation, Array, DType, Shape
@@ -33,11 +34,17 @@ CLAMPS = frozenset({Activation.NONE, Activation.RELU, Activation.RELU6, Activati
 """The activations that limit a result to an interval."""
 
 
-def refuses(call: Call, first: int = 0) -> bool:
+def refuses(call: Call, first: int = 0) -> str | None:
     """Refuses all but float32, from input `first` on, and some activations."""
-    tensors = [*(each for each in call.inputs[first:] if each is not None), *call.outputs]
-    return refuses_activation(call) or any(each.dtype is not DType.FLOAT32 or each.sparsity is not None
-                                           for each in tensors)
+    found = refuses_activation(call)
+    if found is not None:
+        return found
+    for what, each in tensors(call, first):
+        if each.dtype is not DType.FLOAT32:
+            return f"element type {each.dtype.value} of {what} (supported: float32)"
+        if each.sparsity is not None:
+            return f"{what} is sparse"
+    return None
 
 
 class FloatProduct:

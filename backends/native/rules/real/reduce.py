@@ -17,7 +17,8 @@ from circlet.backends.native.emit.parallel import parallel_nest
 from circlet.backends.native.emit.value import Value
 from circlet.backends.native.rules.quantized.quantize import convert
 from circlet.backends.native.rules.real.elementwise import add, compare
-from circlet.backends.native.rules.rule import Node, Sink, movable, nest, plain
+from circlet.backends.native.rules.refusals import movable, plain
+from circlet.backends.native.rules.rule import Node, Sink, nest
 from circlet.runtime.ir.types import DType
 from circlet.runtime.ops import reduce as ops
 

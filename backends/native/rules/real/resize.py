@@ -7,12 +7,13 @@ from typing import Any, TypeAlias
 
 from llvmlite import ir
 
-from circlet.backends.cpu.resize import Neighbours, _nearest, _neighbours
+from circlet.backends.arithmetic.interpolation import Neighbours, nearest, neighbours
 from circlet.backends.native.emit.emitter import Emitter
 from circlet.backends.native.emit.parallel import parallel_nest
 from circlet.backends.native.emit.value import Value
-from circlet.backends.native.rules.rule import Node, Sink, movable, nest, plain
-from circlet.runtime.exec.kernel import Call
+from circlet.backends.native.rules.refusals import movable, plain
+from circlet.backends.native.rules.rule import Node, Sink, nest
+from circlet.backends.refusal import all_of, only
 from circlet.runtime.ir.types import Array, DType
 from circlet.runtime.ops.resize import ResizeBilinear, ResizeNearestNeighbor
 
@@ -28,7 +29,7 @@ def _table(node: Node[Any], array: Array) -> Value:
 @nest(ResizeNearestNeighbor, movable, frozenset({0}), SIZE)
 def resize_nearest_neighbor(node: Node[ResizeNearestNeighbor], e: Emitter, sinks: tuple[Sink, ...]) -> None:
     x, (images, height, width, channels) = node.input(0), node.shape
-    rows, columns = (_table(node, _nearest(node.op, x.shape[axis], node.shape[axis])) for axis in (1, 2))
+    rows, columns = (_table(node, nearest(node.op, x.shape[axis], node.shape[axis])) for axis in (1, 2))
     with parallel_nest(e, (images, height), 4 * x.dtype.numpy.itemsize * prod(node.shape)) as (image, i):
         row = rows.linear(e, i)
         with e.loop(width) as j:
@@ -37,14 +38,10 @@ def resize_nearest_neighbor(node: Node[ResizeNearestNeighbor], e: Emitter, sinks
                 sinks[0](e, [image, i, j, channel], x.element(e, [image, row, column, channel]))
 
 
-def _refuses_bilinear(call: Call) -> bool:
-    return plain(call) or call.input(0).dtype is not DType.FLOAT32
-
-
-@nest(ResizeBilinear, _refuses_bilinear, frozenset({0}), SIZE)
+@nest(ResizeBilinear, all_of(plain, only((DType.FLOAT32,))), frozenset({0}), SIZE)
 def resize_bilinear(node: Node[ResizeBilinear], e: Emitter, sinks: tuple[Sink, ...]) -> None:
     x, (images, height, width, channels), b = node.input(0), node.shape, e.builder
-    tall, wide = (_neighbours(node.op, x.shape[axis], node.shape[axis]) for axis in (1, 2))
+    tall, wide = (neighbours(node.op, x.shape[axis], node.shape[axis]) for axis in (1, 2))
     with parallel_nest(e, (images, height), 16 * prod(node.shape)) as (image, i), e.loop(width) as j:
         corners = [(row, column, b.fmul(one, other))
                    for row, column, one, other in bilinear_corners(node, e, tall, wide, i, j)]

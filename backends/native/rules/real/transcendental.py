@@ -5,10 +5,11 @@ from __future__ import annotations
 from circlet.backends.native.emit import math
 from circlet.backends.native.emit.value import Value
 from circlet.backends.native.rules.real.elementwise import elementwise
+from circlet.backends.native.rules.refusals import single_or_half
 from circlet.backends.native.rules.rule import Node, fused
 from circlet.runtime.ops.transcendental import Erf
 
 
-@fused(Erf, math.refuses)
+@fused(Erf, single_or_half)
 def error_function(node: Node[Erf]) -> tuple[Value]:
     return elementwise(node, lambda e, dtype, values: math.erf(e, values[0]))

@@ -13,7 +13,9 @@ from circlet.backends.native.emit.emitter import Emitter, is_real
 from circlet.backends.native.emit.lanes import Function, Lanes, single
 from circlet.backends.native.emit.value import Value
 from circlet.backends.native.rules.real.elementwise import Combine, clamp, compare, elementwise, mul
-from circlet.backends.native.rules.rule import Node, Refusal, fused, plain
+from circlet.backends.native.rules.refusals import plain, single_or_half
+from circlet.backends.native.rules.rule import Node, fused
+from circlet.backends.refusal import Refusal
 from circlet.runtime.ir.op import Op
 from circlet.runtime.ir.types import DType
 from circlet.runtime.ops import unary as ops
@@ -116,7 +118,7 @@ def _define(op: type[Op], refuses: Refusal, transform: Transform) -> None:
 
 _ALL: dict[type[Op], tuple[Refusal, Transform]] = {
     **{op: (plain, transform) for op, transform in _GENERAL.items()},
-    **{op: (math.refuses, _real(function)) for op, function in _SINGLE.items()},
+    **{op: (single_or_half, _real(function)) for op, function in _SINGLE.items()},
 }
 for _op, (_refuses, _transform) in _ALL.items():
     _define(_op, _refuses, _transform)
@@ -133,6 +135,6 @@ def leaky_relu(node: Node[ops.LeakyRelu]) -> tuple[Value]:
     return elementwise(node, _of_one(transform))
 
 
-@fused(ops.Gelu, math.refuses)
+@fused(ops.Gelu, single_or_half)
 def gelu(node: Node[ops.Gelu]) -> tuple[Value]:
     return elementwise(node, _of_one(_real(math.gelu_by_tanh if node.op.approximate else math.gelu)))

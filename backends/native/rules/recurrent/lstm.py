@@ -31,6 +31,7 @@ from circlet.backends.native.rules.recurrent.rnn import (
     state_of,
 )
 from circlet.backends.native.rules.rule import Node, Sink, nest
+from circlet.backends.refusal import all_of
 from circlet.runtime.exec.kernel import Call
 from circlet.runtime.ops.recurrent import (
     BACKWARD_LSTM,
@@ -214,17 +215,21 @@ def bidirectional_sequence_lstm(node: Node[BidirectionalSequenceLstm], e: Emitte
     both(node, _network(node, e, FORWARD_LSTM), _network(node, e, backward), units, sinks)
 
 
-def _is_basic(call: Call) -> bool:
+def _full(call: Call) -> str | None:
     assert isinstance(call.op, Lstm)
-    return call.op.kernel_type == 1
+    return "the basic kernel" if call.op.kernel_type == 1 else None
 
 
-@nest(Lstm, lambda call: _is_basic(call) or _refuses_states(call), parameters=parameters(LSTM), is_last=True)
+def _basic(call: Call) -> str | None:
+    return "the full kernel" if _full(call) is None else None
+
+
+@nest(Lstm, all_of(_full, _refuses_states), parameters=parameters(LSTM), is_last=True)
 def lstm(node: Node[Lstm], e: Emitter, sinks: tuple[Sink, ...]) -> None:
     single(node, _network(node, e, LSTM), sinks)
 
 
-@nest(Lstm, lambda call: not _is_basic(call), parameters=frozenset({2, 3}), is_last=True, name="basic")
+@nest(Lstm, _basic, parameters=frozenset({2, 3}), is_last=True, name="basic")
 def basic_lstm(node: Node[Lstm], e: Emitter, sinks: tuple[Sink, ...]) -> None:
     """One step whose state is passed in and out."""
     out, cells, joined, sums = (Rows(memory_of(sink), count, width)

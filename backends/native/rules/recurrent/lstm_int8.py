@@ -13,9 +13,9 @@ from typing import TypeAlias
 import numpy as np
 from llvmlite import ir
 
-from circlet.backends.cpu import fixed_point_functions as fixed
-from circlet.backends.cpu.fixed_point import quantize_multiplier
-from circlet.backends.cpu.recurrent_int8 import GATE_SCALE, INT16, LOGISTIC, TANH, cell_limit
+from circlet.backends.arithmetic import fixed_point_functions as fixed
+from circlet.backends.arithmetic.fixed_point import quantize_multiplier
+from circlet.backends.arithmetic.gates import GATE_SCALE, INT16, LOGISTIC, TANH, cell_limit
 from circlet.backends.native.emit.emitter import I32, I64, Emitter
 from circlet.backends.native.emit.loops import independent, rolled
 from circlet.backends.native.emit.value import in_memory
@@ -32,19 +32,21 @@ from circlet.backends.native.rules.quantized.fully_connected import (
     start,
     unsigned,
 )
-from circlet.backends.native.rules.quantized.requantize import SUMS_BELOW, clamped, magnitude, rescale
+from circlet.backends.native.rules.quantized.requantize import SUMS_BELOW, clamped, rescale
 from circlet.backends.native.rules.recurrent.product import Rows, joined
 from circlet.backends.native.rules.recurrent.rnn import (
     Results,
     Walk,
     depth,
     hand_out,
-    has_variables,
     parameters,
     run,
     state_of,
+    variables,
 )
+from circlet.backends.native.rules.refusals import constant_inputs, largest, sums_below
 from circlet.backends.native.rules.rule import Node, Sink, nest
+from circlet.backends.refusal import all_of, only
 from circlet.runtime.exec.kernel import Call
 from circlet.runtime.ir.types import Array, DType
 from circlet.runtime.ops.recurrent import LSTM, UnidirectionalSequenceLstm
@@ -211,18 +213,22 @@ class _Network:
             e.store(b.trunc(stored, ir.IntType(8)), state, DType.INT8, k)
 
 
-def _refuses(call: Call) -> bool:
-    """Refuses all but int8, constant weights, and sums that may reach `SUMS_BELOW`."""
-    if call.input(0).dtype is not DType.INT8 or not has_variables(call, [LSTM.output_state, LSTM.cell_state]):
-        return True
-    given = [call.input(k) for k in (*LSTM.matrices(), *LSTM.vectors()) if call.has(k)]
-    return any(each.data is None or each.sparsity is not None for each in given) or _largest_sum(call) >= SUMS_BELOW
+_WEIGHTS = (*LSTM.matrices(), *LSTM.vectors())
 
 
-def _largest_sum(call: Call) -> int:
+def _sparse(call: Call) -> str | None:
+    return next((f"input {k} is sparse" for k in _WEIGHTS if call.has(k) and call.input(k).sparsity is not None), None)
+
+
+def _large(call: Call) -> str | None:
+    """Refuses sums that may reach `SUMS_BELOW`."""
     most = max(depth(call.input(first + 3)) for first in (LSTM.weights, LSTM.recurrent))
-    biases = [call.input(LSTM.bias + k).data for k in range(4) if call.has(LSTM.bias + k)]
-    return most * 255 * 128 + max(magnitude(each) for each in biases if each is not None)
+    biases = [call.input(LSTM.bias + k) for k in range(4) if call.has(LSTM.bias + k)]
+    return sums_below(SUMS_BELOW, most * 255 * 128 + max(map(largest, biases)))
+
+
+_refuses = all_of(only((DType.INT8,)), variables([LSTM.output_state, LSTM.cell_state]), constant_inputs(*_WEIGHTS),
+                  _sparse, _large)
 
 
 @nest(UnidirectionalSequenceLstm, _refuses, parameters=parameters(LSTM), is_last=True, name=INT8)

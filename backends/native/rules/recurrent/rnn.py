@@ -19,10 +19,11 @@ from circlet.backends.native.emit.emitter import Emitter
 from circlet.backends.native.emit.loops import independent, rolled
 from circlet.backends.native.gemm.few_rows import dots
 from circlet.backends.native.gemm.microkernel import WORD, lanes
-from circlet.backends.native.lower.program import Unlowerable
+from circlet.backends.native.program import Unlowerable
 from circlet.backends.native.rules.real.elementwise import activate
 from circlet.backends.native.rules.recurrent.product import FLOAT, LONGEST, Floats, Rows, add_product, reals
-from circlet.backends.native.rules.rule import Node, Refusal, Sink, nest
+from circlet.backends.native.rules.rule import Node, Sink, nest
+from circlet.backends.refusal import Refusal, all_of, only
 from circlet.runtime.exec.kernel import Call
 from circlet.runtime.ir.model import Tensor
 from circlet.runtime.ir.types import DType, Shape
@@ -139,20 +140,27 @@ def hand_out(e: Emitter, state: Rows, out: Rows) -> None:
 
 def refuses(networks: Sequence[NetworkInputs], states: Sequence[int]) -> Refusal:
     """Refuses activations that are integers, states that are not variables of their own, and long rows of integers."""
-    def refuse(call: Call) -> bool:
-        matrices = [call.input(k) for each in networks for k in each.matrices() if call.has(k)]
-        is_long = any(each.dtype is not FLOAT and depth(each) > LONGEST for each in matrices)
-        return call.input(0).dtype is not FLOAT or not has_variables(call, states) or is_long or any(
-            each.sparsity is not None for each in matrices)
+    def weights(call: Call) -> str | None:
+        for k in (k for each in networks for k in each.matrices() if call.has(k)):
+            found = call.input(k)
+            if found.dtype is not FLOAT and depth(found) > LONGEST:
+                return f"rows of {depth(found)} weights in input {k} (supported: up to {LONGEST})"
+            if found.sparsity is not None:
+                return f"input {k} is sparse"
+        return None
+
+    return all_of(only((FLOAT,)), variables(states), weights)
+
+
+def variables(states: Sequence[int]) -> Refusal:
+    """Refuses calls in which some inputs are not variables, each another one."""
+    def refuse(call: Call) -> str | None:
+        found = [call.input(k) for k in states if call.has(k)]
+        is_state = len({id(each) for each in found}) == len(states) and all(
+            each.is_variable and not each.is_constant for each in found)
+        return None if is_state else "states that are not variables of their own"
 
     return refuse
-
-
-def has_variables(call: Call, states: Sequence[int]) -> bool:
-    """Whether some inputs are variables, each another one."""
-    found = [call.input(k) for k in states if call.has(k)]
-    return len({id(each) for each in found}) == len(states) and all(
-        each.is_variable and not each.is_constant for each in found)
 
 
 def depth(tensor: Tensor) -> int:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from circlet.backends.cpu.fixed_point import Floats, Int64s, product, round_half_away, shift_right
+from circlet.backends.arithmetic.fixed_point import Floats, Int64s, product, round_half_away, shift_right
 
 _ONE_THIRD = 715827883
 _48_OVER_17 = 1515870810

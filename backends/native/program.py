@@ -88,6 +88,9 @@ class Fixed:
     """Something that is the same in every run, such as packed weights."""
 
 
+FIXED = Fixed()
+
+
 @dataclass(frozen=True)
 class Evidence:
     """Where the code leaves the numbers that a message about a failure quotes."""

@@ -1,0 +1,1 @@
+"""The arithmetic that backends share to be equal to the bit: fixed point, quantisation, interpolation."""

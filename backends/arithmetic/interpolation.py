@@ -1,0 +1,60 @@
+"""Which elements of an axis each element of a resized one is made of, and with which weights."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from circlet.runtime.ir.types import Array
+from circlet.runtime.ops.resize import Resize
+
+FRACTION_BITS = 10
+"""Of the positions and weights with which signed integers are interpolated."""
+
+
+@dataclass(frozen=True, eq=False)
+class Neighbours:
+    """Along one axis, the two source elements of each output element and their weights."""
+
+    lower: npt.NDArray[np.intp]
+    upper: npt.NDArray[np.intp]
+    lower_weights: Array
+    upper_weights: Array
+
+
+def _scale(op: Resize, length: int, count: int) -> np.float32:
+    """The distance in the source between neighbours in the output."""
+    corners = op.align_corners and count > 1
+    scale: np.float32 = np.float32(length - corners) / np.float32(count - corners)
+    return scale
+
+
+def nearest(op: Resize, length: int, count: int) -> npt.NDArray[np.intp]:
+    half = np.float32(0.5 if op.half_pixel_centers else 0)
+    position = (np.arange(count, dtype=np.float32) + half) * _scale(op, length, count)
+    nearest: Array = np.floor(position.astype(np.float64) + 0.5) if op.align_corners else np.floor(position)
+    return nearest.clip(0, length - 1).astype(np.intp)
+
+
+def neighbours(op: Resize, length: int, count: int) -> Neighbours:
+    half = np.float32(0.5 if op.half_pixel_centers else 0)
+    position = (np.arange(count, dtype=np.float32) + half) * _scale(op, length, count) - half
+    lower = np.maximum(np.floor(position), 0).astype(np.intp)
+    upper = np.minimum(np.ceil(position), length - 1).astype(np.intp)
+    weight = position - lower.astype(np.float32)
+    return Neighbours(lower, upper, 1 - weight, weight)
+
+
+def fixed_point_neighbours(op: Resize, length: int, count: int) -> Neighbours:
+    one = 1 << FRACTION_BITS
+    corners = int(op.align_corners and count > 1)
+    scale = (one * (length - corners) + (count - corners) // 2) // (count - corners)
+    position = np.arange(count, dtype=np.int64) * scale
+    if op.half_pixel_centers:
+        position += scale // 2 - one // 2
+    lower = np.maximum(position // one, 0).astype(np.intp)
+    upper = np.minimum(-(-position // one), length - 1).astype(np.intp)
+    weight = position - one * lower
+    return Neighbours(lower, upper, one - weight, weight)

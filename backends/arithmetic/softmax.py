@@ -1,0 +1,39 @@
+"""Exponentials in fixed point, as the softmax of bytes needs them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from circlet.backends.arithmetic import fixed_point_functions as fixed
+from circlet.backends.arithmetic.fixed_point import Int64s, quantize_multiplier, rescaler
+
+SCALED_BITS = 5
+"""Integer bits of differences before exponentiation."""
+SUM_BITS = 12
+"""Integer bits of sums of exponentials."""
+
+
+@dataclass(frozen=True, eq=False)
+class Decay:
+    """What becomes of 0 to 255 steps of a scale below the maximum of a row."""
+
+    scaled: Int64s
+    """The real differences in Q5; meaningless beyond `reach`."""
+    exponentials: Int64s
+    """Their exponentials in Q0; 0 beyond `reach`."""
+    reach: int
+    """The most steps that Q5 can hold, by the exponent of the scale alone."""
+    multiplier: int
+    shift: int
+    """The quantised multiplier from steps to Q5."""
+
+    @staticmethod
+    def of(scale: float) -> Decay:
+        multiplier, shift = quantize_multiplier(min(scale * 2.0 ** (31 - SCALED_BITS), 2.0**31 - 1))
+        reach = int(((1 << SCALED_BITS) - 1) * 2.0 ** (31 - SCALED_BITS - shift))
+        steps = np.arange(256)
+        scaled = rescaler(multiplier, shift)(-np.minimum(steps, reach)).astype(np.int64)
+        return Decay(scaled, np.where(steps <= reach, fixed.exp_of_negative(scaled, SCALED_BITS), 0), reach,
+                     multiplier, shift)

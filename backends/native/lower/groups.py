@@ -1,0 +1,152 @@
+"""Lowers a group of operators to one nest."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from math import prod
+
+import numpy as np
+from llvmlite import ir
+
+from circlet.backends.arithmetic.quantization import stored_values
+from circlet.backends.cpu.backend import CpuBackend
+from circlet.backends.native.emit.emitter import Emitter
+from circlet.backends.native.emit.value import Value, computed, shared
+from circlet.backends.native.lower.fuse import Fused, place_of
+from circlet.backends.native.lower.fused_kernel import FusedKernel
+from circlet.backends.native.lower.operators import OperatorLowering, operands, unknown
+from circlet.backends.native.program import Unlowerable
+from circlet.backends.native.rules.quantized.table import BYTES, ELEMENTWISE, look_up
+from circlet.backends.native.rules.rule import Node, Rule, Sink, rule_of
+from circlet.runtime.exec.kernel import Call
+from circlet.runtime.exec.run import Run
+from circlet.runtime.exec.variables import Variables
+from circlet.runtime.ir.model import ABSENT
+from circlet.runtime.ir.op import Op, Unknown
+from circlet.runtime.ir.types import Array, Shape
+
+
+class GroupLowering:
+    """A group of operators on its way to one nest."""
+
+    def __init__(self, outer: OperatorLowering, op: Fused) -> None:
+        self._outer = outer
+        self._op = op
+        self._values: dict[int, Value] = {
+            tensor: value for tensor, value in zip(op.sources, outer.inputs, strict=True) if value is not None
+        }
+
+    def lower(self) -> Value:
+        anchor = next((k for k, each in enumerate(self._op.members) if self._rule(k).nest is not None), None)
+        if anchor is None:
+            for k in range(len(self._op.members)):
+                self._substitute(k)
+            return self._outer.settle(self._values[self._op.members[-1].operator.outputs[0]])
+        return self._looked_up() or self._anchored(anchor)
+
+    def _looked_up(self) -> Value | None:
+        """The result where all members together replace bytes by others."""
+        outer = self._outer
+        found = _table(self._op, outer.call(), outer.inputs)
+        if found is None or found[0].shape != outer.shapes[0]:
+            return None
+        finish, sink = outer.target()
+        look_up(outer.function, *found, sink)
+        return finish()
+
+    def _anchored(self, anchor: int) -> Value:
+        """The nest of the anchor, with what depends on its result as the epilogue."""
+        function = self._outer.function
+        result = self._op.members[anchor].operator.outputs[0]
+        after = self._dependents(anchor)
+        for k in range(len(self._op.members)):
+            if k != anchor and k not in after:
+                self._substitute(k)
+        node, rule = self._node(anchor), self._rule(anchor)
+        assert rule.nest is not None
+        finish, sink = self._outer.target()
+        last = self._op.members[-1].operator.outputs[0]
+        shape = self._outer.shapes[0]
+        if prod(node.shape) != prod(shape):
+            raise Unlowerable(f"{self._outer.place}: the epilogue has another size than what it ends")
+
+        def epilogue(e: Emitter, index: Sequence[ir.Value], value: ir.Value) -> None:
+            dtype = self._op.tensors[result].dtype
+            self._values[result] = computed(node.shape, dtype, lambda *_: value, lambda *_: value)
+            for k in sorted(after):
+                self._substitute(k)
+            into = e.reindex(index, node.shape, shape)
+            sink(e, into, self._values[last].element(e, into))
+
+        only_views = all(0 in self._op.members[k].operator.op.views() for k in after)
+        rule.nest(node, function.e, (Sink(epilogue, sink.memory if only_views else None) if after else sink,))
+        return finish()
+
+    def _dependents(self, anchor: int) -> set[int]:
+        reached = set(self._op.members[anchor].operator.outputs)
+        found: set[int] = set()
+        for k, member in enumerate(self._op.members):
+            if k != anchor and reached.intersection(member.operator.inputs):
+                reached.update(member.operator.outputs)
+                found.add(k)
+        return found
+
+    def _rule(self, k: int) -> Rule[Op]:
+        rule = rule_of(self._call(k))
+        assert isinstance(rule, Rule), f"only operators with a rule are grouped: {rule}"
+        return rule
+
+    def _call(self, k: int) -> Call:
+        member = self._op.members[k]
+        tensors = self._op.tensors
+        inputs = tuple(None if each == ABSENT else tensors[each] for each in member.operator.inputs)
+        outputs = tuple(tensors[each] for each in member.operator.outputs)
+        return Call(member.operator.op, inputs, outputs, member.operator.version,
+                    place=place_of(self._outer.place, member))
+
+    def _node(self, k: int) -> Node[Op]:
+        operator = self._op.members[k].operator
+        inputs = tuple(None if each == ABSENT else self._values[each] for each in operator.inputs)
+        call = self._call(k)
+        return Node(operator.op, call, inputs, self._shapes(k, inputs), call.place, self._outer.function)
+
+    def _shapes(self, k: int, inputs: Sequence[Value | None]) -> tuple[Shape, ...]:
+        operator, parameters = self._op.members[k].operator, self._rule(k).parameters
+        declared = self._outer.shapes if k == len(self._op.members) - 1 else None
+        live = unknown(inputs, parameters)
+        if live:
+            raise Unlowerable(f"{self._outer.place}: {operator.name}: {live} known only when it runs")
+        if declared is not None and not parameters:
+            return declared
+        try:
+            found = operator.op.infer(operands(inputs, len(operator.outputs)))
+        except Unknown:
+            found = declared or ()
+        if found != (declared or found) or not found:
+            raise Unlowerable(f"{self._outer.place}: {operator.name} has a shape that is known only when it runs")
+        return found
+
+    def _substitute(self, k: int) -> None:
+        rule = self._rule(k)
+        assert rule.fused is not None
+        node = self._node(k)
+        flat = all(each is None or each.flat or each.size == 1 for each in node.inputs)
+        for tensor, value in zip(self._op.members[k].operator.outputs, rule.fused(node), strict=True):
+            self._values[tensor] = shared(replace(value, flat=value.flat and (flat or value.memory is not None)))
+
+
+def _table(op: Fused, call: Call, inputs: Sequence[Value | None]) -> tuple[Value, Array] | None:
+    """What a group makes of bytes, as a table, and of which input: the only one that is not constant. None if there
+    are more, or if not all members compute each element from one element."""
+    varying = [each for each in inputs if each is not None and each.known is None]
+    made = call.outputs[0].dtype
+    if len(varying) != 1 or not {varying[0].dtype, made} <= set(BYTES) or any(
+            each is not None and each.known is not None and each.size != 1 for each in inputs) or not all(
+            type(each.operator.op) in ELEMENTWISE for each in op.members):
+        return None
+    x = stored_values(varying[0].dtype).astype(varying[0].dtype.numpy)
+    given = [None if each is None else x if each.known is None else each.known.reshape(1) for each in inputs]
+    y = np.empty(x.shape, made.numpy)
+    FusedKernel(call, op, CpuBackend()).bind(given, [y], Run(Variables()))()
+    return varying[0], y

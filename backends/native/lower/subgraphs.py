@@ -1,0 +1,187 @@
+"""Emits subgraphs into a native function: decides where each tensor is, and lowers the operators in order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from math import prod
+
+from llvmlite import ir
+
+from circlet.backends.native.compilation import Abandoned, Wish
+from circlet.backends.native.emit.emitter import in_register_alone
+from circlet.backends.native.emit.value import Value, in_memory, is_copied
+from circlet.backends.native.lower.budget import Growth
+from circlet.backends.native.lower.controlflow import CONTROL_FLOW, refuses
+from circlet.backends.native.lower.function import FunctionLowering
+from circlet.backends.native.lower.fuse import Fused
+from circlet.backends.native.lower.groups import GroupLowering
+from circlet.backends.native.lower.host import lower_host_call
+from circlet.backends.native.lower.operators import OperatorLowering
+from circlet.backends.native.program import COUNTED_COPIES, RuleError, Unlowerable, Variable
+from circlet.backends.native.rules.rule import Rule
+from circlet.runtime.errors import CircletError, LimitError, Place
+from circlet.runtime.exec.executor_map import ExecutorMap
+from circlet.runtime.ir.faults import raise_located
+from circlet.runtime.ir.model import ABSENT
+from circlet.runtime.ir.op import Op, Skip
+from circlet.runtime.passes.analyses.alias import Aliases
+from circlet.runtime.passes.analyses.plan_memory import Interval, plan_memory
+from circlet.runtime.passes.analyses.specialize import Specialization
+
+
+class SubgraphLowering:
+    """Subgraphs on their way into one function."""
+
+    def __init__(self, function: FunctionLowering, executors: ExecutorMap, wish: Wish | None = None) -> None:
+        self._function = function
+        self._wish = wish or Wish()
+        self._growth = Growth(function.e.function)
+        self.executors = executors
+        self.loops = 0
+        """How many loops of the model are around what is being written."""
+        self.refused: dict[Specialization, str | None] = {}
+        """Why subgraphs cannot be native code, as far as that was asked; None where they can."""
+
+    @contextmanager
+    def in_loop(self) -> Iterator[None]:
+        """What is written inside is done in every turn of a loop of the model."""
+        self.loops += 1
+        try:
+            yield
+        finally:
+            self.loops -= 1
+
+    def invoke(self, index: int, inputs: Sequence[Value], homes: Sequence[ir.Value | None],
+               destroyable: frozenset[int]) -> list[Value]:
+        """Emits a subgraph in place.
+
+        Args:
+            index: which.
+            inputs: its inputs.
+            homes: where each output must lie; None leaves that to the subgraph.
+            destroyable: the inputs whose memory it may overwrite.
+        """
+        self._function.count(COUNTED_COPIES + index, 1)
+        spec = self.executors.specializer.at(index, tuple(each.shape for each in inputs))
+        if not spec.is_static:
+            raise Unlowerable(f"subgraph {index} has shapes that are known only when it runs")
+        span = range(len(spec.subgraph.operators))
+        aliases = self.executors.planner.aliases(spec, span, destroyable)
+        values = dict(zip(spec.subgraph.inputs, inputs, strict=True))
+        places: dict[int, ir.Value] = {
+            aliases.root(tensor): each.memory for tensor, each in values.items()
+            if each.memory is not None and not in_register_alone(each.size, each.dtype)
+        }
+        for tensor, home in zip(spec.subgraph.outputs, homes, strict=True):
+            if home is not None and aliases.root(tensor) not in places and tensor not in spec.known:
+                places[aliases.root(tensor)] = home
+        with self._function.scope():
+            self._arrange(spec, span, aliases, places)
+            self.emit(spec, span, aliases, values, places)
+            return [self._delivered(self._tensor(spec, values, tensor), home)
+                    for tensor, home in zip(spec.subgraph.outputs, homes, strict=True)]
+
+    def _delivered(self, value: Value, home: ir.Value | None) -> Value:
+        """The value at its home."""
+        if home is None or value.memory is home:
+            return value
+        self.transfer(value, home)
+        return in_memory(home, value.shape, value.dtype)
+
+    def transfer(self, value: Value, home: ir.Value) -> None:
+        """Brings a tensor across the border of a subgraph; that is a copy where it lies in memory already."""
+        if is_copied(value, home):
+            self._function.count(0, 1)
+            self._function.count(1, value.nbytes)
+        self._function.write(value, home)
+
+    def _arrange(self, spec: Specialization, span: range, aliases: Aliases, places: dict[int, ir.Value]) -> None:
+        """Gives every class of tensors that needs memory and has none a part of the arena."""
+        wanted: dict[int, Interval] = {}
+        for number in span:
+            for tensor in spec.subgraph.operators[number].outputs:
+                root = aliases.root(tensor)
+                if tensor in spec.known or root in places or in_register_alone(
+                        prod(spec.shape(tensor)), spec.subgraph.tensors[tensor].dtype):
+                    continue
+                last = max(aliases.last_read(root), aliases.first_write(root))
+                wanted[root] = Interval(aliases.size(root), aliases.first_write(root), last)
+        arena = plan_memory(list(wanted.values()))
+        base = self._function.reserve_offset(arena.size)
+        for root, offset in zip(wanted, arena.offsets, strict=True):
+            places[root] = self._function.at(base + offset, wanted[root].size)
+
+    def _tensor(self, spec: Specialization, values: dict[int, Value], tensor: int) -> Value:
+        """A tensor of a subgraph."""
+        if tensor in values:
+            return values[tensor]
+        if tensor in spec.known:
+            return self._function.constant(spec.known[tensor], spec.subgraph.tensors[tensor].dtype)
+        declared = spec.subgraph.tensors[tensor]
+        if not declared.is_variable:
+            raise Unlowerable(f"tensor {spec.subgraph.tensor_label(tensor)} of subgraph {spec.index} is no number")
+        array = self._function.variables.tensor(spec.index, tensor, declared)
+        memory = self._function.external(array, Variable(spec.index, tensor))
+        values[tensor] = in_memory(memory, array.shape, declared.dtype)
+        return values[tensor]
+
+    def emit(self, spec: Specialization, span: range, aliases: Aliases, values: dict[int, Value],
+             places: Mapping[int, ir.Value]) -> None:
+        """Emits operators in order; adds their results to `values`."""
+        for number in span:
+            self._wish.check()
+            operator = spec.subgraph.operators[number]
+            if isinstance(operator.op, Skip) or (
+                operator.outputs and all(each in spec.known for each in operator.outputs)
+            ):
+                continue
+            inputs = tuple(None if each == ABSENT else self._tensor(spec, values, each) for each in operator.inputs)
+            homes = tuple(places.get(aliases.root(each)) for each in operator.outputs)
+            place = Place(spec.index, spec.subgraph.name, number, operator.name)
+            lowering = OperatorLowering(self._function, self, spec, number, operator, inputs, homes, place)
+            with self._function.operator(place):
+                for tensor, value in zip(operator.outputs, _lowered(lowering), strict=True):
+                    values[tensor] = value
+                self._growth.expect_room()
+
+
+def _lowered(lowering: OperatorLowering) -> Sequence[Value]:
+    """The results of an operator.
+
+    Raises:
+        LimitError: there is not memory enough.
+        Unlowerable: its rule says that it cannot be computed, which numpy does too when it is reached.
+        RuleError: its rule failed.
+    """
+    try:
+        return _lower(lowering)
+    except (Abandoned, Unlowerable, RecursionError):
+        raise
+    except (LimitError, MemoryError) as error:
+        raise_located(error, lowering.place)
+    except CircletError as error:
+        raise Unlowerable(f"{lowering.place}: {error}") from error
+    except Exception as error:
+        raise RuleError.at(lowering.place, error) from error
+
+
+def _lower(o: OperatorLowering) -> Sequence[Value]:
+    """Emits an operator; gives its results."""
+    op = o.operator.op
+    if isinstance(op, Fused):
+        o.function.note(o.describe())
+        return (GroupLowering(o, op).lower(),)
+    rule: Rule[Op] | str
+    if type(op) in CONTROL_FLOW:
+        refused = refuses(o.subgraphs.executors, op, o.operand_shapes, o.subgraphs.refused)
+        if refused is None:
+            return CONTROL_FLOW[type(op)](o)
+        rule = refused
+    else:
+        rule = o.rule()
+    if isinstance(rule, str):
+        o.function.note(f"{o.describe()}  (host call: {rule})")
+        return lower_host_call(o)
+    o.function.note(o.describe())
+    return o.by_rule(rule)

@@ -1,0 +1,64 @@
+"""What rules use of the function that is being written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from typing import Protocol
+
+from llvmlite import ir
+
+from circlet.backends.native.emit.blocks import Blocks
+from circlet.backends.native.emit.emitter import Emitter
+from circlet.backends.native.emit.value import Value
+from circlet.backends.native.program import FIXED, External, Source
+from circlet.runtime.errors import Place
+from circlet.runtime.exec.variables import Variables
+from circlet.runtime.ir.types import Array, DType, Shape
+
+
+class Function(Protocol):
+    """One native function, as rules see it."""
+
+    e: Emitter
+    variables: Variables
+    blocks: Blocks
+    """Memory for what is made of constants."""
+
+    def external(self, array: Array, source: Source = FIXED) -> ir.Value:
+        """The address of an array outside the arena; its content never changes unless `source` says otherwise."""
+        ...
+
+    def derived(self, source: Array, use: Hashable, make: Callable[[], Array]) -> Array:
+        """What is made of a constant for a use, made once however often the operator is emitted."""
+        ...
+
+    def behind(self, memory: ir.Value | None, shape: Shape, dtype: DType) -> External | None:
+        """The array that lies at an address, if the host knows it."""
+        ...
+
+    def constant(self, array: Array, dtype: DType) -> Value:
+        """A constant of the model."""
+        ...
+
+    def reserve(self, size: int) -> ir.Value:
+        """The address of `size` bytes of the arena, until the invocation that asks for them ends; inside a loop that
+        is shared out, of `scratch`."""
+        ...
+
+    def scratch(self, size: int) -> ir.Value:
+        """The address of `size` bytes until the operator ends, others for each thread that shares out a loop: for what
+        a turn of it writes and reads again."""
+        ...
+
+    def pointer(self, value: Value) -> ir.Value:
+        """Where a tensor lies; it is written to the arena if it lies nowhere."""
+        ...
+
+    def write(self, value: Value, home: ir.Value) -> None:
+        """Copies a tensor to memory."""
+        ...
+
+    def fail_unless(self, condition: ir.Value, place: Place, message: str, *numbers: ir.Value) -> None:
+        """Leaves the function with an error of an operator unless a condition holds; the message has a `{}` for each
+        of the given i64."""
+        ...

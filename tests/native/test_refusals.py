@@ -1,0 +1,104 @@
+"""Why the host computes an operator, as outlines tell it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
+
+import numpy as np
+import pytest
+
+from circlet.backends.controlflow.backend import ControlflowBackend
+from circlet.backends.native.backend import NativeBackend, Options
+from circlet.backends.native.lower import controlflow
+from circlet.runtime.exec.executor_map import ExecutorMap
+from circlet.runtime.exec.kernel import Backend
+from circlet.runtime.exec.session import Session
+from circlet.runtime.ir.builder import ModelBuilder, SubgraphBuilder, Value
+from circlet.runtime.ir.model import Model, Tensor
+from circlet.runtime.ir.types import DType, Quantization
+from circlet.runtime.ops.layout import ReverseV2
+from circlet.runtime.ops.matmul import FullyConnected
+from circlet.runtime.ops.quantize import Cast
+from circlet.runtime.ops.sort import Bucketize
+from circlet.runtime.ops.unary import Exp, Sqrt
+from tests.exec import graphs as g
+
+Define: TypeAlias = Callable[[SubgraphBuilder], Sequence[Value]]
+
+FLOAT, INT8 = DType.FLOAT32, DType.INT8
+STEPS = Quantization((0.5,), (0,))
+
+
+def outline(model: Model) -> list[str]:
+    """What functions for zeros as inputs do, a line each; none is compiled."""
+    made: list[NativeBackend] = []
+
+    def backends(executors: ExecutorMap) -> Sequence[Backend]:
+        made.append(NativeBackend(executors, Options(keep_text=True, compiles=False)))
+        return (ControlflowBackend(executors), *made)
+
+    main = model.subgraphs[0]
+    inputs = [main.tensors[each] for each in main.inputs]
+    Session(model, backends).bind(0, [np.zeros(each.shape, each.dtype.numpy) for each in inputs])
+    return [line for each in made[0].listings for line in each.outline]
+
+
+def bucketize(s: SubgraphBuilder) -> Sequence[Value]:
+    return [s.apply(Bucketize((0.0, 1.0)), s.input("x", FLOAT, (2, 3)))]
+
+
+def to_bfloat16(s: SubgraphBuilder) -> Sequence[Value]:
+    return s.op(Cast(), s.input("x", FLOAT, (2, 3)), outputs=[Tensor("", DType.BFLOAT16, (2, 3))])
+
+
+def reverse_along_an_input(s: SubgraphBuilder) -> Sequence[Value]:
+    return [s.apply(ReverseV2(), s.input("x", FLOAT, (2, 3)), s.input("axes", DType.INT32, (1,)))]
+
+
+def double_exponential(s: SubgraphBuilder) -> Sequence[Value]:
+    return [s.apply(Exp(), s.input("x", DType.FLOAT64, (2, 3)))]
+
+
+def quantized_roots(s: SubgraphBuilder) -> Sequence[Value]:
+    return s.op(Sqrt(), s.input("x", INT8, (2, 3), STEPS), outputs=[Tensor("", INT8, (2, 3), quantization=STEPS)])
+
+
+def live_weights(s: SubgraphBuilder) -> Sequence[Value]:
+    x, weights = (s.input(name, INT8, (2, 3), STEPS) for name in ("x", "weights"))
+    return s.op(FullyConnected(), x, weights, None, outputs=[Tensor("", INT8, (2, 2), quantization=STEPS)])
+
+
+@pytest.mark.parametrize(("define", "reason"), [
+    (bucketize, "no native rule"),
+    (to_bfloat16, "element type bfloat16 of output 0, which no register holds"),
+    (reverse_along_an_input, "input 1 is known only when it runs"),
+    (double_exponential, "table, look up: input 0 is not quantised; "
+                         "plain: element type float64 of input 0 (supported: float16, float32)"),
+    (quantized_roots, "table, look up: it is not defined for all stored values; plain: input 0 is quantised"),
+    (live_weights, "int8, integer: input 1 is not constant; hybrid: element type int8 of input 0 "
+                   "(supported: float32); plain: input 0 is quantised"),
+])
+def test_the_outline_says_why_the_host_is_called(define: Define, reason: str) -> None:
+    b = ModelBuilder()
+    main = b.subgraph("main")
+    main.output(*define(main))
+    (line,) = outline(b.build())
+    assert line.endswith(f"  (host call: {reason})")
+
+
+def test_loops_that_the_host_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = g.while_model(g.below(3), g.counter, [g.i32(0)])
+    assert not any("host call" in line for line in outline(model))
+    monkeypatch.setattr(controlflow, "MOST_INVOKED", 1)
+    assert "  (host call: it invokes 2 operators (supported: up to 1))" in outline(model)[0]
+
+
+def test_reasons_within_what_is_invoked() -> None:
+    """A loop whose condition has strings."""
+    def cond(s: SubgraphBuilder, v: Sequence[Value]) -> Sequence[Value]:
+        s.constant(np.array([b"a"], object), DType.STRING)
+        return g.below(3)(s, v)
+
+    (line,) = outline(g.while_model(cond, g.counter, [g.i32(0)]))
+    assert line.endswith("  (host call: subgraph 1 has strings)")
