@@ -58,10 +58,6 @@ STOREYS = ("abi", "machine", "compilation", "emit", "check", "program", "gemm", 
            "backend")
 """The files and folders of backends/native; each may import itself and those before it."""
 CIRCLES: list[set[str]] = [
-    {"circlet.runtime.ir.model", "circlet.runtime.ir.op"},
-    {"circlet.runtime.ops.loop", "circlet.runtime.ops.loop_check"},
-    {f"circlet.runtime.exec.{each}" for each in ("activation", "copying", "executor", "frame", "kernel")},
-    {"circlet.runtime.passes.transforms.growth.padding", "circlet.runtime.passes.transforms.growth.step"},
     {f"circlet.schema.onnx.{each}" for each in ("functions", "narrow", "node", "rules", "scope")},
     {f"circlet.schema.openvino.{each}" for each in ("importer", "rules", "variable", "weights")},
     {f"circlet.network.{each}" for each in ("graph", "indexing", "layer", "tensor")},

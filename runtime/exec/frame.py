@@ -92,6 +92,10 @@ class Frame(ABC):
         else:
             with np.errstate(all="ignore"):
                 self.invoke()
+        return self._results()
+
+    def _results(self) -> list[Array]:
+        """Copies of the outputs."""
         return [each.copy() if each.nbytes <= LITTLE else _copied(each) for each in self.outputs]
 
     @property
@@ -241,6 +245,8 @@ class StaticFrame(Frame):
             for tensor, lent in zip(spec.subgraph.outputs, contract.outputs or (None,) * len(spec.subgraph.outputs),
                                     strict=True)
         )
+        self._copies = None if any(each.nbytes > LITTLE for each in self._outputs) else tuple(
+            each.copy for each in self._outputs)
         steps = [step for _, step in bound.steps]
         self._operators = {id(step): number for number, step in bound.steps}
         self._steps = tuple(run.observer.invocation(steps, executor.index))
@@ -258,6 +264,9 @@ class StaticFrame(Frame):
             if id(step) not in self._operators:
                 raise
             raise_located(error, self._executor.place(self._operators[id(step)]))
+
+    def _results(self) -> list[Array]:
+        return super()._results() if self._copies is None else [copy() for copy in self._copies]
 
     def _lend_outputs(self, spec: Specialization, aliases: Aliases) -> None:
         """Puts results into lent buffers."""
