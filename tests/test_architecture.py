@@ -52,7 +52,7 @@ ARROWS: dict[str, set[str]] = {
     "tools": BACKENDS | {"schema", "circlet", "tools"},
 }
 """What each layer may import; `circlet` is the public face, that is the files of the folder `circlet` itself."""
-STOREYS = ("abi", "machine", "compilation", "emit", "check", "program", "gemm", "rules", "lower", "load", "coverage",
+STOREYS = ("abi", "targets", "compilation", "emit", "check", "program", "gemm", "rules", "lower", "load", "coverage",
            "backend")
 """The files and folders of backends/native; each may import itself and those before it."""
 CIRCLES: list[set[str]] = [

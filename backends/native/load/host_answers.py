@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from circlet.backends.native.abi import POLL
-from circlet.runtime.exec.activation import REQUEST, Activation
+from circlet.backends.native.abi import POLL, REQUEST
+from circlet.runtime.exec.activation import Activation
 from circlet.runtime.exec.kernel import Step
 
 _HOST_TYPE = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p)

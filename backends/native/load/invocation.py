@@ -9,7 +9,7 @@ from math import prod
 
 import numpy as np
 
-from circlet.backends.native.abi import DONE, EXHAUSTED, FIRST_SITE, STOPPED
+from circlet.backends.native.abi import DONE, EXHAUSTED, FIRST_SITE, STOPPED, TEAM
 from circlet.backends.native.check.bounds import OUTSIDE
 from circlet.backends.native.load.host_answers import Host
 from circlet.backends.native.load.manifest import Constant, Origin, Stored
@@ -31,7 +31,6 @@ from circlet.backends.native.program import (
     Variable,
 )
 from circlet.runtime.errors import ExecutionError
-from circlet.runtime.exec.activation import TEAM
 from circlet.runtime.exec.executor import ExecutorMap
 from circlet.runtime.exec.kernel import Span, Step
 from circlet.runtime.exec.memory import retype
@@ -67,7 +66,7 @@ class Invocation:
         for each in manifest.host_calls:
             self._host.steps.append(self._bind_host(executors, each))
         table = (self._scratch.ctypes.data, self._host.address, *(each.ctypes.data for each in self._arrays))
-        self._table = np.array(table, np.uint64)
+        self._table = np.array(table, np.uintp)
         entry = _ENTRY_TYPE(function.library.address)
         addresses = (each.ctypes.data for each in (activation.control, self._arena, self._table))
         alone: Callable[[], int] = partial(entry, *addresses)

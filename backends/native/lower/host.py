@@ -7,11 +7,11 @@ from math import prod
 
 from llvmlite import ir
 
+from circlet.backends.native.abi import ARENA, REQUEST
 from circlet.backends.native.emit.emitter import I32, I64, NATIVE_TYPES
 from circlet.backends.native.emit.value import Value, in_memory, in_register
 from circlet.backends.native.lower.operators import OperatorLowering
 from circlet.backends.native.program import HOST_FAILED, External, HostCall, Staging, Unlowerable
-from circlet.runtime.exec.activation import ARENA, REQUEST
 from circlet.runtime.ir.model import ABSENT
 from circlet.runtime.ir.types import DType, Shape
 
