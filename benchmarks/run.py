@@ -16,6 +16,7 @@ from tempfile import TemporaryDirectory
 
 from benchmarks.cases import EXTERNAL, Case, suite
 from benchmarks.dialects import dialect_cases
+from benchmarks.made import made_cases
 from benchmarks.measure import Result, measure
 from benchmarks.peers import Peer, peers
 from benchmarks.report import environment, table, write_json
@@ -74,7 +75,7 @@ def main() -> int:
     if folder != options.models:
         _progress(f"{options.models} does not exist (--models DIR chooses another folder): measuring {folder} instead")
     with TemporaryDirectory() as made:
-        chosen = _chosen((*cases, *dialect_cases(Path(made))), options.only)
+        chosen = _chosen((*cases, *made_cases(Path(made)), *dialect_cases(Path(made))), options.only)
         results = _run(chosen, folder, peers(options.backends), options)
     print(", ".join(f"{name} {value}" for name, value in environment().items()))
     print(f"{options.rounds} rounds; a run sets the inputs, runs the model and reads the outputs. Ratios above 1 are "

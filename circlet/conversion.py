@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from circlet.runtime.errors import UnsupportedError
-from circlet.runtime.exec.executor import ExecutorMap
+from circlet.runtime.exec.executor_map import ExecutorMap
 from circlet.runtime.ir.model import Model
 from circlet.runtime.ir.verify import verify
-from circlet.runtime.passes.lower_loops import lower_loops
 from circlet.runtime.passes.pipeline import run_passes
-from circlet.runtime.passes.portable.carried import separate_results
-from circlet.runtime.passes.portable.compact import compact
-from circlet.runtime.passes.portable.declare import declare_shapes
-from circlet.runtime.passes.portable.inline import inline_calls
-from circlet.runtime.passes.portable.narrow import narrow_parameters
-from circlet.runtime.passes.portable.steps import expand_steps
-from circlet.runtime.passes.portable.versions import set_versions
+from circlet.runtime.passes.transforms.lower_loops import lower_loops
+from circlet.runtime.passes.transforms.portable.carried import separate_results
+from circlet.runtime.passes.transforms.portable.compact import compact
+from circlet.runtime.passes.transforms.portable.declare import declare_shapes
+from circlet.runtime.passes.transforms.portable.inline import inline_calls
+from circlet.runtime.passes.transforms.portable.narrow import narrow_parameters
+from circlet.runtime.passes.transforms.portable.steps import expand_steps
+from circlet.runtime.passes.transforms.portable.versions import set_versions
 from circlet.session import engine
 
 

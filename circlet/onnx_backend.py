@@ -20,7 +20,7 @@ from circlet.schema.onnx.read import Options, read_onnx
 from circlet.session import Session
 
 
-class CircletRep(BackendRep):  # type: ignore[misc]
+class CircletRep(BackendRep):
     """A model made ready by `prepare`."""
 
     def __init__(self, session: Session) -> None:
@@ -40,7 +40,7 @@ class CircletRep(BackendRep):  # type: ignore[misc]
         return tuple(results[name] for name in self._session.model.signatures[0].outputs)
 
 
-class CircletBackend(Backend):  # type: ignore[misc]
+class CircletBackend(Backend):
     """Runs ONNX models with circlet."""
 
     @classmethod

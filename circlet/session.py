@@ -15,19 +15,19 @@ from circlet.backends.controlflow.backend import ControlflowBackend
 from circlet.backends.cpu.backend import CpuBackend
 from circlet.backends.platform import Feature, current, found
 from circlet.runtime.errors import InputError, RunError, UnsupportedError
-from circlet.runtime.exec.activation import Activation
 from circlet.runtime.exec.copies import copy_edges, declared_shapes
 from circlet.runtime.exec.crossing import CopyEdge
-from circlet.runtime.exec.executor import ExecutorMap
+from circlet.runtime.exec.executor_map import ExecutorMap
 from circlet.runtime.exec.kernel import Backend
 from circlet.runtime.exec.limits import Limits
+from circlet.runtime.exec.run import Run
 from circlet.runtime.exec.session import Session as RuntimeSession
 from circlet.runtime.exec.session import SignatureRunner
 from circlet.runtime.ir.model import Model
 from circlet.runtime.ir.types import Shape
-from circlet.runtime.passes.fuse_silu import fuse_silu
-from circlet.runtime.passes.pad_growth import pad_growth
 from circlet.runtime.passes.pipeline import Pass
+from circlet.runtime.passes.transforms.fuse_silu import fuse_silu
+from circlet.runtime.passes.transforms.pad_growth import pad_growth
 from circlet.schema import load_model
 from circlet.schema.files import Source
 
@@ -173,4 +173,4 @@ class Survey(RuntimeSession):
 
     def _bind(self, index: int, shapes: tuple[Shape, ...]) -> None:
         with suppress(RunError, RecursionError, MemoryError), np.errstate(all="ignore"):
-            self._executors[index].frame(shapes, Activation(self._variables))
+            self._executors.frame(index, shapes, Run(self._variables))

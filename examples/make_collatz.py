@@ -11,7 +11,7 @@ class Collatz(tf.Module):
     """Counts the steps that a number takes to 1 by halving or by 3 n + 1, and keeps the largest number on the way."""
 
     @tf.function(input_signature=[tf.TensorSpec([], tf.int32, "n")])
-    def run(self, n):
+    def run(self, n: tf.Tensor) -> dict[str, tf.Tensor]:
         steps, peak = 0, n
         while n > 1:
             n = n // 2 if n % 2 == 0 else 3 * n + 1

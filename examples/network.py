@@ -47,7 +47,7 @@ def square_roots() -> circlet.Model:
 def main(numbers: Sequence[float]) -> None:
     model = square_roots()
     counter = circlet.Counter()
-    outputs = circlet.Session(model).run({"numbers": np.float32(numbers)}, listener=counter)
+    outputs = circlet.Session(model).run({"numbers": np.array(numbers, np.float32)}, listener=counter)
     print(f"roots: {', '.join(f'{root:g}' for root in outputs['roots'])}")
     print(f"steps: {outputs['steps']}")
     print("\nsubgraph                        operators  invocations")

@@ -9,7 +9,7 @@ from math import prod
 import numpy as np
 
 from circlet.runtime.errors import ModelError
-from circlet.runtime.ir.types import Array, DType, Shape
+from circlet.runtime.ir.types import MOST_DIMENSIONS, Array, DType, Shape
 from circlet.schema.flatbuffer import Content
 
 _PACKED_BITS = {
@@ -17,9 +17,18 @@ _PACKED_BITS = {
 }
 """Bits of an element of the types that are held as raw bytes, where that is all there is to their size."""
 _MOST_ELEMENTS = 1 << 58
-MOST_DIMENSIONS = 32
 MOST_MADE = 1 << 26
 """How many elements a constant may have that is made of declared shapes, so that no small file fills the memory."""
+
+
+def expect_rank(shape: Shape) -> None:
+    """Refuses shapes that no array has.
+
+    Raises:
+        ModelError: there are too many dimensions.
+    """
+    if len(shape) > MOST_DIMENSIONS:
+        raise ModelError(f"expected at most {MOST_DIMENSIONS} dimensions, found {len(shape)}")
 
 
 def element_count(shape: Shape) -> int:
@@ -28,8 +37,7 @@ def element_count(shape: Shape) -> int:
     Raises:
         ModelError: a dimension is negative, or there are more elements than any memory holds.
     """
-    if len(shape) > MOST_DIMENSIONS:
-        raise ModelError(f"expected at most {MOST_DIMENSIONS} dimensions, found {len(shape)}")
+    expect_rank(shape)
     if shape and min(shape) < 0:
         raise ModelError(f"expected dimensions of at least 0, found shape {shape}")
     if prod(dim or 1 for dim in shape) > _MOST_ELEMENTS:

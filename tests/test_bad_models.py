@@ -15,12 +15,12 @@ import numpy as np
 import pytest
 
 import circlet
-from circlet.runtime.exec.activation import MOST_FRAMES
+from circlet.runtime.exec.run import MOST_FRAMES
 from circlet.runtime.ir.builder import ModelBuilder, SubgraphBuilder, Value
 from circlet.runtime.ir.model import Model, Tensor
 from circlet.runtime.ir.op import Op
-from circlet.runtime.ir.types import DType
-from circlet.runtime.ops import controlflow, elementwise, index, layout, matmul, pad, reduce, shape, sort
+from circlet.runtime.ir.types import DimensionSparsity, DType, Sparsity
+from circlet.runtime.ops import controlflow, elementwise, index, layout, matmul, pad, reduce, resample, shape, sort
 from tests.exec import graphs as g
 from tests.exec.graphs import ELISION, Array, f32, i32
 
@@ -72,6 +72,8 @@ CASES = [
     Case(shape.Range(), [f32(0), f32(2), f32(1)], f32([0, 1]), [None, f32(np.inf), None], "limit.*found inf"),
     Case(shape.Range(), [f32(0), f32(2), f32(1)], f32([0, 1]), [None, None, f32(np.nan)], "delta.*found nan"),
     Case(shape.BroadcastTo(), [f32([1]), i32([2])], f32([1, 1]), [None, i32([-1])], "not negative"),
+    Case(resample.Resample((0,)), [SIX, f32([0.5])], f32([0, 2, 4]), [None, f32([np.inf])], "cannot resize"),
+    Case(resample.Resample((0,)), [SIX, f32([0.5])], f32([0, 2, 4]), [None, f32([np.nan])], "cannot resize"),
     Case(shape.OneHot(axis=-1), [i32([0]), i32(2), f32(1), f32(0)], f32([[1, 0]]), [None, i32(-1), None, None],
          "depth.*found -1"),
     Case(pad.Tile(), [SIX, i32([1])], SIX, [None, i32([-1])], "not negative"),
@@ -79,6 +81,7 @@ CASES = [
     large(shape.Fill(), [i64([2]), f32(1)], f32([1, 1]), [i64([HUGE]), None]),
     large(shape.Fill(), [i64([1, 2]), f32(1)], f32([[1, 1]]), [i64([HUGE, HUGE]), None]),
     large(shape.Range(), [i64(0), i64(3), i64(1)], i64([0, 1, 2]), [None, i64(HUGE), None]),
+    large(shape.Range(), [i64(0), i64(3), i64(1)], i64([0, 1, 2]), [i64(-(1 << 63)), i64((1 << 63) - 1), None]),
     large(shape.BroadcastTo(), [f32([1]), i64([2])], f32([1, 1]), [None, i64([HUGE])]),
     large(shape.OneHot(axis=-1), [i32([0]), i64(2), f32(1), f32(0)], f32([[1, 0]]), [None, i64(HUGE), None, None]),
     large(pad.Tile(), [SIX, i64([1])], SIX, [None, i64([HUGE])]),
@@ -300,3 +303,15 @@ def test_calls_that_multiply_without_end(elide: bool) -> None:
         g.run(session, [f32([1, 2])])
     g.assert_equal(session.invoke(37, [f32([1, 2])]), [f32([8 * 2, 8 * 3])])
     assert len(session.copies()) < 1000
+
+
+def test_sparse_constants() -> None:
+    """They are kept as bytes, which are no operands."""
+    b = ModelBuilder()
+    main = b.subgraph("main")
+    x = main.input("x", DType.FLOAT32, (2, 2))
+    sparse = Tensor("w", DType.FLOAT32, (2, 2), data=np.zeros(8, np.uint8), sparsity=Sparsity((0, 1), (), (
+        DimensionSparsity(2), DimensionSparsity(0, (0, 1, 2), (0, 1)))))
+    main.output(*main.op(elementwise.Add(), x, main.tensor(sparse), outputs=[Tensor("y", DType.FLOAT32, (2, 2))]))
+    with pytest.raises(circlet.UnsupportedError, match=r"ADD .*input 1 is sparse, .*operator 0"):
+        circlet.Session(b.build())

@@ -191,11 +191,11 @@ def test_unusual_tensors(name: str, compress: bool) -> None:
 
 @BOTH
 def test_accepted_arguments(face: ModuleType) -> None:
-    for arguments in ({"num_threads": 2}, {"num_threads": True}, {"experimental_delegates": []},
-                      {"experimental_disable_delegate_clustering": True},
-                      {"experimental_default_delegate_latest_features": True},
-                      {"experimental_disable_delegate_node_fusion": True},
-                      {"experimental_force_delegate_node_profiling": True}):
+    accepted: list[dict[str, Any]] = [
+        {"num_threads": 2}, {"num_threads": True}, {"experimental_delegates": []},
+        {"experimental_disable_delegate_clustering": True}, {"experimental_default_delegate_latest_features": True},
+        {"experimental_disable_delegate_node_fusion": True}, {"experimental_force_delegate_node_profiling": True}]
+    for arguments in accepted:
         assert create(face, "dense_batch", **arguments).num_subgraphs() == 1
     for kind in face.OpResolverType:
         assert face.Interpreter(model_content=CONTENT, experimental_op_resolver_type=kind).num_subgraphs() == 3

@@ -32,6 +32,7 @@ class Refusal:
         return f"{self.model}.{self.method}({', '.join(arguments)})"
 
 
+INDEXED: list[tuple[Any, ...]] = [("get_tensor",), ("set_tensor", ones(1, 8))]
 RESIZED = (("allocate_tensors",), ("resize_tensor_input", 0, [2, 8]))
 REFUSALS = [
     Refusal("invoke", (), RuntimeError, "Invoke called on model that is not ready", before=()),
@@ -52,10 +53,9 @@ REFUSALS = [
                           "UINT32": np.ones((1, 8), np.uint32), "FLOAT16": np.ones((1, 8), np.float16),
                           "COMPLEX64": np.ones((1, 8), np.complex64), "NOTYPE": np.zeros((1, 8), "M8[s]")}.items()),
     *(Refusal(method, (index, *more), ValueError, f"Invalid tensor index {index} exceeds max tensor index")
-      for index in (-1, 99) for method, *more in [("get_tensor",), ("set_tensor", ones(1, 8))]),
+      for index in (-1, 99) for method, *more in INDEXED),
     *(Refusal(method, (index, *more), TypeError)
-      for index in (0.0, "0", None) for method, *more in [("get_tensor",), ("set_tensor", ones(1, 8)),
-                                                          ("resize_tensor_input", [1, 8])]),
+      for index in (0.0, "0", None) for method, *more in [*INDEXED, ("resize_tensor_input", [1, 8])]),
     Refusal("get_tensor", (0, -1), ValueError, "Invalid subgraph index -1 exceeds max subgraph index 1"),
     Refusal("get_tensor_details", (1,), ValueError, "subgraph_index is out of range: 1 for the model, which has"),
     Refusal("get_tensor_details", (-1,), ValueError, "subgraph_index is out of range: -1 for the model"),

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import circlet
-from circlet.runtime.passes.elide_copies import Action
+from circlet.runtime.passes.analyses.transfer import Action
 from tests.models.expectations import agrees, read
 
 FOLDER = Path(__file__).parents[2] / "shared" / "models"

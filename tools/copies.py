@@ -8,7 +8,7 @@ from typing import Any
 
 from circlet.runtime.exec.crossing import CopyEdge
 from circlet.runtime.ir.model import Model
-from circlet.runtime.passes.elide_copies import Action
+from circlet.runtime.passes.analyses.transfer import Action
 from circlet.tools.console import Rendered
 from circlet.tools.tables import Cell, Marked, operator_text, plural, table
 

@@ -12,7 +12,7 @@ import numpy as np
 from circlet.backends.controlflow.backend import ControlflowBackend
 from circlet.runtime.errors import RunError
 from circlet.runtime.exec.bound import BoundRun
-from circlet.runtime.exec.executor import ExecutorMap
+from circlet.runtime.exec.executor_map import ExecutorMap
 from circlet.runtime.exec.kernel import Backend
 from circlet.runtime.exec.limits import Limits
 from circlet.runtime.exec.session import Session

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from circlet.runtime.errors import CircletError, ModelError, Place, UnsupportedError
-from circlet.runtime.exec.executor import NOT_MINE, ExecutorMap
+from circlet.runtime.exec.executor_map import NOT_MINE, ExecutorMap
 from circlet.runtime.exec.kernel import Backend, Call
 from circlet.runtime.ir.model import Model
 from circlet.runtime.ir.op import Opaque, Skip

@@ -94,14 +94,22 @@ def rescaler(multiplier: Integers, shift: Integers) -> Callable[[npt.ArrayLike],
     return rescale
 
 
+def reduced_multipliers(multiplier: Integers, shift: Integers) -> tuple[Int64s, Int64s]:
+    """Quantised multipliers for int64 sums: mantissas with 15 fraction bits, and the right shifts of the products.
+
+    LiteRT has shifts in [-31, 7] alone. Above 15, where a product would need a left shift, the multiplier is 0.
+    """
+    mantissas, shifts = np.asarray(multiplier, np.int64), np.asarray(shift, np.int64)
+    factors = np.minimum((mantissas + (1 << 15)) >> 16, 0x7FFF)
+    return np.where(shifts > 15, 0, factors), 15 - np.minimum(shifts, 15)
+
+
 def rescaler_64(multiplier: Integers, shift: Integers) -> Callable[[npt.ArrayLike], Int32s]:
     """A function that multiplies int64 sums, below 2**47 in magnitude, by a quantised multiplier.
 
-    The mantissa is reduced to 15 fraction bits and halves round up; shifts lie in [-31, 7]. int16 activations use it.
+    The mantissa is reduced (see `reduced_multipliers`) and halves round up. int16 activations use it.
     """
-    mantissas = np.asarray(multiplier, np.int64)
-    factor = np.minimum((mantissas + (1 << 15)) >> 16, 0x7FFF)
-    total = 15 - np.asarray(shift, np.int64)
+    factor, total = reduced_multipliers(multiplier, shift)
     half = (1 << total) >> 1
 
     def rescale(values: npt.ArrayLike) -> Int32s:

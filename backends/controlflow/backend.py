@@ -8,7 +8,7 @@ from typing import TypeAlias
 from circlet.backends.controlflow.branch import BranchKernel
 from circlet.backends.controlflow.call import CallOnceKernel, InvokeKernel
 from circlet.backends.controlflow.loop import LoopKernel
-from circlet.runtime.exec.executor import NOT_MINE, ExecutorMap
+from circlet.runtime.exec.executor_map import NOT_MINE, ExecutorMap
 from circlet.runtime.exec.kernel import Call, Kernel
 from circlet.runtime.ir.op import Op
 from circlet.runtime.ops.controlflow import (

@@ -4,13 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from circlet.backends.controlflow.call import Invocation, bind_dynamic, expect_space, invoke_dynamic, present
-from circlet.runtime.exec.activation import Activation
-from circlet.runtime.exec.executor import ExecutorMap
-from circlet.runtime.exec.kernel import Call, Step
+from circlet.backends.controlflow.call import (
+    Invocation,
+    bind_dynamic,
+    expect_space,
+    invoke_dynamic,
+    present,
+    site_of,
+)
+from circlet.runtime.exec.executor_map import ExecutorMap
+from circlet.runtime.exec.kernel import Call
+from circlet.runtime.exec.run import Run
+from circlet.runtime.exec.step import Step
 from circlet.runtime.ir.op import Unknown
 from circlet.runtime.ir.types import Array
 from circlet.runtime.ops.controlflow import Branch, one_element
+from circlet.runtime.passes.analyses.transfer import Stage
 
 
 class BranchKernel:
@@ -23,15 +32,19 @@ class BranchKernel:
         self._executors = executors
         self._invocation = Invocation(executors, call)
 
-    def bind(self, inputs: Sequence[Array | None], outputs: Sequence[Array], activation: Activation) -> Step:
+    def bind(self, inputs: Sequence[Array | None], outputs: Sequence[Array], run: Run) -> Step:
         selector, *operands = present(inputs)
-        subgraphs = self._op.branches()
         try:
-            expect_space(activation)
-            plan = self._executors.planner.call(subgraphs, tuple(each.shape for each in operands))
+            expect_space(run)
+            plan = self._executors.planner.call(self._op, tuple(each.shape for each in operands),
+                                                site_of(operands, outputs))
         except Unknown:
-            return bind_dynamic(self, present(inputs), outputs, activation)
-        branches = [self._invocation.bind(index, plan, operands, outputs, activation) for index in subgraphs]
+            return bind_dynamic(self, present(inputs), outputs, run)
+        branches = [
+            self._invocation.bind(index, plan.at(k, Stage.ENTER), operands, plan.at(k, Stage.LEAVE), outputs,
+                                  plan.given_up, run)[0]
+            for k, index in enumerate(self._op.branches())
+        ]
         select = self._op.select
         value = selector.item
 
@@ -40,8 +53,8 @@ class BranchKernel:
 
         return step
 
-    def evaluate(self, inputs: Sequence[Array | None], activation: Activation) -> Sequence[Array]:
+    def evaluate(self, inputs: Sequence[Array | None], run: Run) -> Sequence[Array]:
         selector, *operands = present(inputs)
         one_element(selector.shape)
         index = self._op.branches()[self._op.select(selector.item())]
-        return invoke_dynamic(self._executors, index, operands, activation, self._edge)
+        return invoke_dynamic(self._executors, index, operands, run, self._edge)

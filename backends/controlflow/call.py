@@ -8,56 +8,78 @@ from functools import partial
 import numpy as np
 
 from circlet.runtime.errors import ExecutionError
-from circlet.runtime.exec.activation import Activation
-from circlet.runtime.exec.copying import copy_steps, same_memory
-from circlet.runtime.exec.executor import ExecutorMap
+from circlet.runtime.exec.copying import copy_step, same_memory
+from circlet.runtime.exec.executor_map import ExecutorMap
 from circlet.runtime.exec.frame import Contract, Frame
-from circlet.runtime.exec.kernel import Call, DynamicKernel, Step
+from circlet.runtime.exec.kernel import Call, DynamicKernel
+from circlet.runtime.exec.run import Run
+from circlet.runtime.exec.step import Step
 from circlet.runtime.ir.op import Unknown
 from circlet.runtime.ir.types import Array
-from circlet.runtime.passes.elide_copies import CallPlan
+from circlet.runtime.ops.controlflow import Invoke
+from circlet.runtime.passes.analyses.elide_copies import Site
+from circlet.runtime.passes.analyses.transfer import Action, Stage, Transfer
 
 
 class Invocation:
-    """Binds one subgraph to the buffers of an operator that invokes it."""
+    """Binds subgraphs to the buffers of an operator that invokes them."""
 
     def __init__(self, executors: ExecutorMap, call: Call) -> None:
         self._executors = executors
         self._edge = (call.place.subgraph, call.place.operator)
 
-    def bind(self, index: int, plan: CallPlan, inputs: Sequence[Array], outputs: Sequence[Array],
-             activation: Activation) -> Step:
-        """A step that runs subgraph `index` on the buffers, lending them or, without elision, copying."""
-        shapes = tuple(each.shape for each in inputs)
-        if self._executors.elide:
-            given_up = frozenset(position for output, position in plan.in_place
-                                 if same_memory(outputs[output], inputs[position]))
-            contract = Contract(tuple(inputs), tuple(outputs), given_up, self._edge)
-            return self._executors[index].frame(shapes, activation, contract).run
-        frame = self._executors[index].frame(shapes, activation, Contract(edge=self._edge))
-        return self._copying(frame, inputs, outputs, activation)
+    def bind(self, index: int, entering: Sequence[Transfer], inputs: Sequence[Array], leaving: Sequence[Transfer],
+             outputs: Sequence[Array], given_up: frozenset[int], run: Run) -> tuple[Step, Frame]:
+        """A step that runs a subgraph, and the frame that it runs.
 
-    def _copying(self, frame: Frame, inputs: Sequence[Array], outputs: Sequence[Array],
-                 activation: Activation) -> Step:
-        steps = [
-            *copy_steps(zip(frame.inputs, inputs, strict=True), activation, self._edge, "input"),
-            frame.run,
-            *copy_steps(zip(outputs, frame.outputs, strict=True), activation, self._edge, "output"),
-        ]
+        Args:
+            index: the subgraph.
+            entering: how `inputs` come to it; what is not named is lent.
+            inputs: buffers of the operator.
+            leaving: how the results come to `outputs`, likewise.
+            outputs: buffers of the operator; none where results are read in the frame.
+            given_up: the inputs that the subgraph may overwrite.
+            run: what the frame serves.
+        """
+        contract = Contract(_lent(entering, inputs), _lent(leaving, outputs), given_up)
+        frame = self._executors.frame(index, tuple(each.shape for each in inputs), run, contract)
+        return in_turn([*self.copies(entering, frame.inputs, inputs, run), frame.invoke,
+                        *self.copies(leaving, outputs, frame.outputs, run)]), frame
 
-        def step() -> None:
-            for each in steps:
-                each()
-
-        return step
+    def copies(self, transfers: Sequence[Transfer], targets: Sequence[Array], sources: Sequence[Array],
+               run: Run) -> list[Step]:
+        """The copies that a plan has of the values at its positions, from sources to targets."""
+        return [copy_step(targets[each.position], sources[each.position], run, self._edge, each.label)
+                for each in transfers if each.action is Action.COPY]
 
 
-def bind_dynamic(kernel: DynamicKernel, inputs: Sequence[Array], outputs: Sequence[Array],
-                 activation: Activation) -> Step:
+def _lent(transfers: Sequence[Transfer], buffers: Sequence[Array]) -> tuple[Array | None, ...]:
+    copied = {each.position for each in transfers if each.action is Action.COPY}
+    return tuple(None if k in copied else buffer for k, buffer in enumerate(buffers))
+
+
+def in_turn(steps: Sequence[Step]) -> Step:
+    """One step that does several."""
+    if len(steps) == 1:
+        return steps[0]
+
+    def step() -> None:
+        for each in steps:
+            each()
+
+    return step
+
+
+def site_of(operands: Sequence[Array], results: Sequence[Array]) -> Site:
+    """What the buffers of an operator say of it."""
+    return Site(lambda result, operand: same_memory(results[result], operands[operand]))
+
+
+def bind_dynamic(kernel: DynamicKernel, inputs: Sequence[Array], outputs: Sequence[Array], run: Run) -> Step:
     """A step for outputs whose shapes the model promises, though only running the operator makes them."""
 
     def step() -> None:
-        for position, (target, source) in enumerate(zip(outputs, kernel.evaluate(inputs, activation), strict=True)):
+        for position, (target, source) in enumerate(zip(outputs, kernel.evaluate(inputs, run), strict=True)):
             if source.shape != target.shape:
                 raise ExecutionError(f"output {position} has shape {source.shape}, the model declares {target.shape}")
             np.copyto(target, source)
@@ -65,14 +87,14 @@ def bind_dynamic(kernel: DynamicKernel, inputs: Sequence[Array], outputs: Sequen
     return step
 
 
-def invoke_dynamic(executors: ExecutorMap, index: int, inputs: Sequence[Array], activation: Activation,
+def invoke_dynamic(executors: ExecutorMap, index: int, inputs: Sequence[Array], run: Run,
                    edge: tuple[int, int]) -> Sequence[Array]:
     """Runs a subgraph of any shapes on copies; observers hear of what goes in and of what comes out."""
-    results = executors.invoke(index, inputs, activation)
-    if activation.is_observed:
+    results = executors.invoke(index, inputs, run)
+    if run.observer.is_on:
         for label, values in (("input", inputs), ("output", results)):
             for position, each in enumerate(values):
-                activation.did_copy(*edge, f"{label} {position}", each.nbytes)
+                run.observer.did_copy(*edge, f"{label} {position}", each.nbytes)
     return results
 
 
@@ -81,9 +103,9 @@ def present(inputs: Sequence[Array | None]) -> list[Array]:
     return [each for each in inputs if each is not None]
 
 
-def expect_space(activation: Activation) -> None:
+def expect_space(run: Run) -> None:
     """Raises Unknown where no more subgraphs are to be bound ahead."""
-    if activation.is_crowded:
+    if run.is_crowded:
         raise Unknown
 
 
@@ -91,22 +113,25 @@ class InvokeKernel:
     """Runs a subgraph on the operator's inputs."""
 
     def __init__(self, call: Call, executors: ExecutorMap) -> None:
+        assert isinstance(call.op, Invoke)
         self._executors = executors
+        self._op = call.op
         self._callees = call.op.callees()
         self._edge = (call.place.subgraph, call.place.operator)
         self._invocation = Invocation(executors, call)
 
-    def bind(self, inputs: Sequence[Array | None], outputs: Sequence[Array], activation: Activation) -> Step:
+    def bind(self, inputs: Sequence[Array | None], outputs: Sequence[Array], run: Run) -> Step:
         given = present(inputs)
         try:
-            expect_space(activation)
-            plan = self._executors.planner.call(self._callees, tuple(each.shape for each in given))
+            expect_space(run)
+            plan = self._executors.planner.call(self._op, tuple(each.shape for each in given), site_of(given, outputs))
         except Unknown:
-            return bind_dynamic(self, given, outputs, activation)
-        return self._invocation.bind(self._callees[0], plan, given, outputs, activation)
+            return bind_dynamic(self, given, outputs, run)
+        return self._invocation.bind(self._callees[0], plan.at(0, Stage.ENTER), given, plan.at(0, Stage.LEAVE), outputs,
+                                     plan.given_up, run)[0]
 
-    def evaluate(self, inputs: Sequence[Array | None], activation: Activation) -> Sequence[Array]:
-        return invoke_dynamic(self._executors, self._callees[0], present(inputs), activation, self._edge)
+    def evaluate(self, inputs: Sequence[Array | None], run: Run) -> Sequence[Array]:
+        return invoke_dynamic(self._executors, self._callees[0], present(inputs), run, self._edge)
 
 
 class CallOnceKernel:
@@ -116,10 +141,10 @@ class CallOnceKernel:
         self._executors = executors
         self._index = call.op.callees()[0]
 
-    def bind(self, inputs: Sequence[Array | None], outputs: Sequence[Array], activation: Activation) -> Step:
-        return partial(self._step, activation, activation.variables.called(self._index))
+    def bind(self, inputs: Sequence[Array | None], outputs: Sequence[Array], run: Run) -> Step:
+        return partial(self._step, run, run.variables.called(self._index))
 
-    def _step(self, activation: Activation, is_called: Array) -> None:
+    def _step(self, run: Run, is_called: Array) -> None:
         if not is_called:
-            self._executors.invoke(self._index, (), activation)
+            self._executors.invoke(self._index, (), run)
             is_called.fill(1)

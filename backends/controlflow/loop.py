@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
 
-from circlet.backends.controlflow.call import bind_dynamic, expect_space, present
-from circlet.runtime.exec.activation import Activation
-from circlet.runtime.exec.copying import copy_steps
-from circlet.runtime.exec.executor import ExecutorMap
-from circlet.runtime.exec.frame import Contract, Frame
-from circlet.runtime.exec.kernel import Call, Step
+from circlet.backends.controlflow.call import Invocation, bind_dynamic, expect_space, present, site_of
+from circlet.runtime.exec.copying import copy_step
+from circlet.runtime.exec.executor_map import ExecutorMap
+from circlet.runtime.exec.kernel import Call
+from circlet.runtime.exec.memory import retype
+from circlet.runtime.exec.run import Run
+from circlet.runtime.exec.step import Step
 from circlet.runtime.ir.op import Unknown
 from circlet.runtime.ir.types import Array
 from circlet.runtime.ops.controlflow import PreTestedLoop, one_element
-from circlet.runtime.passes.elide_copies import Action, LoopPlan
+from circlet.runtime.passes.analyses.elide_copies import LoopPlan
+from circlet.runtime.passes.analyses.transfer import Action, Stage
 
 
 class LoopKernel:
@@ -24,97 +28,88 @@ class LoopKernel:
         self._executors = executors
         self._op = call.op
         self._edge = (call.place.subgraph, call.place.operator)
+        self._invocation = Invocation(executors, call)
 
-    def bind(self, inputs: Sequence[Array | None], outputs: Sequence[Array], activation: Activation) -> Step:
+    def bind(self, inputs: Sequence[Array | None], outputs: Sequence[Array], run: Run) -> Step:
         carried = present(inputs)
         try:
-            expect_space(activation)
-            plan = self._executors.planner.loop(self._op, tuple(each.shape for each in carried))
+            expect_space(run)
+            plan = self._executors.planner.loop(self._op, tuple(each.shape for each in carried),
+                                                site_of(carried, outputs))
         except Unknown:
-            return bind_dynamic(self, carried, outputs, activation)
-        if self._executors.elide:
-            return self._lending(plan, carried, outputs, activation)
-        return self._copying(carried, outputs, activation)
+            return bind_dynamic(self, carried, outputs, run)
+        return self._bound(plan, carried, outputs, run)
 
-    def evaluate(self, inputs: Sequence[Array | None], activation: Activation) -> Sequence[Array]:
+    def evaluate(self, inputs: Sequence[Array | None], run: Run) -> Sequence[Array]:
         """Runs the loop whatever becomes of the shapes; every turn copies the state in and out."""
         op, invoke, edge = self._op, self._executors.invoke, self._edge
         state = present(inputs)
         while True:
-            self._tell(activation, "cond input", state)
-            flag = invoke(op.cond_subgraph_index, state, activation)[0]
+            self._tell(run, "cond input", state)
+            flag = invoke(op.cond_subgraph_index, state, run)[0]
             one_element(flag.shape)
             if not flag.item():
                 return state
-            self._turn(activation)()
-            self._tell(activation, "body input", state)
-            state = [each.copy() for each in invoke(op.body_subgraph_index, state, activation)]
-            if activation.is_observed:
+            self._turn(run)()
+            self._tell(run, "body input", state)
+            state = [each.copy() for each in invoke(op.body_subgraph_index, state, run)]
+            if run.observer.is_on:
                 for position, each in enumerate(state):
-                    activation.did_copy(*edge, f"body output {position}", each.nbytes)
+                    run.observer.did_copy(*edge, f"body output {position}", each.nbytes)
 
-    def _turn(self, activation: Activation) -> Step:
+    def _turn(self, run: Run) -> Step:
         """What comes before each turn."""
-        return activation.turn if self._op.counts else activation.check
+        return run.watch.turn if self._op.counts else run.watch.check
 
-    def _tell(self, activation: Activation, label: str, state: Sequence[Array]) -> None:
-        if activation.is_observed:
+    def _tell(self, run: Run, label: str, state: Sequence[Array]) -> None:
+        if run.observer.is_on:
             for position, each in enumerate(state):
-                activation.did_copy(*self._edge, f"{label} {position}", each.nbytes)
+                run.observer.did_copy(*self._edge, f"{label} {position}", each.nbytes)
 
-    def _frame(self, index: int, state: Sequence[Array], activation: Activation, contract: Contract) -> Frame:
-        return self._executors[index].frame(tuple(each.shape for each in state), activation, contract)
+    def _bound(self, plan: LoopPlan, carried: Sequence[Array], outputs: Sequence[Array], run: Run) -> Step:
+        """The loop on its buffers, with a condition and a body for each turn after which values lie elsewhere."""
+        lent = {each.position for each in plan.at(Stage.CARRY) if each.action is Action.INVARIANT}
+        buffers = [source if k in lent else target
+                   for k, (source, target) in enumerate(zip(carried, outputs, strict=True))]
+        buffers += [run.room.allocate(carried[k].shape, carried[k].dtype) for k in plan.rotation.spares]
+        enter = self._invocation.copies(plan.at(Stage.ENTER), buffers, carried, run)
+        states = [self._state(plan, turns, buffers, carried) for turns in range(plan.rotation.period + 1)]
+        phases = [self._phase(plan, now, then, run) for now, then in pairwise(states)]
+        leave = [self._leave(plan, turns, buffers, run) for turns in range(plan.rotation.period)]
+        return _loop(enter, phases, leave, self._turn(run))
 
-    def _lending(self, plan: LoopPlan, carried: Sequence[Array], outputs: Sequence[Array],
-                 activation: Activation) -> Step:
-        """The state lies in `first`; values that need two buffers alternate between `first` and `second`."""
-        invariant = [slot.action is Action.INVARIANT for slot in plan.slots]
-        first = tuple(source if keep else target
-                      for source, target, keep in zip(carried, outputs, invariant, strict=True))
-        second = tuple(activation.room.allocate(each.shape, each.dtype) if slot.double else each
-                       for each, slot in zip(first, plan.slots, strict=True))
-        turns = [(first, second), (second, first)] if plan.alternates else [(first, first)]
-        conds = [self._frame(self._op.cond_subgraph_index, now, activation, Contract(now, edge=self._edge))
-                 for now, _ in turns]
-        bodies = [self._frame(self._op.body_subgraph_index, now, activation,
-                              Contract(now, then, plan.destroyable, self._edge)) for now, then in turns]
-        enter = copy_steps(zip(first, carried, strict=True), activation, self._edge, "input")
-        leave = [copy_steps(zip(outputs, now, strict=True), activation, self._edge, "output") for now, _ in turns]
-        return _loop(enter, conds, bodies, leave, self._turn(activation))
+    def _state(self, plan: LoopPlan, turns: int, buffers: Sequence[Array], carried: Sequence[Array]) -> list[Array]:
+        """The carried values where they are after so many turns."""
+        places = (buffers[plan.rotation.buffer(k, turns)] for k in range(len(carried)))
+        return [retype(place, each.shape, each.dtype) for place, each in zip(places, carried, strict=True)]
 
-    def _copying(self, carried: Sequence[Array], outputs: Sequence[Array], activation: Activation) -> Step:
-        """The textbook loop: the state lies in the operator's outputs and is copied in and out of each callee."""
-        cond = self._frame(self._op.cond_subgraph_index, carried, activation, Contract(edge=self._edge))
-        body = self._frame(self._op.body_subgraph_index, carried, activation, Contract(edge=self._edge))
+    def _phase(self, plan: LoopPlan, now: Sequence[Array], then: Sequence[Array], run: Run) -> _Phase:
+        bind = self._invocation.bind
+        test, cond = bind(self._op.cond_subgraph_index, plan.at(Stage.CONDITION), now, (), (), frozenset(), run)
+        turn, _ = bind(self._op.body_subgraph_index, plan.at(Stage.TURN), now,
+                       (*plan.at(Stage.RETURN), *plan.at(Stage.CARRY)), then, plan.destroyable, run)
+        return _Phase(test, cond.outputs[0].item, turn)
 
-        def copies(targets: Sequence[Array], sources: Sequence[Array], label: str) -> list[Step]:
-            return copy_steps(zip(targets, sources, strict=True), activation, self._edge, label)
-
-        enter = copies(outputs, carried, "input")
-        test = [*copies(cond.inputs, outputs, "cond input"), cond.run]
-        turn = [*copies(body.inputs, outputs, "body input"), body.run, *copies(outputs, body.outputs, "body output")]
-        flag, next_turn = cond.outputs[0], self._turn(activation)
-
-        def step() -> None:
-            for each in enter:
-                each()
-            while True:
-                for each in test:
-                    each()
-                if not flag.item():
-                    return
-                next_turn()
-                for each in turn:
-                    each()
-
-        return step
+    def _leave(self, plan: LoopPlan, turns: int, buffers: Sequence[Array], run: Run) -> list[Step]:
+        """What brings the results to their own buffers if the loop ends after so many turns."""
+        return [copy_step(buffers[target], buffers[source], run, self._edge,
+                          f"{Stage.LEAVE.value} {min(target, source)}")
+                for cycle in plan.rotation.cycles for target, source in plan.rotation.moves(cycle, turns)]
 
 
-def _loop(enter: Sequence[Step], conds: Sequence[Frame], bodies: Sequence[Frame], leave: Sequence[Sequence[Step]],
-          turn: Step) -> Step:
-    tests = [cond.run for cond in conds]
-    flags = [cond.outputs[0].item for cond in conds]
-    turns = [body.run for body in bodies]
+@dataclass(frozen=True)
+class _Phase:
+    """A turn of a loop, for one way in which the carried values lie in its buffers."""
+
+    test: Step
+    flag: Callable[[], bool]
+    turn: Step
+
+
+def _loop(enter: Sequence[Step], phases: Sequence[_Phase], leave: Sequence[Sequence[Step]], turn: Step) -> Step:
+    tests = [each.test for each in phases]
+    flags = [each.flag for each in phases]
+    turns = [each.turn for each in phases]
     period = len(turns)
 
     def step() -> None:

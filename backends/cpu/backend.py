@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from circlet.backends.cpu.rule import RULES, Node, Rule
-from circlet.runtime.exec.activation import Activation
-from circlet.runtime.exec.kernel import Call, Kernel, Step
+from circlet.runtime.exec.kernel import Call, Kernel
+from circlet.runtime.exec.run import Run
+from circlet.runtime.exec.step import Step
 from circlet.runtime.ir.op import Op
 from circlet.runtime.ir.types import Array
 
@@ -19,17 +20,17 @@ class CpuKernel:
     rule: Rule[Op]
     call: Call
 
-    def bind(self, inputs: Sequence[Array | None], outputs: Sequence[Array], activation: Activation) -> Step:
-        return self.rule.bind(Node(self.call.op, self.call, inputs, outputs, activation))
+    def bind(self, inputs: Sequence[Array | None], outputs: Sequence[Array], run: Run) -> Step:
+        return self.rule.bind(Node(self.call.op, self.call, inputs, outputs, run))
 
 
 @dataclass(frozen=True, eq=False)
 class MakingCpuKernel(CpuKernel):
     """A kernel that can make its own results."""
 
-    def evaluate(self, inputs: Sequence[Array | None], activation: Activation) -> Sequence[Array]:
+    def evaluate(self, inputs: Sequence[Array | None], run: Run) -> Sequence[Array]:
         assert self.rule.evaluate is not None
-        return self.rule.evaluate(Node(self.call.op, self.call, inputs, (), activation))
+        return self.rule.evaluate(Node(self.call.op, self.call, inputs, (), run))
 
 
 class CpuBackend:

@@ -11,7 +11,8 @@ from circlet.backends.cpu.elementwise import define
 from circlet.backends.cpu.quantized import NUMBERS, one_quantization, supports
 from circlet.backends.cpu.quantized_binary import scaled
 from circlet.backends.cpu.rule import Bind, Node, rule
-from circlet.runtime.exec.kernel import Call, Step
+from circlet.runtime.exec.kernel import Call
+from circlet.runtime.exec.step import Step
 from circlet.runtime.ir.op import Op
 from circlet.runtime.ir.types import QUANTIZABLE, Array, DType
 from circlet.runtime.ops import comparison as ops

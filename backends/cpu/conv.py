@@ -13,7 +13,7 @@ from circlet.backends.cpu.conv_arithmetic import FLOATING, HYBRID, QUANTIZED, Ar
 from circlet.backends.cpu.rule import Node, rule
 from circlet.backends.cpu.steps import chain, guarded
 from circlet.backends.cpu.window import margins, padded, parts, patches
-from circlet.runtime.exec.kernel import Step
+from circlet.runtime.exec.step import Step
 from circlet.runtime.ir.types import Array
 from circlet.runtime.ops.conv import Conv2D, Conv3D, Conv3DTranspose, DepthwiseConv2D, TransposeConv
 from circlet.runtime.ops.window import Window

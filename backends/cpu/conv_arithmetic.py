@@ -22,7 +22,8 @@ from circlet.backends.cpu.quantized import object_to_activations, object_to_weig
 from circlet.backends.cpu.rule import Node
 from circlet.backends.cpu.steps import activate, refuse_fused, saturating
 from circlet.backends.refusal import names
-from circlet.runtime.exec.kernel import Call, Step
+from circlet.runtime.exec.kernel import Call
+from circlet.runtime.exec.step import Step
 from circlet.runtime.ir.types import Array, DType
 
 
@@ -83,8 +84,6 @@ class Roles:
                     f"{call.input(self.filter).dtype.value} (supported: {', '.join(map(str, self.combinations))})")
         if call.has(self.bias) and call.input(self.bias).dtype not in found.biases:
             return f"bias of element type {call.input(self.bias).dtype.value} (supported: {names(found.biases)})"
-        if call.input(self.filter).sparsity is not None:
-            return "sparse filter"
         return refuse_fused(call) or found.refuses(call, self)
 
     def _find(self, call: Call) -> Combination | None:

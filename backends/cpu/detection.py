@@ -9,7 +9,7 @@ import numpy as np
 from circlet.backends.cpu.rule import Node, rule, store
 from circlet.backends.cpu.steps import chain, promised
 from circlet.runtime.errors import ExecutionError
-from circlet.runtime.exec.kernel import Step
+from circlet.runtime.exec.step import Step
 from circlet.runtime.ir.types import Array, DType
 from circlet.runtime.ops import detection as ops
 

@@ -12,7 +12,8 @@ from circlet.backends.cpu.quantized import NUMBERS
 from circlet.backends.cpu.rule import Node, rule
 from circlet.backends.cpu.steps import chain
 from circlet.runtime.errors import ExecutionError
-from circlet.runtime.exec.kernel import Call, Step
+from circlet.runtime.exec.kernel import Call
+from circlet.runtime.exec.step import Step
 from circlet.runtime.ir.types import Array, DType
 from circlet.runtime.ops.elements import Combine, GatherElements, ScatterElements, ScatterSlices
 

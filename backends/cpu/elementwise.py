@@ -15,7 +15,7 @@ from circlet.backends.cpu.rule import Bind, Node, rule
 from circlet.backends.cpu.steps import activate, chain, like, refuse_fused
 from circlet.backends.refusal import Refusal, all_of
 from circlet.runtime.errors import ExecutionError
-from circlet.runtime.exec.kernel import Step
+from circlet.runtime.exec.step import Step
 from circlet.runtime.ir.op import Op
 from circlet.runtime.ir.types import FLOATS, INTEGERS, QUANTIZABLE, Array, DType
 from circlet.runtime.ops import elementwise as ops

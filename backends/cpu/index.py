@@ -15,7 +15,7 @@ from circlet.backends.cpu.quantized import NUMBERS
 from circlet.backends.cpu.rule import Node, rule, store
 from circlet.backends.cpu.steps import chain, guarded
 from circlet.runtime.errors import ExecutionError
-from circlet.runtime.exec.kernel import Step
+from circlet.runtime.exec.step import Step
 from circlet.runtime.ir.op import UNBOUNDED
 from circlet.runtime.ir.types import Array, DType, Shape
 from circlet.runtime.ops.index import (

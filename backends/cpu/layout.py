@@ -16,7 +16,8 @@ from circlet.backends.cpu.quantized import one_quantization
 from circlet.backends.cpu.rule import Node, rule, store
 from circlet.backends.cpu.steps import chain, guarded
 from circlet.backends.refusal import all_of
-from circlet.runtime.exec.kernel import Call, Step
+from circlet.runtime.exec.kernel import Call
+from circlet.runtime.exec.step import Step
 from circlet.runtime.ir.types import Activation, Array, DType, Quantization
 from circlet.runtime.ops.layout import (
     Concatenation,

@@ -12,7 +12,8 @@ from circlet.backends.cpu.move import copy, moving
 from circlet.backends.cpu.rule import Node, rule
 from circlet.backends.cpu.steps import chain, guarded
 from circlet.runtime.errors import ExecutionError
-from circlet.runtime.exec.kernel import Call, Step
+from circlet.runtime.exec.kernel import Call
+from circlet.runtime.exec.step import Step
 from circlet.runtime.ir.types import Array
 from circlet.runtime.ops.layout import Index
 from circlet.runtime.ops.loop_options import TripPolicy

@@ -27,7 +27,8 @@ from circlet.backends.cpu.rule import Node, rule
 from circlet.backends.cpu.steps import activate, chain, prepared, saturating
 from circlet.backends.refusal import names, refusal
 from circlet.runtime.errors import ExecutionError
-from circlet.runtime.exec.kernel import Call, Step
+from circlet.runtime.exec.kernel import Call
+from circlet.runtime.exec.step import Step
 from circlet.runtime.ir.types import Activation, Array, DType
 from circlet.runtime.ops.matmul import BatchMatMul, EmbeddingLookup, FullyConnected
 
@@ -178,8 +179,6 @@ def _refuse_fully_connected(call: Call) -> Iterator[str]:
     hybrid = given is DType.FLOAT32 is not stored
     if op.weights_format:
         yield f"weights format {op.weights_format} (supported: 0)"
-    if weights.sparsity is not None:
-        yield "sparse weights"
     if op.fused_activation_function > (Activation.TANH if hybrid else Activation.RELU6):
         yield f"fused activation {op.fused_activation_function.name}"
     if call.has(2) and call.input(2).dtype not in _BIASES[given]:

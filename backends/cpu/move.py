@@ -11,7 +11,8 @@ import numpy as np
 from circlet.backends.cpu.rule import Node
 from circlet.backends.cpu.steps import chain, promised
 from circlet.backends.refusal import Refusal, names
-from circlet.runtime.exec.kernel import Call, Step
+from circlet.runtime.exec.kernel import Call
+from circlet.runtime.exec.step import Step
 from circlet.runtime.ir.types import INTEGERS, Array, DType
 
 Copies: TypeAlias = "Iterable[tuple[Array, Array]]"

@@ -19,7 +19,8 @@ from circlet.backends.cpu.reduce import mean
 from circlet.backends.cpu.rule import Node, rule
 from circlet.backends.cpu.steps import activate, chain, saturating
 from circlet.backends.refusal import names, refusal
-from circlet.runtime.exec.kernel import Call, Step
+from circlet.runtime.exec.kernel import Call
+from circlet.runtime.exec.step import Step
 from circlet.runtime.ir.types import Activation, Array, DType
 from circlet.runtime.ops.normalize import (
     InstanceNorm,

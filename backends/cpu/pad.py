@@ -11,7 +11,8 @@ from circlet.backends.cpu.move import Copies, copies, moving
 from circlet.backends.cpu.quantized import one_quantization
 from circlet.backends.cpu.rule import Node, rule
 from circlet.backends.refusal import all_of
-from circlet.runtime.exec.kernel import Call, Step
+from circlet.runtime.exec.kernel import Call
+from circlet.runtime.exec.step import Step
 from circlet.runtime.ir.types import QUANTIZABLE, Array
 from circlet.runtime.ops.layout import Index
 from circlet.runtime.ops.pad import Dilate, MirrorPad, MirrorPadMode, Pad, PadV2, StablehloPad, Tile

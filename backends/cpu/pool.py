@@ -14,7 +14,7 @@ from circlet.backends.cpu.rule import Node, rule
 from circlet.backends.cpu.steps import activate, chain, refuse_fused
 from circlet.backends.cpu.window import margins, padded
 from circlet.backends.refusal import Refusal, all_of, only
-from circlet.runtime.exec.kernel import Step
+from circlet.runtime.exec.step import Step
 from circlet.runtime.ir.types import QUANTIZABLE, Array, DType
 from circlet.runtime.ops.pool import AveragePool2D, L2Pool2D, MaxPool2D
 from circlet.runtime.ops.window import Window

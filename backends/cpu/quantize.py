@@ -13,7 +13,8 @@ from circlet.backends.cpu.quantized import NUMBERS, parameters, supports
 from circlet.backends.cpu.rule import Node, rule
 from circlet.backends.cpu.steps import chain, like, saturating
 from circlet.backends.refusal import names
-from circlet.runtime.exec.kernel import Call, Step
+from circlet.runtime.exec.kernel import Call
+from circlet.runtime.exec.step import Step
 from circlet.runtime.ir.model import Tensor
 from circlet.runtime.ir.types import QUANTIZABLE, Array, DType, Quantization
 from circlet.runtime.ops import quantize as ops

@@ -12,7 +12,8 @@ from circlet.backends.arithmetic.fixed_point import Int64s
 from circlet.backends.arithmetic.quantization import is_quantized, quantization_of, scale_and_zero_point, stored_values
 from circlet.backends.cpu.rule import Node
 from circlet.backends.refusal import Refusal, names, only
-from circlet.runtime.exec.kernel import Call, Step
+from circlet.runtime.exec.kernel import Call
+from circlet.runtime.exec.step import Step
 from circlet.runtime.ir.model import Tensor
 from circlet.runtime.ir.op import Op
 from circlet.runtime.ir.types import FLOATS, INTEGERS, QUANTIZABLE, Array, DType, Quantization

@@ -24,7 +24,7 @@ from circlet.backends.cpu.quantized import parameters, reader
 from circlet.backends.cpu.rule import Node
 from circlet.backends.cpu.steps import saturating
 from circlet.runtime.errors import ExecutionError
-from circlet.runtime.exec.kernel import Step
+from circlet.runtime.exec.step import Step
 from circlet.runtime.ir.types import Activation, Array, DType, Quantization
 from circlet.runtime.ops import elementwise as ops
 

@@ -29,7 +29,8 @@ from circlet.backends.cpu.quantized import StoredFunction, lookup, parameters
 from circlet.backends.cpu.rule import Node
 from circlet.backends.refusal import Refusal
 from circlet.runtime.errors import ExecutionError
-from circlet.runtime.exec.kernel import Call, Step
+from circlet.runtime.exec.kernel import Call
+from circlet.runtime.exec.step import Step
 from circlet.runtime.ir.op import Op
 from circlet.runtime.ir.types import QUANTIZABLE, Array, DType, Quantization
 from circlet.runtime.ops import unary as ops

@@ -13,8 +13,9 @@ from circlet.backends.cpu.rule import Node, rule
 from circlet.backends.cpu.steps import chain, promised
 from circlet.backends.refusal import only
 from circlet.runtime.errors import ExecutionError
-from circlet.runtime.exec.activation import Variables
-from circlet.runtime.exec.kernel import Call, Step
+from circlet.runtime.exec.kernel import Call
+from circlet.runtime.exec.step import Step
+from circlet.runtime.exec.variables import Variables
 from circlet.runtime.ir.types import Array, DType
 from circlet.runtime.ops import random as ops
 
@@ -53,7 +54,7 @@ class Stream:
 
     @classmethod
     def of(cls, node: Node[Any]) -> Stream:
-        place, variables = node.call.place, node.activation.variables
+        place, variables = node.call.place, node.run.variables
         handle = variables.handle(node.op.name, f"{place.subgraph}/{place.operator}")
         seeds = [_signed(node.op.seed), _signed(node.op.seed2)]
         if not any(seeds):

@@ -22,7 +22,8 @@ from circlet.backends.cpu.reduce import mean
 from circlet.backends.cpu.rule import Node, rule
 from circlet.backends.cpu.steps import chain, prepared
 from circlet.backends.refusal import names, refusal
-from circlet.runtime.exec.kernel import Call, Step
+from circlet.runtime.exec.kernel import Call
+from circlet.runtime.exec.step import Step
 from circlet.runtime.ir.types import Activation, Array, DType, Quantization
 from circlet.runtime.ops.recurrent import (
     BACKWARD_LSTM,

@@ -29,7 +29,8 @@ from circlet.backends.cpu.hybrid import integer_matrix
 from circlet.backends.cpu.quantized import object_to_weights
 from circlet.backends.cpu.rule import Node
 from circlet.backends.cpu.steps import prepared
-from circlet.runtime.exec.kernel import Call, Step
+from circlet.runtime.exec.kernel import Call
+from circlet.runtime.exec.step import Step
 from circlet.runtime.ir.model import Tensor
 from circlet.runtime.ir.types import Activation, Array, DType
 from circlet.runtime.ops.recurrent import LSTM, UnidirectionalSequenceLstm

@@ -21,7 +21,8 @@ from circlet.backends.cpu.quantized import NUMBERS, one_quantization, supports
 from circlet.backends.cpu.rule import Node, rule
 from circlet.backends.cpu.steps import chain, like, rebound, saturating
 from circlet.backends.refusal import all_of, names
-from circlet.runtime.exec.kernel import Call, Step
+from circlet.runtime.exec.kernel import Call
+from circlet.runtime.exec.step import Step
 from circlet.runtime.ir.types import INTEGERS, QUANTIZABLE, Array, DType, Quantization
 from circlet.runtime.ops import reduce as ops
 

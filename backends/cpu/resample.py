@@ -11,7 +11,7 @@ import numpy.typing as npt
 from circlet.backends.cpu.quantized import NUMBERS
 from circlet.backends.cpu.rule import Node, rule
 from circlet.backends.cpu.steps import promised
-from circlet.runtime.exec.kernel import Step
+from circlet.runtime.exec.step import Step
 from circlet.runtime.ir.types import Array
 from circlet.runtime.ops.resample import Coordinates, Interpolation, Nearest, Resample
 

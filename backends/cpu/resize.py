@@ -17,7 +17,7 @@ from circlet.backends.arithmetic.interpolation import (
 )
 from circlet.backends.cpu.rule import Node, rule
 from circlet.backends.cpu.steps import guarded
-from circlet.runtime.exec.kernel import Step
+from circlet.runtime.exec.step import Step
 from circlet.runtime.ir.types import FLOATS, INTEGERS, QUANTIZABLE, Array, DType
 from circlet.runtime.ops.resize import ResizeBilinear, ResizeNearestNeighbor
 

@@ -9,8 +9,9 @@ from typing import Generic, TypeAlias, TypeVar, cast
 from circlet.backends.arithmetic.quantization import quantization_of
 from circlet.backends.refusal import Refusal, only
 from circlet.runtime.errors import ExecutionError
-from circlet.runtime.exec.activation import Activation
-from circlet.runtime.exec.kernel import Call, Step
+from circlet.runtime.exec.kernel import Call
+from circlet.runtime.exec.run import Run
+from circlet.runtime.exec.step import Step
 from circlet.runtime.ir.model import Tensor
 from circlet.runtime.ir.op import Op
 from circlet.runtime.ir.types import Array, DType, Quantization
@@ -28,7 +29,7 @@ class Node(Generic[OpT]):
     """Inputs; None where an optional one is absent. Their contents change between steps unless constant."""
     outputs: Sequence[Array]
     """To be filled in place; an output may share memory with an input as the operator's `overwrites` allows."""
-    activation: Activation
+    run: Run
 
     def input(self, index: int) -> Array:
         """The buffer of a required input."""

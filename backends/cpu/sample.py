@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from circlet.backends.cpu.rule import Node, rule
-from circlet.runtime.exec.kernel import Step
+from circlet.runtime.exec.step import Step
 from circlet.runtime.ir.types import FLOATS, Array
 from circlet.runtime.ops.resample import Interpolation
 from circlet.runtime.ops.sample import GridSample, Outside

@@ -12,7 +12,7 @@ from circlet.backends.cpu.reduce import ADDABLE, identity
 from circlet.backends.cpu.rule import Bind, Node, rule
 from circlet.backends.cpu.steps import chain, promised
 from circlet.runtime.errors import ExecutionError
-from circlet.runtime.exec.kernel import Step
+from circlet.runtime.exec.step import Step
 from circlet.runtime.ops import segment as ops
 
 

@@ -9,7 +9,8 @@ import numpy as np
 
 from circlet.backends.cpu.rule import Node, rule, store
 from circlet.backends.refusal import Refusal, only
-from circlet.runtime.exec.kernel import Call, Step
+from circlet.runtime.exec.kernel import Call
+from circlet.runtime.exec.step import Step
 from circlet.runtime.ir.held import Held
 from circlet.runtime.ir.types import Array, DType
 from circlet.runtime.ops import sequence as ops

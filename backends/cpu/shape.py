@@ -11,7 +11,8 @@ from circlet.backends.cpu.rule import Node, rule
 from circlet.backends.cpu.steps import guarded
 from circlet.backends.refusal import names
 from circlet.runtime.errors import ExecutionError
-from circlet.runtime.exec.kernel import Call, Step
+from circlet.runtime.exec.kernel import Call
+from circlet.runtime.exec.step import Step
 from circlet.runtime.ir.types import Array, DType, Shape
 from circlet.runtime.ops.shape import (
     Alias,

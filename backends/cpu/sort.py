@@ -7,7 +7,8 @@ import numpy as np
 from circlet.backends.cpu.quantized import NUMBERS, one_quantization, supports
 from circlet.backends.cpu.rule import Node, rule, store
 from circlet.backends.refusal import all_of
-from circlet.runtime.exec.kernel import Call, Step
+from circlet.runtime.exec.kernel import Call
+from circlet.runtime.exec.step import Step
 from circlet.runtime.ir.types import QUANTIZABLE, Array, DType
 from circlet.runtime.ops import sort as ops
 

@@ -10,7 +10,7 @@ from circlet.backends.arithmetic.quantization import quantization_of
 from circlet.backends.cpu.rule import Node, rule
 from circlet.backends.cpu.steps import chain, rebound
 from circlet.backends.cpu.window import padded
-from circlet.runtime.exec.kernel import Step
+from circlet.runtime.exec.step import Step
 from circlet.runtime.ir.types import FLOATS, INTEGERS, Array, DType, Shape
 from circlet.runtime.ops.spatial import BatchToSpaceND, DepthToSpace, SpaceToBatchND, SpaceToDepth, block_of, margins_of
 

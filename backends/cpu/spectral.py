@@ -10,7 +10,7 @@ import numpy as np
 from circlet.backends.cpu.rule import Node, rule
 from circlet.backends.cpu.steps import guarded, promised
 from circlet.backends.refusal import all_of, only
-from circlet.runtime.exec.kernel import Step
+from circlet.runtime.exec.step import Step
 from circlet.runtime.ir.types import FLOATS, DType
 from circlet.runtime.ops import spectral as ops
 

@@ -12,7 +12,8 @@ import numpy as np
 from circlet.backends.arithmetic.fixed_point import float_range, quantized_range, refuse_activation
 from circlet.backends.cpu.rule import Node
 from circlet.runtime.errors import ExecutionError
-from circlet.runtime.exec.kernel import Call, Step
+from circlet.runtime.exec.kernel import Call
+from circlet.runtime.exec.step import Step
 from circlet.runtime.ir.op import Operand, Operands, ShapeError
 from circlet.runtime.ir.types import Activation, Array, DType, Quantization
 

@@ -12,8 +12,9 @@ import numpy as np
 
 from circlet.backends.cpu.rule import Node, rule
 from circlet.runtime.errors import ExecutionError
-from circlet.runtime.exec.activation import Variables
-from circlet.runtime.exec.kernel import Call, Step
+from circlet.runtime.exec.kernel import Call
+from circlet.runtime.exec.step import Step
+from circlet.runtime.exec.variables import Variables
 from circlet.runtime.ir.types import Array, DType
 from circlet.runtime.ops import table as ops
 
@@ -29,7 +30,7 @@ def _accepts_pair(call: Call) -> str | None:
 
 @rule(ops.Hashtable, accepts=lambda call: None)
 def hashtable(node: Node[ops.Hashtable]) -> Step:
-    handle, out = node.activation.variables.handle(node.op.name, str(node.op.table_id)), node.out
+    handle, out = node.run.variables.handle(node.op.name, str(node.op.table_id)), node.out
 
     def step() -> None:
         out.fill(handle)
@@ -39,7 +40,7 @@ def hashtable(node: Node[ops.Hashtable]) -> Step:
 
 @rule(ops.HashtableImport, accepts=_accepts_pair)
 def hashtable_import(node: Node[ops.HashtableImport]) -> Step:
-    handle, keys, values, variables = node.input(0), node.input(1), node.input(2), node.activation.variables
+    handle, keys, values, variables = node.input(0), node.input(1), node.input(2), node.run.variables
 
     def step() -> None:
         if handle.item() in variables.values:
@@ -57,7 +58,7 @@ def hashtable_import(node: Node[ops.HashtableImport]) -> Step:
 @rule(ops.HashtableFind, accepts=_accepts_pair)
 def hashtable_find(node: Node[ops.HashtableFind]) -> Step:
     keys, default, out = node.input(1), node.input(2), node.out
-    read = _reader(node.activation.variables, node.input(0), *(bytes if node.dtype(k) is DType.STRING else int
+    read = _reader(node.run.variables, node.input(0), *(bytes if node.dtype(k) is DType.STRING else int
                                                                for k in (1, 2)))
 
     def step() -> None:
@@ -89,7 +90,7 @@ def _reader(variables: Variables, handle: Array, key: type, value: type) -> Call
 
 @rule(ops.HashtableSize, accepts={DType.RESOURCE})
 def hashtable_size(node: Node[ops.HashtableSize]) -> Step:
-    handle, out, variables = node.input(0), node.out, node.activation.variables
+    handle, out, variables = node.input(0), node.out, node.run.variables
 
     def step() -> None:
         table = variables.values.get(handle.item())

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from circlet.backends.cpu.rule import Node, rule
-from circlet.runtime.exec.kernel import Step
+from circlet.runtime.exec.step import Step
 from circlet.runtime.ir.op import Op
 from circlet.runtime.ir.types import FLOATS
 from circlet.runtime.ops import transcendental as ops

@@ -14,7 +14,7 @@ from circlet.backends.cpu.quantized import NUMBERS, supports
 from circlet.backends.cpu.quantized_unary import QUANTIZED
 from circlet.backends.cpu.rule import Node, rule
 from circlet.backends.cpu.steps import chain, clamp, like
-from circlet.runtime.exec.kernel import Step
+from circlet.runtime.exec.step import Step
 from circlet.runtime.ir.op import Op
 from circlet.runtime.ir.types import FLOATS, Array, DType
 from circlet.runtime.ops import unary as ops

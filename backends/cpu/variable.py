@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from circlet.backends.cpu.rule import Node, rule, store
 from circlet.runtime.errors import ExecutionError
-from circlet.runtime.exec.kernel import Step
+from circlet.runtime.exec.step import Step
 from circlet.runtime.ir.types import Array, DType
 from circlet.runtime.ops.variable import AssignVariable, ReadVariable, VarHandle
 
 
 @rule(VarHandle, accepts=lambda call: None)
 def var_handle(node: Node[VarHandle]) -> Step:
-    handle = node.activation.variables.handle(node.op.container, node.op.shared_name)
+    handle = node.run.variables.handle(node.op.container, node.op.shared_name)
     out = node.out
 
     def step() -> None:
@@ -21,7 +21,7 @@ def var_handle(node: Node[VarHandle]) -> Step:
 
 
 def _read(node: Node[ReadVariable]) -> Array:
-    value = node.activation.variables.read(int(node.input(0).item()))
+    value = node.run.variables.read(int(node.input(0).item()))
     expected = node.call.outputs[0].dtype
     if value.dtype != expected.numpy:
         raise ExecutionError(f"the variable holds {value.dtype}, the model reads {expected.value}")
@@ -36,7 +36,7 @@ def read_variable(node: Node[ReadVariable]) -> Step:
 
 @rule(AssignVariable, accepts={DType.RESOURCE})
 def assign_variable(node: Node[AssignVariable]) -> Step:
-    handle, value, variables = node.input(0), node.input(1), node.activation.variables
+    handle, value, variables = node.input(0), node.input(1), node.run.variables
 
     def step() -> None:
         variables.assign(int(handle.item()), value)

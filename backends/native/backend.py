@@ -7,7 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 
 from circlet.backends.cpu.backend import CpuBackend
 from circlet.backends.native.check.bounds import are_checked
@@ -15,14 +15,15 @@ from circlet.backends.native.compilation import Abandoned, Compilation, Wish
 from circlet.backends.native.coverage import Coverage
 from circlet.backends.native.emit.emitter import in_register_alone
 from circlet.backends.native.emit.value import in_memory
-from circlet.backends.native.load.artifact import Artifact, gather
+from circlet.backends.native.load.artifact import Artifact, constants_of, gather
 from circlet.backends.native.load.fingerprint import digest, span_key
 from circlet.backends.native.load.invocation import CountedInvocation, Invocation
 from circlet.backends.native.load.library import ENTRY
+from circlet.backends.native.load.manifest import Constant
 from circlet.backends.native.load.progress import progress
 from circlet.backends.native.load.store import Function, keep, stored
 from circlet.backends.native.load.team import Teams
-from circlet.backends.native.lower.budget import MOST_IN_A_SESSION, Sizes, instructions
+from circlet.backends.native.lower.budget import MOST_IN_A_SESSION, MOST_OPERATORS, Sizes, instructions
 from circlet.backends.native.lower.function import FunctionLowering
 from circlet.backends.native.lower.fuse import Fused
 from circlet.backends.native.lower.fused_kernel import FusedKernel
@@ -33,9 +34,10 @@ from circlet.backends.native.rules.rule import Rule, rule_of
 from circlet.runtime.errors import LimitError
 from circlet.runtime.exec import fork
 from circlet.runtime.exec.crossing import CopyEdge, Position
-from circlet.runtime.exec.executor import ExecutorMap
-from circlet.runtime.exec.kernel import Call, Kernel, Span, Step
+from circlet.runtime.exec.executor_map import ExecutorMap
+from circlet.runtime.exec.kernel import Call, Kernel, Span
 from circlet.runtime.exec.listener import Observation
+from circlet.runtime.exec.step import Step
 from circlet.runtime.ir.model import ABSENT
 from circlet.runtime.ir.op import Skip
 from circlet.runtime.ops.loop_steps import LoopTake
@@ -102,6 +104,8 @@ class NativeBackend:
         self._sizes = Sizes(executors.model)
         self._spent = 0
         """How many instructions were compiled."""
+        self._operators = 0
+        """How many operators were."""
         self._cpu = CpuBackend()
         self._functions: dict[str, Function | None] = {}
         self._under_way: dict[str, Compilation[Function | None]] = {}
@@ -146,7 +150,7 @@ class NativeBackend:
         if all(isinstance(each.op, _MOVES) for each in span.spec.subgraph.operators[span.operators.start:
                                                                                     span.operators.stop]):
             return None
-        counts = span.activation.observation is Observation.COUNTS
+        counts = span.run.observer.observation is Observation.COUNTS
         key = span_key(self._model_digest(), span, self._executors.elide, (self._options, counts))
         if not self._options.compiles:
             return self._bind_lowered(key, span)
@@ -180,7 +184,15 @@ class NativeBackend:
         if self._spent > MOST_IN_A_SESSION:
             self._note(span, f"the session has compiled {self._spent} instructions")
             return False
-        return key in self._under_way or self._rations[span.spec.index, span.operators.start].grants(key)
+        if key in self._under_way:
+            return True
+        place = (span.spec.index, span.operators.start)
+        if place not in self._rations:
+            if self._operators >= MOST_OPERATORS:
+                self._note(span, f"the session has compiled {self._operators} operators")
+                return False
+            self._operators += self._sizes.function(span.spec.index, span.operators)
+        return self._rations[place].grants(key)
 
     def _model_digest(self) -> bytes:
         if self._digest is None:
@@ -200,7 +212,7 @@ class NativeBackend:
                 work = self._under_way[key] = Compilation(partial(self._made, key, span))
             try:
                 with progress(f"compiling {span.spec.subgraph.name!r}"):
-                    return work.result(span.activation.check)
+                    return work.result(span.run.watch.check)
             except Abandoned:  # by another thread that waited for it
                 continue
             except RuleError as error:
@@ -239,7 +251,11 @@ class NativeBackend:
             code = object_files(pieces(lowering.e.module), host(), wish)
         except RuntimeError as error:
             raise RuleError.at(f"subgraph {span.spec.index} ({span.spec.subgraph.name!r})", error) from error
-        return gather(lowering.program, code, self._executors.model)
+        return gather(lowering.program, code, self._constants)
+
+    @cached_property
+    def _constants(self) -> Mapping[tuple[int, int], Constant]:
+        return constants_of(self._executors.model)
 
     def _lower(self, span: Span, wish: Wish | None = None) -> FunctionLowering:
         lowering = lower_span(self._executors, span, self._options.check_bounds, wish)
@@ -261,8 +277,8 @@ def lower_span(executors: ExecutorMap, span: Span, check_bounds: bool = False,
     with fork.LOADING:
         from circlet.backends.native.load.llvm import host
 
-    counted = len(executors.model.subgraphs) if span.activation.observation is Observation.COUNTS else None
-    function = FunctionLowering(host(), ENTRY, span.activation.variables, check_bounds, counted)
+    counted = len(executors.model.subgraphs) if span.run.observer.observation is Observation.COUNTS else None
+    function = FunctionLowering(host(), ENTRY, span.run.variables, check_bounds, counted)
     spec = span.spec
     written = {each for number in span.operators for each in spec.subgraph.operators[number].outputs}
     values = {}

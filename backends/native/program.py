@@ -19,6 +19,7 @@ EMBEDDED_BYTES = 64
 """Constants up to this size are part of the code."""
 
 HOST_FAILED = "the host failed"
+EXHAUSTED = "the run has no iterations left"
 
 
 class Unlowerable(Exception):

@@ -19,8 +19,8 @@ class BoundRun:
             frame: reads `inputs` where they are, and leaves them as they are.
             inputs: the arrays that the frame was lent.
         """
-        self.activation = frame.activation
-        self.step: Callable[[], None] = frame.run if frame.is_compiled else self._with_numpy
+        self.run = frame.run
+        self.step: Callable[[], None] = frame.invoke if frame.is_compiled else self._with_numpy
         """Runs the subgraph once."""
         self._frame = frame
         self._results: tuple[Array, ...] | None = None
@@ -29,7 +29,7 @@ class BoundRun:
 
     def _with_numpy(self) -> None:
         with np.errstate(all="ignore"):
-            self._frame.run()
+            self._frame.invoke()
 
     @property
     def shapes(self) -> tuple[Shape | None, ...]:

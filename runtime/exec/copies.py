@@ -9,22 +9,18 @@ from typing import TypeAlias
 
 from circlet.runtime.errors import ExecutionError, LimitError
 from circlet.runtime.exec.crossing import CopyEdge, Position
-from circlet.runtime.exec.executor import ExecutorMap
+from circlet.runtime.exec.executor_map import ExecutorMap
 from circlet.runtime.ir.model import Model
 from circlet.runtime.ir.op import Unknown
 from circlet.runtime.ir.types import Shape
 from circlet.runtime.ops.controlflow import Branch, CallOnce, Invoke, PreTestedLoop
 from circlet.runtime.ops.loop_steps import LoopRounds
-from circlet.runtime.passes.alias import Aliases, tensor_bytes
-from circlet.runtime.passes.elide_copies import Action, CopyPlanner, LoopPlan, forwarding
-from circlet.runtime.passes.specialize import Specialization, Specializer
+from circlet.runtime.passes.analyses.alias import Aliases, tensor_bytes
+from circlet.runtime.passes.analyses.elide_copies import CopyPlanner, Site
+from circlet.runtime.passes.analyses.specialize import Specialization, Specializer
+from circlet.runtime.passes.analyses.transfer import Action, Stage, Transfer
 
 Bind: TypeAlias = "Callable[[int, tuple[Shape, ...]], None]"
-OFF = "copy elision is off"
-WORKS_IN_PLACE = "the loop works in the caller's buffer"
-STARTS_CONSTANT = "the loop rewrites the value, which starts as a constant"
-READ_WHERE_IT_LIES = "the condition reads the carried value where it lies"
-READ_ELSEWHERE = "the loop rewrites the value, which is also read elsewhere"
 DYNAMIC = "the shapes are known only when the subgraph runs"
 
 
@@ -103,79 +99,29 @@ class _Report:
         spec, operator = aliases.spec, aliases.spec.subgraph.operators[number]
         shapes = tuple(spec.shape(each) for each in operator.inputs)
         try:
-            plan = self._planner.loop(op, shapes)
+            plan = self._planner.loop(op, shapes, _site(aliases, operator.inputs, operator.outputs))
         except Unknown:
             yield from self._dynamic(spec, number, in_loop)
             return
-        for position, slot in enumerate(plan.slots):
-            size = tensor_bytes(spec, operator.inputs[position])
-            crossings = self._crossings(aliases, number, position, plan)
-            for edge, action, reason in crossings:
-                per_iteration = in_loop or not edge.startswith(("input", "output"))
-                yield CopyEdge(spec.index, number, edge, size, per_iteration, action, reason)
-            if self._planner.elide:
-                yield CopyEdge(spec.index, number, f"carry {position}", size, True, slot.action, slot.reason)
-        destroyable = plan.destroyable if self._planner.elide else frozenset(range(len(shapes)))
+        for each in plan.transfers:
+            yield _edge(spec, number, each, operator.inputs[each.position], in_loop)
         yield from self.subgraph(op.cond_subgraph_index, shapes, frozenset(), True)
-        yield from self.subgraph(op.body_subgraph_index, shapes, destroyable, True)
-
-    def _crossings(self, aliases: Aliases, number: int, position: int,
-                   plan: LoopPlan) -> Iterator[tuple[str, Action, str]]:
-        if not self._planner.elide:
-            for edge in ("input", "cond input", "body input", "body output"):
-                yield f"{edge} {position}", Action.COPY, OFF
-            return
-        operator, slot = aliases.spec.subgraph.operators[number], plan.slots[position]
-        shared = aliases.root(operator.inputs[position]) == aliases.root(operator.outputs[position])
-        if shared or slot.action is Action.INVARIANT:
-            yield f"input {position}", Action.LEND, WORKS_IN_PLACE
-        else:
-            yield f"input {position}", Action.COPY, (
-                STARTS_CONSTANT if aliases.is_constant(operator.inputs[position]) else READ_ELSEWHERE)
-        yield f"cond input {position}", Action.LEND, READ_WHERE_IT_LIES
-        if slot.double:
-            yield f"output {position}", Action.COPY, "after an odd number of turns the value lies in the second buffer"
+        yield from self.subgraph(op.body_subgraph_index, shapes, plan.destroyable, True)
 
     def _call(self, aliases: Aliases, number: int, op: Branch | Invoke, in_loop: bool) -> Iterator[CopyEdge]:
         spec, operator = aliases.spec, aliases.spec.subgraph.operators[number]
-        first = 1 if isinstance(op, Branch) else 0
-        operands = operator.inputs[first:]
+        operands = operator.inputs[1 if isinstance(op, Branch) else 0:]
         shapes = tuple(spec.shape(each) for each in operands)
         try:
-            pairs = dict(self._planner.call(op.callees(), shapes).in_place)
+            plan = self._planner.call(op, shapes, _site(aliases, operands, operator.outputs))
         except Unknown:
             yield from self._dynamic(spec, number, in_loop)
             return
-        shared = {output: position for output, position in pairs.items()
-                  if aliases.root(operator.outputs[output]) == aliases.root(operands[position])}
-        for label, callee in _callees(op):
-            yield from self._borders(spec, number, label, callee, shapes, shared, in_loop)
-            yield from self.subgraph(callee, shapes, frozenset(shared.values()), in_loop)
-
-    def _borders(self, spec: Specialization, number: int, label: str, callee: int, shapes: tuple[Shape, ...],
-                 shared: dict[int, int], in_loop: bool) -> Iterator[CopyEdge]:
-        inner = self._specializer.at(callee, shapes)
-        aliases = self._planner.aliases(inner, range(inner.stop), shared.values())
-        graph = inner.subgraph
-        for position, tensor in enumerate(graph.inputs):
-            action, reason = ((Action.LEND, "the callee reads the caller's buffer") if self._planner.elide
-                              else (Action.COPY, OFF))
-            yield CopyEdge(spec.index, number, f"{label} input {position}", tensor_bytes(inner, tensor), in_loop,
-                           action, reason)
-        for position, tensor in enumerate(graph.outputs):
-            action, reason = self._output(aliases, position, shared)
-            yield CopyEdge(spec.index, number, f"{label} output {position}", tensor_bytes(inner, tensor), in_loop,
-                           action, reason)
-
-    def _output(self, aliases: Aliases, position: int, shared: dict[int, int]) -> tuple[Action, str]:
-        if not self._planner.elide:
-            return Action.COPY, OFF
-        if position in shared:
-            return Action.IN_PLACE, f"the result is written over input {shared[position]}, which is dead"
-        reason = forwarding(aliases, position)
-        if reason is not None:
-            return Action.COPY, reason
-        return Action.LEND, "the callee writes the caller's buffer"
+        for callee, transfers in zip(op.callees(), plan.transfers, strict=True):
+            for each in transfers:
+                tensors = operands if each.stage is Stage.ENTER else operator.outputs
+                yield _edge(spec, number, each, tensors[each.position], in_loop)
+            yield from self.subgraph(callee, shapes, plan.given_up, in_loop)
 
     def _within(self, spec: Specialization, number: int, in_loop: bool) -> Iterator[CopyEdge]:
         """The edges in what is surely invoked, though only a run can tell the shapes of the results: a callee, or the
@@ -204,9 +150,12 @@ class _Report:
         yield from self._within(spec, number, in_loop)
 
 
-def _callees(op: Branch | Invoke) -> list[tuple[str, int]]:
-    subgraphs = op.callees()
-    if isinstance(op, Invoke):
-        return [("call", subgraphs[0])]
-    labels = ("then", "else") if op.name == "IF" else tuple(f"branch {k}" for k in range(len(subgraphs)))
-    return list(zip(labels, subgraphs, strict=True))
+def _site(aliases: Aliases, operands: Sequence[int], results: Sequence[int]) -> Site:
+    """What the storage classes of a subgraph say of an operator in it."""
+    return Site(lambda result, operand: aliases.root(results[result]) == aliases.root(operands[operand]),
+                lambda operand: aliases.is_constant(operands[operand]))
+
+
+def _edge(spec: Specialization, number: int, transfer: Transfer, tensor: int, in_loop: bool) -> CopyEdge:
+    return CopyEdge(spec.index, number, transfer.label, tensor_bytes(spec, tensor), in_loop or transfer.stage.repeats,
+                    transfer.action, transfer.reason)

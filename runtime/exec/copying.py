@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from functools import partial
 
 import numpy as np
 
-from circlet.runtime.exec.activation import Activation
-from circlet.runtime.exec.kernel import Step
+from circlet.runtime.exec.run import Run
+from circlet.runtime.exec.step import Step
 from circlet.runtime.ir.types import Array
 
 
@@ -19,23 +18,16 @@ def same_memory(one: Array, other: Array) -> bool:
     )
 
 
-def copy_step(target: Array, source: Array, activation: Activation, edge: tuple[int, int], label: str) -> Step:
+def copy_step(target: Array, source: Array, run: Run, edge: tuple[int, int], label: str) -> Step:
     """A step that copies `source` to `target`; an observer hears of it as `label` of the operator `edge`."""
     shaped = source if source.shape == target.shape else source.reshape(target.shape)
     copy = partial(np.copyto, target, shaped)
-    if not activation.is_observed:
+    if not run.observer.is_on:
         return copy
     subgraph, operator = edge
 
     def observed() -> None:
         copy()
-        activation.did_copy(subgraph, operator, label, target.nbytes)
+        run.observer.did_copy(subgraph, operator, label, target.nbytes)
 
     return observed
-
-
-def copy_steps(pairs: Iterable[tuple[Array, Array]], activation: Activation, edge: tuple[int, int],
-               label: str) -> list[Step]:
-    """A copy step for each (target, source) that do not share memory, labelled `label k` in order."""
-    return [copy_step(target, source, activation, edge, f"{label} {k}")
-            for k, (target, source) in enumerate(pairs) if not same_memory(target, source)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from circlet.runtime.passes.elide_copies import Action
+from circlet.runtime.passes.analyses.transfer import Action
 
 Position: TypeAlias = "tuple[int, int]"
 """A subgraph and an operator in it."""

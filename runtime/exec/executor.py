@@ -1,35 +1,31 @@
-"""The immutable plan of one subgraph, and the map that owns one for each."""
+"""The immutable plan of one subgraph."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property, partial
 
-import numpy as np
-
-from circlet.runtime.errors import LimitError, Place, UnsupportedError
-from circlet.runtime.exec.activation import Activation, Variables
-from circlet.runtime.exec.frame import Contract, Frame, SegmentedFrame, StaticFrame
-from circlet.runtime.exec.kernel import Backend, Call, Kernel, SpanBackend, Step
-from circlet.runtime.ir.faults import FAULTS, located, raise_located
-from circlet.runtime.ir.model import Model, Subgraph
-from circlet.runtime.ir.op import Opaque, Skip
-from circlet.runtime.ir.types import Array, Shape
-from circlet.runtime.passes.elide_copies import CopyPlanner
-from circlet.runtime.passes.specialize import Specialization, Specializer
+from circlet.runtime.errors import LimitError, Place
+from circlet.runtime.exec.kernel import Kernel, SpanBackend
+from circlet.runtime.exec.run import Run
+from circlet.runtime.exec.step import Step
+from circlet.runtime.ir.faults import FAULTS, raise_located
+from circlet.runtime.ir.model import Subgraph
+from circlet.runtime.ir.types import Array
 
 
 class Executor:
     """One subgraph with a kernel for each of its operators. It holds no memory: frames do."""
 
-    def __init__(self, owner: ExecutorMap, index: int, subgraph: Subgraph, kernels: tuple[Kernel, ...],
-                 backends: tuple[str, ...]) -> None:
-        self._owner = owner
+    def __init__(self, index: int, subgraph: Subgraph, kernels: tuple[Kernel, ...], backends: tuple[str, ...],
+                 span_backends: tuple[SpanBackend, ...]) -> None:
         self.index = index
         self.subgraph = subgraph
         self.kernels = kernels
         self.backends = backends
         """The name of the backend that computes each operator."""
+        self.span_backends = span_backends
+        """The backends that can compute several operators at once, in order of preference."""
 
     @cached_property
     def last_reads(self) -> Mapping[int, int]:
@@ -38,41 +34,14 @@ class Executor:
         found = {tensor: number for number, each in enumerate(operators) for tensor in each.inputs}
         return {**found, **dict.fromkeys(self.subgraph.outputs, len(operators))}
 
-    @property
-    def span_backends(self) -> tuple[SpanBackend, ...]:
-        """The backends that can compute several operators at once, in order of preference."""
-        return self._owner.span_backends
-
-    def specialize(self, shapes: tuple[Shape, ...]) -> Specialization:
-        """The subgraph at concrete input shapes."""
-        return self._owner.specializer.at(self.index, shapes)
-
-    def frame(self, shapes: tuple[Shape, ...], activation: Activation, contract: Contract | None = None) -> Frame:
-        """The memory of one activation, bound and ready to run.
-
-        Args:
-            shapes: those of the subgraph's inputs.
-            activation: the run that the frame serves.
-            contract: the buffers that the caller lends; none by default.
-
-        Raises:
-            ExecutionError: the shapes do not fit the subgraph.
-            LimitError: there is not memory enough.
-        """
-        spec = self.specialize(shapes)
-        kind = StaticFrame if spec.is_static else SegmentedFrame
-        with activation.binding():
-            return kind(self, spec, self._owner.planner, self._owner.specializer, activation, contract or Contract())
-
-    def bind(self, operator: int, inputs: Sequence[Array | None], outputs: Sequence[Array],
-             activation: Activation) -> Step:
+    def bind(self, operator: int, inputs: Sequence[Array | None], outputs: Sequence[Array], run: Run) -> Step:
         """The kernel of an operator bound to buffers. If that fails the step does, as it may never be reached.
 
         Raises:
             LimitError: there is not memory enough.
         """
         try:
-            return self.kernels[operator].bind(inputs, outputs, activation)
+            return self.kernels[operator].bind(inputs, outputs, run)
         except (LimitError, MemoryError) as error:
             raise_located(error, self.place(operator))
         except FAULTS as error:
@@ -81,131 +50,3 @@ class Executor:
     def place(self, operator: int) -> Place:
         """Where an operator of this subgraph is, for messages."""
         return Place(self.index, self.subgraph.name, operator, self.subgraph.operators[operator].name)
-
-
-class ExecutorMap:
-    """Owns exactly one executor for each subgraph index; the only way one subgraph reaches another."""
-
-    def __init__(self, model: Model, backends: Callable[[ExecutorMap], Sequence[Backend]], elide: bool) -> None:
-        """
-        Args:
-            model: a verified model.
-            backends: makes the backends, in order of preference, given this map.
-            elide: whether control flow lends buffers instead of copying.
-
-        Raises:
-            UnsupportedError: lists every operator that no backend computes.
-        """
-        self.model = model
-        self.specializer = Specializer(model, self._evaluate)
-        self.planner = CopyPlanner(model, self.specializer, elide)
-        made = backends(self)
-        self.span_backends = tuple(each for each in made if isinstance(each, SpanBackend))
-        refused: dict[str, None] = {}
-        self._executors = tuple(
-            self._executor(index, subgraph, made, refused) for index, subgraph in enumerate(model.subgraphs)
-        )
-        if refused:
-            raise UnsupportedError(f"{len(refused)} kinds of operators cannot be run:\n  " + "\n  ".join(refused))
-
-    @property
-    def elide(self) -> bool:
-        return self.planner.elide
-
-    def __getitem__(self, index: int) -> Executor:
-        return self._executors[index]
-
-    def __len__(self) -> int:
-        return len(self._executors)
-
-    def __iter__(self) -> Iterator[Executor]:
-        return iter(self._executors)
-
-    def close(self) -> None:
-        """Lets go of what backends keep for further runs."""
-        for each in self.span_backends:
-            each.close()
-
-    def computed_by(self, index: int) -> tuple[str, ...]:
-        """The name of what computes each operator of a subgraph: what did, in the spans that were bound so far, several
-        names joined by `+`, and else what is expected to."""
-        executor = self[index]
-        names = list(executor.backends)
-        for backend in self.span_backends:
-            computed = backend.computed
-            for number, name in enumerate(names):
-                found = computed.get((index, number))
-                if found and name != SKIPPED:
-                    names[number] = "+".join(sorted(found))
-        for operator, name in zip(executor.subgraph.operators, tuple(names), strict=True):
-            for part in operator.op.parts():
-                names[part] = name
-        return tuple(names)
-
-    def invoke(self, index: int, inputs: Sequence[Array], activation: Activation) -> Sequence[Array]:
-        """Runs a subgraph on copies of the inputs, whatever their shapes.
-
-        The outputs belong to the callee's frame: they are valid until the subgraph is invoked again.
-        """
-        activation.check()
-        shapes = tuple(each.shape for each in inputs)
-        frame = activation.frames.get((index, shapes), lambda: self[index].frame(shapes, activation))
-        for target, source in zip(frame.inputs, inputs, strict=True):
-            np.copyto(target, source)
-        frame.run()
-        return frame.outputs
-
-    def _executor(self, index: int, subgraph: Subgraph, backends: Sequence[Backend],
-                  refused: dict[str, None]) -> Executor:
-        kernels: list[Kernel] = []
-        names: list[str] = []
-        for number, operator in enumerate(subgraph.operators):
-            if isinstance(operator.op, Skip):
-                kernels.append(SkippedKernel())
-                names.append(SKIPPED)
-                continue
-            call = Call.of(subgraph, operator, Place(index, subgraph.name, number, operator.name))
-            reasons: dict[str, None] = {}
-            for backend in backends:
-                reason = _refuses_state(call) or backend.refuses(call)
-                if reason is None:
-                    kernels.append(backend.kernel(call))
-                    names.append(backend.computes_with(call))
-                    break
-                reasons[reason] = None
-            else:
-                why = operator.op.reason if isinstance(operator.op, Opaque) else ""
-                why = why or "; ".join(reason for reason in reasons if reason != NOT_MINE) or "not implemented"
-                refused.setdefault(f"{operator.name} (version {operator.version}): {why}, first in {call.place}")
-        for operator, name in zip(subgraph.operators, tuple(names), strict=False):
-            for part in operator.op.parts():
-                names[part] = name
-        return Executor(self, index, subgraph, tuple(kernels), tuple(names))
-
-    def _evaluate(self, index: int, number: int, inputs: list[Array | None],
-                  shapes: tuple[Shape, ...]) -> list[Array]:
-        executor = self[index]
-        tensors = [executor.subgraph.tensors[each] for each in executor.subgraph.operators[number].outputs]
-        outputs: list[Array] = [np.zeros(shape, each.dtype.numpy)
-                                for shape, each in zip(shapes, tensors, strict=True)]
-        with located(executor.place, number), np.errstate(all="ignore"):
-            executor.kernels[number].bind(inputs, outputs, Activation(Variables()))()
-        return outputs
-
-
-class SkippedKernel:
-    """The kernel of an operator that a pass took out."""
-
-    def bind(self, inputs: Sequence[Array | None], outputs: Sequence[Array], activation: Activation) -> Step:
-        return lambda: None
-
-
-def _refuses_state(call: Call) -> str | None:
-    """Operators keep state in inputs that they overwrite; none may have it as an output."""
-    return "writes a variable tensor" if any(each.is_variable for each in call.outputs) else None
-
-
-SKIPPED = "none"
-"""The name of what computes operators that passes took out."""
-NOT_MINE = "another backend's operator"
-"""What a backend answers for operators that are never its own."""

@@ -1,30 +1,28 @@
-"""The memory of one activation of an executor, for concrete input shapes, with every kernel bound to it."""
+"""The memory of an invocation of a subgraph, for concrete input shapes, with every kernel bound to it."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from circlet.runtime.errors import ExecutionError
-from circlet.runtime.exec.activation import Activation
-from circlet.runtime.exec.copying import copy_step, same_memory
-from circlet.runtime.exec.kernel import DynamicKernel, Span, Step
+from circlet.runtime.exec.copying import same_memory
+from circlet.runtime.exec.executor import Executor
+from circlet.runtime.exec.kernel import DynamicKernel, Span
 from circlet.runtime.exec.memory import LITTLE, expect_room, retype
+from circlet.runtime.exec.run import Run
+from circlet.runtime.exec.step import Step
 from circlet.runtime.ir.faults import FAULTS, located, raise_located
 from circlet.runtime.ir.model import ABSENT
 from circlet.runtime.ir.op import Skip
 from circlet.runtime.ir.types import Array, Shape
-from circlet.runtime.passes.alias import Aliases
-from circlet.runtime.passes.elide_copies import CopyPlanner
-from circlet.runtime.passes.plan_memory import Interval, plan_memory
-from circlet.runtime.passes.specialize import Specialization, Specializer
-
-if TYPE_CHECKING:
-    from circlet.runtime.exec.executor import Executor
+from circlet.runtime.passes.analyses.alias import Aliases
+from circlet.runtime.passes.analyses.elide_copies import CopyPlanner
+from circlet.runtime.passes.analyses.plan_memory import Interval, plan_memory
+from circlet.runtime.passes.analyses.specialize import Specialization, Specializer
 
 SKIP = Skip()
 
@@ -36,11 +34,9 @@ class Contract:
     inputs: tuple[Array | None, ...] = ()
     """A buffer for each input, or None where the frame has its own; empty: none is lent."""
     outputs: tuple[Array | None, ...] = ()
-    """The same for the outputs."""
+    """The same for the outputs; only for those that the frame can compute there."""
     destroyable: frozenset[int] = frozenset()
     """The lent inputs that the frame may overwrite. Inputs that it owns it always may."""
-    edge: tuple[int, int] = (-1, -1)
-    """The subgraph and operator that the frame serves, for observers."""
 
     def input(self, position: int) -> Array | None:
         return self.inputs[position] if self.inputs else None
@@ -50,7 +46,7 @@ class Contract:
 
 
 class Frame(ABC):
-    """One activation: write `inputs`, `run()`, read `outputs`."""
+    """A subgraph bound to memory: write `inputs`, `invoke()`, read `outputs`."""
 
     inputs: tuple[Array, ...]
     is_compiled = False
@@ -59,7 +55,7 @@ class Frame(ABC):
     """Whether `outputs` are the same arrays after each run."""
 
     def __init__(self, executor: Executor, spec: Specialization, planner: CopyPlanner, specializer: Specializer,
-                 activation: Activation, contract: Contract) -> None:
+                 run: Run, contract: Contract) -> None:
         self._executor = executor
         self.size = 0
         """The bytes of the buffers that the frame made for itself when it was bound."""
@@ -67,7 +63,7 @@ class Frame(ABC):
         """The shape of each tensor, as far as it is known before the subgraph runs."""
         self._planner = planner
         self._specializer = specializer
-        self.activation = activation
+        self.run = run
         """The run, or runs one after another, that the frame serves."""
         self._contract = contract
         self._arrays: list[Array | None] = [None] * len(spec.subgraph.tensors)
@@ -75,17 +71,17 @@ class Frame(ABC):
             self._arrays[tensor] = value
         for index, each in enumerate(spec.subgraph.tensors):
             if each.is_variable and not each.is_constant:
-                self._arrays[index] = activation.variables.tensor(executor.index, index, each)
+                self._arrays[index] = run.variables.tensor(executor.index, index, each)
 
     def call(self, arrays: Sequence[Array]) -> list[Array]:
         """Runs the subgraph on copies of the inputs; the results belong to the caller."""
         for target, source in zip(self.inputs, arrays, strict=True):
             target[...] = source
         if self.is_compiled:
-            self.run()
+            self.invoke()
         else:
             with np.errstate(all="ignore"):
-                self.run()
+                self.invoke()
         return [each.copy() if each.nbytes <= LITTLE else _copied(each) for each in self.outputs]
 
     @property
@@ -94,7 +90,7 @@ class Frame(ABC):
         """The results of the last run."""
 
     @abstractmethod
-    def run(self) -> None:
+    def invoke(self) -> None:
         """Runs the subgraph once.
 
         Raises:
@@ -102,7 +98,7 @@ class Frame(ABC):
         """
 
     def _allocate(self, shape: Shape, dtype: np.dtype[np.generic]) -> Array:
-        array = self.activation.room.allocate(shape, dtype)
+        array = self.run.room.allocate(shape, dtype)
         self.size += array.nbytes
         return array
 
@@ -147,13 +143,13 @@ class Frame(ABC):
         """A step for each operator."""
         steps: list[tuple[int, Step]] = []
         for number in span:
-            self.activation.check()
+            self.run.watch.check()
             operator = self._executor.subgraph.operators[number]
             if operator.op == SKIP or (operator.outputs and all(each in spec.known for each in operator.outputs)):
                 continue
             if self._is_view(spec, aliases, number):
                 continue
-            steps.append((number, self.activation.observe(self._step(number), self._executor.index, number)))
+            steps.append((number, self.run.observer.operator(self._step(number), self._executor.index, number)))
         return steps
 
     def _leading(self, span: range) -> int:
@@ -165,17 +161,17 @@ class Frame(ABC):
         """The kernel of an operator on its buffers."""
         inputs = self._operands(number)
         outputs = [self._array(each) for each in self._executor.subgraph.operators[number].outputs]
-        step = self._executor.bind(number, inputs, outputs, self.activation)
-        return self.activation.watched(step, (*inputs, *outputs))
+        step = self._executor.bind(number, inputs, outputs, self.run)
+        return self.run.watch.after(step, (*inputs, *outputs))
 
     def _bind_whole(self, spec: Specialization, span: range, aliases: Aliases) -> Step | None:
         """One step for all operators, where a backend computes them together."""
-        if self.activation.is_stepped:
+        if self.run.observer.is_stepped:
             return None
         exported = frozenset(each for operator in spec.subgraph.operators[span.start:span.stop]
                              for each in operator.outputs if self._executor.last_reads.get(each, -1) >= span.stop)
         for backend in self._executor.span_backends:
-            step = backend.bind_span(Span(spec, span, aliases, self._arrays, exported, self.activation))
+            step = backend.bind_span(Span(spec, span, aliases, self._arrays, exported, self.run))
             if step is not None:
                 return step
         return None
@@ -224,12 +220,12 @@ class StaticFrame(Frame):
     is_fixed = True
 
     def __init__(self, executor: Executor, spec: Specialization, planner: CopyPlanner, specializer: Specializer,
-                 activation: Activation, contract: Contract) -> None:
-        super().__init__(executor, spec, planner, specializer, activation, contract)
+                 run: Run, contract: Contract) -> None:
+        super().__init__(executor, spec, planner, specializer, run, contract)
         self._own_inputs(spec)
         span = range(len(spec.subgraph.operators))
         aliases = planner.aliases(spec, span, self._destroyable())
-        pending = self._lend_outputs(spec, aliases)
+        self._lend_outputs(spec, aliases)
         bound = self._bind(spec, span, aliases, live=False)
         self._outputs = tuple(
             self._array(tensor) if lent is None else lent
@@ -237,18 +233,14 @@ class StaticFrame(Frame):
                                     strict=True)
         )
         steps = [step for _, step in bound]
-        for position, lent in pending:
-            source = self._array(spec.subgraph.outputs[position])
-            if not same_memory(source, lent):
-                steps.append(copy_step(lent, source, activation, contract.edge, f"output {position}"))
         self._operators = {id(step): number for number, step in bound}
-        self._steps = tuple(activation.observe_invocation(steps, executor.index))
+        self._steps = tuple(run.observer.invocation(steps, executor.index))
 
     @property
     def outputs(self) -> tuple[Array, ...]:
         return self._outputs
 
-    def run(self) -> None:
+    def invoke(self) -> None:
         step: Step | None = None
         try:
             for step in self._steps:
@@ -258,19 +250,16 @@ class StaticFrame(Frame):
                 raise
             raise_located(error, self._executor.place(self._operators[id(step)]))
 
-    def _lend_outputs(self, spec: Specialization, aliases: Aliases) -> list[tuple[int, Array]]:
-        """Puts results into lent buffers; returns the outputs that must be copied there instead."""
-        pending: list[tuple[int, Array]] = []
+    def _lend_outputs(self, spec: Specialization, aliases: Aliases) -> None:
+        """Puts results into lent buffers."""
         for position, tensor in enumerate(spec.subgraph.outputs):
             lent = self._contract.output(position)
             if lent is None:
                 continue
             root = aliases.root(tensor)
-            if self._arrays[tensor] is None and self._arrays[root] is None:
+            if self._arrays[root] is None:
                 self._arrays[root] = retype(lent, spec.shape(root), spec.subgraph.tensors[root].dtype.numpy)
-            else:
-                pending.append((position, lent))
-        return pending
+            assert same_memory(self._array(root), lent), f"output {position} lies elsewhere than the caller wants it"
 
 
 @dataclass(eq=False)
@@ -288,8 +277,8 @@ class SegmentedFrame(Frame):
     """A frame with operators whose result shapes depend on data; what follows each is bound when they are known."""
 
     def __init__(self, executor: Executor, spec: Specialization, planner: CopyPlanner, specializer: Specializer,
-                 activation: Activation, contract: Contract) -> None:
-        super().__init__(executor, spec, planner, specializer, activation, contract)
+                 run: Run, contract: Contract) -> None:
+        super().__init__(executor, spec, planner, specializer, run, contract)
         self._own_inputs(spec)
         self._first = Segment(self._bind_span(spec, range(spec.stop)), spec)
         self._rest: list[Segment] = []
@@ -299,16 +288,16 @@ class SegmentedFrame(Frame):
     def outputs(self) -> tuple[Array, ...]:
         return tuple(self._array(each) for each in self._executor.subgraph.outputs)
 
-    def run(self) -> None:
+    def invoke(self) -> None:
         index = self._executor.index
-        self.activation.will_invoke(index)
+        self.run.observer.will_invoke(index)
         self._execute(self._first.steps)
         spec, depth = self._first.spec, 0
         while not spec.is_static:
             segment = self._segment(spec, depth)
             self._execute(segment.steps)
             spec, depth = segment.spec, depth + 1
-        self.activation.did_invoke(index)
+        self.run.observer.did_invoke(index)
 
     def _execute(self, steps: Sequence[tuple[int, Step]]) -> None:
         for number, step in steps:
@@ -350,10 +339,10 @@ class SegmentedFrame(Frame):
         found: list[Array] = []
 
         def step() -> None:
-            found.extend(each.copy() for each in kernel.evaluate(operands, self.activation))
+            found.extend(each.copy() for each in kernel.evaluate(operands, self.run))
 
         with located(self._executor.place, number):
-            self.activation.observe(step, self._executor.index, number)()
+            self.run.observer.operator(step, self._executor.index, number)()
         return tuple(found)
 
     def _resume(self, before: Specialization, number: int, made: tuple[Array, ...]) -> Specialization:

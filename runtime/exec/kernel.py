@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from typing import Protocol, TypeAlias, runtime_checkable
 
 from circlet.runtime.errors import Place
-from circlet.runtime.exec.activation import Activation
 from circlet.runtime.exec.crossing import CopyEdge, Position
+from circlet.runtime.exec.run import Run
 from circlet.runtime.ir.model import ABSENT, Operator, Subgraph, Tensor
 from circlet.runtime.ir.op import Op
 from circlet.runtime.ir.types import Array
-from circlet.runtime.passes.alias import Aliases
-from circlet.runtime.passes.specialize import Specialization
+from circlet.runtime.passes.analyses.alias import Aliases
+from circlet.runtime.passes.analyses.specialize import Specialization
 
 Step: TypeAlias = Callable[[], object]
 """Computes an operator once, from the buffers it was bound to into the buffers it was bound to."""
@@ -65,7 +65,7 @@ class Call:
 class Kernel(Protocol):
     """An operator made ready by a backend, for any shapes."""
 
-    def bind(self, inputs: Sequence[Array | None], outputs: Sequence[Array], activation: Activation) -> Step:
+    def bind(self, inputs: Sequence[Array | None], outputs: Sequence[Array], run: Run) -> Step:
         """Fixes the buffers. The step reads `inputs` and overwrites `outputs` each time it is called."""
         ...
 
@@ -74,7 +74,7 @@ class Kernel(Protocol):
 class DynamicKernel(Kernel, Protocol):
     """A kernel that can also make its own results, where only running it tells their shapes."""
 
-    def evaluate(self, inputs: Sequence[Array | None], activation: Activation) -> Sequence[Array]:
+    def evaluate(self, inputs: Sequence[Array | None], run: Run) -> Sequence[Array]:
         """Computes the operator once. The results are valid until the next call."""
         ...
 
@@ -135,4 +135,4 @@ class Span:
     """The buffer of each tensor that has one."""
     exported: frozenset[int]
     """The tensors that are read after the span, so that their buffers must hold them."""
-    activation: Activation
+    run: Run

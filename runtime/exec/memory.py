@@ -12,7 +12,7 @@ import numpy as np
 
 from circlet.runtime.errors import LimitError
 from circlet.runtime.ir.types import Array, Shape
-from circlet.runtime.passes.plan_memory import ALIGNMENT
+from circlet.runtime.passes.analyses.plan_memory import ALIGNMENT
 
 LITTLE = 1 << 26
 """Bytes that are allocated without a look at what memory is free."""

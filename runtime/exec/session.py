@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import cached_property
 from threading import RLock
@@ -13,18 +13,19 @@ import numpy as np
 
 from circlet.runtime.errors import CircletError, ClosedError, InputError, LimitError, UnsupportedError
 from circlet.runtime.exec import fork
-from circlet.runtime.exec.activation import Activation, Snapshot, Variables
 from circlet.runtime.exec.bound import BoundRun
 from circlet.runtime.exec.copies import copy_edges
 from circlet.runtime.exec.crossing import CopyEdge
-from circlet.runtime.exec.executor import Executor, ExecutorMap
+from circlet.runtime.exec.executor_map import ExecutorMap
 from circlet.runtime.exec.frame import Contract, Frame
 from circlet.runtime.exec.inputs import Entry, Inputs, Outputs, entry_of
 from circlet.runtime.exec.kernel import Backend
 from circlet.runtime.exec.limits import Limits
 from circlet.runtime.exec.listener import Listener, ListenerFailure, Observation, observation
 from circlet.runtime.exec.pool import FramePool, Key
+from circlet.runtime.exec.run import Run
 from circlet.runtime.exec.tensor_info import TensorInfo
+from circlet.runtime.exec.variables import Snapshot, Variables
 from circlet.runtime.ir.html import html_table
 from circlet.runtime.ir.model import Model, Signature
 from circlet.runtime.ir.op import Op
@@ -111,7 +112,7 @@ class Session:
         self.limits = limits or Limits()
         self._variables = Variables()
         self._frames = FramePool()
-        self._running: set[Activation] = set()
+        self._running: set[Run] = set()
         self._state_lock = RLock()
         self._before: Snapshot | None = None
         """The state before what changes it at present."""
@@ -245,35 +246,35 @@ class Session:
     def _run(self, key: Key, arrays: Sequence[Array], listener: Listener | None) -> list[Array]:
         """Runs on a frame of its own, which is given up if the run fails."""
         frame = self._frames.take(key)
-        activation = Activation(self._variables, Observation(key[2])) if frame is None else frame.activation
-        activation.start(self.limits, listener)
-        self._running.add(activation)
+        run = Run(self._variables, Observation(key[2])) if frame is None else frame.run
+        run.start(self.limits, listener)
+        self._running.add(run)
         try:
             if not self._stateful:
-                frame = frame or self._frame(key, activation)
+                frame = frame or self._frame(key, run)
                 results = frame.call(arrays)
-                if activation.is_timed:
-                    activation.check()
+                if run.watch.is_timed:
+                    run.watch.check()
             else:
-                with self._exclusive(activation):
-                    frame = frame or self._frame(key, activation)
+                with self._exclusive(run):
+                    frame = frame or self._frame(key, run)
                     results = frame.call(arrays)
         except (RecursionError, MemoryError) as error:
             raise _overrun(error) from None
         finally:
-            self._running.discard(activation)
+            self._running.discard(run)
         self._frames.give(key, frame)
         return results
 
     @contextmanager
-    def _exclusive(self, activation: Activation) -> Iterator[None]:
+    def _exclusive(self, run: Run) -> Iterator[None]:
         """Waits for other runs of a model with state; then keeps them out, and brings the state back after an error."""
         while not self._state_lock.acquire(timeout=WAIT):
-            activation.check()
+            run.watch.check()
         try:
             with self._revocable():
                 yield
-                activation.check()
+                run.watch.check()
         finally:
             self._state_lock.release()
 
@@ -301,20 +302,20 @@ class Session:
             self._variables.restore(self._before)
             self._before = None
 
-    def _frame(self, key: Key, activation: Activation) -> Frame:
+    def _frame(self, key: Key, run: Run) -> Frame:
         subgraph, shapes, _ = key
         with np.errstate(all="ignore"):
-            return self._entered(subgraph, len(shapes)).frame(shapes, activation)
+            return self._entered(subgraph, len(shapes)).frame(subgraph, shapes, run)
 
-    def _entered(self, subgraph: int, count: int) -> Executor:
-        """The executor of a subgraph that a caller passes so many inputs."""
+    def _entered(self, subgraph: int, count: int) -> ExecutorMap:
+        """The executors to run a subgraph with that a caller passes so many inputs."""
         if not 0 <= subgraph < len(self.model.subgraphs):
             raise InputError(f"expected the index of a subgraph, below {len(self.model.subgraphs)}, found {subgraph}")
         own, now = self.model.subgraphs[subgraph], self._executors[subgraph].subgraph
         if len(own.inputs) != count:
             raise InputError(f"subgraph {subgraph} ({own.name!r}): expected {len(own.inputs)} inputs, found {count}")
         is_kept = (own.inputs, own.outputs) == (now.inputs, now.outputs)
-        return (self._executors if is_kept else self._as_given)[subgraph]
+        return self._executors if is_kept else self._as_given
 
     @cached_property
     def _as_given(self) -> ExecutorMap:
@@ -329,17 +330,17 @@ class Session:
             ExecutionError: an operator cannot compute with these shapes.
             LimitError, CancelledError: it takes longer than a run may, more memory, or was stopped.
         """
-        activation = Activation(self._variables)
-        activation.start(self.limits)
-        self._running.add(activation)
+        run = Run(self._variables)
+        run.start(self.limits)
+        self._running.add(run)
         try:
-            with np.errstate(all="ignore"):
-                frame = self._entered(subgraph, len(arrays)).frame(tuple(each.shape for each in arrays), activation,
-                                                                   Contract(inputs=tuple(arrays)))
+            with self._exclusive(run) if self._stateful else nullcontext(), np.errstate(all="ignore"):
+                shapes, contract = tuple(each.shape for each in arrays), Contract(inputs=tuple(arrays))
+                frame = self._entered(subgraph, len(arrays)).frame(subgraph, shapes, run, contract)
         except (RecursionError, MemoryError) as error:
             raise _overrun(error) from None
         finally:
-            self._running.discard(activation)
+            self._running.discard(run)
         return BoundRun(frame, arrays)
 
     def run_bound(self, bound: BoundRun) -> None:
@@ -349,27 +350,27 @@ class Session:
             As `run`.
         """
         self.expect_open()
-        activation = bound.activation
-        activation.start(self.limits)
-        self._running.add(activation)
+        run = bound.run
+        run.start(self.limits)
+        self._running.add(run)
         try:
             if not self._stateful:
                 bound.step()
-                if activation.is_timed:
-                    activation.check()
+                if run.watch.is_timed:
+                    run.watch.check()
             else:
-                with self._exclusive(activation):
+                with self._exclusive(run):
                     bound.step()
         except (RecursionError, MemoryError) as error:
             raise _overrun(error) from None
         finally:
-            self._running.discard(activation)
+            self._running.discard(run)
 
     def cancel(self) -> None:
         """Stops every run in progress, those too that wait, bind or compile; each raises CancelledError. It may be
         called from any thread, and from signal handlers."""
-        for activation in tuple(self._running):
-            activation.cancel()
+        for run in tuple(self._running):
+            run.watch.cancel()
 
     def reset_state(self) -> None:
         """Forgets all variables, as in a new session."""

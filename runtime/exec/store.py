@@ -10,7 +10,7 @@ import numpy as np
 
 from circlet.runtime.exec.memory import allocate, retype
 from circlet.runtime.ir.types import Array, Shape
-from circlet.runtime.passes.plan_memory import ALIGNMENT
+from circlet.runtime.passes.analyses.plan_memory import ALIGNMENT
 
 _BLOCK = 1 << 14
 """Bytes of which small arrays are parts, so that few copies keep them all."""
@@ -24,7 +24,8 @@ class _Block:
 
 
 class Store:
-    """Hands out arrays that stay where they are; what all of them hold can be kept and brought back."""
+    """Hands out arrays that stay where they are, to one thread at a time; what all of them hold can be kept and brought
+    back meanwhile."""
 
     def __init__(self) -> None:
         self._arrays: list[tuple[Array, int]] = []
@@ -42,8 +43,8 @@ class Store:
         # Sliced twice: numpy lets an empty slice begin where the block does, and addresses tell arrays apart.
         array = retype(block.memory[begin:][:prod(shape) * dtype.itemsize], shape, dtype)
         array.fill(value)
-        self._arrays.append((array, value))
         block.filled = block.memory[:begin + size]
+        self._arrays.append((array, value))
         return array
 
     def content(self) -> Sequence[Array]:

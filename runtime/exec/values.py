@@ -16,7 +16,7 @@ from circlet.runtime.exec.exact import convert, is_integer, plain
 from circlet.runtime.ir.held import Held, OptionalOf, SequenceOf, ValueType, holding
 from circlet.runtime.ir.model import Tensor
 from circlet.runtime.ir.types import Array, DType, Shape, objects
-from circlet.runtime.passes.specialize import fits
+from circlet.runtime.passes.analyses.specialize import fits
 
 CONTIGUOUS = 2.0 ** 53
 """Below it numpy, which reads lists of integers and floats as float64, has rounded no integer."""

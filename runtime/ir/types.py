@@ -124,6 +124,8 @@ INTEGERS = frozenset({DType.INT8, DType.INT16, DType.INT32, DType.INT64, DType.U
                       DType.UINT64})
 FLOATS = frozenset({DType.FLOAT16, DType.FLOAT32, DType.FLOAT64})
 QUANTIZABLE = frozenset({DType.INT8, DType.UINT8, DType.INT16})
+MOST_DIMENSIONS = 32
+"""Of a tensor, as numpy's broadcasting has them."""
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ import numpy as np
 from circlet.runtime.errors import ModelError, Place
 from circlet.runtime.ir.model import ABSENT, Model, Operator, Signature, Subgraph, Tensor
 from circlet.runtime.ir.op import Opaque, Operand, Operands, ShapeError
-from circlet.runtime.ir.types import QUANTIZABLE, DType, Quantization
+from circlet.runtime.ir.types import MOST_DIMENSIONS, QUANTIZABLE, DType, Quantization
 from circlet.runtime.ir.verify_calls import verify_calls
 
 UNDEFINED = "neither an input, a constant, a variable nor written by an operator"
@@ -59,7 +59,8 @@ class _Scope:
     def check_tensors(self) -> None:
         count = len(self.subgraph.tensors)
         for number, tensor in enumerate(self.subgraph.tensors):
-            problem = _shape_problem(tensor) or _data_problem(tensor) or _quantization_problem(tensor, count)
+            problem = (_shape_problem(tensor) or _variable_problem(tensor) or _data_problem(tensor)
+                       or _quantization_problem(tensor, count))
             if problem is not None:
                 raise ModelError(f"{self}, tensor {self.label(number)}: {problem}")
             if tensor.data is not None:
@@ -169,6 +170,8 @@ class _Scope:
 
 def _shape_problem(tensor: Tensor) -> str | None:
     shape, signature = tensor.shape, tensor.shape_signature
+    if len(shape) > MOST_DIMENSIONS:
+        return f"expected at most {MOST_DIMENSIONS} dimensions, found {len(shape)}"
     if shape and min(shape) < 0:
         return f"expected dimensions of at least 0, found shape {shape}"
     if signature is None:
@@ -177,6 +180,12 @@ def _shape_problem(tensor: Tensor) -> str | None:
         return f"expected a shape signature of the rank of shape {shape}, found {signature}"
     if signature and min(signature) < -1:
         return f"expected dimensions of at least 0, or -1 where not known, found shape signature {signature}"
+    return None
+
+
+def _variable_problem(tensor: Tensor) -> str | None:
+    if tensor.is_variable and tensor.dtype.numpy.hasobject:
+        return f"expected a variable tensor of numbers, found one of {tensor.dtype.value}"
     return None
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
-from math import floor
+from math import floor, inf
 from typing import ClassVar
 
 from circlet.runtime.ir.op import Count, Op, Operands, ShapeError, between
@@ -86,7 +86,7 @@ class Resample(Op):
     def extents(self, shape: Shape, given: Sequence[float]) -> list[tuple[int, float]]:
         """For each of the axes the size of the result and the factor."""
         lengths = [shape[axis] for axis in self.axes]
-        if any(each <= 0 for each in given) or 0 in lengths:
+        if not all(0 < length * each < inf for length, each in zip(lengths, given, strict=True)):
             raise ShapeError(f"cannot resize axes of sizes {lengths} by or to {list(given)}")
         if any(isinstance(each, float) for each in given):
             return [(floor(length * factor), factor) for length, factor in zip(lengths, given, strict=True)]

@@ -207,7 +207,7 @@ class Range(Op):
         if not ((start >= limit and delta < 0) or (start <= limit and delta > 0)):
             raise ShapeError(f"delta: expected a step from start {start} towards limit {limit}, found {delta}")
         if args[0].dtype is not DType.FLOAT32:
-            return ((len(range(int(start), int(limit), int(delta))),),)
+            return ((-((int(start) - int(limit)) // int(delta)),),)
         with np.errstate(all="ignore"):
             count = (limit - start) / delta
         if not np.isfinite(count):

@@ -7,10 +7,10 @@ from typing import TypeAlias
 
 from circlet.runtime.ir.model import Model
 from circlet.runtime.ir.verify import verify
-from circlet.runtime.passes.eliminate_dead import eliminate_dead
-from circlet.runtime.passes.fuse_row_updates import fuse_row_updates
-from circlet.runtime.passes.lower_loops import lower_loops
-from circlet.runtime.passes.simplify_identities import simplify_identities
+from circlet.runtime.passes.transforms.eliminate_dead import eliminate_dead
+from circlet.runtime.passes.transforms.fuse_row_updates import fuse_row_updates
+from circlet.runtime.passes.transforms.lower_loops import lower_loops
+from circlet.runtime.passes.transforms.simplify_identities import simplify_identities
 
 Pass: TypeAlias = Callable[[Model], Model]
 """Gives a model that computes the same. Subgraphs, tensors and operators keep their indices; an operator that is no

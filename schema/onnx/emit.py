@@ -10,10 +10,9 @@ import numpy as np
 from circlet.runtime.errors import ModelError
 from circlet.runtime.ir.builder import Value
 from circlet.runtime.ir.op import Op
-from circlet.runtime.ir.types import DType, Shape
+from circlet.runtime.ir.types import MOST_DIMENSIONS, DType, Shape
 from circlet.runtime.ops import comparison, elementwise, layout, quantize, shape
 from circlet.runtime.ops.operands import normalize_axis
-from circlet.schema.constants import MOST_DIMENSIONS
 from circlet.schema.onnx.graph import Graph
 
 

@@ -85,7 +85,11 @@ def input_count(domain: str, operator: str, version: int) -> Count | None:
 
 
 def schema_function(node: Node) -> Function | None:
-    """The body that ONNX's definition gives an operator; None where it gives none."""
+    """The body that ONNX's definition gives an operator; None where it gives none.
+
+    Raises:
+        ModelError: it can give none to such a node.
+    """
     schema = schema_of(node.proto.domain, node.proto.op_type, node.version)
     if schema is None:
         return None
@@ -102,7 +106,11 @@ def _body(schema: Any, node: Node) -> Any:
         return None
     types = [b"" if each is None else node.scope.graph.proto(each).SerializeToString() for each in node.inputs]
     version = _latest(schema.context_dependent_function_opset_versions, node.version)
-    body = schema.get_context_dependent_function_with_opset_version(version, _resolved(node), types)
+    try:
+        body = schema.get_context_dependent_function_with_opset_version(version, _resolved(node), types)
+    except (RuntimeError, ValueError, IndexError) as problem:
+        # onnx writes bodies as text, names in it as they are, and then reads it.
+        raise ModelError(f"onnx cannot make the body of {node.proto.op_type}: {problem}") from None
     return onnx.FunctionProto.FromString(body) if body else None
 
 

@@ -17,7 +17,7 @@ from circlet.runtime.ir.held import value_text
 from circlet.runtime.ir.model import ABSENT, Operator, Subgraph, Tensor
 from circlet.runtime.ir.op import Op, Operand, Operands, ShapeError, Unknown
 from circlet.runtime.ir.types import Array, DType, Shape
-from circlet.schema.constants import MOST_MADE
+from circlet.schema.constants import MOST_MADE, expect_rank
 from circlet.schema.onnx.fold import folded
 from circlet.schema.onnx.ranks import Given, open_shape
 from circlet.schema.onnx.types import Narrow, Type, proto_of
@@ -56,8 +56,8 @@ class Program:
         """
         self._spent += units
         if self._spent > self.budget:
-            raise UnsupportedError(f"functions and loops repeat nodes and their data too often: they come to more than "
-                                   f"the {self.budget} that a file of this size may need")
+            raise UnsupportedError(f"functions, loops and groups repeat nodes and their data too often: they come to "
+                                   f"more than the {self.budget} that a file of this size may need")
 
     def discard(self, count: int) -> None:
         """Forgets all graphs but the first `count`."""
@@ -225,6 +225,7 @@ class Graph:
                         tuple(each.index for each in outputs), tuple(self._operators))
 
     def _add(self, tensor: Tensor) -> Value:
+        expect_rank(tensor.shape)
         self._tensors.append(tensor)
         return Value(self.index, len(self._tensors) - 1)
 

@@ -14,9 +14,8 @@ from onnx import AttributeProto
 from circlet.runtime.errors import ModelError, UnsupportedError
 from circlet.runtime.ir.builder import Value
 from circlet.runtime.ir.op import Op
-from circlet.runtime.ir.types import Array, DType, Shape
+from circlet.runtime.ir.types import MOST_DIMENSIONS, Array, DType, Shape
 from circlet.runtime.ops.shape import Alias
-from circlet.schema.constants import MOST_DIMENSIONS
 from circlet.schema.onnx.graph import Graph, type_text
 from circlet.schema.onnx.types import Narrow, Type
 

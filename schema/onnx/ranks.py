@@ -6,9 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from circlet.runtime.ir.op import Op
-from circlet.runtime.ir.types import Array, Shape
+from circlet.runtime.ir.types import MOST_DIMENSIONS, Array, Shape
 from circlet.runtime.ops import conv, index, layout, matmul, pad, resize, shape, sort
-from circlet.schema.constants import MOST_DIMENSIONS
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ import circlet.schema.onnx.ops  # noqa: F401  # fills the table of rules
 from circlet.runtime.errors import ModelError, UnsupportedError
 from circlet.runtime.ir.builder import Value
 from circlet.runtime.ir.model import Model, Signature
-from circlet.runtime.passes.propagate_layout import propagate_layout
+from circlet.runtime.passes.transforms.propagate_layout import propagate_layout
 from circlet.schema.onnx.functions import LocalFunctions, schema_of
 from circlet.schema.onnx.graph import CHARGED_BYTES, Program
 from circlet.schema.onnx.rules import find_rule

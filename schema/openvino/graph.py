@@ -9,7 +9,7 @@ import numpy as np
 
 from circlet.runtime.ir.model import ABSENT, Operator, Subgraph, Tensor
 from circlet.runtime.ir.op import Op, Operand, Operands, ShapeError, Unknown
-from circlet.runtime.ir.types import Array, DType, Shape
+from circlet.runtime.ir.types import MOST_DIMENSIONS, Array, DType, Shape
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,7 +74,7 @@ class Graph:
         """Applies an operator. `dtypes`, one for each output, and `shapes` say what its own rules leave open.
 
         Raises:
-            ShapeError: the operands do not fit.
+            ShapeError: the operands do not fit, or a result has too many dimensions.
         """
         indices = tuple(ABSENT if each is None else self.tensor_index(each) for each in inputs)
         args = Operands(tuple(None if each is None else _operand(each) for each in inputs), len(dtypes))
@@ -120,9 +120,15 @@ class Graph:
 
 
 def tensor_of(value: Value) -> Tensor:
-    """The tensor that holds a value."""
+    """The tensor that holds a value.
+
+    Raises:
+        ShapeError: the value has too many dimensions.
+    """
     if value.shape is None:
         return Tensor(value.name, value.dtype, (), has_rank=False)
+    if len(value.shape) > MOST_DIMENSIONS:
+        raise ShapeError(f"expected at most {MOST_DIMENSIONS} dimensions, found {len(value.shape)}")
     signature = None if value.is_static else value.shape
     shape = tuple(1 if dim < 0 else dim for dim in value.shape)
     return Tensor(value.name, value.dtype, shape, signature, data=value.data)

@@ -10,7 +10,7 @@ from circlet.runtime.errors import CircletError, ModelError, UnsupportedError
 from circlet.runtime.ir.faults import FAULTS
 from circlet.runtime.ir.model import Model, Signature
 from circlet.runtime.ir.op import ShapeError
-from circlet.runtime.ir.types import DType, Shape
+from circlet.runtime.ir.types import MOST_DIMENSIONS, DType, Shape
 from circlet.runtime.ops.loop_options import Overrun
 from circlet.schema.openvino.graph import Graph, Value
 from circlet.schema.openvino.rules import Node, find
@@ -161,11 +161,17 @@ def _kinds_without_rule(network: Network) -> Iterator[str]:
 
 
 def declared_shape(node: Node) -> Shape | None:
-    """The shape attribute of a Parameter, -1 for dimensions that are not known; None for an unknown rank."""
+    """The shape attribute of a Parameter, -1 for dimensions that are not known; None for an unknown rank.
+
+    Raises:
+        ModelError: it is none, or has too many dimensions.
+    """
     text = node.text("shape", "").strip("[] ")
     if "..." in text:
         return None
     dims = [each.strip() for each in text.split(",") if each.strip()]
+    if len(dims) > MOST_DIMENSIONS:
+        raise node.error(f"shape: expected at most {MOST_DIMENSIONS} dimensions, found {len(dims)}")
     try:
         return tuple(-1 if "?" in dim or ".." in dim else max(int(dim), -1) for dim in dims)
     except ValueError:

@@ -198,7 +198,7 @@ def typed(model: Model, dtypes: Sequence[DType]) -> Model:
     return replace(model, subgraphs=(replace(main, tensors=tensors), *model.subgraphs[1:]))
 
 
-def run(session: circlet.Session, inputs: Sequence[Array]) -> list[Array]:
+def run(session: circlet.Session, inputs: Sequence[npt.ArrayLike]) -> list[Array]:
     """The outputs in order."""
     return list(session.run(list(inputs)).values())
 

@@ -16,7 +16,7 @@ from circlet.runtime.ops.elementwise import Mul
 from circlet.runtime.ops.index import DynamicUpdateSlice
 from circlet.runtime.ops.layout import Concatenation
 from circlet.runtime.ops.shape import Reshape
-from circlet.runtime.passes.elide_copies import Action
+from circlet.runtime.passes.analyses.transfer import Action
 from tests.exec import graphs as g
 from tests.exec.graphs import Array, Formula, f32, i32
 
@@ -69,7 +69,7 @@ ROWS, PAIR = np.zeros((3, 2), np.float32), f32([1, 2])
 @pytest.mark.parametrize(("body", "state", "actions"), [
     (g.counter, [], ["in_place"]),
     (g.accumulate, [i32(1)], ["in_place", "in_place"]),
-    (swap, [PAIR, PAIR], ["in_place", "copy", "copy"]),
+    (swap, [PAIR, PAIR], ["in_place", "rotate", "rotate"]),
     (append_row, [ROWS], ["in_place", "in_place"]),
     (read_after_update, [ROWS], ["in_place", "in_place"]),
     (invariant_read, [PAIR, PAIR], ["in_place", "in_place", "invariant"]),
@@ -135,8 +135,7 @@ def test_every_copy_seen_is_one_that_the_plan_names(name: str, elide: bool) -> N
     tensors = model.subgraphs[0].tensors
     session.run([np.full(tensors[each].shape, 3, tensors[each].dtype.numpy) for each in model.subgraphs[0].inputs],
                 listener=Edges())
-    named = report(model, elide)
-    assert {edge[:2] for edge in seen} <= {edge[:2] for edge in named}
+    assert seen <= report(model, elide)
 
 
 def test_appending_a_row_costs_the_row() -> None:

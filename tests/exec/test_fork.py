@@ -219,6 +219,14 @@ def test_a_child_compiles_while_another_thread_is_in_llvm(is_kept: bool, monkeyp
     assert is_compiled(2)
 
 
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_child_has_memory_while_another_thread_is_given_some(backend: str) -> None:
+    session = circlet.Session(two_counters(), backend)
+    with held(session._variables._lock):
+        expect(lambda: [int(each) for each in g.run(session, [i32(3)])] == [1, 1, 3])
+    assert [int(each) for each in g.run(session, [i32(3)])] == [1, 1, 3]
+
+
 @pytest.mark.slow
 def test_a_child_compiles_while_another_thread_does(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(cache.VARIABLE, "")

@@ -178,9 +178,9 @@ SPLICES = 0.04
 def mutate(root: Element, r: Random, other: Callable[[], Element], words: Vocabulary) -> None:
     """Makes one change."""
     if r.random() < SPLICES:
-        mine, theirs = r.choice(list(root.iter("layers"))), list(other().iter("layer"))
-        if theirs:
-            mine.append(r.choice(theirs))
+        mine, theirs = list(root.iter("layers")), list(other().iter("layer"))
+        if mine and theirs:
+            r.choice(mine).append(r.choice(theirs))
         return
     makers, weights = zip(*CHANGES, strict=True)
     r.choices(makers, weights)[0](root, r, words)

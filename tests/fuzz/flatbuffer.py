@@ -286,7 +286,7 @@ def retype(tree: Tree, r: Random) -> None:
     for each in chosen if r.random() < 0.8 else [r.choice(chosen)]:
         each["type"] = new
         buffer = tree.buffer(each)
-        if buffer is not None and numbers[old].numpy.kind in "biuf" and numbers[new].numpy.kind in "biuf":
+        if buffer is not None and all(each in numbers and numbers[each].numpy.kind in "biuf" for each in (old, new)):
             with np.errstate(all="ignore"):
                 data = np.frombuffer(buffer["data"][:len(buffer["data"]) // numbers[old].numpy.itemsize
                                                     * numbers[old].numpy.itemsize], numbers[old].numpy)

@@ -18,7 +18,7 @@ import numpy as np
 
 import circlet
 from circlet.backends.native.check.bounds import VARIABLE
-from circlet.runtime.exec.activation import Snapshot
+from circlet.runtime.exec.variables import Snapshot
 from circlet.runtime.ir.held import Held
 from circlet.runtime.ir.model import Model, Subgraph, Tensor
 from circlet.runtime.ir.text import to_text

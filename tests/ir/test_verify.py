@@ -33,10 +33,15 @@ def signed(signature: Signature) -> Model:
     return replace(model(SUM), signatures=(signature,))
 
 
+MANY = (1,) * 33
 SUBGRAPH, TENSOR = "subgraph 0 ('main')", "subgraph 0 ('main'), tensor 1 ('w')"
 OPERATOR = "subgraph 0 ('main'), operator 0 (ADD)"
 
 REFUSED = {
+    "too many dimensions": (tensor(t("w", shape=MANY)), f"{TENSOR}: expected at most 32 dimensions, found 33"),
+    "a variable of strings": (
+        tensor(t("w", DType.STRING, (2,), is_variable=True)),
+        f"{TENSOR}: expected a variable tensor of numbers, found one of string"),
     "no subgraph": (model(), "expected at least one subgraph, found none"),
     "operator input out of range": (
         model(graph([X, Y], [0], [1], run(Add(), [0, 7], [1]))),

@@ -7,7 +7,8 @@ from typing import Any
 
 import tensorflow as tf
 
-from tests.models.program import Array, Configure
+from tests.models.expectations import Array
+from tests.models.program import Configure
 
 
 def update_in_place(converter: Any) -> None:

@@ -11,11 +11,11 @@ import circlet
 from circlet.backends.controlflow.backend import ControlflowBackend
 from circlet.backends.native import backend as native
 from circlet.backends.native.lower import budget, controlflow
-from circlet.runtime.exec.executor import ExecutorMap
+from circlet.runtime.exec.executor_map import ExecutorMap
 from circlet.runtime.exec.kernel import Backend
 from circlet.runtime.exec.session import Session
-from circlet.runtime.ir.builder import ModelBuilder
-from circlet.runtime.ir.model import Model
+from circlet.runtime.ir.builder import ModelBuilder, SubgraphBuilder, Value
+from circlet.runtime.ir.model import Model, Tensor
 from circlet.runtime.ir.types import DType
 from circlet.runtime.ops import controlflow as ops
 from circlet.runtime.ops import elementwise, layout, matmul, reduce, shape, unary
@@ -41,6 +41,10 @@ def straight(count: int) -> Model:
     return b.build()
 
 
+def raised(amount: float) -> g.Formula:
+    return lambda s, v: [g.plus(s, v[0], amount)]
+
+
 def branches(count: int) -> Model:
     """So many branches, one after the other."""
     b = ModelBuilder()
@@ -51,13 +55,13 @@ def branches(count: int) -> Model:
         (v,) = main.op(op, flag, v, outputs=[g.declared("y", DType.FLOAT32, (2, 2))])
     main.output(v)
     for k in range(2 * count):
-        g.define(b, f"branch_{k}", lambda s, v, k=k: [g.plus(s, v[0], float(k))], [(DType.FLOAT32, (2, 2))])
+        g.define(b, f"branch_{k}", raised(float(k)), [(DType.FLOAT32, (2, 2))])
     return b.build()
 
 
 def loop(count: int) -> Model:
     """A loop whose body has so many operators."""
-    def body(s: g.SubgraphBuilder, v: Sequence[g.Value]) -> Sequence[g.Value]:
+    def body(s: SubgraphBuilder, v: Sequence[Value]) -> Sequence[Value]:
         found = v[1]
         for _ in range(count):
             found = s.apply(elementwise.Mul(), s.apply(unary.Tanh(), found), v[1])
@@ -125,3 +129,28 @@ def test_a_session_that_has_compiled_enough(monkeypatch: pytest.MonkeyPatch) -> 
     left = [each for each in backend.listings if not each.module]
     assert 0 < len(made) < 3
     assert left[0].outline[0].startswith("left to numpy: the session has compiled ")
+
+
+def test_operators_beyond_what_a_session_compiles(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What follows is left to numpy, its branches too, however small they are."""
+    monkeypatch.setattr(budget, "MOST_TOGETHER", 3)
+    monkeypatch.setattr(budget, "LEAST", 2)
+    monkeypatch.setattr(native, "MOST_OPERATORS", 9)
+    backend = compare(branches(8), [np.array(True), X])
+    made = [each.operators for each in backend.listings if each.module]
+    left = [each for each in backend.listings if not each.module]
+    assert made == [range(1), range(1, 2), range(2, 3)]
+    assert {each.subgraph for each in left} > {0}
+    assert left[0].outline == ("left to numpy: the session has compiled 9 operators",)
+
+
+def test_other_shapes_are_no_other_operators(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(native, "MOST_OPERATORS", 1)
+    b = ModelBuilder()
+    main = b.subgraph("main")
+    x = main.input("x", DType.FLOAT32, (-1,))
+    main.output(*main.op(unary.Tanh(), x, outputs=[Tensor("y", DType.FLOAT32, (1,), (-1,))]))
+    session, backend = session_of(b.build())
+    for size in (2, 3, 4):
+        session.invoke(0, [np.zeros(size, np.float32)])
+    assert [bool(each.module) for each in backend.listings] == [True] * 3

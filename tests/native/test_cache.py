@@ -11,7 +11,7 @@ import pytest
 
 import circlet
 from circlet.backends.native.load import cache
-from circlet.runtime.exec.activation import Activation
+from circlet.runtime.exec.run import Run
 from circlet.runtime.ir.builder import ModelBuilder
 from circlet.runtime.ir.model import Model
 from circlet.runtime.ir.types import DType
@@ -59,7 +59,7 @@ def test_a_second_session_compiles_nothing(folder: Path, compiled: list[str]) ->
 
 def test_threads_share_what_a_session_compiled(folder: Path, compiled: list[str]) -> None:
     session = circlet.Session(lookup(), backend="native")
-    frames = [session._frame((0, ((3,),), "none"), Activation(session._variables)) for _ in range(3)]
+    frames = [session._frame((0, ((3,),), "none"), Run(session._variables)) for _ in range(3)]
     assert [frame.call([i32([k, 1, 2])])[0].tolist() for k, frame in enumerate(frames)] == [
         [1, 2, 3], [2, 2, 3], [3, 2, 3]]
     assert compiled == ["function"]

@@ -13,7 +13,8 @@ import circlet
 from circlet.runtime.exec.crossing import CopyEdge
 from circlet.runtime.exec.session import Session
 from circlet.runtime.ir.model import Model
-from circlet.runtime.passes.elide_copies import Action
+from circlet.runtime.ops.controlflow import PreTestedLoop
+from circlet.runtime.passes.analyses.transfer import Action
 from tests.models.expectations import Expectation, read
 from tests.native.test_models import MODELS
 
@@ -50,6 +51,13 @@ def copies(edges: Iterable[CopyEdge], model: Model, invocations: Counter[int]) -
     return sum(times for times, _ in made), sum(times * size for times, size in made)
 
 
+def leaves_a_loop(model: Model, edge: CopyEdge) -> bool:
+    """Whether a copy is made only where the loop ends after some numbers of turns; then two values that have each
+    other's buffer take three."""
+    op = model.subgraphs[edge.subgraph].operators[edge.operator].op
+    return isinstance(op, PreTestedLoop) and edge.edge.startswith("output")
+
+
 def has_declared_shapes(model: Model, call: Expectation) -> bool:
     entry = next((each for each in model.signatures if each.key == call.signature), None)
     if entry is None:
@@ -72,7 +80,11 @@ def test_copies_are_those_that_a_run_counts(path: Path, elide: bool) -> None:
                 and is_native(session, session.model) and None not in [each.bytes for each in edges]):
             assert path.stem not in QUICK
             pytest.skip("shapes are not as declared, not all is native code, or subgraphs have several callers")
-        assert (counter.copies, counter.copied_bytes) == copies(edges, session.executed, counter.invocations)
+        always = [each for each in edges if not leaves_a_loop(session.executed, each)]
+        least = copies(always, session.executed, counter.invocations)
+        most = copies(edges, session.executed, counter.invocations)
+        for found, low, high in zip((counter.copies, counter.copied_bytes), least, most, strict=True):
+            assert low <= found <= low + 3 * (high - low) // 2
 
 
 PATHS = {each.stem: each for each in MODELS}

@@ -51,9 +51,9 @@ def test_loops_that_carry_them(elide: bool) -> None:
     carried = [cast(main, x, BF16, (1,)), cast(main, g.plus(main, x, 1.0), BF16, (1,))]
     results = main.op(loop, main.constant(0), *carried, outputs=[Tensor("", *each) for each in kinds])
     main.output(*(cast(main, each, DType.FLOAT32, (1,)) for each in results[1:]))
-    model, given = b.build(), [np.float32([2.0])]
+    model, given = b.build(), [np.array([2.0], np.float32)]
     for backend in ("cpu", "native"):
         session = circlet.Session(model, backend, copy_elision=elide)
         for _ in range(2):
             found: list[Array] = session.invoke(0, given)
-            g.assert_equal(found, [np.float32([8.0]), np.float32([13.0])])
+            g.assert_equal(found, [np.array([8.0], np.float32), np.array([13.0], np.float32)])

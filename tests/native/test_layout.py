@@ -57,12 +57,12 @@ class Drawing:
         self.shapes = [shape]
         self.steps: list[Step] = []
 
-    def int(self, low: int, high: int) -> int:
+    def number(self, low: int, high: int) -> int:
         return self._draw(st.integers(low, high))
 
     def add(self) -> None:
         """One more step, on any of the last values."""
-        k = self.int(max(0, len(self.shapes) - 3), len(self.shapes) - 1)
+        k = self.number(max(0, len(self.shapes) - 3), len(self.shapes) - 1)
         shape = self.shapes[k]
         kind = self._draw(st.sampled_from(KINDS))
         found = getattr(self, kind)(k, shape)
@@ -71,10 +71,11 @@ class Drawing:
             self.shapes.append(found[1])
 
     def reshape(self, k: int, shape: Shape) -> tuple[Step, Shape]:
-        rest, sizes = prod(shape), []
+        rest = prod(shape)
+        sizes: list[int] = []
         while rest > 1 and len(sizes) < 4:
             divisors = [each for each in range(1, rest + 1) if rest % each == 0]
-            sizes.append(divisors[self.int(0, len(divisors) - 1)])
+            sizes.append(divisors[self.number(0, len(divisors) - 1)])
             rest //= sizes[-1]
         target = (*sizes, rest) if 0 not in shape else shape
         return Step(Reshape(), (k,), (target,)), target
@@ -84,71 +85,71 @@ class Drawing:
         return Step(Transpose(), (k,), (axes,)), tuple(shape[axis] for axis in axes)
 
     def slice(self, k: int, shape: Shape) -> tuple[Step, Shape]:
-        begin = [self.int(0, size // 2) for size in shape]
-        sizes = tuple(self.int(min(1, size - first), size - first) for size, first in zip(shape, begin, strict=True))
+        begin = [self.number(0, size // 2) for size in shape]
+        sizes = tuple(self.number(min(1, size - first), size - first) for size, first in zip(shape, begin, strict=True))
         return Step(Slice(), (k,), (begin, sizes)), sizes
 
     def stride(self, k: int, shape: Shape) -> tuple[Step, Shape]:
         steps = [self._draw(st.sampled_from([-2, -1, 1, 2, 3])) for _ in shape]
-        begin, end = ([self.int(-size - 1, size + 1) for size in shape] for _ in range(2))
-        full = self.int(0, (1 << len(shape)) - 1)
+        begin, end = ([self.number(-size - 1, size + 1) for size in shape] for _ in range(2))
+        full = self.number(0, (1 << len(shape)) - 1)
         op = StridedSlice(begin_mask=full, end_mask=full)
         index = op.index(shape, op.plan(len(shape), len(shape)), begin, end, steps)
         return Step(op, (k,), (begin, end, steps)), np.empty(shape)[index].shape
 
     def reverse(self, k: int, shape: Shape) -> tuple[Step, Shape]:
-        axes = [axis for axis in range(len(shape)) if self.int(0, 1)]
+        axes = [axis for axis in range(len(shape)) if self.number(0, 1)]
         return Step(ReverseV2(), (k,), (axes,)), shape
 
     def pad(self, k: int, shape: Shape) -> tuple[Step, Shape]:
-        amounts = [(self.int(0, 2), self.int(0, 2)) for _ in shape]
+        amounts = [(self.number(0, 2), self.number(0, 2)) for _ in shape]
         padded = tuple(size + before + after for size, (before, after) in zip(shape, amounts, strict=True))
         return Step(Pad(), (k,), (np.reshape(amounts, (-1, 2)),)), padded
 
     def mirror(self, k: int, shape: Shape) -> tuple[Step, Shape]:
-        mode = MirrorPadMode(self.int(0, 1))
+        mode = MirrorPadMode(self.number(0, 1))
         most = [max(size - (mode is MirrorPadMode.REFLECT), 0) for size in shape]
-        amounts = [(self.int(0, min(2, each)), self.int(0, min(2, each))) for each in most]
+        amounts = [(self.number(0, min(2, each)), self.number(0, min(2, each))) for each in most]
         padded = tuple(size + before + after for size, (before, after) in zip(shape, amounts, strict=True))
         return Step(MirrorPad(mode), (k,), (np.reshape(amounts, (-1, 2)),)), padded
 
     def tile(self, k: int, shape: Shape) -> tuple[Step, Shape]:
-        counts = [self.int(1, 2) for _ in shape]
+        counts = [self.number(1, 2) for _ in shape]
         return Step(Tile(), (k,), (counts,)), tuple(size * count for size, count in zip(shape, counts, strict=True))
 
     def join(self, k: int, shape: Shape) -> tuple[Step, Shape] | None:
         alike = [other for other, each in enumerate(self.shapes) if each == shape]
-        others = [alike[self.int(0, len(alike) - 1)] for _ in range(self.int(0, 2))]
-        if not shape or self.int(0, 3) == 0:
-            axis = self.int(0, len(shape))
+        others = [alike[self.number(0, len(alike) - 1)] for _ in range(self.number(0, 2))]
+        if not shape or self.number(0, 3) == 0:
+            axis = self.number(0, len(shape))
             return Step(Pack(len(others) + 1, axis), (k, *others)), (*shape[:axis], len(others) + 1, *shape[axis:])
-        axis = self.int(0, len(shape) - 1)
+        axis = self.number(0, len(shape) - 1)
         return Step(Concatenation(axis), (k, *others)), (*shape[:axis], shape[axis] * (len(others) + 1),
                                                          *shape[axis + 1:])
 
     def cut(self, k: int, shape: Shape) -> tuple[Step, Shape] | None:
         if not shape:
             return None
-        axis = self.int(0, len(shape) - 1)
+        axis = self.number(0, len(shape) - 1)
         rest = (*shape[:axis], *shape[axis + 1:])
-        if shape[axis] and self.int(0, 1):
-            return Step(Unpack(shape[axis], axis), (k,), (), shape[axis], self.int(0, shape[axis] - 1)), rest
+        if shape[axis] and self.number(0, 1):
+            return Step(Unpack(shape[axis], axis), (k,), (), shape[axis], self.number(0, shape[axis] - 1)), rest
         parts = next((each for each in (3, 2) if shape[axis] % each == 0), 1)
-        used = self.int(0, parts - 1)
+        used = self.number(0, parts - 1)
         return (Step(Split(parts), (k,), (axis,), parts, used),
                 (*shape[:axis], shape[axis] // parts, *shape[axis + 1:]))
 
     def gather(self, k: int, shape: Shape) -> tuple[Step, Shape] | None:
         if 0 in shape or not shape:
             return None
-        axis = self.int(0, len(shape) - 1)
-        indices = [self.int(0, shape[axis] - 1) for _ in range(self.int(1, 3))]
+        axis = self.number(0, len(shape) - 1)
+        indices = [self.number(0, shape[axis] - 1) for _ in range(self.number(1, 3))]
         return Step(Gather(axis), (k,), (indices,)), (*shape[:axis], len(indices), *shape[axis + 1:])
 
     def arithmetic(self, k: int, shape: Shape) -> tuple[Step, Shape]:
         alike = [other for other, each in enumerate(self.shapes) if each == shape]
         op: Op = self._draw(st.sampled_from([Add(), Sub(), Mul()]))
-        return Step(op, (k, alike[self.int(0, len(alike) - 1)])), shape
+        return Step(op, (k, alike[self.number(0, len(alike) - 1)])), shape
 
     def scale(self, k: int, shape: Shape) -> tuple[Step, Shape]:
         return Step(Mul(), (k,), (np.full(shape[-1:], 3, np.int32),)), shape
@@ -158,14 +159,14 @@ class Drawing:
         return Step(BroadcastTo(), (k,), (target,)), target
 
     def expand(self, k: int, shape: Shape) -> tuple[Step, Shape]:
-        axis = self.int(0, len(shape))
+        axis = self.number(0, len(shape))
         return Step(ExpandDims(), (k,), (axis,)), (*shape[:axis], 1, *shape[axis:])
 
     def squeeze(self, k: int, shape: Shape) -> tuple[Step, Shape]:
         return Step(Squeeze(), (k,)), tuple(size for size in shape if size != 1)
 
 
-KINDS = [name for name in vars(Drawing) if not name.startswith("_") and name not in ("int", "add")]
+KINDS = [name for name in vars(Drawing) if not name.startswith("_") and name not in ("number", "add")]
 
 
 @st.composite

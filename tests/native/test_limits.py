@@ -41,6 +41,17 @@ def test_max_iterations_is_exact_and_counts_all_loops(program: Program, elide: b
         assert program.run(session, n) == program.result(n)
 
 
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.id)
+def test_the_loop_that_would_make_a_turn_too_many_is_named(program: Program) -> None:
+    messages = []
+    for backend in ("cpu", "native"):
+        limits = circlet.Limits(max_iterations=program.iterations(4))
+        with pytest.raises(circlet.LimitError) as error:
+            program.run(circlet.Session(program.make(), backend, limits=limits), 5)
+        messages.append(str(error.value))
+    assert messages[0] == messages[1]
+
+
 def test_many_iterations_are_counted() -> None:
     program = next(each for each in PROGRAMS if each.id == "nested")
     session = native(program.make(), max_iterations=program.iterations(3000) - 1)
@@ -75,7 +86,7 @@ def test_state_is_as_before_a_run_that_fails(body: g.Formula, shape: tuple[int, 
     for limits in ({"max_iterations": 1000}, {"deadline": 0.5}):
         session = native(model, elide)
         g.assert_equal(g.run(session, [i32(3)]), [np.full(shape, 3, np.float32)])
-        session.limits = circlet.Limits(**limits)  # type: ignore[arg-type]
+        session.limits = circlet.Limits(**limits)
         with pytest.raises(circlet.LimitError):
             g.run(session, [i32(1 << 30)])
         session.limits = circlet.Limits()

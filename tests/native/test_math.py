@@ -69,11 +69,13 @@ def errors(found: Array, expected: Array) -> Array:
 
 
 def erf(x: Array) -> Array:
-    return np.vectorize(reference.erf, otypes=[np.float64])(x)
+    found: Array = np.vectorize(reference.erf, otypes=[np.float64])(x)
+    return found
 
 
 def normal_share(x: Array) -> Array:
-    return np.vectorize(reference.erfc, otypes=[np.float64])(x * -np.sqrt(0.5)) / 2
+    found: Array = np.vectorize(reference.erfc, otypes=[np.float64])(x * -np.sqrt(0.5))
+    return found / 2
 
 
 UNARY: dict[Function, tuple[Reference, float]] = {

@@ -88,6 +88,16 @@ def test_rescaling(data: st.DataObject) -> None:
     network.agree()
 
 
+@pytest.mark.parametrize("scale", [2.0**-18, 2.0**-20, 2.0**-60])
+def test_left_shifts_that_leave_little_or_nothing(scale: float) -> None:
+    network = Network()
+    x = network.input(np.array([1, -3, 70000, 2**31 - 1, -(2**31)], np.int32), q(4096.0))
+    y = network.op(Quantize(), x, dtype=DType.INT16, quantization=q(scale))
+    z = network.op(elementwise.Mul(), y, y, quantization=q(scale * scale / 4096))
+    network.op(elementwise.Add(pot_scale_int16=False), z, y, quantization=q(scale / 2.0**40))
+    network.agree()
+
+
 @pytest.mark.parametrize("dtype", [DType.INT8, DType.INT16])
 def test_a_chain(dtype: DType) -> None:
     network = Network()

@@ -27,5 +27,5 @@ def test_batch_matmul(outer: tuple[tuple[int, ...], tuple[int, ...]], rows: int,
     matrix = (columns, depth) if adj_y else (depth, columns)
     y = network.input(stored((*outer[1], *matrix), DType.INT8, seed + 1), second)
     made = {"dtype": DType.INT32} if is_raw else {"quantization": Quantization((first.scale,), (second.zero_point,))}
-    network.op(BatchMatMul(adj_y=adj_y), x, y, **made)  # type: ignore[arg-type]
+    network.op(BatchMatMul(adj_y=adj_y), x, y, **made)
     network.agree()

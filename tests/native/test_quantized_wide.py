@@ -3,7 +3,10 @@ backend."""
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -49,7 +52,7 @@ class Maker:
     def bias(self, count: int) -> Value | None:
         """Some of the biases of 16-bit activations have 64 bits, and some there are none."""
         random = np.random.default_rng(self._seed)
-        kind = random.choice([np.int64, np.int32]) if self.dtype is DType.INT16 else np.int32
+        kind = random.choice(np.array([np.int64, np.int32])) if self.dtype is DType.INT16 else np.int32
         return self.network.constant(random.integers(-9000, 9000, count).astype(kind)) if self._seed % 4 else None
 
     def agree(self) -> None:
@@ -103,3 +106,30 @@ def test_transpose_conv(make: Maker, size: tuple[int, int], depth: int, channels
     make.network.op(op, shape, make.weights(channels, *size, depth), make.input(2, *given_size, depth),
                     make.bias(channels), dtype=make.dtype, quantization=make.activation(0.4))
     make.agree()
+
+
+def test_the_least_bias() -> None:
+    """Its magnitude is no int64."""
+    network = Network()
+    x = network.input(np.array([[-32000, 0, 31750], [1250, -1500, 1750]], np.int16), q(1e-3))
+    w = network.constant(np.array([[1, 2, 3], [-127, 50, 100]], np.int8), q(0.25))
+    network.op(FullyConnected(quantized_bias_type=DType.INT64), x, w, network.constant(np.array([10, -(1 << 63)])),
+               quantization=q(0.1))
+    network.agree()
+
+
+@pytest.mark.parametrize("kind", [np.int32, np.int64])
+@pytest.mark.parametrize("dtype", [DType.UINT8, DType.INT8, DType.INT16])
+def test_left_shifts_that_leave_little_or_nothing(dtype: DType, kind: type[np.signedinteger[Any]]) -> None:
+    """The channels are multiplied by about 2 ** 8, 2 ** 14, 2 ** 16, 2 ** 31, 2 ** 32 and 2 ** 50."""
+    network, bias = Network(), np.array([5, -3, 1, 2, 7, -1], kind if dtype is DType.INT16 else np.int32)
+    x = network.input(stored((1, 3, 4, 2), dtype, 1), q(1.0))
+    scales = tuple(2.0**k for k in (7, 13, 15, 30, 31, 49))
+    weights = np.arange(12, dtype=np.int8).reshape(1, 1, 2, 6) - 5
+    if dtype is DType.UINT8:
+        w = network.constant((weights + 5).astype(np.uint8), q(2.0**31, 5))
+    else:
+        w = network.constant(weights, Quantization(scales, (0,) * 6, 3))
+    network.op(DepthwiseConv2D(Padding.VALID, 1, 1, depth_multiplier=3), x, w, network.constant(bias),
+               quantization=q(0.75))
+    network.agree()

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 import circlet
 from circlet.backends.controlflow.backend import ControlflowBackend
 from circlet.backends.native.backend import NativeBackend, Options
-from circlet.runtime.exec.executor import ExecutorMap
+from circlet.runtime.exec.executor_map import ExecutorMap
 from circlet.runtime.exec.kernel import Backend
 from circlet.runtime.exec.session import Session
 from circlet.runtime.ir.op import Op

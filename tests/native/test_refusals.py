@@ -11,7 +11,7 @@ import pytest
 from circlet.backends.controlflow.backend import ControlflowBackend
 from circlet.backends.native.backend import NativeBackend, Options
 from circlet.backends.native.lower import controlflow
-from circlet.runtime.exec.executor import ExecutorMap
+from circlet.runtime.exec.executor_map import ExecutorMap
 from circlet.runtime.exec.kernel import Backend
 from circlet.runtime.exec.session import Session
 from circlet.runtime.ir.builder import ModelBuilder, SubgraphBuilder, Value

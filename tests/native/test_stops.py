@@ -18,8 +18,9 @@ import pytest
 
 import circlet
 from circlet.backends.native import backend
+from circlet.backends.native.abi import control_of
 from circlet.backends.native.compilation import Abandoned, Compilation, Wish
-from circlet.runtime.exec.activation import Activation
+from circlet.runtime.exec.watch import UNBOUNDED, Watch
 from circlet.runtime.ir.types import Array
 from tests.exec.test_limits import SLACK, repeated
 from tests.native.long_models import LONG, loop
@@ -75,17 +76,22 @@ def test_signal_handlers_run_meanwhile(name: str) -> None:
         signal.signal(signal.SIGUSR1, before)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(("name", "threads"), [("loop", 1), ("nest", 1), ("products", 1), ("recurrence", 2)])
-def test_interrupt(name: str, threads: int) -> None:
-    command = [sys.executable, "-m", "tests.native.long_models", name, str(threads)]
-    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+def interrupted(*arguments: str) -> tuple[str, str, int]:
+    """What Python writes after the line `running`, and ends with, if it gets Ctrl-C a second later."""
+    with subprocess.Popen([sys.executable, *arguments], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                          text=True) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "running\n"
         time.sleep(1)
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=SLACK)
-    assert (out, err, process.returncode) == ("interrupted\n", "", 0)
+    return out, err, process.returncode
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "threads"), [("loop", 1), ("nest", 1), ("products", 1), ("recurrence", 2)])
+def test_interrupt(name: str, threads: int) -> None:
+    assert interrupted("-m", "tests.native.long_models", name, str(threads)) == ("interrupted\n", "", 0)
 
 
 PROGRAM = "import sys; from circlet.tools.main import main; print('running', flush=True); sys.exit(main())"
@@ -94,14 +100,8 @@ PROGRAM = "import sys; from circlet.tools.main import main; print('running', flu
 def test_interrupt_ends_the_program_with_130(tmp_path: Path) -> None:
     model, _ = loop()
     circlet.save(model, tmp_path / "loop.tflite")
-    command = [sys.executable, "-c", PROGRAM, "run", str(tmp_path / "loop.tflite"), "-i", "x=1", "--backend", "native"]
-    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        assert process.stdout.readline() == "running\n"
-        time.sleep(1)
-        process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=SLACK)
-    assert (out, err, process.returncode) == ("", "", 130)
+    file = str(tmp_path / "loop.tflite")
+    assert interrupted("-c", PROGRAM, "run", file, "-i", "x=1", "--backend", "native") == ("", "", 130)
 
 
 def test_the_interpreter_stops(tmp_path: Path) -> None:
@@ -215,7 +215,8 @@ def test_a_run_with_a_deadline_starts_no_thread(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_the_words_that_code_and_python_share_fit() -> None:
-    activation = Activation(circlet.Session(loop()[0], backend="cpu")._variables)
-    activation.start(circlet.Limits(deadline=1e300, max_iterations=1 << 70))
-    assert activation.control.min() == 0
-    assert not activation.is_observed
+    watch = Watch()
+    control = control_of(watch)
+    watch.start(circlet.Limits(deadline=1e300, max_iterations=1 << 70))
+    assert control_of(watch) is control
+    assert control.iterations == control.deadline == UNBOUNDED

@@ -15,7 +15,7 @@ from circlet.backends.native.load import cache, llvm
 from circlet.backends.native.targets.aarch64 import AArch64
 from circlet.backends.native.targets.target import Target, kind_of
 from circlet.backends.native.targets.x86_64 import X86
-from circlet.runtime.exec.executor import ExecutorMap
+from circlet.runtime.exec.executor_map import ExecutorMap
 from circlet.runtime.exec.kernel import Backend
 from circlet.runtime.exec.session import Session
 from circlet.runtime.ir.builder import ModelBuilder

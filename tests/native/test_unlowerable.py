@@ -137,7 +137,7 @@ def test_cells_of_int8_networks_are_not_clipped_to_what_is_not_positive(clip: fl
         tensors = [model.subgraphs[0].tensors[each] for each in model.subgraphs[0].inputs]
         found.append(circlet.Session(model, backend).invoke(0, [np.ones(each.shape, each.dtype.numpy)
                                                                 for each in tensors])[0])
-    np.testing.assert_array_equal(*found)
+    np.testing.assert_array_equal(found[0], found[1])
 
 
 def negation() -> Model:
@@ -146,11 +146,12 @@ def negation() -> Model:
 
 def test_a_rule_that_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     """The warning, an error in tests, says where; numpy computes the operators."""
-    def fails(node: rule.Node[unary.Neg]) -> tuple[()]:
+    def fails(node: rule.Node[Op]) -> tuple[()]:
         raise KeyError("odd")
 
     monkeypatch.setattr(backend, "stored", lambda key: None)
-    monkeypatch.setitem(rule.RULES, unary.Neg, (rule.Rule(movable, fused=fails),))
+    op: type[Op] = unary.Neg
+    monkeypatch.setitem(rule.RULES, op, (rule.Rule(movable, fused=fails),))
     session = circlet.Session(negation(), "native")
     message = r"subgraph 0 \('main'\), operator 0 \(NEG\): left to numpy.*KeyError: 'odd'"
     with pytest.warns(RuntimeWarning, match=message):

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from threading import Event, Thread, current_thread
+
 import numpy as np
 import pytest
 
 import circlet
+from circlet.runtime.exec import memory, store
+from circlet.runtime.exec.variables import Variables
 from circlet.runtime.ir.builder import ModelBuilder, SubgraphBuilder, Value
 from circlet.runtime.ir.model import Model, Tensor
-from circlet.runtime.ir.types import DType
+from circlet.runtime.ir.types import Array, DType
 from circlet.runtime.ops.controlflow import CallOnce
 from circlet.runtime.ops.variable import AssignVariable, ReadVariable, VarHandle
 from tests.exec import graphs as g
@@ -16,6 +22,8 @@ from tests.exec.graphs import f32
 from tests.exec.test_variables import assign_and_read, counting_model
 
 START = f32([1, 2, 3])
+PATIENCE = 20
+"""Seconds."""
 
 
 def _handle(b: SubgraphBuilder) -> Value:
@@ -63,7 +71,7 @@ def test_reading_before_assigning() -> None:
     session = circlet.Session(assign_and_read(True), backend="native")
     with pytest.raises(circlet.ExecutionError, match=r"subgraph 1 .*READ_VARIABLE.*'v' is read before it is assigned"):
         session.invoke(1, [])
-    g.assert_equal(g.run(session, [np.int32([1, 2])]), [np.int32([1, 2])])
+    g.assert_equal(g.run(session, [np.array([1, 2], np.int32)]), [np.array([1, 2], np.int32)])
 
 
 def test_values_of_two_shapes() -> None:
@@ -75,9 +83,9 @@ def test_values_of_two_shapes() -> None:
         reader.output(*reader.op(ReadVariable(), _handle(reader), outputs=[Tensor("", DType.FLOAT32, (size,))]))
     session = circlet.Session(b.build(), backend="native")
     for size, listener in ((2, None), (3, circlet.Counter()), (2, circlet.Counter()), (3, None)):
-        value, writer, other = np.arange(size, dtype=np.float32), 2 * (size - 2), 2 * (3 - size)
-        session.invoke(writer, [value], listener)
-        g.assert_equal(session.invoke(writer + 1, []), [value])
+        value, index, other = np.arange(size, dtype=np.float32), 2 * (size - 2), 2 * (3 - size)
+        session.invoke(index, [value], listener)
+        g.assert_equal(session.invoke(index + 1, []), [value])
         with pytest.raises(circlet.ExecutionError, match="is read before it is assigned a float32"):
             session.invoke(other + 1, [])
 
@@ -87,3 +95,73 @@ def test_an_empty_value_is_held_apart_from_others() -> None:
     session = circlet.Session(assign_and_read(False), backend="native")
     for values in ([1, 3], [], [4]):
         g.assert_equal(g.run(session, [np.array(values, np.int32)]), [np.array(values, np.int32)])
+
+
+@contextmanager
+def held_lowering(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Event, Event]]:
+    """Threads that compile wait where they ask for the word that says which cell holds a value: whether one has come
+    there, and whether it may go on."""
+    ask, runs = Variables.holder, current_thread()
+    arrived, may_go_on = Event(), Event()
+
+    def holder(self: Variables, handle: int) -> Array:
+        if current_thread() is not runs:
+            arrived.set()
+            assert may_go_on.wait(PATIENCE)
+        return ask(self, handle)
+
+    monkeypatch.setattr(Variables, "holder", holder)
+    monkeypatch.setenv("CIRCLET_CACHE_DIR", "")
+    try:
+        yield arrived, may_go_on
+    finally:
+        may_go_on.set()
+
+
+class Operators(circlet.Listener):
+    """Hears of each operator, so that numpy computes it."""
+
+    def will_run(self, subgraph: int, operator: int) -> None:
+        pass
+
+
+def test_compiling_moves_no_value_of_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run on numpy assigns while a function is lowered that a deadline left behind."""
+    values = [np.array([k, k + 1], np.int32) for k in range(3)]
+    session = circlet.Session(assign_and_read(True), "native")
+    session.run([values[0]], Operators())
+    with held_lowering(monkeypatch) as (arrived, may_go_on):
+        session.limits = circlet.Limits(deadline=0.05)
+        with pytest.raises(circlet.LimitError, match="deadline"):
+            session.run([values[1]])
+        session.limits = circlet.Limits()
+        assert arrived.wait(PATIENCE)
+        g.assert_equal(session.invoke(1, [], Operators()), [values[0]])
+        g.assert_equal(session.invoke(0, [values[1]], Operators()), [values[1]])
+        may_go_on.set()
+        g.assert_equal(session.invoke(0, [values[2]]), [values[2]])
+    assert "native" in session.backend_of(0)
+    g.assert_equal(session.invoke(1, [], Operators()), [values[2]])
+
+
+def test_threads_are_given_the_same_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two ask for one word at once, the second while the first has it made."""
+    variables, begun, may_go_on = Variables(), Event(), Event()
+    make, found = memory.allocate, {}
+
+    def allocate(shape: tuple[int, ...], dtype: np.dtype[np.generic]) -> Array:
+        if current_thread() is first:
+            begun.set()
+            assert may_go_on.wait(PATIENCE)
+        return make(shape, dtype)
+
+    monkeypatch.setattr(store, "allocate", allocate)
+    first, second = (Thread(target=lambda k=k: found.update({k: variables.holder(0)})) for k in range(2))
+    first.start()
+    assert begun.wait(PATIENCE)
+    second.start()
+    second.join(0.2)
+    may_go_on.set()
+    for each in (first, second):
+        each.join(PATIENCE)
+    assert found[0] is found[1] is variables.holder(0)

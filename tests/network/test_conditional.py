@@ -13,7 +13,7 @@ from circlet import Network
 from circlet.network import Tensor
 from tests.network.runs import ran, run_all, saved, typed
 
-TABLE = np.float32([10, 20, 30])
+TABLE = np.array([10, 20, 30], np.float32)
 
 
 def test_the_example_of_the_documentation() -> None:
@@ -150,7 +150,7 @@ def test_program(program: Callable[[Network, Tensor, Tensor], None],
     program(net, net.input("flag", bool), net.input("x", np.float32))
     for (flag, x), outputs in expected.items():
         for found in run_all(net, {"flag": flag, "x": x}):
-            assert (found["first"], found["second"]) == outputs
+            assert (found["first"].item(), found["second"].item()) == outputs
 
 
 def test_an_inner_conditional_is_lazy_too() -> None:

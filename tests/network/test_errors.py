@@ -267,7 +267,7 @@ def condition_on_iterator(net: Network, flag: Tensor, x: Tensor, v: Tensor) -> N
 
 
 def cond_structures(net: Network, flag: Tensor, x: Tensor, v: Tensor) -> None:
-    net.cond(flag, lambda: (x, x), lambda: x)  # type: ignore[arg-type, return-value]
+    net.cond(flag, lambda: (x, x), lambda: x)
 
 
 def cond_none(net: Network, flag: Tensor, x: Tensor, v: Tensor) -> None:
@@ -461,7 +461,7 @@ TRAPS: list[tuple[str, Callable[[Tensor], object], str]] = [
     ("chained", lambda v: 0 < v[0] < 1, "has no truth value"),
     ("and", lambda v: v[0] > 0 and v[1] > 0, "has no truth value"),
     ("numpy", lambda v: np.asarray(v), "apply the functions of the network, not those of numpy"),
-    ("range", lambda v: range(v[0]), "has no value while the network is built"),  # type: ignore[call-overload]
+    ("range", lambda v: range(v[0]), "has no value while the network is built"),
     ("len", lambda v: len(v[0]), "has no length that is known while the network is built"),
     ("iterate", lambda v: list(v.reshape(net_size(v))), "iterate with net.loop() and loop.iterator"),
 ]

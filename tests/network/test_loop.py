@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -10,7 +10,7 @@ import pytest
 
 import circlet
 from circlet import LoopOutput, Network
-from tests.network.runs import ran, run, run_all
+from tests.network.runs import Array, ran, run, run_all
 
 ROWS = np.arange(12, dtype=np.float32).reshape(4, 3)
 
@@ -70,7 +70,8 @@ def iterate_by_hand(axis: int, reverse: bool, n: int) -> list[float]:
     total = np.zeros(3 if axis == 0 else 4, np.float32)
     for k in range(n):
         total = total * 2 + ROWS.take(n - 1 - k if reverse else k, axis)
-    return total.tolist()
+    found: list[float] = total.tolist()
+    return found
 
 
 def collect(kind: LoopOutput, axis: int, length: int | None) -> Callable[[Network], None]:
@@ -88,13 +89,14 @@ def collect(kind: LoopOutput, axis: int, length: int | None) -> Callable[[Networ
 def collect_by_hand(kind: LoopOutput, axis: int, length: int | None, n: int) -> list[list[float]]:
     rows = ROWS[:n][::-1 if kind is LoopOutput.REVERSE else 1] * 10
     padded = np.concatenate([rows, np.zeros((0 if length is None else length - n, 3), np.float32)])
-    return np.moveaxis(padded, 0, axis).tolist()  # type: ignore[no-any-return]
+    found: list[list[float]] = np.moveaxis(padded, 0, axis).tolist()
+    return found
 
 
 def growing(net: Network) -> None:
     loop = net.loop()
     loop.trip_limit(net.input("n", np.int32))
-    r = loop.recurrence(np.float32([1, 2]), shape=(-1,))
+    r = loop.recurrence(np.array([1, 2], np.float32), shape=(-1,))
     r.set_next(net.concat([r, r[:1] + 1]))
     assert loop.output(r).shape == (-1,)
     net.output(loop.output(r), "out")
@@ -103,7 +105,7 @@ def growing(net: Network) -> None:
 def growing_rows(net: Network) -> None:
     loop = net.loop()
     loop.trip_limit(net.input("n", np.int32))
-    r = loop.recurrence(np.float32([1, 2]), shape=(-1,))
+    r = loop.recurrence(np.array([1, 2], np.float32), shape=(-1,))
     r.set_next(net.concat([r, r]))
     net.output(loop.output(r, LoopOutput.CONCATENATE), "out")
 
@@ -218,11 +220,11 @@ def test_cell() -> None:
     net = Network()
     cell(net)
 
-    def sigmoid(x: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
-        return 1 / (1 + np.exp(-x))  # type: ignore[no-any-return]
+    def sigmoid(x: Array) -> Array:
+        return 1 / (1 + np.exp(-x))
 
     hidden = memory = np.zeros(2, np.float32)
-    states = []
+    states: list[Array] = []
     for row in ROWS[::-1]:
         i, f, g, o = np.split(np.concatenate([row, hidden]) @ WEIGHTS, 4)
         memory = sigmoid(f) * memory + sigmoid(i) * np.tanh(g)
@@ -245,7 +247,7 @@ def invariant_loop(net: Network) -> None:
 
 
 Inputs = Mapping[str, npt.ArrayLike]
-PROGRAMS: list[tuple[Callable[[Network], None], list[tuple[Inputs, object]]]] = [
+PROGRAMS: list[tuple[Callable[[Network], None], Sequence[tuple[Inputs, object]]]] = [
     (power, [({"x": 1, "n": 5}, 32), ({"x": 1, "n": 0}, 1), ({"x": 1, "n": -3}, 1)]),
     (countdown, [({"x": 100}, [6, 4]), ({"x": 3}, [3, 0])]),
     (both_limits, [({"x": 3, "n": 4}, 48), ({"x": 3, "n": 40}, 192), ({"x": 300, "n": 4}, 300)]),
@@ -266,7 +268,7 @@ PROGRAMS: list[tuple[Callable[[Network], None], list[tuple[Inputs, object]]]] = 
 
 
 @pytest.mark.parametrize(("program", "runs"), PROGRAMS, ids=[program.__name__ for program, _ in PROGRAMS])
-def test_program(program: Callable[[Network], None], runs: list[tuple[Inputs, object]]) -> None:
+def test_program(program: Callable[[Network], None], runs: Sequence[tuple[Inputs, object]]) -> None:
     net = Network()
     program(net)
     for inputs, expected in runs:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import cast
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 
 from circlet import Network
 from circlet.network import Tensor
+from circlet.network.tensor import Like
 from circlet.runtime.ir.types import Activation, Padding
 from circlet.runtime.ops.unary import Square
 from tests.network.runs import Array, run
@@ -28,11 +31,11 @@ class Case:
     x: Array
     y: Array
     formula: Callable[[Network, Tensor, Tensor], Tensor]
-    expected: Callable[[Array, Array], Array]
+    expected: Callable[[Array, Array], npt.ArrayLike]
     tolerance: float = 0.0
 
 
-def same(name: str, x: Array, y: Array, formula: Callable[[Array, Array], Array]) -> Case:
+def same(name: str, x: Array, y: Array, formula: Callable[[Array, Array], npt.ArrayLike]) -> Case:
     """A formula that means the same to numpy."""
     return Case(name, x, y, lambda net, a, b: formula(a, b), formula)  # type: ignore[arg-type, return-value]
 
@@ -40,7 +43,8 @@ def same(name: str, x: Array, y: Array, formula: Callable[[Array, Array], Array]
 def correlated(x: Array, kernel: Array) -> Array:
     padded = np.pad(x[0, :, :, 0], ((0, 1), (1, 1)))
     windows = np.lib.stride_tricks.sliding_window_view(padded, (2, 3))
-    return (windows * kernel).sum((2, 3)).reshape(1, 2, 3, 1)
+    sums: Array = (windows * kernel).sum((2, 3))
+    return sums.reshape(1, 2, 3, 1)
 
 
 CASES = [
@@ -67,13 +71,13 @@ CASES = [
     same("greater_equal", F, G, lambda x, y: x >= y),
     same("equal", I, J, lambda x, y: x == y),
     same("not_equal", I, J, lambda x, y: x != 7),
-    same("array_operand", F, G, lambda x, y: np.float32([[1], [2]]) * x),
+    same("array_operand", F, G, lambda x, y: np.array([[1], [2]], np.float32) * x),
     same("broadcast", F, G[0], lambda x, y: x + y),
     same("matmul", F, G.T.copy(), lambda x, y: x @ y),
     same("matmul_vector", F, G[0], lambda x, y: x @ y),
     same("vector_matmul", F[:, 0].copy(), G, lambda x, y: x @ y),
     same("vector_vector", F[0], G[1], lambda x, y: x @ y),
-    same("array_matmul", F, G, lambda x, y: np.float32([[1, 2]]) @ x),
+    same("array_matmul", F, G, lambda x, y: np.array([[1, 2]], np.float32) @ x),
     same("index", F, G, lambda x, y: x[1]),
     same("index_negative", F, G, lambda x, y: x[-1, -3]),
     same("slice", F, G, lambda x, y: x[:, 1:]),
@@ -83,8 +87,8 @@ CASES = [
     same("ellipsis", F, G, lambda x, y: x[..., 0]),
     same("ellipsis_middle", F.reshape(1, 2, 3), G, lambda x, y: x[0, ..., 1:2]),
     same("all", F, G, lambda x, y: x[()]),
-    same("indices", F, G, lambda x, y: x[:, np.int32([2, 0, 2])]),
-    same("indices_behind_ellipsis", F.reshape(1, 2, 3), G, lambda x, y: x[..., np.int32([1, 0]), 1:]),
+    same("indices", F, G, lambda x, y: x[:, np.array([2, 0, 2], np.int32)]),
+    same("indices_behind_ellipsis", F.reshape(1, 2, 3), G, lambda x, y: x[..., np.array([1, 0], np.int32), 1:]),
     same("reshape", F, G, lambda x, y: x.reshape(3, -1)),
     same("reshape_tuple", F, G, lambda x, y: x.reshape((6,))),
     same("transpose", F, G, lambda x, y: x.T + y.transpose(1, 0)),
@@ -99,7 +103,7 @@ CASES = [
     same("any_all", B, C, lambda x, y: x.any(0) & y.all(0)),
     same("argmax", F, G, lambda x, y: x.argmax(1) - x.argmin(1)),
     same("iterate", F, G, lambda x, y: sum(row * (k + 1) for k, row in enumerate(x))),
-    Case("tensor_index", F, np.int32([2, 1]), lambda net, x, y: x[:, y], lambda x, y: x[:, y]),
+    Case("tensor_index", F, np.array([2, 1], np.int32), lambda net, x, y: x[:, y], lambda x, y: x[:, y]),
     Case("scalar_tensor_index", F, np.int32(1), lambda net, x, y: x[y, 1:], lambda x, y: x[y, 1:]),
     Case("where", F, G, lambda net, x, y: net.where(x > y, x, 0), lambda x, y: np.where(x > y, x, 0)),
     Case("maximum", F, G, lambda net, x, y: net.maximum(x, 0) + net.minimum(1, y),
@@ -126,11 +130,11 @@ CASES = [
          lambda x, y: x.any(1) & ~y.all(1)),
     Case("cumsum", F, G, lambda net, x, y: net.cumsum(x, 1), lambda x, y: x.cumsum(1)),
     Case("top_k", F, G, lambda net, x, y: net.top_k(x, 2)[0] + net.top_k(x, 2)[1].astype(np.float32),
-         lambda x, y: np.float32([[3 + 2, 1.5 + 0], [4 + 1, 0.5 + 0]])),
+         lambda x, y: np.array([[3 + 2, 1.5 + 0], [4 + 1, 0.5 + 0]], np.float32)),
     Case("concat_stack", F, G, lambda net, x, y: net.concat([net.stack([x, y], 1), net.stack([y, x], 1)], -1),
          lambda x, y: np.concatenate([np.stack([x, y], 1), np.stack([y, x], 1)], -1)),
     Case("concat_constant", F, G, lambda net, x, y: net.concat([x, [[1.0, 2, 3]]]),
-         lambda x, y: np.concatenate([x, np.float32([[1, 2, 3]])])),
+         lambda x, y: np.concatenate([x, np.array([[1, 2, 3]], np.float32)])),
     Case("split", F, G, lambda net, x, y: net.split(x, 3, 1)[1] + net.split(y, [1, -1], 1)[0],
          lambda x, y: x[:, 1:2] + y[:, :1]),
     Case("reverse_tile", F, G, lambda net, x, y: net.tile(net.reverse(x, 1), [2, 1]),
@@ -143,18 +147,18 @@ CASES = [
          lambda x, y: np.broadcast_to(x, (2, 2, 3))),
     Case("range_one_hot", F, np.int32(4), lambda net, x, y: net.one_hot(net.range(0, y), 4),
          lambda x, y: np.eye(4, dtype=np.float32)),
-    Case("gather", F, np.int32([[1, 0]]), lambda net, x, y: net.gather(x, y, axis=1), lambda x, y: x[:, y]),
-    Case("gather_nd", F, np.int32([[1, 0], [0, 2]]), lambda net, x, y: net.gather_nd(x, y),
+    Case("gather", F, np.array([[1, 0]], np.int32), lambda net, x, y: net.gather(x, y, axis=1), lambda x, y: x[:, y]),
+    Case("gather_nd", F, np.array([[1, 0], [0, 2]], np.int32), lambda net, x, y: net.gather_nd(x, y),
          lambda x, y: x[y[:, 0], y[:, 1]]),
-    Case("scatter_nd", F[0], np.int32([[3], [1], [3]]), lambda net, x, y: net.scatter_nd(y, x, [5]),
-         lambda x, y: np.float32([0, x[1], 0, x[0] + x[2], 0])),
-    Case("update", F, np.int32(1), lambda net, x, y: net.update(x, [[9.0, 8.0]], [y, 1]),
-         lambda x, y: np.float32([x[0], [x[1, 0], 9, 8]])),
+    Case("scatter_nd", F[0], np.array([[3], [1], [3]], np.int32), lambda net, x, y: net.scatter_nd(y, x, [5]),
+         lambda x, y: np.array([0, x[1], 0, x[0] + x[2], 0], np.float32)),
+    Case("update", F, np.int32(1), lambda net, x, y: net.update(x, [[9.0, 8.0]], cast(list[Like], [y, 1])),
+         lambda x, y: np.array([x[0], [x[1, 0], 9, 8]], np.float32)),
     Case("functions", F, G, lambda net, x, y: net.transpose(net.reshape(net.cast(x, np.int32), (3, 2)), (1, 0)),
          lambda x, y: x.astype(np.int32).reshape(3, 2).T),
     Case("matmul_function", F, G, lambda net, x, y: net.matmul(x, y.T), lambda x, y: x @ y.T),
     Case("dense", F, G, lambda net, x, y: net.dense(x, y, [1.0, -1.0], Activation.RELU),
-         lambda x, y: np.maximum(x @ y.T + np.float32([1, -1]), 0)),
+         lambda x, y: np.maximum(x @ y.T + np.array([1, -1], np.float32), 0)),
     Case("conv2d", F.reshape(1, 2, 3, 1), G, lambda net, x, y: net.conv2d(x, y.reshape(1, 2, 3, 1), [1.0]),
          lambda x, y: correlated(x, y) + 1),
     Case("depthwise", F.reshape(1, 1, 2, 3), G,
@@ -162,7 +166,7 @@ CASES = [
          lambda x, y: (x * y.reshape(1, 1, 2, 3)).sum(2, keepdims=True), 1e-6),
     Case("pooling", F.reshape(1, 2, 3, 1), G,
          lambda net, x, y: net.max_pool2d(x, 2, 1) - net.average_pool2d(x, (2, 2), 1),
-         lambda x, y: np.float32([4 - 1, 4 - 1]).reshape(1, 1, 2, 1)),
+         lambda x, y: np.array([4 - 1, 4 - 1], np.float32).reshape(1, 1, 2, 1)),
     Case("apply", F, G, lambda net, x, y: net.apply(Square(), x)[0], lambda x, y: x * x),
 ]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 import numpy.typing as npt
@@ -70,7 +71,7 @@ def growing(net: Network) -> None:
     """The carried list gets longer, which the first trace of the body finds out."""
     n = net.input("n", np.int32)
     count, rows = net.while_loop(lambda i, rows: i < n, lambda i, rows: (i + 1, net.concat([rows, i[None]])),
-                                 (0, np.int32([-1])))
+                                 (0, np.array([-1], np.int32)))
     assert (count.shape, rows.shape) == ((), (-1,))
     net.output(rows, "out")
 
@@ -125,7 +126,7 @@ def test_all_that_a_branch_records_is_lazy() -> None:
     """Also what depends on nothing from outside, and what an outer function computes for itself."""
     net = Network()
     flag, index = net.input("flag", bool), net.input("index", np.int32)
-    net.output(net.cond(flag, lambda: net.constant([1, 2])[index], lambda: -1), "out")
+    net.output(cast(Tensor, net.cond(flag, lambda: net.constant([1, 2])[index], lambda: -1)), "out")
     for found in run_all(net, {"flag": False, "index": 9}):
         assert found["out"] == -1
     with pytest.raises(circlet.ExecutionError, match="GATHER"):

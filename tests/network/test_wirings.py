@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import pytest
@@ -33,10 +33,10 @@ class Wiring:
     conditionals: list[Conditional] = field(default_factory=list)
     loops: list[Loop] = field(default_factory=list)
     recurrences: list[Recurrence] = field(default_factory=list)
-    meanings: dict[int, tuple[object, ...]] = field(default_factory=dict)
+    meanings: dict[int, tuple[Any, ...]] = field(default_factory=dict)
     following: dict[int, Tensor] = field(default_factory=dict)
 
-    def add(self, tensor: Tensor, *meaning: object) -> None:
+    def add(self, tensor: Tensor, *meaning: Any) -> None:
         self.values.append(tensor)
         self.meanings[tensor.layer.number] = meaning
 
@@ -69,7 +69,7 @@ class Wiring:
             self.recurrences.append(loop.recurrence(y))
             self.add(self.recurrences[-1], "recurrence", loop)
         elif kind == "iterator":
-            self.add(loop.iterator(np.int32(SEQUENCE)), "iterator", loop)
+            self.add(loop.iterator(np.array(SEQUENCE, np.int32)), "iterator", loop)
         else:
             self.add(loop.output(y, LoopOutput.CONCATENATE).sum(0), "collect", loop, y)
 
@@ -89,15 +89,18 @@ class Wiring:
             return int(tensor.data)
         kind, *rest = self.meanings[tensor.layer.number]
         if kind in ("iterator", "recurrence"):
-            iteration, carried = state[rest[0]]  # type: ignore[index]
+            iteration, carried = state[rest[0]]
             return SEQUENCE[iteration] if kind == "iterator" else carried[tensor.layer.number]
         if kind in ("last", "collect"):
-            return self.loop_value(kind, *rest, state)  # type: ignore[arg-type]
+            loop, inside = rest
+            return self.loop_value(kind, loop, inside, state)
         if kind == "choice":
-            return self.value(rest[1 if self.value(rest[0], state) else 2], state)  # type: ignore[arg-type]
-        x, *y = (self.value(each, state) for each in rest)  # type: ignore[arg-type]
-        return {"add": lambda: x + y[0], "subtract": lambda: x - y[0], "maximum": lambda: max(x, y[0]),
-                "less": lambda: x < y[0], "same": lambda: x}[str(kind)]()
+            return self.value(rest[1 if self.value(rest[0], state) else 2], state)
+        x, *y = (self.value(each, state) for each in rest)
+        formulas: dict[str, Callable[[], int]] = {
+            "add": lambda: x + y[0], "subtract": lambda: x - y[0], "maximum": lambda: max(x, y[0]),
+            "less": lambda: x < y[0], "same": lambda: x}
+        return formulas[kind]()
 
     def loop_value(self, kind: str, loop: Loop, tensor: Tensor, state: State) -> int:
         assert loop.count is not None

@@ -10,8 +10,9 @@ import numpy.typing as npt
 import pytest
 
 from circlet.backends.cpu.backend import CpuBackend
-from circlet.runtime.exec.activation import Activation, Variables
 from circlet.runtime.exec.kernel import Call
+from circlet.runtime.exec.run import Run
+from circlet.runtime.exec.variables import Variables
 from circlet.runtime.ir.model import Model
 from circlet.runtime.ir.op import OPERATORS
 from circlet.schema import dump_model, load_model
@@ -37,7 +38,7 @@ def by_kernel(case: Case) -> Results:
     assert case.error is not None or shapes == wanted
     inputs = [None if each is None else each.array for each in given]
     outputs = [np.zeros(shape, each.dtype.numpy) for shape, each in zip(shapes, declared, strict=True)]
-    step = backend.kernel(call).bind(inputs, outputs, Activation(Variables()))
+    step = backend.kernel(call).bind(inputs, outputs, Run(Variables()))
     with np.errstate(all="ignore"):
         step()
         step()

@@ -178,6 +178,9 @@ TRANSPOSE_CONV = [
 test_transpose_conv = case_test(TRANSPOSE_CONV)
 
 VOLUME = ramp((1, 2, 3, 2, 2))
+CORNERS = grid((2, 2, 1, 1, 1), [1, 0, 0, np.inf])
+"""A filter (kd, kh, kw, c, o) whose infinite weight meets the padding at all but the first place of two by two."""
+CORNERED = grid((1, 2, 2, 1, 1), [np.inf, 2, 3, 4])
 
 CONV_3D = [
     Case("same", Conv3D(stride_d=1, stride_h=2, stride_w=1, fused_activation_function=Activation.RELU),
@@ -186,6 +189,10 @@ CONV_3D = [
                                  29, 0, 0, 96])]),
     Case("valid-dilation", Conv3D(Padding.VALID, stride_d=1, stride_h=1, stride_w=1, dilation_h_factor=2),
          [VOLUME, ramp((1, 2, 2, 2, 2), step=5)], [grid((1, 2, 1, 1, 2), [64, -55, -23, 67])]),
+    Case("padding-and-infinity", Conv3D(stride_d=1, stride_h=1, stride_w=1),
+         [grid((1, 2, 2, 1, 1), [1, 2, 3, 4]), T(CORNERS, constant=True)], [CORNERED]),
+    Case("padding-and-infinity-of-an-input", Conv3D(stride_d=1, stride_h=1, stride_w=1),
+         [grid((1, 2, 2, 1, 1), [1, 2, 3, 4]), CORNERS], [CORNERED]),
     Case("wrong-channels", Conv3D(stride_d=1, stride_h=1, stride_w=1), [VOLUME, ramp((1, 2, 2, 1, 2))], [IMAGE],
          error="does not fit 2 channels"),
     Case("transposed", Conv3DTranspose(stride_d=1, stride_h=2, stride_w=1),

@@ -10,7 +10,7 @@ from tests.ops.run_cases import case_test
 
 GRID = np.arange(6, dtype=np.float32).reshape(2, 3)
 CASES = [
-    Case("gather", GatherElements(1), [GRID, np.int64([[0, -1], [1, 1]])], [[[0.0, 2.0], [4.0, 4.0]]]),
+    Case("gather", GatherElements(1), [GRID, np.array([[0, -1], [1, 1]], np.int64)], [[[0.0, 2.0], [4.0, 4.0]]]),
     Case("gather-rows", GatherElements(-2), [GRID, [[1, 0]]], [[[3.0, 1.0]]]),
     Case("gather-outside", GatherElements(1), [GRID, [[3]]], [[[0.0]]], error="index 3 is out of range for .* size 3"),
     Case("gather-rank", GatherElements(), [GRID, [0]], [[0.0]], error="expected the rank of"),
@@ -20,7 +20,8 @@ CASES = [
          [[[0.0, 5.0, 7.0], [6.0, 5.0, 7.0]]]),
     Case("scatter-max", ScatterElements(1, Combine.MAXIMUM), [[[1, 9]], [[0, 1]], [[5, 5]]], [[[5, 9]]]),
     Case("scatter-shape", ScatterElements(1), [GRID, [[0]], [[1.0, 2.0]]], [GRID], error="the shape of the indices"),
-    Case("slices", ScatterSlices(), [GRID, np.int64([[-1]]), [[7.0, 8.0, 9.0]]], [[[0.0, 1.0, 2.0], [7.0, 8.0, 9.0]]]),
+    Case("slices", ScatterSlices(), [GRID, np.array([[-1]], np.int64), [[7.0, 8.0, 9.0]]],
+         [[[0.0, 1.0, 2.0], [7.0, 8.0, 9.0]]]),
     Case("slices-elements", ScatterSlices(Combine.MULTIPLY), [GRID, [[1, 1], [1, 1]], [2.0, 3.0]],
          [[[0.0, 1.0, 2.0], [3.0, 24.0, 5.0]]]),
     Case("slices-outside", ScatterSlices(), [GRID, [[2]], [[7.0, 8.0, 9.0]]], [GRID], error="index 2 is out of range"),

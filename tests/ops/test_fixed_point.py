@@ -81,7 +81,7 @@ def test_round_half_away(value: float, expected: int) -> None:
 
 
 def test_round_half_away_keeps_the_type() -> None:
-    values = np.nextafter(np.float32([0.5, -0.5, 2.5, 8388607.5]), np.float32(0))
+    values = np.nextafter(np.array([0.5, -0.5, 2.5, 8388607.5], np.float32), np.float32(0))
     rounded = round_half_away(values)
     assert rounded.dtype == np.float32
     assert rounded.tolist() == [0, 0, 2, 8388607]

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from circlet.backends.cpu.backend import CpuBackend
-from circlet.runtime.exec.activation import Activation, Variables
 from circlet.runtime.exec.kernel import Call
+from circlet.runtime.exec.run import Run
+from circlet.runtime.exec.variables import Variables
 from circlet.runtime.ir.op import Operand, Operands, Unknown
 from circlet.runtime.ir.types import DType
 from circlet.runtime.ops.index import (
@@ -151,7 +152,7 @@ def test_an_update_in_place_writes_only_the_update() -> None:
     buffer, update, start = X.copy(), f32([[8, 9, 7]]), i32([1, 0])
     tensors = tuple(T(each).tensor for each in (buffer, update, start))
     step = CpuBackend().kernel(Call(DynamicUpdateSlice(), tensors, tensors[:1])).bind(
-        [buffer, update, start], [buffer], Activation(Variables()))
+        [buffer, update, start], [buffer], Run(Variables()))
     step()
     start[0] = 0
     step()

@@ -10,8 +10,9 @@ import pytest
 
 from circlet.backends.cpu.backend import CpuBackend
 from circlet.runtime.errors import ExecutionError
-from circlet.runtime.exec.activation import Activation, Variables
 from circlet.runtime.exec.kernel import Call
+from circlet.runtime.exec.run import Run
+from circlet.runtime.exec.variables import Variables
 from circlet.runtime.ir.op import Op, Operand, Operands, Unknown
 from circlet.runtime.ir.types import Activation as FusedActivation
 from circlet.runtime.ir.types import Array, DType, Shape
@@ -247,7 +248,7 @@ def test_shapes_that_need_values(op: Op, parameters: tuple[tuple[Shape, Sequence
 ])
 def test_values_that_break_a_declared_shape(op: Op, inputs: Sequence[Array], declared: Array) -> None:
     call = Call(op, tuple(T(each).tensor for each in inputs), (T(declared).tensor,))
-    step = CpuBackend().kernel(call).bind(inputs, [declared.copy()], Activation(Variables()))
+    step = CpuBackend().kernel(call).bind(inputs, [declared.copy()], Run(Variables()))
     with pytest.raises(ExecutionError, match=r"the result has shape \(3,.*, the model declares \(2,"):
         step()
 

@@ -11,6 +11,7 @@ import pytest
 
 import circlet
 from circlet.runtime.ir.builder import SubgraphBuilder, Value
+from circlet.runtime.ir.verify import verify
 from circlet.runtime.ops.layout import Concatenation
 from circlet.runtime.ops.loop import Loop
 from circlet.runtime.ops.loop_options import (
@@ -90,7 +91,7 @@ MALFORMED = [
           kinds=((F32, ()), (I32, (2,))), body=lambda s, v: [v[1]]),
     Wrong("carried input type", TOTAL, "carried value 0: expected int64 as tensor", (i32(3), None, i64([1, 2]))),
     Wrong("carried output type", TOTAL, "carried value 0: expected int32 as tensor", body=lambda s, v: [
-        s.constant(np.float32([1, 2]))]),
+        s.constant(np.array([1, 2], np.float32))]),
     Wrong("invariant type", replace(TOTAL, invariants=(2,)), "invariant 0: expected int64 as tensor",
           (i32(3), None, ROW, i64(1)), (*TOTAL_KINDS, (I32, ()))),
     Wrong("scan input type", scanning(ScanInput(0), count_from_scan=True), "scan input 0: expected int64 as tensor",
@@ -130,11 +131,11 @@ MALFORMED = [
 def test_malformed(wrong: Wrong) -> None:
     model = loop_model(wrong.case, wrong.operands)
     with pytest.raises(circlet.ModelError, match=re.escape(wrong.message)) as found:
-        circlet.verify(model)
+        verify(model)
     assert "subgraph 0 ('main'), operator 0 (LOOP)" in str(found.value)
 
 
-def reshaped(s: SubgraphBuilder, v: Sequence[Value]) -> list[Value]:
+def reshaped(s: SubgraphBuilder, v: Sequence[Value]) -> Sequence[Value]:
     """(n, x of 2) -> x + n + 1, of shape (1, 2) in all iterations but the first."""
     return s.op(Concatenation(), v[0], constant(s, [7]))
 

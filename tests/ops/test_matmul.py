@@ -179,7 +179,7 @@ REFUSED = [
          error="an output of float32 from a table of uint8"),
 ]
 
-PACKED = T(np.uint8([0x81, 0x27, 0x0F]), DType.INT4, q(1), constant=True, shape=(2, 3))
+PACKED = T(np.array([0x81, 0x27, 0x0F], np.uint8), DType.INT4, q(1), constant=True, shape=(2, 3))
 """The weights are [[1, -8, 7], [2, -1, 0]], the first of two in the low half of the byte."""
 INT4 = [
     Case("int4", FullyConnected(), [i8([[1, 2, 3]]), PACKED], [i8([[6, 0]])]),

@@ -94,7 +94,7 @@ CIRCLE = [
     Case("rms", RmsNorm(epsilon=0.0), [[[3.0, 4.0], [1.0, 1.0]], [1.0, 2.0]],
          [[[0.848528137, 2.26274170], [1.0, 2.0]]], TOLERANCE),
     Case("rms-one-gamma", RmsNorm(epsilon=3.0), [[[[1.0, 1]]], [2.0]], [[[[1.0, 1]]]], TOLERANCE),
-    Case("rms-empty", RmsNorm(), [EMPTY, np.float32([1.0])], [EMPTY]),
+    Case("rms-empty", RmsNorm(), [EMPTY, np.array([1.0], np.float32)], [EMPTY]),
     Case("rms-gamma", RmsNorm(), [[[3.0, 4]], [1.0, 2, 3]], [[[3.0, 4]]], error="input 1 must have 1 or 2 elements"),
     Case("rms-type", RmsNorm(), [[[3, 4]], [1.0, 2]], [[[3, 4]]], error="element types float32, int32"),
     Case("instance", InstanceNorm(), [IMAGE[1:], [1.0, 2], [0.5, -1]],

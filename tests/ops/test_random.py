@@ -9,8 +9,9 @@ import pytest
 
 from circlet.backends.cpu.backend import CpuBackend
 from circlet.runtime.errors import ExecutionError
-from circlet.runtime.exec.activation import Activation, Variables
 from circlet.runtime.exec.kernel import Call
+from circlet.runtime.exec.run import Run
+from circlet.runtime.exec.variables import Variables
 from circlet.runtime.ir.builder import ModelBuilder
 from circlet.runtime.ir.model import Model
 from circlet.runtime.ir.op import Operand, Operands, Unknown
@@ -31,9 +32,9 @@ SECOND_DRAW = [
          [[[0.13890629, 0.51119745, 1.4377704], [0.10832275, 0.1139762, -2.3137782]]], tolerance=1e-6),
     Case("low-bits-of-seeds", RandomUniform(-5, (7 << 32) + 9), [[5]],
          [[0.054724574, 0.33086216, 0.93299246, 0.7029903, 0.37755597]], tolerance=1e-7),
-    Case("nothing", RandomUniform(1, 2), [np.int64([0, 3])], [np.zeros((0, 3), np.float32)]),
+    Case("nothing", RandomUniform(1, 2), [np.array([0, 3], np.int64)], [np.zeros((0, 3), np.float32)]),
     Case("classes", Multinomial(1, 2), [[[0.0, 1.0, 2.0], [3.0, 1.0, 1.0], [0.0, -INF, 0.0]], T(7, constant=True)],
-         [np.int64([[1, 2, 1, 0, 2, 1, 0], [0, 0, 1, 0, 0, 2, 0], [0, 0, 2, 2, 2, 2, 2]])]),
+         [np.array([[1, 2, 1, 0, 2, 1, 0], [0, 0, 1, 0, 0, 2, 0], [0, 0, 2, 2, 2, 2, 2]], np.int64)]),
     Case("classes-int32", Multinomial(3), [np.zeros((1, 4), np.float32), [6]], [[[2, 2, 1, 3, 1, 1]]]),
     Case("no-samples", Multinomial(1), [[[1.0]], 0], [np.zeros((1, 0), np.int32)]),
     Case("matrix", RandomUniform(), [[[2]]], [0.0], error=r"shape: expected rank 1, found shape \(1, 1\)"),
@@ -45,7 +46,7 @@ SECOND_DRAW = [
     Case("no-distribution", Multinomial(1), [[[0.0, 0.0], [INF, np.nan]], 1], [[[0], [0]]],
          error="row 1 of the logits has no finite element"),
     Case("float-result", Multinomial(1), [[[1.0]], 1], [[[0.0]]], error="output type float32"),
-    Case("float64", Multinomial(1), [np.float64([[1.0]]), 1], [[[0]]], error="element type float64"),
+    Case("float64", Multinomial(1), [np.array([[1.0]], np.float64), 1], [[[0]]], error="element type float64"),
 ]
 
 test_random = case_test(SECOND_DRAW)
@@ -54,7 +55,7 @@ test_random = case_test(SECOND_DRAW)
 def _uniform(op: Random) -> Model:
     builder = ModelBuilder()
     main = builder.subgraph()
-    main.output(main.apply(op, main.constant(np.int32([1000]))))
+    main.output(main.apply(op, main.constant(np.array([1000], np.int32))))
     return builder.build()
 
 
@@ -74,10 +75,10 @@ def test_runs_go_on_and_a_reset_starts_again() -> None:
 
 def test_bindings_of_one_kernel_share_its_numbers() -> None:
     kernel = CpuBackend().kernel(Call(RandomUniform(1, 2), (SHAPE.tensor,), (T(np.zeros((2, 3), np.float32)).tensor,)))
-    activation, outputs = Activation(Variables()), [np.zeros((2, 3), np.float32) for _ in range(2)]
+    run, outputs = Run(Variables()), [np.zeros((2, 3), np.float32) for _ in range(2)]
     for output in outputs:
-        kernel.bind([SHAPE.array], [output], activation)()
-    np.testing.assert_allclose(outputs[1], SECOND_DRAW[0].outputs[0], rtol=1e-6)
+        kernel.bind([SHAPE.array], [output], run)()
+    np.testing.assert_allclose(outputs[1], SECOND_DRAW[0].expected[0].array, rtol=1e-6)
 
 
 @pytest.mark.parametrize("op", [RandomUniform(), RandomStandardNormal(), RandomUniform(1 << 32)])
@@ -103,9 +104,9 @@ def test_shape_is_unknown_until_the_values_are() -> None:
 
 
 def test_a_shape_that_changes_is_held_to_the_bound_one() -> None:
-    shape = np.int32([3])
+    shape = np.array([3], np.int32)
     call = Call(RandomUniform(), (replace(SHAPE, constant=False).tensor,), (T(np.zeros(3, np.float32)).tensor,))
-    step = CpuBackend().kernel(call).bind([shape], [np.zeros(3, np.float32)], Activation(Variables()))
+    step = CpuBackend().kernel(call).bind([shape], [np.zeros(3, np.float32)], Run(Variables()))
     step()
     shape[0] = 4
     with pytest.raises(ExecutionError, match=r"the result has shape \(4,\), the model declares \(3,\)"):

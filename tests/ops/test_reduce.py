@@ -8,8 +8,9 @@ import pytest
 
 from circlet.backends.cpu.backend import CpuBackend
 from circlet.runtime.errors import ExecutionError
-from circlet.runtime.exec.activation import Activation, Variables
 from circlet.runtime.exec.kernel import Call
+from circlet.runtime.exec.run import Run
+from circlet.runtime.exec.variables import Variables
 from circlet.runtime.ir.op import Op, Operand, Operands, Unknown
 from circlet.runtime.ir.types import DType, Quantization
 from circlet.runtime.ops.reduce import (
@@ -30,11 +31,11 @@ from tests.ops.cases import Case, T, q
 from tests.ops.run_cases import case_test
 
 NAN, INF = np.nan, np.inf
-X = np.float32([[1, 2, -5], [-7, 5, 0]])
-INTS = np.int32([[1, 2, -5], [-7, 5, 0]])
+X = np.array([[1, 2, -5], [-7, 5, 0]], np.float32)
+INTS = np.array([[1, 2, -5], [-7, 5, 0]], np.int32)
 FLAGS = np.array([[True, False], [True, True]])
 TOP = 2**31 - 1
-STORED = np.int8([[-128, -7, 3, 127], [10, -20, 55, 0], [1, 1, 2, -1]])
+STORED = np.array([[-128, -7, 3, 127], [10, -20, 55, 0], [1, 1, 2, -1]], np.int8)
 BYTES = (STORED.astype(np.int16) + 128).astype(np.uint8)
 WORDS = STORED.astype(np.int16) * np.int16(200)
 LEAST, GREATEST = np.finfo(np.float32).min, np.finfo(np.float32).max
@@ -57,7 +58,7 @@ AXES = [
     Case("last", Sum(), [X, axes(1)], [[-2.0, -2.0]]),
     Case("keep", Sum(keep_dims=True), [X, axes(-1)], [[[-2.0], [-2.0]]]),
     Case("scalar-axis", Sum(), [X, T(0, constant=True)], [[-6.0, 7.0, -5.0]]),
-    Case("int64-axis", Sum(), [X, T(np.int64([0]), constant=True)], [[-6.0, 7.0, -5.0]]),
+    Case("int64-axis", Sum(), [X, T(np.array([0], np.int64), constant=True)], [[-6.0, 7.0, -5.0]]),
     Case("all", Sum(), [X, axes(0, 1)], [-4.0]),
     Case("all-keep", Sum(keep_dims=True), [X, axes(1, 0)], [[[-4.0]]]),
     Case("twice", Sum(), [X, axes(0, -2, 0)], [[-6.0, 7.0, -5.0]]),
@@ -71,35 +72,35 @@ AXES = [
 ]
 
 REAL = [
-    Case("wraps", Sum(), [np.int32([TOP, 1]), axes(0)], [np.int32(-TOP - 1)]),
-    Case("int64", Sum(), [np.int64([1 << 40, 1]), axes(0)], [np.int64((1 << 40) + 1)]),
-    Case("plain-int8-wraps", Sum(), [np.int8([100, 100]), axes(0)], [np.int8(-56)]),
+    Case("wraps", Sum(), [np.array([TOP, 1], np.int32), axes(0)], [np.int32(-TOP - 1)]),
+    Case("int64", Sum(), [np.array([1 << 40, 1], np.int64), axes(0)], [np.int64((1 << 40) + 1)]),
+    Case("plain-int8-wraps", Sum(), [np.array([100, 100], np.int8), axes(0)], [np.int8(-56)]),
     Case("bool", Sum(), [FLAGS, axes(0)], [[True, True]]),
     Case("nothing", Sum(), [nothing(), axes(1)], [[0.0, 0.0]]),
     Case("nan", Sum(), [[1.0, NAN], axes(0)], [NAN]),
-    Case("float16", Sum(), [np.float16([1.0]), axes(0)], [np.float16(1.0)], error="element type float16"),
+    Case("float16", Sum(), [np.array([1.0], np.float16), axes(0)], [np.float16(1.0)], error="element type float16"),
     Case("floats", Mean(), [X, axes(1)], [[-2 / 3, -2 / 3]], tolerance=1e-6),
     Case("keep", Mean(keep_dims=True), [X, axes(0, 1)], [[[-2 / 3]]], tolerance=1e-6),
-    Case("truncates", Mean(), [np.int32([[-2, -3], [2, 3]]), axes(1)], [[-2, 2]]),
-    Case("no-overflow", Mean(), [np.int32([TOP, TOP, TOP]), axes(0)], [TOP]),
-    Case("int64", Mean(), [np.int64([-7, 0]), axes(0)], [np.int64(-3)]),
-    Case("uint64", Mean(), [np.uint64([7, 1 << 63]), axes(0)], [np.uint64((1 << 62) + 3)]),
+    Case("truncates", Mean(), [np.array([[-2, -3], [2, 3]], np.int32), axes(1)], [[-2, 2]]),
+    Case("no-overflow", Mean(), [np.array([TOP, TOP, TOP], np.int32), axes(0)], [TOP]),
+    Case("int64", Mean(), [np.array([-7, 0], np.int64), axes(0)], [np.int64(-3)]),
+    Case("uint64", Mean(), [np.array([7, 1 << 63], np.uint64), axes(0)], [np.uint64((1 << 62) + 3)]),
     Case("nothing", Mean(), [nothing(), axes(1)], [[NAN, NAN]]),
     Case("nothing-of-integers", Mean(), [nothing(np.int32), axes(1)], [[0, 0]]),
     Case("bool", Mean(), [FLAGS, axes(1)], [[True, True]], error="element type bool"),
     Case("floats", ReduceProd(), [X, axes(0)], [[-7.0, 10.0, 0.0]]),
-    Case("wraps", ReduceProd(), [np.int32([1 << 20, 1 << 12]), axes(0)], [0]),
+    Case("wraps", ReduceProd(), [np.array([1 << 20, 1 << 12], np.int32), axes(0)], [0]),
     Case("bool", ReduceProd(), [FLAGS, axes(1)], [[False, True]]),
-    Case("nothing", ReduceProd(), [nothing(np.int64), axes(1)], [np.int64([1, 1])]),
+    Case("nothing", ReduceProd(), [nothing(np.int64), axes(1)], [np.array([1, 1], np.int64)]),
     Case("floats", ReduceMax(), [X, axes(1)], [[2.0, 5.0]]),
     Case("ints", ReduceMax(), [INTS, axes(0)], [[1, 5, 0]]),
     Case("bool", ReduceMax(), [FLAGS, axes(1)], [[True, True]]),
     Case("nan", ReduceMax(), [[[1.0, NAN], [NAN, -INF], [NAN, NAN]], axes(1)], [[1.0, -INF, NAN]]),
     Case("nothing", ReduceMax(), [nothing(), axes(1)], [[LEAST, LEAST]]),
-    Case("nothing-of-int8", ReduceMax(), [nothing(np.int8), axes(1)], [np.int8([-128, -128])]),
+    Case("nothing-of-int8", ReduceMax(), [nothing(np.int8), axes(1)], [np.array([-128, -128], np.int8)]),
     Case("nothing-of-bool", ReduceMax(), [nothing(bool), axes(1)], [[False, False]]),
     Case("floats", ReduceMin(), [X, axes(1)], [[-5.0, -7.0]]),
-    Case("uint8", ReduceMin(), [np.uint8([[200, 3], [4, 255]]), axes(1)], [np.uint8([3, 4])]),
+    Case("uint8", ReduceMin(), [np.array([[200, 3], [4, 255]], np.uint8), axes(1)], [np.array([3, 4], np.uint8)]),
     Case("nan", ReduceMin(), [[[NAN, 1.0], [INF, INF]], axes(1)], [[1.0, INF]]),
     Case("nothing", ReduceMin(), [nothing(), axes(1)], [[GREATEST, GREATEST]]),
     Case("nothing-of-bool", ReduceMin(), [nothing(bool), axes(1)], [[True, True]]),
@@ -111,38 +112,41 @@ REAL = [
 ]
 
 QUANTIZED = [
-    Case("int8", Mean(), [stored(STORED, 0.1, -3), axes(1)], [stored(np.int8([9, 41, 14]), 0.04, 5)]),
-    Case("uint8", Mean(), [stored(BYTES, 0.1, 130), axes(1)], [stored(np.uint8([114, 139, 118]), 0.05, 120)]),
+    Case("int8", Mean(), [stored(STORED, 0.1, -3), axes(1)], [stored(np.array([9, 41, 14], np.int8), 0.04, 5)]),
+    Case("uint8", Mean(), [stored(BYTES, 0.1, 130), axes(1)], [stored(np.array([114, 139, 118], np.uint8), 0.05, 120)]),
     Case("int16", Mean(), [stored(WORDS, 0.001), axes(0)],
-         [stored(np.int16([-11143, -2476, 5714, 12000]), 0.0007)]),
-    Case("int8-nothing", Mean(), [T(np.zeros((1, 0), np.int8), q=q(1, 3)), axes(1)], [stored(np.int8([0]), 1, 4)]),
-    Case("int8-run-time", Mean(), [stored(STORED, 0.1, -3), [1]], [stored(np.int8([9, 41, 14]), 0.04, 5)]),
-    Case("int8", Sum(), [stored(STORED, 0.1, -3), axes(1)], [stored(np.int8([7, 24, 10]), 0.3, 5)]),
-    Case("uint8", Sum(), [stored(BYTES, 0.1, 130), axes(1)], [stored(np.uint8([115, 133, 118]), 0.3, 120)]),
-    Case("int16", Sum(), [stored(WORDS, 0.001), axes(0)], [stored(np.int16([-7800, -1733, 4000, 8400]), 0.003)]),
-    Case("clamps", Sum(), [stored(np.int8([100, 100]), 0.5), axes(0)], [stored(np.int8(127), 0.5)]),
-    Case("int8", ReduceProd(), [stored(STORED, 0.02, -3), axes(1)], [stored(np.int8([6, 5, 5]), 0.05, 5)]),
+         [stored(np.array([-11143, -2476, 5714, 12000], np.int16), 0.0007)]),
+    Case("int8-nothing", Mean(), [T(np.zeros((1, 0), np.int8), q=q(1, 3)), axes(1)],
+         [stored(np.array([0], np.int8), 1, 4)]),
+    Case("int8-run-time", Mean(), [stored(STORED, 0.1, -3), [1]], [stored(np.array([9, 41, 14], np.int8), 0.04, 5)]),
+    Case("int8", Sum(), [stored(STORED, 0.1, -3), axes(1)], [stored(np.array([7, 24, 10], np.int8), 0.3, 5)]),
+    Case("uint8", Sum(), [stored(BYTES, 0.1, 130), axes(1)], [stored(np.array([115, 133, 118], np.uint8), 0.3, 120)]),
+    Case("int16", Sum(), [stored(WORDS, 0.001), axes(0)],
+         [stored(np.array([-7800, -1733, 4000, 8400], np.int16), 0.003)]),
+    Case("clamps", Sum(), [stored(np.array([100, 100], np.int8), 0.5), axes(0)], [stored(np.int8(127), 0.5)]),
+    Case("int8", ReduceProd(), [stored(STORED, 0.02, -3), axes(1)], [stored(np.array([6, 5, 5], np.int8), 0.05, 5)]),
     Case("int16", ReduceProd(keep_dims=True), [stored(WORDS, 0.0001), axes(0)],
-         [stored(np.int16([[-51, 6, 13, 0]]), 0.0002)]),
+         [stored(np.array([[-51, 6, 13, 0]], np.int16), 0.0002)]),
     Case("int8-nothing", ReduceProd(), [T(np.zeros((1, 0), np.int8), q=q(1, 3)), axes(1)],
-         [stored(np.int8([14]), 0.1, 4)]),
-    Case("int8", ReduceMax(), [stored(STORED, 0.1, -3), axes(1)], [stored(np.int8([127, 55, 2]), 0.1, -3)]),
-    Case("uint8", ReduceMin(), [stored(BYTES, 0.1, 3), axes(1)], [stored(np.uint8([0, 108, 127]), 0.1, 3)]),
-    Case("other-scale", ReduceMax(), [stored(STORED, 0.1), axes(1)], [stored(np.int8([0, 0, 0]), 0.2)],
+         [stored(np.array([14], np.int8), 0.1, 4)]),
+    Case("int8", ReduceMax(), [stored(STORED, 0.1, -3), axes(1)], [stored(np.array([127, 55, 2], np.int8), 0.1, -3)]),
+    Case("uint8", ReduceMin(), [stored(BYTES, 0.1, 3), axes(1)], [stored(np.array([0, 108, 127], np.uint8), 0.1, 3)]),
+    Case("other-scale", ReduceMax(), [stored(STORED, 0.1), axes(1)], [stored(np.array([0, 0, 0], np.int8), 0.2)],
          error="operands of different quantisation"),
     Case("per-axis", Sum(), [T(STORED, q=Quantization((1.0, 2.0, 3.0), (0, 0, 0))), axes(1)],
-         [stored(np.int8([0, 0, 0]), 1)], error="quantised per axis"),
+         [stored(np.array([0, 0, 0], np.int8), 1)], error="quantised per axis"),
 ]
 
 EXTREMES = [
     Case("last", ArgMax(DType.INT32), [X, T(1, constant=True)], [[1, 1]]),
-    Case("first", ArgMin(DType.INT64), [X, T(np.int64([-2]), constant=True)], [np.int64([1, 0, 0])]),
+    Case("first", ArgMin(DType.INT64), [X, T(np.array([-2], np.int64), constant=True)],
+         [np.array([1, 0, 0], np.int64)]),
     Case("ties", ArgMax(DType.INT32), [[3.0, 5.0, 5.0], axes(0)], [1]),
     Case("ties", ArgMin(DType.INT32), [[3.0, 3.0, 5.0], axes(0)], [0]),
     Case("run-time", ArgMax(DType.INT32), [X, [0]], [[0, 1, 1]]),
     Case("bool", ArgMax(DType.INT32), [[[False, True, True], [False, False, False]], axes(1)], [[1, 0]]),
-    Case("int64", ArgMin(DType.INT32), [np.int64([1 << 40, -5, 3]), axes(0)], [1]),
-    Case("uint8", ArgMax(DType.INT32), [stored(np.uint8([1, 255, 127]), 0.5, 9), axes(0)], [1]),
+    Case("int64", ArgMin(DType.INT32), [np.array([1 << 40, -5, 3], np.int64), axes(0)], [1]),
+    Case("uint8", ArgMax(DType.INT32), [stored(np.array([1, 255, 127], np.uint8), 0.5, 9), axes(0)], [1]),
     Case("nan", ArgMax(DType.INT32), [[[1.0, NAN, 2.0], [NAN, 1.0, 0.0], [NAN, NAN, NAN]], axes(1)], [[2, 1, 0]]),
     Case("nan", ArgMin(DType.INT32), [[[1.0, NAN, 2.0], [NAN, 1.0, 0.0], [INF, INF, NAN]], axes(1)], [[0, 2, 0]]),
     Case("empty-result", ArgMax(DType.INT32), [nothing(), axes(0)], [np.zeros(0, np.int32)]),
@@ -159,7 +163,7 @@ SUMS = [
     Case("reverse", Cumsum(reverse=True), [X, axes(1)], [[[-2.0, -3.0, -5.0], [-2.0, 5.0, 0.0]]]),
     Case("both", Cumsum(exclusive=True, reverse=True), [X, T(1)], [[[-3.0, -5.0, 0.0], [5.0, 0.0, 0.0]]]),
     Case("wraps", Cumsum(), [[TOP, 1], axes(0)], [[TOP, -TOP - 1]]),
-    Case("int64", Cumsum(), [np.int64([TOP, 1]), axes(0)], [np.int64([TOP, TOP + 1])]),
+    Case("int64", Cumsum(), [np.array([TOP, 1], np.int64), axes(0)], [np.array([TOP, TOP + 1], np.int64)]),
     Case("empty", Cumsum(exclusive=True), [nothing(), axes(1)], [np.zeros((2, 0), np.float32)]),
     Case("product", Cumprod(), [X, axes(1)], [np.cumprod(X, 1, np.float32)]),
     Case("product-both", Cumprod(exclusive=True, reverse=True), [[2, 3, 5], axes(0)], [[15, 5, 1]]),
@@ -187,10 +191,10 @@ def test_shape_of_cumulative_sums_needs_no_axis() -> None:
 
 @pytest.mark.parametrize("op", [Sum(), Mean(), ReduceMax(), Sum(keep_dims=True)])
 def test_axes_that_change_are_held_to_the_bound_shape(op: Reduction) -> None:
-    x, axis = X.copy(), np.int32([1])
+    x, axis = X.copy(), np.array([1], np.int32)
     out = np.zeros((2, 1) if op.keep_dims else (2,), np.float32)
     call = Call(op, (T(x).tensor, T(axis).tensor), (T(out).tensor,))
-    step = CpuBackend().kernel(call).bind([x, axis], [out], Activation(Variables()))
+    step = CpuBackend().kernel(call).bind([x, axis], [out], Run(Variables()))
     step()
     axis[0] = 0
     with pytest.raises(ExecutionError, match=r"the result has shape \((1, )?3,?\), the model declares"):

@@ -14,18 +14,18 @@ LINEAR, CUBIC = Interpolation.LINEAR, Interpolation.CUBIC
 
 
 def factor(*values: float) -> T:
-    return T(np.float32(values), constant=True)
+    return T(np.array(values, np.float32), constant=True)
 
 
 def size(*values: int) -> T:
-    return T(np.int64(values), constant=True)
+    return T(np.array(values, np.int64), constant=True)
 
 
 CASES = [
     Case("nearest", Resample((0,)), [ROW, factor(2)], [[0.0, 0.0, 1.0, 1.0, 2.0, 2.0, 3.0, 3.0]]),
-    Case("nearest-int", Resample((0,)), [np.int64([5, 7]), size(4)], [np.int64([5, 5, 7, 7])]),
+    Case("nearest-int", Resample((0,)), [np.array([5, 7], np.int64), size(4)], [np.array([5, 5, 7, 7], np.int64)]),
     Case("linear", Resample((0,), LINEAR), [ROW, size(8)], [[0.0, 0.25, 0.75, 1.25, 1.75, 2.25, 2.75, 3.0]], 1e-6),
-    Case("linear-at-run-time", Resample((0,), LINEAR), [ROW, np.int64([2])], [[0.5, 2.5]], 1e-6),
+    Case("linear-at-run-time", Resample((0,), LINEAR), [ROW, np.array([2], np.int64)], [[0.5, 2.5]], 1e-6),
     Case("corners", Resample((0,), LINEAR, Coordinates.ALIGN_CORNERS), [ROW, size(7)],
          [[0.0, 0.5, 1.0, 1.5, 2.0, 2.5, 3.0]], 1e-6),
     Case("cubic", Resample((0,), CUBIC), [[1.0, 1.0, 1.0, 1.0], size(6)], [[1.0] * 6], 1e-6),
@@ -39,14 +39,14 @@ CASES = [
     Case("zero", Resample((0,)), [ROW, size(0)], [ROW], error="cannot resize"),
 ]
 IMAGE = np.arange(4, dtype=np.float32).reshape(1, 1, 2, 2)
-PLACES = np.float32([[[[-1, -1], [1, -1], [0, 0], [3, 0]]]])
+PLACES = np.array([[[[-1, -1], [1, -1], [0, 0], [3, 0]]]], np.float32)
 SAMPLES = [
     Case("corners", GridSample(align_corners=True), [IMAGE, PLACES], [[[[[0.0, 1.0, 1.5, 0.0]]]]], 1e-6),
     Case("edges", GridSample(), [IMAGE, PLACES], [[[[[0.0, 0.25, 1.5, 0.0]]]]], 1e-6),
     Case("border", GridSample(outside=Outside.BORDER), [IMAGE, PLACES], [[[[[0.0, 1.0, 1.5, 2.0]]]]], 1e-6),
     Case("reflection", GridSample(Interpolation.NEAREST, Outside.REFLECTION, True),
-         [IMAGE, np.float32([[[[1.5, -1]]]])], [[[[[1.0]]]]]),
-    Case("nan", GridSample(), [IMAGE, np.float32([[[[np.nan, 0]]]])], [[[[[np.nan]]]]]),
+         [IMAGE, np.array([[[[1.5, -1]]]], np.float32)], [[[[[1.0]]]]]),
+    Case("nan", GridSample(), [IMAGE, np.array([[[[np.nan, 0]]]], np.float32)], [[[[[np.nan]]]]]),
     Case("shape", GridSample(), [IMAGE, np.ones((1, 1, 1, 3), np.float32)], [IMAGE], error=r"\(n, \*places, 2\)"),
 ]
 

@@ -7,8 +7,9 @@ import pytest
 
 from circlet.backends.cpu.backend import CpuBackend
 from circlet.runtime.errors import ExecutionError
-from circlet.runtime.exec.activation import Activation, Variables
 from circlet.runtime.exec.kernel import Call
+from circlet.runtime.exec.run import Run
+from circlet.runtime.exec.variables import Variables
 from circlet.runtime.ops.resize import ResizeBilinear, ResizeNearestNeighbor
 from tests.ops.cases import Case, T, as_t, q
 from tests.ops.grids import grid, ramp
@@ -73,7 +74,7 @@ test_resize_nearest_neighbor = case_test(NEAREST)
 def test_size_that_changes_is_checked() -> None:
     size, out = np.array([3, 4], np.int32), np.empty((1, 3, 4, 2), np.float32)
     call = Call(ResizeNearestNeighbor(), (as_t(IMAGE).tensor, as_t(size).tensor), (as_t(out).tensor,))
-    step = CpuBackend().kernel(call).bind([IMAGE, size], [out], Activation(Variables()))
+    step = CpuBackend().kernel(call).bind([IMAGE, size], [out], Run(Variables()))
     step()
     size[:] = 3, 5
     with pytest.raises(ExecutionError, match=r"has shape \(1, 3, 5, 2\), the model declares \(1, 3, 4, 2\)"):

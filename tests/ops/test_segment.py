@@ -17,7 +17,7 @@ from circlet.runtime.ops.segment import (
 from tests.ops.cases import Case, T
 from tests.ops.run_cases import case_test
 
-X = np.float32([[0, 1], [2, 3], [4, 5]])
+X = np.array([[0, 1], [2, 3], [4, 5]], np.float32)
 INTS = X.astype(np.int32)
 TOP = 2**31 - 1
 LEAST, GREATEST = np.finfo(np.float32).min, np.finfo(np.float32).max

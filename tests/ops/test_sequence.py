@@ -15,7 +15,7 @@ from circlet.runtime.ir.types import DType
 from circlet.runtime.ops import sequence as ops
 from circlet.session import Session
 
-A, B = np.float32([1, 2]), np.float32([[3]])
+A, B = np.array([1, 2], np.float32), np.array([[3]], np.float32)
 
 
 def run(op: Op, *inputs: Any, dtype: DType = DType.VARIANT) -> Any:
@@ -33,7 +33,8 @@ def run(op: Op, *inputs: Any, dtype: DType = DType.VARIANT) -> Any:
 
 
 def at(position: int) -> np.int64:
-    return np.int64(position)
+    found: np.int64 = np.int64(position)
+    return found
 
 
 def test_sequences_grow_and_shrink() -> None:
@@ -56,7 +57,7 @@ def test_sequences_are_read() -> None:
 def test_tensors_are_split() -> None:
     x = np.arange(5, dtype=np.float32)
     assert run(ops.SequenceSplit(), x, at(2)) == [[0, 1], [2, 3], [4]]
-    assert run(ops.SequenceSplit(), x, np.int64([1, 4])) == [[0], [1, 2, 3, 4]]
+    assert run(ops.SequenceSplit(), x, np.array([1, 4], np.int64)) == [[0], [1, 2, 3, 4]]
     assert run(ops.SequenceSplit(keep_axis=False), x[:2], at(1)) == [0, 1]
 
 
@@ -74,7 +75,7 @@ def test_optionals() -> None:
     (ops.SequenceErase(), ([],), DType.VARIANT, "for 0 elements, found -1"),
     (ops.SequenceConcat(), ([A, B],), DType.FLOAT32, r"cannot join elements of shapes \(2,\), \(1, 1\)"),
     (ops.SequenceConcat(), ([],), DType.FLOAT32, "found none"),
-    (ops.SequenceSplit(), (A, np.int64([1, 2])), DType.VARIANT, "sum to 2"),
+    (ops.SequenceSplit(), (A, np.array([1, 2], np.int64)), DType.VARIANT, "sum to 2"),
     (ops.SequenceSplit(), (A, at(0)), DType.VARIANT, "at least 1, found 0"),
     (ops.OptionalGetElement(), (None,), DType.FLOAT32, "found an empty one"),
 ])

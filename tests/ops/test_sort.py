@@ -28,23 +28,26 @@ TOP = [
     Case("all", TopKV2(), [[2, -1, 7], k(3)], [[7, 2, -1], [2, 0, 1]]),
     Case("none", TopKV2(), [[2, -1, 7], k(0)], [np.zeros(0, np.int32), np.zeros(0, np.int32)]),
     Case("run-time", TopKV2(), [[2, -1, 7], [1]], [[7], [2]]),
-    Case("int64", TopKV2(), [np.int64([1, 1 << 40, -1 << 63]), k(3)], [np.int64([1 << 40, 1, -1 << 63]), [1, 0, 2]]),
-    Case("int8", TopKV2(), [T(np.int8([-128, 127, 0]), q=q(0.5)), k(2)], [T(np.int8([127, 0]), q=q(0.5)), [1, 2]]),
-    Case("uint8", TopKV2(), [np.uint8([0, 255, 0]), k(3)], [np.uint8([255, 0, 0]), [1, 0, 2]]),
-    Case("int16-indices", TopKV2(), [[1.0, 2.0], T(np.int16(1))], [[2.0], np.int16([1])]),
+    Case("int64", TopKV2(), [np.array([1, 1 << 40, -1 << 63], np.int64), k(3)],
+         [np.array([1 << 40, 1, -1 << 63], np.int64), [1, 0, 2]]),
+    Case("int8", TopKV2(), [T(np.array([-128, 127, 0], np.int8), q=q(0.5)), k(2)],
+         [T(np.array([127, 0], np.int8), q=q(0.5)), [1, 2]]),
+    Case("uint8", TopKV2(), [np.array([0, 255, 0], np.uint8), k(3)], [np.array([255, 0, 0], np.uint8), [1, 0, 2]]),
+    Case("int16-indices", TopKV2(), [[1.0, 2.0], T(np.int16(1))], [[2.0], np.array([1], np.int16)]),
     Case("nan", TopKV2(), [[NAN, 1.0, -INF, INF, NAN], k(5)], [[INF, 1.0, -INF, NAN, NAN], [3, 1, 2, 0, 4]]),
     Case("too-many", TopKV2(), [[1.0, 2.0], k(3)], [[0.0], [0]], error="expected 0 to 2, .* found 3"),
     Case("negative", TopKV2(), [[1.0, 2.0], k(-1)], [[0.0], [0]], error="expected 0 to 2, .* found -1"),
     Case("scalar", TopKV2(), [1.0, k(1)], [1.0, 0], error="input 0 is a scalar"),
     Case("two", TopKV2(), [[1.0], [1, 1]], [1.0, 0], error=r"exactly one element, found shape \(2,\)"),
     Case("bool", TopKV2(), [[True], k(1)], [[True], [0]], error="element type bool"),
-    Case("other-scale", TopKV2(), [T(np.int8([1]), q=q(0.5)), k(1)], [T(np.int8([1]), q=q(0.25)), [0]],
-         error="operands of different quantisation"),
+    Case("other-scale", TopKV2(), [T(np.array([1], np.int8), q=q(0.5)), k(1)],
+         [T(np.array([1], np.int8), q=q(0.25)), [0]], error="operands of different quantisation"),
 ]
 
 DISTINCT = [
     Case("first-occurrences", Unique(), [[3, 1, 3, 2, 1]], [[3, 1, 2], [0, 1, 0, 2, 1]]),
-    Case("int64-indices", Unique(DType.INT64), [np.uint8([9, 9])], [np.uint8([9]), np.int64([0, 0])]),
+    Case("int64-indices", Unique(DType.INT64), [np.array([9, 9], np.uint8)],
+         [np.array([9], np.uint8), np.array([0, 0], np.int64)]),
     Case("nan", Unique(), [[NAN, 3.0, NAN, 3.0]], [[NAN, 3.0, NAN], [0, 1, 2, 1]]),
     Case("empty", Unique(), [np.zeros(0, np.float32)], [np.zeros(0, np.float32), np.zeros(0, np.int32)]),
     Case("matrix", Unique(), [[[1]]], [[1], [0]], error=r"expected a vector, found shape \(1, 1\)"),
@@ -57,16 +60,16 @@ BUCKETS = [
     Case("special", Bucketize((0.0, 3.0)), [[NAN, INF, -INF]], [[2, 2, 0]]),
     Case("no-boundaries", Bucketize(), [[1, 2]], [[0, 0]]),
     Case("ints-as-float32", Bucketize((16777220.0,)), [[16777217, 16777219]], [[0, 1]]),
-    Case("float64", Bucketize((16777220.0,)), [np.float64([16777219, 16777220])], [[0, 1]]),
+    Case("float64", Bucketize((16777220.0,)), [np.array([16777219, 16777220], np.float64)], [[0, 1]]),
     Case("scalar", Bucketize((1.0,)), [np.int64(3)], [1]),
     Case("unsorted", Bucketize((3.0, 0.0)), [1.0], [0], error=r"ascending boundaries, found \(3.0, 0.0\)"),
     Case("int8", Bucketize((1.0,)), [np.int8(3)], [0], error="element type int8"),
 ]
 
-BOXES = np.float32([[0, 0, 1, 1], [0, 0.1, 1, 1.1], [0, -0.1, 1, 0.9], [0, 10, 1, 11], [0, 10.1, 1, 11.1],
-                    [0, 100, 1, 101]])
-SCORES = np.float32([0.9, 0.75, 0.6, 0.95, 0.5, 0.3])
-SOFT = np.float32([0.95, 0.9, 0.38400355, 0.3, 0.2560026, 0])
+BOXES = np.array([[0, 0, 1, 1], [0, 0.1, 1, 1.1], [0, -0.1, 1, 0.9], [0, 10, 1, 11], [0, 10.1, 1, 11.1],
+                    [0, 100, 1, 101]], np.float32)
+SCORES = np.array([0.9, 0.75, 0.6, 0.95, 0.5, 0.3], np.float32)
+SOFT = np.array([0.95, 0.9, 0.38400355, 0.3, 0.2560026, 0], np.float32)
 
 SELECTED = [
     Case("padded", NonMaxSuppressionV4(), [BOXES, SCORES, k(5), 0.5, 0.0], [[3, 0, 5, 0, 0], 3]),
@@ -75,14 +78,14 @@ SELECTED = [
     Case("scores", NonMaxSuppressionV4(), [BOXES, SCORES, k(3), 0.5, SCORES[5]], [[3, 0, 0], 2]),
     Case("equal-scores", NonMaxSuppressionV4(), [BOXES, np.full(6, np.float32(0.5)), k(6), 0.5, 0.0],
          [[0, 3, 5, 0, 0, 0], 3]),
-    Case("limit-is-overlap", NonMaxSuppressionV4(), [np.float32([[0, 0, 1, 1], [0, 0, 1, 0.5]]), SCORES[:2], k(2), 0.5,
-                                                     0.0], [[0, 0], 1]),
+    Case("limit-is-overlap", NonMaxSuppressionV4(),
+         [np.array([[0, 0, 1, 1], [0, 0, 1, 0.5]], np.float32), SCORES[:2], k(2), 0.5, 0.0], [[0, 0], 1]),
     Case("empty-boxes", NonMaxSuppressionV4(), [np.zeros((2, 4), np.float32), SCORES[:2], k(3), 0.5, 0.0],
          [[0, 1, 0], 2]),
     Case("no-boxes", NonMaxSuppressionV4(), [BOXES[:0], SCORES[:0], k(1), 0.5, 0.0], [[0], 0]),
     Case("nan", NonMaxSuppressionV4(), [BOXES[:2], [NAN, 0.1], k(2), 0.5, 0.0], [[1, 0], 1]),
     Case("hard", NonMaxSuppressionV5(), [BOXES, SCORES, k(4), 0.5, 0.0, 0.0],
-         [[3, 0, 5, 0], np.float32([0.95, 0.9, 0.3, 0]), 3]),
+         [[3, 0, 5, 0], np.array([0.95, 0.9, 0.3, 0], np.float32), 3]),
     Case("soft", NonMaxSuppressionV5(), [BOXES, SCORES, k(6), 1.0, 0.25, 0.5], [[3, 0, 1, 5, 4, 0], SOFT, 5],
          tolerance=1e-6),
     Case("sigma", NonMaxSuppressionV5(), [BOXES, SCORES, k(1), 1.0, 0.0, -1.0], [[0], [0.0], 0],
@@ -119,14 +122,14 @@ def test_results_whose_shape_depends_on_data() -> None:
     main.output(main.op(TopKV2(), values, main.constant(1), outputs=top)[0], indices, values)
     session = Session(builder.build())
     for x in ([5, 7, 5, 7], [1, 2, 3, 4], [9, 9, 9, 9]):
-        top, places, distinct = session.run([np.int32(x)]).values()
+        top, places, distinct = session.run([np.array(x, np.int32)]).values()
         assert top.tolist() == [max(x)]
         assert [distinct[place] for place in places] == x
         assert distinct.tolist() == list(dict.fromkeys(x))
 
 
 def test_distinct_slices() -> None:
-    rows = np.int32([[3, 1], [0, 0], [3, 1], [2, 9]])
+    rows = np.array([[3, 1], [0, 0], [3, 1], [2, 9]], np.int32)
     found = run_unique(UniqueSlices(axis=0), rows)
     for one, other in zip(found, ([[0, 0], [2, 9], [3, 1]], [1, 3, 0], [2, 0, 2, 1], [1, 1, 2]), strict=True):
         np.testing.assert_array_equal(one, other)

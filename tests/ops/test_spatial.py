@@ -7,8 +7,9 @@ import pytest
 
 from circlet.backends.cpu.backend import CpuBackend
 from circlet.runtime.errors import ExecutionError
-from circlet.runtime.exec.activation import Activation, Variables
 from circlet.runtime.exec.kernel import Call
+from circlet.runtime.exec.run import Run
+from circlet.runtime.exec.variables import Variables
 from circlet.runtime.ops.spatial import BatchToSpaceND, DepthToSpace, SpaceToBatchND, SpaceToDepth
 from tests.ops.cases import Case, T, as_t, q
 from tests.ops.grids import grid, ramp
@@ -54,7 +55,7 @@ def test_margins_may_change() -> None:
     image, block, paddings = np.arange(1, 4, dtype=np.int32).reshape(1, 3, 1), np.array([2]), np.array([[0, 1]])
     out = np.empty((2, 2, 1), np.int32)
     call = Call(SpaceToBatchND(), tuple(as_t(each).tensor for each in (image, block, paddings)), (as_t(out).tensor,))
-    step = CpuBackend().kernel(call).bind([image, block, paddings], [out], Activation(Variables()))
+    step = CpuBackend().kernel(call).bind([image, block, paddings], [out], Run(Variables()))
     step()
     assert out.reshape(-1).tolist() == [1, 3, 2, 0]
     paddings[:] = 1, 0

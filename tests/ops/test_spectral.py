@@ -9,18 +9,18 @@ from tests.ops.arrays import const, f32
 from tests.ops.cases import Case, T
 from tests.ops.run_cases import case_test
 
-NUMBERS = np.complex64([[3 + 4j, -1], [-2.5j, 0]])
-DOUBLES = np.complex128([6 - 8j])
+NUMBERS = np.array([[3 + 4j, -1], [-2.5j, 0]], np.complex64)
+DOUBLES = np.array([6 - 8j], np.complex128)
 ROW = f32([[1, 2, 3, 4]])
-HALF = np.complex64([[10, -2 + 2j, -2]])
+HALF = np.array([[10, -2 + 2j, -2]], np.complex64)
 
 PARTS = [
     Case("complex64", Real(), [NUMBERS], [f32([[3, -1], [0, 0]])]),
-    Case("complex128", Real(), [DOUBLES], [np.float64([6])]),
+    Case("complex128", Real(), [DOUBLES], [np.array([6], np.float64)]),
     Case("complex64", Imag(), [NUMBERS], [f32([[4, 0], [-2.5, 0]])]),
-    Case("complex128", Imag(), [DOUBLES], [np.float64([-8])]),
+    Case("complex128", Imag(), [DOUBLES], [np.array([-8], np.float64)]),
     Case("complex64", ComplexAbs(), [NUMBERS], [f32([[5, 1], [2.5, 0]])]),
-    Case("complex128", ComplexAbs(), [DOUBLES], [np.float64([10])]),
+    Case("complex128", ComplexAbs(), [DOUBLES], [np.array([10], np.float64)]),
     Case("scalar", Real(), [np.complex64(1 + 2j)], [f32(1)]),
     Case("real", Real(), [f32([1])], [f32([1])], error="element type float32"),
 ]
@@ -42,7 +42,7 @@ TRANSFORMS = [
     Case("row", Rfft2D(), [ROW, const([1, 4])], [HALF]),
     Case("cut", Rfft2D(), [f32([[1, 2, 3, 4, 9], [9, 9, 9, 9, 9]]), const([1, 4])], [HALF]),
     Case("filled-up", Rfft2D(), [f32([[1, 2]]), const([2, 4])],
-         [np.complex64([[3, 1 - 2j, -1], [3, 1 - 2j, -1]])], tolerance=1e-7),
+         [np.array([[3, 1 - 2j, -1], [3, 1 - 2j, -1]], np.complex64)], tolerance=1e-7),
     Case("odd", Rfft2D(), [f32([[1], [2], [6]]), const([3, 1])],
          [np.fft.fft([1, 2, 6]).astype(np.complex64)[:, None]], tolerance=1e-7),
     Case("batches", Rfft2D(), [np.stack([ROW, -ROW]), const([1, 4])], [np.stack([HALF, -HALF])]),

@@ -14,36 +14,36 @@ from circlet.session import Session
 from tests.ops.cases import Case, T
 from tests.ops.run_cases import case_test
 
-ROWS = np.float32([[1, 2], [3, 4], [5, 6]])
+ROWS = np.array([[1, 2], [3, 4], [5, 6]], np.float32)
 WORDS = np.array([b"one", b"two\0", b"uno"], object)
 
 LOOKUP = [
     Case("rows", HashtableLookup(), [[3, 2, 5, 1], [1, 3, 5], ROWS],
-         [np.float32([[3, 4], [0, 0], [5, 6], [1, 2]]), np.uint8([1, 0, 1, 1])]),
-    Case("any-order", HashtableLookup(), [[3, 5], [5, 3, 1], ROWS], [ROWS[1::-1], np.uint8([1, 1])]),
+         [np.array([[3, 4], [0, 0], [5, 6], [1, 2]], np.float32), np.array([1, 0, 1, 1], np.uint8)]),
+    Case("any-order", HashtableLookup(), [[3, 5], [5, 3, 1], ROWS], [ROWS[1::-1], np.array([1, 1], np.uint8)]),
     Case("strings", HashtableLookup(), [[7, 2], [2], T([b"x\0"], DType.STRING)],
-         [T([b"", b"x\0"], DType.STRING), np.uint8([0, 1])]),
+         [T([b"", b"x\0"], DType.STRING), np.array([0, 1], np.uint8)]),
     Case("no-keys", HashtableLookup(), [[7], np.zeros(0, np.int32), ROWS[:0]],
-         [np.zeros((1, 2), np.float32), np.uint8([0])]),
-    Case("rows-and-keys", HashtableLookup(), [[3], [1, 3], ROWS], [ROWS[:1], np.uint8([0])],
+         [np.zeros((1, 2), np.float32), np.array([0], np.uint8)]),
+    Case("rows-and-keys", HashtableLookup(), [[3], [1, 3], ROWS], [ROWS[:1], np.array([0], np.uint8)],
          error=r"a row for each key, found shapes \(1,\), \(2,\) and \(3, 2\)"),
 ]
 
 REFUSED = [
-    Case("types", HashtableFind(), [T([0], DType.RESOURCE), np.int32([1]), np.int64([1])], [np.int64([0])],
-         error="keys of int32 and values of int64"),
-    Case("default", HashtableFind(), [T([0], DType.RESOURCE), np.int64([1]), WORDS[:2]], [WORDS[:1]],
+    Case("types", HashtableFind(), [T([0], DType.RESOURCE), np.array([1], np.int32), np.array([1], np.int64)],
+         [np.array([0], np.int64)], error="keys of int32 and values of int64"),
+    Case("default", HashtableFind(), [T([0], DType.RESOURCE), np.array([1], np.int64), WORDS[:2]], [WORDS[:1]],
          error=r"the default: expected exactly one element, found shape \(2,\)"),
-    Case("missing-value", HashtableImport(), [T([0], DType.RESOURCE), np.int64([1]), WORDS[:2]], [],
+    Case("missing-value", HashtableImport(), [T([0], DType.RESOURCE), np.array([1], np.int64), WORDS[:2]], [],
          error=r"keys of shape \(1,\) and values of shape \(2,\)"),
 ]
 
 HANDLES = [
     Case("first", Hashtable(3, DType.STRING, DType.INT64), [], [T([0], DType.RESOURCE)]),
-    Case("empty", HashtableSize(), [T([0], DType.RESOURCE)], [np.int64([0])]),
-    Case("no-table", HashtableFind(), [T([0], DType.RESOURCE), np.int64([1]), WORDS[:1]], [WORDS[:1]],
+    Case("empty", HashtableSize(), [T([0], DType.RESOURCE)], [np.array([0], np.int64)]),
+    Case("no-table", HashtableFind(), [T([0], DType.RESOURCE), np.array([1], np.int64), WORDS[:1]], [WORDS[:1]],
          error="searched before it is filled"),
-    Case("handle", HashtableSize(), [[0]], [np.int64([0])],
+    Case("handle", HashtableSize(), [[0]], [np.array([0], np.int64)],
          error=r"element type int32 of input 0 \(supported: resource\)"),
 ]
 
@@ -71,16 +71,16 @@ def _find(builder: ModelBuilder, graph: SubgraphBuilder, number: int = 1) -> Ses
 def test_a_table_is_filled_once_and_searched_elsewhere() -> None:
     builder = ModelBuilder()
     main, init = builder.subgraph(), builder.subgraph("init")
-    _fill(init, np.int64([1, 2, 1]), WORDS)
-    _fill(init, np.int64([1]), WORDS[2:])
+    _fill(init, np.array([1, 2, 1], np.int64), WORDS)
+    _fill(init, np.array([1], np.int64), WORDS[2:])
     main.op(CallOnce(init.index))
     session = _find(builder, main)
     for _ in range(2):
-        size, found = session.run([np.int64([[2], [3]])]).values()
+        size, found = session.run([np.array([[2], [3]], np.int64)]).values()
         assert size.tolist() == [2]
         assert found.tolist() == [[b"two\0"], [b"none"]]
     session.reset_state()
-    size, found = session.run([np.int64([[1], [1]])]).values()
+    size, found = session.run([np.array([[1], [1]], np.int64)]).values()
     assert found.tolist() == [[b"one"], [b"one"]]
 
 
@@ -88,7 +88,7 @@ def test_strings_as_keys() -> None:
     builder = ModelBuilder()
     main = builder.subgraph()
     table, keys = _table(main), main.input("keys", DType.STRING, (2,))
-    main.op(HashtableImport(), table, main.constant(WORDS), main.constant(np.int64([1, 2, 3])))
+    main.op(HashtableImport(), table, main.constant(WORDS), main.constant(np.array([1, 2, 3], np.int64)))
     main.output(main.apply(HashtableFind(), table, keys, main.constant(np.int64(-1))))
     (found,) = Session(builder.build()).run([np.array([b"uno", b"two"], object)]).values()
     assert found.dtype == np.int64
@@ -98,17 +98,17 @@ def test_strings_as_keys() -> None:
 def test_a_table_must_be_filled() -> None:
     builder = ModelBuilder()
     main = builder.subgraph()
-    _fill(main, np.int64([1, 2, 1]), WORDS)
+    _fill(main, np.array([1, 2, 1], np.int64), WORDS)
     with pytest.raises(ExecutionError, match="the hash table is searched before it is filled"):
-        _find(builder, main, number=2).run([np.int64([[2], [3]])])
+        _find(builder, main, number=2).run([np.array([[2], [3]], np.int64)])
 
 
 def test_a_table_holds_one_pair_of_types() -> None:
     builder = ModelBuilder()
     main = builder.subgraph()
-    main.op(HashtableImport(), _table(main), main.constant(WORDS), main.constant(np.int64([1, 2, 3])))
+    main.op(HashtableImport(), _table(main), main.constant(WORDS), main.constant(np.array([1, 2, 3], np.int64)))
     with pytest.raises(ExecutionError, match="the hash table does not map int to bytes"):
-        _find(builder, main).run([np.int64([[2], [3]])])
+        _find(builder, main).run([np.array([[2], [3]], np.int64)])
 
 
 def test_the_size_of_an_empty_table() -> None:

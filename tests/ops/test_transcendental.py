@@ -13,7 +13,7 @@ from tests.ops.run_cases import case_test
 X = [-2.5, -1.0, -1e-3, 0.0, 1e-3, 0.5, 1.0, 3.0, inf, nan]
 WIDE = np.array(X)
 CASES = [
-    Case("erf", ops.Erf(), [X], [np.float32([erf(each) for each in X])], tolerance=1e-6),
+    Case("erf", ops.Erf(), [X], [np.array([erf(each) for each in X], np.float32)], tolerance=1e-6),
     Case("erf-double", ops.Erf(), [WIDE], [np.array([erf(each) for each in X])], tolerance=1e-14),
     Case("tan", ops.Tan(), [[0.0, 1.0, -4.0]], [[0.0, 1.5574077, -1.1578213]], tolerance=1e-6),
     Case("asin", ops.Asin(), [[0.0, 1.0, -0.5, 2.0]], [[0.0, 1.5707964, -0.5235988, nan]], tolerance=1e-6),

@@ -12,7 +12,7 @@ from circlet.runtime.ir.builder import ModelBuilder, SubgraphBuilder, Value
 from circlet.runtime.ir.types import Activation, DType
 from circlet.runtime.ops.elementwise import Add, Mul
 from circlet.runtime.ops.unary import Logistic
-from circlet.runtime.passes.fuse_silu import fuse_silu
+from circlet.runtime.passes.transforms.fuse_silu import fuse_silu
 
 X = np.array([-np.inf, -200, -90, -88, -3, -1e-30, 0, 0.5, 7, 200, np.inf, np.nan], np.float32)
 Formula = Callable[[SubgraphBuilder, Value], Value]

@@ -9,7 +9,7 @@ import pytest
 
 import circlet
 from circlet.runtime.ir.text import to_text
-from circlet.runtime.passes.lower_loops import lower_loops
+from circlet.runtime.passes.transforms.lower_loops import lower_loops
 from tests.ops.loop_cases import LoopCase, loop_model
 from tests.ops.test_loop import (
     GUARDED,

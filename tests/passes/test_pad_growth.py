@@ -19,8 +19,8 @@ from circlet.runtime.ops.normalize import Softmax
 from circlet.runtime.ops.reduce import ReduceMax, Sum
 from circlet.runtime.ops.shape import Reshape
 from circlet.runtime.ops.unary import Relu, Tanh
-from circlet.runtime.passes.pad_growth import pad_growth
 from circlet.runtime.passes.pipeline import run_passes
+from circlet.runtime.passes.transforms.pad_growth import pad_growth
 from tests.passes.growth_cases import (
     KEPT,
     PADDED,
@@ -100,8 +100,8 @@ def test_rows_put_before_the_others_stay() -> None:
 
 def test_lengths_that_may_differ_stay_apart() -> None:
     """Caches of lengths that only a caller knows are added to each other, or each reduced by itself."""
-    for adds, expected in ((True, False), (False, True)):
-        assert is_padded(two_caches(adds)) is expected
+    for adds, grows in ((True, False), (False, True)):
+        assert is_padded(two_caches(adds)) is grows
     plain, changed = (circlet.Session(each, "cpu") for each in (two_caches(False), padded(two_caches(False))))
     given = [np.array(5, np.int32), ROW, np.repeat(ROW, 2, 0), np.repeat(ROW, 70, 0)]
     for expected, found in zip(plain.invoke(0, given), changed.invoke(0, given), strict=True):

@@ -59,4 +59,11 @@ def test_transpositions_move_to_where_they_cancel(name: str) -> None:
     (expected,) = ReferenceEvaluator(onnx.ModelProto.FromString(content)).run(None, inputs)
     for backend in ("cpu", "native"):
         (found,) = circlet.Session(model, backend=backend).run(inputs).values()
-        np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
+        np.testing.assert_allclose(found, np.asarray(expected), rtol=1e-4, atol=1e-4)
+
+
+def test_axes_that_a_transposed_tensor_does_not_have() -> None:
+    content = parse("g (float[2, 3] x) => (y) { a = Transpose(x) k = Constant<value = int64[1] {5}>() "
+                    "y = ReduceSum(a, k) }")
+    with pytest.raises(circlet.ExecutionError, match=r"operator 1 \(SUM\): .*found 5"):
+        circlet.Session(circlet.load(content)).run([X[0, 0, :2, :3]])

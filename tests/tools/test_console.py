@@ -7,9 +7,9 @@ import io
 import pytest
 
 from circlet.tools.console import has_colours, note, show
-from circlet.tools.tables import Marked, table
+from circlet.tools.tables import Cell, Marked, table
 
-ROWS = [("a", 1, "x" * 30), ("[red]b[/red]", 1234, Marked("copy", "yellow"))]
+ROWS: list[tuple[Cell, ...]] = [("a", 1, "x" * 30), ("[red]b[/red]", 1234, Marked("copy", "yellow"))]
 TABLE = table(("name", "count", "value"), ROWS)
 
 

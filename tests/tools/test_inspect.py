@@ -11,6 +11,7 @@ import pytest
 
 import circlet
 from circlet.runtime.ir.text import to_text
+from circlet.runtime.ops.controlflow import While
 from circlet.runtime.ops.elementwise import Add
 from circlet.schema.foreign import Foreign
 from circlet.schema.tflite import TFLITE
@@ -213,6 +214,7 @@ def test_malformed_models_are_shown(program: Program, tmp_path: Path) -> None:
     model = circlet.load(COLLATZ)
     main, *others = model.subgraphs
     loop = main.operators[0]
+    assert isinstance(loop.op, While)
     broken = replace(main, operators=(replace(loop, op=replace(loop.op, cond_subgraph_index=9), inputs=(5, 5, 5, 5)),))
     path = tmp_path / "broken.tflite"
     path.write_bytes(b"".join(write_model(replace(model, subgraphs=(broken, *others)), TFLITE)))

@@ -8,7 +8,7 @@ import numpy as np
 
 from circlet.runtime.exec.memory import allocate, retype
 from circlet.runtime.ir.types import Array, Shape
-from circlet.runtime.passes.plan_memory import ALIGNMENT
+from circlet.runtime.passes.analyses.plan_memory import ALIGNMENT
 
 _SMALLEST = 1 << 16
 _LARGEST = 1 << 24

@@ -9,7 +9,7 @@ from typing import Protocol
 from llvmlite import ir
 
 from circlet.backends.native.emit.polling import Meter
-from circlet.runtime.passes.plan_memory import ALIGNMENT
+from circlet.runtime.passes.analyses.plan_memory import ALIGNMENT
 
 
 class Fallible(Protocol):

@@ -17,8 +17,6 @@ Element: TypeAlias = Callable[[Emitter, Index], ir.Value]
 """Emits the value of the element at an index."""
 Linear: TypeAlias = Callable[[Emitter, ir.Value], ir.Value]
 """Emits the value of the element at a position in row-major order."""
-Delivers: TypeAlias = "Callable[[int, Value, str | None], None]"
-"""Hears of an output of a subgraph: its position, its value, and why it is copied to where its caller wants it."""
 
 
 _WORK = 3

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from io import SEEK_END, BufferedReader
@@ -18,7 +18,7 @@ from circlet.backends.native.program import Fixed, Program, Source
 from circlet.runtime.exec.memory import allocate
 from circlet.runtime.ir.model import Model
 from circlet.runtime.ir.types import Array
-from circlet.runtime.passes.plan_memory import ALIGNMENT
+from circlet.runtime.passes.analyses.plan_memory import ALIGNMENT
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,9 +32,8 @@ class Artifact:
     """Bytes; begins on a cache line."""
 
 
-def gather(program: Program, code: tuple[bytes, ...], model: Model) -> Artifact:
-    """An artifact of what the lowering collected."""
-    places = _constants_of(model)
+def gather(program: Program, code: tuple[bytes, ...], places: Mapping[tuple[int, int], Constant]) -> Artifact:
+    """An artifact of what the lowering collected; `places` are the constants of the model."""
     stored: list[Array] = []
     origins: list[Origin] = []
     size = 0
@@ -49,7 +48,8 @@ def gather(program: Program, code: tuple[bytes, ...], model: Model) -> Artifact:
     return Artifact(code, manifest, _joined(stored, size))
 
 
-def _constants_of(model: Model) -> dict[tuple[int, int], Constant]:
+def constants_of(model: Model) -> Mapping[tuple[int, int], Constant]:
+    """The constants of a model, by address and bytes."""
     return {
         (each.data.ctypes.data, each.data.nbytes): Constant(index, number)
         for index, subgraph in enumerate(model.subgraphs) for number, each in enumerate(subgraph.tensors)
@@ -57,7 +57,7 @@ def _constants_of(model: Model) -> dict[tuple[int, int], Constant]:
     }
 
 
-def _origin(array: Array, source: Source, places: dict[tuple[int, int], Constant], offset: int) -> Origin:
+def _origin(array: Array, source: Source, places: Mapping[tuple[int, int], Constant], offset: int) -> Origin:
     if not isinstance(source, Fixed):
         return source
     return places.get((array.ctypes.data, array.nbytes)) or Stored(offset, array.nbytes)

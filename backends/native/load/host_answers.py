@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import ctypes
+import time
 from collections.abc import Generator
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from circlet.backends.native.abi import POLL, REQUEST
-from circlet.runtime.exec.activation import Activation
-from circlet.runtime.exec.kernel import Step
+from circlet.backends.native.abi import PATIENCE, POLL, Control, control_of
+from circlet.runtime.exec.step import Step
+from circlet.runtime.exec.watch import Watch
 
 _HOST_TYPE = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p)
 
@@ -19,16 +20,18 @@ _HOST_TYPE = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p)
 class _Requests:
     """What can be asked for, and the error of what was."""
 
-    activation: Activation
+    watch: Watch
+    control: Control
     steps: list[Step] = field(default_factory=list)
     """Host calls by number."""
     error: BaseException | None = None
 
     def answer(self) -> None:
         """Does what the control words ask for."""
-        number = int(self.activation.control[REQUEST])
+        number = self.control.request
         if number == POLL:
-            self.activation.go_on()
+            self.control.next = time.monotonic_ns() + PATIENCE
+            self.watch.check()
             return
         with np.errstate(all="ignore"):
             self.steps[number]()
@@ -37,8 +40,8 @@ class _Requests:
 class Host:
     """The host as one function that native code calls."""
 
-    def __init__(self, activation: Activation) -> None:
-        self._requests = _Requests(activation)
+    def __init__(self, watch: Watch) -> None:
+        self._requests = _Requests(watch, control_of(watch))
         self.steps = self._requests.steps
         """Host calls by number."""
         answers = _answers(self._requests)

@@ -9,7 +9,7 @@ from math import prod
 
 import numpy as np
 
-from circlet.backends.native.abi import DONE, EXHAUSTED, FIRST_SITE, STOPPED, TEAM
+from circlet.backends.native.abi import DONE, FIRST_SITE, STOPPED, control_of
 from circlet.backends.native.check.bounds import OUTSIDE
 from circlet.backends.native.load.host_answers import Host
 from circlet.backends.native.load.manifest import Constant, Origin, Stored
@@ -17,6 +17,7 @@ from circlet.backends.native.load.store import Function
 from circlet.backends.native.load.team import Teams
 from circlet.backends.native.program import (
     COUNTED_COPIES,
+    EXHAUSTED,
     HOST_FAILED,
     MOST_EVIDENCE,
     Called,
@@ -31,9 +32,10 @@ from circlet.backends.native.program import (
     Variable,
 )
 from circlet.runtime.errors import ExecutionError
-from circlet.runtime.exec.executor import ExecutorMap
-from circlet.runtime.exec.kernel import Span, Step
+from circlet.runtime.exec.executor_map import ExecutorMap
+from circlet.runtime.exec.kernel import Span
 from circlet.runtime.exec.memory import retype
+from circlet.runtime.exec.step import Step
 from circlet.runtime.ir.faults import FAULTS, raise_located
 from circlet.runtime.ir.types import Array
 
@@ -51,25 +53,26 @@ class Invocation:
             span: what the function was compiled from, with the buffers to use.
             teams: the threads for loops that are shared out.
         """
-        activation, manifest = span.activation, function.manifest
+        run, manifest = span.run, function.manifest
         self._function = function
         self._sites = manifest.sites
         self._evidence = np.zeros(MOST_EVIDENCE, np.int64)
         self._counts = np.zeros(COUNTED_COPIES, np.int64)
-        self._activation = activation
+        self._run = run
         self._arrays = [self._array(executors, each, span) for each in manifest.origins]
-        self._arena = activation.room.allocate((manifest.arena_bytes,), np.dtype(np.uint8))
+        self._arena = run.room.allocate((manifest.arena_bytes,), np.dtype(np.uint8))
         if manifest.watched is not None:
             manifest.watched.expect([each.nbytes for each in self._arrays])
-        self._scratch = activation.room.allocate((manifest.scratch_bytes * teams.participants,), np.dtype(np.uint8))
-        self._host = Host(activation)
+        self._scratch = run.room.allocate((manifest.scratch_bytes * teams.participants,), np.dtype(np.uint8))
+        self._host = Host(run.watch)
         for each in manifest.host_calls:
             self._host.steps.append(self._bind_host(executors, each))
         table = (self._scratch.ctypes.data, self._host.address, *(each.ctypes.data for each in self._arrays))
         self._table = np.array(table, np.uintp)
         entry = _ENTRY_TYPE(function.library.address)
-        addresses = (each.ctypes.data for each in (activation.control, self._arena, self._table))
-        alone: Callable[[], int] = partial(entry, *addresses)
+        self._control = control_of(run.watch)
+        memory = (self._arena.ctypes.data, self._table.ctypes.data)
+        alone: Callable[[], int] = partial(entry, self._control.address, *memory)
         is_shared = teams.participants > 1 and manifest.shares_loops
         self._enter = partial(self._with_team, alone, teams) if is_shared else alone
 
@@ -80,15 +83,15 @@ class Invocation:
 
     def _with_team(self, enter: Callable[[], int], teams: Teams) -> int:
         """Enters a function that shares out loops, with the team that the run has or one that is idle."""
-        control = self._activation.control
-        if control[TEAM]:
+        control = self._control
+        if control.team:
             return enter()
         team = teams.take()
-        control[TEAM] = team.address
+        control.team = team.address
         try:
             return enter()
         finally:
-            control[TEAM] = 0
+            control.team = 0
             teams.give(team)
 
     def _fail(self, status: int) -> None:
@@ -96,13 +99,13 @@ class Invocation:
         if status == STOPPED:
             if error is not None:
                 raise error
-            self._activation.stopped()
-        if status == EXHAUSTED:
-            self._activation.exhausted()
+            self._run.watch.stopped()
         watched = self._function.manifest.watched
         if status == OUTSIDE and watched is not None:
             raise watched.error(self._evidence.tolist())
         site: Site = self._sites[status - FIRST_SITE]
+        if site.message == EXHAUSTED:
+            raise_located(self._run.watch.exhausted(), site.place)
         if site.message == HOST_FAILED and error is not None:
             if isinstance(error, FAULTS):
                 raise_located(error, site.place)
@@ -116,13 +119,13 @@ class Invocation:
             array = span.arrays[origin.tensor]
         elif isinstance(origin, Variable):
             declared = executors.model.subgraphs[origin.subgraph].tensors[origin.tensor]
-            array = span.activation.variables.tensor(origin.subgraph, origin.tensor, declared)
+            array = span.run.variables.tensor(origin.subgraph, origin.tensor, declared)
         elif isinstance(origin, Cell):
-            array = span.activation.variables.cell(origin.handle, origin.shape, origin.dtype)
+            array = span.run.variables.cell(origin.handle, origin.shape, origin.dtype)
         elif isinstance(origin, Holder):
-            array = span.activation.variables.holder(origin.handle)
+            array = span.run.variables.holder(origin.handle)
         elif isinstance(origin, Called):
-            array = span.activation.variables.called(origin.subgraph)
+            array = span.run.variables.called(origin.subgraph)
         elif isinstance(origin, Constant):
             array = executors.model.subgraphs[origin.subgraph].tensors[origin.tensor].data
         elif isinstance(origin, Stored):
@@ -138,7 +141,7 @@ class Invocation:
         """The numpy kernel of an operator on the buffers of a host call."""
         inputs = [None if each is None else self._buffer(each) for each in call.inputs]
         outputs = [self._buffer(each) for each in call.outputs]
-        return executors[call.subgraph].bind(call.operator, inputs, outputs, self._activation)
+        return executors[call.subgraph].bind(call.operator, inputs, outputs, self._run)
 
     def _buffer(self, place: External | Staging) -> Array:
         dtype = place.dtype.numpy
@@ -157,4 +160,4 @@ class CountedInvocation(Invocation):
         finally:
             copies, size, *invocations = self._counts.tolist()
             found = {subgraph: number for subgraph, number in enumerate(invocations) if number}
-            self._activation.did_count(found, copies, size)
+            self._run.observer.did_count(found, copies, size)

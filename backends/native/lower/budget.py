@@ -23,6 +23,10 @@ MOST_INSTRUCTIONS = 1 << 15
 """Instructions in one function, before LLVM's passes; of models as they are, functions have some thousands."""
 MOST_IN_A_SESSION = 1 << 18
 """Instructions of all functions that a session has compiled: some minute of work."""
+MOST_OPERATORS = 3 << 10
+"""Operators that a session compiles, each once whatever its shapes: some 10 seconds of work if they are small."""
+LEAST = 16
+"""Operators that a function counts as at least, as the smallest takes LLVM some milliseconds."""
 
 
 class Sizes:
@@ -40,13 +44,20 @@ class Sizes:
         """A span in parts, each of which becomes a function."""
         found, start, size = [], span.start, 0
         for number in span:
-            operator = self._model.subgraphs[subgraph].operators[number]
-            each = 0 if isinstance(operator.op, Skip) else 1 + self.invoked(operator.op)
+            each = self._operator(subgraph, number)
             if size and size + each > MOST_TOGETHER:
                 found.append(range(start, number))
                 start, size = number, 0
             size += each
         return [*found, range(start, span.stop)]
+
+    def function(self, subgraph: int, span: range) -> int:
+        """The operators that the function for a span counts as."""
+        return max(sum(self._operator(subgraph, number) for number in span), LEAST)
+
+    def _operator(self, subgraph: int, number: int) -> int:
+        op = self._model.subgraphs[subgraph].operators[number].op
+        return 0 if isinstance(op, Skip) else 1 + self.invoked(op)
 
     def _size(self, index: int) -> int:
         if index not in self._sizes:

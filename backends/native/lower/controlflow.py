@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
+from functools import partial
 from typing import TypeAlias
 
 from llvmlite import ir
 
-from circlet.backends.native.emit.emitter import POINTER, Emitter, in_register_alone, register_type
-from circlet.backends.native.emit.value import Delivers, Value, in_memory, in_register, is_copied
+from circlet.backends.native.emit.emitter import Emitter, in_register_alone, register_type
+from circlet.backends.native.emit.value import Value, in_memory, in_register
 from circlet.backends.native.lower.budget import MOST_INVOKED, Sizes
 from circlet.backends.native.lower.host import lower_host_call
 from circlet.backends.native.lower.operators import OperatorLowering
 from circlet.backends.native.program import Called, Unlowerable
-from circlet.runtime.exec.copies import READ_ELSEWHERE, READ_WHERE_IT_LIES, STARTS_CONSTANT, WORKS_IN_PLACE
-from circlet.runtime.exec.executor import ExecutorMap
+from circlet.runtime.exec.executor_map import ExecutorMap
 from circlet.runtime.ir.op import Op, Unknown
 from circlet.runtime.ir.types import DType, Shape
 from circlet.runtime.ops.controlflow import (
@@ -23,15 +24,17 @@ from circlet.runtime.ops.controlflow import (
     CallSubgraph,
     Composite,
     If,
+    Invoke,
     PreTestedLoop,
     StablehloCase,
     StablehloWhile,
     While,
 )
-from circlet.runtime.passes.elide_copies import Action, CallPlan, LoopPlan, Slot
-from circlet.runtime.passes.specialize import Specialization
+from circlet.runtime.passes.analyses.elide_copies import LoopPlan, Site
+from circlet.runtime.passes.analyses.rotation import Cycle
+from circlet.runtime.passes.analyses.specialize import Specialization
+from circlet.runtime.passes.analyses.transfer import Action, Stage, Transfer
 
-ALTERNATES = "the body reads one buffer and writes the other"
 Lower: TypeAlias = Callable[[OperatorLowering], Sequence[Value]]
 
 
@@ -50,9 +53,9 @@ def refuses(executors: ExecutorMap, op: Op, shapes: tuple[Shape, ...],
         return f"it invokes {size} operators (supported: up to {MOST_INVOKED})"
     try:
         if isinstance(op, PreTestedLoop):
-            executors.planner.loop(op, shapes)
+            executors.planner.turn(op, shapes)
         else:
-            executors.planner.call(op.callees(), shapes[first:])
+            executors.planner.reuse(op.callees(), shapes[first:])
     except Unknown:
         is_loop = isinstance(op, PreTestedLoop)
         return "carried shapes change from turn to turn" if is_loop else "shapes of results are known only when it runs"
@@ -82,57 +85,57 @@ def _objections(executors: ExecutorMap, spec: Specialization, found: dict[Specia
 
 
 def _operands(o: OperatorLowering, first: int = 0) -> list[Value]:
-    return [each for each in o.inputs[first:] if each is not None]
+    """The operands of the subgraphs, those of one element in registers."""
+    return [_read(o.function.e, each) if is_scalar(each) else each for each in o.inputs[first:] if each is not None]
 
 
-def _call_plan(o: OperatorLowering, subgraphs: tuple[int, ...], operands: Sequence[Value]) -> CallPlan:
-    try:
-        return o.subgraphs.executors.planner.call(subgraphs, tuple(each.shape for each in operands))
-    except Unknown:
-        raise Unlowerable(f"{o.place}: the shapes are known only when it runs") from None
-
-
-def _given_up(o: OperatorLowering, plan: CallPlan, operands: Sequence[Value]) -> frozenset[int]:
-    """The operands whose memory is that of a result."""
-    return frozenset(position for output, position in plan.in_place
-                     if operands[position].memory is not None and operands[position].memory is o.homes[output])
+def _read(e: Emitter, value: Value) -> Value:
+    return in_register(value.scalar(e), value.shape, value.dtype, value.known, value.quantization)
 
 
 REGISTER = "one element, which stays in a register"
 
 
-def _call_edges(o: OperatorLowering, role: str, operands: Sequence[Value], given_up: frozenset[int]) -> Delivers:
-    """Records how operands reach a subgraph; what it gives records how results come back."""
-    for position, value in enumerate(operands):
-        if value.memory is None:
-            o.crosses(f"{role} input {position}", value, Action.REGISTER, REGISTER)
-        else:
-            o.crosses(f"{role} input {position}", value, Action.LEND, "the callee reads the caller's buffer")
-    taken = {id(operands[position].memory): position for position in given_up}
+def _site(o: OperatorLowering, operands: Sequence[Value]) -> Site:
+    """What the places of operands and results say of an operator."""
+    return Site(lambda result, operand: operands[operand].memory is not None
+                and operands[operand].memory is o.homes[result],
+                lambda operand: operands[operand].known is not None)
 
-    def deliver(position: int, value: Value, copied: str | None) -> None:
-        home = o.homes[position]
-        if copied is not None:
-            action, reason = Action.COPY, copied
-        elif value.memory is None:
-            action, reason = Action.REGISTER, REGISTER
-        elif id(home) in taken:
-            action, reason = Action.IN_PLACE, f"the result is written over input {taken[id(home)]}, which is dead"
-        else:
-            action, reason = Action.LEND, "the callee writes the caller's buffer"
-        o.crosses(f"{role} output {position}", value, action, reason)
 
-    return deliver
+def _crosses(o: OperatorLowering, transfer: Transfer, value: Value) -> None:
+    """Records what becomes of a value, of which the plan does not know that it is in a register."""
+    if is_scalar(value):
+        o.crosses(transfer.label, value, Action.REGISTER, REGISTER)
+    else:
+        o.crosses(transfer.label, value, transfer.action, transfer.reason)
+
+
+def _invoked(o: OperatorLowering, op: Branch | Invoke,
+             operands: Sequence[Value]) -> Iterator[Callable[[], list[Value]]]:
+    """For each subgraph that an operator may invoke, what emits it where the code then is."""
+    try:
+        plan = o.subgraphs.executors.planner.call(op, tuple(each.shape for each in operands), _site(o, operands), True)
+    except Unknown:
+        raise Unlowerable(f"{o.place}: the shapes are known only when it runs") from None
+
+    def emit(index: int, transfers: Sequence[Transfer]) -> list[Value]:
+        results = o.subgraphs.invoke(index, operands, o.homes, plan.given_up)
+        for each in transfers:
+            _crosses(o, each, (operands if each.stage is Stage.ENTER else results)[each.position])
+        return results
+
+    for index, transfers in zip(op.callees(), plan.transfers, strict=True):
+        yield partial(emit, index, transfers)
 
 
 def lower_call(o: OperatorLowering) -> Sequence[Value]:
     """CALL and STABLEHLO_COMPOSITE."""
-    operands = _operands(o)
-    subgraphs = o.operator.op.callees()
-    plan = _call_plan(o, subgraphs, operands)
-    given_up = _given_up(o, plan, operands)
-    with o.function.indented(f"{o.describe()} @{subgraphs[0]}"):
-        return o.subgraphs.invoke(subgraphs[0], operands, o.homes, given_up, _call_edges(o, "call", operands, given_up))
+    op = o.operator.op
+    assert isinstance(op, Invoke)
+    (emit,) = _invoked(o, op, _operands(o))
+    with o.function.indented(f"{o.describe()} @{op.callees()[0]}"):
+        return emit()
 
 
 def lower_call_once(o: OperatorLowering) -> Sequence[Value]:
@@ -151,8 +154,6 @@ def lower_branch(o: OperatorLowering) -> Sequence[Value]:
     op = o.operator.op
     assert isinstance(op, Branch)
     operands, e = _operands(o, first=1), o.function.e
-    plan = _call_plan(o, op.branches(), operands)
-    given_up = _given_up(o, plan, operands)
     selector = o.inputs[0]
     assert selector is not None
     blocks = [e.function.append_basic_block(f"branch{k}") for k in range(len(op.branches()))]
@@ -160,11 +161,10 @@ def lower_branch(o: OperatorLowering) -> Sequence[Value]:
     after = e.function.append_basic_block("joined")
     arrivals: list[tuple[list[Value], ir.Block]] = []
     with o.function.indented(o.describe()):
-        for index, role, block in zip(op.branches(), (each.role for each in op.calls()), blocks, strict=True):
+        for emit, callee, block in zip(_invoked(o, op, operands), op.calls(), blocks, strict=True):
             e.builder.position_at_end(block)
-            with o.function.indented(f"{role} @{index}"):
-                results = o.subgraphs.invoke(index, operands, o.homes, given_up,
-                                            _call_edges(o, role, operands, given_up))
+            with o.function.indented(f"{callee.role} @{callee.subgraph}"):
+                results = emit()
             scalars = [each.scalar(e) if is_scalar(each) else None for each in results]
             kept = [each if scalar is None else in_register(scalar, each.shape, each.dtype)
                     for each, scalar in zip(results, scalars, strict=True)]
@@ -201,163 +201,149 @@ def lower_loop(o: OperatorLowering) -> Sequence[Value]:
     assert isinstance(op, PreTestedLoop)
     carried = _operands(o)
     try:
-        plan = o.subgraphs.executors.planner.loop(op, tuple(each.shape for each in carried))
+        plan = o.subgraphs.executors.planner.loop(op, tuple(each.shape for each in carried), _site(o, carried), True)
     except Unknown:
         raise Unlowerable(f"{o.place}: the carried shapes change from turn to turn") from None
     return _LoopLowering(o, op, plan, carried).lower()
 
 
-def _kept(value: Value, slot: Slot) -> str:
+_KEPT = {Action.ALTERNATE: "alternating", Action.ROTATE: "rotating", Action.IN_PLACE: "in place",
+         Action.INVARIANT: "invariant", Action.COPY: "copied"}
+
+
+def _kept(value: Value, action: Action) -> str:
     """Where a loop has a carried value, in words."""
-    if slot.action is Action.INVARIANT:
-        return "invariant"
-    if is_scalar(value):
-        return "register"
-    return {Action.ALTERNATE: "alternating", Action.IN_PLACE: "in place"}.get(slot.action, "copied")
+    return "register" if is_scalar(value) and action is not Action.INVARIANT else _KEPT[action]
 
 
 class _LoopLowering:
+    """A loop on its way to code: what changes from turn to turn are numbers in registers and where buffers lie."""
+
     def __init__(self, o: OperatorLowering, op: PreTestedLoop, plan: LoopPlan, carried: Sequence[Value]) -> None:
         self._o = o
         self._op = op
         self._plan = plan
         self._carried = carried
-        self._homes = [self._home(slot, value, home)
-                       for slot, value, home in zip(plan.slots, carried, o.homes, strict=True)]
-
-    def _home(self, slot: Slot, value: Value, home: ir.Value | None) -> ir.Value | None:
-        if slot.action is Action.INVARIANT or is_scalar(value):
-            return None
-        assert home is not None, f"{self._o.place}: a carried value has no memory"
-        return home
+        self._carries = [each.action for each in plan.at(Stage.CARRY)]
 
     def lower(self) -> Sequence[Value]:
         o = self._o
         with o.function.indented(f"[{o.number}] {o.operator.name}"):
             o.function.note(f"carries {self._describe()}")
+            self._record()
             return self._lower()
+
+    def _describe(self) -> str:
+        """How each carried value is kept: `int32[] register, float32[16] in place`."""
+        return ", ".join(f"{value.dtype.value}{list(value.shape)} {_kept(value, action)}"
+                         for value, action in zip(self._carried, self._carries, strict=True))
+
+    def _record(self) -> None:
+        """Records what becomes of the values."""
+        for each in self._plan.transfers:
+            with self._o.subgraphs.in_loop() if each.stage.repeats else nullcontext():
+                _crosses(self._o, each, self._carried[each.position])
 
     def _lower(self) -> Sequence[Value]:
         e, function, subgraphs = self._o.function.e, self._o.function, self._o.subgraphs
-        initial = [self._entered(k, value, home)
-                   for k, (value, home) in enumerate(zip(self._carried, self._homes, strict=True))]
-        seconds = [None if home is None or not slot.double else function.reserve(value.nbytes)
-                   for slot, value, home in zip(self._plan.slots, self._carried, self._homes, strict=True)]
+        buffers = self._buffers()
+        initial = [self._entered(k, home) for k, home in enumerate(buffers[:len(self._carried)])]
         before = e.builder.block
         head, body, after = (e.function.append_basic_block(name) for name in ("while", "turn", "done"))
         e.builder.branch(head)
         e.builder.position_at_end(head)
-        phis = [self._phi(k, initial[k], second, before) for k, second in enumerate(seconds)]
-        state = [self._current(k, initial[k], phi) for k, phi in enumerate(phis)]
+        numbers = {k: self._phi(value.scalar(e), before) for k, value in enumerate(initial) if self._is_number(k)}
+        places = [home if home is None or not self._moves(buffer) else self._phi(home, before)
+                  for buffer, home in enumerate(buffers)]
+        state = [self._current(value, numbers.get(k), places[k]) for k, value in enumerate(initial)]
         with function.indented(f"while @{self._op.cond_subgraph_index}"), subgraphs.in_loop():
-            for k, value in enumerate(state):
-                self._crosses(f"cond input {k}", value, Action.LEND, READ_WHERE_IT_LIES)
             (flag,) = subgraphs.invoke(self._op.cond_subgraph_index, state, [None], frozenset())
         e.builder.cbranch(flag.scalar(e), body, after)
         e.builder.position_at_end(body)
         with function.looping(), subgraphs.in_loop(), function.indented(f"turn @{self._op.body_subgraph_index}"):
-            function.turn()
-            homes = [self._next_home(k, phi) for k, phi in enumerate(phis)]
-            results = subgraphs.invoke(self._op.body_subgraph_index, state, homes, self._plan.destroyable, self._carry)
-        self._close(phis, results)
+            function.turn(self._o.place)
+            homes = [places[self._plan.rotation.buffer(k, 1)] for k in range(len(state))]
+            results = subgraphs.invoke(self._op.body_subgraph_index, state, homes, self._plan.destroyable)
+        self._close(numbers, places, results)
         e.builder.branch(head)
         e.builder.position_at_end(after)
-        return [self._left(k, state[k], phis[k]) for k in range(len(state))]
+        for cycle in self._plan.rotation.cycles:
+            self._bring_home(cycle, buffers, places)
+        return [self._left(k, state[k], home) for k, home in enumerate(buffers[:len(state)])]
 
-    def _describe(self) -> str:
-        """How each carried value is kept: `int32[] register, float32[16] in place`."""
-        return ", ".join(f"{value.dtype.value}{list(value.shape)} {_kept(value, slot)}"
-                         for value, slot in zip(self._carried, self._plan.slots, strict=True))
+    def _is_number(self, k: int) -> bool:
+        """Whether a carried value changes from turn to turn in a register."""
+        return is_scalar(self._carried[k]) and self._carries[k] is not Action.INVARIANT
 
-    def _crosses(self, edge: str, value: Value, action: Action, reason: str) -> None:
-        """Records what becomes of a value; one element is in a register unless it is copied."""
-        if is_scalar(value) and action is not Action.COPY:
-            action, reason = Action.REGISTER, REGISTER
-        self._o.crosses(edge, value, action, reason)
+    def _moves(self, buffer: int) -> bool:
+        return any(buffer in each.buffers for each in self._plan.rotation.cycles)
 
-    def _carry(self, k: int, value: Value, copied: str | None) -> None:
-        """Records how a value comes from one turn to the next."""
-        slot = self._plan.slots[k]
-        if copied is not None:
-            self._crosses(f"carry {k}", value, Action.COPY, copied)
-        elif slot.double:
-            self._crosses(f"carry {k}", value, Action.ALTERNATE, ALTERNATES)
-        elif slot.action is Action.COPY:
-            self._crosses(f"carry {k}", value, Action.IN_PLACE, "the body writes the value where it belongs")
-        else:
-            self._crosses(f"carry {k}", value, slot.action, slot.reason)
+    def _buffers(self) -> list[ir.Value | None]:
+        """The memory of each value that changes in memory, then of the spare buffers."""
+        homes = [None if action is Action.INVARIANT or is_scalar(value) else home
+                 for value, action, home in zip(self._carried, self._carries, self._o.homes, strict=True)]
+        spares = [None if homes[k] is None else self._o.function.reserve(self._carried[k].nbytes)
+                  for k in self._plan.rotation.spares]
+        return [*homes, *spares]
 
-    def _entered(self, k: int, value: Value, home: ir.Value | None) -> Value:
+    def _entered(self, k: int, home: ir.Value | None) -> Value:
         """The initial value where the loop wants it."""
-        e = self._o.function.e
-        if is_copied(value, home):
-            reason = READ_ELSEWHERE if value.known is None else STARTS_CONSTANT
-            self._crosses(f"input {k}", value, Action.COPY, reason)
-        else:
-            self._crosses(f"input {k}", value, Action.LEND, WORKS_IN_PLACE)
+        value = self._carried[k]
         if home is None:
-            return in_register(value.scalar(e), value.shape, value.dtype, value.known) if is_scalar(value) else value
+            return value
         if value.memory is not home:
             self._o.subgraphs.transfer(value, home)
         return in_memory(home, value.shape, value.dtype)
 
-    def _is_invariant(self, k: int) -> bool:
-        return self._plan.slots[k].action is Action.INVARIANT
+    def _phi(self, value: ir.Value, before: ir.Block) -> ir.PhiInstr:
+        phi = self._o.function.e.builder.phi(value.type)
+        phi.add_incoming(value, before)
+        return phi
 
-    def _phi(self, k: int, initial: Value, second: ir.Value | None, before: ir.Block) -> tuple[ir.PhiInstr, ...]:
-        """What changes from turn to turn: a scalar, or the two buffers that change places."""
-        e = self._o.function.e
-        if self._is_invariant(k):
-            return ()
-        if is_scalar(initial):
-            phi = e.builder.phi(register_type(initial.dtype))
-            phi.add_incoming(initial.scalar(e), before)
-            return (phi,)
-        if second is None:
-            return ()
-        now, then = e.builder.phi(POINTER), e.builder.phi(POINTER)
-        now.add_incoming(initial.memory, before)
-        then.add_incoming(second, before)
-        return (now, then)
+    def _current(self, initial: Value, number: ir.PhiInstr | None, place: ir.Value | None) -> Value:
+        if number is not None:
+            return in_register(number, initial.shape, initial.dtype)
+        return initial if place is None else in_memory(place, initial.shape, initial.dtype)
 
-    def _current(self, k: int, initial: Value, phi: tuple[ir.PhiInstr, ...]) -> Value:
-        if not phi:
-            return initial
-        if is_scalar(initial):
-            return in_register(phi[0], initial.shape, initial.dtype)
-        return in_memory(phi[0], initial.shape, initial.dtype)
-
-    def _next_home(self, k: int, phi: tuple[ir.PhiInstr, ...]) -> ir.Value | None:
-        if self._is_invariant(k) or is_scalar(self._carried[k]):
-            return None
-        return phi[1] if phi else self._homes[k]
-
-    def _close(self, phis: Sequence[tuple[ir.PhiInstr, ...]], results: Sequence[Value]) -> None:
+    def _close(self, numbers: Mapping[int, ir.PhiInstr], places: Sequence[ir.Value | None],
+               results: Sequence[Value]) -> None:
         """The end of a turn. Every new value is taken before any phi changes, so that values change together."""
         e = self._o.function.e
-        scalars = [each.scalar(e) if is_scalar(each) else None for each in results]
-        block = e.builder.block
-        for phi, scalar in zip(phis, scalars, strict=True):
-            if len(phi) == 1:
-                phi[0].add_incoming(scalar, block)
-            elif phi:
-                phi[0].add_incoming(phi[1], block)
-                phi[1].add_incoming(phi[0], block)
+        scalars = {k: results[k].scalar(e) for k in numbers}
+        for k, phi in numbers.items():
+            phi.add_incoming(scalars[k], e.builder.block)
+        for cycle in self._plan.rotation.cycles:
+            for number, buffer in enumerate(cycle.buffers):
+                place = places[buffer]
+                if place is not None:
+                    place.add_incoming(places[cycle.buffer(number, 1)], e.builder.block)
 
-    def _left(self, k: int, value: Value, phi: tuple[ir.PhiInstr, ...]) -> Value:
+    def _bring_home(self, cycle: Cycle, buffers: Sequence[ir.Value | None], places: Sequence[ir.Value | None]) -> None:
+        """Copies the values of a cycle of buffers to their own ones, if the loop ended while they were in others."""
+        first = cycle.buffers[0]
+        if buffers[first] is None:
+            return
+        b = self._o.function.e.builder
+        for turns in range(1, len(cycle.buffers)):
+            is_there = b.icmp_unsigned("==", places[first], buffers[cycle.buffer(0, turns)])
+            with b.if_then(is_there):
+                for target, source in self._plan.rotation.moves(cycle, turns):
+                    value = self._carried[min(target, source)]
+                    self._o.subgraphs.transfer(in_memory(buffers[source], value.shape, value.dtype), buffers[target])
+
+    def _left(self, k: int, value: Value, home: ir.Value | None) -> Value:
         """The final value where the caller wants it."""
-        o, home = self._o, self._o.homes[k]
+        o = self._o
         if is_scalar(value):
-            if home is not None:
-                o.function.e.store(value.scalar(o.function.e), home, value.dtype)
+            if o.homes[k] is not None:
+                o.function.e.store(value.scalar(o.function.e), o.homes[k], value.dtype)
             return value
-        assert home is not None or self._is_invariant(k)
-        if home is None or value.memory is home:
+        if home is not None:
+            return in_memory(home, value.shape, value.dtype)
+        if o.homes[k] is None or value.memory is o.homes[k]:
             return value
-        if is_copied(value, home):
-            self._crosses(f"output {k}", value, Action.COPY, "the value lies in one of two buffers when the loop ends")
-        o.subgraphs.transfer(value, home)
-        return in_memory(home, value.shape, value.dtype)
+        o.subgraphs.transfer(value, o.homes[k])
+        return in_memory(o.homes[k], value.shape, value.dtype)
 
 
 CONTROL_FLOW: dict[type[Op], Lower] = {

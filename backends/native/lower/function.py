@@ -11,7 +11,6 @@ from llvmlite import ir
 from circlet.backends.native.abi import (
     CONTROL_BYTES,
     DONE,
-    EXHAUSTED,
     FIRST_ARRAY,
     FIRST_SITE,
     HOST,
@@ -36,6 +35,7 @@ from circlet.backends.native.emit.value import Value, in_memory, in_register
 from circlet.backends.native.program import (
     COUNTED_COPIES,
     EMBEDDED_BYTES,
+    EXHAUSTED,
     FIXED,
     MOST_EVIDENCE,
     Evidence,
@@ -47,10 +47,10 @@ from circlet.backends.native.program import (
 )
 from circlet.backends.native.targets.target import Target
 from circlet.runtime.errors import Place
-from circlet.runtime.exec.activation import Variables
 from circlet.runtime.exec.memory import expect_room
+from circlet.runtime.exec.variables import Variables
 from circlet.runtime.ir.types import Array, DType, Shape
-from circlet.runtime.passes.plan_memory import ALIGNMENT
+from circlet.runtime.passes.analyses.plan_memory import ALIGNMENT
 
 _TURNS = 1 << 12
 """Turns of loops of the model after which to look whether the run must stop."""
@@ -60,7 +60,7 @@ _MUCH = 1 << 11
 class FunctionLowering:
     """One native function: `i32 entry(control*, arena*, table*)`.
 
-    `control` are the words of `Activation.control`; `table` holds the address of scratch memory for each participant of
+    `control` are the words of a `Control`; `table` holds the address of scratch memory for each participant of
     the team, that of the host, and those of the tensors that lie outside the arena.
     """
 
@@ -195,7 +195,7 @@ class FunctionLowering:
         return data
 
     def control(self, word: int) -> ir.Value:
-        """The address of a word of `Activation.control`."""
+        """The address of a word of the control."""
         return self.e.builder.gep(self._arguments[0], [ir.Constant(I64, word)], source_etype=I64)
 
     def return_turns(self) -> None:
@@ -204,12 +204,13 @@ class FunctionLowering:
         b.store(b.add(b.load(left, typ=I64), b.load(self._left, typ=I64)), left)
         b.store(ir.Constant(I64, 0), self._left)
 
-    def _take_turns(self) -> None:
-        """Takes some of the turns that the run may still make; leaves if there are none, or the run must stop."""
+    def _take_turns(self, place: Place) -> None:
+        """Takes some of the turns that the run may still make for a loop; leaves if there are none, or the run must
+        stop."""
         self._meter.look()
         b = self.e.builder
         left = b.load(self.control(ITERATIONS), typ=I64)
-        self._leave_unless(b.icmp_unsigned("!=", left, ir.Constant(I64, 0)), EXHAUSTED)
+        self.fail_unless(b.icmp_unsigned("!=", left, ir.Constant(I64, 0)), place, EXHAUSTED)
         some = self.e.intrinsic("umin", left, ir.Constant(I64, _TURNS))
         b.store(b.sub(left, some), self.control(ITERATIONS))
         b.store(some, self._left)
@@ -259,10 +260,6 @@ class FunctionLowering:
         self.leave(status)
         self.e.builder.position_at_end(good)
 
-    def _leave_unless(self, condition: ir.Value, status: int) -> None:
-        with self._unless(condition, status):
-            pass
-
     @contextmanager
     def _unless(self, condition: ir.Value, status: int) -> Iterator[None]:
         """Leaves the function unless a condition holds, after what is emitted inside."""
@@ -273,12 +270,12 @@ class FunctionLowering:
         self.leave(ir.Constant(I32, status))
         self.e.builder.position_at_end(good)
 
-    def turn(self) -> None:
-        """What happens before each iteration of a loop: leaves if out of iterations, or if the run must stop, which is
-        looked at now and then."""
+    def turn(self, place: Place) -> None:
+        """What happens before each iteration of the loop at a place: leaves if out of iterations, or if the run must
+        stop, which is looked at now and then."""
         b = self.e.builder
         with b.if_then(b.icmp_unsigned("==", b.load(self._left, typ=I64), ir.Constant(I64, 0)), likely=False):
-            self._take_turns()
+            self._take_turns(place)
         b.store(b.sub(b.load(self._left, typ=I64), ir.Constant(I64, 1)), self._left)
 
     def count(self, position: int, number: int) -> None:

@@ -13,7 +13,7 @@ from circlet.runtime.exec.kernel import NOWHERE, Call
 from circlet.runtime.ir.model import ABSENT, Model, Operator, Subgraph, Tensor
 from circlet.runtime.ir.op import Count, Op, Operand, Operands, ShapeError, Skip, Unknown, at_least, exactly
 from circlet.runtime.ir.types import Array, DType, Shape
-from circlet.runtime.passes.rewrite import rewrite_subgraphs
+from circlet.runtime.passes.transforms.rewrite import rewrite_subgraphs
 
 LARGEST_GROUP = 48
 """Members; expressions beyond that compile slowly and gain nothing."""

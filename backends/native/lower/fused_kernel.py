@@ -6,8 +6,9 @@ from collections.abc import Sequence
 
 from circlet.backends.cpu.backend import CpuBackend
 from circlet.backends.native.lower.fuse import Fused
-from circlet.runtime.exec.activation import Activation
-from circlet.runtime.exec.kernel import Call, Kernel, Step
+from circlet.runtime.exec.kernel import Call, Kernel
+from circlet.runtime.exec.run import Run
+from circlet.runtime.exec.step import Step
 from circlet.runtime.ir.types import Array
 
 
@@ -19,18 +20,18 @@ class FusedKernel:
         self._op = op
         self._kernels = [cpu.kernel(Call.of_tensors(op.tensors, each.operator, call.place)) for each in op.members]
 
-    def bind(self, inputs: Sequence[Array | None], outputs: Sequence[Array], activation: Activation) -> Step:
+    def bind(self, inputs: Sequence[Array | None], outputs: Sequence[Array], run: Run) -> Step:
         arrays: dict[int, Array | None] = dict(zip(self._op.sources, inputs, strict=True))
         arrays[-1] = None
         shapes = self._op.shapes({tensor: array for tensor, array in arrays.items() if array is not None})
         for member in self._op.members[:-1]:
             for each in member.operator.outputs:
-                arrays[each] = activation.room.allocate(shapes[each], self._op.tensors[each].dtype.numpy)
+                arrays[each] = run.room.allocate(shapes[each], self._op.tensors[each].dtype.numpy)
         last = self._op.members[-1].operator
         arrays.update(zip(last.outputs, outputs, strict=True))
         steps = [
             _bound(kernel, [arrays[each] for each in member.operator.inputs],
-                   [array for each in member.operator.outputs if (array := arrays[each]) is not None], activation)
+                   [array for each in member.operator.outputs if (array := arrays[each]) is not None], run)
             for kernel, member in zip(self._kernels, self._op.members, strict=True)
         ]
 
@@ -41,5 +42,5 @@ class FusedKernel:
         return step
 
 
-def _bound(kernel: Kernel, inputs: Sequence[Array | None], outputs: Sequence[Array], activation: Activation) -> Step:
-    return activation.watched(kernel.bind(inputs, outputs, activation), (*inputs, *outputs))
+def _bound(kernel: Kernel, inputs: Sequence[Array | None], outputs: Sequence[Array], run: Run) -> Step:
+    return run.watch.after(kernel.bind(inputs, outputs, run), (*inputs, *outputs))

@@ -19,8 +19,9 @@ from circlet.backends.native.lower.operators import OperatorLowering, operands, 
 from circlet.backends.native.program import Unlowerable
 from circlet.backends.native.rules.quantized.table import BYTES, ELEMENTWISE, look_up
 from circlet.backends.native.rules.rule import Node, Rule, Sink, rule_of
-from circlet.runtime.exec.activation import Activation, Variables
 from circlet.runtime.exec.kernel import Call
+from circlet.runtime.exec.run import Run
+from circlet.runtime.exec.variables import Variables
 from circlet.runtime.ir.model import ABSENT
 from circlet.runtime.ir.op import Op, Unknown
 from circlet.runtime.ir.types import Array, Shape
@@ -147,5 +148,5 @@ def _table(op: Fused, call: Call, inputs: Sequence[Value | None]) -> tuple[Value
     x = stored_values(varying[0].dtype).astype(varying[0].dtype.numpy)
     given = [None if each is None else x if each.known is None else each.known.reshape(1) for each in inputs]
     y = np.empty(x.shape, made.numpy)
-    FusedKernel(call, op, CpuBackend()).bind(given, [y], Activation(Variables()))()
+    FusedKernel(call, op, CpuBackend()).bind(given, [y], Run(Variables()))()
     return varying[0], y

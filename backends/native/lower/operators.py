@@ -11,19 +11,19 @@ from typing import Protocol
 from llvmlite import ir
 
 from circlet.backends.native.emit.emitter import NATIVE_TYPES, Emitter, memory_type
-from circlet.backends.native.emit.value import Delivers, Value, in_memory, in_register
+from circlet.backends.native.emit.value import Value, in_memory, in_register
 from circlet.backends.native.lower.function import FunctionLowering
 from circlet.backends.native.lower.fuse import Fused
 from circlet.backends.native.rules.rule import Node, Rule, Sink, rule_of
 from circlet.runtime.errors import Place
 from circlet.runtime.exec.crossing import CopyEdge
-from circlet.runtime.exec.executor import ExecutorMap
+from circlet.runtime.exec.executor_map import ExecutorMap
 from circlet.runtime.exec.kernel import Call
 from circlet.runtime.ir.model import Operator
 from circlet.runtime.ir.op import Op, Operand, Operands, ShapeError, Unknown
 from circlet.runtime.ir.types import DType, Shape
-from circlet.runtime.passes.elide_copies import Action
-from circlet.runtime.passes.specialize import Specialization
+from circlet.runtime.passes.analyses.specialize import Specialization
+from circlet.runtime.passes.analyses.transfer import Action
 
 
 class Subgraphs(Protocol):
@@ -40,7 +40,7 @@ class Subgraphs(Protocol):
         ...
 
     def invoke(self, index: int, inputs: Sequence[Value], homes: Sequence[ir.Value | None],
-               destroyable: frozenset[int], delivers: Delivers | None = None) -> list[Value]:
+               destroyable: frozenset[int]) -> list[Value]:
         """Emits a subgraph in place; see `SubgraphLowering`."""
         ...
 

@@ -10,7 +10,7 @@ from llvmlite import ir
 
 from circlet.backends.native.compilation import Abandoned, Wish
 from circlet.backends.native.emit.emitter import in_register_alone
-from circlet.backends.native.emit.value import Delivers, Value, in_memory, is_copied
+from circlet.backends.native.emit.value import Value, in_memory, is_copied
 from circlet.backends.native.lower.budget import Growth
 from circlet.backends.native.lower.controlflow import CONTROL_FLOW, refuses
 from circlet.backends.native.lower.function import FunctionLowering
@@ -21,14 +21,13 @@ from circlet.backends.native.lower.operators import OperatorLowering
 from circlet.backends.native.program import COUNTED_COPIES, RuleError, Unlowerable, Variable
 from circlet.backends.native.rules.rule import Rule
 from circlet.runtime.errors import CircletError, LimitError, Place
-from circlet.runtime.exec.executor import ExecutorMap
+from circlet.runtime.exec.executor_map import ExecutorMap
 from circlet.runtime.ir.faults import raise_located
 from circlet.runtime.ir.model import ABSENT
 from circlet.runtime.ir.op import Op, Skip
-from circlet.runtime.passes.alias import Aliases
-from circlet.runtime.passes.elide_copies import forwarding
-from circlet.runtime.passes.plan_memory import Interval, plan_memory
-from circlet.runtime.passes.specialize import Specialization
+from circlet.runtime.passes.analyses.alias import Aliases
+from circlet.runtime.passes.analyses.plan_memory import Interval, plan_memory
+from circlet.runtime.passes.analyses.specialize import Specialization
 
 
 class SubgraphLowering:
@@ -54,7 +53,7 @@ class SubgraphLowering:
             self.loops -= 1
 
     def invoke(self, index: int, inputs: Sequence[Value], homes: Sequence[ir.Value | None],
-               destroyable: frozenset[int], delivers: Delivers | None = None) -> list[Value]:
+               destroyable: frozenset[int]) -> list[Value]:
         """Emits a subgraph in place.
 
         Args:
@@ -62,7 +61,6 @@ class SubgraphLowering:
             inputs: its inputs.
             homes: where each output must lie; None leaves that to the subgraph.
             destroyable: the inputs whose memory it may overwrite.
-            delivers: hears of each output, and why it is copied if it is.
         """
         self._function.count(COUNTED_COPIES + index, 1)
         spec = self.executors.specializer.at(index, tuple(each.shape for each in inputs))
@@ -81,14 +79,8 @@ class SubgraphLowering:
         with self._function.scope():
             self._arrange(spec, span, aliases, places)
             self.emit(spec, span, aliases, values, places)
-            results = []
-            for position, (tensor, home) in enumerate(zip(spec.subgraph.outputs, homes, strict=True)):
-                value = self._tensor(spec, values, tensor)
-                if delivers is not None:
-                    reason = forwarding(aliases, position) or "the value lies in another buffer"
-                    delivers(position, value, reason if is_copied(value, home) else None)
-                results.append(self._delivered(value, home))
-        return results
+            return [self._delivered(self._tensor(spec, values, tensor), home)
+                    for tensor, home in zip(spec.subgraph.outputs, homes, strict=True)]
 
     def _delivered(self, value: Value, home: ir.Value | None) -> Value:
         """The value at its home."""

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import numpy as np
-
 from circlet.backends.arithmetic.quantization import is_quantized
 from circlet.backends.native.emit.emitter import NATIVE_TYPES
 from circlet.backends.refusal import Refusal, all_of, only
@@ -58,8 +56,10 @@ def sums_below(limit: int, reached: int) -> str | None:
 
 
 def largest(tensor: Tensor | None) -> int:
-    """The largest magnitude in a constant of integers; 0 where there is none."""
-    return 0 if tensor is None or tensor.data is None else int(np.abs(tensor.data.astype(np.int64)).max(initial=0))
+    """The largest magnitude in a constant of integers, which for the least int64 is no int64; 0 where there is none."""
+    if tensor is None or tensor.data is None:
+        return 0
+    return max(int(tensor.data.max(initial=0)), -int(tensor.data.min(initial=0)))
 
 
 single_or_half = all_of(plain, only((DType.FLOAT32, DType.FLOAT16)))

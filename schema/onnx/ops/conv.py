@@ -99,12 +99,17 @@ def _volume(node: Node, x: Value, weights: Value, bias: Value | None, found: Win
     return channels_first(graph, joined(graph, [graph.apply(op, *each) for each in parts], axis=-1))
 
 
+_GROUP_UNITS = 8
+"""Of work, as `Program` counts it: a group becomes some operators."""
+
+
 def _by_group(node: Node, x: tuple[Value, int], weights: tuple[Value, int],
               bias: Value | None) -> list[tuple[Value, Value, Value | None]]:
     """Operands cut into groups along the axes that go with them."""
     groups = node.integer("group", 1)
     if groups == 1:
         return [(x[0], weights[0], bias)]
+    node.graph.program.charge(max(groups, 0) * _GROUP_UNITS)
 
     def cut(value: Value, axis: int) -> Sequence[Value]:
         along = node.constant(np.array(axis, np.int32))

@@ -9,9 +9,8 @@ import numpy as np
 
 from circlet.runtime.errors import ModelError
 from circlet.runtime.ir.builder import Value
-from circlet.runtime.ir.types import INTEGERS, DType
+from circlet.runtime.ir.types import INTEGERS, MOST_DIMENSIONS, DType
 from circlet.runtime.ops import comparison, elements, elementwise, index, sort, unary
-from circlet.schema.constants import MOST_DIMENSIONS
 from circlet.schema.onnx.emit import (
     add,
     axis_of,

@@ -8,10 +8,9 @@ import numpy as np
 
 from circlet.runtime.errors import ModelError
 from circlet.runtime.ir.builder import Value
-from circlet.runtime.ir.types import DType
+from circlet.runtime.ir.types import MOST_DIMENSIONS, DType
 from circlet.runtime.ops import elements as elements_
 from circlet.runtime.ops import elementwise, layout, shape
-from circlet.schema.constants import MOST_DIMENSIONS
 from circlet.schema.onnx.emit import (
     add,
     axis_of,

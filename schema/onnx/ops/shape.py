@@ -8,7 +8,7 @@ from contextlib import suppress
 import numpy as np
 
 from circlet.runtime.ir.builder import Value
-from circlet.runtime.ir.types import DType
+from circlet.runtime.ir.types import MOST_DIMENSIONS, DType
 from circlet.runtime.ops import comparison, index, pad, reduce, shape, unary
 from circlet.runtime.ops import elements as elements_
 from circlet.schema.onnx.emit import (
@@ -204,7 +204,7 @@ def expand(node: Node) -> Value:
     own = shape_vector(graph, node[0])
     known, wanted = graph.known(own), node.known(1)
     target = node.apply(shape.BroadcastArgs(), own, node[1])
-    if known is not None and wanted is not None:
+    if known is not None and wanted is not None and len(wanted) <= MOST_DIMENSIONS:
         # Where they do not broadcast, the operator says so if it is ever run.
         with suppress(ValueError):
             target = node.constant(np.array(np.broadcast_shapes(tuple(known), tuple(wanted)), np.int64))

@@ -13,16 +13,16 @@ _START = [normal(1, 8, seed=40 + k, scale=0.5) for k in range(2)]
 _ANY = tf.TensorShape([None, 8])
 
 
-def _gru(x, state):
+def _gru(x: tf.Tensor, state: tf.Tensor) -> tf.Tensor:
     both = tf.concat([x, state], 1)
     update, reset = (tf.sigmoid(tf.matmul(both, each)) for each in _GATES[:2])
     return update * state + (1.0 - update) * tf.tanh(tf.matmul(tf.concat([x, reset * state], 1), _GATES[2]))
 
 
 @model(f32(1, 8), I32, calls=[(_START[0], 5), (_START[0], 0), (_START[1], 70)])
-def cache_gru(x, steps):
+def cache_gru(x: tf.Tensor, steps: tf.Tensor) -> dict[str, tf.Tensor]:
     """A GRU that attends to all its earlier states."""
-    def turn(i, state, states):
+    def turn(i: tf.Tensor, state: tf.Tensor, states: tf.Tensor) -> tuple[tf.Tensor, ...]:
         weights = tf.nn.softmax(tf.matmul(tf.matmul(state, _WEIGHTS[0]), states, transpose_b=True))
         state = _gru(tf.matmul(weights, states), state)
         return i + 1, state, tf.concat([states, state], 0)
@@ -34,12 +34,12 @@ def cache_gru(x, steps):
 
 @model(f32(1, 8), f32(None, 8), I32, calls=[
     (_START[0], normal(3, 8, seed=42, scale=0.5), 4), (_START[1], normal(1, 8, seed=43, scale=0.5), 66)])
-def cache_heads(x, prompt, steps):
+def cache_heads(x: tf.Tensor, prompt: tf.Tensor, steps: tf.Tensor) -> dict[str, tf.Tensor]:
     """Attention with two heads to keys and values that a prompt of any length begins."""
-    def heads(rows):
+    def heads(rows: tf.Tensor) -> tf.Tensor:
         return tf.transpose(tf.reshape(rows, [-1, 2, 4]), [1, 0, 2])
 
-    def turn(i, x, keys, values):
+    def turn(i: tf.Tensor, x: tf.Tensor, keys: tf.Tensor, values: tf.Tensor) -> tuple[tf.Tensor, ...]:
         keys, values = (tf.concat([cache, tf.matmul(x, weights)], 0)
                         for cache, weights in ((keys, _WEIGHTS[1]), (values, _WEIGHTS[2])))
         scores = tf.matmul(heads(tf.matmul(x, _WEIGHTS[0])), heads(keys), transpose_b=True) * 0.5
@@ -54,9 +54,9 @@ def cache_heads(x, prompt, steps):
 
 
 @model(f32(1, 8), I32, calls=[(_START[0], 6), (_START[1], 0)])
-def cache_additive(x, steps):
+def cache_additive(x: tf.Tensor, steps: tf.Tensor) -> dict[str, tf.Tensor]:
     """Additive attention to a list of states that begins empty, and their mean and maximum."""
-    def turn(i, x, states):
+    def turn(i: tf.Tensor, x: tf.Tensor, states: tf.Tensor) -> tuple[tf.Tensor, ...]:
         states = tf.concat([states, x[:, tf.newaxis]], 1)
         energy = tf.tanh(tf.tensordot(states, _WEIGHTS[0], 1) + tf.matmul(x, _WEIGHTS[1])[:, tf.newaxis])
         weights = tf.nn.softmax(tf.reduce_sum(energy, 2, keepdims=True), 1)
@@ -71,9 +71,9 @@ def cache_additive(x, steps):
 
 
 @model(i32(1, 2), I32, calls=[([[1, 2]], 9), ([[3, 4]], 2), ([[5, 0]], 0)])
-def cache_tokens(first, limit):
+def cache_tokens(first: tf.Tensor, limit: tf.Tensor) -> dict[str, tf.Tensor]:
     """A causal transformer that reads all tokens again for each that it appends."""
-    def turn(tokens):
+    def turn(tokens: tf.Tensor) -> tuple[tf.Tensor]:
         length = tf.shape(tokens)[1]
         x = tf.gather(tf.constant(_EMBEDDING), tokens) + tf.constant(_PLACES)[:length]
         query, key, value = (tf.matmul(x, each[tf.newaxis]) for each in _WEIGHTS[:3])

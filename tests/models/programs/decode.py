@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import tensorflow as tf
 
+from tests.models.expectations import Array
 from tests.models.options import update_in_place
-from tests.models.program import I32, Array, f32, i32, model, normal
+from tests.models.program import I32, f32, i32, model, normal
 
 _EMBEDDING, _OUTPUT = normal(12, 8, seed=10), normal(8, 12, seed=11)
 _STATE = normal(8, 8, seed=16, scale=0.5)
@@ -13,7 +14,7 @@ _QUERY, _KEY, _VALUE = (normal(8, 8, seed=seed, scale=0.5) for seed in (13, 14, 
 
 
 @model(I32, I32, calls=[(2, 10), (3, 4), (5, 0), (0, 3), (1, 10)])
-def greedy(first, limit):
+def greedy(first: tf.Tensor, limit: tf.Tensor) -> dict[str, tf.Tensor]:
     """Greedy decoding: embedding, recurrence, argmax, until an end token; returns tokens and their number."""
     token, count = first, tf.constant(0)
     state = tf.zeros([1, 8])
@@ -33,7 +34,7 @@ def _attend(query: tf.Tensor, keys: tf.Tensor, values: tf.Tensor, length: tf.Ten
 
 
 @model(I32, I32, calls=[(1, 6), (7, 3), (2, 0)])
-def cached_attention(first, limit):
+def cached_attention(first: tf.Tensor, limit: tf.Tensor) -> dict[str, tf.Tensor]:
     """Greedy decoding with cached keys and values, rows of which are replaced by a scatter."""
     token = first
     keys, values = tf.zeros([6, 8]), tf.zeros([6, 8])
@@ -49,7 +50,7 @@ def cached_attention(first, limit):
 
 
 @model(I32, I32, calls=[(1, 6), (7, 3), (2, 0)], configure=update_in_place)
-def cached_attention_update(first, limit):
+def cached_attention_update(first: tf.Tensor, limit: tf.Tensor) -> dict[str, tf.Tensor]:
     """Greedy decoding with cached keys and values, rows of which are replaced by DYNAMIC_UPDATE_SLICE."""
     token = first
     keys = tf.TensorArray(tf.float32, size=6, element_shape=[8]).unstack(tf.zeros([6, 8]))
@@ -64,7 +65,7 @@ def cached_attention_update(first, limit):
 
 
 @model(I32, I32, calls=[(1, 4), (5, 4), (3, 0)])
-def beam(first, steps):
+def beam(first: tf.Tensor, steps: tf.Tensor) -> dict[str, tf.Tensor]:
     """A beam search of width three: top-k over all continuations, gathers of the survivors."""
     scores = tf.constant([0.0, -1e9, -1e9])
     tokens = tf.fill([3], first)
@@ -78,7 +79,7 @@ def beam(first, steps):
     return {"scores": scores, "history": history}
 
 
-def _normalized(x: tf.Tensor, scale: Array, shift: Array) -> tf.Tensor:
+def _normalized(x: tf.Tensor, scale: Array | float, shift: Array | float) -> tf.Tensor:
     mean = tf.reduce_mean(x, -1, keepdims=True)
     variance = tf.reduce_mean(tf.math.squared_difference(x, mean), -1, keepdims=True)
     return (x - mean) * tf.math.rsqrt(variance + 1e-5) * scale + shift
@@ -99,13 +100,13 @@ def _block(x: tf.Tensor) -> tf.Tensor:
 
 
 @model(f32(2, 4, 8), calls=[(normal(2, 4, 8, seed=20),)])
-def transformer(x):
+def transformer(x: tf.Tensor) -> dict[str, tf.Tensor]:
     """A transformer block: layer normalisation, attention with two heads, GELU."""
     return {"y": _block(x)}
 
 
 @model(f32(2, 4, 8), I32, calls=[(normal(2, 4, 8, seed=20), n) for n in (3, 0)])
-def transformer_loop(x, depth):
+def transformer_loop(x: tf.Tensor, depth: tf.Tensor) -> dict[str, tf.Tensor]:
     """One transformer block, applied as often as an input says."""
     for _ in tf.range(depth):
         x = _block(x)
@@ -113,7 +114,7 @@ def transformer_loop(x, depth):
 
 
 @model(i32(None), calls=[([1, 2, 3],), ([4],), ([0, 5, 11, 2, 2, 7],)])
-def embed_mean(tokens):
+def embed_mean(tokens: tf.Tensor) -> dict[str, tf.Tensor]:
     """The mean of embeddings of any number of tokens, classified."""
     x = tf.reduce_mean(tf.gather(_EMBEDDING, tokens), axis=0, keepdims=True)
     return {"scores": tf.nn.softmax(tf.matmul(x, _OUTPUT))}

@@ -9,7 +9,7 @@ from tests.models.program import F32, I32, f32, i32, model, normal
 
 
 @model(I32, calls=[(27,), (1,), (97,)])
-def collatz(n):
+def collatz(n: tf.Tensor) -> dict[str, tf.Tensor]:
     """Collatz: If in While; the number of steps and the peak."""
     steps, peak = 0, n
     while n > 1:
@@ -20,7 +20,7 @@ def collatz(n):
 
 
 @model(I32, calls=[(30,), (1,), (0,)])
-def collatz_longest(limit):
+def collatz_longest(limit: tf.Tensor) -> dict[str, tf.Tensor]:
     """The start below a limit with the longest Collatz sequence: If in While in While."""
     best, longest = 0, -1
     start = 1
@@ -36,7 +36,7 @@ def collatz_longest(limit):
 
 
 @model(I32, I32, calls=[(48, 36), (17, 5), (0, 9), (9, 0), (-12, 18)])
-def gcd(a, b):
+def gcd(a: tf.Tensor, b: tf.Tensor) -> dict[str, tf.Tensor]:
     """Greatest common divisor by Euclid's algorithm: the carries (a, b) -> (b, a mod b)."""
     while b != 0:
         a, b = b, a % b
@@ -44,7 +44,7 @@ def gcd(a, b):
 
 
 @model(I32, calls=[(0,), (1,), (255,), (0x5A5A5A5A,)])
-def bit_count(n):
+def bit_count(n: tf.Tensor) -> dict[str, tf.Tensor]:
     """How many bits of a non-negative number are set."""
     count = 0
     while n > 0:
@@ -54,7 +54,7 @@ def bit_count(n):
 
 
 @model(I32, I32, calls=[(0xACE1, 10), (1, 0), (0x1234, 1000)])
-def shift_register(state, n):
+def shift_register(state: tf.Tensor, n: tf.Tensor) -> dict[str, tf.Tensor]:
     """A 16-bit Galois feedback shift register: bitwise operators in a loop."""
     for _ in tf.range(n):
         low = state % 2
@@ -64,7 +64,7 @@ def shift_register(state, n):
 
 
 @model(I32, calls=[(50,), (0,), (4,)])
-def prime_sieve(limit):
+def prime_sieve(limit: tf.Tensor) -> dict[str, tf.Tensor]:
     """The sieve of Eratosthenes over 64 numbers: WHERE-free masks in a nested loop."""
     numbers = tf.range(64)
     prime = numbers >= 2
@@ -81,7 +81,7 @@ def prime_sieve(limit):
 
 
 @model(i32(8), calls=[([5, 1, 4, 2, 8, -3, 7, 0],), ([1, 2, 3, 4, 5, 6, 7, 8],), ([8, 7, 6, 5, 4, 3, 2, 1],)])
-def bubble_sort(x):
+def bubble_sort(x: tf.Tensor) -> dict[str, tf.Tensor]:
     """Bubble sort with an early end: a swap by tensor_scatter_nd_update under a condition."""
     swapped, passes = tf.constant(True), 0
     while swapped:
@@ -95,7 +95,7 @@ def bubble_sort(x):
 
 
 @model(i32(10), I32, calls=[([1, 3, 4, 9, 11, 20, 21, 30, 44, 50], n) for n in (9, 50, 1, 2, 99)])
-def binary_search(table, wanted):
+def binary_search(table: tf.Tensor, wanted: tf.Tensor) -> dict[str, tf.Tensor]:
     """Binary search: reads by a computed index, and two ways to go on."""
     low, high = tf.constant(0), 9
     while low < high:
@@ -108,7 +108,7 @@ def binary_search(table, wanted):
 
 
 @model(F32, calls=[(2.0,), (1e6,), (0.25,), (1.0,)])
-def newton_sqrt(x):
+def newton_sqrt(x: tf.Tensor) -> dict[str, tf.Tensor]:
     """A square root by Newton's method, until a step changes little."""
     guess, change, steps = tf.maximum(x, 1.0), x + 1.0, 0
     while change > 1e-3 * guess:
@@ -120,11 +120,11 @@ def newton_sqrt(x):
 
 
 _RANDOM = normal(4, 4, seed=1)
-_SYMMETRIC = _RANDOM + _RANDOM.T + np.diag(np.float32([9, 5, 3, 1]))
+_SYMMETRIC = _RANDOM + _RANDOM.T + np.diag(np.array([9, 5, 3, 1], np.float32))
 
 
 @model(f32(4, 4), calls=[(_SYMMETRIC,), ([[2, 0, 0, 0], [0, 1, 0, 0], [0, 0, 1, 0], [0, 0, 0, 1]],)])
-def power_iteration(matrix):
+def power_iteration(matrix: tf.Tensor) -> dict[str, tf.Tensor]:
     """The largest eigenvalue of a matrix: a product and a norm in a loop that ends on a tolerance."""
     vector = tf.ones([4, 1]) * 0.5
     value, change, steps = 0.0, tf.constant(1.0), 0
@@ -139,7 +139,7 @@ def power_iteration(matrix):
 
 
 @model(i32(2, 2), I32, calls=[([[1, 1], [1, 0]], n) for n in (10, 0, 1, 30)])
-def matrix_power(base, exponent):
+def matrix_power(base: tf.Tensor, exponent: tf.Tensor) -> dict[str, tf.Tensor]:
     """Powers of an integer matrix by repeated squaring."""
     result = tf.eye(2, dtype=tf.int32)
     while exponent > 0:
@@ -150,8 +150,11 @@ def matrix_power(base, exponent):
     return {"power": result}
 
 
-@model(f32(8, 2), calls=[(normal(8, 2, seed=2, scale=0.3) + np.float32([[0, 0], [3, 3], [0, 3], [3, 0]] * 2),)])
-def k_means(points):
+_CORNERS = np.array([[0, 0], [3, 3], [0, 3], [3, 0]] * 2, np.float32)
+
+
+@model(f32(8, 2), calls=[(normal(8, 2, seed=2, scale=0.3) + _CORNERS,)])
+def k_means(points: tf.Tensor) -> dict[str, tf.Tensor]:
     """Clusters of points, until no point changes its cluster."""
     centres = points[:3]
     nearest, moved, turns = tf.fill([8], -1), tf.constant(True), 0
@@ -167,7 +170,7 @@ def k_means(points):
 
 
 @model(f32(2, 2), I32, calls=[([[0.5, 0.25], [0.125, 0.5]], n) for n in (5, 0)])
-def matmul_loop(matrix, n):
+def matmul_loop(matrix: tf.Tensor, n: tf.Tensor) -> dict[str, tf.Tensor]:
     """A matrix product of carried values in each turn."""
     result = tf.eye(2)
     for _ in tf.range(n):
@@ -178,7 +181,7 @@ def matmul_loop(matrix, n):
 @model(f32(3, 5), f32(3, 5), I32, calls=[
     ([[-2, -1, -0.5, 0, 0.5]] * 3, [[-1.0] * 5, [0.1] * 5, [0.75] * 5], n) for n in (30, 0, 1)
 ])
-def mandelbrot(re, im, limit):
+def mandelbrot(re: tf.Tensor, im: tf.Tensor, limit: tf.Tensor) -> dict[str, tf.Tensor]:
     """Escape times of points of a plane: a vectorised choice in each turn."""
     x, y = re, im
     times = tf.zeros([3, 5], tf.int32)
@@ -193,7 +196,7 @@ _GLIDER = [[0, 1, 0, 0, 0, 0], [0, 0, 1, 0, 0, 0], [1, 1, 1, 0, 0, 0], [0] * 6, 
 
 
 @model(f32(6, 6), I32, calls=[(_GLIDER, n) for n in (4, 0, 1, 9)])
-def game_of_life(board, steps):
+def game_of_life(board: tf.Tensor, steps: tf.Tensor) -> dict[str, tf.Tensor]:
     """Conway's game: a convolution counts neighbours in each turn."""
     kernel = tf.constant([[1, 1, 1], [1, 0.5, 1], [1, 1, 1]], tf.float32)[:, :, tf.newaxis, tf.newaxis]
     for _ in tf.range(steps):
@@ -203,7 +206,7 @@ def game_of_life(board, steps):
 
 
 @model(I32, I32, calls=[(3, 4), (0, 4), (3, 0), (1, 1)])
-def nested_while(rows, columns):
+def nested_while(rows: tf.Tensor, columns: tf.Tensor) -> dict[str, tf.Tensor]:
     """While in While; the inner loop may turn not at all."""
     total = 0
     for i in tf.range(rows):
@@ -213,7 +216,7 @@ def nested_while(rows, columns):
 
 
 @model(I32, f32(2), calls=[(3, [1.0, -1.0]), (0, [1.0, 2.0])])
-def triple_while(n, x):
+def triple_while(n: tf.Tensor, x: tf.Tensor) -> dict[str, tf.Tensor]:
     """While in While in While over a vector."""
     count = 0
     for i in tf.range(n):
@@ -227,7 +230,7 @@ def triple_while(n, x):
 
 
 @model(i32(6), I32, calls=[([3, 1, 4, 1, 5, 9], n) for n in (4, 2, 9)])
-def break_continue(x, stop):
+def break_continue(x: tf.Tensor, stop: tf.Tensor) -> dict[str, tf.Tensor]:
     """A loop with break and continue, which become flags."""
     total, index = 0, tf.constant(0)
     while index < 6:

@@ -12,19 +12,19 @@ _SEQUENCES = (normal(1, 5, 4, seed=30), normal(1, 5, 4, seed=31, scale=3.0))
 
 
 @program
-def lstm():
+def lstm() -> Program:
     """A Keras LSTM that gives its last state: While."""
     return keras([tf.keras.layers.LSTM(3)], _SEQUENCES)
 
 
 @program
-def lstm_sequence():
+def lstm_sequence() -> Program:
     """A Keras LSTM that gives its whole sequence: While with a list by slices and concatenations."""
     return keras([tf.keras.layers.LSTM(3, return_sequences=True)], _SEQUENCES)
 
 
 @program
-def lstm_stacked():
+def lstm_stacked() -> Program:
     """Two LSTMs and a dense layer, lists by DYNAMIC_UPDATE_SLICE."""
     layers = [
         tf.keras.layers.LSTM(4, return_sequences=True),
@@ -35,20 +35,20 @@ def lstm_stacked():
 
 
 @program
-def lstm_time():
+def lstm_time() -> Program:
     """An LSTM over a number of steps that is not known."""
     inputs = [normal(1, steps, 4, seed=32) for steps in (5, 1, 9)]
     return keras([tf.keras.layers.LSTM(3)], inputs, shape=(1, None, 4))
 
 
 @program
-def lstm_unrolled():
+def lstm_unrolled() -> Program:
     """An LSTM without a loop."""
     return keras([tf.keras.layers.LSTM(3, unroll=True)], _SEQUENCES)
 
 
 @program
-def lstm_hybrid():
+def lstm_hybrid() -> Program:
     """An LSTM as a While with int8 weights and float activations."""
     layers = [tf.keras.layers.LSTM(32, return_sequences=True), tf.keras.layers.Dense(32)]
     inputs = [normal(1, 4, 32, seed=33), normal(1, 4, 32, seed=34, scale=0.1)]
@@ -56,31 +56,31 @@ def lstm_hybrid():
 
 
 @program
-def gru():
+def gru() -> Program:
     """A Keras GRU that gives its last state."""
     return keras([tf.keras.layers.GRU(3)], _SEQUENCES)
 
 
 @program
-def gru_sequence():
+def gru_sequence() -> Program:
     """A Keras GRU, reset before the product, that gives its whole sequence."""
     return keras([tf.keras.layers.GRU(3, reset_after=False, return_sequences=True)], _SEQUENCES)
 
 
 @program
-def simple_rnn():
+def simple_rnn() -> Program:
     """A Keras SimpleRNN with ReLU."""
     return keras([tf.keras.layers.SimpleRNN(3, activation="relu")], _SEQUENCES)
 
 
 @program
-def bidirectional():
+def bidirectional() -> Program:
     """A bidirectional LSTM: two loops, one of them over a reversed sequence."""
     return keras([tf.keras.layers.Bidirectional(tf.keras.layers.LSTM(3, return_sequences=True))], _SEQUENCES)
 
 
 @program
-def conv_lstm():
+def conv_lstm() -> Program:
     """A convolutional LSTM over small images: eight convolutions in each turn."""
     return keras([tf.keras.layers.ConvLSTM2D(2, 3, padding="same")], [normal(1, 3, 4, 4, 1, seed=35)])
 
@@ -107,7 +107,8 @@ def _fused(
     batch, features = shape[1 if time_major else 0], shape[2]
     order = [0, 1, 2] if time_major else [1, 0, 2]
 
-    def layer(x, hidden, cell, kernel, recurrent, bias):
+    def layer(x: tf.Tensor, hidden: tf.Tensor, cell: tf.Tensor, kernel: tf.Tensor, recurrent: tf.Tensor,
+              bias: tf.Tensor) -> tuple[tf.Tensor, ...]:
         x = tf.transpose(x, order)
         weights = tf.concat([kernel, recurrent], 0)
         *states, cell = _states(x[::-1] if backwards else x, hidden, cell, weights, bias)
@@ -118,7 +119,7 @@ def _fused(
     })
     weights = [tf.constant(normal(rows, 4 * units, seed=40 + rows, scale=rows ** -0.5)) for rows in (features, units)]
 
-    def call(x):
+    def call(x: tf.Tensor) -> dict[str, tf.Tensor]:
         state = tf.zeros([batch, units])
         return {"y": marked(x, state, state, *weights, tf.constant(normal(4 * units, seed=39)))[1]}
 
@@ -128,25 +129,25 @@ def _fused(
 
 
 @program
-def lstm_fused():
+def lstm_fused() -> Program:
     """UNIDIRECTIONAL_SEQUENCE_LSTM over two sequences."""
     return _fused((2, 4, 3), 5)
 
 
 @program
-def lstm_fused_time_major():
+def lstm_fused_time_major() -> Program:
     """UNIDIRECTIONAL_SEQUENCE_LSTM with time as the first dimension, backwards."""
     return _fused((4, 2, 3), 5, time_major=True, backwards=True)
 
 
 @program
-def lstm_fused_hybrid():
+def lstm_fused_hybrid() -> Program:
     """UNIDIRECTIONAL_SEQUENCE_LSTM with int8 weights and float activations."""
     return _fused((2, 4, 32), 32, configure=dynamic_range)
 
 
 @program
-def lstm_fused_int8():
+def lstm_fused_int8() -> Program:
     """UNIDIRECTIONAL_SEQUENCE_LSTM in int8 with int16 cells."""
     samples = [normal(2, 4, 8, seed=seed) for seed in range(50, 66)]
     return _fused((2, 4, 8), 6, configure=full_integer(samples))

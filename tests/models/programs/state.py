@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from tests.models.expectations import Array
 from tests.models.options import resource_variables
-from tests.models.program import DEFAULT, Array, Call, Program, normal, program
+from tests.models.program import DEFAULT, Call, Program, normal, program
 
 
 class _Counter(tf.Module):
@@ -17,11 +18,11 @@ class _Counter(tf.Module):
         self.count = tf.Variable(10, name="count")
 
     @tf.function(input_signature=[tf.TensorSpec([], tf.int32, "by")])
-    def increment(self, by):
+    def increment(self, by: tf.Tensor) -> dict[str, tf.Tensor]:
         return {"count": self.count.assign_add(by)}
 
     @tf.function(input_signature=[])
-    def get(self):
+    def get(self) -> dict[str, tf.Tensor]:
         return {"count": self.count.read_value()}
 
 
@@ -35,7 +36,7 @@ def _stateful(owner: Any, names: list[str], calls: list[tuple[str, dict[str, Any
 
 
 @program
-def counter():
+def counter() -> Program:
     """A counter that starts at 10: two signatures share a variable."""
     by = [np.int32(value) for value in (1, 5, -3)]
     return _stateful(_Counter(), ["increment", "get"], [
@@ -51,23 +52,23 @@ class _Memory(tf.Module):
         self.total = tf.Variable(0.0, name="total")
 
     @tf.function(input_signature=[tf.TensorSpec([2], tf.float32, "row")])
-    def push(self, row):
+    def push(self, row: tf.Tensor) -> dict[str, tf.Tensor]:
         self.rows.assign(tf.concat([self.rows[1:], row[tf.newaxis]], axis=0))
         self.total.assign_add(tf.reduce_sum(row))
         return {"rows": self.rows.read_value()}
 
     @tf.function(input_signature=[])
-    def mean(self):
+    def mean(self) -> dict[str, tf.Tensor]:
         return {"mean": tf.reduce_mean(self.rows, axis=0), "total": self.total.read_value()}
 
     @tf.function(input_signature=[])
-    def clear(self):
+    def clear(self) -> dict[str, tf.Tensor]:
         self.rows.assign(tf.zeros([3, 2]))
         return {"rows": self.rows.read_value()}
 
 
 @program
-def window():
+def window() -> Program:
     """A sliding window over rows, a running total, and a way to clear the window: three signatures."""
     rows = normal(4, 2, seed=110)
     pushes: list[tuple[str, dict[str, Array]]] = [("push", {"row": row}) for row in rows]
@@ -83,7 +84,7 @@ class _Loop(tf.Module):
         self.turns = tf.Variable(0, name="turns")
 
     @tf.function(input_signature=[tf.TensorSpec([], tf.int32, "n")])
-    def advance(self, n):
+    def advance(self, n: tf.Tensor) -> dict[str, tf.Tensor]:
         for _ in tf.range(n):
             self.state.assign(self.state[::-1] * 0.5 + 1.0)
             self.turns.assign_add(1)
@@ -91,7 +92,7 @@ class _Loop(tf.Module):
 
 
 @program
-def variable_loop():
+def variable_loop() -> Program:
     """Variables that the body of a While reads and assigns."""
     calls = [("advance", {"n": np.int32(n)}) for n in (2, 0, 1, 3)]
     return _stateful(_Loop(), ["advance"], calls)
@@ -103,31 +104,31 @@ class _Choice(tf.Module):
         self.best = tf.Variable(0.0, name="best")
 
     @tf.function(input_signature=[tf.TensorSpec([], tf.float32, "x")])
-    def offer(self, x):
+    def offer(self, x: tf.Tensor) -> dict[str, tf.Tensor]:
         tf.cond(x > self.best, lambda: self.best.assign(x), lambda: self.best.read_value())
         return {"best": self.best.read_value()}
 
 
 @program
-def variable_cond():
+def variable_cond() -> Program:
     """A variable that one branch of an If assigns."""
     return _stateful(_Choice(), ["offer"], [("offer", {"x": np.float32(x)}) for x in (2.5, 1.0, -4.0, 7.0, 3.0)])
 
 
 class _Signatures(tf.Module):
     @tf.function(input_signature=[tf.TensorSpec([None], tf.float32, "x"), tf.TensorSpec([], tf.float32, "factor")])
-    def encode(self, x, factor):
+    def encode(self, x: tf.Tensor, factor: tf.Tensor) -> dict[str, tf.Tensor]:
         return {"code": x * factor + 1.0}
 
     @tf.function(input_signature=[tf.TensorSpec([None], tf.float32, "code"), tf.TensorSpec([], tf.int32, "n")])
-    def decode(self, code, n):
+    def decode(self, code: tf.Tensor, n: tf.Tensor) -> dict[str, tf.Tensor]:
         for _ in tf.range(n):
             code = code * 0.5
         return {"x": code, "sum": tf.reduce_sum(code)}
 
 
 @program
-def signatures():
+def signatures() -> Program:
     """Two signatures without state, one of them a loop; lengths are not known."""
     x = normal(3, seed=111)
     calls = [
@@ -145,12 +146,12 @@ class _Table(tf.Module):
         self.numbers = tf.lookup.StaticHashTable(tf.lookup.KeyValueTensorInitializer(keys, values), -1)
 
     @tf.function(input_signature=[tf.TensorSpec([None], tf.string, "words")])
-    def lookup(self, words):
+    def lookup(self, words: tf.Tensor) -> dict[str, tf.Tensor]:
         return {"numbers": self.numbers.lookup(words), "size": tf.reshape(self.numbers.size(), [1])}
 
 
 @program
-def hash_table():
+def hash_table() -> Program:
     """A hash table from strings to int64."""
     calls = [Call({"words": np.array(words, object)}) for words in ([b"two", b"zero"], [b"ten", b"one", b""])]
     owner = _Table()

@@ -18,6 +18,8 @@ from tests.schema.onnx.graphs import f32, load, parse
 SECONDS = 30.0
 GOOD = parse("g (float[2] a) => (float[2] b) { k = Constant<value = float[2] {1.0, 2.0}>() b = Add(a, k) }")
 
+MANY = ", ".join(["1"] * 33)
+
 
 @pytest.mark.parametrize(("text", "message"), [
     ("g (float a) => (float b) { b = Neg(a) b = Abs(a) }", "node 1 .*'b' is defined twice"),
@@ -42,6 +44,9 @@ GOOD = parse("g (float[2] a) => (float[2] b) { k = Constant<value = float[2] {1.
     ("g (float[3,1,2] x, float[1,6,2] w, float[1,6,3] r) => (float y) { y = GRU(x, w, r) }",
      r"input 1: expected rank 3 and \(9,\) behind the directions, found \(1, 6, 2\)"),
     ("g (float a, float b) => (float c) { c = Gemm(a, b) }", "input 1: expected a matrix"),
+    (f"g (float[{MANY}] a) => (float b) {{ b = Neg(a) }}", "expected at most 32 dimensions, found 33"),
+    (f"g (float[1] a) => (float b) {{ k = Constant<value = int64[33] {{{MANY}}}>() c = Reshape(a, k) b = Add(c, c) }}",
+     r"\(Reshape\): expected at most 32 dimensions, found 33"),
 ])
 def test_malformed(text: str, message: str) -> None:
     with pytest.raises(circlet.ModelError, match=message):
@@ -125,6 +130,28 @@ def test_data_in_functions_that_multiply() -> None:
     assert time.perf_counter() - begin < SECONDS
 
 
+def test_groups_that_multiply() -> None:
+    begin = time.perf_counter()
+    with pytest.raises(circlet.UnsupportedError, match=r"\(ConvTranspose\): .*groups repeat nodes .* too often"):
+        load("g (float[1, 65536, 2, 2] a, float[65536, 1, 2, 2] w) => (float b) "
+             "{ b = ConvTranspose<group = 65536>(a, w) }")
+    assert time.perf_counter() - begin < SECONDS
+
+
+def test_a_body_that_onnx_cannot_make() -> None:
+    """It writes names into the text of the body as they are."""
+    kind = onnx.helper.make_tensor_type_proto(onnx.TensorProto.FLOAT, [1, 1, 2, 2])
+    scores, found = (onnx.helper.make_value_info(each, kind) for each in ("s", "t"))
+    name = onnx.numpy_helper.from_array(f32(1), "%s")
+    inner = onnx.helper.make_graph([onnx.helper.make_node("Mul", ["s", "%s"], ["t"])], "m", [scores], [found], [name])
+    node = onnx.helper.make_node("FlexAttention", ["a", "a", "a"], ["b"], domain="ai.onnx.preview", score_mod=inner)
+    graph = onnx.helper.make_graph([node], "g", [onnx.helper.make_value_info("a", kind)],
+                                   [onnx.helper.make_value_info("b", kind)])
+    opsets = [onnx.helper.make_opsetid("", 26), onnx.helper.make_opsetid("ai.onnx.preview", 1)]
+    with pytest.raises(circlet.ModelError, match=r"\(ai.onnx.preview.FlexAttention\): onnx cannot make the body"):
+        circlet.load(onnx.helper.make_model(graph, opset_imports=opsets).SerializeToString())
+
+
 def test_all_unknown_operators_are_named() -> None:
     text = """<ir_version: 8, opset_import: ["" : 16, "other" : 2]> g (bool c, float a) => (float y) {
         b = other.Thing(a) y = If(c) <then_branch = t () => (p) { p = ImageDecoder(b) }, else_branch = e () => (q) {
@@ -150,7 +177,7 @@ NARROW = [(onnx.TensorProto.INT4, [-8, 7, 1, 2]), (onnx.TensorProto.UINT4, [15, 
 def narrow(kind: int, values: list[float], operator: str) -> bytes:
     """A model that applies an operator to a constant of a narrow type and a scale for each row."""
     constants = [onnx.helper.make_tensor("w", kind, [2, 2], values),
-                 onnx.numpy_helper.from_array(np.float32([2, 0.5]), "s")]
+                 onnx.numpy_helper.from_array(np.array([2, 0.5], np.float32), "s")]
     node = onnx.helper.make_node(operator, ["w", "s"][:2 if operator == "DequantizeLinear" else 1], ["y"])
     if operator == "DequantizeLinear":
         node.attribute.append(onnx.helper.make_attribute("axis", 0))
@@ -161,7 +188,8 @@ def narrow(kind: int, values: list[float], operator: str) -> bytes:
 @pytest.mark.parametrize(("kind", "values"), NARROW)
 def test_constants_of_narrow_types_are_dequantised_and_nothing_else(kind: int, values: list[float]) -> None:
     (found,) = circlet.Session(circlet.load(narrow(kind, values, "DequantizeLinear"))).run().values()
-    np.testing.assert_array_equal(found, np.float32(values).reshape(2, 2) * np.float32([[2], [0.5]]), strict=True)
+    expected = np.array(values, np.float32).reshape(2, 2) * np.array([[2], [0.5]], np.float32)
+    np.testing.assert_array_equal(found, expected, strict=True)
     with pytest.raises(circlet.UnsupportedError, match=r"\(Identity\): element type (int4|uint4|float8e4m3fn)"):
         circlet.load(narrow(kind, values, "Identity"))
 

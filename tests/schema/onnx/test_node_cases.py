@@ -40,7 +40,7 @@ def test_no_case_gives_a_wrong_result() -> None:
 
 def test_backend_runs_nodes_and_models() -> None:
     node = onnx.helper.make_node("Add", ["a", "b"], ["c"])
-    x = np.float32([1, 2])
+    x = np.array([1, 2], np.float32)
     np.testing.assert_array_equal(onnx_backend.run_node(node, [x, x])[0], x + x)
     with pytest.raises(UnsupportedError, match="device 'CUDA'"):
         onnx_backend.run_node(node, [x, x], device="CUDA")
@@ -52,5 +52,5 @@ def test_backend_runs_nodes_and_models() -> None:
                                                     ("ReduceL2", [2, 9])])
 def test_roots_and_logarithms_of_integers_are_cut_off(operator: str, expected: list[int]) -> None:
     node = onnx.helper.make_node(operator, ["x", "axes"], ["y"], keepdims=0)
-    found = onnx_backend.run_node(node, [np.int32([[1, 2], [0, 9]]), np.int64([1])])
-    np.testing.assert_array_equal(found[0], np.int32(expected), strict=True)
+    found = onnx_backend.run_node(node, [np.array([[1, 2], [0, 9]], np.int32), np.array([1], np.int64)])
+    np.testing.assert_array_equal(found[0], np.array(expected, np.int32), strict=True)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any, TypeAlias
 
 import pytest
 
@@ -12,18 +14,19 @@ opset1, opset14 = (pytest.importorskip(f"openvino.opset{k}") for k in (1, 14))
 IMAGE, SQUARE = draw(2, 3, 7, 6), draw(1, 2, 8, 8)
 ONE = [1, 1]
 SMALL = 1e-4
+Formula: TypeAlias = Callable[..., Any]
 
 
-def conv(filter: tuple[int, ...], *options: object) -> object:
+def conv(filter: tuple[int, ...], *options: object) -> Formula:
     return lambda x: op.convolution(x, const(draw(*filter)), *options)
 
 
-def group(filter: tuple[int, ...], pads: list[int]) -> object:
+def group(filter: tuple[int, ...], pads: list[int]) -> Formula:
     ones = [1] * len(pads)
     return lambda x: op.group_convolution(x, const(draw(*filter)), ones, pads, pads, ones)
 
 
-def spread(filter: tuple[int, ...], *args: object, **options: object) -> object:
+def spread(filter: tuple[int, ...], *args: object, **options: object) -> Formula:
     return lambda x: op.convolution_backprop_data(x, const(draw(*filter)), *args, **options)
 
 

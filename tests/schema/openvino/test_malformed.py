@@ -55,6 +55,8 @@ FAULTS = [
     Fault("constant_size", RELU, 'size="8"', 'size="4"', r"expected 8 bytes for shape \(2,\) of float32, found 4"),
     Fault("constant_shape", RELU, 'shape="2" offset', 'shape="-2" offset', "layer 1 .*at least 0"),
     Fault("constant_huge", RELU, 'shape="2" offset', 'shape="99999999999,99999999999" offset', "any memory"),
+    Fault("many_dimensions", RELU, 'element_type="f32" shape="', 'element_type="f32" shape="' + "1," * 32,
+          "layer 0 .*shape: expected at most 32 dimensions"),
     Fault("element_type", RELU, 'element_type="f32" shape="2" ', 'element_type="f33" shape="2" ', "found 'f33'"),
     Fault("packed_type", RELU, 'element_type="f32" shape="2" ', 'element_type="u4" shape="2" ', "is u4",
           UnsupportedError),

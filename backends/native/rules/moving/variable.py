@@ -31,7 +31,7 @@ def _memory(node: Node[Any], shape: Shape, dtype: DType) -> tuple[int, ir.Value,
     known, function = node.input(0).known, node.function
     assert known is not None, "the handle is a parameter"
     handle = int(known.item())
-    cell = function.external(function.variables.cell(handle, shape, dtype), Cell(handle, shape, dtype))
+    cell = function.external(function.variables.reserve(handle, shape, dtype), Cell(handle, shape, dtype))
     return handle, cell, function.external(function.variables.holder(handle), Holder(handle))
 
 

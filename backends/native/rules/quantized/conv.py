@@ -32,7 +32,7 @@ from circlet.backends.native.rules.quantized.fully_connected import (
     takes_integers,
     unsigned,
 )
-from circlet.backends.native.rules.quantized.requantize import Requantization, Rows
+from circlet.backends.native.rules.quantized.requantize import GREATEST_SHIFT, Requantization, Rows
 from circlet.backends.native.rules.rule import Node, Sink, nest
 from circlet.backends.refusal import all_of
 from circlet.runtime.ir.types import Shape
@@ -98,6 +98,7 @@ def requantization(node: Node[Any], channels: int, data: int = 0) -> Requantizat
     output = node.call.outputs[0]
     given, weighted, made = map(quantization, (node.call.input(data), node.call.input(1), output))
     multipliers, shifts = quantize_multipliers(given.scale * scale / made.scale for scale in weighted.scales)
+    multipliers, shifts = np.where(shifts > GREATEST_SHIFT, 0, (multipliers, shifts))
     low, high = quantized_range(node.op.fused_activation_function, made, output.dtype)
     if len(multipliers) == 1:
         multipliers, shifts = multipliers.repeat(channels), shifts.repeat(channels)

@@ -23,6 +23,8 @@ _SHIFTS = range(1, 21)
 """The right shifts of vectors of channels: the zero point fits above the fraction."""
 _SMALL_SHIFT = 29
 """The right shift up to which a number of 30 bits can be rounded in 32."""
+GREATEST_SHIFT = 31
+"""A longer left shift leaves nothing of 32 bits."""
 SUMS_BELOW = 1 << 30
 """The magnitude of sums that `Requantization` takes."""
 
@@ -34,6 +36,8 @@ def rescale(e: Emitter, value: ir.Value, multiplier: int, shift: int, is_small: 
     arithmetic shift of 64 bits is needed, which some processors lack.
     """
     b = e.builder
+    if shift > GREATEST_SHIFT:
+        return ir.Constant(I32, 0)
     if shift > 0:
         value = b.shl(b.trunc(value, I32) if value.type.width > 32 else value, ir.Constant(I32, shift))
     product = b.mul(b.sext(value, I64) if value.type.width < 64 else value, e.number(multiplier))
@@ -51,7 +55,7 @@ def rescale(e: Emitter, value: ir.Value, multiplier: int, shift: int, is_small: 
 
 
 def rescale_by(e: Emitter, value: ir.Value, multiplier: ir.Value, shift: ir.Value) -> ir.Value:
-    """`rescale` where the mantissa and the shift, both i32, are in registers."""
+    """`rescale` where the mantissa and the shift, at most `GREATEST_SHIFT`, both i32, are in registers."""
     b, zero = e.builder, ir.Constant(I32, 0)
     left, right = e.intrinsic("smax", shift, zero), e.intrinsic("smax", b.neg(shift), zero)
     product = b.mul(b.sext(b.shl(value, left), I64), b.sext(multiplier, I64))

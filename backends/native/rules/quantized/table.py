@@ -22,8 +22,9 @@ from circlet.backends.native.rules.refusals import outputs_only, tensors
 from circlet.backends.native.rules.rule import Node, Sink, fused, nest
 from circlet.backends.native.targets.target import LookUp
 from circlet.backends.refusal import all_of, only
-from circlet.runtime.exec.activation import Activation, Variables
 from circlet.runtime.exec.kernel import Call
+from circlet.runtime.exec.run import Run
+from circlet.runtime.exec.variables import Variables
 from circlet.runtime.ir.op import Op
 from circlet.runtime.ir.types import Array, DType
 from circlet.runtime.ops import elementwise as ops
@@ -38,7 +39,7 @@ def _table(node: Node[Any]) -> Array:
     source, made = node.call.input(0).dtype, node.call.outputs[0].dtype
     x = stored_values(source).astype(source.numpy)
     y = np.empty(x.shape, made.numpy)
-    CpuBackend().kernel(node.call).bind([x], [y], Activation(Variables()))()
+    CpuBackend().kernel(node.call).bind([x], [y], Run(Variables()))()
     return y
 
 

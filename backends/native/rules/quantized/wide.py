@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from llvmlite import ir
 
+from circlet.backends.arithmetic.fixed_point import reduced_multipliers
 from circlet.backends.arithmetic.quantization import unpack_int4
 from circlet.backends.native.emit.emitter import I8, I32, I64, Emitter, Index, register_type
 from circlet.backends.native.emit.loops import independent, rolled
@@ -35,7 +36,12 @@ from circlet.backends.native.rules.quantized.fully_connected import (
     scaled,
     stage,
 )
-from circlet.backends.native.rules.quantized.requantize import SUMS_BELOW, Requantization, clamped, rescale_by
+from circlet.backends.native.rules.quantized.requantize import (
+    SUMS_BELOW,
+    Requantization,
+    clamped,
+    rescale_by,
+)
 from circlet.backends.native.rules.refusals import constant_inputs, largest, outputs_only, sums_below
 from circlet.backends.native.rules.rule import Node, Sink, nest
 from circlet.backends.refusal import Refusal, all_of, only
@@ -145,8 +151,8 @@ class _Finish:
         self._is_wide = self._dtype is DType.INT16 and kind is not DType.INT32
         external = node.function.external
         if self._is_wide:
-            factors = np.minimum((self._by.multipliers.astype(np.int64) + (1 << 15)) >> 16, 0x7FFF)
-            self._tables = external(factors.astype(np.int32)), external(15 - self._by.shifts)
+            factors, shifts = reduced_multipliers(self._by.multipliers, self._by.shifts)
+            self._tables = external(factors.astype(np.int32)), external(shifts.astype(np.int32))
         else:
             self._tables = external(self._by.multipliers), external(self._by.shifts)
 

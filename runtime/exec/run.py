@@ -1,0 +1,53 @@
+"""What one run of a session shares among all the frames it passes through."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from circlet.runtime.exec.frames import FrameCache
+from circlet.runtime.exec.limits import Limits
+from circlet.runtime.exec.listener import Listener, Observation
+from circlet.runtime.exec.memory import Room
+from circlet.runtime.exec.observer import SILENT, Observer
+from circlet.runtime.exec.variables import Variables
+from circlet.runtime.exec.watch import Watch
+
+MOST_FRAMES = 1 << 11
+"""How many frames are bound for one run. What is left is bound as it is invoked, which takes less memory."""
+
+
+class Run:
+    """One run in progress, or waiting to be used again."""
+
+    def __init__(self, variables: Variables, observation: Observation = Observation.NONE) -> None:
+        self.variables = variables
+        self.observer = Observer(observation)
+        self.watch = Watch()
+        """Whether the run may go on."""
+        self.room = Room()
+        """For the buffers of the run."""
+        self.frames = FrameCache(self.room)
+        self._bound = 0
+
+    def start(self, limits: Limits, listener: Listener | None = None) -> None:
+        """Begins a run under the given limits."""
+        self.observer.listener = listener or SILENT
+        self.room.limit(limits.memory)
+        self.watch.start(limits)
+
+    @contextmanager
+    def binding(self) -> Iterator[None]:
+        """Counts a frame, and those that are bound within it, until it is bound."""
+        is_first = self._bound == 0
+        self._bound += 1
+        try:
+            yield
+        finally:
+            if is_first and not self.is_crowded:
+                self._bound = 0
+
+    @property
+    def is_crowded(self) -> bool:
+        """Whether no more subgraphs are to be bound ahead: where each invokes the next one twice, they multiply."""
+        return self._bound >= MOST_FRAMES

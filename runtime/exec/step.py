@@ -1,0 +1,9 @@
+"""What kernels, copies and frames come down to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+Step: TypeAlias = Callable[[], object]
+"""Computes something once, from the buffers it was bound to into the buffers it was bound to."""

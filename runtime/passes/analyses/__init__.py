@@ -1,0 +1,1 @@
+"""What is told of a model without changing it."""

@@ -1,0 +1,1 @@
+"""What gives another model that computes the same."""

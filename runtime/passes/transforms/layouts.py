@@ -1,0 +1,180 @@
+"""Permuted tensors, and how operators compute on them instead of on the tensors themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+import numpy as np
+
+from circlet.runtime.ir.model import Operator, Tensor
+from circlet.runtime.ir.op import Op
+from circlet.runtime.ir.types import Array, DType
+from circlet.runtime.ops import comparison, elementwise, layout, pad, reduce
+
+Permutation: TypeAlias = tuple[int, ...]
+
+
+def inverse(permutation: Permutation) -> Permutation:
+    """What undoes a permutation."""
+    return tuple(int(each) for each in np.argsort(permutation))
+
+
+def composed(first: Permutation, then: Permutation) -> Permutation:
+    """One permutation for two, one applied to the result of the other."""
+    return tuple(first[axis] for axis in then)
+
+
+def is_identity(permutation: Permutation) -> bool:
+    return permutation == tuple(range(len(permutation)))
+
+
+@dataclass(frozen=True)
+class View:
+    """A tensor that is another one transposed: its axis k is axis `permutation[k]` of the source."""
+
+    source: int
+    permutation: Permutation
+
+
+@dataclass(frozen=True)
+class Moved:
+    """An operator that computes on sources what another one computes on their views."""
+
+    op: Op
+    inputs: tuple[int | Array, ...]
+    """Tensors, or new constants."""
+    permutation: Permutation
+    """The result of the operator in place is this permutation of the new one."""
+
+
+def fits(tensor: Tensor, permutation: Permutation) -> bool:
+    """Whether a tensor has, as far as is known, as many axes as a permutation."""
+    return tensor.declared is None or len(tensor.shape) == len(permutation)
+
+
+def permuted_back(tensor: Tensor, permutation: Permutation) -> Tensor:
+    """The declaration of a tensor of which the given one is a permutation."""
+    if not tensor.has_rank:
+        return tensor
+    order = inverse(permutation)
+    signature = None if tensor.shape_signature is None else tuple(tensor.shape_signature[axis] for axis in order)
+    return replace(tensor, shape=tuple(tensor.shape[axis] for axis in order), shape_signature=signature, data=None)
+
+
+Views: TypeAlias = "Mapping[int, View]"
+Rule: TypeAlias = "Callable[[Operator, Sequence[Tensor], Views], Moved | None]"
+
+
+def _sources(inputs: Sequence[int], tensors: Sequence[Tensor],
+             views: Views) -> tuple[list[int | Array], Permutation] | None:
+    """The inputs as an operator reads them that broadcasts: sources of views of one permutation, constants to fit, and
+    scalars; None where they are something else too."""
+    orders = {views[each].permutation for each in inputs if each in views}
+    if len(orders) != 1:
+        return None
+    (order,) = orders
+    found: list[int | Array] = []
+    for each in inputs:
+        data, tensor = tensors[each].data if each >= 0 else None, tensors[each]
+        if each in views:
+            found.append(views[each].source)
+        elif data is not None and 0 < data.ndim <= len(order) and tensor.dtype is DType.of(data.dtype):
+            full = data.reshape((1,) * (len(order) - data.ndim) + data.shape)
+            found.append(np.ascontiguousarray(full.transpose(inverse(order))))
+        elif each >= 0 and tensor.has_rank and not tensor.shape:
+            found.append(each)
+        else:
+            return None
+    return found, order
+
+
+def _elementwise(operator: Operator, tensors: Sequence[Tensor], views: Views) -> Moved | None:
+    found = _sources(operator.inputs, tensors, views)
+    return None if found is None else Moved(operator.op, tuple(found[0]), found[1])
+
+
+def _concatenation(operator: Operator, tensors: Sequence[Tensor], views: Views) -> Moved | None:
+    op, found = operator.op, _sources(operator.inputs, tensors, views)
+    assert isinstance(op, layout.Concatenation)
+    if found is None or any(not isinstance(each, np.ndarray) and tensors[each].shape == () for each in found[0]):
+        return None
+    rank = len(found[1])
+    return Moved(replace(op, axis=found[1][op.axis]), tuple(found[0]), found[1]) if -rank <= op.axis < rank else None
+
+
+def _first(operator: Operator, tensors: Sequence[Tensor], views: Views) -> tuple[View, list[Array]] | None:
+    """The view that input 0 is, and the other inputs, if these are constant."""
+    parameters = [tensors[each].data if each >= 0 else None for each in operator.inputs[1:]]
+    view = views.get(operator.inputs[0])
+    known = [each for each in parameters if each is not None]
+    return None if view is None or len(known) != len(parameters) else (view, known)
+
+
+def _padding(operator: Operator, tensors: Sequence[Tensor], views: Views) -> Moved | None:
+    found = _first(operator, tensors, views)
+    if found is None:
+        return None
+    view, (amounts, *rest) = found
+    if amounts.shape != (len(view.permutation), 2):
+        return None
+    return Moved(operator.op, (view.source, np.ascontiguousarray(amounts[list(inverse(view.permutation))]), *rest),
+                 view.permutation)
+
+
+def _slicing(operator: Operator, tensors: Sequence[Tensor], views: Views) -> Moved | None:
+    op, found = operator.op, _first(operator, tensors, views)
+    assert isinstance(op, layout.StridedSlice)
+    if found is None or op.new_axis_mask or op.shrink_axis_mask or op.ellipsis_mask:
+        return None
+    view, bounds = found
+    order = inverse(view.permutation)
+    if any(each.shape != (len(order),) for each in bounds):
+        return None
+    masks = [sum((mask >> axis & 1) << k for k, axis in enumerate(order)) for mask in (op.begin_mask, op.end_mask)]
+    moved = replace(op, begin_mask=masks[0], end_mask=masks[1])
+    return Moved(moved, (view.source, *(np.ascontiguousarray(each[list(order)]) for each in bounds)), view.permutation)
+
+
+def _reduction(operator: Operator, tensors: Sequence[Tensor], views: Views) -> Moved | None:
+    op, found = operator.op, _first(operator, tensors, views)
+    assert isinstance(op, reduce.Reduction)
+    if found is None:
+        return None
+    view, (axes,) = found
+    order = view.permutation
+    if not all(-len(order) <= axis < len(order) for axis in axes.reshape(-1).tolist()):
+        return None
+    gone = {order[axis] for axis in axes.reshape(-1).tolist()}
+    moved = Moved(op, (view.source, np.array(sorted(gone), axes.dtype)), order)
+    if op.keep_dims:
+        return moved
+    kept = [axis for axis in order if axis not in gone]
+    return replace(moved, permutation=tuple(sorted(kept).index(axis) for axis in kept))
+
+
+RULES: dict[type[Op], Rule] = {
+    layout.Concatenation: _concatenation,
+    layout.StridedSlice: _slicing,
+    pad.Pad: _padding,
+    pad.PadV2: _padding,
+    pad.MirrorPad: _padding,
+    **{op: _reduction for op in (reduce.Sum, reduce.Mean, reduce.ReduceProd, reduce.ReduceMax, reduce.ReduceMin)},
+}
+"""The operators that compute on permuted tensors, besides those that work element by element."""
+_UNEVEN = (comparison.Select, elementwise.StablehloClamp)
+
+
+def moved(operator: Operator, tensors: Sequence[Tensor], views: Views) -> Moved | None:
+    """What an operator becomes if it is to compute on the sources of views; None where it has to have the views."""
+    op = operator.op
+    if len(operator.outputs) != 1 or not any(each in views for each in operator.inputs):
+        return None
+    if any(tensors[each].quantization is not None for each in (*operator.inputs, *operator.outputs) if each >= 0):
+        return None
+    rule = RULES.get(type(op))
+    if rule is None and op.elementwise and not isinstance(op, _UNEVEN):
+        rule = _elementwise
+    found = None if rule is None else rule(operator, tensors, views)
+    return found if found is not None and fits(tensors[operator.outputs[0]], found.permutation) else None
