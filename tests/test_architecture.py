@@ -6,6 +6,7 @@ import ast
 import importlib
 import os
 import pkgutil
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -192,6 +193,14 @@ def _storey(module: str) -> str:
     """The storey of backends/native that a module is of; empty where it is of none."""
     inner = module.removeprefix("circlet.backends.native.")
     return "" if inner == module else inner.split(".")[0]
+
+
+def test_processors_are_named_in_their_own_files() -> None:
+    names = re.compile(r"llvm\.(?:x86|aarch64)|\.triple\.startswith|target\.has\(")
+    _report([f"{source.name}:{number}: {line.strip()}" for source in PRODUCT_SOURCES
+             if source.name.startswith("backends/native/") and not source.name.startswith("backends/native/targets/")
+             for number, line in enumerate(source.text.splitlines(), 1) if names.search(line)],
+            "Let the target offer the operation, or say that it has none: backends/native/targets/target.py.")
 
 
 def test_modules_do_not_import_each_other() -> None:

@@ -25,6 +25,7 @@ from circlet.backends.native.targets.target import Target
 WORD = 4
 """Bytes that are broadcast from a row at a time, and that one lane of a panel's vector takes."""
 _UNROLL = 2
+"""Steps of the depth in a turn of the innermost loop, at the least."""
 _SPLIT = 1.05
 """How much longer a product takes if two panels share lines of the result."""
 
