@@ -1,7 +1,7 @@
 """The interface of compiled code: `i32 entry(control*, arena*, table*)`.
 
-`control` is a `Control`. `arena` holds what the function computes, at offsets known when code is made. `table` holds
-addresses.
+`control` is a `Control`: words of 64 bits, whatever an address takes. `arena` holds what the function computes, at
+offsets known when code is made. `table` holds addresses, as wide as the target's.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def control_of(watch: Watch) -> Control:
 
 DONE, STOPPED, FIRST_SITE = 0, 1, 16
 """What the function returns: it is done, was told to stop, or failed at site `k - 16`."""
-CONTROL_BYTES, POINTER_BYTES = ctypes.sizeof(Control), 8
+CONTROL_BYTES = ctypes.sizeof(Control)
 SCRATCH, HOST, FIRST_ARRAY = 0, 1, 2
 """The table: memory for each participant, what the host is called by, and arrays."""
 POLL = -1

@@ -12,7 +12,8 @@ from llvmlite import ir
 
 from circlet.backends.native.emit.polling import Meter
 from circlet.backends.native.emit.sharing import Sharing
-from circlet.backends.native.machine import Target
+from circlet.backends.native.targets.target import Target
+from circlet.runtime.errors import UnsupportedError
 from circlet.runtime.ir.types import DType, Shape
 
 Index: TypeAlias = Sequence[ir.Value]
@@ -47,6 +48,10 @@ def is_real(dtype: DType) -> bool:
 def in_register_alone(size: int, dtype: DType) -> bool:
     """Whether a tensor of so many elements needs no memory: one number of a type that registers hold."""
     return size == 1 and dtype in NATIVE_TYPES
+
+
+_OF_LIBM = frozenset({"ceil", "floor", "fma", "rint", "sqrt", "trunc"})
+"""The intrinsics that LLVM makes calls of where the processor has no instruction."""
 
 
 class Entry:
@@ -163,7 +168,13 @@ class Emitter:
         return found if isinstance(found, ir.Function) else ir.Function(self.module, kind, name)
 
     def intrinsic(self, name: str, *arguments: ir.Value, flags: Sequence[str] = ()) -> ir.Value:
-        """Calls an intrinsic whose arguments and result have one type, e.g. `floor`; `flags` are fast-math flags."""
+        """Calls an intrinsic whose arguments and result have one type, e.g. `floor`; `flags` are fast-math flags.
+
+        Raises:
+            UnsupportedError: it may become a call of the C library, and the target has none.
+        """
+        if name in _OF_LIBM and not self.target.has_libm:
+            raise UnsupportedError(f"no C library to call for {name}")
         kind = arguments[0].type
         count, each = (f"v{kind.count}", kind.element) if isinstance(kind, ir.VectorType) else ("", kind)
         suffix = count + {"float": "f32", "double": "f64", "half": "f16"}.get(str(each), str(each))

@@ -16,7 +16,7 @@ from typing import Protocol
 from llvmlite import ir
 
 from circlet.backends.native.abi import DEADLINE, DONE, NEXT, PATIENCE, POLL, REQUEST, STOP, STOPPED
-from circlet.backends.native.machine import CLOCK
+from circlet.backends.native.targets.machine import CLOCK
 
 I32, I64, POINTER = ir.IntType(32), ir.IntType(64), ir.PointerType()
 

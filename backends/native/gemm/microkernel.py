@@ -20,19 +20,12 @@ from llvmlite import ir
 
 from circlet.backends.native.emit.emitter import I8, I32, I64, POINTER, Emitter
 from circlet.backends.native.emit.loops import carry
-from circlet.backends.native.machine import Target
+from circlet.backends.native.targets.target import Target
 
 WORD = 4
 """Bytes that are broadcast from a row at a time, and that one lane of a panel's vector takes."""
 _UNROLL = 2
-_CHAINS = 8
-"""Sums that must be under way at a time, since each takes some cycles."""
-_MOST_ROWS = 12
-"""Rows of a tile: each needs a register for its address."""
-_SHARE = 3, 4
-"""The share of the vector registers that sums take."""
-_LINE = 64
-"""Bytes of a cache line."""
+"""Steps of the depth in a turn of the innermost loop, at the least."""
 _SPLIT = 1.05
 """How much longer a product takes if two panels share lines of the result."""
 
@@ -93,9 +86,9 @@ class Split:
 
 def most_rows(target: Target, vectors: int, spare: int = 0) -> int:
     """The rows of the largest tile of a width, in vectors, that fits into the registers."""
-    most, whole = _SHARE
+    most, whole = target.tiles.share
     sums = min(target.vector_registers * most // whole, target.vector_registers - vectors - 1 - spare)
-    return max(min(sums // vectors, _MOST_ROWS), 1)
+    return max(min(sums // vectors, target.tiles.most_rows), 1)
 
 
 def panel_vectors(target: Target, rows: int, columns: int, spare: int = 0) -> int:
@@ -108,10 +101,10 @@ def panel_vectors(target: Target, rows: int, columns: int, spare: int = 0) -> in
 
     def cost(vectors: int) -> float:
         split = Split.of(rows, most_rows(target, vectors, spare))
-        steps = sum(count * max(size * vectors, size + vectors, _CHAINS) + count
+        steps = sum(count * max(size * vectors, size + vectors, target.tiles.chains) + count
                     for size, count in ((split.size + 1, split.larger), (split.size, split.parts - split.larger)))
         panels = -(-needed // vectors)
-        splits_lines = panels > 1 and vectors * target.vector_bytes % _LINE
+        splits_lines = panels > 1 and vectors * target.vector_bytes % target.tiles.line_bytes
         return panels * steps * (_SPLIT if splits_lines else 1)
 
     widest = min(needed, target.vector_registers // 2 if rows == 1 else 4)
@@ -332,7 +325,8 @@ class _TileBody:
         self._words = Vectors(e, tile.arithmetic.word, tile.lanes)
         self._totals = Vectors(e, tile.arithmetic.total, tile.lanes)
         vectors = tile.rows * tile.vectors
-        self._chains = min(-(-_CHAINS // vectors), 4) if vectors < _CHAINS else 1
+        wanted = e.target.tiles.chains
+        self._chains = min(-(-wanted // vectors), 4) if vectors < wanted else 1
 
     def emit(self) -> None:
         rows = self._row_addresses()

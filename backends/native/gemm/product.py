@@ -25,7 +25,7 @@ from circlet.backends.native.gemm.microkernel import (
     most_rows,
     panel_vectors,
 )
-from circlet.backends.native.machine import Target
+from circlet.backends.native.targets.target import Target
 from circlet.runtime.exec.memory import allocate
 from circlet.runtime.ir.types import Array, Shape
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import llvmlite
 import numpy as np
 
-from circlet.backends.native import machine
+from circlet.backends.native.targets import machine
 from circlet.runtime.exec.kernel import Span
 from circlet.runtime.ir.types import Array
 

@@ -68,7 +68,7 @@ class Invocation:
         for each in manifest.host_calls:
             self._host.steps.append(self._bind_host(executors, each))
         table = (self._scratch.ctypes.data, self._host.address, *(each.ctypes.data for each in self._arrays))
-        self._table = np.array(table, np.uint64)
+        self._table = np.array(table, np.uintp)
         entry = _ENTRY_TYPE(function.library.address)
         self._control = control_of(run.watch)
         memory = (self._arena.ctypes.data, self._table.ctypes.data)

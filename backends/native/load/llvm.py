@@ -13,7 +13,8 @@ from typing import Any
 import llvmlite.binding as llvm
 
 from circlet.backends.native.compilation import Wish
-from circlet.backends.native.machine import Target, processors
+from circlet.backends.native.targets.machine import processors
+from circlet.backends.native.targets.target import Target, kind_of
 from circlet.runtime.exec import fork
 
 _LIBRARY_NUMBERS = count()
@@ -36,14 +37,13 @@ class Library:
 
 @lru_cache(1)
 def host() -> Target:
-    """The machine that this process runs on. LLVM would use half of its registers where an early AVX-512 processor
-    slows down from all of them."""
+    """The machine that this process runs on."""
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
     triple, cpu, features = llvm.get_process_triple(), llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten()
-    if "+avx512f" in features.split(","):
-        features += ",-prefer-256-bit"
-    return Target(triple, cpu, features, str(_created(triple, cpu, features).target_data))
+    kind = kind_of(triple)
+    features = kind.tuned(features)
+    return kind(triple, cpu, features, str(_created(triple, cpu, features).target_data))
 
 
 def _created(triple: str, cpu: str, features: str) -> llvm.TargetMachine:

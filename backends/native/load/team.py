@@ -16,7 +16,7 @@ from circlet.backends.native.load.library import Library
 from circlet.backends.native.load.manifest import Manifest
 from circlet.backends.native.load.store import keep, stored
 from circlet.backends.native.load.workers import STOP, team_bytes, team_module
-from circlet.backends.native.machine import processors
+from circlet.backends.native.targets.machine import processors
 from circlet.backends.platform import Feature, current
 from circlet.runtime.exec import fork
 from circlet.runtime.exec.memory import allocate

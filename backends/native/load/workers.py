@@ -13,7 +13,7 @@ from __future__ import annotations
 from string import Template
 
 from circlet.backends.native.load.library import ENTRY
-from circlet.backends.native.machine import Target
+from circlet.backends.native.targets.target import Target
 
 STOP = 3
 """The word of a team's memory that says where `void stop(team)` is, which ends its workers."""
@@ -333,15 +333,6 @@ def team_module(target: Target, clock: int) -> str:
         target: the machine.
         clock: the system's number of a clock that is never set.
     """
-    declared, pause = _pause(target)
+    declared, pause = target.pause
     return _TEXT.substitute(triple=target.triple, clock=clock, pieces=_PIECES, start=ENTRY, pause=pause,
                             pause_declared=declared)
-
-
-def _pause(target: Target) -> tuple[str, str]:
-    """A declaration and an instruction that lets the processor rest for a moment, if it has one."""
-    if target.triple.startswith("x86_64"):
-        return "declare void @llvm.x86.sse2.pause()", "call void @llvm.x86.sse2.pause()"
-    if target.triple.startswith(("aarch64", "arm64")):
-        return "declare void @llvm.aarch64.isb(i32)", "call void @llvm.aarch64.isb(i32 15)"
-    return "", ""

@@ -15,7 +15,6 @@ from circlet.backends.native.abi import (
     FIRST_SITE,
     HOST,
     ITERATIONS,
-    POINTER_BYTES,
     SCRATCH,
     TEAM,
 )
@@ -33,7 +32,6 @@ from circlet.backends.native.emit.emitter import (
 from circlet.backends.native.emit.polling import HOST_CALL, Meter
 from circlet.backends.native.emit.sharing import Sharing
 from circlet.backends.native.emit.value import Value, in_memory, in_register
-from circlet.backends.native.machine import Target
 from circlet.backends.native.program import (
     COUNTED_COPIES,
     EMBEDDED_BYTES,
@@ -47,6 +45,7 @@ from circlet.backends.native.program import (
     Source,
     Tally,
 )
+from circlet.backends.native.targets.target import Target
 from circlet.runtime.errors import Place
 from circlet.runtime.exec.memory import expect_room
 from circlet.runtime.exec.variables import Variables
@@ -104,7 +103,7 @@ class FunctionLowering:
         self._meter = self.e.meter = Meter(self.e, self._arguments[0], self.host, self.leave)
         self._sharing = Sharing(self.e.builder.load(self.control(TEAM), typ=POINTER), self._entered(SCRATCH),
                                 self._meter, self._leave_unless_done)
-        self.e.sharing = None if check_bounds else self._sharing
+        self.e.sharing = self._sharing if target.has_threads and not check_bounds else None
 
     def note(self, text: str) -> None:
         """Adds a line to the outline."""
@@ -247,7 +246,7 @@ class FunctionLowering:
         if self._watch is not None:
             evidence = self.external(self.program.evidence, Evidence())
             entries = FIRST_ARRAY + len(self.program.externals)
-            sizes = (CONTROL_BYTES, self.program.arena_bytes, POINTER_BYTES * entries)
+            sizes = (CONTROL_BYTES, self.program.arena_bytes, self.e.target.pointer_bytes * entries)
             for argument, size in zip(self.e.function.args, sizes, strict=True):
                 self._watch.buffer(argument, size)
             self._watch.guard(self.e.function, evidence)

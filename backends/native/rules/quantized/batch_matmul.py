@@ -12,12 +12,13 @@ from circlet.backends.native.emit.emitter import I8, I32, Emitter, Index
 from circlet.backends.native.emit.loops import carry, independent, rolled
 from circlet.backends.native.emit.parallel import parallel_nest
 from circlet.backends.native.emit.value import Value, in_memory
+from circlet.backends.native.gemm.dot_products import OFFSET
 from circlet.backends.native.gemm.microkernel import WORD, Vectors
 from circlet.backends.native.gemm.product import Filtered, Panels, Plan, multiply
 from circlet.backends.native.rules.function import Function
 from circlet.backends.native.rules.preferences import INT8
 from circlet.backends.native.rules.quantized.elementwise import quantization, stored
-from circlet.backends.native.rules.quantized.fully_connected import BYTES, OFFSET, rows_of, stage, unsigned
+from circlet.backends.native.rules.quantized.fully_connected import BYTES, rows_of, stage, unsigned
 from circlet.backends.native.rules.quantized.requantize import rescale
 from circlet.backends.native.rules.rule import Node, Sink, nest
 from circlet.backends.refusal import all_of, only

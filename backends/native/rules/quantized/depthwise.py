@@ -22,13 +22,13 @@ from circlet.backends.arithmetic.fixed_point import Int32s
 from circlet.backends.native.emit.emitter import I8, I32, I64, POINTER, Emitter
 from circlet.backends.native.emit.loops import carry, independent, rolled
 from circlet.backends.native.emit.parallel import length, portion
+from circlet.backends.native.gemm.dot_products import OFFSET
 from circlet.backends.native.gemm.microkernel import WORD, Finish, internal_function
 from circlet.backends.native.rules.preferences import INT8
 from circlet.backends.native.rules.quantized.conv import requantization
 from circlet.backends.native.rules.quantized.elementwise import quantization
 from circlet.backends.native.rules.quantized.fully_connected import (
     BYTES,
-    OFFSET,
     Source,
     constant,
     each_element,

@@ -21,23 +21,22 @@ from circlet.backends.native.emit.lanes import DOUBLE, Lanes
 from circlet.backends.native.emit.loops import independent, rolled
 from circlet.backends.native.emit.parallel import parallel
 from circlet.backends.native.emit.value import Value
+from circlet.backends.native.gemm.dot_products import OFFSET, dot, dot_of_magnitudes, dot_of_pairs
 from circlet.backends.native.gemm.microkernel import WORD, Arithmetic, internal_function, lanes
 from circlet.backends.native.gemm.product import Filtered, Left, Plan, Put, Result, multiply
-from circlet.backends.native.machine import Target
 from circlet.backends.native.rules.function import Function
 from circlet.backends.native.rules.preferences import INT8
 from circlet.backends.native.rules.quantized.elementwise import quantization
 from circlet.backends.native.rules.quantized.requantize import SUMS_BELOW
 from circlet.backends.native.rules.refusals import constant_inputs, largest, outputs_only, sums_below
 from circlet.backends.native.rules.rule import Node, Sink, nest
+from circlet.backends.native.targets.target import Target
 from circlet.backends.refusal import all_of, only
 from circlet.runtime.exec.kernel import Call
 from circlet.runtime.ir.types import Array, DType, Shape
 from circlet.runtime.ops.matmul import FullyConnected
 
 I16 = ir.IntType(16)
-OFFSET = 128
-"""What is added to stored activations to make them unsigned."""
 OVERRUN = 64
 """Bytes behind activations that may be read, and multiplied by zero."""
 _PARTS = 64
@@ -58,72 +57,6 @@ class Source:
 
     begin: Callable[[Emitter, ir.Value], ir.Value]
     run: Run
-
-
-def _dot(e: Emitter, left: ir.Value, right: ir.Value, total: ir.Value) -> ir.Value:
-    """`total` plus, in each word, the products of four unsigned bytes with four signed ones."""
-    name = _dot_instruction(e.target, total.type.count)
-    if name is None:
-        return _dot_by_halves(e, left, right, total)
-    function = e.declare(name, ir.FunctionType(total.type, [total.type] * 3))
-    return e.builder.call(function, [total, left, right])
-
-
-def _dot_instruction(target: Target, lanes: int) -> str | None:
-    needed = ["avx512vnni"] if lanes == 16 else ["avx512vnni", "avx512vl"]
-    if all(map(target.has, needed)) or (lanes < 16 and target.has("avxvnni")):
-        return f"llvm.x86.avx512.vpdpbusd.{32 * lanes}"
-    return None
-
-
-def _dot_by_halves(e: Emitter, left: ir.Value, right: ir.Value, total: ir.Value) -> ir.Value:
-    """By products of 16 bits: of the even bytes and of the odd ones."""
-    b, pairs = e.builder, ir.VectorType(I16, 2 * total.type.count)
-    left, right = b.bitcast(left, pairs), b.bitcast(right, pairs)
-    eight, low = (ir.Constant(pairs, [value] * pairs.count) for value in (8, 255))
-    even = _pairwise(e, b.and_(left, low), b.ashr(b.shl(right, eight), eight), total.type)
-    odd = _pairwise(e, b.lshr(left, eight), b.ashr(right, eight), total.type)
-    return b.add(b.add(total, even), odd)
-
-
-_PAIRWISE = {16: "avx512.pmaddw.d.512", 8: "avx2.pmadd.wd", 4: "sse2.pmadd.wd"}
-
-
-def _pairwise(e: Emitter, one: ir.Value, other: ir.Value, kind: ir.VectorType) -> ir.Value:
-    """The sums of two neighbouring products of 16-bit integers in 32 bits."""
-    b = e.builder
-    if e.target.triple.startswith("x86_64"):
-        function = e.declare(f"llvm.x86.{_PAIRWISE[kind.count]}", ir.FunctionType(kind, [one.type, other.type]))
-        return b.call(function, [one, other])
-    wide, order = ir.VectorType(I32, 2 * kind.count), ir.VectorType(I32, kind.count)
-    products = b.mul(b.sext(one, wide), b.sext(other, wide))
-    even, odd = (b.shuffle_vector(products, ir.Constant(wide, ir.Undefined),
-                                  ir.Constant(order, list(range(first, wide.count, 2)))) for first in (0, 1))
-    return b.add(even, odd)
-
-
-def _dot_of_pairs(e: Emitter, left: ir.Value, right: ir.Value, total: ir.Value) -> ir.Value:
-    """`total` plus, in each word, the products of two signed 16-bit integers."""
-    if _dot_instruction(e.target, total.type.count) is not None:
-        name = f"llvm.x86.avx512.vpdpwssd.{32 * total.type.count}"
-        return e.builder.call(e.declare(name, ir.FunctionType(total.type, [total.type] * 3)), [total, left, right])
-    pairs = ir.VectorType(I16, 2 * total.type.count)
-    products = _pairwise(e, e.builder.bitcast(left, pairs), e.builder.bitcast(right, pairs), total.type)
-    return e.builder.add(total, products)
-
-
-def _dot_of_magnitudes(e: Emitter, left: ir.Value, right: ir.Value, total: ir.Value) -> ir.Value:
-    """`total` plus, in each word, the products of four bytes, `OFFSET` taken from the left ones, with four that are at
-    least -127: AVX2 multiplies unsigned bytes by signed ones, and adds two such products up to 2^15 - 1."""
-    b = e.builder
-    bytes_, pairs = ir.VectorType(I8, 4 * total.type.count), ir.VectorType(I16, 2 * total.type.count)
-    left, right = b.bitcast(left, bytes_), b.bitcast(right, bytes_)
-    left = b.xor(left, ir.Constant(bytes_, [-OFFSET] * bytes_.count))
-    negate = e.declare("llvm.x86.avx2.psign.b", ir.FunctionType(bytes_, [bytes_] * 2))
-    multiply = e.declare("llvm.x86.avx2.pmadd.ub.sw", ir.FunctionType(pairs, [bytes_] * 2))
-    magnitude = b.call(negate, [left, left])
-    products = b.call(multiply, [magnitude, b.call(negate, [right, left])])
-    return b.add(total, _pairwise(e, products, ir.Constant(pairs, [1] * pairs.count), total.type))
 
 
 @dataclass(frozen=True)
@@ -160,22 +93,22 @@ class Form:
         return padded.view(np.int32).reshape(columns, taps * (self.run(count) // WORD))
 
 
-BYTES = Form(Arithmetic("u8s8", I32, I32, _dot, align=1), I8)
+BYTES = Form(Arithmetic("u8s8", I32, I32, dot, align=1), I8)
 """Words of four unsigned bytes times words of four signed ones."""
-PAIRS = Form(Arithmetic("s16s16", I32, I32, _dot_of_pairs, align=1, spare=1), I16)
+PAIRS = Form(Arithmetic("s16s16", I32, I32, dot_of_pairs, align=1, spare=1), I16)
 """Words of two signed 16-bit integers."""
 
 
-MAGNITUDES = Form(Arithmetic("s8s8", I32, I32, _dot_of_magnitudes, align=1, spare=1), I8, taken=OFFSET)
+MAGNITUDES = Form(Arithmetic("s8s8", I32, I32, dot_of_magnitudes, align=1, spare=1), I8, taken=OFFSET)
 """Words of four unsigned bytes, made signed, times words of four signed ones that are at least -127."""
 
 
 def form_of(target: Target, rows: int, weights: Array) -> Form:
     """What is fastest for a product of so many rows with weights. Where bytes are multiplied by halves, it is better to
     take them apart once, beforehand; but a single row waits for its weights, so these stay short."""
-    if _dot_instruction(target, lanes(target)) is not None:
+    if target.dot_bytes(lanes(target)) is not None:
         return BYTES
-    has_magnitudes = target.has("avx2") and target.vector_bytes == 32 and weights.min(initial=0) >= -127
+    has_magnitudes = target.dot_magnitudes(lanes(target)) is not None and weights.min(initial=0) >= -127
     if rows == 1:
         return MAGNITUDES if has_magnitudes else BYTES
     return PAIRS

@@ -20,6 +20,7 @@ from circlet.backends.native.emit.emitter import I32, I64, POINTER, Emitter, Ind
 from circlet.backends.native.emit.lanes import DOUBLE, SINGLE, Lanes
 from circlet.backends.native.emit.loops import carry, independent, rolled
 from circlet.backends.native.emit.value import Value
+from circlet.backends.native.gemm.dot_products import OFFSET
 from circlet.backends.native.gemm.microkernel import WORD, Vectors, broadcast, internal_function, lanes
 from circlet.backends.native.gemm.product import Block, Collected, Left, Put
 from circlet.backends.native.rules.function import Function
@@ -27,7 +28,6 @@ from circlet.backends.native.rules.preferences import HYBRID
 from circlet.backends.native.rules.quantized.conv import Taps
 from circlet.backends.native.rules.quantized.elementwise import quantization
 from circlet.backends.native.rules.quantized.fully_connected import (
-    OFFSET,
     PAIRS,
     Form,
     Source,

@@ -293,19 +293,12 @@ def _in_order(e: Emitter, packed: ir.Value, count: int) -> ir.Value:
     return _shuffled(e, packed, ir.Constant(packed.type, ir.Undefined), order)
 
 
-_PACKS = {16: ("avx512.packssdw.512", "avx512.packsswb.512"), 8: ("avx2.packssdw", "avx2.packsswb"),
-          4: ("sse2.packssdw.128", "sse2.packsswb.128")}
-
-
 def _packed(e: Emitter, vectors: Sequence[ir.Value]) -> ir.Value:
     """Four vectors of i32 as bytes, saturated: the first four lanes of each, then the next four, and so on."""
     lanes = vectors[0].type.count
-    kinds = [ir.VectorType(each, count * lanes) for each, count in ((I32, 1), (ir.IntType(16), 2), (I8, 4))]
-    if e.target.triple.startswith("x86_64"):
-        for instruction, source, result in zip(_PACKS[lanes], kinds, kinds[1:], strict=False):
-            function = e.declare(f"llvm.x86.{instruction}", ir.FunctionType(result, [source, source]))
-            vectors = [e.builder.call(function, vectors[k:k + 2]) for k in range(0, len(vectors), 2)]
-        return vectors[0]
+    pack = e.target.pack(lanes)
+    if pack is not None:
+        return pack(e, vectors)
     narrow = [e.builder.trunc(clamped(e, each, -128, 127), ir.VectorType(I8, lanes)) for each in vectors]
     low, high = (_shuffled(e, narrow[k], narrow[k + 1], range(2 * lanes)) for k in (0, 2))
     order = [vector * lanes + four + k for four in range(0, lanes, 4) for vector in range(4) for k in range(4)]

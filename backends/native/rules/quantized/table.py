@@ -10,7 +10,7 @@ from llvmlite import ir
 
 from circlet.backends.arithmetic.quantization import is_quantized, stored_values
 from circlet.backends.cpu.backend import CpuBackend
-from circlet.backends.native.emit.emitter import I8, I32, I64, POINTER, Emitter
+from circlet.backends.native.emit.emitter import I8, I64, POINTER, Emitter
 from circlet.backends.native.emit.loops import independent, rolled
 from circlet.backends.native.emit.parallel import parallel_nest, parallel_span
 from circlet.backends.native.emit.value import Value
@@ -20,6 +20,7 @@ from circlet.backends.native.rules.preferences import LOOK_UP, LOOKED_UP, TABLE
 from circlet.backends.native.rules.real.elementwise import elementwise
 from circlet.backends.native.rules.refusals import outputs_only, tensors
 from circlet.backends.native.rules.rule import Node, Sink, fused, nest
+from circlet.backends.native.targets.target import LookUp
 from circlet.backends.refusal import all_of, only
 from circlet.runtime.exec.kernel import Call
 from circlet.runtime.exec.run import Run
@@ -31,10 +32,6 @@ from circlet.runtime.ops.quantize import Quantize
 from circlet.runtime.ops.unary import Rsqrt, Sqrt
 
 BYTES = (DType.INT8, DType.UINT8)
-_QUARTER = 64
-"""Entries of a table of 256 that a vector register holds."""
-_ROW = 16
-"""Entries that AVX2's shuffle chooses from, for each half of a vector."""
 
 
 def _table(node: Node[Any]) -> Array:
@@ -88,10 +85,9 @@ def _looking_up(e: Emitter) -> ir.Function:
     inner = Emitter(e.module, function, e.target)
     b, (source, out, table, count) = inner.builder, function.args
     done: ir.Value = inner.number(0)
-    if e.target.has("avx512vbmi"):
-        done = _shuffled(inner, source, out, table, count)
-    elif e.target.has("avx2"):
-        done = _shuffled_by_rows(inner, source, out, table, count)
+    by = e.target.look_up()
+    if by is not None:
+        done = _in_registers(by, inner, source, out, table, count)
     with rolled(inner, b.sub(count, done)) as k:
         place = b.add(done, k)
         value = b.zext(inner.load(source, DType.UINT8, place), I64)
@@ -100,43 +96,16 @@ def _looking_up(e: Emitter) -> ir.Function:
     return function
 
 
-def _shuffled(e: Emitter, source: ir.Value, out: ir.Value, table: ir.Value, count: ir.Value) -> ir.Value:
+def _in_registers(by: LookUp, e: Emitter, source: ir.Value, out: ir.Value, table: ir.Value, count: ir.Value
+                  ) -> ir.Value:
     """Whole vectors of bytes; gives how many bytes these are."""
-    b, kind = e.builder, ir.VectorType(I8, _QUARTER)
-    shuffle = e.declare("llvm.x86.avx512.vpermi2var.qi.512", ir.FunctionType(kind, [kind] * 3))
-    quarters = [b.load(e.address(table, I8, k * _QUARTER), typ=kind, align=1) for k in range(4)]
-    full = b.udiv(count, e.number(_QUARTER))
+    b, registers = e.builder, by.load(e, table)
+    full = b.udiv(count, e.number(by.size))
     with rolled(e, full) as number:
-        place = b.mul(number, e.number(_QUARTER))
-        at = b.load(e.address(source, I8, place), typ=kind, align=1)
-        low, high = (b.call(shuffle, [quarters[k], at, quarters[k + 1]]) for k in (0, 2))
-        is_high = b.icmp_signed("<", at, ir.Constant(kind, [0] * _QUARTER))
-        b.store(b.select(is_high, high, low), e.address(out, I8, place), align=1)
-    return b.mul(full, e.number(_QUARTER))
-
-
-def _shuffled_by_rows(e: Emitter, source: ir.Value, out: ir.Value, table: ir.Value, count: ir.Value) -> ir.Value:
-    """The same with rows of 16 entries. Where bit 7 of an index is set the shuffle gives 0, else what its low 4 bits
-    choose: so a byte that is 16 n or more takes its entries of the rows from 0 to n, of which each but the first is
-    the difference from the row before."""
-    b, size = e.builder, 2 * _ROW
-    kind, half = ir.VectorType(I8, size), ir.VectorType(I8, _ROW)
-    twice = ir.Constant(ir.VectorType(I32, size), [*range(_ROW)] * 2)
-    shuffle = e.declare("llvm.x86.avx2.pshuf.b", ir.FunctionType(kind, [kind] * 2))
-    loaded = [b.load(e.address(table, I8, k * _ROW), typ=half, align=1) for k in range(256 // _ROW)]
-    rows = [b.shuffle_vector(each, each, twice) for each in loaded]
-    differences = [row if k % 8 == 0 else b.xor(row, rows[k - 1]) for k, row in enumerate(rows)]
-    full = b.udiv(count, e.number(size))
-    with rolled(e, full) as number:
-        place = b.mul(number, e.number(size))
-        at = b.load(e.address(source, I8, place), typ=kind, align=1)
-        total = ir.Constant(kind, [0] * size)
-        for k, row in enumerate(differences):
-            index = at if k < 8 else b.xor(at, ir.Constant(kind, [-128] * size))
-            index = e.intrinsic("ssub.sat", index, ir.Constant(kind, [k % 8 * _ROW] * size))
-            total = b.xor(total, b.call(shuffle, [row, index]))
-        b.store(total, e.address(out, I8, place), align=1)
-    return b.mul(full, e.number(size))
+        place = b.mul(number, e.number(by.size))
+        at = b.load(e.address(source, I8, place), typ=ir.VectorType(I8, by.size), align=1)
+        b.store(by.choose(e, registers, at), e.address(out, I8, place), align=1)
+    return b.mul(full, e.number(by.size))
 
 
 def _look_up(node: Node[Any]) -> tuple[Value]:

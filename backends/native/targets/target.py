@@ -1,0 +1,172 @@
+"""What code has to know of a processor: its registers, and the instructions that it has for more than LLVM's own.
+
+Each processor is a class in a file of this folder, registered for LLVM's names of its architecture; of all others
+`Target` itself says what can be relied on. An operation that a processor has no instructions for is None, and the code
+is made of LLVM's general ones.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Protocol, TypeAlias, TypeVar
+
+from llvmlite import ir
+
+
+class Writer(Protocol):
+    """What writes the code of an operation; an `Emitter`."""
+
+    builder: ir.IRBuilder
+
+    def declare(self, name: str, kind: ir.FunctionType) -> ir.Function:
+        """A function that is defined elsewhere, LLVM's intrinsics among them."""
+        ...
+
+    def address(self, base: ir.Value, kind: ir.Type, offset: ir.Value | int) -> ir.Value:
+        """`base + offset`, in elements of `kind`."""
+        ...
+
+    def intrinsic(self, name: str, *arguments: ir.Value, flags: Sequence[str] = ()) -> ir.Value:
+        """Calls an intrinsic whose arguments and result have one type."""
+        ...
+
+
+Dot: TypeAlias = Callable[[Writer, ir.Value, ir.Value, ir.Value], ir.Value]
+"""Emits `total`, a vector of i32, plus in each lane the products of the parts of `left` and `right`; given those, then
+`total`."""
+AddPairs: TypeAlias = Callable[[Writer, ir.Value, ir.Value], ir.Value]
+"""Emits the sums of two neighbouring products of vectors of i16, as a vector of half as many i32."""
+Pack: TypeAlias = Callable[[Writer, Sequence[ir.Value]], ir.Value]
+"""Emits one vector of bytes from four of i32, saturated as signed: the first four lanes of each, then the next four,
+and so on."""
+
+
+class LookUp(Protocol):
+    """Replaces bytes by those of a table of 256 that registers hold."""
+
+    @property
+    def size(self) -> int:
+        """How many bytes at a time."""
+        ...
+
+    def load(self, w: Writer, table: ir.Value) -> Sequence[ir.Value]:
+        """Emits the loads of the table at an address."""
+        ...
+
+    def choose(self, w: Writer, registers: Sequence[ir.Value], at: ir.Value) -> ir.Value:
+        """Emits the entries at `at`, a vector of `size` bytes."""
+        ...
+
+
+@dataclass(frozen=True)
+class Tiles:
+    """What register tiles of products are best made of (`gemm/microkernel.py`).
+
+    Attributes:
+        most_rows: rows of a tile, each of which needs a register for its address.
+        share: the share of the vector registers that sums take.
+        chains: sums that must be under way at a time, since each takes some cycles: an addition's latency times how
+            many begin in a cycle.
+        line_bytes: of a cache line.
+    """
+
+    most_rows: int = 12
+    share: tuple[int, int] = (3, 4)
+    chains: int = 8
+    line_bytes: int = 64
+
+
+@dataclass(frozen=True)
+class Target:
+    """A processor, and what its system has.
+
+    Attributes:
+        triple: LLVM's name of architecture and system.
+        cpu: LLVM's name of the processor.
+        features: LLVM's feature string, `+avx2,-avx512f,...`.
+        data_layout: LLVM's description of how values lie in memory. Code made without it can be wrong, or none.
+    """
+
+    triple: str
+    cpu: str
+    features: str
+    data_layout: str
+
+    tiles: ClassVar[Tiles] = Tiles()
+    has_threads: ClassVar[bool] = True
+    """Whether a run may have several threads, so that code shares out loops."""
+    has_libm: ClassVar[bool] = True
+    """Whether code may call the C library's functions of real numbers, as LLVM does where there is no instruction;
+    operators that may need one are else left to numpy."""
+    pause: ClassVar[tuple[str, str]] = ("", "")
+    """In LLVM's language a declaration and an instruction that lets the processor rest for a moment, if it has one."""
+
+    @classmethod
+    def tuned(cls, features: str) -> str:
+        """The features that code is made with on a processor that has some."""
+        return features
+
+    def has(self, feature: str) -> bool:
+        """Whether the processor has a feature, by LLVM's name of it."""
+        return f"+{feature}" in self.features.split(",")
+
+    @property
+    def vector_bytes(self) -> int:
+        """The width of the widest vector register."""
+        return 16
+
+    @property
+    def vector_registers(self) -> int:
+        """How many vector registers there are."""
+        return 16
+
+    @property
+    def pointer_bytes(self) -> int:
+        """The width of an address."""
+        found = re.search(r"(?:^|-)p:(\d+)", self.data_layout)
+        return 8 if found is None else int(found[1]) // 8
+
+    def dot_bytes(self, lanes: int) -> Dot | None:
+        """By four unsigned bytes of `left` and four signed ones of `right`, in vectors of so many i32."""
+        return None
+
+    def dot_pairs(self, lanes: int) -> Dot | None:
+        """By two signed 16-bit integers."""
+        return None
+
+    def dot_magnitudes(self, lanes: int) -> Dot | None:
+        """By four signed bytes, of which those of `right` are at least -127."""
+        return None
+
+    def add_pairs(self, lanes: int) -> AddPairs | None:
+        """For results of so many lanes."""
+        return None
+
+    def pack(self, lanes: int) -> Pack | None:
+        """For vectors of so many lanes."""
+        return None
+
+    def look_up(self) -> LookUp | None:
+        """How bytes are looked up faster than by a load for each."""
+        return None
+
+
+TARGETS: dict[str, type[Target]] = {}
+"""The processors, by LLVM's names of their architectures."""
+TargetT = TypeVar("TargetT", bound=type[Target])
+
+
+def target(*architectures: str) -> Callable[[TargetT], TargetT]:
+    """Registers the decorated class for architectures, by the first part of LLVM's triple."""
+    def register(kind: TargetT) -> TargetT:
+        TARGETS.update(dict.fromkeys(architectures, kind))
+        return kind
+
+    return register
+
+
+def kind_of(triple: str) -> type[Target]:
+    """The class of the processor that a triple names."""
+    return TARGETS.get(triple.partition("-")[0], Target)

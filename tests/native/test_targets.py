@@ -1,0 +1,139 @@
+"""What code relies on of a processor."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+import numpy as np
+import pytest
+
+import circlet
+from circlet.backends.controlflow.backend import ControlflowBackend
+from circlet.backends.native.backend import Listing, NativeBackend, Options
+from circlet.backends.native.load import cache, llvm
+from circlet.backends.native.targets.aarch64 import AArch64
+from circlet.backends.native.targets.target import Target, kind_of
+from circlet.backends.native.targets.x86_64 import X86
+from circlet.runtime.exec.executor_map import ExecutorMap
+from circlet.runtime.exec.kernel import Backend
+from circlet.runtime.exec.session import Session
+from circlet.runtime.ir.builder import ModelBuilder
+from circlet.runtime.ir.model import Model
+from circlet.runtime.ir.types import DType
+from circlet.runtime.ops.elementwise import Add
+from circlet.runtime.ops.unary import Floor
+from tests.native.native_cases import model_of
+from tests.ops.cases import Case, as_t, check
+from tests.ops.test_conv import CONV_2D, DEPTHWISE_CONV_2D
+from tests.ops.test_matmul import HYBRID, QUANTIZED
+
+HOST = llvm.host()
+LAYOUT = "e-m:e-i64:64-n8:16:32:64-S128"
+AVX512 = "+avx2,+avx512f,+avx512vl,+avx512vnni,+avx512vbmi"
+
+
+def x86(features: str) -> Target:
+    return X86("x86_64-unknown-linux-gnu", "generic", features, LAYOUT)
+
+
+def lowered(model: Model, target: Target, monkeypatch: pytest.MonkeyPatch, compiles: bool = False
+            ) -> Sequence[Listing]:
+    """The functions of a model's first subgraph for a processor."""
+    made: list[NativeBackend] = []
+
+    def backends(executors: ExecutorMap) -> Sequence[Backend]:
+        made.append(NativeBackend(executors, Options(keep_text=True, compiles=compiles)))
+        return (ControlflowBackend(executors), *made)
+
+    monkeypatch.setattr(llvm, "host", lambda: target)
+    main = model.subgraphs[0]
+    Session(model, backends).bind(0, [np.zeros(main.tensors[each].shape, main.tensors[each].dtype.numpy)
+                                      for each in main.inputs])
+    return made[0].listings
+
+
+@pytest.mark.parametrize(("triple", "kind"), [
+    ("x86_64-unknown-linux-gnu", X86), ("aarch64-unknown-linux-gnu", AArch64), ("arm64-apple-darwin", AArch64),
+    ("riscv64-unknown-linux-gnu", Target),
+])
+def test_the_class_of_a_processor(triple: str, kind: type[Target]) -> None:
+    assert kind_of(triple) is kind
+
+
+@pytest.mark.parametrize(("target", "bytes_", "count"), [
+    (x86(""), 16, 16), (x86("+avx2"), 32, 16), (x86("+avx2,+avx512f"), 64, 32), (Target("", "", "", ""), 16, 16),
+    (AArch64("", "", "", ""), 16, 32),
+])
+def test_registers(target: Target, bytes_: int, count: int) -> None:
+    assert (target.vector_bytes, target.vector_registers) == (bytes_, count)
+
+
+@pytest.mark.parametrize(("layout", "width"), [(LAYOUT, 8), ("e-m:e-p:32:32-i64:64", 4), ("p:64:64", 8),
+                                               ("e-p270:32:32-i64:64", 8)])
+def test_the_width_of_addresses(layout: str, width: int) -> None:
+    assert Target("", "", "", layout).pointer_bytes == width
+
+
+@pytest.mark.parametrize(("features", "lanes", "found"), [
+    ("", 4, "--++-"), ("+avx2", 8, "--+++"), ("+avx2", 4, "--++-"), ("+avx2,+avxvnni", 8, "+++++"),
+    ("+avx2,+avx512f", 16, "--++-"), (AVX512, 16, "++++-"), ("+avx512f,+avx512vnni", 8, "--++-"),
+])
+def test_instructions_of_x86(features: str, lanes: int, found: str) -> None:
+    target = x86(features)
+    operations = (target.dot_bytes, target.dot_pairs, target.add_pairs, target.pack, target.dot_magnitudes)
+    assert "".join("-" if each(lanes) is None else "+" for each in operations) == found
+
+
+@pytest.mark.parametrize(("features", "size"), [("+avx2", 32), (AVX512, 64)])
+def test_tables_of_x86(features: str, size: int) -> None:
+    found = x86(features).look_up()
+    assert found is not None
+    assert found.size == size
+    assert x86("").look_up() is None
+
+
+INTEGERS = [each for each in (*QUANTIZED, *HYBRID, *CONV_2D, *DEPTHWISE_CONV_2D)
+            if each.error is None and any(given is not None and as_t(given).q is not None for given in each.inputs)]
+"""Cases with quantised inputs."""
+
+
+@pytest.mark.parametrize("case", INTEGERS, ids=[f"{each.op.name}-{each.id}" for each in INTEGERS])
+def test_processors_of_which_nothing_is_known(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The code has no instruction of a processor's own, and gives the same."""
+    plain = Target(HOST.triple, HOST.cpu, HOST.features, HOST.data_layout)
+    model, given = model_of(case)
+    modules = [each.module for each in lowered(model, plain, monkeypatch)]
+    assert modules
+    assert not any("llvm.x86" in each for each in modules)
+    monkeypatch.setenv(cache.VARIABLE, "")
+    found, expected = (circlet.Session(model, backend).invoke(0, [each.array for each in given])
+                       for backend in ("native", "cpu"))
+    for one, other in zip(found, expected, strict=True):
+        check(one, other, 1e-5 if other.dtype.kind == "f" else None)
+
+
+class Bare(Target):
+    """A processor without a system."""
+
+    has_threads: ClassVar[bool] = False
+    has_libm: ClassVar[bool] = False
+
+
+def test_without_threads_no_loop_is_shared_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    b = ModelBuilder()
+    main = b.subgraph("main")
+    x = main.input("x", DType.FLOAT32, (1 << 18,))
+    main.output(main.apply(Add(), x, x))
+    one, other = (lowered(b.build(), kind("", "", "", LAYOUT), monkeypatch)[0].module for kind in (Target, Bare))
+    assert "@\"part_" in one
+    assert "@\"part_" not in other
+
+
+def test_without_a_c_library_numpy_computes_what_may_need_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    b = ModelBuilder()
+    main = b.subgraph("main")
+    main.output(main.apply(Floor(), main.input("x", DType.FLOAT32, (4,))))
+    (line,) = lowered(b.build(), Bare("", "", "", LAYOUT), monkeypatch, compiles=True)[0].outline
+    assert line.startswith("left to numpy: ")
+    assert line.endswith("no C library to call for floor")
