@@ -117,7 +117,7 @@ def _openvino(threads: int, path: Path, inputs: Mapping[str, Array]) -> Run:
 def _names(path: Path) -> tuple[list[str], list[str]]:
     """The names of a model's inputs and outputs, in order."""
     import circlet
-    from circlet.runtime.exec.inputs import entry_of
+    from circlet.runtime.exec.values.inputs import entry_of
 
     model = circlet.load(path)
     named = [each for each in model.signatures if each.subgraph == 0]

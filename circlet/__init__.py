@@ -19,8 +19,8 @@ from circlet.runtime.errors import (
     UnsupportedError,
 )
 from circlet.runtime.exec.limits import Limits
-from circlet.runtime.exec.listener import Counter, Listener
-from circlet.runtime.exec.tensor_info import TensorInfo
+from circlet.runtime.exec.observe.listener import Counter, Listener
+from circlet.runtime.exec.values.tensor_info import TensorInfo
 from circlet.runtime.ir.builder import ModelBuilder
 from circlet.runtime.ir.model import Model
 from circlet.runtime.ir.verify import verify

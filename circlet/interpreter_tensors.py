@@ -13,7 +13,7 @@ from circlet.interpreter_details import shown_type
 from circlet.runtime.errors import CircletError, InputError
 from circlet.runtime.exec.bound import BoundRun
 from circlet.runtime.exec.memory import allocate
-from circlet.runtime.exec.values import as_array
+from circlet.runtime.exec.values.rule import as_array
 from circlet.runtime.ir.model import Subgraph, Tensor
 from circlet.runtime.ir.packed import BITS, unpacked
 from circlet.runtime.ir.types import Array, DType, Shape

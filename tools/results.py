@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from circlet.runtime.errors import UnsupportedError
-from circlet.runtime.exec.exact import plain
+from circlet.runtime.exec.values.exact import plain
 from circlet.runtime.ir.model import Tensor
 from circlet.runtime.ir.types import Array, Quantization, Shape, objects
 

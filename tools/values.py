@@ -17,9 +17,9 @@ from zlib import error as ZlibError  # noqa: N812  # an exception, whatever zlib
 import numpy as np
 
 from circlet.runtime.errors import InputError, suggestion
-from circlet.runtime.exec.inputs import Entry
-from circlet.runtime.exec.results import giver
-from circlet.runtime.exec.values import as_array
+from circlet.runtime.exec.values.inputs import Entry
+from circlet.runtime.exec.values.results import giver
+from circlet.runtime.exec.values.rule import as_array
 from circlet.runtime.ir.held import SequenceOf
 from circlet.runtime.ir.model import Model, Tensor
 from circlet.runtime.ir.types import Array, DType

@@ -36,7 +36,7 @@ from circlet.runtime.exec import fork
 from circlet.runtime.exec.crossing import CopyEdge, Position
 from circlet.runtime.exec.executor_map import ExecutorMap
 from circlet.runtime.exec.kernel import Call, Kernel, Span
-from circlet.runtime.exec.listener import Observation
+from circlet.runtime.exec.observe.listener import Observation
 from circlet.runtime.exec.step import Step
 from circlet.runtime.ir.model import ABSENT
 from circlet.runtime.ir.op import Skip

@@ -7,9 +7,9 @@ from contextlib import contextmanager
 
 from circlet.runtime.exec.frames import FrameCache
 from circlet.runtime.exec.limits import Limits
-from circlet.runtime.exec.listener import Listener, Observation
 from circlet.runtime.exec.memory import Room
-from circlet.runtime.exec.observer import SILENT, Observer
+from circlet.runtime.exec.observe.listener import Listener, Observation
+from circlet.runtime.exec.observe.observer import SILENT, Observer
 from circlet.runtime.exec.variables import Variables
 from circlet.runtime.exec.watch import Watch
 

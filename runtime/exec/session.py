@@ -18,13 +18,13 @@ from circlet.runtime.exec.copies import copy_edges
 from circlet.runtime.exec.crossing import CopyEdge
 from circlet.runtime.exec.executor_map import ExecutorMap
 from circlet.runtime.exec.frame import Contract, Frame
-from circlet.runtime.exec.inputs import Entry, Inputs, Outputs, entry_of
 from circlet.runtime.exec.kernel import Backend
 from circlet.runtime.exec.limits import Limits
-from circlet.runtime.exec.listener import Listener, ListenerFailure, Observation, observation
+from circlet.runtime.exec.observe.listener import Listener, ListenerFailure, Observation, observation
 from circlet.runtime.exec.pool import FramePool, Key
 from circlet.runtime.exec.run import Run
-from circlet.runtime.exec.tensor_info import TensorInfo
+from circlet.runtime.exec.values.inputs import Entry, Inputs, Outputs, entry_of
+from circlet.runtime.exec.values.tensor_info import TensorInfo
 from circlet.runtime.exec.variables import Snapshot, Variables
 from circlet.runtime.ir.html import html_table
 from circlet.runtime.ir.model import Model, Signature

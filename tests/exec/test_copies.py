@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import circlet
-from circlet.runtime.exec.listener import Listener
+from circlet.runtime.exec.observe.listener import Listener
 from circlet.runtime.ir.builder import SubgraphBuilder, Value
 from circlet.runtime.ir.model import Model
 from circlet.runtime.ops.elementwise import Mul

@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import circlet
-from circlet.runtime.exec.values import elements
+from circlet.runtime.exec.values.rule import elements
 from circlet.runtime.ir.builder import ModelBuilder
 from circlet.runtime.ir.model import Model, Subgraph, Tensor
 from circlet.runtime.ir.types import DType

@@ -9,7 +9,7 @@ import pytest
 
 import circlet
 from circlet.backends.native.load.invocation import CountedInvocation
-from circlet.runtime.exec.listener import Listener
+from circlet.runtime.exec.observe.listener import Listener
 from tests.models.expectations import Expectation, read
 from tests.native.test_models import MODELS
 

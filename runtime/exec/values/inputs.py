@@ -10,14 +10,14 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from circlet.runtime.errors import InputError
-from circlet.runtime.exec.results import giver
-from circlet.runtime.exec.tensor_info import TensorInfo
-from circlet.runtime.exec.values import as_array
+from circlet.runtime.exec.values.results import giver
+from circlet.runtime.exec.values.rule import as_array
+from circlet.runtime.exec.values.tensor_info import TensorInfo
 from circlet.runtime.ir.model import Model, Signature, Subgraph, Tensor
 from circlet.runtime.ir.types import Array, DType, Shape
 
 Inputs: TypeAlias = "Mapping[str, Any] | Sequence[Any]"
-"""`{name: value}`, or the values in input order; see `circlet.runtime.exec.values` for what is taken."""
+"""`{name: value}`, or the values in input order; see `circlet.runtime.exec.values.rule` for what is taken."""
 Outputs: TypeAlias = "dict[str, Any]"
 """`{name: value}`: arrays, for sequences lists of them, for optionals None or the value."""
 

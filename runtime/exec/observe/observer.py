@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
-from circlet.runtime.exec.listener import Listener, ListenerFailure, Observation
+from circlet.runtime.exec.observe.listener import Listener, ListenerFailure, Observation
 from circlet.runtime.exec.step import Step
 
 SILENT = Listener()

@@ -1,0 +1,1 @@
+"""What callers give and get: the rule for values, inputs, results."""
