@@ -25,7 +25,7 @@ from circlet.runtime.ir.builder import ModelBuilder
 from circlet.runtime.ir.model import Model
 from circlet.runtime.ir.verify import verify
 from circlet.schema import load_model, save_model
-from circlet.schema.files import AbsentCond, SliceOverrun, Source
+from circlet.schema.files import Source
 from circlet.session import Session, SignatureRunner
 
 __version__ = version("circlet")
@@ -57,8 +57,7 @@ __all__ = [
 ]
 
 
-def load(source: Source, weights: Source | None = None, onnx_absent_cond: AbsentCond = "spec",
-         slice_overrun: SliceOverrun = "error", mmap: bool = False) -> Model:
+def load(source: Source, weights: Source | None = None, *, mmap: bool = False, **options: str) -> Model:
     """Reads a model; the format is recognised by content.
 
     Constants are views of the content. Bytes that are given must not change while the model is in use; a file may.
@@ -69,22 +68,25 @@ def load(source: Source, weights: Source | None = None, onnx_absent_cond: Absent
             `onnx`, which `circlet[onnx]` installs.
         weights: the `.bin` file of an OpenVINO model, or its content; by default the file beside the `.xml` file that
             differs in the suffix alone.
-        onnx_absent_cond: what an ONNX Loop without the input `cond` does with the condition that its body gives:
-            `spec` ignores it, as the specification says; `ort` stops when it is false, as ONNX Runtime does.
-        slice_overrun: what happens where a Loop or TensorIterator of OpenVINO asks for a slice that leaves its axis:
-            `error` ends the run; `hold_last` takes the last slice that fits instead. In ONNX it is always an error.
         mmap: map files instead of reading them, for models that many processes share or that are larger than memory.
             The file must then stay as it is while the model is in use: if it becomes shorter, the system ends the
             process.
+        options: how to read a model where programs differ, by format:
+            `onnx_absent_cond`: what an ONNX Loop without the input `cond` does with the condition that its body gives:
+            `spec`, the default, ignores it, as the specification says; `ort` stops when it is false, as ONNX Runtime
+            does.
+            `slice_overrun`: what happens where a Loop or TensorIterator of OpenVINO asks for a slice that leaves its
+            axis: `error`, the default, ends the run; `hold_last` takes the last slice that fits instead. In ONNX it is
+            always an error.
 
     Raises:
-        InputError: `source` is nothing of that, or there are weights of a model whose format has none.
+        InputError: `source` is nothing of that, there are weights of a model whose format has none, or no such option.
         ModelError: it is not a model, or a malformed one.
         UnsupportedError: it uses a part of the format that circlet cannot read.
         LimitError: there is not memory enough for the content of a file.
         OSError: the file cannot be opened.
     """
-    model = load_model(source, weights, onnx_absent_cond, slice_overrun, mmap)
+    model = load_model(source, weights, mmap=mmap, **options)
     verify(model)
     return model
 

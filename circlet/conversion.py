@@ -6,15 +6,9 @@ from circlet.runtime.errors import UnsupportedError
 from circlet.runtime.exec.executor_map import ExecutorMap
 from circlet.runtime.ir.model import Model
 from circlet.runtime.ir.verify import verify
-from circlet.runtime.passes.pipeline import run_passes
-from circlet.runtime.passes.transforms.lower_loops import lower_loops
-from circlet.runtime.passes.transforms.portable.carried import separate_results
-from circlet.runtime.passes.transforms.portable.compact import compact
+from circlet.runtime.passes.manager import Pass
+from circlet.runtime.passes.pipelines import portable
 from circlet.runtime.passes.transforms.portable.declare import declare_shapes
-from circlet.runtime.passes.transforms.portable.inline import inline_calls
-from circlet.runtime.passes.transforms.portable.narrow import narrow_parameters
-from circlet.runtime.passes.transforms.portable.steps import expand_steps
-from circlet.runtime.passes.transforms.portable.versions import set_versions
 from circlet.session import engine
 
 
@@ -29,7 +23,7 @@ def convert(model: Model) -> Model:
         UnsupportedError: the file could not tell what a run can; all such operators are listed.
     """
     verify(model)
-    return run_passes(model, PORTABLE)
+    return PORTABLE.run(model)
 
 
 def _declare(model: Model) -> Model:
@@ -41,5 +35,4 @@ def _declare(model: Model) -> Model:
     return declare_shapes(model, executors.specializer)
 
 
-PORTABLE = (lower_loops, inline_calls, _declare, compact, expand_steps, narrow_parameters, compact, separate_results,
-            compact, set_versions)
+PORTABLE = portable(Pass("declare_shapes", _declare))

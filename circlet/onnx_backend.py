@@ -16,7 +16,7 @@ from onnx.backend.base import Backend, BackendRep
 
 from circlet.runtime.errors import UnsupportedError
 from circlet.runtime.ir.verify import verify
-from circlet.schema.onnx.read import Options, read_onnx
+from circlet.schema import load_model
 from circlet.session import Session
 
 
@@ -60,7 +60,7 @@ class CircletBackend(Backend):
         """
         if not cls.supports_device(device):
             raise UnsupportedError(f"device {device!r} (supported: CPU)")
-        found = read_onnx(model, None, Options(absent_cond))
+        found = load_model(model, onnx_absent_cond=absent_cond)
         verify(found)
         return CircletRep(Session(found, backend))
 

@@ -6,7 +6,7 @@ import os
 import warnings
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 
 import numpy as np
@@ -25,9 +25,8 @@ from circlet.runtime.exec.session import Session as RuntimeSession
 from circlet.runtime.exec.session import SignatureRunner
 from circlet.runtime.ir.model import Model
 from circlet.runtime.ir.types import Shape
-from circlet.runtime.passes.pipeline import Pass
-from circlet.runtime.passes.transforms.fuse_silu import fuse_silu
-from circlet.runtime.passes.transforms.pad_growth import pad_growth
+from circlet.runtime.passes.manager import Pass, Pipeline, Selection
+from circlet.runtime.passes.pipelines import INTERPRETED, compiled
 from circlet.schema import load_model
 from circlet.schema.files import Source
 
@@ -45,20 +44,20 @@ class Engine:
     name: str
     backends: Callable[[ExecutorMap], Sequence[Backend]]
     """In order of preference."""
-    passes: Sequence[Pass] = ()
+    pipeline: Pipeline
     outline: Callable[[ExecutorMap], Sequence[Backend]] | None = None
     """Backends that tell what those would do without making code, and compute nothing; None where they are the same."""
 
 
 def _cpu(num_threads: int) -> Engine:
-    return Engine("cpu", lambda executors: (ControlflowBackend(executors), CpuBackend()))
+    return Engine("cpu", lambda executors: (ControlflowBackend(executors), CpuBackend()), INTERPRETED)
 
 
 def _native(num_threads: int) -> Engine:
     return Engine(
         "native",
         lambda executors: (ControlflowBackend(executors), NativeBackend(executors, num_threads=num_threads)),
-        (pad_growth, fuse_silu, fuse_operators),
+        compiled(Pass("fuse_operators", fuse_operators)),
         lambda executors: (ControlflowBackend(executors), NativeBackend(executors, Options(compiles=False))))
 
 
@@ -112,7 +111,7 @@ class Session(RuntimeSession):
     """
 
     def __init__(self, model: Model | Source, backend: str = "auto", num_threads: int = 1, copy_elision: bool = True,
-                 limits: Limits | None = None) -> None:
+                 limits: Limits | None = None, passes: Selection = None) -> None:
         """
         Args:
             model: from `load`, a `ModelBuilder` or a `Network`, or what `load` takes, such as the path of a file.
@@ -122,20 +121,24 @@ class Session(RuntimeSession):
                 has native threads. Results do not depend on it, nor does the code. numpy's own threads are not counted.
             copy_elision: lend buffers to subgraphs instead of copying values in and out of them.
             limits: bounds on each run.
+            passes: which passes of the backend's pipeline are run on the model, all by default: the name of the last
+                one, or the names of all, so that a wrong result can be traced to one. `circlet inspect --passes` lists
+                them. Without some of them a model may not be runnable.
 
         Raises:
             ModelError: the model is malformed.
             UnsupportedError: some operators cannot be computed; the message lists them all.
-            InputError: an unknown backend, or fewer than one thread.
+            InputError: an unknown backend or pass, or fewer than one thread.
             OSError: the file of a model cannot be opened.
         """
         if num_threads < 1:
             raise InputError(f"num_threads must be at least 1, found {num_threads}")
         chosen = engine(backend, num_threads)
+        chosen = replace(chosen, pipeline=chosen.pipeline.selected(passes))
         loaded = model if isinstance(model, Model) else load_model(model)
-        super().__init__(loaded, chosen.backends, copy_elision, limits, chosen.passes)
+        super().__init__(loaded, chosen.backends, copy_elision, limits, chosen.pipeline)
         self.num_threads = num_threads
-        self._options = backend, num_threads, copy_elision, limits
+        self._options = backend, num_threads, copy_elision, limits, passes
         self._engine = chosen
         self._copy_elision = copy_elision
 
@@ -164,7 +167,7 @@ class Survey(RuntimeSession):
     """A model bound as its runs at the declared shapes bind it, without code being made; it is not to be run."""
 
     def __init__(self, model: Model, chosen: Engine, copy_elision: bool) -> None:
-        super().__init__(model, chosen.outline or chosen.backends, copy_elision, None, chosen.passes)
+        super().__init__(model, chosen.outline or chosen.backends, copy_elision, None, chosen.pipeline)
         for entry in self.entries:
             self._bind(entry, declared_shapes(self.executed, entry))
 

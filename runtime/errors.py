@@ -2,7 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+
+CLOSE = 0.6
+"""How alike two words are, of 1, for one to be a misspelt other."""
+
+
+def suggestion(word: str, known: Iterable[str]) -> str:
+    """What a misspelt word may have been meant to be: `; did you mean 'x'?`, or nothing."""
+    from difflib import get_close_matches  # takes a while to import, and is seldom needed
+
+    found = get_close_matches(word, list(known), 1, CLOSE)
+    return f"; did you mean {found[0]!r}?" if found else ""
 
 
 class CircletError(Exception):

@@ -22,18 +22,10 @@ _OTHER_MODELS = (
 _OTHER_FLATBUFFERS = {
     b"CTR0": "Circle training data", b"ORTM": "an ONNX Runtime .ort model", b"ET12": "an ExecuTorch program",
 }
-_ONNX_VERSIONS = range(2, 32)
-_ONNX_FIELDS = frozenset(b"\x12\x1a\x22\x28\x32\x3a\x42\x72")
-"""How a field of ONNX's ModelProto can begin after its `ir_version`."""
 
 
-def is_onnx(data: memoryview) -> bool:
-    """Whether the content begins as an ONNX model does."""
-    return len(data) > 2 and data[0] == 8 and data[1] in _ONNX_VERSIONS and data[2] in _ONNX_FIELDS
-
-
-def refusal(data: memoryview) -> CircletError:
-    """The error that says what content is that no format has recognised."""
+def refusal(data: memoryview, formats: str) -> CircletError:
+    """The error that says what content is that none of some formats, given in words, has recognised."""
     if not data:
         return ModelError("the file is empty")
     start = bytes(data[:64])
@@ -43,8 +35,8 @@ def refusal(data: memoryview) -> CircletError:
             return ModelError(f"expected a model, found {what}")
     other = _other_model(start, lower)
     if other is not None:
-        return UnsupportedError(f"expected a .tflite, .circle, .onnx or OpenVINO model, found {other}")
-    return ModelError(f"expected a .tflite, .circle or .onnx model (TFL3 or CIR0 at byte 4), found {start[:8]!r}")
+        return UnsupportedError(f"expected a {formats} model, found {other}")
+    return ModelError(f"expected a {formats} model (TFL3 or CIR0 at byte 4), found {start[:8]!r}")
 
 
 def _other_model(start: bytes, lower: bytes) -> str | None:

@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeVar, get_args
+from typing import Any, TypeVar
 
 import click
 
 import circlet
-from circlet.runtime.errors import InputError
+from circlet.runtime.errors import InputError, suggestion
 from circlet.runtime.ir.model import Model
 from circlet.runtime.ir.verify import verify
 from circlet.schema import load_model
-from circlet.schema.files import AbsentCond, SliceOverrun
+from circlet.schema.formats import OPTIONS
 from circlet.session import BACKENDS
 from circlet.tools.console import Document, show
 from circlet.tools.tables import plain, plural
-from circlet.tools.usage import Argument, Choice, Command, Option, suggestion
+from circlet.tools.usage import Argument, Choice, Command, Option
 
 READING, COMPUTING, OUTPUT, LIMITS = "Reading the model", "Computing", "Output", "Limits"
 """Groups of options."""
@@ -31,9 +31,9 @@ class ModelOptions:
     """A model, and how it is to be read where programs differ."""
 
     model: str
-    onnx_absent_cond: AbsentCond
-    slice_overrun: SliceOverrun
     json: bool
+    reading: Mapping[str, str]
+    """The choices among the formats' options of reading."""
 
 
 @dataclass(frozen=True)
@@ -44,15 +44,16 @@ class SessionOptions(ModelOptions):
     copy_elision: bool
 
 
-Chosen = TypeVar("Chosen")
+Chosen = TypeVar("Chosen", bound=ModelOptions)
 
 
 def command(name: str, options: type[Chosen], execute: Callable[[Chosen], Document | None],
             parameters: Sequence[click.Parameter]) -> Command:
     """A command that prints what `execute` makes of its options; nothing where that is None."""
 
-    def callback(**values: object) -> None:
-        document = execute(options(**values))
+    def callback(**values: Any) -> None:
+        reading = {name: values.pop(name) for name in OPTIONS}
+        document = execute(options(reading=reading, **values))
         if document is not None:
             show(document)
 
@@ -65,12 +66,8 @@ def model_parameters() -> list[click.Parameter]:
         Argument("model", "a .tflite, .circle, .onnx or OpenVINO .xml file; - is the standard input",
                  type=click.Path(allow_dash=True)),
         Option("--json", group=OUTPUT, is_flag=True, help="print one line of JSON, errors too"),
-        Option("--onnx-absent-cond", group=READING, type=Choice(get_args(AbsentCond)), default="spec",
-               help="whether an ONNX Loop without the input cond ignores the condition of its body, as the "
-               "specification says (default), or stops when it is false, as ONNX Runtime does"),
-        Option("--slice-overrun", group=READING, type=Choice(get_args(SliceOverrun)), default="error",
-               help="whether a slice that leaves its axis, in a loop of OpenVINO, is an error (default) or the last "
-               "one that fits"),
+        *(Option(each.flag, each.name, group=READING, type=Choice(each.choices), default=each.choices[0],
+                 help=each.help) for each in OPTIONS.values()),
     ]
 
 
@@ -111,7 +108,7 @@ def read(options: ModelOptions) -> Content:
         OSError: the file cannot be opened.
     """
     source = sys.stdin.buffer.read() if options.model == STDIN else options.model
-    model = load_model(source, None, options.onnx_absent_cond, options.slice_overrun)
+    model = load_model(source, mmap=False, **options.reading)
     size = len(source) if isinstance(source, bytes) else os.path.getsize(source)
     return Content(options.model, model, size)
 

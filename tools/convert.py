@@ -14,7 +14,7 @@ import circlet
 from circlet.runtime.errors import InputError
 from circlet.runtime.ir.model import Model
 from circlet.schema import dump_model, save_model
-from circlet.schema.files import FORMATS
+from circlet.schema.formats import WRITTEN
 from circlet.tools.arguments import OUTPUT, ModelOptions, command, load, model_parameters
 from circlet.tools.console import Document
 from circlet.tools.tables import plural, table
@@ -57,7 +57,7 @@ def execute(options: ConvertOptions) -> Document | None:
 def _to_stdout(options: ConvertOptions) -> None:
     if options.to is None:
         raise click.UsageError("a model for the standard output needs a format; expected --to "
-                               + " or --to ".join(FORMATS))
+                               + " or --to ".join(WRITTEN))
     if options.json:
         raise click.UsageError("--json and a model cannot both be written to the standard output; expected one of them")
     if sys.stdout.isatty():
@@ -72,7 +72,7 @@ def _operators(model: Model) -> Counter[str]:
 COMMAND = command("convert", ConvertOptions, execute, [
     *model_parameters(),
     Argument("output", "the file to write; - is the standard output", type=click.Path(allow_dash=True)),
-    Option("--to", group=OUTPUT, type=Choice(list(FORMATS)),
+    Option("--to", group=OUTPUT, type=Choice(list(WRITTEN)),
            help="the format (default: that of the file's ending)"),
 ])
 """`circlet convert`."""

@@ -14,6 +14,7 @@ from circlet.tools.arguments import command, read, session_of, session_parameter
 from circlet.tools.console import Document, Rendered
 from circlet.tools.copies import copies_text, json_copies
 from circlet.tools.native import NativeOptions, json_native, native_text
+from circlet.tools.passes import PassOptions, json_passes, passes_text
 from circlet.tools.results import json_quantization
 from circlet.tools.support import Support, Verdict, support_of
 from circlet.tools.tables import Cell, Marked, Table, operator_text, plain, plural, subgraph_text, table
@@ -25,7 +26,7 @@ UNSUPPORTED = "unsupported"
 
 
 @dataclass(frozen=True)
-class InspectOptions(NativeOptions):
+class InspectOptions(NativeOptions, PassOptions):
     """What is to be shown of a model."""
 
     subgraph: str | None
@@ -64,16 +65,22 @@ def execute(options: InspectOptions) -> Document:
     content = read(options)
     model = content.model
     subgraph = None if options.subgraph is None else subgraph_index(model, options.subgraph)
-    if options.shows_native or options.copies:
+    if options.shows_native or options.copies or options.shows_passes:
         verify(model)
+        return _work(model, subgraph, options)
+    shown = range(len(model.subgraphs)) if subgraph is None else (subgraph,)
+    found = Inspection(content.name, content.size, model, shown, support_of(model, options.backend), _callers(model))
+    return _json(found) if options.json else _text(found, subgraph)
+
+
+def _work(model: Model, subgraph: int | None, options: InspectOptions) -> Document:
+    """What a session makes of a model."""
     if options.shows_native:
         entries = session_entries(model) if subgraph is None else (subgraph,)
         return json_native(model, entries, options) if options.json else native_text(model, entries, options)
     if options.copies:
         return _copies(model, subgraph, options)
-    shown = range(len(model.subgraphs)) if subgraph is None else (subgraph,)
-    found = Inspection(content.name, content.size, model, shown, support_of(model, options.backend), _callers(model))
-    return _json(found) if options.json else _text(found, subgraph)
+    return json_passes(model, options, subgraph) if options.json else [passes_text(model, options, subgraph)]
 
 
 def session_entries(model: Model) -> Sequence[int]:
@@ -217,6 +224,8 @@ COMMAND = command("inspect", InspectOptions, execute, [
            help="show instead what the entry points, or the subgraph, become as native code"),
     Option("--llvm", group=SHOWN, is_flag=True, help="the same as LLVM's optimised assembly language"),
     Option("--asm", group=SHOWN, is_flag=True, help="the same as assembly language of this machine"),
+    Option("--passes", group=SHOWN, is_flag=True, help="show instead what each pass changes before a run"),
+    Option("--after", group=SHOWN, metavar="PASS", help="show instead the model as a pass leaves it"),
     *session_parameters(),
 ])
 """`circlet inspect`."""

@@ -79,7 +79,7 @@ def _functions(model: Model, entries: Sequence[int], copy_elision: bool) -> tupl
 
 def _session(model: Model, copy_elision: bool, compiles: bool) -> tuple[Session, NativeBackend]:
     """A session that keeps what is to be shown; it can be run if it `compiles`."""
-    passes = engine("native").passes
+    pipeline = engine("native").pipeline
     from circlet.backends.native.backend import NativeBackend, Options
 
     made: list[NativeBackend] = []
@@ -88,7 +88,7 @@ def _session(model: Model, copy_elision: bool, compiles: bool) -> tuple[Session,
         made.append(NativeBackend(executors, Options(keep_text=True, compiles=compiles)))
         return ControlflowBackend(executors), *made
 
-    return Session(model, backends, copy_elision, _SHORT, passes), made[0]
+    return Session(model, backends, copy_elision, _SHORT, pipeline), made[0]
 
 
 def _bound(session: Session, entries: Sequence[int]) -> Sequence[BoundRun]:

@@ -12,7 +12,7 @@ from typing import Any
 import click
 
 import circlet
-from circlet.runtime.errors import InputError
+from circlet.runtime.errors import InputError, suggestion
 from circlet.runtime.exec.executor_map import SKIPPED
 from circlet.runtime.exec.inputs import Entry, entry_of
 from circlet.runtime.ir.held import value_text
@@ -43,7 +43,7 @@ from circlet.tools.results import (
     values_text,
 )
 from circlet.tools.tables import Table, duration_text, plain, plural, subgraph_text, table
-from circlet.tools.usage import Option, suggestion
+from circlet.tools.usage import Option
 from circlet.tools.values import read_inputs, tensors_of, zeros
 
 INPUTS = "Inputs"

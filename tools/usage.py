@@ -10,14 +10,7 @@ from typing import Any
 
 import click
 
-CLOSE = 0.6
-"""How alike two words are, of 1, for one to be a misspelt other."""
-
-
-def suggestion(word: str, known: Iterable[str]) -> str:
-    """What a misspelt word may have been meant to be: `; did you mean 'x'?`, or nothing."""
-    found = get_close_matches(word, list(known), 1, CLOSE)
-    return f"; did you mean {found[0]!r}?" if found else ""
+from circlet.runtime.errors import CLOSE, suggestion
 
 
 class Option(click.Option):

@@ -16,7 +16,7 @@ from zlib import error as ZlibError  # noqa: N812  # an exception, whatever zlib
 
 import numpy as np
 
-from circlet.runtime.errors import InputError
+from circlet.runtime.errors import InputError, suggestion
 from circlet.runtime.exec.inputs import Entry
 from circlet.runtime.exec.results import giver
 from circlet.runtime.exec.values import as_array
@@ -24,7 +24,6 @@ from circlet.runtime.ir.held import SequenceOf
 from circlet.runtime.ir.model import Model, Tensor
 from circlet.runtime.ir.types import Array, DType
 from circlet.tools.results import Value
-from circlet.tools.usage import suggestion
 
 CONSTANTS = {"true": True, "false": False, "null": None, "nan": math.nan, "NaN": math.nan, "inf": math.inf,
              "Infinity": math.inf}

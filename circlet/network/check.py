@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import combinations
 
-from circlet.network.layer import Construct, Entry, Exit, Layer
+from circlet.network.layer import Construct, Entry, Exit, Layer, Result
 from circlet.network.places import Places
-from circlet.network.tensor import Tensor
 from circlet.runtime.errors import ModelError
 
 
-def check_places(order: Sequence[Layer], places: Places, outputs: Sequence[Tensor]) -> None:
+def check_places(order: Sequence[Layer], places: Places, outputs: Sequence[Result]) -> None:
     """Checks where the layers of a network are.
 
     Raises:
@@ -48,11 +47,11 @@ def _check_outer(construct: Construct, places: Places) -> None:
                              "found a value computed in it")
 
 
-def _enters(tensor: Tensor, construct: Construct) -> bool:
+def _enters(tensor: Result, construct: Construct) -> bool:
     return isinstance(tensor.layer, Entry) and tensor.layer.construct is construct
 
 
-def _check_use(tensor: Tensor, user: Layer, places: Places) -> None:
+def _check_use(tensor: Result, user: Layer, places: Places) -> None:
     """Checks that `user` is in all regions that hold `tensor`, or is where it leaves them."""
     inside = [*places.of(user), *(user.construct.regions if isinstance(user, (Entry, Exit)) else ())]
     for region in places.of(tensor.layer):
@@ -64,7 +63,7 @@ def _check_use(tensor: Tensor, user: Layer, places: Places) -> None:
                          f"{user.name} outside of it")
 
 
-def _check_output(tensor: Tensor, places: Places) -> None:
+def _check_output(tensor: Result, places: Places) -> None:
     """Checks that an output of the network is in no construct."""
     constructs = [region.construct for region in places.of(tensor.layer)]
     if isinstance(tensor.layer, Entry):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from circlet.network.graph import Graph, check_dtype, check_one
-from circlet.network.layer import Construct, Entry, Exit, Region
+from circlet.network.layer import Construct, Entry, Exit, Region, Result
 from circlet.network.shapes import union
 from circlet.network.tensor import Like, Tensor
 from circlet.runtime.errors import ModelError
@@ -85,13 +85,13 @@ class Conditional(Construct):
     def regions(self) -> tuple[Region, ...]:
         return (self.then, self.otherwise)
 
-    def gates(self) -> tuple[Tensor, ...]:
+    def gates(self) -> tuple[Result, ...]:
         return (self.predicate,)
 
-    def outer(self) -> tuple[Tensor, ...]:
+    def outer(self) -> tuple[Result, ...]:
         return (self.predicate,)
 
-    def tails(self, region: Region) -> tuple[Tensor, ...]:
+    def tails(self, region: Region) -> tuple[Result, ...]:
         place = self.regions.index(region)
         return tuple(tensor for layer in self._outputs if (tensor := layer.operands[place]) is not None)
 

@@ -9,9 +9,10 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from circlet.network.layer import Constant, Construct, Input, Layer, Operation, Region
+from circlet.network.indexing import select
+from circlet.network.layer import Constant, Construct, Input, Layer, Operation, Region, type_text
 from circlet.network.shapes import infer
-from circlet.network.tensor import Like, Tensor, as_dtype, type_text
+from circlet.network.tensor import Index, Like, Tensor, as_dtype
 from circlet.runtime.errors import ModelError
 from circlet.runtime.ir.op import Op, Operand, Operands, ShapeError
 from circlet.runtime.ir.types import Array, DType, Shape
@@ -31,7 +32,7 @@ class Graph:
 
     def add(self, layer: Layer, *types: tuple[DType, Shape | None], data: Array | None = None) -> tuple[Tensor, ...]:
         """Appends a layer, and gives its outputs."""
-        return self.place(layer, tuple(Tensor(self, layer, k, *each, data) for k, each in enumerate(types)))
+        return self.place(layer, tuple(Tensor(layer, k, *each, data, self) for k, each in enumerate(types)))
 
     def place(self, layer: Layer, results: tuple[T, ...]) -> tuple[T, ...]:
         """Appends a layer that computes `results`."""
@@ -78,6 +79,10 @@ class Graph:
         layer = Operation(len(self.layers), self.name(name, op.name), operands, self.region, op)
         return self.add(layer, *((kind or dtype or kinds[0], shape)
                                  for kind, shape in zip(types, shapes, strict=True)))
+
+    def select(self, x: Tensor, index: tuple[Index, ...]) -> Tensor:
+        """`x[index]`; see `Tensor.__getitem__`."""
+        return select(x, index)
 
     def tensor(self, value: Like, dtype: DType | None = None, name: str = "") -> Tensor:
         """A tensor as it is; anything else as a constant, of `dtype` where it holds Python values.

@@ -5,13 +5,36 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from circlet.runtime.errors import ModelError
 from circlet.runtime.ir.op import Op
+from circlet.runtime.ir.types import Array, DType, Shape, shape_text
 
-if TYPE_CHECKING:
-    from circlet.network.tensor import Tensor
+
+@dataclass(frozen=True, eq=False)
+class Result:
+    """What a layer computes."""
+
+    layer: Layer
+    position: int
+    """Which output of the layer it is."""
+    dtype: DType
+    shape: Shape | None
+    """Dimensions, -1 where only a run can tell; None where not even their number is known."""
+    data: Array | None
+    """The value of a constant."""
+
+    @property
+    def name(self) -> str:
+        return self.layer.name if self.position == 0 else f"{self.layer.name}:{self.position}"
+
+    def __str__(self) -> str:
+        return f"{self.name} ({type_text(self.dtype, self.shape)})"
+
+
+def type_text(dtype: DType, shape: Shape | None) -> str:
+    """An element type and a shape as messages show them, e.g. `float32[2,?]`."""
+    return dtype.value + shape_text(shape)
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,14 +61,14 @@ class Layer:
 
     number: int
     name: str
-    operands: tuple[Tensor | None, ...]
+    operands: tuple[Result | None, ...]
     region: Region | None
     """Where it was traced; None outside of all functions under trace."""
-    results: list[Tensor] = field(default_factory=list, init=False)
+    results: list[Result] = field(default_factory=list, init=False)
     """What it computes, put there when the layer is added to a graph."""
 
     @property
-    def dependencies(self) -> tuple[Tensor, ...]:
+    def dependencies(self) -> tuple[Result, ...]:
         """What must be known before the layer can run, its recurrences of later iterations left out."""
         return tuple(each for each in self.operands if each is not None)
 
@@ -74,7 +97,7 @@ class Entry(Layer):
     construct: Construct
 
     @property
-    def dependencies(self) -> tuple[Tensor, ...]:
+    def dependencies(self) -> tuple[Result, ...]:
         return (*super().dependencies, *self.construct.gates())
 
 
@@ -85,7 +108,7 @@ class Exit(Layer):
     construct: Construct
 
     @property
-    def dependencies(self) -> tuple[Tensor, ...]:
+    def dependencies(self) -> tuple[Result, ...]:
         tails = (tensor for region in self.construct.regions for tensor in self.construct.tails(region))
         return (*tails, *self.construct.outer())
 
@@ -121,15 +144,15 @@ class Construct(ABC):
         """The branches, or what is repeated."""
 
     @abstractmethod
-    def gates(self) -> tuple[Tensor, ...]:
+    def gates(self) -> tuple[Result, ...]:
         """What decides, from outside, whether or how often regions run."""
 
     @abstractmethod
-    def outer(self) -> tuple[Tensor, ...]:
+    def outer(self) -> tuple[Result, ...]:
         """All that must come from outside: gates, initial values, lengths."""
 
     @abstractmethod
-    def tails(self, region: Region) -> tuple[Tensor, ...]:
+    def tails(self, region: Region) -> tuple[Result, ...]:
         """What a region computes for the construct."""
 
     @abstractmethod

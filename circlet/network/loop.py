@@ -12,7 +12,7 @@ from enum import Enum
 import numpy as np
 
 from circlet.network.graph import Graph, check_dtype, check_one, declared_shape
-from circlet.network.layer import Construct, Entry, Exit, Region
+from circlet.network.layer import Construct, Entry, Exit, Region, Result
 from circlet.network.shapes import admits
 from circlet.network.tensor import Like, Tensor
 from circlet.runtime.errors import ModelError
@@ -147,7 +147,7 @@ class Loop(Construct):
         graph = self._graph
         name = graph.name(name, "recurrence")
         layer = RecurrenceEntry(len(graph.layers), name, (first,), graph.region, self)
-        (result,) = graph.place(layer, (Recurrence(graph, layer, 0, first.dtype, shape, None, self),))
+        (result,) = graph.place(layer, (Recurrence(layer, 0, first.dtype, shape, None, graph, self),))
         self.recurrences.append(result)
         return result
 
@@ -245,15 +245,15 @@ class Loop(Construct):
     def regions(self) -> tuple[Region, ...]:
         return (self.body,)
 
-    def gates(self) -> tuple[Tensor, ...]:
+    def gates(self) -> tuple[Result, ...]:
         return () if self.count is None else (self.count,)
 
-    def outer(self) -> tuple[Tensor, ...]:
+    def outer(self) -> tuple[Result, ...]:
         lengths = (each for layer in self._outputs for each in layer.operands[1:])
         sources = (layer.operands[0] for layer in self.entries)
         return tuple(each for each in (self.count, *sources, *lengths) if each is not None)
 
-    def tails(self, region: Region) -> tuple[Tensor, ...]:
+    def tails(self, region: Region) -> tuple[Result, ...]:
         values = (layer.operands[0] for layer in self._outputs)
         return tuple(each for each in (self.condition, *self._next.values(), *values) if each is not None)
 

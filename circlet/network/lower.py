@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from circlet.network.conditional import Conditional, ConditionalInput
-from circlet.network.layer import Construct, Exit, Input, Layer, Operation, Region
+from circlet.network.layer import Construct, Exit, Input, Layer, Operation, Region, Result
 from circlet.network.loop import IteratorEntry, Loop, LoopExit, LoopOutput
 from circlet.network.partition import Partition
-from circlet.network.tensor import Tensor
 from circlet.runtime.errors import ModelError
 from circlet.runtime.ir import model as ir
 from circlet.runtime.ir.builder import ModelBuilder, SubgraphBuilder, Value
@@ -25,7 +24,7 @@ Key: TypeAlias = tuple[int, int]
 """A tensor: the number of its layer, and which output of the layer it is."""
 
 
-def lower(plan: Partition, name: str, inputs: Mapping[str, Tensor], outputs: Mapping[str, Tensor]) -> ir.Model:
+def lower(plan: Partition, name: str, inputs: Mapping[str, Result], outputs: Mapping[str, Result]) -> ir.Model:
     """The model of a network whose layers are placed."""
     builder = ModelBuilder()
     names = {_key(tensor): name for name, tensor in outputs.items() if not isinstance(tensor.layer, Input)}
@@ -51,17 +50,17 @@ class _Body:
         self._names = names
         self._values: dict[Key, Value] = {}
         self._emitted: set[Construct] = set()
-        self.captured: dict[Key, Tensor] = {}
+        self.captured: dict[Key, Result] = {}
         """The values from outside that the layers use, in the order of first use."""
 
-    def fill(self, wanted: Iterable[Tensor]) -> None:
+    def fill(self, wanted: Iterable[Result]) -> None:
         """Adds the layers that compute `wanted`."""
         needed = self._needed(wanted)
         for layer in self._plan.layers.get(self._region, ()):
             if layer.number in needed:
                 self._emit(layer)
 
-    def value(self, tensor: Tensor) -> Value:
+    def value(self, tensor: Result) -> Value:
         """A tensor as it is called here."""
         tensor = _source(tensor)
         key = _key(tensor)
@@ -73,11 +72,11 @@ class _Body:
                 self.parameter(tensor)
         return self._values[key]
 
-    def parameter(self, tensor: Tensor) -> Value:
+    def parameter(self, tensor: Result) -> Value:
         """Adds a tensor whose value the caller gives, or a constant, which shares its memory with others."""
         return self._bind(tensor, self.graph.tensor(self._declare(tensor)))
 
-    def _needed(self, wanted: Iterable[Tensor]) -> set[int]:
+    def _needed(self, wanted: Iterable[Result]) -> set[int]:
         inside = None if self._region is None else self._plan.members[self._region]
         found: set[int] = set()
         pending = [tensor.layer for tensor in wanted]
@@ -117,7 +116,7 @@ class _Body:
         parts = self._loop_parts(loop, scans)
         last = {id(layer.operands[0]): layer.results[0] for layer in exits if layer not in scans}
         finals = [last.get(id(each), each) for each in loop.recurrences]
-        operands: list[Tensor | None] = [*_sources(loop.recurrences), *parts.captured]
+        operands: list[Result | None] = [*_sources(loop.recurrences), *parts.captured]
         if parts.condition is not None and loop.count is None and not loop.iterators and not scans:
             parts.body.graph.output(*map(parts.body.value, parts.captured))
             op = While(parts.condition.graph.index, parts.body.graph.index)
@@ -146,7 +145,7 @@ class _Body:
             each.graph.feed(*map(each.value, captured))
         return _LoopParts(loop, scans, body, condition, captured)
 
-    def _condition(self, loop: Loop, wanted: Tensor) -> _Body:
+    def _condition(self, loop: Loop, wanted: Result) -> _Body:
         """The subgraph that computes the condition of a loop from its recurrences."""
         body = self._child(loop.body, "condition")
         body.graph.feed(*map(body.parameter, loop.recurrences))
@@ -158,7 +157,7 @@ class _Body:
                                  f"depends on {each}")
         return body
 
-    def _apply(self, op: Op, operands: Iterable[Tensor | None], results: Sequence[Tensor],
+    def _apply(self, op: Op, operands: Iterable[Result | None], results: Sequence[Result],
                bound: int | None = None) -> tuple[Value, ...]:
         """Applies an operator, and binds its outputs, or the first `bound` of them, to tensors."""
         given = [None if each is None else self.value(each) for each in operands]
@@ -172,11 +171,11 @@ class _Body:
         graph = self._builder.subgraph(f"{region.construct.name}_{name.removesuffix(' branch')}")
         return _Body(self._builder, self._plan, graph, region, {})
 
-    def _bind(self, tensor: Tensor, value: Value) -> Value:
+    def _bind(self, tensor: Result, value: Value) -> Value:
         self._values[_key(tensor)] = value
         return value
 
-    def _declare(self, tensor: Tensor) -> ir.Tensor:
+    def _declare(self, tensor: Result) -> ir.Tensor:
         name = self._names.get(_key(tensor), tensor.name)
         if tensor.shape is None:
             return ir.Tensor(name, tensor.dtype, (), has_rank=False)
@@ -192,7 +191,7 @@ class _LoopParts:
     scans: Sequence[LoopExit]
     body: _Body
     condition: _Body | None
-    captured: Sequence[Tensor]
+    captured: Sequence[Result]
 
     def op(self) -> LoopOp:
         """The canonical loop that runs them."""
@@ -215,33 +214,33 @@ def _scan_input(place: int, layer: Layer) -> ScanInput:
     return ScanInput(place, layer.axis)
 
 
-def _union(bodies: Iterable[_Body]) -> list[Tensor]:
+def _union(bodies: Iterable[_Body]) -> list[Result]:
     """The values that any of some subgraphs takes from outside."""
-    captured: dict[Key, Tensor] = {}
+    captured: dict[Key, Result] = {}
     for body in bodies:
         captured |= body.captured
     return list(captured.values())
 
 
-def _source(tensor: Tensor) -> Tensor:
+def _source(tensor: Result) -> Result:
     """The value that a conditional's input passes on."""
     while isinstance(tensor.layer, ConditionalInput):
         (tensor,) = _present(tensor.layer.operands)
     return tensor
 
 
-def _key(tensor: Tensor) -> Key:
+def _key(tensor: Result) -> Key:
     return (tensor.layer.number, tensor.position)
 
 
-def _present(tensors: Iterable[Tensor | None]) -> list[Tensor]:
+def _present(tensors: Iterable[Result | None]) -> list[Result]:
     return [each for each in tensors if each is not None]
 
 
-def _sources(entries: Iterable[Tensor]) -> list[Tensor]:
+def _sources(entries: Iterable[Result]) -> list[Result]:
     """The values from outside that enter a loop."""
     return _present(each.layer.operands[0] for each in entries)
 
 
-def _results(layers: Iterable[Layer]) -> list[Tensor]:
+def _results(layers: Iterable[Layer]) -> list[Result]:
     return [layer.results[0] for layer in layers]

@@ -12,9 +12,8 @@ from dataclasses import dataclass
 
 from circlet.network.check import check_places
 from circlet.network.graph import Graph
-from circlet.network.layer import Constant, Construct, Exit, Layer, Region
+from circlet.network.layer import Constant, Construct, Exit, Layer, Region, Result
 from circlet.network.places import Places
-from circlet.network.tensor import Tensor
 from circlet.runtime.errors import ModelError
 
 
@@ -30,7 +29,7 @@ class Partition:
     """The numbers of all layers."""
 
 
-def partition(graph: Graph, outputs: Sequence[Tensor]) -> Partition:
+def partition(graph: Graph, outputs: Sequence[Result]) -> Partition:
     """Sorts and places the layers of a network.
 
     Raises:
@@ -52,11 +51,11 @@ def partition(graph: Graph, outputs: Sequence[Tensor]) -> Partition:
     return Partition(layers, members, frozenset(layer.number for layer in order))
 
 
-def _sorted(outputs: Sequence[Tensor]) -> list[Layer]:
+def _sorted(outputs: Sequence[Result]) -> list[Layer]:
     """What outputs depend on, dependencies first; without recursion, since networks may be deep."""
     order: dict[int, Layer] = {}
     for output in outputs:
-        path: dict[int, tuple[Layer, Iterator[Tensor]]] = {}
+        path: dict[int, tuple[Layer, Iterator[Result]]] = {}
         _enter(output.layer, path, order)
         while path:
             layer, rest = next(reversed(path.values()))
@@ -69,7 +68,7 @@ def _sorted(outputs: Sequence[Tensor]) -> list[Layer]:
     return list(order.values())
 
 
-def _enter(layer: Layer, path: dict[int, tuple[Layer, Iterator[Tensor]]], order: Mapping[int, Layer]) -> None:
+def _enter(layer: Layer, path: dict[int, tuple[Layer, Iterator[Result]]], order: Mapping[int, Layer]) -> None:
     if layer.number in path:
         raise ModelError(_cycle_text([each for each, _ in path.values()], layer))
     if layer.number not in order:

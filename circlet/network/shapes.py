@@ -5,18 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import zip_longest
 
-from circlet.runtime.ir.op import Op, Operand, Operands, ShapeError, Unknown
+from circlet.runtime.ir.op import Op, ShapeError
+from circlet.runtime.ir.probe import Outline, result_shapes
 from circlet.runtime.ir.types import Array, DType, Shape
 from circlet.runtime.ops.comparison import SelectV2
 from circlet.runtime.ops.elementwise import Binary
-from circlet.runtime.ops.shape import BroadcastTo, Fill, Range, Reshape
-
-PROBES = (720_720, 1_441_440)
-"""Stand for unknown dimensions: a result's dimension that is the same for both does not depend on them. They have many
-divisors, so that they reshape and split."""
-
-SHAPE_OPERANDS: dict[type[Op], int] = {Fill: 0, Reshape: 1, BroadcastTo: 1}
-"""The operators that are given a shape, and by which operand."""
+from circlet.runtime.ops.ranks import open_shape
 
 
 def is_static(shape: Shape | None) -> bool:
@@ -67,40 +61,7 @@ def infer(op: Op, kinds: Sequence[DType], shapes: Sequence[Shape | None], known:
     Raises:
         ShapeError: the operands do not fit.
     """
-    given = [shape for shape in shapes if shape is not None]
-    if len(given) < len(shapes):
-        return (None,) * count
-    if all(map(is_static, given)):
-        return _run_rule(op, kinds, given, known, count)
     if isinstance(op, (Binary, SelectV2)):
-        _run_rule(op, kinds, [()] * len(given), known, count)
-        return (broadcast(given),)
-    try:
-        first, second = (_run_rule(op, kinds, [_filled(shape, probe) for shape in given], known, count)
-                         for probe in PROBES)
-    except ShapeError:
-        return (None,) * count
-    return tuple(union(a, b) for a, b in zip(first, second, strict=True))
-
-
-def _run_rule(op: Op, kinds: Sequence[DType], shapes: Sequence[Shape], known: Sequence[Array | None],
-              count: int) -> tuple[Shape | None, ...]:
-    operands = tuple(Operand(*each) for each in zip(kinds, shapes, known, strict=True))
-    try:
-        return op.infer(Operands(operands, count))
-    except Unknown:
-        return (_open_shape(op, shapes),) * count
-
-
-def _open_shape(op: Op, shapes: Sequence[Shape]) -> Shape | None:
-    """The shape of a result of which only a run can tell the dimensions."""
-    if isinstance(op, Range):
-        return (-1,)
-    place = SHAPE_OPERANDS.get(type(op))
-    if place is None or len(shapes) <= place or len(shapes[place]) != 1:
-        return None
-    return (-1,) * shapes[place][0]
-
-
-def _filled(shape: Shape, size: int) -> Shape:
-    return tuple(size if dim < 0 else dim for dim in shape)
+        broadcast([shape for shape in shapes if shape is not None])
+    given = [Outline(*each) for each in zip(kinds, shapes, known, strict=True)]
+    return tuple(result_shapes(op, given, count, open_shape))

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from types import EllipsisType
-from typing import TYPE_CHECKING, ClassVar, NoReturn, TypeAlias, Union
+from typing import ClassVar, NoReturn, Protocol, TypeAlias, Union
 
 import numpy as np
 import numpy.typing as npt
 
-from circlet.network.layer import Layer
+from circlet.network.layer import Result
 from circlet.runtime.errors import ModelError
 from circlet.runtime.ir.op import Op
-from circlet.runtime.ir.types import INTEGERS, Array, DType, Shape
+from circlet.runtime.ir.types import INTEGERS, Array, DType
 from circlet.runtime.ops.comparison import (
     Equal,
     Greater,
@@ -43,9 +43,6 @@ from circlet.runtime.ops.reduce import (
 from circlet.runtime.ops.shape import ExpandDims, Reshape, Squeeze
 from circlet.runtime.ops.unary import Abs, LogicalNot, Neg
 
-if TYPE_CHECKING:
-    from circlet.network.graph import Graph
-
 Like: TypeAlias = Union["Tensor", npt.ArrayLike]
 """A tensor, or what becomes a constant: Python numbers and lists take the element type of what they meet."""
 Axes: TypeAlias = int | Sequence[int] | None
@@ -54,30 +51,42 @@ Index: TypeAlias = Union[int, slice, EllipsisType, "Tensor", Array, None]
 LOGICAL = frozenset({DType.BOOL})
 
 
+class Recorder(Protocol):
+    """Where operators on tensors are recorded."""
+
+    def apply(self, op: Op, *operands: Tensor, dtype: DType | None = None, name: str = "") -> Tensor:
+        """Applies an operator that has one output."""
+        ...
+
+    def constant(self, array: Array | np.generic, name: str = "") -> Tensor:
+        """A constant of the element type and shape of an array."""
+        ...
+
+    def tensor(self, value: Like, dtype: DType | None = None, name: str = "") -> Tensor:
+        """A tensor as it is; anything else as a constant."""
+        ...
+
+    def aligned(self, *values: Like) -> tuple[Tensor, ...]:
+        """Tensors of one element type."""
+        ...
+
+    def select(self, x: Tensor, index: tuple[Index, ...]) -> Tensor:
+        """`x[index]`."""
+        ...
+
+
 @dataclass(frozen=True, eq=False)
-class Tensor:
+class Tensor(Result):
     """A value that a network computes. Operators on it, and its methods, add layers to the network.
 
     Operands broadcast by numpy's rules and must have one element type; Python numbers and lists take the type of what
     they meet. Comparisons give tensors of booleans, so a tensor has no truth value.
     """
 
-    graph: Graph
-    layer: Layer
-    position: int
-    """Which output of the layer it is."""
-    dtype: DType
-    shape: Shape | None
-    """Dimensions, -1 where only a run can tell; None where not even their number is known."""
-    data: Array | None
-    """The value of a constant."""
+    graph: Recorder
 
     __array_ufunc__: ClassVar[None] = None
     """Makes numpy leave `array + tensor` to the tensor."""
-
-    @property
-    def name(self) -> str:
-        return self.layer.name if self.position == 0 else f"{self.layer.name}:{self.position}"
 
     @property
     def ndim(self) -> int:
@@ -89,9 +98,6 @@ class Tensor:
         if self.shape is None:
             raise ModelError(f"{self.name}: expected a known number of axes, found a tensor of unknown rank")
         return len(self.shape)
-
-    def __str__(self) -> str:
-        return f"{self.name} ({type_text(self.dtype, self.shape)})"
 
     def __repr__(self) -> str:
         return f"<Tensor {self}>"
@@ -221,9 +227,7 @@ class Tensor:
     def __getitem__(self, index: Index | tuple[Index, ...]) -> Tensor:
         """numpy's basic indexing, and at most one tensor of integers, which selects along its axis and is checked
         when the model runs; there a negative index is an error."""
-        from circlet.network.indexing import select
-
-        return select(self, index if isinstance(index, tuple) else (index,))
+        return self.graph.select(self, index if isinstance(index, tuple) else (index,))
 
     def astype(self, dtype: DType | npt.DTypeLike) -> Tensor:
         """The values in another element type; floats become integers by truncation."""
@@ -324,9 +328,3 @@ def matmul(x: Tensor, y: Tensor) -> Tensor:
 
 def as_dtype(dtype: DType | npt.DTypeLike) -> DType:
     return dtype if isinstance(dtype, DType) else DType.of(dtype)
-
-
-def type_text(dtype: DType, shape: Shape | None) -> str:
-    """An element type and a shape as messages show them, e.g. `float32[2,?]`."""
-    dims = "*" if shape is None else ",".join("?" if dim < 0 else str(dim) for dim in shape)
-    return f"{dtype.value}[{dims}]"

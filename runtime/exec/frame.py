@@ -45,12 +45,22 @@ class Contract:
         return self.outputs[position] if self.outputs else None
 
 
+@dataclass(frozen=True, eq=False)
+class Bound:
+    """Operators bound to memory."""
+
+    steps: list[tuple[int, Step]]
+    """Each with the operator that it begins with."""
+    is_compiled: bool
+    """Whether no step needs numpy."""
+
+
 class Frame(ABC):
     """A subgraph bound to memory: write `inputs`, `invoke()`, read `outputs`."""
 
     inputs: tuple[Array, ...]
     is_compiled = False
-    """Whether one step does it all, without numpy."""
+    """Whether nothing is left to numpy."""
     is_fixed = False
     """Whether `outputs` are the same arrays after each run."""
 
@@ -123,16 +133,16 @@ class Frame(ABC):
         owned = {k for k in range(len(self._executor.subgraph.inputs)) if self._contract.input(k) is None}
         return self._contract.destroyable | owned
 
-    def _bind(self, spec: Specialization, span: range, aliases: Aliases, live: bool) -> list[tuple[int, Step]]:
+    def _bind(self, spec: Specialization, span: range, aliases: Aliases, live: bool) -> Bound:
         """Gives the results of `span` memory and binds its kernels; `live` says they must outlive the span."""
         self._place(spec, span, aliases, live)
         steps: list[tuple[int, Step]] = []
-        self.is_compiled = True
+        is_compiled = True
         for part in self._parts(span):
             whole = self._bind_whole(spec, part, aliases)
-            self.is_compiled = self.is_compiled and whole is not None
+            is_compiled = is_compiled and whole is not None
             steps += self._bind_each(spec, part, aliases) if whole is None else [(self._leading(part), whole)]
-        return steps
+        return Bound(steps, is_compiled)
 
     def _parts(self, span: range) -> Sequence[range]:
         """The span as the backend wants it that computes several operators at once."""
@@ -227,13 +237,14 @@ class StaticFrame(Frame):
         aliases = planner.aliases(spec, span, self._destroyable())
         self._lend_outputs(spec, aliases)
         bound = self._bind(spec, span, aliases, live=False)
+        self.is_compiled = bound.is_compiled
         self._outputs = tuple(
             self._array(tensor) if lent is None else lent
             for tensor, lent in zip(spec.subgraph.outputs, contract.outputs or (None,) * len(spec.subgraph.outputs),
                                     strict=True)
         )
-        steps = [step for _, step in bound]
-        self._operators = {id(step): number for number, step in bound}
+        steps = [step for _, step in bound.steps]
+        self._operators = {id(step): number for number, step in bound.steps}
         self._steps = tuple(run.observer.invocation(steps, executor.index))
 
     @property
@@ -358,9 +369,7 @@ class SegmentedFrame(Frame):
                 self._arrays[each] = None
 
     def _bind_span(self, spec: Specialization, span: range) -> list[tuple[int, Step]]:
-        steps = self._bind(spec, span, self._planner.aliases(spec, span), live=True)
-        self.is_compiled = False  # other segments may need numpy
-        return steps
+        return self._bind(spec, span, self._planner.aliases(spec, span), live=True).steps
 
 
 def _same_shapes(one: Specialization, other: Specialization) -> bool:

@@ -34,7 +34,8 @@ from circlet.runtime.ir.verify import verify
 from circlet.runtime.ops.controlflow import CallOnce, CallSubgraph, ControlFlow
 from circlet.runtime.ops.random import Random
 from circlet.runtime.ops.variable import VarHandle
-from circlet.runtime.passes.pipeline import DEFAULT, Pass, run_passes
+from circlet.runtime.passes.manager import Pipeline
+from circlet.runtime.passes.pipelines import INTERPRETED
 
 UNOBSERVED = Observation.NONE.value
 WAIT = 0.02
@@ -94,14 +95,14 @@ class Session:
     """
 
     def __init__(self, model: Model, backends: Callable[[ExecutorMap], Sequence[Backend]],
-                 copy_elision: bool = True, limits: Limits | None = None, passes: Sequence[Pass] = ()) -> None:
+                 copy_elision: bool = True, limits: Limits | None = None, pipeline: Pipeline = INTERPRETED) -> None:
         """
         Args:
             model: is verified here.
             backends: makes the backends, in order of preference.
-            passes: what the backends want done to the model, after the passes that every session runs.
             copy_elision: lend buffers to subgraphs instead of copying values in and out of them.
             limits: bounds on each run.
+            pipeline: is run on the model.
 
         Raises:
             ModelError: the model is malformed.
@@ -119,8 +120,9 @@ class Session:
         self._stateful = _has_state(model)
         self._open: ExecutorMap | None = None
         self._backends = backends
+        self._pipeline = pipeline
         try:
-            self._open = ExecutorMap(run_passes(model, (*DEFAULT, *passes)), backends, copy_elision)
+            self._open = ExecutorMap(pipeline.run(model), backends, copy_elision)
         except (RecursionError, MemoryError) as error:
             raise _overrun(error) from None
         self._name_variables()
@@ -320,7 +322,8 @@ class Session:
     @cached_property
     def _as_given(self) -> ExecutorMap:
         """The model without what the backends want done to it, which may give the callees of loops more inputs."""
-        return ExecutorMap(run_passes(self.model), self._backends, self._executors.elide)
+        shared = [each.name for each in self._pipeline.passes if each in INTERPRETED.passes]
+        return ExecutorMap(self._pipeline.selected(shared).run(self.model), self._backends, self._executors.elide)
 
     def bind(self, subgraph: int, arrays: Sequence[Array]) -> BoundRun:
         """Binds a subgraph to input arrays that the caller keeps, of its inputs' element types, for `run_bound`.

@@ -10,8 +10,9 @@ import numpy.typing as npt
 
 from circlet.runtime.errors import ModelError
 from circlet.runtime.ir.model import ABSENT, Model, Operator, Signature, Subgraph, Tensor
-from circlet.runtime.ir.op import Op, Operand, Operands, Unknown
-from circlet.runtime.ir.types import DType, Quantization, Shape
+from circlet.runtime.ir.op import Op, Unknown
+from circlet.runtime.ir.probe import Outline, operands, result_shapes
+from circlet.runtime.ir.types import Array, DType, Quantization, Shape
 
 
 @dataclass(frozen=True)
@@ -35,10 +36,19 @@ class SubgraphBuilder:
         self._inputs: list[int] = []
         self._outputs: list[int] = []
 
+    @property
+    def size(self) -> int:
+        """How many tensors there are."""
+        return len(self._tensors)
+
     def tensor(self, tensor: Tensor) -> Value:
         """Adds a tensor as it is."""
         self._tensors.append(tensor)
         return Value(self.index, len(self._tensors) - 1)
+
+    def redeclare(self, value: Value, tensor: Tensor) -> None:
+        """Puts another declaration of a tensor in the place of the one that it has."""
+        self._tensors[self._own(value)] = tensor
 
     def input(
         self, name: str, dtype: DType | npt.DTypeLike, shape: Sequence[int] = (),
@@ -101,20 +111,15 @@ class SubgraphBuilder:
 
     def _infer(self, op: Op, inputs: Sequence[Value | None], count: int) -> list[Tensor]:
         given = [None if each is None else self._tensors[self._own(each)] for each in inputs]
-        operands = tuple(None if each is None else Operand(each.dtype, each.shape, each.data, each.quantization)
-                         for each in given)
-        args = Operands(operands, count, self._owner.output_shapes)
-        kinds = op.types(args)
-        try:
-            if not all(each.has_rank or each.shape for each in given if each is not None):
-                raise Unknown
-            shapes: Sequence[Shape | None] = op.infer(args)
-        except Unknown:
-            shapes = [None] * len(kinds)
+        outlines = [None if each is None else Outline(each.dtype, each.declared, each.data, each.quantization)
+                    for each in given]
+        kinds = op.types(operands(outlines, count, call=self._owner.output_shapes))
+        shapes = result_shapes(op, outlines, count, call=self._owner.output_shapes)
         first = next((each for each in given if each is not None), None)
         quantization = first.quantization if first is not None else None
         names = (f"{op.name.lower()}_{len(self._tensors) + k}" for k in range(len(kinds)))
-        return [_result(name, kind or (first.dtype if first else DType.FLOAT32), shape, quantization)
+        return [replace(declared(name, kind or (first.dtype if first else DType.FLOAT32), shape),
+                        quantization=quantization)
                 for name, kind, shape in zip(names, kinds, shapes, strict=True)]
 
 
@@ -135,6 +140,10 @@ class ModelBuilder:
         builder = SubgraphBuilder(self, len(self._base.subgraphs) + len(self._subgraphs), name)
         self._subgraphs.append(builder)
         return builder
+
+    def discard(self, count: int) -> None:
+        """Forgets all subgraphs but the first `count`; what names them by index must be gone."""
+        del self._subgraphs[max(count - len(self._base.subgraphs), 0):]
 
     def signature(self, key: str, subgraph: SubgraphBuilder, inputs: dict[str, Value],
                   outputs: dict[str, Value]) -> None:
@@ -162,11 +171,12 @@ def _dtype(dtype: DType | npt.DTypeLike) -> DType:
 
 def _declare(name: str, dtype: DType | npt.DTypeLike, shape: Sequence[int],
              quantization: Quantization | None) -> Tensor:
-    known = tuple(max(dim, 1) if dim < 0 else dim for dim in shape)
-    signature = tuple(shape) if any(dim < 0 for dim in shape) else None
-    return Tensor(name, _dtype(dtype), known, signature, quantization=quantization)
+    return replace(declared(name, _dtype(dtype), tuple(shape)), quantization=quantization)
 
 
-def _result(name: str, dtype: DType, shape: Shape | None, quantization: Quantization | None) -> Tensor:
-    tensor = Tensor(name, dtype, shape or (), quantization=quantization)
-    return tensor if shape is not None else replace(tensor, has_rank=False)
+def declared(name: str, dtype: DType, shape: Shape | None, data: Array | None = None) -> Tensor:
+    """A tensor; -1 in `shape` is a dimension that is not known, None stands for an unknown rank."""
+    if shape is None:
+        return Tensor(name, dtype, (), has_rank=False)
+    signature = shape if -1 in shape else None
+    return Tensor(name, dtype, tuple(1 if dim < 0 else dim for dim in shape), signature, data=data)

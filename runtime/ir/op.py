@@ -5,13 +5,11 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, TypeAlias, TypeVar
+from typing import ClassVar, TypeAlias, TypeVar
 
 from circlet.runtime.errors import CircletError
+from circlet.runtime.ir.tensor import Tensor
 from circlet.runtime.ir.types import Array, DType, Quantization, Shape
-
-if TYPE_CHECKING:
-    from circlet.runtime.ir.model import Tensor
 
 UNBOUNDED = 1 << 30
 

@@ -4,28 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from circlet.runtime.ir.op import Border, Callee, Count, Operands, Unknown, at_least
+from circlet.runtime.ir.tensor import Tensor
 from circlet.runtime.ir.types import DType, Shape
 from circlet.runtime.ops.controlflow import ControlFlow
 from circlet.runtime.ops.loop_check import check_body, check_cond, check_operands, check_options
-from circlet.runtime.ops.loop_options import (
-    NONE,
-    Carried,
-    CondUse,
-    Feed,
-    Overrun,
-    ScanInput,
-    ScanOutput,
-    TripPolicy,
-)
+from circlet.runtime.ops.loop_options import NONE, LoopOptions
 
-if TYPE_CHECKING:
-    from circlet.runtime.ir.model import Tensor
 
 @dataclass(frozen=True)
-class Loop(ControlFlow):
+class Loop(LoopOptions, ControlFlow):
     """Runs a body with carried values, slices of inputs, collected outputs, a trip count and a condition.
 
     Inputs, in this order:
@@ -62,28 +52,6 @@ class Loop(ControlFlow):
     results: ClassVar[Count] = at_least(0)
     optional: ClassVar[frozenset[int]] = frozenset({0, 1})
 
-    body_subgraph_index: int = NONE
-    cond_subgraph_index: int = NONE
-    """Tested before each iteration, on the carried values and then the invariants: TensorRT's kWHILE."""
-    carried: tuple[Carried, ...] = ()
-    invariants: tuple[int, ...] = ()
-    """The body inputs that get the same value in each iteration."""
-    scan_inputs: tuple[ScanInput, ...] = ()
-    scan_outputs: tuple[ScanOutput, ...] = ()
-    last_outputs: tuple[int, ...] = ()
-    """Body outputs of which the last value is a result."""
-    iteration: Feed | None = None
-    """The body input that gets n, as int32 or int64."""
-    cond_input: Feed | None = None
-    """The body input that gets c."""
-    cond_output: int = NONE
-    """The body output that is the next c."""
-    cond_use: CondUse = CondUse.HONOR
-    trip_policy: TripPolicy = TripPolicy.NEGATIVE_IS_ZERO
-    count_from_scan: bool = False
-    """Whether N is how many slices the scan inputs have, which must be the same for all; then no operand gives it."""
-    overrun: Overrun = Overrun.ERROR
-
     def arrange(self, trip_count: int, cond: int, carried: Sequence[int], invariants: Sequence[int],
                 scan_inputs: Sequence[int], lengths: Sequence[int] = ()) -> tuple[int, ...]:
         """The operator's inputs, by tensor index; -1 for a trip count or condition that is absent."""
@@ -94,11 +62,6 @@ class Loop(ControlFlow):
         if self.cond_subgraph_index == NONE:
             return (body,)
         return (Callee("cond", self.cond_subgraph_index, predicate=True, is_mapped=True), body)
-
-    @property
-    def lengths(self) -> tuple[int, ...]:
-        """The scan outputs that have a length operand."""
-        return tuple(k for k, each in enumerate(self.scan_outputs) if each.has_length)
 
     def check_callee(self, callee: Callee, inputs: Sequence[Tensor | None], outputs: Sequence[Tensor],
                      border: Border) -> None:

@@ -4,20 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from math import prod
-from typing import TYPE_CHECKING
 
 from circlet.runtime.ir.op import Border, Operand, Operands, ShapeError
+from circlet.runtime.ir.tensor import Tensor
 from circlet.runtime.ir.types import DType
-from circlet.runtime.ops.loop_options import NONE, Base, Feed, Mode, ScanInput
-
-if TYPE_CHECKING:
-    from circlet.runtime.ir.model import Tensor
-    from circlet.runtime.ops.loop import Loop
+from circlet.runtime.ops.loop_options import NONE, Base, Feed, LoopOptions, Mode, ScanInput
 
 COUNTS = (DType.INT32, DType.INT64)
 
 
-def check_operands(op: Loop, args: Operands) -> None:
+def check_operands(op: LoopOptions, args: Operands) -> None:
     """Checks the number, types and declared shapes of a loop's operands."""
     wanted = 2 + len(op.carried) + len(op.invariants) + len(op.scan_inputs) + len(op.lengths)
     if len(args) != wanted:
@@ -39,7 +35,7 @@ def check_operands(op: Loop, args: Operands) -> None:
         raise ShapeError("trip count: expected none, since the scan inputs give it, found one")
 
 
-def check_options(op: Loop) -> None:
+def check_options(op: LoopOptions) -> None:
     """Checks the options that no operand has a part in."""
     if op.count_from_scan and not op.scan_inputs:
         raise ShapeError("count_from_scan: expected scan inputs to take the trip count from, found none")
@@ -51,7 +47,7 @@ def check_options(op: Loop) -> None:
                              f"found {scan.part}")
 
 
-def check_body(op: Loop, inputs: Sequence[Tensor | None], outputs: Sequence[Tensor], body: Border) -> None:
+def check_body(op: LoopOptions, inputs: Sequence[Tensor | None], outputs: Sequence[Tensor], body: Border) -> None:
     """Checks what a loop passes to its body and takes from it."""
     _check_sources(op, len(body.inputs))
     _check_indices(op, len(body.outputs))
@@ -74,7 +70,7 @@ def check_body(op: Loop, inputs: Sequence[Tensor | None], outputs: Sequence[Tens
         _check_single(body.outputs[op.cond_output], f"condition, body output {op.cond_output}", (DType.BOOL,))
 
 
-def check_cond(op: Loop, inputs: Sequence[Tensor | None], cond: Border) -> None:
+def check_cond(op: LoopOptions, inputs: Sequence[Tensor | None], cond: Border) -> None:
     """Checks what a loop passes to its cond subgraph."""
     own = inputs[2:2 + len(op.carried) + len(op.invariants)]
     if len(own) != len(cond.inputs):
@@ -90,7 +86,7 @@ def _check_operand(found: Operand | None, name: str, allowed: Sequence[DType]) -
         raise ShapeError(f"{name}: expected exactly one element, found shape {found.shape}")
 
 
-def _check_scan_input(op: Loop, scan: ScanInput, where: str) -> None:
+def _check_scan_input(op: LoopOptions, scan: ScanInput, where: str) -> None:
     if scan.step == 0:
         raise ShapeError(f"{where}: expected a step that is not 0")
     if scan.size < 1 or (scan.size != 1 and not scan.keep_axis):
@@ -102,7 +98,7 @@ def _check_scan_input(op: Loop, scan: ScanInput, where: str) -> None:
                          "give")
 
 
-def _check_sources(op: Loop, count: int) -> None:
+def _check_sources(op: LoopOptions, count: int) -> None:
     sources: dict[int, str] = {}
     for position, name in _sources(op):
         if not 0 <= position < count:
@@ -115,7 +111,7 @@ def _check_sources(op: Loop, count: int) -> None:
         raise ShapeError(f"expected a value for each body input, found none for {', '.join(map(str, missing))}")
 
 
-def _sources(op: Loop) -> Iterator[tuple[int, str]]:
+def _sources(op: LoopOptions) -> Iterator[tuple[int, str]]:
     if op.iteration is not None:
         yield op.iteration.body_input, "iteration"
     if op.cond_input is not None:
@@ -128,7 +124,7 @@ def _sources(op: Loop) -> Iterator[tuple[int, str]]:
         yield scan.body_input, f"scan input {k}"
 
 
-def _check_indices(op: Loop, count: int) -> None:
+def _check_indices(op: LoopOptions, count: int) -> None:
     named = [(each.body_output, f"carried value {k}") for k, each in enumerate(op.carried)]
     named += [(each.body_output, f"scan output {k}") for k, each in enumerate(op.scan_outputs)]
     named += [(each, f"last output {k}") for k, each in enumerate(op.last_outputs)]
@@ -139,7 +135,7 @@ def _check_indices(op: Loop, count: int) -> None:
             raise ShapeError(f"{name}: expected a body output, below {count}, found {position}")
 
 
-def _check_results(op: Loop, outputs: Sequence[Tensor], body: Border) -> None:
+def _check_results(op: LoopOptions, outputs: Sequence[Tensor], body: Border) -> None:
     own = list(outputs[len(op.carried):])
     for k, scan in enumerate(op.scan_outputs):
         element = body.outputs[scan.body_output]

@@ -1,4 +1,4 @@
-"""What the options of a `Loop` are made of."""
+"""The options of a `Loop`."""
 
 from __future__ import annotations
 
@@ -127,3 +127,35 @@ class ScanOutput:
     has_length: bool = False
     """Whether an operand says for how many elements the axis has room: zeros follow those that there are, and more are
     an error."""
+
+
+@dataclass(frozen=True)
+class LoopOptions:
+    """What a loop passes to its subgraphs and takes from them, and when it ends; see `Loop`."""
+
+    body_subgraph_index: int = NONE
+    cond_subgraph_index: int = NONE
+    """Tested before each iteration, on the carried values and then the invariants: TensorRT's kWHILE."""
+    carried: tuple[Carried, ...] = ()
+    invariants: tuple[int, ...] = ()
+    """The body inputs that get the same value in each iteration."""
+    scan_inputs: tuple[ScanInput, ...] = ()
+    scan_outputs: tuple[ScanOutput, ...] = ()
+    last_outputs: tuple[int, ...] = ()
+    """Body outputs of which the last value is a result."""
+    iteration: Feed | None = None
+    """The body input that gets n, as int32 or int64."""
+    cond_input: Feed | None = None
+    """The body input that gets c."""
+    cond_output: int = NONE
+    """The body output that is the next c."""
+    cond_use: CondUse = CondUse.HONOR
+    trip_policy: TripPolicy = TripPolicy.NEGATIVE_IS_ZERO
+    count_from_scan: bool = False
+    """Whether N is how many slices the scan inputs have, which must be the same for all; then no operand gives it."""
+    overrun: Overrun = Overrun.ERROR
+
+    @property
+    def lengths(self) -> tuple[int, ...]:
+        """The scan outputs that have a length operand."""
+        return tuple(k for k, each in enumerate(self.scan_outputs) if each.has_length)

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from circlet.runtime.errors import ModelError
-from circlet.runtime.ir.builder import Value
 from circlet.runtime.ir.types import Shape
-from circlet.schema.onnx.graph import Graph, type_text
+from circlet.schema.importer.graph import Graph, Type, Value, type_text
 from circlet.schema.onnx.scope import Scope
-from circlet.schema.onnx.types import Type, type_of
+from circlet.schema.onnx.translate import translate
+from circlet.schema.onnx.types import type_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,18 +29,18 @@ class Body:
 
     @property
     def types(self) -> tuple[Type, ...]:
-        return tuple(map(self.graph.type, self.outputs))
+        return tuple(each.type for each in self.outputs)
 
     @property
     def shapes(self) -> tuple[Shape | None, ...]:
-        return tuple(map(self.graph.shape, self.outputs))
+        return tuple(each.shape for each in self.outputs)
 
     def finish(self, captured: Sequence[Value], outputs: Sequence[Value] | None = None) -> None:
         """Makes the body take the given values of the surrounding graph behind its own inputs."""
-        around = self.graph.parent
-        passed = [self.graph.captures.get(each) or self.graph.declare("unused", around.type(each), around.shape(each))
+        passed = [self.graph.captures.get(each) or self.graph.tensor(each.type, each.shape, "unused")
                   for each in captured]
-        self.graph.program.finish(self.graph, (*self.inputs, *passed), self.outputs if outputs is None else outputs)
+        self.graph.feed(*passed)
+        self.graph.output(*(self.outputs if outputs is None else outputs))
 
 
 def translate_body(scope: Scope, proto: Any, types: Sequence[Type], shapes: Sequence[Shape | None]) -> Body:
@@ -63,11 +63,11 @@ def translate_body(scope: Scope, proto: Any, types: Sequence[Type], shapes: Sequ
         if wanted is not None and wanted != type:
             raise ModelError(f"graph {proto.name!r}, input {each.name!r}: expected {type_text(type)}, which the node "
                              f"passes, found {type_text(wanted)}")
-        value = inner.graph.declare(each.name, type, shape)
+        value = inner.graph.input(type, shape, each.name)
         inner.define(each.name, value)
         inputs.append(value)
     inner.read_constants(proto)
-    inner.translate(proto.node)
+    translate(inner, proto.node)
     return Body(inner.graph, tuple(inputs), tuple(inner.value(each.name) for each in proto.output))
 
 

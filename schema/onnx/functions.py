@@ -5,15 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import onnx
 
 from circlet.runtime.errors import ModelError
 from circlet.runtime.ir.op import UNBOUNDED, Count
-
-if TYPE_CHECKING:
-    from circlet.schema.onnx.node import Node
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,46 +79,3 @@ def input_count(domain: str, operator: str, version: int) -> Count | None:
     """How many inputs ONNX's definition gives an operator; None where it has none of that name and version."""
     schema = schema_of(domain, operator, version)
     return None if schema is None else Count(schema.min_input, min(schema.max_input, UNBOUNDED))
-
-
-def schema_function(node: Node) -> Function | None:
-    """The body that ONNX's definition gives an operator; None where it gives none.
-
-    Raises:
-        ModelError: it can give none to such a node.
-    """
-    schema = schema_of(node.proto.domain, node.proto.op_type, node.version)
-    if schema is None:
-        return None
-    defaults = {name: each.default_value for name, each in schema.attributes.items() if each.default_value.name}
-    proto = _body(schema, node)
-    return None if proto is None else Function.of(proto, defaults)
-
-
-def _body(schema: Any, node: Node) -> Any:
-    if schema.has_function:
-        version = _latest(schema.function_opset_versions, node.version)
-        return onnx.FunctionProto.FromString(schema.get_function_with_opset_version(version))
-    if not schema.has_context_dependent_function:
-        return None
-    types = [b"" if each is None else node.scope.graph.proto(each).SerializeToString() for each in node.inputs]
-    version = _latest(schema.context_dependent_function_opset_versions, node.version)
-    try:
-        body = schema.get_context_dependent_function_with_opset_version(version, _resolved(node), types)
-    except (RuntimeError, ValueError, IndexError) as problem:
-        # onnx writes bodies as text, names in it as they are, and then reads it.
-        raise ModelError(f"onnx cannot make the body of {node.proto.op_type}: {problem}") from None
-    return onnx.FunctionProto.FromString(body) if body else None
-
-
-def _latest(versions: list[int], version: int) -> int:
-    return max((each for each in versions if each <= version), default=min(versions))
-
-
-def _resolved(node: Node) -> bytes:
-    """The node with the attributes of the function around it filled in."""
-    proto = onnx.NodeProto()
-    proto.CopyFrom(node.proto)
-    del proto.attribute[:]
-    proto.attribute.extend(node.attributes.values())
-    return bytes(proto.SerializeToString())

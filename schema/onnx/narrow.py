@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from circlet.runtime.ir.builder import Value
 from circlet.runtime.ir.types import DType
-from circlet.runtime.ops.quantize import Cast
+from circlet.schema.importer import compose as c
+from circlet.schema.importer.graph import Value
 from circlet.schema.onnx.node import Node
 
 MOVES = frozenset({
@@ -32,7 +32,7 @@ HALF = frozenset({
 
 def _narrow_type(node: Node) -> DType | None:
     """The narrow type that an operator is to be spared; None where there is none."""
-    found = {node.graph.type(each) for each in node.inputs if each is not None}
+    found = {each.type for each in node.inputs if each is not None}
     if node.operator in HALF and DType.FLOAT16 in found:
         return DType.FLOAT16
     return DType.BFLOAT16 if node.operator not in MOVES and DType.BFLOAT16 in found else None
@@ -44,7 +44,7 @@ def widened(node: Node) -> Node:
     if narrow is None:
         return node
     return replace(node, inputs=tuple(
-        graph.apply(Cast(), each, type=DType.FLOAT32) if each is not None and graph.type(each) is narrow else each
+        c.cast(graph, each, DType.FLOAT32) if each is not None and each.type is narrow else each
         for each in node.inputs))
 
 
@@ -53,5 +53,5 @@ def narrowed(node: Node, results: Sequence[Value | None]) -> list[Value | None]:
     graph, narrow = node.graph, _narrow_type(node)
     if narrow is None:
         return list(results)
-    return [graph.apply(Cast(), each, type=narrow) if each is not None and graph.type(each) is DType.FLOAT32 else each
+    return [c.cast(graph, each, narrow) if each is not None and each.type is DType.FLOAT32 else each
             for each in results]

@@ -5,22 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 from onnx import AttributeProto
 
 from circlet.runtime.errors import ModelError, UnsupportedError
-from circlet.runtime.ir.builder import Value
 from circlet.runtime.ir.op import Op
 from circlet.runtime.ir.types import MOST_DIMENSIONS, Array, DType, Shape
 from circlet.runtime.ops.shape import Alias
-from circlet.schema.onnx.graph import Graph, type_text
-from circlet.schema.onnx.types import Narrow, Type
-
-if TYPE_CHECKING:
-    from circlet.schema.onnx.scope import Scope
+from circlet.schema.importer import compose as c
+from circlet.schema.importer.graph import Graph, Narrow, Type, Value, constant, type_text
+from circlet.schema.onnx.scope import Scope
 
 MemberT = TypeVar("MemberT", bound=Enum)
 
@@ -81,15 +78,15 @@ class Node:
 
     def constant(self, data: npt.ArrayLike, dtype: DType | None = None) -> Value:
         """A constant of the graph."""
-        return self.graph.constant(data, dtype)
+        return constant(data, dtype)
 
     def like(self, number: float) -> Value:
         """A scalar constant of the element type of the first input."""
-        return self.graph.like(number, self[0])
+        return c.like(number, self[0])
 
     def copy(self, value: Value) -> Value:
         """The value itself, as a result of this node."""
-        return self.graph.op(Alias(), value, types=(self.graph.type(value),))[0]
+        return self.graph.op(Alias(), value, types=(value.type,))[0]
 
     def retyped(self, value: Value, type: Type) -> Value:
         """A sequence or optional that is held the same way as another type."""
@@ -105,7 +102,7 @@ class Node:
 
     def dtype(self, position: int = 0) -> DType:
         """The element type of an input that is a tensor."""
-        found = self.graph.type(self[position])
+        found = self[position].type
         if isinstance(found, Narrow):
             return found.held
         if not isinstance(found, DType):
@@ -119,12 +116,12 @@ class Node:
             UnsupportedError: not even the rank is known.
         """
         self.rank(position)
-        found = self.graph.shape(self[position])
+        found = self[position].shape
         assert found is not None
         return found
 
     def rank(self, position: int = 0) -> int:
-        return self.graph.rank(self[position])
+        return c.rank_of(self[position])
 
     def length(self, position: int) -> int:
         """How many elements an input has that has one for each of some axes; -1 where not known.
@@ -155,7 +152,7 @@ class Node:
     def known(self, position: int) -> Array | None:
         """The value of an input that is constant; None where it is not, or absent."""
         value = self.get(position)
-        return None if value is None else self.graph.known(value)
+        return None if value is None else value.data
 
     def value(self, position: int, name: str) -> Array:
         """The value of an input that must be constant.
@@ -163,7 +160,7 @@ class Node:
         Raises:
             UnsupportedError: it is not.
         """
-        found = self.graph.known(self[position])
+        found = self[position].data
         if found is None:
             raise UnsupportedError(f"{name} that is not constant")
         return found

@@ -12,13 +12,12 @@ from google.protobuf.message import DecodeError
 
 import circlet.schema.onnx.ops  # noqa: F401  # fills the table of rules
 from circlet.runtime.errors import ModelError, UnsupportedError
-from circlet.runtime.ir.builder import Value
 from circlet.runtime.ir.model import Model, Signature
-from circlet.runtime.passes.transforms.propagate_layout import propagate_layout
+from circlet.schema.importer.graph import Program, Value
 from circlet.schema.onnx.functions import LocalFunctions, schema_of
-from circlet.schema.onnx.graph import CHARGED_BYTES, Program
 from circlet.schema.onnx.rules import find_rule
-from circlet.schema.onnx.scope import FAULTS, Scope, Unit, plain, qualified
+from circlet.schema.onnx.scope import CHARGED_BYTES, Scope, Unit, plain, qualified
+from circlet.schema.onnx.translate import FAULTS, translate
 from circlet.schema.onnx.types import shape_of, type_of
 
 OLDEST = 7
@@ -76,7 +75,7 @@ def _translated(proto: Any, size: int, folder: Path | None, options: Options) ->
     scope.read_constants(proto.graph)
     constants = {each.name for each in proto.graph.initializer}
     inputs = [_input(scope, each) for each in proto.graph.input if each.name not in constants]
-    scope.translate(proto.graph.node)
+    translate(scope, proto.graph.node)
     return _finished(program, scope, proto, inputs)
 
 
@@ -84,7 +83,7 @@ def _input(scope: Scope, proto: Any) -> Value:
     kind = type_of(proto.type)
     if kind is None:
         raise ModelError(f"input {proto.name!r}: expected a type, found none")
-    value = scope.graph.declare(proto.name, kind, shape_of(proto.type))
+    value = scope.graph.input(kind, shape_of(proto.type), proto.name)
     scope.define(proto.name, value)
     return value
 
@@ -92,12 +91,12 @@ def _input(scope: Scope, proto: Any) -> Value:
 def _finished(program: Program, scope: Scope, proto: Any, inputs: list[Value]) -> Model:
     names = [each.name for each in proto.graph.output]
     outputs = [scope.value(name) for name in names]
-    signature = Signature("serving_default", 0, {scope.graph[each].name: each.index for each in inputs},
-                          {name: each.index for name, each in zip(names, outputs, strict=True)})
-    program.finish(scope.graph, inputs, outputs)
-    return propagate_layout(Model(
+    signature = Signature("serving_default", 0, {each.name: scope.graph.tensor_index(each) for each in inputs},
+                          {name: scope.graph.tensor_index(each) for name, each in zip(names, outputs, strict=True)})
+    scope.graph.output(*outputs)
+    return Model(
         program.subgraphs(), (signature,), proto.doc_string,
-        {each.key: each.value.encode() for each in proto.metadata_props}, proto.ir_version, "onnx"))
+        {each.key: each.value.encode() for each in proto.metadata_props}, proto.ir_version, "onnx")
 
 
 def _refuse_unknown(proto: Any, unit: Unit) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
-from circlet.runtime.ir.builder import Value
+from circlet.schema.importer.graph import Value
 from circlet.schema.onnx.node import Node
 
 Results: TypeAlias = "Value | Sequence[Value | None]"

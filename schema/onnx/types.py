@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 from onnx import TensorProto, TypeProto, numpy_helper
@@ -13,19 +12,7 @@ from circlet.runtime.errors import ModelError, UnsupportedError
 from circlet.runtime.ir.held import OptionalOf, SequenceOf, ValueType
 from circlet.runtime.ir.types import Array, DType, Shape
 from circlet.schema.constants import booleans
-
-
-@dataclass(frozen=True)
-class Narrow:
-    """An element type that circlet does not compute with; constants of it are held in a wider one."""
-
-    name: str
-    """ONNX's."""
-    held: DType
-
-
-Type: TypeAlias = "ValueType | Narrow"
-"""What a value of a graph is."""
+from circlet.schema.importer.graph import Narrow, Type
 
 _NAMES = {"FLOAT": DType.FLOAT32, "DOUBLE": DType.FLOAT64}
 NARROW = {name: Narrow(name, held) for names, held in (

@@ -7,8 +7,8 @@ from math import ceil, floor, inf
 import numpy as np
 
 from circlet.runtime.ops import normalize, unary
-from circlet.schema.openvino import compose as c
-from circlet.schema.openvino.graph import Graph, Value
+from circlet.schema.importer import compose as c
+from circlet.schema.importer.graph import Graph, Value
 from circlet.schema.openvino.rules import Node, layer
 
 

@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from circlet.runtime.errors import ModelError
 from circlet.runtime.ir.types import DType, Shape
 from circlet.runtime.ops import controlflow
-from circlet.schema.openvino import compose as c
-from circlet.schema.openvino.graph import Graph, Value
+from circlet.schema.importer import compose as c
+from circlet.schema.importer.graph import Graph, Value
 from circlet.schema.openvino.ports import PortMap, read_port_map
 from circlet.schema.openvino.rules import Node, layer
+from circlet.schema.openvino.translate import convert, parameter_type
 from circlet.schema.openvino.xml import Network
 
 
@@ -63,12 +64,12 @@ class Branch:
         parameters = {}
         for parameter, position in self.arguments().items():
             value = arguments[position]
-            dtype, shape = self.node.importer.parameter_type(self.network.layers[parameter])
+            dtype, shape = parameter_type(self.node.unit, self.network.layers[parameter])
             if dtype is not value.dtype:
                 raise ModelError(f"{self.network.layers[parameter]}: expected {value.dtype.value} as input {position} "
                                  f"of {self.node.layer} is, found {dtype.value}")
-            parameters[parameter] = value if value.shape is not None else graph.declare(value, value.name, shape or ())
-        results = self.node.importer.convert(self.network, graph, parameters)
+            parameters[parameter] = value if value.shape is not None else graph.declare(value, shape=shape or None)
+        results = convert(self.node.unit, self.network, graph, parameters)
         return tuple(results[each] for each in self.results())
 
 
@@ -84,17 +85,17 @@ def branch(node: Node) -> tuple[Value, ...]:
         return chosen.convert(node.graph, {k: node[k] for k in chosen.arguments().values()})
     arguments = {position: node[position] for each in branches for position in each.arguments().values()}
     taken = sorted(position for position, value in arguments.items() if value.data is None)
-    graphs = [node.importer.graph(each.network.name) for each in branches]
+    graphs = [node.unit.program.graph(each.network.name, node.graph) for each in branches]
     for each, graph in zip(branches, graphs, strict=True):
         inputs = {k: graph.input(node[k].dtype, node[k].shape, f"input_{k}") for k in taken}
-        graph.outputs += each.convert(graph, arguments | inputs)
+        graph.output(*each.convert(graph, arguments | inputs))
     then, other = (graph.outputs for graph in graphs)
     for position, (one, two) in enumerate(zip(then, other, strict=True)):
         if one.dtype is not two.dtype:
             raise node.error(f"output {position}: expected one element type of both bodies, found {one.dtype.value} "
                              f"of then_body and {two.dtype.value} of else_body")
     op = controlflow.If(then_subgraph_index=graphs[0].index, else_subgraph_index=graphs[1].index)
-    return node.graph.op(op, condition, *(node[k] for k in taken), dtypes=[each.dtype for each in then],
+    return node.graph.op(op, condition, *(node[k] for k in taken), types=[each.dtype for each in then],
                          shapes=[_either(one.shape, two.shape) for one, two in zip(then, other, strict=True)])
 
 

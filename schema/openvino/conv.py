@@ -10,10 +10,10 @@ import numpy as np
 from circlet.runtime.ir.op import Op
 from circlet.runtime.ir.types import Padding, Shape
 from circlet.runtime.ops import conv, pad
-from circlet.schema.openvino import compose as c
-from circlet.schema.openvino.graph import Graph, Value, constant
+from circlet.schema.importer import compose as c
+from circlet.schema.importer.graph import Graph, Value, constant
 from circlet.schema.openvino.rules import Node, layer
-from circlet.schema.openvino.windows import Axis, axes_of, channels_first, channels_last, flat, padded, padding_of
+from circlet.schema.openvino.windows import Axis, axes_of, flat, padded, padding_of
 
 
 @layer("Convolution")
@@ -45,11 +45,11 @@ def _convolve(node: Node, x: Value, filter: Value, groups: int) -> Value:
     axes = axes_of(node, shape[2:])
     if len(axes) == 3 and groups > 1:
         raise node.refusal("groups of volumes")
-    x = channels_last(g, x, len(shape))
+    x = c.channels_last(g, x)
     if len(axes) == 1:
-        x = c.unsqueeze(g, x, 1)
+        x = c.unsqueeze(g, x, [1])
     result = _sliding(g, x, filter, flat(axes), groups)
-    return channels_first(g, c.squeeze(g, result, [1]) if len(axes) == 1 else result, len(shape))
+    return c.channels_first(g, c.squeeze(g, result, [1]) if len(axes) == 1 else result, len(shape))
 
 
 def _sliding(g: Graph, x: Value, filter: Value, axes: Sequence[Axis], groups: int) -> Value:
@@ -65,7 +65,7 @@ def _sliding(g: Graph, x: Value, filter: Value, axes: Sequence[Axis], groups: in
                              dilation_w_factor=dilations[2], dilation_h_factor=dilations[1])
         return g.apply(op, x, c.transpose(g, filter, (2, 3, 4, 1, 0)))
     if len(filter.shape) == 3:
-        filter = c.unsqueeze(g, filter, 2)
+        filter = c.unsqueeze(g, filter, [2])
     # LiteRT refuses to run convolutions of images without a bias.
     bias = constant(np.zeros(outputs, np.float32))
     if groups > 1 and depth == 1:
@@ -113,15 +113,15 @@ def _spread(node: Node, x: Value, filter: Value) -> Value:
     if not 3 <= rank <= 4:
         raise node.refusal("a transposed convolution of volumes")
     axes, extra = _result_axes(node, shape[2:])
-    x = channels_last(g, x, rank)
+    x = c.channels_last(g, x)
     if rank == 3:
-        x, filter, axes, extra = c.unsqueeze(g, x, 1), c.unsqueeze(g, filter, 2), flat(axes), [0, *extra]
+        x, filter, axes, extra = c.unsqueeze(g, x, [1]), c.unsqueeze(g, filter, [2]), flat(axes), [0, *extra]
     full = _full(g, x, _dilated(g, filter, axes), axes, [max(more - axis.after, 0) for more, axis
                                                         in zip(extra, axes, strict=True)])
     for k, (axis, more) in enumerate(zip(axes, extra, strict=True)):
         if axis.before or axis.after > more:
             full = c.cut(g, full, 4, k + 1, axis.before, max(axis.after - more, 0))
-    return channels_first(g, c.squeeze(g, full, [1]) if rank == 3 else full, rank)
+    return c.channels_first(g, c.squeeze(g, full, [1]) if rank == 3 else full, rank)
 
 
 def _result_axes(node: Node, sizes: Shape) -> tuple[list[Axis], list[int]]:

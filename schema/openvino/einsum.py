@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from circlet.runtime.ir.types import DType
-from circlet.schema.openvino import compose as c
-from circlet.schema.openvino.graph import Graph, Value
+from circlet.schema.importer import compose as c
+from circlet.schema.importer.graph import Graph, Value
 from circlet.schema.openvino.matmul import matrix_product
 from circlet.schema.openvino.rules import Node, layer
 
@@ -58,14 +58,14 @@ def _product(g: Graph, values: Sequence[Value], terms: Sequence[str], result: st
                    for value, parts in ((a, "rs"), (b, "sc")))
     product = matrix_product(g, left, right)
     whole = batch + rows + columns
-    shaped = c.reshape_like(g, product, c.concatenate(g, [sizes[each] for each in whole]) if whole else c.integers([]))
+    shaped = c.reshape_to(g, product, c.concatenate(g, [sizes[each] for each in whole]) if whole else c.integers([]))
     return c.transpose(g, shaped, [whole.index(label) for label in result])
 
 
 def _grouped(g: Graph, x: Value, batch: Sequence[Value], groups: Sequence[Sequence[Value]]) -> Value:
     """The value with each group of axes as one axis."""
     merged = [_multiplied(g, each) for each in groups]
-    return c.reshape_like(g, x, c.concatenate(g, [*batch, *merged]))
+    return c.reshape_to(g, x, c.concatenate(g, [*batch, *merged]))
 
 
 def _multiplied(g: Graph, sizes: Sequence[Value]) -> Value:

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from circlet.runtime.ir.op import Op
 from circlet.runtime.ir.types import DType
 from circlet.runtime.ops import comparison, elementwise, shape, unary
-from circlet.schema.openvino import compose as c
-from circlet.schema.openvino.graph import Value
+from circlet.schema.importer import compose as c
+from circlet.schema.importer.graph import Value
 from circlet.schema.openvino.rules import Node, layer
 
 _DIRECT: dict[str, type[Op]] = {
@@ -41,7 +41,7 @@ def _aligned(node: Node, first: int, axis: int) -> Value:
     trailing = 0 if axis == -1 else rank - axis - own
     if not 0 <= trailing <= rank - own:
         raise node.error(f"axis: expected one that leaves room for {own} of {rank} axes, found {axis}")
-    return c.unsqueeze(node.graph, node[first + 1], *[-1] * trailing)
+    return c.trailing(node.graph, node[first + 1], trailing)
 
 
 @layer(*_DIRECT)
@@ -88,7 +88,7 @@ def prelu(node: Node) -> Value:
     """x where x >= 0, else x times the slope; a slope of one axis belongs to axis 1."""
     g, x, slope = node.graph, node[0], node[1]
     if node.rank(1) == 1 and node.rank(0) > 2 and c.elements(slope) != 1:
-        slope = c.unsqueeze(g, slope, *[-1] * (node.rank(0) - 2))
+        slope = c.trailing(g, slope, node.rank(0) - 2)
     return g.apply(elementwise.Prelu(), x, slope)
 
 

@@ -8,8 +8,8 @@ import numpy as np
 
 from circlet.runtime.ir.types import DType
 from circlet.runtime.ops import index, sort
-from circlet.schema.openvino import compose as c
-from circlet.schema.openvino.graph import Graph, Value, constant
+from circlet.schema.importer import compose as c
+from circlet.schema.importer.graph import Graph, Value, constant
 from circlet.schema.openvino.rules import Node, layer
 
 
@@ -72,7 +72,7 @@ def _coordinates(node: Node, indices: Value, axis: int) -> Value:
     node.bounded(len(shape) * prod(shape))
     places = np.indices(shape, indices.dtype.numpy)
     parts = [constant(places[k][..., None].copy()) for k in range(len(shape))]
-    parts[axis] = c.unsqueeze(g, from_front(g, indices, node[0], axis), -1)
+    parts[axis] = c.unsqueeze(g, from_front(g, indices, node[0], axis), [-1])
     return c.concatenate(g, parts, -1)
 
 
@@ -85,7 +85,7 @@ def gather_nd(node: Node) -> Value:
         return result
     rest = (result.rank or 0) - batch
     tail = c.dims(node.graph, result, batch, batch + rest)
-    return c.reshape_like(node.graph, result, c.concatenate(node.graph, [c.integers([-1]), tail]))
+    return c.reshape_to(node.graph, result, c.concatenate(node.graph, [c.integers([-1]), tail]))
 
 
 @layer("GatherND", since=8)
@@ -137,7 +137,7 @@ def scatter_update(node: Node) -> Value:
     order = [axis, *(each for each in range(rank) if each != axis)]
     new = range(axis, axis + count)
     spread = [*new, *(each for each in range(rank + count - 1) if each not in new)]
-    places = c.unsqueeze(g, from_front(g, indices, x, axis), -1)
+    places = c.unsqueeze(g, from_front(g, indices, x, axis), [-1])
     result = _overwritten(g, c.transpose(g, x, order), places, c.transpose(g, updates, spread))
     return c.transpose(g, result, np.argsort(order).tolist())
 
@@ -173,7 +173,7 @@ def top_k(node: Node) -> tuple[Value, ...]:
     if not is_max and x.dtype.numpy.kind != "f":
         raise node.refusal(f"the least elements of {x.dtype.value}")
     k = c.cast(g, node[1], DType.INT32)
-    values, places = g.op(sort.TopKV2(), x if is_max else c.negative(g, x), k, dtypes=[None, DType.INT32])
+    values, places = g.op(sort.TopKV2(), x if is_max else c.negative(g, x), k, types=[None, DType.INT32])
     found = values if is_max else c.negative(g, values)
     return c.transpose(g, found, back), c.cast(g, c.transpose(g, places, back), dtype)
 
@@ -184,5 +184,5 @@ def embedding_bag_packed_sum(node: Node) -> Value:
     g = node.graph
     rows = c.gather(g, node[0], node[1], 0)
     if node.get(2) is not None:
-        rows = c.multiply(g, rows, c.unsqueeze(g, node[2], *[-1] * (node.rank(0) - 1)))
+        rows = c.multiply(g, rows, c.trailing(g, node[2], node.rank(0) - 1))
     return c.total(g, rows, (1,), keep=False)

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from circlet.runtime.ops import layout, pad, spatial
-from circlet.schema.openvino import compose as c
-from circlet.schema.openvino.graph import Value, constant
+from circlet.schema.importer import compose as c
+from circlet.schema.importer.graph import Value, constant
 from circlet.schema.openvino.rules import Node, layer
 
 
@@ -42,7 +42,7 @@ def split(node: Node) -> tuple[Value, ...]:
     count = node.integer("num_splits")
     if count != len(node.layer.outputs):
         raise node.error(f"num_splits: expected the number of outputs, {len(node.layer.outputs)}, found {count}")
-    return node.graph.op(layout.Split(num_splits=count), node[1], node[0], dtypes=[None] * count)
+    return node.graph.op(layout.Split(num_splits=count), node[1], node[0], types=[None] * count)
 
 
 @layer("VariadicSplit")
@@ -51,7 +51,7 @@ def variadic_split(node: Node) -> tuple[Value, ...]:
     count = len(node.layer.outputs)
     if node[2].is_static and node[2].shape != (count,):
         raise node.error(f"input 2: expected a length for each of {count} outputs, found shape {node[2].shape}")
-    return node.graph.op(layout.SplitV(num_splits=count), node[0], node[2], node[1], dtypes=[None] * count)
+    return node.graph.op(layout.SplitV(num_splits=count), node[0], node[2], node[1], types=[None] * count)
 
 
 def _bits(mask: Sequence[int]) -> int:
@@ -109,7 +109,7 @@ def pad_1(node: Node) -> Value:
     mode = node.choice("pad_mode", {each: each for each in ("constant", "edge", "reflect", "symmetric")})
     if mode == "edge":
         return _edge(node)
-    amounts = c.concatenate(g, [c.unsqueeze(g, begin, -1), c.unsqueeze(g, end, -1)], 1)
+    amounts = c.concatenate(g, [c.unsqueeze(g, begin, [-1]), c.unsqueeze(g, end, [-1])], 1)
     if mode == "constant":
         value = c.like(0, x) if node.get(3) is None else node[3]
         return g.apply(pad.PadV2(), x, amounts, value)
@@ -149,7 +149,7 @@ def tile(node: Node) -> Value:
     g, x, repeats = node.graph, node[0], node[1]
     missing = node.shape(1)[0] - node.rank(0)
     if missing > 0:
-        x = c.unsqueeze(g, x, *[0] * missing)
+        x = c.unsqueeze(g, x, range(missing))
     elif missing < 0:
         repeats = c.concatenate(g, [constant(np.ones(-missing, repeats.dtype.numpy)), repeats])
     return g.apply(pad.Tile(), x, repeats)

@@ -24,10 +24,11 @@ from circlet.runtime.ops.loop_options import (
     ScanOutput,
     TripPolicy,
 )
-from circlet.schema.openvino import compose as c
-from circlet.schema.openvino.graph import Graph, Value, constant, tensor_of
+from circlet.schema.importer import compose as c
+from circlet.schema.importer.graph import Graph, Value, constant, tensor_of
 from circlet.schema.openvino.ports import UNCONNECTED, PortEntry, PortMap, Span, read_port_map
 from circlet.schema.openvino.rules import Node, layer
+from circlet.schema.openvino.translate import convert, parameter_type
 from circlet.schema.openvino.xml import Network
 
 ITERATION, CONDITION = "current_iteration", "execution_condition"
@@ -105,13 +106,13 @@ class Body:
     @cached_property
     def graph(self) -> Graph:
         """The body's graph."""
-        graph = self.node.importer.graph(self.network.name)
+        graph = self.node.unit.program.graph(self.network.name, self.node.graph)
         parameters = dict(self.inlined)
         for each in self.inputs:
             parameter = self.network.layers[each]
-            dtype, shape = self.node.importer.parameter_type(parameter)
+            dtype, shape = parameter_type(self.node.unit, parameter)
             parameters[each] = graph.input(dtype, self._shape(each, shape), parameter.name)
-        graph.outputs += self.node.importer.convert(self.network, graph, parameters).values()
+        graph.output(*convert(self.node.unit, self.network, graph, parameters).values())
         return graph
 
     def _shape(self, parameter: int, declared: Shape | None) -> Shape | None:
@@ -178,12 +179,12 @@ class Body:
                      invariants=tuple(self.inputs[each] for each in self.invariant),
                      scan_inputs=tuple(map(self.scan_input, self.sliced)),
                      scan_outputs=tuple(map(self.scan_output, scans)),
-                     last_outputs=tuple(self.outputs[each] for each in last), overrun=node.importer.overrun)
+                     last_outputs=tuple(self.outputs[each] for each in last), overrun=node.unit.overrun)
         firsts = [self.outer(each) for each in self.carried]
         tensors = loop_outputs(op, [tensor_of(each) for each in firsts], body.build())
         results = node.graph.op(
             op, trip_count, condition, *firsts, *(self.outer(each) for each in (*self.invariant, *self.sliced)),
-            dtypes=[each.dtype for each in tensors],
+            types=[each.dtype for each in tensors],
             shapes=[each.signature if each.has_rank else None for each in tensors])
         return tuple(results[self._position(each, carried, scans, last)] for each in entries)
 

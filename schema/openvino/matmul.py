@@ -8,8 +8,8 @@ import numpy as np
 
 from circlet.runtime.ir.types import DType
 from circlet.runtime.ops import matmul, normalize
-from circlet.schema.openvino import compose as c
-from circlet.schema.openvino.graph import Graph, Value, constant
+from circlet.schema.importer import compose as c
+from circlet.schema.importer.graph import Graph, Value, constant
 from circlet.schema.openvino.rules import Node, layer
 
 
@@ -28,9 +28,9 @@ def _product(node: Node, a: Value, b: Value, transpose_a: bool, transpose_b: boo
     if 0 in (node.rank(0), node.rank(1)):
         raise node.error("expected matrices or vectors, found a scalar")
     if vectors[0]:
-        a, transpose_a = c.unsqueeze(g, a, 0), False
+        a, transpose_a = c.unsqueeze(g, a, [0]), False
     if vectors[1]:
-        b, transpose_b = c.unsqueeze(g, b, -1), False
+        b, transpose_b = c.unsqueeze(g, b, [-1]), False
     return c.squeeze(g, matrix_product(g, a, b, transpose_a, transpose_b),
                      [axis for axis, is_vector in zip((-2, -1), vectors, strict=True) if is_vector])
 

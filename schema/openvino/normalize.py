@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from circlet.runtime.ops import normalize
-from circlet.schema.openvino import compose as c
-from circlet.schema.openvino.graph import Graph, Value, constant
+from circlet.schema.importer import compose as c
+from circlet.schema.importer.graph import Graph, Value, constant
 from circlet.schema.openvino.rules import Node, layer
 
 
@@ -63,7 +63,7 @@ def normalize_l2(node: Node) -> Value:
 
 def _by_channel(node: Node, x: Value, rank: int) -> Value:
     """A parameter for each channel, shaped to broadcast along axis 1 of the data."""
-    return c.unsqueeze(node.graph, x, *[-1] * (rank - 2))
+    return c.trailing(node.graph, x, rank - 2)
 
 
 def _factor_and_offset(node: Node, gamma: Value, beta: Value, mean: Value, variance: Value) -> tuple[Value, Value]:
@@ -106,8 +106,8 @@ def group_normalization(node: Node) -> Value:
 
     def normalized(y: Value) -> Value:
         parted = _parted(g, y, groups)
-        result = c.reshape_like(g, _normalized(g, parted, (2,), True, eps, inside=True), whole)
-        scale, bias = (c.unsqueeze(g, c.cast(g, each, y.dtype), *[-1] * (rank - 2)) for each in factors)
+        result = c.reshape_to(g, _normalized(g, parted, (2,), True, eps, inside=True), whole)
+        scale, bias = (c.trailing(g, c.cast(g, each, y.dtype), rank - 2) for each in factors)
         return c.add(g, c.multiply(g, result, scale), bias)
 
     return c.in_float32(g, normalized, x)
@@ -115,7 +115,7 @@ def group_normalization(node: Node) -> Value:
 
 def _parted(g: Graph, x: Value, groups: int) -> Value:
     """(n, groups * c, ...) as (n, groups, elements)."""
-    return c.reshape_like(g, x, c.concatenate(g, [c.dims(g, x, 0, 1), c.integers([groups, -1])]))
+    return c.reshape_to(g, x, c.concatenate(g, [c.dims(g, x, 0, 1), c.integers([groups, -1])]))
 
 
 @layer("LRN")

@@ -11,10 +11,10 @@ import numpy as np
 from circlet.runtime.ir.types import DType, Padding
 from circlet.runtime.ops import pool, shape
 from circlet.runtime.ops.window import slide
-from circlet.schema.openvino import compose as c
-from circlet.schema.openvino.graph import Graph, Value
+from circlet.schema.importer import compose as c
+from circlet.schema.importer.graph import Graph, Value
 from circlet.schema.openvino.rules import Node, layer
-from circlet.schema.openvino.windows import Axis, axes_of, channels_first, channels_last, flat, padded, padding_of
+from circlet.schema.openvino.windows import Axis, axes_of, flat, padded, padding_of
 
 
 def _axes(node: Node) -> list[Axis]:
@@ -68,13 +68,13 @@ def _pooled_volume(node: Node, x: Value, function: type[pool.Pool], axes: Sequen
 
 def _image(g: Graph, x: Value, rank: int) -> Value:
     """(n, c, spatial...) as (n, h, w, c)."""
-    x = channels_last(g, x, rank)
-    return c.unsqueeze(g, x, 1) if rank == 3 else x
+    x = c.channels_last(g, x)
+    return c.unsqueeze(g, x, [1]) if rank == 3 else x
 
 
 def _tensor(g: Graph, x: Value, rank: int) -> Value:
     """(n, h, w, c) as (n, c, spatial...)."""
-    return channels_first(g, c.squeeze(g, x, [1]) if rank == 3 else x, rank)
+    return c.channels_first(g, c.squeeze(g, x, [1]) if rank == 3 else x, rank)
 
 
 @layer("MaxPool")
@@ -102,14 +102,14 @@ def average_pool(node: Node) -> Value:
         if padding is Padding.VALID or (padding is Padding.SAME and is_excluded):
             return _tensor(g, _pooled(node, x, pool.AveragePool2D, axes, 0, padding), rank)
         result = _pooled(node, x, pool.AveragePool2D, axes, 0, None)
-        return _tensor(g, c.divide(g, result, _shares(node, x, axes)) if is_excluded else result, rank)
+        return _tensor(g, c.divide(g, result, _shares(node, y, rank, axes)) if is_excluded else result, rank)
 
     return c.in_float32(g, pooled, node[0])
 
 
-def _shares(node: Node, x: Value, axes: Sequence[Axis]) -> Value:
-    """Which part of each window lies on elements."""
+def _shares(node: Node, x: Value, rank: int, axes: Sequence[Axis]) -> Value:
+    """Which part of each window over x, (n, c, spatial...), lies on elements."""
     g = node.graph
-    ones = g.apply(shape.Fill(), c.concatenate(g, [c.integers([1]), c.dims(g, x, 1, 1 + len(axes)), c.integers([1])]),
-                   c.number(1, DType.FLOAT32))
+    lengths = [c.integers([1] * (len(axes) - rank + 3)), c.dims(g, x, 2, rank), c.integers([1])]
+    ones = g.apply(shape.Fill(), c.concatenate(g, lengths), c.number(1, DType.FLOAT32))
     return _pooled(node, ones, pool.AveragePool2D, axes, 0, None)

@@ -11,8 +11,8 @@ from circlet.runtime.ir.types import DType
 from circlet.runtime.ops import shape, unary
 from circlet.runtime.ops.loop import Loop
 from circlet.runtime.ops.loop_options import Base, Carried, Order, Position, ScanInput, ScanOutput
-from circlet.schema.openvino import compose as c
-from circlet.schema.openvino.graph import Graph, Value, constant
+from circlet.schema.importer import compose as c
+from circlet.schema.importer.graph import Graph, Value, constant
 from circlet.schema.openvino.matmul import matrix_product
 from circlet.schema.openvino.rules import Node, layer
 
@@ -172,13 +172,13 @@ class Direction:
         sliced = [self.given, *([] if self.mask is None else [self.mask])]
         shapes = [each.shape for each in states]
         *last, outputs = self.node.graph.op(
-            op, None, None, *states, *parameters, *sliced, dtypes=[DType.FLOAT32] * (count + 1),
+            op, None, None, *states, *parameters, *sliced, types=[DType.FLOAT32] * (count + 1),
             shapes=[*shapes, _with_time(states[0], self.given)])
         return outputs, *last
 
     def _body(self, states: Sequence[Value], parameters: Sequence[Value]) -> Graph:
         """The graph of one step: states, parameters that are no constants, the slices; states and the output."""
-        body = self.node.importer.graph(f"{self.node.layer.name}/step")
+        body = self.node.unit.program.graph(f"{self.node.layer.name}/step", self.node.graph)
         before = [body.input(DType.FLOAT32, each.shape, f"state_{k}") for k, each in enumerate(states)]
         inner = {each: body.input(DType.FLOAT32, each.shape, each.name) for each in parameters}
         batch = (before[0].shape or (-1,))[0]
@@ -190,7 +190,7 @@ class Direction:
             mask = body.input(DType.BOOL, (batch, 1), "mask")
             output = c.select(body, mask, after[0], c.number(0, DType.FLOAT32))
             after = [c.select(body, mask, new, old) for new, old in zip(after, before, strict=True)]
-        body.outputs += [*after, output]
+        body.output(*after, output)
         return body
 
 
@@ -218,7 +218,7 @@ def sequence(node: Node) -> tuple[Value, ...]:
         given = kind.project(g, single[0], own[0], own[2])
         way = Direction(single, kind, is_backward, given, mask, own[1], own[2])
         results.append(way.run([c.squeeze(g, c.part(g, each, 3, 1, k, k + 1), [1]) for each in states]))
-    joined = (c.concatenate(g, [c.unsqueeze(g, each, 1) for each in values], 1)
+    joined = (c.concatenate(g, [c.unsqueeze(g, each, [1]) for each in values], 1)
               for values in zip(*results, strict=True))
     return tuple(c.cast(g, each, node[0].dtype) for each in joined)
 
@@ -232,4 +232,4 @@ def _mask(node: Node, lengths: Value) -> Value | None:
     length = c.squeeze(g, c.dims(g, x, 1, 2), [0])
     zero, one = c.number(0, DType.INT64), c.number(1, DType.INT64)
     steps = g.apply(shape.Range(), zero, length, one)
-    return c.unsqueeze(g, c.less(g, steps, c.unsqueeze(g, c.cast(g, lengths, DType.INT64), -1)), -1)
+    return c.unsqueeze(g, c.less(g, steps, c.unsqueeze(g, c.cast(g, lengths, DType.INT64), [-1])), [-1])

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from circlet.runtime.ops import reduce
-from circlet.schema.openvino import compose as c
-from circlet.schema.openvino.graph import Value
+from circlet.schema.importer import compose as c
+from circlet.schema.importer.graph import Value
 from circlet.schema.openvino.rules import Node, layer
 
 _SUMS: dict[str, reduce.Reduction] = {"ReduceSum": reduce.Sum(), "ReduceMean": reduce.Mean(),

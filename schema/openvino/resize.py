@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from circlet.schema.openvino import compose as c
-from circlet.schema.openvino.graph import Graph, Value, constant
+from circlet.schema.importer import compose as c
+from circlet.schema.importer.graph import Graph, Value, constant
 from circlet.schema.openvino.rules import Node, layer
 
 Floats = npt.NDArray[np.float64]

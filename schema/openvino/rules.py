@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, TypeAlias, TypeVar
+from dataclasses import dataclass, field, replace
+from typing import TypeAlias, TypeVar
 
 from circlet.runtime.errors import ModelError, UnsupportedError
 from circlet.runtime.ir.types import DType, Shape
+from circlet.runtime.ops.loop_options import Overrun
 from circlet.schema.constants import MOST_MADE
-from circlet.schema.openvino.graph import Graph, Value
+from circlet.schema.importer.graph import Graph, Program, Value
 from circlet.schema.openvino.types import ELEMENT_TYPES, REFUSED_TYPES
+from circlet.schema.openvino.weights import Weights
 from circlet.schema.openvino.xml import Layer
-
-if TYPE_CHECKING:
-    from circlet.schema.openvino.importer import Importer
 
 LATEST = 16
 """The newest operator set that rules were written for."""
@@ -22,10 +21,22 @@ Choice = TypeVar("Choice")
 
 
 @dataclass(frozen=True, eq=False)
+class Unit:
+    """What the layers of a file have in common."""
+
+    weights: Weights
+    overrun: Overrun = Overrun.ERROR
+    """What happens where a loop asks for a slice that leaves its axis."""
+    program: Program = field(default_factory=Program)
+    refused: list[str] = field(default_factory=list)
+    """Why circlet has no operators for layers, each once."""
+
+
+@dataclass(frozen=True, eq=False)
 class Node:
     """A layer, the values that feed it and the graph that its operators go to."""
 
-    importer: Importer
+    unit: Unit
     graph: Graph
     layer: Layer
     inputs: Sequence[Value | None]

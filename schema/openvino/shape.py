@@ -9,8 +9,8 @@ import numpy as np
 
 from circlet.runtime.ir.types import DType
 from circlet.runtime.ops import index, shape
-from circlet.schema.openvino import compose as c
-from circlet.schema.openvino.graph import Value, constant
+from circlet.schema.importer import compose as c
+from circlet.schema.importer.graph import Value, constant
 from circlet.schema.openvino.rules import Node, layer
 
 
@@ -19,7 +19,7 @@ def reshape(node: Node) -> Value:
     """The elements in the shape in input 1; with `special_zero` a 0 keeps a dimension."""
     g, x, target = node.graph, node[0], node[1]
     if not node.flag("special_zero", False):
-        return c.reshape_like(g, x, target)
+        return c.reshape_to(g, x, target)
     if target.data is None:
         return g.apply(shape.Reshape(), x, _kept(node, x, target))
     wanted = node.values(1, "shape")
@@ -31,7 +31,7 @@ def reshape(node: Node) -> Value:
     kept = [dims[k] if size == 0 else size for k, size in enumerate(wanted)]
     if kept.count(-1) == 1:
         return c.reshape(g, x, kept)
-    return c.reshape_like(g, x, c.concatenate(g, [
+    return c.reshape_to(g, x, c.concatenate(g, [
         c.dims(g, x, k, k + 1) if size == 0 else c.integers([size]) for k, size in enumerate(wanted)]))
 
 
@@ -68,7 +68,7 @@ def unsqueeze(node: Node) -> Value:
     axes = node.values(1, "axes")
     if len(axes) > 1:
         axes = tuple(sorted(node.axis(axis, node.rank(0) + len(axes), "axes") for axis in axes))
-    return c.unsqueeze(node.graph, node[0], *axes)
+    return c.unsqueeze(node.graph, node[0], axes)
 
 
 @layer("ShapeOf")
@@ -93,7 +93,7 @@ def broadcast(node: Node) -> Value:
         if list(mapping) != sorted(set(mapping)) or len(mapping) != node.rank(0):
             raise node.error(f"axes_mapping: expected ascending axes, one for each of rank {node.rank(0)}, "
                              f"found {mapping}")
-        x = c.unsqueeze(g, x, *(axis for axis in range(_length(node, 1)) if axis not in mapping))
+        x = c.unsqueeze(g, x, [axis for axis in range(_length(node, 1)) if axis not in mapping])
     if mode == "bidirectional":
         whole = c.shape_of(g, x, target.dtype)
         target = g.apply(shape.BroadcastArgs(), whole, target)
@@ -172,13 +172,13 @@ def eye(node: Node) -> Value:
     batch = node.values(3, "batch_shape") if node.get(3) is not None else ()
     node.bounded(max(rows, 1) * max(columns, 1) * prod(batch))
     matrix = np.eye(rows, columns, diagonal, node.dtype("output_type").numpy)
-    return constant(np.broadcast_to(matrix, (*batch, rows, columns)).copy(), node.layer.name)
+    return constant(np.broadcast_to(matrix, (*batch, rows, columns)).copy(), name=node.layer.name)
 
 
 @layer("NonZero", since=3)
 def non_zero(node: Node) -> Value:
     """The indices of the elements that are not zero, one column for each."""
     g, dtype = node.graph, node.dtype("output_type", "i64")
-    x = c.unsqueeze(g, node[0], 0) if node[0].shape == () else node[0]
+    x = c.unsqueeze(g, node[0], [0]) if node[0].shape == () else node[0]
     (rows,) = g.op(index.Where(), x, shapes=[None if x.rank is None else (-1, x.rank)])
     return c.cast(g, c.transpose(g, rows, (1, 0)), dtype)

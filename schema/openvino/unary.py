@@ -6,8 +6,8 @@ from math import pi
 
 from circlet.runtime.ir.op import Op
 from circlet.runtime.ops import comparison, elementwise, unary
-from circlet.schema.openvino import compose as c
-from circlet.schema.openvino.graph import Graph, Value
+from circlet.schema.importer import compose as c
+from circlet.schema.importer.graph import Graph, Value
 from circlet.schema.openvino.rules import Node, layer
 
 _DIRECT: dict[str, type[Op]] = {

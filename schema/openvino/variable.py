@@ -8,7 +8,7 @@ import numpy as np
 
 from circlet.runtime.ir.types import DType
 from circlet.runtime.ops import controlflow, variable
-from circlet.schema.openvino.graph import Graph, Value, constant
+from circlet.schema.importer.graph import Graph, Value, constant
 from circlet.schema.openvino.rules import Node, layer
 
 
@@ -16,10 +16,10 @@ from circlet.schema.openvino.rules import Node, layer
 def read_value(node: Node) -> Value:
     """The value of a variable: the input, which must be constant, or zeros, until it is assigned."""
     g, first = node.graph, _first(node)
-    init = node.importer.graph(f"{node.layer.name}/first")
-    init.op(variable.AssignVariable(), _handle(node, init), first, dtypes=())
-    g.op(controlflow.CallOnce(init_subgraph_index=init.index), dtypes=())
-    (value,) = g.op(variable.ReadVariable(), _handle(node, g), dtypes=[first.dtype], shapes=[None])
+    init = node.unit.program.graph(f"{node.layer.name}/first", g)
+    init.op(variable.AssignVariable(), _handle(node, init), first, types=())
+    g.op(controlflow.CallOnce(init_subgraph_index=init.index), types=())
+    (value,) = g.op(variable.ReadVariable(), _handle(node, g), types=[first.dtype], shapes=[None])
     return value
 
 
@@ -45,8 +45,8 @@ def assigned(node: Node) -> Value:
 
 def assign(node: Node) -> None:
     """Gives a variable the value of the input."""
-    node.graph.op(variable.AssignVariable(), _handle(node, node.graph), node[0], dtypes=())
+    node.graph.op(variable.AssignVariable(), _handle(node, node.graph), node[0], types=())
 
 
 def _handle(node: Node, g: Graph) -> Value:
-    return g.apply(variable.VarHandle(shared_name=node.text("variable_id")), dtype=DType.RESOURCE)
+    return g.apply(variable.VarHandle(shared_name=node.text("variable_id")), type=DType.RESOURCE)

@@ -10,8 +10,8 @@ import numpy as np
 from circlet.runtime.ir.types import Padding
 from circlet.runtime.ops import pad
 from circlet.runtime.ops.window import slide
-from circlet.schema.openvino import compose as c
-from circlet.schema.openvino.graph import Graph, Value, constant
+from circlet.schema.importer import compose as c
+from circlet.schema.importer.graph import Graph, Value, constant
 from circlet.schema.openvino.rules import Node
 
 
@@ -91,16 +91,6 @@ def padded(g: Graph, x: Value, axes: Sequence[Axis], value: float = 0) -> Value:
     if not value:
         return g.apply(pad.Pad(), x, constant(amounts))
     return g.apply(pad.PadV2(), x, constant(amounts), c.like(value, x))
-
-
-def channels_last(g: Graph, x: Value, rank: int) -> Value:
-    """(n, c, spatial...) as (n, spatial..., c)."""
-    return c.transpose(g, x, (0, *range(2, rank), 1))
-
-
-def channels_first(g: Graph, x: Value, rank: int) -> Value:
-    """(n, spatial..., c) as (n, c, spatial...)."""
-    return c.transpose(g, x, (0, rank - 1, *range(1, rank - 1)))
 
 
 def flat(axes: Sequence[Axis]) -> list[Axis]:

@@ -16,7 +16,7 @@ from circlet.runtime.ir.types import DType
 from circlet.runtime.ops.elementwise import Add
 from circlet.runtime.ops.layout import Concatenation, Pack, Slice
 from circlet.runtime.ops.shape import ExpandDims, Reshape
-from circlet.runtime.passes.pipeline import run_passes
+from circlet.runtime.passes.pipelines import INTERPRETED
 from tests.exec import graphs as g
 from tests.exec.graphs import f32, i32
 
@@ -51,7 +51,7 @@ def model(style: str = "reshape", step: int = 1, head_start: int = 0, tail_size:
 
 
 def names(model: Model) -> list[str]:
-    return [each.name for each in run_passes(model).subgraphs[0].operators if each.name != "SKIP"]
+    return [each.name for each in INTERPRETED.run(model).subgraphs[0].operators if each.name != "SKIP"]
 
 
 @pytest.mark.parametrize("elide", g.ELISION)
@@ -82,5 +82,5 @@ def test_what_only_looks_like_it_is_left_alone(spoilt: dict[str, Any]) -> None:
 @pytest.mark.parametrize("name", ["list_write", "scan_reverse", "lstm_sequence"])
 def test_converter_written_lists_are_recognised(name: str) -> None:
     path = Path(__file__).parents[1] / "models" / f"{name}.tflite"
-    optimised = run_passes(circlet.load(path))
+    optimised = INTERPRETED.run(circlet.load(path))
     assert any(each.name == "UPDATE_ROW" for subgraph in optimised.subgraphs for each in subgraph.operators)

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 import circlet
 from circlet.runtime.ir.builder import Value
-from circlet.runtime.ir.text import to_text
 from circlet.runtime.ops.elementwise import Add, Mul, Sub
 from circlet.runtime.ops.layout import Transpose
 from circlet.runtime.ops.matmul import BatchMatMul, FullyConnected
@@ -19,7 +18,7 @@ from circlet.runtime.ops.normalize import Softmax
 from circlet.runtime.ops.reduce import ReduceMax, Sum
 from circlet.runtime.ops.shape import Reshape
 from circlet.runtime.ops.unary import Relu, Tanh
-from circlet.runtime.passes.pipeline import run_passes
+from circlet.runtime.passes.pipelines import INTERPRETED
 from circlet.runtime.passes.transforms.pad_growth import pad_growth
 from tests.passes.growth_cases import (
     KEPT,
@@ -38,7 +37,7 @@ ROW = np.array([[0.5, -0.25, 0.125, 1.0]], np.float32)
 
 
 def padded(model: circlet.Model) -> circlet.Model:
-    return pad_growth(run_passes(model))
+    return pad_growth(INTERPRETED.run(model))
 
 
 def is_padded(model: circlet.Model) -> bool:
@@ -182,11 +181,6 @@ def test_errors_name_operators_of_the_model() -> None:
         found.append(str(error.value))
     assert found[0] == found[1]
     assert "subgraph 2 ('body')" in found[0]
-
-
-def test_text(golden: Callable[[str, str], None]) -> None:
-    """What becomes of the sum of a cache."""
-    golden("pad_growth", to_text(padded(growing(PADDED["sum"]))))
 
 
 GROWING_LOOP = """g (int64 M, float[1, 4] x) => (float[1, 4] h, float[n, 4] c, float[k, 1, 4] ys) {

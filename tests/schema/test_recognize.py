@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from circlet.runtime.errors import CircletError, ModelError, UnsupportedError
+from circlet.runtime.errors import CircletError, InputError, ModelError, UnsupportedError
 from circlet.schema import dump_model, load_model
 from tests.schema import samples
 
@@ -61,3 +61,12 @@ def test_sources(tmp_path: Path) -> None:
         model = load_model(source)
         assert model.format == "circle"
         samples.assert_same(model, samples.chain())
+
+
+@pytest.mark.parametrize(("options", "message"), [
+    ({"absent_cond": "ort"}, "expected options of reading among onnx_absent_cond, slice_overrun, found 'absent_cond'"),
+    ({"slice_overrun": "hold"}, "slice_overrun: expected error or hold_last, found 'hold'"),
+])
+def test_options_that_no_format_has(options: dict[str, str], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        load_model(dump_model(samples.chain(), "tflite"), mmap=False, **options)

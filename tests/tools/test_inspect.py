@@ -12,7 +12,7 @@ import pytest
 import circlet
 from circlet.runtime.ir.text import to_text
 from circlet.runtime.ops.controlflow import While
-from circlet.runtime.ops.elementwise import Add
+from circlet.runtime.ops.elementwise import Add, Mul
 from circlet.schema.foreign import Foreign
 from circlet.schema.tflite import TFLITE
 from circlet.schema.writer import write_model
@@ -31,6 +31,19 @@ def unknown(tmp_path: Path) -> Path:
     y, = main.op(Foreign("CUSTOM:Mystery"), x, count=1)
     main.output(main.apply(Add(), y, y))
     path = tmp_path / "unknown.tflite"
+    circlet.save(builder.build(), path)
+    return path
+
+
+@pytest.fixture
+def dead(tmp_path: Path) -> Path:
+    """A model with an operator whose result nobody reads."""
+    builder = circlet.ModelBuilder()
+    main = builder.subgraph("main")
+    x = main.input("x", np.float32, (2,))
+    main.apply(Mul(), x, x)
+    main.output(main.apply(Add(), x, x))
+    path = tmp_path / "dead.tflite"
     circlet.save(builder.build(), path)
     return path
 
@@ -189,7 +202,7 @@ def test_no_copies(program: Program) -> None:
 
 @pytest.mark.parametrize(("arguments", "message"), [
     (["nosuch.tflite"], "nosuch.tflite: No such file or directory"),
-    (["pyproject.toml"], "pyproject.toml: expected a .tflite, .circle or .onnx model"),
+    (["pyproject.toml"], "pyproject.toml: expected a .tflite, .circle, .onnx or OpenVINO model"),
     ([COLLATZ, "--subgraph", "5"], "no subgraph 5; the model has 5 subgraphs, from 0"),
 ])
 def test_errors(program: Program, arguments: list[str], message: str) -> None:
@@ -245,3 +258,37 @@ def test_hostile_names(program: Program, tmp_path: Path) -> None:
     assert [each for each in out.split("\n") if not each.isprintable()] == []
     assert all(each.isprintable() for each in program.error("run", path, "-i", f"{name}=1").split("\n"))
     assert all(each.isprintable() for each in program.error("inspect", path, "--subgraph", "[red]").split("\n"))
+
+
+def test_passes(program: Program) -> None:
+    text = program.text("inspect", "tests/models/list_update.tflite", "--passes", "--backend", "cpu")
+    assert [line.split() for line in text.splitlines()] == [
+        ["pass", "indices", "changed"], *([name, "kept", "nothing"] for name in (
+            "lower_loops", "simplify_identities", "fuse_row_updates", "eliminate_dead"))]
+
+
+def test_what_passes_change(program: Program, dead: Path) -> None:
+    found = program.json("inspect", dead, "--passes", "--backend", "cpu")["passes"]
+    assert [(each["name"], each["renumbers"], each["changes"]) for each in found] == [
+        ("lower_loops", False, False), ("simplify_identities", False, False), ("fuse_row_updates", False, False),
+        ("eliminate_dead", False, True)]
+    assert found[-1]["operators"] == {"MUL": [1, 0], "SKIP": [0, 1]}
+    assert found[-1]["subgraphs"] == [1, 1]
+    assert "MUL 1 -> 0, SKIP 0 -> 1" in program.text("inspect", dead, "--passes", "--backend", "cpu")
+
+
+def test_the_model_after_a_pass(program: Program, dead: Path) -> None:
+    before, after = (program.text("inspect", dead, "--backend", "cpu", "--after", name)
+                     for name in ("fuse_row_updates", "eliminate_dead"))
+    assert before == to_text(circlet.load(dead))
+    assert "MUL" in before
+    assert "MUL" not in after
+    found = program.json("inspect", dead, "--backend", "cpu", "--after", "eliminate_dead", "--subgraph", "main")
+    assert found["after"] == "eliminate_dead"
+    assert found["model"] == after.split("\n\n", 1)[1]
+
+
+def test_no_such_pass(program: Program) -> None:
+    assert program.error("inspect", COLLATZ, "--backend", "cpu", "--after", "eliminate_ded") == (
+        "no pass 'eliminate_ded' in pipeline 'interpreted'; it has lower_loops, simplify_identities, "
+        "fuse_row_updates, eliminate_dead; did you mean 'eliminate_dead'?")

@@ -22,11 +22,11 @@ import numpy as np
 from circlet.runtime.ir.model import Model, Operator, Subgraph, Tensor
 from circlet.runtime.ops.controlflow import CallSubgraph, PreTestedLoop
 from circlet.runtime.ops.elementwise import Add
-from circlet.runtime.passes.transforms.growth.padding import Group, Work
+from circlet.runtime.passes.transforms.growth.padding import Group
 from circlet.runtime.passes.transforms.growth.rounds import Grown, build_rounds
-from circlet.runtime.passes.transforms.growth.state import Length, Padded, Refused
-from circlet.runtime.passes.transforms.growth.step import COUNTER
+from circlet.runtime.passes.transforms.growth.state import COUNTER, Length, Padded, Refused
 from circlet.runtime.passes.transforms.growth.trace import Growth, find_growth, origin
+from circlet.runtime.passes.transforms.growth.work import Work
 from circlet.runtime.passes.transforms.loops.layout import scalar
 
 

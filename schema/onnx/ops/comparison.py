@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from circlet.runtime.ir.builder import Value
 from circlet.runtime.ir.op import Op
 from circlet.runtime.ops import comparison
+from circlet.schema.importer.graph import Value
 from circlet.schema.onnx.node import Node
 from circlet.schema.onnx.rules import rule
 

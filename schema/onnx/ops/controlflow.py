@@ -6,13 +6,14 @@ from collections.abc import Sequence
 from typing import Any
 
 from circlet.runtime.errors import ModelError
-from circlet.runtime.ir.builder import Value
+from circlet.runtime.ir.probe import merged
 from circlet.runtime.ops import controlflow
+from circlet.schema.importer.graph import Value, type_text
 from circlet.schema.onnx.bodies import translate_body, union
-from circlet.schema.onnx.graph import merged, type_text
 from circlet.schema.onnx.node import Node
 from circlet.schema.onnx.rules import rule
 from circlet.schema.onnx.scope import Scope
+from circlet.schema.onnx.translate import translate
 
 
 @rule("If")
@@ -43,6 +44,6 @@ def inlined(node: Node, proto: Any) -> Sequence[Value]:
     """The results of a graph without inputs, computed where the node is."""
     scope = Scope(node.graph, node.scope.unit, node.scope)
     scope.read_constants(proto)
-    scope.translate(proto.node)
+    translate(scope, proto.node)
     found = [scope.value(each.name) for each in proto.output]
-    return [each if node.graph[each].is_constant else node.copy(each) for each in found]
+    return [each if each.is_constant else node.copy(each) for each in found]

@@ -7,26 +7,16 @@ from collections.abc import Sequence
 import numpy as np
 
 from circlet.runtime.errors import ModelError
-from circlet.runtime.ir.builder import Value
 from circlet.runtime.ir.types import DType, Padding
 from circlet.runtime.ops import conv, layout, pad, shape
-from circlet.schema.onnx.emit import (
-    add,
-    cast,
-    dimension,
-    expanded,
-    joined,
-    mul,
-    sub,
-    transposed,
-)
-from circlet.schema.onnx.graph import Graph
-from circlet.schema.onnx.images import Windows, channels_first, channels_last, windows
+from circlet.schema.importer import compose as c
+from circlet.schema.importer.graph import Graph, Value, constant
 from circlet.schema.onnx.node import Node
 from circlet.schema.onnx.ops.layout import cropped
 from circlet.schema.onnx.ops.matmul import centered
 from circlet.schema.onnx.ops.pad import constant_padded
 from circlet.schema.onnx.rules import rule
+from circlet.schema.onnx.windows import Windows, windows
 
 
 @rule("Conv")
@@ -37,9 +27,9 @@ def convolution(node: Node) -> Value:
 def convolved(node: Node, x: Value, weights: Value, bias: Value | None) -> Value:
     """The convolution of the node, of operands of real numbers."""
     graph = node.graph
-    sizes = node.integers("kernel_shape", (graph.shape(weights) or ())[2:])
-    if -1 in sizes or len(sizes) != graph.rank(x) - 2:
-        node.unsupported(f"a filter of shape {graph.shape(weights)} on an input of rank {graph.rank(x)}")
+    sizes = node.integers("kernel_shape", (weights.shape or ())[2:])
+    if -1 in sizes or len(sizes) != c.rank_of(x) - 2:
+        node.unsupported(f"a filter of shape {weights.shape} on an input of rank {c.rank_of(x)}")
     found = windows(node, sizes)
     if found.rank == 1:
         return _squeezed(graph, _image(node, _as_image(graph, x), _as_image(graph, weights), bias, _widened(found)))
@@ -52,7 +42,7 @@ def convolved(node: Node, x: Value, weights: Value, bias: Value | None) -> Value
 
 def _as_image(graph: Graph, x: Value) -> Value:
     """A signal (n, c, l) as an image (n, c, 1, l)."""
-    return expanded(graph, x, [2])
+    return c.unsqueeze(graph, x, [2])
 
 
 def _squeezed(graph: Graph, x: Value) -> Value:
@@ -69,24 +59,24 @@ def padded(graph: Graph, x: Value, found: Windows, number: float = 0) -> Value:
     """A tensor with channels last surrounded as windows need it, unless the operator does that."""
     if found.same or not found.is_padded:
         return x
-    zero = graph.constant(np.array([0], np.int64))
-    sizes = [[graph.constant(np.array([each], np.int64)) for each in pair] for pair in found.pads]
+    zero = constant(np.array([0], np.int64))
+    sizes = [[constant(np.array([each], np.int64)) for each in pair] for pair in found.pads]
     amounts = [(zero, zero), *((before, after) for before, after in sizes), (zero, zero)]
-    return constant_padded(graph, x, amounts, graph.like(number, x))
+    return constant_padded(graph, x, amounts, c.like(number, x))
 
 
 def _image(node: Node, x: Value, weights: Value, bias: Value | None, found: Windows) -> Value:
     graph, groups = node.graph, node.integer("group", 1)
-    source = padded(graph, channels_last(graph, x), found)
-    filters = graph.shape(weights) or ()
+    source = padded(graph, c.channels_last(graph, x), found)
+    filters = weights.shape or ()
     padding = Padding.SAME if found.same else Padding.VALID
     if groups > 1 and filters[1] == 1:
         op = conv.DepthwiseConv2D(padding, found.stride[1], found.stride[0], dilation_w_factor=found.dilation[1],
                                   dilation_h_factor=found.dilation[0], depth_multiplier=filters[0] // groups)
-        return channels_first(graph, graph.apply(op, source, transposed(graph, weights, [1, 2, 3, 0]), bias))
+        return c.channels_first(graph, graph.apply(op, source, c.transpose(graph, weights, [1, 2, 3, 0]), bias))
     plain = conv.Conv2D(padding, found.stride[1], found.stride[0], dilation_w_factor=found.dilation[1],
                         dilation_h_factor=found.dilation[0])
-    return channels_first(graph, graph.apply(plain, source, transposed(graph, weights, [0, 2, 3, 1]), bias))
+    return c.channels_first(graph, graph.apply(plain, source, c.transpose(graph, weights, [0, 2, 3, 1]), bias))
 
 
 def _volume(node: Node, x: Value, weights: Value, bias: Value | None, found: Windows) -> Value:
@@ -94,9 +84,9 @@ def _volume(node: Node, x: Value, weights: Value, bias: Value | None, found: Win
     padding = Padding.SAME if found.same else Padding.VALID
     op = conv.Conv3D(padding, found.stride[0], found.stride[2], found.stride[1], dilation_d_factor=found.dilation[0],
                      dilation_w_factor=found.dilation[2], dilation_h_factor=found.dilation[1])
-    source = padded(graph, channels_last(graph, x), found)
-    parts = _by_group(node, (source, -1), (transposed(graph, weights, [2, 3, 4, 1, 0]), -1), bias)
-    return channels_first(graph, joined(graph, [graph.apply(op, *each) for each in parts], axis=-1))
+    source = padded(graph, c.channels_last(graph, x), found)
+    parts = _by_group(node, (source, -1), (c.transpose(graph, weights, [2, 3, 4, 1, 0]), -1), bias)
+    return c.channels_first(graph, c.concatenate(graph, [graph.apply(op, *each) for each in parts], axis=-1))
 
 
 _GROUP_UNITS = 8
@@ -122,8 +112,8 @@ def _by_group(node: Node, x: tuple[Value, int], weights: tuple[Value, int],
 @rule("ConvInteger")
 def convolution_of_integers(node: Node) -> Value:
     behind = list(range(1, node.rank()))
-    x, weights = (cast(node.graph, centered(node, k, k + 2, behind), DType.FLOAT64) for k in (0, 1))
-    return cast(node.graph, convolved(node, x, weights, None), DType.INT32)
+    x, weights = (c.cast(node.graph, centered(node, k, k + 2, behind), DType.FLOAT64) for k in (0, 1))
+    return c.cast(node.graph, convolved(node, x, weights, None), DType.INT32)
 
 
 @rule("ConvTranspose")
@@ -137,11 +127,11 @@ def transposed_convolution(node: Node) -> Value:
         x, weights = _as_image(graph, x), _as_image(graph, weights)
         extents.widen()
     weights = _dilated(graph, weights, extents.dilation)
-    source = channels_last(graph, x)
+    source = c.channels_last(graph, x)
     order = [2, 3, 4, 1, 0] if rank == 3 else [1, 2, 3, 0]
     parts = _by_group(node, (source, -1), (weights, 0), node.get(2))
-    found = [_spread(graph, data, transposed(graph, filters, order), added, extents) for data, filters, added in parts]
-    result = channels_first(graph, cropped(graph, joined(graph, found, axis=-1), extents.crops))
+    found = [_spread(graph, data, c.transpose(graph, filters, order), added, extents) for data, filters, added in parts]
+    result = c.channels_first(graph, cropped(graph, c.concatenate(graph, found, axis=-1), extents.crops))
     return _squeezed(graph, result) if rank == 1 else result
 
 
@@ -194,20 +184,20 @@ def _dilated(graph: Graph, weights: Value, steps: Sequence[int]) -> Value:
     """A filter (c, o, ...) with zeros between its elements."""
     if max(steps) == 1:
         return weights
-    along = graph.constant(np.array([1, 1, *steps], np.int32))
-    return graph.apply(pad.Dilate(), weights, along, graph.like(0, weights))
+    along = constant(np.array([1, 1, *steps], np.int32))
+    return graph.apply(pad.Dilate(), weights, along, c.like(0, weights))
 
 
 def _spread(graph: Graph, x: Value, weights: Value, bias: Value | None, extents: _Extents) -> Value:
     """The whole transposed convolution, channels last."""
     lengths = []
     for k, (step, span, more) in enumerate(zip(extents.stride, extents.span, extents.more, strict=True)):
-        places = sub(graph, dimension(graph, x, 1 + k), graph.constant(np.array([1], np.int64)))
-        whole = mul(graph, places, graph.constant(np.array([step], np.int64)))
-        lengths.append(add(graph, whole, graph.constant(np.array([span + more], np.int64))))
-    rank, filters = len(lengths), graph.shape(weights) or ()
-    units = graph.constant(np.array([filters[0 if rank == 2 else 3]], np.int64))
-    target = cast(graph, joined(graph, [dimension(graph, x, 0), *lengths, units]), DType.INT32)
+        places = c.subtract(graph, c.dimension(graph, x, 1 + k), constant(np.array([1], np.int64)))
+        whole = c.multiply(graph, places, constant(np.array([step], np.int64)))
+        lengths.append(c.add(graph, whole, constant(np.array([span + more], np.int64))))
+    rank, filters = len(lengths), weights.shape or ()
+    units = constant(np.array([filters[0 if rank == 2 else 3]], np.int64))
+    target = c.cast(graph, c.concatenate(graph, [c.dimension(graph, x, 0), *lengths, units]), DType.INT32)
     if rank == 2:
         op = conv.TransposeConv(Padding.VALID, extents.stride[1], extents.stride[0])
         return graph.apply(op, target, weights, x, bias)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from circlet.runtime.errors import ModelError
-from circlet.runtime.ir.builder import Value
 from circlet.runtime.ops import detection, sample
 from circlet.runtime.ops.resample import Interpolation
+from circlet.schema.importer.graph import Value
 from circlet.schema.onnx.node import Node
 from circlet.schema.onnx.rules import rule
 

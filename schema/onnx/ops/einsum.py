@@ -8,18 +8,9 @@ from string import ascii_letters
 import numpy as np
 
 from circlet.runtime.errors import ModelError
-from circlet.runtime.ir.builder import Value
 from circlet.runtime.ops import comparison, matmul
-from circlet.schema.onnx.emit import (
-    dimension,
-    expanded,
-    joined,
-    mul,
-    reshaped_to,
-    select,
-    transposed,
-)
-from circlet.schema.onnx.graph import Graph
+from circlet.schema.importer import compose as c
+from circlet.schema.importer.graph import Graph, Value, constant
 from circlet.schema.onnx.node import Node
 from circlet.schema.onnx.ops.matmul import PRODUCTS
 from circlet.schema.onnx.ops.reduce import total
@@ -41,7 +32,7 @@ def einsum(node: Node) -> Value:
         found = _pair(graph, _summed(graph, found, later | set(other[1])), _summed(graph, other, later | set(found[1])),
                       later)
     x, names = _summed(graph, found, set(wanted))
-    result = transposed(graph, x, [names.index(each) for each in wanted])
+    result = c.transpose(graph, x, [names.index(each) for each in wanted])
     return node.copy(result) if result == node[0] else result
 
 
@@ -73,10 +64,10 @@ def _diagonal(graph: Graph, x: Value, names: str) -> Term:
     for letter in set(names):
         while names.count(letter) > 1:
             first, second = names.index(letter), names.rindex(letter)
-            places = counted(graph, product(graph, dimension(graph, x, first)))
-            one, two = (expanded(graph, places, [k for k in range(len(names)) if k != axis])
+            places = counted(graph, product(graph, c.dimension(graph, x, first)))
+            one, two = (c.unsqueeze(graph, places, [k for k in range(len(names)) if k != axis])
                         for axis in (first, second))
-            x = select(graph, graph.apply(comparison.Equal(), one, two), x, graph.like(0, x))
+            x = c.select(graph, graph.apply(comparison.Equal(), one, two), x, c.like(0, x))
             x = total(graph, x, [second], keep=False)
             names = names[:second] + names[second + 1:]
     return x, names
@@ -96,38 +87,38 @@ def _pair(graph: Graph, a: Term, b: Term, later: set[str]) -> Term:
     inner = [each for each in both if each not in later]
     rows, columns = ([each for each in one if each not in other] for one, other in ((a[1], b[1]), (b[1], a[1])))
     names = "".join([*batch, *rows, *columns])
-    if graph[a[0]].dtype not in PRODUCTS or not all(_fits(graph, a, b, each) for each in both):
+    if a[0].dtype not in PRODUCTS or not all(_fits(graph, a, b, each) for each in both):
         order = [*batch, *rows, *columns, *inner]
-        x = mul(graph, _spread(graph, a, order), _spread(graph, b, order))
+        x = c.multiply(graph, _spread(graph, a, order), _spread(graph, b, order))
         return (total(graph, x, list(range(len(names), len(order))), keep=False) if inner else x), names
     left, right = (_matrices(graph, term, batch, free, inner) for term, free in ((a, rows), (b, columns)))
     found = graph.apply(matmul.BatchMatMul(adj_y=True), left, right)
     sizes = [*_sizes(graph, a, batch), *_sizes(graph, a, rows), *_sizes(graph, b, columns)]
-    target = joined(graph, sizes) if sizes else graph.constant(np.zeros(0, np.int64))
-    return reshaped_to(graph, found, target), names
+    target = c.concatenate(graph, sizes) if sizes else constant(np.zeros(0, np.int64))
+    return c.reshape_to(graph, found, target), names
 
 
 def _fits(graph: Graph, a: Term, b: Term, letter: str) -> bool:
     """Whether an axis is known to have one size in both terms, so that neither is repeated along it."""
-    sizes = {(graph.shape(x) or ())[names.index(letter)] for x, names in (a, b)}
+    sizes = {(x.shape or ())[names.index(letter)] for x, names in (a, b)}
     return len(sizes) == 1 and -1 not in sizes
 
 
 def _spread(graph: Graph, term: Term, order: Sequence[str]) -> Value:
     """A tensor with axes in an order, of size 1 where it has none."""
     x, names = term
-    x = transposed(graph, x, [names.index(each) for each in order if each in names])
-    return expanded(graph, x, [k for k, each in enumerate(order) if each not in names])
+    x = c.transpose(graph, x, [names.index(each) for each in order if each in names])
+    return c.unsqueeze(graph, x, [k for k, each in enumerate(order) if each not in names])
 
 
 def _matrices(graph: Graph, term: Term, batch: Sequence[str], free: Sequence[str], inner: Sequence[str]) -> Value:
     """A tensor as matrices (batch, free, inner)."""
     x = _spread(graph, term, [*batch, *free, *inner])
-    sizes = [joined(graph, part) if (part := _sizes(graph, term, group)) else graph.constant(np.ones(1, np.int64))
+    sizes = [c.concatenate(graph, part) if (part := _sizes(graph, term, group)) else constant(np.ones(1, np.int64))
              for group in (batch, free, inner)]
-    flat = [expanded(graph, product(graph, each), [0]) for each in sizes]
-    return reshaped_to(graph, x, joined(graph, flat))
+    flat = [c.unsqueeze(graph, product(graph, each), [0]) for each in sizes]
+    return c.reshape_to(graph, x, c.concatenate(graph, flat))
 
 
 def _sizes(graph: Graph, term: Term, letters: Sequence[str]) -> list[Value]:
-    return [dimension(graph, term[0], term[1].index(each)) for each in letters]
+    return [c.dimension(graph, term[0], term[1].index(each)) for each in letters]

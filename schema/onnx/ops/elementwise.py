@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import reduce
 
-from circlet.runtime.ir.builder import Value
 from circlet.runtime.ir.op import Op
 from circlet.runtime.ir.types import INTEGERS, DType
 from circlet.runtime.ops import comparison, elementwise
-from circlet.schema.onnx.emit import add, aligned, cast, div, mul, select
-from circlet.schema.onnx.graph import Graph
+from circlet.schema.importer import compose as c
+from circlet.schema.importer.graph import Graph, Value
 from circlet.schema.onnx.node import Node
 from circlet.schema.onnx.ops.unary import UNSIGNED
 from circlet.schema.onnx.rules import rule
@@ -33,7 +32,7 @@ def same(node: Node) -> Value:
 
 @rule(*ALIGNED)
 def same_if_aligned(node: Node) -> Value:
-    return aligned(node.graph, ALIGNED[node.operator], node[0], node[1])
+    return c.aligned(node.graph, ALIGNED[node.operator], node[0], node[1])
 
 
 @rule("PRelu")
@@ -41,7 +40,7 @@ def prelu(node: Node) -> Value:
     if node.dtype() not in INTEGERS:
         return node.apply(elementwise.Prelu(), node[0], node[1])
     negative = node.apply(comparison.Less(), node[0], node.like(0))
-    return select(node.graph, negative, mul(node.graph, node[0], node[1]), node[0])
+    return c.select(node.graph, negative, c.multiply(node.graph, node[0], node[1]), node[0])
 
 
 @rule("Pow")
@@ -50,15 +49,15 @@ def power(node: Node) -> Value:
     if dtype is exponent:
         return node.apply(elementwise.Pow(), node[0], node[1])
     if dtype in INTEGERS and exponent not in INTEGERS:
-        wide = [cast(node.graph, each, DType.FLOAT64) for each in (node[0], node[1])]
-        return cast(node.graph, node.apply(elementwise.Pow(), *wide), dtype)
-    return node.apply(elementwise.Pow(), node[0], cast(node.graph, node[1], dtype))
+        wide = [c.cast(node.graph, each, DType.FLOAT64) for each in (node[0], node[1])]
+        return c.cast(node.graph, node.apply(elementwise.Pow(), *wide), dtype)
+    return node.apply(elementwise.Pow(), node[0], c.cast(node.graph, node[1], dtype))
 
 
 @rule("Mod")
 def modulo(node: Node) -> Value:
     if node.integer("fmod", 0):
-        return aligned(node.graph, elementwise.StablehloRemainder(), node[0], node[1])
+        return c.aligned(node.graph, elementwise.StablehloRemainder(), node[0], node[1])
     return node.apply(elementwise.FloorMod(), node[0], node[1])
 
 
@@ -76,9 +75,9 @@ def _folded(combine: Callable[[Graph, Value, Value], Value]) -> Callable[[Node],
 def _extremum(plain: Op) -> Callable[[Graph, Value, Value], Value]:
     def combine(graph: Graph, a: Value, b: Value) -> Value:
         found = graph.apply(plain, a, b)
-        if graph[a].dtype in INTEGERS:
+        if a.dtype in INTEGERS:
             return found
-        return select(graph, graph.apply(comparison.NotEqual(), a, a), a, found)
+        return c.select(graph, graph.apply(comparison.NotEqual(), a, a), a, found)
 
     return combine
 
@@ -87,12 +86,12 @@ maximum, minimum = (_extremum(each) for each in (elementwise.Maximum(), elementw
 """The larger or smaller one; NaN where either is."""
 rule("Max")(_folded(maximum))
 rule("Min")(_folded(minimum))
-rule("Sum")(_folded(add))
+rule("Sum")(_folded(c.add))
 
 
 @rule("Mean")
 def mean(node: Node) -> Value:
-    return div(node.graph, _folded(add)(node), node.like(len(node.inputs)))
+    return c.divide(node.graph, _folded(c.add)(node), node.like(len(node.inputs)))
 
 
 @rule("Clip", since=11)
@@ -119,17 +118,17 @@ def _clipped(node: Node, low: Value | None, high: Value | None) -> Value:
 @rule("BitShift")
 def bit_shift(node: Node) -> Value:
     if node.string("direction") == "LEFT":
-        return aligned(node.graph, elementwise.StablehloShiftLeft(), node[0], node[1])
+        return c.aligned(node.graph, elementwise.StablehloShiftLeft(), node[0], node[1])
     dtype = node.dtype()
     width = 8 * dtype.numpy.itemsize
     inside = node.apply(comparison.Less(), node[1], node.like(width))
     if dtype in UNSIGNED:
-        return select(node.graph, inside, node.apply(elementwise.RightShift(), node[0], node[1]), node.like(0))
+        return c.select(node.graph, inside, node.apply(elementwise.RightShift(), node[0], node[1]), node.like(0))
     positive = node.apply(comparison.GreaterEqual(), node[1], node.like(0))
-    count = select(node.graph, node.apply(comparison.LogicalAnd(), inside, positive), node[1], node.like(width - 1))
+    count = c.select(node.graph, node.apply(comparison.LogicalAnd(), inside, positive), node[1], node.like(width - 1))
     return node.apply(elementwise.RightShift(), node[0], count)
 
 
 @rule("Where")
 def where(node: Node) -> Value:
-    return select(node.graph, node[0], node[1], node[2])
+    return c.select(node.graph, node[0], node[1], node[2])

@@ -8,24 +8,10 @@ from math import prod
 import numpy as np
 
 from circlet.runtime.errors import ModelError
-from circlet.runtime.ir.builder import Value
 from circlet.runtime.ir.types import INTEGERS, MOST_DIMENSIONS, DType
 from circlet.runtime.ops import comparison, elements, elementwise, index, sort, unary
-from circlet.schema.onnx.emit import (
-    add,
-    axis_of,
-    broadcast_to,
-    cast,
-    dimension,
-    expanded,
-    joined,
-    moved,
-    reshaped,
-    select,
-    shape_vector,
-    transposed,
-)
-from circlet.schema.onnx.graph import Graph, expect_few
+from circlet.schema.importer import compose as c
+from circlet.schema.importer.graph import Graph, Value, constant
 from circlet.schema.onnx.node import Node
 from circlet.schema.onnx.ops.shape import counted
 from circlet.schema.onnx.ops.unary import UNSIGNED
@@ -34,19 +20,19 @@ from circlet.schema.onnx.rules import rule
 
 def from_front(graph: Graph, indices: Value, sizes: Value) -> Value:
     """Indices that may count from the end counted from the front; the sizes of their axes broadcast against them."""
-    data, limits = graph.known(indices), graph.known(sizes)
-    if graph[indices].dtype in UNSIGNED or (data is not None and (data >= 0).all()):
+    data, limits = indices.data, sizes.data
+    if indices.dtype in UNSIGNED or (data is not None and (data >= 0).all()):
         return indices
     if data is not None and limits is not None:
-        return graph.constant(np.where(data < 0, data + limits.astype(data.dtype), data).astype(data.dtype))
-    below = graph.apply(comparison.Less(), indices, graph.like(0, indices))
-    return select(graph, below, add(graph, indices, cast(graph, sizes, graph[indices].dtype)), indices)
+        return constant(np.where(data < 0, data + limits.astype(data.dtype), data).astype(data.dtype))
+    below = graph.apply(comparison.Less(), indices, c.like(0, indices))
+    return c.select(graph, below, c.add(graph, indices, c.cast(graph, sizes, indices.dtype)), indices)
 
 
 @rule("Gather")
 def gather(node: Node) -> Value:
     axis = node.integer("axis", 0)
-    size = reshaped(node.graph, dimension(node.graph, node[0], axis), [])
+    size = c.reshape(node.graph, c.dimension(node.graph, node[0], axis), [])
     return node.apply(index.Gather(axis), node[0], from_front(node.graph, node[1], size))
 
 
@@ -58,17 +44,17 @@ def gather_nd(node: Node) -> Value:
         node.unsupported("index rows of unknown length")
     if not 1 <= depth <= MOST_DIMENSIONS - batch:
         raise ModelError(f"input 1: expected rows of an index for each of some axes, found shape {node.shape(1)}")
-    sizes = joined(graph, [dimension(graph, node[0], batch + k) for k in range(depth)])
+    sizes = c.concatenate(graph, [c.dimension(graph, node[0], batch + k) for k in range(depth)])
     rows = from_front(graph, node[1], sizes)
     if not batch:
         return node.apply(index.GatherNd(), node[0], rows)
     places = node.shape(1)[:-1]
     if -1 in places:
         node.unsupported("batches of unknown number")
-    expect_few(prod(places) * len(places))
+    c.expect_few(prod(places) * len(places))
     grid = np.moveaxis(np.indices(places)[:batch], 0, -1)
-    own = node.constant(np.ascontiguousarray(grid.astype(graph[rows].dtype.numpy)))
-    return node.apply(index.GatherNd(), node[0], joined(graph, [own, rows], axis=-1))
+    own = node.constant(np.ascontiguousarray(grid.astype(rows.dtype.numpy)))
+    return node.apply(index.GatherNd(), node[0], c.concatenate(graph, [own, rows], axis=-1))
 
 
 @rule("GatherElements")
@@ -89,36 +75,36 @@ def scatter_nd(node: Node) -> Value:
 
 @rule("NonZero")
 def non_zero(node: Node) -> Value:
-    return transposed(node.graph, node.apply(index.Where(), node[0]), [1, 0])
+    return c.transpose(node.graph, node.apply(index.Where(), node[0]), [1, 0])
 
 
 @rule("Compress", since=9)
 def compress(node: Node) -> Value:
     graph = node.graph
-    x = node[0] if node.has("axis") else reshaped(graph, node[0], [-1])
-    places = reshaped(graph, node.apply(index.Where(), node[1]), [-1])
+    x = node[0] if node.has("axis") else c.reshape(graph, node[0], [-1])
+    places = c.reshape(graph, node.apply(index.Where(), node[1]), [-1])
     return node.apply(index.Gather(node.integer("axis", 0)), x, places)
 
 
 @rule("TopK")
 def top_k(node: Node) -> Sequence[Value]:
     graph, rank = node.graph, node.rank()
-    axis = axis_of(graph, node[0], node.integer("axis", -1))
-    count = reshaped(graph, node[1] if len(node.inputs) > 1 else node.constant(np.int64(node.integer("k"))), [])
+    axis = c.axis_of(node[0], node.integer("axis", -1))
+    count = c.reshape(graph, node[1] if len(node.inputs) > 1 else node.constant(np.int64(node.integer("k"))), [])
     smallest = not node.integer("largest", 1)
     x = _reversed_order(node, node[0]) if smallest else node[0]
-    found, places = graph.op(sort.TopKV2(), moved(graph, x, axis, rank - 1), count)
-    values = moved(graph, _reversed_order(node, found) if smallest else found, rank - 1, axis)
-    return values, moved(graph, cast(graph, places, DType.INT64), rank - 1, axis)
+    found, places = graph.op(sort.TopKV2(), c.move_axis(graph, x, axis, rank - 1), count)
+    values = c.move_axis(graph, _reversed_order(node, found) if smallest else found, rank - 1, axis)
+    return values, c.move_axis(graph, c.cast(graph, places, DType.INT64), rank - 1, axis)
 
 
 def _reversed_order(node: Node, x: Value) -> Value:
     """Values that are the greater, the smaller the given ones are; applied again it gives these back."""
-    dtype = node.graph[x].dtype
+    dtype = x.dtype
     if dtype not in INTEGERS:
         return node.apply(unary.Neg(), x)
     ones = np.iinfo(dtype.numpy).max if dtype in UNSIGNED else -1
-    return node.apply(elementwise.BitwiseXor(), x, node.graph.like(ones, x))
+    return node.apply(elementwise.BitwiseXor(), x, c.like(ones, x))
 
 
 
@@ -132,12 +118,12 @@ def unique(node: Node) -> Sequence[Value]:
 def tensor_scatter(node: Node) -> Value:
     graph, rank, mode = node.graph, node.rank(), node.string("mode", "linear")
     axis = node.integer("axis", -2) % rank
-    steps = expanded(graph, counted(graph, reshaped(graph, dimension(graph, node[1], axis), [])),
+    steps = c.unsqueeze(graph, counted(graph, c.reshape(graph, c.dimension(graph, node[1], axis), [])),
                      [k for k in range(rank) if k != axis])
     if node.get(2) is not None:
-        first = expanded(graph, cast(graph, node[2], DType.INT64), list(range(1, rank)))
-        steps = add(graph, steps, first)
+        first = c.unsqueeze(graph, c.cast(graph, node[2], DType.INT64), list(range(1, rank)))
+        steps = c.add(graph, steps, first)
     if mode == "circular":
-        steps = node.apply(elementwise.FloorMod(), steps, reshaped(graph, dimension(graph, node[0], axis), []))
-    places = broadcast_to(graph, steps, shape_vector(graph, node[1]))
+        steps = node.apply(elementwise.FloorMod(), steps, c.reshape(graph, c.dimension(graph, node[0], axis), []))
+    places = c.broadcast_to(graph, steps, c.shape_of(graph, node[1]))
     return node.apply(elements.ScatterElements(axis), node[0], places, node[1])

@@ -7,23 +7,11 @@ from collections.abc import Sequence
 import numpy as np
 
 from circlet.runtime.errors import ModelError
-from circlet.runtime.ir.builder import Value
 from circlet.runtime.ir.types import MOST_DIMENSIONS, DType
 from circlet.runtime.ops import elements as elements_
 from circlet.runtime.ops import elementwise, layout, shape
-from circlet.schema.onnx.emit import (
-    add,
-    axis_of,
-    cast,
-    dimension,
-    div,
-    elements,
-    joined,
-    reshaped,
-    sub,
-    transposed,
-)
-from circlet.schema.onnx.graph import Graph
+from circlet.schema.importer import compose as c
+from circlet.schema.importer.graph import Graph, Value, constant
 from circlet.schema.onnx.node import Node
 from circlet.schema.onnx.rules import rule
 
@@ -33,19 +21,19 @@ def transpose(node: Node) -> Value:
     order = node.integers("perm") if node.has("perm") else tuple(reversed(range(node.rank())))
     if sorted(order) != list(range(len(order))) or len(order) > MOST_DIMENSIONS:
         raise ModelError(f"perm: expected each axis once, found {order}")
-    found = transposed(node.graph, node[0], order)
+    found = c.transpose(node.graph, node[0], order)
     return node.copy(found) if found == node[0] else found
 
 
 @rule("Concat")
 def concat(node: Node) -> Value:
-    found = joined(node.graph, node.given, node.integer("axis"))
+    found = c.concatenate(node.graph, node.given, node.integer("axis"))
     return node.copy(found) if found == node[0] else found
 
 
 @rule("Slice", since=10)
 def slice_(node: Node) -> Value:
-    count = -1 if node.graph.shape(node[1]) is None else node.length(1)
+    count = -1 if node[1].shape is None else node.length(1)
     if node.get(3) is not None and node.known(3) is None:
         return _sliced_along(node)
     axes = node.value(3, "axes").tolist() if node.get(3) is not None else list(range(count))
@@ -69,8 +57,7 @@ def sliced(begin_mask: int = 0, end_mask: int = 0) -> layout.StridedSlice:
 
 
 def _sliced(node: Node, axes: Sequence[int], starts: Value, ends: Value, steps: Value | None) -> Value:
-    graph = node.graph
-    axes = [axis_of(graph, node[0], axis) for axis in axes]
+    axes = [c.axis_of(node[0], axis) for axis in axes]
     if len(set(axes)) != len(axes):
         raise ModelError(f"axes: expected each axis at most once, found {axes}")
     taken = {axis: k for k, axis in enumerate(axes)}
@@ -78,7 +65,7 @@ def _sliced(node: Node, axes: Sequence[int], starts: Value, ends: Value, steps: 
     full = sum(1 << axis for axis in range(length) if axis not in taken)
     if steps is None:
         steps = node.constant(np.ones(len(axes), np.int64))
-    stride = graph.known(steps)
+    stride = steps.data
     if stride is None:
         node.unsupported("steps that are not constant")
     if (stride < 0).any():
@@ -94,14 +81,14 @@ def _sliced_along(node: Node) -> Value:
     steps = node.get(4)
     starts, ends = (scattered(node, axes, node[1 + k], rank, number) for k, number in enumerate((0, most)))
     strides = node.constant(np.ones(rank, np.int64)) if steps is None else scattered(node, axes, steps, rank, 1)
-    sizes = cast(graph, joined(graph, [dimension(graph, node[0], axis) for axis in range(rank)]), DType.INT64)
-    inside = node.apply(elementwise.Maximum(), starts, sub(graph, graph.like(0, sizes), sizes))
+    sizes = c.concatenate(graph, [c.dimension(graph, node[0], axis) for axis in range(rank)])
+    inside = node.apply(elementwise.Maximum(), starts, c.subtract(graph, c.like(0, sizes), sizes))
     return node.apply(sliced(), node[0], inside, ends, strides)
 
 
 def from_front(node: Node, axes: Value, rank: int) -> Value:
     """Axes that only a run tells, as a vector of int64, counted from the front."""
-    wide = cast(node.graph, reshaped(node.graph, axes, [-1]), DType.INT64)
+    wide = c.cast(node.graph, c.reshape(node.graph, axes, [-1]), DType.INT64)
     return node.apply(elementwise.FloorMod(), wide, node.constant(np.int64(rank)))
 
 
@@ -109,36 +96,36 @@ def scattered(node: Node, axes: Value, values: Value, rank: int, spare: int) -> 
     """A vector with an entry for each axis, of values for some of them."""
     rows = node.apply(shape.ExpandDims(), axes, node.constant(np.array(1, np.int32)))
     empty = node.constant(np.full(rank, spare, np.int64))
-    return node.apply(elements_.ScatterSlices(), empty, rows, cast(node.graph, values, DType.INT64))
+    return node.apply(elements_.ScatterSlices(), empty, rows, c.cast(node.graph, values, DType.INT64))
 
 
 def _from_inside(node: Node, axes: Sequence[int], starts: Value) -> Value:
     """Starts that do not lie before the first element, from which a slice backwards takes one element."""
     graph = node.graph
-    sizes = cast(graph, joined(graph, [dimension(graph, node[0], axis) for axis in axes]), graph[starts].dtype)
-    return node.apply(elementwise.Maximum(), starts, sub(graph, graph.like(0, starts), sizes))
+    sizes = c.cast(graph, c.concatenate(graph, [c.dimension(graph, node[0], axis) for axis in axes]), starts.dtype)
+    return node.apply(elementwise.Maximum(), starts, c.subtract(graph, c.like(0, starts), sizes))
 
 
 def _spread(node: Node, values: Value, taken: dict[int, int], length: int, spare: int) -> Value:
     """A vector with an entry for each of the first axes, of values for some of them."""
-    graph, known = node.graph, node.graph.known(values)
+    graph, known = node.graph, values.data
     if known is not None:
         return node.constant(np.array([known[taken[axis]] if axis in taken else spare for axis in range(length)],
                                       np.int64))
     if list(taken) == list(range(length)):
-        return cast(graph, values, DType.INT64)
-    parts = [cast(graph, elements(graph, values, taken[axis], taken[axis] + 1), DType.INT64) if axis in taken
+        return c.cast(graph, values, DType.INT64)
+    parts = [c.cast(graph, c.part_of(graph, values, taken[axis], taken[axis] + 1), DType.INT64) if axis in taken
              else node.constant(np.array([spare], np.int64)) for axis in range(length)]
-    return joined(graph, parts)
+    return c.concatenate(graph, parts)
 
 
 def cropped(graph: Graph, x: Value, amounts: Sequence[tuple[int, int]]) -> Value:
     """A tensor without so many elements before and after each axis."""
     if not any(map(any, amounts)):
         return x
-    begin = graph.constant(np.array([before for before, _ in amounts], np.int64))
-    end = graph.constant(np.array([-after for _, after in amounts], np.int64))
-    steps = graph.constant(np.ones(len(amounts), np.int64))
+    begin = constant(np.array([before for before, _ in amounts], np.int64))
+    end = constant(np.array([-after for _, after in amounts], np.int64))
+    steps = constant(np.ones(len(amounts), np.int64))
     whole = sum(1 << k for k, (_, after) in enumerate(amounts) if not after)
     return graph.apply(sliced(end_mask=whole), x, begin, end, steps)
 
@@ -155,41 +142,41 @@ def split_2(node: Node) -> Sequence[Value]:
 
 
 def _split(node: Node, sizes: Value | None) -> Sequence[Value]:
-    graph, count, axis = node.graph, len(node.wanted), axis_of(node.graph, node[0], node.integer("axis", 0))
+    graph, count, axis = node.graph, len(node.wanted), c.axis_of(node[0], node.integer("axis", 0))
     if sizes is None:
-        size = dimension(graph, node[0], axis)
-        most = add(graph, size, node.constant(np.array([count - 1], np.int64)))
-        known = graph.known(size)
-        piece = div(graph, most, node.constant(np.array([count], np.int64))) if known is None else \
+        size = c.dimension(graph, node[0], axis)
+        most = c.add(graph, size, node.constant(np.array([count - 1], np.int64)))
+        known = size.data
+        piece = c.divide(graph, most, node.constant(np.array([count], np.int64))) if known is None else \
             node.constant((known + count - 1) // count)
-        sizes = joined(graph, [*[piece] * (count - 1), node.constant(np.array([-1], np.int64))])
+        sizes = c.concatenate(graph, [*[piece] * (count - 1), node.constant(np.array([-1], np.int64))])
     return graph.op(layout.SplitV(count), node[0], sizes, node.constant(np.array(axis, np.int32)), count=count)
 
 
 @rule("DepthToSpace")
 def depth_to_space(node: Node) -> Value:
     block = node.integer("blocksize")
-    n, c, h, w = node.sizes(4)
+    n, depth, h, w = node.sizes(4)
     if block < 1:
         raise ModelError(f"blocksize: expected a positive number, found {block}")
     if node.string("mode", "DCR") == "DCR":
-        order, split = (0, 3, 4, 1, 5, 2), [block, block, c // block**2]
+        order, split = (0, 3, 4, 1, 5, 2), [block, block, depth // block**2]
     else:
-        order, split = (0, 1, 4, 2, 5, 3), [c // block**2, block, block]
-    inner = reshaped(node.graph, node[0], [n, *split, h, w])
-    return reshaped(node.graph, transposed(node.graph, inner, order), [n, c // block**2, h * block, w * block])
+        order, split = (0, 1, 4, 2, 5, 3), [depth // block**2, block, block]
+    inner = c.reshape(node.graph, node[0], [n, *split, h, w])
+    return c.reshape(node.graph, c.transpose(node.graph, inner, order), [n, depth // block**2, h * block, w * block])
 
 
 @rule("SpaceToDepth")
 def space_to_depth(node: Node) -> Value:
     block = node.integer("blocksize")
-    n, c, h, w = node.sizes(4)
+    n, depth, h, w = node.sizes(4)
     if block < 1:
         raise ModelError(f"blocksize: expected a positive number, found {block}")
-    inner = reshaped(node.graph, node[0], [n, c, h // block, block, w // block, block])
+    inner = c.reshape(node.graph, node[0], [n, depth, h // block, block, w // block, block])
     order = (0, 3, 5, 1, 2, 4) if node.string("mode", "DCR") == "DCR" else (0, 1, 3, 5, 2, 4)
-    moved = transposed(node.graph, inner, order)
-    return reshaped(node.graph, moved, [n, c * block**2, h // block, w // block])
+    moved = c.transpose(node.graph, inner, order)
+    return c.reshape(node.graph, moved, [n, depth * block**2, h // block, w // block])
 
 
 @rule("ReverseSequence")

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from circlet.runtime.errors import ModelError
-from circlet.runtime.ir.builder import Value
 from circlet.runtime.ir.held import OptionalOf
+from circlet.runtime.ir.probe import merged
 from circlet.runtime.ir.types import DType, Shape
 from circlet.runtime.ops import loop
 from circlet.runtime.ops.loop_options import (
@@ -23,14 +23,14 @@ from circlet.runtime.ops.loop_options import (
     ShapePolicy,
 )
 from circlet.runtime.ops.operands import normalize_axis
+from circlet.schema.importer import compose as c
+from circlet.schema.importer.graph import Graph, Type, Value, type_text
 from circlet.schema.onnx.bodies import Body, translate_body
-from circlet.schema.onnx.emit import dimension
-from circlet.schema.onnx.graph import Graph, merged, type_text
 from circlet.schema.onnx.node import Node
 from circlet.schema.onnx.ops.sequence import optional_of
 from circlet.schema.onnx.rules import rule
 from circlet.schema.onnx.scope import Scope
-from circlet.schema.onnx.types import Type, shape_of, type_of
+from circlet.schema.onnx.types import shape_of, type_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,7 +112,7 @@ def _declared_rank(proto: Any) -> int:
 
 def _adapted(node: Node, value: Value, proto: Any) -> Value:
     """The first value of a carried one as the type that the body declares for it: an optional takes what it is of."""
-    wanted, found = type_of(proto.type), node.graph.type(value)
+    wanted, found = type_of(proto.type), value.type
     if isinstance(wanted, OptionalOf) and wanted.element == found:
         return optional_of(node, value)
     return value
@@ -120,9 +120,9 @@ def _adapted(node: Node, value: Value, proto: Any) -> Value:
 
 def _fixpoint(node: Node, initial: Sequence[Value], ranks: Sequence[int]) -> tuple[Body, list[Shape | None]]:
     """The body, translated for shapes of the carried values that hold before and after each iteration."""
-    graph, program = node.graph, node.graph.program
-    types: list[Type] = [DType.INT64, DType.BOOL, *map(graph.type, initial)]
-    shapes = [graph.shape(each) for each in initial]
+    program = node.graph.program
+    types: list[Type] = [DType.INT64, DType.BOOL, *(each.type for each in initial)]
+    shapes = [each.shape for each in initial]
     heads: list[Shape | None] = [(1,) * rank for rank in ranks]
     count = len(program.graphs)
     while True:
@@ -136,7 +136,7 @@ def _fixpoint(node: Node, initial: Sequence[Value], ranks: Sequence[int]) -> tup
 
 def _check_outputs(node: Node, body: Body, initial: Sequence[Value]) -> None:
     for position, (value, found) in enumerate(zip(initial, body.types[1:], strict=False)):
-        expected = node.graph.type(value)
+        expected = value.type
         if found != expected and not (isinstance(expected, OptionalOf) and expected.element == found
                                       and not isinstance(found, DType)):
             raise ModelError(f"carried value {position}: expected {type_text(expected)} of the body as it takes, found "
@@ -166,10 +166,11 @@ def scan(node: Node) -> Sequence[Value]:
                                _directions(node, "scan_output_directions", outputs), strict=True))))
     carried, scanned = node.given[:states], node.given[states:]
     graph = node.graph
-    places = [*map(graph.shape, carried), *map(_without, map(graph.shape, scanned), axes)]
-    body = translate_body(node.scope, proto, list(map(graph.type, node.given)), places)
+    places = [*(each.shape for each in carried),
+              *(_without(each.shape, axis) for each, axis in zip(scanned, axes, strict=True))]
+    body = translate_body(node.scope, proto, [each.type for each in node.given], places)
     return emit(graph, closed(op, body, len(node.inputs)), body, Parts(carried=tuple(carried), scanned=tuple(scanned)),
-                [graph.shape(each) for each in carried])
+                [each.shape for each in carried])
 
 
 def closed(op: loop.Loop, body: Body, own: int) -> loop.Loop:
@@ -220,10 +221,10 @@ def scan_8(node: Node) -> Sequence[Value]:
                          f"{len(given)} inputs and {len(proto.output)} outputs of the body")
     batch = Scope(node.graph.program.graph(f"{proto.name}_batch", node.graph), node.scope.unit, node.scope)
     graph, outer = batch.graph, node.graph
-    places = [_without(outer.shape(each), 0) for each in given]
-    own = [graph.declare(f"batch_{k}", outer.type(each), place)
+    places = [_without(each.shape, 0) for each in given]
+    own = [graph.input(each.type, place, f"batch_{k}")
            for k, (each, place) in enumerate(zip(given, places, strict=True))]
-    length = None if lengths is None else graph.declare("sequence_length", DType.INT64, ())
+    length = None if lengths is None else graph.input(DType.INT64, (), "sequence_length")
     inner = _sequences(node, batch, own, length, outputs)
     inputs = own if length is None else [*own, length]
     body = Body(graph, tuple(inputs), tuple(inner))
@@ -237,13 +238,13 @@ def _sequences(node: Node, batch: Scope, own: Sequence[Value], length: Value | N
     """The loop over the sequences of one batch."""
     graph, states = batch.graph, len(own) - node.integer("num_scan_inputs")
     backwards = _directions(node, "directions", len(own) - states)
-    places = [graph.shape(each) if k < states else _without(graph.shape(each), 0) for k, each in enumerate(own)]
-    body = translate_body(batch, node.body("body"), list(map(graph.type, own)), places)
+    places = [each.shape if k < states else _without(each.shape, 0) for k, each in enumerate(own)]
+    body = translate_body(batch, node.body("body"), [each.type for each in own], places)
     base = Base.END if length is None else Base.TRIP
     op = loop.Loop(
         count_from_scan=length is None, carried=tuple(Carried(k, k, ShapePolicy.FIXED) for k in range(states)),
         scan_inputs=tuple(_scan_input(states + k, 0, each, base) for k, each in enumerate(backwards)),
         scan_outputs=tuple(ScanOutput(states + k, has_length=length is not None) for k in range(outputs)))
-    longest = () if length is None else (dimension(graph, own[states], 0),) * outputs
+    longest = () if length is None else (c.dimension(graph, own[states], 0),) * outputs
     parts = Parts(length, None, tuple(own[:states]), tuple(own[states:]), longest)
     return emit(graph, closed(op, body, len(own)), body, parts, places[:states])

@@ -7,11 +7,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from circlet.runtime.errors import ModelError
-from circlet.runtime.ir.builder import Value
 from circlet.runtime.ir.types import DType
 from circlet.runtime.ops import matmul, reduce
-from circlet.schema.onnx.emit import add, cast, expanded, mul, sub
-from circlet.schema.onnx.graph import Graph
+from circlet.schema.importer import compose as c
+from circlet.schema.importer.graph import Graph, Value, constant
 from circlet.schema.onnx.node import Node
 from circlet.schema.onnx.rules import rule
 
@@ -24,20 +23,20 @@ def matrix_product(node: Node) -> Value:
     dtype = node.dtype()
     if dtype in PRODUCTS:
         return product(node.graph, node[0], node[1])
-    wide = [cast(node.graph, each, DType.INT64) for each in (node[0], node[1])]
-    return cast(node.graph, product(node.graph, *wide), dtype)
+    wide = [c.cast(node.graph, each, DType.INT64) for each in (node[0], node[1])]
+    return c.cast(node.graph, product(node.graph, *wide), dtype)
 
 
 def product(graph: Graph, a: Value, b: Value) -> Value:
     """The product of tensors by numpy's rule: one without a second axis is a row, or on the right a column."""
-    row, column = (graph.shape(each) is not None and graph.rank(each) == 1 for each in (a, b))
-    if 0 in (len(graph.shape(a) or (1,)), len(graph.shape(b) or (1,))):
+    row, column = (each.shape is not None and c.rank_of(each) == 1 for each in (a, b))
+    if 0 in (len(a.shape or (1,)), len(b.shape or (1,))):
         raise ModelError("expected matrices or vectors, found a scalar")
-    left = expanded(graph, a, [0]) if row else a
-    right = expanded(graph, b, [1]) if column else b
+    left = c.unsqueeze(graph, a, [0]) if row else a
+    right = c.unsqueeze(graph, b, [1]) if column else b
     found = graph.apply(matmul.BatchMatMul(), left, right)
     gone = [-1 - k for k, vector in enumerate((column, row)) if vector]
-    return graph.apply(reduce.Sum(), found, graph.constant(np.array(gone, np.int32))) if gone else found
+    return graph.apply(reduce.Sum(), found, constant(np.array(gone, np.int32))) if gone else found
 
 
 @rule("Gemm")
@@ -51,15 +50,15 @@ def gemm(node: Node) -> Value:
         raise ModelError(f"input 1: expected a matrix, found shape {node.shape(1)}")
     plain = alpha == 1 and beta == 1 and not op.adj_x and node.dtype() is DType.FLOAT32
     units = node.shape(1)[0 if op.adj_y else 1]
-    if plain and weights is not None and (added is None or graph.shape(added) == (units,)):
+    if plain and weights is not None and (added is None or added.shape == (units,)):
         rows = node[1] if op.adj_y else node.constant(np.ascontiguousarray(weights.T))
         return node.apply(matmul.FullyConnected(keep_num_dims=True), node[0], rows, added)
     found = node.apply(op, node[0], node[1])
     if alpha != 1:
-        found = mul(graph, found, node.like(alpha))
+        found = c.multiply(graph, found, node.like(alpha))
     if added is None:
         return found
-    return add(graph, found, added if beta == 1 else mul(graph, added, node.like(beta)))
+    return c.add(graph, found, added if beta == 1 else c.multiply(graph, added, node.like(beta)))
 
 
 @rule("MatMulInteger")
@@ -72,10 +71,10 @@ def centered(node: Node, position: int, zero: int, behind: Sequence[int]) -> Val
     """An input as int32, less its zero point: one number, or one for each index of the axis before the axes
     `behind`."""
     graph = node.graph
-    x, point = cast(graph, node[position], DType.INT32), node.get(zero)
+    x, point = c.cast(graph, node[position], DType.INT32), node.get(zero)
     if point is None:
         return x
-    point = cast(graph, point, DType.INT32)
-    if graph.rank(point) == 1 and graph.shape(point) != (1,):
-        point = expanded(graph, point, behind)
-    return sub(graph, x, point)
+    point = c.cast(graph, point, DType.INT32)
+    if c.rank_of(point) == 1 and point.shape != (1,):
+        point = c.unsqueeze(graph, point, behind)
+    return c.subtract(graph, x, point)

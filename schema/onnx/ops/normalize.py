@@ -6,23 +6,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from circlet.runtime.ir.builder import Value
 from circlet.runtime.ir.op import Op
 from circlet.runtime.ir.types import DType
 from circlet.runtime.ops import comparison, normalize, reduce, shape, unary
-from circlet.schema.onnx.emit import (
-    add,
-    axis_of,
-    cast,
-    dimension,
-    div,
-    mul,
-    reshaped,
-    reshaped_to,
-    shape_vector,
-    sub,
-    transposed,
-)
+from circlet.schema.importer import compose as c
+from circlet.schema.importer.graph import Value, constant
 from circlet.schema.onnx.node import Node
 from circlet.schema.onnx.ops.reduce import greatest, mean, total
 from circlet.schema.onnx.ops.shape import flat
@@ -34,16 +22,16 @@ def softmax(node: Node) -> Value:
     axis = node.integer("axis", -1)
     if axis == -1 or axis == node.rank() - 1:
         return _over_last(node, node[0])
-    axis = axis_of(node.graph, node[0], axis)
+    axis = c.axis_of(node[0], axis)
     order = list(range(node.rank()))
     order[axis], order[-1] = order[-1], order[axis]
-    return transposed(node.graph, _over_last(node, transposed(node.graph, node[0], order)), order)
+    return c.transpose(node.graph, _over_last(node, c.transpose(node.graph, node[0], order)), order)
 
 
 @rule("Softmax", "LogSoftmax", "Hardmax")
 def softmax_1(node: Node) -> Value:
     rows = flat(node, node.integer("axis", 1))
-    return reshaped_to(node.graph, _over_last(node, rows), shape_vector(node.graph, node[0]))
+    return c.reshape_to(node.graph, _over_last(node, rows), c.shape_of(node.graph, node[0]))
 
 
 def _over_last(node: Node, x: Value) -> Value:
@@ -51,23 +39,23 @@ def _over_last(node: Node, x: Value) -> Value:
     graph = node.graph
     if node.operator == "Hardmax":
         along = node.constant(np.array([-1], np.int32))
-        depth = cast(graph, reshaped(graph, dimension(graph, x, -1), []), DType.INT32)
+        depth = c.cast(graph, c.reshape(graph, c.dimension(graph, x, -1), []), DType.INT32)
         return node.apply(shape.OneHot(-1), node.apply(reduce.ArgMax(DType.INT64), x, along), depth, node.like(1),
                           node.like(0))
     ops: dict[str, Op] = {"Softmax": normalize.Softmax(1.0), "LogSoftmax": normalize.LogSoftmax()}
-    if graph[x].dtype is DType.FLOAT32:
+    if x.dtype is DType.FLOAT32:
         return graph.apply(ops[node.operator], x)
-    shifted = sub(graph, x, greatest(graph, x, [-1]))
+    shifted = c.subtract(graph, x, greatest(graph, x, [-1]))
     powers = graph.apply(unary.Exp(), shifted)
     if node.operator == "Softmax":
         single = DType.FLOAT32 if node.dtype() is DType.FLOAT16 else node.dtype()
-        return div(graph, powers, cast(graph, total(graph, cast(graph, powers, single), [-1]), node.dtype()))
-    return sub(graph, shifted, graph.apply(unary.Log(), total(graph, powers, [-1])))
+        return c.divide(graph, powers, c.cast(graph, total(graph, c.cast(graph, powers, single), [-1]), node.dtype()))
+    return c.subtract(graph, shifted, graph.apply(unary.Log(), total(graph, powers, [-1])))
 
 
 def _by_channel(node: Node, parameter: Value) -> Value:
     """A parameter for each channel, axis 1 of the input, so that it broadcasts against the input."""
-    return reshaped(node.graph, parameter, [-1, *[1] * (node.rank() - 2)])
+    return c.reshape(node.graph, parameter, [-1, *[1] * (node.rank() - 2)])
 
 
 @rule("BatchNormalization", since=9)
@@ -81,10 +69,11 @@ def _batch_normalized(node: Node) -> Sequence[Value | None]:
         return _normalized_by(node, node[3], node[4], epsilon), None, None, None, None
     axes = [axis for axis in range(node.rank()) if axis != 1]
     center = mean(graph, node[0], axes, keep=False)
-    spread = mean(graph, node.apply(unary.Square(), sub(graph, node[0], mean(graph, node[0], axes))), axes, keep=False)
+    deviation = c.subtract(graph, node[0], mean(graph, node[0], axes))
+    spread = mean(graph, node.apply(unary.Square(), deviation), axes, keep=False)
     momentum = node.number("momentum", 0.9)
-    running = [add(graph, mul(graph, old, graph.like(momentum, old)),
-                   mul(graph, cast(graph, new, graph[old].dtype), graph.like(1 - momentum, old)))
+    running = [c.add(graph, c.multiply(graph, old, c.like(momentum, old)),
+                   c.multiply(graph, c.cast(graph, new, old.dtype), c.like(1 - momentum, old)))
                for old, new in ((node[3], center), (node[4], spread))]
     return _normalized_by(node, center, spread, epsilon), *running
 
@@ -99,45 +88,45 @@ def batch_normalization_7(node: Node) -> Sequence[Value | None]:
 def _normalized_by(node: Node, center: Value, spread: Value, epsilon: float) -> Value:
     """The input normalised by means and variances for each channel, then scaled and shifted."""
     graph = node.graph
-    known = [graph.known(each) for each in (node[1], node[2], center, spread)]
+    known = [each.data for each in (node[1], node[2], center, spread)]
     if all(each is not None for each in known):
         scale, shift, middle, variance = (np.asarray(each, np.float64) for each in known)
         factor = scale / np.sqrt(variance + epsilon)
-        factors = [node.graph.constant(each.astype(node.dtype().numpy)) for each in (factor, shift - middle * factor)]
+        factors = [constant(each.astype(node.dtype().numpy)) for each in (factor, shift - middle * factor)]
     else:
-        deviation = graph.apply(unary.Sqrt(), add(graph, spread, graph.like(epsilon, spread)))
-        ratio = div(graph, node[1], deviation)
-        factors = [ratio, sub(graph, node[2], mul(graph, center, ratio))]
-    by_channel = [_by_channel(node, cast(graph, each, node.dtype())) for each in factors]
-    return add(graph, mul(graph, node[0], by_channel[0]), by_channel[1])
+        deviation = graph.apply(unary.Sqrt(), c.add(graph, spread, c.like(epsilon, spread)))
+        ratio = c.divide(graph, node[1], deviation)
+        factors = [ratio, c.subtract(graph, node[2], c.multiply(graph, center, ratio))]
+    by_channel = [_by_channel(node, c.cast(graph, each, node.dtype())) for each in factors]
+    return c.add(graph, c.multiply(graph, node[0], by_channel[0]), by_channel[1])
 
 
 @rule("InstanceNormalization", since=6)
 def instance_normalization(node: Node) -> Value:
     graph = node.graph
     normal = standardized(node, node[0], list(range(2, node.rank())), node.number("epsilon", 1e-5))[0]
-    return add(graph, mul(graph, normal, _by_channel(node, node[1])), _by_channel(node, node[2]))
+    return c.add(graph, c.multiply(graph, normal, _by_channel(node, node[1])), _by_channel(node, node[2]))
 
 
 def standardized(node: Node, x: Value, axes: list[int], epsilon: float) -> tuple[Value, Value, Value]:
     """A tensor with mean 0 and variance 1 along axes; the mean and 1 / deviation."""
     graph = node.graph
     center = mean(graph, x, axes)
-    shifted = sub(graph, x, center)
+    shifted = c.subtract(graph, x, center)
     spread = mean(graph, graph.apply(unary.Square(), shifted), axes)
-    inverse = graph.apply(unary.Rsqrt(), add(graph, spread, graph.like(epsilon, spread)))
-    return mul(graph, shifted, inverse), center, inverse
+    inverse = graph.apply(unary.Rsqrt(), c.add(graph, spread, c.like(epsilon, spread)))
+    return c.multiply(graph, shifted, inverse), center, inverse
 
 
 @rule("LayerNormalization")
 def layer_normalization(node: Node) -> Sequence[Value]:
     graph, rank = node.graph, node.rank()
-    axes = list(range(axis_of(graph, node[0], node.integer("axis", -1)), rank))
-    x = cast(graph, node[0], DType.FLOAT32) if node.integer("stash_type", 1) == 1 else node[0]
+    axes = list(range(c.axis_of(node[0], node.integer("axis", -1)), rank))
+    x = c.cast(graph, node[0], DType.FLOAT32) if node.integer("stash_type", 1) == 1 else node[0]
     normal, center, inverse = standardized(node, x, axes, node.number("epsilon", 1e-5))
-    result = mul(graph, cast(graph, normal, node.dtype()), node[1])
+    result = c.multiply(graph, c.cast(graph, normal, node.dtype()), node[1])
     bias = node.get(2)
-    return result if bias is None else add(graph, result, bias), center, inverse
+    return result if bias is None else c.add(graph, result, bias), center, inverse
 
 
 @rule("LRN")
@@ -148,7 +137,7 @@ def lrn(node: Node) -> Value:
     alpha, beta, bias = node.number("alpha", 1e-4), node.number("beta", 0.75), node.number("bias", 1.0)
     op = normalize.LocalResponseNormalization(size // 2, bias, alpha / size, beta)
     last, first = [0, *range(2, rank), 1], [0, rank - 1, *range(1, rank - 1)]
-    return transposed(graph, graph.apply(op, transposed(graph, node[0], last)), first)
+    return c.transpose(graph, graph.apply(op, c.transpose(graph, node[0], last)), first)
 
 
 @rule("LpNormalization")
@@ -159,6 +148,6 @@ def lp_normalization(node: Node) -> Value:
     else:
         norm = node.apply(unary.Sqrt(), total(graph, node.apply(unary.Square(), node[0]), axes))
     zero = node.apply(comparison.Equal(), norm, node.like(0))
-    ratio = div(graph, node[0], norm)
+    ratio = c.divide(graph, node[0], norm)
     return graph.apply(comparison.SelectV2(), zero, node.like(0), ratio)
 

@@ -7,19 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from circlet.runtime.errors import ModelError
-from circlet.runtime.ir.builder import Value
 from circlet.runtime.ops import elementwise, index, pad
-from circlet.schema.onnx.emit import (
-    add,
-    axis_of,
-    dimension,
-    elements,
-    joined,
-    reshaped,
-    sub,
-    transposed,
-)
-from circlet.schema.onnx.graph import Graph
+from circlet.schema.importer import compose as c
+from circlet.schema.importer.graph import Graph, Value, constant
 from circlet.schema.onnx.node import Node
 from circlet.schema.onnx.ops.layout import cropped, from_front, scattered
 from circlet.schema.onnx.ops.shape import counted
@@ -32,11 +22,11 @@ def pad_(node: Node) -> Value:
     if node.get(3) is not None and node.known(3) is None:
         along = from_front(node, node[3], rank)
         count = node.length(3)
-        sides = [scattered(node, along, elements(node.graph, node[1], first, last), rank, 0)
+        sides = [scattered(node, along, c.part_of(node.graph, node[1], first, last), rank, 0)
                  for first, last in ((0, count), (count, 2 * count))]
-        return _padded(node, _amounts(node, joined(node.graph, sides), axes), node.get(2))
+        return _padded(node, _amounts(node, c.concatenate(node.graph, sides), axes), node.get(2))
     if node.get(3) is not None:
-        axes = [axis_of(node.graph, node[0], axis) for axis in node.value(3, "axes").tolist()]
+        axes = [c.axis_of(node[0], axis) for axis in node.value(3, "axes").tolist()]
     return _padded(node, _amounts(node, node[1], axes), node.get(2))
 
 
@@ -49,11 +39,11 @@ def pad_2(node: Node) -> Value:
 def _amounts(node: Node, pads: Value, axes: Sequence[int]) -> list[tuple[Value, Value]]:
     """How many elements to add before and after each axis, each of shape (1,)."""
     graph, zero = node.graph, node.constant(np.array([0], np.int64))
-    if graph.shape(pads) not in ((2 * len(axes),), (-1,)):
-        raise ModelError(f"pads: expected 2 for each of {len(axes)} axes, found shape {graph.shape(pads)}")
+    if pads.shape not in ((2 * len(axes),), (-1,)):
+        raise ModelError(f"pads: expected 2 for each of {len(axes)} axes, found shape {pads.shape}")
     found = [(zero, zero)] * node.rank()
     for k, axis in enumerate(axes):
-        found[axis] = (elements(graph, pads, k, k + 1), elements(graph, pads, len(axes) + k, len(axes) + k + 1))
+        found[axis] = (c.part_of(graph, pads, k, k + 1), c.part_of(graph, pads, len(axes) + k, len(axes) + k + 1))
     return found
 
 
@@ -65,47 +55,47 @@ def _padded(node: Node, amounts: list[tuple[Value, Value]], value: Value | None)
             if any(_may_differ(graph, each) for each in (before, after)):
                 x = node.apply(index.Gather(axis), x, _outside(graph, x, axis, before, after, mode))
         return node.copy(x) if x == node[0] else x
-    number = node.like(0) if value is None else reshaped(graph, value, [])
+    number = node.like(0) if value is None else c.reshape(graph, value, [])
     return constant_padded(graph, node[0], amounts, number)
 
 
 def _may_differ(graph: Graph, amount: Value) -> bool:
     """Whether an amount may be something else than 0."""
-    known = graph.known(amount)
+    known = amount.data
     return known is None or bool(known.any())
 
 
 def constant_padded(graph: Graph, x: Value, amounts: list[tuple[Value, Value]], number: Value) -> Value:
     """A tensor surrounded by a number; amounts below 0 cut."""
-    known = [[graph.known(each) for each in pair] for pair in amounts]
+    known = [[each.data for each in pair] for pair in amounts]
     sizes = [[None if each is None else int(each.item()) for each in pair] for pair in known]
     cuts = [tuple(min(each or 0, 0) for each in pair) for pair in sizes]
     if any(map(any, cuts)):
         x = cropped(graph, x, [(-before, -after) for before, after in cuts])
-    least = [[graph.constant(np.array([max(size, 0)], np.int64)) if size is not None
-              else graph.apply(elementwise.Maximum(), each, graph.like(0, each))
+    least = [[constant(np.array([max(size, 0)], np.int64)) if size is not None
+              else graph.apply(elementwise.Maximum(), each, c.like(0, each))
               for size, each in zip(pair, values, strict=True)] for pair, values in zip(sizes, amounts, strict=True)]
     if all(size is not None and size <= 0 for pair in sizes for size in pair):
         return x
-    table = transposed(graph, reshaped(graph, joined(graph, [pair[k] for k in range(2) for pair in least]),
+    table = c.transpose(graph, c.reshape(graph, c.concatenate(graph, [pair[k] for k in range(2) for pair in least]),
                                        [2, len(amounts)]), [1, 0])
     return graph.apply(pad.PadV2(), x, table, number)
 
 
 def _outside(graph: Graph, x: Value, axis: int, before: Value, after: Value, mode: str) -> Value:
     """The indices of the elements of an axis that a padded one consists of."""
-    size = reshaped(graph, dimension(graph, x, axis), [])
-    first = sub(graph, graph.constant(np.int64(0)), reshaped(graph, before, []))
-    places = counted(graph, add(graph, size, reshaped(graph, after, [])), first)
-    one, zero = (graph.constant(np.int64(each)) for each in (1, 0))
-    last = sub(graph, size, one)
+    size = c.reshape(graph, c.dimension(graph, x, axis), [])
+    first = c.subtract(graph, constant(np.int64(0)), c.reshape(graph, before, []))
+    places = counted(graph, c.add(graph, size, c.reshape(graph, after, [])), first)
+    one, zero = (constant(np.int64(each)) for each in (1, 0))
+    last = c.subtract(graph, size, one)
     if mode == "edge":
         return graph.apply(elementwise.Minimum(), graph.apply(elementwise.Maximum(), places, zero), last)
     if mode == "wrap":
         return graph.apply(elementwise.FloorMod(), places, size)
     if mode != "reflect":
         raise ModelError(f"mode: expected constant, reflect, edge or wrap, found {mode!r}")
-    period = graph.apply(elementwise.Maximum(), add(graph, last, last), one)
+    period = graph.apply(elementwise.Maximum(), c.add(graph, last, last), one)
     within = graph.apply(elementwise.FloorMod(), places, period)
-    return graph.apply(elementwise.Minimum(), within, sub(graph, period, within))
+    return graph.apply(elementwise.Minimum(), within, c.subtract(graph, period, within))
 

@@ -11,17 +11,16 @@ from math import inf, prod
 import numpy as np
 
 from circlet.runtime.errors import UnsupportedError
-from circlet.runtime.ir.builder import Value
 from circlet.runtime.ir.types import FLOATS, Padding
 from circlet.runtime.ops import elementwise, pool, shape, unary
-from circlet.schema.onnx.emit import add, div, expanded, mul, reshaped
-from circlet.schema.onnx.graph import Graph
-from circlet.schema.onnx.images import Windows, channels_first, channels_last, windows
+from circlet.schema.importer import compose as c
+from circlet.schema.importer.graph import Graph, Value, constant
 from circlet.schema.onnx.node import Node
 from circlet.schema.onnx.ops.conv import padded
 from circlet.schema.onnx.ops.layout import sliced
 from circlet.schema.onnx.ops.reduce import greatest, mean, total
 from circlet.schema.onnx.rules import rule
+from circlet.schema.onnx.windows import Windows, windows
 
 
 @rule("MaxPool")
@@ -30,16 +29,16 @@ def max_pool(node: Node) -> Sequence[Value | None]:
         node.unsupported("the output of indices")
     graph, found, dtype = node.graph, windows(node, node.integers("kernel_shape")), node.dtype()
     least = -inf if dtype in FLOATS else np.iinfo(dtype.numpy).min
-    x = padded(graph, channels_last(graph, node[0]), replace(found, same=False), least)
+    x = padded(graph, c.channels_last(graph, node[0]), replace(found, same=False), least)
     if max(found.dilation) > 1:
         taps = _taps(node, x, found)
-        return channels_first(graph, fold(lambda a, b: graph.apply(elementwise.Maximum(), a, b), taps)), None
-    return channels_first(graph, slid(graph, pool.MaxPool2D, x, found)), None
+        return c.channels_first(graph, fold(lambda a, b: graph.apply(elementwise.Maximum(), a, b), taps)), None
+    return c.channels_first(graph, slid(graph, pool.MaxPool2D, x, found)), None
 
 
 def _taps(node: Node, x: Value, found: Windows) -> list[Value]:
     """The elements that windows with gaps cover, as many tensors as a window has elements."""
-    graph, sizes = node.graph, node.graph.shape(x) or ()
+    graph, sizes = node.graph, x.shape or ()
     if -1 in sizes:
         node.unsupported(f"dilations of an input of shape {node.shape()}")
     counts = [(length - span) // step for length, span, step in zip(sizes[1:], found.span, found.stride, strict=False)]
@@ -48,7 +47,7 @@ def _taps(node: Node, x: Value, found: Windows) -> list[Value]:
         begin = [0, *(k * step for k, step in zip(place, found.dilation, strict=True)), 0]
         end = [sizes[0], *(first + count * step + 1 for first, count, step
                            in zip(begin[1:], counts, found.stride, strict=False)), sizes[-1]]
-        bounds = (graph.constant(np.array(each, np.int64)) for each in (begin, end, [1, *found.stride, 1]))
+        bounds = (constant(np.array(each, np.int64)) for each in (begin, end, [1, *found.stride, 1]))
         taken.append(graph.apply(sliced(), x, *bounds))
     return taken
 
@@ -57,14 +56,14 @@ def _means(node: Node, x: Value, found: Windows) -> Value:
     """The mean over each window of a padded tensor."""
     if max(found.dilation) == 1:
         return slid(node.graph, pool.AveragePool2D, x, found)
-    sums = fold(lambda a, b: add(node.graph, a, b), _taps(node, x, found))
-    return div(node.graph, sums, node.like(prod(found.size)))
+    sums = fold(lambda a, b: c.add(node.graph, a, b), _taps(node, x, found))
+    return c.divide(node.graph, sums, node.like(prod(found.size)))
 
 
 def slid(graph: Graph, op: type[pool.Pool], x: Value, found: Windows) -> Value:
     """Pools a padded tensor (n, ..., c) over one, two or three axes."""
     if found.rank == 1:
-        image = slid_over_image(graph, op, expanded(graph, x, [1]), (1, *found.size), (1, *found.stride))
+        image = slid_over_image(graph, op, c.unsqueeze(graph, x, [1]), (1, *found.size), (1, *found.stride))
         return graph.apply(shape.Squeeze((1,)), image)
     if found.rank == 2:
         return slid_over_image(graph, op, x, found.size, found.stride)
@@ -78,38 +77,38 @@ def slid_over_image(graph: Graph, op: type[pool.Pool], x: Value, size: Sequence[
 
 def _slid_over_volume(graph: Graph, op: type[pool.Pool], x: Value, found: Windows) -> Value:
     """Pools each image of a volume (n, d, h, w, c), then across the images."""
-    n, d, h, w, c = graph.shape(x) or (-1,) * 5
-    if -1 in (n, d, h, w, c):
+    n, d, h, w, channels = x.shape or (-1,) * 5
+    if -1 in (n, d, h, w, channels):
         raise UnsupportedError("pooling of volumes of unknown size")
-    flat = slid_over_image(graph, op, reshaped(graph, x, [n * d, h, w, c]), found.size[1:], found.stride[1:])
-    _, high, wide, _ = graph.shape(flat) or (-1,) * 4
-    stacked = reshaped(graph, flat, [n, d, high * wide, c])
+    flat = slid_over_image(graph, op, c.reshape(graph, x, [n * d, h, w, channels]), found.size[1:], found.stride[1:])
+    _, high, wide, _ = flat.shape or (-1,) * 4
+    stacked = c.reshape(graph, flat, [n, d, high * wide, channels])
     deep = slid_over_image(graph, op, stacked, (found.size[0], 1), (found.stride[0], 1))
-    return reshaped(graph, deep, [n, (graph.shape(deep) or (-1, -1))[1], high, wide, c])
+    return c.reshape(graph, deep, [n, (deep.shape or (-1, -1))[1], high, wide, channels])
 
 
 @rule("AveragePool")
 def average_pool(node: Node) -> Value:
     graph, found = node.graph, windows(node, node.integers("kernel_shape"))
-    x = channels_last(graph, node[0])
+    x = c.channels_last(graph, node[0])
     plain = replace(found, same=False)
     means = _means(node, padded(graph, x, plain), found)
     if found.is_padded and (any(found.more) or not node.integer("count_include_pad", 0)):
-        means = div(graph, means, _shares(node, x, plain))
-    return channels_first(graph, means)
+        means = c.divide(graph, means, _shares(node, x, plain))
+    return c.channels_first(graph, means)
 
 
 def _shares(node: Node, x: Value, found: Windows) -> Value:
     """Which part of each window counts: (1, ..., 1)."""
     graph = node.graph
-    lengths = (graph.shape(x) or ())[1:-1]
+    lengths = (x.shape or ())[1:-1]
     if -1 in lengths:
         node.unsupported(f"padding of an input of shape {node.shape()}")
     if node.integer("count_include_pad", 0):
         lengths = tuple(map(sum, zip(lengths, found.before, found.after, strict=True)))
         zero = (0,) * found.rank
         found = replace(found, before=zero, after=zero)
-    ones = graph.like(1, x, (1, *lengths, 1))
+    ones = c.like(1, x, (1, *lengths, 1))
     return _means(node, padded(graph, ones, found), found)
 
 
@@ -117,9 +116,9 @@ def _shares(node: Node, x: Value, found: Windows) -> Value:
 def lp_pool(node: Node) -> Value:
     graph, found, order = node.graph, windows(node, node.integers("kernel_shape")), node.integer("p", 2)
     power = node.apply(elementwise.Pow(), node.apply(unary.Abs(), node[0]), node.like(order))
-    x = padded(graph, channels_last(graph, power), replace(found, same=False))
-    sums = mul(graph, _means(node, x, found), node.like(prod(found.size)))
-    return channels_first(graph, node.apply(elementwise.Pow(), sums, node.like(1 / order)))
+    x = padded(graph, c.channels_last(graph, power), replace(found, same=False))
+    sums = c.multiply(graph, _means(node, x, found), node.like(prod(found.size)))
+    return c.channels_first(graph, node.apply(elementwise.Pow(), sums, node.like(1 / order)))
 
 
 def _spatial(node: Node) -> list[int]:

@@ -6,11 +6,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from circlet.runtime.ir.builder import Value
 from circlet.runtime.ir.types import INTEGERS, DType
 from circlet.runtime.ops import comparison, elementwise, quantize, reduce, shape, unary
-from circlet.schema.onnx.emit import add, cast, div, mul, reshaped, sub
-from circlet.schema.onnx.graph import Graph
+from circlet.schema.importer import compose as c
+from circlet.schema.importer.graph import Graph, Value, constant
 from circlet.schema.onnx.node import Node
 from circlet.schema.onnx.ops.conv import convolved
 from circlet.schema.onnx.ops.layout import cropped
@@ -34,50 +33,50 @@ def _cast(node: Node, dtype: DType) -> Value:
         return node.copy(node[0])
     data = node.known(0)
     if data is not None and data.dtype.kind in "bi" and dtype in INTEGERS | {DType.BOOL} and data.size == 1:
-        return node.graph.constant(data.astype(dtype.numpy), dtype)
+        return constant(data.astype(dtype.numpy), dtype)
     return node.apply(quantize.Cast(), node[0], type=dtype)
 
 
 @rule("BitCast")
 def bit_cast(node: Node) -> Value:
-    dtype, found = dtype_of(node.integer("to")), node.graph.shape(node[0])
+    dtype, found = dtype_of(node.integer("to")), node[0].shape
     if dtype.numpy.itemsize != node.dtype().numpy.itemsize or DType.STRING in (dtype, node.dtype()):
         node.unsupported(f"{node.dtype().value} as {dtype.value}")
     if found is None or -1 in found:
         node.unsupported("an input of unknown shape")
     # The shape of a result that is not inferred is trusted if it has axes.
-    x = node[0] if found else reshaped(node.graph, node[0], [1])
+    x = node[0] if found else c.reshape(node.graph, node[0], [1])
     (made,) = node.graph.op(shape.Bitcast(), x, types=(dtype,), shapes=(found or (1,),))
-    return made if found else reshaped(node.graph, made, [])
+    return made if found else c.reshape(node.graph, made, [])
 
 
 def _fitted(node: Node, parameter: Value) -> Value:
     """Scales or zero points so that they broadcast: one for all, one for each index of an axis, or one for a block."""
     graph, block = node.graph, node.integer("block_size", 0)
-    found, rank = graph.shape(parameter), node.rank()
+    found, rank = parameter.shape, node.rank()
     if block:
         return _repeated(node, parameter, block)
     if found in ((), (1,)):
-        return reshaped(graph, parameter, [])
+        return c.reshape(graph, parameter, [])
     axis = node.integer("axis", 1) % max(rank, 1)
-    return reshaped(graph, parameter, [-1 if k == axis else 1 for k in range(rank)])
+    return c.reshape(graph, parameter, [-1 if k == axis else 1 for k in range(rank)])
 
 
 def _repeated(node: Node, parameter: Value, block: int) -> Value:
     """Parameters of blocks of an axis repeated for each of its elements."""
-    graph, axis, found, sizes = node.graph, node.integer("axis", 1), node.graph.shape(parameter), node.shape()
+    graph, axis, found, sizes = node.graph, node.integer("axis", 1), parameter.shape, node.shape()
     axis %= len(sizes)
     if found is None or -1 in (*found, *sizes):
         node.unsupported(f"blocks of an input of shape {sizes}")
-    inner = reshaped(graph, parameter, [*found[:axis + 1], 1, *found[axis + 1:]])
-    target = graph.constant(np.array([*found[:axis + 1], block, *found[axis + 1:]], np.int64))
-    whole = reshaped(graph, graph.apply(shape.BroadcastTo(), inner, target),
+    inner = c.reshape(graph, parameter, [*found[:axis + 1], 1, *found[axis + 1:]])
+    target = constant(np.array([*found[:axis + 1], block, *found[axis + 1:]], np.int64))
+    whole = c.reshape(graph, graph.apply(shape.BroadcastTo(), inner, target),
                      [*found[:axis], found[axis] * block, *found[axis + 1:]])
     return _cut(graph, whole, axis, sizes[axis])
 
 
 def _cut(graph: Graph, x: Value, axis: int, size: int) -> Value:
-    found = graph.shape(x) or ()
+    found = x.shape or ()
     if found[axis] == size:
         return x
     return cropped(graph, x, [(0, found[k] - size if k == axis else 0) for k in range(len(found))])
@@ -88,32 +87,32 @@ def stored(node: Node, real: Value, zero: Value | None, dtype: DType) -> Value:
     graph, limits = node.graph, np.iinfo(dtype.numpy)
     found = graph.apply(unary.Round(), real)
     if zero is not None:
-        found = add(graph, found, cast(graph, zero, graph[real].dtype))
-    found = graph.apply(elementwise.Maximum(), found, graph.like(limits.min, found))
-    return cast(graph, graph.apply(elementwise.Minimum(), found, graph.like(limits.max, found)), dtype)
+        found = c.add(graph, found, c.cast(graph, zero, real.dtype))
+    found = graph.apply(elementwise.Maximum(), found, c.like(limits.min, found))
+    return c.cast(graph, graph.apply(elementwise.Minimum(), found, c.like(limits.max, found)), dtype)
 
 
 @rule("QuantizeLinear", since=10)
 def quantize_linear(node: Node) -> Value:
     graph, zero = node.graph, node.get(2)
-    dtype = DType.UINT8 if zero is None else graph[zero].dtype
+    dtype = DType.UINT8 if zero is None else zero.dtype
     if node.integer("output_dtype", 0):
         dtype = dtype_of(node.integer("output_dtype"))
     if dtype not in {DType.INT8, DType.UINT8, DType.INT16, DType.UINT16}:
         node.unsupported(f"element type {dtype.value} of the result")
-    x, scale = (cast(graph, each, DType.FLOAT32) for each in (node[0], _fitted(node, node[1])))
-    return stored(node, div(graph, x, scale), None if zero is None else _fitted(node, zero), dtype)
+    x, scale = (c.cast(graph, each, DType.FLOAT32) for each in (node[0], _fitted(node, node[1])))
+    return stored(node, c.divide(graph, x, scale), None if zero is None else _fitted(node, zero), dtype)
 
 
 @rule("DequantizeLinear", since=10)
 def dequantize_linear(node: Node) -> Value:
     graph, zero = node.graph, node.get(2)
-    made = dtype_of(node.integer("output_dtype")) if node.integer("output_dtype", 0) else graph[node[1]].dtype
+    made = dtype_of(node.integer("output_dtype")) if node.integer("output_dtype", 0) else node[1].dtype
     x, exact = node[0], DType.INT32 if node.dtype() in INTEGERS else DType.FLOAT32
     if zero is not None:
-        x = sub(graph, cast(graph, x, exact), cast(graph, _fitted(node, zero), exact))
-    scale = cast(graph, _fitted(node, node[1]), DType.FLOAT32)
-    return cast(graph, mul(graph, cast(graph, x, DType.FLOAT32), scale), made)
+        x = c.subtract(graph, c.cast(graph, x, exact), c.cast(graph, _fitted(node, zero), exact))
+    scale = c.cast(graph, _fitted(node, node[1]), DType.FLOAT32)
+    return c.cast(graph, c.multiply(graph, c.cast(graph, x, DType.FLOAT32), scale), made)
 
 
 @rule("DynamicQuantizeLinear", since=11)
@@ -122,43 +121,43 @@ def dynamic_quantize_linear(node: Node) -> Sequence[Value]:
     axes = node.constant(np.arange(node.rank(), dtype=np.int32))
     low = node.apply(elementwise.Minimum(), node.apply(reduce.ReduceMin(), node[0], axes), zero)
     high = node.apply(elementwise.Maximum(), node.apply(reduce.ReduceMax(), node[0], axes), zero)
-    span = div(graph, sub(graph, high, low), node.like(255))
+    span = c.divide(graph, c.subtract(graph, high, low), node.like(255))
     empty = node.apply(comparison.Equal(), span, zero)
     scale = graph.apply(comparison.SelectV2(), empty, node.like(1), span)
-    point = stored(node, div(graph, sub(graph, zero, low), scale), None, DType.UINT8)
-    return stored(node, div(graph, node[0], scale), point, DType.UINT8), span, point
+    point = stored(node, c.divide(graph, c.subtract(graph, zero, low), scale), None, DType.UINT8)
+    return stored(node, c.divide(graph, node[0], scale), point, DType.UINT8), span, point
 
 
 def _rescaled(node: Node, sums: Value, scales: Sequence[Value], made: Value, zero: Value) -> Value:
     """Sums of products of stored values as stored values of another quantisation."""
     graph = node.graph
-    a, b, c = (cast(graph, each, DType.FLOAT32) for each in (*scales, made))
-    factor = div(graph, mul(graph, a, b), c)
-    return stored(node, mul(graph, cast(graph, sums, DType.FLOAT32), factor), zero, graph[zero].dtype)
+    a, b, whole = (c.cast(graph, each, DType.FLOAT32) for each in (*scales, made))
+    factor = c.divide(graph, c.multiply(graph, a, b), whole)
+    return stored(node, c.multiply(graph, c.cast(graph, sums, DType.FLOAT32), factor), zero, zero.dtype)
 
 
 @rule("QLinearMatMul", since=10)
 def quantized_product(node: Node) -> Value:
     graph = node.graph
     point_a, point_b = (_own_rank(node, each, position) for position, each in ((2, [1]), (5, [])))
-    a = sub(graph, cast(graph, node[0], DType.INT32), point_a)
-    b = sub(graph, cast(graph, node[3], DType.INT32), point_b)
+    a = c.subtract(graph, c.cast(graph, node[0], DType.INT32), point_a)
+    b = c.subtract(graph, c.cast(graph, node[3], DType.INT32), point_b)
     scales = [_column(node, node[1], [1]), _column(node, node[4], [])]
     return _rescaled(node, product(graph, a, b), scales, node[6], node[7])
 
 
 def _own_rank(node: Node, behind: list[int], position: int) -> Value:
-    return cast(node.graph, _column(node, node[position], behind), DType.INT32)
+    return c.cast(node.graph, _column(node, node[position], behind), DType.INT32)
 
 
 def _column(node: Node, parameter: Value, behind: list[int]) -> Value:
     """A parameter for each row, if axes follow behind, or column; one for all without axes."""
-    found = node.graph.shape(parameter)
+    found = parameter.shape
     if found in ((), (1,)):
-        return reshaped(node.graph, parameter, [])
+        return c.reshape(node.graph, parameter, [])
     if found is None or len(found) > 1:
         return parameter
-    return reshaped(node.graph, parameter, [-1, *behind])
+    return c.reshape(node.graph, parameter, [-1, *behind])
 
 
 @rule("QLinearConv", since=10)
@@ -169,13 +168,13 @@ def quantized_convolution(node: Node) -> Value:
     sums = convolved(node, x, weights, None)
     channels = [1] * (rank - 2)
     if node.get(8) is not None:
-        sums = add(graph, sums, cast(graph, reshaped(graph, node[8], [-1, *channels]), DType.FLOAT64))
+        sums = c.add(graph, sums, c.cast(graph, c.reshape(graph, node[8], [-1, *channels]), DType.FLOAT64))
     return _rescaled(node, sums, [_column(node, node[1], []), _column(node, node[4], channels)], node[6], node[7])
 
 
 def _real(node: Node, position: int, zero: int, behind: list[int]) -> Value:
     """Stored values less their zero point, in double precision, which holds sums of their products exactly."""
     graph = node.graph
-    point = cast(graph, _column(node, node[zero], behind), DType.INT32)
-    return cast(graph, sub(graph, cast(graph, node[position], DType.INT32), point), DType.FLOAT64)
+    point = c.cast(graph, _column(node, node[zero], behind), DType.INT32)
+    return c.cast(graph, c.subtract(graph, c.cast(graph, node[position], DType.INT32), point), DType.FLOAT64)
 

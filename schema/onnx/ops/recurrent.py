@@ -8,26 +8,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from circlet.runtime.errors import ModelError
-from circlet.runtime.ir.builder import Value
 from circlet.runtime.ir.op import Op
 from circlet.runtime.ir.types import DType
 from circlet.runtime.ops import comparison, elementwise, layout, loop, matmul, shape, unary
 from circlet.runtime.ops.loop_options import Base, Carried, Feed, Order, Position, ScanInput, ScanOutput, ShapePolicy
+from circlet.schema.importer import compose as c
+from circlet.schema.importer.graph import Graph, Value, constant
 from circlet.schema.onnx.bodies import Body
-from circlet.schema.onnx.emit import (
-    add,
-    cast,
-    dimension,
-    elements,
-    expanded,
-    filled,
-    joined,
-    mul,
-    select,
-    sub,
-    transposed,
-)
-from circlet.schema.onnx.graph import Graph
 from circlet.schema.onnx.node import Node
 from circlet.schema.onnx.ops.loop import Parts, closed, emit
 from circlet.schema.onnx.rules import rule
@@ -38,21 +25,21 @@ Function = Callable[[Graph, Value], Value]
 
 def _scaled_tanh(alpha: float, beta: float) -> Function:
     def apply(graph: Graph, x: Value) -> Value:
-        return mul(graph, graph.like(alpha, x), graph.apply(unary.Tanh(), mul(graph, graph.like(beta, x), x)))
+        return c.multiply(graph, c.like(alpha, x), graph.apply(unary.Tanh(), c.multiply(graph, c.like(beta, x), x)))
 
     return apply
 
 
 def _hard_sigmoid(alpha: float, beta: float) -> Function:
     def apply(graph: Graph, x: Value) -> Value:
-        line = add(graph, mul(graph, graph.like(alpha, x), x), graph.like(beta, x))
+        line = c.add(graph, c.multiply(graph, c.like(alpha, x), x), c.like(beta, x))
         return graph.apply(unary.Relu0To1(), line)
 
     return apply
 
 
 def _affine(alpha: float, beta: float) -> Function:
-    return lambda graph, x: add(graph, mul(graph, graph.like(alpha, x), x), graph.like(beta, x))
+    return lambda graph, x: c.add(graph, c.multiply(graph, c.like(alpha, x), x), c.like(beta, x))
 
 
 PLAIN: dict[str, Op] = {"relu": unary.Relu(), "tanh": unary.Tanh(), "sigmoid": unary.Logistic()}
@@ -102,31 +89,31 @@ class Weights:
     def product(self, graph: Graph, state: Value, first: int, last: int) -> Value:
         """The product of the state with the weights of some gates."""
         rows = graph.capture(self.recurrent)
-        count = (graph.shape(rows) or (0,))[0] // self.size
+        count = (rows.shape or (0,))[0] // self.size
         if (first, last) != (0, count):
             rows = _rows(graph, rows, first * self.size, last * self.size)
         return graph.apply(matmul.BatchMatMul(adj_y=True), state, rows)
 
     def gate(self, graph: Graph, x: Value, index: int) -> Value:
         """The part of a tensor (..., gates * hidden) that is for one gate."""
-        whole = (graph.shape(x) or (-1,))[-1] // self.size
-        sizes = graph.constant(np.full(whole, self.size, np.int64))
-        axis = graph.constant(np.array(-1, np.int32))
+        whole = (x.shape or (-1,))[-1] // self.size
+        sizes = constant(np.full(whole, self.size, np.int64))
+        axis = constant(np.array(-1, np.int32))
         return graph.op(layout.SplitV(whole), x, sizes, axis, count=whole)[index] if whole > 1 else x
 
     def bounded(self, graph: Graph, x: Value) -> Value:
         """What goes into an activation."""
         if self.clip is None:
             return x
-        low, high = graph.like(-self.clip, x), graph.like(self.clip, x)
+        low, high = c.like(-self.clip, x), c.like(self.clip, x)
         return graph.apply(elementwise.Minimum(), graph.apply(elementwise.Maximum(), x, low), high)
 
 
 def _rows(graph: Graph, x: Value, first: int, last: int) -> Value:
-    data = graph.known(x)
+    data = x.data
     if data is not None:
-        return graph.constant(np.ascontiguousarray(data[first:last]))
-    return elements(graph, x, first, last)
+        return constant(np.ascontiguousarray(data[first:last]))
+    return c.part_of(graph, x, first, last)
 
 
 Cell = Callable[[Graph, Weights, Value, Sequence[Value]], Sequence[Value]]
@@ -135,38 +122,38 @@ Cell = Callable[[Graph, Weights, Value, Sequence[Value]], Sequence[Value]]
 
 def _rnn(graph: Graph, weights: Weights, x: Value, states: Sequence[Value]) -> Sequence[Value]:
     (activate,) = weights.functions
-    return (activate(graph, weights.bounded(graph, add(graph, x, weights.product(graph, states[0], 0, 1)))),)
+    return (activate(graph, weights.bounded(graph, c.add(graph, x, weights.product(graph, states[0], 0, 1)))),)
 
 
 def _gru(graph: Graph, weights: Weights, x: Value, states: Sequence[Value]) -> Sequence[Value]:
     (state,), (activate, form) = states, weights.functions
     both = weights.product(graph, state, 0, 2)
-    update, reset = (activate(graph, weights.bounded(graph, add(
+    update, reset = (activate(graph, weights.bounded(graph, c.add(
         graph, weights.gate(graph, x, k), weights.gate(graph, both, k)))) for k in range(2))
     if weights.bias is None:
-        inner = weights.product(graph, mul(graph, reset, state), 2, 3)
+        inner = weights.product(graph, c.multiply(graph, reset, state), 2, 3)
     else:
-        linear = add(graph, weights.product(graph, state, 2, 3), weights.bias)
-        inner = mul(graph, reset, linear)
-    hidden = form(graph, weights.bounded(graph, add(graph, weights.gate(graph, x, 2), inner)))
-    kept = mul(graph, update, sub(graph, state, hidden))
-    return (add(graph, hidden, kept),)
+        linear = c.add(graph, weights.product(graph, state, 2, 3), weights.bias)
+        inner = c.multiply(graph, reset, linear)
+    hidden = form(graph, weights.bounded(graph, c.add(graph, weights.gate(graph, x, 2), inner)))
+    kept = c.multiply(graph, update, c.subtract(graph, state, hidden))
+    return (c.add(graph, hidden, kept),)
 
 
 def _lstm(graph: Graph, weights: Weights, x: Value, states: Sequence[Value]) -> Sequence[Value]:
     (state, memory), (activate, form, out) = states, weights.functions
-    gates = add(graph, x, weights.product(graph, state, 0, 4))
+    gates = c.add(graph, x, weights.product(graph, state, 0, 4))
 
     def opened(index: int, seen: Value, peephole: int) -> Value:
         found = weights.gate(graph, gates, index)
         if weights.peepholes:
-            found = add(graph, found, mul(graph, weights.peepholes[peephole], seen))
+            found = c.add(graph, found, c.multiply(graph, weights.peepholes[peephole], seen))
         return activate(graph, weights.bounded(graph, found))
 
     taken, kept = opened(0, memory, 0), opened(2, memory, 2)
     new = form(graph, weights.bounded(graph, weights.gate(graph, gates, 3)))
-    memory = add(graph, mul(graph, kept, memory), mul(graph, taken, new))
-    return mul(graph, opened(1, memory, 1), out(graph, memory)), memory
+    memory = c.add(graph, c.multiply(graph, kept, memory), c.multiply(graph, taken, new))
+    return c.multiply(graph, opened(1, memory, 1), out(graph, memory)), memory
 
 
 @rule("RNN", since=7)
@@ -193,14 +180,14 @@ def _network(node: Node, cell: Cell, gates: int, default: tuple[str, ...], count
     directions = names.get(node.string("direction", "forward"))
     if directions is None:
         raise ModelError(f"direction: expected {', '.join(names)}, found {node.string('direction')!r}")
-    x = transposed(graph, node[0], [1, 0, 2]) if batch_first else node[0]
+    x = c.transpose(graph, node[0], [1, 0, 2]) if batch_first else node[0]
     outputs = [_Direction(node, cell, gates, default, count, number, backwards).emit(x)
                for number, backwards in enumerate(directions)]
-    every = joined(graph, [expanded(graph, each[0], [1]) for each in outputs], axis=1)
-    last = [joined(graph, [expanded(graph, each[1 + k], [0]) for each in outputs]) for k in range(count)]
+    every = c.concatenate(graph, [c.unsqueeze(graph, each[0], [1]) for each in outputs], axis=1)
+    last = [c.concatenate(graph, [c.unsqueeze(graph, each[1 + k], [0]) for each in outputs]) for k in range(count)]
     if batch_first:
-        every = transposed(graph, every, [2, 0, 1, 3])
-        last = [transposed(graph, each, [1, 0, 2]) for each in last]
+        every = c.transpose(graph, every, [2, 0, 1, 3])
+        last = [c.transpose(graph, each, [1, 0, 2]) for each in last]
     return every, *last
 
 
@@ -234,9 +221,10 @@ class _Direction:
         inner = None
         if gates == 3 and node.integer("linear_before_reset", 0):
             inner = _rows(self._graph, other, 2 * size, 3 * size) if other is not None else \
-                self._graph.like(0, node[0], (size,))
-            rest = self._graph.like(0, node[0], (size,))
-            other = None if other is None else joined(self._graph, [_rows(self._graph, other, 0, 2 * size), rest])
+                c.like(0, node[0], (size,))
+            rest = c.like(0, node[0], (size,))
+            if other is not None:
+                other = c.concatenate(self._graph, [_rows(self._graph, other, 0, 2 * size), rest])
         self._biases = [each for each in (own, other) if each is not None]
         peepholes = () if node.get(7) is None else tuple(
             _rows(self._graph, self._own(node[7]), k * size, (k + 1) * size) for k in range(3))
@@ -245,10 +233,10 @@ class _Direction:
 
     def _own(self, value: Value) -> Value:
         """The part of a parameter, whose first axis is the direction, that is for this one."""
-        data = self._graph.known(value)
+        data = value.data
         if data is not None:
-            return self._graph.constant(np.ascontiguousarray(data[self._number]))
-        part = elements(self._graph, value, self._number, self._number + 1)
+            return constant(np.ascontiguousarray(data[self._number]))
+        part = c.part_of(self._graph, value, self._number, self._number + 1)
         return self._graph.apply(shape.Squeeze((0,)), part)
 
     def _start(self, position: int, x: Value) -> Value:
@@ -256,17 +244,17 @@ class _Direction:
         graph, value = self._graph, self._node.get(position)
         if value is not None:
             if self._node.integer("layout", 0):
-                value = transposed(graph, value, [1, 0, 2])
+                value = c.transpose(graph, value, [1, 0, 2])
             return self._own(value)
-        sizes = joined(graph, [dimension(graph, x, 1), graph.constant(np.array([self._weights.size], np.int64))])
-        return filled(graph, sizes, graph.like(0, x))
+        sizes = c.concatenate(graph, [c.dimension(graph, x, 1), constant(np.array([self._weights.size], np.int64))])
+        return c.fill(graph, sizes, c.like(0, x))
 
     def emit(self, x: Value) -> list[Value]:
         """The states of all steps (steps, batch, hidden), and the last of each state."""
         graph, lengths = self._graph, self._node.get(4)
         product = graph.apply(matmul.BatchMatMul(adj_y=True), x, self._own(self._node[1]))
         for each in self._biases:
-            product = add(graph, product, each)
+            product = c.add(graph, product, each)
         around = layout.ReverseSequence(seq_dim=0, batch_dim=1)
         if lengths is not None and self._backwards:
             product = graph.apply(around, product, lengths)
@@ -278,17 +266,16 @@ class _Direction:
 
     def _loop(self, x: Value, states: Sequence[Value], lengths: Value | None) -> list[Value]:
         inner = self._graph.program.graph(f"{self._node.operator.lower()}_step", self._graph)
-        step = inner.declare("step", DType.INT64, ())
-        own = [inner.declare(f"state_{k}", self._graph[each].dtype, self._graph.shape(each))
+        step = inner.input(DType.INT64, (), "step")
+        own = [inner.input(each.dtype, each.shape, f"state_{k}")
                for k, each in enumerate(states)]
-        shape_ = self._graph.shape(x)
-        taken = inner.declare("x", self._graph[x].dtype, None if shape_ is None else shape_[1:])
+        taken = inner.input(x.dtype, None if x.shape is None else x.shape[1:], "x")
         after = list(self._cell(inner, self._weights, taken, own))
         seen = after[0]
         if lengths is not None:
-            live = expanded(inner, inner.apply(comparison.Less(), step, cast(inner, lengths, DType.INT64)), [1])
-            seen = select(inner, live, seen, inner.like(0, seen))
-            after = [select(inner, live, new, old) for new, old in zip(after, own, strict=True)]
+            live = c.unsqueeze(inner, inner.apply(comparison.Less(), step, c.cast(inner, lengths, DType.INT64)), [1])
+            seen = c.select(inner, live, seen, c.like(0, seen))
+            after = [c.select(inner, live, new, old) for new, old in zip(after, own, strict=True)]
         body = Body(inner, (step, *own, taken), (*after, seen))
         backwards = self._backwards and lengths is None
         scan = ScanInput(1 + len(own), 0, Position(-1, Base.END), -1) if backwards else ScanInput(1 + len(own))
@@ -297,5 +284,5 @@ class _Direction:
             carried=tuple(Carried(1 + k, k, ShapePolicy.FIXED) for k in range(len(own))),
             scan_outputs=(ScanOutput(len(own), order=Order.PREPEND if backwards else Order.APPEND),))
         parts = Parts(carried=tuple(states), scanned=(x,))
-        return emit(self._graph, closed(op, body, len(body.inputs)), body, parts, list(map(self._graph.shape, states)))
+        return emit(self._graph, closed(op, body, len(body.inputs)), body, parts, [each.shape for each in states])
 

@@ -7,11 +7,10 @@ from math import inf
 
 import numpy as np
 
-from circlet.runtime.ir.builder import Value
 from circlet.runtime.ir.types import FLOATS, DType
 from circlet.runtime.ops import comparison, layout, reduce, unary
-from circlet.schema.onnx.emit import add, cast, dimension, expanded, joined, reshaped, select, shape_vector, static, sub
-from circlet.schema.onnx.graph import Graph
+from circlet.schema.importer import compose as c
+from circlet.schema.importer.graph import Graph, Value, constant
 from circlet.schema.onnx.node import Node
 from circlet.schema.onnx.ops.shape import counted, product
 from circlet.schema.onnx.rules import rule
@@ -19,10 +18,10 @@ from circlet.schema.onnx.rules import rule
 
 def _axes(node: Node) -> Value | None:
     """The axes that a reduction names, all of them if it names none; None where nothing is reduced."""
-    graph, given = node.graph, node.get(1)
+    given = node.get(1)
     if node.has("axes"):
         return node.constant(np.array(node.integers("axes"), np.int64))
-    found = None if given is None or graph.shape(given) is None else node.length(1)
+    found = None if given is None or given.shape is None else node.length(1)
     noop = node.integer("noop_with_empty_axes", 0)
     if given is not None and (noop or (found is not None and found > 0)):
         return given
@@ -36,10 +35,10 @@ def _axes(node: Node) -> Value | None:
 def _all_if_none(node: Node, axes: Value) -> Value:
     """Axes of unknown number, or all where there are none."""
     graph, zero = node.graph, node.constant(np.int64(0))
-    wide = cast(graph, axes, DType.INT64)
-    none = node.apply(comparison.Equal(), product(graph, shape_vector(graph, axes)), zero)
-    count = select(graph, none, node.constant(np.int64(node.rank())), zero)
-    return joined(graph, [wide, counted(graph, count)])
+    wide = c.cast(graph, axes, DType.INT64)
+    none = node.apply(comparison.Equal(), product(graph, c.shape_of(graph, axes)), zero)
+    count = c.select(graph, none, node.constant(np.int64(node.rank())), zero)
+    return c.concatenate(graph, [wide, counted(graph, count)])
 
 
 def _reduced(node: Node, op: type[reduce.Reduction], x: Value | None = None) -> Value:
@@ -68,12 +67,12 @@ def reduce_prod(node: Node) -> Value:
 def _extreme(op: type[reduce.Reduction], nothing: float) -> Callable[[Node], Value]:
     """The rule for a reduction that gives `nothing` of nothing, where that is a number of the type."""
     def rule_(node: Node) -> Value:
-        found, shape = _reduced(node, op), node.graph.shape(node[0])
-        if node.dtype() not in FLOATS or (shape is not None and static(shape) and 0 not in shape):
+        found, shape = _reduced(node, op), node[0].shape
+        if node.dtype() not in FLOATS or (shape is not None and not {-1, 0} & {*shape}):
             return found
-        empty = node.apply(comparison.Equal(), product(node.graph, shape_vector(node.graph, node[0])),
+        empty = node.apply(comparison.Equal(), product(node.graph, c.shape_of(node.graph, node[0])),
                            node.constant(np.int64(0)))
-        return select(node.graph, empty, node.like(nothing), found)
+        return c.select(node.graph, empty, node.like(nothing), found)
 
     return rule_
 
@@ -103,12 +102,12 @@ def _root(node: Node, x: Value) -> Value:
 
 def _real(node: Node, x: Value) -> Value:
     """A value of the first input's type as floats; of integers as float64, as the definitions have it."""
-    return x if node.dtype() in FLOATS else cast(node.graph, x, DType.FLOAT64)
+    return x if node.dtype() in FLOATS else c.cast(node.graph, x, DType.FLOAT64)
 
 
 def _narrowed(node: Node, x: Value) -> Value:
     """What was computed from `_real` values, as the first input's type."""
-    return x if node.dtype() in FLOATS else cast(node.graph, x, node.dtype())
+    return x if node.dtype() in FLOATS else c.cast(node.graph, x, node.dtype())
 
 
 @rule("ReduceLogSum")
@@ -123,12 +122,12 @@ def reduce_log_sum_exp(node: Node) -> Value:
         return node.copy(node[0])
     x = _real(node, node[0])
     greatest = node.apply(reduce.ReduceMax(True), x, axes)
-    finite = node.apply(comparison.Less(), node.apply(unary.Abs(), greatest), graph.like(inf, x))
-    shift = select(graph, finite, greatest, graph.like(0, x))
+    finite = node.apply(comparison.Less(), node.apply(unary.Abs(), greatest), c.like(inf, x))
+    shift = c.select(graph, finite, greatest, c.like(0, x))
     keep = bool(node.integer("keepdims", 1))
-    total = node.apply(reduce.Sum(keep), node.apply(unary.Exp(), sub(graph, x, shift)), axes)
+    total = node.apply(reduce.Sum(keep), node.apply(unary.Exp(), c.subtract(graph, x, shift)), axes)
     back = shift if keep else node.apply(reduce.Sum(), shift, axes)
-    return _narrowed(node, add(graph, node.apply(unary.Log(), total), back))
+    return _narrowed(node, c.add(graph, node.apply(unary.Log(), total), back))
 
 
 @rule("ArgMax", "ArgMin")
@@ -141,12 +140,12 @@ def arg_extreme(node: Node) -> Value:
         x = node.apply(layout.ReverseV2(), x, along)
     found = node.apply(op(DType.INT64), x, along)
     if last:
-        size = dimension(graph, node[0], axis)
-        greatest = reshaped(graph, sub(graph, size, node.constant(np.array([1], np.int64))), [])
-        found = sub(graph, greatest, found)
+        size = c.dimension(graph, node[0], axis)
+        greatest = c.reshape(graph, c.subtract(graph, size, node.constant(np.array([1], np.int64))), [])
+        found = c.subtract(graph, greatest, found)
     if not node.integer("keepdims", 1):
         return found
-    return expanded(graph, found, [axis if axis >= 0 else axis + node.rank()])
+    return c.unsqueeze(graph, found, [axis if axis >= 0 else axis + node.rank()])
 
 
 @rule("CumSum", "CumProd")
@@ -158,15 +157,15 @@ def accumulated(node: Node) -> Value:
 
 def total(graph: Graph, x: Value, axes: list[int], keep: bool = True) -> Value:
     """The sum along axes that are known."""
-    return graph.apply(reduce.Sum(keep), x, graph.constant(np.array(axes, np.int32)))
+    return graph.apply(reduce.Sum(keep), x, constant(np.array(axes, np.int32)))
 
 
 def mean(graph: Graph, x: Value, axes: list[int], keep: bool = True) -> Value:
     """The mean along axes that are known."""
-    return graph.apply(reduce.Mean(keep), x, graph.constant(np.array(axes, np.int32)))
+    return graph.apply(reduce.Mean(keep), x, constant(np.array(axes, np.int32)))
 
 
 def greatest(graph: Graph, x: Value, axes: list[int], keep: bool = True) -> Value:
     """The greatest element along axes that are known."""
-    return graph.apply(reduce.ReduceMax(keep), x, graph.constant(np.array(axes, np.int32)))
+    return graph.apply(reduce.ReduceMax(keep), x, constant(np.array(axes, np.int32)))
 

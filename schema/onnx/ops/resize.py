@@ -7,13 +7,12 @@ from collections.abc import Sequence
 import numpy as np
 
 from circlet.runtime.errors import ModelError
-from circlet.runtime.ir.builder import Value
 from circlet.runtime.ir.op import Op
 from circlet.runtime.ir.types import Array, DType
 from circlet.runtime.ops import resize
 from circlet.runtime.ops.resample import Aspect, Coordinates, Interpolation, Nearest, Resample
-from circlet.schema.onnx.emit import cast
-from circlet.schema.onnx.images import channels_first, channels_last
+from circlet.schema.importer import compose as c
+from circlet.schema.importer.graph import Value
 from circlet.schema.onnx.node import Node
 from circlet.schema.onnx.rules import rule
 
@@ -21,7 +20,7 @@ from circlet.schema.onnx.rules import rule
 @rule("Resize", since=11)
 def resize_11(node: Node) -> Value:
     scales, sizes = node.get(2), node.get(3)
-    if scales is not None and node.graph.shape(scales) == (0,):
+    if scales is not None and scales.shape == (0,):
         scales = None
     if (scales is None) == (sizes is None):
         raise ModelError("expected either scales or sizes, found both or neither")
@@ -35,7 +34,7 @@ def resize_11(node: Node) -> Value:
         node.number("extrapolation_value", 0.0))
     region = node.get(1) if op.coordinates is Coordinates.TF_CROP_AND_RESIZE else None
     if scales is not None:
-        return _resized(node, op, cast(node.graph, scales, DType.FLOAT32), region)
+        return _resized(node, op, c.cast(node.graph, scales, DType.FLOAT32), region)
     assert sizes is not None
     return _resized(node, op, sizes, region)
 
@@ -58,11 +57,11 @@ def _scaled(node: Node, scales: Value) -> Value:
 
 def _resized(node: Node, op: Resample, given: Value, region: Value | None) -> Value:
     """As an operator on images where circlet has one that means the same, which is the faster one."""
-    made, found = _as_image(op), _image_sizes(node, op, node.graph.known(given))
+    made, found = _as_image(op), _image_sizes(node, op, given.data)
     if made is None or found is None or node.dtype() is not DType.FLOAT32:
         return node.apply(op, node[0], given, *(() if region is None else (region,)))
-    image = channels_last(node.graph, node[0])
-    return channels_first(node.graph, node.apply(made, image, node.constant(np.array(found, np.int32))))
+    image = c.channels_last(node.graph, node[0])
+    return c.channels_first(node.graph, node.apply(made, image, node.constant(np.array(found, np.int32))))
 
 
 def _as_image(op: Resample) -> Op | None:
@@ -79,7 +78,7 @@ def _as_image(op: Resample) -> Op | None:
 def _image_sizes(node: Node, op: Resample, given: Array | None) -> Sequence[int] | None:
     """The height and width that the image of the first input gets; None where it is not an image, or other axes change,
     or the factor is not that between the sizes."""
-    shape = node.graph.shape(node[0])
+    shape = node[0].shape
     if given is None or shape is None or len(shape) != 4 or -1 in shape:
         return None
     sizes = list(shape)

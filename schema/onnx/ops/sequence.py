@@ -5,19 +5,18 @@ from __future__ import annotations
 import numpy as np
 
 from circlet.runtime.errors import ModelError
-from circlet.runtime.ir.builder import Value
 from circlet.runtime.ir.held import OptionalOf, SequenceOf
 from circlet.runtime.ir.types import DType
 from circlet.runtime.ops import sequence
-from circlet.schema.onnx.graph import type_text
+from circlet.schema.importer.graph import Narrow, Type, Value, type_text
 from circlet.schema.onnx.node import Node
 from circlet.schema.onnx.rules import rule
-from circlet.schema.onnx.types import Narrow, Type, dtype_of, type_of
+from circlet.schema.onnx.types import dtype_of, type_of
 
 
 def _element(node: Node) -> DType:
     """The element type of the tensors in the sequence that input 0 is."""
-    found = node.graph.type(node[0])
+    found = node[0].type
     if not isinstance(found, SequenceOf):
         raise ModelError(f"input 0: expected a sequence, found {type_text(found)}")
     if not isinstance(found.element, DType):
@@ -93,7 +92,7 @@ def optional(node: Node) -> Value:
 
 def optional_of(node: Node, value: Value) -> Value:
     """The optional of a value that is there."""
-    kind = node.graph.type(value)
+    kind = value.type
     if isinstance(kind, DType):
         return node.apply(sequence.OptionalOf(), value, type=OptionalOf(kind))
     if isinstance(kind, Narrow):
@@ -106,14 +105,14 @@ def optional_has_element(node: Node) -> Value:
     value = node.get(0)
     if value is None:
         return node.constant(np.bool_(False))
-    if not isinstance(node.graph.type(value), OptionalOf):
+    if not isinstance(value.type, OptionalOf):
         return node.constant(np.bool_(True))
     return node.apply(sequence.OptionalHasElement(), value)
 
 
 @rule("OptionalGetElement")
 def optional_get_element(node: Node) -> Value:
-    kind: Type = node.graph.type(node[0])
+    kind: Type = node[0].type
     if not isinstance(kind, OptionalOf):
         return node.copy(node[0])
     if isinstance(kind.element, DType):

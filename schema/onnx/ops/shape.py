@@ -7,26 +7,11 @@ from contextlib import suppress
 
 import numpy as np
 
-from circlet.runtime.ir.builder import Value
 from circlet.runtime.ir.types import MOST_DIMENSIONS, DType
 from circlet.runtime.ops import comparison, index, pad, reduce, shape, unary
 from circlet.runtime.ops import elements as elements_
-from circlet.schema.onnx.emit import (
-    add,
-    cast,
-    div,
-    elements,
-    expanded,
-    filled,
-    joined,
-    mul,
-    reshaped,
-    reshaped_to,
-    select,
-    shape_vector,
-    sub,
-)
-from circlet.schema.onnx.graph import Graph
+from circlet.schema.importer import compose as c
+from circlet.schema.importer.graph import Graph, Value, constant
 from circlet.schema.onnx.node import Node
 from circlet.schema.onnx.ops.layout import from_front, scattered, sliced
 from circlet.schema.onnx.rules import rule
@@ -34,10 +19,10 @@ from circlet.schema.onnx.types import dtype_of, stored
 
 
 @rule("Constant")
-def constant(node: Node) -> Value:
+def constant_(node: Node) -> Value:
     if node.has("value"):
         dtype, data = node.tensor("value")
-        return node.graph.constant(data, dtype)
+        return constant(data, dtype)
     if node.has("value_int"):
         return node.constant(np.int64(node.integer("value_int")))
     if node.has("value_ints"):
@@ -56,27 +41,27 @@ def constant(node: Node) -> Value:
 @rule("Shape")
 def shape_of(node: Node) -> Value:
     graph = node.graph
-    found = shape_vector(graph, node[0])
+    found = c.shape_of(graph, node[0])
     start, end = node.integer("start", 0), node.integer("end") if node.has("end") else None
     if not start and end is None:
         return found
-    if graph.shape(node[0]) is None:
-        return elements(graph, found, start, end)
+    if node[0].shape is None:
+        return c.part_of(graph, found, start, end)
     first, last, _ = slice(start, end).indices(node.rank())
-    return elements(graph, found, first, max(first, last))
+    return c.part_of(graph, found, first, max(first, last))
 
 
 @rule("Size")
 def size(node: Node) -> Value:
-    return product(node.graph, shape_vector(node.graph, node[0]))
+    return product(node.graph, c.shape_of(node.graph, node[0]))
 
 
 def product(graph: Graph, vector: Value) -> Value:
     """The product of the elements of a vector, a scalar."""
-    known = graph.known(vector)
+    known = vector.data
     if known is not None:
-        return graph.constant(np.prod(known, dtype=np.int64))
-    return graph.apply(reduce.ReduceProd(), vector, graph.constant(np.array([0], np.int32)))
+        return constant(np.prod(known, dtype=np.int64))
+    return graph.apply(reduce.ReduceProd(), vector, constant(np.array([0], np.int32)))
 
 
 @rule("Reshape")
@@ -84,19 +69,19 @@ def reshape(node: Node) -> Value:
     graph, target = node.graph, node[1]
     known = node.known(1)
     if node.integer("allowzero", 0) or (known is not None and 0 not in known):
-        return reshaped_to(graph, node[0], target)
+        return c.reshape_to(graph, node[0], target)
     if known is not None:
-        found = graph.shape(node[0])
+        found = node[0].shape
         kept = [found[k] if found is not None and k < len(found) else -1 for k, each in enumerate(known) if each == 0]
         if -1 not in kept:
             sizes = iter(kept)
-            return reshaped(graph, node[0], [each or next(sizes) for each in known.tolist()])
+            return c.reshape(graph, node[0], [each or next(sizes) for each in known.tolist()])
     spare = node.apply(unary.ZerosLike(), target)
     begin = node.constant(np.array([0], np.int64))
-    copied = node.apply(sliced(), joined(graph, [shape_vector(graph, node[0]), spare]), begin,
-                        shape_vector(graph, target), node.constant(np.array([1], np.int64)))
-    zero = node.apply(comparison.Equal(), target, graph.like(0, target))
-    result = select(graph, zero, copied, target)
+    copied = node.apply(sliced(), c.concatenate(graph, [c.shape_of(graph, node[0]), spare]), begin,
+                        c.shape_of(graph, target), node.constant(np.array([1], np.int64)))
+    zero = node.apply(comparison.Equal(), target, c.like(0, target))
+    result = c.select(graph, zero, copied, target)
     return node.apply(shape.Reshape(), node[0], result)
 
 
@@ -109,12 +94,12 @@ def flat(node: Node, axis: int) -> Value:
     """The first input as a matrix; its rows are the axes before `axis`."""
     graph = node.graph
     if axis == 0:
-        return reshaped(graph, node[0], [1, -1])
-    found = shape_vector(graph, node[0])
+        return c.reshape(graph, node[0], [1, -1])
+    found = c.shape_of(graph, node[0])
     if axis < 0:
         axis += node.rank()
-    sides = [product(graph, each) for each in (elements(graph, found, 0, axis), elements(graph, found, axis, None))]
-    return reshaped_to(graph, node[0], joined(graph, [reshaped(graph, each, [1]) for each in sides]))
+    sides = [product(graph, each) for each in (c.part_of(graph, found, 0, axis), c.part_of(graph, found, axis, None))]
+    return c.reshape_to(graph, node[0], c.concatenate(graph, [c.reshape(graph, each, [1]) for each in sides]))
 
 
 @rule("Squeeze", since=13)
@@ -132,7 +117,7 @@ def squeeze_1(node: Node) -> Value:
 
 
 def _squeezed(node: Node, axes: Sequence[int]) -> Value:
-    found = node.graph.shape(node[0])
+    found = node[0].shape
     if node.get(1) is not None and not len(axes):
         return node.copy(node[0])
     if found is not None and -1 not in found:
@@ -154,16 +139,16 @@ def unsqueeze(node: Node) -> Value:
 def _along(node: Node, rank: int) -> tuple[Value, Value]:
     """For axes that only a run tells, of a tensor of `rank`: 1 for each of them and 0 for the others; the others."""
     axes = from_front(node, node[1], rank)
-    ones = filled(node.graph, shape_vector(node.graph, axes), node.constant(np.int64(1)))
+    ones = c.fill(node.graph, c.shape_of(node.graph, axes), node.constant(np.int64(1)))
     marks = scattered(node, axes, ones, rank, 0)
     others = node.apply(comparison.Equal(), marks, node.constant(np.int64(0)))
-    return marks, reshaped(node.graph, node.apply(index.Where(), others), [-1])
+    return marks, c.reshape(node.graph, node.apply(index.Where(), others), [-1])
 
 
 def _squeezed_along(node: Node) -> Value:
     """The first input without axes that only a run tells."""
     _, kept = _along(node, node.rank())
-    found = node.apply(shape.Reshape(), node[0], node.apply(index.Gather(), shape_vector(node.graph, node[0]), kept))
+    found = node.apply(shape.Reshape(), node[0], node.apply(index.Gather(), c.shape_of(node.graph, node[0]), kept))
     return _of_rank(node, found, -1)
 
 
@@ -174,15 +159,15 @@ def _unsqueezed_along(node: Node) -> Value:
         node.unsupported("axes of unknown number")
     marks, kept = _along(node, node.rank() + count)
     rows = node.apply(shape.ExpandDims(), kept, node.constant(np.array(1, np.int32)))
-    target = node.apply(elements_.ScatterSlices(), marks, rows, shape_vector(node.graph, node[0]))
+    target = node.apply(elements_.ScatterSlices(), marks, rows, c.shape_of(node.graph, node[0]))
     return _of_rank(node, node.apply(shape.Reshape(), node[0], target), 1)
 
 
 def _of_rank(node: Node, value: Value, sign: int) -> Value:
     """A result of which the rank is known by the number of axes that were inserted or removed."""
     count = node.length(1) if node.rank(1) else 1
-    if count >= 0:
-        node.graph.assume(value, (-1,) * (node.rank() + sign * count))
+    if count >= 0 and not value.is_constant:
+        return node.graph.declare(value, shape=(-1,) * (node.rank() + sign * count))
     return value
 
 
@@ -194,15 +179,15 @@ def unsqueeze_1(node: Node) -> Value:
 def _unsqueezed(node: Node, axes: Sequence[int]) -> Value:
     if any(axis < 0 for axis in axes) and any(axis >= 0 for axis in axes):
         node.rank()
-    found = expanded(node.graph, node[0], axes)
+    found = c.unsqueeze(node.graph, node[0], axes)
     return node.copy(found) if found == node[0] else found
 
 
 @rule("Expand")
 def expand(node: Node) -> Value:
     graph = node.graph
-    own = shape_vector(graph, node[0])
-    known, wanted = graph.known(own), node.known(1)
+    own = c.shape_of(graph, node[0])
+    known, wanted = own.data, node.known(1)
     target = node.apply(shape.BroadcastArgs(), own, node[1])
     if known is not None and wanted is not None and len(wanted) <= MOST_DIMENSIONS:
         # Where they do not broadcast, the operator says so if it is ever run.
@@ -216,64 +201,64 @@ def constant_of_shape(node: Node) -> Value:
     dtype, data = node.tensor("value") if node.has("value") else (DType.FLOAT32, np.zeros(1, np.float32))
     if not isinstance(dtype, DType):
         node.unsupported(f"element type {dtype.name.lower()}")
-    return filled(node.graph, node[0], node.graph.constant(data.reshape(()), dtype))
+    return c.fill(node.graph, node[0], constant(data.reshape(()), dtype))
 
 
 @rule("Range")
 def range_(node: Node) -> Value:
     graph, dtype = node.graph, node.dtype()
-    start, limit, delta = (reshaped(graph, each, []) for each in node.given)
+    start, limit, delta = (c.reshape(graph, each, []) for each in node.given)
     wide = DType.FLOAT64 if dtype is not DType.FLOAT32 else DType.FLOAT32
-    distance = sub(graph, cast(graph, limit, wide), cast(graph, start, wide))
-    count = node.apply(unary.Relu(), node.apply(unary.Ceil(), div(graph, distance, cast(graph, delta, wide))))
-    steps = cast(graph, counted(graph, cast(graph, count, DType.INT64)), dtype)
-    return add(graph, mul(graph, steps, delta), start)
+    distance = c.subtract(graph, c.cast(graph, limit, wide), c.cast(graph, start, wide))
+    count = node.apply(unary.Relu(), node.apply(unary.Ceil(), c.divide(graph, distance, c.cast(graph, delta, wide))))
+    steps = c.cast(graph, counted(graph, c.cast(graph, count, DType.INT64)), dtype)
+    return c.add(graph, c.multiply(graph, steps, delta), start)
 
 
 def counted(graph: Graph, stop: Value, start: Value | None = None) -> Value:
     """The numbers from 0, or `start`, up to but without `stop`: scalars of int64."""
-    first = graph.constant(np.int64(0)) if start is None else start
-    return graph.apply(shape.Range(), first, stop, graph.constant(np.int64(1)))
+    first = constant(np.int64(0)) if start is None else start
+    return graph.apply(shape.Range(), first, stop, constant(np.int64(1)))
 
 
 def positions(node: Node, axis: int) -> Value:
     """The indices along an axis of the first input, as int64."""
-    size = elements(node.graph, shape_vector(node.graph, node[0]), axis, axis + 1 if axis != -1 else None)
-    return counted(node.graph, reshaped(node.graph, size, []))
+    size = c.part_of(node.graph, c.shape_of(node.graph, node[0]), axis, axis + 1 if axis != -1 else None)
+    return counted(node.graph, c.reshape(node.graph, size, []))
 
 
 @rule("EyeLike")
 def eye_like(node: Node) -> Value:
     dtype = dtype_of(node.integer("dtype")) if node.has("dtype") else node.dtype()
-    return cast(node.graph, node.apply(comparison.Equal(), *_diagonals(node, node.integer("k", 0))), dtype)
+    return c.cast(node.graph, node.apply(comparison.Equal(), *_diagonals(node, node.integer("k", 0))), dtype)
 
 
 def _diagonals(node: Node, k: int) -> tuple[Value, Value]:
     """For the last two axes the column and the column of diagonal k in its row; the two broadcast."""
     graph = node.graph
     rows, columns = (positions(node, axis) for axis in (-2, -1))
-    diagonal = add(graph, rows, node.constant(np.int64(k)))
-    return columns, expanded(graph, diagonal, [1])
+    diagonal = c.add(graph, rows, node.constant(np.int64(k)))
+    return columns, c.unsqueeze(graph, diagonal, [1])
 
 
 @rule("Trilu")
 def trilu(node: Node) -> Value:
     graph = node.graph
-    offset = reshaped(graph, node[1], []) if node.get(1) is not None else node.constant(np.int64(0))
+    offset = c.reshape(graph, node[1], []) if node.get(1) is not None else node.constant(np.int64(0))
     rows, columns = (positions(node, axis) for axis in (-2, -1))
-    diagonal = expanded(graph, add(graph, rows, offset), [1])
+    diagonal = c.unsqueeze(graph, c.add(graph, rows, offset), [1])
     op = comparison.GreaterEqual() if node.integer("upper", 1) else comparison.LessEqual()
-    return select(graph, node.apply(op, columns, diagonal), node[0], node.like(0))
+    return c.select(graph, node.apply(op, columns, diagonal), node[0], node.like(0))
 
 
 @rule("OneHot")
 def one_hot(node: Node) -> Value:
     graph, axis = node.graph, node.integer("axis", -1)
-    depth = cast(graph, reshaped(graph, node[1], []), DType.INT64)
-    indices = cast(graph, node[0], DType.INT64)
+    depth = c.cast(graph, c.reshape(graph, node[1], []), DType.INT64)
+    indices = c.cast(graph, node[0], DType.INT64)
     below = node.apply(comparison.Less(), indices, node.constant(np.int64(0)))
-    indices = select(graph, below, add(graph, indices, depth), indices)
-    off, on = (reshaped(graph, elements(graph, node[2], k, k + 1), []) for k in range(2))
+    indices = c.select(graph, below, c.add(graph, indices, depth), indices)
+    off, on = (c.reshape(graph, c.part_of(graph, node[2], k, k + 1), []) for k in range(2))
     if axis < -1:
         axis += node.rank() + 1
     return node.apply(shape.OneHot(axis), indices, depth, on, off)

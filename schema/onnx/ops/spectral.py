@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 
-from circlet.runtime.ir.builder import Value
 from circlet.runtime.ops import spectral
-from circlet.schema.onnx.emit import reshaped
+from circlet.schema.importer import compose as c
+from circlet.schema.importer.graph import Value
 from circlet.schema.onnx.node import Node
 from circlet.schema.onnx.rules import rule
 
 
 @rule("DFT", since=20)
 def dft(node: Node) -> Value:
-    return _dft(node, node.constant(np.int64(-2)) if node.get(2) is None else reshaped(node.graph, node[2], []))
+    return _dft(node, node.constant(np.int64(-2)) if node.get(2) is None else c.reshape(node.graph, node[2], []))
 
 
 @rule("DFT", since=17)

@@ -6,11 +6,11 @@ from math import inf
 
 import numpy as np
 
-from circlet.runtime.ir.builder import Value
 from circlet.runtime.ir.op import Op
 from circlet.runtime.ir.types import DType
 from circlet.runtime.ops import comparison, elementwise, shape, transcendental, unary
-from circlet.schema.onnx.emit import add, div, mul, select, sub
+from circlet.schema.importer import compose as c
+from circlet.schema.importer.graph import Value
 from circlet.schema.onnx.node import Node
 from circlet.schema.onnx.rules import rule
 
@@ -36,7 +36,7 @@ def same(node: Node) -> Value:
 
 @rule("Identity")
 def identity(node: Node) -> Value:
-    return node.graph.op(shape.Alias(), node[0], types=(node.graph.type(node[0]),))[0]
+    return node.graph.op(shape.Alias(), node[0], types=(node[0].type,))[0]
 
 
 @rule("Dropout", since=12)
@@ -61,25 +61,25 @@ def _kept(node: Node) -> tuple[Value, Value]:
 
 @rule("Reciprocal")
 def reciprocal(node: Node) -> Value:
-    return div(node.graph, node.like(1), node[0])
+    return c.divide(node.graph, node.like(1), node[0])
 
 
 @rule("Elu")
 def elu(node: Node) -> Value:
     alpha = node.number("alpha", 1.0)
     negative = node.apply(unary.Elu(), node[0])
-    return negative if alpha == 1 else _below(node, mul(node.graph, node.like(alpha), negative))
+    return negative if alpha == 1 else _below(node, c.multiply(node.graph, node.like(alpha), negative))
 
 
 def _below(node: Node, value: Value) -> Value:
     """The input where it is positive, else the value."""
-    return select(node.graph, node.apply(comparison.Greater(), node[0], node.like(0)), node[0], value)
+    return c.select(node.graph, node.apply(comparison.Greater(), node[0], node.like(0)), node[0], value)
 
 
 @rule("Celu")
 def celu(node: Node) -> Value:
     alpha = node.like(node.number("alpha", 1.0))
-    negative = mul(node.graph, alpha, node.apply(unary.Elu(), div(node.graph, node[0], alpha)))
+    negative = c.multiply(node.graph, alpha, node.apply(unary.Elu(), c.divide(node.graph, node[0], alpha)))
     return _below(node, negative)
 
 
@@ -87,8 +87,8 @@ def celu(node: Node) -> Value:
 def selu(node: Node) -> Value:
     alpha, gamma = node.number("alpha", 1.67326319217681884765625), node.number("gamma", 1.05070102214813232421875)
     graph = node.graph
-    negative = mul(graph, node.like(alpha), sub(graph, node.apply(unary.Exp(), node[0]), node.like(1)))
-    return mul(graph, node.like(gamma), _below(node, negative))
+    negative = c.multiply(graph, node.like(alpha), c.subtract(graph, node.apply(unary.Exp(), node[0]), node.like(1)))
+    return c.multiply(graph, node.like(gamma), _below(node, negative))
 
 
 @rule("LeakyRelu")
@@ -99,14 +99,14 @@ def leaky_relu(node: Node) -> Value:
 @rule("ThresholdedRelu")
 def thresholded_relu(node: Node) -> Value:
     above = node.apply(comparison.Greater(), node[0], node.like(node.number("alpha", 1.0)))
-    return select(node.graph, above, node[0], node.like(0))
+    return c.select(node.graph, above, node[0], node.like(0))
 
 
 @rule("HardSigmoid")
 def hard_sigmoid(node: Node) -> Value:
     graph = node.graph
     alpha, beta = node.like(node.number("alpha", 0.2)), node.like(node.number("beta", 0.5))
-    return node.apply(unary.Relu0To1(), add(graph, mul(graph, alpha, node[0]), beta))
+    return node.apply(unary.Relu0To1(), c.add(graph, c.multiply(graph, alpha, node[0]), beta))
 
 
 @rule("HardSwish")
@@ -118,14 +118,14 @@ def hard_swish(node: Node) -> Value:
 def softplus(node: Node) -> Value:
     graph = node.graph
     small = node.apply(unary.Exp(), node.apply(unary.Neg(), node.apply(unary.Abs(), node[0])))
-    rest = node.apply(unary.Log(), add(graph, small, node.like(1)))
-    return add(graph, node.apply(unary.Relu(), node[0]), rest)
+    rest = node.apply(unary.Log(), c.add(graph, small, node.like(1)))
+    return c.add(graph, node.apply(unary.Relu(), node[0]), rest)
 
 
 @rule("Softsign")
 def softsign(node: Node) -> Value:
     graph = node.graph
-    return div(graph, node[0], add(graph, node.like(1), node.apply(unary.Abs(), node[0])))
+    return c.divide(graph, node[0], c.add(graph, node.like(1), node.apply(unary.Abs(), node[0])))
 
 
 @rule("Shrink")
@@ -133,8 +133,8 @@ def shrink(node: Node) -> Value:
     graph, bias, limit = node.graph, node.like(node.number("bias", 0.0)), node.number("lambd", 0.5)
     above = node.apply(comparison.Greater(), node[0], node.like(limit))
     below = node.apply(comparison.Less(), node[0], node.like(-limit))
-    rest = select(graph, below, add(graph, node[0], bias), node.like(0))
-    return select(graph, above, sub(graph, node[0], bias), rest)
+    rest = c.select(graph, below, c.add(graph, node[0], bias), node.like(0))
+    return c.select(graph, above, c.subtract(graph, node[0], bias), rest)
 
 
 @rule("Gelu")
@@ -142,14 +142,14 @@ def gelu(node: Node) -> Value:
     graph, form = node.graph, node.string("approximate", "none")
     if node.dtype() is not DType.FLOAT64:
         return node.apply(unary.Gelu(form == "tanh"), node[0])
-    half = mul(graph, node.like(0.5), node[0])
+    half = c.multiply(graph, node.like(0.5), node[0])
     if form == "tanh":
-        cube = mul(graph, node.like(0.044715), mul(graph, node[0], mul(graph, node[0], node[0])))
-        inner = mul(graph, node.like(np.sqrt(2 / np.pi)), add(graph, node[0], cube))
+        cube = c.multiply(graph, node.like(0.044715), c.multiply(graph, node[0], c.multiply(graph, node[0], node[0])))
+        inner = c.multiply(graph, node.like(np.sqrt(2 / np.pi)), c.add(graph, node[0], cube))
         share = node.apply(unary.Tanh(), inner)
     else:
-        share = node.apply(transcendental.Erf(), mul(graph, node.like(np.sqrt(0.5)), node[0]))
-    return mul(graph, half, add(graph, node.like(1), share))
+        share = node.apply(transcendental.Erf(), c.multiply(graph, node.like(np.sqrt(0.5)), node[0]))
+    return c.multiply(graph, half, c.add(graph, node.like(1), share))
 
 
 @rule("IsNaN")

@@ -12,7 +12,7 @@ import onnx.parser
 import pytest
 
 import circlet
-from circlet.schema import files
+from circlet.schema.onnx import format as entry
 from tests.schema.onnx.graphs import f32, load, parse
 
 SECONDS = 30.0
@@ -232,6 +232,6 @@ def test_data_in_other_files(tmp_path: Path) -> None:
 
 
 def test_without_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(files, "find_spec", lambda name: None)
+    monkeypatch.setattr(entry, "find_spec", lambda name: None)
     with pytest.raises(circlet.UnsupportedError, match=r"needs the package onnx, as circlet\[onnx\] installs it"):
         circlet.load(GOOD)

@@ -8,7 +8,9 @@ from typing import Any, TypeAlias
 
 import pytest
 
-from tests.schema.openvino.models import Case, check, const, draw, op
+import circlet
+from circlet.runtime.ops.layout import Transpose
+from tests.schema.openvino.models import Case, check, const, draw, op, run, run_openvino, same, save
 
 opset1, opset14 = (pytest.importorskip(f"openvino.opset{k}") for k in (1, 14))
 IMAGE, SQUARE = draw(2, 3, 7, 6), draw(1, 2, 8, 8)
@@ -99,3 +101,16 @@ def test_as_openvino(tmp_path: Path, cases: list[Case], dynamic: bool) -> None:
 
 def test_interpolation(tmp_path: Path) -> None:
     check(tmp_path, RESIZED, dynamic=False)
+
+
+@pytest.mark.parametrize("dynamic", [False, True], ids=["static", "dynamic"])
+def test_transpositions_meet_and_cancel(tmp_path: Path, dynamic: bool) -> None:
+    """Between layers that compute with channels last there are none: one is left in front and one behind."""
+    x = op.parameter([-1] * 4 if dynamic else list(IMAGE.shape), IMAGE.dtype)
+    first = op.relu(op.add(conv((3, 3, 3, 3), ONE, ONE, ONE, ONE)(x), const(draw(1, 3, 1, 1))))
+    second = op.add(conv((3, 3, 3, 3), ONE, ONE, ONE, ONE)(first), first)
+    mean = opset14.avg_pool(second, ONE, ONE, ONE, [3, 3], False, "floor")
+    path = save(tmp_path, [mean.output(0)], [x])
+    operators = circlet.load(path).subgraphs[0].operators
+    assert sum(isinstance(each.op, Transpose) for each in operators) == 2
+    same(run(path, [IMAGE])[0], run_openvino(path, [IMAGE])[0], "mean", SMALL)

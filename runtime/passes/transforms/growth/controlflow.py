@@ -12,5 +12,5 @@ from circlet.runtime.passes.transforms.growth.step import Step, pads
 def call(step: Step) -> None:
     """The callee is padded too."""
     padding, operator = step.padding, step.operator
-    results = padding.work.pad(operator.op.callees()[0], step.states)
+    results = padding.pad(operator.op.callees()[0], step.states)
     step.put(replace(operator, inputs=(*operator.inputs, *padding.lengths)), *results)

@@ -23,8 +23,8 @@ from circlet.runtime.ops.layout import (
     Unpack,
 )
 from circlet.runtime.ops.shape import Reshape
-from circlet.runtime.passes.transforms.growth.state import Length, Padded, Refused
-from circlet.runtime.passes.transforms.growth.step import COUNTER, Callee, Step, pads
+from circlet.runtime.passes.transforms.growth.state import COUNTER, Length, Padded, Refused
+from circlet.runtime.passes.transforms.growth.step import Callee, Step, pads
 from circlet.runtime.passes.transforms.loops.layout import like
 
 
@@ -75,7 +75,7 @@ def _append(step: Step, axis: int) -> None:
         return made
 
     end = begin.plus(sum(sizes))
-    step.padding.work.reserve(end)
+    step.padding.buffers.reserve(end)
     step.call(build, Padded({axis: end}, state.is_zero))
 
 
@@ -136,7 +136,7 @@ def strided_slice(step: Step) -> None:
 
 def _last(step: Step, state: Padded, axes: list[int], result: Padded | None) -> None:
     """The same slice of the last elements along some axes."""
-    if any(step.padding.work.at_least(state.axes[axis]) < 1 for axis in axes):
+    if any(step.padding.buffers.at_least(state.axes[axis]) < 1 for axis in axes):
         raise Refused("STRIDED_SLICE takes the last element of what may have none")
 
     def build(c: Callee) -> Value:

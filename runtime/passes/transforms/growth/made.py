@@ -14,8 +14,8 @@ from circlet.runtime.ops.quantize import Cast
 from circlet.runtime.ops.shape import BroadcastTo, Fill, Range
 from circlet.runtime.passes.transforms.growth.arithmetic import numbers
 from circlet.runtime.passes.transforms.growth.masks import places
-from circlet.runtime.passes.transforms.growth.state import Length, Padded, Refused
-from circlet.runtime.passes.transforms.growth.step import COUNTER, Callee, Step, makes
+from circlet.runtime.passes.transforms.growth.state import COUNTER, Length, Padded, Refused
+from circlet.runtime.passes.transforms.growth.step import Callee, Step, makes
 from circlet.runtime.passes.transforms.loops.layout import scalar
 
 

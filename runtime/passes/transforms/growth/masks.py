@@ -11,8 +11,8 @@ from circlet.runtime.ir.model import Tensor
 from circlet.runtime.ir.types import FLOATS, INTEGERS, DType
 from circlet.runtime.ops.comparison import Less, LogicalAnd, SelectV2
 from circlet.runtime.ops.shape import Range, Reshape
-from circlet.runtime.passes.transforms.growth.state import Refused
-from circlet.runtime.passes.transforms.growth.step import COUNTER, Callee, capacity
+from circlet.runtime.passes.transforms.growth.state import COUNTER, Refused
+from circlet.runtime.passes.transforms.growth.step import Callee, capacity
 from circlet.runtime.passes.transforms.loops.layout import like
 
 

@@ -28,5 +28,5 @@ def normalization(step: Step) -> None:
         x = masked(c, 0, [last], -np.inf)
         return c.s.op(step.op, x, outputs=[step.result("normalized")])[0]
 
-    never_empty = step.padding.work.at_least(state.axes[last]) >= 1
+    never_empty = step.padding.buffers.at_least(state.axes[last]) >= 1
     step.call(build, Padded(state.axes, is_softmax and never_empty and len(state.axes) == 1))

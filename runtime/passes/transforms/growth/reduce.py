@@ -15,8 +15,8 @@ from circlet.runtime.ops import reduce as ops
 from circlet.runtime.ops.elementwise import Div, Mul
 from circlet.runtime.ops.quantize import Cast
 from circlet.runtime.passes.transforms.growth.masks import expect_plain, greatest, least, masked
-from circlet.runtime.passes.transforms.growth.state import Padded, Refused
-from circlet.runtime.passes.transforms.growth.step import COUNTER, Callee, Step, pads
+from circlet.runtime.passes.transforms.growth.state import COUNTER, Padded, Refused
+from circlet.runtime.passes.transforms.growth.step import Callee, Step, pads
 from circlet.runtime.passes.transforms.loops.layout import scalar
 
 Neutral: TypeAlias = Callable[[DType], float]
@@ -53,7 +53,7 @@ def reduction(step: Step) -> None:
 def _expect_maskable(step: Step, state: Padded, axes: Sequence[int]) -> None:
     expect_plain(step.tensor(0))
     if isinstance(step.op, _NEVER_EMPTY) and any(
-            step.padding.work.at_least(state.axes[axis]) < 1 for axis in axes):
+            step.padding.buffers.at_least(state.axes[axis]) < 1 for axis in axes):
         raise Refused(f"{step.operator.name} of what may have no elements")
 
 

@@ -20,9 +20,10 @@ from circlet.runtime.ops.elementwise import Add
 from circlet.runtime.ops.loop_options import Mode, ScanOutput
 from circlet.runtime.ops.loop_steps import LoopGrow, LoopLength, LoopRounds, LoopTake
 from circlet.runtime.ops.unary import LogicalNot
-from circlet.runtime.passes.transforms.growth.padding import Work
-from circlet.runtime.passes.transforms.growth.step import COUNTER, capacity
+from circlet.runtime.passes.transforms.growth.state import COUNTER
+from circlet.runtime.passes.transforms.growth.step import capacity
 from circlet.runtime.passes.transforms.growth.trace import Growth
+from circlet.runtime.passes.transforms.growth.work import Work
 from circlet.runtime.passes.transforms.loops.layout import like, scalar
 from circlet.runtime.passes.transforms.loops.setup import Operands
 
@@ -43,11 +44,11 @@ class Grown:
     @property
     def slots(self) -> list[Tensor]:
         """What goes round: the carried values, then the lengths."""
-        lengths = (scalar(f"length_{k}", COUNTER) for k in range(len(self.work.groups)))
+        lengths = (scalar(f"length_{k}", COUNTER) for k in range(len(self.work.buffers.groups)))
         return [*(like(each, each.name) for each in self.carried), *lengths]
 
     def subgraph(self, role: str) -> SubgraphBuilder:
-        return self.work.builder.subgraph(f"{self.name} {role}")
+        return self.work.buffers.builder.subgraph(f"{self.name} {role}")
 
     def enter(self, s: SubgraphBuilder) -> list[Value]:
         """Makes what goes round the inputs of a subgraph."""
@@ -66,7 +67,7 @@ def build_rounds(grown: Grown, caller: Subgraph, operator: Operator, op: PreTest
     s = grown.subgraph("growing")
     operands = Operands(s, caller)
     values = [operands.take(each) for each in operator.inputs]
-    for group in range(len(grown.work.groups)):
+    for group in range(len(grown.work.buffers.groups)):
         first = grown.first(group)
         length = LoopLength(axis=first.axis, dtype=COUNTER)
         values.append(s.op(length, values[first.position], outputs=[scalar("length", COUNTER)])[0])
@@ -87,7 +88,7 @@ def _along(growth: Growth) -> ScanOutput:
 def _room(grown: Grown, s: SubgraphBuilder, values: Sequence[Value]) -> Value:
     """Whether the buffers have room for another turn."""
     flags = []
-    for group, need in grown.work.need.items():
+    for group, need in grown.work.buffers.need.items():
         more = s.constant(np.array(need, COUNTER.numpy))
         wanted = s.op(Add(), values[len(grown.carried) + group], more, outputs=[scalar("wanted", COUNTER)])[0]
         first = grown.first(group)
@@ -131,7 +132,7 @@ def _round(grown: Grown, test: int, op: PreTestedLoop) -> int:
     s = grown.subgraph("round")
     values = grown.enter(s)
     for growth, group in grown.members:
-        longer = LoopGrow(_along(growth), even=True, need=grown.work.need[group], least=_least(grown, group))
+        longer = LoopGrow(_along(growth), even=True, need=grown.work.buffers.need[group], least=_least(grown, group))
         kind = like(grown.carried[growth.position], "longer")
         values[growth.position] = s.op(longer, values[growth.position], outputs=[kind])[0]
     s.output(*s.op(While(test, op.body_subgraph_index), *values, outputs=grown.slots))

@@ -15,8 +15,8 @@ from circlet.runtime.ir.types import DType
 from circlet.runtime.ops.comparison import SelectV2
 from circlet.runtime.ops.quantize import Cast
 from circlet.runtime.ops.shape import ExpandDims, Reshape, ShapeOf, Squeeze
-from circlet.runtime.passes.transforms.growth.state import Length, Refused
-from circlet.runtime.passes.transforms.growth.step import COUNTER, Callee, Step, pads
+from circlet.runtime.passes.transforms.growth.state import COUNTER, Length, Refused
+from circlet.runtime.passes.transforms.growth.step import Callee, Step, pads
 from circlet.runtime.passes.transforms.loops.layout import like
 
 Dims: TypeAlias = "Sequence[int | Length]"

@@ -5,6 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from circlet.runtime.ir.types import DType
+
+COUNTER = DType.INT32
+"""The element type of lengths."""
+
 
 class Refused(Exception):
     """A loop cannot be padded; the message says why."""

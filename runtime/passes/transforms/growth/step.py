@@ -5,25 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 
 from circlet.runtime.ir.builder import SubgraphBuilder, Value
 from circlet.runtime.ir.model import ABSENT, Operator, Tensor
 from circlet.runtime.ir.op import Op
-from circlet.runtime.ir.types import INTEGERS, Array, DType, Shape
+from circlet.runtime.ir.types import INTEGERS, Array, Shape
 from circlet.runtime.ops.controlflow import CallSubgraph
 from circlet.runtime.ops.elementwise import Add
 from circlet.runtime.ops.loop_steps import LoopLength
-from circlet.runtime.passes.transforms.growth.state import Length, NotKnown, Padded, Refused
+from circlet.runtime.passes.transforms.growth.padding import Padding
+from circlet.runtime.passes.transforms.growth.state import COUNTER, Length, NotKnown, Padded, Refused
 from circlet.runtime.passes.transforms.loops.layout import like, scalar
-
-if TYPE_CHECKING:
-    from circlet.runtime.passes.transforms.growth.padding import Padding
-
-COUNTER = DType.INT32
-"""The element type of lengths."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,7 +111,7 @@ class Step:
     def call(self, build: Build, state: Padded | None = None) -> None:
         """A CALL takes the place: of a new subgraph with the operators that replace this one."""
         name = f"{self.padding.subgraph.name}[{self.number}] {self.operator.name.lower()}"
-        callee = Callee(self, self.padding.work.builder.subgraph(name))
+        callee = Callee(self, self.padding.buffers.builder.subgraph(name))
         callee.s.output(build(callee))
         self.put(replace(self.operator, op=CallSubgraph(callee.s.index), inputs=tuple(callee.passed), version=1), state)
 

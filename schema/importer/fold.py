@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from circlet.runtime.ir.op import Op
+from circlet.runtime.ir.probe import Outline
 from circlet.runtime.ir.types import Array
 from circlet.runtime.ops import comparison, elementwise, index, shape, unary
 
@@ -44,12 +45,13 @@ FOLDS: dict[type[Op], Callable[..., Array]] = {
 """What computes an operator on constants of whole numbers or booleans."""
 
 
-def folded(op: Op, inputs: Sequence[Array | None]) -> Array | None:
+def folded(op: Op, inputs: Sequence[Outline | None]) -> Array | None:
     """The result of an operator on constants; None where it is left to the run."""
     function = FOLDS.get(type(op))
     if function is None:
         return None
-    arrays = [each for each in inputs if each is not None and each.size <= LARGEST and each.dtype.kind in "bi"]
+    arrays = [each.data for each in inputs if each is not None and each.data is not None
+              and each.data.size <= LARGEST and each.data.dtype.kind in "bi"]
     if len(arrays) != len(inputs):
         return None
     try:

@@ -1,4 +1,4 @@
-"""Images as ONNX has them, channels first, and as circlet has them, channels last; windows that slide over them."""
+"""Windows that slide over images."""
 
 from __future__ import annotations
 
@@ -6,23 +6,8 @@ from dataclasses import dataclass
 from math import ceil
 
 from circlet.runtime.errors import ModelError
-from circlet.runtime.ir.builder import Value
 from circlet.runtime.ir.types import Shape
-from circlet.schema.onnx.emit import transposed
-from circlet.schema.onnx.graph import Graph
 from circlet.schema.onnx.node import Node
-
-
-def channels_last(graph: Graph, x: Value) -> Value:
-    """(n, c, ...) to (n, ..., c)."""
-    rank = graph.rank(x)
-    return transposed(graph, x, [0, *range(2, rank), 1])
-
-
-def channels_first(graph: Graph, x: Value) -> Value:
-    """(n, ..., c) to (n, c, ...)."""
-    rank = graph.rank(x)
-    return transposed(graph, x, [0, rank - 1, *range(1, rank - 1)])
 
 
 @dataclass(frozen=True)

@@ -3,30 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from typing import TypeAlias
 
 from circlet.runtime.ir.op import Op
+from circlet.runtime.ir.probe import Outline
 from circlet.runtime.ir.types import MOST_DIMENSIONS, Array, Shape
 from circlet.runtime.ops import conv, index, layout, matmul, pad, resize, shape, sort
 
-
-@dataclass(frozen=True)
-class Given:
-    """What is known of an input."""
-
-    shape: Shape | None = None
-    """None where the input is absent or its rank is not known."""
-    data: Array | None = None
-
-
-Rule = Callable[[Op, Sequence[Given]], "Shape | None"]
+Given: TypeAlias = "Outline | None"
+"""An operand; None where it is absent."""
+Rule: TypeAlias = "Callable[[Op, Sequence[Given]], Shape | None]"
 """The shape of the results, -1 for dimensions that are not known; None where not even the rank can be told."""
+
+
+def _shape(given: Given) -> Shape | None:
+    return None if given is None else given.shape
+
+
+def _data(given: Given) -> Array | None:
+    return None if given is None else given.data
 
 
 def _named(position: int) -> Rule:
     """The shape is the value of an input."""
     def find(op: Op, inputs: Sequence[Given]) -> Shape | None:
-        shape, data = inputs[position].shape, inputs[position].data
+        shape, data = _shape(inputs[position]), _data(inputs[position])
         if data is not None and data.ndim == 1:
             return tuple(data.tolist())
         if shape is None or len(shape) != 1 or not 0 <= shape[0] <= MOST_DIMENSIONS:
@@ -39,7 +40,7 @@ def _named(position: int) -> Rule:
 def _same(position: int, more: int = 0) -> Rule:
     """The rank is that of an input, or some more."""
     def find(op: Op, inputs: Sequence[Given]) -> Shape | None:
-        shape = inputs[position].shape
+        shape = _shape(inputs[position])
         return None if shape is None else (-1,) * (len(shape) + more)
 
     return find
@@ -47,15 +48,16 @@ def _same(position: int, more: int = 0) -> Rule:
 
 def _highest(op: Op, inputs: Sequence[Given]) -> Shape | None:
     """The rank is the highest of all inputs."""
-    ranks = [-1 if each.shape is None else len(each.shape) for each in inputs]
+    ranks = [-1 if shape is None else len(shape) for shape in map(_shape, inputs)]
     return None if -1 in ranks else (-1,) * max(ranks)
 
 
 def _sliced(op: Op, inputs: Sequence[Given]) -> Shape | None:
     assert isinstance(op, layout.StridedSlice)
-    if inputs[0].shape is None:
+    shape = _shape(inputs[0])
+    if shape is None:
         return None
-    return (-1,) * (len(inputs[0].shape) - bin(op.shrink_axis_mask).count("1") + bin(op.new_axis_mask).count("1"))
+    return (-1,) * (len(shape) - bin(op.shrink_axis_mask).count("1") + bin(op.new_axis_mask).count("1"))
 
 
 RANKS: dict[type[Op], Rule] = {

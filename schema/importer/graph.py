@@ -1,0 +1,326 @@
+"""Subgraphs under construction, whose values say what is known of them; formats' rules add operators to these."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from circlet.runtime.errors import ModelError, UnsupportedError
+from circlet.runtime.ir import builder
+from circlet.runtime.ir.held import OptionalOf, SequenceOf, ValueType, value_text
+from circlet.runtime.ir.model import Subgraph, Tensor
+from circlet.runtime.ir.op import Op, ShapeError
+from circlet.runtime.ir.probe import Outline, operands, result_shapes
+from circlet.runtime.ir.types import DType, Shape
+from circlet.runtime.ops.ranks import open_shape
+from circlet.schema.constants import expect_rank
+from circlet.schema.importer.fold import folded
+
+
+@dataclass(frozen=True)
+class Narrow:
+    """An element type that circlet does not compute with; constants of it are held in a wider one."""
+
+    name: str
+    """The format's."""
+    held: DType
+
+
+Type: TypeAlias = "ValueType | Narrow"
+"""What a value of a graph is."""
+
+
+@dataclass(frozen=True, eq=False)
+class Value(Outline):
+    """A tensor of a graph, or a constant of any."""
+
+    name: str = ""
+    held: SequenceOf | OptionalOf | None = None
+    """What it is, where it is no tensor of elements; its element type is VARIANT then."""
+    narrow: Narrow | None = None
+    """The element type of a constant that is held in a wider one."""
+
+    @property
+    def type(self) -> Type:
+        """What it is."""
+        return self.narrow or self.held or self.dtype
+
+    @property
+    def is_constant(self) -> bool:
+        return self.data is not None
+
+    @property
+    def rank(self) -> int | None:
+        return None if self.shape is None else len(self.shape)
+
+
+def constant(data: npt.ArrayLike, dtype: DType | Narrow | None = None, name: str = "") -> Value:
+    """A constant, which becomes a tensor of each graph that uses it.
+
+    Args:
+        data: an array, which is not copied and becomes read-only; of Python's numbers whole ones become int64, others
+            float32.
+        dtype: by default the type of the data.
+        name: by default one that the graph makes up.
+    """
+    narrow = dtype if isinstance(dtype, Narrow) else None
+    kind = dtype.held if isinstance(dtype, Narrow) else dtype
+    array = np.asarray(data)
+    if kind is None and not isinstance(data, (np.ndarray, np.generic)):
+        array = array.astype((np.float32 if array.dtype.kind == "f" else array.dtype) if array.size else np.int64)
+    kind = kind or DType.of(array.dtype)
+    if array.dtype != kind.numpy:
+        array = array.astype(kind.numpy)
+    array.setflags(write=False)
+    return Value(kind, array.shape, array, name=name, narrow=narrow)
+
+
+class Graph:
+    """A subgraph. A value of a surrounding graph becomes an input when something asks for it."""
+
+    def __init__(self, program: Program, target: builder.SubgraphBuilder, parent: Graph | None) -> None:
+        self.program = program
+        self.captures: dict[Value, Value] = {}
+        """What stands here for values of the surrounding graph, which must be passed in this order."""
+        self._target = target
+        self._parent = parent
+        self._slots: dict[Value, builder.Value] = {}
+        self._once: dict[tuple[Op, Value], Value] = {}
+        self._inputs: list[Value] = []
+        self._outputs: list[Value] = []
+
+    @property
+    def index(self) -> int:
+        """The subgraph's index, as control flow names it."""
+        return self._target.index
+
+    @property
+    def name(self) -> str:
+        return self._target.name
+
+    @property
+    def inputs(self) -> tuple[Value, ...]:
+        """The values that were given to `feed`."""
+        return tuple(self._inputs)
+
+    @property
+    def outputs(self) -> tuple[Value, ...]:
+        """The values that were given to `output`."""
+        return tuple(self._outputs)
+
+    @property
+    def parent(self) -> Graph:
+        """The graph around this one.
+
+        Raises:
+            ModelError: there is none.
+        """
+        if self._parent is None:
+            raise ModelError(f"{self.name!r} is not inside of another graph")
+        return self._parent
+
+    def tensor(self, type: Type, shape: Shape | None, name: str = "") -> Value:
+        """Adds a tensor without a value; -1 in `shape` is a dimension that is not known, None is an unknown rank.
+
+        Raises:
+            UnsupportedError: circlet does not compute with the type.
+        """
+        if isinstance(type, Narrow):
+            raise UnsupportedError(f"element type {type_text(type)} of {name!r}, which is not constant")
+        if isinstance(type, DType):
+            return self._added(Value(type, shape, name=name))
+        return self._added(Value(DType.VARIANT, (), name=name, held=type))
+
+    def input(self, type: Type, shape: Shape | None, name: str) -> Value:
+        """Adds an input."""
+        value = self.tensor(type, shape, name)
+        self.feed(value)
+        return value
+
+    def feed(self, *values: Value) -> None:
+        """Makes tensors inputs, in order."""
+        self._inputs += values
+        self._target.feed(*map(self._slot, values))
+
+    def output(self, *values: Value) -> None:
+        """Adds outputs, in order; a value may be returned more than once."""
+        self._outputs += values
+        self._target.output(*map(self._slot, values))
+
+    def tensor_index(self, value: Value) -> int:
+        """The index of a value's tensor; a constant becomes one when it is first used."""
+        return self._slot(value).index
+
+    def owns(self, value: Value) -> bool:
+        """Whether a value is a tensor of this graph already."""
+        return value in self._slots
+
+    def capture(self, value: Value) -> Value:
+        """What stands in this graph for a value of this or a surrounding graph; constants stand for themselves."""
+        if value in self._slots or value.is_constant:
+            return value
+        outer = self.parent.capture(value)
+        if outer not in self.captures:
+            self.captures[outer] = self._added(replace(outer))
+        return self.captures[outer]
+
+    def apply(self, op: Op, *inputs: Value | None, type: Type | None = None) -> Value:
+        """Applies an operator that has one result, of `type` where the operator's rule leaves it open; to small
+        constants it is applied now."""
+        data = folded(op, inputs)
+        if data is not None:
+            return constant(data)
+        return self.op(op, *inputs, count=1, types=None if type is None else (type,))[0]
+
+    def once(self, op: Op, x: Value) -> Value:
+        """The one result of an operator on a value; the operator is applied the first time it is asked for."""
+        key = op, self.capture(x)
+        if key not in self._once:
+            self._once[key] = self.apply(op, x)
+        return self._once[key]
+
+    def op(self, op: Op, *inputs: Value | None, count: int | None = None, types: Sequence[Type | None] | None = None,
+           shapes: Sequence[Shape | None] | None = None) -> tuple[Value, ...]:
+        """Applies an operator.
+
+        Args:
+            op: what to apply.
+            inputs: None where an optional one is absent.
+            count: the number of results of an operator that may have several; by default that of `types`.
+            types: those of the results; None where they follow from the operands.
+            shapes: those of the results, where the caller knows better than the operator's own rule.
+
+        Raises:
+            ShapeError: the operands do not fit the operator; in a graph inside of another one, which may never be
+                run, only if it is their element types that do not.
+        """
+        given = [None if each is None else self.capture(each) for each in inputs]
+        if count is None:
+            count = op.results.least if types is None else len(types)
+        kinds = _kinds(op, given, count, types)
+        found = self._shapes(op, given, count) if shapes is None else shapes
+        slots = [None if each is None else self._slot(each) for each in given]
+        stem, first = op.name.lower(), self._target.size
+        results = tuple([_result(f"{stem}_{first + k}", kind, shape)
+                         for k, (kind, shape) in enumerate(zip(kinds, found, strict=True))])
+        made = self._target.op(op, *slots, outputs=[tensor_of(each) for each in results])
+        self._slots.update(zip(results, made, strict=True))
+        return results
+
+    def declare(self, value: Value, name: str | None = None, shape: Shape | None = None) -> Value:
+        """A value of this graph under another name, or with the dimensions that `shape` knows beyond its own."""
+        known = value.shape
+        if known is None:
+            known = shape
+        elif shape is not None and len(shape) == len(known):
+            known = tuple(own if own >= 0 else each for own, each in zip(known, shape, strict=True))
+        named = replace(value, name=value.name if name is None else name, shape=known)
+        slot = self._slots[named] = self._slots[value]
+        self._target.redeclare(slot, tensor_of(named))
+        return named
+
+    def build(self) -> Subgraph:
+        return self._target.build()
+
+    def _added(self, value: Value) -> Value:
+        self._slots[value] = self._target.tensor(tensor_of(value))
+        return value
+
+    def _slot(self, value: Value) -> builder.Value:
+        found = self._slots.get(value)
+        if found is None:
+            if not value.is_constant:
+                raise ModelError(f"{value.name!r} is a value of another graph than {self.name!r}")
+            named = value if value.name else replace(value, name=f"constant_{self._target.size}")
+            found = self._slots[value] = self._target.tensor(tensor_of(named))
+        return found
+
+    def _shapes(self, op: Op, given: Sequence[Value | None], count: int) -> Sequence[Shape | None]:
+        try:
+            return result_shapes(op, given, count, open_shape)
+        except ShapeError:
+            if self._parent is None:
+                raise
+            return (open_shape(op, given),) * count
+
+
+class Program:
+    """The graphs of a model, by subgraph index.
+
+    Where functions call the next one twice, ten of them become a thousand operators. Honest files repeat little: what
+    is translated may be counted, and reading ends when it is far more than the file holds.
+    """
+
+    def __init__(self, budget: int | None = None) -> None:
+        """
+        Args:
+            budget: how much may be translated, in units that the reader of the format counts; None: anything.
+        """
+        self.graphs: list[Graph] = []
+        self._target = builder.ModelBuilder()
+        self._budget = budget
+        self._spent = 0
+
+    def graph(self, name: str, parent: Graph | None = None) -> Graph:
+        """Adds a graph, which may read values of the one around it."""
+        graph = Graph(self, self._target.subgraph(name), parent)
+        self.graphs.append(graph)
+        return graph
+
+    def charge(self, units: int = 1) -> None:
+        """Counts what is translated.
+
+        Raises:
+            UnsupportedError: the budget is spent.
+        """
+        self._spent += units
+        if self._budget is not None and self._spent > self._budget:
+            raise UnsupportedError(f"functions, loops and groups repeat nodes and their data too often: they come to "
+                                   f"more than the {self._budget} that a file of this size may need")
+
+    def discard(self, count: int) -> None:
+        """Forgets all graphs but the first `count`."""
+        del self.graphs[count:]
+        self._target.discard(count)
+
+    def subgraphs(self) -> tuple[Subgraph, ...]:
+        """The subgraphs of the model, when all graphs are filled."""
+        return self._target.build().subgraphs
+
+
+def tensor_of(value: Value) -> Tensor:
+    """The tensor that holds a value.
+
+    Raises:
+        ModelError: it has too many dimensions.
+    """
+    expect_rank(value.shape or ())
+    if value.held is not None:
+        return Tensor(value.name, value.dtype, (), held=value.held)
+    return builder.declared(value.name, value.dtype, value.shape, value.data)
+
+
+def type_text(type: Type) -> str:
+    """A type in words, e.g. `sequence of float32`."""
+    return type.name.lower() if isinstance(type, Narrow) else value_text(type)
+
+
+def _kinds(op: Op, given: Sequence[Value | None], count: int, types: Sequence[Type | None] | None) -> Sequence[Type]:
+    """The types of results: as asked for, or by the operator's rule, or that of the first operand."""
+    if types is not None and None not in types:
+        return [each for each in types if each is not None]
+    wanted = (None,) * count if types is None else types
+    first = next((each.dtype for each in given if each is not None), DType.FLOAT32)
+    return [asked or found or first for asked, found in zip(wanted, op.types(operands(given, count)), strict=True)]
+
+
+def _result(name: str, type: Type, shape: Shape | None) -> Value:
+    if isinstance(type, DType):
+        return Value(type, shape, name=name)
+    if isinstance(type, Narrow):
+        raise UnsupportedError(f"element type {type_text(type)} of {name!r}, which is not constant")
+    return Value(DType.VARIANT, (), name=name, held=type)

@@ -1,0 +1,28 @@
+"""OpenVINO IR in the table of formats."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from circlet.runtime.ir.model import Model
+from circlet.runtime.ops.loop_options import Overrun
+from circlet.schema.importer.entry import Content, ModelFormat, ReadOption
+from circlet.schema.openvino.read import read_model
+
+_STARTS = (b"<?xml", b"<net")
+"""How a file begins, after white space and a byte order mark."""
+SLICE_OVERRUN = ReadOption(
+    "slice_overrun", tuple(each.value for each in (Overrun.ERROR, Overrun.HOLD_LAST)),
+    "whether a slice that leaves its axis, in a loop of OpenVINO, is an error (default) or the last one that fits")
+
+
+def _recognizes(data: memoryview) -> bool:
+    return bytes(data[:256]).lstrip(b"\xef\xbb\xbf \t\r\n").startswith(_STARTS)
+
+
+def _read(content: Content, options: Mapping[str, str]) -> Model:
+    return read_model(content.data, content.weights, Overrun(options[SLICE_OVERRUN.name]))
+
+
+OPENVINO = ModelFormat("openvino", "OpenVINO", _recognizes, _read, (SLICE_OVERRUN,), has_weights=True,
+                       is_channels_first=True)

@@ -1,0 +1,57 @@
+"""What is known of shapes before a run."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from circlet.runtime.ir.builder import ModelBuilder
+from circlet.runtime.ir.op import Op, ShapeError
+from circlet.runtime.ir.probe import Outline, merged, result_shapes
+from circlet.runtime.ir.types import DType, Shape
+from circlet.runtime.ops import elementwise, layout, matmul, reduce, shape, spatial
+from circlet.runtime.ops.ranks import open_shape
+
+
+def outline(*dims: int, rank: bool = True) -> Outline:
+    return Outline(DType.FLOAT32, dims if rank else None)
+
+
+def vector(*values: int) -> Outline:
+    return Outline(DType.INT32, (len(values),), np.array(values, np.int32))
+
+
+@pytest.mark.parametrize(("op", "given", "expected"), [
+    (elementwise.Add(), [outline(-1, 3), outline(1, 3)], (-1, 3)),
+    (elementwise.Add(), [outline(-1), outline(7)], (7,)),
+    (elementwise.Add(), [outline(-1, 3), outline(rank=False)], None),
+    (matmul.BatchMatMul(), [outline(-1, 4, 5), outline(5, 6)], (-1, 4, 6)),
+    (shape.Reshape(), [outline(-1, 6), vector(2, -1)], (2, -1)),
+    (shape.Reshape(), [outline(-1, 6), Outline(DType.INT32, (3,))], (-1, -1, -1)),
+    (reduce.Sum(), [outline(-1, 6), vector(0)], (6,)),
+    (layout.Split(1), [Outline(DType.INT32, (), np.int32(0)), outline(-1, 5)], (-1, 5)),
+    (spatial.SpaceToDepth(35), [outline(1, 70, -1, 2)], (1, 2, -1, 2450)),
+])
+def test_results(op: Op, given: list[Outline], expected: Shape | None) -> None:
+    assert result_shapes(op, given, 1, open_shape)[0] == expected
+
+
+def test_operands_that_do_not_fit() -> None:
+    with pytest.raises(ShapeError):
+        result_shapes(elementwise.Add(), [outline(2), outline(3)], 1)
+    assert result_shapes(elementwise.Add(), [outline(2, -1), outline(3, -1)], 1, open_shape) == ((-1, -1),)
+
+
+def test_merged() -> None:
+    assert merged([(1, 2), (1, 3)]) == (1, -1)
+    assert merged([(1, 2), (1, 2)], sure=False) == (-1, -1)
+    assert merged([(1,), (1, 2)]) is None
+    assert merged([None, (1,)]) is None
+
+
+def test_a_built_model_declares_what_is_open() -> None:
+    main = ModelBuilder().subgraph()
+    x = main.input("x", np.float32, (-1, 3))
+    y = main.apply(elementwise.Add(), x, x)
+    tensor = main.build().tensors[y.index]
+    assert (tensor.shape, tensor.shape_signature) == ((1, 3), (-1, 3))

@@ -1,0 +1,76 @@
+"""Models that passes change, one for each pass."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from circlet.runtime.ir.builder import ModelBuilder, SubgraphBuilder, Value
+from circlet.runtime.ir.model import Model
+from circlet.runtime.ir.types import DType
+from circlet.runtime.ops.comparison import Less
+from circlet.runtime.ops.controlflow import While
+from circlet.runtime.ops.elementwise import Add, Mul
+from circlet.runtime.ops.layout import Transpose
+from circlet.runtime.ops.quantize import Cast
+from circlet.runtime.ops.shape import BroadcastTo
+from circlet.runtime.ops.unary import Logistic
+from tests.ops.loop_cases import LoopCase, loop_model
+from tests.ops.test_loop import ROW, TOTAL, TOTAL_KINDS, i32, total
+from tests.passes.growth_cases import PADDED, growing
+from tests.passes.test_fuse_row_updates import model as row_update
+
+F32 = DType.FLOAT32
+
+
+def _main(write: Callable[[SubgraphBuilder, Value], Value]) -> Model:
+    builder = ModelBuilder()
+    main = builder.subgraph("main")
+    main.output(write(main, main.input("x", F32, (2, 3))))
+    return builder.build()
+
+
+def _unused(m: SubgraphBuilder, x: Value) -> Value:
+    m.apply(Mul(), x, x)
+    return m.apply(Add(), x, x)
+
+
+def _loop(collects: bool = False) -> Model:
+    op = TOTAL if collects else replace(TOTAL, scan_outputs=())
+    case = LoopCase("", op, total, TOTAL_KINDS, ((i32(6), None, ROW),))
+    return loop_model(case, case.runs[0], (0,))
+
+
+def _swap() -> Model:
+    """`(k, a, b) -> (k + 1, b, a)`"""
+    builder = ModelBuilder()
+    main, cond, body = (builder.subgraph(each) for each in ("main", "cond", "body"))
+    main.output(*main.op(While(cond.index, body.index), *_state(main), count=3))
+    cond.output(cond.apply(Less(), _state(cond)[0], cond.constant(3)))
+    count, one, other = _state(body)
+    body.output(body.apply(Add(), count, body.constant(1)), other, one)
+    return builder.build()
+
+
+def _state(s: SubgraphBuilder) -> tuple[Value, Value, Value]:
+    return s.input("k", DType.INT32), s.input("a", F32, (2,)), s.input("b", F32, (2,))
+
+
+SAMPLES: Mapping[str, Callable[[], Model]] = {
+    "lower_loops": _loop,
+    "simplify_identities": lambda: _main(lambda m, x: m.apply(Cast(F32, F32), x)),
+    "fuse_row_updates": row_update,
+    "eliminate_dead": lambda: _main(_unused),
+    "pad_growth": lambda: growing(PADDED["sum"]),
+    "fuse_silu": lambda: _main(lambda m, x: m.apply(Mul(), x, m.apply(Logistic(), x))),
+    "fuse_operators": lambda: _main(lambda m, x: m.apply(Add(), m.apply(Mul(), x, x), m.constant(np.float32(1)))),
+    "inline_calls": _loop,
+    "declare_shapes": _loop,
+    "compact": _loop,
+    "expand_steps": lambda: _loop(collects=True),
+    "narrow_parameters": lambda: _main(lambda m, x: m.apply(Transpose(), x, m.constant(np.array([1, 0])))),
+    "separate_results": _swap,
+    "set_versions": lambda: _main(lambda m, x: m.apply(BroadcastTo(), x, m.constant(np.array([4, 2, 3], np.int32)))),
+}

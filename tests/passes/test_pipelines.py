@@ -1,0 +1,117 @@
+"""Pipelines: what each pass makes of a model, as text; selecting some passes; what is said of passes that are wrong."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import circlet
+from circlet.conversion import PORTABLE
+from circlet.runtime.errors import InputError, ModelError, UnsupportedError
+from circlet.runtime.ir.model import Model
+from circlet.runtime.ir.text import to_text
+from circlet.runtime.passes.manager import Pass, Pipeline
+from circlet.runtime.passes.pipelines import INTERPRETED, compiled
+from circlet.session import engine
+from tests.needs import NATIVE
+from tests.passes.samples import SAMPLES
+
+COMPILED = ["pad_growth", "fuse_silu", "fuse_operators"]
+NAMES = {*(each.name for pipeline in (INTERPRETED, PORTABLE) for each in pipeline.passes), *COMPILED}
+
+
+def pipeline_of(name: str) -> Pipeline:
+    if name in COMPILED:
+        return engine("native").pipeline
+    return INTERPRETED if name in {each.name for each in INTERPRETED.passes} else PORTABLE
+
+
+def changed_by(name: str, pipeline: Pipeline) -> Model | None:
+    """What a pass makes of its sample, the first time that it changes it."""
+    found: list[Model] = []
+
+    def hear(ran: Pass, before: Model, after: Model) -> None:
+        if ran.name == name and to_text(before) != to_text(after):
+            found.append(after)
+
+    pipeline.run(SAMPLES[name](), hear)
+    return found[0] if found else None
+
+
+@pytest.mark.parametrize("name", [pytest.param(each, marks=NATIVE) if each in COMPILED else each
+                                  for each in sorted(NAMES)])
+def test_text(name: str, golden: Callable[[str, str], None]) -> None:
+    changed = changed_by(name, pipeline_of(name))
+    assert changed is not None, "the pass changes nothing of its sample"
+    golden(name, to_text(changed))
+
+
+def test_up_to_a_pass() -> None:
+    assert [each.name for each in INTERPRETED.selected("simplify_identities").passes] == [
+        "lower_loops", "simplify_identities"]
+
+
+def test_some_passes_run_in_the_order_of_the_pipeline() -> None:
+    found = INTERPRETED.selected(["eliminate_dead", "lower_loops"])
+    assert [each.name for each in found.passes] == ["lower_loops", "eliminate_dead"]
+    assert INTERPRETED.selected([]).passes == ()
+    assert INTERPRETED.selected(None) is INTERPRETED
+
+
+def test_a_pass_that_is_not_there() -> None:
+    with pytest.raises(InputError, match="no pass 'lower_lops' in pipeline 'interpreted'; it has lower_loops, "
+                                         "simplify_identities, fuse_row_updates, eliminate_dead; "
+                                         "did you mean 'lower_loops'"):
+        INTERPRETED.selected("lower_lops")
+
+
+def test_what_a_pass_gives_is_verified() -> None:
+    def spoil(model: Model) -> Model:
+        main = model.subgraphs[0]
+        return replace(model, subgraphs=(replace(main, outputs=(99,)), *model.subgraphs[1:]))
+
+    with pytest.raises(ModelError, match="after pass 'spoil': subgraph 0"):
+        Pipeline("test", (Pass("spoil", spoil),)).run(SAMPLES["fuse_silu"]())
+
+
+def test_a_pass_that_renumbers_says_so() -> None:
+    def shorten(model: Model) -> Model:
+        main = model.subgraphs[0]
+        return replace(model, subgraphs=(replace(main, operators=main.operators[1:]),))
+
+    model = SAMPLES["eliminate_dead"]()
+    with pytest.raises(ModelError, match="after pass 'shorten': expected subgraphs, tensors and operators at the"):
+        Pipeline("test", (Pass("shorten", shorten),)).run(model)
+    assert len(Pipeline("test", (Pass("shorten", shorten, renumbers=True),)).run(model).subgraphs[0].operators) == 1
+
+
+def test_a_session_stops_early() -> None:
+    model = SAMPLES["eliminate_dead"]()
+    names = [[each.name for each in circlet.Session(model, "cpu", passes=passes).executed.subgraphs[0].operators]
+             for passes in ("fuse_row_updates", None)]
+    assert names == [["MUL", "ADD"], ["SKIP", "ADD"]]
+
+
+@NATIVE
+def test_results_do_not_depend_on_passes() -> None:
+    model, x = SAMPLES["fuse_operators"](), np.arange(6, dtype=np.float32).reshape(2, 3)
+    for each in compiled(Pass("fuse_operators", lambda model: model)).passes:
+        found = circlet.Session(model, "native", passes=each.name).run({"x": x})
+        np.testing.assert_array_equal(next(iter(found.values())), x * x + 1)
+
+
+def test_a_session_without_a_pass_that_it_needs() -> None:
+    with pytest.raises(UnsupportedError, match="LOOP"):
+        circlet.Session(SAMPLES["lower_loops"](), "cpu", passes=[])
+    with pytest.raises(InputError, match="did you mean 'lower_loops'"):
+        circlet.Session(SAMPLES["lower_loops"](), "cpu", passes="lower_loop")
+
+
+def test_a_pickled_session_has_the_same_passes() -> None:
+    session = circlet.Session(SAMPLES["eliminate_dead"](), "cpu", passes=["lower_loops"])
+    again: circlet.Session = pickle.loads(pickle.dumps(session))
+    assert again.executed.subgraphs[0].operators[0].name == "MUL"

@@ -1,0 +1,130 @@
+"""Shapes and constants of a subgraph for concrete input shapes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from circlet.runtime.errors import ExecutionError, LimitError
+from circlet.runtime.ir.builder import SubgraphBuilder, Value
+from circlet.runtime.ir.model import Tensor
+from circlet.runtime.ir.op import Unknown
+from circlet.runtime.ir.types import DType
+from circlet.runtime.ops.controlflow import CallSubgraph
+from circlet.runtime.ops.elementwise import Add
+from circlet.runtime.ops.index import Where
+from circlet.runtime.ops.random import RandomUniform
+from circlet.runtime.ops.shape import Fill, Reshape, ShapeOf
+from circlet.runtime.ops.unary import Neg
+from circlet.runtime.passes.analyses.specialize import FOLDED_BYTES, fits
+from tests.passes.specialized import model_of, specialized, specializer_of
+
+
+def test_shapes_follow_from_those_of_the_inputs() -> None:
+    model = model_of(lambda s, v: [s.apply(Add(), v[0], v[1])], (-1, 3), (3,))
+    specializer = specializer_of(model)
+    for length in (1, 5):
+        spec = specializer.at(0, ((length, 3), (3,)))
+        assert spec.output_shapes == ((length, 3),)
+        assert spec.is_static
+        assert spec.promised
+    assert specializer.at(0, ((5, 3), (3,))) is spec
+
+
+def test_shapes_other_than_declared_promise_nothing() -> None:
+    spec = specializer_of(model_of(lambda s, v: [s.apply(Neg(), v[0])], (2,))).at(0, ((7,),))
+    assert spec.output_shapes == ((7,),)
+    assert not spec.promised
+
+
+def test_shapes_that_do_not_fit_name_the_operator() -> None:
+    model = model_of(lambda s, v: [s.apply(Add(), s.apply(Neg(), v[0]), v[1])], (-1,), (-1,))
+    with pytest.raises(ExecutionError, match=r"subgraph 0 \('main'\), operator 1 \(ADD\)"):
+        specializer_of(model).at(0, ((2,), (3,)))
+
+
+def test_what_follows_from_constants_and_shapes_is_known() -> None:
+    def write(s: SubgraphBuilder, v: Sequence[Value]) -> list[Value]:
+        shape = s.apply(ShapeOf(DType.INT32), v[0])
+        return [s.apply(Fill(), shape, s.constant(np.float32(2))), s.apply(Neg(), v[0])]
+
+    spec = specializer_of(model_of(write, (-1, 2))).at(0, ((3, 2),))
+    full, negative = spec.subgraph.outputs
+    np.testing.assert_array_equal(spec.known[full], np.full((3, 2), 2, np.float32))
+    assert not spec.known[full].flags.writeable
+    assert negative not in spec.known
+
+
+def test_large_results_are_not_kept() -> None:
+    def known(count: int) -> bool:
+        spec = specialized(lambda s, v: [s.apply(Fill(), s.constant([count]), s.constant(np.float32(1)))])
+        return spec.subgraph.outputs[0] in spec.known
+
+    assert known(FOLDED_BYTES // 4)
+    assert not known(FOLDED_BYTES // 4 + 1)
+
+
+def test_random_numbers_are_not_known() -> None:
+    spec = specialized(lambda s, v: [s.op(RandomUniform(1, 1), s.constant([3]),
+                                          outputs=[Tensor("r", DType.FLOAT32, (3,))])[0]])
+    assert spec.output_shapes == ((3,),)
+    assert spec.subgraph.outputs[0] not in spec.known
+
+
+def places(s: SubgraphBuilder, v: Sequence[Value]) -> list[Value]:
+    """The negated indices of what is not zero."""
+    found, = s.op(Where(), v[0], outputs=[Tensor("places", DType.INT64, (1, 1), (-1, 1))])
+    return [s.op(Neg(), found, outputs=[Tensor("negative", DType.INT64, (1, 1), (-1, 1))])[0]]
+
+
+def test_it_stops_where_only_a_run_can_tell_and_goes_on_from_there() -> None:
+    specializer = specializer_of(model_of(places, (4,)))
+    spec = specializer.at(0, ((4,),))
+    assert (spec.stop, spec.is_static) == (0, False)
+    with pytest.raises(Unknown):
+        _ = spec.output_shapes
+    after = specializer.extend(spec, {spec.subgraph.inputs[0]: np.array([0, 1, 1, 0], np.float32)})
+    assert after.output_shapes == ((2, 1),)
+
+
+def test_declared_shapes_are_believed_where_inputs_are_as_declared() -> None:
+    def write(s: SubgraphBuilder, v: Sequence[Value]) -> list[Value]:
+        return [s.op(Where(), v[0], outputs=[Tensor("places", DType.INT64, (2, 1))])[0]]
+
+    specializer = specializer_of(model_of(write, (4,)))
+    assert specializer.at(0, ((4,),)).output_shapes == ((2, 1),)
+    assert not specializer.at(0, ((5,),)).is_static
+
+
+def test_a_callee_that_cannot_run_is_unknown() -> None:
+    specializer = specializer_of(model_of(lambda s, v: [s.apply(Add(), v[0], v[1])], (-1,), (-1,)))
+    assert specializer.callee(0, ((2,), (2,))).output_shapes == ((2,),)
+    with pytest.raises(Unknown):
+        specializer.callee(0, ((2,), (3,)))
+
+
+def test_a_call_has_the_shapes_of_what_it_calls() -> None:
+    def write(s: SubgraphBuilder, v: Sequence[Value]) -> list[Value]:
+        return [s.op(CallSubgraph(1), v[0], outputs=[Tensor("y", DType.FLOAT32, (1,), (-1,))])[0]]
+
+    main = model_of(write, (-1,)).subgraphs[0]
+    callee = model_of(lambda s, v: [s.apply(Reshape(), v[0], s.constant([-1, 1]))], (-1,)).subgraphs[0]
+    model = replace(model_of(write, (-1,)), subgraphs=(main, callee))
+    assert specializer_of(model).at(0, ((6,),)).output_shapes == ((6, 1),)
+
+
+def test_results_that_no_memory_holds() -> None:
+    specializer = specializer_of(model_of(lambda s, v: [s.apply(Add(), v[0], v[1])], (-1, 1), (1, -1)))
+    with pytest.raises(LimitError, match="more elements than any memory holds"):
+        specializer.at(0, ((1 << 30, 1), (1, 1 << 30)))
+
+
+@pytest.mark.parametrize(("shape", "signature", "expected"), [
+    ((2, 3), (2, 3), True), ((2, 3), (-1, 3), True), ((2, 3), (-1, -1), True), ((), (), True), ((0,), (-1,), True),
+    ((2, 3), (2, 4), False), ((2, 3), (2,), False), ((2,), (), False), ((2, 3), (3, -1), False),
+])
+def test_fits(shape: tuple[int, ...], signature: tuple[int, ...], expected: bool) -> None:
+    assert fits(shape, signature) is expected
