@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import circlet
+from circlet.runtime.ir.builder import ModelBuilder
 from circlet.runtime.ir.model import Model, Tensor
 from circlet.runtime.ir.op import OPERATORS
 from circlet.runtime.ir.types import DType
@@ -153,3 +154,14 @@ def test_a_model_without_loops_stays_as_it_is() -> None:
     assert session.signature("serving_default")(n=i32(27))["steps"] == 111
     assert [each.name for graph in converted.subgraphs for each in graph.operators] == \
         [each.name for graph in model.subgraphs for each in graph.operators]
+
+
+def test_axes_that_are_no_integers_stay_as_they_are() -> None:
+    """Their operator refuses them."""
+    b = ModelBuilder()
+    main = b.subgraph("main")
+    axes = main.tensor(Tensor("axes", DType.FLOAT16, (1,), data=np.ones(1, np.float16)))
+    x = main.input("x", DType.FLOAT32, (2, 2))
+    main.output(*main.op(Sum(), x, axes, outputs=[Tensor("y", DType.FLOAT32, (), has_rank=False)]))
+    with pytest.raises(circlet.ExecutionError, match=r"vector of int32 or int64, found shape .* of float16"):
+        circlet.Session(circlet.convert(b.build())).invoke(0, [np.ones((2, 2), np.float32)])

@@ -31,14 +31,16 @@ def conv_2d(node: Node[Conv2D]) -> Step:
     groups = image[3] // filter[3]
     arithmetic, windows = CONV_2D.bind(node), node.op.windows(image, filter)
     grouped = arithmetic.weights.reshape(groups, filter[0] // groups, *filter[1:])
-    step = _convolve(node, arithmetic, grouped.reshape(*grouped.shape[:2], -1).transpose(0, 2, 1), windows)
+    matrices = grouped.reshape(*grouped.shape[:2], prod(filter[1:])).transpose(0, 2, 1)
+    step = _convolve(node, arithmetic, matrices, windows)
     return _padded_apart(node, arithmetic, grouped.transpose(0, 2, 3, 4, 1), windows, step)
 
 
 @rule(Conv3D, accepts=CONV_3D.refuses)
 def conv_3d(node: Node[Conv3D]) -> Step:
     arithmetic, windows = CONV_3D.bind(node), node.op.windows(node.input(0).shape, node.input(1).shape)
-    step = _convolve(node, arithmetic, arithmetic.weights.reshape(1, -1, node.out.shape[-1]), windows)
+    *taps, made = arithmetic.weights.shape
+    step = _convolve(node, arithmetic, arithmetic.weights.reshape(1, prod(taps), made), windows)
     return _padded_apart(node, arithmetic, arithmetic.weights[None], windows, step)
 
 

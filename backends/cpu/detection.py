@@ -8,19 +8,25 @@ import numpy as np
 
 from circlet.backends.cpu.rule import Node, rule, store
 from circlet.backends.cpu.steps import chain, promised
+from circlet.backends.refusal import Refusal, all_of, only
 from circlet.runtime.errors import ExecutionError
 from circlet.runtime.exec.step import Step
 from circlet.runtime.ir.types import Array, DType
 from circlet.runtime.ops import detection as ops
 
 
-@rule(ops.NonMaxSuppressionV4, accepts={DType.FLOAT32})
+def _real(*inputs: int) -> Refusal:
+    """Refuses all calls but those whose given inputs are real numbers."""
+    return all_of(*(only({DType.FLOAT32}, each) for each in inputs))
+
+
+@rule(ops.NonMaxSuppressionV4, accepts=_real(0, 1, 3, 4))
 def non_max_suppression_v4(node: Node[ops.NonMaxSuppressionV4]) -> Step:
     indices, count = node.outputs
     return _suppression(node, indices, np.empty(indices.shape, np.float32), count, np.zeros(1, np.float32))
 
 
-@rule(ops.NonMaxSuppressionV5, accepts={DType.FLOAT32})
+@rule(ops.NonMaxSuppressionV5, accepts=_real(0, 1, 3, 4, 5))
 def non_max_suppression_v5(node: Node[ops.NonMaxSuppressionV5]) -> Step:
     indices, scores, count = node.outputs
     return _suppression(node, indices, scores, count, node.input(5))
@@ -44,7 +50,7 @@ def _chosen(node: Node[ops.SelectBoxes]) -> tuple[Array, ...]:
     return (np.array(rows, np.int64).reshape(-1, 3),)
 
 
-@rule(ops.SelectBoxes, accepts={DType.FLOAT32}, evaluate=_chosen)
+@rule(ops.SelectBoxes, accepts=_real(0, 1), evaluate=_chosen)
 def select_boxes(node: Node[ops.SelectBoxes]) -> Step:
     return lambda: store(node.out, _chosen(node)[0])
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from math import prod
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -118,7 +119,7 @@ class _Network:
 
 
 def _rows(sequence: Array) -> Array:
-    return sequence.reshape(-1, sequence.shape[-1])
+    return sequence.reshape(prod(sequence.shape[:-1]), sequence.shape[-1])
 
 
 def _network(node: Node[Any], places: NetworkInputs, weights: Sequence[int], recurrent: Sequence[int],
@@ -203,7 +204,7 @@ def _lstm(node: Node[Any], places: LstmInputs) -> Start:
             return function(x)
 
         def advance(sums: Floats) -> Floats:
-            sums = (sums + found.recurrent(output_state)).reshape(len(cells), gates, -1)
+            sums = (sums + found.recurrent(output_state)).reshape(len(cells), gates, cells.shape[1])
             forget = gate(sums, -3, -2, _logistic)
             admit = 1 - forget if gates == 3 else gate(sums, -4, -3, _logistic)
             np.multiply(forget, cells, cells)
@@ -367,7 +368,7 @@ def svdf(node: Node[Svdf]) -> Step:
     def step() -> None:
         state[..., :-1] = state[..., 1:]
         state[..., -1] = weights()(x)
-        sums = (state * over_time()).sum(axis=-1).reshape(len(x), -1, node.op.rank).sum(axis=-1)
+        sums = (state * over_time()).sum(axis=-1).reshape(len(x), filters // node.op.rank, node.op.rank).sum(axis=-1)
         out[...] = activation(sums if bias is None else sums + bias)
 
     return step

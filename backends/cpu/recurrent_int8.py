@@ -173,7 +173,7 @@ def sequence_lstm(node: Node[UnidirectionalSequenceLstm]) -> Step:
         driven, again = inputs(), recurrent()
         for rows, result in zip(sequence, results, strict=True):
             sums = _saturated(_saturated(driven.apply(rows)) + again.apply(state))
-            emitted = gates.advance(sums.reshape(len(cells), -1, cells.shape[1]))
+            emitted = gates.advance(sums.reshape(len(cells), sums.shape[1] // max(cells.shape[1], 1), cells.shape[1]))
             np.copyto(state, (emitted + zero).clip(-128, 127), casting="unsafe")
             result[...] = state
 

@@ -11,6 +11,8 @@ import numpy.typing as npt
 from circlet.backends.cpu.quantized import NUMBERS
 from circlet.backends.cpu.rule import Node, rule
 from circlet.backends.cpu.steps import promised
+from circlet.backends.refusal import names
+from circlet.runtime.exec.kernel import Call
 from circlet.runtime.exec.step import Step
 from circlet.runtime.ir.types import Array
 from circlet.runtime.ops.resample import Coordinates, Interpolation, Nearest, Resample
@@ -81,7 +83,12 @@ def _weights(op: Resample, axis: _Axis, places: Numbers) -> Numbers:
     return result
 
 
-@rule(Resample, accepts=NUMBERS)
+def _refuses(call: Call) -> str | None:
+    found = {each.dtype for each in call.inputs if each is not None} - NUMBERS
+    return f"element type {names(found)} (supported: {names(NUMBERS)})" if found else None
+
+
+@rule(Resample, accepts=_refuses)
 def resample(node: Node[Resample]) -> Step:
     op, x, given, out = node.op, node.input(0), node.input(1), node.out
     region, check = node.optional(2), promised(node)

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from circlet.backends.cpu.rule import Node, rule
+from circlet.backends.refusal import all_of, only
 from circlet.runtime.exec.step import Step
 from circlet.runtime.ir.types import FLOATS, Array
 from circlet.runtime.ops.resample import Interpolation
@@ -71,7 +72,7 @@ def _weights(op: GridSample, rest: Array) -> Iterator[tuple[int, Array]]:
             yield step, near if step in (0, 1) else far
 
 
-@rule(GridSample, accepts=FLOATS)
+@rule(GridSample, accepts=all_of(only(FLOATS), only(FLOATS, 1)))
 def grid_sample(node: Node[GridSample]) -> Step:
     op, x, grid, out = node.op, node.input(0), node.input(1), node.out
     spatial, count = x.shape[2:], prod(grid.shape[1:-1])

@@ -21,7 +21,7 @@ from circlet.runtime.ir.op import Skip
 from circlet.runtime.ir.types import Array, Shape
 from circlet.runtime.passes.analyses.alias import Aliases
 from circlet.runtime.passes.analyses.elide_copies import CopyPlanner
-from circlet.runtime.passes.analyses.plan_memory import Interval, plan_memory
+from circlet.runtime.passes.analyses.plan_memory import place_classes
 from circlet.runtime.passes.analyses.specialize import Specialization, Specializer
 
 SKIP = Skip()
@@ -92,6 +92,10 @@ class Frame(ABC):
         else:
             with np.errstate(all="ignore"):
                 self.invoke()
+        return self._results()
+
+    def _results(self) -> list[Array]:
+        """Copies of the outputs."""
         return [each.copy() if each.nbytes <= LITTLE else _copied(each) for each in self.outputs]
 
     @property
@@ -201,8 +205,7 @@ class Frame(ABC):
         tensors = spec.subgraph.tensors
         written = [each for number in span for each in spec.subgraph.operators[number].outputs
                    if each not in spec.known]
-        homeless: dict[int, Interval] = {}
-        end = len(spec.subgraph.operators)
+        homeless: dict[int, None] = {}
         for each in written:
             root = aliases.root(each)
             if self._arrays[root] is None and root not in homeless:
@@ -211,12 +214,11 @@ class Frame(ABC):
                 if tensors[root].dtype.numpy.hasobject:
                     self._arrays[root] = self._allocate(spec.shape(root), tensors[root].dtype.numpy)
                     continue
-                last = end if live else max(aliases.last_read(root), aliases.first_write(root))
-                homeless[root] = Interval(aliases.size(root), aliases.first_write(root), last)
-        arena = plan_memory(list(homeless.values()))
-        memory = self._allocate((arena.size,), np.dtype(np.uint8))
-        for root, offset in zip(homeless, arena.offsets, strict=True):
-            self._arrays[root] = retype(memory[offset:offset + homeless[root].size],
+                homeless[root] = None
+        places, size = place_classes(aliases, homeless, live)
+        memory = self._allocate((size,), np.dtype(np.uint8))
+        for root, place in places.items():
+            self._arrays[root] = retype(memory[place.offset:place.offset + place.size],
                                         spec.shape(root), tensors[root].dtype.numpy)
         for each in written:
             if self._arrays[each] is None:
@@ -243,6 +245,8 @@ class StaticFrame(Frame):
             for tensor, lent in zip(spec.subgraph.outputs, contract.outputs or (None,) * len(spec.subgraph.outputs),
                                     strict=True)
         )
+        self._copies = None if any(each.nbytes > LITTLE for each in self._outputs) else tuple(
+            each.copy for each in self._outputs)
         steps = [step for _, step in bound.steps]
         self._operators = {id(step): number for number, step in bound.steps}
         self._steps = tuple(run.observer.invocation(steps, executor.index))
@@ -260,6 +264,9 @@ class StaticFrame(Frame):
             if id(step) not in self._operators:
                 raise
             raise_located(error, self._executor.place(self._operators[id(step)]))
+
+    def _results(self) -> list[Array]:
+        return super()._results() if self._copies is None else [copy() for copy in self._copies]
 
     def _lend_outputs(self, spec: Specialization, aliases: Aliases) -> None:
         """Puts results into lent buffers."""

@@ -43,11 +43,23 @@ class Entry:
         return tuple(name for name, _ in self.inputs)
 
     @cached_property
-    def _plan(self) -> tuple[tuple[str, Tensor, np.dtype[np.generic] | None, Shape], ...]:
-        """For each input what an array must be to need no other check."""
-        found = ((name, self.graph.tensors[index]) for name, index in self.inputs)
-        return tuple((name, each, None if each.dtype in _CONVERTED else each.dtype.numpy, each.signature)
+    def _declared(self) -> tuple[tuple[str, np.dtype[np.generic] | None, Shape], ...]:
+        """For each input of the subgraph, in its order, the name and what an array must be to need no other check."""
+        names = {tensor: name for name, tensor in self.inputs}
+        found = ((names[index], self.graph.tensors[index]) for index in self.graph.inputs)
+        return tuple((name, None if each.dtype in _CONVERTED else each.dtype.numpy, each.signature)
                      for name, each in found)
+
+    @cached_property
+    def _count(self) -> int:
+        """How many names there are if each stands for one input of the subgraph; else -1."""
+        tensors = {index for _, index in self.inputs}
+        return len(tensors) if len(tensors) == len(self.inputs) == len(self.graph.inputs) else -1
+
+    @cached_property
+    def declared_shapes(self) -> tuple[Shape, ...]:
+        """The shapes of what `ready` gives."""
+        return tuple(shape for _, _, shape in self._declared)
 
     @cached_property
     def _order(self) -> tuple[int, ...] | None:
@@ -79,16 +91,16 @@ class Entry:
         Raises:
             InputError: an input is missing, unknown, or of another type or shape than declared.
         """
-        found = self._ready(inputs) or [as_array(value, tensor, name) for value, (name, tensor, _, _)
-                                        in zip(self._arrange(inputs), self._plan, strict=True)]
+        found = [as_array(value, self.graph.tensors[index], name)
+                 for value, (name, index) in zip(self._arrange(inputs), self.inputs, strict=True)]
         return found if self._order is None else [found[each] for each in self._order]
 
-    def _ready(self, inputs: object) -> list[Array] | None:
-        """The values of a dictionary in input order, if all are arrays of just the declared types and shapes."""
-        if type(inputs) is not dict or len(inputs) != len(self._plan):
+    def ready(self, inputs: object) -> list[Array] | None:
+        """What `arrays` gives for a dictionary of arrays of just the declared types and shapes; None for all else."""
+        if type(inputs) is not dict or len(inputs) != self._count:
             return None
         found = []
-        for name, _, dtype, shape in self._plan:
+        for name, dtype, shape in self._declared:
             value = inputs.get(name)
             if type(value) is not np.ndarray or value.dtype is not dtype or value.shape != shape:
                 return None

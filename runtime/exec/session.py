@@ -224,6 +224,9 @@ class Session:
 
     def run_entry(self, entry: Entry, inputs: Inputs, listener: Listener | None = None) -> Outputs:
         """Runs an entry point; see `run`."""
+        ready = entry.ready(inputs)
+        if ready is not None and listener is None:
+            return entry.named(self._run((entry.subgraph, entry.declared_shapes, UNOBSERVED), ready, None))
         return entry.named(self.invoke(entry.subgraph, entry.arrays(inputs), listener))
 
     def invoke(self, subgraph: int, arrays: Sequence[Array], listener: Listener | None = None) -> list[Array]:

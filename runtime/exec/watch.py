@@ -68,7 +68,10 @@ class Watch:
         control = self.control
         control.stop = 0
         most, seconds = limits.max_iterations, limits.deadline
-        control.iterations = UNBOUNDED if most is None else index(min(most, UNBOUNDED))
+        if most is not None:
+            control.iterations = index(min(most, UNBOUNDED))
+        elif self._most is not None:
+            control.iterations = UNBOUNDED
         if seconds is not None:
             self._seconds = seconds
             control.deadline = int(min(time.monotonic_ns() + seconds * 1e9, UNBOUNDED))

@@ -64,7 +64,8 @@ class DepthwiseConv2D(Windowed):
         image, filter = args[0], args[1]
         expect_axes(image, "the input", "n, h, w, c")
         expect_axes(filter, "the filter", "1, kh, kw, c * m")
-        if filter.shape[0] != 1 or filter.shape[3] % max(image.shape[3], 1):
+        channels, made = image.shape[3], filter.shape[3]
+        if filter.shape[0] != 1 or (made % channels if channels else made):
             raise ShapeError(f"the filter must have shape (1, kh, kw, {image.shape[3]} * m), found {filter.shape}")
         expect_bias(args.get(2), filter.shape[3])
         counts = (window.count for window in self.windows(image.shape, filter.shape))

@@ -289,8 +289,9 @@ class StablehloBroadcastInDim(Op):
     broadcast_dimensions: tuple[int, ...] = ()
 
     def infer(self, args: Operands) -> tuple[Shape, ...]:
-        if len(self.broadcast_dimensions) != args[0].rank:
-            raise ShapeError(f"broadcast_dimensions: expected one for each axis of {args[0].shape}, "
+        if len(set(self.broadcast_dimensions)) != len(self.broadcast_dimensions) or \
+                len(self.broadcast_dimensions) != args[0].rank:
+            raise ShapeError(f"broadcast_dimensions: expected one for each axis of {args[0].shape}, all different, "
                              f"found {self.broadcast_dimensions}")
         raise Unknown
 

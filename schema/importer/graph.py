@@ -266,7 +266,12 @@ class Program:
         self._spent = 0
 
     def graph(self, name: str, parent: Graph | None = None) -> Graph:
-        """Adds a graph, which may read values of the one around it."""
+        """Adds a graph, which may read values of the one around it.
+
+        Raises:
+            ModelError: the name is no text.
+        """
+        expect_text(name)
         graph = Graph(self, self._target.subgraph(name), parent)
         self.graphs.append(graph)
         return graph
@@ -290,6 +295,16 @@ class Program:
     def subgraphs(self) -> tuple[Subgraph, ...]:
         """The subgraphs of the model, when all graphs are filled."""
         return self._target.build().subgraphs
+
+
+def expect_text(name: object) -> None:
+    """Refuses names that are not UTF-8, which come as bytes.
+
+    Raises:
+        ModelError: it is none.
+    """
+    if not isinstance(name, str):
+        raise ModelError(f"expected a name in UTF-8, found {name!r}")
 
 
 def tensor_of(value: Value) -> Tensor:

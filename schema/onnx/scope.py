@@ -11,7 +11,7 @@ from onnx import TensorProto
 
 from circlet.runtime.errors import ModelError, UnsupportedError
 from circlet.runtime.ir.types import Array, DType
-from circlet.schema.importer.graph import Graph, Narrow, Value, constant, type_text
+from circlet.schema.importer.graph import Graph, Narrow, Value, constant, expect_text, type_text
 from circlet.schema.onnx.functions import LocalFunctions
 from circlet.schema.onnx.types import read_tensor
 
@@ -47,8 +47,9 @@ class Scope:
         """Gives a name a value; None is an absent one.
 
         Raises:
-            ModelError: the name has a value.
+            ModelError: the name has a value, or is no text.
         """
+        expect_text(name)
         if name in self._names:
             raise ModelError(f"{name!r} is defined twice")
         self._names[name] = value

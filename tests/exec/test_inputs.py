@@ -18,7 +18,7 @@ from circlet.runtime.ir.builder import ModelBuilder, SubgraphBuilder, Value
 from circlet.runtime.ir.model import Model
 from circlet.runtime.ir.types import DType
 from circlet.runtime.ops.controlflow import While
-from circlet.runtime.ops.elementwise import Add
+from circlet.runtime.ops.elementwise import Add, Sub
 from circlet.runtime.ops.layout import Concatenation
 from circlet.runtime.ops.shape import Reshape
 from tests.exec import graphs as g
@@ -327,3 +327,29 @@ def test_an_input_is_not_kept_alive() -> None:
     before = sys.getrefcount(value)
     runnable.run([value])
     assert sys.getrefcount(value) == before
+
+
+@pytest.mark.parametrize("inputs", [{"x": f32(1)}, {"x": f32(1), "y": f32(2), "z": f32(3)}, {"x": f32(1), "z": f32(2)}])
+def test_names_are_checked_where_arrays_need_no_other_check(inputs: dict[str, Any]) -> None:
+    builder = ModelBuilder()
+    main = builder.subgraph("main")
+    x, y = main.input("x", DType.FLOAT32), main.input("y", DType.FLOAT32)
+    main.output(main.apply(Sub(), x, y))
+    builder.signature("main", main, {"y": y, "x": x}, {"z": Value(0, main.build().outputs[0])})
+    session = circlet.Session(builder.build())
+    assert session.run({"y": f32(2), "x": f32(5)})["z"] == 3
+    with pytest.raises(circlet.InputError, match="inputs: "):
+        session.run(inputs)
+
+
+def test_two_names_of_one_input_are_both_wanted() -> None:
+    builder = ModelBuilder()
+    main = builder.subgraph("main")
+    x = main.input("x", DType.FLOAT32)
+    main.output(main.apply(Sub(), x, x))
+    builder.signature("main", main, {"a": x, "b": x}, {"z": Value(0, main.build().outputs[0])})
+    session = circlet.Session(builder.build())
+    assert session.run({"a": f32(2), "b": f32(2)})["z"] == 0
+    for inputs in ({"a": f32(2)}, {"b": f32(2)}, {"a": f32(2), "c": f32(2)}):
+        with pytest.raises(circlet.InputError, match="inputs: "):
+            session.run(inputs)

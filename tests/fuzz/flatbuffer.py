@@ -360,7 +360,8 @@ def feed(tree: Tree, r: Random) -> None:
         inputs.append(chosen)
     elif inputs:
         chosen = inputs.pop(r.randrange(len(inputs)))
-        dtype = tree.format.dtypes.get(tensors[chosen].get("type", 0), DType.STRING) if chosen < len(tensors) else None
+        has_tensor = -len(tensors) <= chosen < len(tensors)
+        dtype = tree.format.dtypes.get(tensors[chosen].get("type", 0), DType.STRING) if has_tensor else None
         shape = [max(each, 0) for each in tensors[chosen].get("shape") or []] if dtype else []
         if dtype is not None and dtype.numpy.kind in "biuf" and np.prod(shape, dtype=np.float64) <= MOST_ELEMENTS:
             tree.root.setdefault("buffers", [{}]).append({"data": boundary.values(r, dtype.numpy, shape).tobytes()})

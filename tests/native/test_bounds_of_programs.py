@@ -9,13 +9,15 @@ import pytest
 
 import circlet
 from circlet.backends.native.check.bounds import VARIABLE
+from tests.exec.test_rotation import test_native_code_runs_random_rotations
 from tests.models.expectations import agrees, read
 from tests.native.test_loop_programs import test_native_loops_are_python_loops
 from tests.native.test_matrix_programs import test_native_programs_are_numpy_programs
 from tests.native.test_models import MODELS
 
 SHARED = sorted((Path(__file__).parents[3] / "shared" / "models").glob("*/*.tflite"))
-__all__ = ["test_native_loops_are_python_loops", "test_native_programs_are_numpy_programs"]
+__all__ = ["test_native_code_runs_random_rotations", "test_native_loops_are_python_loops",
+           "test_native_programs_are_numpy_programs"]
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -30,6 +30,23 @@ test_index = native_test([*GATHER, *GATHER_ND, *SCATTER_ND, *SPARSE, *WHERE, *UP
 ROWS, COLUMNS = 4, 3
 
 
+@pytest.mark.parametrize("is_grouped", [False, True])
+def test_more_indices_than_declared(is_grouped: bool) -> None:
+    """For one index, as declared, there is other code."""
+    b = ModelBuilder()
+    main = b.subgraph("main")
+    indices, updates = main.input("indices", DType.INT32, (1, 1)), main.input("updates", DType.INT32, (1,))
+    scattered = main.apply(ScatterNd(), indices, updates, main.constant(i32([4])))
+    picked = main.apply(Gather(), main.constant(i32([4, 5, 6, 7])), indices)
+    main.output(*(main.apply(Add(), each, each) if is_grouped else each for each in (scattered, picked)))
+    model, given = b.build(), [i32([[2], [0]]), i32([3, 5])]
+    for backend in ("cpu", "native"):
+        scattered_rows, picked_rows = circlet.Session(model, backend).invoke(0, given)
+        times = 2 if is_grouped else 1
+        np.testing.assert_array_equal(scattered_rows, times * i32([5, 0, 3, 0]))
+        np.testing.assert_array_equal(picked_rows, times * i32([[6], [4]]))
+
+
 @pytest.mark.parametrize("declared", [(-1, -1, 1), (-1, 1, 1), (-1, -1, -1)])
 def test_scattering_where_the_number_of_rows_is_open(declared: tuple[int, ...]) -> None:
     b = ModelBuilder()

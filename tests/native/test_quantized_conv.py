@@ -155,3 +155,13 @@ def test_single_rows_of_extremes(least: int, zero_point: int) -> None:
     w[:3] = [[least], [127], [0]]
     network.op(FullyConnected(), x, network.constant(w, q(0.01)), bias(network, 37, 3), quantization=q(9.0, 3))
     network.agree(is_native=True)
+
+
+def test_filters_that_there_are_none_of() -> None:
+    for op, shape in ((Conv2D(stride_h=1, stride_w=1), (0, 3, 2, 4)), (FullyConnected(), (0, 4))):
+        for dtype in (DType.INT8, DType.UINT8):
+            network = Network()
+            x = network.input(stored((2, 5, 5, 4)[-len(shape):], dtype, 1), q(0.05, 3))
+            network.op(op, x, network.constant(np.zeros(shape, dtype.numpy), q(0.1, 0)), bias(network, 0, 1),
+                       quantization=q(0.2))
+            network.agree()

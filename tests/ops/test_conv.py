@@ -138,6 +138,8 @@ DEPTHWISE_CONV_2D = [
                               9.3257647, -7.4152942, -2.7516079, 3.8991961, 12.697588, -9.752471, -4.7524214,
                               -1.7651567, 24.221706, -14.863373, -4.1618724, 1.6344901, 12.629647, -11.932628,
                               -3.6971765, 4.5617843, 12.929882])], tolerance=1e-6),
+    Case("no-channels", DEPTHWISE, [IMAGE[..., :0], ramp((1, 3, 2, 4))], [IMAGE],
+         error=r"shape \(1, kh, kw, 0 \* m\)"),
     Case("wrong-filter", DEPTHWISE, [IMAGE, ramp((1, 3, 2, 3))], [IMAGE], error=r"shape \(1, kh, kw, 2 \* m\)"),
     Case("hybrid-one-scale", DEPTHWISE, [IMAGE, T(DEPTHWISE_INT8.value, q=q(1))], [np.zeros((1, 3, 2, 4), np.float32)],
          error="one scale for all its channels"),

@@ -35,6 +35,8 @@ CASES = [
          [np.ones((4, 4), np.float32)]),
     Case("crop", Resample((0,), LINEAR, Coordinates.TF_CROP_AND_RESIZE, extrapolation=9.0),
          [ROW, size(3), [0.0, 2.0]], [[0.0, 3.0, 9.0]], 1e-6),
+    Case("complex", Resample((0,), coordinates=Coordinates.TF_CROP_AND_RESIZE),
+         [ROW, size(2), np.array([0, 1], np.complex64)], [ROW], error="element type complex64"),
     Case("count", Resample((0,)), [ROW, size(1, 2)], [ROW], error="one number for each of the axes"),
     Case("zero", Resample((0,)), [ROW, size(0)], [ROW], error="cannot resize"),
 ]
@@ -47,6 +49,8 @@ SAMPLES = [
     Case("reflection", GridSample(Interpolation.NEAREST, Outside.REFLECTION, True),
          [IMAGE, np.array([[[[1.5, -1]]]], np.float32)], [[[[[1.0]]]]]),
     Case("nan", GridSample(), [IMAGE, np.array([[[[np.nan, 0]]]], np.float32)], [[[[[np.nan]]]]]),
+    Case("complex", GridSample(), [IMAGE, np.ones((1, 1, 1, 2), np.complex64)], [IMAGE],
+         error="element type complex64 of input 1"),
     Case("shape", GridSample(), [IMAGE, np.ones((1, 1, 1, 3), np.float32)], [IMAGE], error=r"\(n, \*places, 2\)"),
 ]
 

@@ -15,10 +15,10 @@ from circlet.backends.native.emit.emitter import Emitter
 from circlet.backends.native.emit.value import Value, computed, shared
 from circlet.backends.native.lower.fuse import Fused, place_of
 from circlet.backends.native.lower.fused_kernel import FusedKernel
-from circlet.backends.native.lower.operators import OperatorLowering, operands, unknown
+from circlet.backends.native.lower.operators import OperatorLowering, operands, shapes_of, unknown
 from circlet.backends.native.program import Unlowerable
 from circlet.backends.native.rules.quantized.table import BYTES, ELEMENTWISE, look_up
-from circlet.backends.native.rules.rule import Node, Rule, Sink, rule_of
+from circlet.backends.native.rules.rule import Node, Rule, Sink, rule_of, shaped
 from circlet.runtime.exec.kernel import Call
 from circlet.runtime.exec.run import Run
 from circlet.runtime.exec.variables import Variables
@@ -108,8 +108,10 @@ class GroupLowering:
     def _node(self, k: int) -> Node[Op]:
         operator = self._op.members[k].operator
         inputs = tuple(None if each == ABSENT else self._values[each] for each in operator.inputs)
-        call = self._call(k)
-        return Node(operator.op, call, inputs, self._shapes(k, inputs), call.place, self._outer.function)
+        call, shapes = self._call(k), self._shapes(k, inputs)
+        if not self._rule(k).holds(call, shaped(call, shapes_of(inputs), shapes)):
+            raise Unlowerable(f"{call.place}: the shapes are not those for which it was grouped")
+        return Node(operator.op, call, inputs, shapes, call.place, self._outer.function)
 
     def _shapes(self, k: int, inputs: Sequence[Value | None]) -> tuple[Shape, ...]:
         operator, parameters = self._op.members[k].operator, self._rule(k).parameters

@@ -14,7 +14,7 @@ from circlet.backends.native.emit.emitter import NATIVE_TYPES, Emitter, memory_t
 from circlet.backends.native.emit.value import Value, in_memory, in_register
 from circlet.backends.native.lower.function import FunctionLowering
 from circlet.backends.native.lower.fuse import Fused
-from circlet.backends.native.rules.rule import Node, Rule, Sink, rule_of
+from circlet.backends.native.rules.rule import Node, Rule, Sink, rule_of, shaped
 from circlet.runtime.errors import Place
 from circlet.runtime.exec.crossing import CopyEdge
 from circlet.runtime.exec.executor_map import ExecutorMap
@@ -82,8 +82,13 @@ class OperatorLowering:
 
     def rule(self) -> Rule[Op] | str:
         """The operator's native rule or, where the host computes it, why."""
-        rule = rule_of(self.call())
-        if isinstance(rule, str) or not rule.parameters:
+        call = self.call()
+        rule = rule_of(call)
+        if isinstance(rule, str):
+            return rule
+        if not rule.holds(call, shaped(call, shapes_of(self.inputs), self.shapes)):
+            return f"shapes that differ from those declared, {', '.join(map(str, self.shapes))}"
+        if not rule.parameters:
             return rule
         live = unknown(self.inputs, rule.parameters)
         if live:
@@ -162,6 +167,10 @@ def unknown(values: Sequence[Value | None], positions: frozenset[int]) -> str:
     found = [f"input {k}" for k, each in enumerate(values)
              if k in positions and each is not None and each.known is None]
     return f"{' and '.join(found)} {'is' if len(found) == 1 else 'are'}" if found else ""
+
+
+def shapes_of(values: Sequence[Value | None]) -> Sequence[Shape | None]:
+    return [None if each is None else each.shape for each in values]
 
 
 def operands(values: Sequence[Value | None], outputs: int) -> Operands:

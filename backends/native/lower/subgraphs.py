@@ -26,7 +26,7 @@ from circlet.runtime.ir.faults import raise_located
 from circlet.runtime.ir.model import ABSENT
 from circlet.runtime.ir.op import Op, Skip
 from circlet.runtime.passes.analyses.alias import Aliases
-from circlet.runtime.passes.analyses.plan_memory import Interval, plan_memory
+from circlet.runtime.passes.analyses.plan_memory import place_classes
 from circlet.runtime.passes.analyses.specialize import Specialization
 
 
@@ -98,19 +98,14 @@ class SubgraphLowering:
 
     def _arrange(self, spec: Specialization, span: range, aliases: Aliases, places: dict[int, ir.Value]) -> None:
         """Gives every class of tensors that needs memory and has none a part of the arena."""
-        wanted: dict[int, Interval] = {}
-        for number in span:
-            for tensor in spec.subgraph.operators[number].outputs:
-                root = aliases.root(tensor)
-                if tensor in spec.known or root in places or in_register_alone(
-                        prod(spec.shape(tensor)), spec.subgraph.tensors[tensor].dtype):
-                    continue
-                last = max(aliases.last_read(root), aliases.first_write(root))
-                wanted[root] = Interval(aliases.size(root), aliases.first_write(root), last)
-        arena = plan_memory(list(wanted.values()))
-        base = self._function.reserve_offset(arena.size)
-        for root, offset in zip(wanted, arena.offsets, strict=True):
-            places[root] = self._function.at(base + offset, wanted[root].size)
+        subgraph = spec.subgraph
+        written = (each for number in span for each in subgraph.operators[number].outputs if each not in spec.known)
+        wanted = dict.fromkeys(aliases.root(each) for each in written if aliases.root(each) not in places
+                               and not in_register_alone(prod(spec.shape(each)), subgraph.tensors[each].dtype))
+        found, size = place_classes(aliases, wanted)
+        base = self._function.reserve_offset(size)
+        for root, place in found.items():
+            places[root] = self._function.at(base + place.offset, place.size)
 
     def _tensor(self, spec: Specialization, values: dict[int, Value], tensor: int) -> Value:
         """A tensor of a subgraph."""

@@ -6,8 +6,8 @@ substitution. A *nest* rule writes the loops itself, and passes each element it 
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from math import prod
 from typing import Generic, TypeAlias, TypeVar, cast
 
@@ -98,6 +98,27 @@ class Rule(Generic[OpT]):
     is_last: bool = False
     """A nest rule that writes its one result itself, at the sink's `memory`, so that no epilogue can follow. It may
     find an input there that it is declared to overwrite."""
+
+
+    def holds(self, declared: Call, call: Call) -> bool:
+        """Whether what made this the rule of a call as declared is so with the shapes that its tensors have."""
+        if call is declared:
+            return True
+        return self.refuses(call) is None and (self.may_fail(declared) or not self.may_fail(call))
+
+
+def shaped(call: Call, inputs: Sequence[Shape | None], outputs: Sequence[Shape]) -> Call:
+    """A call whose tensors are declared with the shapes that they have; itself where they are already."""
+    def with_shape(tensor: Tensor, shape: Shape) -> Tensor:
+        if tensor.declared == shape:
+            return tensor
+        return replace(tensor, shape=shape, shape_signature=None, has_rank=True)
+
+    given = tuple(None if tensor is None or shape is None else with_shape(tensor, shape)
+                  for tensor, shape in zip(call.inputs, inputs, strict=True))
+    made = tuple(map(with_shape, call.outputs, outputs))
+    same = all(one is other for one, other in zip((*given, *made), (*call.inputs, *call.outputs), strict=True))
+    return call if same else replace(call, inputs=given, outputs=made)
 
 
 _CPU = CpuBackend()

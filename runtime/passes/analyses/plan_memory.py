@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+
+from circlet.runtime.passes.analyses.alias import Aliases
 
 ALIGNMENT = 64
 """Bytes; a cache line, and the widest vector."""
@@ -24,6 +26,33 @@ class Arena:
 
     offsets: tuple[int, ...]
     size: int
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a storage class lies."""
+
+    offset: int
+    size: int
+
+
+def place_classes(aliases: Aliases, roots: Iterable[int], outlive: bool = False) -> tuple[Mapping[int, Place], int]:
+    """Where storage classes lie in one arena, from the operator that first writes each to the last that reads it.
+
+    Args:
+        aliases: the classes.
+        roots: those to place.
+        outlive: whether they are in use up to the end of the subgraph.
+
+    Returns:
+        The place of each, by its root, and the size of the arena.
+    """
+    last = len(aliases.spec.subgraph.operators) if outlive else 0
+    wanted = {root: Interval(aliases.size(root), aliases.first_write(root),
+                             max(aliases.last_read(root), aliases.first_write(root), last)) for root in roots}
+    arena = plan_memory(tuple(wanted.values()))
+    return {root: Place(offset, wanted[root].size)
+            for root, offset in zip(wanted, arena.offsets, strict=True)}, arena.size
 
 
 def plan_memory(intervals: Sequence[Interval]) -> Arena:

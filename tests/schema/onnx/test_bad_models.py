@@ -53,6 +53,13 @@ def test_malformed(text: str, message: str) -> None:
         load(text)
 
 
+@pytest.mark.parametrize("old", [b"graph_of_it", b"result_of_it"])
+def test_names_that_are_no_text(old: bytes) -> None:
+    content = parse("graph_of_it (float[2] a) => (float[2] result_of_it) { result_of_it = Neg(a) }")
+    with pytest.raises(circlet.ModelError, match=r"expected a name in UTF-8, found b'.*\\xff"):
+        circlet.load(content.replace(old, old[:-1] + b"\xff"))
+
+
 def test_a_string_that_is_none() -> None:
     node = onnx.helper.make_node("Gelu", ["a"], ["b"], approximate=b"\xff")
     value = onnx.helper.make_tensor_value_info("a", onnx.TensorProto.FLOAT, [2])

@@ -35,7 +35,7 @@ from circlet.backends.native.rules.quantized.fully_connected import (
 from circlet.backends.native.rules.quantized.requantize import GREATEST_SHIFT, Requantization, Rows
 from circlet.backends.native.rules.rule import Node, Sink, nest
 from circlet.backends.refusal import all_of
-from circlet.runtime.ir.types import Shape
+from circlet.runtime.ir.types import Array, Shape
 from circlet.runtime.ops.conv import Conv2D
 from circlet.runtime.ops.window import Window
 
@@ -55,6 +55,10 @@ class Taps:
     image: Shape
     windows: tuple[Window, ...]
     channels: int
+
+    def runs(self, weights: Array) -> Array:
+        """A filter (o, h, w, c) run by run: (o, runs, elements)."""
+        return weights.reshape(len(weights), prod(weights.shape[1:]) // max(self.run, 1), self.run)
 
     @property
     def margins(self) -> tuple[tuple[int, int], ...]:
@@ -172,7 +176,7 @@ def conv_2d(node: Node[Conv2D], e: Emitter, sinks: tuple[Sink, ...]) -> None:
     taps = Taps(form, image.shape, node.op.windows(image.shape, weights.shape), weights.shape[3])
     zero, by = quantization(node.call.input(0)).zero_point, requantization(node, len(weights))
     memory = stage(function, form, image.shape, unsigned(function, form, image, zero), taps.margins)
-    runs = weights.reshape(len(weights), -1, taps.run)
+    runs = taps.runs(weights)
     first = start(weights, zero, known(node.optional(2)))
     groups = image.shape[3] // taps.channels
     size = len(weights) // groups

@@ -90,7 +90,7 @@ class Form:
         columns, taps, count = weights.shape
         padded = np.zeros((columns, taps, self.run(count) // self.size), f"i{self.size}")
         padded[..., :count] = weights
-        return padded.view(np.int32).reshape(columns, -1)
+        return padded.view(np.int32).reshape(columns, taps * (self.run(count) // WORD))
 
 
 BYTES = Form(Arithmetic("u8s8", I32, I32, dot, align=1), I8)
@@ -116,7 +116,7 @@ def form_of(target: Target, rows: int, weights: Array) -> Form:
 
 def start(weights: Array, zero_point: int, bias: Array | None) -> Int32s:
     """What the sum of each column of weights (columns, ...) starts with."""
-    moved = weights.reshape(len(weights), -1).sum(axis=1, dtype=np.int64) * (OFFSET + zero_point)
+    moved = weights.sum(axis=tuple(range(1, weights.ndim)), dtype=np.int64) * (OFFSET + zero_point)
     begin: Int32s = ((0 if bias is None else bias.reshape(-1)) - moved).astype(np.int32)
     return begin
 
@@ -210,7 +210,7 @@ def multiply_integers(function: Function, form: Form, rows: int, left: Left, wei
         result: where the sums go, given how the product is cut and memory for those of a tile.
     """
     if form.taken:
-        first = first + form.taken * weights.reshape(len(weights), -1).sum(axis=1, dtype=np.int32)
+        first = first + form.taken * weights.sum(axis=(1, 2), dtype=np.int32)
     matrix = form.words(weights)
     plan = Plan.of(function.e.target, form.arithmetic, rows, *matrix.shape)
     panels = plan.packed(function.external(plan.pack(matrix)))

@@ -234,7 +234,7 @@ class Scaling:
     def rows(self, rescale: Rescale) -> OfRow:
         """How the sums of a quantised row become results."""
         columns = len(self.weights)
-        total = self.weights.reshape(columns, -1).sum(axis=1, dtype=np.int32)
+        total = self.weights.sum(axis=tuple(range(1, self.weights.ndim)), dtype=np.int32)
         bias = np.zeros(columns, np.float32) if self.bias is None else self.bias.reshape(-1)
         scales = np.broadcast_to(self.scales, (columns,)).copy()
         totals, biases, factors = map(self.function.external, (total, bias, scales))
@@ -340,7 +340,7 @@ def conv_2d(node: Node[Conv2D], e: Emitter, sinks: tuple[Sink, ...]) -> None:
     def image_of(e: Emitter, row: ir.Value) -> ir.Value:
         return e.delinear(row, node.shape[:-1])[0]
 
-    scaling, runs = _scaling(node, weights, parameters), weights.reshape(len(weights), -1, taps.run)
+    scaling, runs = _scaling(node, weights, parameters), taps.runs(weights)
     of_image = scaling.rows(rescale)
     multiply_scaled(scaling, form, prod(node.shape[:-1]), taps.left(function, memory), runs,
                     lambda e, row: of_image(e, image_of(e, row)), take)

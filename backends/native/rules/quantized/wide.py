@@ -115,7 +115,7 @@ def conv_2d(node: Node[Conv2D], e: Emitter, sinks: tuple[Sink, ...]) -> None:
     image, weights, function = node.input(0), _weights(node.call.input(1)), node.function
     taps = Taps(PAIRS, image.shape, node.op.windows(image.shape, weights.shape), weights.shape[3])
     memory = stage(function, PAIRS, image.shape, _centred(image, node.call.input(0)), taps.margins)
-    runs, first = weights.reshape(len(weights), -1, taps.run), _first(len(weights), node.optional(2))
+    runs, first = taps.runs(weights), _first(len(weights), node.optional(2))
     groups = image.shape[3] // taps.channels
     size, by = len(weights) // groups, requantization(node, len(weights))
     for group in range(groups):
@@ -251,8 +251,9 @@ def transpose_conv(node: Node[TransposeConv], e: Emitter, sinks: tuple[Sink, ...
 
 def _packed_elements(plan: Plan, weights: Array) -> Array:
     """The filter (o, h, w, c) as packed matrices, element by element."""
-    words = PAIRS.words(weights.reshape(len(weights), -1, weights.shape[3])).reshape(len(weights), -1, plan.depth)
-    return np.ascontiguousarray(np.stack([plan.pack(words[:, each]) for each in range(words.shape[1])]))
+    columns, tall, wide, channels = weights.shape
+    words = PAIRS.words(weights.reshape(columns, tall * wide, channels)).reshape(columns, tall * wide, plan.depth)
+    return np.ascontiguousarray(np.stack([plan.pack(words[:, each]) for each in range(tall * wide)]))
 
 
 def _deliver(node: Node[TransposeConv], e: Emitter, made: Image, number: ir.Value, sink: Sink) -> None:

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from circlet.runtime.ir.model import ABSENT, Model, Operator, Subgraph
+from circlet.runtime.ir.model import ABSENT, Model, Operator, Subgraph, Tensor
 from circlet.runtime.ir.op import Op
-from circlet.runtime.ir.types import Array, DType, Shape
+from circlet.runtime.ir.types import INTEGERS, Array, DType, Shape
 from circlet.runtime.ops.elementwise import Maximum, Minimum
 from circlet.runtime.ops.index import DynamicUpdateSlice
 from circlet.runtime.ops.layout import ReverseV2, Slice, Split, SplitV, StridedSlice, Transpose
@@ -47,7 +47,7 @@ def _narrowed(subgraph: Subgraph) -> Subgraph:
         inputs = list(operator.inputs)
         for position in _parameters(operator.op):
             tensor = inputs[position] if position < len(inputs) else ABSENT
-            if tensor == ABSENT or editor.tensors[tensor].dtype is DType.INT32:
+            if tensor == ABSENT or not _is_wide(editor.tensors[tensor]):
                 continue
             if tensor not in made:
                 made[tensor] = _converted(editor, tensor)
@@ -55,6 +55,11 @@ def _narrowed(subgraph: Subgraph) -> Subgraph:
         editor.keep(Operator(operator.op, tuple(inputs), operator.outputs, operator.version, operator.custom_options,
                              operator.intermediates))
     return editor.finish() if made else subgraph
+
+
+def _is_wide(tensor: Tensor) -> bool:
+    """Whether a tensor is of another integer type; what is no integers is left for its operator to refuse."""
+    return tensor.dtype in INTEGERS and tensor.dtype is not DType.INT32 and tensor.sparsity is None
 
 
 def _converted(editor: Editor, tensor: int) -> int:
@@ -70,4 +75,5 @@ def _converted(editor: Editor, tensor: int) -> int:
 
 
 def _clamped(values: Array) -> Array:
-    return np.clip(values, LOWEST, HIGHEST).astype(np.int32)
+    limits = np.iinfo(values.dtype)
+    return values.clip(max(LOWEST, limits.min), min(HIGHEST, limits.max)).astype(np.int32)
