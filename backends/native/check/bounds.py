@@ -23,7 +23,7 @@ VARIABLE = "CIRCLET_CHECK_BOUNDS"
 """The environment variable that, set to 1, has all native code check bounds."""
 OUTSIDE = 3
 """What a checked function returns if an access was wrong."""
-_MOVING = (ins.GEPInstr, ins.SelectInstr, ins.ICMPInstr, ins.CallInstr)
+_MOVING = (ins.GEPInstr, ins.SelectInstr, ins.CallInstr)
 """What takes an address without touching the memory there; a call's callee is checked itself, or is the host."""
 _WRAPPING = frozenset({"nsw", "nuw"})
 _HINTS = "llvm.loop"
