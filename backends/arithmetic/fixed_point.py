@@ -6,7 +6,7 @@ A real multiplier is held as an int32 mantissa with 31 fraction bits and a shift
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from math import inf, isinf
+from math import inf, isfinite, isinf
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -148,7 +148,9 @@ def quantized_range(activation: Activation, quantization: Quantization | None, d
 
 
 def stored_value(real: float, quantization: Quantization | None) -> float:
-    """The integer that stands for a real value, not clamped; infinity for infinity."""
+    """The integer that stands for a real value, not clamped; infinity for infinity, and where float32 overflows."""
     if isinf(real) or quantization is None or not quantization.scales:
         return real
-    return quantization.zero_point + int(round_half_away(np.float32(real) / np.float32(quantization.scale)))
+    with np.errstate(over="ignore"):
+        nearest = float(round_half_away(np.float32(real) / np.float32(quantization.scale)))
+    return quantization.zero_point + int(nearest) if isfinite(nearest) else nearest

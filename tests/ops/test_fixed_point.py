@@ -109,6 +109,10 @@ def test_quantized_range(activation: Activation, dtype: DType, expected: tuple[i
     assert quantized_range(activation, q(0.25, -3), dtype) == expected
 
 
+def test_the_range_of_a_scale_that_float32_divides_nothing_by() -> None:
+    assert quantized_range(Activation.RELU6, q(1e-38, -3), DType.INT8) == (-3, 127)
+
+
 def test_ranges_of_real_values() -> None:
     assert quantized_range(Activation.RELU6, None, DType.INT32) == (0, 6)
     assert quantized_range(Activation.RELU, None, DType.INT64) == (0, (1 << 63) - 1)
