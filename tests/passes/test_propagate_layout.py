@@ -10,8 +10,12 @@ import pytest
 from onnx.reference import ReferenceEvaluator
 
 import circlet
-from circlet.runtime.ir.model import Model
+from circlet.runtime.ir.builder import ModelBuilder
+from circlet.runtime.ir.model import Model, Tensor
+from circlet.runtime.ir.types import DType
 from circlet.runtime.ops.layout import Transpose
+from circlet.runtime.ops.reduce import Sum
+from circlet.runtime.passes.transforms.propagate_layout import propagate_layout
 from tests.schema.onnx.graphs import parse
 
 X = np.random.default_rng(0).normal(size=(1, 2, 6, 6)).astype(np.float32)
@@ -63,7 +67,11 @@ def test_transpositions_move_to_where_they_cancel(name: str) -> None:
 
 
 def test_axes_that_a_transposed_tensor_does_not_have() -> None:
-    content = parse("g (float[2, 3] x) => (y) { a = Transpose(x) k = Constant<value = int64[1] {5}>() "
-                    "y = ReduceSum(a, k) }")
+    b = ModelBuilder()
+    main = b.subgraph("main")
+    x = main.input("x", DType.FLOAT32, (2, 3))
+    (a,) = main.op(Transpose(), x, main.constant([1, 0], DType.INT32))
+    main.output(*main.op(Sum(), a, main.constant([5], DType.INT32), outputs=[Tensor("y", DType.FLOAT32, (1,))]))
+    model = propagate_layout(b.build())
     with pytest.raises(circlet.ExecutionError, match=r"operator 1 \(SUM\): .*found 5"):
-        circlet.Session(circlet.load(content)).run([X[0, 0, :2, :3]])
+        circlet.Session(model).run([X[0, 0, :2, :3]])
