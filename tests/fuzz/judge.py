@@ -35,7 +35,8 @@ MOST_ELEMENTS = 1 << 16
 """Larger inputs are not passed in."""
 SLOW = 20.0
 """Seconds of the processor's time that one case may take."""
-TRIALS = 6
+TRIALS, WIDER = 16, 4
+"""How often a model is shaken to see what changes, and after how many trials by twice as much."""
 TOLERANCES = {DType.FLOAT16: 4e-3, DType.BFLOAT16: 3e-2}
 TOLERANCE = 2e-5
 """Of floats: relative, and absolute as a part of the largest value."""
@@ -229,10 +230,11 @@ class _Trial:
         What does not is left to chance: a sum of numbers that cancel each other, a floor at a whole number.
         """
         graph = model.subgraphs[index]
-        for _ in range(TRIALS):
+        for number in range(TRIALS):
+            units = 4 << number // WIDER
             try:
-                other = circlet.Session(_shaken_model(model, self.r), "cpu", limits=LIMITS)
-                trial = other.invoke(index, [_shaken(each, self.r) for each in given])
+                other = circlet.Session(_shaken_model(model, self.r, units), "cpu", limits=LIMITS)
+                trial = other.invoke(index, [_shaken(each, self.r, units) for each in given])
             except circlet.CircletError:
                 if not isinstance(wanted, circlet.CircletError):
                     return self._undecided()
@@ -359,18 +361,19 @@ def _wrong(one: Array, other: Array, dtype: DType, absolute: float = 0.0) -> Arr
         return np.asarray(~np.isclose(other, one, tolerance, min(bound, 1e300), equal_nan=True))
 
 
-def _shaken(array: Array, r: Random) -> Array:
+def _shaken(array: Array, r: Random, units: int) -> Array:
+    """Floats that differ by up to some units in the last place."""
     if array.dtype.kind not in "fc" or not array.size:
         return array
-    unit = float(np.finfo(array.dtype).eps) * 4
+    unit = float(np.finfo(array.dtype).eps) * units
     factors = 1 + np.random.default_rng(r.getrandbits(32)).uniform(-unit, unit, array.shape)
     with np.errstate(all="ignore"):
         return np.asarray(array * factors.astype(array.real.dtype), array.dtype)
 
 
-def _shaken_model(model: Model, r: Random) -> Model:
+def _shaken_model(model: Model, r: Random, units: int) -> Model:
     graphs = [replace(graph, tensors=tuple(
-        each if each.data is None or each.data.dtype.kind != "f" else replace(each, data=_shaken(each.data, r))
+        each if each.data is None or each.data.dtype.kind != "f" else replace(each, data=_shaken(each.data, r, units))
         for each in graph.tensors)) for graph in model.subgraphs]
     return replace(model, subgraphs=tuple(graphs))
 
