@@ -129,6 +129,7 @@ def test_every_pair_of_extreme_values(dtype: DType) -> None:
     """All operators on two numbers in one model."""
     x = np.unique(extremes(dtype))
     x = np.append(x, dtype.numpy.type(-0.0))
+    x[np.isnan(x)] = np.nan  # numpy's sort of float16 can leave a signalling one, whose power of 0 is not decided
     grids = [each.reshape(-1).copy() for each in np.meshgrid(x, x)]
     b = ModelBuilder()
     main = b.subgraph("main")
