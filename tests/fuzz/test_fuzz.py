@@ -15,8 +15,12 @@ import circlet
 from circlet.backends.native.emit.emitter import Emitter
 from circlet.runtime.exec.session import Session
 from circlet.runtime.ir.builder import ModelBuilder
+from circlet.runtime.ir.model import Tensor
 from circlet.runtime.ir.text import to_text
+from circlet.runtime.ir.types import DType
 from circlet.runtime.ops.elementwise import Add
+from circlet.runtime.ops.quantize import Cast
+from circlet.runtime.ops.unary import Sqrt
 from circlet.schema import dump_model
 from tests.fuzz import corpus
 from tests.fuzz.case import NATIVE, SHARES, Checks, Kitchen, Subject
@@ -136,6 +140,31 @@ def test_other_results_of_native_code_are_found(monkeypatch: pytest.MonkeyPatch)
         judge(subject())
     assert caught.value.key == "differs: ADD"
     assert caught.value.given is not None
+
+
+def truncated(number: int) -> Subject:
+    """Twice the root of a number, cut to a whole one: all of its floats are made of integers."""
+    b = ModelBuilder()
+    main = b.subgraph("main")
+    root = main.apply(Sqrt(), main.op(Cast(), main.input("x", DType.INT32, (1,)),
+                                      outputs=[Tensor("real", DType.FLOAT32, (1,))])[0])
+    main.output(*main.op(Cast(), main.apply(Add(), root, root), outputs=[Tensor("whole", DType.INT32, (1,))]))
+    return Subject("flatbuffer", dump_model(b.build(), "tflite"), None, (), 1, Checks(native=True),
+                   given=(0, (np.array([number], np.int32),)))
+
+
+def test_whole_numbers_that_hang_on_the_last_bit_are_left_to_chance(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of 2.83 no backend makes 1, but of 4.0 it may make 3."""
+    invoke = Session.invoke
+
+    def less(self: Session, index: int, arrays: Any, listener: Any = None) -> Any:
+        results = invoke(self, index, arrays, listener)
+        return [each - 1 for each in results] if "native" in self.backend_of(0) else results
+
+    monkeypatch.setattr(Session, "invoke", less)
+    assert judge(truncated(4))["undecided"] > 0
+    with pytest.raises(Finding, match=r"first np.int32\(2\) and np.int32\(1\)"):
+        judge(truncated(2))
 
 
 def test_a_failure_of_one_backend_alone_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
