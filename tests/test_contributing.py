@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
@@ -43,8 +44,12 @@ def test_the_worked_diffs(tmp_path: Path) -> None:
         file.write_text(each, encoding="utf-8")
         subprocess.run(["git", "apply", file.name], cwd=tmp_path, check=True)
 
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    environment.pop("PYTHONSAFEPATH", None)
+
     def run(*arguments: str) -> str:
-        done = subprocess.run([sys.executable, *arguments], cwd=tmp_path, capture_output=True, text=True, check=False)
+        done = subprocess.run([sys.executable, *arguments], cwd=tmp_path, env=environment, capture_output=True, text=True,
+                              check=False)
         assert done.returncode == 0, done.stderr
         return done.stdout
 
