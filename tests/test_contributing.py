@@ -48,8 +48,8 @@ def test_the_worked_diffs(tmp_path: Path) -> None:
     environment.pop("PYTHONSAFEPATH", None)
 
     def run(*arguments: str) -> str:
-        done = subprocess.run([sys.executable, *arguments], cwd=tmp_path, env=environment, capture_output=True, text=True,
-                              check=False)
+        done = subprocess.run([sys.executable, *arguments], cwd=tmp_path, env=environment, check=False,
+                              capture_output=True, text=True)
         assert done.returncode == 0, done.stderr
         return done.stdout
 
