@@ -45,6 +45,8 @@ bench: $(VENV)/.benched
 	$(BIN)/python -m benchmarks.run
 	$(BIN)/python -m benchmarks.products
 	$(BIN)/python -m benchmarks.start
+	$(BIN)/python -m benchmarks.overhead
+	$(BIN)/python -m benchmarks.lengths
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)

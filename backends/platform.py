@@ -8,12 +8,12 @@ from __future__ import annotations
 import os
 import platform
 import sys
-import sysconfig
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import Enum
 from functools import lru_cache
 from importlib.util import find_spec
+
+from circlet.runtime.records import dataclass
 
 VARIABLE = "CIRCLET_WITHOUT"
 """The environment variable that turns features off: their names, with commas between them."""
@@ -62,6 +62,8 @@ def _no_llvm(is_wide: bool) -> str:
         return "native code is not made for Windows"
     if find_spec("llvmlite"):
         return ""
+    import sysconfig  # takes a while to import
+
     is_musl = "musl" in (sysconfig.get_config_var("HOST_GNU_TYPE") or "")
     return f"llvmlite is not installed ({'it has no wheels for musl' if is_musl else INSTALL})"
 

@@ -9,7 +9,8 @@ import numpy as np
 import circlet
 from benchmarks.cases import Case
 from circlet.runtime.ir.builder import ModelBuilder, SubgraphBuilder, Value
-from circlet.runtime.ir.model import Model, Tensor
+from circlet.runtime.ir.model import Model
+from circlet.runtime.ir.tensor import Tensor
 from circlet.runtime.ir.types import DType
 from circlet.runtime.ops.comparison import Less
 from circlet.runtime.ops.controlflow import While

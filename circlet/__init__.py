@@ -1,34 +1,73 @@
-"""circlet runs, profiles and compiles models that branch and loop."""
+"""circlet runs, profiles and compiles models that branch and loop.
 
-from __future__ import annotations
+What a name stands for is imported when it is first asked for.
+"""
 
-import os
-from importlib.metadata import version
+from typing import TYPE_CHECKING
 
-from circlet.conversion import convert
-from circlet.interpreter import Interpreter
-from circlet.network import LoopOutput, Network, TripLimit
-from circlet.runtime.errors import (
-    CancelledError,
-    CircletError,
-    ClosedError,
-    ExecutionError,
-    InputError,
-    LimitError,
-    ModelError,
-    UnsupportedError,
-)
-from circlet.runtime.exec.limits import Limits
-from circlet.runtime.exec.observe.listener import Counter, Listener
-from circlet.runtime.exec.values.tensor_info import TensorInfo
-from circlet.runtime.ir.builder import ModelBuilder
-from circlet.runtime.ir.model import Model
-from circlet.runtime.ir.verify import verify
-from circlet.schema import load_model, save_model
-from circlet.schema.files import Source
-from circlet.session import Session, SignatureRunner
+if TYPE_CHECKING:
+    from circlet import interpreter as interpreter
+    from circlet import network as network
+    from circlet.conversion import convert
+    from circlet.files import load, save
+    from circlet.interpreter import Interpreter
+    from circlet.network import LoopOutput, Network, TripLimit
+    from circlet.runtime.errors import (
+        CancelledError,
+        CircletError,
+        ClosedError,
+        ExecutionError,
+        InputError,
+        LimitError,
+        ModelError,
+        UnsupportedError,
+    )
+    from circlet.runtime.exec.limits import Limits
+    from circlet.runtime.exec.observe.listener import Counter, Listener
+    from circlet.runtime.exec.session import SignatureRunner
+    from circlet.runtime.exec.values.tensor_info import TensorInfo
+    from circlet.runtime.ir.builder import ModelBuilder
+    from circlet.runtime.ir.model import Model
+    from circlet.session import Session
 
-__version__ = version("circlet")
+    __version__: str
+else:
+    from circlet.runtime.late import imported
+
+    _HOMES = {name: home for home, names in {
+        "conversion": "convert",
+        "files": "load save",
+        "interpreter": "Interpreter",
+        "network": "LoopOutput Network TripLimit",
+        "runtime.errors": "CancelledError CircletError ClosedError ExecutionError InputError LimitError ModelError "
+                          "UnsupportedError",
+        "runtime.exec.limits": "Limits",
+        "runtime.exec.observe.listener": "Counter Listener",
+        "runtime.exec.values.tensor_info": "TensorInfo",
+        "runtime.ir.builder": "ModelBuilder",
+        "runtime.ir.model": "Model",
+        "runtime.exec.session": "SignatureRunner",
+        "session": "Session",
+    }.items() for name in names.split()}
+    """The module of each public name."""
+    _MODULES = ("interpreter", "network")
+
+    def __getattr__(name):
+        if name == "__version__":
+            from importlib.metadata import version
+
+            found = version("circlet")
+        elif name in _HOMES:
+            found = getattr(imported(f"circlet.{_HOMES[name]}"), name)
+        elif name in _MODULES:
+            found = imported(f"circlet.{name}")
+        else:
+            raise AttributeError(f"module 'circlet' has no attribute {name!r}")
+        globals()[name] = found
+        return found
+
+    def __dir__():
+        return sorted({*globals(), *__all__})
 
 __all__ = [
     "CancelledError",
@@ -55,47 +94,3 @@ __all__ = [
     "load",
     "save",
 ]
-
-
-def load(source: Source, weights: Source | None = None, *, mmap: bool = False, **options: str) -> Model:
-    """Reads a model; the format is recognised by content.
-
-    Constants are views of the content. Bytes that are given must not change while the model is in use; a file may.
-
-    Args:
-        source: a path, or the content of a `.tflite`, `.circle`, `.onnx` or OpenVINO `.xml` file: as bytes, or a file
-            opened for reading bytes, such as `io.BytesIO`; or an `onnx.ModelProto`. An `.onnx` file needs the package
-            `onnx`, which `circlet[onnx]` installs.
-        weights: the `.bin` file of an OpenVINO model, or its content; by default the file beside the `.xml` file that
-            differs in the suffix alone.
-        mmap: map files instead of reading them, for models that many processes share or that are larger than memory.
-            The file must then stay as it is while the model is in use: if it becomes shorter, the system ends the
-            process.
-        options: how to read a model where programs differ, by format:
-            `onnx_absent_cond`: what an ONNX Loop without the input `cond` does with the condition that its body gives:
-            `spec`, the default, ignores it, as the specification says; `ort` stops when it is false, as ONNX Runtime
-            does.
-            `slice_overrun`: what happens where a Loop or TensorIterator of OpenVINO asks for a slice that leaves its
-            axis: `error`, the default, ends the run; `hold_last` takes the last slice that fits instead. In ONNX it is
-            always an error.
-
-    Raises:
-        InputError: `source` is nothing of that, there are weights of a model whose format has none, or no such option.
-        ModelError: it is not a model, or a malformed one.
-        UnsupportedError: it uses a part of the format that circlet cannot read.
-        LimitError: there is not memory enough for the content of a file.
-        OSError: the file cannot be opened.
-    """
-    model = load_model(source, weights, mmap=mmap, **options)
-    verify(model)
-    return model
-
-
-def save(model: Model, path: str | os.PathLike[str]) -> None:
-    """Writes a model in the format that the ending of `path` names, `.tflite` or `.circle`.
-
-    Raises:
-        UnsupportedError: the format cannot say something that the model holds.
-    """
-    verify(model)
-    save_model(model, path)

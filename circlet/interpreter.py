@@ -24,7 +24,7 @@ from circlet.runtime.exec.limits import Limits
 from circlet.runtime.exec.values.rule import elements
 from circlet.runtime.ir.model import Model, Subgraph
 from circlet.runtime.ir.types import Array, DType
-from circlet.schema import load_model
+from circlet.schema.files import load_model
 
 __all__ = ["Delegate", "DelegateError", "Interpreter", "InterpreterError", "InterpreterWithCustomOps", "OpResolverType",
            "SignatureRunner", "load_delegate"]
@@ -326,7 +326,9 @@ class SignatureRunner:
         given = {name: value if hasattr(value, "shape") else self._literal(name, value)
                  for name, value in inputs.items()}
         for name, value in given.items():
-            tensors.resize(self._input(name), np.shape(value))
+            index = self._input(name)
+            if value.shape != tensors.shapes[index]:
+                tensors.resize(index, np.shape(value))
         tensors.allocate()
         for name, value in given.items():
             tensors.set(self._inputs[name], value)

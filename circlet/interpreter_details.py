@@ -9,7 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from circlet.runtime.errors import InputError
-from circlet.runtime.ir.model import ABSENT, Model, Operator, Tensor
+from circlet.runtime.ir.model import ABSENT, Model, Operator
+from circlet.runtime.ir.tensor import Tensor
 from circlet.runtime.ir.types import Array, DType, Quantization, Shape, Sparsity
 
 Details: TypeAlias = dict[str, Any]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from functools import partial
 from operator import index as as_index
 from typing import Any
 
@@ -14,8 +15,9 @@ from circlet.runtime.errors import CircletError, InputError
 from circlet.runtime.exec.bound import BoundRun
 from circlet.runtime.exec.memory import allocate
 from circlet.runtime.exec.values.rule import as_array
-from circlet.runtime.ir.model import Subgraph, Tensor
+from circlet.runtime.ir.model import Subgraph
 from circlet.runtime.ir.packed import BITS, unpacked
+from circlet.runtime.ir.tensor import Tensor
 from circlet.runtime.ir.types import Array, DType, Shape
 from circlet.session import Session
 
@@ -36,8 +38,8 @@ class PreparedSession(Session):
 
     def reset_variable_tensors(self, subgraph: int | None = None) -> None:
         """Makes the variable tensors of one subgraph, or of all, zero."""
-        with self._state_lock, self._revocable():
-            self._variables.clear_tensors(subgraph)
+        with self._state_lock:
+            self._revocably(partial(self._variables.clear_tensors, subgraph))
 
 
 class SubgraphTensors:

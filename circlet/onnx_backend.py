@@ -15,8 +15,8 @@ import onnx
 from onnx.backend.base import Backend, BackendRep
 
 from circlet.runtime.errors import UnsupportedError
-from circlet.runtime.ir.verify import verify
-from circlet.schema import load_model
+from circlet.schema.files import load_model
+from circlet.schema.onnx.format import AbsentCond
 from circlet.session import Session
 
 
@@ -44,7 +44,7 @@ class CircletBackend(Backend):
     """Runs ONNX models with circlet."""
 
     @classmethod
-    def prepare(cls, model: Any, device: str = "CPU", backend: str = "auto", absent_cond: str = "spec",
+    def prepare(cls, model: Any, device: str = "CPU", backend: str = "auto", absent_cond: AbsentCond = "spec",
                 **kwargs: Any) -> CircletRep:
         """Makes a model ready to run.
 
@@ -60,8 +60,7 @@ class CircletBackend(Backend):
         """
         if not cls.supports_device(device):
             raise UnsupportedError(f"device {device!r} (supported: CPU)")
-        found = load_model(model, onnx_absent_cond=absent_cond)
-        verify(found)
+        found = load_model(model, options={"onnx_absent_cond": absent_cond}, verified=True)
         return CircletRep(Session(found, backend))
 
     @classmethod

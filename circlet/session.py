@@ -6,14 +6,14 @@ import os
 import warnings
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
 
 from circlet.backends.controlflow.backend import ControlflowBackend
 from circlet.backends.cpu.backend import CpuBackend
-from circlet.backends.platform import Feature, current, found
+from circlet.backends.platform import Feature, current
 from circlet.runtime.errors import InputError, RunError, UnsupportedError
 from circlet.runtime.exec.copies import copy_edges, declared_shapes
 from circlet.runtime.exec.crossing import CopyEdge
@@ -22,19 +22,13 @@ from circlet.runtime.exec.kernel import Backend
 from circlet.runtime.exec.limits import Limits
 from circlet.runtime.exec.run import Run
 from circlet.runtime.exec.session import Session as RuntimeSession
-from circlet.runtime.exec.session import SignatureRunner
 from circlet.runtime.ir.model import Model
 from circlet.runtime.ir.types import Shape
-from circlet.runtime.passes.manager import Pass, Pipeline, Selection
-from circlet.runtime.passes.pipelines import INTERPRETED, compiled
-from circlet.schema import load_model
-from circlet.schema.files import Source
-
-if found().has(Feature.LLVM):
-    from circlet.backends.native.backend import NativeBackend, Options
-    from circlet.backends.native.lower.fuse import fuse_operators
-
-__all__ = ["BACKENDS", "Engine", "Session", "SignatureRunner", "engine"]
+from circlet.runtime.late import LOADING
+from circlet.runtime.passes.manager import Pass, Pipeline, Selection, select
+from circlet.runtime.passes.pipelines import IMPORTED, INTERPRETED, compiled
+from circlet.runtime.records import dataclass
+from circlet.schema.files import Source, load_model
 
 
 @dataclass(frozen=True)
@@ -53,11 +47,21 @@ def _cpu(num_threads: int) -> Engine:
     return Engine("cpu", lambda executors: (ControlflowBackend(executors), CpuBackend()), INTERPRETED)
 
 
+def _fuse_operators(model: Model) -> Model:
+    with LOADING:
+        from circlet.backends.native.lower.fuse import fuse_operators
+
+    return fuse_operators(model)
+
+
 def _native(num_threads: int) -> Engine:
+    with LOADING:
+        from circlet.backends.native.backend import NativeBackend, Options
+
     return Engine(
         "native",
         lambda executors: (ControlflowBackend(executors), NativeBackend(executors, num_threads=num_threads)),
-        compiled(Pass("fuse_operators", fuse_operators)),
+        compiled(Pass("fuse_operators", _fuse_operators)),
         lambda executors: (ControlflowBackend(executors), NativeBackend(executors, Options(compiles=False))))
 
 
@@ -121,9 +125,10 @@ class Session(RuntimeSession):
                 has native threads. Results do not depend on it, nor does the code. numpy's own threads are not counted.
             copy_elision: lend buffers to subgraphs instead of copying values in and out of them.
             limits: bounds on each run.
-            passes: which passes of the backend's pipeline are run on the model, all by default: the name of the last
-                one, or the names of all, so that a wrong result can be traced to one. `circlet inspect --passes` lists
-                them. Without some of them a model may not be runnable.
+            passes: which passes are run, all by default: those of the backend's pipeline, and before them those of
+                loading, which a model that is given loaded has behind it. It is the name of the last one, or the names
+                of all, so that a wrong result can be traced to one. `circlet inspect --passes` lists them. Without some
+                of them a model may not be runnable.
 
         Raises:
             ModelError: the model is malformed.
@@ -134,8 +139,9 @@ class Session(RuntimeSession):
         if num_threads < 1:
             raise InputError(f"num_threads must be at least 1, found {num_threads}")
         chosen = engine(backend, num_threads)
-        chosen = replace(chosen, pipeline=chosen.pipeline.selected(passes))
-        loaded = model if isinstance(model, Model) else load_model(model)
+        imported, pipeline = select((IMPORTED, chosen.pipeline), passes)
+        chosen = replace(chosen, pipeline=pipeline)
+        loaded = model if isinstance(model, Model) else load_model(model, pipeline=imported)
         super().__init__(loaded, chosen.backends, copy_elision, limits, chosen.pipeline)
         self.num_threads = num_threads
         self._options = backend, num_threads, copy_elision, limits, passes

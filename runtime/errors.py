@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+
+from circlet.runtime.records import dataclass
 
 CLOSE = 0.6
 """How alike two words are, of 1, for one to be a misspelt other."""

@@ -18,7 +18,6 @@ def _effective_code(builtin: int, deprecated: int) -> int:
 CIRCLE = Format(
     name="circle",
     identifier=b"CIR0",
-    package="tflite",
     versions=(0, 3),
     effective_code=_effective_code,
     added_members={

@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias, runtime_checkable
-from uuid import uuid4
 
 import numpy as np
 
 from circlet.runtime.errors import InputError, LimitError, ModelError, UnsupportedError
 from circlet.runtime.ir.model import Model
-from circlet.runtime.passes.transforms.propagate_layout import propagate_layout
+from circlet.runtime.ir.verify import verify
+from circlet.runtime.late import LOADING
+from circlet.runtime.passes.manager import Heard, Pipeline, unheard
+from circlet.runtime.passes.pipelines import IMPORTED
 from circlet.schema.content import map_file, read_file
 from circlet.schema.format import Format
 from circlet.schema.formats import FORMATS, WRITTEN, chosen, parsed, recognized, titles
 from circlet.schema.importer.entry import Content, ModelFormat
 from circlet.schema.recognize import refusal
-from circlet.schema.writer import write_model
 
 
 @runtime_checkable
@@ -45,7 +46,9 @@ _Open: TypeAlias = "Callable[[str], memoryview]"
 """Gives the content of a file, as read-only bytes."""
 
 
-def load_model(source: Source, weights: Source | None = None, *, mmap: bool = False, **options: str) -> Model:
+def load_model(source: Source, weights: Source | None = None, *, mmap: bool = False,
+               options: Mapping[str, str] | None = None, verified: bool = False, pipeline: Pipeline = IMPORTED,
+               hear: Heard = unheard) -> Model:
     """Loads a model; the content says which format it has.
 
     Constants are read-only views of the content. Bytes that are given must therefore not change while the model is in
@@ -59,7 +62,10 @@ def load_model(source: Source, weights: Source | None = None, *, mmap: bool = Fa
         mmap: map files instead of reading them: processes share the memory, and a file may be larger than that. If
             somebody writes to the file while the model is in use, constants change; if it becomes shorter, the system
             ends the process (SIGBUS). Data that ONNX models keep in other files is always read.
-        options: choices among those of `circlet.schema.formats.OPTIONS`.
+        options: choices among those of `circlet.schema.formats.OPTIONS`; the first one of each where there is none.
+        verified: verify the model; else it may be malformed, where no pass changed it.
+        pipeline: is run on models of formats with channels first.
+        hear: is told of these passes.
 
     Raises:
         OSError: the file cannot be read.
@@ -68,20 +74,27 @@ def load_model(source: Source, weights: Source | None = None, *, mmap: bool = Fa
         UnsupportedError: it is a model of another kind, or uses a feature that circlet cannot express.
         LimitError: there is not memory enough to read it.
     """
-    choices = chosen(options)
-    format = parsed(source)
+    choices, open_file = chosen(options or {}), map_file if mmap else read_file
+    format, path = parsed(source), None
     if format is not None:
-        return _read(format, Content(source, None, _no_weights), weights, choices)
-    open_file = map_file if mmap else read_file
-    data, path = _opened(source, open_file)
-    folder = None if path is None else path.parent
+        content = Content(source, None, _no_weights)
+    else:
+        data, path = _opened(source, open_file)
+        content = Content(data, None if path is None else path.parent, partial(_weights, weights, path, open_file))
+        format = recognized(data)
     try:
-        content = Content(data, folder, partial(_weights, weights, path, open_file))
-        return _read(recognized(data), content, weights, choices)
+        if weights is not None:
+            _expect_weights(format)
+        if format is None:
+            raise refusal(content.data, titles())
+        read, model = _read(format, content, choices, pipeline, hear)
     except (ModelError, UnsupportedError, LimitError) as problem:
         if path is None:
             raise
         raise type(problem)(f"{path}: {problem}") from None
+    if verified and model is read:
+        verify(model)
+    return model
 
 
 def _opened(source: Source, open_file: _Open) -> tuple[memoryview, Path | None]:
@@ -100,17 +113,20 @@ def _opened(source: Source, open_file: _Open) -> tuple[memoryview, Path | None]:
 
 
 @np.errstate(all="ignore")
-def _read(format: ModelFormat | None, content: Content, weights: Source | None, choices: Mapping[str, str]) -> Model:
-    if weights is not None and not (format is not None and format.has_weights):
-        named = " and ".join(each.title for each in FORMATS if each.has_weights)
-        raise InputError(f"only models of {named} have weights in a file of their own")
-    if format is None:
-        raise refusal(content.data, titles())
+def _read(format: ModelFormat, content: Content, choices: Mapping[str, str], pipeline: Pipeline,
+          hear: Heard) -> tuple[Model, Model]:
+    """The model before passes, and after them."""
     try:
         model = format.read(content, choices)
-        return propagate_layout(model) if format.is_channels_first else model
+        return model, pipeline.run(model, hear) if format.is_channels_first else model
     except MemoryError as error:
         raise LimitError(f"out of memory: {error}") from None
+
+
+def _expect_weights(format: ModelFormat | None) -> None:
+    if format is None or not format.has_weights:
+        named = " and ".join(each.title for each in FORMATS if each.has_weights)
+        raise InputError(f"only models of {named} have weights in a file of their own")
 
 
 def _no_weights() -> memoryview:
@@ -145,8 +161,8 @@ def save_model(model: Model, path: str | os.PathLike[str], format: str | None = 
         UnsupportedError: the format cannot express the model.
     """
     target = Path(os.path.realpath(path))
-    pieces = write_model(model, _format(format or target.suffix.removeprefix(".").lower()), external_bytes)
-    temporary = target.with_name(f".{target.name}.{uuid4().hex}")
+    pieces = _written(model, _format(format or target.suffix.removeprefix(".").lower()), external_bytes)
+    temporary = target.with_name(f".{target.name}.{os.urandom(16).hex()}")
     try:
         with open(temporary, "xb") as file:
             file.writelines(pieces)
@@ -162,7 +178,14 @@ def dump_model(model: Model, format: str, external_bytes: int | None = None) -> 
         ModelError: the model is malformed.
         UnsupportedError: the format cannot express the model.
     """
-    return b"".join(write_model(model, _format(format), external_bytes))
+    return b"".join(_written(model, _format(format), external_bytes))
+
+
+def _written(model: Model, format: Format, external_bytes: int | None) -> Iterable[bytes | bytearray | memoryview]:
+    with LOADING:
+        from circlet.schema.writer import write_model
+
+    return write_model(model, format, external_bytes)
 
 
 def _format(name: str) -> Format:

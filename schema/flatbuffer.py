@@ -13,9 +13,9 @@ T = TypeVar("T")
 Value: TypeAlias = "int | float | str | bytes | tuple[int, ...] | tuple[float, ...]"
 
 _UNPACK: dict[str, Callable[..., tuple[Any, ...]]] = {
-    code: struct.Struct(f"<{code}").unpack_from for code in SCALAR_CODES.values()
+    code: struct.Struct(f"<{code}").unpack_from for code in SCALAR_CODES
 }
-_SIZES = {code: struct.calcsize(f"<{code}") for code in SCALAR_CODES.values()}
+_SIZES = {code: struct.calcsize(f"<{code}") for code in SCALAR_CODES}
 _UNSIGNED = _UNPACK["I"]
 _SIGNED = _UNPACK["i"]
 _SLOTS = 64

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from circlet.runtime.ir.op import Opaque
+from circlet.runtime.records import dataclass
 from circlet.schema.flatbuffer import Value
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 
 from circlet.runtime.ir.types import DType
-from circlet.schema.layout import Field, Layouts, members
+from circlet.runtime.records import dataclass
+from circlet.schema.layout import Field, Layouts, common_members
 
 OPTIONS_UNIONS = {"builtin_options": "BuiltinOptions", "builtin_options2": "BuiltinOptions2"}
 """The fields of an operator that hold its options, and their unions."""
@@ -21,16 +22,14 @@ class Format:
     """Also the suffix of its files."""
     identifier: bytes
     """Bytes 4 to 8 of every file."""
-    package: str
-    """The package that flatc generated."""
     versions: tuple[int, ...]
     """The values of `Model.version` that mean this schema; the first one is written."""
     effective_code: Callable[[int, int], int]
     """The operator code that `builtin_code` and `deprecated_builtin_code` mean together."""
     added_members: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
-    """Members of enumerations and unions that the package does not have."""
+    """Members of enumerations and unions that not all dialects have."""
     added_fields: Mapping[str, Mapping[str, Field]] = field(default_factory=dict)
-    """Fields of tables, and whole tables, that the package does not have."""
+    """Fields of tables, and whole tables, that not all dialects have."""
     renamed_options: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     """By options table: the schema's name of a field that circlet's operator calls otherwise."""
     refused: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
@@ -39,11 +38,11 @@ class Format:
     @cached_property
     def layouts(self) -> Layouts:
         """The tables by name."""
-        return Layouts(self.package, self.added_fields)
+        return Layouts(self.added_fields)
 
     def members(self, enumeration: str) -> dict[str, int]:
         """The members of an enumeration or a union by name."""
-        return {**members(self.package, enumeration), **self.added_members.get(enumeration, {})}
+        return {**common_members(enumeration), **self.added_members.get(enumeration, {})}
 
     @cached_property
     def codes(self) -> dict[str, int]:

@@ -1,25 +1,16 @@
-"""The tables of a schema: which slot and type each field has.
-
-The package `tflite` holds accessors that flatc generated, one a field. A layout is read off them by calling each
-accessor on a table that records what is asked of it, so that reading and writing need no list of fields of their own.
-"""
+"""The tables of a schema: which slot and type each field has."""
 
 from __future__ import annotations
 
-import inspect
-import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property
-from importlib import import_module
-from typing import Any
 
-SCALAR_CODES = {
-    "BoolFlags": "?", "Int8Flags": "b", "Uint8Flags": "B", "Int16Flags": "h", "Uint16Flags": "H", "Int32Flags": "i",
-    "Uint32Flags": "I", "Int64Flags": "q", "Uint64Flags": "Q", "Float32Flags": "f", "Float64Flags": "d",
-}
-"""The `struct` code of each scalar type of flatbuffers."""
+from circlet.runtime.records import dataclass
+from circlet.schema.tables import MEMBERS, TABLES
+
+SCALAR_CODES = "?bBhHiIqQfd"
+"""The `struct` codes of flatbuffers' scalars."""
 
 
 class Kind(Enum):
@@ -69,109 +60,49 @@ class Layout:
 
 
 class Layouts(dict[str, Layout]):
-    """The tables of one package by name, each read when it is first asked for.
+    """The tables of one dialect by name, each made when it is first asked for.
 
-    `added` names fields, or whole tables, that the package does not have.
+    `added` names fields, or whole tables, that the dialects do not have in common.
     """
 
-    def __init__(self, package: str, added: Mapping[str, Mapping[str, Field]]) -> None:
+    def __init__(self, added: Mapping[str, Mapping[str, Field]]) -> None:
         super().__init__()
-        self._package = package
         self._added = added
 
     def __missing__(self, name: str) -> Layout:
-        try:
-            fields = generated_fields(generated(self._package, name))
-        except ModuleNotFoundError:
-            if name not in self._added:
-                raise
-            fields = {}
-        layout = self[name] = Layout(name, {**fields, **self._added.get(name, {})})
+        layout = self[name] = Layout(name, {**common_fields(name), **self._added.get(name, {})})
         return layout
 
 
-def generated(package: str, name: str) -> Any:
-    """The class that flatc generated for a table, an enumeration or a union."""
-    return getattr(import_module(f"{package}.{name}"), name)
+def common_fields(table: str) -> dict[str, Field]:
+    """The fields of a table that all dialects have, by their names in snake case."""
+    found: dict[str, Field] = {}
+    slot = 0
+    for text in TABLES.get(table, "").split():
+        name, _, rest = text.partition(":")
+        rest, _, place = rest.partition("@")
+        kind, _, default = rest.partition("=")
+        slot = int(place or slot)
+        found[name] = _field(slot, kind, default)
+        slot += 1
+    return found
 
 
-def members(package: str, name: str) -> dict[str, int]:
-    """The members of an enumeration or a union."""
-    return generated_members(generated(package, name))
+def _field(slot: int, text: str, default: str) -> Field:
+    inner = text.strip("[]")
+    if inner in SCALAR_CODES:
+        return vector(slot, inner) if text != inner else Field(slot, Kind.SCALAR, inner, _default(inner, default))
+    if text in ("s", "union"):
+        return Field(slot, Kind.STRING if text == "s" else Kind.UNION)
+    return Field(slot, Kind.TABLE if text == inner else Kind.TABLES, table=inner)
 
 
-def generated_members(enumeration: Any) -> dict[str, int]:
-    """The members of a generated class; Python's own attributes, such as `__firstlineno__`, may be numbers too."""
-    return {name: value for name, value in vars(enumeration).items()
-            if isinstance(value, int) and not name.startswith("_")}
+def _default(code: str, text: str) -> int | float:
+    if code == "?":
+        return text == "True"
+    return float(text or 0) if code in "fd" else int(text or 0)
 
 
-_NOT_A_FIELD = re.compile(r"_|Init$|GetRootAs|.*(AsNumpy|IsNone|BufferHasIdentifier)$")
-
-
-def generated_fields(table: Any) -> dict[str, Field]:
-    """The fields of a generated table class, by their names in snake case."""
-    accessors = {name: each for name, each in vars(table).items() if callable(each) and not _NOT_A_FIELD.match(name)}
-    lengths = {f"{name}Length" for name in accessors}
-    return {_snake(name): _field(table, accessor) for name, accessor in accessors.items() if name not in lengths}
-
-
-def _snake(name: str) -> str:
-    return re.sub(r"(?<=.)([A-Z])", r"_\1", name).lower()
-
-
-class _Recorder:
-    """Stands for the table that an accessor reads."""
-
-    Bytes = b""
-    Pos = 0
-
-    def __init__(self, present: bool) -> None:
-        self.slot = -1
-        self.calls: list[str] = []
-        self.codes: list[str] = []
-        self._present = present
-
-    def Offset(self, offset: int) -> int:  # noqa: N802
-        self.slot = (offset - 4) // 2 if self.slot < 0 else self.slot
-        return int(self._present)
-
-    def Get(self, flags: Any, offset: int) -> int:  # noqa: N802
-        self.codes.append(SCALAR_CODES[flags.__name__])
-        return 0
-
-    def Vector(self, offset: int) -> int:  # noqa: N802
-        self.calls.append("vector")
-        return 0
-
-    def Indirect(self, offset: int) -> int:  # noqa: N802
-        self.calls.append("table")
-        return 0
-
-    def String(self, offset: int) -> bytes:  # noqa: N802
-        self.calls.append("string")
-        return b""
-
-    def Union(self, table: Any, offset: int) -> None:  # noqa: N802
-        self.calls.append("union")
-
-
-_KINDS = {
-    (): Kind.SCALAR, ("string",): Kind.STRING, ("vector",): Kind.VECTOR, ("table",): Kind.TABLE,
-    ("vector", "table"): Kind.TABLES, ("union",): Kind.UNION,
-}
-
-
-def _field(table: Any, accessor: Any) -> Field:
-    present, value = _record(table, accessor, True)
-    kind = _KINDS[tuple(present.calls)]
-    default = _record(table, accessor, False)[1] if kind is Kind.SCALAR else 0
-    child = type(value).__name__ if kind in (Kind.TABLE, Kind.TABLES) else ""
-    return Field(present.slot, kind, present.codes[0] if present.codes else "", default, child)
-
-
-def _record(table: Any, accessor: Any, present: bool) -> tuple[_Recorder, Any]:
-    reader = table()
-    reader._tab = recorder = _Recorder(present)
-    indices = (0,) * (len(inspect.signature(accessor).parameters) - 1)
-    return recorder, accessor(reader, *indices)
+def common_members(enumeration: str) -> dict[str, int]:
+    """The members of an enumeration or a union that all dialects have."""
+    return {name: number for number, name in enumerate(MEMBERS[enumeration].split())}

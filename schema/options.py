@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from enum import IntEnum
 from functools import cache
 from typing import Any, TypeAlias, get_args, get_origin, get_type_hints
@@ -12,6 +11,7 @@ from typing import Any, TypeAlias, get_args, get_origin, get_type_hints
 from circlet.runtime.errors import ModelError, UnsupportedError
 from circlet.runtime.ir.op import Op
 from circlet.runtime.ir.types import DType
+from circlet.runtime.records import dataclass
 from circlet.schema.flatbuffer import Table, Value
 from circlet.schema.format import Format
 from circlet.schema.layout import Kind, Layout

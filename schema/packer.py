@@ -3,50 +3,28 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, TypeAlias, cast
+from collections.abc import Iterator, Sequence
+from typing import Any, cast
 
 import numpy as np
 from flatbuffers import Builder, number_types
 
 from circlet.runtime.errors import ModelError
-from circlet.runtime.ir.types import Array
+from circlet.runtime.records import dataclass
+from circlet.schema.document import Chunk, Document
 from circlet.schema.format import Format
 from circlet.schema.layout import SCALAR_CODES, Field, Kind
-
-Document: TypeAlias = "Mapping[str, object]"
-"""A table: its fields by name. Scalars are numbers, vectors sequences, tables documents, unions members."""
 
 MOST_BYTES = (1 << 31) - 1
 """What a flatbuffer may have at most."""
 _ALIGNMENT = 16
-_FLAGS = {code: getattr(number_types, flags) for flags, code in SCALAR_CODES.items()}
-_TYPES = {code: np.dtype(f"<{code}") for code in SCALAR_CODES.values()}
-
-
-@dataclass(frozen=True)
-class Member:
-    """A member of a union."""
-
-    table: str
-    document: Document
-
-    def fields(self, name: str, tag: int) -> Document:
-        """The two fields of a table that hold a member."""
-        return {f"{name}_type": tag, name: self}
-
-
-@dataclass(frozen=True, eq=False)
-class Chunk:
-    """Bytes that lie behind the tables.
-
-    As the value of a vector of bytes it belongs to the flatbuffer; as that of a scalar it lies behind the flatbuffer
-    and the scalar is its position in the file.
-    """
-
-    data: Array
-    """Contiguous uint8."""
+_FLAGS = {
+    "?": number_types.BoolFlags, "b": number_types.Int8Flags, "B": number_types.Uint8Flags,
+    "h": number_types.Int16Flags, "H": number_types.Uint16Flags, "i": number_types.Int32Flags,
+    "I": number_types.Uint32Flags, "q": number_types.Int64Flags, "Q": number_types.Uint64Flags,
+    "f": number_types.Float32Flags, "d": number_types.Float64Flags,
+}
+_TYPES = {code: np.dtype(f"<{code}") for code in SCALAR_CODES}
 
 
 @dataclass(frozen=True)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from circlet.runtime.errors import ModelError, UnsupportedError
 from circlet.runtime.ir.types import Blockwise, DimensionSparsity, DType, Quantization, Sparsity
+from circlet.schema.document import Document, Member
 from circlet.schema.flatbuffer import Table, read_each
 from circlet.schema.format import Format
-from circlet.schema.packer import Document, Member
 
 _MX = frozenset({DType.MXFP4, DType.MXINT8})
 _DENSE, _COMPRESSED = 0, 1

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
-import circlet.runtime.ops  # noqa: F401  # fills the registry
 from circlet.runtime.errors import ModelError, UnsupportedError
-from circlet.runtime.ir.model import ABSENT, Model, Operator, Signature, Subgraph, Tensor
-from circlet.runtime.ir.op import OPERATORS, Op
+from circlet.runtime.ir.model import ABSENT, Model, Operator, Signature, Subgraph
+from circlet.runtime.ir.op import Op
+from circlet.runtime.ir.tensor import Tensor
 from circlet.runtime.ir.types import Array, DType
+from circlet.runtime.ops.registry import OPERATORS
+from circlet.runtime.records import dataclass
 from circlet.schema.constants import element_count, is_raw, read_constant
 from circlet.schema.flatbuffer import Content, Table, read_each
 from circlet.schema.foreign import Foreign

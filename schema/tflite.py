@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import tflite  # noqa: F401  (its two hundred modules take their time: better now than when a model is loaded)
-
 from circlet.schema.format import Format
 from circlet.schema.layout import scalar, vector
 
 TFLITE = Format(
     name="tflite",
     identifier=b"TFL3",
-    package="tflite",
     versions=(3,),
     effective_code=max,
     added_members={

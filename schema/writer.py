@@ -8,14 +8,16 @@ from typing import TypeVar
 import numpy as np
 
 from circlet.runtime.errors import ModelError, UnsupportedError
-from circlet.runtime.ir.model import Model, Operator, Signature, Subgraph, Tensor
+from circlet.runtime.ir.model import Model, Operator, Signature, Subgraph
 from circlet.runtime.ir.op import Opaque
+from circlet.runtime.ir.tensor import Tensor
 from circlet.runtime.ir.types import Array
 from circlet.schema.constants import encode_constant
+from circlet.schema.document import Chunk, Document, Member
 from circlet.schema.foreign import Foreign
 from circlet.schema.format import Format
 from circlet.schema.options import dtype_number, options_codec
-from circlet.schema.packer import MOST_BYTES, Chunk, Document, Member, Packed, pack
+from circlet.schema.packer import MOST_BYTES, Packed, pack
 from circlet.schema.quantization import quantization_document, sparsity_document
 
 T = TypeVar("T")

@@ -22,7 +22,7 @@ import circlet
 from circlet.runtime.errors import CircletError
 from circlet.runtime.ir.model import Model
 from circlet.runtime.ir.text import to_text
-from circlet.schema import load_model
+from circlet.schema.files import load_model
 from tests.schema.onnx.node_cases import all_cases
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -18,7 +18,7 @@ import pytest
 import circlet.backends.cpu
 import circlet.runtime.ops
 from circlet.backends.cpu.rule import RULES
-from circlet.runtime.ir.op import OPERATORS
+from circlet.runtime.ops.registry import OPERATORS
 from tests.ops.cases import Case
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -27,7 +27,8 @@ PRODUCT = ("circlet", "runtime", "schema", "backends", "tools")
 ALL = (*PRODUCT, "tests", "benchmarks", "examples")
 MAX_LINES = 500
 
-IR = {"runtime.errors", "runtime.ir"}
+FOUNDATION = {"runtime.errors", "runtime.late", "runtime.records"}
+IR = FOUNDATION | {"runtime.ir"}
 OPS = IR | {"runtime.ops"}
 PASSES = OPS | {"runtime.passes"}
 RUNTIME = PASSES | {"runtime.exec"}
@@ -35,7 +36,9 @@ SHARED = RUNTIME | {"backends.refusal", "backends.arithmetic"}
 CPU = SHARED | {"backends.cpu"}
 BACKENDS = CPU | {"backends.controlflow", "backends.native", "backends.platform"}
 ARROWS: dict[str, set[str]] = {
-    "runtime.errors": set(),
+    "runtime.errors": FOUNDATION,
+    "runtime.late": FOUNDATION,
+    "runtime.records": FOUNDATION,
     "runtime.ir": IR,
     "runtime.ops": OPS,
     "runtime.passes": PASSES,
@@ -43,7 +46,7 @@ ARROWS: dict[str, set[str]] = {
     "runtime": set(),
     "schema": RUNTIME | {"schema"},
     "backends": set(),
-    "backends.platform": set(),
+    "backends.platform": FOUNDATION,
     "backends.refusal": RUNTIME,
     "backends.arithmetic": SHARED,
     "backends.cpu": CPU,
@@ -56,6 +59,8 @@ ARROWS: dict[str, set[str]] = {
 STOREYS = ("abi", "targets", "compilation", "emit", "check", "program", "gemm", "rules", "lower", "load", "coverage",
            "backend")
 """The files and folders of backends/native; each may import itself and those before it."""
+FACES = ("circlet", "circlet.network", "circlet.runtime.records")
+"""What users import from, with names of files below; and the dataclasses, which are Python's own to type checkers."""
 MAX_FILES = 20
 WIDE_FOLDERS = {
     "runtime/ops": "a file for each family of operators",
@@ -84,7 +89,7 @@ class Source:
     @property
     def full_name(self) -> str:
         """The name by which the module is imported."""
-        return self.module if self.module.split(".")[0] == "circlet" else f"circlet.{self.module}"
+        return f"circlet.{self.module}" if self.module.split(".")[0] in PRODUCT[1:] else self.module
 
     @cached_property
     def text(self) -> str:
@@ -161,6 +166,24 @@ def test_no_relative_imports() -> None:
         [f"{source.name}:{node.lineno}: relative import" for source in SOURCES for node in source.nodes
          if isinstance(node, ast.ImportFrom) and node.level],
         "Import by the full name, `from circlet.runtime.ir.model import Model`.")
+
+
+def test_names_are_imported_from_where_they_are_defined() -> None:
+    passed_on = {source.full_name: _imported_names(source) for source in SOURCES if source.full_name not in FACES}
+    problems: list[str] = []
+    for source in SOURCES:
+        for node in source.nodes:
+            if isinstance(node, ast.ImportFrom):
+                problems += [f"{source.name}:{node.lineno}: {each.name} of {node.module}" for each in node.names
+                             if each.name in passed_on.get(node.module or "", ())
+                             and f"{node.module}.{each.name}" not in passed_on]
+    _report(problems, "Import a name from the file that defines it; only the faces of users pass names on.")
+
+
+def _imported_names(source: Source) -> set[str]:
+    """The names that a file itself has from others."""
+    return {each.asname or each.name for node in source.nodes if isinstance(node, ast.ImportFrom)
+            for each in node.names}
 
 
 def test_arrows_point_one_way() -> None:

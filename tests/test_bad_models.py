@@ -17,8 +17,9 @@ import pytest
 import circlet
 from circlet.runtime.exec.run import MOST_FRAMES
 from circlet.runtime.ir.builder import ModelBuilder, SubgraphBuilder, Value
-from circlet.runtime.ir.model import Model, Tensor
+from circlet.runtime.ir.model import Model
 from circlet.runtime.ir.op import Op
+from circlet.runtime.ir.tensor import Tensor
 from circlet.runtime.ir.types import DimensionSparsity, DType, Sparsity
 from circlet.runtime.ops import controlflow, elementwise, index, layout, matmul, pad, reduce, resample, shape, sort
 from tests.exec import graphs as g

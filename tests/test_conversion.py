@@ -12,16 +12,17 @@ import pytest
 
 import circlet
 from circlet.runtime.ir.builder import ModelBuilder
-from circlet.runtime.ir.model import Model, Tensor
-from circlet.runtime.ir.op import OPERATORS
+from circlet.runtime.ir.model import Model
+from circlet.runtime.ir.tensor import Tensor
 from circlet.runtime.ir.types import DType
 from circlet.runtime.ops.layout import StridedSlice
 from circlet.runtime.ops.loop import Loop
 from circlet.runtime.ops.loop_builder import add_loop
 from circlet.runtime.ops.loop_options import Carried, ScanOutput
 from circlet.runtime.ops.reduce import Sum
+from circlet.runtime.ops.registry import OPERATORS
 from circlet.runtime.ops.shape import BroadcastTo, ShapeOf
-from circlet.schema import dump_model
+from circlet.schema.files import dump_model
 from circlet.schema.foreign import Foreign
 from tests.ops.loop_cases import Array, LoopCase, arguments, expected, loop_model
 from tests.ops.test_loop import CASES, F32, assert_equal, i32, id_of, nested_model

@@ -14,9 +14,10 @@ import pytest
 import circlet
 import circlet.interpreter as ours
 from circlet.runtime.ir.builder import ModelBuilder
-from circlet.runtime.ir.model import Model, Subgraph, Tensor
+from circlet.runtime.ir.model import Model, Subgraph
+from circlet.runtime.ir.tensor import Tensor
 from circlet.runtime.ir.types import Blockwise, DimensionSparsity, DType, Quantization, Sparsity
-from circlet.schema import dump_model
+from circlet.schema.files import dump_model
 from tests.interpreters import BOTH, CONTENT, FOLDER, create, litert, ones
 from tests.models.expectations import Expectation, agrees, read
 

@@ -110,18 +110,18 @@ def test_without_threads_the_caller_does_the_work_and_it_is_said_once(monkeypatc
 @NATIVE
 def test_without_shared_objects_object_files_are_kept_and_linked(monkeypatch: pytest.MonkeyPatch,
                                                                  tmp_path: Path) -> None:
-    from circlet.backends.native import backend
     from circlet.backends.native.load import cache
     from circlet.backends.native.load.library import is_shared
+    from circlet.backends.native.lower import span
 
     compiled: list[object] = []
-    lower = backend.lower_span
+    lower = span.lower_span
 
     def counted(*given: object) -> object:
         compiled.append(given)
         return lower(*given)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(backend, "lower_span", counted)
+    monkeypatch.setattr(span, "lower_span", counted)
     monkeypatch.setenv(cache.VARIABLE, str(tmp_path))
 
     def kept() -> bool:
@@ -145,9 +145,11 @@ def test_without_shared_objects_object_files_are_kept_and_linked(monkeypatch: py
 def test_other_private_names_of_llvmlite_cost_only_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     from circlet.backends.native.compilation import Wish
     from circlet.backends.native.load import llvm as target
+    from circlet.backends.native.lower.pieces import Piece
 
     text = "define float @f(float %x) {\n  %y = fmul float %x, %x\n  ret float %y\n}\n"
-    own = target.object_files([text, text], target.host(), Wish())
+    piece = Piece(text)
+    own = target.object_files([piece, piece], target.host(), Wish())
 
     class Renamed:
         lib = None
@@ -157,7 +159,7 @@ def test_other_private_names_of_llvmlite_cost_only_threads(monkeypatch: pytest.M
     monkeypatch.setattr(f"{target.__name__}.llvm.ffi", Renamed)
     monkeypatch.setattr(target, "_unlocked", unlocked.__wrapped__)
     assert target._unlocked() is None
-    assert target.object_files([text, text], target.host(), Wish()) == own
+    assert target.object_files([piece, piece], target.host(), Wish()) == own
 
 
 WITHOUT_LLVMLITE = """

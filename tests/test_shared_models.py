@@ -50,11 +50,8 @@ def test_circle_model(name: str, inputs: list[np.ndarray], expected: np.ndarray,
 @pytest.mark.parametrize("name", ELIDED)
 def test_no_copy_is_left_in_a_turn(name: str) -> None:
     path = next(path for path in MODELS if path.stem == name)
-    left = [each for each in circlet.Session(circlet.load(path)).copies()
-            if each.per_iteration and each.action is Action.COPY]
-    proven = [each for each in left if each.reason == "the loop rewrites the value, which starts as a constant"]
-    assert left == proven
-    assert all(each.bytes == 4 for each in left)
+    assert not [each for each in circlet.Session(circlet.load(path)).copies()
+                if each.per_iteration and each.action is Action.COPY]
 
 
 def test_a_turn_of_scan_list_writes_a_row() -> None:

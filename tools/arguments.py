@@ -14,7 +14,8 @@ import circlet
 from circlet.runtime.errors import InputError, suggestion
 from circlet.runtime.ir.model import Model
 from circlet.runtime.ir.verify import verify
-from circlet.schema import load_model
+from circlet.runtime.passes.manager import Pass
+from circlet.schema.files import load_model
 from circlet.schema.formats import OPTIONS
 from circlet.session import BACKENDS
 from circlet.tools.console import Document, show
@@ -91,6 +92,8 @@ class Content:
     model: Model
     size: int
     """In bytes."""
+    heard: Sequence[tuple[Pass, Model, Model]]
+    """The passes that loading ran, and the model before and after each."""
 
 
 def load(options: ModelOptions) -> Model:
@@ -108,9 +111,10 @@ def read(options: ModelOptions) -> Content:
         OSError: the file cannot be opened.
     """
     source = sys.stdin.buffer.read() if options.model == STDIN else options.model
-    model = load_model(source, mmap=False, **options.reading)
+    heard: list[tuple[Pass, Model, Model]] = []
+    model = load_model(source, mmap=False, options=options.reading, hear=lambda *ran: heard.append(ran))
     size = len(source) if isinstance(source, bytes) else os.path.getsize(source)
-    return Content(options.model, model, size)
+    return Content(options.model, model, size, heard)
 
 
 def session_of(model: Model, options: SessionOptions, limits: circlet.Limits | None = None) -> circlet.Session:

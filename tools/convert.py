@@ -13,7 +13,7 @@ import click
 import circlet
 from circlet.runtime.errors import InputError
 from circlet.runtime.ir.model import Model
-from circlet.schema import dump_model, save_model
+from circlet.schema.files import dump_model, save_model
 from circlet.schema.formats import WRITTEN
 from circlet.tools.arguments import OUTPUT, ModelOptions, command, load, model_parameters
 from circlet.tools.console import Document

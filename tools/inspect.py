@@ -7,10 +7,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from circlet.runtime.ir.model import Model, Operator, Subgraph, Tensor
+from circlet.runtime.ir.model import Model, Operator, Subgraph
+from circlet.runtime.ir.tensor import Tensor
 from circlet.runtime.ir.text import to_text
 from circlet.runtime.ir.verify import verify
-from circlet.tools.arguments import command, read, session_of, session_parameters, subgraph_index
+from circlet.tools.arguments import Content, command, read, session_of, session_parameters, subgraph_index
 from circlet.tools.console import Document, Rendered
 from circlet.tools.copies import copies_text, json_copies
 from circlet.tools.native import NativeOptions, json_native, native_text
@@ -67,20 +68,21 @@ def execute(options: InspectOptions) -> Document:
     subgraph = None if options.subgraph is None else subgraph_index(model, options.subgraph)
     if options.shows_native or options.copies or options.shows_passes:
         verify(model)
-        return _work(model, subgraph, options)
+        return _work(content, subgraph, options)
     shown = range(len(model.subgraphs)) if subgraph is None else (subgraph,)
     found = Inspection(content.name, content.size, model, shown, support_of(model, options.backend), _callers(model))
     return _json(found) if options.json else _text(found, subgraph)
 
 
-def _work(model: Model, subgraph: int | None, options: InspectOptions) -> Document:
+def _work(content: Content, subgraph: int | None, options: InspectOptions) -> Document:
     """What a session makes of a model."""
+    model = content.model
     if options.shows_native:
         entries = session_entries(model) if subgraph is None else (subgraph,)
         return json_native(model, entries, options) if options.json else native_text(model, entries, options)
     if options.copies:
         return _copies(model, subgraph, options)
-    return json_passes(model, options, subgraph) if options.json else [passes_text(model, options, subgraph)]
+    return json_passes(content, options, subgraph) if options.json else [passes_text(content, options, subgraph)]
 
 
 def session_entries(model: Model) -> Sequence[int]:

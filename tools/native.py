@@ -105,16 +105,20 @@ def _bound(session: Session, entries: Sequence[int]) -> Sequence[BoundRun]:
 
 def _text(model: Model, listing: Listing, options: NativeOptions) -> str:
     numbers = listing.operators
-    head = (f"{subgraph_text(model, listing.subgraph)}, operators [{numbers.start}] to [{numbers.stop - 1}]: "
-            f"one function, {plural(listing.arena_bytes, 'byte')} of memory beside inputs and outputs")
+    place = f"{subgraph_text(model, listing.subgraph)}, operators [{numbers.start}] to [{numbers.stop - 1}]"
+    if not listing.module:
+        return f"{place}: {' '.join(listing.outline)}"
+    head = f"{place}: one function, {plural(listing.arena_bytes, 'byte')} of memory beside inputs and outputs"
     return "\n".join([head, *(listing.outline if options.native else ()),
                       *(text for _, text in _code(listing, options))])
 
 
 def _code(listing: Listing, options: NativeOptions) -> Iterator[tuple[str, str]]:
+    if not listing.module:
+        return
     from circlet.backends.native.load.llvm import assembly, host, optimized_text
 
     if options.llvm:
-        yield "llvm", optimized_text(listing.module, host())
+        yield "llvm", "\n".join(optimized_text(each, host()) for each in listing.pieces)
     if options.asm:
-        yield "asm", assembly(listing.module, host())
+        yield "asm", "\n".join(assembly(each, host()) for each in listing.pieces)

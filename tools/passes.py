@@ -9,9 +9,10 @@ from typing import Any
 
 from circlet.runtime.ir.model import Model
 from circlet.runtime.ir.text import to_text
-from circlet.runtime.passes.manager import Pass
+from circlet.runtime.passes.manager import Pass, select
+from circlet.runtime.passes.pipelines import IMPORTED
 from circlet.session import engine
-from circlet.tools.arguments import SessionOptions
+from circlet.tools.arguments import Content, SessionOptions
 from circlet.tools.tables import Table, plain, table
 
 
@@ -52,40 +53,40 @@ class Ran:
         return len(self.before.subgraphs), len(self.after.subgraphs)
 
 
-def passes_text(model: Model, options: PassOptions, subgraph: int | None) -> Table | str:
+def passes_text(content: Content, options: PassOptions, subgraph: int | None) -> Table | str:
     """What each pass changed, or the model after one.
 
     Raises:
         InputError: there is no such pass.
     """
-    ran = _run(model, options)
+    ran = _run(content, options)
     if options.after is not None:
-        return to_text(_last(model, ran), subgraph).rstrip("\n")
+        return to_text(_last(content, ran), subgraph).rstrip("\n")
     return table(("pass", "indices", "changed"),
                  [(each.made.name, "new" if each.made.renumbers else "kept", _change(each)) for each in ran])
 
 
-def json_passes(model: Model, options: PassOptions, subgraph: int | None) -> dict[str, Any]:
+def json_passes(content: Content, options: PassOptions, subgraph: int | None) -> dict[str, Any]:
     """The same as objects."""
-    ran = _run(model, options)
+    ran = _run(content, options)
     if options.after is not None:
-        return {"after": options.after, "model": to_text(_last(model, ran), subgraph)}
+        return {"after": options.after, "model": to_text(_last(content, ran), subgraph)}
     return {"passes": [{"name": each.made.name, "renumbers": each.made.renumbers, "changes": not each.is_idle,
                         "subgraphs": list(each.subgraphs),
                         "operators": {name: list(counts) for name, counts in each.operators.items()}}
                        for each in ran]}
 
 
-def _run(model: Model, options: PassOptions) -> Sequence[Ran]:
-    """The passes up to the one that is asked for."""
-    ran: list[Ran] = []
-    pipeline = engine(options.backend).pipeline.selected(options.after)
-    pipeline.run(model, lambda made, before, after: ran.append(Ran(made, before, after)))
+def _run(content: Content, options: PassOptions) -> Sequence[Ran]:
+    """The passes up to the one that is asked for, those of loading first."""
+    imported, pipeline = select((IMPORTED, engine(options.backend).pipeline), options.after)
+    ran = [Ran(*each) for each in content.heard[:len(imported.passes)]]
+    pipeline.run(content.model, lambda made, before, after: ran.append(Ran(made, before, after)))
     return ran
 
 
-def _last(model: Model, ran: Sequence[Ran]) -> Model:
-    return ran[-1].after if ran else model
+def _last(content: Content, ran: Sequence[Ran]) -> Model:
+    return ran[-1].after if ran else content.model
 
 
 def _change(ran: Ran) -> str:

@@ -13,7 +13,7 @@ import numpy as np
 
 from circlet.runtime.errors import UnsupportedError
 from circlet.runtime.exec.values.exact import plain
-from circlet.runtime.ir.model import Tensor
+from circlet.runtime.ir.tensor import Tensor
 from circlet.runtime.ir.types import Array, Quantization, Shape, objects
 
 Value: TypeAlias = "Array | list[Any] | None"

@@ -16,7 +16,8 @@ from circlet.runtime.errors import InputError, suggestion
 from circlet.runtime.exec.executor_map import SKIPPED
 from circlet.runtime.exec.values.inputs import Entry, entry_of
 from circlet.runtime.ir.held import value_text
-from circlet.runtime.ir.model import Model, Signature, Tensor
+from circlet.runtime.ir.model import Model, Signature
+from circlet.runtime.ir.tensor import Tensor
 from circlet.tools.arguments import (
     COMPUTING,
     LIMITS,

@@ -21,7 +21,8 @@ from circlet.runtime.exec.values.inputs import Entry
 from circlet.runtime.exec.values.results import giver
 from circlet.runtime.exec.values.rule import as_array
 from circlet.runtime.ir.held import SequenceOf
-from circlet.runtime.ir.model import Model, Tensor
+from circlet.runtime.ir.model import Model
+from circlet.runtime.ir.tensor import Tensor
 from circlet.runtime.ir.types import Array, DType
 from circlet.tools.results import Value
 

@@ -16,9 +16,13 @@ from circlet.runtime.errors import ExecutionError
 from circlet.runtime.ir.types import Activation, DType, Quantization
 
 Floats: TypeAlias = npt.NDArray[np.floating[Any]]
+"""Real numbers of any precision."""
 Int32s: TypeAlias = npt.NDArray[np.int32]
+"""Stored values, mantissas and shifts."""
 Int64s: TypeAlias = npt.NDArray[np.int64]
+"""What is computed with, so that products of two int32 fit."""
 Integers: TypeAlias = int | npt.NDArray[np.integer[Any]]
+"""One mantissa or shift, or one for each channel."""
 
 _BOUNDS: dict[Activation, tuple[float, float]] = {
     Activation.NONE: (-inf, inf),
@@ -26,10 +30,14 @@ _BOUNDS: dict[Activation, tuple[float, float]] = {
     Activation.RELU_N1_TO_1: (-1.0, 1.0),
     Activation.RELU6: (0.0, 6.0),
 }
+"""The real interval of each fused activation that clamps, as TFLite's schema defines them."""
 
 
 def round_half_away(values: float | Floats) -> Floats:
-    """The nearest whole numbers, halves away from zero, as floats of the same type."""
+    """The nearest whole numbers, halves away from zero, as floats of the same type: `TfLiteRound`, C's `round`.
+
+    Added is the greatest float below a half, as the sum of 0.5 and that number itself would round up to 1.
+    """
     x = np.asarray(values)
     below_half = np.nextafter(x.dtype.type(0.5), x.dtype.type(0))
     nearest: Floats = np.trunc(x + np.copysign(below_half, x))
@@ -37,7 +45,7 @@ def round_half_away(values: float | Floats) -> Floats:
 
 
 def shift_right(x: npt.ArrayLike, bits: npt.ArrayLike) -> Int64s:
-    """`x / 2 ** bits`, halves rounded away from zero."""
+    """`x / 2 ** bits`, halves rounded away from zero: gemmlowp's `RoundingDivideByPOT`."""
     values, count = np.asarray(x, np.int64), np.asarray(bits, np.int64)
     half = (np.int64(1) << count) >> 1
     result: Int64s = np.where(values < 0, -((half - values) >> count), (half + values) >> count)
@@ -45,7 +53,7 @@ def shift_right(x: npt.ArrayLike, bits: npt.ArrayLike) -> Int64s:
 
 
 def quantize_multipliers(reals: Iterable[float]) -> tuple[Int32s, Int32s]:
-    """The mantissas and the shifts of real multipliers, such as one for each channel.
+    """The mantissas and the shifts of real multipliers, such as one for each channel: TFLite's `QuantizeMultiplier`.
 
     A mantissa has a magnitude in [2**30, 2**31); multipliers below 2**-32 become (0, 0).
 
@@ -72,8 +80,10 @@ def quantize_multiplier(real: float) -> tuple[int, int]:
 def rescaler(multiplier: Integers, shift: Integers) -> Callable[[npt.ArrayLike], Int32s]:
     """A function that multiplies int32 values, held as int32 or int64, by a quantised multiplier.
 
-    `multiplier` and `shift` broadcast against the values. A left shift comes first and wraps like C's; the product
-    is rounded twice: its doubled high half rounds halves up, the right shift that follows halves away from zero.
+    `multiplier` and `shift` broadcast against the values. This is TFLite's `MultiplyByQuantizedMultiplier` with
+    gemmlowp's double rounding: a left shift comes first and wraps like C's; then `SaturatingRoundingDoublingHighMul`, a
+    doubled high half that rounds halves up; then `RoundingDivideByPOT`, a right shift that rounds halves away from
+    zero.
     """
     shifts = np.asarray(shift, np.int64)
     factor = np.asarray(multiplier, np.int64)
@@ -97,7 +107,9 @@ def rescaler(multiplier: Integers, shift: Integers) -> Callable[[npt.ArrayLike],
 def reduced_multipliers(multiplier: Integers, shift: Integers) -> tuple[Int64s, Int64s]:
     """Quantised multipliers for int64 sums: mantissas with 15 fraction bits, and the right shifts of the products.
 
-    LiteRT has shifts in [-31, 7] alone. Above 15, where a product would need a left shift, the multiplier is 0.
+    This is the first half of TFLite's `MultiplyByQuantizedMultiplier(int64_t, ...)`, which has shifts in [-31, 7]
+    alone. Above 15, where a product would need a left shift, the multiplier is 0. A mantissa that would round to 2**15
+    is 0x7FFF, the greatest int16.
     """
     mantissas, shifts = np.asarray(multiplier, np.int64), np.asarray(shift, np.int64)
     factors = np.minimum((mantissas + (1 << 15)) >> 16, 0x7FFF)
@@ -107,7 +119,8 @@ def reduced_multipliers(multiplier: Integers, shift: Integers) -> tuple[Int64s, 
 def rescaler_64(multiplier: Integers, shift: Integers) -> Callable[[npt.ArrayLike], Int32s]:
     """A function that multiplies int64 sums, below 2**47 in magnitude, by a quantised multiplier.
 
-    The mantissa is reduced (see `reduced_multipliers`) and halves round up. int16 activations use it.
+    TFLite's `MultiplyByQuantizedMultiplier(int64_t, ...)`: the mantissa is reduced (see `reduced_multipliers`) and
+    halves round up. int16 activations use it. A sum of 48 bits times a mantissa of 16 fits into 64.
     """
     factor, total = reduced_multipliers(multiplier, shift)
     half = (1 << total) >> 1
@@ -120,7 +133,8 @@ def rescaler_64(multiplier: Integers, shift: Integers) -> Callable[[npt.ArrayLik
 
 
 def product(a: npt.ArrayLike, b: npt.ArrayLike, width: int = 31) -> Int64s:
-    """`a * b` of fractions with `width` fraction bits, halves rounded up."""
+    """`a * b` of fractions with `width` fraction bits, halves rounded up: gemmlowp's
+    `SaturatingRoundingDoublingHighMul` but for -1 * -1, which does not saturate."""
     result: Int64s = (np.asarray(a, np.int64) * np.asarray(b, np.int64) + (1 << (width - 1))) >> width
     return result
 

@@ -16,13 +16,16 @@ import numpy.typing as npt
 from circlet.backends.arithmetic.fixed_point import Floats, Int64s, product, round_half_away, shift_right
 
 _ONE_THIRD = 715827883
+"""1 / 3 in Q0; gemmlowp's `constant_1_over_3`."""
 _48_OVER_17 = 1515870810
-"""48 / 17 in Q2."""
+"""48 / 17 in Q2: with -32 / 17, the line that is nearest to 1 / x on [1/2, 1] (Newton-Raphson division)."""
 _32_OVER_17 = 1010580540
+"""32 / 17 in Q2."""
 
 
 def constant(value: float, width: int = 31) -> int:
-    """A number below 1 in magnitude in Q0; a narrow one is rounded from the wide one."""
+    """`floor(value * 2 ** 31 + 1 / 2)`, a number below 1 in magnitude in Q0; a narrow one (`width=15`) is rounded from
+    the wide one, as gemmlowp's `RescaleConstantInitializer` does."""
     return narrowed(int(np.floor(value * 2.0**31 + 0.5)), width)
 
 
@@ -32,7 +35,7 @@ def narrowed(raw: int, width: int) -> int:
 
 
 def shift_left(x: npt.ArrayLike, bits: npt.ArrayLike, width: int = 31) -> Int64s:
-    """`x * 2 ** bits`, saturated."""
+    """`x * 2 ** bits`, saturated: gemmlowp's `SaturatingRoundingMultiplyByPOT` of a positive exponent."""
     return saturated(np.asarray(x, np.int64) << np.asarray(bits, np.int64), width)
 
 
@@ -52,9 +55,9 @@ def leading_zeros(x: npt.ArrayLike) -> Int64s:
 
 
 def exp_of_negative(x: npt.ArrayLike, integer_bits: int, width: int = 31) -> Int64s:
-    """exp of numbers in Qm that are not positive, in Q0.
+    """exp of numbers in Qm that are not positive, in Q0: gemmlowp's `exp_on_negative_values`.
 
-    A Taylor series around -1/8 covers (-1/4, 0]; each bit of the rest multiplies by a power of e.
+    A Taylor series of degree 4 around -1/8 covers (-1/4, 0]; each bit of the rest multiplies by a power of e.
     """
     values = np.asarray(x, np.int64)
     fraction_bits = width - integer_bits
@@ -76,7 +79,8 @@ def exp_of_negative(x: npt.ArrayLike, integer_bits: int, width: int = 31) -> Int
 
 
 def _reciprocal_of_half_sum(x: npt.ArrayLike, width: int) -> Int64s:
-    """2 / (1 + x) of numbers in Q0 from 0 to 1, in Q2, by Newton's method."""
+    """2 / (1 + x) of numbers in Q0 from 0 to 1, in Q2, by three steps of Newton's method, as in gemmlowp's
+    `one_over_one_plus_x_for_x_in_0_1` and `one_minus_x_over_one_plus_x_for_x_in_0_1`."""
     half_sum = (np.asarray(x, np.int64) + (1 << width)) >> 1
     result = narrowed(_48_OVER_17, width) + product(half_sum, narrowed(-_32_OVER_17, width), width)
     for _ in range(3):
@@ -86,12 +90,12 @@ def _reciprocal_of_half_sum(x: npt.ArrayLike, width: int) -> Int64s:
 
 
 def reciprocal_of_one_plus(x: npt.ArrayLike, width: int = 31) -> Int64s:
-    """1 / (1 + x) of numbers in Q0 from 0 to 1, in Q0."""
+    """1 / (1 + x) of numbers in Q0 from 0 to 1, in Q0: gemmlowp's `one_over_one_plus_x_for_x_in_0_1`."""
     return shift_left(_reciprocal_of_half_sum(x, width), 1, width)
 
 
 def logistic(x: npt.ArrayLike, integer_bits: int, width: int = 31) -> Int64s:
-    """1 / (1 + exp(-x)) of numbers in Qm, in Q0."""
+    """1 / (1 + exp(-x)) of numbers in Qm, in Q0: gemmlowp's `logistic`."""
     values = np.asarray(x, np.int64)
     positive = reciprocal_of_one_plus(exp_of_negative(-np.abs(values), integer_bits, width), width)
     result = np.where(values > 0, positive, (1 << width) - 1 - positive)
@@ -99,7 +103,7 @@ def logistic(x: npt.ArrayLike, integer_bits: int, width: int = 31) -> Int64s:
 
 
 def tanh(x: npt.ArrayLike, integer_bits: int, width: int = 31) -> Int64s:
-    """tanh of numbers in Qm, in Q0."""
+    """tanh of numbers in Qm, in Q0: gemmlowp's `tanh`, (1 - exp(-2 |x|)) / (1 + exp(-2 |x|)) with the sign of x."""
     values = np.asarray(x, np.int64)
     decayed = exp_of_negative(-np.abs(values), integer_bits + 1, width)
     magnitude = shift_left(_reciprocal_of_half_sum(decayed, width) - (1 << (width - 2)), 2, width)
@@ -107,14 +111,18 @@ def tanh(x: npt.ArrayLike, integer_bits: int, width: int = 31) -> Int64s:
 
 
 _LN_2 = constant(log(2))
+"""log(2) in Q0, what each doubling adds to a logarithm."""
 _ROOT_HALF = constant(sqrt(0.5))
+"""sqrt(1 / 2) in Q0."""
 _FOURTH_ROOT_HALF = constant(0.5**0.25)
+"""(1 / 2) ** (1 / 4) in Q0, the geometric middle of [sqrt(1 / 2), 1]."""
 _LOG_NUMERATOR, _LOG_SQUARE, _LOG_CONSTANT, _LOG_LINEAR = 117049297, 127690142, 1057819769, 638450708
-"""The coefficients of a rational approximation of the logarithm, in Q0."""
+"""The coefficients of TFLite's rational approximation of the logarithm, in Q0. With s = 2 ** (1 / 4) they are 11 s /
+240, s / 20, 2 / s - s and s / 4 (`alpha_n`, `alpha_d`, `alpha_i` and `alpha_f` there)."""
 
 
 def log_of_at_least_one(x: npt.ArrayLike, integer_bits: int, result_bits: int) -> Int64s:
-    """log of numbers of at least 1 in Qm, in Q(`result_bits`).
+    """log of numbers of at least 1 in Qm, in Q(`result_bits`): TFLite's `log_x_for_x_greater_than_or_equal_to_1`.
 
     x is 2**k times a number near the fourth root of 1/2, whose logarithm is a rational function.
     """
@@ -138,7 +146,10 @@ def log_of_at_least_one(x: npt.ArrayLike, integer_bits: int, result_bits: int) -
 
 
 def inverse_square_root(x: npt.ArrayLike) -> tuple[Int64s, Int64s]:
-    """`(mantissa, shift)` with `1 / sqrt(x) = mantissa * 2 ** (-31 - shift)` of int32 values; 1 for values below 1."""
+    """`(mantissa, shift)` with `1 / sqrt(x) = mantissa * 2 ** (-31 - shift)` of int32 values; 1 for values below 1.
+
+    TFLite's `GetInvSqrtQuantizedMultiplierExp`: five steps of Newton's method on x scaled by a power of 4.
+    """
     given = np.asarray(x, np.int64)
     values, shift = np.maximum(given, 2), np.full(given.shape, 11, np.int64)
     large = values >= 1 << 29
@@ -156,7 +167,8 @@ def inverse_square_root(x: npt.ArrayLike) -> tuple[Int64s, Int64s]:
 
 def interpolation_table(function: Callable[[Floats], Floats], low: np.floating[Any], high: np.floating[Any],
                         scale: np.floating[Any]) -> Int64s:
-    """`scale` times a function at 513 points from `low` to `high`, as int16.
+    """`scale` times a function at 513 points from `low` to `high`, as int16: TFLite's `LUTPopulate` (earlier
+    `gen_lut`).
 
     Half of the error that interpolation makes in the middle between two points is taken off the first one, unless that
     is more than int16 spans (LiteRT then takes it off too: the exponential of 40 becomes -32768). Everything is
@@ -174,7 +186,9 @@ def interpolation_table(function: Callable[[Floats], Floats], low: np.floating[A
 
 
 def interpolate(table: Int64s, x: Int64s) -> Int64s:
-    """The function that `interpolation_table` made a table of, at places in its interval given as int16 values."""
+    """The function that `interpolation_table` made a table of, at places in its interval given as int16 values:
+    TFLite's `LUTLookup`, with 9 bits for the entry and 7 for the place between it and the next one, halves rounded
+    up."""
     index, offset = 256 + (x >> 7), x & 127
     result: Int64s = table[index] + (((table[index + 1] - table[index]) * offset + 64) >> 7)
     return result

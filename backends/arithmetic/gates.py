@@ -7,9 +7,13 @@ import numpy as np
 from circlet.backends.arithmetic import fixed_point_functions as fixed
 
 GATE_SCALE = np.float32(2**-12)
+"""Of the int16 that gates' functions take: 3 integer bits and 12 of fraction, TFLite's Q3.12."""
 INT16 = np.arange(-32768, 32768)
+"""Every int16, in order: the arguments of the tables below."""
 LOGISTIC = fixed.logistic(INT16, 3, width=15)
+"""The logistic function of each of these, Q3.12 to Q0.15."""
 TANH = fixed.tanh(INT16, 3, width=15)
+"""tanh of each of these, Q3.12 to Q0.15."""
 
 
 def cell_limit(clip: float, scale: np.float32) -> int:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import numpy.typing as npt
 
 from circlet.runtime.ir.types import Array
 from circlet.runtime.ops.resize import Resize
+from circlet.runtime.records import dataclass
 
 FRACTION_BITS = 10
-"""Of the positions and weights with which signed integers are interpolated."""
+"""Of the positions and weights with which signed integers are interpolated, as in TFLite's `ResizeBilinearInteger`."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,6 +31,8 @@ def _scale(op: Resize, length: int, count: int) -> np.float32:
 
 
 def nearest(op: Resize, length: int, count: int) -> npt.NDArray[np.intp]:
+    """The element of an axis of `length` that each of `count` resized ones takes, intp (count,): TFLite's
+    `GetNearestNeighbor`, whose products and sums are of float32."""
     half = np.float32(0.5 if op.half_pixel_centers else 0)
     position = (np.arange(count, dtype=np.float32) + half) * _scale(op, length, count)
     nearest: Array = np.floor(position.astype(np.float64) + 0.5) if op.align_corners else np.floor(position)
@@ -39,6 +40,8 @@ def nearest(op: Resize, length: int, count: int) -> npt.NDArray[np.intp]:
 
 
 def neighbours(op: Resize, length: int, count: int) -> Neighbours:
+    """The two elements of an axis of `length` that each of `count` resized ones is made of, with float32 weights:
+    TFLite's `ComputeInterpolationValues`."""
     half = np.float32(0.5 if op.half_pixel_centers else 0)
     position = (np.arange(count, dtype=np.float32) + half) * _scale(op, length, count) - half
     lower = np.maximum(np.floor(position), 0).astype(np.intp)
@@ -48,6 +51,8 @@ def neighbours(op: Resize, length: int, count: int) -> Neighbours:
 
 
 def fixed_point_neighbours(op: Resize, length: int, count: int) -> Neighbours:
+    """`neighbours` with weights of `FRACTION_BITS` fraction bits, int64: TFLite's
+    `ComputeInterpolationValuesInteger`."""
     one = 1 << FRACTION_BITS
     corners = int(op.align_corners and count > 1)
     scale = (one * (length - corners) + (count - corners) // 2) // (count - corners)

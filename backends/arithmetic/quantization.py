@@ -7,7 +7,7 @@ from math import prod
 import numpy as np
 
 from circlet.backends.arithmetic.fixed_point import Int64s
-from circlet.runtime.ir.model import Tensor
+from circlet.runtime.ir.tensor import Tensor
 from circlet.runtime.ir.types import QUANTIZABLE, Array, DType, Quantization, Shape
 
 

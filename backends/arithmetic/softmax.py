@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from circlet.backends.arithmetic import fixed_point_functions as fixed
 from circlet.backends.arithmetic.fixed_point import Int64s, quantize_multiplier, rescaler
+from circlet.runtime.records import dataclass
 
 SCALED_BITS = 5
-"""Integer bits of differences before exponentiation."""
+"""Integer bits of differences before exponentiation: TFLite's `kScaledDiffIntegerBits`."""
 SUM_BITS = 12
-"""Integer bits of sums of exponentials."""
+"""Integer bits of sums of exponentials: TFLite's `kAccumulationIntegerBits`."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,6 +30,8 @@ class Decay:
 
     @staticmethod
     def of(scale: float) -> Decay:
+        """The table for inputs of a scale, times beta: TFLite's `PreprocessSoftmaxScaling` and `CalculateInputRadius`,
+        then gemmlowp's `exp_on_negative_values`."""
         multiplier, shift = quantize_multiplier(min(scale * 2.0 ** (31 - SCALED_BITS), 2.0**31 - 1))
         reach = int(((1 << SCALED_BITS) - 1) * 2.0 ** (31 - SCALED_BITS - shift))
         steps = np.arange(256)

@@ -16,11 +16,11 @@ from circlet.runtime.ops.controlflow import (
     CallSubgraph,
     Composite,
     If,
+    LoopRounds,
     StablehloCase,
     StablehloWhile,
     While,
 )
-from circlet.runtime.ops.loop_steps import LoopRounds
 
 Make: TypeAlias = Callable[[Call, ExecutorMap], Kernel]
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from itertools import pairwise
+from dataclasses import replace
+from functools import partial
 
 from circlet.backends.controlflow.call import Invocation, bind_dynamic, expect_space, present, site_of
 from circlet.runtime.exec.copying import copy_step
@@ -16,8 +16,9 @@ from circlet.runtime.exec.step import Step
 from circlet.runtime.ir.op import Unknown
 from circlet.runtime.ir.types import Array
 from circlet.runtime.ops.controlflow import PreTestedLoop, one_element
-from circlet.runtime.passes.analyses.elide_copies import LoopPlan
+from circlet.runtime.passes.analyses.elide_copies import LoopPlan, Site
 from circlet.runtime.passes.analyses.transfer import Action, Stage
+from circlet.runtime.records import dataclass
 
 
 class LoopKernel:
@@ -35,7 +36,7 @@ class LoopKernel:
         try:
             expect_space(run)
             plan = self._executors.planner.loop(self._op, tuple(each.shape for each in carried),
-                                                site_of(carried, outputs))
+                                                self._site(carried, outputs))
         except Unknown:
             return bind_dynamic(self, carried, outputs, run)
         return self._bound(plan, carried, outputs, run)
@@ -66,35 +67,34 @@ class LoopKernel:
             for position, each in enumerate(state):
                 run.observer.did_copy(*self._edge, f"{label} {position}", each.nbytes)
 
+    def _site(self, carried: Sequence[Array], outputs: Sequence[Array]) -> Site:
+        site = site_of(carried, outputs)
+        return replace(site, is_read=partial(self._executors.planner.is_read, *self._edge),
+                       begins_apart=self._executors.begins_apart(self._edge[0]))
+
     def _bound(self, plan: LoopPlan, carried: Sequence[Array], outputs: Sequence[Array], run: Run) -> Step:
         """The loop on its buffers, with a condition and a body for each turn after which values lie elsewhere."""
-        lent = {each.position for each in plan.at(Stage.CARRY) if each.action is Action.INVARIANT}
-        buffers = [source if k in lent else target
-                   for k, (source, target) in enumerate(zip(carried, outputs, strict=True))]
-        buffers += [run.room.allocate(carried[k].shape, carried[k].dtype) for k in plan.rotation.spares]
-        enter = self._invocation.copies(plan.at(Stage.ENTER), buffers, carried, run)
-        states = [self._state(plan, turns, buffers, carried) for turns in range(plan.rotation.period + 1)]
-        phases = [self._phase(plan, now, then, run) for now, then in pairwise(states)]
-        leave = [self._leave(plan, turns, buffers, run) for turns in range(plan.rotation.period)]
-        return _loop(enter, phases, leave, self._turn(run))
+        invariant = {each.position for each in plan.at(Stage.CARRY) if each.action is Action.INVARIANT}
+        places = [source if k in invariant else target
+                  for k, (source, target) in enumerate(zip(carried, outputs, strict=True))]
+        places += [run.room.allocate(carried[k].shape, carried[k].dtype) for k in plan.rotation.spares]
+        enter = self._invocation.copies(plan.at(Stage.ENTER), places, carried, run)
+        places += carried
+        course, phases = plan.course, range(len(plan.course.places))
+        states = [[retype(places[place], each.shape, each.dtype)
+                   for place, each in zip(course.places[phase], carried, strict=True)] for phase in phases]
+        turns = [self._phase(plan, phase, states[phase], states[course.following(phase)], run) for phase in phases]
+        leave = [[copy_step(places[target], places[source], run, self._edge,
+                            f"{Stage.LEAVE.value} {plan.rotation.moved((target, source))}")
+                  for target, source in course.moves(phase, plan.unread)] for phase in phases]
+        return _loop(enter, turns, leave, self._turn(run), course.lead)
 
-    def _state(self, plan: LoopPlan, turns: int, buffers: Sequence[Array], carried: Sequence[Array]) -> list[Array]:
-        """The carried values where they are after so many turns."""
-        places = (buffers[plan.rotation.buffer(k, turns)] for k in range(len(carried)))
-        return [retype(place, each.shape, each.dtype) for place, each in zip(places, carried, strict=True)]
-
-    def _phase(self, plan: LoopPlan, now: Sequence[Array], then: Sequence[Array], run: Run) -> _Phase:
+    def _phase(self, plan: LoopPlan, phase: int, now: Sequence[Array], then: Sequence[Array], run: Run) -> _Phase:
         bind = self._invocation.bind
         test, cond = bind(self._op.cond_subgraph_index, plan.at(Stage.CONDITION), now, (), (), frozenset(), run)
         turn, _ = bind(self._op.body_subgraph_index, plan.at(Stage.TURN), now,
-                       (*plan.at(Stage.RETURN), *plan.at(Stage.CARRY)), then, plan.destroyable, run)
+                       (*plan.at(Stage.RETURN), *plan.at(Stage.CARRY)), then, plan.given_up(phase), run)
         return _Phase(test, cond.outputs[0].item, turn)
-
-    def _leave(self, plan: LoopPlan, turns: int, buffers: Sequence[Array], run: Run) -> list[Step]:
-        """What brings the results to their own buffers if the loop ends after so many turns."""
-        return [copy_step(buffers[target], buffers[source], run, self._edge,
-                          f"{Stage.LEAVE.value} {min(target, source)}")
-                for cycle in plan.rotation.cycles for target, source in plan.rotation.moves(cycle, turns)]
 
 
 @dataclass(frozen=True)
@@ -106,11 +106,13 @@ class _Phase:
     turn: Step
 
 
-def _loop(enter: Sequence[Step], phases: Sequence[_Phase], leave: Sequence[Sequence[Step]], turn: Step) -> Step:
+def _loop(enter: Sequence[Step], phases: Sequence[_Phase], leave: Sequence[Sequence[Step]], turn: Step,
+          lead: int) -> Step:
+    """The loop as a step; after the last phase comes again that of number `lead`."""
     tests = [each.test for each in phases]
     flags = [each.flag for each in phases]
     turns = [each.turn for each in phases]
-    period = len(turns)
+    following = [*range(1, len(phases)), lead]
 
     def step() -> None:
         for each in enter:
@@ -122,7 +124,7 @@ def _loop(enter: Sequence[Step], phases: Sequence[_Phase], leave: Sequence[Seque
                 break
             turn()
             turns[phase]()
-            phase = (phase + 1) % period
+            phase = following[phase]
         for each in leave[phase]:
             each()
 

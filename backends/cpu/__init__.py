@@ -1,7 +1,1 @@
-"""The numpy backend. Importing it registers the rules of every family."""
-
-from importlib import import_module
-from pkgutil import iter_modules
-
-for _module in iter_modules(__path__):
-    import_module(f"{__name__}.{_module.name}")
+"""The numpy backend, with a module of rules for each family of operators."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from circlet.backends.cpu.rule import RULES, Node, Rule
 from circlet.runtime.exec.kernel import Call, Kernel
@@ -11,6 +10,7 @@ from circlet.runtime.exec.run import Run
 from circlet.runtime.exec.step import Step
 from circlet.runtime.ir.op import Op
 from circlet.runtime.ir.types import Array
+from circlet.runtime.records import dataclass
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,9 +42,10 @@ class CpuBackend:
         return self.name
 
     def refuses(self, call: Call) -> str | None:
-        found = RULES.get(type(call.op))
+        found = RULES.of(type(call.op))
         return "not implemented" if found is None else found.refuses(call)
 
     def kernel(self, call: Call) -> Kernel:
-        found = RULES[type(call.op)]
+        found = RULES.of(type(call.op))
+        assert found is not None, f"{call.op.name} has no rule, and was refused"
         return CpuKernel(found, call) if found.evaluate is None else MakingCpuKernel(found, call)

@@ -7,7 +7,6 @@ partial sum exactly.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from math import prod
 from typing import Any
@@ -25,6 +24,7 @@ from circlet.backends.refusal import names
 from circlet.runtime.exec.kernel import Call
 from circlet.runtime.exec.step import Step
 from circlet.runtime.ir.types import Array, DType
+from circlet.runtime.records import dataclass
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,7 +15,7 @@ from circlet.backends.cpu.steps import chain, like, saturating
 from circlet.backends.refusal import names
 from circlet.runtime.exec.kernel import Call
 from circlet.runtime.exec.step import Step
-from circlet.runtime.ir.model import Tensor
+from circlet.runtime.ir.tensor import Tensor
 from circlet.runtime.ir.types import QUANTIZABLE, Array, DType, Quantization
 from circlet.runtime.ops import quantize as ops
 

@@ -14,8 +14,8 @@ from circlet.backends.cpu.rule import Node
 from circlet.backends.refusal import Refusal, names, only
 from circlet.runtime.exec.kernel import Call
 from circlet.runtime.exec.step import Step
-from circlet.runtime.ir.model import Tensor
 from circlet.runtime.ir.op import Op
+from circlet.runtime.ir.tensor import Tensor
 from circlet.runtime.ir.types import FLOATS, INTEGERS, QUANTIZABLE, Array, DType, Quantization
 
 OpT = TypeVar("OpT", bound=Op)

@@ -7,7 +7,6 @@ the caller clamps to what the output type holds.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from math import erfc, inf, pi, sqrt
 from typing import Any, TypeAlias
@@ -34,6 +33,7 @@ from circlet.runtime.exec.step import Step
 from circlet.runtime.ir.op import Op
 from circlet.runtime.ir.types import QUANTIZABLE, Array, DType, Quantization
 from circlet.runtime.ops import unary as ops
+from circlet.runtime.records import dataclass
 
 Float32s: TypeAlias = npt.NDArray[np.float32]
 Float64s: TypeAlias = npt.NDArray[np.float64]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import pi
 from secrets import randbits
 from typing import Any
@@ -18,6 +17,7 @@ from circlet.runtime.exec.step import Step
 from circlet.runtime.exec.variables import Variables
 from circlet.runtime.ir.types import Array, DType
 from circlet.runtime.ops import random as ops
+from circlet.runtime.records import dataclass
 
 _WORD = 32
 _MASK = (1 << _WORD) - 1

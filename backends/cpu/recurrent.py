@@ -7,7 +7,6 @@ of an LSTM are columns of one matrix.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
 from math import prod
 from typing import Any, TypeAlias
@@ -47,6 +46,7 @@ from circlet.runtime.ops.recurrent import (
     UnidirectionalSequenceLstm,
     UnidirectionalSequenceRnn,
 )
+from circlet.runtime.records import dataclass
 
 Function: TypeAlias = Callable[[Floats], Floats]
 Advance: TypeAlias = Callable[[Floats], Floats]

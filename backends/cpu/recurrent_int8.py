@@ -7,7 +7,6 @@ of two.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from math import frexp
 from typing import Any
 
@@ -31,9 +30,10 @@ from circlet.backends.cpu.rule import Node
 from circlet.backends.cpu.steps import prepared
 from circlet.runtime.exec.kernel import Call
 from circlet.runtime.exec.step import Step
-from circlet.runtime.ir.model import Tensor
+from circlet.runtime.ir.tensor import Tensor
 from circlet.runtime.ir.types import Activation, Array, DType
 from circlet.runtime.ops.recurrent import LSTM, UnidirectionalSequenceLstm
+from circlet.runtime.records import dataclass
 
 _PEEPHOLES = range(LSTM.peephole, LSTM.peephole + 3)
 _BIASES = range(LSTM.bias, LSTM.bias + 4)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +15,7 @@ from circlet.runtime.exec.kernel import Call
 from circlet.runtime.exec.step import Step
 from circlet.runtime.ir.types import Array
 from circlet.runtime.ops.resample import Coordinates, Interpolation, Nearest, Resample
+from circlet.runtime.records import dataclass
 
 Numbers = npt.NDArray[np.float64]
 

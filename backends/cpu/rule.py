@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from importlib.util import find_spec
 from typing import Generic, TypeAlias, TypeVar, cast
 
 from circlet.backends.arithmetic.quantization import quantization_of
@@ -12,9 +12,11 @@ from circlet.runtime.errors import ExecutionError
 from circlet.runtime.exec.kernel import Call
 from circlet.runtime.exec.run import Run
 from circlet.runtime.exec.step import Step
-from circlet.runtime.ir.model import Tensor
 from circlet.runtime.ir.op import Op
+from circlet.runtime.ir.tensor import Tensor
 from circlet.runtime.ir.types import Array, DType, Quantization
+from circlet.runtime.ops.rules import Rules
+from circlet.runtime.records import dataclass
 
 OpT = TypeVar("OpT", bound=Op)
 
@@ -92,8 +94,13 @@ class Rule(Generic[OpT]):
     """Computes results whose shapes only running the operator tells; the node it gets has no outputs."""
 
 
-RULES: dict[type[Op], Rule[Op]] = {}
-"""The numpy rule of each operator."""
+def _modules(family: str) -> tuple[str, ...]:
+    name = f"{__package__}.{family}"
+    return (name,) if find_spec(name) else ()
+
+
+RULES: Rules[Rule[Op]] = Rules(_modules)
+"""The numpy rule of each operator; those of a family are in the module of its name."""
 
 
 def rule(op: type[OpT], accepts: Collection[DType] | Refusal,

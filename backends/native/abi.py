@@ -11,6 +11,7 @@ import ctypes
 from circlet.runtime.exec.watch import Watch
 
 _WORDS = ("iterations", "stop", "team", "request", "deadline", "next", "arena")
+"""The words of a control, in order."""
 ITERATIONS, STOP, TEAM, REQUEST, DEADLINE, NEXT, ARENA = range(len(_WORDS))
 """Where each word of a control lies, in units of 8 bytes."""
 
@@ -36,6 +37,7 @@ class Control(ctypes.Structure):
 
     @property
     def address(self) -> int:
+        """Where it lies, for compiled code."""
         return ctypes.addressof(self)
 
 
@@ -48,9 +50,11 @@ def control_of(watch: Watch) -> Control:
 DONE, STOPPED, FIRST_SITE = 0, 1, 16
 """What the function returns: it is done, was told to stop, or failed at site `k - 16`."""
 CONTROL_BYTES = ctypes.sizeof(Control)
+"""Of a control."""
 SCRATCH, HOST, FIRST_ARRAY = 0, 1, 2
 """The table: memory for each participant, what the host is called by, and arrays."""
 POLL = -1
 """What the host is asked for to see whether the run goes on; else the number of a host call."""
 PATIENCE = 50_000_000
-"""Nanoseconds after which compiled code asks Python, so that its signal handlers run."""
+"""Nanoseconds after which compiled code asks Python, so that its signal handlers run: 50 ms, half of the 0.1 s that a
+user takes for at once. A choice."""

@@ -6,48 +6,48 @@ import warnings
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property, partial
+from typing import TYPE_CHECKING
 
 from circlet.backends.cpu.backend import CpuBackend
-from circlet.backends.native.check.bounds import are_checked
-from circlet.backends.native.compilation import Abandoned, Compilation, Wish
+from circlet.backends.native.check.watched import are_checked
+from circlet.backends.native.compilation import COLLECTOR, Abandoned, Compilation, Wish
 from circlet.backends.native.coverage import Coverage
-from circlet.backends.native.emit.emitter import in_register_alone
-from circlet.backends.native.emit.value import in_memory
 from circlet.backends.native.load.artifact import Artifact, constants_of, gather
-from circlet.backends.native.load.fingerprint import digest, span_key
-from circlet.backends.native.load.invocation import CountedInvocation, Invocation
+from circlet.backends.native.load.fingerprint import digest, general_key, span_key
+from circlet.backends.native.load.invocation import CountedInvocation, Invocation, OpenInvocation
 from circlet.backends.native.load.library import ENTRY
 from circlet.backends.native.load.manifest import Constant
 from circlet.backends.native.load.progress import progress
 from circlet.backends.native.load.store import Function, keep, stored
 from circlet.backends.native.load.team import Teams
 from circlet.backends.native.lower.budget import MOST_IN_A_SESSION, MOST_OPERATORS, Sizes, instructions
-from circlet.backends.native.lower.function import FunctionLowering
-from circlet.backends.native.lower.fuse import Fused
+from circlet.backends.native.lower.fused import Fused
 from circlet.backends.native.lower.fused_kernel import FusedKernel
-from circlet.backends.native.lower.pieces import pieces
-from circlet.backends.native.lower.subgraphs import SubgraphLowering
-from circlet.backends.native.program import Held, Program, RuleError, Unlowerable
-from circlet.backends.native.rules.rule import Rule, rule_of
+from circlet.backends.native.program import Program, RuleError, Unlowerable
 from circlet.runtime.errors import LimitError
-from circlet.runtime.exec import fork
 from circlet.runtime.exec.crossing import CopyEdge, Position
 from circlet.runtime.exec.executor_map import ExecutorMap
-from circlet.runtime.exec.kernel import Call, Kernel, Span
+from circlet.runtime.exec.kernel import Call, Kernel, OpenStep, Span
 from circlet.runtime.exec.observe.listener import Observation
 from circlet.runtime.exec.step import Step
-from circlet.runtime.ir.model import ABSENT
-from circlet.runtime.ir.op import Skip
-from circlet.runtime.ops.loop_steps import LoopTake
+from circlet.runtime.late import LOADING
+from circlet.runtime.passes.analyses.specialize import General
+from circlet.runtime.records import dataclass
+
+if TYPE_CHECKING:
+    from circlet.backends.native.lower.function import FunctionLowering
+    from circlet.backends.native.lower.pieces import Piece
 
 AT_ONCE, OFTEN, MOST = 6, 8, 16
 """For one place of a model: how many functions are compiled when they are first asked for, how often others must be
-asked for, and how many there may be."""
+asked for, and how many there may be. Six are the rooms of a cache that doubles from 64 to 2048 rows; the others are
+choices: a shape that came eight times comes again, and whatever comes beyond 16 is one of too many."""
 
-
-_MOVES = (LoopTake, Skip)
+MOST_VARIANTS = 16
+"""How many functions there may be for any lengths, each for some; a choice that bounds what is looked for."""
+_MOVES = frozenset({"LOOP_TAKE", "SKIP"})
 """A span of these alone is left to numpy: each number of elements would be compiled, to copy them."""
 
 
@@ -65,15 +65,17 @@ class Options:
 
 @dataclass(frozen=True)
 class Listing:
-    """A function for people to read."""
+    """A function for people to read, or a span that is left to numpy."""
 
     subgraph: int
     operators: range
     arena_bytes: int
     outline: tuple[str, ...]
-    """Loops and operators, indented."""
+    """Loops and operators, indented; or why there is no function."""
     module: str
-    """LLVM's assembly language, before its passes."""
+    """LLVM's assembly language, before its passes; nothing where there is no function."""
+    pieces: tuple[Piece, ...] = ()
+    """The module as it is compiled."""
 
 
 @dataclass
@@ -109,6 +111,8 @@ class NativeBackend:
         self._cpu = CpuBackend()
         self._functions: dict[str, Function | None] = {}
         self._under_way: dict[str, Compilation[Function | None]] = {}
+        self._closed: dict[tuple[General, range], str | None] = {}
+        """Why spans cannot be functions for any lengths, as far as that was asked."""
         self._digest: bytes | None = None
         self._lowered: dict[str, Program | None] = {}
         self._rations: dict[tuple[int, int], Ration] = defaultdict(Ration)
@@ -117,12 +121,20 @@ class NativeBackend:
         """The functions made, where the options say to keep them."""
 
     def computes_with(self, call: Call) -> str:
-        return self.name if isinstance(call.op, Fused) or isinstance(rule_of(call), Rule) else self._cpu.name
+        """Native, if the call has a rule."""
+        if isinstance(call.op, Fused):
+            return self.name
+        with LOADING:
+            from circlet.backends.native.rules.rule import Rule, rule_of
+
+        return self.name if isinstance(rule_of(call), Rule) else self._cpu.name
 
     def refuses(self, call: Call) -> str | None:
+        """What numpy refuses, as everything else can be left to it."""
         return None if isinstance(call.op, Fused) else self._cpu.refuses(call)
 
     def kernel(self, call: Call) -> Kernel:
+        """A kernel of numpy's, for operators that are in no span."""
         return FusedKernel(call, call.op, self._cpu) if isinstance(call.op, Fused) else self._cpu.kernel(call)
 
     def close(self) -> None:
@@ -131,47 +143,90 @@ class NativeBackend:
 
     @property
     def computed(self) -> Mapping[Position, AbstractSet[str]]:
+        """What computed each operator, as far as spans were bound."""
         return self._coverage.computed
 
     @property
     def crossings(self) -> Mapping[Position, Sequence[CopyEdge]]:
+        """What crosses the borders of subgraphs within functions, by the operator that invokes."""
         return self._coverage.crossings
 
     def parts(self, subgraph: int, span: range) -> Sequence[range]:
+        """A span in parts, each of which becomes a function."""
         return self._sizes.parts(subgraph, span)
 
     def bind_span(self, span: Span) -> Step | None:
+        """A step for a span, bound to its buffers; None where it is left to numpy."""
         step = self._bind_span(span)
         if step is None:
             self._coverage.add_other(span)
         return step
 
     def _bind_span(self, span: Span) -> Step | None:
-        if all(isinstance(each.op, _MOVES) for each in span.spec.subgraph.operators[span.operators.start:
+        """As `bind_span`: takes the function of the span's key from this session, from the disk, or compiles it."""
+        if all(each.op.name in _MOVES for each in span.spec.subgraph.operators[span.operators.start:
                                                                                     span.operators.stop]):
             return None
         counts = span.run.observer.observation is Observation.COUNTS
-        key = span_key(self._model_digest(), span, self._executors.elide, (self._options, counts))
-        if not self._options.compiles:
-            return self._bind_lowered(key, span)
-        if key not in self._functions:
-            function = self._stored(key)
-            if function is None and not self._grants(key, span):
-                return None
-            self._functions[key] = function or self._compiled(key, span)
-        function = self._functions[key]
+        function = self._general(span, counts) if self._options.compiles else None
+        if function is None:
+            key = span_key(self._model_digest(), span, self._executors.elide, (self._options, counts))
+            if not self._options.compiles:
+                return self._bind_lowered(key, span)
+            function = self._function(key, span)
         if function is None:
             return None
         self._coverage.add_function(span, (each.position for each in function.manifest.host_calls))
         kind = CountedInvocation if counts else Invocation
-        return kind(self._executors, function, span, self._teams)
+        return kind(self._executors, function, span, self._teams).step()
+
+    def bind_open(self, span: Span) -> OpenStep | None:
+        operators = span.spec.subgraph.operators
+        if not self._options.compiles or len(self.parts(span.spec.index, span.operators)) > 1 or all(
+                each.op.name in _MOVES for each in operators):
+            return None
+        function = self._general(span, counts=False)
+        if function is None:
+            return None
+        self._coverage.add_function(span, ())
+        return OpenInvocation(self._executors, function, span, self._teams)
+
+    def _general(self, span: Span, counts: bool) -> Function | None:
+        """The function for a span at any lengths, where these are open and it can serve all of them."""
+        general, lengths = span.spec.general, span.spec.lengths
+        if general is None:
+            return None
+        place = (general, span.operators)
+        if place not in self._closed:
+            with LOADING:
+                from circlet.backends.native.lower.general import objections
+
+            self._closed[place] = next(objections(self._executors, general.spec, span.operators), None)
+        if self._closed[place] is not None:
+            return None
+        base = general_key(self._model_digest(), span, self._executors.elide, (self._options, counts))
+        for variant in range(MOST_VARIANTS):
+            function = self._function(f"{base}-{variant}", span, is_general=True)
+            if function is None or function.manifest.fits(lengths):
+                return function
+        return None
+
+    def _function(self, key: str, span: Span, is_general: bool = False) -> Function | None:
+        """The function of a name, made if need be; None if it cannot be one, or is not to be."""
+        if key not in self._functions:
+            function = self._stored(key)
+            if function is None and not self._grants(key, span):
+                return None
+            self._functions[key] = function or self._compiled(key, span, is_general)
+        return self._functions[key]
 
     def _bind_lowered(self, key: str, span: Span) -> Step | None:
         """What stands for a function that is not compiled."""
         if key not in self._lowered:
             try:
                 self._lowered[key] = self._lower(span).program
-            except Unlowerable:
+            except Unlowerable as reason:
+                self._note(span, str(reason))
                 self._lowered[key] = None
         program = self._lowered[key]
         if program is None:
@@ -195,6 +250,7 @@ class NativeBackend:
         return self._rations[place].grants(key)
 
     def _model_digest(self) -> bytes:
+        """What names the model's content, found once."""
         if self._digest is None:
             self._digest = digest(self._executors.model)
         return self._digest
@@ -203,19 +259,21 @@ class NativeBackend:
         """The function of a name, if it is on the disk."""
         return None if self._options.keep_text else stored(key)
 
-    def _compiled(self, key: str, span: Span) -> Function | None:
+    def _compiled(self, key: str, span: Span, is_general: bool) -> Function | None:
         """The function for a span; None if it cannot be one. It is made meanwhile, so that the limits of the run, and
         signals, end the waiting. A deadline does not end the making: the next run finds what there is by then."""
         while True:
             work = self._under_way.get(key)
             if work is None or not work.is_here:
-                work = self._under_way[key] = Compilation(partial(self._made, key, span))
+                work = self._under_way[key] = Compilation(partial(self._made, key, span, is_general))
             try:
                 with progress(f"compiling {span.spec.subgraph.name!r}"):
                     return work.result(span.run.watch.check)
             except Abandoned:  # by another thread that waited for it
                 continue
             except RuleError as error:
+                if is_general:
+                    return None
                 warnings.warn(str(error), RuntimeWarning, stacklevel=2)
                 return None
             except LimitError:
@@ -227,9 +285,10 @@ class NativeBackend:
                 if work.is_done or work.is_abandoned:
                     self._under_way.pop(key, None)
 
-    def _made(self, key: str, span: Span, wish: Wish) -> Function | None:
+    def _made(self, key: str, span: Span, is_general: bool, wish: Wish) -> Function | None:
+        """The function for a span, kept on disk; None where it cannot be one."""
         try:
-            return keep(key, self._make(span, wish))
+            return keep(key, self._make(span, is_general, wish))
         except RuleError:
             raise
         except Unlowerable as reason:
@@ -241,60 +300,41 @@ class NativeBackend:
         if self._options.keep_text:
             self.listings.append(Listing(span.spec.index, span.operators, 0, (f"left to numpy: {reason}",), ""))
 
-    def _make(self, span: Span, wish: Wish) -> Artifact:
-        with fork.LOADING:
+    def _make(self, span: Span, is_general: bool, wish: Wish) -> Artifact:
+        """Lowers and compiles a span, in pieces that are compiled at the same time."""
+        with LOADING:
             from circlet.backends.native.load.llvm import host, object_files
+            from circlet.backends.native.lower.pieces import pieces
 
-        lowering = self._lower(span, wish)
-        self._spent += instructions(lowering.e.module)
+        with COLLECTOR.paused():
+            lowering = self._lower(span, is_general, wish)
+            self._spent += instructions(lowering.e.module)
+            parts = pieces(lowering.e.module)
         try:
-            code = object_files(pieces(lowering.e.module), host(), wish)
+            code = object_files(parts, host(), wish)
         except RuntimeError as error:
             raise RuleError.at(f"subgraph {span.spec.index} ({span.spec.subgraph.name!r})", error) from error
         return gather(lowering.program, code, self._constants)
 
     @cached_property
     def _constants(self) -> Mapping[tuple[int, int], Constant]:
+        """The model's constants by address and size, so that functions refer to them rather than hold copies."""
         return constants_of(self._executors.model)
 
-    def _lower(self, span: Span, wish: Wish | None = None) -> FunctionLowering:
-        lowering = lower_span(self._executors, span, self._options.check_bounds, wish)
+    def _lower(self, span: Span, is_general: bool = False, wish: Wish | None = None) -> FunctionLowering:
+        """The function for a span in LLVM's language."""
+        general = self._executors.generalizer.derive(span.spec) if is_general else None
+        if is_general and general is None:
+            raise Unlowerable("its shapes cannot be told for open lengths")
+        with LOADING:
+            from circlet.backends.native.load.llvm import host
+            from circlet.backends.native.lower.pieces import pieces
+            from circlet.backends.native.lower.span import lower_span
+
+        lowering = lower_span(self._executors, span, host(), ENTRY, general, self._options.check_bounds, wish)
         self._coverage.add_crossings(lowering.program.crossings)
         if self._options.keep_text:
-            outline, text = tuple(lowering.program.outline), str(lowering.e.module)
-            self.listings.append(Listing(span.spec.index, span.operators, lowering.program.arena_bytes, outline, text))
+            program = lowering.program
+            self.listings.append(Listing(span.spec.index, span.operators, program.arena_bytes(span.spec.lengths),
+                                         tuple(program.outline), str(lowering.e.module), pieces(lowering.e.module)))
         return lowering
-
-
-def lower_span(executors: ExecutorMap, span: Span, check_bounds: bool = False,
-               wish: Wish | None = None) -> FunctionLowering:
-    """The function for a span.
-
-    Raises:
-        Unlowerable: it cannot be one.
-        Abandoned: the wish was withdrawn.
-    """
-    with fork.LOADING:
-        from circlet.backends.native.load.llvm import host
-
-    counted = len(executors.model.subgraphs) if span.run.observer.observation is Observation.COUNTS else None
-    function = FunctionLowering(host(), ENTRY, span.run.variables, check_bounds, counted)
-    spec = span.spec
-    written = {each for number in span.operators for each in spec.subgraph.operators[number].outputs}
-    values = {}
-    places = {}
-    operators = spec.subgraph.operators[span.operators.start:span.operators.stop]
-    for tensor in sorted({tensor for each in operators for tensor in (*each.inputs, *each.outputs)} - {ABSENT}):
-        array = span.arrays[tensor]
-        if array is None or tensor in spec.known or array.dtype.hasobject:
-            continue
-        if tensor in written:
-            if tensor in span.exported or not in_register_alone(array.size, spec.subgraph.tensors[tensor].dtype):
-                places[span.aliases.root(tensor)] = function.external(array, Held(tensor))
-        else:
-            home = function.external(array, Held(tensor))
-            values[tensor] = in_memory(home, array.shape, spec.subgraph.tensors[tensor].dtype)
-            places[span.aliases.root(tensor)] = home
-    SubgraphLowering(function, executors, wish).emit(spec, span.operators, span.aliases, values, places)
-    function.finish()
-    return function

@@ -58,6 +58,7 @@ class Coverage:
 
     def _walk(self, index: int, operators: Iterable[int], hosted: AbstractSet[Position],
               found: Mapping[Position, set[str]], entered: set[int]) -> None:
+        """Adds what computes operators of a subgraph, and those of what they invoke, each subgraph once."""
         for number in operators:
             if (index, number) in hosted:
                 self._add(index, number, self._host, found)
@@ -71,6 +72,7 @@ class Coverage:
                 self._walk(callee, range(len(self._model.subgraphs[callee].operators)), hosted, found, entered)
 
     def _add(self, index: int, number: int, name: str, found: Mapping[Position, set[str]]) -> None:
+        """Adds what computes an operator, unless it invokes subgraphs."""
         op = self._model.subgraphs[index].operators[number].op
         if not op.callees() and not isinstance(op, Skip):
             found[index, number].add(name)

@@ -2,24 +2,31 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import field
 from typing import TypeAlias
 
 import numpy as np
 
-from circlet.backends.native.check.bounds import Watched
+from circlet.backends.native.check.watched import Watched
 from circlet.runtime.errors import Place
 from circlet.runtime.exec.crossing import CopyEdge, Position
+from circlet.runtime.ir.length import Assumption, Scope, may_be_less, value
+from circlet.runtime.ir.terms import Terms
 from circlet.runtime.ir.types import Array, DType, Shape
+from circlet.runtime.records import dataclass
 
 MOST_EVIDENCE = 32
+"""Numbers that a message about a failure quotes: one for each axis that an array may have."""
 COUNTED_COPIES = 2
-"""Numbers in a tally before those of subgraphs."""
+"""Numbers in a tally before those of subgraphs: how many copies, and how many bytes."""
 EMBEDDED_BYTES = 64
-"""Constants up to this size are part of the code."""
+"""Constants up to this size are part of the code, so that LLVM can compute with them: a cache line. A choice."""
 
 HOST_FAILED = "the host failed"
+"""The message of a site where the host left an error, which is raised instead."""
 EXHAUSTED = "the run has no iterations left"
+"""The message of a site where iterations ran out, for which the run's own error is raised."""
 
 
 class Unlowerable(Exception):
@@ -31,6 +38,7 @@ class RuleError(Unlowerable):
 
     @classmethod
     def at(cls, place: object, error: Exception) -> RuleError:
+        """The error for a place in the model and what was raised there."""
         reason = " ".join(str(error).split())
         return cls(f"{place}: left to numpy, as its code could not be made ({type(error).__name__}: {reason})")
 
@@ -43,6 +51,14 @@ class Site:
     message: str
     """With a `{}` for each number that the code gives as evidence."""
     numbers: int = 0
+
+
+@dataclass(frozen=True)
+class Quote:
+    """An open length in the messages of sites."""
+
+    text: str
+    terms: Terms
 
 
 @dataclass(frozen=True)
@@ -62,16 +78,17 @@ class Variable:
 
 @dataclass(frozen=True)
 class Cell:
-    """The memory for the values of a variable that have a type and shape."""
+    """One half of the memory for the values of a variable that have a type and shape."""
 
     handle: int
     shape: Shape
     dtype: DType
+    half: int
 
 
 @dataclass(frozen=True)
 class Holder:
-    """The word that says which cell holds the value of a variable."""
+    """The words that say what holds the value of a variable, and what did before the run."""
 
     handle: int
 
@@ -89,6 +106,7 @@ class Fixed:
 
 
 FIXED = Fixed()
+"""The only one that is needed."""
 
 
 @dataclass(frozen=True)
@@ -103,7 +121,14 @@ class Tally:
     subgraphs: int
 
 
-Source: TypeAlias = "Held | Variable | Cell | Holder | Called | Fixed | Evidence | Tally"
+@dataclass(frozen=True)
+class OpenLengths:
+    """The open lengths, an i64 each, and those that the function computes."""
+
+    count: int
+
+
+Source: TypeAlias = "OpenLengths | Held | Variable | Cell | Holder | Called | Fixed | Evidence | Tally"
 """What an array outside the arena is to the function."""
 
 
@@ -139,6 +164,7 @@ class HostCall:
 
     @property
     def position(self) -> Position:
+        """The operator, by subgraph and index."""
         return self.subgraph, self.operator
 
 
@@ -152,11 +178,14 @@ class Program:
     """The arrays outside the arena."""
     sources: list[Source] = field(default_factory=list)
     """What each of them is."""
-    arena_bytes: int = 0
+    arena_tops: list[int] = field(default_factory=list)
+    """How far the arena is used, at its fullest moments; with open lengths these have no order."""
     scratch_bytes: int = 0
     """Of the memory that each thread has for itself."""
     shares_loops: bool = False
     """Whether threads share out loops."""
+    is_brief: bool = False
+    """Whether the function is over in microseconds, whatever it computes."""
     evidence: Array = field(default_factory=lambda: np.zeros(MOST_EVIDENCE, np.int64))
     outline: list[str] = field(default_factory=list)
     """What was emitted, a line an operator, for people to read."""
@@ -164,3 +193,22 @@ class Program:
     """What crosses the borders of subgraphs, in order."""
     watched: Watched | None = None
     """What bounds assertions say, where there are any."""
+    assumptions: tuple[Assumption, ...] = ()
+    """For which open lengths the code is."""
+    quotes: tuple[Quote, ...] = ()
+    """Lengths that messages of sites quote."""
+
+    def assume(self, scope: Scope) -> None:
+        """Takes what was assumed of open lengths, and what messages call them."""
+        self.assumptions = scope.assumptions
+        self.quotes = tuple(Quote(text, terms) for text, terms in scope.quoted.items()
+                            if any(text in each.message for each in self.sites))
+
+    def arena_bytes(self, lengths: Sequence[int]) -> int:
+        """How large the arena is for some open lengths."""
+        return max((value(each, lengths) for each in self.arena_tops), default=0)
+
+    def reserve(self, top: int) -> None:
+        """The arena is used up to a place."""
+        if all(may_be_less(each, top) for each in self.arena_tops):
+            self.arena_tops = [each for each in self.arena_tops if may_be_less(top, each)] + [top]

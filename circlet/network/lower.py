@@ -11,9 +11,10 @@ from circlet.network.layer import Construct, Exit, Input, Layer, Operation, Regi
 from circlet.network.loop import IteratorEntry, Loop, LoopExit, LoopOutput
 from circlet.network.partition import Partition
 from circlet.runtime.errors import ModelError
-from circlet.runtime.ir import model as ir
 from circlet.runtime.ir.builder import ModelBuilder, SubgraphBuilder, Value
+from circlet.runtime.ir.model import Model
 from circlet.runtime.ir.op import Op
+from circlet.runtime.ir.tensor import Tensor
 from circlet.runtime.ops.controlflow import If, While
 from circlet.runtime.ops.loop import Loop as LoopOp
 from circlet.runtime.ops.loop_options import NONE, Base, Carried, Order, Position, ScanInput, ScanOutput
@@ -24,7 +25,7 @@ Key: TypeAlias = tuple[int, int]
 """A tensor: the number of its layer, and which output of the layer it is."""
 
 
-def lower(plan: Partition, name: str, inputs: Mapping[str, Result], outputs: Mapping[str, Result]) -> ir.Model:
+def lower(plan: Partition, name: str, inputs: Mapping[str, Result], outputs: Mapping[str, Result]) -> Model:
     """The model of a network whose layers are placed."""
     builder = ModelBuilder()
     names = {_key(tensor): name for name, tensor in outputs.items() if not isinstance(tensor.layer, Input)}
@@ -175,12 +176,12 @@ class _Body:
         self._values[_key(tensor)] = value
         return value
 
-    def _declare(self, tensor: Result) -> ir.Tensor:
+    def _declare(self, tensor: Result) -> Tensor:
         name = self._names.get(_key(tensor), tensor.name)
         if tensor.shape is None:
-            return ir.Tensor(name, tensor.dtype, (), has_rank=False)
+            return Tensor(name, tensor.dtype, (), has_rank=False)
         known = tuple(1 if dim < 0 else dim for dim in tensor.shape)
-        return ir.Tensor(name, tensor.dtype, known, tensor.shape if -1 in tensor.shape else None, data=tensor.data)
+        return Tensor(name, tensor.dtype, known, tensor.shape if -1 in tensor.shape else None, data=tensor.data)
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ class BoundRun:
             inputs: the arrays that the frame was lent.
         """
         self.run = frame.run
-        self.step: Callable[[], None] = frame.invoke if frame.is_compiled else self._with_numpy
+        self.step: Callable[[], object] = frame.whole or (frame.invoke if frame.is_compiled else self._with_numpy)
         """Runs the subgraph once."""
         self._frame = frame
         self._results: tuple[Array, ...] | None = None

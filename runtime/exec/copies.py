@@ -13,11 +13,10 @@ from circlet.runtime.exec.executor_map import ExecutorMap
 from circlet.runtime.ir.model import Model
 from circlet.runtime.ir.op import Unknown
 from circlet.runtime.ir.types import Shape
-from circlet.runtime.ops.controlflow import Branch, CallOnce, Invoke, PreTestedLoop
-from circlet.runtime.ops.loop_steps import LoopRounds
+from circlet.runtime.ops.controlflow import Branch, CallOnce, Invoke, LoopRounds, PreTestedLoop
 from circlet.runtime.passes.analyses.alias import Aliases, tensor_bytes
-from circlet.runtime.passes.analyses.elide_copies import CopyPlanner, Site
-from circlet.runtime.passes.analyses.specialize import Specialization, Specializer
+from circlet.runtime.passes.analyses.elide_copies import invoked_with
+from circlet.runtime.passes.analyses.specialize import Specialization
 from circlet.runtime.passes.analyses.transfer import Action, Stage, Transfer
 
 Bind: TypeAlias = "Callable[[int, tuple[Shape, ...]], None]"
@@ -36,7 +35,7 @@ def copy_edges(executors: ExecutorMap, entries: Sequence[int],
         entries: subgraphs that runs begin with.
         bind: is called with each subgraph, and shapes of its inputs, that only control flow at run time reaches.
     """
-    report = _Report(executors.specializer, executors.planner, bind)
+    report = _Report(executors, bind)
     edges: dict[CopyEdge, None] = {}
     for index in entries:
         shapes = declared_shapes(executors.model, index)
@@ -68,9 +67,10 @@ def _substituted(edges: Sequence[CopyEdge], compiled: Mapping[Position, Sequence
 
 
 class _Report:
-    def __init__(self, specializer: Specializer, planner: CopyPlanner, bind: Bind) -> None:
-        self._specializer = specializer
-        self._planner = planner
+    def __init__(self, executors: ExecutorMap, bind: Bind) -> None:
+        self._specializer = executors.specializer
+        self._planner = executors.planner
+        self._begins_apart = executors.begins_apart
         self._bind = bind
         self._listed: set[tuple[int, tuple[Shape, ...], frozenset[int], bool]] = set()
 
@@ -99,21 +99,22 @@ class _Report:
         spec, operator = aliases.spec, aliases.spec.subgraph.operators[number]
         shapes = tuple(spec.shape(each) for each in operator.inputs)
         try:
-            plan = self._planner.loop(op, shapes, _site(aliases, operator.inputs, operator.outputs))
+            plan = self._planner.loop_at(aliases, number, self._begins_apart(spec.index))
         except Unknown:
             yield from self._dynamic(spec, number, in_loop)
             return
         for each in plan.transfers:
             yield _edge(spec, number, each, operator.inputs[each.position], in_loop)
         yield from self.subgraph(op.cond_subgraph_index, shapes, frozenset(), True)
-        yield from self.subgraph(op.body_subgraph_index, shapes, plan.destroyable, True)
+        for given_up in dict.fromkeys(plan.given_up(phase) for phase in range(len(plan.course.places))):
+            yield from self.subgraph(op.body_subgraph_index, shapes, given_up, True)
 
     def _call(self, aliases: Aliases, number: int, op: Branch | Invoke, in_loop: bool) -> Iterator[CopyEdge]:
         spec, operator = aliases.spec, aliases.spec.subgraph.operators[number]
-        operands = operator.inputs[1 if isinstance(op, Branch) else 0:]
+        operands = invoked_with(operator)
         shapes = tuple(spec.shape(each) for each in operands)
         try:
-            plan = self._planner.call(op, shapes, _site(aliases, operands, operator.outputs))
+            plan = self._planner.call_at(aliases, number)
         except Unknown:
             yield from self._dynamic(spec, number, in_loop)
             return
@@ -148,12 +149,6 @@ class _Report:
         for position in range(len(operator.outputs)):
             yield CopyEdge(spec.index, number, f"{edge} {position}", None, repeats, Action.COPY, DYNAMIC)
         yield from self._within(spec, number, in_loop)
-
-
-def _site(aliases: Aliases, operands: Sequence[int], results: Sequence[int]) -> Site:
-    """What the storage classes of a subgraph say of an operator in it."""
-    return Site(lambda result, operand: aliases.root(results[result]) == aliases.root(operands[operand]),
-                lambda operand: aliases.is_constant(operands[operand]))
 
 
 def _edge(spec: Specialization, number: int, transfer: Transfer, tensor: int, in_loop: bool) -> CopyEdge:

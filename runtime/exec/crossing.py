@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TypeAlias
 
 from circlet.runtime.passes.analyses.transfer import Action
+from circlet.runtime.records import dataclass
 
 Position: TypeAlias = "tuple[int, int]"
 """A subgraph and an operator in it."""

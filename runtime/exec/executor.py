@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property, partial
 
 from circlet.runtime.errors import LimitError, Place
@@ -17,15 +17,20 @@ from circlet.runtime.ir.types import Array
 class Executor:
     """One subgraph with a kernel for each of its operators. It holds no memory: frames do."""
 
-    def __init__(self, index: int, subgraph: Subgraph, kernels: tuple[Kernel, ...], backends: tuple[str, ...],
+    def __init__(self, index: int, subgraph: Subgraph, kernels: tuple[Kernel, ...],
+                 named: tuple[Callable[[], str], ...],
                  span_backends: tuple[SpanBackend, ...]) -> None:
         self.index = index
         self.subgraph = subgraph
         self.kernels = kernels
-        self.backends = backends
-        """The name of the backend that computes each operator."""
+        self._named = named
         self.span_backends = span_backends
         """The backends that can compute several operators at once, in order of preference."""
+
+    @cached_property
+    def backends(self) -> tuple[str, ...]:
+        """The name of the backend that computes each operator, as far as can be told before it is bound."""
+        return tuple(each() for each in self._named)
 
     @cached_property
     def last_reads(self) -> Mapping[int, int]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from functools import partial
 
 import numpy as np
 
@@ -10,6 +12,8 @@ from circlet.runtime.errors import Place, UnsupportedError
 from circlet.runtime.exec.executor import Executor
 from circlet.runtime.exec.frame import Contract, Frame, SegmentedFrame, StaticFrame
 from circlet.runtime.exec.kernel import Backend, Call, Kernel, SpanBackend
+from circlet.runtime.exec.observe.listener import Observation
+from circlet.runtime.exec.open_frame import OpenFrame, UnboundError
 from circlet.runtime.exec.run import Run
 from circlet.runtime.exec.step import Step
 from circlet.runtime.exec.variables import Variables
@@ -18,7 +22,8 @@ from circlet.runtime.ir.model import Model, Subgraph
 from circlet.runtime.ir.op import Opaque, Skip
 from circlet.runtime.ir.types import Array, Shape
 from circlet.runtime.passes.analyses.elide_copies import CopyPlanner
-from circlet.runtime.passes.analyses.specialize import Specializer
+from circlet.runtime.passes.analyses.generalize import Generalizer
+from circlet.runtime.passes.analyses.specialize import Specialization, Specializer
 
 
 class ExecutorMap:
@@ -36,6 +41,10 @@ class ExecutorMap:
         """
         self.model = model
         self.specializer = Specializer(model, self._evaluate)
+        self.generalizer = Generalizer(model, self.specializer)
+        self._rounds = frozenset(callee for subgraph in model.subgraphs for each in subgraph.operators
+                                 if each.op.name == "LOOP_ROUNDS" for callee in each.op.callees())
+        """The subgraphs that see few shapes, those of buffers that double, so that code for each is worth it."""
         self.planner = CopyPlanner(model, self.specializer, elide)
         made = backends(self)
         self.span_backends = tuple(each for each in made if isinstance(each, SpanBackend))
@@ -49,6 +58,11 @@ class ExecutorMap:
     @property
     def elide(self) -> bool:
         return self.planner.elide
+
+    def begins_apart(self, index: int) -> bool:
+        """Whether the first turns of a subgraph's loops may be bound apart to save copies: not where loops begin once
+        in a run, nor where backends compute several operators at once, as what is bound apart is compiled apart."""
+        return not self.span_backends and index in self.planner.repeated
 
     def __getitem__(self, index: int) -> Executor:
         return self._executors[index]
@@ -72,10 +86,31 @@ class ExecutorMap:
             ExecutionError: the shapes do not fit the subgraph.
             LimitError: there is not memory enough.
         """
-        spec = self.specializer.at(index, shapes)
+        spec = self._specialization(index, shapes)
         kind = StaticFrame if spec.is_static else SegmentedFrame
         with run.binding():
             return kind(self[index], spec, self.planner, self.specializer, run, contract or Contract())
+
+    def resizable_frame(self, index: int, shapes: tuple[Shape, ...], run: Run) -> Frame | OpenFrame:
+        """As `frame`, where nothing is lent: for other lengths too, if these are open and a backend computes it so."""
+        return self._open_frame(self._specialization(index, shapes), run) or self.frame(index, shapes, run)
+
+    def _specialization(self, index: int, shapes: tuple[Shape, ...]) -> Specialization:
+        is_general = self.span_backends and index not in self._rounds
+        return self.generalizer.at(index, shapes) if is_general else self.specializer.at(index, shapes)
+
+    def _open_frame(self, spec: Specialization, run: Run) -> OpenFrame | None:
+        general = spec.general
+        if general is None or not general.spec.is_static or run.observer.observation is not Observation.NONE:
+            return None
+        if any(each.dtype.numpy.hasobject for each in spec.subgraph.tensors):
+            return None  # Python's objects lie in no bytes
+        inputs = range(len(spec.subgraph.inputs))
+        aliases = self.planner.aliases(general.spec, range(len(spec.subgraph.operators)), inputs)
+        for backend in self.span_backends:
+            with suppress(UnboundError), run.binding():
+                return OpenFrame(spec, general, aliases, run, backend.bind_open)
+        return None
 
     def close(self) -> None:
         """Lets go of what backends keep for further runs."""
@@ -105,7 +140,7 @@ class ExecutorMap:
         """
         run.watch.check()
         shapes = tuple(each.shape for each in inputs)
-        frame = run.frames.get((index, shapes), lambda: self.frame(index, shapes, run))
+        frame = run.frames.get((index, shapes), lambda: self.resizable_frame(index, shapes, run))
         for target, source in zip(frame.inputs, inputs, strict=True):
             np.copyto(target, source)
         frame.invoke()
@@ -114,11 +149,11 @@ class ExecutorMap:
     def _executor(self, index: int, subgraph: Subgraph, backends: Sequence[Backend],
                   refused: dict[str, None]) -> Executor:
         kernels: list[Kernel] = []
-        names: list[str] = []
+        named: list[Callable[[], str]] = []
         for number, operator in enumerate(subgraph.operators):
             if isinstance(operator.op, Skip):
                 kernels.append(SkippedKernel())
-                names.append(SKIPPED)
+                named.append(lambda: SKIPPED)
                 continue
             call = Call.of(subgraph, operator, Place(index, subgraph.name, number, operator.name))
             reasons: dict[str, None] = {}
@@ -126,17 +161,17 @@ class ExecutorMap:
                 reason = _refuses_tensors(call) or backend.refuses(call)
                 if reason is None:
                     kernels.append(backend.kernel(call))
-                    names.append(backend.computes_with(call))
+                    named.append(partial(backend.computes_with, call))
                     break
                 reasons[reason] = None
             else:
                 why = operator.op.reason if isinstance(operator.op, Opaque) else ""
                 why = why or "; ".join(reason for reason in reasons if reason != NOT_MINE) or "not implemented"
                 refused.setdefault(f"{operator.name} (version {operator.version}): {why}, first in {call.place}")
-        for operator, name in zip(subgraph.operators, tuple(names), strict=False):
+        for operator, name in zip(subgraph.operators, tuple(named), strict=False):
             for part in operator.op.parts():
-                names[part] = name
-        return Executor(index, subgraph, tuple(kernels), tuple(names), self.span_backends)
+                named[part] = name
+        return Executor(index, subgraph, tuple(kernels), tuple(named), self.span_backends)
 
     def _evaluate(self, index: int, number: int, inputs: list[Array | None],
                   shapes: tuple[Shape, ...]) -> list[Array]:

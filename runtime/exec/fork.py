@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from threading import RLock
 from typing import Protocol
 from weakref import WeakSet
 
@@ -16,8 +15,6 @@ class Forked(Protocol):
         ...
 
 
-LOADING = RLock()
-"""Held while modules are loaded late. Forks wait for it, as a child could never load what another thread is loading."""
 _WATCHED: WeakSet[Forked] = WeakSet()
 
 
@@ -32,5 +29,4 @@ def _after_fork() -> None:
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=LOADING.acquire, after_in_parent=LOADING.release, after_in_child=LOADING.release)
     os.register_at_fork(after_in_child=_after_fork)

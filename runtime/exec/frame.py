@@ -4,27 +4,24 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from circlet.runtime.errors import ExecutionError
 from circlet.runtime.exec.copying import same_memory
 from circlet.runtime.exec.executor import Executor
-from circlet.runtime.exec.kernel import DynamicKernel, Span
+from circlet.runtime.exec.kernel import SKIP, DynamicKernel, Span
 from circlet.runtime.exec.memory import LITTLE, expect_room, retype
 from circlet.runtime.exec.run import Run
 from circlet.runtime.exec.step import Step
 from circlet.runtime.ir.faults import FAULTS, located, raise_located
 from circlet.runtime.ir.model import ABSENT
-from circlet.runtime.ir.op import Skip
 from circlet.runtime.ir.types import Array, Shape
 from circlet.runtime.passes.analyses.alias import Aliases
 from circlet.runtime.passes.analyses.elide_copies import CopyPlanner
 from circlet.runtime.passes.analyses.plan_memory import place_classes
 from circlet.runtime.passes.analyses.specialize import Specialization, Specializer
-
-SKIP = Skip()
+from circlet.runtime.records import dataclass
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,6 +58,8 @@ class Frame(ABC):
     inputs: tuple[Array, ...]
     is_compiled = False
     """Whether nothing is left to numpy."""
+    whole: Step | None = None
+    """What `invoke` does, if it is one step that a backend made of all operators."""
     is_fixed = False
     """Whether `outputs` are the same arrays after each run."""
 
@@ -85,9 +84,11 @@ class Frame(ABC):
 
     def call(self, arrays: Sequence[Array]) -> list[Array]:
         """Runs the subgraph on copies of the inputs; the results belong to the caller."""
-        for target, source in zip(self.inputs, arrays, strict=True):
+        for target, source in zip(self.inputs, arrays):  # noqa: B905  # checked when the frame was made
             target[...] = source
-        if self.is_compiled:
+        if self.whole is not None:
+            self.whole()
+        elif self.is_compiled:
             self.invoke()
         else:
             with np.errstate(all="ignore"):
@@ -145,7 +146,7 @@ class Frame(ABC):
         for part in self._parts(span):
             whole = self._bind_whole(spec, part, aliases)
             is_compiled = is_compiled and whole is not None
-            steps += self._bind_each(spec, part, aliases) if whole is None else [(self._leading(part), whole)]
+            steps += self._bind_each(spec, part, aliases) if whole is None else [whole]
         return Bound(steps, is_compiled)
 
     def _parts(self, span: range) -> Sequence[range]:
@@ -166,11 +167,6 @@ class Frame(ABC):
             steps.append((number, self.run.observer.operator(self._step(number), self._executor.index, number)))
         return steps
 
-    def _leading(self, span: range) -> int:
-        """The first operator of a span that passes left."""
-        operators = self._executor.subgraph.operators
-        return next((number for number in span if operators[number].op != SKIP), span.start)
-
     def _step(self, number: int) -> Step:
         """The kernel of an operator on its buffers."""
         inputs = self._operands(number)
@@ -178,16 +174,18 @@ class Frame(ABC):
         step = self._executor.bind(number, inputs, outputs, self.run)
         return self.run.watch.after(step, (*inputs, *outputs))
 
-    def _bind_whole(self, spec: Specialization, span: range, aliases: Aliases) -> Step | None:
-        """One step for all operators, where a backend computes them together."""
+    def _bind_whole(self, spec: Specialization, operators: range, aliases: Aliases) -> tuple[int, Step] | None:
+        """One step for all operators, with the one that it begins with, where a backend computes them together."""
         if self.run.observer.is_stepped:
             return None
-        exported = frozenset(each for operator in spec.subgraph.operators[span.start:span.stop]
-                             for each in operator.outputs if self._executor.last_reads.get(each, -1) >= span.stop)
+        exported = frozenset(each for operator in spec.subgraph.operators[operators.start:operators.stop]
+                             for each in operator.outputs
+                             if self._executor.last_reads.get(each, -1) >= operators.stop)
+        span = Span(spec, operators, aliases, self._arrays, exported, self.run)
         for backend in self._executor.span_backends:
-            step = backend.bind_span(Span(spec, span, aliases, self._arrays, exported, self.run))
+            step = backend.bind_span(span)
             if step is not None:
-                return step
+                return span.leading, step
         return None
 
     def _is_view(self, spec: Specialization, aliases: Aliases, number: int) -> bool:
@@ -247,9 +245,12 @@ class StaticFrame(Frame):
         )
         self._copies = None if any(each.nbytes > LITTLE for each in self._outputs) else tuple(
             each.copy for each in self._outputs)
+        self._only = self._copies[0] if self._copies is not None and len(self._copies) == 1 else None
         steps = [step for _, step in bound.steps]
         self._operators = {id(step): number for number, step in bound.steps}
         self._steps = tuple(run.observer.invocation(steps, executor.index))
+        if self.is_compiled and len(self._steps) == 1:
+            self.whole = self._steps[0]
 
     @property
     def outputs(self) -> tuple[Array, ...]:
@@ -266,6 +267,8 @@ class StaticFrame(Frame):
             raise_located(error, self._executor.place(self._operators[id(step)]))
 
     def _results(self) -> list[Array]:
+        if self._only is not None:
+            return [self._only()]
         return super()._results() if self._copies is None else [copy() for copy in self._copies]
 
     def _lend_outputs(self, spec: Specialization, aliases: Aliases) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections import OrderedDict
 from collections.abc import Callable
 from typing import Protocol
@@ -27,6 +28,30 @@ class Invocable(Protocol):
     def invoke(self) -> None: ...
 
 
+class Resizable(ABC):
+    """A subgraph bound to memory for inputs of changing shapes."""
+
+    inputs: tuple[Array, ...]
+    outputs: tuple[Array, ...]
+
+    @property
+    @abstractmethod
+    def size(self) -> int:
+        """Bytes."""
+
+    @abstractmethod
+    def invoke(self) -> None:
+        """Runs the subgraph once."""
+
+    @abstractmethod
+    def takes(self, shapes: tuple[Shape, ...]) -> bool:
+        """Whether it is for inputs of these shapes."""
+
+    @abstractmethod
+    def resize(self, shapes: tuple[Shape, ...]) -> None:
+        """Makes its inputs arrays of other shapes, which it takes."""
+
+
 class FrameCache:
     """The frames of one run for subgraphs whose shapes are known only as they are invoked.
 
@@ -40,15 +65,26 @@ class FrameCache:
     def __init__(self, room: Room) -> None:
         self._room = room
         self._frames: OrderedDict[tuple[int, tuple[Shape, ...]], Invocable] = OrderedDict()
+        self._resizable: dict[int, list[Resizable]] = {}
         self._size = 0
 
-    def get(self, key: tuple[int, tuple[Shape, ...]], make: Callable[[], Invocable]) -> Invocable:
+    def get(self, key: tuple[int, tuple[Shape, ...]],
+            make: Callable[[], Invocable | Resizable]) -> Invocable | Resizable:
         """The frame of (subgraph, input shapes), made if need be; the least recently used ones go."""
         frame = self._frames.get(key)
         if frame is not None:
             self._frames.move_to_end(key)
             return frame
-        frame = self._frames[key] = make()
+        index, shapes = key
+        for each in self._resizable.get(index, ()):
+            if each.takes(shapes):
+                each.resize(shapes)
+                return each
+        frame = make()
+        if isinstance(frame, Resizable):
+            self._resizable.setdefault(index, []).append(frame)
+            return frame
+        self._frames[key] = frame
         self._size += frame.size
         most = self.LARGEST if self._room.most is None else min(self.LARGEST, self._room.most // 4)
         while len(self._frames) > 1 and (self._size > most or len(self._frames) > self.MOST):

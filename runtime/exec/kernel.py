@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
 from typing import Protocol, TypeAlias, runtime_checkable
 
 from circlet.runtime.errors import Place
 from circlet.runtime.exec.crossing import CopyEdge, Position
 from circlet.runtime.exec.run import Run
-from circlet.runtime.ir.model import ABSENT, Operator, Subgraph, Tensor
-from circlet.runtime.ir.op import Op
+from circlet.runtime.ir.model import ABSENT, Operator, Subgraph
+from circlet.runtime.ir.op import Op, Skip
+from circlet.runtime.ir.tensor import Tensor
 from circlet.runtime.ir.types import Array
 from circlet.runtime.passes.analyses.alias import Aliases
 from circlet.runtime.passes.analyses.specialize import Specialization
+from circlet.runtime.records import dataclass
 
+SKIP = Skip()
 Step: TypeAlias = Callable[[], object]
 """Computes an operator once, from the buffers it was bound to into the buffers it was bound to."""
 
@@ -95,6 +97,29 @@ class Backend(Protocol):
         ...
 
 
+class OpenStep(Protocol):
+    """Computes a subgraph once, at lengths and on buffers that may change between calls."""
+
+    def __call__(self) -> None: ...
+
+    def fits(self, lengths: Sequence[int]) -> bool:
+        """Whether it computes the subgraph at some lengths."""
+        ...
+
+    @property
+    def lengths(self) -> Sequence[int]:
+        """The open lengths, and behind them those that the last call computed."""
+        ...
+
+    def resize(self, lengths: tuple[int, ...], arrays: Mapping[int, Array]) -> None:
+        """Takes other lengths, which fit, and buffers by tensor.
+
+        Raises:
+            LimitError: there is not memory enough.
+        """
+        ...
+
+
 @runtime_checkable
 class SpanBackend(Backend, Protocol):
     """A backend that can compute a run of operators at once."""
@@ -105,6 +130,10 @@ class SpanBackend(Backend, Protocol):
 
     def bind_span(self, span: Span) -> Step | None:
         """A step for all operators of a span; None where they are better bound one by one."""
+        ...
+
+    def bind_open(self, span: Span) -> OpenStep | None:
+        """A step for a whole subgraph at any lengths; None where there is none."""
         ...
 
     def close(self) -> None:
@@ -136,3 +165,11 @@ class Span:
     exported: frozenset[int]
     """The tensors that are read after the span, so that their buffers must hold them."""
     run: Run
+    is_whole: bool = False
+    """What has no buffer is the backend's to place, and no other step sees it."""
+
+    @property
+    def leading(self) -> int:
+        """The first operator that passes left."""
+        operators = self.spec.subgraph.operators
+        return next((number for number in self.operators if operators[number].op != SKIP), self.operators.start)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TypeAlias
 
 from circlet.runtime.exec.frame import Frame
+from circlet.runtime.exec.open_frame import OpenFrame
 from circlet.runtime.ir.types import Shape
 
 Key: TypeAlias = tuple[int, tuple[Shape, ...], str]
@@ -22,18 +23,42 @@ class FramePool:
 
     def __init__(self) -> None:
         self._idle: dict[Key, list[Frame]] = {}
+        self._open: dict[tuple[int, str], list[OpenFrame]] = {}
         self._kinds = KINDS
 
-    def take(self, key: Key) -> Frame | None:
+    def take(self, key: Key) -> Frame | OpenFrame | None:
         """A frame for a key, which is then the caller's; None if there is none."""
         idle = self._idle.get(key)
+        if idle is None and self._open:
+            return self._take_open(key)
         try:
             return idle.pop() if idle else None
         except IndexError:
             return None
 
-    def give(self, key: Key, frame: Frame) -> None:
+    def _take_open(self, key: Key) -> OpenFrame | None:
+        subgraph, shapes, observed = key
+        idle = self._open.get((subgraph, observed), [])
+        for frame in idle.copy():
+            if frame.takes(shapes):
+                try:
+                    idle.remove(frame)
+                except ValueError:  # another thread was faster
+                    continue
+                return frame
+        return None
+
+    def _give_open(self, key: Key, frame: OpenFrame) -> None:
+        if self._kinds:
+            idle = self._open.setdefault((key[0], key[2]), [])
+            idle.append(frame)
+            del idle[:max(len(idle) - KINDS * SPARES, 0)]
+
+    def give(self, key: Key, frame: Frame | OpenFrame) -> None:
         """Keeps a frame for later; the keys made longest ago lose theirs first."""
+        if type(frame) is OpenFrame:  # asked in every run, and `isinstance` is slow for what has abstract methods
+            self._give_open(key, frame)
+            return
         idle = self._idle.get(key)
         if idle is None:
             idle = self._idle.setdefault(key, [])
@@ -46,3 +71,4 @@ class FramePool:
         """Lets go of all frames, and keeps none from here on."""
         self._kinds = 0
         self._idle.clear()
+        self._open.clear()

@@ -29,11 +29,14 @@ class Run:
         """For the buffers of the run."""
         self.frames = FrameCache(self.room)
         self._bound = 0
+        self._listener: Listener | None = None
 
     def start(self, limits: Limits, listener: Listener | None = None) -> None:
         """Begins a run under the given limits."""
-        self.observer.listener = listener or SILENT
-        self.room.limit(limits.memory)
+        if listener is not self._listener:
+            self._listener, self.observer.listener = listener, listener or SILENT
+        if self.room.most != limits.memory:
+            self.room.limit(limits.memory)
         self.watch.start(limits)
 
     @contextmanager

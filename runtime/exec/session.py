@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property, partial
 from threading import RLock
 from typing import Any, TypeVar
 
@@ -21,6 +19,7 @@ from circlet.runtime.exec.frame import Contract, Frame
 from circlet.runtime.exec.kernel import Backend
 from circlet.runtime.exec.limits import Limits
 from circlet.runtime.exec.observe.listener import Listener, ListenerFailure, Observation, observation
+from circlet.runtime.exec.open_frame import OpenFrame
 from circlet.runtime.exec.pool import FramePool, Key
 from circlet.runtime.exec.run import Run
 from circlet.runtime.exec.values.inputs import Entry, Inputs, Outputs, entry_of
@@ -31,16 +30,16 @@ from circlet.runtime.ir.model import Model, Signature
 from circlet.runtime.ir.op import Op
 from circlet.runtime.ir.types import Array, DType
 from circlet.runtime.ir.verify import verify
-from circlet.runtime.ops.controlflow import CallOnce, CallSubgraph, ControlFlow
-from circlet.runtime.ops.random import Random
-from circlet.runtime.ops.variable import VarHandle
+from circlet.runtime.ops.controlflow import CallSubgraph, ControlFlow
 from circlet.runtime.passes.manager import Pipeline
 from circlet.runtime.passes.pipelines import INTERPRETED
+from circlet.runtime.records import dataclass
 
 UNOBSERVED = Observation.NONE.value
 WAIT = 0.02
 """Seconds between two looks at the limits of a run that waits for another one."""
 S = TypeVar("S", bound="Session")
+T = TypeVar("T")
 
 
 def signature_text(inputs: Mapping[str, TensorInfo], outputs: Mapping[str, TensorInfo]) -> str:
@@ -54,6 +53,7 @@ class SignatureRunner:
 
     session: Session
     signature: Signature
+    _entry: Entry
 
     def __call__(self, inputs: Inputs | None = None, /, **named: Any) -> Outputs:
         """Runs the entry point; returns `{output name: value}`.
@@ -78,10 +78,6 @@ class SignatureRunner:
     def outputs(self) -> dict[str, TensorInfo]:
         """What the outputs are, by name."""
         return self._entry.describe(self._entry.outputs)
-
-    @cached_property
-    def _entry(self) -> Entry:
-        return entry_of(self.session.model, self.signature.subgraph, self.signature)
 
     def __repr__(self) -> str:
         return f"<SignatureRunner {self.signature.key!r}: {signature_text(self.inputs, self.outputs)}>"
@@ -171,8 +167,9 @@ class Session:
         """Gives each variable the handle that it has in all sessions of the model; compiled code relies on it."""
         for subgraph in self._executors.model.subgraphs:
             for operator in subgraph.operators:
-                if isinstance(operator.op, VarHandle):
-                    self._variables.handle(operator.op.container, operator.op.shared_name)
+                variable = operator.op.variable()
+                if variable is not None:
+                    self._variables.handle(*variable)
 
     @property
     def inputs(self) -> dict[str, TensorInfo]:
@@ -214,19 +211,23 @@ class Session:
         Raises:
             InputError: there is no such signature, or several and no key.
         """
-        keys = [each.key for each in self.model.signatures]
-        if key is None and len(keys) == 1:
-            key = keys[0]
-        for each in self.model.signatures:
-            if each.key == key:
-                return SignatureRunner(self, each)
-        raise InputError(f"no signature {key!r}; the model has {keys}")
+        if key is None and len(self.model.signatures) == 1:
+            key = self.model.signatures[0].key
+        found = self._named.get(key)
+        if found is None:
+            raise InputError(f"no signature {key!r}; the model has {[each.key for each in self.model.signatures]}")
+        return SignatureRunner(self, *found)
+
+    @cached_property
+    def _named(self) -> Mapping[str | None, tuple[Signature, Entry]]:
+        """The entry points that signatures name, by key; the first one where several have a key."""
+        return {each.key: (each, entry_of(self.model, each.subgraph, each)) for each in reversed(self.model.signatures)}
 
     def run_entry(self, entry: Entry, inputs: Inputs, listener: Listener | None = None) -> Outputs:
         """Runs an entry point; see `run`."""
         ready = entry.ready(inputs)
         if ready is not None and listener is None:
-            return entry.named(self._run((entry.subgraph, entry.declared_shapes, UNOBSERVED), ready, None))
+            return entry.named(self._run(entry.key, ready, None))
         return entry.named(self.invoke(entry.subgraph, entry.arrays(inputs), listener))
 
     def invoke(self, subgraph: int, arrays: Sequence[Array], listener: Listener | None = None) -> list[Array]:
@@ -255,15 +256,14 @@ class Session:
         run.start(self.limits, listener)
         self._running.add(run)
         try:
-            if not self._stateful:
-                frame = frame or self._frame(key, run)
+            if frame is None:
+                frame = self._frame(key, run)
+            if self._stateful:
+                results = self._alone(run, partial(frame.call, arrays))
+            else:
                 results = frame.call(arrays)
                 if run.watch.is_timed:
                     run.watch.check()
-            else:
-                with self._exclusive(run):
-                    frame = frame or self._frame(key, run)
-                    results = frame.call(arrays)
         except (RecursionError, MemoryError) as error:
             raise _overrun(error) from None
         finally:
@@ -271,25 +271,27 @@ class Session:
         self._frames.give(key, frame)
         return results
 
-    @contextmanager
-    def _exclusive(self, run: Run) -> Iterator[None]:
-        """Waits for other runs of a model with state; then keeps them out, and brings the state back after an error."""
-        while not self._state_lock.acquire(timeout=WAIT):
-            run.watch.check()
-        try:
-            with self._revocable():
-                yield
+    def _alone(self, run: Run, work: Callable[[], T]) -> T:
+        """Does work of a run on the state: waits for others, keeps them out, and takes it back if it fails."""
+        if not self._state_lock.acquire(blocking=False):
+            while not self._state_lock.acquire(timeout=WAIT):
                 run.watch.check()
+        try:
+            return self._revocably(work, run.watch.check)
         finally:
             self._state_lock.release()
 
-    @contextmanager
-    def _revocable(self) -> Iterator[None]:
-        """Takes a change of the state back after an error, and in the child of a fork by another thread."""
-        snapshot, outer = self._variables.snapshot(), self._before
+    def _revocably(self, work: Callable[[], T], check: Callable[[], None] | None = None) -> T:
+        """Does what changes the state, then a check; takes it back after an error, and in the child of a fork by
+        another thread."""
+        outer = self._before
+        snapshot = self._variables.snapshot(is_nested=outer is not None)
         try:
             self._before = outer or snapshot
-            yield
+            result = work()
+            if check is not None:
+                check()
+            return result
         except BaseException:
             self._variables.restore(snapshot)
             raise
@@ -307,10 +309,15 @@ class Session:
             self._variables.restore(self._before)
             self._before = None
 
-    def _frame(self, key: Key, run: Run) -> Frame:
+    def _frame(self, key: Key, run: Run) -> Frame | OpenFrame:
         subgraph, shapes, _ = key
+        executors = self._entered(subgraph, len(shapes))
+        return self._bound(run, partial(executors.resizable_frame, subgraph, shapes, run))
+
+    def _bound(self, run: Run, bind: Callable[[], T]) -> T:
+        """Binds a frame, which moves values of variables to where it wants them."""
         with np.errstate(all="ignore"):
-            return self._entered(subgraph, len(shapes)).frame(subgraph, shapes, run)
+            return self._alone(run, bind) if self._stateful else bind()
 
     def _entered(self, subgraph: int, count: int) -> ExecutorMap:
         """The executors to run a subgraph with that a caller passes so many inputs."""
@@ -340,9 +347,9 @@ class Session:
         run.start(self.limits)
         self._running.add(run)
         try:
-            with self._exclusive(run) if self._stateful else nullcontext(), np.errstate(all="ignore"):
-                shapes, contract = tuple(each.shape for each in arrays), Contract(inputs=tuple(arrays))
-                frame = self._entered(subgraph, len(arrays)).frame(subgraph, shapes, run, contract)
+            shapes, contract = tuple(each.shape for each in arrays), Contract(inputs=tuple(arrays))
+            executors = self._entered(subgraph, len(arrays))
+            frame = self._bound(run, partial(executors.frame, subgraph, shapes, run, contract))
         except (RecursionError, MemoryError) as error:
             raise _overrun(error) from None
         finally:
@@ -355,18 +362,18 @@ class Session:
         Raises:
             As `run`.
         """
-        self.expect_open()
+        if self._open is None:
+            self.expect_open()
         run = bound.run
         run.start(self.limits)
         self._running.add(run)
         try:
-            if not self._stateful:
+            if self._stateful:
+                self._alone(run, bound.step)
+            else:
                 bound.step()
                 if run.watch.is_timed:
                     run.watch.check()
-            else:
-                with self._exclusive(run):
-                    bound.step()
         except (RecursionError, MemoryError) as error:
             raise _overrun(error) from None
         finally:
@@ -380,8 +387,8 @@ class Session:
 
     def reset_state(self) -> None:
         """Forgets all variables, as in a new session."""
-        with self._state_lock, self._revocable():
-            self._variables.reset()
+        with self._state_lock:
+            self._revocably(self._variables.reset)
 
     @property
     def executed(self) -> Model:
@@ -426,7 +433,7 @@ def _overrun(error: RecursionError | MemoryError) -> CircletError:
 def _has_state(model: Model) -> bool:
     return any(
         any(each.is_variable or each.dtype in (DType.RESOURCE, DType.VARIANT) for each in subgraph.tensors)
-        or any(isinstance(each.op, (CallOnce, Random)) for each in subgraph.operators)
+        or any(each.op.has_state for each in subgraph.operators)
         for subgraph in model.subgraphs
     )
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import prod
 
 import numpy as np
@@ -11,6 +10,7 @@ import numpy as np
 from circlet.runtime.exec.memory import allocate, retype
 from circlet.runtime.ir.types import Array, Shape
 from circlet.runtime.passes.analyses.plan_memory import ALIGNMENT
+from circlet.runtime.records import dataclass
 
 _BLOCK = 1 << 14
 """Bytes of which small arrays are parts, so that few copies keep them all."""

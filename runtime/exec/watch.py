@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable
-from dataclasses import dataclass
 from operator import index
 from typing import NoReturn, Protocol, TypeVar
 
@@ -12,6 +11,7 @@ from circlet.runtime.errors import CancelledError, LimitError
 from circlet.runtime.exec.limits import Limits
 from circlet.runtime.exec.step import Step
 from circlet.runtime.ir.types import Array
+from circlet.runtime.records import dataclass
 
 UNBOUNDED = (1 << 63) - 1
 """No bound; the largest value of a control."""
@@ -50,8 +50,12 @@ class Watch:
         self.cancelled = False
         self.is_timed = False
         """Whether the run has a deadline."""
+        self._limits = Limits()
         self._most: int | None = None
         self._seconds = 0.0
+        self._allowed = 0
+        """Nanoseconds from the start to the deadline."""
+        self._end = UNBOUNDED
 
     def move(self, control: ControlT) -> ControlT:
         """Keeps the control in other memory from here on, which more than Python may read and write."""
@@ -64,21 +68,24 @@ class Watch:
 
     def start(self, limits: Limits) -> None:
         """Begins a run under the given limits."""
+        if limits is not self._limits:
+            self._obey(limits)
         self.cancelled = False
         control = self.control
         control.stop = 0
-        most, seconds = limits.max_iterations, limits.deadline
-        if most is not None:
-            control.iterations = index(min(most, UNBOUNDED))
-        elif self._most is not None:
-            control.iterations = UNBOUNDED
-        if seconds is not None:
-            self._seconds = seconds
-            control.deadline = int(min(time.monotonic_ns() + seconds * 1e9, UNBOUNDED))
-        elif self.is_timed:
-            control.deadline = UNBOUNDED
+        if self._most is not None:
+            control.iterations = self._most
+        if self.is_timed:
+            control.deadline = self._end = min(time.monotonic_ns() + self._allowed, UNBOUNDED)
+
+    def _obey(self, limits: Limits) -> None:
+        """Takes limits that are not those of the run before."""
+        self._limits, most, seconds = limits, limits.max_iterations, limits.deadline
+        self.control.iterations = self.control.deadline = UNBOUNDED
+        self._most = None if most is None else index(min(most, UNBOUNDED))
         self.is_timed = seconds is not None
-        self._most = most
+        self._seconds = seconds or 0.0
+        self._allowed = int(min(self._seconds * 1e9, UNBOUNDED))
 
     def cancel(self) -> None:
         """Stops the run; may be called from any thread and from signal handlers."""
@@ -93,7 +100,7 @@ class Watch:
 
     def exhausted(self) -> LimitError:
         """The error for a loop that had no iteration left."""
-        return LimitError(f"the run needs more than max_iterations={self._most} loop iterations")
+        return LimitError(f"the run needs more than max_iterations={self._limits.max_iterations} loop iterations")
 
     def turn(self) -> None:
         """Called before each iteration of a loop.
@@ -112,7 +119,7 @@ class Watch:
         Raises:
             CancelledError, LimitError: the run must stop here.
         """
-        if self.cancelled or (self.is_timed and time.monotonic_ns() >= self.control.deadline):
+        if self.cancelled or (self.is_timed and time.monotonic_ns() >= self._end):
             self.stopped()
 
     def after(self, step: Step, operands: Iterable[Array | None]) -> Step:

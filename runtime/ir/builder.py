@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
 
 from circlet.runtime.errors import ModelError
-from circlet.runtime.ir.model import ABSENT, Model, Operator, Signature, Subgraph, Tensor
+from circlet.runtime.ir.model import ABSENT, Model, Operator, Signature, Subgraph
 from circlet.runtime.ir.op import Op, Unknown
 from circlet.runtime.ir.probe import Outline, operands, result_shapes
+from circlet.runtime.ir.tensor import Tensor
 from circlet.runtime.ir.types import Array, DType, Quantization, Shape
+from circlet.runtime.records import dataclass
 
 
 @dataclass(frozen=True)

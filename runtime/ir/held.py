@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
 
 from circlet.runtime.ir.types import Array, DType
+from circlet.runtime.records import dataclass
 
 
 @dataclass(frozen=True)

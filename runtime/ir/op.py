@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import ClassVar, TypeAlias, TypeVar
+from typing import ClassVar, TypeAlias
 
 from circlet.runtime.errors import CircletError
 from circlet.runtime.ir.tensor import Tensor
 from circlet.runtime.ir.types import Array, DType, Quantization, Shape
+from circlet.runtime.records import dataclass
 
 UNBOUNDED = 1 << 30
 
@@ -128,7 +128,7 @@ class Callee:
 
 
 @dataclass(frozen=True)
-class Border:
+class Interface:
     """The declared inputs and outputs of a subgraph."""
 
     inputs: Sequence[Tensor]
@@ -151,6 +151,8 @@ class Op(ABC):
     """Output element k depends on element k of each input of the same shape, so an output may lie on such an input."""
     pure: ClassVar[bool] = True
     """Equal inputs give equal outputs, and nothing else is read or written."""
+    has_state: ClassVar[bool] = False
+    """Whether a session remembers something of it from run to run that no tensor holds."""
 
     @abstractmethod
     def infer(self, args: Operands) -> tuple[Shape, ...]:
@@ -165,8 +167,22 @@ class Op(ABC):
         """The element types of the outputs; None where any is allowed. By default that of the first input."""
         return (args[0].dtype,) * args.outputs
 
+    def bounded(self, args: Operands, computed: Callable[[int], int]) -> tuple[Shape, ...] | None:
+        """The shapes of the outputs where only a run tells some lengths, of which it is known what they are at the
+        most: `computed` makes such a length of that. None where there is no bound.
+
+        Raises:
+            ShapeError: the operands do not fit.
+        """
+        return None
+
     def from_shapes(self, args: Operands) -> tuple[Array, ...] | None:
         """The outputs, where the shapes of the operands alone decide them."""
+        return None
+
+    def open_results(self, inputs: Sequence[Array | None], evaluate: OpenResults) -> Sequence[Array] | None:
+        """The results where inputs hold open lengths, for an operator that stands for several; `evaluate` gives those
+        of one. None where only a run computes them."""
         return None
 
     def views(self) -> Mapping[int, int]:
@@ -182,14 +198,14 @@ class Op(ABC):
         return ()
 
     def check_callee(self, callee: Callee, inputs: Sequence[Tensor | None], outputs: Sequence[Tensor],
-                     border: Border) -> None:
+                     interface: Interface) -> None:
         """Checks what passes to and from a subgraph for which `Callee.is_mapped` is set.
 
         Args:
             callee: one of `calls`.
             inputs: the operator's; None where absent.
             outputs: the operator's.
-            border: what the subgraph declares.
+            interface: what the subgraph declares.
 
         Raises:
             ShapeError: the operator and the subgraph do not fit each other.
@@ -200,23 +216,16 @@ class Op(ABC):
         """The operators of the subgraph, by index, that a pass put into this one."""
         return ()
 
+    def variable(self) -> tuple[str, str] | None:
+        """Container and name of the variable that the operator gives the handle of, if it does."""
+        return None
+
     def callees(self) -> tuple[int, ...]:
         """The subgraphs that the operator invokes, by index."""
         return tuple(each.subgraph for each in self.calls())
 
 
-OpType = TypeVar("OpType", bound=type[Op])
-Registry: TypeAlias = dict[str, type[Op]]
-OPERATORS: Registry = {}
-"""Every operator that circlet knows, by the schema's name."""
-
-
-def operator(cls: OpType) -> OpType:
-    """Adds an operator to the registry."""
-    if cls.name in OPERATORS:
-        raise ValueError(f"operator {cls.name} is defined twice")
-    OPERATORS[cls.name] = cls
-    return cls
+OpenResults: TypeAlias = "Callable[[Op, Sequence[Array | None], tuple[Shape, ...]], Sequence[Array] | None]"
 
 
 @dataclass(frozen=True)

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from functools import cached_property
 from typing import TypeAlias
 
 from circlet.runtime.ir.op import Op, Operand, Operands, ShapeError, Unknown
 from circlet.runtime.ir.types import Array, DType, Quantization, Shape
+from circlet.runtime.records import dataclass
 
-LENGTHS = (1, 64, 96)
-"""What stands for an open dimension when a shape rule is tried. Where few of them fit, the sizes that are known do."""
+LENGTHS = (1, 96)
+"""What stands for an open dimension when a shape rule is tried. No size of a result both grows and shrinks with it, so
+where the ends agree there is nothing else between."""
+COMMON = (64,)
+"""What is tried too where not both of them fit; then the sizes that are known."""
 DIVISIBLE = (720_720, 1_441_440)
 """What is tried last: numbers that split and reshape in many ways."""
 
@@ -30,6 +34,18 @@ class Outline:
         """Whether all dimensions are known."""
         return self.shape is not None and -1 not in self.shape
 
+    @cached_property
+    def least(self) -> Operand:
+        """The operand of a shape rule, 1 in place of each open dimension."""
+        return self.filled(1)
+
+    def filled(self, length: int) -> Operand:
+        """The operand of a shape rule, a length in place of each open dimension."""
+        shape = self.shape or ()
+        if -1 in shape:
+            shape = tuple([length if dim < 0 else dim for dim in shape])
+        return Operand(self.dtype, shape, self.data, self.quantization)
+
 
 OpenShape: TypeAlias = Callable[[Op, Sequence["Outline | None"]], "Shape | None"]
 """What can be told of the shape of results without the operator's own rule."""
@@ -44,14 +60,8 @@ def nothing(op: Op, given: Sequence[Outline | None]) -> Shape | None:
 
 def operands(given: Sequence[Outline | None], count: int, length: int = 1, call: Call | None = None) -> Operands:
     """The operands of an operator with `count` results, a length in place of each open dimension."""
-    return Operands(tuple([None if each is None else _operand(each, length) for each in given]), count, call)
-
-
-def _operand(given: Outline, length: int) -> Operand:
-    shape = given.shape or ()
-    if -1 in shape:
-        shape = tuple([length if dim < 0 else dim for dim in shape])
-    return Operand(given.dtype, shape, given.data, given.quantization)
+    return Operands(tuple([None if each is None else each.least if length == 1 or each.is_static
+                           else each.filled(length) for each in given]), count, call)
 
 
 def result_shapes(op: Op, given: Sequence[Outline | None], count: int, open_shape: OpenShape = nothing,
@@ -76,7 +86,7 @@ def result_shapes(op: Op, given: Sequence[Outline | None], count: int, open_shap
         if -1 not in sizes:
             return op.infer(operands(given, count, call=call))
         found: list[Sequence[Shape]] = []
-        for lengths in (LENGTHS, sizes.difference((-1, *LENGTHS)), DIVISIBLE):
+        for lengths in (LENGTHS, COMMON, sizes.difference((-1, *LENGTHS, *COMMON)), DIVISIBLE):
             if len(found) < 2:
                 found += _tried(op, given, count, lengths, call)
     except Unknown:
@@ -89,12 +99,9 @@ def result_shapes(op: Op, given: Sequence[Outline | None], count: int, open_shap
 def _tried(op: Op, given: Sequence[Outline | None], count: int, lengths: Iterable[int],
            call: Call | None) -> Iterator[Sequence[Shape]]:
     """The shapes of the results for each length that fits."""
-    fixed = [_operand(each, 1) if each is not None and each.is_static else None for each in given]
     for length in lengths:
-        tried = tuple([known or (None if each is None else _operand(each, length))
-                       for known, each in zip(fixed, given, strict=True)])
         try:
-            yield op.infer(Operands(tried, count, call))
+            yield op.infer(operands(given, count, length, call))
         except ShapeError:
             continue
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from circlet.runtime.ir.held import OptionalOf, SequenceOf
 from circlet.runtime.ir.types import Array, DType, Quantization, Shape, Sparsity, shape_text
+from circlet.runtime.records import dataclass
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,8 +10,9 @@ from enum import Enum
 
 import numpy as np
 
-from circlet.runtime.ir.model import ABSENT, Model, Operator, Signature, Subgraph, Tensor
+from circlet.runtime.ir.model import ABSENT, Model, Operator, Signature, Subgraph
 from circlet.runtime.ir.op import Opaque
+from circlet.runtime.ir.tensor import Tensor
 from circlet.runtime.ir.types import Array, Quantization
 
 SHOWN = 8

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import Enum, IntEnum
+from functools import cache
 from typing import Any, TypeAlias
 
-import ml_dtypes
 import numpy as np
 import numpy.typing as npt
+
+from circlet.runtime.late import imported
+from circlet.runtime.records import dataclass
 
 Shape: TypeAlias = tuple[int, ...]
 Array: TypeAlias = npt.NDArray[Any]
@@ -51,6 +53,8 @@ class DType(Enum):
     def __repr__(self) -> str:
         return self.value
 
+    __hash__ = object.__hash__
+
     @property
     def is_computable(self) -> bool:
         """Whether numpy arrays hold this type element by element."""
@@ -69,7 +73,7 @@ class DType(Enum):
         It is `numpy`, but for floats and integers that numpy lacks the type that `ml_dtypes` has for them. In memory
         each of its elements takes as many bytes as one of `numpy`.
         """
-        return _ELEMENTS.get(self)
+        return _of_ml_dtypes(self) if self in _LATE else _NUMPY.get(self)
 
     def stored(self, array: Array) -> Array:
         """An array of `element` as one of `numpy`, in the same memory; other arrays as they are."""
@@ -83,6 +87,9 @@ class DType(Enum):
             ValueError: no tensor holds such elements.
         """
         found = np.dtype(dtype)
+        plain = _PLAIN.get(found)
+        if plain is not None:
+            return plain
         if found.kind in "SUO":
             return cls.STRING
         try:
@@ -103,10 +110,16 @@ _NUMPY: dict[DType, np.dtype[Any]] = {
     # Other packages may add types to the dictionary, such as bfloat16.
     if getattr(np.sctypeDict.get(dtype.value), "__module__", "") == "numpy"
 }
-_ELEMENTS: dict[DType, np.dtype[Any]] = _NUMPY | {
-    dtype: np.dtype(getattr(ml_dtypes, dtype.value))
-    for dtype in (DType.BFLOAT16, DType.FLOAT8_E4M3FN, DType.FLOAT8_E5M2, DType.INT2, DType.INT4, DType.UINT4)
-}
+_PLAIN: dict[np.dtype[Any], DType] = {each: dtype for dtype, each in _NUMPY.items() if each.name == dtype.value}
+_LATE = frozenset({DType.BFLOAT16, DType.FLOAT8_E4M3FN, DType.FLOAT8_E5M2, DType.INT2, DType.INT4, DType.UINT4})
+"""The types that `ml_dtypes` has for numpy, which is imported when a model has one of them."""
+
+
+@cache
+def _of_ml_dtypes(dtype: DType) -> np.dtype[Any]:
+    found: np.dtype[Any] = np.dtype(getattr(imported("ml_dtypes"), dtype.value))
+    return found
+
 
 def shape_text(shape: Shape | None) -> str:
     """A declared shape, e.g. `[1,?]`; `[*]` where even the rank is not known."""

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from math import inf
 from typing import cast
 
 import numpy as np
 
 from circlet.runtime.errors import ModelError, Place
-from circlet.runtime.ir.model import ABSENT, Model, Operator, Signature, Subgraph, Tensor
+from circlet.runtime.ir.model import ABSENT, Model, Operator, Signature, Subgraph
 from circlet.runtime.ir.op import Opaque, Operand, Operands, ShapeError
+from circlet.runtime.ir.tensor import Tensor
 from circlet.runtime.ir.types import MOST_DIMENSIONS, QUANTIZABLE, DType, Quantization
 from circlet.runtime.ir.verify_calls import verify_calls
+from circlet.runtime.records import dataclass
 
 UNDEFINED = "neither an input, a constant, a variable nor written by an operator"
 
@@ -225,11 +227,12 @@ def _range_problem(dtype: DType, quantization: Quantization) -> str | None:
     if dtype not in QUANTIZABLE:
         return None
     limits = np.iinfo(dtype.numpy)
+    least, most = limits.min, limits.max  # numpy computes them anew each time, and there may be thousands
     for scale in quantization.scales:
         if not 0 <= scale < inf:
             return f"expected scales that are finite and not negative, found {scale}"
     for zero_point in quantization.zero_points:
-        if not limits.min <= zero_point <= limits.max:
+        if not least <= zero_point <= most:
             return f"expected zero points that {dtype.value} holds, found {zero_point}"
     return None
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from math import prod
 
 from circlet.runtime.errors import ModelError, Place
 from circlet.runtime.ir.model import ABSENT, Model, Operator
-from circlet.runtime.ir.op import Border, Callee, ShapeError
+from circlet.runtime.ir.op import Callee, Interface, ShapeError
 from circlet.runtime.ir.types import DType
+from circlet.runtime.records import dataclass
 
 SHOWN_CYCLE = 8
 """How many subgraphs of a cycle a message names."""
@@ -65,10 +65,10 @@ class _Call:
         caller, target = self.model.subgraphs[self.caller], self.model.subgraphs[self.callee.subgraph]
         inputs = [None if each == ABSENT else caller.tensors[each] for each in self.operator.inputs]
         outputs = [caller.tensors[each] for each in self.operator.outputs]
-        border = Border([target.tensors[each] for each in target.inputs],
-                        [target.tensors[each] for each in target.outputs])
+        interface = Interface([target.tensors[each] for each in target.inputs],
+                              [target.tensors[each] for each in target.outputs])
         try:
-            self.operator.op.check_callee(self.callee, inputs, outputs, border)
+            self.operator.op.check_callee(self.callee, inputs, outputs, interface)
         except ShapeError as error:
             raise ModelError(f"{self}: {error}") from error
         if self.callee.predicate:

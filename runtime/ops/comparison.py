@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import dataclass
 from enum import IntEnum
 from typing import ClassVar
 
-from circlet.runtime.ir.op import Count, Op, Operands, ShapeError, exactly, operator
+from circlet.runtime.ir.op import Count, Op, Operands, ShapeError, exactly
 from circlet.runtime.ir.types import DType, Shape
 from circlet.runtime.ops.elementwise import Aligned, Binary, broadcast, same_types
+from circlet.runtime.ops.registry import operator
+from circlet.runtime.records import dataclass
 
 
 @dataclass(frozen=True)

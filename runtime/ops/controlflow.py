@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import dataclass
 from math import prod
 from typing import ClassVar
 
-from circlet.runtime.ir.op import Callee, Count, Op, Operand, Operands, ShapeError, Unknown, at_least, exactly, operator
+from circlet.runtime.ir.op import Callee, Count, Op, Operand, Operands, ShapeError, Unknown, at_least, exactly
 from circlet.runtime.ir.types import DType, Shape
+from circlet.runtime.ops.registry import operator
+from circlet.runtime.records import dataclass
 
 
 def _shapes(args: Operands, skip: int = 0) -> tuple[Shape, ...]:
@@ -150,6 +151,17 @@ class StablehloWhile(PreTestedLoop):
 
 
 @dataclass(frozen=True)
+class LoopRounds(PreTestedLoop):
+    """A WHILE whose turns are not iterations of the model: each of them makes room for many.
+
+    No format has this operator; `pad_growth` makes it.
+    """
+
+    name: ClassVar[str] = "LOOP_ROUNDS"
+    counts: ClassVar[bool] = False
+
+
+@dataclass(frozen=True)
 class Invoke(ControlFlow):
     """Runs a subgraph unconditionally."""
 
@@ -197,6 +209,7 @@ class CallOnce(ControlFlow):
 
     name: ClassVar[str] = "CALL_ONCE"
     table: ClassVar[str | None] = "CallOnceOptions"
+    has_state: ClassVar[bool] = True
     inputs: ClassVar[Count] = exactly(0)
     results: ClassVar[Count] = exactly(0)
     init_subgraph_index: int = -1

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import dataclass
 from typing import ClassVar
 
-from circlet.runtime.ir.op import Count, Op, Operands, ShapeError, between, operator
+from circlet.runtime.ir.op import Count, Op, Operands, ShapeError, between
 from circlet.runtime.ir.types import Activation, DType, Padding, Shape
-from circlet.runtime.ops.operands import expect_axes, expect_integers
+from circlet.runtime.ops.operands import expect_axes, expect_integers, integer
+from circlet.runtime.ops.registry import operator
 from circlet.runtime.ops.window import Window, Windowed, expect_bias, slide
+from circlet.runtime.records import dataclass
 
 
 @operator
@@ -133,8 +134,8 @@ class Transposed(Op):
         """The result's shape, checked; `filter` is how many channels of result and input the filter has."""
         data, bias = args[2], args.get(3)
         expect_integers(args[0], "input 0")
-        shape = tuple(int(dim) for dim in args[0].value.reshape(-1))
-        if len(shape) != data.rank or min(shape) < 0:
+        shape = tuple(integer(dim) for dim in args[0].value.reshape(-1))
+        if len(shape) != data.rank or any(each < 0 for each in shape):
             raise ShapeError(f"input 0 must hold a shape of {data.rank} dimensions, found {shape}")
         counts = tuple(window.count for window in self.windows(shape, args[1].shape))
         expected = (shape[0], *counts, filter[1])

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
-from circlet.runtime.ir.op import Count, Op, Operands, ShapeError, Unknown, between, exactly, operator
+from circlet.runtime.ir.op import Count, Op, Operands, ShapeError, Unknown, between, exactly
 from circlet.runtime.ir.types import DType, Shape
 from circlet.runtime.ops.operands import count, expect_one
+from circlet.runtime.ops.registry import operator
+from circlet.runtime.records import dataclass
 
 
 @dataclass(frozen=True)

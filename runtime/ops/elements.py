@@ -6,7 +6,6 @@ An index may count from the end of its axis; one that is out of range is an erro
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import Enum
 from typing import ClassVar
 
@@ -14,6 +13,7 @@ from circlet.runtime.ir.op import Count, Op, Operands, ShapeError, exactly
 from circlet.runtime.ir.types import Shape
 from circlet.runtime.ops.elementwise import same_types
 from circlet.runtime.ops.operands import normalize_axis
+from circlet.runtime.records import dataclass
 
 
 class Combine(Enum):

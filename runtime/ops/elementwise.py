@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
-import numpy as np
-
-from circlet.runtime.ir.op import Count, Op, Operands, ShapeError, at_least, exactly, operator
+from circlet.runtime.ir.op import Count, Op, Operands, ShapeError, at_least, exactly
 from circlet.runtime.ir.types import Activation, Shape
+from circlet.runtime.ops.operands import broadcast_shapes
+from circlet.runtime.ops.registry import operator
+from circlet.runtime.records import dataclass
 
 
 def broadcast(args: Operands, first: int = 0) -> Shape:
@@ -18,10 +18,8 @@ def broadcast(args: Operands, first: int = 0) -> Shape:
         ShapeError: two of them differ in a dimension where neither has 1.
     """
     shapes = [args[k].shape for k in range(first, len(args))]
-    try:
-        return tuple(np.broadcast_shapes(*shapes))
-    except ValueError:
-        raise ShapeError(f"shapes {' and '.join(map(str, shapes))} do not broadcast") from None
+    distinct = {each for each in shapes if each}
+    return next(iter(distinct), ()) if len(distinct) < 2 else broadcast_shapes(shapes)
 
 
 def same_types(args: Operands, first: int = 0) -> None:

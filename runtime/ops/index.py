@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from math import prod
 from typing import ClassVar
 
 import numpy as np
 
-from circlet.runtime.ir.op import Count, Op, Operands, ShapeError, at_least, exactly, operator
+from circlet.runtime.ir.op import Count, Op, Operands, ShapeError, at_least, exactly
 from circlet.runtime.ir.types import DType, Shape
 from circlet.runtime.ops.operands import expect_one, expect_rank, normalize_axis, sizes
+from circlet.runtime.ops.registry import operator
+from circlet.runtime.records import dataclass
 
 
 @operator
@@ -131,6 +133,9 @@ class Where(Op):
         if not args[0].shape:
             raise ShapeError("condition: expected at least rank 1, found a scalar")
         return ((int(np.count_nonzero(args[0].value)), args[0].rank),)
+
+    def bounded(self, args: Operands, computed: Callable[[int], int]) -> tuple[Shape, ...] | None:
+        return ((computed(prod(args[0].shape)), args[0].rank),) if args[0].shape else None
 
     def types(self, args: Operands) -> tuple[DType | None, ...]:
         return (DType.INT64,)

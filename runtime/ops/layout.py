@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
 from types import EllipsisType
 from typing import ClassVar, TypeAlias
 
-from circlet.runtime.ir.op import Count, Op, Operand, Operands, ShapeError, Unknown, at_least, exactly, operator
+from circlet.runtime.ir.op import Count, Op, Operand, Operands, ShapeError, Unknown, at_least, exactly
 from circlet.runtime.ir.types import Activation, DType, Shape
 from circlet.runtime.ops.operands import expect_rank, normalize_axis, scalar, vector
+from circlet.runtime.ops.registry import operator
+from circlet.runtime.records import dataclass
 
 Index: TypeAlias = "tuple[slice | int | EllipsisType | None, ...]"
 """A basic index; it ends with `...`, so that applying it gives a view even where no axis is left."""
@@ -135,6 +136,24 @@ class StridedSlice(Op):
                 result += self._extent(entry, args[0].shape[axis], *(each[entry] for each in values))
         return (tuple(result),)
 
+    def bounded(self, args: Operands, computed: Callable[[int], int]) -> tuple[Shape, ...] | None:
+        strides = args[3].known
+        if args[1].rank != 1 or strides is None or strides.dtype.hasobject or not strides.all() or self.offset:
+            return None
+        count = args[1].shape[0]
+        values = [_values(args[k + 1], name, count) for k, name in enumerate(("begin", "end", "strides"))]
+        result: list[int] = []
+        for axis, entry in self.plan(args[0].rank, count):
+            dim = 1 if axis is None else args[0].shape[axis]
+            if axis is None or entry is None:
+                result.append(dim)
+                continue
+            try:
+                result += self._extent(entry, dim, *(each[entry] for each in values))
+            except Unknown:
+                result.append(computed(dim))
+        return (tuple(result),)
+
     def plan(self, rank: int, count: int) -> tuple[tuple[int | None, int | None], ...]:
         """For each axis of the indexing the input axis (None: a new one) and the entry that selects from it (None: all
         of it), for `count` entries."""
@@ -169,13 +188,16 @@ class StridedSlice(Op):
         """The size of a sliced axis; () where it is dropped."""
         if begin is not None and end is not None and stride is not None:
             bounds = self._bounds(entry, dim, begin, end, stride)
-            return () if isinstance(bounds, int) else (len(range(*bounds.indices(dim))),)
+            if not isinstance(bounds, slice):
+                return ()
+            last = -1 if bounds.stop is None else bounds.stop
+            return (steps(bounds.start, last, stride),)
         if self.shrink_axis_mask >> entry & 1:
             return ()
         if self.offset and end is not None and stride:
-            return (len(range(0, end, stride)),)
+            return (max(steps(0, end, stride), 0),)
         if not self.offset and (self.begin_mask & self.end_mask) >> entry & 1 and stride:
-            return (len(range(0, dim, abs(stride))),)
+            return (steps(0, dim, abs(stride)),)
         raise Unknown
 
     def _bounds(self, entry: int, dim: int, begin: int, end: int, stride: int) -> slice | int:
@@ -194,10 +216,15 @@ class StridedSlice(Op):
         elif not self.end_mask >> entry & 1:
             last = _clamped(end, dim, lowest, highest)
         if first >= last if stride > 0 else first <= last:
-            return slice(0, 0)
-        if self.offset and not 0 <= range(first, last, stride)[-1] < dim:
+            return slice(0, 0, stride)
+        if self.offset and not 0 <= first + (steps(first, last, stride) - 1) * stride < dim:
             raise ShapeError(f"offset {end} from {first} on leaves an axis of size {dim}")
         return slice(first, last if last >= 0 else None, stride)
+
+
+def steps(first: int, last: int, stride: int) -> int:
+    """The length of `range(first, last, stride)` where it is not empty."""
+    return -((first - last) // stride)
 
 
 def _clamped(position: int, dim: int, lowest: int, highest: int) -> int:

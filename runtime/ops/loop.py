@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import ClassVar
 
-from circlet.runtime.ir.op import Border, Callee, Count, Operands, Unknown, at_least
+from circlet.runtime.ir.op import Callee, Count, Interface, Operands, Unknown, at_least
 from circlet.runtime.ir.tensor import Tensor
 from circlet.runtime.ir.types import DType, Shape
 from circlet.runtime.ops.controlflow import ControlFlow
 from circlet.runtime.ops.loop_check import check_body, check_cond, check_operands, check_options
 from circlet.runtime.ops.loop_options import NONE, LoopOptions
+from circlet.runtime.records import dataclass
 
 
 @dataclass(frozen=True)
@@ -64,11 +64,11 @@ class Loop(LoopOptions, ControlFlow):
         return (Callee("cond", self.cond_subgraph_index, predicate=True, is_mapped=True), body)
 
     def check_callee(self, callee: Callee, inputs: Sequence[Tensor | None], outputs: Sequence[Tensor],
-                     border: Border) -> None:
+                     interface: Interface) -> None:
         if callee.predicate:
-            check_cond(self, inputs, border)
+            check_cond(self, inputs, interface)
         else:
-            check_body(self, inputs, outputs, border)
+            check_body(self, inputs, outputs, interface)
 
     def infer(self, args: Operands) -> tuple[Shape, ...]:
         raise Unknown

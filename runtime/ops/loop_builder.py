@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from circlet.runtime.ir.builder import SubgraphBuilder, Value
-from circlet.runtime.ir.model import Subgraph, Tensor
+from circlet.runtime.ir.model import Subgraph
+from circlet.runtime.ir.tensor import Tensor
 from circlet.runtime.ir.types import Shape
 from circlet.runtime.ops.loop import Loop
 from circlet.runtime.ops.loop_options import Mode, ScanOutput
+from circlet.runtime.records import dataclass
 
 
 @dataclass(frozen=True)

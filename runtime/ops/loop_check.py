@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from math import prod
 
-from circlet.runtime.ir.op import Border, Operand, Operands, ShapeError
+from circlet.runtime.ir.op import Interface, Operand, Operands, ShapeError
 from circlet.runtime.ir.tensor import Tensor
 from circlet.runtime.ir.types import DType
 from circlet.runtime.ops.loop_options import NONE, Base, Feed, LoopOptions, Mode, ScanInput
@@ -47,7 +47,7 @@ def check_options(op: LoopOptions) -> None:
                              f"found {scan.part}")
 
 
-def check_body(op: LoopOptions, inputs: Sequence[Tensor | None], outputs: Sequence[Tensor], body: Border) -> None:
+def check_body(op: LoopOptions, inputs: Sequence[Tensor | None], outputs: Sequence[Tensor], body: Interface) -> None:
     """Checks what a loop passes to its body and takes from it."""
     _check_sources(op, len(body.inputs))
     _check_indices(op, len(body.outputs))
@@ -70,7 +70,7 @@ def check_body(op: LoopOptions, inputs: Sequence[Tensor | None], outputs: Sequen
         _check_single(body.outputs[op.cond_output], f"condition, body output {op.cond_output}", (DType.BOOL,))
 
 
-def check_cond(op: LoopOptions, inputs: Sequence[Tensor | None], cond: Border) -> None:
+def check_cond(op: LoopOptions, inputs: Sequence[Tensor | None], cond: Interface) -> None:
     """Checks what a loop passes to its cond subgraph."""
     own = inputs[2:2 + len(op.carried) + len(op.invariants)]
     if len(own) != len(cond.inputs):
@@ -135,7 +135,7 @@ def _check_indices(op: LoopOptions, count: int) -> None:
             raise ShapeError(f"{name}: expected a body output, below {count}, found {position}")
 
 
-def _check_results(op: LoopOptions, outputs: Sequence[Tensor], body: Border) -> None:
+def _check_results(op: LoopOptions, outputs: Sequence[Tensor], body: Interface) -> None:
     own = list(outputs[len(op.carried):])
     for k, scan in enumerate(op.scan_outputs):
         element = body.outputs[scan.body_output]
@@ -160,7 +160,7 @@ def _check_axis(tensor: Tensor | None, axis: int, more: int, where: str) -> None
         raise ShapeError(f"{where}: expected an axis from {-rank} to {rank - 1}, found {axis}")
 
 
-def _check_feed(feed: Feed | None, body: Border, name: str, allowed: Sequence[DType]) -> None:
+def _check_feed(feed: Feed | None, body: Interface, name: str, allowed: Sequence[DType]) -> None:
     if feed is None:
         return
     if feed.rank not in (0, 1):

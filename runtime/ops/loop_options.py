@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
+
+from circlet.runtime.records import dataclass
 
 NONE = -1
 """No subgraph, no body input, no body output."""

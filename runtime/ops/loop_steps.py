@@ -6,7 +6,7 @@ No format has these operators; `lower_loops` makes them.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from math import prod
 from typing import ClassVar
 
@@ -14,12 +14,12 @@ import numpy as np
 
 from circlet.runtime.ir.op import Count, Op, Operands, ShapeError, Unknown, at_least, exactly
 from circlet.runtime.ir.types import Array, DType, Shape
-from circlet.runtime.ops.controlflow import PreTestedLoop
 from circlet.runtime.ops.layout import replaced
 from circlet.runtime.ops.loop import Loop
 from circlet.runtime.ops.loop_options import Base, Mode, Order, Position, ScanInput, ScanOutput, ShapePolicy, TripPolicy
-from circlet.runtime.ops.operands import count, expect_one, normalize_axis
+from circlet.runtime.ops.operands import count, expect_one, normalize_axis, shape_value
 from circlet.runtime.ops.shape import View
+from circlet.runtime.records import dataclass
 
 FIRST_BYTES = 1 << 18
 """A tensor for an unknown number of elements has at first about this size, but room for 16 to 16384 of them."""
@@ -100,13 +100,13 @@ class LoopSlices(Op):
         return (self.dtype,)
 
     def from_shapes(self, args: Operands) -> tuple[Array, ...] | None:
-        return (np.array(self.count(tuple(args[k].shape for k in range(len(args)))), self.dtype.numpy),)
+        return (shape_value(self.count(tuple(args[k].shape for k in range(len(args)))), self.dtype.numpy),)
 
     def count(self, shapes: tuple[Shape, ...]) -> int:
         """The number of slices, which all inputs must agree in."""
         counts = [slice_count(scan, shape, f"scan input {k}")
                   for k, (scan, shape) in enumerate(zip(self.scans, shapes, strict=True))]
-        if len(set(counts)) != 1:
+        if any(each != counts[0] for each in counts):
             raise ShapeError(f"expected scan inputs of equally many slices, found {', '.join(map(str, counts))}")
         return counts[0]
 
@@ -148,7 +148,7 @@ class LoopLength(Op):
         return (self.dtype,)
 
     def from_shapes(self, args: Operands) -> tuple[Array, ...] | None:
-        return (np.array(self.length(args[0].shape), self.dtype.numpy),)
+        return (shape_value(self.length(args[0].shape), self.dtype.numpy),)
 
     def length(self, shape: Shape) -> int:
         """The size of the axis of a shape; a tensor of rank 1 has no other."""
@@ -351,11 +351,3 @@ class LoopFront(Collection):
 
     def infer(self, args: Operands) -> tuple[Shape, ...]:
         return (args[0].shape,)
-
-
-@dataclass(frozen=True)
-class LoopRounds(PreTestedLoop):
-    """A WHILE whose turns are not iterations of the model: each of them makes room for many."""
-
-    name: ClassVar[str] = "LOOP_ROUNDS"
-    counts: ClassVar[bool] = False

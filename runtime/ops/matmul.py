@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import prod
 from typing import ClassVar
 
-import numpy as np
-
-from circlet.runtime.ir.op import Count, Op, Operands, ShapeError, between, exactly, operator
+from circlet.runtime.ir.op import Count, Op, Operands, ShapeError, between, exactly
 from circlet.runtime.ir.types import Activation, DType, Shape
+from circlet.runtime.ops.operands import broadcast_shapes
+from circlet.runtime.ops.registry import operator
+from circlet.runtime.records import dataclass
 
 
 @operator
@@ -79,8 +79,8 @@ class BatchMatMul(Op):
         if depth != taken:
             raise ShapeError(f"shapes {x} and {y} do not multiply: {depth} columns meet {taken} rows")
         try:
-            batch = np.broadcast_shapes(x[:-2], y[:-2])
-        except ValueError:
+            batch = broadcast_shapes((x[:-2], y[:-2]))
+        except ShapeError:
             raise ShapeError(f"the batch dimensions of shapes {x} and {y} do not broadcast") from None
         return ((*batch, rows, columns),)
 

@@ -2,10 +2,45 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import prod
+from typing import SupportsInt, cast
 
+import numpy as np
+
+from circlet.runtime.ir.length import is_length, is_open, may_differ
 from circlet.runtime.ir.op import Operand, ShapeError
-from circlet.runtime.ir.types import INTEGERS, Shape
+from circlet.runtime.ir.types import INTEGERS, Array, Shape
+
+
+def broadcast_shapes(shapes: Sequence[Shape]) -> Shape:
+    """The shape that several broadcast to by numpy's rule.
+
+    Raises:
+        ShapeError: two of them differ in a dimension where neither has 1.
+    """
+    result: list[int] = []
+    for shape in shapes:
+        result[:0] = shape[:max(len(shape) - len(result), 0)]
+        for axis in range(-len(shape), 0):
+            if not may_differ(shape[axis], result[axis]) or shape[axis] == 1:
+                continue
+            if result[axis] == 1:
+                result[axis] = shape[axis]
+            elif result[axis] != shape[axis]:
+                raise ShapeError(f"shapes {' and '.join(map(str, shapes))} do not broadcast")
+    return tuple(result)
+
+
+def shape_value(numbers: Sequence[int] | int, dtype: np.dtype[np.generic]) -> Array:
+    """Integers that follow from shapes, (n,), or one, (), as a value; of Python objects where one is a `Length`."""
+    given = numbers if isinstance(numbers, Sequence) else (numbers,)
+    return np.array(numbers, np.object_ if is_open(given) else dtype)
+
+
+def integer(value: SupportsInt) -> int:
+    """A number of numpy's as Python's; a length that is open stays one."""
+    return cast(int, value) if is_length(value) else int(value)
 
 
 def normalize_axis(axis: int, rank: int, name: str = "axis") -> int:
@@ -40,7 +75,7 @@ def scalar(operand: Operand, name: str) -> int:
     """
     expect_integers(operand, name)
     expect_one(operand, name)
-    return int(operand.value.item())
+    return integer(operand.value.item())
 
 
 def vector(operand: Operand, name: str, length: int | None = None) -> tuple[int, ...]:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import IntEnum
 from itertools import starmap
 from typing import ClassVar, TypeAlias
 
-from circlet.runtime.ir.op import Count, Op, Operand, Operands, ShapeError, exactly, operator
+from circlet.runtime.ir.op import Count, Op, Operand, Operands, ShapeError, exactly
 from circlet.runtime.ir.types import Shape
 from circlet.runtime.ops.operands import expect_one, vector
+from circlet.runtime.ops.registry import operator
+from circlet.runtime.records import dataclass
 
 Paddings: TypeAlias = Sequence[tuple[int, int]]
 """How many elements to add before and after each axis."""

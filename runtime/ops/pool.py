@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
-from circlet.runtime.ir.op import Operands, operator
+from circlet.runtime.ir.op import Operands
 from circlet.runtime.ir.types import Shape
 from circlet.runtime.ops.operands import expect_axes
+from circlet.runtime.ops.registry import operator
 from circlet.runtime.ops.window import Window, Windowed
+from circlet.runtime.records import dataclass
 
 
 @dataclass(frozen=True)

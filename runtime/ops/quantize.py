@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
-from circlet.runtime.ir.op import Operands, operator
+from circlet.runtime.ir.op import Operands
 from circlet.runtime.ir.types import DType
+from circlet.runtime.ops.registry import operator
 from circlet.runtime.ops.unary import Unary
+from circlet.runtime.records import dataclass
 
 
 @dataclass(frozen=True)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
-from circlet.runtime.ir.op import Count, Op, Operands, ShapeError, exactly, operator
+from circlet.runtime.ir.op import Count, Op, Operands, ShapeError, exactly
 from circlet.runtime.ir.types import DType, Shape
 from circlet.runtime.ops.operands import count, sizes
+from circlet.runtime.ops.registry import operator
+from circlet.runtime.records import dataclass
 
 
 @dataclass(frozen=True)
@@ -20,6 +21,7 @@ class Random(Op):
 
     table: ClassVar[str | None] = "RandomOptions"
     pure: ClassVar[bool] = False
+    has_state: ClassVar[bool] = True
     seed: int = 0
     seed2: int = 0
 

@@ -8,11 +8,13 @@ gate is 1 minus the forget gate.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import ClassVar, TypeVar
 
-from circlet.runtime.ir.op import Count, Op, Operands, ShapeError, between, exactly, operator
+from circlet.runtime.ir.op import Count, Op, Operands, ShapeError, between, exactly
 from circlet.runtime.ir.types import Activation, DType, Shape
+from circlet.runtime.ops.registry import operator
+from circlet.runtime.records import dataclass
 
 
 def _span(start: int, count: int) -> tuple[int, ...]:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
-from circlet.runtime.ir.op import Count, Op, Operand, Operands, ShapeError, exactly, operator
+from circlet.runtime.ir.op import Count, Op, Operand, Operands, ShapeError, exactly
 from circlet.runtime.ir.types import Array, DType, Shape
 from circlet.runtime.ops.operands import expect_one, normalize_axis
+from circlet.runtime.ops.registry import operator
+from circlet.runtime.records import dataclass
 
 AXIS_TYPES = frozenset({DType.INT32, DType.INT64})
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import Enum
 from math import floor, inf
 from typing import ClassVar
 
 from circlet.runtime.ir.op import Count, Op, Operands, ShapeError, between
 from circlet.runtime.ir.types import Shape
+from circlet.runtime.records import dataclass
 
 
 class Coordinates(Enum):

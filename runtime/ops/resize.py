@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
-from circlet.runtime.ir.op import Count, Op, Operands, ShapeError, exactly, operator
+from circlet.runtime.ir.op import Count, Op, Operands, ShapeError, exactly
 from circlet.runtime.ir.types import Shape
-from circlet.runtime.ops.operands import expect_axes, expect_integers
+from circlet.runtime.ops.operands import expect_axes, expect_integers, integer
+from circlet.runtime.ops.registry import operator
+from circlet.runtime.records import dataclass
 
 
 @dataclass(frozen=True)
@@ -26,8 +27,8 @@ class Resize(Op):
         expect_integers(size, "input 1")
         if size.shape != (2,):
             raise ShapeError(f"input 1 holds height and width, found shape {size.shape}")
-        height, width = (int(length) for length in size.value)
-        if min(height, width, image.shape[1], image.shape[2]) < 1:
+        height, width = (integer(length) for length in size.value)
+        if any(length < 1 for length in (height, width, image.shape[1], image.shape[2])):
             raise ShapeError(f"cannot resize {image.shape[1]} x {image.shape[2]} to {height} x {width}")
         return ((image.shape[0], height, width, image.shape[3]),)
 

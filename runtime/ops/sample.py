@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 from typing import ClassVar
 
 from circlet.runtime.ir.op import Count, Op, Operands, ShapeError, exactly
 from circlet.runtime.ir.types import Shape
 from circlet.runtime.ops.resample import Interpolation
+from circlet.runtime.records import dataclass
 
 
 class Outside(Enum):

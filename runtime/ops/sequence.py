@@ -5,7 +5,6 @@ No flatbuffer format has them.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -14,6 +13,7 @@ from circlet.runtime.ir.held import Held
 from circlet.runtime.ir.op import Count, Op, Operand, Operands, ShapeError, at_least, between, exactly
 from circlet.runtime.ir.types import Array, DType, Shape
 from circlet.runtime.ops.operands import normalize_axis, scalar
+from circlet.runtime.records import dataclass
 
 
 def _expect_holder(operand: Operand, name: str = "input 0") -> None:

@@ -3,15 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from math import ceil, prod
 from typing import ClassVar
 
 import numpy as np
 
-from circlet.runtime.ir.op import Count, Op, Operands, ShapeError, Unknown, between, exactly, operator
+from circlet.runtime.ir.length import is_late
+from circlet.runtime.ir.op import Count, Op, Operands, ShapeError, Unknown, between, exactly
 from circlet.runtime.ir.types import Array, DType, Shape
-from circlet.runtime.ops.operands import expect_one, expect_rank, normalize_axis, scalar, sizes, vector
+from circlet.runtime.ops.operands import (
+    expect_one,
+    expect_rank,
+    integer,
+    normalize_axis,
+    scalar,
+    shape_value,
+    sizes,
+    vector,
+)
+from circlet.runtime.ops.registry import operator
+from circlet.runtime.records import dataclass
 
 
 @dataclass(frozen=True)
@@ -87,6 +98,8 @@ class Squeeze(View):
     def infer(self, args: Operands) -> tuple[Shape, ...]:
         shape = args[0].shape
         if not self.squeeze_dims:
+            if any(map(is_late, shape)):
+                raise Unknown
             return (tuple(size for size in shape if size != 1),)
         removed = {normalize_axis(axis, len(shape), "squeeze_dims") for axis in self.squeeze_dims}
         for axis in removed:
@@ -150,7 +163,7 @@ class ShapeOf(Op):
         return (self.out_type,)
 
     def from_shapes(self, args: Operands) -> tuple[Array, ...] | None:
-        return (np.array(args[0].shape, self.out_type.numpy),)
+        return (shape_value(args[0].shape, self.out_type.numpy),)
 
 
 @operator
@@ -207,7 +220,7 @@ class Range(Op):
         if not ((start >= limit and delta < 0) or (start <= limit and delta > 0)):
             raise ShapeError(f"delta: expected a step from start {start} towards limit {limit}, found {delta}")
         if args[0].dtype is not DType.FLOAT32:
-            return ((-((int(start) - int(limit)) // int(delta)),),)
+            return ((-((integer(start) - integer(limit)) // integer(delta)),),)
         with np.errstate(all="ignore"):
             count = (limit - start) / delta
         if not np.isfinite(count):

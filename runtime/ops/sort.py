@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import ClassVar
 
 import numpy as np
 
-from circlet.runtime.ir.op import Count, Op, Operands, ShapeError, Unknown, exactly, operator
+from circlet.runtime.ir.op import Count, Op, Operands, ShapeError, Unknown, exactly
 from circlet.runtime.ir.types import DType, Shape
 from circlet.runtime.ops.operands import normalize_axis, scalar
+from circlet.runtime.ops.registry import operator
+from circlet.runtime.records import dataclass
 
 
 @operator

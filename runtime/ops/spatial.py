@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import prod
 from typing import ClassVar, TypeAlias
 
-from circlet.runtime.ir.op import Count, Op, Operands, ShapeError, exactly, operator
+from circlet.runtime.ir.op import Count, Op, Operands, ShapeError, exactly
 from circlet.runtime.ir.types import Array, Shape
 from circlet.runtime.ops.operands import expect_axes, expect_integers
+from circlet.runtime.ops.registry import operator
+from circlet.runtime.records import dataclass
 
 Margins: TypeAlias = tuple[tuple[int, int], ...]
 """How many elements lie before and after those of interest, for each spatial axis."""

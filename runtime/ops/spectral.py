@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
-from circlet.runtime.ir.op import Count, Op, Operands, ShapeError, exactly, operator
+from circlet.runtime.ir.op import Count, Op, Operands, ShapeError, exactly
 from circlet.runtime.ir.types import DType, Shape
 from circlet.runtime.ops.operands import normalize_axis, scalar
+from circlet.runtime.ops.registry import operator
+from circlet.runtime.records import dataclass
 
 _PARTS = {DType.COMPLEX64: DType.FLOAT32, DType.COMPLEX128: DType.FLOAT64}
 """The type of the parts of complex numbers."""

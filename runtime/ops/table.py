@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
-from circlet.runtime.ir.op import Count, Op, Operands, ShapeError, exactly, operator
+from circlet.runtime.ir.op import Count, Op, Operands, ShapeError, exactly
 from circlet.runtime.ir.types import DType, Shape
 from circlet.runtime.ops.operands import expect_one
+from circlet.runtime.ops.registry import operator
 from circlet.runtime.ops.variable import expect_handle
+from circlet.runtime.records import dataclass
 
 
 @operator

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from circlet.runtime.ops.unary import Unary
+from circlet.runtime.records import dataclass
 
 
 @dataclass(frozen=True)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
-from circlet.runtime.ir.op import Op, Operands, operator
+from circlet.runtime.ir.op import Op, Operands
 from circlet.runtime.ir.types import Shape
+from circlet.runtime.ops.registry import operator
+from circlet.runtime.records import dataclass
 
 
 @dataclass(frozen=True)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import prod
 from typing import ClassVar
 
-from circlet.runtime.ir.op import Count, Op, Operand, Operands, ShapeError, Unknown, exactly, operator
+from circlet.runtime.ir.op import Count, Op, Operand, Operands, ShapeError, Unknown, exactly
 from circlet.runtime.ir.types import DType, Shape
+from circlet.runtime.ops.registry import operator
+from circlet.runtime.records import dataclass
 
 
 def expect_handle(operand: Operand) -> None:
@@ -34,6 +35,9 @@ class VarHandle(Op):
 
     def types(self, args: Operands) -> tuple[DType | None, ...]:
         return (DType.RESOURCE,)
+
+    def variable(self) -> tuple[str, str]:
+        return self.container, self.shared_name
 
 
 @operator

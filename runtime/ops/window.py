@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from circlet.runtime.ir.length import is_open, larger, may_differ
 from circlet.runtime.ir.op import Op, Operand, ShapeError
 from circlet.runtime.ir.types import Activation, Padding, Shape
+from circlet.runtime.records import dataclass
 
 
 @dataclass(frozen=True)
@@ -31,10 +33,18 @@ class Window:
     @property
     def after(self) -> int:
         """Padding behind the input."""
-        return max((self.count - 1) * self.stride + self.span - self.before - self.length, 0)
+        return larger((self.count - 1) * self.stride + self.span - self.before - self.length, 0)
+
+    @property
+    def is_padded(self) -> bool:
+        """Whether positions may meet padding."""
+        return may_differ(self.before, 0) or may_differ(self.after, 0)
 
     def trimmed(self) -> Window:
-        """The window without the elements that meet padding at all positions; its dilation is 1."""
+        """The window without the elements that meet padding at all positions; its dilation is 1. Which ones these are
+        is not known of an open length, whose window stays as it is."""
+        if is_open((self.length, self.count)):
+            return self
         if not self.count:
             return replace(self, size=1, before=0)
         first = max(self.before - (self.count - 1) * self.stride, 0)
@@ -62,14 +72,14 @@ def slide(length: int, size: int, stride: int, padding: Padding, dilation: int =
     """
     if min(size, stride, dilation) < 1:
         raise ShapeError(f"a window needs positive sizes, found size {size}, stride {stride}, dilation {dilation}")
-    if padding is Padding.SAME:
+    if padding is Padding.SAME and dilation > 4:
         # All but the middle of a window this wide meets padding alone. Whether the middle is an element stays so.
         widest = 4 * length + 4
         dilation = min(dilation, widest + (dilation - widest) % 2)
     span = (size - 1) * dilation + 1
     if padding is Padding.SAME:
-        count = -(-length // stride)
-        return Window(size, stride, dilation, length, count, max((count - 1) * stride + span - length, 0) // 2)
+        count = (length + stride - 1) // stride
+        return Window(size, stride, dilation, length, count, larger((count - 1) * stride + span - length, 0) // 2)
     if length + stride < span:
         raise ShapeError(f"a window that spans {span} elements does not fit into {length}")
     return Window(size, stride, dilation, length, (length + stride - span) // stride, 0)

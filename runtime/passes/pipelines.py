@@ -1,32 +1,45 @@
 """Every pipeline, by name: which passes run, and in which order.
 
-A pass that needs what lies above the runtime is handed in by who has it.
+A pass that needs what lies above the runtime is handed in by who has it. The module of a pass is imported when it first
+runs, which is on models that have the operators that it changes.
 """
 
 from __future__ import annotations
 
+from circlet.runtime.ir.model import Model
+from circlet.runtime.late import imported
 from circlet.runtime.passes.manager import Pass, Pipeline
-from circlet.runtime.passes.transforms.eliminate_dead import eliminate_dead
-from circlet.runtime.passes.transforms.fuse_row_updates import fuse_row_updates
-from circlet.runtime.passes.transforms.fuse_silu import fuse_silu
-from circlet.runtime.passes.transforms.lower_loops import lower_loops
-from circlet.runtime.passes.transforms.pad_growth import pad_growth
-from circlet.runtime.passes.transforms.portable.carried import separate_results
-from circlet.runtime.passes.transforms.portable.compact import compact
-from circlet.runtime.passes.transforms.portable.inline import inline_calls
-from circlet.runtime.passes.transforms.portable.narrow import narrow_parameters
-from circlet.runtime.passes.transforms.portable.steps import expand_steps
-from circlet.runtime.passes.transforms.portable.versions import set_versions
-from circlet.runtime.passes.transforms.simplify_identities import simplify_identities
 
-LOWER_LOOPS = Pass("lower_loops", lower_loops)
-SIMPLIFY_IDENTITIES = Pass("simplify_identities", simplify_identities)
-FUSE_ROW_UPDATES = Pass("fuse_row_updates", fuse_row_updates)
-ELIMINATE_DEAD = Pass("eliminate_dead", eliminate_dead)
-PAD_GROWTH = Pass("pad_growth", pad_growth)
-FUSE_SILU = Pass("fuse_silu", fuse_silu)
-COMPACT = Pass("compact", compact, renumbers=True)
+TRANSFORMS = "circlet.runtime.passes.transforms"
 
+
+def _pass(function: str, *needs: str, module: str = "", renumbers: bool = False) -> Pass:
+    """A pass by the name of its function.
+
+    Args:
+        function: its name.
+        needs: the names of operators, of which each set has blanks between them; see `Pass.needs`.
+        module: below `transforms`, where it is not called as the function is.
+        renumbers: see `Pass.renumbers`.
+    """
+    def run(model: Model) -> Model:
+        changed: Model = getattr(imported(f"{TRANSFORMS}.{module or function}"), function)(model)
+        return changed
+
+    return Pass(function, run, renumbers, tuple(frozenset(each.split()) for each in needs))
+
+
+PROPAGATE_LAYOUT = _pass("propagate_layout", renumbers=True)
+LOWER_LOOPS = _pass("lower_loops", "LOOP")
+SIMPLIFY_IDENTITIES = _pass("simplify_identities", "CAST STRIDED_SLICE")
+FUSE_ROW_UPDATES = _pass("fuse_row_updates", "CONCATENATION", "SLICE")
+ELIMINATE_DEAD = _pass("eliminate_dead")
+PAD_GROWTH = _pass("pad_growth", "WHILE STABLEHLO_WHILE", "CONCATENATION STABLEHLO_CONCATENATE")
+FUSE_SILU = _pass("fuse_silu", "LOGISTIC STABLEHLO_LOGISTIC", "MUL STABLEHLO_MULTIPLY")
+COMPACT = _pass("compact", module="portable.compact", renumbers=True)
+
+IMPORTED = Pipeline("imported", (PROPAGATE_LAYOUT,))
+"""What loading does with models whose images have channels first."""
 INTERPRETED = Pipeline("interpreted", (LOWER_LOOPS, SIMPLIFY_IDENTITIES, FUSE_ROW_UPDATES, ELIMINATE_DEAD))
 """What every session does first, and all that one does which computes operator by operator."""
 
@@ -48,13 +61,13 @@ def portable(declare_shapes: Pass) -> Pipeline:
     """
     return Pipeline("portable", (
         LOWER_LOOPS,
-        Pass("inline_calls", inline_calls, renumbers=True),
+        _pass("inline_calls", module="portable.inline", renumbers=True),
         declare_shapes,
         COMPACT,
-        Pass("expand_steps", expand_steps, renumbers=True),
-        Pass("narrow_parameters", narrow_parameters, renumbers=True),
+        _pass("expand_steps", module="portable.steps", renumbers=True),
+        _pass("narrow_parameters", module="portable.narrow", renumbers=True),
         COMPACT,
-        Pass("separate_results", separate_results, renumbers=True),
+        _pass("separate_results", module="portable.carried", renumbers=True),
         COMPACT,
-        Pass("set_versions", set_versions),
+        _pass("set_versions", module="portable.versions"),
     ))

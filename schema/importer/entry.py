@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from circlet.runtime.ir.model import Model
+from circlet.runtime.records import dataclass
 
 
 @dataclass(frozen=True)
@@ -15,7 +15,7 @@ class ReadOption:
     """How a model is to be read where programs differ."""
 
     name: str
-    """The keyword of `circlet.load`; with hyphens the flag of the program."""
+    """The keyword of `circlet.load`, which has the type of the choices; with hyphens the flag of the program."""
     choices: tuple[str, ...]
     """The first one counts where nobody chooses."""
     help: str

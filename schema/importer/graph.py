@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Hashable, Sequence
+from dataclasses import replace
 from typing import TypeAlias
 
 import numpy as np
@@ -12,13 +12,15 @@ import numpy.typing as npt
 from circlet.runtime.errors import ModelError, UnsupportedError
 from circlet.runtime.ir import builder
 from circlet.runtime.ir.held import OptionalOf, SequenceOf, ValueType, value_text
-from circlet.runtime.ir.model import Subgraph, Tensor
+from circlet.runtime.ir.model import Subgraph
 from circlet.runtime.ir.op import Op, ShapeError
 from circlet.runtime.ir.probe import Outline, operands, result_shapes
+from circlet.runtime.ir.tensor import Tensor
 from circlet.runtime.ir.types import DType, Shape
 from circlet.runtime.ops.ranks import open_shape
+from circlet.runtime.records import dataclass
 from circlet.schema.constants import expect_rank
-from circlet.schema.importer.fold import folded
+from circlet.schema.importer.fold import LARGEST, folded
 
 
 @dataclass(frozen=True)
@@ -218,7 +220,8 @@ class Graph:
             known = shape
         elif shape is not None and len(shape) == len(known):
             known = tuple(own if own >= 0 else each for own, each in zip(known, shape, strict=True))
-        named = replace(value, name=value.name if name is None else name, shape=known)
+        named = Value(value.dtype, known, value.data, value.quantization, value.name if name is None else name,
+                      value.held, value.narrow)
         slot = self._slots[named] = self._slots[value]
         self._target.redeclare(slot, tensor_of(named))
         return named
@@ -235,17 +238,24 @@ class Graph:
         if found is None:
             if not value.is_constant:
                 raise ModelError(f"{value.name!r} is a value of another graph than {self.name!r}")
-            named = value if value.name else replace(value, name=f"constant_{self._target.size}")
-            found = self._slots[value] = self._target.tensor(tensor_of(named))
+            found = self._slots[value] = self._target.tensor(
+                tensor_of(value, value.name or f"constant_{self._target.size}"))
         return found
 
     def _shapes(self, op: Op, given: Sequence[Value | None], count: int) -> Sequence[Shape | None]:
+        key = _question(op, given, count)
+        known = None if key is None else self.program.shapes.get(key)
+        if known is not None:
+            return known
         try:
-            return result_shapes(op, given, count, open_shape)
+            found = result_shapes(op, given, count, open_shape)
         except ShapeError:
             if self._parent is None:
                 raise
             return (open_shape(op, given),) * count
+        if key is not None:
+            self.program.shapes[key] = found
+        return found
 
 
 class Program:
@@ -261,6 +271,8 @@ class Program:
             budget: how much may be translated, in units that the reader of the format counts; None: anything.
         """
         self.graphs: list[Graph] = []
+        self.shapes: dict[Hashable, Sequence[Shape | None]] = {}
+        """Those of results, by operator and operands: most layers of a network repeat others."""
         self._target = builder.ModelBuilder()
         self._budget = budget
         self._spent = 0
@@ -307,16 +319,16 @@ def expect_text(name: object) -> None:
         raise ModelError(f"expected a name in UTF-8, found {name!r}")
 
 
-def tensor_of(value: Value) -> Tensor:
-    """The tensor that holds a value.
+def tensor_of(value: Value, name: str = "") -> Tensor:
+    """The tensor that holds a value, under a name that is not its own where one is given.
 
     Raises:
         ModelError: it has too many dimensions.
     """
     expect_rank(value.shape or ())
     if value.held is not None:
-        return Tensor(value.name, value.dtype, (), held=value.held)
-    return builder.declared(value.name, value.dtype, value.shape, value.data)
+        return Tensor(name or value.name, value.dtype, (), held=value.held)
+    return builder.declared(name or value.name, value.dtype, value.shape, value.data)
 
 
 def type_text(type: Type) -> str:
@@ -331,6 +343,21 @@ def _kinds(op: Op, given: Sequence[Value | None], count: int, types: Sequence[Ty
     wanted = (None,) * count if types is None else types
     first = next((each.dtype for each in given if each is not None), DType.FLOAT32)
     return [asked or found or first for asked, found in zip(wanted, op.types(operands(given, count)), strict=True)]
+
+
+def _question(op: Op, given: Sequence[Value | None], count: int) -> Hashable | None:
+    """What the shapes of results depend on; None where that is too large to be compared."""
+    parts: list[Hashable] = [op, count]
+    for each in given:
+        if each is None:
+            parts.append(None)
+        elif each.data is None:
+            parts.append((each.dtype, each.shape))
+        elif each.data.size <= LARGEST and not each.data.dtype.hasobject:
+            parts.append((each.dtype, each.shape, each.data.tobytes()))
+        else:
+            return None
+    return tuple(parts)
 
 
 def _result(name: str, type: Type, shape: Shape | None) -> Value:

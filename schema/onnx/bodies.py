@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from circlet.runtime.errors import ModelError
 from circlet.runtime.ir.types import Shape
+from circlet.runtime.records import dataclass
 from circlet.schema.importer.graph import Graph, Type, Value, type_text
 from circlet.schema.onnx.scope import Scope
 from circlet.schema.onnx.translate import translate

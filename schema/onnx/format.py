@@ -5,17 +5,19 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping
 from importlib.util import find_spec
+from typing import Literal, TypeAlias, get_args
 
 from circlet.runtime.errors import UnsupportedError
-from circlet.runtime.exec import fork
 from circlet.runtime.ir.model import Model
+from circlet.runtime.late import LOADING
 from circlet.schema.importer.entry import Content, ModelFormat, ReadOption
 
 _VERSIONS = range(2, 32)
 _FIELDS = frozenset(b"\x12\x1a\x22\x28\x32\x3a\x42\x72")
 """How a field of ONNX's ModelProto can begin after its `ir_version`."""
+AbsentCond: TypeAlias = Literal["spec", "ort"]
 ABSENT_COND = ReadOption(
-    "onnx_absent_cond", ("spec", "ort"),
+    "onnx_absent_cond", get_args(AbsentCond),
     "whether an ONNX Loop without the input cond ignores the condition of its body, as the specification says "
     "(default), or stops when it is false, as ONNX Runtime does")
 
@@ -33,7 +35,7 @@ def _parsed(source: object) -> bool:
 def _read(content: Content, options: Mapping[str, str]) -> Model:
     if find_spec("onnx") is None:
         raise UnsupportedError("an ONNX model: reading it needs the package onnx, as circlet[onnx] installs it")
-    with fork.LOADING:
+    with LOADING:
         from circlet.schema.onnx.read import Options, read_onnx
 
     return read_onnx(content.data, content.folder, Options(options[ABSENT_COND.name]))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -11,6 +10,7 @@ import onnx
 
 from circlet.runtime.errors import ModelError
 from circlet.runtime.ir.op import UNBOUNDED, Count
+from circlet.runtime.records import dataclass
 
 
 @dataclass(frozen=True, eq=False)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from enum import Enum
 from typing import Any, NoReturn, TypeVar
 
@@ -15,6 +14,7 @@ from circlet.runtime.errors import ModelError, UnsupportedError
 from circlet.runtime.ir.op import Op
 from circlet.runtime.ir.types import MOST_DIMENSIONS, Array, DType, Shape
 from circlet.runtime.ops.shape import Alias
+from circlet.runtime.records import dataclass
 from circlet.schema.importer import compose as c
 from circlet.schema.importer.graph import Graph, Narrow, Type, Value, constant, type_text
 from circlet.schema.onnx.scope import Scope

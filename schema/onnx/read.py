@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,7 @@ from google.protobuf.message import DecodeError
 import circlet.schema.onnx.ops  # noqa: F401  # fills the table of rules
 from circlet.runtime.errors import ModelError, UnsupportedError
 from circlet.runtime.ir.model import Model, Signature
+from circlet.runtime.records import dataclass
 from circlet.schema.importer.graph import Program, Value
 from circlet.schema.onnx.functions import LocalFunctions, schema_of
 from circlet.schema.onnx.rules import find_rule

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import ceil
 
 from circlet.runtime.errors import ModelError
 from circlet.runtime.ir.types import Shape
+from circlet.runtime.records import dataclass
 from circlet.schema.onnx.node import Node
 
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from circlet.runtime.errors import ModelError
 from circlet.runtime.ir.types import DType, Shape
 from circlet.runtime.ops import controlflow
+from circlet.runtime.records import dataclass
 from circlet.schema.importer import compose as c
 from circlet.schema.importer.graph import Graph, Value
 from circlet.schema.openvino.ports import PortMap, read_port_map

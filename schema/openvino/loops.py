@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 
 import numpy as np
@@ -24,6 +24,7 @@ from circlet.runtime.ops.loop_options import (
     ScanOutput,
     TripPolicy,
 )
+from circlet.runtime.records import dataclass
 from circlet.schema.importer import compose as c
 from circlet.schema.importer.graph import Graph, Value, constant, tensor_of
 from circlet.schema.openvino.ports import UNCONNECTED, PortEntry, PortMap, Span, read_port_map

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from xml.etree.ElementTree import Element
 
 from circlet.runtime.errors import ModelError
+from circlet.runtime.records import dataclass
 from circlet.schema.openvino.xml import Layer, Network, integer
 
 UNCONNECTED = -1

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -11,6 +10,7 @@ from circlet.runtime.ir.types import DType
 from circlet.runtime.ops import shape, unary
 from circlet.runtime.ops.loop import Loop
 from circlet.runtime.ops.loop_options import Base, Carried, Order, Position, ScanInput, ScanOutput
+from circlet.runtime.records import dataclass
 from circlet.schema.importer import compose as c
 from circlet.schema.importer.graph import Graph, Value, constant
 from circlet.schema.openvino.matmul import matrix_product

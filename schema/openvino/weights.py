@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cached_property
+
+from circlet.runtime.records import dataclass
 
 
 @dataclass(frozen=True)

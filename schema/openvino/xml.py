@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from xml.etree.ElementTree import Element, ParseError, TreeBuilder, XMLParser
 
 from circlet.runtime.errors import ModelError
 from circlet.runtime.ir.types import Shape
+from circlet.runtime.records import dataclass
 
 BODIES = ("body", "then_body", "else_body")
 """The elements of a layer that hold networks."""

@@ -11,7 +11,8 @@ import numpy.typing as npt
 
 import circlet
 from circlet.runtime.ir.builder import ModelBuilder, SubgraphBuilder, Value
-from circlet.runtime.ir.model import Model, Tensor
+from circlet.runtime.ir.model import Model
+from circlet.runtime.ir.tensor import Tensor
 from circlet.runtime.ir.types import DType
 from circlet.runtime.ops.comparison import Less, LessEqual
 from circlet.runtime.ops.controlflow import If, While

@@ -18,10 +18,11 @@ import pytest
 import circlet
 from circlet.backends.native.load import cache
 from circlet.backends.native.load import llvm as target
-from circlet.runtime.exec import fork
 from circlet.runtime.ir.builder import ModelBuilder, SubgraphBuilder, Value
-from circlet.runtime.ir.model import Model, Tensor
+from circlet.runtime.ir.model import Model
+from circlet.runtime.ir.tensor import Tensor
 from circlet.runtime.ir.types import DType
+from circlet.runtime.late import LOADING
 from circlet.runtime.ops.controlflow import CallOnce, While
 from circlet.runtime.ops.variable import AssignVariable, ReadVariable, VarHandle
 from tests.exec import graphs as g
@@ -238,7 +239,7 @@ def test_a_child_compiles_while_another_thread_does(monkeypatch: pytest.MonkeyPa
 
 def test_a_fork_waits_for_modules_that_are_loaded() -> None:
     thread = Thread(target=expect, args=(lambda: True,))
-    with held(fork.LOADING):
+    with held(LOADING):
         thread.start()
         thread.join(0.1)
         assert thread.is_alive()

@@ -17,7 +17,8 @@ from circlet.runtime.exec.frame import Contract, Frame
 from circlet.runtime.exec.run import Run
 from circlet.runtime.exec.variables import Variables
 from circlet.runtime.ir.builder import ModelBuilder
-from circlet.runtime.ir.model import Model, Tensor
+from circlet.runtime.ir.model import Model
+from circlet.runtime.ir.tensor import Tensor
 from circlet.runtime.ir.types import Array, DType
 from circlet.runtime.ops.elementwise import Add, Div
 from circlet.runtime.ops.index import DynamicUpdateSlice, GatherNd, Where

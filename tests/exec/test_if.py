@@ -10,7 +10,7 @@ import pytest
 
 import circlet
 from circlet.runtime.ir.builder import ModelBuilder, SubgraphBuilder, Value
-from circlet.runtime.ir.model import Tensor
+from circlet.runtime.ir.tensor import Tensor
 from circlet.runtime.ir.types import DType
 from circlet.runtime.ops.controlflow import If, StablehloCase
 from circlet.runtime.ops.elementwise import Maximum, Minimum, Mul

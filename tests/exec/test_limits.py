@@ -14,7 +14,8 @@ import pytest
 import circlet
 from circlet.runtime.exec import memory
 from circlet.runtime.ir.builder import ModelBuilder, SubgraphBuilder, Value
-from circlet.runtime.ir.model import Model, Tensor
+from circlet.runtime.ir.model import Model
+from circlet.runtime.ir.tensor import Tensor
 from circlet.runtime.ir.types import Activation, DType
 from circlet.runtime.ops.controlflow import CallOnce, CallSubgraph, If, While
 from circlet.runtime.ops.elementwise import Mul

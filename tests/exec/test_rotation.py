@@ -18,6 +18,7 @@ from circlet.runtime.ir.types import DType
 from circlet.runtime.ops.comparison import LogicalAnd
 from circlet.runtime.ops.controlflow import If, While
 from circlet.runtime.ops.elementwise import Sub
+from circlet.runtime.ops.index import DynamicUpdateSlice
 from circlet.runtime.ops.layout import ReverseV2
 from circlet.runtime.ops.reduce import Cumsum, ReduceMax
 from circlet.runtime.ops.shape import Reshape
@@ -37,6 +38,8 @@ MAKES: dict[str, tuple[Emit, Callable[[Array, Array], Array]]] = {
     "reverse": (lambda s, a, b: s.apply(ReverseV2(), a, s.constant([0])), lambda a, b: a[::-1].copy()),
     "cumsum": (lambda s, a, b: s.apply(Cumsum(), s.apply(Sub(), a, b), s.constant(0)),
                lambda a, b: np.cumsum(a - b, dtype=np.int32)),
+    "update": (lambda s, a, b: s.apply(DynamicUpdateSlice(), a, s.constant([7]), s.constant([1])),
+               lambda a, b: np.concatenate([a[:1], i32([7]), a[2:]])),
     "constant": (lambda s, a, b: s.constant(i32([3, 1, 4, 1])), lambda a, b: i32([3, 1, 4, 1])),
 }
 
@@ -74,24 +77,30 @@ def interpret(body: Body, rows: Sequence[Array]) -> list[Array]:
 
 @dataclass(frozen=True)
 class Program:
-    """`while i < n and max(rows[read]) < 99: rows = outer(*rows); for _ in range(i): rows = inner(*rows);
-    if i % 2: rows = chosen(*rows)`, without what is None."""
+    """`while i < n and max(rows[read]) < 99: rows = outer(*rows); rows[anew] = START[anew];
+    for _ in range(i): rows = inner(*rows); if i % 2: rows = chosen(*rows)`, without what is None."""
 
     outer: Body
     read: int
     inner: Body | None = None
     chosen: Body | None = None
+    anew: frozenset[int] = frozenset()
+    """Rows with which the inner loop begins as constants."""
 
     @property
     def count(self) -> int:
         return len(self.outer)
+
+    def restarted(self, rows: Sequence[Array]) -> list[Array]:
+        return [START[k] if k in self.anew else row for k, row in enumerate(rows)]
 
 
 @st.composite
 def programs(draw: st.DrawFn) -> Program:
     count = draw(st.integers(2, 5))
     optional = st.none() | bodies(count)
-    return Program(draw(bodies(count)), draw(st.integers(0, count - 1)), draw(optional), draw(optional))
+    return Program(draw(bodies(count)), draw(st.integers(0, count - 1)), draw(optional), draw(optional),
+                   draw(st.frozensets(st.integers(0, count - 1))))
 
 
 def loop_model(program: Program) -> Model:
@@ -117,7 +126,8 @@ def loop_model(program: Program) -> Model:
     def turn(s: SubgraphBuilder, v: Sequence[Value]) -> Sequence[Value]:
         values: Sequence[Value] = emit(program.outer, s, v[2:])
         if nested is not None:
-            values = s.op(nested, s.constant(0), v[0], *values, outputs=declared)[2:]
+            begun = [s.constant(START[k]) if k in program.anew else value for k, value in enumerate(values)]
+            values = s.op(nested, s.constant(0), v[0], *begun, outputs=declared)[2:]
         if branch is not None:
             odd = g.less(s, s.constant(0), g.modulo(s, v[0], 2))
             values = s.op(branch, odd, *values, outputs=declared[2:])
@@ -134,8 +144,10 @@ def expected(program: Program, turns: int, rows: Sequence[Array]) -> list[Array]
     state, turn = list(rows), 0
     while turn < turns and state[program.read].max() < 99:
         state = interpret(program.outer, state)
-        for _ in range(turn if program.inner is not None else 0):
-            state = interpret(program.inner or (), state)
+        if program.inner is not None:
+            state = program.restarted(state)
+            for _ in range(turn):
+                state = interpret(program.inner, state)
         if program.chosen is not None and turn % 2:
             state = interpret(program.chosen, state)
         turn += 1

@@ -18,7 +18,8 @@ from hypothesis import strategies as st
 import circlet
 from circlet.runtime.exec.values.rule import elements
 from circlet.runtime.ir.builder import ModelBuilder
-from circlet.runtime.ir.model import Model, Subgraph, Tensor
+from circlet.runtime.ir.model import Model, Subgraph
+from circlet.runtime.ir.tensor import Tensor
 from circlet.runtime.ir.types import DType
 from circlet.runtime.ops.quantize import Cast
 from tests.schema.onnx.graphs import load

@@ -7,7 +7,8 @@ import pytest
 
 import circlet
 from circlet.runtime.ir.builder import ModelBuilder, SubgraphBuilder, Value
-from circlet.runtime.ir.model import Model, Tensor
+from circlet.runtime.ir.model import Model
+from circlet.runtime.ir.tensor import Tensor
 from circlet.runtime.ir.types import DType
 from circlet.runtime.ops.controlflow import CallOnce, While
 from circlet.runtime.ops.random import RandomUniform

@@ -10,13 +10,14 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from circlet.runtime.ir.op import OPERATORS
 from circlet.runtime.ir.types import DType
+from circlet.runtime.ops.registry import OPERATORS
 from circlet.schema.circle import CIRCLE
+from circlet.schema.document import Chunk, Member
 from circlet.schema.flatbuffer import Content, Table
 from circlet.schema.format import OPTIONS_UNIONS, Format
 from circlet.schema.layout import Field, Kind
-from circlet.schema.packer import Chunk, Member, pack
+from circlet.schema.packer import pack
 from circlet.schema.tflite import TFLITE
 from tests.fuzz import boundary
 

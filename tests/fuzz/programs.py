@@ -16,13 +16,14 @@ import circlet
 from circlet.backends.cpu.backend import CpuBackend
 from circlet.runtime.exec.kernel import Call
 from circlet.runtime.ir.builder import ModelBuilder, SubgraphBuilder, Value
-from circlet.runtime.ir.model import Model, Tensor
+from circlet.runtime.ir.model import Model
 from circlet.runtime.ir.op import Op, Operand, Operands, Unknown
+from circlet.runtime.ir.tensor import Tensor
 from circlet.runtime.ir.types import DType
 from circlet.runtime.ops.comparison import Less
 from circlet.runtime.ops.controlflow import CallSubgraph, If, While
 from circlet.runtime.ops.elementwise import Add
-from circlet.schema import dump_model
+from circlet.schema.files import dump_model
 from tests.fuzz import boundary
 from tests.fuzz.seeds import operator_cases
 from tests.ops.cases import Case, T, as_t

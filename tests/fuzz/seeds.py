@@ -20,7 +20,7 @@ import numpy as np
 
 import circlet
 from circlet.runtime.ir.model import Model
-from circlet.schema import dump_model
+from circlet.schema.files import dump_model
 from tests.models import expectations
 from tests.ops.cases import Case, as_t
 from tests.ops.one_operator import called, fed_arrays, model_of

@@ -15,13 +15,13 @@ import circlet
 from circlet.backends.native.emit.emitter import Emitter
 from circlet.runtime.exec.session import Session
 from circlet.runtime.ir.builder import ModelBuilder
-from circlet.runtime.ir.model import Tensor
+from circlet.runtime.ir.tensor import Tensor
 from circlet.runtime.ir.text import to_text
 from circlet.runtime.ir.types import DType
 from circlet.runtime.ops.elementwise import Add
 from circlet.runtime.ops.quantize import Cast
 from circlet.runtime.ops.unary import Sqrt
-from circlet.schema import dump_model
+from circlet.schema.files import dump_model
 from tests.fuzz import corpus
 from tests.fuzz.case import NATIVE, SHARES, Checks, Kitchen, Subject
 from tests.fuzz.judge import Finding, judge

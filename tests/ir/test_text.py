@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 from circlet.runtime.ir.builder import ModelBuilder
-from circlet.runtime.ir.model import ABSENT, Model, Signature, Tensor
+from circlet.runtime.ir.model import ABSENT, Model, Signature
 from circlet.runtime.ir.op import Op, Opaque
+from circlet.runtime.ir.tensor import Tensor
 from circlet.runtime.ir.text import to_text, type_text
 from circlet.runtime.ir.types import Activation, Blockwise, DType, Quantization, Sparsity
 from circlet.runtime.ops.controlflow import CallOnce, CallSubgraph, Composite, If, StablehloCase, While

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from circlet.runtime.ir.model import Tensor
+from circlet.runtime.ir.tensor import Tensor
 from circlet.runtime.ir.types import (
     FLOATS,
     INTEGERS,

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from circlet.runtime.errors import ModelError
-from circlet.runtime.ir.model import ABSENT, Model, Signature, Tensor
+from circlet.runtime.ir.model import ABSENT, Model, Signature
 from circlet.runtime.ir.op import Opaque
+from circlet.runtime.ir.tensor import Tensor
 from circlet.runtime.ir.types import Blockwise, DimensionSparsity, DType, Quantization, Sparsity
 from circlet.runtime.ir.verify import verify
 from circlet.runtime.ops.variable import VarHandle

@@ -7,8 +7,9 @@ from dataclasses import replace
 import pytest
 
 from circlet.runtime.errors import ModelError
-from circlet.runtime.ir.model import ABSENT, Model, Subgraph, Tensor
+from circlet.runtime.ir.model import ABSENT, Model, Subgraph
 from circlet.runtime.ir.op import Op
+from circlet.runtime.ir.tensor import Tensor
 from circlet.runtime.ir.types import DType
 from circlet.runtime.ir.verify import verify
 from circlet.runtime.ops.controlflow import (

@@ -8,8 +8,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from circlet.runtime.ir.model import ABSENT, Model, Operator, Subgraph, Tensor
+from circlet.runtime.ir.model import Model, Operator, Subgraph
 from circlet.runtime.ir.op import Count, Op, Operands, ShapeError, at_least, between, exactly
+from circlet.runtime.ir.tensor import Tensor
 from circlet.runtime.ir.types import Activation, DType, Shape
 
 F32, I32, BOOL = DType.FLOAT32, DType.INT32, DType.BOOL
@@ -95,6 +96,3 @@ def graph(tensors: Sequence[Tensor], inputs: Sequence[int], outputs: Sequence[in
 
 def model(*subgraphs: Subgraph, **more: Any) -> Model:
     return Model(subgraphs, **more)
-
-
-__all__ = ["ABSENT", "BOOL", "F32", "I32", "Add", "Clip", "Less", "Split", "const", "graph", "model", "run", "t"]

@@ -33,16 +33,16 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture
 def compiled(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Grows by one with each function that is compiled."""
-    from circlet.backends.native import backend
+    from circlet.backends.native.lower import span
 
     made: list[str] = []
-    lower = backend.lower_span
+    lower = span.lower_span
 
     def counted(*arguments: object) -> object:
         made.append("function")
         return lower(*arguments)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(backend, "lower_span", counted)
+    monkeypatch.setattr(span, "lower_span", counted)
     return made
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import pytest
 
@@ -34,12 +35,27 @@ def model_of(case: Case) -> tuple[Model, list[T]]:
     return b.build(), given
 
 
-def native_test(cases: Sequence[Case], floats: float = FLOATS) -> Callable[[Case], None]:
+def opened(model: Model) -> Model:
+    """The model with inputs of which only the rank is declared."""
+    (main,) = model.subgraphs
+    tensors = list(main.tensors)
+    for each in main.inputs:
+        quantization = tensors[each].quantization
+        if quantization is None or not quantization.per_axis:
+            rank = len(tensors[each].shape)
+            tensors[each] = replace(tensors[each], shape=(1,) * rank, shape_signature=(-1,) * rank)
+    return replace(model, subgraphs=(replace(main, tensors=tuple(tensors)),))
+
+
+def native_test(cases: Sequence[Case], floats: float = FLOATS) -> Callable[[Case, str], None]:
     """A test of every case on the native backend; floats that a case wants exact may differ by `floats`."""
 
+    @pytest.mark.parametrize("lengths", ["fixed", "open"])
     @pytest.mark.parametrize("case", cases, ids=[f"{case.op.name}-{case.id}" for case in cases])
-    def run(case: Case) -> None:
+    def run(case: Case, lengths: str) -> None:
         model, given = model_of(case)
+        if lengths == "open":
+            model = opened(model)
         if case.error is not None:
             with pytest.raises(circlet.CircletError, match=case.error):
                 circlet.Session(model, backend="native").run([each.array for each in given])

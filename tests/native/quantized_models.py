@@ -9,8 +9,9 @@ import numpy.typing as npt
 
 import circlet
 from circlet.runtime.ir.builder import ModelBuilder, Value
-from circlet.runtime.ir.model import Model, Tensor
+from circlet.runtime.ir.model import Model
 from circlet.runtime.ir.op import Op, Operand, Operands
+from circlet.runtime.ir.tensor import Tensor
 from circlet.runtime.ir.types import DType, Quantization, Shape
 from tests.ops.cases import check
 

@@ -10,11 +10,13 @@ import pytest
 from llvmlite import ir
 
 import circlet
-from circlet.backends.native.check.bounds import OUTSIDE, VARIABLE, BoundsError, Watch
+from circlet.backends.native.check.bounds import Watch
+from circlet.backends.native.check.watched import OUTSIDE, VARIABLE, BoundsError
 from circlet.backends.native.emit.emitter import I8, I32, I64, POINTER, Emitter
 from circlet.backends.native.gemm.microkernel import Vectors, internal_function
 from circlet.backends.native.load.library import ENTRY
 from circlet.backends.native.load.llvm import host, link, object_code
+from circlet.backends.native.lower.pieces import Piece
 from circlet.runtime.errors import Place
 from circlet.runtime.ir.builder import ModelBuilder
 from circlet.runtime.ir.types import DType
@@ -119,13 +121,13 @@ def status_of(access: Callable[[Emitter, ir.Value], None]) -> tuple[int, BoundsE
     function = ir.Function(module, ir.FunctionType(I32, [POINTER, POINTER]), ENTRY)
     e, watch = Emitter(module, function, host()), Watch(module)
     buffer = e.address(function.args[0], I8, SIZE)
-    watch.buffer(buffer, SIZE)
-    watch.buffer(function.args[1], 5 * 8)
+    watch.buffer(buffer, ir.Constant(I64, SIZE))
+    watch.buffer(function.args[1], ir.Constant(I64, 5 * 8))
     watch.enter(e.builder, Place(0, "main", 7, "ADD"))
     access(e, buffer)
     e.builder.ret(ir.Constant(I32, 0))
     watch.guard(function, function.args[1])
-    library = link([object_code(str(module), host())], ENTRY)
+    library = link([object_code(Piece(str(module)), host())], ENTRY)
     raw, evidence = np.zeros(4 * SIZE, np.uint8), np.zeros(5, np.int64)
     start = -raw.ctypes.data % SIZE
     memory = raw[start:start + 3 * SIZE]

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import circlet
-from circlet.backends.native.check.bounds import VARIABLE
+from circlet.backends.native.check.watched import VARIABLE
 from tests.exec.test_rotation import test_native_code_runs_random_rotations
 from tests.models.expectations import agrees, read
 from tests.native.test_loop_programs import test_native_loops_are_python_loops

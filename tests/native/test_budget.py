@@ -15,7 +15,8 @@ from circlet.runtime.exec.executor_map import ExecutorMap
 from circlet.runtime.exec.kernel import Backend
 from circlet.runtime.exec.session import Session
 from circlet.runtime.ir.builder import ModelBuilder, SubgraphBuilder, Value
-from circlet.runtime.ir.model import Model, Tensor
+from circlet.runtime.ir.model import Model
+from circlet.runtime.ir.tensor import Tensor
 from circlet.runtime.ir.types import DType
 from circlet.runtime.ops import controlflow as ops
 from circlet.runtime.ops import elementwise, layout, matmul, reduce, shape, unary
@@ -151,6 +152,6 @@ def test_other_shapes_are_no_other_operators(monkeypatch: pytest.MonkeyPatch) ->
     x = main.input("x", DType.FLOAT32, (-1,))
     main.output(*main.op(unary.Tanh(), x, outputs=[Tensor("y", DType.FLOAT32, (1,), (-1,))]))
     session, backend = session_of(b.build())
-    for size in (2, 3, 4):
+    for size in (1, 2, 3):
         session.invoke(0, [np.zeros(size, np.float32)])
-    assert [bool(each.module) for each in backend.listings] == [True] * 3
+    assert [bool(each.module) for each in backend.listings] == [True] * 2, "one for length 1, one for all others"

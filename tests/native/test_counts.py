@@ -10,6 +10,7 @@ import pytest
 import circlet
 from circlet.backends.native.load.invocation import CountedInvocation
 from circlet.runtime.exec.observe.listener import Listener
+from circlet.runtime.exec.step import Step
 from tests.models.expectations import Expectation, read
 from tests.native.test_models import MODELS
 
@@ -39,13 +40,18 @@ def test_invocations_are_those_of_numpy(path: Path) -> None:
 @pytest.mark.parametrize("name", ["collatz", "nested_while", "list_update"])
 def test_a_counted_run_is_native(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     counted: Counter[str] = Counter()
-    run = CountedInvocation.__call__
+    bind = CountedInvocation.step
 
-    def called(self: CountedInvocation) -> None:
-        counted[name] += 1
-        run(self)
+    def step(self: CountedInvocation) -> Step:
+        run = bind(self)
 
-    monkeypatch.setattr(CountedInvocation, "__call__", called)
+        def called() -> None:
+            counted[name] += 1
+            run()
+
+        return called
+
+    monkeypatch.setattr(CountedInvocation, "step", step)
     path = next(each for each in MODELS if each.stem == name)
     invocations(path, "native", read(path.with_suffix(".npz"))[0])
     assert counted == {name: 1}

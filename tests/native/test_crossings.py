@@ -1,20 +1,26 @@
-"""What is said of copies between subgraphs in native code, and of what computes a model, is what runs do."""
+"""What is said of copies between subgraphs, and of what computes a model, is what runs do."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
 from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
 
 import circlet
 from circlet.runtime.exec.crossing import CopyEdge
+from circlet.runtime.exec.observe.listener import Listener
 from circlet.runtime.exec.session import Session
 from circlet.runtime.ir.model import Model
 from circlet.runtime.ops.controlflow import PreTestedLoop
+from circlet.runtime.passes.analyses.course import Course
+from circlet.runtime.passes.analyses.elide_copies import BEGINS_ELSEWHERE
 from circlet.runtime.passes.analyses.transfer import Action
+from tests.exec.test_rotation import START, Program, loop_model, programs
 from tests.models.expectations import Expectation, read
 from tests.native.test_models import MODELS
 
@@ -40,22 +46,63 @@ def has_one_caller_each(model: Model) -> bool:
     return all(count == 1 for count in callers.values())
 
 
-def is_native(session: circlet.Session, model: Model) -> bool:
-    names = (name for index in range(len(model.subgraphs)) for name in session.backend_of(index))
-    return set(names) <= {"native", "none", "cpu"}
+class Invoked(Listener):
+    """The subgraphs that were invoked, in order."""
+
+    def __init__(self) -> None:
+        self.order: list[int] = []
+
+    def will_invoke(self, subgraph: int) -> None:
+        self.order.append(subgraph)
 
 
-def copies(edges: Iterable[CopyEdge], model: Model, invocations: Counter[int]) -> tuple[int, int]:
-    """How many copies the edges stand for in a run, and their bytes."""
-    made = [(crossed(model, each, invocations), each.bytes or 0) for each in edges if each.action is Action.COPY]
-    return sum(times for times, _ in made), sum(times * size for times, size in made)
+def turns_of(op: PreTestedLoop, order: Iterable[int]) -> list[int]:
+    """How many turns a loop took each time that it was entered; its condition is invoked once more than its body."""
+    found: list[int] = []
+    goes_on = False
+    for each in order:
+        if each == op.body_subgraph_index:
+            found[-1] += 1
+            goes_on = True
+        elif each == op.cond_subgraph_index:
+            found += [] if goes_on else [0]
+            goes_on = False
+    return found
 
 
-def leaves_a_loop(model: Model, edge: CopyEdge) -> bool:
-    """Whether a copy is made only where the loop ends after some numbers of turns; then two values that have each
-    other's buffer take three."""
-    op = model.subgraphs[edge.subgraph].operators[edge.operator].op
-    return isinstance(op, PreTestedLoop) and edge.edge.startswith("output")
+def leaving(op: PreTestedLoop, course: Course, edges: Sequence[CopyEdge], order: Sequence[int]) -> Iterator[int]:
+    """The bytes of each copy made where a loop ends; `edges` are those of the loop over which that may happen."""
+    copied = {int(each.edge.split()[-1]): each for each in edges}
+    others = set(range(course.rotation.values)) - copied.keys()
+    for turns in turns_of(op, order):
+        for move in course.moves(course.phase(turns), others):
+            yield copied[course.rotation.moved(move)].bytes or 0
+
+
+def course_of(session: Session, op: PreTestedLoop, edges: Iterable[CopyEdge]) -> Course:
+    """Where a loop's values lie, by what is said of their first turn."""
+    body = session.executed.subgraphs[op.body_subgraph_index]
+    shapes = tuple(body.tensors[each].shape for each in body.inputs)
+    lent = frozenset(int(each.edge.split()[-1]) for each in edges if each.reason == BEGINS_ELSEWHERE)
+    found = session._executors.planner.course(op, shapes, lent)
+    assert isinstance(found, Course)
+    return found
+
+
+def planned(session: Session, edges: Sequence[CopyEdge], order: Sequence[int]) -> tuple[int, int]:
+    """How many copies a run makes by the plan, and their bytes, if it invokes subgraphs in this order."""
+    model, invocations = session.executed, Counter(order)
+    made: list[int] = []
+    for (subgraph, operator), listed in groupby(edges, key=lambda each: each.position):
+        group = list(listed)
+        op = model.subgraphs[subgraph].operators[operator].op
+        own = [each for each in group if each.action is Action.COPY]
+        last = [each for each in own if isinstance(op, PreTestedLoop) and each.edge.startswith("output")]
+        made += [each.bytes or 0 for each in own if each not in last for _ in range(crossed(model, each, invocations))]
+        if last:
+            assert isinstance(op, PreTestedLoop)
+            made += leaving(op, course_of(session, op, group), last, order)
+    return len(made), sum(made)
 
 
 def has_declared_shapes(model: Model, call: Expectation) -> bool:
@@ -66,25 +113,38 @@ def has_declared_shapes(model: Model, call: Expectation) -> bool:
     return all(np.shape(call.inputs[name]) == tensors[index].shape for name, index in entry.inputs.items())
 
 
+@pytest.mark.parametrize("backend", ["cpu", "native"])
 @pytest.mark.parametrize("elide", [True, False], ids=["elision", "copies"])
 @pytest.mark.parametrize("path", [pytest.param(each, id=each.stem, marks=() if each.stem in QUICK else pytest.mark.slow)
                                   for each in MODELS])
-def test_copies_are_those_that_a_run_counts(path: Path, elide: bool) -> None:
-    session = circlet.Session(circlet.load(path), "native", copy_elision=elide)
-    edges = session.copies()
+def test_copies_are_those_that_a_run_counts(path: Path, elide: bool, backend: str) -> None:
+    """Where a loop ends, they depend on how often it turned each time, which a run that is listened to tells."""
+    counted, heard = (circlet.Session(circlet.load(path), backend, copy_elision=elide) for _ in range(2))
+    edges = counted.copies()
     for call in read(path.with_suffix(".npz")):
-        counter = circlet.Counter()
-        runner = session.signature(call.signature) if call.signature else session
-        runner.run(call.inputs, listener=counter)
-        if not (has_declared_shapes(session.model, call) and has_one_caller_each(session.executed)
-                and is_native(session, session.model) and None not in [each.bytes for each in edges]):
+        counter, invoked = circlet.Counter(), Invoked()
+        for session, listener in ((counted, counter), (heard, invoked)):
+            runner = session.signature(call.signature) if call.signature else session
+            runner.run(call.inputs, listener=listener)
+        if not (has_declared_shapes(counted.model, call) and has_one_caller_each(counted.executed)
+                and None not in [each.bytes for each in edges]):
             assert path.stem not in QUICK
-            pytest.skip("shapes are not as declared, not all is native code, or subgraphs have several callers")
-        always = [each for each in edges if not leaves_a_loop(session.executed, each)]
-        least = copies(always, session.executed, counter.invocations)
-        most = copies(edges, session.executed, counter.invocations)
-        for found, low, high in zip((counter.copies, counter.copied_bytes), least, most, strict=True):
-            assert low <= found <= low + 3 * (high - low) // 2
+            pytest.skip("shapes are not as declared, or subgraphs have several callers")
+        assert counter.invocations == Counter(invoked.order)
+        assert (counter.copies, counter.copied_bytes) == planned(counted, edges, invoked.order)
+
+
+@settings(max_examples=150, deadline=None)
+@given(programs())
+def test_copies_of_random_rotations_are_those_that_a_run_counts(program: Program) -> None:
+    session = circlet.Session(loop_model(program), "cpu")
+    edges = session.copies()
+    for turns in range(7):
+        counter, invoked = circlet.Counter(), Invoked()
+        inputs = [*START[:program.count], np.int32(turns)]
+        session.run(inputs, listener=counter)
+        session.run(inputs, listener=invoked)
+        assert (counter.copies, counter.copied_bytes) == planned(session, edges, invoked.order)
 
 
 PATHS = {each.stem: each for each in MODELS}

@@ -15,8 +15,9 @@ from circlet.backends.native.emit.emitter import NATIVE_TYPES
 from circlet.backends.native.rules.rule import Rule, rule_of
 from circlet.runtime.exec.kernel import NOWHERE, Call
 from circlet.runtime.ir.builder import ModelBuilder, SubgraphBuilder, Value
-from circlet.runtime.ir.model import Model, Tensor
+from circlet.runtime.ir.model import Model
 from circlet.runtime.ir.op import Op
+from circlet.runtime.ir.tensor import Tensor
 from circlet.runtime.ir.types import Activation, DType
 from circlet.runtime.ops import comparison, quantize, unary
 from circlet.runtime.ops import elementwise as ops

@@ -6,10 +6,10 @@ import json
 import pickle
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from circlet.backends.native.check.bounds import Watched
+from circlet.backends.native.check.watched import Watched
 from circlet.backends.native.load.manifest import Constant, DamageError, Manifest, Stored, decode, encode
 from circlet.backends.native.program import (
     Called,
@@ -19,12 +19,16 @@ from circlet.backends.native.program import (
     Held,
     Holder,
     HostCall,
+    OpenLengths,
+    Quote,
     Site,
     Staging,
     Tally,
     Variable,
 )
 from circlet.runtime.errors import Place
+from circlet.runtime.ir.length import Assumption
+from circlet.runtime.ir.terms import Atom, Computed, Maximum, Quotient, Symbol, Terms
 from circlet.runtime.ir.types import DType
 
 number = st.integers(-(1 << 63), (1 << 63) - 1)
@@ -33,6 +37,17 @@ text = st.text(st.characters(exclude_categories=()), max_size=4)
 dtype = st.sampled_from(DType)
 place = st.builds(Place, number, text, number, text, st.none() | text)
 buffer = st.builds(External, number, shape, dtype) | st.builds(Staging, number, shape, dtype)
+
+
+def sums(atoms: st.SearchStrategy[Atom]) -> st.SearchStrategy[Terms]:
+    return st.lists(st.tuples(number, st.lists(atoms, max_size=2).map(tuple)), max_size=2).map(tuple)
+
+
+terms: st.SearchStrategy[Terms] = st.recursive(
+    sums(st.builds(Symbol, number)), lambda inner: sums(
+        st.builds(Quotient, inner, inner) | st.builds(Computed, number, inner) | st.builds(Maximum, inner, inner)),
+    max_leaves=4)
+LENGTHS: Terms = ((2, (Symbol(0), Quotient(((1, (Symbol(1),)),), ((3, ()),)))), (64, ()))
 
 
 def some(strategy: st.SearchStrategy[object]) -> st.SearchStrategy[tuple[object, ...]]:
@@ -44,18 +59,22 @@ manifest = st.builds(
     sites=some(st.builds(Site, place, text, number)),
     host_calls=some(st.builds(HostCall, number, number, some(st.none() | buffer), some(buffer))),
     origins=some(st.one_of(
-        st.builds(Held, number), st.builds(Variable, number, number), st.builds(Cell, number, shape, dtype),
+        st.builds(OpenLengths, number), st.builds(Held, number), st.builds(Variable, number, number),
+        st.builds(Cell, number, shape, dtype, number),
         st.builds(Holder, number), st.builds(Called, number), st.builds(Evidence), st.builds(Tally, number),
         st.builds(Constant, number, number), st.builds(Stored, number, number))),
-    arena_bytes=number, scratch_bytes=number, shares_loops=st.booleans(), outline=some(text),
+    arena_tops=some(terms), scratch_bytes=terms, shares_loops=st.booleans(), outline=some(text),
+    assumptions=some(st.builds(Assumption, terms, st.sampled_from(("==", "<")), st.booleans())),
+    quotes=some(st.builds(Quote, text, terms)),
     watched=st.none() | st.builds(Watched, some(place), some(text), shape), pieces=shape)
 
 EXAMPLE = Manifest(
     (Site(Place(0, "main", 1, "ADD"), "index {}", 1),), (HostCall(0, 1, (None, External(0, (2,), DType.INT8)), ()),),
-    (Held(3), Evidence()), 64, outline=("a",), watched=Watched((Place(0, "main", 1, "ADD", "x"),), ("load",), (4,)))
+    (Held(3), OpenLengths(2), Evidence()), (LENGTHS,), assumptions=(Assumption(LENGTHS, "<", True),), outline=("a",),
+    watched=Watched((Place(0, "main", 1, "ADD", "x"),), ("load",), (4,)))
 
 
-@settings(max_examples=30)
+@settings(max_examples=30, suppress_health_check=[HealthCheck.too_slow])
 @given(manifest)
 def test_a_manifest_comes_back(given: Manifest) -> None:
     assert decode(encode(given)) == given
@@ -85,8 +104,8 @@ def test_a_changed_one_is_damage_or_another_manifest(data: st.DataObject) -> Non
 @pytest.mark.parametrize("content", [
     b"", b"\xff", b"{", b"null", b"[]", b"[1]", b'["Held",1]', b'["Manifest"]', b"[" * 100_000, b"9" * 10_000,
     pickle.dumps(Manifest(), protocol=5), encode(Manifest()).replace(b"false", b"0"),
-    encode(Manifest()).replace(b"0", b"0.0", 1), encode(Manifest()).replace(b"0", b"1" + b"0" * 19, 1),
-    encode(Manifest()).replace(b"0", b"true", 1), encode(EXAMPLE).replace(b'"int8"', b'"int5"'),
+    encode(EXAMPLE).replace(b"0", b"0.0", 1), encode(EXAMPLE).replace(b"0", b"1" + b"0" * 19, 1),
+    encode(EXAMPLE).replace(b"0", b"true", 1), encode(EXAMPLE).replace(b'"int8"', b'"int5"'),
     encode(EXAMPLE).replace(b'"Held"', b'"Place"'),
 ], ids=range(17))
 def test_anything_else_is_damage(content: bytes) -> None:

@@ -18,6 +18,7 @@ from circlet.backends.native.emit import math
 from circlet.backends.native.emit.emitter import I64, POINTER, Emitter, register_type
 from circlet.backends.native.emit.lanes import Function
 from circlet.backends.native.load.llvm import assembly, host, link, object_code
+from circlet.backends.native.lower.pieces import Piece
 from circlet.runtime.ir.types import DType
 
 Array: TypeAlias = npt.NDArray[Any]
@@ -51,7 +52,7 @@ def module(function: Function, arity: int, dtype: DType, symbol: str) -> str:
 def applied(function: Function, *inputs: Array) -> Array:
     """The function of every element."""
     symbol, dtype = f"function_{next(_NUMBERS)}", DType.of(inputs[0].dtype)
-    library = link([object_code(module(function, len(inputs), dtype, symbol), host())], symbol)
+    library = link([object_code(Piece(module(function, len(inputs), dtype, symbol)), host())], symbol)
     arrays = [*map(np.ascontiguousarray, inputs), np.empty_like(inputs[0])]
     kind = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * len(arrays), ctypes.c_int64)
     kind(library.address)(*(each.ctypes.data for each in arrays), inputs[0].size)
@@ -194,7 +195,7 @@ def test_explicit_vectors(function: Function) -> None:
 @pytest.mark.parametrize("function", [*UNARY, *BINARY], ids=name)
 def test_loops_become_vector_code_without_calls(function: Function) -> None:
     text = module(function, 2 if function in BINARY else 1, DType.FLOAT32, "function")
-    listing = assembly(text, host())
+    listing = assembly(Piece(text), host())
     assert not re.search(r"^\s+(call|bl)\s", listing, re.MULTILINE)
     if host().vector_bytes >= 32:
         assert re.search("%[yz]mm", listing)

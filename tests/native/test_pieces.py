@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from ctypes import CFUNCTYPE, c_int64
 from pathlib import Path
 
@@ -12,12 +12,14 @@ import pytest
 from circlet.backends.native.compilation import Wish
 from circlet.backends.native.load import cache, store
 from circlet.backends.native.load import llvm as target
+from circlet.backends.native.load import shared_object as shared_object_module
 from circlet.backends.native.load.artifact import Artifact
 from circlet.backends.native.load.library import ENTRY, SharedLibrary, is_shared
 from circlet.backends.native.load.llvm import host, object_code, object_files
 from circlet.backends.native.load.manifest import Manifest
 from circlet.backends.native.load.shared_object import UnknownObject, shared_object
 from circlet.backends.native.lower import pieces
+from circlet.backends.native.lower.pieces import Piece
 from circlet.backends.platform import Feature, current
 from circlet.runtime.ir.builder import SubgraphBuilder, Value
 from circlet.runtime.ir.types import Activation, Padding
@@ -83,22 +85,22 @@ def folder(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tmp_
 def cut(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """How many pieces modules were cut into; small ones are, too."""
     found: list[int] = []
-    text = pieces._text
+    text = pieces._Texts.module
 
-    def counted(module: object, functions: dict[str, str], members: set[str]) -> str:
+    def counted(texts: pieces._Texts, members: Collection[str]) -> str:
         found.append(len(members))
-        return text(module, functions, members)
+        return text(texts, members)
 
     monkeypatch.delenv("CIRCLET_CHECK_BOUNDS", raising=False)  # checked code stays whole
     monkeypatch.setattr(pieces, "_PIECE", 5000)
-    monkeypatch.setattr(pieces, "_text", counted)
+    monkeypatch.setattr(pieces._Texts, "module", counted)
     return found
 
 
 @pytest.mark.parametrize("order", [[0, 1], [1, 0]], ids=["entry_first", "entry_last"])
 def test_objects_call_each_other(folder: Path, order: Sequence[int]) -> None:
     """Constants of one name are each piece's own; what the system defines is found once for all."""
-    objects = object_files([HEAD + COPY + (ENTERED, OTHER)[k] for k in order], host(), Wish())
+    objects = object_files([Piece(HEAD + COPY + (ENTERED, OTHER)[k]) for k in order], host(), Wish())
     function = store.keep("0" * 64, Artifact(objects, Manifest(), np.empty(0, np.uint8)))
     is_loaded = any(folder.iterdir()) and current().has(Feature.SHARED_OBJECTS)
     assert isinstance(function.library, SharedLibrary) == is_loaded
@@ -107,7 +109,7 @@ def test_objects_call_each_other(folder: Path, order: Sequence[int]) -> None:
 
 
 def test_two_objects_that_define_the_same_are_refused() -> None:
-    code = object_code(HEAD + COPY + OTHER, host())
+    code = object_code(Piece(HEAD + COPY + OTHER), host())
     with pytest.raises(UnknownObject, match="'twice' is defined twice"):
         shared_object([code, code], ENTRY)
 
@@ -117,8 +119,8 @@ def test_objects_are_kept_where_the_system_loads_none(tmp_path: Path, monkeypatc
         raise UnknownObject("another system's")
 
     monkeypatch.setenv(cache.VARIABLE, str(tmp_path))
-    monkeypatch.setattr(store, "shared_object", refuse)
-    objects = object_files([HEAD + COPY + each for each in (ENTERED, OTHER)], host(), Wish())
+    monkeypatch.setattr(shared_object_module, "shared_object", refuse)
+    objects = object_files([Piece(HEAD + COPY + each) for each in (ENTERED, OTHER)], host(), Wish())
     made = store.keep("0" * 64, Artifact(objects, Manifest(), np.empty(0, np.uint8)))
     for function in (made, store.stored("0" * 64)):
         assert function is not None
@@ -146,6 +148,6 @@ def test_a_model_in_pieces_gives_what_numpy_does(folder: Path, cut: list[int]) -
 
 @pytest.mark.parametrize("count", [1, 3])
 def test_code_is_the_same_for_any_number_of_processors(count: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    texts = [HEAD + COPY + each for each in (ENTERED, OTHER)]
+    some = [Piece(HEAD + COPY + each) for each in (ENTERED, OTHER)]
     monkeypatch.setattr(target, "processors", lambda: count)
-    assert list(object_files(texts, host(), Wish())) == [object_code(each, host()) for each in texts]
+    assert list(object_files(some, host(), Wish())) == [object_code(each, host()) for each in some]

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from importlib import import_module
+
 import pytest
 
+from circlet.backends.native.rules.families import MODULES, modules, modules_of_stored
 from circlet.backends.native.rules.preferences import PREFERENCES
 from circlet.backends.native.rules.rule import RULES, fused, nest
 from circlet.runtime.ops.conv import Conv2D
@@ -11,9 +14,10 @@ from circlet.runtime.ops.unary import Neg
 
 
 def test_rules_are_in_the_order_that_is_stated() -> None:
-    several = {op for op, rules in RULES.items() if len(rules) > 1}
-    assert several == {*PREFERENCES}
-    assert {op: tuple(each.name for each in RULES[op]) for op in several} == PREFERENCES
+    for family in MODULES:
+        for each in (*modules(family), *modules_of_stored(family)):
+            import_module(each)
+    assert {op.name: tuple(each.name for each in rules) for op, rules in RULES.items() if len(rules) > 1} == PREFERENCES
 
 
 @pytest.mark.parametrize(("op", "name", "message"), [

@@ -15,13 +15,14 @@ from circlet.runtime.exec.executor_map import ExecutorMap
 from circlet.runtime.exec.kernel import Backend
 from circlet.runtime.exec.session import Session
 from circlet.runtime.ir.builder import ModelBuilder, SubgraphBuilder, Value
-from circlet.runtime.ir.model import Model, Tensor
+from circlet.runtime.ir.model import Model
+from circlet.runtime.ir.tensor import Tensor
 from circlet.runtime.ir.types import DType, Quantization
 from circlet.runtime.ops.layout import ReverseV2
 from circlet.runtime.ops.matmul import FullyConnected
-from circlet.runtime.ops.quantize import Cast
+from circlet.runtime.ops.quantize import Cast, Quantize
 from circlet.runtime.ops.sort import Bucketize
-from circlet.runtime.ops.unary import Exp, Sqrt
+from circlet.runtime.ops.unary import Exp
 from tests.exec import graphs as g
 
 Define: TypeAlias = Callable[[SubgraphBuilder], Sequence[Value]]
@@ -60,10 +61,6 @@ def double_exponential(s: SubgraphBuilder) -> Sequence[Value]:
     return [s.apply(Exp(), s.input("x", DType.FLOAT64, (2, 3)))]
 
 
-def quantized_roots(s: SubgraphBuilder) -> Sequence[Value]:
-    return s.op(Sqrt(), s.input("x", INT8, (2, 3), STEPS), outputs=[Tensor("", INT8, (2, 3), quantization=STEPS)])
-
-
 def live_weights(s: SubgraphBuilder) -> Sequence[Value]:
     x, weights = (s.input(name, INT8, (2, 3), STEPS) for name in ("x", "weights"))
     return s.op(FullyConnected(), x, weights, None, outputs=[Tensor("", INT8, (2, 2), quantization=STEPS)])
@@ -75,7 +72,6 @@ def live_weights(s: SubgraphBuilder) -> Sequence[Value]:
     (reverse_along_an_input, "input 1 is known only when it runs"),
     (double_exponential, "table, look up: input 0 is not quantised; "
                          "plain: element type float64 of input 0 (supported: float16, float32)"),
-    (quantized_roots, "table, look up: it is not defined for all stored values; plain: input 0 is quantised"),
     (live_weights, "int8, integer: input 1 is not constant; hybrid: element type int8 of input 0 "
                    "(supported: float32); plain: input 0 is quantised"),
 ])
@@ -85,6 +81,17 @@ def test_the_outline_says_why_the_host_is_called(define: Define, reason: str) ->
     main.output(*define(main))
     (line,) = outline(b.build())
     assert line.endswith(f"  (host call: {reason})")
+
+
+def test_a_span_that_is_left_to_numpy_as_a_whole() -> None:
+    """No code is made even where nothing is compiled, and the listing of the span says why."""
+    b = ModelBuilder()
+    main = b.subgraph("main")
+    x = main.input("x", INT8, (2, 3), STEPS)
+    main.output(*main.op(Quantize(), x, outputs=[Tensor("", INT8, (2, 3), quantization=Quantization((0.0,), (0,)))]))
+    assert outline(b.build()) == [
+        "left to numpy: subgraph 0 ('main'), operator 0 (QUANTIZE): the scales need to be multiplied by [inf]: "
+        "expected finite numbers"]
 
 
 def test_loops_that_the_host_runs(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 import circlet
 from circlet.runtime.ir.builder import ModelBuilder, SubgraphBuilder, Value
-from circlet.runtime.ir.model import Tensor
+from circlet.runtime.ir.tensor import Tensor
 from circlet.runtime.ir.types import Activation, DType
 from circlet.runtime.ops.elementwise import Add, Mul
 from circlet.runtime.ops.layout import Pack, StridedSlice, Transpose

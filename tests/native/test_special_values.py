@@ -15,8 +15,8 @@ import pytest
 import circlet
 import tests.ops
 from circlet.runtime.ir.builder import ModelBuilder
-from circlet.runtime.ir.model import Tensor
 from circlet.runtime.ir.op import Op
+from circlet.runtime.ir.tensor import Tensor
 from circlet.runtime.ir.types import Activation, DType
 from circlet.runtime.ops import comparison, elementwise, normalize, quantize
 from circlet.runtime.ops.conv import Conv2D, DepthwiseConv2D

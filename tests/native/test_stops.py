@@ -17,9 +17,10 @@ import numpy as np
 import pytest
 
 import circlet
-from circlet.backends.native import backend
 from circlet.backends.native.abi import control_of
+from circlet.backends.native.backend import NativeBackend
 from circlet.backends.native.compilation import Abandoned, Compilation, Wish
+from circlet.backends.native.lower import span
 from circlet.runtime.exec.watch import UNBOUNDED, Watch
 from circlet.runtime.ir.types import Array
 from tests.exec.test_limits import SLACK, repeated
@@ -141,8 +142,8 @@ class Stuck:
 def stuck(monkeypatch: pytest.MonkeyPatch) -> Stuck:
     """Compiling takes as long as a test wants."""
     monkeypatch.setenv("CIRCLET_CACHE_DIR", "")
-    found = Stuck(backend.lower_span)
-    monkeypatch.setattr(backend, "lower_span", found)
+    found = Stuck(span.lower_span)
+    monkeypatch.setattr(span, "lower_span", found)
     return found
 
 
@@ -172,7 +173,7 @@ def test_a_deadline_ends_compiling_for_this_run_alone(stuck: Stuck) -> None:
         with pytest.raises(circlet.LimitError, match="deadline"):
             session.run([np.array(-1, np.int32)])
     stuck.go_on.set()
-    native = next(each for each in session._executors.span_backends if isinstance(each, backend.NativeBackend))
+    native = next(each for each in session._executors.span_backends if isinstance(each, NativeBackend))
     (work,) = native._under_way.values()
     work.result(lambda: None)
     assert session.run([np.array(-1, np.int32)])["y"] == -1

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 import circlet
-from circlet.backends.native.check.bounds import are_checked
+from circlet.backends.native.check.watched import are_checked
 from circlet.backends.native.load.team import Team, Teams
 from circlet.backends.platform import Feature, current
 from circlet.runtime.ir.builder import ModelBuilder, SubgraphBuilder, Value

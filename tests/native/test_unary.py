@@ -7,7 +7,7 @@ import pytest
 
 from circlet.backends.cpu.backend import CpuBackend
 from circlet.runtime.exec.kernel import Call
-from circlet.runtime.ir.model import Tensor
+from circlet.runtime.ir.tensor import Tensor
 from circlet.runtime.ir.types import DType
 from circlet.runtime.ops import unary as ops
 from circlet.runtime.ops.transcendental import Erf

@@ -11,11 +11,13 @@ import pytest
 
 import circlet
 from circlet.backends.native import backend
+from circlet.backends.native.lower import pieces
 from circlet.backends.native.rules import rule
 from circlet.backends.native.rules.refusals import movable
 from circlet.runtime.ir.builder import ModelBuilder
-from circlet.runtime.ir.model import Model, Tensor
+from circlet.runtime.ir.model import Model
 from circlet.runtime.ir.op import Op
+from circlet.runtime.ir.tensor import Tensor
 from circlet.runtime.ir.types import DType, Quantization
 from circlet.runtime.ops import controlflow, elementwise, index, quantize, recurrent, unary
 from tests.exec.graphs import Array, f32, i32
@@ -161,7 +163,7 @@ def test_a_rule_that_fails(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_code_that_llvm_refuses(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(backend, "stored", lambda key: None)
-    monkeypatch.setattr(backend, "pieces", lambda module: ["define nonsense"])
+    monkeypatch.setattr(pieces, "pieces", lambda module: [pieces.Piece("define nonsense")])
     session = circlet.Session(negation(), "native")
     with pytest.warns(RuntimeWarning, match=r"subgraph 0 \('main'\): left to numpy"):
         found = session.invoke(0, [f32([1, 2])])

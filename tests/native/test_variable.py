@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import tracemalloc
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from threading import Event, Thread, current_thread
 
@@ -13,9 +14,11 @@ import circlet
 from circlet.runtime.exec import memory, store
 from circlet.runtime.exec.variables import Variables
 from circlet.runtime.ir.builder import ModelBuilder, SubgraphBuilder, Value
-from circlet.runtime.ir.model import Model, Tensor
+from circlet.runtime.ir.model import Model
+from circlet.runtime.ir.tensor import Tensor
 from circlet.runtime.ir.types import Array, DType
-from circlet.runtime.ops.controlflow import CallOnce
+from circlet.runtime.ops.controlflow import CallOnce, CallSubgraph
+from circlet.runtime.ops.index import Gather
 from circlet.runtime.ops.variable import AssignVariable, ReadVariable, VarHandle
 from tests.exec import graphs as g
 from tests.exec.graphs import f32
@@ -165,3 +168,78 @@ def test_threads_are_given_the_same_memory(monkeypatch: pytest.MonkeyPatch) -> N
     for each in (first, second):
         each.join(PATIENCE)
     assert found[0] is found[1] is variables.holder(0)
+
+
+class Within(circlet.Listener):
+    """Does something in the midst of a run, once the variable was assigned."""
+
+    def __init__(self, act: Callable[[], object]) -> None:
+        self._act = act
+
+    def will_invoke(self, subgraph: int) -> None:
+        if subgraph == 1:
+            self._act()
+
+
+def _assigning_around_a_call() -> Model:
+    """Subgraph 0 assigns x, calls 1, which does nothing, and asks for an element of x; 2 assigns, 3 reads."""
+    b = ModelBuilder()
+    main, callee = b.subgraph("main"), b.subgraph("callee")
+    writer, reader = b.subgraph("write"), b.subgraph("read")
+    x, at = main.input("x", DType.FLOAT32, START.shape), main.input("at", DType.INT32, ())
+    main.op(AssignVariable(), _handle(main), x, outputs=[])
+    callee.output(g.add(callee, *[callee.input("a", DType.INT32, ())] * 2))
+    called = main.op(CallSubgraph(callee.index), at, outputs=[Tensor("", DType.INT32, ())])[0]
+    main.output(main.apply(Gather(0, 0), x, called))
+    writer.op(AssignVariable(), _handle(writer), writer.input("x", DType.FLOAT32, START.shape), outputs=[])
+    reader.output(_read(reader))
+    return b.build()
+
+
+@pytest.mark.parametrize("backend", ["cpu", "native"])
+@pytest.mark.parametrize("at", [0, 9])
+def test_runs_within_a_run(backend: str, at: int) -> None:
+    """What they assign stays if the outer run ends well; else all is as before it."""
+    session = circlet.Session(_assigning_around_a_call(), backend)
+    inner, outer = START * 10, START * 100
+    for before in (START, START * 2):
+        session.invoke(2, [before])
+        listener = Within(lambda: [session.invoke(2, [each]) for each in (inner, inner + np.float32(1))])
+        if at:
+            with pytest.raises(circlet.ExecutionError):
+                session.invoke(0, [outer, np.array(at, np.int32)], listener)
+        else:
+            session.invoke(0, [outer, np.array(at, np.int32)], listener)
+        g.assert_equal(session.invoke(3, []), [before if at else inner + np.float32(1)])
+
+
+@pytest.mark.parametrize("backend", ["cpu", "native"])
+def test_state_that_is_reset_within_a_run_comes_back_if_that_fails(backend: str) -> None:
+    session = circlet.Session(_assigning_around_a_call(), backend)
+    session.invoke(2, [START])
+
+    def act() -> None:
+        session.reset_state()
+        for k in range(3):
+            session.invoke(2, [START * k])
+
+    with pytest.raises(circlet.ExecutionError):
+        session.invoke(0, [START * 7, np.array(9, np.int32)], Within(act))
+    g.assert_equal(session.invoke(3, []), [START])
+
+
+def test_large_variables_are_not_copied_where_they_are_not_assigned() -> None:
+    """A run of another subgraph takes no memory that grows with them."""
+    b = ModelBuilder()
+    writer, other = b.subgraph("write"), b.subgraph("other")
+    writer.op(AssignVariable(), _handle(writer), writer.input("x", DType.FLOAT32, (1 << 20,)), outputs=[])
+    other.output(g.plus(other, other.input("x", DType.FLOAT32, ()), 1.0))
+    session, x = circlet.Session(b.build(), "native"), f32(1)
+    session.invoke(0, [np.zeros(1 << 20, np.float32)])
+    session.invoke(1, [x])
+    tracemalloc.start()
+    try:
+        session.invoke(1, [x])
+        assert tracemalloc.get_traced_memory()[1] < 1 << 18
+    finally:
+        tracemalloc.stop()

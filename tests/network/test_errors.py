@@ -12,6 +12,7 @@ import circlet
 from circlet import LoopOutput, Network, TripLimit
 from circlet.network import Tensor
 from circlet.network.loop import Loop
+from circlet.runtime.ops.elementwise import Add
 
 FLAG, X, V = "flag", "x", "v"
 
@@ -252,7 +253,7 @@ def own_output(net: Network, flag: Tensor, x: Tensor, v: Tensor) -> None:
 def overlapping_loops(net: Network, flag: Tensor, x: Tensor, v: Tensor) -> None:
     one, other = counted(net), counted(net)
     r, s = one.recurrence(x), other.recurrence(x)
-    both = net.apply(circlet.runtime.ops.elementwise.Add(), r, s, name="both")[0]
+    both = net.apply(Add(), r, s, name="both")[0]
     r.set_next(both)
     s.set_next(both)
     build(one.output(r) + other.output(s), net)

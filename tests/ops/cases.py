@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from circlet.runtime.ir.model import Tensor
 from circlet.runtime.ir.op import Op, Operand, Operands, Unknown
+from circlet.runtime.ir.tensor import Tensor
 from circlet.runtime.ir.types import DType, Quantization, Shape
 
 

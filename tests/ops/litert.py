@@ -13,7 +13,7 @@ import pytest
 
 from circlet.runtime.ir.op import Op
 from circlet.runtime.ir.types import Array, DType, Quantization, Shape
-from circlet.schema import dump_model, load_model
+from circlet.schema.files import dump_model, load_model
 from circlet.session import Session
 from tests.ops.cases import Case, T, check
 from tests.ops.one_operator import fed_arrays, model_of

@@ -11,7 +11,8 @@ import numpy.typing as npt
 
 import circlet
 from circlet.runtime.ir.builder import ModelBuilder, SubgraphBuilder, Value
-from circlet.runtime.ir.model import ABSENT, Model, Tensor
+from circlet.runtime.ir.model import ABSENT, Model
+from circlet.runtime.ir.tensor import Tensor
 from circlet.runtime.ir.types import DType
 from circlet.runtime.ops.loop import Loop
 from circlet.runtime.ops.loop_builder import add_loop

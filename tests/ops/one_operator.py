@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from circlet.runtime.ir.model import ABSENT, Model, Operator, Subgraph, Tensor
+from circlet.runtime.ir.model import ABSENT, Model, Operator, Subgraph
 from circlet.runtime.ir.op import Op, ShapeError
+from circlet.runtime.ir.tensor import Tensor
 from circlet.runtime.ops.controlflow import CallSubgraph
 from tests.ops.cases import Case, T
 

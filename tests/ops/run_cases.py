@@ -14,8 +14,8 @@ from circlet.runtime.exec.kernel import Call
 from circlet.runtime.exec.run import Run
 from circlet.runtime.exec.variables import Variables
 from circlet.runtime.ir.model import Model
-from circlet.runtime.ir.op import OPERATORS
-from circlet.schema import dump_model, load_model
+from circlet.runtime.ops.registry import OPERATORS
+from circlet.schema.files import dump_model, load_model
 from circlet.schema.tflite import TFLITE
 from circlet.session import Session
 from tests.ops.cases import Case, check

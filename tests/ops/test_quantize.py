@@ -9,7 +9,7 @@ import pytest
 
 import circlet
 from circlet.runtime.ir.builder import ModelBuilder
-from circlet.runtime.ir.model import Tensor
+from circlet.runtime.ir.tensor import Tensor
 from circlet.runtime.ir.types import Blockwise, DType, Quantization
 from circlet.runtime.ops import quantize as ops
 from circlet.runtime.ops.controlflow import CallSubgraph

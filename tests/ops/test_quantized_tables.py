@@ -15,11 +15,11 @@ import numpy.typing as npt
 import pytest
 
 from circlet.runtime.ir.builder import ModelBuilder
-from circlet.runtime.ir.model import Tensor
 from circlet.runtime.ir.op import Op
+from circlet.runtime.ir.tensor import Tensor
 from circlet.runtime.ir.types import Array, DType, Quantization
 from circlet.runtime.ops import normalize, unary
-from circlet.schema import dump_model, load_model
+from circlet.schema.files import dump_model, load_model
 from circlet.session import Session
 from tests.ops.cases import Case, T, q
 from tests.ops.litert import litert_results

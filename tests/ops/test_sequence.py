@@ -9,8 +9,8 @@ import pytest
 
 from circlet.runtime.errors import ExecutionError, InputError
 from circlet.runtime.ir.builder import ModelBuilder
-from circlet.runtime.ir.model import Tensor
 from circlet.runtime.ir.op import Op
+from circlet.runtime.ir.tensor import Tensor
 from circlet.runtime.ir.types import DType
 from circlet.runtime.ops import sequence as ops
 from circlet.session import Session

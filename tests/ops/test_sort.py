@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from circlet.runtime.ir.builder import ModelBuilder
-from circlet.runtime.ir.model import Tensor
 from circlet.runtime.ir.op import Op, Operand, Operands, Unknown
+from circlet.runtime.ir.tensor import Tensor
 from circlet.runtime.ir.types import DType
 from circlet.runtime.ops.detection import NonMaxSuppressionV4, NonMaxSuppressionV5
 from circlet.runtime.ops.sort import Bucketize, TopKV2, Unique, UniqueSlices

@@ -7,7 +7,7 @@ import pytest
 
 from circlet.runtime.errors import ExecutionError
 from circlet.runtime.ir.builder import ModelBuilder, SubgraphBuilder, Value
-from circlet.runtime.ir.model import Tensor
+from circlet.runtime.ir.tensor import Tensor
 from circlet.runtime.ir.types import DType
 from circlet.runtime.ops.variable import AssignVariable, ReadVariable, VarHandle
 from circlet.session import Session

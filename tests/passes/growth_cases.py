@@ -9,8 +9,8 @@ import numpy as np
 
 import circlet
 from circlet.runtime.ir.builder import ModelBuilder, SubgraphBuilder, Value
-from circlet.runtime.ir.model import Tensor
 from circlet.runtime.ir.op import Op
+from circlet.runtime.ir.tensor import Tensor
 from circlet.runtime.ir.types import DType
 from circlet.runtime.ops.comparison import Less, SelectV2
 from circlet.runtime.ops.controlflow import While

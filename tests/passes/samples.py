@@ -58,7 +58,14 @@ def _state(s: SubgraphBuilder) -> tuple[Value, Value, Value]:
     return s.input("k", DType.INT32), s.input("a", F32, (2,)), s.input("b", F32, (2,))
 
 
+def _turned(m: SubgraphBuilder, x: Value) -> Value:
+    """The logistic of x, computed in another layout."""
+    axes = m.constant(np.array([1, 0], np.int32))
+    return m.apply(Transpose(), m.apply(Logistic(), m.apply(Transpose(), x, axes)), axes)
+
+
 SAMPLES: Mapping[str, Callable[[], Model]] = {
+    "propagate_layout": lambda: _main(_turned),
     "lower_loops": _loop,
     "simplify_identities": lambda: _main(lambda m, x: m.apply(Cast(F32, F32), x)),
     "fuse_row_updates": row_update,

@@ -11,7 +11,8 @@ import pytest
 
 import circlet
 from circlet.runtime.ir.builder import ModelBuilder, SubgraphBuilder, Value
-from circlet.runtime.ir.model import Model, Tensor
+from circlet.runtime.ir.model import Model
+from circlet.runtime.ir.tensor import Tensor
 from circlet.runtime.ir.types import DType
 from circlet.runtime.ops.elementwise import Add
 from circlet.runtime.ops.layout import Concatenation, Pack, Slice

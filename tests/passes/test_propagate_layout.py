@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from typing import Any
 
 import numpy as np
@@ -11,10 +12,12 @@ from onnx.reference import ReferenceEvaluator
 
 import circlet
 from circlet.runtime.ir.builder import ModelBuilder
-from circlet.runtime.ir.model import Model, Tensor
+from circlet.runtime.ir.model import Model
+from circlet.runtime.ir.tensor import Tensor
 from circlet.runtime.ir.types import DType
 from circlet.runtime.ops.layout import Transpose
 from circlet.runtime.ops.reduce import Sum
+from circlet.runtime.passes.manager import Selection
 from circlet.runtime.passes.transforms.propagate_layout import propagate_layout
 from tests.schema.onnx.graphs import parse
 
@@ -58,12 +61,30 @@ def test_transpositions_move_to_where_they_cancel(name: str) -> None:
     content = parse(text)
     model = circlet.load(content)
     assert transposes(model) == left
+    assert propagate_layout(model) is model
     given: dict[str, Any] = {"x": X, "s": np.array(1, np.float32), "k": np.array(True)}
     inputs = {each: given[each] for each in model.signatures[0].inputs}
     (expected,) = ReferenceEvaluator(onnx.ModelProto.FromString(content)).run(None, inputs)
     for backend in ("cpu", "native"):
         (found,) = circlet.Session(model, backend=backend).run(inputs).values()
         np.testing.assert_allclose(found, np.asarray(expected), rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize(("passes", "left"), [
+    (None, [2, 0]), ("lower_loops", [2, 0]), (["propagate_layout", "lower_loops"], [2, 0]), (["lower_loops"], [0, 2])])
+def test_sessions_choose_passes_of_loading(passes: Selection, left: list[int]) -> None:
+    content = parse(CASES["loop"][0])
+    session = circlet.Session(content, "cpu", passes=passes)
+    assert transposes(session.model) == left
+    (expected,) = circlet.Session(circlet.load(content), "cpu").run({"x": X}).values()
+    for each in (session, pickle.loads(pickle.dumps(session))):
+        np.testing.assert_allclose(each.run({"x": X})["y"], expected, rtol=1e-5, atol=1e-6)
+
+
+def test_sessions_that_are_stopped_after_loading() -> None:
+    session = circlet.Session(parse(CASES["chain"][0]), "cpu", passes="propagate_layout")
+    assert session.executed is session.model
+    assert transposes(session.model) == [2]
 
 
 def test_axes_that_a_transposed_tensor_does_not_have() -> None:

@@ -33,7 +33,7 @@ def test_values_are_where_turns_put_them_and_come_home(plan: tuple[list[int], li
     assert [found.buffer(k, turns + found.period) for k in range(count)] == places
     memory = dict(zip(places, range(count), strict=True))
     for cycle in found.cycles:
-        for target, source in found.moves(cycle, turns):
+        for target, source in found.moves(cycle, found.places(turns)):
             memory[target] = memory[source]
     assert [memory[k] for k in range(count)] == list(range(count))
 
@@ -45,4 +45,4 @@ def test_values_are_where_turns_put_them_and_come_home(plan: tuple[list[int], li
 def test_no_value_moves_more_often_than_it_must(after: Sequence[int], spares: Sequence[int], turns: int,
                                                 copies: int) -> None:
     found = rotation(after, spares)
-    assert sum(len(found.moves(each, turns)) for each in found.cycles) == copies
+    assert sum(len(found.moves(each, found.places(turns))) for each in found.cycles) == copies

@@ -10,8 +10,8 @@ import pytest
 
 from circlet.runtime.errors import ExecutionError, LimitError
 from circlet.runtime.ir.builder import SubgraphBuilder, Value
-from circlet.runtime.ir.model import Tensor
 from circlet.runtime.ir.op import Unknown
+from circlet.runtime.ir.tensor import Tensor
 from circlet.runtime.ir.types import DType
 from circlet.runtime.ops.controlflow import CallSubgraph
 from circlet.runtime.ops.elementwise import Add

@@ -7,8 +7,9 @@ from dataclasses import fields, replace
 import numpy as np
 
 from circlet.runtime.ir.builder import ModelBuilder, SubgraphBuilder, Value
-from circlet.runtime.ir.model import Model, Subgraph, Tensor
+from circlet.runtime.ir.model import Model, Subgraph
 from circlet.runtime.ir.op import Opaque
+from circlet.runtime.ir.tensor import Tensor
 from circlet.runtime.ir.types import (
     FLOATS,
     INTEGERS,

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from circlet.runtime.errors import CircletError, ModelError
 from circlet.runtime.ir.model import Model
 from circlet.runtime.ir.types import DType
-from circlet.schema import dump_model, load_model
+from circlet.schema.files import dump_model, load_model
 from tests.schema import samples
 
 SECONDS = 30.0

@@ -11,7 +11,7 @@ import pytest
 
 from circlet.runtime.ir.model import Model
 from circlet.runtime.ir.types import Array
-from circlet.schema import dump_model, load_model
+from circlet.schema.files import dump_model, load_model
 from tests.models.expectations import Expectation, read
 from tests.schema import samples
 from tests.schema.samples import assert_same

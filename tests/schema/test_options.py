@@ -6,14 +6,16 @@ import pkgutil
 from dataclasses import fields
 
 import pytest
+import tflite
 
-import circlet.runtime.ops  # noqa: F401
-from circlet.runtime.ir.op import OPERATORS
+from circlet.runtime.ops.registry import OPERATORS
 from circlet.schema.circle import CIRCLE
 from circlet.schema.format import Format
-from circlet.schema.layout import Kind, generated, generated_fields, generated_members
+from circlet.schema.layout import Kind, common_fields, common_members
 from circlet.schema.options import options_codec
+from circlet.schema.tables import MEMBERS, TABLES
 from circlet.schema.tflite import TFLITE
+from tests.schema.generated import generated, generated_fields, generated_members
 
 FORMATS = {"tflite": TFLITE, "circle": CIRCLE}
 NEWER = {"FULLY_CONNECTED": ("quant_spec",)}
@@ -65,7 +67,17 @@ def test_layouts_are_those_of_the_generated_code() -> None:
     assert CIRCLE.layouts["SubGraph"].fields["debug_metadata_index"].slot == 6
 
 
-def test_what_the_package_lacks_is_as_in_litert_s_schema() -> None:
+def test_tables_are_as_in_the_schema() -> None:
+    names = [each.name for each in pkgutil.iter_modules(tflite.__path__) if each.name != "utils"]
+    theirs = {name: generated(tflite.__name__, name) for name in names}
+    tables = {name: generated_fields(each) for name, each in theirs.items() if hasattr(each, "Init")}
+    assert {name: common_fields(name) for name in tables} == tables
+    assert TABLES.keys() == {name for name, found in tables.items() if found}
+    for name in MEMBERS:
+        assert common_members(name) == generated_members(theirs[name]), name
+
+
+def test_what_the_dialects_do_not_have_in_common_is_as_in_litert_s_schema() -> None:
     newest = pytest.importorskip("ai_edge_litert.schema_py_generated")
     for table, added in TFLITE.added_fields.items():
         fields = generated_fields(vars(newest)[table])

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import gzip
+import inspect
 import io
+import sys
 import zipfile
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
+import circlet
 from circlet.runtime.errors import CircletError, InputError, ModelError, UnsupportedError
-from circlet.schema import dump_model, load_model
+from circlet.schema.files import dump_model, load_model
+from circlet.schema.formats import OPTIONS
 from tests.schema import samples
 
 
@@ -69,4 +74,23 @@ def test_sources(tmp_path: Path) -> None:
 ])
 def test_options_that_no_format_has(options: dict[str, str], message: str) -> None:
     with pytest.raises(InputError, match=message):
-        load_model(dump_model(samples.chain(), "tflite"), mmap=False, **options)
+        load_model(dump_model(samples.chain(), "tflite"), options=options)
+
+
+def test_the_keywords_of_load_are_the_options_of_the_formats() -> None:
+    keywords = {name: each for name, each in inspect.signature(circlet.load).parameters.items()
+                if each.kind is each.KEYWORD_ONLY and name != "mmap"}
+    names = vars(sys.modules[circlet.load.__module__])
+    assert {name: (get_args(names[each.annotation]), each.default) for name, each in keywords.items()} == {
+        option.name: (option.choices, option.choices[0]) for option in OPTIONS.values()}
+
+
+def test_choices_that_no_option_has() -> None:
+    """Type checkers see them too: these comments are errors where there is nothing to ignore."""
+    content = dump_model(samples.chain(), "tflite")
+    with pytest.raises(InputError, match="slice_overrun: expected error or hold_last, found 'nope'"):
+        circlet.load(content, slice_overrun="nope")  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="onnx_absent_cond: expected spec or ort, found 'nope'"):
+        circlet.load(content, onnx_absent_cond="nope")  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="absent_cond"):
+        circlet.load(content, absent_cond="ort")  # type: ignore[call-arg]

@@ -11,11 +11,12 @@ import tflite
 
 from circlet.runtime.errors import ModelError, UnsupportedError
 from circlet.runtime.ir.builder import ModelBuilder
-from circlet.runtime.ir.model import Model, Operator, Subgraph, Tensor
+from circlet.runtime.ir.model import Model, Operator, Subgraph
 from circlet.runtime.ir.op import Opaque
+from circlet.runtime.ir.tensor import Tensor
 from circlet.runtime.ir.types import DType, Quantization
 from circlet.runtime.ops.elementwise import Add
-from circlet.schema import dump_model, load_model, save_model
+from circlet.schema.files import dump_model, load_model, save_model
 from tests.schema import samples
 from tests.schema.samples import CIRCLE_ONLY, SAMPLES, TFLITE_ONLY, assert_same, frozen, with_constant
 

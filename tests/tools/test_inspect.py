@@ -10,9 +10,12 @@ import numpy as np
 import pytest
 
 import circlet
+from circlet.runtime.ir.tensor import Tensor
 from circlet.runtime.ir.text import to_text
+from circlet.runtime.ir.types import DType, Quantization
 from circlet.runtime.ops.controlflow import While
 from circlet.runtime.ops.elementwise import Add, Mul
+from circlet.runtime.ops.quantize import Quantize
 from circlet.schema.foreign import Foreign
 from circlet.schema.tflite import TFLITE
 from circlet.schema.writer import write_model
@@ -67,6 +70,25 @@ def test_native_code_in_other_languages(program: Program) -> None:
     text = program.text("inspect", COLLATZ, "--subgraph", "4", "--llvm")
     assert "define " in text
     assert "[3] int32[] register = IF" not in text
+
+
+@NATIVE
+def test_why_there_is_no_native_code(program: Program, tmp_path: Path) -> None:
+    b = circlet.ModelBuilder()
+    main = b.subgraph("main")
+    one, other = (Tensor(name, DType.INT8, (2,), quantization=Quantization((scale,), (0,)))
+                  for name, scale in (("x", 0.5), ("y", 0.0)))
+    x = main.tensor(one)
+    main.feed(x)
+    main.output(*main.op(Quantize(), x, outputs=[other]))
+    path = tmp_path / "infinite.tflite"
+    circlet.save(b.build(), path)
+    reason = "left to numpy: subgraph 0 ('main'), operator 0 (QUANTIZE): the scales need to be multiplied by [inf]"
+    for option in ("--native", "--llvm", "--asm"):
+        assert f"operators [0] to [0]: {reason}" in program.text("inspect", path, option)
+    (found,) = program.json("inspect", path, "--native", "--llvm", "--asm")["functions"]
+    assert found["outline"][0].startswith(reason)
+    assert not {"llvm", "asm"} & found.keys()
 
 
 def test_text_ends_with_the_model(program: Program) -> None:
@@ -288,7 +310,16 @@ def test_the_model_after_a_pass(program: Program, dead: Path) -> None:
     assert found["model"] == after.split("\n\n", 1)[1]
 
 
+def test_passes_of_loading_come_first(program: Program) -> None:
+    path = "examples/sum_even.onnx"
+    loaded = to_text(circlet.load(path))
+    found = program.json("inspect", path, "--passes", "--backend", "cpu")["passes"]
+    assert [(each["name"], each["renumbers"]) for each in found[:2]] == [
+        ("propagate_layout", True), ("lower_loops", False)]
+    assert program.text("inspect", path, "--after", "propagate_layout") == loaded
+
+
 def test_no_such_pass(program: Program) -> None:
     assert program.error("inspect", COLLATZ, "--backend", "cpu", "--after", "eliminate_ded") == (
-        "no pass 'eliminate_ded' in pipeline 'interpreted'; it has lower_loops, simplify_identities, "
-        "fuse_row_updates, eliminate_dead; did you mean 'eliminate_dead'?")
+        "no pass 'eliminate_ded' in pipeline 'imported and interpreted'; it has propagate_layout, lower_loops, "
+        "simplify_identities, fuse_row_updates, eliminate_dead; did you mean 'eliminate_dead'?")

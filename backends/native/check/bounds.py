@@ -8,60 +8,26 @@ returns.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 
 from llvmlite import ir
 from llvmlite.ir import instructions as ins
 
 from circlet.backends.native.check.origins import Origins, is_address, replace_operand, size_of
+from circlet.backends.native.check.watched import NUMBERS, OUTSIDE, Watched
 from circlet.backends.native.emit.emitter import I1, I8, I32, I64, POINTER
 from circlet.runtime.errors import Place
+from circlet.runtime.records import dataclass
 
-VARIABLE = "CIRCLET_CHECK_BOUNDS"
-"""The environment variable that, set to 1, has all native code check bounds."""
-OUTSIDE = 3
-"""What a checked function returns if an access was wrong."""
 _MOVING = (ins.GEPInstr, ins.SelectInstr, ins.CallInstr)
 """What takes an address without touching the memory there; a call's callee is checked itself, or is the host."""
 _WRAPPING = frozenset({"nsw", "nuw"})
+"""Flags that make an overflow poison, so that LLVM might take a check of the result for true."""
 _HINTS = "llvm.loop"
 """LLVM complains on stderr if a loop is to become vector code, and calls a function."""
 _SPARE_BYTES, _ALIGNMENT = 4096, 64
-_NUMBERS = 5
-"""Of the first wrong access: which it is, from 1; the operator; offset, bytes, bytes of the buffer."""
-
-
-class BoundsError(AssertionError):
-    """Native code was about to reach beyond a buffer: a mistake of the code, whatever the model and the inputs."""
-
-
-def are_checked() -> bool:
-    """Whether the environment asks for bounds assertions."""
-    return os.environ.get(VARIABLE) == "1"
-
-
-@dataclass(frozen=True)
-class Watched:
-    """What a checked function expects, and what is needed to say which access was wrong."""
-
-    places: tuple[Place, ...]
-    """The operators, in the order in which they were emitted."""
-    accesses: tuple[str, ...]
-    sizes: tuple[int, ...]
-    """The bytes of the arrays in the table."""
-
-    def expect(self, sizes: Sequence[int]) -> None:
-        """Raises BoundsError unless the arrays of the table are as large as the function takes them for."""
-        if tuple(sizes) != self.sizes:
-            raise BoundsError(f"the function is made for arrays of {self.sizes} bytes, given are {tuple(sizes)}")
-
-    def error(self, evidence: Sequence[int]) -> BoundsError:
-        """What the function left as evidence, in words."""
-        access, place, offset, size, length = evidence[:_NUMBERS]
-        return BoundsError(f"{self.places[place]}: {self.accesses[access - 1]}: "
-                           f"{size} bytes at {offset} of a buffer of {length} bytes")
+"""Where wrong accesses are made: as many bytes as any access has that is no copy, and an alignment that does for all
+vectors."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,11 +52,12 @@ class Watch:
         self._module = module
         self._places: list[Place] = []
         self._accesses: list[str] = []
-        self._buffers: list[tuple[ir.Value, int]] = []
+        self._buffers: list[tuple[ir.Value, ir.Value]] = []
         self._place = _variable(module, "circlet_place", I64)
 
-    def buffer(self, address: ir.Value, size: int) -> None:
-        """What is reached from an address must lie within so many bytes of it."""
+    def buffer(self, address: ir.Value, size: ir.Value) -> None:
+        """What is reached from an address must lie within so many bytes of it, an i64 that is known at the beginning of
+        the function."""
         self._buffers.append((address, size))
 
     def enter(self, builder: ir.IRBuilder, place: Place) -> None:
@@ -98,8 +65,8 @@ class Watch:
         builder.store(ir.Constant(I64, len(self._places)), self._place)
         self._places.append(place)
 
-    def watched(self, sizes: Iterable[int]) -> Watched:
-        """What was noted; `sizes` are the bytes of the arrays in the table."""
+    def watched(self, sizes: Iterable[int | None]) -> Watched:
+        """What was noted; `sizes` are the bytes of the arrays in the table, None where they differ from run to run."""
         return Watched(tuple(self._places), tuple(self._accesses), tuple(sizes))
 
     def guard(self, entry: ir.Function, evidence: ir.Value) -> None:
@@ -125,6 +92,8 @@ class Watch:
                 replace_operand(each, 0, builder.call(runtime.leave, [each.operands[0], evidence]))
 
     def _check(self, origins: Origins, runtime: _Runtime, instruction: ins.Instruction, access: _Access) -> None:
+        """Puts a check before an instruction, and what it gives in the place of the address; of a copy, also of its
+        length."""
         address = instruction.operands[access.operand]
         if _is_evident(address, access):
             return
@@ -142,6 +111,7 @@ class Watch:
 
 
 def _instructions(function: ir.Function) -> Iterator[ins.Instruction]:
+    """All instructions of a function; comments are none."""
     for block in function.blocks:
         yield from (each for each in block.instructions if isinstance(each, ins.Instruction))
 
@@ -176,6 +146,7 @@ def _accesses(instruction: ins.Instruction) -> tuple[_Access, ...]:
 
 
 def _of_call(call: ins.CallInstr, name: str) -> tuple[_Access, ...]:
+    """What a call of an intrinsic touches."""
     if name.startswith(("llvm.memmove.", "llvm.memcpy.")):
         return _Access(1, length=3), _Access(2, length=3)
     if name.startswith("llvm.memset."):
@@ -191,6 +162,7 @@ def _of_call(call: ins.CallInstr, name: str) -> tuple[_Access, ...]:
 
 
 def _natural_alignment(kind: ir.Type) -> int:
+    """The alignment that LLVM assumes of a type where none is given."""
     element = kind.element if isinstance(kind, ir.ArrayType) else kind
     return 1 << (size_of(element) - 1).bit_length()
 
@@ -222,7 +194,7 @@ class _Runtime:
     def __init__(self, module: ir.Module, place: ir.GlobalVariable) -> None:
         self._module = module
         self._place = place
-        self._numbers = [_variable(module, f"circlet_violation_{k}", I64) for k in range(_NUMBERS)]
+        self._numbers = [_variable(module, f"circlet_violation_{k}", I64) for k in range(NUMBERS)]
         self.spare = _variable(module, "circlet_spare", ir.ArrayType(I8, _SPARE_BYTES))
         """Where wrong accesses are made."""
         self.spare.align = _ALIGNMENT
@@ -233,6 +205,7 @@ class _Runtime:
         """`i32 leave(status, evidence*)`: the status, or `OUTSIDE` if an access was wrong."""
 
     def _function(self, name: str, result: ir.Type, kinds: Sequence[ir.Type]) -> tuple[ir.Function, ir.IRBuilder]:
+        """A new internal function, and what writes it."""
         function = ir.Function(self._module, ir.FunctionType(result, kinds), name)
         function.linkage = "internal"
         function.attributes.add("noinline")
@@ -240,6 +213,7 @@ class _Runtime:
         return function, ir.IRBuilder(function.append_basic_block("entry"))
 
     def _check(self) -> ir.Function:
+        """Writes `check`; the numbers of the first wrong access are left in the module's memory."""
         function, b = self._function("circlet_check", POINTER, [POINTER, *[I64] * 5])
         given, size, align, begin, length, number = function.args
         address = ins.Instruction(b.block, POINTER, "freeze", [given])
@@ -261,6 +235,7 @@ class _Runtime:
         return function
 
     def _leave(self) -> ir.Function:
+        """Writes `leave`, which copies these numbers to `evidence`."""
         function, b = self._function("circlet_leave", I32, [I32, POINTER])
         status, evidence = function.args
         with b.if_then(b.icmp_unsigned("!=", b.load(self._numbers[0], typ=I64), ir.Constant(I64, 0))):

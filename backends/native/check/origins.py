@@ -39,10 +39,10 @@ def replace_operand(instruction: ins.Instruction, position: int, value: ir.Value
 class Origins:
     """The origins of the addresses in a module."""
 
-    def __init__(self, buffers: Sequence[tuple[ir.Value, int]]) -> None:
+    def __init__(self, buffers: Sequence[tuple[ir.Value, ir.Value]]) -> None:
         """
         Args:
-            buffers: addresses at which a buffer begins, and the buffer's size in bytes.
+            buffers: addresses at which a buffer begins, and the buffer's size in bytes, an i64.
         """
         self._buffers = buffers
         self._sizes = {id(address): size for address, size in buffers}
@@ -70,11 +70,12 @@ class Origins:
         call.operands = [*call.operands, *(number for each in addresses for number in self.of(each))]
 
     def _find(self, address: ir.Value) -> Origin:
+        """Where the buffer of an address begins, and its size, by what computed the address."""
         if id(address) in self._sizes:
             return self._begun(address, self._sizes[id(address)])
         if isinstance(address, ins.AllocaInstr):
             count = address.operands[0].constant if address.operands else 1
-            return self._begun(address, count * size_of(address.allocated_type))
+            return self._begun(address, ir.Constant(I64, count * size_of(address.allocated_type)))
         if isinstance(address, ir.GlobalVariable):
             return address.ptrtoint(I64), ir.Constant(I64, size_of(address.value_type))
         if isinstance(address, ins.GEPInstr):
@@ -86,15 +87,17 @@ class Origins:
         assert isinstance(address, ir.Constant), f"nobody knows the buffer of {address}"
         return ir.Constant(I64, 0), ir.Constant(I64, 0)
 
-    def _begun(self, address: ir.Value, size: int) -> Origin:
+    def _begun(self, address: ir.Value, size: ir.Value) -> Origin:
+        """The origin of an address at which a buffer begins."""
         builder = ir.IRBuilder()
         if isinstance(address, ir.Argument):
             builder.position_at_start(address.parent.entry_basic_block)
         else:
             builder.position_after(address)
-        return builder.ptrtoint(address, I64), ir.Constant(I64, size)
+        return builder.ptrtoint(address, I64), size
 
     def _joined(self, phi: ins.PhiInstr) -> Origin:
+        """The origin of a phi: a phi for each of its numbers."""
         builder = ir.IRBuilder()
         builder.position_after(phi)
         origin = builder.phi(I64), builder.phi(I64)
@@ -105,6 +108,7 @@ class Origins:
         return origin
 
     def _selected(self, select: ins.SelectInstr) -> Origin:
+        """The origin of a choice of two: a choice for each of its numbers."""
         condition, *choices = select.operands
         one, other = (self.of(each) for each in choices)
         builder = ir.IRBuilder()

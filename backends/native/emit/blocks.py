@@ -11,7 +11,11 @@ from circlet.runtime.ir.types import Array, Shape
 from circlet.runtime.passes.analyses.plan_memory import ALIGNMENT
 
 _SMALLEST = 1 << 16
+"""Bytes of the first block: a choice, so that a small model does not reserve more than it packs; any from a page to a
+megabyte does."""
 _LARGEST = 1 << 24
+"""Bytes of a block at the most, unless one array is larger: several times the 4 MB from which on numpy asks for large
+pages, and the most that the last block wastes."""
 
 
 class Blocks:

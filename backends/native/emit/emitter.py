@@ -5,26 +5,32 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from math import prod
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 import numpy as np
 from llvmlite import ir
 
+from circlet.backends.native.emit.lengths import Entry, Lengths
 from circlet.backends.native.emit.polling import Meter
 from circlet.backends.native.emit.sharing import Sharing
 from circlet.backends.native.targets.target import Target
 from circlet.runtime.errors import UnsupportedError
+from circlet.runtime.ir.length import computed_number, is_length, may_be_less, may_differ, terms_of
 from circlet.runtime.ir.types import DType, Shape
 
 Index: TypeAlias = Sequence[ir.Value]
 """An i64 for each axis."""
 
 I1, I8, I32, I64, POINTER = ir.IntType(1), ir.IntType(8), ir.IntType(32), ir.IntType(64), ir.PointerType()
+"""Types of registers: a truth value, integers by their width, an address."""
 _REAL: dict[DType, ir.Type] = {DType.FLOAT16: ir.HalfType(), DType.FLOAT32: ir.FloatType(),
                                DType.FLOAT64: ir.DoubleType()}
+"""What real numbers are in registers and in memory."""
 _BITS = {DType.INT8: 8, DType.UINT8: 8, DType.INT16: 16, DType.UINT16: 16, DType.INT32: 32, DType.UINT32: 32,
          DType.INT64: 64, DType.UINT64: 64, DType.RESOURCE: 32}
+"""The width of integers; a RESOURCE is the number of a handle."""
 UNSIGNED = frozenset({DType.UINT8, DType.UINT16, DType.UINT32, DType.UINT64})
+"""The integers that are filled up with zeros when they are widened."""
 NATIVE_TYPES = frozenset({*_REAL, *_BITS, DType.BOOL})
 """The element types that fit into a register."""
 
@@ -42,32 +48,18 @@ def memory_type(dtype: DType) -> ir.Type:
 
 
 def is_real(dtype: DType) -> bool:
+    """Whether registers hold an element as a floating-point number."""
     return dtype in _REAL
 
 
 def in_register_alone(size: int, dtype: DType) -> bool:
-    """Whether a tensor of so many elements needs no memory: one number of a type that registers hold."""
-    return size == 1 and dtype in NATIVE_TYPES
+    """Whether a tensor of so many elements needs no memory: one number of a type that registers hold. Where the number
+    of elements is open it has memory."""
+    return not may_differ(size, 1) and dtype in NATIVE_TYPES
 
 
 _OF_LIBM = frozenset({"ceil", "floor", "fma", "rint", "sqrt", "trunc"})
 """The intrinsics that LLVM makes calls of where the processor has no instruction."""
-
-
-class Entry:
-    """The beginning of a function."""
-
-    def __init__(self, function: ir.Function) -> None:
-        block = function.append_basic_block("entry")
-        self.body = function.append_basic_block("body")
-        """What comes next."""
-        self._builder = ir.IRBuilder(block)
-        self._end = self._builder.branch(self.body)
-
-    def builder(self) -> ir.IRBuilder:
-        """Writes at the end of it."""
-        self._builder.position_before(self._end)
-        return self._builder
 
 
 class _Builder(ir.IRBuilder):  # type: ignore[misc]  # llvmlite is untyped
@@ -78,6 +70,7 @@ class _Builder(ir.IRBuilder):  # type: ignore[misc]  # llvmlite is untyped
         self._emitter = emitter
 
     def call(self, fn: ir.Value, *arguments: Any, **options: Any) -> ir.Value:
+        """Writes a call; what a function of the module takes counts as if it stood here."""
         if isinstance(fn, ir.Function) and fn.blocks:
             self._emitter.called += _length(fn)
         return super().call(fn, *arguments, **options)
@@ -89,9 +82,12 @@ def _length(function: ir.Function) -> int:
 
 
 _TURNS = 64
+"""Turns that are expected of loops in a function that is called, where nothing tells: a choice. It decides how often
+the caller looks whether it must stop, not what is computed."""
 LONG_LOOP, RUN = 1 << 22, 1 << 20
 """Turns from which on a loop is written as one of runs of so many, so that between them one can look whether it must
-stop."""
+stop. A run of 8 instructions a turn is what is granted between two looks (`polling.GRANTED`); four runs are the fewest
+that are worth a second loop."""
 
 
 class Emitter:
@@ -111,6 +107,8 @@ class Emitter:
         """The block that ends a turn of the loop that was written last; None if that was none."""
         self.entry = Entry(function)
         self.builder = _Builder(self, self.entry.body)
+        self.lengths: Lengths | None = None
+        """What open lengths are, where there are any."""
 
     @contextmanager
     def inside(self, function: ir.Function, entry: Entry) -> Iterator[None]:
@@ -123,15 +121,43 @@ class Emitter:
         self.builder.position_at_end(block)
 
     def number(self, value: int) -> ir.Value:
-        """An i64 constant."""
+        """An i64: a constant, or what an open length is in this run."""
+        if is_length(value):
+            assert self.lengths is not None, f"{value} is open, in a function for fixed shapes"
+            return self.lengths.register(terms_of(value), self.builder)
         return ir.Constant(I64, value)
 
+    def register(self, value: ir.Value | int) -> ir.Value:
+        """A number that may be in a register already."""
+        return value if isinstance(value, ir.Value) else self.number(value)
+
+    def define(self, length: int, value: ir.Value) -> None:
+        """Says what a length is that the function computes."""
+        number = computed_number(length)
+        assert self.lengths is not None, "no length is open"
+        assert number is not None, f"{length} is not what the function computes"
+        self.lengths.define(self.builder, number, value)
+
+    def is_undefined(self, length: int) -> bool:
+        """Whether it is still to be said what a length is."""
+        number = computed_number(length)
+        return number is not None and self.lengths is not None and not self.lengths.is_defined(number)
+
     def constant(self, value: float | int | bool | np.generic, dtype: DType) -> ir.Value:
-        """An element as a constant."""
+        """An element as a constant; an open length, which is not negative, as the nearest element."""
         kind = register_type(dtype)
+        if is_length(value):
+            return self._converted(self.number(cast(int, value)), dtype)
         if is_real(dtype):
             return ir.Constant(kind, float(value))
         return ir.Constant(kind, int(value))
+
+    def _converted(self, length: ir.Value, dtype: DType) -> ir.Value:
+        """An i64 as an element."""
+        kind = register_type(dtype)
+        if is_real(dtype):
+            return self.builder.sitofp(length, kind)
+        return length if kind == I64 else self.builder.trunc(length, kind)
 
     def slot(self, kind: ir.Type, count: int = 1) -> ir.Value:
         """Memory on the stack, for the whole call of the function."""
@@ -139,7 +165,7 @@ class Emitter:
 
     def address(self, base: ir.Value, kind: ir.Type, offset: ir.Value | int) -> ir.Value:
         """`base + offset`, in elements of `kind`."""
-        index = self.number(offset) if isinstance(offset, int) else offset
+        index = self.register(offset)
         return self.builder.gep(base, [index], source_etype=kind)
 
     def load(self, base: ir.Value, dtype: DType, offset: ir.Value | int = 0) -> ir.Value:
@@ -156,8 +182,8 @@ class Emitter:
 
     def copy(self, target: ir.Value, source: ir.Value, size: ir.Value | int) -> None:
         """Copies bytes between two places, which may overlap."""
-        count = self.number(size) if isinstance(size, int) else size
-        if size != 0:
+        count = self.register(size)
+        if isinstance(size, ir.Value) or may_differ(size, 0):
             name = "llvm.memmove.p0.p0.i64"
             kind = ir.FunctionType(ir.VoidType(), [POINTER, POINTER, I64, I1])
             self.builder.call(self.declare(name, kind), [target, source, count, ir.Constant(I1, 0)])
@@ -183,7 +209,8 @@ class Emitter:
 
     @contextmanager
     def loop(self, count: ir.Value | int) -> Iterator[ir.Value]:
-        """`for index in range(count)`; the body is what is written inside."""
+        """`for index in range(count)`; the body is what is written inside. One turn is no loop; very many are one of
+        `runs`."""
         if isinstance(count, int) and count == 1:
             yield self.number(0)
             self.latch = None
@@ -200,7 +227,7 @@ class Emitter:
     @contextmanager
     def runs(self, count: ir.Value | int) -> Iterator[tuple[ir.Value, ir.Value]]:
         """A loop that cuts `count` turns of another one in runs; gives the first of a run and how many there are."""
-        total = self.number(count) if isinstance(count, int) else count
+        total = self.register(count)
         b = self.builder
         runs = b.sdiv(b.add(total, self.number(RUN - 1)), self.number(RUN))
         with self._turns(runs, -(-count // RUN) if isinstance(count, int) else None) as number:
@@ -209,8 +236,9 @@ class Emitter:
 
     @contextmanager
     def _turns(self, count: ir.Value | int, known: int | None) -> Iterator[ir.Value]:
-        """A loop; `known` says how many turns it has at the most, if that is known."""
-        total = self.number(count) if isinstance(count, int) else count
+        """A loop of three blocks, `head` with a phi for the index, `loop` and `after`; `known` says how many turns it
+        has at the most, if that is known."""
+        total = self.register(count)
         before = self.builder.block
         with nullcontext() if self.meter is None else self.meter.turn(known):
             head, body, after = (self.function.append_basic_block(name) for name in ("head", "loop", "after"))
@@ -236,27 +264,28 @@ class Emitter:
             yield (first, *rest)
 
     def linear(self, index: Index, shape: Shape) -> ir.Value:
-        """The position of an element in row-major order."""
+        """The position of an element in row-major order, an i64: a product and a sum for each axis but the last."""
         position: ir.Value = self.number(0)
         for axis, (each, size) in enumerate(zip(index, shape, strict=True)):
-            if size == 1:
+            if not may_differ(size, 1):
                 continue
             stride = prod(shape[axis + 1:])
-            term = each if stride == 1 else self.builder.mul(each, self.number(stride), flags=("nsw",))
+            term = each if not may_differ(stride, 1) else self.builder.mul(each, self.number(stride), flags=("nsw",))
             is_zero = isinstance(position, ir.Constant) and position.constant == 0
             position = term if is_zero else self.builder.add(position, term, flags=("nsw",))
         return position
 
     def delinear(self, position: ir.Value, shape: Shape) -> tuple[ir.Value, ...]:
-        """The index of the element at a position in row-major order."""
+        """The index of the element at a position in row-major order: a quotient and a remainder for each axis but the
+        ends."""
         found: list[ir.Value] = []
         for axis, size in enumerate(shape):
             stride = prod(shape[axis + 1:])
-            if size == 1:
+            if not may_differ(size, 1):
                 found.append(self.number(0))
                 continue
-            each = position if stride == 1 else self.builder.udiv(position, self.number(stride))
-            outermost = all(length == 1 for length in shape[:axis])
+            each = position if not may_differ(stride, 1) else self.builder.udiv(position, self.number(stride))
+            outermost = not any(may_differ(length, 1) for length in shape[:axis])
             found.append(each if outermost else self.builder.urem(each, self.number(size)))
         return tuple(found)
 
@@ -272,6 +301,7 @@ class Emitter:
         return found
 
     def select(self, condition: ir.Value, one: ir.Value, other: ir.Value) -> ir.Value:
+        """`one` where the i1 holds, else `other`; both are computed."""
         return self.builder.select(condition, one, other)
 
 
@@ -280,14 +310,14 @@ def _matching_axes(shape: Shape, target: Shape) -> Iterator[tuple[slice, slice]]
     i = j = 0
     while i < len(shape) or j < len(target):
         first, other = i, j
-        if i < len(shape) and shape[i] == 1:
+        if i < len(shape) and not may_differ(shape[i], 1):
             i += 1
-        elif j < len(target) and target[j] == 1:
+        elif j < len(target) and not may_differ(target[j], 1):
             j += 1
         else:
             i, j = i + 1, j + 1
-            while prod(shape[first:i]) != prod(target[other:j]):
-                if prod(shape[first:i]) < prod(target[other:j]):
+            while may_differ(prod(shape[first:i]), prod(target[other:j])):
+                if j == len(target) or (i < len(shape) and may_be_less(prod(shape[first:i]), prod(target[other:j]))):
                     i += 1
                 else:
                     j += 1

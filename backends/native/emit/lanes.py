@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import wraps
 from typing import TypeAlias
 
 from llvmlite import ir
 
 from circlet.backends.native.emit.emitter import I32, I64, Emitter
+from circlet.backends.native.targets.constants import Uniform
+from circlet.runtime.records import dataclass
 
 Number: TypeAlias = "Lanes | float"
+"""What stands on the right of an operator: registers, or a Python number for a constant in every lane."""
 Function: TypeAlias = Callable[..., ir.Value]
 """From an emitter and the arguments."""
 
 HALF, SINGLE, DOUBLE = ir.HalfType(), ir.FloatType(), ir.DoubleType()
+"""The types of real numbers, LLVM's `half`, `float` and `double`."""
 _INTEGER = {SINGLE: I32, DOUBLE: I64}
+"""The integer that has as many bits as a real number."""
 _REAL = {kind: real for real, kind in _INTEGER.items()}
+"""The real number that has as many bits as an integer."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,16 +49,19 @@ class Lanes:
     def constant(self, number: float) -> Lanes:
         """The same number in every lane."""
         kind = self.value.type
-        return self._new(ir.Constant(kind, [number] * kind.count if isinstance(kind, ir.VectorType) else number))
+        return self._new((Uniform if isinstance(kind, ir.VectorType) else ir.Constant)(kind, number))
 
     def _new(self, value: ir.Value) -> Lanes:
+        """What an instruction gave, in Python's notation."""
         return Lanes(self.e, value)
 
     def _operand(self, other: Number) -> ir.Value:
+        """The register of an operand, as wide as this where it is a Python number."""
         return (other if isinstance(other, Lanes) else self.constant(other)).value
 
     @property
     def _is_real(self) -> bool:
+        """Whether lanes are real numbers, so that instructions are those of real numbers."""
         return not isinstance(self.element, ir.IntType)
 
     def _apply(self, name: str, other: Number) -> Lanes:
@@ -62,6 +70,7 @@ class Lanes:
         return self._new(method(self.value, self._operand(other)))
 
     def _compare(self, relation: str, other: Number) -> Lanes:
+        """An i1 for each lane: the ordered comparison of real numbers, the signed one of integers."""
         b = self.e.builder
         method = b.fcmp_ordered if self._is_real else b.icmp_signed
         return self._new(method(relation, self.value, self._operand(other)))
@@ -114,6 +123,7 @@ class Lanes:
         return self._compare(">=", other)
 
     def equals(self, other: Number) -> Lanes:
+        """An i1 for each lane, false of NaN."""
         return self._compare("==", other)
 
     def where(self, one: Lanes, other: Lanes | float) -> Lanes:
@@ -129,9 +139,11 @@ class Lanes:
         return self.at_least(low).at_most(high)
 
     def at_least(self, low: float) -> Lanes:
+        """`low` in the lanes that are less; NaN stays."""
         return self.unless(self < low, low)
 
     def at_most(self, high: float) -> Lanes:
+        """`high` in the lanes that are greater; NaN stays."""
         return self.unless(self > high, high)
 
     def fma(self, factor: Number, term: Number) -> Lanes:
@@ -139,7 +151,8 @@ class Lanes:
         return self._new(self.e.intrinsic("fmuladd", self.value, self._operand(factor), self._operand(term)))
 
     def polynomial(self, coefficients: Sequence[float]) -> Lanes:
-        """The polynomial whose coefficients are given from that of the lowest power on."""
+        """The polynomial whose coefficients are given from that of the lowest power on, by Horner's rule: an `fma` for
+        each but the last."""
         *rest, last = coefficients
         value = self.constant(last)
         for each in reversed(rest):

@@ -9,9 +9,11 @@ from typing import Any, TypeAlias
 from llvmlite import ir
 
 from circlet.backends.native.emit.emitter import I1, I32, Emitter
+from circlet.runtime.ir.length import divisor, may_differ
 from circlet.runtime.ir.types import Shape
 
 Carried: TypeAlias = "list[ir.Value]"
+"""The values that a loop hands from turn to turn, each in a register."""
 
 
 class _Distinct(ir.MDValue):  # type: ignore[misc]  # llvmlite is untyped
@@ -22,6 +24,7 @@ class _Distinct(ir.MDValue):  # type: ignore[misc]  # llvmlite is untyped
         self._is_loop = is_loop
 
     def descr(self, buf: list[str]) -> None:
+        """Writes the node in LLVM's language; llvmlite has none that names itself."""
         found = [self.get_reference()] if self._is_loop else []
         for each in self.operands:
             kind = "" if isinstance(each.type, ir.MetaDataType) else f"{each.type} "
@@ -54,13 +57,16 @@ def rolled_nest(e: Emitter, shape: Shape) -> Iterator[tuple[ir.Value, ...]]:
 
 
 def _keep_rolled(e: Emitter, latch: ir.Block) -> None:
+    """Hints that the loop which a block ends is neither unrolled nor made vectors of."""
     _hint(latch, e.module, ["llvm.loop.unroll.disable"], ["llvm.loop.vectorize.enable", ir.Constant(I1, 0)])
 
 
 _TINY = 16
 """Turns below which LLVM makes no vectors unless it is forced to (its option `vectorizer-min-trip-count`)."""
 _LONG = 24
-"""Instructions of a turn that are too many for the processor to look far beyond it."""
+"""Instructions of a turn, before LLVM's passes, that are too many for the processor to look far beyond it. Of 0, 12,
+24, 48 and no limit, with 8192 floats on AVX-512, the first three make EXP, LOG, TANH and LOGISTIC take 11 to 16 % less
+time than the others, on AVX2 8 to 18 %; SQRT and ABS, which are shorter, take the same time with any."""
 
 
 @contextmanager
@@ -87,7 +93,8 @@ def independent(e: Emitter, count: ir.Value | int, width: int | None = None,
             instruction.set_metadata("llvm.access.group", group)
     wanted = () if latch is not first else _vectors(count, width)
     _hint(latch, e.module, ["llvm.loop.parallel_accesses", group], ["llvm.loop.unroll.disable"], *wanted,
-          *_several(e, count if isinstance(count, int) else multiple, instructions if latch is first else ()))
+          *_several(e, multiple if isinstance(count, ir.Value) else divisor(count),
+                    instructions if latch is first else ()))
 
 
 def _vectors(count: ir.Value | int, width: int | None) -> Sequence[Sequence[Any]]:
@@ -101,6 +108,9 @@ def _vectors(count: ir.Value | int, width: int | None) -> Sequence[Sequence[Any]
 def _several(e: Emitter, turns: int, instructions: Sequence[ir.Instruction]) -> Sequence[Sequence[Any]]:
     """The hint that says how many vectors are to be computed side by side, if several are.
 
+    4 or 2, counted in vectors of 32-bit elements, whichever leaves no turn over; a turn of an elementary function is a
+    chain of 80 to 150 cycles, of which the processor sees two or three at a time by itself.
+
     Args:
         e: writes the code.
         turns: a number that the number of turns is a multiple of.
@@ -113,7 +123,9 @@ def _several(e: Emitter, turns: int, instructions: Sequence[ir.Instruction]) -> 
 
 
 _FOLDED = range(8, 65)
-"""Numbers of turns that LLVM would unroll, though some can be taken at a time."""
+"""Numbers of turns that LLVM would unroll, though some can be taken at a time. A softmax of 64 rows on AVX-512 gains 22
+% with rows of 16 and 37 % with rows of 32, on AVX2 13 and 31 %; with 4, 8, 128 or 256 elements it takes the same time
+either way, with 64 on AVX2 8 % more."""
 
 
 @contextmanager
@@ -135,7 +147,7 @@ def folded(e: Emitter, count: ir.Value | int) -> Iterator[ir.Value]:
 @contextmanager
 def every(e: Emitter, shape: Shape) -> Iterator[tuple[ir.Value, ...]]:
     """Loops over the elements of a shape, as `Emitter.nest`; the turns of the innermost one are independent."""
-    last = max((axis for axis, size in enumerate(shape) if size != 1), default=None)
+    last = max((axis for axis, size in enumerate(shape) if may_differ(size, 1)), default=None)
     if last is None:
         yield tuple(e.number(0) for _ in shape)
         return
@@ -145,7 +157,10 @@ def every(e: Emitter, shape: Shape) -> Iterator[tuple[ir.Value, ...]]:
 
 def carry(e: Emitter, count: ir.Value, values: Sequence[ir.Value],
           body: Callable[[ir.Value, Carried], Carried]) -> Carried:
-    """`for index in range(count): values = body(index, values)`, which stays rolled; gives the last values."""
+    """`for index in range(count): values = body(index, values)`, which stays rolled; gives the last values.
+
+    Written are three blocks: a head with a phi for the index and for each value, the body, and what comes after.
+    """
     b, before = e.builder, e.builder.block
     head, inside, after = (e.function.append_basic_block(name) for name in ("head", "loop", "after"))
     b.branch(head)

@@ -14,22 +14,32 @@ from math import gcd, prod
 
 from llvmlite import ir
 
-from circlet.backends.native.emit.emitter import I32, I64, LONG_LOOP, POINTER, Emitter, Entry
+from circlet.backends.native.emit.emitter import I32, I64, LONG_LOOP, POINTER, Emitter
+from circlet.backends.native.emit.lengths import Entry
 from circlet.backends.native.emit.loops import every, independent, rolled, rolled_nest
 from circlet.backends.native.emit.polling import LONG
 from circlet.backends.native.emit.sharing import Sharing
+from circlet.runtime.ir.length import divisor, is_length, is_open, larger, may_differ
 from circlet.runtime.ir.types import Shape
 
 LEAST_WORK = 1 << 18
-"""Multiply-adds of floats, or bytes read and written, from which on a loop is shared out: some 6 microseconds."""
+"""Multiply-adds of floats, or bytes read and written, from which on a loop is shared out: some 6 microseconds, where
+sharing out takes 0.2. Measured with two threads: MobileNetV2 took 5.18 ms with half of it, 5.04 with this; with twice
+as much networks of some 50 microseconds gained little."""
 _ENOUGH = 64
-"""Turns that can be shared out among any usual number of threads."""
+"""Turns that can be shared out among any usual number of threads: a choice. More would leave less to each inner
+loop."""
 _RUN = 1 << 10
-"""Elements that one thread computes in a row, a multiple of what a vector has."""
+"""Elements that one thread computes in a row: a multiple of what four vectors have, so that only the last run leaves
+some over, and of what a cache line has, so that no two threads write one. The size is a choice."""
 _AT_ONCE = 1 << 25
-"""Work that a participant takes at a time at the most, so that nobody waits for another one for long."""
+"""Work that a participant takes at a time at the most, so that nobody waits for another one for long: 128 times
+`LEAST_WORK`, a millisecond or less. A choice; any from some microseconds to some milliseconds does."""
 _PART = ir.FunctionType(I32, [POINTER, I64, I64, POINTER, I64])
+"""`i32 part(context*, begin, end, scratch*, participant)`; the result is `DONE` or what the function returns
+instead."""
 _FORK = ir.FunctionType(ir.VoidType(), [POINTER, POINTER, POINTER, I64, POINTER, I64, I64])
+"""`void fork(team*, part*, context*, count, scratch*, bytes of scratch of each, most turns at a time)`."""
 
 
 class Part:
@@ -60,7 +70,8 @@ class Part:
         self._sharing.part = None
 
     def call(self, count: int) -> None:
-        """Takes `count` turns, with a team if there is one."""
+        """Takes `count` turns: stores what the part reads in a context, then calls `fork` of the team, or the part for
+        all turns where there is none, or where it may fail."""
         e, b, sharing = self._e, self._e.builder, self._sharing
         for block in self._function.blocks:
             for instruction in block.instructions:
@@ -72,15 +83,17 @@ class Part:
             return
         sharing.is_used = True
         is_alone = b.icmp_unsigned("==", sharing.team, ir.Constant(POINTER, None))
+        if is_length(self._work):
+            is_alone = b.or_(is_alone, b.icmp_signed("<", e.number(self._work), e.number(LEAST_WORK)))
         with b.if_else(is_alone) as (then, otherwise):
             with then:
                 b.call(self._function, alone)
             with otherwise:
                 fork = b.load(sharing.team, typ=ir.PointerType(_FORK))
-                most = max(count * _AT_ONCE // max(self._work, 1), 1)
+                most = larger(count * _AT_ONCE // larger(self._work, 1), 1)
                 b.call(fork, [sharing.team, self._function, context, e.number(count), sharing.scratch,
                               e.number(sharing.top), e.number(most)])
-        if self._work >= LONG:
+        if is_length(self._work) or self._work >= LONG:
             sharing.meter.look()
 
     def _inner(self, value: ir.Value) -> ir.Value:
@@ -92,6 +105,7 @@ class Part:
         return self._known[id(value)]
 
     def _is_outer(self, value: ir.Value) -> bool:
+        """Whether a value was computed in the function around the part."""
         if isinstance(value, ir.Instruction):
             return value.function is not self._function
         return isinstance(value, ir.Argument) and value.parent is not self._function
@@ -111,6 +125,7 @@ class Part:
         return builder.load(place, typ=value.type)
 
     def _filled_context(self) -> ir.Value:
+        """The address of a structure on the stack of the function around the part, filled with what the part reads."""
         e = self._e
         kind = ir.LiteralStructType([each.type for each in self._captured])
         context, content = e.slot(kind), ir.Constant(kind, ir.Undefined)
@@ -131,7 +146,9 @@ def _redirect(instruction: ir.Instruction, inner: Callable[[ir.Value], ir.Value]
 
 def is_shared(e: Emitter, count: int, work: int) -> bool:
     """Whether `count` turns, of so much work together, are shared out; see `portion`."""
-    return e.sharing is not None and e.sharing.part is None and count > 1 and work >= LEAST_WORK
+    if e.sharing is None or e.sharing.part is not None:
+        return False
+    return may_differ(count, 1) if is_length(work) else count > 1 and work >= LEAST_WORK
 
 
 @contextmanager
@@ -172,7 +189,7 @@ def parallel(e: Emitter, count: int, work: int) -> Iterator[ir.Value]:
 @contextmanager
 def parallel_nest(e: Emitter, shape: Shape, work: int) -> Iterator[tuple[ir.Value, ...]]:
     """A loop for each axis, as `Emitter.nest`; the turns of the first ones are shared out."""
-    cut = next((k for k in range(len(shape)) if prod(shape[:k]) >= _ENOUGH), len(shape))
+    cut = next((k for k in range(len(shape)) if is_open(shape[:k]) or prod(shape[:k]) >= _ENOUGH), len(shape))
     if not is_shared(e, prod(shape[:cut]), work):
         with rolled_nest(e, shape) as index:
             yield index
@@ -198,9 +215,10 @@ def parallel_span(e: Emitter, count: int, work: int) -> Iterator[tuple[ir.Value,
 
 @contextmanager
 def _in_runs(e: Emitter, most: int, first: ir.Value, count: ir.Value | int) -> Iterator[tuple[ir.Value, ir.Value]]:
-    """Turns from the first on, all at once or, if there may be very many, in runs."""
-    if most < LONG_LOOP:
-        yield first, e.number(count) if isinstance(count, int) else count
+    """Turns from the first on, all at once or, if there may be very many, in runs of `emitter.RUN`, between which code
+    can look whether it must stop."""
+    if not is_length(most) and most < LONG_LOOP:
+        yield first, e.register(count)
         return
     with e.runs(count) as (begin, some):
         yield e.builder.add(first, begin), some
@@ -214,14 +232,14 @@ def parallel_run(e: Emitter, count: int, work: int) -> Iterator[ir.Value]:
             yield index
         return
     with parallel_span(e, count, work) as (first, some), \
-            independent(e, some, multiple=gcd(count, _RUN)) as k:
+            independent(e, some, multiple=gcd(divisor(count), _RUN)) as k:
         yield e.builder.add(first, k)
 
 
 @contextmanager
 def parallel_every(e: Emitter, shape: Shape, work: int) -> Iterator[tuple[ir.Value, ...]]:
     """Loops over the elements of a shape, as `every`; the turns of the first ones are shared out."""
-    last = max((axis for axis, size in enumerate(shape) if size != 1), default=0)
+    last = max((axis for axis, size in enumerate(shape) if may_differ(size, 1)), default=0)
     if not is_shared(e, prod(shape[:last]), work):
         with every(e, shape) as index:
             yield index

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Protocol
 
 from llvmlite import ir
 
 from circlet.backends.native.emit.polling import Meter
+from circlet.runtime.ir.length import bound, larger
 from circlet.runtime.passes.analyses.plan_memory import ALIGNMENT
+from circlet.runtime.records import dataclass
 
 
 class Fallible(Protocol):
@@ -45,7 +46,7 @@ class Sharing:
 
     def reserve(self, size: int) -> int:
         """Where `size` bytes are that each participant has for itself, until `top` is reset."""
-        offset = self.top
+        offset, size = self.top, bound(size)
         self.top += -(-size // ALIGNMENT) * ALIGNMENT
-        self.most = max(self.most, self.top)
+        self.most = larger(self.most, self.top)
         return offset

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import prod
 from typing import TypeAlias
 
@@ -11,7 +11,9 @@ from llvmlite import ir
 
 from circlet.backends.native.emit.emitter import I8, Emitter, Index
 from circlet.backends.native.emit.parallel import parallel_every, parallel_run, parallel_span
+from circlet.runtime.ir.length import alike, is_length, may_differ
 from circlet.runtime.ir.types import Array, DType, Quantization, Shape
+from circlet.runtime.records import dataclass
 
 Element: TypeAlias = Callable[[Emitter, Index], ir.Value]
 """Emits the value of the element at an index."""
@@ -20,7 +22,8 @@ Linear: TypeAlias = Callable[[Emitter, ir.Value], ir.Value]
 
 
 _WORK = 3
-"""How many bytes are read and written, or computed with, for each that is computed."""
+"""How many bytes are read and written, or computed with, for each that is computed, as `portion` counts work: two for a
+copy, and some arithmetic. A choice; 2 and 4 share out loops that are a third longer or shorter."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,18 +46,21 @@ class Value:
 
     @property
     def size(self) -> int:
+        """The number of elements."""
         return prod(self.shape)
 
     @property
     def nbytes(self) -> int:
+        """Bytes of all elements."""
         return self.size * self.dtype.numpy.itemsize
 
     def broadcast(self, shape: Shape) -> Element:
         """The elements by an index into `shape`, which this value's shape broadcasts to."""
-        if self.shape == shape:
+        if alike(self.shape, shape):
             return self.element
         skipped = len(shape) - len(self.shape)
-        fixed = [size == 1 for size in self.shape]
+        fixed = [size == 1 if not is_length(size) else size != to
+                 for size, to in zip(self.shape, shape[skipped:], strict=True)]
 
         def element(e: Emitter, index: Index) -> ir.Value:
             kept = [e.number(0) if one else each for each, one in zip(index[skipped:], fixed, strict=True)]
@@ -68,14 +74,14 @@ class Value:
 
     def write(self, e: Emitter, home: ir.Value) -> None:
         """Writes all elements to memory, in row-major order."""
-        if self.size == 0:
+        if not may_differ(self.size, 0):
             return
         if self.memory is not None:
             with parallel_span(e, self.nbytes, 2 * self.nbytes) as (first, count):
                 e.copy(e.address(home, I8, first), e.address(self.memory, I8, first), count)
         elif self.fill is not None:
             self.fill(e, home)
-        elif self.flat or self.size == 1:
+        elif self.flat or not may_differ(self.size, 1):
             with parallel_run(e, self.size, self._work) as position:
                 e.store(self.linear(e, position), home, self.dtype, position)
         else:
@@ -89,7 +95,7 @@ class Value:
 
     def reshaped(self, shape: Shape) -> Value:
         """The same elements, in row-major order, under another shape; where they lie in memory, they stay there."""
-        if shape == self.shape:
+        if alike(shape, self.shape):
             return self
 
         def element(e: Emitter, index: Index) -> ir.Value:

@@ -1,22 +1,22 @@
-"""Integers that may be known when code is made: what is known is computed at once, for the rest code is emitted."""
+"""Integers that may be known when code is made: what is known is computed at once, for the rest code is emitted.
+
+An open length is known as what it is, but what it compares to may not be.
+"""
 
 from __future__ import annotations
 
 import operator
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TypeAlias
 
 from llvmlite import ir
 
 from circlet.backends.native.emit.emitter import Emitter
+from circlet.runtime.ir.length import certain, may_differ
+from circlet.runtime.records import dataclass
 
 Truth: TypeAlias = "ir.Value | bool"
 """An i1, known or not."""
-
-_COMPARE: dict[str, Callable[[int, int], bool]] = {
-    "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge, "==": operator.eq, "!=": operator.ne,
-}
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,19 +28,22 @@ class Whole:
 
     @property
     def register(self) -> ir.Value:
-        return self.e.number(self.value) if isinstance(self.value, int) else self.value
+        """The number in a register; a constant where it is known."""
+        return self.e.register(self.value)
 
     @property
     def is_zero(self) -> bool:
         """Whether it is known to be zero."""
-        return isinstance(self.value, int) and self.value == 0
+        return not isinstance(self.value, ir.Value) and not may_differ(self.value, 0)
 
     def _of(self, other: Whole | int) -> Whole:
+        """An operand as a number like this."""
         return other if isinstance(other, Whole) else Whole(self.e, other)
 
     def _combine(self, name: str, known: Callable[[int, int], int], other: Whole | int) -> Whole:
+        """`known` of two numbers that are known, else what the builder's instruction `name` gives."""
         right = self._of(other)
-        if isinstance(self.value, int) and isinstance(right.value, int):
+        if not isinstance(self.value, ir.Value) and not isinstance(right.value, ir.Value):
             return Whole(self.e, known(self.value, right.value))
         return Whole(self.e, getattr(self.e.builder, name)(self.register, right.register))
 
@@ -53,16 +56,19 @@ class Whole:
 
     def __mul__(self, other: Whole | int) -> Whole:
         right = self._of(other)
-        return self if right.value == 1 else self._combine("mul", operator.mul, right)
+        return self if isinstance(right.value, int) and right.value == 1 else self._combine("mul", operator.mul, right)
 
     def __floordiv__(self, other: int) -> Whole:
         """Of a number that is not negative, by a positive one."""
         return self._combine("udiv", operator.floordiv, other)
 
     def compare(self, relation: str, other: Whole | int) -> Truth:
+        """Whether a relation holds between this, as a signed number, and another one."""
         right = self._of(other)
-        if isinstance(self.value, int) and isinstance(right.value, int):
-            return _COMPARE[relation](self.value, right.value)
+        if not isinstance(self.value, ir.Value) and not isinstance(right.value, ir.Value):
+            found = certain(self.value, relation, right.value)
+            if found is not None:
+                return found
         return self.e.builder.icmp_signed(relation, self.register, right.register)
 
     def where(self, condition: Truth, other: Whole | int) -> Whole:
@@ -73,9 +79,11 @@ class Whole:
         return Whole(self.e, self.e.builder.select(condition, self.register, right.register))
 
     def at_least(self, low: Whole | int) -> Whole:
+        """The greater one of this and `low`."""
         return self.where(self.compare(">", low), low)
 
     def at_most(self, high: Whole | int) -> Whole:
+        """The lesser one of this and `high`."""
         return self.where(self.compare("<", high), high)
 
     def is_in(self, low: int, high: Whole | int) -> Truth:

@@ -9,8 +9,10 @@ from __future__ import annotations
 from llvmlite import ir
 
 from circlet.backends.native.emit.emitter import I8, I32, Emitter
+from circlet.backends.native.targets.constants import Uniform
 
 I16 = ir.IntType(16)
+"""Half of a word."""
 OFFSET = 128
 """What is added to stored activations to make them unsigned."""
 
@@ -25,7 +27,7 @@ def _by_halves(e: Emitter, left: ir.Value, right: ir.Value, total: ir.Value) -> 
     """By products of 16 bits: of the even bytes and of the odd ones."""
     b, pairs = e.builder, ir.VectorType(I16, 2 * total.type.count)
     left, right = b.bitcast(left, pairs), b.bitcast(right, pairs)
-    eight, low = (ir.Constant(pairs, [value] * pairs.count) for value in (8, 255))
+    eight, low = (Uniform(pairs, value) for value in (8, 255))
     even = _add_pairs(e, b.and_(left, low), b.ashr(b.shl(right, eight), eight))
     odd = _add_pairs(e, b.lshr(left, eight), b.ashr(right, eight))
     return b.add(b.add(total, even), odd)
@@ -45,20 +47,21 @@ def dot_of_magnitudes(e: Emitter, left: ir.Value, right: ir.Value, total: ir.Val
     """By four bytes, `OFFSET` taken from the left ones, and four that are at least -127; for targets that can."""
     b, quads = e.builder, ir.VectorType(I8, 4 * total.type.count)
     left, right = b.bitcast(left, quads), b.bitcast(right, quads)
-    left = b.xor(left, ir.Constant(quads, [-OFFSET] * quads.count))
+    left = b.xor(left, Uniform(quads, -OFFSET))
     found = e.target.dot_magnitudes(total.type.count)
     assert found is not None, "`form_of` asks the target first"
     return found(e, left, right, total)
 
 
 def _add_pairs(e: Emitter, one: ir.Value, other: ir.Value) -> ir.Value:
-    """The sums of two neighbouring products of 16-bit integers in 32 bits."""
+    """The sums of two neighbouring products of vectors of 2 n i16, n i32: by the processor's instruction or in 32
+    bits."""
     b, count = e.builder, one.type.count // 2
     found = e.target.add_pairs(count)
     if found is not None:
         return found(e, one, other)
     wide, order = ir.VectorType(I32, 2 * count), ir.VectorType(I32, count)
     products = b.mul(b.sext(one, wide), b.sext(other, wide))
-    even, odd = (b.shuffle_vector(products, ir.Constant(wide, ir.Undefined),
+    even, odd = (b.shuffle_vector(products, Uniform(wide, ir.Undefined),
                                   ir.Constant(order, list(range(first, wide.count, 2)))) for first in (0, 1))
     return b.add(even, odd)

@@ -14,21 +14,32 @@ from circlet.backends.native.emit.loops import carry, independent, rolled
 from circlet.backends.native.emit.parallel import parallel
 from circlet.backends.native.emit.value import Value
 from circlet.backends.native.gemm.microkernel import FLOAT32, WORD, Vectors, broadcast
-from circlet.backends.native.gemm.product import Plan, Put
+from circlet.backends.native.gemm.operands import Put
+from circlet.backends.native.gemm.plan import Plan
 
 _COLUMNS = 4
-"""Columns that are summed at a time."""
+"""Columns that are summed at a time, so that each vector of the row is loaded once for all of them. Of 1, 2, 4, 6 and 8
+for 512 x 512: one row takes 12 to 18 microseconds with 1, 11 to 14 with 4, and four rows take 31 and 26 on AVX-512, 62
+and 39 on AVX2; 6 and 8 gain 2 to 8 % more."""
 _UNROLL = 2
-"""Vectors of each that are loaded at a time."""
+"""Vectors of each that are loaded at a time. Of 1, 2 and 4 it is not critical on AVX2 (8 %); 4 is up to 10 % faster on
+AVX-512."""
 _STRIP = 1024
-"""Columns whose sums are kept in the first-level cache while rows are added to them."""
+"""Columns whose sums are kept in the first-level cache, 4 KB of it, while rows are added to them. Of 128 to 4096 the
+best for 512 x 4096 on AVX2 and within 1 % of it on AVX-512; with 128 it takes a third and a half longer."""
 _ROWS = 8
-"""Rows that are added at a time."""
+"""Rows that are added at a time, so that sums are loaded and stored once for all. Of 1, 2, 4, 8 and 16 the best or
+within 2 % of it for large matrices: 512 x 4096 takes a third to a half longer with 16, 18 to 54 % with 1."""
 FLOAT = FLOAT32.total
+"""The type of the sums."""
 
 
 def multiply_few(e: Emitter, plan: Plan, left: ir.Value, right: ir.Value, bias: Value | None, put: Put) -> None:
-    """Emits a product of float32 matrices (rows, depth) and (columns, depth)."""
+    """Emits a product of float32 matrices (rows, depth) and (columns, depth), which gives (rows, columns).
+
+    A loop over groups of `_COLUMNS` columns, shared out, and one over rows: `dots` sums in registers, the bias is
+    added, and `put` gets each result.
+    """
     whole, rest = divmod(plan.columns, _COLUMNS)
     for first, count, width in ((0, whole, _COLUMNS), (whole * _COLUMNS, min(rest, 1), rest)):
         if not count:
@@ -43,7 +54,12 @@ def multiply_few(e: Emitter, plan: Plan, left: ir.Value, right: ir.Value, bias: 
 
 
 def multiply_row(e: Emitter, plan: Plan, left: ir.Value, right: ir.Value, sums: ir.Value, put: Put) -> None:
-    """Emits a product of float32 matrices (1, depth) and (depth, columns), with memory for the sums of all columns."""
+    """Emits a product of float32 matrices (1, depth) and (depth, columns), which gives (1, columns), with memory for
+    the sums of all columns.
+
+    A loop over strips of columns, shared out: the rows of the right factor are added to the strip's sums, which lie in
+    the first-level cache; then `put` gets each of them. So the right factor is read in the order in which it lies.
+    """
     whole, rest = divmod(plan.columns, _STRIP)
     for first, count, width in ((0, whole, _STRIP), (whole, min(rest, 1), rest)):
         if not count:
@@ -58,7 +74,11 @@ def multiply_row(e: Emitter, plan: Plan, left: ir.Value, right: ir.Value, sums: 
 
 
 def _add_rows(e: Emitter, plan: Plan, left: ir.Value, right: ir.Value, sums: ir.Value, width: int) -> None:
-    """Sums up the rows of a strip of a matrix, each times an element of the left factor."""
+    """Sums up the rows of a strip (depth, width) of a matrix, each times an element of the left factor, into `sums`
+    (width,).
+
+    A loop over `_ROWS` rows at a time, their factors in registers, and within it one over the vectors of the strip.
+    """
     b, vectors, step = e.builder, Vectors(e, FLOAT, plan.lanes), plan.columns
 
     def add(row: ir.Value, rows: int, is_first: bool) -> None:
@@ -91,7 +111,11 @@ def _add_rows(e: Emitter, plan: Plan, left: ir.Value, right: ir.Value, sums: ir.
 
 
 def dots(e: Emitter, one: ir.Value, others: Sequence[ir.Value], count: int, lanes: int) -> list[ir.Value]:
-    """The sums of the products of the elements of one run of memory with those of each of some others."""
+    """The sums of the products of the elements of one run of memory, `count` floats, with those of each of some others.
+
+    A loop loads `_UNROLL` vectors of each run and keeps a vector of sums for each of the others in a register; what is
+    left over is loaded by masks. LLVM adds up the lanes in any order.
+    """
     vectors, b = Vectors(e, FLOAT, lanes), e.builder
     size = lanes * _UNROLL
     whole = count // size

@@ -11,15 +11,20 @@ from circlet.backends.native.emit.emitter import I32, I64, POINTER, Emitter
 from circlet.backends.native.emit.loops import rolled
 from circlet.backends.native.emit.parallel import parallel
 from circlet.backends.native.gemm.microkernel import FLOAT32, WORD, Vectors, internal_function, lanes
-from circlet.backends.native.gemm.product import Plan
+from circlet.backends.native.gemm.plan import Plan
+from circlet.runtime.ir.length import is_length
 
 FLOAT = FLOAT32.word
+"""The type of the factors."""
 _ROWS = 16
-"""Rows that are packed at a time."""
+"""Rows that are packed at a time. Not critical on the processor it was tried on: any from 1 to 1024 takes the same time
+within 2 % for 128, 512 and 1024 columns, AVX2 and AVX-512. On another one, 16 took 1024 x 1024 from 0.53 to 0.43 ms."""
 
 
 def copy_panels(e: Emitter, plan: Plan, source: ir.Value, target: ir.Value) -> None:
-    """Packs a float32 matrix (depth, columns) into panels.
+    """Packs a float32 matrix (depth, columns) into panels (panels, depth, columns of a panel), as in GotoBLAS (Goto and
+    van de Geijn 2008): loops over blocks of rows, shared out, over panels and over the rows of a block copy one row of
+    a panel.
 
     Some rows at a time: column by column, every row would be in another page, and no page in use for long.
     """
@@ -36,12 +41,14 @@ def copy_panels(e: Emitter, plan: Plan, source: ir.Value, target: ir.Value) -> N
             made = e.address(target, FLOAT, e.builder.mul(packed, e.number(plan.panel)))
             for offset in range(0, plan.panel, plan.lanes):
                 place, rest = vectors.address(given, offset * WORD), group.columns - offset
-                value = vectors.load(place) if rest >= plan.lanes else vectors.load_some(place, e.number(rest))
+                is_whole = not is_length(rest) and rest >= plan.lanes
+                value = vectors.load(place) if is_whole else vectors.load_some(place, e.number(rest))
                 vectors.store(value, vectors.address(made, offset * WORD))
 
 
 def transpose_panels(e: Emitter, plan: Plan, source: ir.Value, target: ir.Value) -> None:
-    """Packs a float32 matrix (columns, depth) into panels."""
+    """Packs a float32 matrix (columns, depth) into panels (panels, depth, columns of a panel): a loop over strips of as
+    many rows as a vector has lanes, shared out, transposes each."""
     def place(strip: ir.Value) -> ir.Value:
         panel, vector = (divide(strip, e.number(plan.vectors)) for divide in (e.builder.udiv, e.builder.urem))
         begin = e.builder.mul(panel, e.number(plan.depth * plan.vectors))
@@ -56,7 +63,8 @@ def transposed_step(e: Emitter, rows: int) -> int:
 
 
 def transpose(e: Emitter, source: ir.Value, shape: tuple[int, int], target: ir.Value) -> None:
-    """Transposes a float32 matrix of a shape; the rows of the result are `transposed_step` apart."""
+    """Transposes a float32 matrix of a shape, (rows, columns) to (columns, rows filled up to whole vectors); the rows
+    of the result are `transposed_step` apart."""
     width = lanes(e.target)
     _transpose(e, source, shape, -(-shape[0] // width),
                lambda strip: e.address(target, FLOAT, e.builder.mul(strip, e.number(width))),
@@ -118,6 +126,7 @@ class _StripBody:
         b.ret_void()
 
     def _place(self, column: ir.Value, row: int) -> ir.Value:
+        """Where the element of a column and a row of the strip goes."""
         e = self._e
         return e.address(self._target, FLOAT, e.builder.add(e.builder.mul(column, self._step), e.number(row)))
 

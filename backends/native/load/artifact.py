@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from hashlib import sha256
 from io import SEEK_END, BufferedReader
 from itertools import accumulate
@@ -16,9 +16,11 @@ from circlet.backends.native.load import manifest as manifests
 from circlet.backends.native.load.manifest import Constant, DamageError, Manifest, Origin, Stored
 from circlet.backends.native.program import Fixed, Program, Source
 from circlet.runtime.exec.memory import allocate
+from circlet.runtime.ir.length import terms_of
 from circlet.runtime.ir.model import Model
 from circlet.runtime.ir.types import Array
 from circlet.runtime.passes.analyses.plan_memory import ALIGNMENT
+from circlet.runtime.records import dataclass
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,8 +45,10 @@ def gather(program: Program, code: tuple[bytes, ...], places: Mapping[tuple[int,
         if isinstance(origin, Stored):
             stored.append(array)
             size = _aligned(size + origin.size)
-    manifest = Manifest(tuple(program.sites), tuple(program.host_calls), tuple(origins), program.arena_bytes,
-                        program.scratch_bytes, program.shares_loops, tuple(program.outline), program.watched)
+    manifest = Manifest(tuple(program.sites), tuple(program.host_calls), tuple(origins),
+                        tuple(map(terms_of, program.arena_tops)), terms_of(program.scratch_bytes),
+                        program.shares_loops, program.is_brief, tuple(program.outline), program.watched,
+                        program.assumptions, program.quotes)
     return Artifact(code, manifest, _joined(stored, size))
 
 
@@ -58,12 +62,14 @@ def constants_of(model: Model) -> Mapping[tuple[int, int], Constant]:
 
 
 def _origin(array: Array, source: Source, places: Mapping[tuple[int, int], Constant], offset: int) -> Origin:
+    """Where a frame finds an array: what its source says, among the model's constants, or in the artifact."""
     if not isinstance(source, Fixed):
         return source
     return places.get((array.ctypes.data, array.nbytes)) or Stored(offset, array.nbytes)
 
 
 def _aligned(size: int) -> int:
+    """A size, filled up to a cache line."""
     return -(-size // ALIGNMENT) * ALIGNMENT
 
 
@@ -81,7 +87,8 @@ def _joined(arrays: Sequence[Array], size: int) -> Array:
 _END = Struct("<8sQQQI32s")
 """Mark, bytes of code, manifest and constants, checksum of the constants, digest of code and manifest. They tell of
 damage, not of forgery: a file is as trustworthy as those who can write to it."""
-_MARK = b"circlet4"
+_MARK = b"circlet5"
+"""What an artifact's file ends by; the number is that of the format."""
 
 
 def encode(artifact: Artifact) -> tuple[bytes, memoryview, bytes, bytes]:
@@ -118,4 +125,5 @@ def load(file: BufferedReader) -> Artifact | None:
 
 
 def _cut(code: bytes, sizes: Sequence[int]) -> tuple[bytes, ...]:
+    """The object files in a run of bytes."""
     return tuple(code[end - size:end] for end, size in zip(accumulate(sizes), sizes, strict=True))

@@ -11,23 +11,24 @@ import re
 import time
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from io import BufferedReader
 from pathlib import Path
 
-from platformdirs import user_cache_path
-
 from circlet.backends.native.load.folder import Folder, finished, opened
+from circlet.runtime.late import LOADING
+from circlet.runtime.records import dataclass
 
 VARIABLE = "CIRCLET_CACHE_DIR"
 """The environment variable that names another folder, or, empty, turns the cache off."""
 LARGEST = 1 << 30
-"""Bytes that the folder may hold; the entries used longest ago go first. No entry is larger."""
+"""Bytes that the folder may hold, 1 GiB; the entries used longest ago go first. No entry is larger. A choice."""
 LOOKS = 16
-"""The folder is measured at one in so many additions."""
+"""The folder is measured at one in so many additions, as that reads the status of every file. A choice, and a power of
+two."""
 ABANDONED = 3600
-"""Seconds after which nobody works on an unfinished entry any more."""
+"""Seconds after which nobody works on an unfinished entry any more: a choice, far beyond what writing takes."""
 _KEY = re.compile("[0-9a-f]{64}")
+"""The name of an entry: a SHA-256 in hexadecimal digits."""
 
 
 @dataclass(frozen=True)
@@ -49,6 +50,9 @@ def folder() -> Path | None:
     """Where compiled functions are kept; None where they are not."""
     named = os.environ.get(VARIABLE)
     if named is None:
+        with LOADING:
+            from platformdirs import user_cache_path
+
         return user_cache_path("circlet", appauthor=False) / "functions"
     return Path(named) if named else None
 
@@ -115,6 +119,7 @@ def clear() -> list[Entry]:
 
 
 def _entries(place: Folder) -> list[Entry]:
+    """What a folder keeps, the entries used longest ago first."""
     found = (Entry(name, status.st_size, status.st_mtime) for name, status in place.files() if _KEY.fullmatch(name))
     return sorted(found, key=lambda each: each.used)
 
@@ -132,6 +137,7 @@ def _trim(place: Folder) -> None:
 
 
 def _delete(place: Folder, some: Sequence[Entry]) -> None:
+    """Deletes some entries, and what was begun and abandoned."""
     old = time.time() - ABANDONED
     abandoned = [name for name, status in place.files()
                  if status.st_mtime < old and _KEY.fullmatch(finished(name) or "")]

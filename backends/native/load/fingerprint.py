@@ -17,6 +17,7 @@ from circlet.runtime.exec.kernel import Span
 from circlet.runtime.ir.types import Array
 
 _PACKAGE = Path(__file__).resolve().parents[3]
+"""The folder that holds `runtime` and `backends`."""
 
 
 def digest(*parts: object) -> bytes:
@@ -71,6 +72,18 @@ def span_key(model: bytes, span: Span, elide: bool, options: object) -> str:
     roots = tuple(span.aliases.root(tensor) for tensor in range(len(spec.shapes)))
     return digest(toolchain(), model, elide, options, spec.index, spec.promised, spec.shapes, spec.stop, computed,
                   span.operators, roots, sorted(span.exported), _shared(span.arrays)).hex()
+
+
+def general_key(model: bytes, span: Span, elide: bool, options: object) -> str:
+    """The name of the functions for a span at any lengths, each of which is for some; see `span_key`."""
+    assert span.spec.general is not None, "the shapes of the span are fixed"
+    spec = span.spec.general.spec
+    computed = {tensor: str(array.tolist()) if array.dtype.hasobject else array
+                for tensor, array in spec.known.items() if spec.subgraph.tensors[tensor].data is None}
+    roots = tuple(span.aliases.root(tensor) for tensor in range(len(spec.shapes)))
+    held = tuple(each is not None for each in span.arrays)
+    return digest(toolchain(), model, elide, options, spec.index, spec.promised, str(spec.shapes), spec.stop, computed,
+                  span.operators, roots, sorted(span.exported), held).hex()
 
 
 def _shared(arrays: Sequence[Array | None]) -> tuple[int, ...]:

@@ -18,11 +18,13 @@ from pathlib import Path
 _HAS_OWNERS = os.name == "posix"
 """Whether files have an owner and a mode; elsewhere the user's profile as such is protected."""
 _OTHERS = stat.S_IWGRP | stat.S_IWOTH
+"""The bits of a mode by which others may write."""
 _FLAGS = sum(getattr(os, name, 0) for name in ("O_CLOEXEC", "O_NOFOLLOW", "O_NONBLOCK", "O_BINARY", "O_NOCTTY"))
 """No link is followed, and a pipe does not wait for its other end."""
 _RANDOM = 8
-"""Bytes of the name of an unfinished file."""
+"""Bytes of the name of an unfinished file: 64 bits, so that no two processes choose one."""
 _UNFINISHED = re.compile(rf"\.(.+)\.[0-9a-f]{{{2 * _RANDOM}}}")
+"""The name of an unfinished file: a dot, the name it is to get, and random digits."""
 
 
 class Folder:
@@ -92,9 +94,11 @@ class Folder:
         os.unlink(self._at(name), dir_fd=self._descriptor)
 
     def _at(self, name: str) -> str:
+        """What the system is given for a name: relative to the opened folder, where there are such calls."""
         return name if self._descriptor is not None else str(self.path / name)
 
     def _is_link(self, name: str) -> bool:
+        """Whether a name is a symbolic link."""
         try:
             return stat.S_ISLNK(os.lstat(self._at(name), dir_fd=self._descriptor).st_mode)
         except OSError:
@@ -138,6 +142,7 @@ def opened(path: Path, make: bool = False) -> Iterator[Folder | None]:
 
 
 def _make(path: Path) -> None:
+    """Makes a folder and those above it, for this user alone."""
     for each in (*reversed(path.parents), path):
         if not each.exists():
             with suppress(FileExistsError):
@@ -161,4 +166,5 @@ def _distrust(status: os.stat_result) -> str | None:
 
 
 def _warn(path: Path, reason: str) -> None:
+    """Says that something is not used, and why."""
     warnings.warn(f"{path} {reason}: compiled functions are not taken from there", RuntimeWarning, stacklevel=2)

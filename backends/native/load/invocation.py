@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from math import prod
+from typing import NoReturn
 
 import numpy as np
 
-from circlet.backends.native.abi import DONE, FIRST_SITE, STOPPED, control_of
-from circlet.backends.native.check.bounds import OUTSIDE
+from circlet.backends.native.abi import DONE, FIRST_ARRAY, FIRST_SITE, SCRATCH, STOPPED, control_of
+from circlet.backends.native.check.watched import OUTSIDE
 from circlet.backends.native.load.host_answers import Host
 from circlet.backends.native.load.manifest import Constant, Origin, Stored
 from circlet.backends.native.load.store import Function
@@ -26,6 +27,7 @@ from circlet.backends.native.program import (
     Held,
     Holder,
     HostCall,
+    OpenLengths,
     Site,
     Staging,
     Tally,
@@ -36,10 +38,14 @@ from circlet.runtime.exec.executor_map import ExecutorMap
 from circlet.runtime.exec.kernel import Span
 from circlet.runtime.exec.memory import retype
 from circlet.runtime.exec.step import Step
-from circlet.runtime.ir.faults import FAULTS, raise_located
+from circlet.runtime.ir.faults import FAULTS, located, raise_located
+from circlet.runtime.ir.terms import formula_of, value_of
 from circlet.runtime.ir.types import Array
 
-_ENTRY_TYPE = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)
+_ENTRY_TYPE = ctypes.CFUNCTYPE(ctypes.c_int32)
+"""`i32 entry(control*, arena*, table*)`, called without Python's lock. Arguments come from `byref` as they are."""
+_BRIEF_TYPE = ctypes.PYFUNCTYPE(ctypes.c_int32)
+"""The same, called with the lock: giving it up and waiting for it takes longer than a brief function."""
 
 
 class Invocation:
@@ -60,19 +66,27 @@ class Invocation:
         self._counts = np.zeros(COUNTED_COPIES, np.int64)
         self._run = run
         self._arrays = [self._array(executors, each, span) for each in manifest.origins]
-        self._arena = run.room.allocate((manifest.arena_bytes,), np.dtype(np.uint8))
+        self._lengths = lengths = span.spec.lengths
+        self._arena = run.room.allocate((manifest.arena_bytes(lengths),), np.dtype(np.uint8))
         if manifest.watched is not None:
             manifest.watched.expect([each.nbytes for each in self._arrays])
-        self._scratch = run.room.allocate((manifest.scratch_bytes * teams.participants,), np.dtype(np.uint8))
+        scratch = value_of(manifest.scratch_bytes, lengths) * teams.participants
+        self._scratch = run.room.allocate((scratch,), np.dtype(np.uint8))
         self._host = Host(run.watch)
         for each in manifest.host_calls:
             self._host.steps.append(self._bind_host(executors, each))
         table = (self._scratch.ctypes.data, self._host.address, *(each.ctypes.data for each in self._arrays))
         self._table = np.array(table, np.uintp)
-        entry = _ENTRY_TYPE(function.library.address)
+        self._located = located(executors[span.spec.index].place, span.leading)
         self._control = control_of(run.watch)
-        memory = (self._arena.ctypes.data, self._table.ctypes.data)
-        alone: Callable[[], int] = partial(entry, self._control.address, *memory)
+        self._bind_entry(teams)
+
+    def _bind_entry(self, teams: Teams) -> None:
+        """Binds the entry to the arena and the table."""
+        manifest = self._function.manifest
+        entry = (_BRIEF_TYPE if manifest.is_brief else _ENTRY_TYPE)(self._function.library.address)
+        memory = (ctypes.byref(ctypes.c_char.from_address(each.ctypes.data)) for each in (self._arena, self._table))
+        alone: Callable[[], int] = partial(entry, ctypes.byref(self._control), *memory)
         is_shared = teams.participants > 1 and manifest.shares_loops
         self._enter = partial(self._with_team, alone, teams) if is_shared else alone
 
@@ -80,6 +94,17 @@ class Invocation:
         status = self._enter()
         if status != DONE:
             self._fail(status)
+
+    def step(self) -> Step:
+        """What runs the function once, as long as memory stays where it is."""
+        enter, fail = self._enter, self._fail
+
+        def step() -> None:
+            status = enter()
+            if status != DONE:
+                fail(status)
+
+        return step
 
     def _with_team(self, enter: Callable[[], int], teams: Teams) -> int:
         """Enters a function that shares out loops, with the team that the run has or one that is idle."""
@@ -94,7 +119,13 @@ class Invocation:
             control.team = 0
             teams.give(team)
 
-    def _fail(self, status: int) -> None:
+    def _fail(self, status: int) -> NoReturn:
+        """Raises what a status other than `DONE` stands for, with the place of the function's first operator if there
+        is none more exact."""
+        with self._located:
+            self._raise(status)
+
+    def _raise(self, status: int) -> NoReturn:
         error = self._host.take_error()
         if status == STOPPED:
             if error is not None:
@@ -111,7 +142,16 @@ class Invocation:
                 raise_located(error, site.place)
             raise error
         evidence = self._evidence[:site.numbers].tolist()
-        raise ExecutionError(site.message.format(*evidence) if evidence else site.message, site.place)
+        message = site.message.format(*evidence) if evidence else site.message
+        for each in self._function.manifest.quotes:
+            message = message.replace(each.text, str(value_of(each.terms, self._all_lengths())))
+        raise ExecutionError(message, site.place)
+
+    def _all_lengths(self) -> Sequence[int]:
+        """The open lengths, and those that the function computed."""
+        memory = (array for array, each in zip(self._arrays, self._function.manifest.origins, strict=True)
+                  if isinstance(each, OpenLengths))
+        return next((each.tolist() for each in memory), self._lengths)
 
     def _array(self, executors: ExecutorMap, origin: Origin, span: Span) -> Array:
         """The memory that an address of the table stands for."""
@@ -121,7 +161,7 @@ class Invocation:
             declared = executors.model.subgraphs[origin.subgraph].tensors[origin.tensor]
             array = span.run.variables.tensor(origin.subgraph, origin.tensor, declared)
         elif isinstance(origin, Cell):
-            array = span.run.variables.cell(origin.handle, origin.shape, origin.dtype)
+            array = span.run.variables.cell(origin.handle, origin.shape, origin.dtype)[origin.half]
         elif isinstance(origin, Holder):
             array = span.run.variables.holder(origin.handle)
         elif isinstance(origin, Called):
@@ -132,6 +172,9 @@ class Invocation:
             array = self._function.constants[origin.offset:origin.offset + origin.size]
         elif isinstance(origin, Tally):
             array = self._counts = np.zeros(COUNTED_COPIES + origin.subgraphs, np.int64)
+        elif isinstance(origin, OpenLengths):
+            array = np.zeros(origin.count, np.int64)
+            array[:len(span.spec.lengths)] = span.spec.lengths
         else:
             array = self._evidence
         assert array is not None, f"{origin} has no memory"
@@ -144,20 +187,67 @@ class Invocation:
         return executors[call.subgraph].bind(call.operator, inputs, outputs, self._run)
 
     def _buffer(self, place: External | Staging) -> Array:
+        """The array of an operand or a result of a host call."""
         dtype = place.dtype.numpy
         if isinstance(place, External):
             return retype(self._arrays[place.number], place.shape, dtype)
         return retype(self._arena[place.offset:place.offset + prod(place.shape) * dtype.itemsize], place.shape, dtype)
 
 
+class OpenInvocation(Invocation):
+    """A function for any lengths, on buffers that change with them."""
+
+    def __init__(self, executors: ExecutorMap, function: Function, span: Span, teams: Teams) -> None:
+        super().__init__(executors, function, span, teams)
+        manifest = function.manifest
+        self._held = [(FIRST_ARRAY + number, each.tensor) for number, each in enumerate(manifest.origins)
+                      if isinstance(each, Held)]
+        self._symbols = [array for array, each in zip(self._arrays, manifest.origins, strict=True)
+                         if isinstance(each, OpenLengths)]
+        self._tops = [formula_of(each) for each in manifest.arena_tops]
+        self._scratch_size = formula_of(manifest.scratch_bytes)
+        self._assumptions = manifest.assumptions
+        self._teams = teams
+
+    def fits(self, lengths: Sequence[int]) -> bool:
+        return all(each.fits(lengths) for each in self._assumptions)
+
+    def resize(self, lengths: tuple[int, ...], arrays: Mapping[int, Array]) -> None:
+        self._lengths = lengths
+        for each in self._symbols:
+            each[:len(lengths)] = lengths
+        for position, tensor in self._held:
+            self._table[position] = arrays[tensor].ctypes.data
+        size = max((each(lengths) for each in self._tops), default=0)
+        scratch = self._scratch_size(lengths) * self._teams.participants
+        if size > self._arena.nbytes or scratch > self._scratch.nbytes:
+            self._grow(max(size, self._arena.nbytes), max(scratch, self._scratch.nbytes))
+
+    @property
+    def lengths(self) -> Sequence[int]:
+        return self._all_lengths()
+
+    def _grow(self, arena: int, scratch: int) -> None:
+        """Takes larger memory."""
+        room = self._run.room
+        self._arena, self._scratch = (room.allocate((size,), np.dtype(np.uint8)) for size in (arena, scratch))
+        self._table[SCRATCH] = self._scratch.ctypes.data
+        self._bind_entry(self._teams)
+
+
 class CountedInvocation(Invocation):
     """A function that counts what it does, for a listener."""
 
-    def __call__(self) -> None:
-        self._counts[:] = 0
-        try:
-            super().__call__()
-        finally:
-            copies, size, *invocations = self._counts.tolist()
-            found = {subgraph: number for subgraph, number in enumerate(invocations) if number}
-            self._run.observer.did_count(found, copies, size)
+    def step(self) -> Step:
+        uncounted = super().step()
+
+        def step() -> None:
+            self._counts[:] = 0
+            try:
+                uncounted()
+            finally:
+                copies, size, *invocations = self._counts.tolist()
+                found = {subgraph: number for subgraph, number in enumerate(invocations) if number}
+                self._run.observer.did_count(found, copies, size)
+
+        return step

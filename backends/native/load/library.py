@@ -11,9 +11,13 @@ from weakref import finalize
 ENTRY = "circlet_entry"
 """The name of the function that a library is entered by."""
 ELF = b"\x7fELF"
+"""What an ELF file begins with."""
 _KIND = slice(16, 18)
+"""Where an ELF file's type is, a 16-bit number."""
 _SHARED = b"\x03\x00"
+"""ET_DYN, a shared object."""
 _NUMBERS = count(1)
+"""Numbers of paths, from 1 on."""
 
 
 class Library(Protocol):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from ctypes import string_at
-from dataclasses import dataclass
 from functools import lru_cache, partial
 from itertools import count
 from threading import RLock
@@ -13,11 +12,15 @@ from typing import Any
 import llvmlite.binding as llvm
 
 from circlet.backends.native.compilation import Wish
+from circlet.backends.native.lower.passes import Passes
+from circlet.backends.native.lower.pieces import Piece
 from circlet.backends.native.targets.machine import processors
 from circlet.backends.native.targets.target import Target, kind_of
 from circlet.runtime.exec import fork
+from circlet.runtime.records import dataclass
 
 _LIBRARY_NUMBERS = count()
+"""Numbers of libraries, which LLVM wants names for."""
 
 
 class Library:
@@ -47,11 +50,13 @@ def host() -> Target:
 
 
 def _created(triple: str, cpu: str, features: str) -> llvm.TargetMachine:
+    """LLVM's machine for a processor, with its highest optimisation and position-independent code."""
     found = llvm.Target.from_triple(triple)
     return found.create_target_machine(cpu=cpu, features=features, opt=3, reloc="pic", codemodel="default")
 
 
 def _machine(target: Target) -> llvm.TargetMachine:
+    """LLVM's machine for a target."""
     return _created(target.triple, target.cpu, target.features)
 
 
@@ -80,30 +85,61 @@ def _unlocked() -> _Unlocked | None:
         return None
 
 
-def optimize(text: str, target: Target) -> llvm.ModuleRef:
-    """LLVM's own passes run over a module given as text."""
-    return _optimized(text, _machine(target))
-
-
-def _optimized(text: str, machine: llvm.TargetMachine) -> llvm.ModuleRef:
-    module = llvm.parse_assembly(text, llvm.create_context())
+def _optimized(piece: Piece, machine: llvm.TargetMachine) -> llvm.ModuleRef:
+    """A module that the passes ran over which it is worth."""
+    module = llvm.parse_assembly(piece.text, llvm.create_context())
     module.verify()
     options = llvm.create_pipeline_tuning_options(speed_level=3)
     options.loop_vectorization = True
-    options.slp_vectorization = True
+    options.slp_vectorization = False
     builder = llvm.create_pass_builder(machine, options)
-    passes, unlocked = builder.getModulePassManager(), _unlocked()
+    passes, unlocked = _MANAGERS[piece.passes](builder), _unlocked()
     if unlocked is None:
         passes.run(module, builder)
     else:
         unlocked.run_passes(passes, module, builder)
+    if piece.passes is Passes.FEW:
+        _hasten(module)
     return module
 
 
-def object_code(text: str, target: Target) -> bytes:
+def _hasten(module: llvm.ModuleRef) -> None:
+    """Has machine code made in less than half of the time: instructions are selected one by one, and addresses are
+    computed where they stand; registers are allocated as ever."""
+    for each in module.functions:
+        if not each.is_declaration:
+            for attribute in ("noinline", "optnone"):
+                each.add_function_attribute(attribute)
+
+
+def _no_passes(_: llvm.PassBuilder) -> llvm.ModulePassManager:
+    """Those of `Passes.NONE`."""
+    return llvm.create_new_module_pass_manager()
+
+
+def _few_passes(_: llvm.PassBuilder) -> llvm.ModulePassManager:
+    """Those of `Passes.FEW`."""
+    found = llvm.create_new_module_pass_manager()
+    found.add_sroa_pass()
+    found.add_instruction_combine_pass()
+    found.add_simplify_cfg_pass()
+    return found
+
+
+def _all_passes(builder: llvm.PassBuilder) -> llvm.ModulePassManager:
+    """Those of `Passes.ALL`: of level 3, with vectors of loops. Vectors of straight-line code, which no rule relies on,
+    take a tenth of the time of all passes; level 2 adds up the elements of some reductions in another order."""
+    return builder.getModulePassManager()
+
+
+_MANAGERS = {Passes.NONE: _no_passes, Passes.FEW: _few_passes, Passes.ALL: _all_passes}
+"""What makes passes out of a word for them."""
+
+
+def object_code(piece: Piece, target: Target) -> bytes:
     """The object file of a module."""
     machine, unlocked = _machine(target), _unlocked()
-    module = _optimized(text, machine)
+    module = _optimized(piece, machine)
     if unlocked is None:
         return machine.emit_object(module)  # type: ignore[no-any-return]  # llvmlite is untyped
     with unlocked.message() as error:
@@ -116,28 +152,30 @@ def object_code(text: str, target: Target) -> bytes:
         unlocked.dispose(buffer)
 
 
-def object_files(texts: Sequence[str], target: Target, wish: Wish) -> tuple[bytes, ...]:
+def object_files(modules: Sequence[Piece], target: Target, wish: Wish) -> tuple[bytes, ...]:
     """The object files of modules, made on all processors.
 
     Raises:
         Abandoned: the wish was withdrawn.
     """
-    return tuple(wish.each(partial(object_code, target=target), texts, min(len(texts), processors())))
+    return tuple(wish.each(partial(object_code, target=target), modules, min(len(modules), processors())))
 
 
-def assembly(text: str, target: Target) -> str:
+def assembly(piece: Piece, target: Target) -> str:
     """The assembly listing of a module."""
-    listing: str = _machine(target).emit_assembly(optimize(text, target))
+    machine = _machine(target)
+    listing: str = machine.emit_assembly(_optimized(piece, machine))
     return listing
 
 
-def optimized_text(text: str, target: Target) -> str:
+def optimized_text(piece: Piece, target: Target) -> str:
     """The module as LLVM's passes leave it."""
-    return str(optimize(text, target))
+    return str(_optimized(piece, _machine(target)))
 
 
 @lru_cache(1)
 def _engine() -> llvm.LLJIT:
+    """What links object files; made once, and anew in a child of a fork."""
     return llvm.create_lljit_compiler(_machine(host()), use_jit_link=False, suppress_errors=False)
 
 
@@ -148,6 +186,7 @@ class _Locks:
     """What llvmlite holds during each call, where it has that name."""
 
     def after_fork(self) -> None:
+        """Gives the child a lock of llvmlite's that nobody holds, and an engine of its own."""
         held = getattr(self.outer, "_lock", None)
         if self.outer is not None and held is not None:
             if held.acquire(blocking=False):
@@ -160,6 +199,7 @@ class _Locks:
 
 
 _LOCKS = _Locks()
+"""Those of this process."""
 fork.watch(_LOCKS)
 
 

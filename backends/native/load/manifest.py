@@ -7,11 +7,11 @@ these classes, each field by its annotation; whatever else is found is `DamageEr
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Sequence
+from dataclasses import fields
 from typing import TypeAlias
 
-from circlet.backends.native.check.bounds import Watched
+from circlet.backends.native.check.watched import Watched
 from circlet.backends.native.program import (
     Called,
     Cell,
@@ -20,13 +20,18 @@ from circlet.backends.native.program import (
     Held,
     Holder,
     HostCall,
+    OpenLengths,
+    Quote,
     Site,
     Staging,
     Tally,
     Variable,
 )
 from circlet.runtime.errors import Place
+from circlet.runtime.ir.length import Assumption
+from circlet.runtime.ir.terms import Computed, Maximum, Quotient, Symbol, Terms, value_of
 from circlet.runtime.ir.types import DType
+from circlet.runtime.records import dataclass
 
 
 @dataclass(frozen=True)
@@ -45,7 +50,7 @@ class Stored:
     size: int
 
 
-Origin: TypeAlias = "Held | Variable | Cell | Holder | Called | Evidence | Tally | Constant | Stored"
+Origin: TypeAlias = "OpenLengths | Held | Variable | Cell | Holder | Called | Evidence | Tally | Constant | Stored"
 """Where a frame finds an array that its function reads or writes."""
 
 
@@ -56,13 +61,29 @@ class Manifest:
     sites: tuple[Site, ...] = ()
     host_calls: tuple[HostCall, ...] = ()
     origins: tuple[Origin, ...] = ()
-    arena_bytes: int = 0
-    scratch_bytes: int = 0
+    arena_tops: tuple[Terms, ...] = ()
+    """The arena has as many bytes as the largest of them."""
+    scratch_bytes: Terms = ()
+    """Of the memory that each thread has for itself."""
     shares_loops: bool = False
+    is_brief: bool = False
+    """Whether it is over in microseconds, whatever it computes."""
     outline: tuple[str, ...] = ()
     watched: Watched | None = None
+    assumptions: tuple[Assumption, ...] = ()
+    """For which open lengths the code is."""
+    quotes: tuple[Quote, ...] = ()
+    """Lengths that messages of sites quote."""
     pieces: tuple[int, ...] = ()
     """The bytes of each object file, where it is kept."""
+
+    def arena_bytes(self, lengths: Sequence[int]) -> int:
+        """How large the arena is for some open lengths."""
+        return max((value_of(each, lengths) for each in self.arena_tops), default=0)
+
+    def fits(self, lengths: Sequence[int]) -> bool:
+        """Whether the code is for some open lengths."""
+        return all(each.fits(lengths) for each in self.assumptions)
 
 
 class DamageError(ValueError):
@@ -101,36 +122,44 @@ def _plain(value: object) -> object:
 
 
 _Read: TypeAlias = Callable[[object], object]
+"""From a plain value to what it stands for; raises DamageError."""
 _MOST = 1 << 63
+"""Integers are of 64 bits: what offsets, sizes and stored values fit into."""
 
 
 def _integer(value: object) -> int:
+    """An integer of 64 bits; no truth value."""
     if type(value) is not int or not -_MOST <= value < _MOST:
         raise DamageError(f"expected an integer, found {value!r}")
     return value
 
 
 def _text(value: object) -> str:
+    """A string."""
     if not isinstance(value, str):
         raise DamageError(f"expected text, found {value!r}")
     return value
 
 
 def _truth(value: object) -> bool:
+    """A truth value."""
     if not isinstance(value, bool):
         raise DamageError(f"expected true or false, found {value!r}")
     return value
 
 
 def _dtype(value: object) -> DType:
+    """An element type, by its name."""
     return DType(_text(value))
 
 
 def _optional(read: _Read) -> _Read:
+    """Something or None."""
     return lambda value: None if value is None else read(value)
 
 
 def _several(read: _Read) -> _Read:
+    """A list, as a tuple."""
     def several(value: object) -> object:
         if not isinstance(value, list):
             raise DamageError(f"expected a list, found {value!r}")
@@ -147,6 +176,7 @@ _FIELDS: dict[str, _Read] = {
     "DType": _dtype,
     "Shape": _several(_integer),
     "tuple[int, ...]": _several(_integer),
+    "tuple[int | None, ...]": _several(_optional(_integer)),
     "tuple[str, ...]": _several(_text),
 }
 """How a field is read, by its annotation."""
@@ -172,16 +202,33 @@ def _one_of(*kinds: type) -> _Read:
 
 _FIELDS["Place"] = _one_of(Place)
 _BUFFER = _one_of(External, Staging)
+"""Reads where an operand of a host call is."""
 _FIELDS.update({
     "tuple[Place, ...]": _several(_FIELDS["Place"]),
     "tuple[External | Staging, ...]": _several(_BUFFER),
     "tuple[External | Staging | None, ...]": _several(_optional(_BUFFER)),
     "tuple[Origin, ...]": _several(
-        _one_of(Held, Variable, Cell, Holder, Called, Evidence, Tally, Constant, Stored)),
+        _one_of(OpenLengths, Held, Variable, Cell, Holder, Called, Evidence, Tally, Constant, Stored)),
 })
 _FIELDS.update({
     "tuple[Site, ...]": _several(_one_of(Site)),
     "tuple[HostCall, ...]": _several(_one_of(HostCall)),
     "Watched | None": _optional(_one_of(Watched)),
 })
+
+
+def _term(value: object) -> object:
+    if not isinstance(value, list) or len(value) != 2:
+        raise DamageError(f"expected a coefficient and factors, found {value!r}")
+    return _integer(value[0]), _several(_FIELDS["Atom"])(value[1])
+
+
+_FIELDS["Terms"] = _several(_term)
+_FIELDS["Atom"] = _one_of(Symbol, Computed, Quotient, Maximum)
+_FIELDS.update({
+    "tuple[Terms, ...]": _several(_FIELDS["Terms"]),
+    "tuple[Assumption, ...]": _several(_one_of(Assumption)),
+    "tuple[Quote, ...]": _several(_one_of(Quote)),
+})
 _MANIFEST = _one_of(Manifest)
+"""Reads a manifest."""

@@ -10,8 +10,9 @@ from threading import Event, Thread
 from typing import TextIO
 
 PATIENCE = 1.0
-"""Seconds before anything is said."""
+"""Seconds before anything is said: those after which people wonder. A choice."""
 _INTERVAL = 0.5
+"""Seconds between two lines: often enough for whole seconds. A choice."""
 
 
 @contextmanager
@@ -38,6 +39,7 @@ def progress(what: str, stream: TextIO | None = None, patience: float = PATIENCE
 
 
 def _show(what: str, out: TextIO, patience: float, begin: float, done: Event) -> None:
+    """Writes the line, again and again, and wipes it out in the end."""
     if done.wait(patience):
         return
     line = ""

@@ -7,27 +7,48 @@ System V ABI and its AMD64 supplement.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from struct import Struct, pack, pack_into
 
+from circlet.runtime.records import dataclass
+
 _HEADER = Struct("<16sHHIQQQIHHHHHH")
+"""Elf64_Ehdr: identity, type, machine, version, entry, where segments and sections are, flags, sizes and numbers of
+these."""
 _SECTION = Struct("<IIQQQQIIQQ")
+"""Elf64_Shdr: name, type, flags, address, offset, size, link, info, alignment, size of an entry."""
 _SYMBOL = Struct("<IBBHQQ")
+"""Elf64_Sym: name, info, other, section, value, size."""
 _RELOCATION = Struct("<QQq")
+"""Elf64_Rela: offset, info, addend."""
 _SEGMENT = Struct("<IIQQQQQQ")
+"""Elf64_Phdr: type, flags, offset, two addresses, sizes in the file and in memory, alignment."""
 _IDENTITY = b"\x7fELF\x02\x01\x01" + bytes(9)
+"""e_ident: 64 bits, little-endian, version 1, System V."""
 _RELOCATABLE, _SHARED, _X86_64 = 1, 3, 62
+"""ET_REL, ET_DYN; EM_X86_64."""
 _SYMTAB, _RELA, _NOBITS = 2, 4, 8
+"""SHT_SYMTAB, SHT_RELA, SHT_NOBITS."""
 _WRITE, _ALLOC, _EXECUTE = 1, 2, 4
+"""SHF_WRITE, SHF_ALLOC, SHF_EXECINSTR."""
 _UNDEFINED, _RESERVED = 0, 0xFF00
+"""SHN_UNDEF, SHN_LORESERVE."""
 _LOCAL = 0
+"""STB_LOCAL."""
 _PAGE = 4096
+"""Bytes of a page, the unit of protection."""
 _R, _RX, _RW = 4, 5, 6
+"""Sums of PF_R (4), PF_W (2) and PF_X (1)."""
 _ABSOLUTE, _PC, _PLT, _GLOBAL_DATA, _RELATIVE, _GOT, _GOT_X, _REX_GOT_X = 1, 2, 4, 6, 8, 9, 41, 42
+"""R_X86_64_64, PC32, PLT32, GLOB_DAT, RELATIVE, GOTPCREL, GOTPCRELX, REX_GOTPCRELX."""
 _SEGMENTS = 5
+"""How many there are: three that are loaded, PT_DYNAMIC, PT_GNU_STACK."""
 _STACK = 0x6474E551
+"""PT_GNU_STACK, without which the loader makes stacks executable."""
 _STUB = b"\xff\x25"
+"""`jmp *distance(%rip)`, followed by the distance of a slot: what a call of another library's function goes to."""
 _STUB_BYTES = 8
+"""Of a stub, filled up."""
 
 
 class UnknownObject(Exception):
@@ -81,6 +102,7 @@ class _Object:
         ]
 
     def _text(self, offset: int) -> str:
+        """A string of the file, ended by a zero byte."""
         return self.content[offset:self.content.index(0, offset)].decode()
 
     def bytes(self, section: _Section) -> bytes:
@@ -137,6 +159,7 @@ class _Program:
         return {**asked, **defined}
 
     def section(self, number: int) -> _Section:
+        """A section, by its number among all files'."""
         source, own = self._origin[number]
         return source.sections[own]
 
@@ -209,13 +232,16 @@ class _Linker:
                 self._slot(symbol)
 
     def _placed(self, section: _Section, content: bytes) -> tuple[int, int]:
+        """Appends a section to its segment; gives both."""
         return section.access, self._image.add(section.access, content, section.alignment)
 
     def _slot(self, symbol: int) -> None:
+        """Reserves 8 bytes for the address of a symbol, once."""
         if symbol not in self._slots:
             self._slots[symbol] = self._image.add(_RW, bytes(8), 8)
 
     def link(self) -> bytes:
+        """The file: header, tables, then the segments, laid out before relocations are resolved."""
         tables = self._tables(0)
         head = _HEADER.size + _SEGMENTS * _SEGMENT.size
         for each in (_R, _RX, _RW):
@@ -244,9 +270,11 @@ class _Linker:
         return {_R: begin, _RX: executable, _RW: writable}
 
     def _count_dynamic(self) -> int:
+        """How many relocations are left to the loader."""
         return len(self._slots) + sum(kind == _ABSOLUTE for _, _, kind, _, _ in self._fixups)
 
     def _address(self, symbol: int, bases: dict[int, int]) -> int:
+        """Where a symbol lies, counted from where the object is loaded."""
         found = self._source.symbols[symbol]
         if found.section not in self._places:
             raise UnknownObject(f"symbol {found.name!r} lies in no section that is loaded")
@@ -254,6 +282,7 @@ class _Linker:
         return bases[access] + place + found.value
 
     def _resolve(self, bases: dict[int, int]) -> None:
+        """Fills in slots and stubs, and applies all relocations."""
         for symbol, slot in self._slots.items():
             if symbol in self._imports:
                 self._image.dynamic.append((slot, _GLOBAL_DATA, self._imports[symbol], 0))
@@ -266,6 +295,8 @@ class _Linker:
             self._apply(*fixup, bases)
 
     def _apply(self, number: int, offset: int, kind: int, symbol: int, addend: int, bases: dict[int, int]) -> None:
+        """Applies a relocation, or leaves it to the loader, by the formulas of the AMD64 supplement (S + A, S + A - P,
+        G + GOT + A - P)."""
         access, start = self._places[number]
         place = start + offset
         here = bases[access] + place
@@ -286,6 +317,7 @@ class _Linker:
         pack_into("<i", self._image.parts[access], place, target + addend - here)
 
     def _entry_address(self, bases: dict[int, int]) -> int:
+        """Where the entry function lies."""
         return self._address(self._source.named[self._entry], bases)
 
     def _tables(self, entry: int) -> bytes:
@@ -316,6 +348,7 @@ class _Linker:
             pack_into("<QQ", self._image.parts[_RW], dynamic + 16 * number, tag, value)
 
     def _head(self, bases: dict[int, int], dynamic: int) -> bytes:
+        """The ELF header and the segments' descriptions."""
         parts = self._image.parts
         first = bases[_R] + len(parts[_R])
         segments = [

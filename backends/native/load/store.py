@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from io import BufferedReader
 
 from circlet.backends.native.load import cache
 from circlet.backends.native.load.artifact import Artifact, encode, load
 from circlet.backends.native.load.library import ENTRY, Library, SharedLibrary, is_shared
 from circlet.backends.native.load.manifest import Manifest
-from circlet.backends.native.load.shared_object import UnknownObject, shared_object
 from circlet.backends.platform import Feature, current
-from circlet.runtime.exec import fork
 from circlet.runtime.ir.types import Array
+from circlet.runtime.late import LOADING
+from circlet.runtime.records import dataclass
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,6 +47,9 @@ def _sharable(artifact: Artifact) -> Artifact:
     """With a shared object for code, if there can be one."""
     if not current().has(Feature.SHARED_OBJECTS):
         return artifact
+    with LOADING:
+        from circlet.backends.native.load.shared_object import UnknownObject, shared_object
+
     try:
         return replace(artifact, code=(shared_object(artifact.code, ENTRY),))
     except UnknownObject:
@@ -67,8 +70,9 @@ def _loaded(file: BufferedReader) -> Function | None:
 
 
 def _linked(artifact: Artifact) -> Function:
+    """The function that LLVM links an artifact to."""
     # LLVM takes its time to load: only where it is needed.
-    with fork.LOADING:
+    with LOADING:
         from circlet.backends.native.load.llvm import link
 
     return Function(link(artifact.code, ENTRY), artifact.manifest, artifact.constants)

@@ -15,31 +15,37 @@ from circlet.backends.native.load.fingerprint import digest, toolchain
 from circlet.backends.native.load.library import Library
 from circlet.backends.native.load.manifest import Manifest
 from circlet.backends.native.load.store import keep, stored
-from circlet.backends.native.load.workers import STOP, team_bytes, team_module
 from circlet.backends.native.targets.machine import processors
 from circlet.backends.platform import Feature, current
-from circlet.runtime.exec import fork
 from circlet.runtime.exec.memory import allocate
 from circlet.runtime.ir.types import Array
+from circlet.runtime.late import LOADING
 
-_PATIENCE = 200_000
-"""Nanoseconds that a worker looks for work before it sleeps: as long as a program may take between two runs."""
+_STOP = 3
+"""The word of a team's memory that says where `void stop(team)` is, which ends its workers."""
+_SPIN_TIME = 200_000
+"""Nanoseconds that a worker looks for work before it sleeps, 200 microseconds: as long as a program may take between
+two runs. A choice."""
 _MOST = 256
-"""Threads of a team; more help nobody."""
+"""Threads of a team; more help nobody: a choice, which bounds what a caller may ask for."""
 
 
 @lru_cache(1)
 def _library() -> Library:
+    """The code of workers, from the disk or compiled."""
     key = digest(toolchain(), "team").hex()
     return (stored(key) or keep(key, _made())).library
 
 
 def _made() -> Artifact:
+    """The code of workers, compiled."""
     # LLVM takes its time to load: only where it is needed.
-    with fork.LOADING:
+    with LOADING:
         from circlet.backends.native.load.llvm import host, object_code
+        from circlet.backends.native.load.workers import team_module
+        from circlet.backends.native.lower.pieces import Piece
 
-    code = object_code(team_module(host(), time.CLOCK_MONOTONIC), host())
+    code = object_code(Piece(team_module(host(), time.CLOCK_MONOTONIC)), host())
     return Artifact((code,), Manifest(), np.empty(0, np.uint8))
 
 
@@ -49,6 +55,9 @@ class Team:
 
     def __init__(self, participants: int) -> None:
         self._library = _library()
+        with LOADING:
+            from circlet.backends.native.load.workers import team_bytes
+
         self._memory = allocate((team_bytes(participants),), np.dtype(np.uint8))
         self._memory[:] = 0
         self._process = os.getpid()
@@ -56,7 +65,7 @@ class Team:
         """Where native code finds it."""
         kind = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
         start = kind(self._library.address)
-        start(self.address, participants, _PATIENCE if participants <= processors() else 0)
+        start(self.address, participants, _SPIN_TIME if participants <= processors() else 0)
         weakref.finalize(self, _stop, self._library, self._memory, self._process)
 
     @property
@@ -68,7 +77,7 @@ class Team:
 def _stop(library: Library, memory: Array, process: int) -> None:
     """Ends the workers of a process, if it is this one; the library is needed until then."""
     if process == os.getpid():
-        stop = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(int(memory.view(np.uint64)[STOP]))
+        stop = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(int(memory.view(np.uint64)[_STOP]))
         stop(memory.ctypes.data)
 
 

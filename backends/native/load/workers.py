@@ -11,13 +11,16 @@ Workers look at the gate for a while, and then sleep until it is opened.
 from __future__ import annotations
 
 from string import Template
+from typing import TYPE_CHECKING
 
 from circlet.backends.native.load.library import ENTRY
-from circlet.backends.native.targets.target import Target
 
-STOP = 3
-"""The word of a team's memory that says where `void stop(team)` is, which ends its workers."""
+if TYPE_CHECKING:
+    from circlet.backends.native.targets.target import Target
+
 _HEAD, _SHARE = 768, 128
+"""Bytes of a team and of each participant in `%Team` below: multiples of 128, two cache lines, which some processors
+fetch together, so that words that different threads write are never in one pair."""
 
 _TEXT = Template("""
 target triple = "$triple"
@@ -183,8 +186,8 @@ entry:
   %team = load ptr, ptr %team.at
   %number.at = getelementptr %Share, ptr %share, i64 0, i32 3
   %number = load i64, ptr %number.at
-  %patience.at = getelementptr %Team, ptr %team, i64 0, i32 2
-  %patience = load i64, ptr %patience.at
+  %spin.time.at = getelementptr %Team, ptr %team, i64 0, i32 2
+  %spin.time = load i64, ptr %spin.time.at
   %gate = getelementptr %Team, ptr %team, i64 0, i32 5
   %sleepers = getelementptr %Team, ptr %team, i64 0, i32 13
   %stop.at = getelementptr %Team, ptr %team, i64 0, i32 14
@@ -225,7 +228,7 @@ stay:
 ask:
   %now = call i64 @now()
   %passed = sub i64 %now, %since
-  %is.tired = icmp sgt i64 %passed, %patience
+  %is.tired = icmp sgt i64 %passed, %spin.time
   br i1 %is.tired, label %tired, label %spin
 spin:
   $pause
@@ -256,11 +259,11 @@ leave:
   ret ptr null
 }
 
-define i64 @$start(ptr %team, i64 %wanted, i64 %patience) {
+define i64 @$start(ptr %team, i64 %wanted, i64 %spin.time) {
 entry:
   store ptr @fork, ptr %team
-  %patience.at = getelementptr %Team, ptr %team, i64 0, i32 2
-  store i64 %patience, ptr %patience.at
+  %spin.time.at = getelementptr %Team, ptr %team, i64 0, i32 2
+  store i64 %spin.time, ptr %spin.time.at
   %stop.at = getelementptr %Team, ptr %team, i64 0, i32 3
   store ptr @stop, ptr %stop.at
   %mutex = getelementptr %Team, ptr %team, i64 0, i32 16
@@ -314,8 +317,10 @@ done:
   ret void
 }
 """)
+"""The module, in LLVM's language; the types in it say what lies where."""
 _PIECES = 4
-"""How often a participant takes turns from its part of a loop, if nobody takes from it."""
+"""How often a participant takes turns from its part of a loop, if nobody takes from it: a choice between even shares
+and atomic additions."""
 
 
 def team_bytes(participants: int) -> int:

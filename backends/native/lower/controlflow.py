@@ -36,6 +36,7 @@ from circlet.runtime.passes.analyses.specialize import Specialization
 from circlet.runtime.passes.analyses.transfer import Action, Stage, Transfer
 
 Lower: TypeAlias = Callable[[OperatorLowering], Sequence[Value]]
+"""What emits an operator and gives its results."""
 
 
 def is_scalar(value: Value) -> bool:
@@ -66,6 +67,7 @@ def refuses(executors: ExecutorMap, op: Op, shapes: tuple[Shape, ...],
 
 def _refuses_subgraph(executors: ExecutorMap, spec: Specialization, found: dict[Specialization, str | None]
                       ) -> str | None:
+    """Why a subgraph cannot be native code for these shapes, found once; None where it can."""
     if spec not in found:
         found[spec] = next(_objections(executors, spec, found), None)
     return found[spec]
@@ -90,17 +92,21 @@ def _operands(o: OperatorLowering, first: int = 0) -> list[Value]:
 
 
 def _read(e: Emitter, value: Value) -> Value:
+    """A value of one element in a register."""
     return in_register(value.scalar(e), value.shape, value.dtype, value.known, value.quantization)
 
 
 REGISTER = "one element, which stays in a register"
+"""Why a scalar is not copied, for people."""
 
 
 def _site(o: OperatorLowering, operands: Sequence[Value]) -> Site:
     """What the places of operands and results say of an operator."""
+    planner = o.subgraphs.executors.planner
     return Site(lambda result, operand: operands[operand].memory is not None
                 and operands[operand].memory is o.homes[result],
-                lambda operand: operands[operand].known is not None)
+                lambda operand: operands[operand].known is not None,
+                partial(planner.is_read, o.spec.index, o.number), repeats=o.spec.index in planner.repeated)
 
 
 def _crosses(o: OperatorLowering, transfer: Transfer, value: Value) -> None:
@@ -150,7 +156,7 @@ def lower_call_once(o: OperatorLowering) -> Sequence[Value]:
 
 
 def lower_branch(o: OperatorLowering) -> Sequence[Value]:
-    """IF and STABLEHLO_CASE."""
+    """IF and STABLEHLO_CASE: a block for each branch, with the subgraph emitted in it, and one in which they meet."""
     op = o.operator.op
     assert isinstance(op, Branch)
     operands, e = _operands(o, first=1), o.function.e
@@ -176,6 +182,8 @@ def lower_branch(o: OperatorLowering) -> Sequence[Value]:
 
 
 def _dispatch(e: Emitter, selector: ir.Value, blocks: Sequence[ir.Block]) -> None:
+    """Goes to the block that a selector, i1 or i32, names: a conditional branch or a switch; the last block takes all
+    other numbers."""
     if selector.type == ir.IntType(1):
         e.builder.cbranch(selector, blocks[0], blocks[1])
         return
@@ -185,6 +193,7 @@ def _dispatch(e: Emitter, selector: ir.Value, blocks: Sequence[ir.Block]) -> Non
 
 
 def _joined(e: Emitter, arrivals: Sequence[tuple[Value, ir.Block]], home: ir.Value | None) -> Value:
+    """A result where branches meet: a phi for a scalar; arrays are in one place, whichever branch was taken."""
     value = arrivals[0][0]
     if not is_scalar(value):
         assert home is not None
@@ -196,7 +205,8 @@ def _joined(e: Emitter, arrivals: Sequence[tuple[Value, ir.Block]], home: ir.Val
 
 
 def lower_loop(o: OperatorLowering) -> Sequence[Value]:
-    """WHILE: scalars are carried in registers, other values in the buffers that the copy plan says."""
+    """WHILE: scalars are carried in registers, other values in the buffers that the copy plan says. Emitted are three
+    blocks: `while` with the condition, `turn` with the body, `done`."""
     op = o.operator.op
     assert isinstance(op, PreTestedLoop)
     carried = _operands(o)
@@ -209,6 +219,7 @@ def lower_loop(o: OperatorLowering) -> Sequence[Value]:
 
 _KEPT = {Action.ALTERNATE: "alternating", Action.ROTATE: "rotating", Action.IN_PLACE: "in place",
          Action.INVARIANT: "invariant", Action.COPY: "copied"}
+"""What becomes of a carried value, in words."""
 
 
 def _kept(value: Value, action: Action) -> str:
@@ -227,6 +238,7 @@ class _LoopLowering:
         self._carries = [each.action for each in plan.at(Stage.CARRY)]
 
     def lower(self) -> Sequence[Value]:
+        """The loop, with its lines in the outline; gives the final values."""
         o = self._o
         with o.function.indented(f"[{o.number}] {o.operator.name}"):
             o.function.note(f"carries {self._describe()}")
@@ -245,6 +257,8 @@ class _LoopLowering:
                 _crosses(self._o, each, self._carried[each.position])
 
     def _lower(self) -> Sequence[Value]:
+        """Emits the loop: phis for numbers in registers, and for the addresses of buffers that change places; the
+        condition, which leaves; the body, which writes new values where the rotation of buffers says."""
         e, function, subgraphs = self._o.function.e, self._o.function, self._o.subgraphs
         buffers = self._buffers()
         initial = [self._entered(k, home) for k, home in enumerate(buffers[:len(self._carried)])]
@@ -276,6 +290,7 @@ class _LoopLowering:
         return is_scalar(self._carried[k]) and self._carries[k] is not Action.INVARIANT
 
     def _moves(self, buffer: int) -> bool:
+        """Whether a buffer changes places with others in each turn."""
         return any(buffer in each.buffers for each in self._plan.rotation.cycles)
 
     def _buffers(self) -> list[ir.Value | None]:
@@ -296,11 +311,13 @@ class _LoopLowering:
         return in_memory(home, value.shape, value.dtype)
 
     def _phi(self, value: ir.Value, before: ir.Block) -> ir.PhiInstr:
+        """A phi with what it is when the loop begins."""
         phi = self._o.function.e.builder.phi(value.type)
         phi.add_incoming(value, before)
         return phi
 
     def _current(self, initial: Value, number: ir.PhiInstr | None, place: ir.Value | None) -> Value:
+        """A carried value in a turn: in a register, where a buffer then is, or the initial one."""
         if number is not None:
             return in_register(number, initial.shape, initial.dtype)
         return initial if place is None else in_memory(place, initial.shape, initial.dtype)
@@ -323,12 +340,12 @@ class _LoopLowering:
         first = cycle.buffers[0]
         if buffers[first] is None:
             return
-        b = self._o.function.e.builder
+        b, rotation = self._o.function.e.builder, self._plan.rotation
         for turns in range(1, len(cycle.buffers)):
             is_there = b.icmp_unsigned("==", places[first], buffers[cycle.buffer(0, turns)])
             with b.if_then(is_there):
-                for target, source in self._plan.rotation.moves(cycle, turns):
-                    value = self._carried[min(target, source)]
+                for target, source in rotation.moves(cycle, rotation.places(turns), self._plan.unread):
+                    value = self._carried[rotation.moved((target, source))]
                     self._o.subgraphs.transfer(in_memory(buffers[source], value.shape, value.dtype), buffers[target])
 
     def _left(self, k: int, value: Value, home: ir.Value | None) -> Value:
@@ -355,3 +372,4 @@ CONTROL_FLOW: dict[type[Op], Lower] = {
     CallSubgraph: lower_call,
     Composite: lower_call,
 }
+"""What emits each operator that invokes subgraphs."""

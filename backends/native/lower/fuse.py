@@ -2,90 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from math import prod
-from typing import ClassVar
 
+from circlet.backends.native.lower.fused import Fused, FusedElementwise, Member
 from circlet.backends.native.rules.rule import Rule, rule_of
-from circlet.runtime.errors import Place
 from circlet.runtime.exec.kernel import NOWHERE, Call
-from circlet.runtime.ir.model import ABSENT, Model, Operator, Subgraph, Tensor
-from circlet.runtime.ir.op import Count, Op, Operand, Operands, ShapeError, Skip, Unknown, at_least, exactly
-from circlet.runtime.ir.types import Array, DType, Shape
+from circlet.runtime.ir.model import ABSENT, Model, Operator, Subgraph
+from circlet.runtime.ir.op import (
+    Op,
+    Operand,
+    Operands,
+    ShapeError,
+    Skip,
+    Unknown,
+)
+from circlet.runtime.ir.types import Shape
 from circlet.runtime.passes.transforms.rewrite import rewrite_subgraphs
+from circlet.runtime.records import dataclass
 
 LARGEST_GROUP = 48
-"""Members; expressions beyond that compile slowly and gain nothing."""
+"""Members. A choice between work in registers and chains of instructions that wait for each other: of 192 ADD and MUL
+one after another, of 4096 floats in the first-level cache, groups of 8 or 16 take half the time of 48, and all in one
+twice as long (AVX-512); all compile equally fast."""
 SKIP = Operator(Skip(), (), ())
-
-
-@dataclass(frozen=True)
-class Member:
-    """One operator of a group and its index in the subgraph."""
-
-    number: int
-    operator: Operator
-
-
-@dataclass(frozen=True)
-class Fused(Op):
-    """Several operators computed in one loop nest. No format has this operator; a pass makes it."""
-
-    name: ClassVar[str] = "FUSED"
-    inputs: ClassVar[Count] = at_least(0)
-    results: ClassVar[Count] = exactly(1)
-    members: tuple[Member, ...] = ()
-    """In order; the last one gives the result."""
-    sources: tuple[int, ...] = ()
-    """The tensors of the subgraph that the inputs are."""
-    tensors: tuple[Tensor, ...] = ()
-    """All of the subgraph's."""
-    overwritten: int | None = None
-    """The input of which the result is a partly rewritten copy, if there is one."""
-
-    @property
-    def label(self) -> str:
-        """The names of the members, for people."""
-        return "+".join(each.operator.name for each in self.members)
-
-    def parts(self) -> tuple[int, ...]:
-        return tuple(each.number for each in self.members)
-
-    def infer(self, args: Operands) -> tuple[Shape, ...]:
-        found = self._infer({tensor: args[position] for position, tensor in enumerate(self.sources)}, self.members)
-        return (found[self.members[-1].operator.outputs[0]],)
-
-    def overwrites(self) -> Mapping[int, int]:
-        return {} if self.overwritten is None else {0: self.overwritten}
-
-    def shapes(self, sources: Mapping[int, Array]) -> dict[int, Shape]:
-        """The shape of every tensor that a member but the last makes, from the buffers of the sources; those that are
-        read-only hold their value already."""
-        operands = {each: Operand(self.tensors[each].dtype, array.shape, None if array.flags.writeable else array)
-                    for each, array in sources.items()}
-        return self._infer(operands, self.members[:-1])
-
-    def _infer(self, sources: Mapping[int, Operand], members: Sequence[Member]) -> dict[int, Shape]:
-        operands: dict[int, Operand | None] = {ABSENT: None, **sources}
-        found: dict[int, Shape] = {}
-        for operator in (each.operator for each in members):
-            given = tuple(operands[each] for each in operator.inputs)
-            shapes = operator.op.infer(Operands(given, len(operator.outputs)))
-            for each, shape in zip(operator.outputs, shapes, strict=True):
-                operands[each] = Operand(self.tensors[each].dtype, shape)
-                found[each] = shape
-        return found
-
-    def types(self, args: Operands) -> tuple[DType | None, ...]:
-        return (None,)
-
-
-@dataclass(frozen=True)
-class FusedElementwise(Fused):
-    """A group that reads each input of the shape of the result element by element."""
-
-    elementwise: ClassVar[bool] = True
+"""What stands where a member of a group was."""
 
 
 def fuse_operators(model: Model) -> Model:
@@ -135,6 +77,7 @@ class _Grouping:
         return found
 
     def apply(self) -> Subgraph:
+        """The subgraph with groups for operators."""
         for number in reversed(range(len(self._subgraph.operators))):
             self._place(number)
         fused = {last: group for last, group in self._groups.items() if len(group.members) > 1}
@@ -245,9 +188,9 @@ class _Grouping:
         rule = self._rules[reader]
         if rule is None or rule.nest is not None:
             return False
-        shape, read = self._shape(reader), self._shape(number)
+        shape, read = (_at_length(self._shape(each)) for each in (reader, number))
         aligned = (1,) * (len(shape) - len(read)) + read
-        if -1 in shape or -1 in read or len(aligned) > len(shape) or prod(read) <= 1 or prod(read) >= prod(shape):
+        if len(aligned) > len(shape) or prod(read) <= 1 or prod(read) >= prod(shape):
             return False
         kept = [axis for axis, size in enumerate(aligned) if size > 1]
         return any(aligned[axis] < shape[axis] for axis in range(kept[-1]))
@@ -274,16 +217,19 @@ class _Grouping:
         return self._subgraph.operators[number].op.elementwise and self._shape(number) == shape
 
     def _passes(self, number: int, shape: Shape) -> bool:
-        """Whether an operator makes one element of each element of a result of the given shape."""
+        """Whether an operator makes one element of each element of a result of the given shape; where lengths are open,
+        whether that is likely, as groups are also lowered where it is not so."""
         op, found, call = self._subgraph.operators[number].op, self._shape(number), self._calls[number]
-        alike = -1 not in (*shape, *found) and prod(shape) == prod(found)
+        alike = (-1 in shape) == (-1 in found) and abs(prod(shape)) == abs(prod(found))
         is_view = 0 in op.views() and call.input(0).dtype is call.outputs[0].dtype
         return self._is_pointwise(number, shape) or (alike and (op.elementwise or is_view))
 
     def _shape(self, number: int) -> Shape:
+        """The declared shape of an operator's first result; -1 is open."""
         return self._subgraph.tensors[self._subgraph.operators[number].outputs[0]].signature
 
     def _fuse(self, last: int, group: _Group) -> Operator:
+        """The operator that a group becomes."""
         numbers = sorted(group.members)
         operators = [self._subgraph.operators[each] for each in numbers]
         made = {tensor for operator in operators for tensor in operator.outputs}
@@ -321,6 +267,15 @@ class _Grouping:
         return len(one) == len(other) and all(a == b or -1 in (a, b) for a, b in zip(one, other, strict=True))
 
 
+_OPEN = 1 << 20
+"""What stands for a length that is open where sizes are compared: more than other lengths mostly are."""
+
+
+def _at_length(shape: Shape) -> Shape:
+    """A declared shape with a number for each length that is open, the same for all."""
+    return tuple(_OPEN if size == -1 else size for size in shape)
+
+
 def _foldable(subgraph: Subgraph) -> frozenset[int]:
     """The tensors that are known once the shapes of the inputs are."""
     found = {number for number, tensor in enumerate(subgraph.tensors) if tensor.data is not None} | {ABSENT}
@@ -339,8 +294,3 @@ def _origins(subgraph: Subgraph) -> dict[int, int]:
         for output, position in operator.op.views().items():
             found[operator.outputs[output]] = found[operator.inputs[position]]
     return found
-
-
-def place_of(place: Place, member: Member) -> Place:
-    """Where a member of a group was in the model."""
-    return Place(place.subgraph, place.subgraph_name, member.number, member.operator.name)

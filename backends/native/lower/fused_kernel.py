@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from circlet.backends.cpu.backend import CpuBackend
-from circlet.backends.native.lower.fuse import Fused
+from circlet.backends.native.lower.fused import Fused
 from circlet.runtime.exec.kernel import Call, Kernel
 from circlet.runtime.exec.run import Run
 from circlet.runtime.exec.step import Step
@@ -21,6 +21,7 @@ class FusedKernel:
         self._kernels = [cpu.kernel(Call.of_tensors(op.tensors, each.operator, call.place)) for each in op.members]
 
     def bind(self, inputs: Sequence[Array | None], outputs: Sequence[Array], run: Run) -> Step:
+        """Binds the members one after the other, with buffers for what they hand on."""
         arrays: dict[int, Array | None] = dict(zip(self._op.sources, inputs, strict=True))
         arrays[-1] = None
         shapes = self._op.shapes({tensor: array for tensor, array in arrays.items() if array is not None})
@@ -43,4 +44,5 @@ class FusedKernel:
 
 
 def _bound(kernel: Kernel, inputs: Sequence[Array | None], outputs: Sequence[Array], run: Run) -> Step:
+    """The step of a member, which counts as an operator."""
     return run.watch.after(kernel.bind(inputs, outputs, run), (*inputs, *outputs))

@@ -12,8 +12,8 @@ from llvmlite import ir
 from circlet.backends.arithmetic.quantization import stored_values
 from circlet.backends.cpu.backend import CpuBackend
 from circlet.backends.native.emit.emitter import Emitter
-from circlet.backends.native.emit.value import Value, computed, shared
-from circlet.backends.native.lower.fuse import Fused, place_of
+from circlet.backends.native.emit.value import Value, computed, in_memory, shared
+from circlet.backends.native.lower.fused import Fused, place_of
 from circlet.backends.native.lower.fused_kernel import FusedKernel
 from circlet.backends.native.lower.operators import OperatorLowering, operands, shapes_of, unknown
 from circlet.backends.native.program import Unlowerable
@@ -22,6 +22,7 @@ from circlet.backends.native.rules.rule import Node, Rule, Sink, rule_of, shaped
 from circlet.runtime.exec.kernel import Call
 from circlet.runtime.exec.run import Run
 from circlet.runtime.exec.variables import Variables
+from circlet.runtime.ir.length import may_differ
 from circlet.runtime.ir.model import ABSENT
 from circlet.runtime.ir.op import Op, Unknown
 from circlet.runtime.ir.types import Array, Shape
@@ -38,6 +39,8 @@ class GroupLowering:
         }
 
     def lower(self) -> Value:
+        """The result: by the nest of the anchor, if a member is a nest rule, else as the computed value that all
+        members make."""
         anchor = next((k for k, each in enumerate(self._op.members) if self._rule(k).nest is not None), None)
         if anchor is None:
             for k in range(len(self._op.members)):
@@ -65,11 +68,11 @@ class GroupLowering:
                 self._substitute(k)
         node, rule = self._node(anchor), self._rule(anchor)
         assert rule.nest is not None
-        finish, sink = self._outer.target()
         last = self._op.members[-1].operator.outputs[0]
         shape = self._outer.shapes[0]
-        if prod(node.shape) != prod(shape):
-            raise Unlowerable(f"{self._outer.place}: the epilogue has another size than what it ends")
+        if may_differ(prod(node.shape), prod(shape)):
+            return self._apart(anchor, node, sorted(after))
+        finish, sink = self._outer.target()
 
         def epilogue(e: Emitter, index: Sequence[ir.Value], value: ir.Value) -> None:
             dtype = self._op.tensors[result].dtype
@@ -83,7 +86,22 @@ class GroupLowering:
         rule.nest(node, function.e, (Sink(epilogue, sink.memory if only_views else None) if after else sink,))
         return finish()
 
+    def _apart(self, anchor: int, node: Node[Op], after: Sequence[int]) -> Value:
+        """The nest of the anchor with its result in memory, then what depends on it, which has another size."""
+        function, rule = self._outer.function, self._rule(anchor)
+        (result,) = self._op.members[anchor].operator.outputs
+        dtype = self._op.tensors[result].dtype
+        memory = function.reserve(prod(node.shape) * dtype.numpy.itemsize)
+        assert rule.nest is not None
+        rule.nest(node, function.e, (Sink(
+            lambda e, index, value: e.store(value, memory, dtype, e.linear(index, node.shape)), memory),))
+        self._values[result] = in_memory(memory, node.shape, dtype)
+        for k in after:
+            self._substitute(k)
+        return self._outer.settle(self._values[self._op.members[-1].operator.outputs[0]])
+
     def _dependents(self, anchor: int) -> set[int]:
+        """The members that depend on the anchor's result, by their places in the group."""
         reached = set(self._op.members[anchor].operator.outputs)
         found: set[int] = set()
         for k, member in enumerate(self._op.members):
@@ -93,11 +111,13 @@ class GroupLowering:
         return found
 
     def _rule(self, k: int) -> Rule[Op]:
+        """The rule of a member."""
         rule = rule_of(self._call(k))
         assert isinstance(rule, Rule), f"only operators with a rule are grouped: {rule}"
         return rule
 
     def _call(self, k: int) -> Call:
+        """A member and its tensors."""
         member = self._op.members[k]
         tensors = self._op.tensors
         inputs = tuple(None if each == ABSENT else tensors[each] for each in member.operator.inputs)
@@ -106,6 +126,7 @@ class GroupLowering:
                     place=place_of(self._outer.place, member))
 
     def _node(self, k: int) -> Node[Op]:
+        """What the rule of a member is given."""
         operator = self._op.members[k].operator
         inputs = tuple(None if each == ABSENT else self._values[each] for each in operator.inputs)
         call, shapes = self._call(k), self._shapes(k, inputs)
@@ -114,6 +135,7 @@ class GroupLowering:
         return Node(operator.op, call, inputs, shapes, call.place, self._outer.function)
 
     def _shapes(self, k: int, inputs: Sequence[Value | None]) -> tuple[Shape, ...]:
+        """The shapes of a member's results, found from its inputs."""
         operator, parameters = self._op.members[k].operator, self._rule(k).parameters
         declared = self._outer.shapes if k == len(self._op.members) - 1 else None
         live = unknown(inputs, parameters)
@@ -130,6 +152,8 @@ class GroupLowering:
         return found
 
     def _substitute(self, k: int) -> None:
+        """Puts what a fused rule makes in the place of a member's results; what is read several times is computed
+        once."""
         rule = self._rule(k)
         assert rule.fused is not None
         node = self._node(k)

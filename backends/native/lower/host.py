@@ -18,6 +18,8 @@ from circlet.runtime.ir.types import DType, Shape
 
 def lower_host_call(o: OperatorLowering) -> Sequence[Value]:
     """Calls the operator's numpy kernel; what the host cannot see goes through staging buffers."""
+    if o.function.e.lengths is not None:
+        raise Unlowerable(f"{o.place}: a host call at open lengths")
     tensors = o.spec.subgraph.tensors
     used = (*o.operator.outputs, *(each for each in o.operator.inputs if each != ABSENT))
     if any(tensors[each].dtype.numpy.hasobject for each in used):
@@ -31,6 +33,7 @@ def lower_host_call(o: OperatorLowering) -> Sequence[Value]:
 
 
 def _input(o: OperatorLowering, value: Value) -> External | Staging:
+    """Where the host finds an operand: an array that it knows, or a staging buffer, to which the operand is written."""
     memory = value.memory if value.known is None else o.function.external(value.known)
     external = o.function.behind(memory, value.shape, value.dtype)
     if external is not None:
@@ -41,10 +44,12 @@ def _input(o: OperatorLowering, value: Value) -> External | Staging:
 
 
 def _output(o: OperatorLowering, home: ir.Value | None, shape: Shape, dtype: DType) -> External | Staging:
+    """Where the host puts a result: an array that it knows, or a staging buffer."""
     return o.function.behind(home, shape, dtype) or _staging(o, shape, dtype)
 
 
 def _staging(o: OperatorLowering, shape: Shape, dtype: DType) -> Staging:
+    """A part of the arena for a tensor."""
     return Staging(o.function.reserve_offset(prod(shape) * dtype.numpy.itemsize), shape, dtype)
 
 

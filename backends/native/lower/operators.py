@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from math import prod
 from typing import Protocol
 
 from llvmlite import ir
 
-from circlet.backends.native.emit.emitter import NATIVE_TYPES, Emitter, memory_type
+from circlet.backends.native.emit.emitter import Emitter, in_register_alone, memory_type
 from circlet.backends.native.emit.value import Value, in_memory, in_register
 from circlet.backends.native.lower.function import FunctionLowering
-from circlet.backends.native.lower.fuse import Fused
+from circlet.backends.native.lower.fused import Fused
 from circlet.backends.native.rules.rule import Node, Rule, Sink, rule_of, shaped
 from circlet.runtime.errors import Place
 from circlet.runtime.exec.crossing import CopyEdge
@@ -24,6 +23,7 @@ from circlet.runtime.ir.op import Op, Operand, Operands, ShapeError, Unknown
 from circlet.runtime.ir.types import DType, Shape
 from circlet.runtime.passes.analyses.specialize import Specialization
 from circlet.runtime.passes.analyses.transfer import Action
+from circlet.runtime.records import dataclass
 
 
 class Subgraphs(Protocol):
@@ -65,10 +65,12 @@ class OperatorLowering:
 
     @property
     def shapes(self) -> tuple[tuple[int, ...], ...]:
+        """The shapes of the results."""
         return tuple(self.spec.shape(each) for each in self.operator.outputs)
 
     @property
     def operand_shapes(self) -> tuple[Shape, ...]:
+        """The shapes of the operands that are there."""
         return tuple(each.shape for each in self.inputs if each is not None)
 
     def crosses(self, edge: str, value: Value, action: Action, reason: str) -> None:
@@ -113,9 +115,10 @@ class OperatorLowering:
         """Where a result is, in words."""
         if home is not None and any(each is not None and each.memory is home for each in self.inputs):
             return "in place"
-        return "register" if prod(shape) == 1 and dtype in NATIVE_TYPES else "memory"
+        return "register" if in_register_alone(prod(shape), dtype) else "memory"
 
     def by_rule(self, rule: Rule[Op]) -> Sequence[Value]:
+        """Emits the operator by a rule; gives its results, in registers or where they must lie."""
         node = Node(self.operator.op, self.call(), self.inputs, self.shapes, self.place, self.function)
         if rule.fused is not None:
             return [self._settled(value, home) for value, home in zip(rule.fused(node), self.homes, strict=True)]
@@ -127,7 +130,7 @@ class OperatorLowering:
     def _settled(self, value: Value, home: ir.Value | None) -> Value:
         """A computed value in memory or, if it has one element, in a register."""
         e = self.function.e
-        if value.size == 1 and value.dtype in NATIVE_TYPES:
+        if in_register_alone(value.size, value.dtype):
             scalar = value.scalar(e)
             if home is not None:
                 e.store(scalar, home, value.dtype)
@@ -141,13 +144,15 @@ class OperatorLowering:
         """Where a nest puts a result, and what the result then is."""
         function, shape = self.function, self.shapes[position]
         dtype = self.spec.subgraph.tensors[self.operator.outputs[position]].dtype
-        home = self.homes[position] or function.e.slot(memory_type(dtype), max(prod(shape), 1))
+        home = self.homes[position]
+        if home is None:
+            home = function.e.slot(memory_type(dtype), max(prod(shape), 1))
 
         def put(e: Emitter, index: Sequence[ir.Value], value: ir.Value) -> None:
             e.store(value, home, dtype, e.linear(index, shape))
 
         def finish() -> Value:
-            if prod(shape) == 1 and dtype in NATIVE_TYPES:
+            if in_register_alone(prod(shape), dtype):
                 return in_register(function.e.load(home, dtype), shape, dtype)
             return in_memory(home, shape, dtype)
 
@@ -170,9 +175,11 @@ def unknown(values: Sequence[Value | None], positions: frozenset[int]) -> str:
 
 
 def shapes_of(values: Sequence[Value | None]) -> Sequence[Shape | None]:
+    """The shape of each value that is there."""
     return [None if each is None else each.shape for each in values]
 
 
 def operands(values: Sequence[Value | None], outputs: int) -> Operands:
+    """What a shape rule is given."""
     return Operands(tuple(None if each is None else Operand(each.dtype, each.shape, each.known) for each in values),
                     outputs)

@@ -14,7 +14,7 @@ from circlet.backends.native.emit.value import Value, in_memory, is_copied
 from circlet.backends.native.lower.budget import Growth
 from circlet.backends.native.lower.controlflow import CONTROL_FLOW, refuses
 from circlet.backends.native.lower.function import FunctionLowering
-from circlet.backends.native.lower.fuse import Fused
+from circlet.backends.native.lower.fused import Fused
 from circlet.backends.native.lower.groups import GroupLowering
 from circlet.backends.native.lower.host import lower_host_call
 from circlet.backends.native.lower.operators import OperatorLowering
@@ -23,10 +23,11 @@ from circlet.backends.native.rules.rule import Rule
 from circlet.runtime.errors import CircletError, LimitError, Place
 from circlet.runtime.exec.executor_map import ExecutorMap
 from circlet.runtime.ir.faults import raise_located
+from circlet.runtime.ir.length import is_open
 from circlet.runtime.ir.model import ABSENT
 from circlet.runtime.ir.op import Op, Skip
 from circlet.runtime.passes.analyses.alias import Aliases
-from circlet.runtime.passes.analyses.plan_memory import place_classes
+from circlet.runtime.passes.analyses.plan_memory import place_classes, place_open
 from circlet.runtime.passes.analyses.specialize import Specialization
 
 
@@ -77,7 +78,7 @@ class SubgraphLowering:
             if home is not None and aliases.root(tensor) not in places and tensor not in spec.known:
                 places[aliases.root(tensor)] = home
         with self._function.scope():
-            self._arrange(spec, span, aliases, places)
+            self.arrange(spec, span, aliases, places)
             self.emit(spec, span, aliases, values, places)
             return [self._delivered(self._tensor(spec, values, tensor), home)
                     for tensor, home in zip(spec.subgraph.outputs, homes, strict=True)]
@@ -96,13 +97,14 @@ class SubgraphLowering:
             self._function.count(1, value.nbytes)
         self._function.write(value, home)
 
-    def _arrange(self, spec: Specialization, span: range, aliases: Aliases, places: dict[int, ir.Value]) -> None:
+    def arrange(self, spec: Specialization, span: range, aliases: Aliases, places: dict[int, ir.Value]) -> None:
         """Gives every class of tensors that needs memory and has none a part of the arena."""
         subgraph = spec.subgraph
         written = (each for number in span for each in subgraph.operators[number].outputs if each not in spec.known)
         wanted = dict.fromkeys(aliases.root(each) for each in written if aliases.root(each) not in places
                                and not in_register_alone(prod(spec.shape(each)), subgraph.tensors[each].dtype))
-        found, size = place_classes(aliases, wanted)
+        sized = place_open if is_open(map(aliases.size, wanted)) else place_classes
+        found, size = sized(aliases, wanted)
         base = self._function.reserve_offset(size)
         for root, place in found.items():
             places[root] = self._function.at(base + place.offset, place.size)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import prod
 from typing import Any
 
@@ -15,11 +14,15 @@ from circlet.backends.native.emit.parallel import parallel
 from circlet.backends.native.emit.value import Value
 from circlet.backends.native.gemm.microkernel import lanes
 from circlet.backends.native.rules.rule import Node
+from circlet.runtime.ir.length import may_differ
 from circlet.runtime.ir.types import DType
 from circlet.runtime.ops.window import Window
+from circlet.runtime.records import dataclass
 
 FLOAT = ir.FloatType()
+"""LLVM's type of an element."""
 BYTES = 4
+"""Of an element."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,9 +78,10 @@ def empty_image(node: Node[Any], count: int, windows: Sequence[Window], channels
 
 
 def with_margins(node: Node[Any], e: Emitter, image: Image, windows: Sequence[Window]) -> Image:
-    """The images with the windows' padding around them, zeros; copied unless there is none."""
+    """The images (n, h, w, c) with the windows' padding around them, zeros; copied to scratch memory, row by row,
+    shared out, unless there is none."""
     tall, wide = windows
-    if not any(each.before or each.after for each in windows):
+    if not any(each.is_padded for each in windows):
         return image
     made = empty_image(node, image.count, windows, image.channels)
     left, right = wide.before * made.column, wide.after * made.column
@@ -95,13 +99,14 @@ def with_margins(node: Node[Any], e: Emitter, image: Image, windows: Sequence[Wi
 def clear(e: Emitter, memory: ir.Value, size: int) -> None:
     """Fills memory with zeros."""
     kind = ir.FunctionType(ir.VoidType(), [POINTER, I8, I64, I1])
-    if size:
+    if may_differ(size, 0):
         e.builder.call(e.declare("llvm.memset.p0.i64", kind),
                        [memory, ir.Constant(I8, 0), e.number(size), ir.Constant(I1, 0)])
 
 
 def repeated(node: Node[Any], e: Emitter, image: Image, times: int) -> Image:
-    """The images with each channel repeated."""
+    """The images (n, h, w, c) as (n, h, w, c times): a loop over all elements, shared out, writes each `times`
+    times."""
     if times == 1:
         return image
     made = Image(node.function.reserve(image.count * image.size * times), image.count, image.height, image.width,

@@ -8,36 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from circlet.runtime.ir.op import Op
-from circlet.runtime.ops.comparison import Equal, Greater, GreaterEqual, Less, LessEqual, NotEqual
-from circlet.runtime.ops.conv import Conv2D, DepthwiseConv2D, TransposeConv
-from circlet.runtime.ops.elementwise import Add, Maximum, Minimum, Mul, Prelu, SquaredDifference, Sub
-from circlet.runtime.ops.index import Gather, ScatterNd
-from circlet.runtime.ops.matmul import BatchMatMul, FullyConnected
-from circlet.runtime.ops.normalize import Softmax
-from circlet.runtime.ops.pad import Tile
-from circlet.runtime.ops.pool import AveragePool2D, MaxPool2D
-from circlet.runtime.ops.quantize import Quantize
-from circlet.runtime.ops.recurrent import Lstm, UnidirectionalSequenceLstm
-from circlet.runtime.ops.reduce import Mean, ReduceMax, ReduceMin, Sum
-from circlet.runtime.ops.resize import ResizeBilinear
-from circlet.runtime.ops.unary import (
-    Abs,
-    Exp,
-    Gelu,
-    HardSwish,
-    LeakyRelu,
-    Log,
-    Logistic,
-    Relu,
-    Relu0To1,
-    Relu6,
-    ReluN1To1,
-    Rsqrt,
-    Sqrt,
-    Tanh,
-)
-
 PLAIN = "plain"
 """The rule of numbers that are not quantised, or the only one."""
 QUANTIZED = "quantized"
@@ -53,28 +23,27 @@ TABLE = "table"
 LOOK_UP = "look up"
 """By a load from such a table for each element, so that other operators can be fused with it."""
 
-LOOKED_UP: tuple[type[Op], ...] = (
-    Abs, Exp, Gelu, HardSwish, LeakyRelu, Log, Logistic, Relu, Relu0To1, Relu6, ReluN1To1, Rsqrt, Sqrt, Tanh)
+_LOOKED_UP = "ABS EXP GELU HARD_SWISH LEAKY_RELU LOG LOGISTIC RELU RELU_0_TO_1 RELU6 RELU_N1_TO_1 RSQRT SQRT TANH"
 """The functions of one quantised tensor."""
-_ELEMENTWISE: tuple[type[Op], ...] = (
-    Add, Sub, Mul, SquaredDifference, Prelu, Maximum, Minimum, Equal, NotEqual, Less, LessEqual, Greater,
-    GreaterEqual)
-_COMBINING: tuple[type[Op], ...] = (
-    Mean, Sum, ReduceMax, ReduceMin, AveragePool2D, MaxPool2D, Softmax, ResizeBilinear)
+_ELEMENTWISE = ("ADD SUB MUL SQUARED_DIFFERENCE PRELU MAXIMUM MINIMUM EQUAL NOT_EQUAL LESS LESS_EQUAL GREATER "
+                "GREATER_EQUAL")
+"""The operators of quantised tensors that combine one element of each."""
+_COMBINING = "MEAN SUM REDUCE_MAX REDUCE_MIN AVERAGE_POOL_2D MAX_POOL_2D SOFTMAX RESIZE_BILINEAR"
+"""The operators of one quantised tensor that combine several elements of it."""
 
-PREFERENCES: Mapping[type[Op], tuple[str, ...]] = {
-    **dict.fromkeys(LOOKED_UP, (TABLE, LOOK_UP, PLAIN)),
-    **dict.fromkeys((*_ELEMENTWISE, *_COMBINING), (PLAIN, QUANTIZED)),
-    Conv2D: (PLAIN, INT8, INTEGER, HYBRID),
-    DepthwiseConv2D: (PLAIN, INTEGER, HYBRID, INT8),
-    TransposeConv: (PLAIN, INTEGER),
-    FullyConnected: (INT8, INTEGER, HYBRID, PLAIN),
-    BatchMatMul: (PLAIN, INT8),
-    Quantize: (PLAIN, "requantize", TABLE),
-    Gather: ("one", PLAIN),
-    ScatterNd: ("one", PLAIN),
-    Tile: ("broadcast", PLAIN),
-    Lstm: (PLAIN, "basic"),
-    UnidirectionalSequenceLstm: (INT8, PLAIN),
+PREFERENCES: Mapping[str, tuple[str, ...]] = {
+    **dict.fromkeys(_LOOKED_UP.split(), (TABLE, LOOK_UP, PLAIN)),
+    **dict.fromkeys((*_ELEMENTWISE.split(), *_COMBINING.split()), (PLAIN, QUANTIZED)),
+    "CONV_2D": (PLAIN, INT8, INTEGER, HYBRID),
+    "DEPTHWISE_CONV_2D": (PLAIN, INTEGER, HYBRID, INT8),
+    "TRANSPOSE_CONV": (PLAIN, INTEGER),
+    "FULLY_CONNECTED": (INT8, INTEGER, HYBRID, PLAIN),
+    "BATCH_MATMUL": (PLAIN, INT8),
+    "QUANTIZE": (PLAIN, "requantize", TABLE),
+    "GATHER": ("one", PLAIN),
+    "SCATTER_ND": ("one", PLAIN),
+    "TILE": ("broadcast", PLAIN),
+    "LSTM": (PLAIN, "basic"),
+    "UNIDIRECTIONAL_SEQUENCE_LSTM": (INT8, PLAIN),
 }
 """The names of the rules of each operator that has several, in the order in which they are asked."""

@@ -8,7 +8,7 @@ from circlet.backends.arithmetic.quantization import is_quantized
 from circlet.backends.native.emit.emitter import NATIVE_TYPES
 from circlet.backends.refusal import Refusal, all_of, only
 from circlet.runtime.exec.kernel import Call
-from circlet.runtime.ir.model import Tensor
+from circlet.runtime.ir.tensor import Tensor
 from circlet.runtime.ir.types import DType
 
 

@@ -7,7 +7,7 @@ substitution. A *nest* rule writes the loops itself, and passes each element it 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import prod
 from typing import Generic, TypeAlias, TypeVar, cast
 
@@ -16,17 +16,21 @@ from llvmlite import ir
 from circlet.backends.cpu.backend import CpuBackend
 from circlet.backends.native.emit.emitter import Emitter, Index
 from circlet.backends.native.emit.value import Value
+from circlet.backends.native.rules.families import modules, modules_of_stored
 from circlet.backends.native.rules.function import Function
 from circlet.backends.native.rules.preferences import PLAIN, PREFERENCES
 from circlet.backends.native.rules.refusals import plain
 from circlet.backends.refusal import Refusal
 from circlet.runtime.errors import Place
 from circlet.runtime.exec.kernel import Call
-from circlet.runtime.ir.model import Tensor
 from circlet.runtime.ir.op import Op
-from circlet.runtime.ir.types import Shape
+from circlet.runtime.ir.tensor import Tensor
+from circlet.runtime.ir.types import QUANTIZABLE, DType, Shape
+from circlet.runtime.ops.rules import Rules
+from circlet.runtime.records import dataclass
 
 OpT = TypeVar("OpT", bound=Op)
+"""The operator of a rule."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,11 +46,13 @@ class Node(Generic[OpT]):
     function: Function
 
     def input(self, index: int) -> Value:
+        """A required input."""
         value = self.inputs[index]
         assert value is not None, f"input {index} of {self.op.name} is required; verify() checks it"
         return value
 
     def optional(self, index: int) -> Value | None:
+        """An input, or None where it is left out."""
         return self.inputs[index] if index < len(self.inputs) else None
 
     @property
@@ -69,11 +75,15 @@ class Sink:
 
 
 Fused: TypeAlias = Callable[[Node[OpT]], "tuple[Value, ...]"]
+"""A rule that gives the outputs as values whose elements are computed when they are read."""
 Nest: TypeAlias = Callable[[Node[OpT], Emitter, "tuple[Sink, ...]"], None]
+"""A rule that writes loops, and passes each element of an output to its sink."""
 Condition: TypeAlias = Callable[[Call], bool]
+"""Something that holds for a call or not."""
 
 
 def _never(_: Call) -> bool:
+    """No call."""
     return False
 
 
@@ -121,8 +131,10 @@ def shaped(call: Call, inputs: Sequence[Shape | None], outputs: Sequence[Shape])
     return call if same else replace(call, inputs=given, outputs=made)
 
 
+_NARROW = QUANTIZABLE | {DType.INT4}
 _CPU = CpuBackend()
-RULES: dict[type[Op], tuple[Rule[Op], ...]] = {}
+"""Says which calls are refused altogether."""
+RULES: Rules[tuple[Rule[Op], ...]] = Rules(modules, modules_of_stored)
 """The native rules of each operator that has any, by `PREFERENCES`; the first that does not refuse a call is used."""
 
 
@@ -162,7 +174,7 @@ def _add(op: type[OpT], rule: Rule[OpT]) -> None:
         ValueError: there is one of this name, or several of which `PREFERENCES` does not give the order.
     """
     found = (*RULES.get(op, ()), cast("Rule[Op]", rule))
-    names, order = [each.name for each in found], PREFERENCES.get(op, (PLAIN,))
+    names, order = [each.name for each in found], PREFERENCES.get(op.name, (PLAIN,))
     if len({*names}) < len(names) or not {*names} <= {*order}:
         raise ValueError(f"rules of {op.name}: expected one each of {', '.join(order)}, found {', '.join(names)}")
     RULES[op] = tuple(sorted(found, key=lambda each: order.index(each.name)))
@@ -176,8 +188,22 @@ def rule_of(call: Call) -> Rule[Op] | str:
     refused = _CPU.refuses(call)
     if refused is not None:
         return refused
+    found = None if _is_of_stored(call) else _first(RULES.of(type(call.op)) or (), call)
+    if not isinstance(found, Rule):  # those of stored values have reasons too
+        found = _first(RULES.of(type(call.op), 2) or (), call)
+    return found
+
+
+def _is_of_stored(call: Call) -> bool:
+    """Whether a call has a tensor that is quantised, or may hold what quantisation makes."""
+    return any(each is not None and (each.quantization is not None or each.dtype in _NARROW)
+               for each in (*call.inputs, *call.outputs))
+
+
+def _first(rules: Sequence[Rule[Op]], call: Call) -> Rule[Op] | str:
+    """The first rule that takes a call, or why none does."""
     reasons: dict[str, list[str]] = {}
-    for each in RULES.get(type(call.op), ()):
+    for each in rules:
         reason = each.refuses(call)
         if reason is None:
             return each

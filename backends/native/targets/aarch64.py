@@ -15,4 +15,5 @@ class AArch64(Target):
 
     @property
     def vector_registers(self) -> int:
+        """V0 to V31, of 128 bits."""
         return 32

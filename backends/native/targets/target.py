@@ -9,10 +9,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import ClassVar, Protocol, TypeAlias, TypeVar
 
 from llvmlite import ir
+
+from circlet.backends.native import targets
+from circlet.runtime.late import imported
+from circlet.runtime.records import dataclass
 
 
 class Writer(Protocol):
@@ -64,11 +67,16 @@ class LookUp(Protocol):
 class Tiles:
     """What register tiles of products are best made of (`gemm/microkernel.py`).
 
+    Measured on products of 256 x 256 x 256 and 196 x 96 x 576, on AVX2 and AVX-512 of one processor.
+
     Attributes:
-        most_rows: rows of a tile, each of which needs a register for its address.
-        share: the share of the vector registers that sums take.
-        chains: sums that must be under way at a time, since each takes some cycles: an addition's latency times how
-            many begin in a cycle.
+        most_rows: rows of a tile, each of which needs a register for its address. 6 to 16 are within 1 %; 4 is up to
+            28 % slower.
+        share: the share of the vector registers that sums take; the others hold the panel's vectors and a word of a
+            row. From 3/4 on all are within 3 %; 5/8 is up to 6 % slower, 1/2 up to 29 %.
+        chains: sums that must be under way at a time, since each takes some cycles: an addition's latency, 4, times
+            how many begin in a cycle, 2. 1 to 12 are within 3 %, as tiles have more sums by themselves; 16 is up to
+            45 % slower on AVX2, where it takes more registers than there are.
         line_bytes: of a cache line.
     """
 
@@ -156,6 +164,7 @@ class Target:
 TARGETS: dict[str, type[Target]] = {}
 """The processors, by LLVM's names of their architectures."""
 TargetT = TypeVar("TargetT", bound=type[Target])
+"""The class of a processor."""
 
 
 def target(*architectures: str) -> Callable[[TargetT], TargetT]:
@@ -169,4 +178,8 @@ def target(*architectures: str) -> Callable[[TargetT], TargetT]:
 
 def kind_of(triple: str) -> type[Target]:
     """The class of the processor that a triple names."""
+    from pkgutil import iter_modules  # takes a while to import
+
+    for each in iter_modules(targets.__path__, f"{targets.__name__}."):
+        imported(each.name)
     return TARGETS.get(triple.partition("-")[0], Target)

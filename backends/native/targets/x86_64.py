@@ -6,16 +6,19 @@ Instructions are named as in Intel's manual (Intel 64 and IA-32 Architectures So
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import ClassVar
 
 from llvmlite import ir
 
+from circlet.backends.native.targets.constants import Uniform
 from circlet.backends.native.targets.target import AddPairs, Dot, LookUp, Pack, Target, Writer, target
+from circlet.runtime.records import dataclass
 
 _I8, _I16, _I32 = ir.IntType(8), ir.IntType(16), ir.IntType(32)
+"""Integers by their width."""
 _PMADDWD = {16: "avx512.pmaddw.d.512", 8: "avx2.pmadd.wd", 4: "sse2.pmadd.wd"}
+"""The instruction PMADDWD, by lanes of i32 of the result."""
 _PACKS = {16: ("avx512.packssdw.512", "avx512.packsswb.512"), 8: ("avx2.packssdw", "avx2.packsswb"),
           4: ("sse2.packssdw.128", "sse2.packsswb.128")}
 """The instructions PACKSSDW and PACKSSWB, by lanes of i32."""
@@ -35,12 +38,14 @@ class X86(Target):
 
     @property
     def vector_bytes(self) -> int:
+        """ZMM, YMM or XMM."""
         if self.has("avx512f"):
             return 64
         return 32 if self.has("avx2") else 16
 
     @property
     def vector_registers(self) -> int:
+        """AVX-512 has twice as many."""
         return 32 if self.has("avx512f") else 16
 
     def dot_bytes(self, lanes: int) -> Dot | None:
@@ -52,6 +57,7 @@ class X86(Target):
         return partial(_dot, "vpdpwssd") if self._has_vnni(lanes) else None
 
     def _has_vnni(self, lanes: int) -> bool:
+        """Whether VPDPBUSD and VPDPWSSD are there for so many lanes, by AVX-512 or by AVX-VNNI."""
         needed = ("avx512vnni",) if lanes == 16 else ("avx512vnni", "avx512vl")
         return all(map(self.has, needed)) or (lanes < 16 and self.has("avxvnni"))
 
@@ -64,21 +70,25 @@ class X86(Target):
         return _add_pairs
 
     def pack(self, lanes: int) -> Pack | None:
+        """PACKSSDW, then PACKSSWB."""
         return _pack
 
     def look_up(self) -> LookUp | None:
+        """VPERMI2B, else PSHUFB."""
         if self.has("avx512vbmi"):
             return _Permutation()
         return _Shuffle() if self.has("avx2") else None
 
 
 def _dot(instruction: str, w: Writer, left: ir.Value, right: ir.Value, total: ir.Value) -> ir.Value:
+    """VPDPBUSD or VPDPWSSD: one instruction, without saturation."""
     kind = total.type
     function = w.declare(f"llvm.x86.avx512.{instruction}.{32 * kind.count}", ir.FunctionType(kind, [kind] * 3))
     return w.builder.call(function, [total, left, right])
 
 
 def _add_pairs(w: Writer, one: ir.Value, other: ir.Value) -> ir.Value:
+    """PMADDWD: of vectors of 2 n i16 the n sums of products, i32."""
     kind = ir.VectorType(_I32, one.type.count // 2)
     function = w.declare(f"llvm.x86.{_PMADDWD[kind.count]}", ir.FunctionType(kind, [one.type, other.type]))
     return w.builder.call(function, [one, other])
@@ -92,10 +102,12 @@ def _dot_magnitudes(w: Writer, left: ir.Value, right: ir.Value, total: ir.Value)
     multiply = w.declare("llvm.x86.avx2.pmadd.ub.sw", ir.FunctionType(pairs, [quads] * 2))
     magnitude = b.call(sign, [left, left])
     products = b.call(multiply, [magnitude, b.call(sign, [right, left])])
-    return b.add(total, _add_pairs(w, products, ir.Constant(pairs, [1] * pairs.count)))
+    return b.add(total, _add_pairs(w, products, Uniform(pairs, 1)))
 
 
 def _pack(w: Writer, vectors: Sequence[ir.Value]) -> ir.Value:
+    """PACKSSDW of each two vectors of i32, then PACKSSWB of the two of i16; both work within lanes of 128 bits, so that
+    the bytes of each four lanes of i32 stay together."""
     lanes = vectors[0].type.count
     kinds = [ir.VectorType(each, count * lanes) for each, count in ((_I32, 1), (_I16, 2), (_I8, 4))]
     for instruction, source, result in zip(_PACKS[lanes], kinds, kinds[1:], strict=False):
@@ -111,14 +123,16 @@ class _Permutation:
     size: int = 64
 
     def load(self, w: Writer, table: ir.Value) -> list[ir.Value]:
+        """Loads the 256 entries into four registers."""
         kind = ir.VectorType(_I8, self.size)
         return [w.builder.load(w.address(table, _I8, k * self.size), typ=kind, align=1) for k in range(4)]
 
     def choose(self, w: Writer, registers: Sequence[ir.Value], at: ir.Value) -> ir.Value:
+        """Two instructions choose from either half of the table, and bit 7 of the index between them."""
         b, kind = w.builder, at.type
         shuffle = w.declare("llvm.x86.avx512.vpermi2var.qi.512", ir.FunctionType(kind, [kind] * 3))
         low, high = (b.call(shuffle, [registers[k], at, registers[k + 1]]) for k in (0, 2))
-        is_high = b.icmp_signed("<", at, ir.Constant(kind, [0] * self.size))
+        is_high = b.icmp_signed("<", at, Uniform(kind, 0))
         return b.select(is_high, high, low)
 
 
@@ -135,6 +149,8 @@ class _Shuffle:
     size: int = 2 * _ROW
 
     def load(self, w: Writer, table: ir.Value) -> list[ir.Value]:
+        """Loads the table's 16 rows, each twice, and takes from each but the first of either half the row before, by
+        XOR."""
         b, half = w.builder, ir.VectorType(_I8, _ROW)
         twice = ir.Constant(ir.VectorType(_I32, self.size), [*range(_ROW)] * 2)
         loaded = [b.load(w.address(table, _I8, k * _ROW), typ=half, align=1) for k in range(256 // _ROW)]
@@ -142,11 +158,13 @@ class _Shuffle:
         return [row if k % 8 == 0 else b.xor(row, rows[k - 1]) for k, row in enumerate(rows)]
 
     def choose(self, w: Writer, registers: Sequence[ir.Value], at: ir.Value) -> ir.Value:
+        """16 shuffles and as many XOR: of row k the index minus 16 k, saturated, so that bit 7 is set where the byte is
+        less. The upper half of the table has bit 7 of the index turned over."""
         b, kind = w.builder, at.type
         shuffle = w.declare("llvm.x86.avx2.pshuf.b", ir.FunctionType(kind, [kind] * 2))
-        total = ir.Constant(kind, [0] * self.size)
+        total = Uniform(kind, 0)
         for k, row in enumerate(registers):
-            index = at if k < 8 else b.xor(at, ir.Constant(kind, [-128] * self.size))
-            index = w.intrinsic("ssub.sat", index, ir.Constant(kind, [k % 8 * _ROW] * self.size))
+            index = at if k < 8 else b.xor(at, Uniform(kind, -128))
+            index = w.intrinsic("ssub.sat", index, Uniform(kind, k % 8 * _ROW))
             total = b.xor(total, b.call(shuffle, [row, index]))
         return total

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 
 from circlet.runtime.ir.types import Array
@@ -19,7 +18,7 @@ def plain(array: Array) -> Array | None:
     Integers and floats of `ml_dtypes` become int8, uint8 and float32.
     """
     name = array.dtype.name
-    if array.dtype.type.__module__ != ml_dtypes.__name__:
+    if array.dtype.type.__module__ != "ml_dtypes":
         return array if array.dtype.kind in "biufc" else None
     return next((array.astype(wide) for starts, wide in _WIDE.items() if name.startswith(starts)), None)
 

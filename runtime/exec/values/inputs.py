@@ -2,84 +2,66 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
 
 from circlet.runtime.errors import InputError
+from circlet.runtime.exec.observe.listener import Observation
 from circlet.runtime.exec.values.results import giver
 from circlet.runtime.exec.values.rule import as_array
 from circlet.runtime.exec.values.tensor_info import TensorInfo
-from circlet.runtime.ir.model import Model, Signature, Subgraph, Tensor
+from circlet.runtime.ir.model import Model, Signature, Subgraph
+from circlet.runtime.ir.tensor import Tensor
 from circlet.runtime.ir.types import Array, DType, Shape
 
+_ARRAY = np.ndarray
 Inputs: TypeAlias = "Mapping[str, Any] | Sequence[Any]"
 """`{name: value}`, or the values in input order; see `circlet.runtime.exec.values.rule` for what is taken."""
 Outputs: TypeAlias = "dict[str, Any]"
 """`{name: value}`: arrays, for sequences lists of them, for optionals None or the value."""
 
 
-@dataclass(frozen=True, eq=False)
 class Entry:
     """An entry point: a subgraph and the names of its inputs and outputs."""
 
-    subgraph: int
-    inputs: tuple[tuple[str, int], ...]
-    """(name, tensor) in order."""
-    outputs: tuple[tuple[str, int], ...]
-    graph: Subgraph
-    is_text: bool = False
-    """Whether strings come out as `str` rather than as `bytes`."""
+    def __init__(self, subgraph: int, inputs: tuple[tuple[str, int], ...], outputs: tuple[tuple[str, int], ...],
+                 graph: Subgraph, is_text: bool = False) -> None:
+        """
+        Args:
+            subgraph: its index.
+            inputs: (name, tensor) in order.
+            outputs: the same.
+            graph: the subgraph.
+            is_text: whether strings come out as `str` rather than as `bytes`.
+        """
+        self.subgraph, self.inputs, self.outputs, self.graph = subgraph, inputs, outputs, graph
+        self._names = tuple(name for name, _ in inputs)
+        self._declared = _declared(inputs, graph)
+        """For each input of the subgraph, in its order, the name and what an array must be to need no other check."""
+        self.key = subgraph, tuple(shape for _, _, shape in self._declared), Observation.NONE.value
+        """Subgraph, shapes of what `ready` gives, and what is observed of runs without a listener."""
+        tensors = [tensor for _, tensor in inputs]
+        is_plain = len(set(tensors)) == len(tensors) == len(graph.inputs)
+        self._count = len(tensors) if is_plain else -1
+        """How many names there are if each stands for one input of the subgraph; else -1."""
+        order = tuple(dict(zip(tensors, range(len(tensors)), strict=True))[each] for each in graph.inputs)
+        self._order = None if order == tuple(range(len(inputs))) else order
+        """For each input of the subgraph the name, by number, that stands for it; None if they are in this order."""
+        made = [tensor for _, tensor in outputs]
+        self._results = tuple((name, graph.outputs.index(tensor), tensor in made[:k])
+                              for k, (name, tensor) in enumerate(outputs))
+        """For each output its name, its position in the subgraph, and whether an earlier name stands for it too."""
+        givers = ((name, giver(graph.tensors[tensor], is_text)) for name, tensor in outputs)
+        self._givers = tuple((name, give) for name, give in givers if give is not None)
+        """The outputs that callers get in another form than they are stored in, and what gives them that."""
+        self._only = outputs[0][0] if len(made) == len(graph.outputs) == 1 and not self._givers else None
+        """The name of the one output that there is, if callers get it as it is stored."""
 
     def __repr__(self) -> str:
         names = (", ".join(name for name, _ in side) for side in (self.inputs, self.outputs))
         return f"<Entry of subgraph {self.subgraph}: {' -> '.join(names)}>"
-
-    @cached_property
-    def _names(self) -> tuple[str, ...]:
-        return tuple(name for name, _ in self.inputs)
-
-    @cached_property
-    def _declared(self) -> tuple[tuple[str, np.dtype[np.generic] | None, Shape], ...]:
-        """For each input of the subgraph, in its order, the name and what an array must be to need no other check."""
-        names = {tensor: name for name, tensor in self.inputs}
-        found = ((names[index], self.graph.tensors[index]) for index in self.graph.inputs)
-        return tuple((name, None if each.dtype in _CONVERTED else each.dtype.numpy, each.signature)
-                     for name, each in found)
-
-    @cached_property
-    def _count(self) -> int:
-        """How many names there are if each stands for one input of the subgraph; else -1."""
-        tensors = {index for _, index in self.inputs}
-        return len(tensors) if len(tensors) == len(self.inputs) == len(self.graph.inputs) else -1
-
-    @cached_property
-    def declared_shapes(self) -> tuple[Shape, ...]:
-        """The shapes of what `ready` gives."""
-        return tuple(shape for _, _, shape in self._declared)
-
-    @cached_property
-    def _order(self) -> tuple[int, ...] | None:
-        """For each input of the subgraph the name, by number, that stands for it; None if they are in this order."""
-        numbers = {tensor: number for number, (_, tensor) in enumerate(self.inputs)}
-        order = tuple(numbers[each] for each in self.graph.inputs)
-        return None if order == tuple(range(len(self.inputs))) else order
-
-    @cached_property
-    def _results(self) -> tuple[tuple[str, int, bool], ...]:
-        """For each output its name, its position in the subgraph, and whether an earlier name stands for it too."""
-        tensors = [tensor for _, tensor in self.outputs]
-        return tuple((name, self.graph.outputs.index(tensor), tensor in tensors[:k])
-                     for k, (name, tensor) in enumerate(self.outputs))
-
-    @cached_property
-    def _givers(self) -> tuple[tuple[str, Callable[[Array], Any]], ...]:
-        """The outputs that callers get in another form than they are stored in, and what gives them that."""
-        found = ((name, giver(self.graph.tensors[tensor], self.is_text)) for name, tensor in self.outputs)
-        return tuple((name, give) for name, give in found if give is not None)
 
     def describe(self, named: Iterable[tuple[str, int]]) -> dict[str, TensorInfo]:
         """What the inputs or the outputs are, by name."""
@@ -101,8 +83,10 @@ class Entry:
             return None
         found = []
         for name, dtype, shape in self._declared:
-            value = inputs.get(name)
-            if type(value) is not np.ndarray or value.dtype is not dtype or value.shape != shape:
+            if name not in inputs:
+                return None
+            value = inputs[name]
+            if type(value) is not _ARRAY or value.dtype is not dtype or value.shape != shape:
                 return None
             found.append(value)
         return found
@@ -130,6 +114,8 @@ class Entry:
     def named(self, results: Sequence[Array]) -> Outputs:
         """The subgraph's outputs by name as callers get them; a result with several names is copied for each but the
         first."""
+        if self._only is not None:
+            return {self._only: results[0]}
         found: Outputs = {name: results[position].copy() if is_repeated else results[position]
                           for name, position, is_repeated in self._results}
         for name, give in self._givers:
@@ -140,6 +126,13 @@ class Entry:
 _CONVERTED = frozenset(each for each in DType if not each.is_computable) | {
     DType.STRING, DType.VARIANT, DType.BFLOAT16}
 """The types of which callers have other arrays than the runtime."""
+
+
+def _declared(inputs: Iterable[tuple[str, int]],
+              graph: Subgraph) -> tuple[tuple[str, np.dtype[np.generic] | None, Shape], ...]:
+    names = {tensor: name for name, tensor in inputs}
+    found = ((names[index], graph.tensors[index]) for index in graph.inputs)
+    return tuple((name, None if each.dtype in _CONVERTED else each.dtype.numpy, each.signature) for name, each in found)
 
 
 def entry_of(model: Model, subgraph: int, signature: Signature | None) -> Entry:

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from circlet.runtime.ir.held import Held, OptionalOf, SequenceOf, ValueType
-from circlet.runtime.ir.model import Tensor
 from circlet.runtime.ir.packed import BITS, unpacked
+from circlet.runtime.ir.tensor import Tensor
 from circlet.runtime.ir.types import Array, DType, objects
 
 

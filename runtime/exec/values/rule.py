@@ -14,7 +14,7 @@ import numpy as np
 from circlet.runtime.errors import InputError
 from circlet.runtime.exec.values.exact import convert, is_integer, plain
 from circlet.runtime.ir.held import Held, OptionalOf, SequenceOf, ValueType, holding
-from circlet.runtime.ir.model import Tensor
+from circlet.runtime.ir.tensor import Tensor
 from circlet.runtime.ir.types import Array, DType, Shape, objects
 from circlet.runtime.passes.analyses.specialize import fits
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from circlet.runtime.ir.held import value_text
-from circlet.runtime.ir.model import Tensor
+from circlet.runtime.ir.tensor import Tensor
 from circlet.runtime.ir.types import Quantization, Shape, shape_text
 
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field
+from copy import copy
+from dataclasses import field, replace
 from math import prod
 from typing import TypeAlias
 
+from circlet.runtime.ir.length import larger, may_differ, value
 from circlet.runtime.ir.model import ABSENT, Operator
 from circlet.runtime.passes.analyses.specialize import Specialization
+from circlet.runtime.records import dataclass
 
 
 @dataclass(frozen=True)
@@ -30,7 +33,7 @@ def declared_effects(operator: Operator) -> Effects:
     return Effects(operator.op.views(), operator.op.overwrites())
 
 
-@dataclass(slots=True)
+@dataclass
 class _Class:
     """Tensors that share their memory, and what is true of any of them."""
 
@@ -45,7 +48,7 @@ class _Class:
         self.is_fixed |= other.is_fixed
         self.first_write = min(self.first_write, other.first_write)
         self.last_read = max(self.last_read, other.last_read)
-        self.size = max(self.size, other.size)
+        self.size = larger(self.size, other.size)
 
 
 class Aliases:
@@ -102,6 +105,14 @@ class Aliases:
         if overwritten:
             self._written.add(root)
 
+    def case(self, spec: Specialization) -> Aliases:
+        """The same classes at open lengths that are given: `spec` is a case of the subgraph."""
+        found = copy(self)
+        found.spec = spec
+        found._classes = {root: replace(each, size=value(each.size, spec.lengths))
+                          for root, each in self._classes.items()}
+        return found
+
     def _alone(self, tensor: int) -> _Class:
         return _Class([tensor], tensor in self._fixed, self._first_write.get(tensor, -1),
                       self._last_read.get(tensor, -1), tensor_bytes(self.spec, tensor))
@@ -114,7 +125,7 @@ class Aliases:
             return False
         others = [each for k, each in enumerate(operator.inputs) if k != position and each != ABSENT]
         taken = any(self.root(each) == root for each in (*others, *operator.outputs))
-        return not taken and self.size(root) == tensor_bytes(self.spec, output)
+        return not taken and not may_differ(self.size(root), tensor_bytes(self.spec, output))
 
 
 def find_aliases(spec: Specialization, span: range, fixed: Collection[int], effects: EffectsOf) -> Aliases:
@@ -148,7 +159,8 @@ def find_aliases(spec: Specialization, span: range, fixed: Collection[int], effe
 def may_reuse(aliases: Aliases, source: int, target: int) -> bool:
     """Whether class `target` may be written into the memory of class `source` because that is dead by then."""
     write, read = aliases.first_write(target), aliases.last_read(source)
-    if write < 0 or aliases.is_fixed(source) or aliases.size(source) != aliases.size(target):
+    if write < 0 or aliases.is_fixed(source) or may_differ(
+            aliases.size(source), aliases.size(target)):
         return False
     return read < write or (read == write and _element_by_element(aliases, write, source, target))
 
@@ -162,7 +174,7 @@ def _element_by_element(aliases: Aliases, number: int, source: int, target: int)
     written = [each for each in operator.outputs if aliases.root(each) == target]
     read = [each for each in operator.inputs if each != ABSENT and aliases.root(each) == source]
     return all(
-        spec.shape(each) == spec.shape(out) and tensor_bytes(spec, each) == tensor_bytes(spec, out)
+        _same_shape(spec, each, out) and not may_differ(tensor_bytes(spec, each), tensor_bytes(spec, out))
         for each in read for out in written
     )
 
@@ -194,4 +206,10 @@ def tensor_bytes(spec: Specialization, tensor: int) -> int:
 def _same_bytes(spec: Specialization, one: int, other: int) -> bool:
     tensors = spec.subgraph.tensors
     objects = {tensors[each].dtype.numpy.hasobject for each in (one, other)}
-    return len(objects) == 1 and tensor_bytes(spec, one) == tensor_bytes(spec, other)
+    return len(objects) == 1 and not may_differ(tensor_bytes(spec, one), tensor_bytes(spec, other))
+
+
+def _same_shape(spec: Specialization, one: int, other: int) -> bool:
+    """Whether two tensors have one shape, whatever open lengths are."""
+    left, right = spec.shape(one), spec.shape(other)
+    return len(left) == len(right) and not any(map(may_differ, left, right))

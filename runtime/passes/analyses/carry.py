@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
 
+from circlet.runtime.ir.length import may_differ
 from circlet.runtime.passes.analyses.alias import Aliases, Effects, may_reuse
 from circlet.runtime.passes.analyses.rotation import Rotation, rotation
 from circlet.runtime.passes.analyses.transfer import Action, Stage, Transfer
+from circlet.runtime.records import dataclass
 
 LONGEST_PERIOD = 8
 """Turns after which values must be where they were: condition and body are bound once for each of these turns."""
@@ -16,6 +17,8 @@ UPDATES = "the body updates the value where it lies"
 UNCHANGED = "the body returns the value unchanged"
 ALTERNATES = "the body still reads the old value after it begins to write the new one"
 FREE = "the new value is written to a buffer that holds no other value in this turn"
+
+UNMADE = "a turn that reads it elsewhere cannot make the new values in the loop's buffers"
 
 
 @dataclass(frozen=True)
@@ -46,6 +49,15 @@ def plan_turn(aliases: Aliases) -> TurnPlan:
 def alternating_turn(aliases: Aliases) -> TurnPlan:
     """The plan in which the body always reads one set of buffers and writes another."""
     return _Turn(aliases).plan_alternating()
+
+
+def kept_outside(aliases: Aliases, turn: TurnPlan, outside: frozenset[int]) -> Mapping[int, int] | str:
+    """The new values that stay with inputs `outside`, which lie where the body may not write, each with the input.
+
+    The reason why not, if a turn cannot make all others where the plan wants them; `aliases` are those of the body on
+    these terms.
+    """
+    return _Turn(aliases).kept(turn, outside)
 
 
 def forwarding(aliases: Aliases, position: int) -> str | None:
@@ -92,6 +104,25 @@ class _Turn:
         """The plan in which each value has a second buffer."""
         return self._finished()
 
+    def kept(self, turn: TurnPlan, outside: frozenset[int]) -> Mapping[int, int] | str:
+        """See `kept_outside`."""
+        before = {each.position: turn.rotation.buffer(each.position, 1) for each in turn.carries}
+        kept = {each.position: before[each.position] for each in turn.carries
+                if each.action is not Action.COPY and before[each.position] in outside
+                and self._is_here(each.position, before[each.position])}
+        is_made = all(each.position in kept or self._is_made_in(before[each.position], each, outside)
+                      for each in turn.carries)
+        return kept if is_made else UNMADE
+
+    def _is_made_in(self, j: int, carry: Transfer, outside: frozenset[int]) -> bool:
+        """Whether a new value is made in buffer j, or can be copied there in the end."""
+        holds_input = j < len(self._sources) and j not in outside
+        if holds_input and self._is_here(carry.position, j):
+            return True
+        if carry.action is not Action.COPY and self._forwarded[carry.position] is not None:
+            return False
+        return not holds_input or self._fits(carry.position, j)
+
     def _assign(self, may_take: Callable[[int, int], bool], candidates: Callable[[int], Iterable[int]]) -> None:
         """Gives values that have no buffer yet the first one that they may take."""
         for k in range(len(self._targets)):
@@ -103,7 +134,9 @@ class _Turn:
 
     def _others(self, k: int) -> list[int]:
         """The buffers that value k could lie in by type and size, but for its own."""
-        return [j for j, kind in enumerate(self._kinds) if j != k and kind == self._kinds[k]]
+        dtype, size = self._kinds[k]
+        return [j for j, (other, found) in enumerate(self._kinds)
+                if j != k and other is dtype and not may_differ(found, size)]
 
     def _is_here(self, k: int, j: int) -> bool:
         """Whether new value k is made where input j lies."""

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
+from circlet.runtime.ir.length import at_hand, bound, larger
 from circlet.runtime.passes.analyses.alias import Aliases
+from circlet.runtime.records import dataclass
 
 ALIGNMENT = 64
 """Bytes; a cache line, and the widest vector."""
@@ -53,6 +54,39 @@ def place_classes(aliases: Aliases, roots: Iterable[int], outlive: bool = False)
     arena = plan_memory(tuple(wanted.values()))
     return {root: Place(offset, wanted[root].size)
             for root, offset in zip(wanted, arena.offsets, strict=True)}, arena.size
+
+
+def place_open(aliases: Aliases, roots: Iterable[int]) -> tuple[Mapping[int, Place], int]:
+    """As `place_classes`, where sizes differ from run to run: buffers that are never in use together share a slot,
+    which is as large as the largest of them, and slots lie one after another.
+
+    A buffer takes the free slot whose buffers are most like it at the lengths at hand.
+    """
+    slots: list[_Slot] = []
+    taken: dict[int, tuple[_Slot, int]] = {}
+    for root in sorted(roots, key=lambda each: (aliases.first_write(each), each)):
+        first, size = aliases.first_write(root), bound(aliases.size(root))
+        free = [each for each in slots if each.last < first]
+        slot = min(free, key=lambda each: abs(at_hand(each.size) - at_hand(size)), default=None)
+        if slot is None:
+            slot = _Slot()
+            slots.append(slot)
+        slot.size, slot.last = larger(slot.size, size), max(aliases.last_read(root), first)
+        taken[root] = slot, size
+    top, offsets = 0, dict[_Slot, int]()
+    for slot in slots:
+        offsets[slot] = top
+        top += -(-slot.size // ALIGNMENT) * ALIGNMENT
+    return {root: Place(offsets[slot], size) for root, (slot, size) in taken.items()}, top
+
+
+@dataclass(eq=False)
+class _Slot:
+    """Memory of buffers of which one is in use at a time."""
+
+    size: int = 0
+    last: int = -1
+    """The last operator that uses it, so far."""
 
 
 def plan_memory(intervals: Sequence[Interval]) -> Arena:

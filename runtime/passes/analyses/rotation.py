@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Set as AbstractSet
 from functools import cached_property
 from math import lcm
 from typing import TypeAlias
+
+from circlet.runtime.records import dataclass
 
 Move: TypeAlias = "tuple[int, int]"
 """A copy: the buffer that is written, the buffer that is read."""
@@ -45,6 +47,15 @@ class Rotation:
     def _places(self) -> Mapping[int, tuple[Cycle, int]]:
         return {buffer: (cycle, number) for cycle in self.cycles for number, buffer in enumerate(cycle.buffers)}
 
+    @property
+    def buffers(self) -> int:
+        """How many buffers there are."""
+        return self.values + len(self.spares)
+
+    def places(self, turns: int) -> tuple[int, ...]:
+        """The buffer of each carried value after so many turns."""
+        return tuple(self.buffer(k, turns) for k in range(self.values))
+
     def buffer(self, value: int, turns: int) -> int:
         """The buffer that a carried value is in after so many turns."""
         if value not in self._places:
@@ -57,10 +68,20 @@ class Rotation:
         found = self._places.get(value)
         return None if found is None else found[0]
 
-    def moves(self, cycle: Cycle, turns: int) -> list[Move]:
-        """The copies, in order, that bring the values of a cycle to their own buffers after so many turns."""
-        wanted = {value: cycle.buffer(number, turns) for number, value in enumerate(cycle.buffers)
-                  if value < self.values}
+    def moved(self, move: Move) -> int:
+        """The value that a copy brings to its own buffer or, first, away from another value's."""
+        target, source = move
+        return target if target < self.values else source
+
+    def moves(self, cycle: Cycle, places: Sequence[int], unread: AbstractSet[int] = frozenset()) -> list[Move]:
+        """The copies, in order, that bring the values of a cycle to their own buffers.
+
+        Args:
+            cycle: of the rotation.
+            places: where each carried value is; numbers behind those of the buffers are of memory that is only read.
+            unread: values that may be anywhere.
+        """
+        wanted = {value: places[value] for value in cycle.buffers if value < self.values and value not in unread}
         return _in_order({target: source for target, source in wanted.items() if target != source}, cycle.room)
 
 

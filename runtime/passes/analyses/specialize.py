@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import lru_cache
+from dataclasses import replace
+from functools import cached_property, lru_cache
 from math import prod
 from typing import TypeAlias
 
+import numpy as np
+
 from circlet.runtime.errors import ExecutionError, LimitError, Place
 from circlet.runtime.ir.faults import FAULTS, raise_located
-from circlet.runtime.ir.model import ABSENT, Model, Operator, Subgraph, Tensor
+from circlet.runtime.ir.length import Scope, is_late, is_open, scope_of, value
+from circlet.runtime.ir.model import ABSENT, Model, Operator, Subgraph
 from circlet.runtime.ir.op import Operand, Operands, ShapeError, Unknown
-from circlet.runtime.ir.types import MOST_DIMENSIONS, Array, Shape
+from circlet.runtime.ir.tensor import Tensor
+from circlet.runtime.ir.types import MOST_DIMENSIONS, Array, DType, Shape
+from circlet.runtime.passes.analyses.open_values import open_results
+from circlet.runtime.records import dataclass
 
 MEMO_SIZE = 256
 MOST_ELEMENTS = 1 << 58
@@ -37,6 +43,17 @@ class Specialization:
     """Constants of the model and results computed from them and from shapes, by tensor."""
     stop: int
     """The first operator whose output shapes depend on data; the number of operators if there is none."""
+    general: General | None = None
+    """What it is a case of, if it was derived so."""
+    lengths: tuple[int, ...] = ()
+    """The open lengths of which case."""
+    scope: Scope | None = None
+    """What is assumed of lengths that differ from run to run, where there are any."""
+
+    @property
+    def is_open(self) -> bool:
+        """Whether there may be lengths among shapes and values that differ from run to run."""
+        return self.scope is not None
 
     @property
     def is_static(self) -> bool:
@@ -61,6 +78,54 @@ class Specialization:
         return tuple(self.shape(index) for index in self.subgraph.outputs)
 
 
+@dataclass(frozen=True, eq=False)
+class General:
+    """A subgraph at shapes of which some lengths are open, as far as it is known before it runs."""
+
+    spec: Specialization
+    """With a `Length` for what is open."""
+    scope: Scope
+    """What is assumed of these."""
+    stop: int
+    """The first operator of which a run computes the lengths of results; the end of `spec` if there is none."""
+
+    def fits(self, lengths: Sequence[int]) -> bool:
+        """Whether it holds for some lengths."""
+        return all(each.fits(lengths) for each in self.scope.assumptions)
+
+    def case(self, lengths: tuple[int, ...]) -> Specialization:
+        """The subgraph at some lengths.
+
+        Raises:
+            ExecutionError, LimitError: a result does not fit any memory.
+        """
+        spec, late = self.spec, self._late
+        shapes = tuple(None if each is None or number in late else tuple([value(size, lengths) for size in each])
+                       for number, each in enumerate(spec.shapes))
+        known = {tensor: closed(array, lengths, spec.subgraph.tensors[tensor].dtype.numpy)
+                 if is_open_value(array) else array for tensor, array in spec.known.items() if tensor not in late}
+        return replace(spec, shapes=shapes, known=known, stop=self.stop, general=self, lengths=lengths, scope=None)
+
+    @cached_property
+    def _late(self) -> frozenset[int]:
+        """The results of operators from `stop` on."""
+        operators = self.spec.subgraph.operators[self.stop:]
+        return frozenset(tensor for each in operators for tensor in each.outputs)
+
+
+def is_open_value(array: Array) -> bool:
+    """Whether a value holds a length that is open."""
+    return array.dtype.hasobject and is_open(array.flat)
+
+
+def closed(array: Array, lengths: Sequence[int], dtype: np.dtype[np.generic]) -> Array:
+    """A value at some lengths."""
+    numbers = [value(each, lengths) for each in array.flat]
+    found = np.array(numbers, np.int64).astype(dtype).reshape(array.shape)
+    found.setflags(write=False)
+    return found
+
+
 class Specializer:
     """Specialises the subgraphs of one model; results are kept for a bounded number of input shapes."""
 
@@ -68,9 +133,11 @@ class Specializer:
         self._model = model
         self._evaluate = evaluate
         self.at = lru_cache(MEMO_SIZE)(self._at)
-        """`at(subgraph, input_shapes) -> Specialization`"""
+        """`at(subgraph, input_shapes, scope=None) -> Specialization`; with a scope, of which the open lengths are, what
+        follows holds for other lengths, too."""
 
-    def _at(self, index: int, inputs: tuple[Shape, ...]) -> Specialization:
+    def _at(self, index: int, inputs: tuple[Shape, ...], scope: Scope | None = None) -> Specialization:
+        scope = scope or scope_of(size for shape in inputs for size in shape)
         subgraph = self._model.subgraphs[index]
         shapes: list[Shape | None] = [None] * len(subgraph.tensors)
         known: dict[int, Array] = {}
@@ -88,7 +155,7 @@ class Specializer:
                 label = subgraph.tensor_label(tensor_index)
                 raise ExecutionError(f"subgraph {index} ({subgraph.name!r}), input {label}: {problem}")
             promised = promised and fits(shape, subgraph.tensors[tensor_index].signature)
-        return self.extend(Specialization(index, subgraph, promised, tuple(shapes), known, 0))
+        return self.extend(Specialization(index, subgraph, promised, tuple(shapes), known, 0, scope=scope))
 
     def extend(self, so_far: Specialization, values: Mapping[int, Array] | None = None) -> Specialization:
         """Goes on from operator `so_far.stop`, whose inputs now have `values`.
@@ -109,11 +176,11 @@ class Specializer:
                 break
             for tensor, shape in zip(operator.outputs, found, strict=True):
                 shapes[tensor] = shape
-            self._fold(so_far.index, stop, operator, shapes, known)
+            self._fold(so_far, stop, shapes, known)
             at_hand = known
         else:
             stop = len(subgraph.operators)
-        return Specialization(so_far.index, subgraph, so_far.promised, tuple(shapes), known, stop)
+        return replace(so_far, shapes=tuple(shapes), known=known, stop=stop, general=None, lengths=())
 
     def _infer(self, so_far: Specialization, number: int, shapes: list[Shape | None],
                values: Mapping[int, Array]) -> tuple[Shape, ...] | None:
@@ -133,9 +200,21 @@ class Specializer:
             promised = so_far.promised and not operator.op.callees()
             if promised and all(each.shape and each.is_static for each in declared):
                 return tuple(each.shape for each in declared)
-            return None
+            return self._computed(so_far, operator, shapes, values)
         except FAULTS as error:
+            if so_far.is_open:
+                return None
             raise_located(error, Place(so_far.index, so_far.subgraph.name, number, operator.name))
+
+    def _computed(self, so_far: Specialization, operator: Operator, shapes: list[Shape | None],
+                  values: Mapping[int, Array]) -> tuple[Shape, ...] | None:
+        """The shapes of results of which the run computes lengths, where these are bounded."""
+        if so_far.scope is None or any(shapes[each] is None for each in operator.inputs if each != ABSENT):
+            return None
+        try:
+            return operator.op.bounded(self._operands(so_far.subgraph, operator, shapes, values), so_far.scope.computed)
+        except (Unknown, *FAULTS):
+            return None
 
     def _operands(self, subgraph: Subgraph, operator: Operator, shapes: list[Shape | None],
                   values: Mapping[int, Array]) -> Operands:
@@ -161,21 +240,24 @@ class Specializer:
             found = self.at(index, inputs)
         except (ExecutionError, LimitError):
             raise Unknown from None
-        if not found.is_static:
+        if not found.is_static or (found.is_open and any(
+                is_late(size) for shape in found.output_shapes for size in shape)):
             raise Unknown
         return found
 
     def _call(self, subgraph: int, shapes: tuple[Shape, ...]) -> tuple[Shape, ...]:
         return self.callee(subgraph, shapes).output_shapes
 
-    def _fold(self, index: int, number: int, operator: Operator, shapes: list[Shape | None],
-              known: dict[int, Array]) -> None:
-        """Computes the operator's results now if they are the same in every run."""
-        subgraph = self._model.subgraphs[index]
+    def _fold(self, so_far: Specialization, number: int, shapes: list[Shape | None], known: dict[int, Array]) -> None:
+        """Computes the operator's results now if they are the same in every run, or follow from open lengths alone."""
+        subgraph = so_far.subgraph
+        operator = subgraph.operators[number]
         op = operator.op
         if not operator.outputs or not op.pure:
             return
         out_shapes = tuple(shapes[each] or () for each in operator.outputs)
+        if is_open(size for shape in out_shapes for size in shape):
+            return
         values: Sequence[Array] | None = op.from_shapes(self._operands(subgraph, operator, shapes, known))
         if values is None:
             if any(each != ABSENT and each not in known for each in operator.inputs):
@@ -183,10 +265,27 @@ class Specializer:
             inputs = [None if each == ABSENT else known[each] for each in operator.inputs]
             if not _worth_keeping(subgraph, operator, out_shapes, inputs):
                 return
-            values = self._evaluate(index, number, inputs, out_shapes)
-        for tensor, value in zip(operator.outputs, values, strict=True):
-            value.setflags(write=False)
-            known[tensor] = value
+            values = self._evaluated(so_far, number, inputs, out_shapes)
+            if values is None:
+                return
+        for tensor, found in zip(operator.outputs, values, strict=True):
+            found.setflags(write=False)
+            known[tensor] = found
+
+
+    def _evaluated(self, so_far: Specialization, number: int, inputs: list[Array | None],
+                   shapes: tuple[Shape, ...]) -> Sequence[Array] | None:
+        """The results of an operator on constants; None where they follow from open lengths in a way that only a run
+        computes."""
+        if not any(each is not None and is_open_value(each) for each in inputs):
+            return self._evaluate(so_far.index, number, inputs, shapes)
+        operator = so_far.subgraph.operators[number]
+        if any(so_far.subgraph.tensors[each].dtype not in (DType.INT32, DType.INT64) for each in operator.outputs):
+            return None
+        try:
+            return open_results(operator.op, inputs, shapes)
+        except (Unknown, *FAULTS):
+            return None
 
 
 def _worth_keeping(subgraph: Subgraph, operator: Operator, shapes: tuple[Shape, ...],
@@ -214,6 +313,8 @@ def _quantization_problem(tensor: Tensor, shape: Shape) -> str | None:
 def _expect_storable(shapes: Sequence[Shape]) -> None:
     """Raises LimitError where no array holds one of the results, ShapeError where nothing could."""
     for shape in shapes:
+        if is_open(shape):
+            continue
         if shape and min(shape) < 0:
             raise ShapeError(f"the result has a negative size: {shape}")
         if len(shape) > MOST_DIMENSIONS:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TypeAlias
 
 import numpy as np
 
-from circlet.runtime.ir.model import Operator, Tensor
+from circlet.runtime.ir.model import Operator
 from circlet.runtime.ir.op import Op
+from circlet.runtime.ir.tensor import Tensor
 from circlet.runtime.ir.types import Array, DType
 from circlet.runtime.ops import comparison, elementwise, layout, pad, reduce
+from circlet.runtime.records import dataclass
 
 Permutation: TypeAlias = tuple[int, ...]
 

@@ -19,7 +19,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from circlet.runtime.ir.model import Model, Operator, Subgraph, Tensor
+from circlet.runtime.ir.model import Model, Operator, Subgraph
+from circlet.runtime.ir.tensor import Tensor
 from circlet.runtime.ops.controlflow import CallSubgraph, PreTestedLoop
 from circlet.runtime.ops.elementwise import Add
 from circlet.runtime.passes.transforms.growth.padding import Group

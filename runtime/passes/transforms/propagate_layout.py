@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 import numpy as np
 
-from circlet.runtime.ir.model import Model, Operator, Subgraph, Tensor
+from circlet.runtime.ir.model import Model, Operator, Subgraph
+from circlet.runtime.ir.tensor import Tensor
 from circlet.runtime.ir.types import Array, DType
 from circlet.runtime.ops.controlflow import If
 from circlet.runtime.ops.layout import Transpose
@@ -29,6 +30,8 @@ from circlet.runtime.passes.transforms.layouts import (
     moved,
     permuted_back,
 )
+from circlet.runtime.passes.transforms.rewrite import is_same
+from circlet.runtime.records import dataclass
 
 Layouts = Mapping[int, Permutation]
 """For some positions of inputs or outputs how the value that the model means follows from the one that is passed."""
@@ -51,7 +54,7 @@ def propagate_layout(model: Model) -> Model:
             subgraphs[index] = each.subgraph
             for number, inner in each.callees.items():
                 subgraphs[number] = inner
-    return replace(model, subgraphs=tuple(subgraphs))
+    return model if is_same(subgraphs, model.subgraphs) else replace(model, subgraphs=tuple(subgraphs))
 
 
 def _own(model: Model) -> frozenset[int]:
@@ -114,8 +117,10 @@ class _Graph:
         offered = {position: self.views[tensor].permutation for position, tensor in enumerate(self.old.outputs)
                    if tensor in self.views and not is_identity(self.views[tensor].permutation)}
         results = [self.give(tensor, outputs.get(position), keep) for position, tensor in enumerate(self.old.outputs)]
+        self.keep_names()
         subgraph = replace(self.old, tensors=tuple(self.tensors), inputs=tuple(inputs), outputs=tuple(results),
                            operators=tuple(self.operators))
+        subgraph = self.old if _is_like(subgraph, self.old) else subgraph
         return _Rewritten(subgraph, self.callees, self.cost, wanted, offered)
 
     def receive(self, tensor: int, layout: Permutation | None) -> int:
@@ -143,9 +148,19 @@ class _Graph:
         self.tensors.append(tensor)
         return len(self.tensors) - 1
 
-    def constant(self, data: Array) -> int:
+    def constant(self, data: Array, name: str) -> int:
         data.setflags(write=False)
-        return self.add(Tensor(f"constant_{len(self.tensors)}", DType.of(data.dtype), data.shape, data=data))
+        return self.add(Tensor(name or f"constant_{len(self.tensors)}", DType.of(data.dtype), data.shape, data=data))
+
+    def keep_names(self) -> None:
+        """Calls results that importers named after the operator as the file calls what is left out behind them."""
+        left_out = {view.source: tensor for tensor, view in reversed(self.views.items())
+                    if view not in self.made and self.tensors[tensor].name != f"{Transpose.name.lower()}_{tensor}"}
+        for operator in self.old.operators if left_out else ():
+            for result in operator.outputs:
+                tensor, source = left_out.get(result), self.tensors[result]
+                if tensor is not None and source.name == f"{operator.name.lower()}_{result}":
+                    self.tensors[result] = replace(source, name=self.tensors[tensor].name)
 
     def read(self, tensor: int) -> int:
         """The tensor itself, transposed now if it was a view."""
@@ -189,9 +204,10 @@ class _Graph:
         found = moved(operator, self.tensors, self.views)
         if found is None:
             inputs = tuple(each if each < 0 else self.read(each) for each in operator.inputs)
-            self.operators.append(replace(operator, inputs=inputs))
+            self.operators.append(operator if inputs == operator.inputs else replace(operator, inputs=inputs))
             return
-        inputs = tuple(self.constant(each) if isinstance(each, np.ndarray) else each for each in found.inputs)
+        inputs = tuple(self.constant(each, self.tensors[old].name) if isinstance(each, np.ndarray) else each
+                       for each, old in zip(found.inputs, operator.inputs, strict=True))
         target = self.view_of_new(operator.outputs[0], found.permutation)
         self.operators.append(replace(operator, op=found.op, inputs=inputs, outputs=(target,)))
 
@@ -319,6 +335,19 @@ class _Call:
             graph.callees[index] = body.subgraph
             graph.callees.update(body.callees)
             graph.cost += body.cost
+
+
+def _is_like(new: Subgraph, old: Subgraph) -> bool:
+    """Whether a subgraph differs from the one that it was made of by how permutations are stored, if at all."""
+    return (new.inputs, new.outputs, len(new.operators)) == (old.inputs, old.outputs, len(old.operators)) and all(
+        (one.op, one.outputs, _read_by(one, new)) == (other.op, other.outputs, _read_by(other, new))
+        for one, other in zip(new.operators, old.operators, strict=True))
+
+
+def _read_by(operator: Operator, subgraph: Subgraph) -> tuple[object, ...]:
+    """What an operator reads: tensors, and a permutation that is known by its value."""
+    order = subgraph.tensors[operator.inputs[1]].data if isinstance(operator.op, Transpose) else None
+    return operator.inputs if order is None else (operator.inputs[0], order.tolist())
 
 
 def _frozen(permutation: Permutation) -> Array:

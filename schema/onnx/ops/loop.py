@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from circlet.runtime.errors import ModelError
@@ -23,6 +23,7 @@ from circlet.runtime.ops.loop_options import (
     ShapePolicy,
 )
 from circlet.runtime.ops.operands import normalize_axis
+from circlet.runtime.records import dataclass
 from circlet.schema.importer import compose as c
 from circlet.schema.importer.graph import Graph, Type, Value, type_text
 from circlet.schema.onnx.bodies import Body, translate_body

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -12,6 +11,7 @@ from circlet.runtime.ir.op import Op
 from circlet.runtime.ir.types import DType
 from circlet.runtime.ops import comparison, elementwise, layout, loop, matmul, shape, unary
 from circlet.runtime.ops.loop_options import Base, Carried, Feed, Order, Position, ScanInput, ScanOutput, ShapePolicy
+from circlet.runtime.records import dataclass
 from circlet.schema.importer import compose as c
 from circlet.schema.importer.graph import Graph, Value, constant
 from circlet.schema.onnx.bodies import Body

@@ -12,6 +12,7 @@ import onnx.parser
 
 import circlet
 from circlet.runtime.ir.model import Model
+from circlet.schema.onnx.format import AbsentCond
 
 
 def parse(text: str, opset: int = 16) -> bytes:
@@ -20,7 +21,7 @@ def parse(text: str, opset: int = 16) -> bytes:
     return bytes(onnx.parser.parse_model(f"{head} {text}").SerializeToString())
 
 
-def load(text: str, opset: int = 16, absent_cond: Any = "spec") -> Model:
+def load(text: str, opset: int = 16, absent_cond: AbsentCond = "spec") -> Model:
     """The model that a graph in ONNX's textual form describes."""
     return circlet.load(parse(text, opset), onnx_absent_cond=absent_cond)
 

@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 import pytest
 
 import circlet
+from circlet.runtime.ops.elementwise import Add
 from circlet.runtime.ops.layout import Transpose
 from tests.schema.openvino.models import Case, check, const, draw, op, run, run_openvino, same, save
 
@@ -111,6 +112,11 @@ def test_transpositions_meet_and_cancel(tmp_path: Path, dynamic: bool) -> None:
     second = op.add(conv((3, 3, 3, 3), ONE, ONE, ONE, ONE)(first), first)
     mean = opset14.avg_pool(second, ONE, ONE, ONE, [3, 3], False, "floor")
     path = save(tmp_path, [mean.output(0)], [x])
-    operators = circlet.load(path).subgraphs[0].operators
-    assert sum(isinstance(each.op, Transpose) for each in operators) == 2
+    subgraph = circlet.load(path).subgraphs[0]
+    assert sum(isinstance(each.op, Transpose) for each in subgraph.operators) == 2
+    computed = {each.op.name: subgraph.tensors[each.outputs[0]].name for each in subgraph.operators}
+    assert computed["CONV_2D"].startswith("Convolution_")
+    (addend,) = [subgraph.tensors[each.inputs[1]] for each in subgraph.operators
+                 if isinstance(each.op, Add) and subgraph.tensors[each.inputs[1]].is_constant]
+    assert addend.name.startswith("Constant_")
     same(run(path, [IMAGE])[0], run_openvino(path, [IMAGE])[0], "mean", SMALL)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from circlet.schema.openvino import families as families
 from circlet.schema.openvino.rules import RULES
 
 DOCUMENT = Path(__file__).resolve().parents[3] / "docs" / "openvino.md"

@@ -9,8 +9,8 @@ from typing import Any
 
 from llvmlite import ir
 
-from circlet.backends.native.emit.emitter import I1, Emitter, Index
-from circlet.backends.native.emit.loops import every
+from circlet.backends.native.emit.emitter import I1, I64, Emitter, Index, is_real
+from circlet.backends.native.emit.loops import Carried, carry, every
 from circlet.backends.native.emit.value import Value, computed
 from circlet.backends.native.emit.whole import Whole
 from circlet.backends.native.rules.moving.move import expect, expect_inside, extended, filled, overwrite, part, wholes
@@ -19,6 +19,7 @@ from circlet.backends.native.rules.refusals import movable, plain
 from circlet.backends.native.rules.rule import Node, Sink, fused, is_single, nest
 from circlet.backends.refusal import Refusal, all_of, only
 from circlet.runtime.exec.kernel import Call
+from circlet.runtime.ir.length import is_open
 from circlet.runtime.ir.types import INTEGERS, DType, Shape
 from circlet.runtime.ops.index import (
     DynamicUpdateSlice,
@@ -29,10 +30,12 @@ from circlet.runtime.ops.index import (
     StablehloDynamicSlice,
     StablehloDynamicUpdateSlice,
     UpdateRow,
+    Where,
 )
 from circlet.runtime.ops.matmul import EmbeddingLookup
 
 FIRST, SECOND = frozenset({0}), frozenset({1})
+"""Inputs by position, as `memory_inputs` and `parameters` name them."""
 
 
 def _indices(position: int) -> Refusal:
@@ -46,8 +49,40 @@ def _selects_several(call: Call) -> str | None:
     return None if call.op.batch_dims == 0 and is_single(call.input(1)) else "more than one index"
 
 
+def _counts(call: Call) -> str | None:
+    """Refuses a number of indices that is known before."""
+    return None if call.outputs[0].declared is None or not call.outputs[0].is_static or is_open(
+        call.outputs[0].shape) else "a number of results that the model declares"
+
+
+@nest(Where, all_of(plain, _counts), is_last=True)
+def where(node: Node[Where], e: Emitter, sinks: tuple[Sink, ...]) -> None:
+    """Of x (d0, ..., dk): the indices (n, k + 1), i64, where it is not zero, in row-major order. One loop over all
+    elements, with n in a register: each writes its index at n, which only those that count make larger."""
+    x, home = node.input(0), sinks[0].memory
+    rank, zero = len(x.shape), e.constant(0, x.dtype)
+    assert home is not None, "what is last has its memory"
+
+    def count(position: ir.Value, carried: Carried) -> Carried:
+        place = e.builder.mul(carried[0], e.number(rank))
+        for axis, each in enumerate(e.delinear(position, x.shape)):
+            e.store(each, home, DType.INT64, e.builder.add(place, e.number(axis)))
+        value = x.linear(e, position)
+        if x.dtype is DType.BOOL:
+            counts = value
+        elif is_real(x.dtype):
+            counts = e.builder.fcmp_unordered("!=", value, zero)
+        else:
+            counts = e.builder.icmp_unsigned("!=", value, zero)
+        return [e.builder.add(carried[0], e.builder.zext(counts, I64))]
+
+    (found,) = carry(e, e.number(x.size), [e.number(0)], count)
+    e.define(node.shape[0], found)
+
+
 @fused(Gather, all_of(_indices(1), _selects_several), is_free=True, memory_inputs=SECOND, name="one")
 def gather_one(node: Node[Gather]) -> tuple[Value]:
+    """Of x and one index: the slice there, which is a view of x where it lies in memory; no loop."""
     x, e = node.input(0), node.function.e
     axis, _ = node.op.axes(len(x.shape), len(node.input(1).shape))
     (index,) = wholes(e, node.input(1))
@@ -59,6 +94,8 @@ def gather_one(node: Node[Gather]) -> tuple[Value]:
 
 @nest(Gather, _indices(1), memory_inputs=FIRST)
 def gather(node: Node[Gather], e: Emitter, sinks: tuple[Sink, ...]) -> None:
+    """Of x (a..., n, b...) and indices (p...): (a..., p..., b...); `batch_dims` axes are shared. Loops over a and p
+    check an index once, and copy a slice (b...) each."""
     x, indices = node.input(0), node.input(1)
     axis, batch = node.op.axes(len(x.shape), len(indices.shape))
     if 0 in x.shape[batch:axis]:
@@ -78,6 +115,8 @@ def _dequantizes(call: Call) -> str | None:
 
 @nest(EmbeddingLookup, all_of(_indices(0), _dequantizes), memory_inputs=SECOND)
 def embedding_lookup(node: Node[EmbeddingLookup], e: Emitter, sinks: tuple[Sink, ...]) -> None:
+    """Of indices (p...) and a table (n, b...): (p..., b...). A loop over the indices checks each, and copies its
+    row."""
     indices, table = node.input(0), node.input(1)
     with e.nest(indices.shape) as place:
         index = extended(e, indices.element(e, place), indices.dtype)
@@ -88,6 +127,7 @@ def embedding_lookup(node: Node[EmbeddingLookup], e: Emitter, sinks: tuple[Sink,
 
 
 def _checked(node: Node[Any], indices: Value, place: Index, size: int) -> ir.Value:
+    """An index as i64, which leaves the function unless it is inside an axis of `size`."""
     e = node.function.e
     index = extended(e, indices.element(e, place), indices.dtype)
     expect_inside(node, [Whole(e, index)], (size,))
@@ -104,6 +144,8 @@ def _row(node: Node[Any], indices: Value, place: Index, sizes: Shape) -> list[ir
 
 @nest(GatherNd, _indices(1), memory_inputs=FIRST)
 def gather_nd(node: Node[GatherNd], e: Emitter, sinks: tuple[Sink, ...]) -> None:
+    """Of x (n1, ... nk, b...) and indices (p..., k): (p..., b...). A loop over p checks the k indices, and copies a
+    slice."""
     x, indices = node.input(0), node.input(1)
     depth = indices.shape[-1]
     with e.nest(indices.shape[:-1]) as place:
@@ -113,10 +155,12 @@ def gather_nd(node: Node[GatherNd], e: Emitter, sinks: tuple[Sink, ...]) -> None
 
 
 def _plus(e: Emitter, dtype: DType, one: ir.Value, other: ir.Value) -> ir.Value:
+    """The sum; of booleans the disjunction."""
     return e.builder.or_(one, other) if dtype is DType.BOOL else add(e, dtype, [one, other])
 
 
 _refuses_scatter = all_of(plain, _indices(0))
+"""Refuses what `plain` does, and indices that no axis has room for."""
 
 
 def _scatters_several(call: Call) -> str | None:
@@ -128,7 +172,8 @@ def _scatters_several(call: Call) -> str | None:
 @fused(ScatterNd, all_of(_refuses_scatter, _scatters_several), memory_inputs=FIRST, parameters=frozenset({2}),
        name="one")
 def scatter_one(node: Node[ScatterNd]) -> tuple[Value]:
-    """Each element is that of the slice if its index begins as the row says, else zero."""
+    """Of one row of indices and a slice: an array in which each element is that of the slice if its index begins as the
+    row says, else zero. Nothing is stored by itself."""
     indices, dtype, e = node.input(0), node.call.outputs[0].dtype, node.function.e
     depth = indices.shape[-1]
     update = node.input(1).reshaped(node.shape[depth:])
@@ -145,6 +190,8 @@ def scatter_one(node: Node[ScatterNd]) -> tuple[Value]:
 
 @nest(ScatterNd, _refuses_scatter, memory_inputs=frozenset(), parameters=frozenset({2}), is_last=True)
 def scatter_nd(node: Node[ScatterNd], e: Emitter, sinks: tuple[Sink, ...]) -> None:
+    """Of indices (p..., k) and updates (p..., b...): an array (n1, ... nk, b...). It is filled with zeros; then a loop
+    over p checks the k indices and adds a slice to what is there."""
     indices, updates, home, shape = node.input(0), node.input(1), sinks[0].memory, node.shape
     depth, dtype = indices.shape[-1], node.call.outputs[0].dtype
     filled(shape, dtype, e.constant(0, dtype)).write(e, home)
@@ -159,6 +206,8 @@ def scatter_nd(node: Node[ScatterNd], e: Emitter, sinks: tuple[Sink, ...]) -> No
 @nest(SparseToDense, _indices(0), memory_inputs=frozenset(), parameters=SECOND,
       is_last=True)
 def sparse_to_dense(node: Node[SparseToDense], e: Emitter, sinks: tuple[Sink, ...]) -> None:
+    """Of indices (count, k), values (count,) or one, and a default: an array (n1, ... nk). It is filled with the
+    default; then a loop over the rows checks the indices and stores an element."""
     shape, dtype, home = node.shape, node.call.outputs[0].dtype, sinks[0].memory
     indices, values = node.input(0), node.input(2)
     count = indices.shape[0] if indices.shape else 1
@@ -185,6 +234,7 @@ def _window(starts: Sequence[Whole], shape: Shape, sizes: Shape) -> list[Whole]:
 
 @nest(DynamicUpdateSlice, _indices(2), memory_inputs=frozenset({2}), is_last=True)
 def dynamic_update_slice(node: Node[DynamicUpdateSlice], e: Emitter, sinks: tuple[Sink, ...]) -> None:
+    """Of x and a window of its rank: x, with the window written where the starts, moved to where it fits, say."""
     assert sinks[0].memory is not None
     starts = wholes(e, node.input(2))
     _update(node, sinks[0].memory, _window(starts, node.shape, node.input(1).shape))
@@ -193,12 +243,14 @@ def dynamic_update_slice(node: Node[DynamicUpdateSlice], e: Emitter, sinks: tupl
 @nest(StablehloDynamicUpdateSlice, movable, memory_inputs=frozenset(), is_last=True)
 def stablehlo_dynamic_update_slice(node: Node[StablehloDynamicUpdateSlice], e: Emitter,
                                    sinks: tuple[Sink, ...]) -> None:
+    """As `dynamic_update_slice`, with a scalar for each start."""
     assert sinks[0].memory is not None
     _update(node, sinks[0].memory, _window(_scalars(node, 2), node.shape, node.input(1).shape))
 
 
 @nest(UpdateRow, movable, memory_inputs=frozenset({2}), is_last=True)
 def update_row(node: Node[UpdateRow], e: Emitter, sinks: tuple[Sink, ...]) -> None:
+    """Of x (n, b...), a row (1, b...) and an index: x, with the row written there; the index is checked."""
     assert sinks[0].memory is not None
     (index,) = wholes(e, node.input(2))
     length = node.shape[0]
@@ -214,5 +266,6 @@ def _scalars(node: Node[Any], first: int) -> list[Whole]:
 
 @fused(StablehloDynamicSlice, movable)
 def stablehlo_dynamic_slice(node: Node[StablehloDynamicSlice]) -> tuple[Value]:
+    """Of x and a scalar for each start: a window of the declared shape, moved to where it fits."""
     x = node.input(0)
     return (part(node.function.e, x, _window(_scalars(node, 1), x.shape, node.shape), node.shape),)

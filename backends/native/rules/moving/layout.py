@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import accumulate
 from typing import Any
 
@@ -27,6 +27,7 @@ from circlet.backends.native.rules.refusals import movable
 from circlet.backends.native.rules.rule import Node, Sink, fused, nest
 from circlet.backends.refusal import all_of
 from circlet.runtime.exec.kernel import Call
+from circlet.runtime.ir.length import may_differ
 from circlet.runtime.ir.types import Activation, DType, Quantization
 from circlet.runtime.ops.layout import (
     Concatenation,
@@ -47,19 +48,24 @@ from circlet.runtime.ops.layout import (
     replaced,
 )
 from circlet.runtime.ops.operands import normalize_axis
+from circlet.runtime.records import dataclass
 
 SECOND = frozenset({1})
+"""Inputs by position, as `parameters` names them."""
 MOST_OFFSET = 1 << 48
-"""More elements than any axis has."""
+"""More elements than any axis has, as addresses have 48 bits on the processors that there are; sums of a few of them
+fit into 64 bits."""
 
 
 @fused(Transpose, movable, is_free=True, parameters=SECOND)
 def transpose(node: Node[Transpose]) -> tuple[Value]:
+    """Of x and a permutation: a value that reads x by another index; written to memory by `copy_transposed`."""
     return (transposed(node.input(0), parameter(node, 1).tolist()),)
 
 
 @fused(StablehloTranspose, movable, is_free=True)
 def stablehlo_transpose(node: Node[StablehloTranspose]) -> tuple[Value]:
+    """As `transpose`, with the permutation as an option."""
     return (transposed(node.input(0), node.op.permutation),)
 
 
@@ -67,7 +73,7 @@ def transposed(x: Value, permutation: Sequence[int]) -> Value:
     """The tensor whose axis k is axis `permutation[k]` of another one."""
     axes = permuted(x.shape, permutation, "permutation")
     shape = tuple(x.shape[axis] for axis in axes)
-    moved = [axis for axis in axes if x.shape[axis] != 1]
+    moved = [axis for axis in axes if may_differ(x.shape[axis], 1)]
     if moved == sorted(moved):
         return x.reshaped(shape)
 
@@ -82,6 +88,7 @@ def transposed(x: Value, permutation: Sequence[int]) -> Value:
 
 @fused(StablehloSlice, movable, is_free=True)
 def stablehlo_slice(node: Node[StablehloSlice]) -> tuple[Value]:
+    """Of x: the elements from `start_indices` on, `strides` apart; a view where they are one run."""
     e = node.function.e
     starts = [Whole(e, each) for each in node.op.start_indices]
     return (part(e, node.input(0), starts, node.shape, node.op.strides),)
@@ -89,6 +96,7 @@ def stablehlo_slice(node: Node[StablehloSlice]) -> tuple[Value]:
 
 @fused(ReverseV2, movable, is_free=True, parameters=SECOND)
 def reverse_v2(node: Node[ReverseV2]) -> tuple[Value]:
+    """Of x: the same shape, some axes read backwards."""
     x, e = node.input(0), node.function.e
     axes = {normalize_axis(axis, len(x.shape)) for axis in parameter(node, 1).tolist()}
     starts = [Whole(e, size - 1 if axis in axes else 0) for axis, size in enumerate(x.shape)]
@@ -97,6 +105,8 @@ def reverse_v2(node: Node[ReverseV2]) -> tuple[Value]:
 
 @fused(Slice, movable, is_free=True, memory_inputs=frozenset({1, 2}))
 def slice_(node: Node[Slice]) -> tuple[Value]:
+    """Of x, begins and sizes, one for each axis: that part, a view where it is one run. What is not known is
+    checked."""
     x, e = node.input(0), node.function.e
     begins, lengths = (wholes(e, node.input(k)) for k in (1, 2))
     sizes: list[Whole] = []
@@ -110,6 +120,8 @@ def slice_(node: Node[Slice]) -> tuple[Value]:
 
 @fused(StridedSlice, movable, is_free=True, memory_inputs=frozenset({1, 2}), parameters=frozenset({3}))
 def strided_slice(node: Node[StridedSlice]) -> tuple[Value]:
+    """Of x, begins, ends and strides: the part that the masks leave, axes added and dropped, a view where it is one
+    run. What is not known is checked."""
     x, e = node.input(0), node.function.e
     begins, ends = (wholes(e, node.input(k)) for k in (1, 2))
     steps: list[int] = [int(each) for each in parameter(node, 3).tolist()]
@@ -165,6 +177,7 @@ def _select(node: Node[StridedSlice], entry: int, dim: int, begin: Whole, end: W
 
 
 def _clamped(position: Whole, dim: int, lowest: int, highest: int) -> Whole:
+    """A position, which counts from the end if it is negative, limited to [lowest, highest]."""
     counted = (position + dim).where(position.compare("<", 0), position)
     return counted.at_least(lowest).at_most(highest)
 
@@ -180,6 +193,7 @@ def _cut(node: Node[Any], x: Value, axis: int, sizes: Sequence[int]) -> tuple[Va
 
 @fused(Split, movable, is_free=True, parameters=frozenset({0}))
 def split(node: Node[Split]) -> tuple[Value, ...]:
+    """Of x: equal parts along an axis, views where they are runs."""
     x = node.input(1)
     axis = normalize_axis(int(parameter(node, 0).item()), len(x.shape))
     return _cut(node, x, axis, [shape[axis] for shape in node.shapes])
@@ -187,6 +201,7 @@ def split(node: Node[Split]) -> tuple[Value, ...]:
 
 @fused(SplitV, movable, is_free=True, parameters=frozenset({1, 2}))
 def split_v(node: Node[SplitV]) -> tuple[Value, ...]:
+    """Of x: parts of given sizes along an axis, views where they are runs."""
     x = node.input(0)
     axis = normalize_axis(int(parameter(node, 2).item()), len(x.shape))
     return _cut(node, x, axis, [shape[axis] for shape in node.shapes])
@@ -194,12 +209,14 @@ def split_v(node: Node[SplitV]) -> tuple[Value, ...]:
 
 @fused(Unpack, movable, is_free=True)
 def unpack(node: Node[Unpack]) -> tuple[Value, ...]:
+    """Of x: its slices along an axis, which is dropped."""
     x = node.input(0)
     return _cut(node, x, normalize_axis(node.op.axis, len(x.shape)), [1] * len(node.shapes))
 
 
 @nest(Pack, movable, memory_inputs=frozenset())
 def pack(node: Node[Pack], e: Emitter, sinks: tuple[Sink, ...]) -> None:
+    """Of n arrays (a..., b...): one (a..., n, b...), by `_join`."""
     axis = normalize_axis(node.op.axis, len(node.shape))
     inputs = [node.input(k) for k in range(len(node.inputs))]
     _join(e, sinks[0], [each.reshaped(replaced(node.shape, axis, 1)) for each in inputs], axis)
@@ -207,6 +224,7 @@ def pack(node: Node[Pack], e: Emitter, sinks: tuple[Sink, ...]) -> None:
 
 @nest(StablehloConcatenate, movable, memory_inputs=frozenset())
 def stablehlo_concatenate(node: Node[StablehloConcatenate], e: Emitter, sinks: tuple[Sink, ...]) -> None:
+    """Of arrays that differ along an axis: one with all of them there, by `_join`."""
     inputs = [node.input(k) for k in range(len(node.inputs))]
     _join(e, sinks[0], inputs, normalize_axis(node.op.dimension, len(node.shape)))
 
@@ -222,22 +240,25 @@ def _more_than_moves(call: Call) -> str | None:
 
 
 def _steps(quantization: Quantization | None) -> tuple[tuple[float, ...], tuple[int, ...]] | None:
+    """The scales and zero points of a tensor; None where it has no scales."""
     found = quantization if quantization is not None and quantization.scales else None
     return None if found is None else (found.scales, found.zero_points)
 
 
 @nest(Concatenation, all_of(movable, _more_than_moves), memory_inputs=frozenset())
 def concatenation(node: Node[Concatenation], e: Emitter, sinks: tuple[Sink, ...]) -> None:
+    """Of arrays that differ along an axis: one with all of them there, by `_join`."""
     inputs = [node.input(k) for k in range(len(node.inputs))]
     _join(e, sinks[0], inputs, normalize_axis(node.op.axis, len(node.shape)))
 
 
 def _join(e: Emitter, sink: Sink, inputs: Sequence[Value], axis: int) -> None:
-    """Goes through one input after another."""
+    """Goes through one input after another: copies its runs to their places in the result where both lie in memory,
+    else loops over its elements, shared out."""
     offset, shape = 0, replaced(inputs[0].shape, axis, sum(x.shape[axis] for x in inputs))
     for x in inputs:
         if x.memory is not None and sink.memory is not None:
-            overwrite(e, sink.memory, shape, x, [Whole(e, offset * (each == axis)) for each in range(len(shape))])
+            overwrite(e, sink.memory, shape, x, [Whole(e, offset if each == axis else 0) for each in range(len(shape))])
         elif x.size:
             with parallel_every(e, x.shape, 4 * x.nbytes) as index:
                 place = e.builder.add(index[axis], e.number(offset), flags=("nuw", "nsw"))
@@ -247,6 +268,7 @@ def _join(e: Emitter, sink: Sink, inputs: Sequence[Value], axis: int) -> None:
 
 @fused(MatrixDiag, movable)
 def matrix_diag(node: Node[MatrixDiag]) -> tuple[Value]:
+    """Of x (..., n): (..., n, n), zero off the diagonal."""
     x = node.input(0)
 
     def element(e: Emitter, index: Index) -> ir.Value:
@@ -258,6 +280,7 @@ def matrix_diag(node: Node[MatrixDiag]) -> tuple[Value]:
 
 @nest(MatrixSetDiag, movable, memory_inputs=frozenset(), is_last=True)
 def matrix_set_diag(node: Node[MatrixSetDiag], e: Emitter, sinks: tuple[Sink, ...]) -> None:
+    """Of x (..., m, n) and diagonals (..., min(m, n)): x, copied unless it lies there, with these stored by a loop."""
     x, diagonals, home = node.input(0), node.input(1), sinks[0].memory
     if x.memory is not home:
         x.write(e, home)

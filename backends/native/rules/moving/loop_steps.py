@@ -26,6 +26,7 @@ from circlet.runtime.ops.loop_steps import (
 )
 
 SECOND = frozenset({1})
+"""Inputs by position, as `memory_inputs` and `parameters` names them."""
 
 fused(LoopScalar, movable, is_free=True)(view)
 fused(LoopKeep, movable, is_free=True, parameters=SECOND)(view)
@@ -39,12 +40,14 @@ def _may_warn(call: Call) -> str | None:
 
 @fused(LoopCount, _may_warn)
 def loop_count(node: Node[LoopCount]) -> tuple[Value]:
+    """Of a scalar, how many turns it asks for: at least 0, in the count's type."""
     e, x, dtype = node.function.e, node.input(0), node.op.dtype
     value, zero = convert(e, x.scalar(e), x.dtype, dtype), e.constant(0, dtype)
     return (in_register(e.select(e.builder.icmp_signed(">", value, zero), value, zero), (), dtype),)
 
 
 def _zeros(node: Node[Any], e: Emitter, sinks: tuple[Sink, ...]) -> None:
+    """Fills the result with zeros, in place."""
     home, dtype = sinks[0].memory, node.call.outputs[0].dtype
     assert home is not None
     filled(node.shape, dtype, e.constant(0, dtype)).write(e, home)
@@ -57,6 +60,8 @@ nest(LoopBuffer, movable, is_last=True)(_zeros)
 
 @nest(LoopStore, movable, memory_inputs=frozenset({2}), is_last=True)
 def loop_store(node: Node[LoopStore], e: Emitter, sinks: tuple[Sink, ...]) -> None:
+    """Of an array of scan outputs, a slice and the number of a turn: the array, copied unless it lies there, with the
+    slice written at the turn's place along its axis; the number is checked."""
     op, home, x = node.op, sinks[0].memory, node.input(0)
     assert home is not None
     axis, slices = op.axis(len(node.shape)), node.input(1).reshaped(op.slices(node.input(1).shape))
@@ -74,6 +79,7 @@ def loop_store(node: Node[LoopStore], e: Emitter, sinks: tuple[Sink, ...]) -> No
 
 @nest(LoopGrow, movable, memory_inputs=frozenset(), is_last=True)
 def loop_grow(node: Node[LoopGrow], e: Emitter, sinks: tuple[Sink, ...]) -> None:
+    """Of an array: a larger one, filled with zeros, with the elements at the end that they count from."""
     x, home = node.input(0), sinks[0].memory
     assert home is not None
     filled(node.shape, x.dtype, e.constant(0, x.dtype)).write(e, home)
@@ -82,6 +88,8 @@ def loop_grow(node: Node[LoopGrow], e: Emitter, sinks: tuple[Sink, ...]) -> None
 
 @fused(LoopTake, movable, is_free=True, memory_inputs=SECOND)
 def loop_take(node: Node[LoopTake]) -> tuple[Value]:
+    """Of an array and how many turns there were: the elements that these made; their number is checked against the
+    declared one."""
     x, e, op = node.input(0), node.function.e, node.op
     axis = op.axis(len(x.shape))
     (number,) = wholes(e, node.input(1))

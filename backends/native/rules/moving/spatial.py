@@ -27,6 +27,7 @@ def _split(e: Emitter, index: ir.Value, size: int) -> tuple[ir.Value, ir.Value]:
 
 @fused(DepthToSpace, movable, is_free=True)
 def depth_to_space(node: Node[DepthToSpace]) -> tuple[Value]:
+    """Of x (n, h, w, b b c): (n, h b, w b, c); a value that reads x by another index."""
     x, block, channels = node.input(0), node.op.block_size, node.shape[3]
 
     def element(e: Emitter, index: Index) -> ir.Value:
@@ -39,7 +40,8 @@ def depth_to_space(node: Node[DepthToSpace]) -> tuple[Value]:
 
 @nest(SpaceToDepth, movable, frozenset())
 def space_to_depth(node: Node[SpaceToDepth], e: Emitter, sinks: tuple[Sink, ...]) -> None:
-    """Loops over positions and places within a block apart, so that no index is divided."""
+    """Of x (n, h b, w b, c): (n, h, w, b b c). Loops over positions and places within a block apart, shared out, so
+    that no index is divided."""
     x, block, (images, height, width, _) = node.input(0), node.op.block_size, node.shape
     channels = x.shape[3]
     shape = (images, height, block, width, block, channels)
@@ -53,6 +55,7 @@ LAYOUT = frozenset({1, 2})
 
 
 def _operand(node: Node[Any], index: int) -> Array:
+    """The value of a parameter."""
     known = node.input(index).known
     assert known is not None, "parameters are known"
     return known
@@ -60,6 +63,8 @@ def _operand(node: Node[Any], index: int) -> Array:
 
 @fused(SpaceToBatchND, movable, is_free=True, parameters=LAYOUT)
 def space_to_batch_nd(node: Node[SpaceToBatchND]) -> tuple[Value]:
+    """Of x (n, s..., c), blocks and margins: (n prod(b), (s + margins) / b..., c); a value that reads x by another
+    index, or the zero point outside."""
     x, block, margins = node.input(0), block_of(_operand(node, 1)), margins_of(_operand(node, 2))
     axes = len(block)
     padding = _zero_point(node.call.outputs[0].quantization)
@@ -82,11 +87,13 @@ def space_to_batch_nd(node: Node[SpaceToBatchND]) -> tuple[Value]:
 
 
 def _zero_point(quantization: Quantization | None) -> int:
+    """What stands for zero."""
     return quantization.zero_point if quantization is not None and quantization.scales else 0
 
 
 @fused(BatchToSpaceND, movable, is_free=True, parameters=LAYOUT)
 def batch_to_space_nd(node: Node[BatchToSpaceND]) -> tuple[Value]:
+    """Of x (n prod(b), s..., c), blocks and crops: (n, s b - crops..., c); a value that reads x by another index."""
     x, block, crops = node.input(0), block_of(_operand(node, 1)), margins_of(_operand(node, 2))
     axes = len(block)
 

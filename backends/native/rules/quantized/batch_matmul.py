@@ -8,13 +8,16 @@ import numpy as np
 from llvmlite import ir
 
 from circlet.backends.arithmetic.fixed_point import quantize_multiplier
-from circlet.backends.native.emit.emitter import I8, I32, Emitter, Index
+from circlet.backends.native.emit.emitter import I8, I32, I64, Emitter, Index
 from circlet.backends.native.emit.loops import carry, independent, rolled
 from circlet.backends.native.emit.parallel import parallel_nest
 from circlet.backends.native.emit.value import Value, in_memory
 from circlet.backends.native.gemm.dot_products import OFFSET
 from circlet.backends.native.gemm.microkernel import WORD, Vectors
-from circlet.backends.native.gemm.product import Filtered, Panels, Plan, multiply
+from circlet.backends.native.gemm.operands import Filtered, Panels
+from circlet.backends.native.gemm.plan import Plan
+from circlet.backends.native.gemm.product import multiply
+from circlet.backends.native.program import Unlowerable
 from circlet.backends.native.rules.function import Function
 from circlet.backends.native.rules.preferences import INT8
 from circlet.backends.native.rules.quantized.elementwise import quantization, stored
@@ -23,33 +26,45 @@ from circlet.backends.native.rules.quantized.requantize import rescale
 from circlet.backends.native.rules.rule import Node, Sink, nest
 from circlet.backends.refusal import all_of, only
 from circlet.runtime.exec.kernel import Call
+from circlet.runtime.ir.length import is_length
 from circlet.runtime.ir.types import DType
 from circlet.runtime.ops.matmul import BatchMatMul
 
 _MANY = 4
-"""Products that are shared out as a whole."""
+"""Products that are shared out as a whole, each to one thread; fewer are shared out inside. A choice, for 2 to 4
+threads."""
 _LONGEST = 1 << 15
-"""Products whose sum fits into 32 bits."""
+"""Products whose sum fits into 32 bits: 2 ** 15 times 255 times 128 is just below 2 ** 30."""
 
 
 def _refuses(call: Call) -> str | None:
+    """Refuses a transposed x, and rows that make sums too large, if their length is declared."""
     assert isinstance(call.op, BatchMatMul)
-    depth = call.input(0).shape[-1]
+    depth = max(call.input(0).shape[-1:], default=0)
     if call.op.adj_x:
         return "x is transposed"
-    return None if depth <= _LONGEST else f"rows of {depth} elements (supported: up to {_LONGEST})"
+    return None if depth <= _LONGEST else _too_long(depth)
+
+
+def _too_long(depth: int) -> str:
+    """Why products of such rows are refused."""
+    return f"rows of {depth} elements (supported: up to {_LONGEST})"
 
 
 @nest(BatchMatMul, all_of(only((DType.INT8,)), only((DType.INT8,), 1), _refuses), frozenset({0, 1}), name=INT8)
 def batch_matmul(node: Node[BatchMatMul], e: Emitter, sinks: tuple[Sink, ...]) -> None:
-    """Where y is one matrix, the rows of all x are those of one product."""
+    """Of x (..., m, k) and y (..., k, n), int8: (..., m, n), int8 or i32. A loop over the outer indices, shared out:
+    stages x, packs y word by word, multiplies, and takes zero points off each sum. Where y is one matrix, the rows of
+    all x are those of one product."""
     x, y, function = node.input(0), node.input(1), node.function
     is_one = prod(y.shape[:-2]) == 1 and prod(x.shape[:-2]) == prod(node.shape[:-2])
     outer = () if is_one else node.shape[:-2]
     rows, depth, columns = prod(node.shape[len(outer):-1]), x.shape[-1], node.shape[-1]
+    if depth > _LONGEST:
+        raise Unlowerable(f"{node.place}: {_too_long(depth)}")
     plan = Plan.of(e.target, BYTES.arithmetic, rows, columns, BYTES.run(depth) // WORD)
     matrices = prod(outer)
-    work = matrices * rows * plan.columns * plan.depth if matrices >= _MANY else 0
+    work = matrices * rows * plan.columns * plan.depth if is_length(matrices) or matrices >= _MANY else 0
     left, other = function.pointer(x), function.pointer(y)
     moved, zero = (0 if _is_raw(node.call) else quantization(node.call.input(k)).zero_point for k in range(2))
     with parallel_nest(e, outer, work) as index:
@@ -63,7 +78,7 @@ def batch_matmul(node: Node[BatchMatMul], e: Emitter, sinks: tuple[Sink, ...]) -
         def put(e: Emitter, row: ir.Value, column: ir.Value, value: ir.Value, index: Index = index) -> None:
             b = e.builder
             if zero:
-                total = b.sub(e.load(totals, DType.INT32, row), ir.Constant(I32, depth * (moved + OFFSET)))
+                total = b.sub(e.load(totals, DType.INT32, row), e.constant(depth * (moved + OFFSET), DType.INT32))
                 value = b.sub(value, b.mul(total, ir.Constant(I32, zero)))
             at = e.delinear(row, node.shape[len(outer):-1])
             sinks[0](e, [*index, *at, column], _result(node.call, e, value))
@@ -78,6 +93,7 @@ def _is_raw(call: Call) -> bool:
 
 
 def _result(call: Call, e: Emitter, value: ir.Value) -> ir.Value:
+    """The sum itself, or rescaled once and stored."""
     if _is_raw(call):
         return value
     scales = (np.float32(quantization(call.input(k)).scale) for k in range(2))
@@ -94,13 +110,20 @@ def _matrix(e: Emitter, memory: ir.Value, value: Value, index: Index) -> ir.Valu
 
 
 def _total(e: Emitter, memory: ir.Value, rows: int, depth: int, totals: ir.Value) -> None:
-    """The sum of the bytes of each row."""
+    """The sum of the bytes of each row of `memory` (rows, depth): (rows,) i32."""
     with rolled(e, rows) as row:
         begin = e.builder.mul(row, e.number(depth))
         e.store(ir.Constant(I32, 0), totals, DType.INT32, row)
         with e.loop(depth) as k:
             byte = e.builder.zext(e.load(memory, DType.UINT8, e.builder.add(begin, k)), I32)
             e.store(e.builder.add(e.load(totals, DType.INT32, row), byte), totals, DType.INT32, row)
+
+
+def _if_equal(e: Emitter, one: int, other: int) -> ir.Value | int:
+    """The turns of a loop that has one if two integers are equal, else none."""
+    if not is_length(one):
+        return int(one == other)
+    return e.builder.zext(e.builder.icmp_signed("==", e.number(one), e.number(other)), I64)
 
 
 class _Right:
@@ -115,6 +138,7 @@ class _Right:
 
     @property
     def panels(self) -> Panels:
+        """Where the packed factor is."""
         return self._plan.packed(self._memory)
 
     def pack(self, e: Emitter, source: ir.Value, moved: int) -> ir.Value:
@@ -128,14 +152,16 @@ class _Right:
                 full, rest = divmod(self._depth, WORD)
                 with rolled(e, full) as step:
                     self._pack_words(e, source, words, first, step, group.columns, WORD)
-                if rest:
-                    self._pack_words(e, source, words, first, e.number(full), group.columns, rest)
+                for count in range(1, WORD) if is_length(rest) else (rest,) if rest else ():
+                    with rolled(e, _if_equal(e, rest, count)):
+                        self._pack_words(e, source, words, first, e.number(full), group.columns, count)
                 self._add_up(e, words, e.address(self._begin, I32, first), -moved)
         return self._begin
 
     def _pack_words(self, e: Emitter, source: ir.Value, words: ir.Value, first: ir.Value, step: ir.Value, columns: int,
                     count: int) -> None:
-        """Of a step of the depth of a panel, of which there are `count` elements."""
+        """A step of the depth of a panel: for each of so many columns a word of `count` bytes, loaded one by one, the
+        others zero."""
         b, plan = e.builder, self._plan
         row, target = b.mul(step, e.number(WORD)), b.mul(step, e.number(plan.panel))
         shape = (plan.columns, self._depth) if self._is_transposed else (self._depth, plan.columns)
@@ -148,7 +174,8 @@ class _Right:
             e.store(word, words, DType.INT32, b.add(target, k))
 
     def _add_up(self, e: Emitter, words: ir.Value, begin: ir.Value, factor: int) -> None:
-        """Writes the sums of the columns of a panel, times a factor."""
+        """Writes the sums of the columns of a panel, times a factor: dot products with ones, a vector of sums for each
+        of the panel's."""
         plan = self._plan
         vectors = Vectors(e, I32, plan.lanes)
         ones = vectors.splat(0x01010101)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from math import prod
 from typing import Any
@@ -12,10 +11,12 @@ import numpy as np
 from llvmlite import ir
 
 from circlet.backends.arithmetic.fixed_point import quantize_multipliers, quantized_range
-from circlet.backends.native.emit.emitter import I8, Emitter
-from circlet.backends.native.emit.loops import independent, rolled
+from circlet.backends.native.emit.emitter import I8, I64, Emitter
+from circlet.backends.native.emit.loops import every, independent, rolled
+from circlet.backends.native.emit.value import Value
 from circlet.backends.native.gemm.microkernel import WORD
-from circlet.backends.native.gemm.product import Block, Collected, Filtered, Finished, Left, Plan, Result
+from circlet.backends.native.gemm.operands import Block, Collected, Filtered, Finished, Left, Result
+from circlet.backends.native.gemm.plan import Plan
 from circlet.backends.native.rules.function import Function
 from circlet.backends.native.rules.preferences import INT8
 from circlet.backends.native.rules.quantized.elementwise import quantization
@@ -35,9 +36,11 @@ from circlet.backends.native.rules.quantized.fully_connected import (
 from circlet.backends.native.rules.quantized.requantize import GREATEST_SHIFT, Requantization, Rows
 from circlet.backends.native.rules.rule import Node, Sink, nest
 from circlet.backends.refusal import all_of
-from circlet.runtime.ir.types import Array, Shape
+from circlet.runtime.ir.length import assumed, is_open
+from circlet.runtime.ir.types import Array, DType, Shape
 from circlet.runtime.ops.conv import Conv2D
 from circlet.runtime.ops.window import Window
+from circlet.runtime.records import dataclass
 
 
 @dataclass(frozen=True)
@@ -62,6 +65,7 @@ class Taps:
 
     @property
     def margins(self) -> tuple[tuple[int, int], ...]:
+        """What is before and after the image, along height and width."""
         return tuple((each.before, each.after) for each in self.windows)
 
     @property
@@ -86,15 +90,35 @@ class Taps:
         if self.is_pointwise:
             return rows_of(function, self.form, memory, self.channels)
         tall, wide = self.windows
-        row = (wide.before + wide.length + wide.after) * self.image[3]
+        column = self.image[3] * self.form.size
+        row = (wide.before + wide.length + wide.after) * column
         high = tall.before + tall.length + tall.after
-        image, i, j = np.ogrid[:self.image[0], :tall.count, :wide.count]
-        positions = (image * high + i * tall.stride) * row + j * (wide.stride * self.image[3])
-        k, m = np.ogrid[:tall.size, :self.along_width]
-        taps = k * (tall.dilation * row) + m * (wide.dilation * self.image[3])
-        places, runs = (function.external((each * self.form.size).astype(np.int64).reshape(-1))
-                        for each in (positions, taps))
-        return Left(memory, places, None, self.form.run(self.run), (runs, taps.size))
+        places = _sums(function, (self.image[0], tall.count, wide.count),
+                       (high * row, tall.stride * row, wide.stride * column))
+        runs = _sums(function, (tall.size, self.along_width), (tall.dilation * row, wide.dilation * column))
+        return Left(memory, places, None, self.form.run(self.run), (runs, tall.size * self.along_width))
+
+
+def _sums(function: Function, shape: Shape, steps: Shape) -> ir.Value:
+    """A table of i64, the sum of the steps for each index of a shape; written when the function runs where lengths are
+    open."""
+    e = function.e
+    if not is_open((*shape, *steps)):
+        parts = (each * step for each, step in zip(np.ogrid[tuple(map(slice, shape))], steps, strict=True))
+        return function.external(np.array(sum(parts), np.int64).reshape(-1))
+    memory = function.reserve(prod(shape) * I64.width // 8)
+    with every(e, shape) as index:
+        total: ir.Value = e.number(0)
+        for each, step in zip(index, steps, strict=True):
+            total = e.builder.add(total, e.builder.mul(each, e.number(step)))
+        e.store(total, memory, DType.INT64, e.linear(index, shape))
+    return memory
+
+
+def images(value: Value) -> Shape:
+    """The shape (n, h, w, c) of images whose channels a constant filter tells."""
+    *outer, channels = value.shape
+    return (*outer, assumed(channels))
 
 
 def requantization(node: Node[Any], channels: int, data: int = 0) -> Requantization:
@@ -171,14 +195,18 @@ def requantized(function: Function, sink: Sink, shape: Shape, by: Requantization
 
 @nest(Conv2D, all_of(takes_integers, long_rows), frozenset({1, 2}), name=INT8)
 def conv_2d(node: Node[Conv2D], e: Emitter, sinks: tuple[Sink, ...]) -> None:
+    """Of images (n, h, w, c) and a filter (o, kh, kw, c / groups), int8: (n, i, j, o). Images are staged with margins;
+    for each group a product of n i j positions with o / groups columns, whose rows are found by tables of offsets (an
+    indirection buffer, as Dukhan 2019 has it, of offsets). Its sums are requantised in tiles, by blocks, or one by
+    one."""
     image, weights, function = node.input(0), constant(node.input(1)), node.function
-    form = form_of(e.target, prod(node.shape[:-1]), weights)
-    taps = Taps(form, image.shape, node.op.windows(image.shape, weights.shape), weights.shape[3])
+    form, shape = form_of(e.target, prod(node.shape[:-1]), weights), images(image)
+    taps = Taps(form, shape, node.op.windows(shape, weights.shape), weights.shape[3])
     zero, by = quantization(node.call.input(0)).zero_point, requantization(node, len(weights))
-    memory = stage(function, form, image.shape, unsigned(function, form, image, zero), taps.margins)
+    memory = stage(function, form, shape, unsigned(function, form, image, zero), taps.margins)
     runs = taps.runs(weights)
     first = start(weights, zero, known(node.optional(2)))
-    groups = image.shape[3] // taps.channels
+    groups = shape[3] // taps.channels
     size = len(weights) // groups
     for group in range(groups):
         part = slice(group * size, (group + 1) * size)

@@ -22,7 +22,7 @@ from circlet.backends.native.rules.refusals import movable, quantized, tensors
 from circlet.backends.native.rules.rule import Node, fused
 from circlet.backends.refusal import all_of, only
 from circlet.runtime.exec.kernel import Call
-from circlet.runtime.ir.model import Tensor
+from circlet.runtime.ir.tensor import Tensor
 from circlet.runtime.ir.types import QUANTIZABLE, Activation, DType, Quantization
 from circlet.runtime.ops import elementwise as ops
 from circlet.runtime.ops.quantize import Quantize
@@ -61,6 +61,8 @@ def stored(e: Emitter, value: ir.Value, tensor: Tensor, activation: Activation =
 
 
 def _binary(prepare: Prepare, node: Node[Any]) -> tuple[Value]:
+    """Of two tensors that broadcast, stored values: what `prepare` gives of operands without zero points, activated and
+    stored."""
     tensors, result = [node.call.input(k) for k in range(2)], node.call.outputs[0]
     activation = getattr(node.op, "fused_activation_function", Activation.NONE)
     combine = prepare(node, *map(quantization, (*tensors, result)))
@@ -78,7 +80,8 @@ def _scaled(e: Emitter, value: ir.Value, shift: int, factor: tuple[int, int]) ->
 
 
 def _add(node: Node[Any], first: Quantization, second: Quantization, target: Quantization) -> Combine:
-    """Both operands are brought to twice the larger scale, with fraction bits, and the sum to the result's."""
+    """Both operands are brought to twice the larger scale, with 20 fraction bits (15 for int16), and the sum to the
+    result's: TFLite's `AddElementwise`."""
     shift = 15 if node.call.input(0).dtype is DType.INT16 else 20
     unit = 2 * max(first.scale, second.scale)
     factors = [quantize_multiplier(each.scale / unit) for each in (first, second)]
@@ -108,11 +111,14 @@ def _ratio(target: Quantization, *sources: Quantization) -> tuple[int, int]:
 
 
 def _multiply(node: Node[Any], first: Quantization, second: Quantization, target: Quantization) -> Combine:
+    """The product, rescaled once: TFLite's `MulElementwise`."""
     factor = _ratio(target, first, second)
     return lambda e, a, b: rescale(e, e.builder.mul(a, b), *factor, is_small=True)
 
 
 def _squared_difference(node: Node[Any], first: Quantization, second: Quantization, target: Quantization) -> Combine:
+    """Both operands are brought to twice the larger scale, with 7 fraction bits, and the square to the result's:
+    TFLite's `SquaredDifference`."""
     shift, unit = 7, 2 * max(first.scale, second.scale)
     factors = [quantize_multiplier(each.scale / unit) for each in (first, second)]
     last = quantize_multiplier(unit * unit / ((1 << 2 * shift) * target.scale))
@@ -126,6 +132,7 @@ def _squared_difference(node: Node[Any], first: Quantization, second: Quantizati
 
 
 def _prelu(node: Node[Any], first: Quantization, second: Quantization, target: Quantization) -> Combine:
+    """x, or x times the slope where it is negative, each rescaled once: TFLite's `BroadcastPrelu4DSlow`."""
     above, below = _ratio(target, first), _ratio(target, first, second)
 
     def combine(e: Emitter, x: ir.Value, slope: ir.Value) -> ir.Value:
@@ -157,7 +164,8 @@ fused(ops.Minimum, quantized, name=QUANTIZED)(partial(_choose, "<"))
 
 
 def _compare(relation: str, node: Node[Any]) -> tuple[Value]:
-    """int16 operands have one quantisation; others are compared in units of 1 / 256."""
+    """int16 operands have one quantisation; others are compared in units of 1 / 256, as in TFLite's
+    `ComparisonWithScaling`."""
     tensors = [node.call.input(k) for k in range(2)]
     factors = [quantize_multiplier(quantization(each).scale) for each in tensors]
 
@@ -182,6 +190,7 @@ def _narrow(call: Call) -> str | None:
 
 @fused(Quantize, all_of(movable, _narrow, only(QUANTIZABLE | {DType.INT32})), name="requantize")
 def requantize(node: Node[Quantize]) -> tuple[Value]:
+    """Of x, stored values of another quantisation, rescaled once: TFLite's `Requantize`."""
     source, result = node.call.input(0), node.call.outputs[0]
     factor = quantize_multiplier(quantization(source).scale / quantization(result).scale)
     return elementwise(node, lambda e, dtype, v: stored(e, rescale(e, offset(e, v[0], source), *factor), result))

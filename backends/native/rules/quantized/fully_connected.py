@@ -8,7 +8,6 @@ without such dot products have some of two 16-bit integers; for these both facto
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from math import gcd, prod
 from typing import TypeAlias
 
@@ -23,26 +22,37 @@ from circlet.backends.native.emit.parallel import parallel
 from circlet.backends.native.emit.value import Value
 from circlet.backends.native.gemm.dot_products import OFFSET, dot, dot_of_magnitudes, dot_of_pairs
 from circlet.backends.native.gemm.microkernel import WORD, Arithmetic, internal_function, lanes
-from circlet.backends.native.gemm.product import Filtered, Left, Plan, Put, Result, multiply
+from circlet.backends.native.gemm.operands import Filtered, Left, Put, Result
+from circlet.backends.native.gemm.plan import Plan
+from circlet.backends.native.gemm.product import multiply
 from circlet.backends.native.rules.function import Function
 from circlet.backends.native.rules.preferences import INT8
 from circlet.backends.native.rules.quantized.elementwise import quantization
 from circlet.backends.native.rules.quantized.requantize import SUMS_BELOW
 from circlet.backends.native.rules.refusals import constant_inputs, largest, outputs_only, sums_below
 from circlet.backends.native.rules.rule import Node, Sink, nest
+from circlet.backends.native.targets.constants import Uniform
 from circlet.backends.native.targets.target import Target
 from circlet.backends.refusal import all_of, only
 from circlet.runtime.exec.kernel import Call
+from circlet.runtime.ir.length import is_length, may_be_less, may_differ
 from circlet.runtime.ir.types import Array, DType, Shape
 from circlet.runtime.ops.matmul import FullyConnected
+from circlet.runtime.records import dataclass
 
 I16 = ir.IntType(16)
+"""An element of pairs."""
 OVERRUN = 64
-"""Bytes behind activations that may be read, and multiplied by zero."""
+"""Bytes behind activations that may be read, and multiplied by zero: those of the widest vector register."""
 _PARTS = 64
-"""How many runs an image without margins is cut into, if they can be equally long."""
+"""How many runs an image without margins is cut into, if they can be equally long, so that threads can share them out:
+as `parallel._ENOUGH`."""
+_RUN_BYTES = 1 << 12
+"""Of a run where how many there are is open: a choice, a fraction of a first-level cache."""
+_RUN_ROWS = 16
+"""Pixels of a run where their channels are open too; a choice."""
 
-Run: TypeAlias = Callable[[Emitter, ir.Value, ir.Value, ir.Value, int], None]
+Run: TypeAlias = Callable[[Emitter, ir.Value, ir.Value, ir.Value, ir.Value | int], None]
 """Writes elements of a tensor: given the image, the position in row-major order, where to, and how many."""
 
 
@@ -79,6 +89,7 @@ class Form:
         return int(self.element.width) // 8
 
     def constant(self, value: int) -> ir.Constant:
+        """An element as a constant."""
         return ir.Constant(self.element, value)
 
     def run(self, count: int) -> int:
@@ -109,7 +120,7 @@ def form_of(target: Target, rows: int, weights: Array) -> Form:
     if target.dot_bytes(lanes(target)) is not None:
         return BYTES
     has_magnitudes = target.dot_magnitudes(lanes(target)) is not None and weights.min(initial=0) >= -127
-    if rows == 1:
+    if not may_differ(rows, 1):
         return MAGNITUDES if has_magnitudes else BYTES
     return PAIRS
 
@@ -121,19 +132,21 @@ def start(weights: Array, zero_point: int, bias: Array | None) -> Int32s:
     return begin
 
 
-def each_element(e: Emitter, form: Form, target: ir.Value, count: int, make: Callable[[ir.Value], ir.Value]) -> None:
+def each_element(e: Emitter, form: Form, target: ir.Value, count: ir.Value | int,
+                 make: Callable[[ir.Value], ir.Value]) -> None:
     """Writes a run of elements, each made from its number."""
     with independent(e, count) as k:
         e.builder.store(make(k), e.address(target, form.element, k))
 
 
 def unsigned(function: Function, form: Form, value: Value, zero_point: int) -> Source:
-    """The stored values of an int8 tensor, made unsigned."""
+    """The stored values of an int8 tensor, moved up by 128: vector by vector where it lies in memory, else as they are
+    computed."""
     memory = None if value.memory is None and value.flat else function.pointer(value)
 
-    def run(e: Emitter, image: ir.Value, position: ir.Value, target: ir.Value, count: int) -> None:
+    def run(e: Emitter, image: ir.Value, position: ir.Value, target: ir.Value, count: ir.Value | int) -> None:
         if memory is not None:
-            e.builder.call(_unsigned(e, form), [e.address(memory, I8, position), target, e.number(count)])
+            e.builder.call(_unsigned(e, form), [e.address(memory, I8, position), target, e.register(count)])
             return
         each_element(e, form, target, count,
                      lambda k: _moved(e, form, value.linear(e, e.builder.add(position, k))))
@@ -145,13 +158,14 @@ def _moved(e: Emitter, form: Form, value: ir.Value) -> ir.Value:
     """Bytes, moved up by `OFFSET`, as elements."""
     kind = value.type
     count = kind.count if isinstance(kind, ir.VectorType) else 1
-    moved = e.builder.xor(value, ir.Constant(kind, -OFFSET if count == 1 else [-OFFSET] * count))
+    moved = e.builder.xor(value, (ir.Constant if count == 1 else Uniform)(kind, -OFFSET))
     wide = form.element if count == 1 else ir.VectorType(form.element, count)
     return moved if form.element is I8 else e.builder.zext(moved, wide)
 
 
 def _unsigned(e: Emitter, form: Form) -> ir.Function:
-    """`void(source, target, count)`: makes bytes unsigned elements."""
+    """`void(source, target, count)`: makes int8 unsigned elements, bytes or pairs' halves, a vector at a time, then one
+    by one."""
     name = f"make_unsigned_{form.element.width}"
     if name in e.module.globals:
         return e.module.globals[name]
@@ -172,12 +186,15 @@ def _unsigned(e: Emitter, form: Form) -> ir.Function:
 
 def stage(function: Function, form: Form, image: Shape, source: Source,
           margins: Sequence[tuple[int, int]] = ((0, 0), (0, 0))) -> ir.Value:
-    """Scratch memory filled with images of shape (n, h, w, c), with as many zeros before and after h and w as
-    `margins` says."""
+    """Scratch memory filled with images of shape (n, h, w, c), with as many zeros before and after h and w as `margins`
+    says: loops over n and over rows, both shared out, write a run of w c elements each."""
     e, b = function.e, function.e.builder
     (top, bottom), (left, right) = margins
     images, height, across, channels = image
-    if not top + bottom + left + right:
+    has_margins = may_differ(top + bottom + left + right, 0)
+    if not has_margins and is_length(height * across):
+        return _stage_runs(function, form, (images, height * across, channels), source)
+    if not has_margins:
         parts = gcd(height * across, _PARTS)
         height, across = parts, height * across // parts
     high, wide = top + height + bottom, left + across + right
@@ -185,7 +202,7 @@ def stage(function: Function, form: Form, image: Shape, source: Source,
     memory = function.reserve(images * size * form.size + OVERRUN)
     with parallel(e, images, 2 * images * size) as number:
         zero = source.begin(e, number)
-        if size > height * count:
+        if may_be_less(height * count, size):
             begin = e.address(memory, form.element, b.mul(number, e.number(size)))
             each_element(e, form, begin, size, lambda k: zero)
         with parallel(e, height, 2 * size) as row:
@@ -196,9 +213,29 @@ def stage(function: Function, form: Form, image: Shape, source: Source,
     return memory
 
 
+def _stage_runs(function: Function, form: Form, shape: tuple[int, int, int], source: Source) -> ir.Value:
+    """`stage` of images (n, pixels, c) without margins, of which a run has so many pixels, the last one what is
+    left."""
+    e, b = function.e, function.e.builder
+    images, pixels, channels = shape
+    some = _RUN_ROWS if is_length(channels) else max(_RUN_BYTES // max(channels, 1), 1)
+    size = pixels * channels
+    memory = function.reserve(images * size * form.size + OVERRUN)
+    with parallel(e, images, 2 * images * size) as number:
+        source.begin(e, number)
+        with parallel(e, -(-pixels // some), 2 * size) as run:
+            first = b.mul(run, e.number(some))
+            count = e.intrinsic("smin", b.sub(e.number(pixels), first), e.number(some))
+            position = e.linear([number, first, e.number(0)], shape)
+            target = e.address(memory, form.element, position)
+            source.run(e, number, position, target, b.mul(count, e.number(channels)))
+    return memory
+
+
 def multiply_integers(function: Function, form: Form, rows: int, left: Left, weights: Array, first: Int32s,
                       result: Callable[[Plan, ir.Value], Result]) -> None:
-    """Emits the product of rows of unsigned elements with weights.
+    """Emits the product of rows of unsigned elements (rows, taps, elements) with weights, which gives (rows, columns)
+    i32.
 
     Args:
         function: where.
@@ -221,6 +258,8 @@ def multiply_integers(function: Function, form: Form, rows: int, left: Left, wei
 def rows_of(function: Function, form: Form, memory: ir.Value, count: int) -> Left:
     """Rows of so many elements that lie one behind the other."""
     size = count * form.size
+    if is_length(size):
+        return Left(memory, None, size, form.run(count))
     table = function.external(np.arange(function.e.target.vector_registers, dtype=np.int64) * size)
     return Left(memory, table, size, form.run(count))
 
@@ -258,12 +297,15 @@ def long_rows(call: Call) -> str | None:
 
 
 def _asymmetric(call: Call) -> str | None:
+    """Refuses weights that have a zero point."""
     found = quantization(call.input(1)).zero_points
     return f"weights with zero points {sorted({*found})} (supported: 0)" if any(found) else None
 
 
 @nest(FullyConnected, all_of(takes_integers, long_rows, _asymmetric), frozenset({1, 2}), name=INT8)
 def fully_connected(node: Node[FullyConnected], e: Emitter, sinks: tuple[Sink, ...]) -> None:
+    """Of x (..., k) and weights (n, k), int8: (..., n). Rows are staged, multiplied, and each sum is scaled by
+    itself."""
     weights, function, rows = constant(node.input(1)), node.function, prod(node.shape[:-1])
     depth, form, zero = weights.shape[1], form_of(e.target, rows, weights), quantization(node.call.input(0)).zero_point
     source = stage(function, form, (1, 1, rows, depth), unsigned(function, form, node.input(0), zero))

@@ -23,7 +23,10 @@ from circlet.runtime.ir.types import Array, DType, Quantization
 from circlet.runtime.ops import quantize as ops
 
 FLOAT = DType.FLOAT32
+"""What scales and zero points are in."""
 _BELOW_HALF = float(np.nextafter(np.float32(0.5), np.float32(0)))
+"""The greatest float32 below a half: a half, added to it or to an odd number above 2 ** 23, would round to the next
+whole number."""
 
 
 def convert(e: Emitter, value: ir.Value, source: DType, result: DType) -> ir.Value:
@@ -46,16 +49,20 @@ def convert(e: Emitter, value: ir.Value, source: DType, result: DType) -> ir.Val
 
 
 def _is_unsigned(dtype: DType) -> bool:
+    """Whether a wider integer is filled up with zeros."""
     return dtype in UNSIGNED or dtype is DType.BOOL
 
 
 def _to_real(e: Emitter, value: ir.Value, source: DType, result: DType) -> ir.Value:
+    """An integer as the nearest real number; half precision by way of single."""
     b, kind = e.builder, register_type(FLOAT if result is DType.FLOAT16 else result)
     found = b.uitofp(value, kind) if _is_unsigned(source) else b.sitofp(value, kind)
     return convert(e, found, FLOAT, result) if result is DType.FLOAT16 else found
 
 
 def _from_real(e: Emitter, value: ir.Value, source: DType, result: DType) -> ir.Value:
+    """A real number as another one, or as an integer: truncated, clamped to what the type holds; NaN becomes the
+    greatest."""
     b, kind = e.builder, register_type(result)
     if is_real(result):
         return b.fpext(value, kind) if result.numpy.itemsize > source.numpy.itemsize else b.fptrunc(value, kind)
@@ -76,6 +83,7 @@ def _double_to_half(call: Call) -> str | None:
 
 
 def _cast(node: Node[Any]) -> tuple[Value]:
+    """Of x, each element as another type."""
     result = node.call.outputs[0].dtype
     return elementwise(node, lambda e, dtype, v: convert(e, v[0], dtype, result))
 
@@ -92,7 +100,8 @@ def _along(node: Node[Any], numbers: Array, axis: int | None) -> Element:
 
 def _affine(node: Node[Any], quantization: Quantization,
             combine: Callable[[Emitter, ir.Value, ir.Value, ir.Value], ir.Value]) -> tuple[Value]:
-    """Every element made of the input's, its scale and its zero point, which are float32."""
+    """Every element made of the input's, its scale and its zero point, which are float32, one for all or one for each
+    index along an axis."""
     x, axis = node.input(0), quantization.axis if quantization.per_axis else None
     if axis is not None and axis >= len(x.shape):
         raise Unlowerable(f"{node.place}: scales along axis {axis} of shape {x.shape}")
@@ -115,6 +124,8 @@ def _rounded(x: Lanes) -> Lanes:
 
 @fused(ops.Quantize, all_of(movable, only((FLOAT, DType.FLOAT16))))
 def quantize(node: Node[ops.Quantize]) -> tuple[Value]:
+    """Of x, real, integers of its shape: round(x / scale) + zero point, halves away from zero, clamped, as in TFLite's
+    `AffineQuantize`; NaN becomes the least."""
     source, result = node.input(0).dtype, node.call.outputs[0].dtype
     limits, quantization = np.iinfo(result.numpy), node.call.outputs[0].quantization
     assert quantization is not None, "the numpy kernel refuses an output without quantisation"
@@ -129,12 +140,15 @@ def quantize(node: Node[ops.Quantize]) -> tuple[Value]:
 
 
 def _has_scale(call: Call) -> str | None:
+    """Refuses integers without a scale."""
     x = call.input(0)
     return None if x.dtype is DType.FLOAT16 or quantization_of(x) is not None else "input 0 has no scale"
 
 
 @fused(ops.Dequantize, all_of(movable, _has_scale))
 def dequantize(node: Node[ops.Dequantize]) -> tuple[Value]:
+    """Of x, integers, float32 of its shape: (x - zero point) * scale, as in TFLite's `Dequantize`; of float16, a
+    cast."""
     source, quantization = node.input(0).dtype, node.call.input(0).quantization
     if source is DType.FLOAT16 or quantization is None:
         return _cast(node)
@@ -149,6 +163,8 @@ def dequantize(node: Node[ops.Dequantize]) -> tuple[Value]:
 
 @fused(ops.FakeQuant)
 def fake_quant(node: Node[ops.FakeQuant]) -> tuple[Value]:
+    """Of x, float32 of its shape: the nearest of 2 ** `num_bits` values between nudged bounds, as in TFLite's
+    `NudgeQuantizationRange` and `FakeQuantizeArray`."""
     op = node.op
     first, last = np.float32(op.narrow_range), np.float32((1 << op.num_bits) - 1)
     scale = (np.float32(op.max) - np.float32(op.min)) / (last - first)

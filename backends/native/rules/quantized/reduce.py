@@ -20,12 +20,13 @@ from circlet.backends.native.emit.parallel import parallel, parallel_nest
 from circlet.backends.native.rules.preferences import QUANTIZED
 from circlet.backends.native.rules.quantized.elementwise import quantization, stored, widened
 from circlet.backends.native.rules.quantized.fully_connected import round_half_away
-from circlet.backends.native.rules.quantized.requantize import clamped, rescale
+from circlet.backends.native.rules.quantized.requantize import GREATEST_SHIFT, clamped, rescale, rescale_by
 from circlet.backends.native.rules.real.pool import covered
 from circlet.backends.native.rules.real.reduce import AXES, Fold, Register, extreme, fold_along
 from circlet.backends.native.rules.refusals import quantized
 from circlet.backends.native.rules.rule import Node, Sink, nest
 from circlet.backends.refusal import all_of, only
+from circlet.runtime.ir.length import is_length, may_differ
 from circlet.runtime.ir.types import DType
 from circlet.runtime.ops import reduce as ops
 from circlet.runtime.ops.normalize import Softmax
@@ -38,7 +39,7 @@ Finish: TypeAlias = Callable[[Emitter, ir.Value], ir.Value]
 def _total(node: Node[Any], finish: Finish, dtype: DType, count: int) -> Fold:
     """The fold that sums so many stored values up."""
     source, result = node.call.input(0), node.call.outputs[0]
-    wide = DType.INT32 if count << 8 * dtype.numpy.itemsize < 1 << 31 else DType.INT64
+    wide = DType.INT32 if count < 1 << 31 - 8 * dtype.numpy.itemsize else DType.INT64
     kind = register_type(wide)
 
     def add(e: Emitter, so_far: ir.Value, element: ir.Value) -> ir.Value:
@@ -53,26 +54,42 @@ def _total(node: Node[Any], finish: Finish, dtype: DType, count: int) -> Fold:
 
 
 def _ratio(node: Node[Any]) -> float:
+    """The units of the input in those of the output."""
     return quantization(node.call.input(0)).scale / quantization(node.call.outputs[0]).scale
 
 
 @nest(ops.Mean, quantized, frozenset(), AXES, name=QUANTIZED)
 def mean(node: Node[ops.Mean], e: Emitter, sinks: tuple[Sink, ...]) -> None:
-    """The multiplier is divided by the count, after gaining as many bits as the count has."""
+    """Of x the means along axes, by `fold_along`. The multiplier is divided by the count, after gaining as many bits as
+    the count has, as TFLite's MEAN does."""
     def make(dtype: DType, count: int) -> Fold:
-        if not count:
+        if not may_differ(count, 0):
             return Fold(dtype, 0, lambda e, so_far, element: element)
         multiplier, shift = quantize_multiplier(_ratio(node))
+        if is_length(count):
+            factor = _divided(e, multiplier, shift, count)
+            return _total(node, lambda e, total: rescale_by(e, total, *factor), dtype, count)
         more = min(count.bit_length() - 1, 32, 31 + shift)
-        factor = ((multiplier << more) // count, shift - more)
-        return _total(node, lambda e, total: rescale(e, total, *factor), dtype, count)
+        known = ((multiplier << more) // count, shift - more)
+        return _total(node, lambda e, total: rescale(e, total, *known), dtype, count)
 
     fold_along(make, node, e, sinks)
 
 
+def _divided(e: Emitter, multiplier: int, shift: int, count: int) -> tuple[ir.Value, ir.Value]:
+    """The multiplier of a mean of an open number of elements, and its shift, both i32."""
+    b, number = e.builder, e.number(count)
+    bits = b.sub(e.number(63), b.ctlz(number, ir.Constant(ir.IntType(1), 1)))
+    more = e.intrinsic("umin", bits, e.number(min(32, 31 + shift)))
+    factor = b.udiv(b.shl(e.number(multiplier), more), number)
+    shift = min(shift, GREATEST_SHIFT)
+    return b.trunc(factor, I32), b.trunc(b.sub(e.number(shift), more), I32)
+
+
 @nest(ops.Sum, quantized, frozenset(), AXES, name=QUANTIZED)
 def sum_(node: Node[ops.Sum], e: Emitter, sinks: tuple[Sink, ...]) -> None:
-    """Sums of uint8 are rescaled in fixed point, others in single precision."""
+    """Of x the sums along axes, by `fold_along`. Sums of uint8 are rescaled in fixed point, others in single precision,
+    as TFLite does."""
     factor = quantize_multiplier(_ratio(node))
     scales = (quantization(each).scale for each in (node.call.input(0), node.call.outputs[0]))
     scale = float(np.divide(*map(np.float32, scales)))
@@ -91,7 +108,8 @@ nest(ops.ReduceMin, quantized, frozenset(), AXES, name=QUANTIZED)(partial(fold_a
 
 
 def _pool(combine: str, node: Node[Any], e: Emitter, sinks: tuple[Sink, ...]) -> None:
-    """Pools all channels of a position side by side in memory."""
+    """Of images (n, h, w, c): (n, i, j, c). A loop over n, i and j, shared out, pools all channels of a position side
+    by side in scratch memory (c,), i32; means are divided as doubles, halves away from zero."""
     x, b, dtype = node.input(0), e.builder, node.input(0).dtype
     (images, _, _, channels), (tall, wide) = x.shape, node.op.windows(x.shape)
     source, row = node.function.pointer(x), node.function.scratch(channels * 4)
@@ -125,7 +143,9 @@ nest(MaxPool2D, quantized, frozenset({0}), name=QUANTIZED)(partial(_pool, "max")
 
 @nest(Softmax, all_of(quantized, only((DType.INT8, DType.UINT8))), frozenset({0}), name=QUANTIZED)
 def softmax(node: Node[Softmax], e: Emitter, sinks: tuple[Sink, ...]) -> None:
-    """The exponentials of how far elements are below the greatest are in a table; the quotient is in fixed point."""
+    """Of x (..., n), int8 or uint8, the same shape: TFLite's `Softmax` of integers. The exponentials of how far
+    elements are below the greatest are in a table; the quotient is in fixed point. Three loops for each row, shared
+    out."""
     x, b, made = node.input(0), e.builder, node.call.outputs[0].dtype
     depth, limits = x.shape[-1], np.iinfo(made.numpy)
     exponentials = Decay.of(float(np.float32(node.op.beta)) * quantization(node.call.input(0)).scale).exponentials
@@ -167,7 +187,8 @@ def _product(e: Emitter, one: ir.Value, other: ir.Value | int) -> ir.Value:
 
 def _inverse(e: Emitter, total: ir.Value) -> tuple[ir.Value, ir.Value]:
     """The reciprocal, with 31 fraction bits, of a positive i32 moved left until its first bit is that of a fraction,
-    and by how many bits it is moved, as i64; as `reciprocal_of_one_plus` of the numpy backend computes it."""
+    and by how many bits it is moved, as i64: TFLite's `GetReciprocal`, gemmlowp's `one_over_one_plus_x_for_x_in_0_1`,
+    as `reciprocal_of_one_plus` of the numpy backend computes it (48 / 17 and -32 / 17 in Q2, then Newton's method)."""
     b = e.builder
     headroom = e.builder.zext(b.ctlz(b.trunc(total, I32), ir.Constant(ir.IntType(1), 1)), I64)
     half_sum = b.lshr(b.shl(total, headroom), e.number(1))
@@ -179,4 +200,5 @@ def _inverse(e: Emitter, total: ir.Value) -> tuple[ir.Value, ir.Value]:
 
 
 def _saturated(e: Emitter, value: ir.Value) -> ir.Value:
+    """Limited to 32 bits."""
     return clamped(e, value, -(1 << 31), (1 << 31) - 1)

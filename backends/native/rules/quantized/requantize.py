@@ -8,7 +8,7 @@ rounding differs between the signs by one unit of `y`.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 from llvmlite import ir
@@ -17,12 +17,15 @@ from circlet.backends.arithmetic.fixed_point import Int32s
 from circlet.backends.native.emit.emitter import I8, I32, I64, POINTER, Emitter
 from circlet.backends.native.emit.loops import rolled
 from circlet.backends.native.gemm.microkernel import Finish, internal_function
+from circlet.backends.native.targets.constants import Uniform
 from circlet.runtime.ir.types import Array
+from circlet.runtime.records import dataclass
 
 _SHIFTS = range(1, 21)
-"""The right shifts of vectors of channels: the zero point fits above the fraction."""
+"""The right shifts of vectors of channels. The zero point, of 8 bits and a sign, is added above the fraction, beside a
+sum of at most 2 ** 30 that is shifted as far; up to 20 that fits into 32 bits."""
 _SMALL_SHIFT = 29
-"""The right shift up to which a number of 30 bits can be rounded in 32."""
+"""The right shift up to which a number of at most 2 ** 30 and half a unit, 2 ** 28, add up in 32 bits."""
 GREATEST_SHIFT = 31
 """A longer left shift leaves nothing of 32 bits."""
 SUMS_BELOW = 1 << 30
@@ -30,7 +33,8 @@ SUMS_BELOW = 1 << 30
 
 
 def rescale(e: Emitter, value: ir.Value, multiplier: int, shift: int, is_small: bool = False) -> ir.Value:
-    """An i32, or an i64 that is not much larger, times a quantised multiplier; a left shift comes first and wraps.
+    """An i32, or an i64 that is not much larger, times a quantised multiplier, as an i32: TFLite's
+    `MultiplyByQuantizedMultiplier`; a left shift comes first and wraps.
 
     `is_small` says that the value is at most 2**30 in magnitude: then 32 bits do for the second rounding, and no
     arithmetic shift of 64 bits is needed, which some processors lack.
@@ -58,7 +62,10 @@ def rescale_by(e: Emitter, value: ir.Value, multiplier: ir.Value, shift: ir.Valu
     """`rescale` where the mantissa and the shift, at most `GREATEST_SHIFT`, both i32, are in registers."""
     b, zero = e.builder, ir.Constant(I32, 0)
     left, right = e.intrinsic("smax", shift, zero), e.intrinsic("smax", b.neg(shift), zero)
-    product = b.mul(b.sext(b.shl(value, left), I64), b.sext(multiplier, I64))
+    moved = b.sext(b.shl(b.trunc(value, I32), left), I64)
+    if value.type.width > 32:
+        moved = b.select(b.icmp_signed(">", left, zero), moved, value)
+    product = b.mul(moved, b.sext(multiplier, I64))
     nearest = b.ashr(b.add(product, e.number(1 << 30)), e.number(31))
     wide = b.zext(right, I64)
     half = b.ashr(b.shl(e.number(1), wide), e.number(1))
@@ -70,7 +77,7 @@ def clamped(e: Emitter, value: ir.Value, low: int, high: int) -> ir.Value:
     """An integer or a vector of them limited to an interval."""
     for relation, bound in (("<", low), (">", high)):
         kind = value.type
-        limit = ir.Constant(kind, [bound] * kind.count if isinstance(kind, ir.VectorType) else bound)
+        limit = (Uniform if isinstance(kind, ir.VectorType) else ir.Constant)(kind, bound)
         value = e.builder.select(e.builder.icmp_signed(relation, value, limit), limit, value)
     return value
 
@@ -141,7 +148,8 @@ class Requantization:
 
     def call(self, e: Emitter, lanes: int, columns: int, sums: Rows, table: ir.Value, out: Rows,
              rows: ir.Value) -> None:
-        """Requantises some columns of rows of sums, i32, by `table` from some vector on, into rows of bytes."""
+        """Requantises some columns of rows of sums (rows, columns), i32, by `table` from some vector on, into rows of
+        bytes: calls a function that loops over the vectors of a row, and for each over the rows."""
         rest = columns % lanes
 
         def write(e: Emitter, sums: Rows, table: ir.Value, out: Rows, rows: ir.Value, full: ir.Value) -> None:
@@ -153,7 +161,8 @@ class Requantization:
         self._call(e, f"{lanes}_{rest}", write, sums, table, out, rows, e.number(columns // lanes))
 
     def finish_packed(self, lanes: int, columns: int) -> Finish:
-        """Requantises four vectors of sums that packing brings into order; only some columns are written."""
+        """Requantises the four vectors of sums of each row, which packing brings into the order of channels; only some
+        columns are written, in one store."""
         def write(e: Emitter, sums: list[list[ir.Value]], table: ir.Value, places: Sequence[ir.Value]) -> None:
             for given, place in zip(sums, places, strict=True):
                 values = [_Vector(e, e.address(table, I8, k * self.vector_bytes(lanes)), lanes,
@@ -164,7 +173,8 @@ class Requantization:
         return Finish(f"packed_{self._name(columns)}", write)
 
     def finish(self, lanes: int, columns: int) -> Finish:
-        """Requantises so many columns of the sums of a tile by `table`, from the tile's first vector on."""
+        """Requantises so many columns of the sums of a tile (rows, vectors) by `table`, from the tile's first vector
+        on: each four vectors become one of bytes, which a shuffle puts in order, and which is stored."""
         def write(e: Emitter, sums: list[list[ir.Value]], table: ir.Value, places: Sequence[ir.Value]) -> None:
             rows: list[list[ir.Value]] = [[] for _ in sums]
             for number in range(-(-columns // lanes)):
@@ -206,7 +216,8 @@ class Requantization:
 
     def _write_vector(self, e: Emitter, lanes: int, sums: Rows, table: ir.Value, out: Rows, rows: ir.Value,
                       number: ir.Value, count: int) -> None:
-        """One vector of each row, of whose results some are written."""
+        """One vector of channels, whose terms stay in registers, in a loop over the rows; some of the results are
+        written."""
         b = e.builder
         terms = e.address(table, I8, b.mul(number, e.number(self.vector_bytes(lanes))))
         vector = _Vector(e, terms, lanes, self.is_rectified)
@@ -266,10 +277,12 @@ class _Vector:
 
 
 def _splat(value: int, kind: ir.Type, count: int) -> ir.Constant:
-    return ir.Constant(ir.VectorType(kind, count), [value] * count)
+    """A constant in every lane."""
+    return Uniform(ir.VectorType(kind, count), value)
 
 
 def _load(e: Emitter, base: ir.Value, kind: ir.Type, count: int, offset: ir.Value | int = 0) -> ir.Value:
+    """The vector from an element of an array on, at words' alignment."""
     return e.builder.load(e.address(base, kind, offset), typ=ir.VectorType(kind, count), align=4)
 
 
@@ -277,7 +290,7 @@ def _first(e: Emitter, value: ir.Value, count: int) -> ir.Value:
     """The first lanes of a vector."""
     if count >= value.type.count:
         return value
-    undefined = ir.Constant(value.type, ir.Undefined)
+    undefined = Uniform(value.type, ir.Undefined)
     return e.builder.shuffle_vector(value, undefined, ir.Constant(ir.VectorType(I32, count), list(range(count))))
 
 
@@ -290,7 +303,7 @@ def _in_order(e: Emitter, packed: ir.Value, count: int) -> ir.Value:
     """The first bytes of four packed vectors in the order of their lanes."""
     lanes = packed.type.count // 4
     order = [k % lanes // 4 * 16 + k // lanes * 4 + k % 4 for k in range(count)]
-    return _shuffled(e, packed, ir.Constant(packed.type, ir.Undefined), order)
+    return _shuffled(e, packed, Uniform(packed.type, ir.Undefined), order)
 
 
 def _packed(e: Emitter, vectors: Sequence[ir.Value]) -> ir.Value:
@@ -306,4 +319,5 @@ def _packed(e: Emitter, vectors: Sequence[ir.Value]) -> ir.Value:
 
 
 def _shuffled(e: Emitter, one: ir.Value, other: ir.Value, order: Sequence[int]) -> ir.Value:
+    """The lanes of two vectors in an order."""
     return e.builder.shuffle_vector(one, other, ir.Constant(ir.VectorType(I32, len(order)), list(order)))

@@ -3,6 +3,7 @@ the code is made, and the code looks them up."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,8 @@ from circlet.backends.native.emit.parallel import parallel_nest, parallel_span
 from circlet.backends.native.emit.value import Value
 from circlet.backends.native.gemm.microkernel import internal_function
 from circlet.backends.native.rules.function import Function
-from circlet.backends.native.rules.preferences import LOOK_UP, LOOKED_UP, TABLE
+from circlet.backends.native.rules.preferences import LOOK_UP, TABLE
+from circlet.backends.native.rules.quantized.elementwise import quantization
 from circlet.backends.native.rules.real.elementwise import elementwise
 from circlet.backends.native.rules.refusals import outputs_only, tensors
 from circlet.backends.native.rules.rule import Node, Sink, fused, nest
@@ -29,27 +31,54 @@ from circlet.runtime.ir.op import Op
 from circlet.runtime.ir.types import Array, DType
 from circlet.runtime.ops import elementwise as ops
 from circlet.runtime.ops.quantize import Quantize
-from circlet.runtime.ops.unary import Rsqrt, Sqrt
+from circlet.runtime.ops.unary import (
+    Abs,
+    Exp,
+    Gelu,
+    HardSwish,
+    LeakyRelu,
+    Log,
+    Logistic,
+    Relu,
+    Relu0To1,
+    Relu6,
+    ReluN1To1,
+    Rsqrt,
+    Sqrt,
+    Tanh,
+)
 
+_OF_POSITIVE = (Sqrt, Rsqrt)
+"""The operators that fail where a value is negative."""
 BYTES = (DType.INT8, DType.UINT8)
+"""The types of which there are 256 values."""
 
 
 def _table(node: Node[Any]) -> Array:
     """The result for each stored value, in the order of its bits read as an unsigned integer."""
     source, made = node.call.input(0).dtype, node.call.outputs[0].dtype
     x = stored_values(source).astype(source.numpy)
+    if isinstance(node.op, _OF_POSITIVE):
+        x = np.maximum(x, x.dtype.type(quantization(node.call.input(0)).zero_point))
     y = np.empty(x.shape, made.numpy)
     CpuBackend().kernel(node.call).bind([x], [y], Run(Variables()))()
     return y
 
 
 def _refuses(call: Call) -> str | None:
-    """Refuses real values, and functions that are not defined for all stored ones."""
-    real = next((f"{what} is not quantised" for what, each in tensors(call) if not is_quantized(each)), None)
-    return real or ("it is not defined for all stored values" if isinstance(call.op, (Sqrt, Rsqrt)) else None)
+    """Refuses real values."""
+    return next((f"{what} is not quantised" for what, each in tensors(call) if not is_quantized(each)), None)
 
 
-_refuses_bytes = all_of(_refuses, only(BYTES), outputs_only(*BYTES))
+def _may_be_negative(call: Call) -> str | None:
+    """Refuses functions that are not defined for all stored values."""
+    given = call.input(0)
+    is_partial = isinstance(call.op, _OF_POSITIVE) and quantization(given).zero_point > np.iinfo(given.dtype.numpy).min
+    return "it is not defined for all stored values" if is_partial else None
+
+
+_refuses_bytes = all_of(_refuses, only(BYTES), outputs_only(*BYTES), _may_be_negative)
+"""Refuses what `_refuses` does, what is not from bytes to bytes, and what must be looked at before it is looked up."""
 
 
 def _look_up_bytes(node: Node[Any], e: Emitter, sinks: tuple[Sink, ...]) -> None:
@@ -58,7 +87,8 @@ def _look_up_bytes(node: Node[Any], e: Emitter, sinks: tuple[Sink, ...]) -> None
 
 
 def look_up(function: Function, given: Value, found: Array, sink: Sink) -> None:
-    """Replaces bytes by those of a table."""
+    """Replaces bytes by those of a table (256,): all of them by one call for each share of a thread, or row by row, if
+    something follows."""
     e, size, shape = function.e, given.size, given.shape
     source, table = function.pointer(given), function.external(found)
     if sink.memory is not None:
@@ -98,7 +128,7 @@ def _looking_up(e: Emitter) -> ir.Function:
 
 def _in_registers(by: LookUp, e: Emitter, source: ir.Value, out: ir.Value, table: ir.Value, count: ir.Value
                   ) -> ir.Value:
-    """Whole vectors of bytes; gives how many bytes these are."""
+    """Replaces whole vectors of bytes by a table that is kept in registers; gives how many bytes these are."""
     b, registers = e.builder, by.load(e, table)
     full = b.udiv(count, e.number(by.size))
     with rolled(e, full) as number:
@@ -109,13 +139,27 @@ def _in_registers(by: LookUp, e: Emitter, source: ir.Value, out: ir.Value, table
 
 
 def _look_up(node: Node[Any]) -> tuple[Value]:
+    """Of x, the entries of a table, each loaded by itself; the operator fails where there is no square root."""
     made, table = node.call.outputs[0].dtype, node.function.external(_table(node))
-    return elementwise(node, lambda e, dtype, values: e.load(table, made, e.builder.zext(values[0], I64)))
+    zero, is_partial = quantization(node.call.input(0)).zero_point, _may_be_negative(node.call) is not None
+
+    def entry(e: Emitter, dtype: DType, values: Sequence[ir.Value]) -> ir.Value:
+        if is_partial:
+            is_sound = e.builder.icmp_signed(">=", values[0], e.constant(zero, dtype))
+            node.function.fail_unless(is_sound, node.place, "the square root of a negative number")
+        return e.load(table, made, e.builder.zext(values[0], I64))
+
+    return elementwise(node, entry)
 
 
-_OPERATORS: tuple[type[Op], ...] = (*LOOKED_UP, Quantize)
+_LOOKED_UP: tuple[type[Op], ...] = (
+    Abs, Exp, Gelu, HardSwish, LeakyRelu, Log, Logistic, Relu, Relu0To1, Relu6, ReluN1To1, Rsqrt, Sqrt, Tanh)
+"""The functions of one quantised tensor."""
+_OPERATORS: tuple[type[Op], ...] = (*_LOOKED_UP, Quantize)
+"""The operators that replace bytes by bytes."""
 ELEMENTWISE = frozenset({*_OPERATORS, ops.Add, ops.Sub, ops.Mul, ops.Maximum, ops.Minimum})
+"""The operators of which a group may become one table."""
 for _op in _OPERATORS:
     nest(_op, _refuses_bytes, frozenset({0}), name=TABLE)(_look_up_bytes)
-for _op in LOOKED_UP:
+for _op in _LOOKED_UP:
     fused(_op, _refuses, name=LOOK_UP)(_look_up)

@@ -20,10 +20,12 @@ from circlet.backends.native.emit.emitter import I8, I32, I64, Emitter, Index, r
 from circlet.backends.native.emit.loops import independent, rolled
 from circlet.backends.native.emit.value import Value
 from circlet.backends.native.gemm.microkernel import lanes
-from circlet.backends.native.gemm.product import Direct, Filtered, Left, Plan, Put, multiply
+from circlet.backends.native.gemm.operands import Direct, Filtered, Left, Put
+from circlet.backends.native.gemm.plan import Plan
+from circlet.backends.native.gemm.product import multiply
 from circlet.backends.native.rules.image import BYTES, Image, clear, empty_image
 from circlet.backends.native.rules.preferences import INTEGER
-from circlet.backends.native.rules.quantized.conv import Taps, requantization, requantized
+from circlet.backends.native.rules.quantized.conv import Taps, images, requantization, requantized
 from circlet.backends.native.rules.quantized.elementwise import offset, quantization
 from circlet.backends.native.rules.quantized.fully_connected import (
     I16,
@@ -46,14 +48,17 @@ from circlet.backends.native.rules.refusals import constant_inputs, largest, out
 from circlet.backends.native.rules.rule import Node, Sink, nest
 from circlet.backends.refusal import Refusal, all_of, only
 from circlet.runtime.exec.kernel import Call
-from circlet.runtime.ir.model import Tensor
+from circlet.runtime.ir.length import may_differ
+from circlet.runtime.ir.tensor import Tensor
 from circlet.runtime.ir.types import Array, DType
 from circlet.runtime.ops.conv import Conv2D, DepthwiseConv2D, TransposeConv
 from circlet.runtime.ops.matmul import FullyConnected
 
 _INTEGERS = frozenset({DType.INT8, DType.UINT8, DType.INT16})
+"""What images and results may be stored as."""
 _MOST_TAPS = 64
-"""Of the window of a depthwise convolution, which are written out one by one."""
+"""Of the window of a depthwise convolution, which are written out one by one: a choice, which bounds the code; 8 x
+8."""
 
 
 def _weights(tensor: Tensor) -> Array:
@@ -72,6 +77,7 @@ def _takes(data: int = 0, bias: int = 2, channels: int = 0) -> Refusal:
 
 
 def _made_of(data: int, call: Call) -> str | None:
+    """Refuses results of another type than input `data`."""
     return outputs_only(call.input(data).dtype)(call)
 
 
@@ -87,7 +93,7 @@ def _fits(data: int, bias: int, channels: int, call: Call) -> str | None:
 def _centred(value: Value, tensor: Tensor) -> Source:
     """The elements of a tensor without its zero point."""
 
-    def run(e: Emitter, image: ir.Value, position: ir.Value, target: ir.Value, count: int) -> None:
+    def run(e: Emitter, image: ir.Value, position: ir.Value, target: ir.Value, count: ir.Value | int) -> None:
         each_element(e, PAIRS, target, count, lambda k: e.builder.trunc(
             offset(e, value.linear(e, e.builder.add(position, k)), tensor), I16))
 
@@ -102,6 +108,8 @@ def _first(columns: int, bias: Value | None) -> Array:
 
 @nest(FullyConnected, _takes(), frozenset({0, 1, 2}), name=INTEGER)
 def fully_connected(node: Node[FullyConnected], e: Emitter, sinks: tuple[Sink, ...]) -> None:
+    """Of x (..., k) and weights (n, k), integers: (..., n). Rows are staged as pairs, multiplied, and each sum scaled
+    by itself."""
     weights, function, rows = _weights(node.call.input(1)), node.function, prod(node.shape[:-1])
     units, depth = weights.shape
     memory = stage(function, PAIRS, (1, 1, rows, depth), _centred(node.input(0), node.call.input(0)))
@@ -112,11 +120,14 @@ def fully_connected(node: Node[FullyConnected], e: Emitter, sinks: tuple[Sink, .
 
 @nest(Conv2D, _takes(), frozenset({0, 1, 2}), name=INTEGER)
 def conv_2d(node: Node[Conv2D], e: Emitter, sinks: tuple[Sink, ...]) -> None:
+    """Of images (n, h, w, c) and a filter (o, kh, kw, c / groups), integers: (n, i, j, o). As that of int8, by pairs;
+    sums of int16 are rescaled one by one."""
     image, weights, function = node.input(0), _weights(node.call.input(1)), node.function
-    taps = Taps(PAIRS, image.shape, node.op.windows(image.shape, weights.shape), weights.shape[3])
-    memory = stage(function, PAIRS, image.shape, _centred(image, node.call.input(0)), taps.margins)
+    shape = images(image)
+    taps = Taps(PAIRS, shape, node.op.windows(shape, weights.shape), weights.shape[3])
+    memory = stage(function, PAIRS, shape, _centred(image, node.call.input(0)), taps.margins)
     runs, first = taps.runs(weights), _first(len(weights), node.optional(2))
-    groups = image.shape[3] // taps.channels
+    groups = shape[3] // taps.channels
     size, by = len(weights) // groups, requantization(node, len(weights))
     for group in range(groups):
         part = slice(group * size, (group + 1) * size)
@@ -182,6 +193,8 @@ _refuses_int8 = only(_INTEGERS - {DType.INT8})
 
 @nest(DepthwiseConv2D, all_of(_refuses_int8, _takes(channels=3), many_taps), frozenset({0, 1, 2}), name=INTEGER)
 def depthwise_conv_2d(node: Node[DepthwiseConv2D], e: Emitter, sinks: tuple[Sink, ...]) -> None:
+    """Of images (n, h, w, c) and a filter (1, kh, kw, c m), integers: (n, i, j, c m). `window_sums`, each rescaled by
+    itself."""
     weights, channels = _weights(node.call.input(1))[0], node.shape[3]
     start, finish = node.function.external(_first(channels, node.optional(2))), _Finish(node, channels)
 
@@ -194,7 +207,8 @@ def depthwise_conv_2d(node: Node[DepthwiseConv2D], e: Emitter, sinks: tuple[Sink
 
 def window_sums(node: Node[DepthwiseConv2D], e: Emitter, source: Source, weights: Array,
                 put: Callable[[Emitter, Index, ir.Value], None]) -> None:
-    """The sums of a depthwise convolution, i32, channel by channel; the taps of a window are written out.
+    """The sums of a depthwise convolution, i32, channel by channel; the taps of a window are written out. A loop over
+    n, i and j around one over the channels, of which LLVM makes vectors.
 
     Args:
         node: the operator.
@@ -203,8 +217,8 @@ def window_sums(node: Node[DepthwiseConv2D], e: Emitter, source: Source, weights
         weights: int16, of shape (h, w, channels).
         put: takes the index of a result and its sum.
     """
-    (tall, across, channels), image, b = weights.shape, node.input(0).shape, e.builder
-    if 0 in node.shape:
+    (tall, across, channels), image, b = weights.shape, images(node.input(0)), e.builder
+    if not may_differ(prod(node.shape), 0):
         return
     windows = node.op.windows(image, node.input(1).shape)
     memory = stage(node.function, PAIRS, image, source, [(each.before, each.after) for each in windows])
@@ -226,7 +240,8 @@ def window_sums(node: Node[DepthwiseConv2D], e: Emitter, source: Source, weights
 
 @nest(TransposeConv, all_of(_takes(2, 3), constant_inputs(0)), frozenset({1, 2, 3}), name=INTEGER)
 def transpose_conv(node: Node[TransposeConv], e: Emitter, sinks: tuple[Sink, ...]) -> None:
-    """For each element of the filter, each row of the image gives products, which are added where they belong."""
+    """Of images (n, h, w, c) and a filter (o, kh, kw, c), integers: (n, i, j, o). For each element of the filter, each
+    row of the image gives products (w, o), which are added where they belong, i32, in scratch memory with margins."""
     weights, image, function, b = _weights(node.call.input(1)), node.input(2), node.function, e.builder
     tall, wide = windows = node.op.windows(node.shape, weights.shape)
     images, height, width, depth = image.shape
@@ -243,7 +258,7 @@ def transpose_conv(node: Node[TransposeConv], e: Emitter, sinks: tuple[Sink, ...
             row = b.add(b.mul(y, e.number(tall.stride)), k)
             target = e.address(made.at(e, e.number(0), row), I8, b.mul(m, e.number(made.column)))
             line = b.add(b.mul(number, e.number(height)), y)
-            left = Left.even(e, plan, e.address(memory, I8, b.mul(line, e.number(row_bytes))), depth * PAIRS.size,
+            left = Left.even(e, plan.split, e.address(memory, I8, b.mul(line, e.number(row_bytes))), depth * PAIRS.size,
                              PAIRS.run(depth))
             multiply(e, plan, left, plan.packed(right), target, Direct(target, wide.stride * made.column, adds=True))
         _deliver(node, e, made, number, sinks[0])
@@ -257,7 +272,7 @@ def _packed_elements(plan: Plan, weights: Array) -> Array:
 
 
 def _deliver(node: Node[TransposeConv], e: Emitter, made: Image, number: ir.Value, sink: Sink) -> None:
-    """Passes on what lies within the margins, the bias added."""
+    """Passes on what lies within the margins, (h, w, o) sums of an image, the bias added and rescaled."""
     windows = node.op.windows(node.shape, node.input(1).shape)
     (_, height, width, channels), b = node.shape, e.builder
     start, finish = node.function.external(_first(channels, node.optional(3))), _Finish(node, channels, 2, 3)

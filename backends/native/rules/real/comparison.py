@@ -16,6 +16,7 @@ from circlet.runtime.ops import comparison as ops
 
 RELATIONS = {ops.Equal: "==", ops.NotEqual: "!=", ops.Less: "<", ops.LessEqual: "<=", ops.Greater: ">",
               ops.GreaterEqual: ">="}
+"""What each comparison asks of its operands."""
 _DIRECTIONS = {
     ops.Direction.EQ: "==",
     ops.Direction.NE: "!=",
@@ -24,9 +25,11 @@ _DIRECTIONS = {
     ops.Direction.GT: ">",
     ops.Direction.GE: ">=",
 }
+"""What STABLEHLO_COMPARE asks of its operands."""
 
 
 def _related(relation: str, node: Node[Any]) -> tuple[Value]:
+    """An i1 for each pair of elements, broadcast against each other."""
     return elementwise(node, lambda e, dtype, v: compare(e, dtype, relation, v[0], v[1]))
 
 
@@ -38,6 +41,7 @@ fused(ops.LogicalOr)(partial(elementwise, combine=lambda e, dtype, v: e.builder.
 
 @fused(ops.StablehloCompare)
 def stablehlo_compare(node: Node[ops.StablehloCompare]) -> tuple[Value]:
+    """An i1 for each pair of elements, which have one shape."""
     return _related(_DIRECTIONS[node.op.comparison_direction], node)
 
 
@@ -62,6 +66,8 @@ fused(ops.StablehloSelect, movable)(_select)
 
 @fused(ops.Select, movable)
 def select(node: Node[ops.Select]) -> tuple[Value]:
+    """The elements of the second operand where the first one's hold, else of the third: (...) of three of one shape, or
+    of a condition (n,), which chooses whole slices (n, ...)."""
     condition, one, other = (node.input(k) for k in range(3))
     if condition.shape == node.shape or condition.size == 1:
         return _select(node)

@@ -6,6 +6,7 @@ not be brought together: each row of the window is a run of contiguous memory, a
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from functools import partial
 from math import prod
 
@@ -13,9 +14,11 @@ import numpy as np
 from llvmlite import ir
 
 from circlet.backends.native.emit.emitter import I8, Emitter
-from circlet.backends.native.emit.loops import independent, rolled
+from circlet.backends.native.emit.loops import every, independent, rolled
 from circlet.backends.native.gemm.microkernel import lanes
-from circlet.backends.native.gemm.product import Direct, Left, Plan, multiply, table
+from circlet.backends.native.gemm.operands import Direct, Left, table
+from circlet.backends.native.gemm.plan import Plan
+from circlet.backends.native.gemm.product import multiply
 from circlet.backends.native.program import Unlowerable
 from circlet.backends.native.rules.image import BYTES, Image, clear, empty_image, image_of, repeated, with_margins
 from circlet.backends.native.rules.real.depthwise import depthwise
@@ -26,29 +29,38 @@ from circlet.backends.native.rules.refusals import constant_inputs
 from circlet.backends.native.rules.rule import Node, Sink, nest
 from circlet.backends.refusal import all_of
 from circlet.runtime.exec.kernel import Call
-from circlet.runtime.ir.types import Array, DType
+from circlet.runtime.ir.length import is_open
+from circlet.runtime.ir.types import Array, DType, Shape
 from circlet.runtime.ops.conv import Conv2D, DepthwiseConv2D, TransposeConv
 from circlet.runtime.ops.window import Window
 
 FLOAT = DType.FLOAT32
+"""What the rules compute with."""
+OFFSET = 8
+"""Bytes of an offset in a table."""
 WIDEST = 32
-"""Columns of the filters that are unrolled."""
+"""Columns of the filters that are unrolled: a choice, which bounds the code. A tile has an instruction for each column
+of the filter and each of up to 8 positions, and hardly any model has filters of more than 11."""
 
 
 def grouped(call: Call) -> str | None:
-    """Refuses convolutions in groups."""
-    channels, taken = (call.input(k).shape[-1:] for k in range(2))
-    return None if channels == taken else f"a filter of {list(taken)} channels for an image of {list(channels)}"
+    """Refuses convolutions in groups, as far as shapes are declared."""
+    channels, taken = (call.input(k).signature[-1:] for k in range(2))
+    is_known = channels and taken and -1 not in channels + taken
+    if not is_known or channels == taken:
+        return None
+    return f"a filter of {list(taken)} channels for an image of {list(channels)}"
 
 
 @nest(Conv2D, all_of(refuses, grouped))
 def conv_2d(node: Node[Conv2D], e: Emitter, sinks: tuple[Sink, ...]) -> None:
-    """A product, unless padding may meet a weight that is not finite: zero times that is no number."""
+    """Of images (n, h, w, c) and a filter (o, kh, kw, c): (n, i, j, o). A product, unless padding may meet a weight
+    that is not finite: zero times that is no number. A filter that is no constant is looked at in each run."""
     image, filter = node.input(0), node.input(1)
     if image.shape[3] != filter.shape[3]:
         raise Unlowerable(f"{node.place}: a convolution in groups")
     windows = node.op.windows(image.shape, filter.shape)
-    is_padded = any(each.before or each.after for each in windows)
+    is_padded = any(each.is_padded for each in windows)
     if not is_padded or (filter.known is not None and np.isfinite(filter.known).all()):
         _product(node, e, sinks[0], windows)
     elif filter.known is not None:
@@ -62,7 +74,8 @@ def conv_2d(node: Node[Conv2D], e: Emitter, sinks: tuple[Sink, ...]) -> None:
 
 
 def _product(node: Node[Conv2D], e: Emitter, sink: Sink, windows: tuple[Window, ...]) -> None:
-    """Where the window has one element and moves by one, all images are one product."""
+    """The convolution as a product of n i j positions, as deep as kh kw c, and o columns; images get margins of zeros
+    first. Where the window has one element and moves by one, all images are one product."""
     filter = node.input(1)
     outer = () if all(each.size == each.stride == 1 for each in windows) else node.shape[:1]
     product = FloatProduct(node, e, node.shape[len(outer):], prod(filter.shape[1:]), outer)
@@ -74,22 +87,51 @@ def _product(node: Node[Conv2D], e: Emitter, sink: Sink, windows: tuple[Window, 
     image = image_of(node, node.input(0))
     if outer:
         image = with_margins(node, e, image, windows)
+        positions = _positions(node, e, image, windows)
     with e.nest(outer) as index:
-        left = (_positions(node, e, image, windows, index[0]) if index
-                else Left.even(e, plan, image.memory, image.column, image.column))
+        left = positions(index[0]) if outer else Left.even(e, plan.split, image.memory, image.column, image.column)
         multiply(e, plan, left, panels, start, product.result(sink, node.op.fused_activation_function, index))
 
 
-def _positions(node: Node[Conv2D], e: Emitter, image: Image, windows: tuple[Window, ...], number: ir.Value) -> Left:
-    """The elements under the window, position by position."""
+def _positions(node: Node[Conv2D], e: Emitter, image: Image, windows: tuple[Window, ...]
+               ) -> Callable[[ir.Value], Left]:
+    """The elements under the window, position by position, given the number of an image: a table of where each begins,
+    and one of its rows. These stand for an indirection buffer (Dukhan 2019, "The Indirect Convolution Algorithm"),
+    which has an address for each position and element of the window; nothing is copied as by im2col. Where lengths are
+    open, the tables are written first."""
     tall, wide = windows
-    rows = np.add.outer(np.arange(tall.count) * (tall.stride * image.row),
-                        np.arange(wide.count) * (wide.stride * image.column)).reshape(-1).astype(np.int64)
+    steps, shape = (tall.stride * image.row, wide.stride * image.column), (tall.count, wide.count)
     is_run = wide.dilation == 1
     columns = [0] if is_run else [k * wide.dilation * image.column for k in range(wide.size)]
     taps = [k * tall.dilation * image.row + column for k in range(tall.size) for column in columns]
     run = image.column * (wide.size if is_run else 1)
-    return Left(image.at(e, number), node.function.external(rows), None, run, (table(e, taps), len(taps)))
+    if is_open((*steps, *shape, *taps)):
+        rows, offsets = _written(node, e, shape, steps), _stored(node, e, taps)
+        return lambda number: Left(image.at(e, number), rows, None, run, (offsets, len(taps)))
+
+    def left(number: ir.Value) -> Left:
+        rows = np.add.outer(*(np.arange(count) * step for count, step in zip(shape, steps, strict=True)))
+        return Left(image.at(e, number), node.function.external(rows.reshape(-1).astype(np.int64)), None, run,
+                    (table(e, taps), len(taps)))
+
+    return left
+
+
+def _written(node: Node[Conv2D], e: Emitter, shape: Shape, steps: Shape) -> ir.Value:
+    """Scratch memory with a table of i64, the sum of steps for each index of a shape."""
+    memory = node.function.reserve(prod(shape) * OFFSET)
+    with every(e, shape) as index:
+        y, x = (e.builder.mul(each, e.number(step)) for each, step in zip(index, steps, strict=True))
+        e.store(e.builder.add(y, x), memory, DType.INT64, e.linear(index, shape))
+    return memory
+
+
+def _stored(node: Node[Conv2D], e: Emitter, numbers: Sequence[int]) -> ir.Value:
+    """Scratch memory with a table of i64."""
+    memory = node.function.reserve(len(numbers) * OFFSET)
+    for position, number in enumerate(numbers):
+        e.store(e.number(number), memory, DType.INT64, position)
+    return memory
 
 
 def _wide(call: Call) -> str | None:
@@ -100,15 +142,17 @@ def _wide(call: Call) -> str | None:
 
 @nest(DepthwiseConv2D, all_of(refuses, _wide))
 def depthwise_conv_2d(node: Node[DepthwiseConv2D], e: Emitter, sinks: tuple[Sink, ...]) -> None:
+    """Of images (n, h, w, c) and a filter (1, kh, kw, c m): (n, i, j, c m); channels are repeated m times first."""
     filter = node.input(1)
     windows = node.op.windows(node.input(0).shape, filter.shape)
     image = image_of(node, node.input(0))
     depthwise(node, e, repeated(node, e, image, filter.shape[3] // max(image.channels, 1)), windows, sinks[0])
 
 
-@nest(TransposeConv, all_of(partial(refuses, first=1), constant_inputs(0, 1)))
+@nest(TransposeConv, all_of(partial(refuses, first=1), constant_inputs(1)), None, frozenset({0}))
 def transpose_conv(node: Node[TransposeConv], e: Emitter, sinks: tuple[Sink, ...]) -> None:
-    """For each element of the filter, each row of the image gives products, which are added where they belong."""
+    """Of images (n, h, w, c) and a filter (o, kh, kw, c): (n, i, j, o). For each element of the filter, each row of the
+    image gives products (w, o), which are added where they belong, in scratch memory with margins."""
     filter, image = node.input(1), image_of(node, node.input(2))
     tall, wide = windows = node.op.windows(node.shape, filter.shape)
     channels = filter.shape[0]
@@ -123,7 +167,7 @@ def transpose_conv(node: Node[TransposeConv], e: Emitter, sinks: tuple[Sink, ...
             panels = e.address(weights, I8, e.builder.mul(element, e.number(plan.panels * plan.panel_bytes)))
             row = e.builder.add(e.builder.mul(y, e.number(tall.stride)), k)
             target = e.address(made.at(e, e.number(0), row), I8, e.builder.mul(m, e.number(made.column)))
-            left = Left.even(e, plan, image.at(e, number, y), image.column, image.column)
+            left = Left.even(e, plan.split, image.at(e, number, y), image.column, image.column)
             multiply(e, plan, left, plan.packed(panels), target,
                      Direct(target, wide.stride * made.column, adds=True))
         _deliver(node, e, made, windows, number, sinks[0])
@@ -145,7 +189,7 @@ def _elements(node: Node[TransposeConv], plan: Plan) -> ir.Value:
 
 def _deliver(node: Node[TransposeConv], e: Emitter, made: Image, windows: tuple[Window, ...], number: ir.Value,
              sink: Sink) -> None:
-    """Passes on what lies within the margins, the bias added."""
+    """Passes on what lies within the margins, (h, w, o) of an image, the bias added and activated."""
     (_, height, width, channels), bias = node.shape, node.optional(3)
     before, left = (each.before for each in windows)
     with rolled(e, height) as y, rolled(e, width) as x:

@@ -2,14 +2,13 @@
 
 A tile is a few neighbouring positions of the window in a row of the result. Its function goes through the channels;
 for each vector of them it keeps a vector of sums for each position, and loads each column of a row of the image once
-for all positions that it counts for. Columns of the padding are left out when the function is made, rows of it when it
-is called.
+for all positions that it counts for. Columns of the padding are left out when the function is made or, if the width is
+open, when it is called; rows of it when it is called.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import Any
 
@@ -25,13 +24,18 @@ from circlet.backends.native.rules.image import BYTES, FLOAT, Image
 from circlet.backends.native.rules.real.elementwise import activate
 from circlet.backends.native.rules.real.product import CLAMPS
 from circlet.backends.native.rules.rule import Node, Sink
+from circlet.runtime.ir.length import is_length, may_differ
 from circlet.runtime.ir.types import Activation, DType
 from circlet.runtime.ops.window import Window
+from circlet.runtime.records import dataclass
 
 POSITIONS = 8
-"""The most positions of a tile."""
+"""The most positions of a tile, each of which has a vector of sums in a register. Of 1, 2, 4, 6, 8, 12 and 16 for four
+layers (3 x 3 and 5 x 5, 96 to 960 channels), 8 and 12 are within 9 % of the best on AVX2, where 16 spills and takes up
+to half longer; on AVX-512 16 gains up to a quarter with images 14 wide, and 1 takes 1.4 to 2.7 times as long as 8."""
 WORK = 2
-"""How much longer a multiply-add takes here than in a product."""
+"""How much longer a multiply-add takes here than in a product, since it needs a load or more: an estimate, which
+decides what is shared out."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +50,8 @@ class Tile:
         first: the first column inside the image, counted from that under the first element of the first position.
         last: the last one.
         clamps: the results are limited to an interval.
-        is_partial: the channels are no multiple of a vector.
+        is_partial: the channels may be no multiple of a vector.
+        checks: which columns are inside the image is known when the tile's function is called.
     """
 
     positions: int
@@ -57,6 +62,7 @@ class Tile:
     last: int
     clamps: bool
     is_partial: bool
+    checks: bool = False
 
     @classmethod
     def of(cls, window: Window, begin: int, positions: int, clamps: bool, is_partial: bool) -> Tile:
@@ -66,9 +72,17 @@ class Tile:
         return cls(positions, window.size, window.stride, window.dilation, max(-left, 0),
                    min(window.length - left, columns) - 1, clamps, is_partial)
 
+    @classmethod
+    def anywhere(cls, window: Window, positions: int, clamps: bool, is_partial: bool, checks: bool) -> Tile:
+        """Positions all columns of which are inside or, if it `checks`, some of them."""
+        last = (positions - 1) * window.stride + window.span - 1
+        return cls(positions, window.size, window.stride, window.dilation, 0, last, clamps, is_partial, checks)
+
     @property
     def name(self) -> str:
-        flags = "".join(letter for letter, holds in (("c", self.clamps), ("p", self.is_partial)) if holds)
+        """What tells its function from others of the module."""
+        holds = (self.clamps, self.is_partial, self.checks)
+        flags = "".join(letter for letter, each in zip("cpi", holds, strict=True) if each)
         return (f"depthwise_{self.positions}x{self.size}_s{self.stride}d{self.dilation}_{self.first}_{self.last}"
                 f"{flags}")
 
@@ -96,8 +110,31 @@ def tiles(window: Window, clamps: bool, is_partial: bool) -> Iterator[tuple[Tile
 
 
 def depthwise(node: Node[Any], e: Emitter, image: Image, windows: tuple[Window, ...], sink: Sink) -> None:
-    """Emits the convolution of images with a filter (1, h, w, c), whose channels are those of the images."""
+    """Emits the convolution of images (n, h, w, c) with a filter (1, kh, kw, c), which gives (n, i, j, c).
+
+    A loop over the rows of all results, shared out; in each the tiles of a row are called, which go through the
+    channels.
+    """
     _Nest(node, e, image, windows, sink).emit()
+
+
+@dataclass(frozen=True, eq=False)
+class _Rows:
+    """What a row of results is made of.
+
+    Attributes:
+        line: the first row of the image under the window.
+        count: how many rows are inside.
+        weights: the filter from the first of them on.
+        position: the number of the row's first position among all.
+        at: the image and the row of the results.
+    """
+
+    line: ir.Value
+    count: ir.Value
+    weights: ir.Value
+    position: ir.Value
+    at: tuple[ir.Value, ir.Value]
 
 
 class _Nest:
@@ -130,9 +167,12 @@ class _Nest:
         return function.external(function.derived(known, "longer", lambda: np.pad(known.reshape(-1), (0, self._lanes))))
 
     def emit(self) -> None:
+        """A loop over n i rows of results, shared out: finds the rows of the window that lie inside, and calls each run
+        of equal tiles."""
         e, image, tall, wide = self._e, self._image, self._tall, self._wide
-        runs = list(tiles(wide, self._scratch is None and self._activation is not Activation.NONE,
-                          image.channels % self._lanes != 0))
+        kinds = (self._scratch is None and self._activation is not Activation.NONE,
+                 may_differ(image.channels % self._lanes, 0))
+        runs = [] if is_length(wide.length) else list(tiles(wide, *kinds))
         positions = image.count * tall.count * wide.count
         with parallel(e, image.count * tall.count, WORK * positions * image.channels * tall.size * wide.size) as line:
             number, y = e.delinear(line, (image.count, tall.count))
@@ -144,15 +184,48 @@ class _Nest:
             weights = e.address(self._filter, I8, e.builder.mul(first, e.number(wide.size * image.column)))
             position = e.builder.mul(e.builder.add(e.builder.mul(number, e.number(tall.count)), y),
                                      e.number(wide.count))
+            rows = _Rows(line, count, weights, position, (number, y))
             for tile, start, repeats in runs:
                 with rolled(e, repeats) as k:
                     x = e.builder.add(e.number(start), e.builder.mul(k, e.number(tile.positions)))
-                    self._tile(tile, line, count, weights, x, e.builder.add(position, x), (number, y))
+                    self._tile(tile, rows, x)
+            if is_length(wide.length):
+                self._any_row(rows, *kinds)
+
+    def _any_row(self, rows: _Rows, clamps: bool, is_partial: bool) -> None:
+        """The tiles of a row of open length: all but the last one are of one size, and all but the first and the last
+        ones inside the image. A loop over them looks which tile it is."""
+        e, b, wide = self._e, self._e.builder, self._wide
+        with rolled(e, -(-wide.count // POSITIONS)) as k:
+            x = b.mul(k, e.number(POSITIONS))
+            positions = e.intrinsic("smin", b.sub(e.number(wide.count), x), e.number(POSITIONS))
+            left = self._column(x)
+            first = e.intrinsic("smax", b.neg(left), e.number(0))
+            last = b.sub(b.sub(e.number(wide.length), left), e.number(1))
+            every = {size: Tile.anywhere(wide, size, clamps, is_partial, wide.is_padded)
+                     for size in range(1, POSITIONS + 1)}
+            kind = positions
+            if wide.is_padded:
+                every[0] = whole = Tile.anywhere(wide, POSITIONS, clamps, is_partial, checks=False)
+                is_whole = b.and_(b.icmp_signed("==", positions, e.number(POSITIONS)), b.and_(
+                    b.icmp_signed("==", first, e.number(0)), b.icmp_signed(">=", last, e.number(whole.last))))
+                kind = e.select(is_whole, e.number(0), positions)
+            after = e.function.append_basic_block("after")
+            choice = b.switch(kind, after)
+            for number, tile in every.items():
+                block = e.function.append_basic_block(f"tile_{number}")
+                choice.add_case(ir.Constant(I64, number), block)
+                b.position_at_end(block)
+                self._call(tile, rows, x, (first, last) if tile.checks else ())
+                b.branch(after)
+            b.position_at_end(after)
+            if self._scratch is not None:
+                self._pass_on(positions, x, rows.at)
 
     def _rows(self, top: ir.Value) -> tuple[ir.Value, ir.Value]:
         """The first row of the window that is inside the image, and how many are."""
         e, tall = self._e, self._tall
-        if not tall.before and not tall.after:
+        if not tall.is_padded:
             return e.number(0), e.number(tall.size)
         b, zero, gap = e.builder, e.number(0), e.number(tall.dilation - 1)
         dilation = e.number(tall.dilation)
@@ -161,24 +234,36 @@ class _Nest:
         end = e.intrinsic("smin", inside, e.number(tall.size))
         return first, e.intrinsic("smax", b.sub(end, first), zero)
 
-    def _tile(self, tile: Tile, line: ir.Value, count: ir.Value, weights: ir.Value, x: ir.Value, position: ir.Value,
-              at: tuple[ir.Value, ir.Value]) -> None:
+    def _tile(self, tile: Tile, rows: _Rows, x: ir.Value) -> None:
+        """Calls the function of a tile for the positions from `x` on; its results go to memory, or are passed on from
+        scratch memory."""
+        self._call(tile, rows, x)
+        if self._scratch is not None:
+            self._pass_on(tile.positions, x, rows.at)
+
+    def _column(self, x: ir.Value) -> ir.Value:
+        """The column under the first element of a position."""
+        b, wide = self._e.builder, self._wide
+        return b.sub(b.mul(x, self._e.number(wide.stride)), self._e.number(wide.before))
+
+    def _call(self, tile: Tile, rows: _Rows, x: ir.Value, columns: Sequence[ir.Value] = ()) -> None:
+        """Calls the function of a tile for the positions from `x` on; `columns` are the first and the last one inside
+        the image, if it checks them."""
         e, b, image = self._e, self._e.builder, self._image
-        column = b.sub(b.mul(x, e.number(self._wide.stride)), e.number(self._wide.before))
-        source = e.address(line, I8, b.mul(column, e.number(image.column)))
+        position = b.add(rows.position, x)
+        source = e.address(rows.line, I8, b.mul(self._column(x), e.number(image.column)))
         if self._scratch is None:
             out, step = e.address(self._sink.memory, I8, b.mul(position, e.number(image.column))), image.column
         else:
             out, step = self._scratch, self._step * BYTES
         limits = [ir.Constant(FLOAT, each) for each in float_range(self._activation)] if tile.clamps else []
-        call(e, tile, [source, e.number(self._tall.dilation * image.row), e.number(image.column), count, weights,
-                       self._start, out, e.number(step), e.number(image.channels), *limits])
-        if self._scratch is not None:
-            self._pass_on(tile, x, at)
+        call(e, tile, [source, e.number(self._tall.dilation * image.row), e.number(image.column), rows.count,
+                       rows.weights, self._start, out, e.number(step), e.number(image.channels), *limits, *columns])
 
-    def _pass_on(self, tile: Tile, x: ir.Value, at: tuple[ir.Value, ir.Value]) -> None:
+    def _pass_on(self, positions: ir.Value | int, x: ir.Value, at: tuple[ir.Value, ir.Value]) -> None:
+        """Passes the results of a tile, (positions, c) in scratch memory, to the activation and the sink."""
         e = self._e
-        with rolled(e, tile.positions) as k:
+        with rolled(e, positions) as k:
             begin = e.builder.mul(k, e.number(self._step))
             with independent(e, self._image.channels, self._lanes) as channel:
                 value = e.load(self._scratch, DType.FLOAT32, e.builder.add(begin, channel))
@@ -191,12 +276,13 @@ def call(e: Emitter, tile: Tile, arguments: list[ir.Value]) -> None:
 
     Its arguments: where the column under the first element of the first position begins, the distance of the image's
     rows and columns, how many rows, the filter from the first of them on, what sums begin with, where the results go,
-    the distance of two positions there, how many channels, and the interval, if results are limited.
+    the distance of two positions there, how many channels, the interval, if results are limited, and the first and the
+    last column inside the image, if the tile checks them.
     """
     function = e.module.globals.get(tile.name)
     if function is None:
         kinds = [POINTER, I64, I64, I64, POINTER, POINTER, POINTER, I64, I64]
-        function = internal_function(e, tile.name, kinds + [FLOAT] * 2 * tile.clamps)
+        function = internal_function(e, tile.name, kinds + [FLOAT] * 2 * tile.clamps + [I64] * 2 * tile.checks)
         _TileBody(Emitter(e.module, function, e.target), tile).emit()
     e.builder.call(function, arguments)
 
@@ -208,12 +294,14 @@ class _TileBody:
         self._e = e
         self._tile = tile
         (self._source, self._row, self._column, self._rows, self._filter, self._start, self._out, self._out_step,
-         self._channels, *self._limits) = e.function.args
+         self._channels, *rest) = e.function.args
+        self._limits, self._inside = rest[:2 * tile.clamps], rest[2 * tile.clamps:]
         self._lanes = lanes(e.target)
         self._vectors = Vectors(e, FLOAT, self._lanes)
         self._uses = tile.uses()
 
     def emit(self) -> None:
+        """Loops over whole vectors of channels; what is left over is loaded and stored by masks."""
         e, b, width = self._e, self._e.builder, self._e.number(self._lanes)
         with rolled(e, b.udiv(self._channels, width)) as k:
             self._vector(b.mul(k, e.number(self._lanes * BYTES)), None)
@@ -223,7 +311,8 @@ class _TileBody:
         b.ret_void()
 
     def _vector(self, offset: ir.Value, count: ir.Value | None) -> None:
-        """One vector of channels, of which only some count."""
+        """One vector of channels, of which only some count: a loop over the rows of the window keeps a vector of sums
+        for each position in registers, and stores them limited to the interval."""
         e, tile = self._e, self._tile
         source, filter = (e.address(each, I8, offset) for each in (self._source, self._filter))
         first = self._vectors.load(e.address(self._start, I8, offset))
@@ -241,21 +330,36 @@ class _TileBody:
 
     def _summed(self, line: ir.Value, weights: ir.Value, sums: list[ir.Value], count: ir.Value | None
                 ) -> list[ir.Value]:
-        """The sums with the products of a row of the window added."""
+        """The sums, a vector for each position, with the products of a row of the window added: its filter lies in
+        registers, and each column of the image is loaded once for all positions that it counts for."""
         filter = {element: self._vectors.load(self._beside(weights, element, self._column))
                   for element in sorted({element for met in self._uses.values() for _, element in met})}
         found = list(sums)
         for column, met in self._uses.items():
-            place = self._beside(line, column, self._column)
+            place, is_inside = self._place(line, column)
             value = self._vectors.load(place) if count is None else self._vectors.load_some(place, count)
             for position, element in met:
-                found[position] = self._e.intrinsic("fmuladd", value, filter[element], found[position])
+                more = self._e.intrinsic("fmuladd", value, filter[element], found[position])
+                found[position] = more if is_inside is None else self._e.select(is_inside, more, found[position])
         return found
 
+    def _place(self, line: ir.Value, column: int) -> tuple[ir.Value, ir.Value | None]:
+        """Where a column of a row of the image lies, and whether it is inside, an i1, if that is to be checked; if it
+        is not, the place is that of the nearest one that is."""
+        e, b = self._e, self._e.builder
+        if not self._inside:
+            return self._beside(line, column, self._column), None
+        first, last = self._inside
+        nearest = e.intrinsic("smin", e.intrinsic("smax", e.number(column), first), last)
+        place = e.address(line, I8, b.mul(nearest, self._column))
+        return place, b.icmp_signed("==", nearest, e.number(column))
+
     def _beside(self, base: ir.Value, number: int, distance: ir.Value) -> ir.Value:
+        """The address `number` times a distance behind another."""
         return self._e.address(base, I8, self._e.builder.mul(distance, self._e.number(number)))
 
     def _store(self, value: ir.Value, place: ir.Value, count: ir.Value | None) -> None:
+        """Stores a vector, or its first lanes."""
         if count is None:
             self._vectors.store(value, place)
         else:

@@ -30,10 +30,11 @@ from circlet.runtime.ir.types import Array, DType
 from circlet.runtime.ops import elementwise as ops
 
 State: TypeAlias = "list[ir.Value]"
+"""The values that a loop hands from turn to turn."""
 
 
 def repeat(e: Emitter, state: State, goes_on: Callable[[State], ir.Value], turn: Callable[[State], State]) -> State:
-    """`while goes_on(state): state = turn(state)`."""
+    """`while goes_on(state): state = turn(state)`: a head with a phi for each value, the body, and what comes after."""
     b, before = e.builder, e.builder.block
     head, body, after = (e.function.append_basic_block(name) for name in ("again", "turn", "enough"))
     b.branch(head)
@@ -101,10 +102,12 @@ def _quotient(e: Emitter, dtype: DType, values: Sequence[ir.Value], of_least: st
 
 
 def _truncating(e: Emitter, dtype: DType, values: Sequence[ir.Value]) -> ir.Value:
+    """The quotient of integers, rounded towards zero; the least one over -1 is the greatest."""
     return _quotient(e, dtype, values, "saturates")[0]
 
 
 def _remainder(e: Emitter, dtype: DType, values: Sequence[ir.Value]) -> ir.Value:
+    """The remainder of integers with the sign of the dividend."""
     return _quotient(e, dtype, values, "wraps")[1]
 
 
@@ -115,6 +118,7 @@ def _is_past_floor(e: Emitter, dtype: DType, rest: ir.Value, divisor: ir.Value) 
 
 
 def _floored(e: Emitter, dtype: DType, values: Sequence[ir.Value]) -> ir.Value:
+    """The quotient of integers, rounded down."""
     quotient, rest = _quotient(e, dtype, values, "wraps")
     if dtype in UNSIGNED:
         return quotient
@@ -123,6 +127,7 @@ def _floored(e: Emitter, dtype: DType, values: Sequence[ir.Value]) -> ir.Value:
 
 
 def _modulo(e: Emitter, dtype: DType, values: Sequence[ir.Value]) -> ir.Value:
+    """The remainder of integers with the sign of the divisor."""
     rest = _remainder(e, dtype, values)
     if dtype in UNSIGNED:
         return rest
@@ -132,11 +137,14 @@ def _modulo(e: Emitter, dtype: DType, values: Sequence[ir.Value]) -> ir.Value:
 
 @single
 def _real_floored(a: Lanes, b: Lanes) -> Lanes:
+    """The quotient, rounded down, by way of double precision, in which no quotient of floats below 2 ** 29 rounds up to
+    a whole number."""
     return (a.widen(DOUBLE) / b.widen(DOUBLE)).unary("floor").narrow(a.element)
 
 
 _UNDER = 1.0 - 2.0**-52
-"""What a quotient is multiplied by so that rounding cannot make it too great."""
+"""What a quotient is multiplied by so that rounding cannot make it too great: less than 1 by two units of double
+precision, and a quotient and this product err by half a unit each."""
 
 
 @single
@@ -170,6 +178,7 @@ def _may_fail(is_sound: Callable[[Array], Any], reals: bool, call: Call) -> bool
 
 
 _BY_ZERO = partial(_may_fail, np.all, False)
+"""Whether integers may be divided by zero, as far as is known."""
 
 
 def _other_reals(call: Call) -> str | None:
@@ -179,20 +188,24 @@ def _other_reals(call: Call) -> str | None:
 
 
 _refuses_real = all_of(refuses_activation, _other_reals)
+"""Refuses what `refuses_activation` does, and double and half precision."""
 
 
 def _divide(node: Node[Any]) -> tuple[Value]:
+    """Of two tensors that broadcast, the quotients: of integers rounded towards zero."""
     if is_real(node.input(0).dtype):
         return activated(node, lambda e, dtype, v: e.builder.fdiv(*v))
     return activated(node, _not_by_zero(node, _truncating))
 
 
 def _floor_divide(node: Node[Any]) -> tuple[Value]:
+    """Of two tensors that broadcast, the quotients rounded down."""
     real = is_real(node.input(0).dtype)
     return elementwise(node, _not_by_zero(node, (lambda e, dtype, v: _real_floored(e, *v)) if real else _floored))
 
 
 def _rest(of_real: Function, of_integers: Combine, node: Node[Any]) -> tuple[Value]:
+    """Of two tensors that broadcast, the remainders."""
     if is_real(node.input(0).dtype):
         return elementwise(node, lambda e, dtype, v: of_real(e, *v))
     return elementwise(node, _not_by_zero(node, of_integers))
@@ -206,7 +219,7 @@ fused(ops.StablehloRemainder, _refuses_real, may_fail=_BY_ZERO)(partial(_rest, _
 
 
 def _integer_power(e: Emitter, dtype: DType, values: Sequence[ir.Value]) -> ir.Value:
-    """By squaring; wraps."""
+    """By squaring, a loop over the exponent's bits; wraps."""
     b, zero, one = e.builder, e.constant(0, dtype), e.constant(1, dtype)
 
     def turn(state: State) -> State:
@@ -247,13 +260,17 @@ _SIMPLE_POWERS: dict[float, Function] = {
 
 
 _refuses_power = all_of(plain, only(NATIVE_TYPES - {DType.FLOAT64}))
+"""Refuses what `plain` does, and double precision."""
 
 
 def _are_natural(exponents: Array) -> Any:
+    """Whether no exponent is negative."""
     return np.all(exponents >= 0)
 
 
 def _power(node: Node[Any]) -> tuple[Value]:
+    """Of two tensors that broadcast, the powers: by what `_SIMPLE_POWERS` has for a constant exponent, by squaring for
+    integers, else by `math.power`."""
     dtype, known = node.input(0).dtype, node.input(1).known
     exponent = known.item() if known is not None and known.size == 1 else None
     if is_real(dtype):

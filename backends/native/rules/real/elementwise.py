@@ -15,6 +15,7 @@ from circlet.backends.native.rules.refusals import movable, plain, single_or_hal
 from circlet.backends.native.rules.rule import Node, fused
 from circlet.backends.refusal import all_of
 from circlet.runtime.exec.kernel import Call
+from circlet.runtime.ir.length import alike
 from circlet.runtime.ir.op import Op
 from circlet.runtime.ir.types import Activation, DType
 from circlet.runtime.ops import elementwise as ops
@@ -33,7 +34,7 @@ def elementwise(node: Node[Any], combine: Combine) -> tuple[Value]:
     def element(e: Emitter, index: Index) -> ir.Value:
         return combine(e, kind, [operand(e, index) for operand in operands])
 
-    flat = all(each.shape == shape or each.size == 1 for each in inputs)
+    flat = all(alike(each.shape, shape) or each.size == 1 for each in inputs)
 
     def linear(e: Emitter, position: ir.Value) -> ir.Value:
         zero = e.number(0)
@@ -44,6 +45,7 @@ def elementwise(node: Node[Any], combine: Combine) -> tuple[Value]:
 
 _BOUNDS = {Activation.NONE: (None, None), Activation.RELU: (0, None), Activation.RELU6: (0, 6),
            Activation.RELU_N1_TO_1: (-1, 1)}
+"""The interval of each fused activation that clamps; None where it has no bound."""
 
 
 def clamp(e: Emitter, value: ir.Value, dtype: DType, low: float | None, high: float | None) -> ir.Value:
@@ -67,6 +69,7 @@ def activated(node: Node[Any], combine: Combine) -> tuple[Value]:
 
 
 def _clamps(call: Call) -> str | None:
+    """Refuses fused activations that neither clamp nor are TANH in single or half precision."""
     activation = getattr(call.op, "fused_activation_function", Activation.NONE)
     if activation in _BOUNDS or (activation is Activation.TANH and single_or_half(call) is None):
         return None
@@ -78,14 +81,17 @@ refuses_activation = all_of(plain, _clamps)
 
 
 def add(e: Emitter, dtype: DType, values: Sequence[ir.Value]) -> ir.Value:
+    """The sum; integers wrap."""
     return e.builder.fadd(*values) if is_real(dtype) else e.builder.add(*values)
 
 
 def sub(e: Emitter, dtype: DType, values: Sequence[ir.Value]) -> ir.Value:
+    """The difference; integers wrap."""
     return e.builder.fsub(*values) if is_real(dtype) else e.builder.sub(*values)
 
 
 def mul(e: Emitter, dtype: DType, values: Sequence[ir.Value]) -> ir.Value:
+    """The product; integers wrap."""
     return e.builder.fmul(*values) if is_real(dtype) else e.builder.mul(*values)
 
 
@@ -127,19 +133,23 @@ def _bits(name: str) -> Combine:
 
 
 def _on_bools(bits: Combine, combine: Combine) -> Combine:
+    """`bits` of booleans, `combine` of numbers."""
     return lambda e, dtype, v: (bits if dtype is DType.BOOL else combine)(e, dtype, v)
 
 
 def _sum(e: Emitter, dtype: DType, values: Sequence[ir.Value]) -> ir.Value:
+    """The sum of all inputs, from the first on."""
     return reduce(lambda total, each: add(e, dtype, [total, each]), values)
 
 
 def _squared_difference(e: Emitter, dtype: DType, values: Sequence[ir.Value]) -> ir.Value:
+    """The square of the difference."""
     difference = sub(e, dtype, values)
     return mul(e, dtype, [difference, difference])
 
 
 def _prelu(e: Emitter, dtype: DType, values: Sequence[ir.Value]) -> ir.Value:
+    """x, or x times the slope where it is negative or NaN."""
     x, slope = values
     return e.select(compare(e, dtype, ">=", x, e.constant(0, dtype)), x, e.builder.fmul(x, slope))
 
@@ -158,9 +168,11 @@ def _shift_right(e: Emitter, dtype: DType, values: Sequence[ir.Value]) -> ir.Val
 
 
 _greatest, _least = _nan_if_any(maximum), _nan_if_any(minimum)
+"""The larger and the smaller of two, NaN where either is."""
 
 
 def _clamp(e: Emitter, dtype: DType, values: Sequence[ir.Value]) -> ir.Value:
+    """x limited to [low, high]; NaN where any of them is."""
     low, x, high = values
     return _least(e, dtype, [_greatest(e, dtype, [x, low]), high])
 
@@ -185,6 +197,7 @@ _COMBINE: dict[type[Op], Combine] = {
     ops.StablehloShiftLeft: _shift_left,
     ops.StablehloClamp: _clamp,
 }
+"""What each operator makes of an element of each input."""
 for _op, _combine in _COMBINE.items():
     fused(_op)(partial(elementwise, combine=_combine))
 fused(ops.Maximum, movable)(partial(elementwise, combine=_choice(">")))

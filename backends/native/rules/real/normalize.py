@@ -20,6 +20,7 @@ from circlet.backends.native.rules.real.reduce import REORDERED, Register, reser
 from circlet.backends.native.rules.rule import Node, Sink, nest
 from circlet.backends.refusal import all_of, only
 from circlet.runtime.exec.kernel import Call
+from circlet.runtime.ir.length import is_length
 from circlet.runtime.ir.types import Activation, DType
 from circlet.runtime.ops.normalize import (
     InstanceNorm,
@@ -31,9 +32,11 @@ from circlet.runtime.ops.normalize import (
 )
 
 FLOAT = DType.FLOAT32
+"""What the rules compute with."""
 
 
 _refuses = all_of(refuses_activation, only((FLOAT,)))
+"""Refuses what `refuses_activation` does, and all but float32."""
 
 
 class Row:
@@ -46,12 +49,14 @@ class Row:
         self._memory = (memory or reserve(node, self.length, FLOAT)) if computed else None
 
     def first(self, index: Index) -> ir.Value:
+        """An element that is read for the first time, and kept if it is computed."""
         value = self._x.element(self._e, index)
         if self._memory is not None:
             self._e.store(value, self._memory, FLOAT, index[-1])
         return value
 
     def again(self, index: Index) -> ir.Value:
+        """An element that was read before."""
         if self._memory is None:
             return self._x.element(self._e, index)
         return self._e.load(self._memory, FLOAT, index[-1])
@@ -76,12 +81,16 @@ class Row:
 
 def _ordered(pattern: Lanes) -> Lanes:
     """The patterns of floats as integers in the order of these numbers, or these integers as patterns again: registers
-    find the greatest of many integers faster, as there is no NaN to be told apart."""
+    find the greatest of many integers faster, as there is no NaN to be told apart. Negative patterns have all bits but
+    the sign turned over, as in radix sorts of floats (Herf 2001)."""
     return pattern ^ (pattern >> 31).shift_right(1)
 
 
 @nest(Softmax, _refuses, frozenset())
 def softmax(node: Node[Softmax], e: Emitter, sinks: tuple[Sink, ...]) -> None:
+    """Of x (..., n), float32, the same shape. For each row, shared out, three loops: for the greatest element; for the
+    exponentials of what is below it, kept in scratch memory (n,), and their sum; for their products with its
+    reciprocal."""
     *outer, length = node.shape
     memory, total = reserve(node, length, FLOAT), Register(e, ir.FloatType())
     row, b, beta = Row(node, e, memory), e.builder, np.float32(node.op.beta)
@@ -100,6 +109,8 @@ def softmax(node: Node[Softmax], e: Emitter, sinks: tuple[Sink, ...]) -> None:
 
 @nest(LogSoftmax, _refuses, frozenset())
 def log_softmax(node: Node[LogSoftmax], e: Emitter, sinks: tuple[Sink, ...]) -> None:
+    """Of x (..., n), float32, the same shape. For each row, shared out, three loops: for the greatest element, for the
+    sum of exponentials, and for the differences from both logarithms."""
     *outer, length = node.shape
     row, total, b = Row(node, e), Register(e, ir.FloatType()), e.builder
     with parallel_nest(e, tuple(outer), 16 * node.input(0).nbytes) as index:
@@ -114,10 +125,12 @@ def log_softmax(node: Node[LogSoftmax], e: Emitter, sinks: tuple[Sink, ...]) -> 
 
 
 def _square(e: Emitter) -> Callable[[ir.Value], ir.Value]:
+    """Emits the square of an element."""
     return lambda value: e.builder.fmul(value, value)
 
 
 def _any_activation(call: Call) -> str | None:
+    """Refuses a fused activation, which LiteRT's kernel knows no more than ours."""
     assert isinstance(call.op, L2Normalization)
     found = call.op.fused_activation_function
     return None if found is Activation.NONE else f"fused activation {found.name}"
@@ -125,6 +138,8 @@ def _any_activation(call: Call) -> str | None:
 
 @nest(L2Normalization, all_of(_refuses, _any_activation), frozenset())
 def l2_normalization(node: Node[L2Normalization], e: Emitter, sinks: tuple[Sink, ...]) -> None:
+    """Of x (..., n), float32, the same shape: each row divided by the root of the sum of its squares, or by 1e-6 if
+    that is less, as in TFLite's `L2Normalization`."""
     *outer, length = node.shape
     row = Row(node, e)
     with parallel_nest(e, tuple(outer), 4 * node.input(0).nbytes) as index:
@@ -135,20 +150,27 @@ def l2_normalization(node: Node[L2Normalization], e: Emitter, sinks: tuple[Sink,
 
 
 WIDEST = 16
-"""The largest radius of a local response normalisation that is native."""
+"""The largest radius of a local response normalisation that is native: a choice, which bounds the code, as up to 33
+additions are written out."""
 
 
 def _wide(call: Call) -> str | None:
+    """Refuses a radius beyond `WIDEST`."""
     assert isinstance(call.op, LocalResponseNormalization)
     return None if call.op.radius <= WIDEST else f"radius {call.op.radius} (supported: up to {WIDEST})"
 
 
 @nest(LocalResponseNormalization, all_of(_refuses, _wide), frozenset())
 def local_response_normalization(node: Node[LocalResponseNormalization], e: Emitter, sinks: tuple[Sink, ...]) -> None:
-    """Sums the squares around each element of a row, which has zeros on both sides."""
+    """Of x (..., c), float32, the same shape: x / (bias + alpha s) ** beta with the sum s of the squares around each
+    element.
+
+    For each row, shared out: squares go to scratch memory with `radius` zeros on both sides; then sums of 2 radius + 1
+    of them are written out, of which LLVM makes vectors.
+    """
     *outer, depth = node.shape
     op, b, row = node.op, e.builder, Row(node, e)
-    radius = min(max(op.radius, 0), depth)
+    radius = max(op.radius, 0) if is_length(depth) else min(max(op.radius, 0), depth)
     squares = reserve(node, depth + 2 * radius, FLOAT)
     bias, alpha, power = (e.constant(np.float32(each), FLOAT) for each in (op.bias, op.alpha, -op.beta))
     with parallel_nest(e, tuple(outer), 32 * node.input(0).nbytes) as index:
@@ -173,6 +195,8 @@ def _scale(e: Emitter, parameter: Value, channel: ir.Value) -> ir.Value:
 
 @nest(RmsNorm, _refuses, frozenset({1}))
 def rms_norm(node: Node[RmsNorm], e: Emitter, sinks: tuple[Sink, ...]) -> None:
+    """Of x (..., n), float32, the same shape: each row over the root of its mean square plus epsilon, times a scale.
+    Two loops for each row, shared out."""
     *outer, length = node.shape
     row, b = Row(node, e), e.builder
     with parallel_nest(e, tuple(outer), 4 * node.input(0).nbytes) as index:
@@ -185,7 +209,9 @@ def rms_norm(node: Node[RmsNorm], e: Emitter, sinks: tuple[Sink, ...]) -> None:
 
 @nest(InstanceNorm, _refuses, None)
 def instance_norm(node: Node[InstanceNorm], e: Emitter, sinks: tuple[Sink, ...]) -> None:
-    """Reads each image three times: for the mean, for the variance, and to make the result."""
+    """Of x (n, h, w, c), float32, the same shape. For each image, shared out, reads it three times: for the mean, for
+    the variance around it (the textbook's two passes, not Welford's), and to make the result; both lie in scratch
+    memory (c,)."""
     x, gamma, beta = (node.input(k) for k in range(3))
     (images, height, width, channels), b = x.shape, e.builder
     mean, scale = reserve(node, channels, FLOAT), reserve(node, channels, FLOAT)

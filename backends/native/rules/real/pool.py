@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from math import inf
 from typing import Any
@@ -19,8 +18,10 @@ from circlet.backends.refusal import all_of, only
 from circlet.runtime.ir.types import DType
 from circlet.runtime.ops.pool import AveragePool2D, L2Pool2D, MaxPool2D
 from circlet.runtime.ops.window import Window
+from circlet.runtime.records import dataclass
 
 FLOAT = DType.FLOAT32
+"""What the rules compute with."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +38,7 @@ class Pooling:
 def covered(e: Emitter, window: Window, position: ir.Value) -> tuple[ir.Value, ir.Value]:
     """The first input that a position of a window covers, padding left out, and how many it covers."""
     start = e.builder.sub(e.builder.mul(position, e.number(window.stride)), e.number(window.before), flags=("nsw",))
-    if not window.before and not window.after:
+    if not window.is_padded:
         return start, e.number(window.size)
     first = e.intrinsic("smax", start, e.number(0))
     end = e.intrinsic("smin", e.builder.add(start, e.number(window.size)), e.number(window.length))
@@ -45,6 +46,9 @@ def covered(e: Emitter, window: Window, position: ir.Value) -> tuple[ir.Value, i
 
 
 def _pool(pooling: Pooling, node: Node[Any], e: Emitter, sinks: tuple[Sink, ...]) -> None:
+    """Of images (n, h, w, c), float32: (n, i, j, c). Loops over n and i, shared out, over j, over parts of the
+    channels, and over what of the window lies inside, with a part's result in vector registers; a row (c,) in scratch
+    memory takes it to the sink."""
     x, b = node.input(0), e.builder
     (images, _, _, channels), (tall, wide) = x.shape, node.op.windows(x.shape)
     source, tiles = node.function.pointer(x), Tiles.of(e, FLOAT, channels)
@@ -68,10 +72,12 @@ def _pool(pooling: Pooling, node: Node[Any], e: Emitter, sinks: tuple[Sink, ...]
 
 
 def _add(e: Emitter, so_far: ir.Value, each: ir.Value) -> ir.Value:
+    """The sum of vectors."""
     return e.builder.fadd(so_far, each, flags=REORDERED)
 
 
 def _add_square(e: Emitter, so_far: ir.Value, each: ir.Value) -> ir.Value:
+    """The sum of vectors, the second one squared."""
     return _add(e, so_far, e.builder.fmul(each, each, flags=REORDERED))
 
 
@@ -81,10 +87,12 @@ def _larger(e: Emitter, so_far: ir.Value, each: ir.Value) -> ir.Value:
 
 
 def _quotient(e: Emitter, value: ir.Value, count: ir.Value) -> ir.Value:
+    """The mean of what the window covers."""
     return e.builder.fdiv(value, count)
 
 
 def _root(e: Emitter, value: ir.Value, count: ir.Value) -> ir.Value:
+    """The root of the mean of squares."""
     return e.intrinsic("sqrt", _quotient(e, value, count))
 
 

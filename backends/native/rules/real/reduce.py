@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import partial
 from math import inf, nan, prod
 from typing import Any, TypeAlias
@@ -19,21 +18,32 @@ from circlet.backends.native.rules.quantized.quantize import convert
 from circlet.backends.native.rules.real.elementwise import add, compare
 from circlet.backends.native.rules.refusals import movable, plain
 from circlet.backends.native.rules.rule import Node, Sink, nest
+from circlet.backends.native.targets.constants import Uniform
+from circlet.runtime.ir.length import certain, is_length, larger, may_differ
 from circlet.runtime.ir.types import DType
 from circlet.runtime.ops import reduce as ops
+from circlet.runtime.records import dataclass
 
 BLOCK = 1024
-"""How many results are made side by side where the reduced axes are outer ones."""
+"""How many results are made side by side where the reduced axes are outer ones: 4 KB of floats, which stay in the
+first-level cache with what is read. Of 128 to 16384, 512 to 2048 are within 8 % of each other for rows of 16384; 128
+takes up to 40 % longer, 16384 55 %. Rows of 64 and 512 take the same time with any, rows of 4096 a tenth less with
+4096."""
 RUN = 4096
-"""How many elements of a row are combined before the outcome joins that of the others, so that errors stay small."""
+"""How many elements of a row are combined before the outcome joins that of the others, so that errors grow with the
+number of runs and not of elements, as in numpy's pairwise summation, but in two levels. From 256 to 65536 all are
+within 7 %; 64 takes nearly six times as long."""
 SHORT = 256
-"""The longest row of results that is accumulated in vector registers rather than in memory."""
+"""The longest row of results that is accumulated in vector registers rather than in memory. Of 200 rows of 16 to 64
+floats the sum takes 16 to 67 % less time so, of 128 up to 15 % less, of 256 up to 23 % more, of 512 some 30 % more,
+AVX2 and AVX-512."""
 AXES = frozenset({1})
 """The parameter of these operators."""
 REORDERED = ("reassoc", "contract")
 """The liberties that sums of floats take."""
 
 Combine: TypeAlias = Callable[[Emitter, ir.Value, ir.Value], ir.Value]
+"""Emits what was accumulated so far and the next element combined."""
 
 
 @dataclass(frozen=True)
@@ -61,6 +71,7 @@ def total(dtype: DType, count: int = 1) -> Fold:
 
 
 def _product(dtype: DType, count: int) -> Fold:
+    """The product; of booleans the conjunction."""
     if dtype is DType.BOOL:
         return Fold(dtype, True, lambda e, a, b: e.builder.and_(a, b))
     if is_real(dtype):
@@ -72,14 +83,21 @@ def _mean(dtype: DType, count: int) -> Fold:
     """The quotient of integers is truncated towards zero."""
     if is_real(dtype):
         fold = total(dtype)
-        return Fold(dtype, 0.0, fold.combine, lambda e, value: e.builder.fdiv(value, e.constant(count, dtype)))
+        return Fold(dtype, 0.0, fold.combine, lambda e, value: e.builder.fdiv(value, _counted(e, count, dtype)))
     wide = DType.UINT64 if dtype in UNSIGNED else DType.INT64
 
     def finish(e: Emitter, value: ir.Value) -> ir.Value:
         divide = e.builder.udiv if dtype in UNSIGNED else e.builder.sdiv
-        return convert(e, divide(value, e.constant(max(count, 1), wide)), wide, dtype)
+        return convert(e, divide(value, e.number(larger(count, 1))), wide, dtype)
 
     return Fold(wide, 0, lambda e, a, b: e.builder.add(a, convert(e, b, dtype, wide)), finish)
+
+
+def _counted(e: Emitter, count: int, dtype: DType) -> ir.Value:
+    """How many elements are combined, as a number of a real type."""
+    if is_length(count):
+        return e.builder.sitofp(e.number(count), register_type(dtype))
+    return e.constant(count, dtype)
 
 
 def extreme(relation: str, dtype: DType, count: int = 1) -> Fold:
@@ -106,9 +124,11 @@ class Register:
         """By the name of the function."""
 
     def get(self) -> ir.Value:
+        """What it holds: a load from the slot that the function has for it."""
         return self._e.builder.load(self._slots[self._e.function.name], typ=self._kind)
 
     def set(self, value: ir.Value) -> None:
+        """Stores a value in the function's slot, which is made at first use."""
         name = self._e.function.name
         if name not in self._slots:
             self._slots[name] = self._e.slot(self._kind)
@@ -133,6 +153,7 @@ class Tiles:
 
     @property
     def kind(self) -> ir.Type:
+        """The vector that holds a part."""
         return ir.VectorType(register_type(self.dtype), self.size)
 
     @contextmanager
@@ -144,13 +165,16 @@ class Tiles:
                                                                          e.number(self.length - self.size))
 
     def constant(self, value: float | int) -> ir.Value:
-        return ir.Constant(self.kind, [value] * self.size)
+        """A number in every lane."""
+        return Uniform(self.kind, value)
 
     def load(self, e: Emitter, memory: ir.Value, position: ir.Value) -> ir.Value:
+        """The part from a position in memory on, in elements."""
         place = e.address(memory, register_type(self.dtype), position)
         return e.builder.load(place, typ=self.kind, align=self.dtype.numpy.itemsize)
 
     def store(self, e: Emitter, value: ir.Value, memory: ir.Value, position: ir.Value) -> None:
+        """Writes a part from a position in memory on."""
         place = e.address(memory, register_type(self.dtype), position)
         e.builder.store(value, place, align=self.dtype.numpy.itemsize)
 
@@ -166,10 +190,11 @@ class Traversal:
         self._x = x
         self._dropped = frozenset() if keep_dims else frozenset(axes)
         shape = x.shape
-        reduced = {axis for axis in axes if shape[axis] != 1}
-        first = max((axis for axis, size in enumerate(shape) if size != 1), default=0)
+        reduced = {axis for axis in axes if may_differ(shape[axis], 1)}
+        first = max((axis for axis, size in enumerate(shape) if may_differ(size, 1)), default=0)
         self.reduces_row = first in reduced
-        while x.flat and first > 0 and (shape[first - 1] == 1 or ((first - 1) in reduced) is self.reduces_row):
+        while x.flat and first > 0 and (not may_differ(shape[first - 1], 1)
+                                        or ((first - 1) in reduced) is self.reduces_row):
             first -= 1
         self._first = first
         self.length = prod(shape[first:])
@@ -206,13 +231,14 @@ class Traversal:
         return [each for axis, each in enumerate([*self._index(e, kept), *row]) if axis not in self._dropped]
 
     def _index(self, e: Emitter, outer: dict[int, ir.Value]) -> list[ir.Value]:
+        """The index along the outer axes: 0 along those that are not given."""
         return [outer.get(axis, e.number(0)) for axis in range(self._first)]
 
 
 @contextmanager
 def parts(e: Emitter, length: int, size: int = BLOCK) -> Iterator[tuple[ir.Value, ir.Value]]:
     """A loop over the parts of a row, each of `size` elements or what is left: where it begins, and how long it is."""
-    if length <= size:
+    if certain(length, "<=", size):
         yield e.number(0), e.number(length)
         return
     with e.loop(-(-length // size)) as number:
@@ -228,26 +254,28 @@ def axes_of(node: Node[Any]) -> tuple[int, ...]:
 
 
 def fold_along(make: MakeFold, node: Node[Any], e: Emitter, sinks: tuple[Sink, ...]) -> None:
-    """Combines the elements along the axes in input 1 by the fold that `make` gives."""
+    """Combines the elements along the axes in input 1 by the fold that `make` gives: in a register where the last axis
+    is reduced, else side by side in vector registers or in memory."""
     x, axes = node.input(0), axes_of(node)
     fold = make(x.dtype, prod(x.shape[axis] for axis in axes))
     traversal = Traversal(x, axes, node.op.keep_dims)
     if traversal.reduces_row or traversal.length == 1:
         _reduce_row(e, traversal, fold, sinks[0])
-    elif x.memory is not None and traversal.length <= SHORT and fold.dtype is x.dtype is not DType.BOOL:
+    elif x.memory is not None and certain(traversal.length, "<=", SHORT) and fold.dtype is x.dtype is not DType.BOOL:
         _reduce_tiles(node, e, traversal, fold, sinks[0])
     else:
         _reduce_beside(node, e, traversal, fold, sinks[0])
 
 
 def _reduce_row(e: Emitter, traversal: Traversal, fold: Fold, sink: Sink) -> None:
-    """Accumulates each result in a register."""
+    """Accumulates each result in a register: loops over the kept axes, shared out, over the reduced outer ones, and
+    over the row, of which LLVM makes vectors. Floats are combined `RUN` at a time."""
     whole, part = (Register(e, register_type(fold.dtype)) for _ in range(2))
     start = e.constant(fold.start, fold.dtype)
     with traversal.kept(e) as kept:
         whole.set(start)
         with traversal.reduced(e) as reduced:
-            if not is_real(fold.dtype) or traversal.length <= RUN:
+            if not is_real(fold.dtype) or certain(traversal.length, "<=", RUN):
                 _combine_row(e, traversal, fold, whole, {**kept, **reduced}, e.number(0), e.number(traversal.length))
             else:
                 with parts(e, traversal.length, RUN) as (begin, count):
@@ -259,13 +287,16 @@ def _reduce_row(e: Emitter, traversal: Traversal, fold: Fold, sink: Sink) -> Non
 
 def _combine_row(e: Emitter, traversal: Traversal, fold: Fold, register: Register, outer: dict[int, ir.Value],
                  begin: ir.Value, count: ir.Value) -> None:
+    """A loop over `count` elements of a row from `begin` on: combines each with what the register holds."""
     with e.loop(count) as k:
         element = traversal.read(e, outer, e.builder.add(begin, k))
         register.set(fold.combine(e, register.get(), element))
 
 
 def _reduce_tiles(node: Node[Any], e: Emitter, traversal: Traversal, fold: Fold, sink: Sink) -> None:
-    """Accumulates the results of a row side by side in vector registers."""
+    """Accumulates the results of a row side by side in vector registers: loops over the kept outer axes, shared out,
+    over the parts of the row, and over the reduced axes. Results go through scratch memory of the row's length to the
+    sink."""
     tiles, source = Tiles.of(e, fold.dtype, traversal.length), node.function.pointer(node.input(0))
     register, memory = Register(e, tiles.kind), reserve(node, traversal.length, fold.dtype)
     with traversal.kept(e) as kept:
@@ -280,8 +311,9 @@ def _reduce_tiles(node: Node[Any], e: Emitter, traversal: Traversal, fold: Fold,
 
 
 def _reduce_beside(node: Node[Any], e: Emitter, traversal: Traversal, fold: Fold, sink: Sink) -> None:
-    """Accumulates the results of a part of a row side by side in memory."""
-    memory = reserve(node, min(traversal.length, BLOCK), fold.dtype)
+    """Accumulates the results of a part of a row side by side in memory: loops over the kept outer axes, shared out,
+    over parts of up to `BLOCK` results, over the reduced axes, and over the part."""
+    memory = reserve(node, _beside(traversal.length), fold.dtype)
     with traversal.kept(e) as kept, parts(e, traversal.length) as (start, count):
         with e.loop(count) as k:
             e.store(e.constant(fold.start, fold.dtype), memory, fold.dtype, k)
@@ -291,6 +323,11 @@ def _reduce_beside(node: Node[Any], e: Emitter, traversal: Traversal, fold: Fold
         with e.loop(count) as k:
             sink(e, traversal.result_index(e, kept, e.builder.add(start, k)),
                  fold.finish(e, e.load(memory, fold.dtype, k)))
+
+
+def _beside(length: int) -> int:
+    """How many results of a row are made side by side."""
+    return BLOCK if is_length(length) else min(length, BLOCK)
 
 
 def reserve(node: Node[Any], count: int, dtype: DType) -> ir.Value:
@@ -307,11 +344,13 @@ _FOLDS: dict[type[ops.Reduction], MakeFold] = {
     ops.ReduceAny: total,
     ops.ReduceAll: _product,
 }
+"""How each operator's elements become one."""
 for _op, _make in _FOLDS.items():
     nest(_op, plain, frozenset(), AXES)(partial(fold_along, _make))
 
 
 def _arg(relation: str, node: Node[Any], e: Emitter, sinks: tuple[Sink, ...]) -> None:
+    """Emits ARG_MAX (`>`) or ARG_MIN (`<`): of x the places (i32 or i64) of the first extreme element along an axis."""
     traversal = Traversal(node.input(0), axes_of(node))
     find = _find_in_row if traversal.reduces_row or traversal.length == 1 else _find_beside
     find(relation, node, e, traversal, sinks[0])
@@ -325,6 +364,7 @@ def _worst(relation: str, dtype: DType) -> float | int:
 
 
 def _ranked(e: Emitter, relation: str, dtype: DType, value: ir.Value) -> ir.Value:
+    """An element, with NaN as what no element is less extreme than."""
     if not is_real(dtype):
         return value
     is_nan = e.builder.fcmp_unordered("uno", value, value)
@@ -332,7 +372,8 @@ def _ranked(e: Emitter, relation: str, dtype: DType, value: ir.Value) -> ir.Valu
 
 
 def _find_in_row(relation: str, node: Node[Any], e: Emitter, traversal: Traversal, sink: Sink) -> None:
-    """Reads each row twice: for the extreme, and for where it is first."""
+    """Reads each row twice, in loops of which LLVM makes vectors: for the extreme, and for the least place at which it
+    is. Both are in registers."""
     dtype, made, length = node.input(0).dtype, node.call.outputs[0].dtype, traversal.length
     best, first = Register(e, register_type(dtype)), Register(e, register_type(made))
     fold = extreme(relation, dtype)
@@ -350,9 +391,10 @@ def _find_in_row(relation: str, node: Node[Any], e: Emitter, traversal: Traversa
 
 
 def _find_beside(relation: str, node: Node[Any], e: Emitter, traversal: Traversal, sink: Sink) -> None:
-    """Keeps the extremes of a part of a row, and where they are, side by side in memory."""
+    """Keeps the extremes of a part of up to `BLOCK` elements of a row, and where they are along the axis, side by side
+    in scratch memory: loops over the kept outer axes, over parts, over the axis, and over the part."""
     dtype, made = node.input(0).dtype, node.call.outputs[0].dtype
-    size = min(traversal.length, BLOCK)
+    size = _beside(traversal.length)
     best, first = reserve(node, size, dtype), reserve(node, size, made)
     with traversal.kept(e) as kept, parts(e, traversal.length) as (start, count):
         with e.loop(count) as k:
@@ -375,7 +417,8 @@ nest(ops.ArgMin, movable, frozenset({0}), AXES)(partial(_arg, "<"))
 
 @nest(ops.Cumsum, plain, frozenset(), AXES)
 def cumsum(node: Node[ops.Cumsum], e: Emitter, sinks: tuple[Sink, ...]) -> None:
-    """Keeps the sums so far of all elements behind the axis side by side."""
+    """Of x the sums so far along an axis, of the same shape: loops over the axes before it, shared out, over the axis,
+    and over those behind it, whose sums lie side by side in scratch memory."""
     x, (axis,) = node.input(0), axes_of(node)
     dtype, inner, length = x.dtype, x.shape[axis + 1:], x.shape[axis]
     sums = reserve(node, prod(inner), dtype)

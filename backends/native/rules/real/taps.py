@@ -18,6 +18,7 @@ from circlet.runtime.ops.conv import Conv2D
 from circlet.runtime.ops.window import Window
 
 FLOAT = DType.FLOAT32
+"""What is summed up."""
 
 
 def all_finite(e: Emitter, value: Value) -> ir.Value:
@@ -31,7 +32,8 @@ def all_finite(e: Emitter, value: Value) -> ir.Value:
 
 
 def convolve_by_taps(node: Node[Conv2D], e: Emitter, sink: Sink, windows: tuple[Window, ...]) -> None:
-    """Emits the convolution of images with a filter (o, h, w, c)."""
+    """Emits the convolution of images (n, h, w, c) with a filter (o, kh, kw, c), which gives (n, i, j, o): scalar loops
+    over all results, the window's elements inside the image, and channels, with one sum in a register."""
     (tall, wide), b = windows, e.builder
     image, filter, bias = node.input(0), node.input(1), node.optional(2)
     total = Register(e, ir.FloatType())

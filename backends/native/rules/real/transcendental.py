@@ -12,4 +12,5 @@ from circlet.runtime.ops.transcendental import Erf
 
 @fused(Erf, single_or_half)
 def error_function(node: Node[Erf]) -> tuple[Value]:
+    """Of x, erf of each element."""
     return elementwise(node, lambda e, dtype, values: math.erf(e, values[0]))

@@ -25,32 +25,39 @@ Transform: TypeAlias = Callable[[Emitter, DType, ir.Value], ir.Value]
 
 
 def _of_one(transform: Transform) -> Combine:
+    """A function of one element, as one of a list."""
     return lambda e, dtype, values: transform(e, dtype, values[0])
 
 
 def _real(function: Function) -> Transform:
+    """A function of lanes of real numbers, of any type that it takes."""
     return lambda e, dtype, x: function(e, x)
 
 
 def _intrinsic(name: str) -> Transform:
+    """LLVM's intrinsic of a name."""
     return lambda e, dtype, x: e.intrinsic(name, x)
 
 
 def _clamped(low: float | None, high: float | None) -> Transform:
+    """Limits an element to an interval whose bounds may be None."""
     return lambda e, dtype, x: clamp(e, x, dtype, low, high)
 
 
 def _negative(e: Emitter, dtype: DType, x: ir.Value) -> ir.Value:
+    """The sign turned over, also that of zero and NaN; integers wrap."""
     return e.builder.fneg(x) if is_real(dtype) else e.builder.neg(x)
 
 
 def _absolute(e: Emitter, dtype: DType, x: ir.Value) -> ir.Value:
+    """Without the sign; the least integer stays."""
     if is_real(dtype):
         return e.intrinsic("fabs", x)
     return e.select(compare(e, dtype, "<", x, e.constant(0, dtype)), e.builder.neg(x), x)
 
 
 def _sign(e: Emitter, dtype: DType, x: ir.Value) -> ir.Value:
+    """-1, 1 or the element itself where it is zero or NaN."""
     zero = e.constant(0, dtype)
     found = e.select(compare(e, dtype, "==", x, zero), zero, x)
     for relation, sign in (("<", -1), (">", 1)):
@@ -60,11 +67,13 @@ def _sign(e: Emitter, dtype: DType, x: ir.Value) -> ir.Value:
 
 @single
 def _elu(x: Lanes) -> Lanes:
+    """x, or exp(x) - 1 where it is negative."""
     return (x < 0.0).where(Lanes(x.e, math.expm1(x.e, x.value)), x)
 
 
 @single
 def _hard_swish(x: Lanes) -> Lanes:
+    """x * relu6(x + 3) * (1 / 6)."""
     return x * (x + 3.0).clamp(0.0, 6.0) * (1 / 6)
 
 
@@ -110,9 +119,11 @@ _SYNONYMS: dict[type[Op], type[Op]] = {
     ops.StablehloTanh: ops.Tanh,
     ops.StablehloLogistic: ops.Logistic,
 }
+"""Operators that compute what another one does."""
 
 
 def _define(op: type[Op], refuses: Refusal, transform: Transform) -> None:
+    """Registers an elementwise rule."""
     fused(op, refuses)(partial(elementwise, combine=_of_one(transform)))
 
 
@@ -120,6 +131,7 @@ _ALL: dict[type[Op], tuple[Refusal, Transform]] = {
     **{op: (plain, transform) for op, transform in _GENERAL.items()},
     **{op: (single_or_half, _real(function)) for op, function in _SINGLE.items()},
 }
+"""What each operator refuses, and what it computes."""
 for _op, (_refuses, _transform) in _ALL.items():
     _define(_op, _refuses, _transform)
 for _op, _same in _SYNONYMS.items():
@@ -128,6 +140,7 @@ for _op, _same in _SYNONYMS.items():
 
 @fused(ops.LeakyRelu)
 def leaky_relu(node: Node[ops.LeakyRelu]) -> tuple[Value]:
+    """Of x, each element, times alpha where it is not above zero."""
     def transform(e: Emitter, dtype: DType, x: ir.Value) -> ir.Value:
         scaled = e.builder.fmul(x, e.constant(dtype.numpy.type(node.op.alpha), dtype))
         return e.select(compare(e, dtype, ">", x, e.constant(0, dtype)), x, scaled)
@@ -137,4 +150,5 @@ def leaky_relu(node: Node[ops.LeakyRelu]) -> tuple[Value]:
 
 @fused(ops.Gelu, single_or_half)
 def gelu(node: Node[ops.Gelu]) -> tuple[Value]:
+    """Of x, gelu of each element, by tanh where the operator says so."""
     return elementwise(node, _of_one(_real(math.gelu_by_tanh if node.op.approximate else math.gelu)))

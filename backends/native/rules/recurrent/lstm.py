@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -43,10 +42,12 @@ from circlet.runtime.ops.recurrent import (
     LstmInputs,
     UnidirectionalSequenceLstm,
 )
+from circlet.runtime.records import dataclass
 
 _ADMIT, _FORGET, _UPDATE, _EMIT = range(-4, 0)
 """The gates, counted from the last one, since the first may be absent."""
 _PEEPHOLE = {_ADMIT: 0, _FORGET: 1, _EMIT: 2}
+"""The places of the gates' peephole weights among the operator's inputs, counted from the first."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,7 +73,8 @@ class _Cells:
     norms: dict[int, tuple[ir.Value, ir.Value]]
 
     def advance(self, result: ir.Value) -> None:
-        """Moves the cells on and writes what they emit."""
+        """Moves the cells (cells,) on and writes what they emit: two loops over the cells, of which LLVM makes vectors,
+        as in TFLite's `LstmStepFloat`."""
         e, b = self.e, self.e.builder
         self._normalise(_ADMIT, _FORGET, _UPDATE)
         with independent(e, self.count, lanes(e.target)) as k:
@@ -88,6 +90,7 @@ class _Cells:
             e.store(b.fmul(math.logistic(e, self._gate(_EMIT, k)), emitted), result, FLOAT, k)
 
     def _activated(self, value: ir.Value) -> ir.Value:
+        """The operator's function of what a cell takes and gives."""
         return activate(self.e, value, FLOAT, self.op.fused_activation_function)
 
     def _gate(self, gate: int, k: ir.Value) -> ir.Value:
@@ -95,6 +98,7 @@ class _Cells:
         return self.e.load(self.sums[gate], FLOAT, k) if self.norms else self._peeped(gate, k)
 
     def _peeped(self, gate: int, k: ir.Value) -> ir.Value:
+        """The sum of a gate, with the cell times the gate's peephole weight."""
         e, total = self.e, self.e.load(self.sums[gate], FLOAT, k)
         if gate not in self.peepholes:
             return total
@@ -102,11 +106,14 @@ class _Cells:
         return e.builder.fadd(total, added)
 
     def _normalise(self, *gates: int) -> None:
+        """Standardises those of some gates that are normalised."""
         for gate in self.norms.keys() & set(gates):
             self._standardise(gate)
 
     def _standardise(self, gate: int) -> None:
-        """Brings the sums of a gate to mean 0 and variance 1, then to the scale and the bias."""
+        """Brings the sums of a gate (cells,) to mean 0 and variance 1, then to the scale and the bias: TFLite's
+        `MeanStddevNormalization`, whose 1e-8 under the root is that here. Mean and variance take a loop each (two
+        passes)."""
         e, b, memory, (scale, bias) = self.e, self.e.builder, self.sums[gate], self.norms[gate]
 
         def keep(k: ir.Value) -> ir.Value:
@@ -126,6 +133,7 @@ class _Cells:
             e.store(b.fadd(b.fmul(standard, e.load(scale, FLOAT, k)), e.load(bias, FLOAT, k)), memory, FLOAT, k)
 
     def _mean(self, make: Callable[[ir.Value], ir.Value]) -> ir.Value:
+        """The mean of what `make` gives for each cell: a loop, with the sum in a register."""
         e, total = self.e, Register(self.e, ir.FloatType())
         total.set(e.constant(0, FLOAT))
         with e.loop(self.count) as k:
@@ -159,6 +167,9 @@ class _Network:
         return [first + 4 + gate for gate in self._gates]
 
     def emit(self, walk: Walk, results: Results) -> None:
+        """Multiplies all inputs (time, batch, n) by the gates' weights at once; then a loop over time adds the products
+        of the state (batch, units), moves the cells of each element of the batch on, projects, and copies the state to
+        the results."""
         node, e, places = self._node, self._e, self._places
         bias = None if self._norms else np.concatenate([reals(node, k) for k in self._group(places.bias)])
         driven = drive(node, places, self._group(places.weights), walk, bias)
@@ -178,11 +189,13 @@ class _Network:
         return Rows(self._node.function.reserve(batch * self._cells * WORD), batch, self._cells)
 
     def _at(self, sums: ir.Value, cells: ir.Value) -> _Cells:
+        """The gates and cells of an element of the batch, given where its sums and its cells begin."""
         e, kind = self._e, ir.FloatType()
         places = {gate: e.address(sums, kind, k * self._cells) for k, gate in enumerate(self._gates)}
         return _Cells(e, self._node.op, self._cells, places, cells, self._peepholes, self._norms)
 
     def _project(self, made: Rows, state: Rows) -> None:
+        """The state: what cells emit (batch, cells) times a matrix (units, cells), clipped."""
         node, e, places = self._node, self._e, self._places
         bias = reals(node, places.projection + 1) if node.call.has(places.projection + 1) else None
         add_product(node, [places.projection], made.memory, state, bias, adds=False)
@@ -193,15 +206,19 @@ class _Network:
 
 
 def _network(node: Node[Any], e: Emitter, places: LstmInputs) -> Emit:
+    """What emits the LSTM whose inputs are at some places."""
     return _Network(node, e, places).emit
 
 
 _KEPT = [LSTM.output_state, LSTM.cell_state]
+"""The states of one LSTM."""
 _refuses_states = refuses([LSTM], _KEPT)
+"""Refuses what `refuses` does of one LSTM."""
 
 
 @nest(UnidirectionalSequenceLstm, _refuses_states, parameters=parameters(LSTM), is_last=True)
 def unidirectional_sequence_lstm(node: Node[UnidirectionalSequenceLstm], e: Emitter, sinks: tuple[Sink, ...]) -> None:
+    """Of a sequence (batch, time, n) or (time, batch, n): the states at all times, (..., units)."""
     run(node, _network(node, e, LSTM), sinks)
 
 
@@ -210,28 +227,33 @@ def unidirectional_sequence_lstm(node: Node[UnidirectionalSequenceLstm], e: Emit
                                               for k in (each.output_state, each.cell_state)]),
       parameters=parameters(FORWARD_LSTM, BACKWARD_LSTM), is_last=True)
 def bidirectional_sequence_lstm(node: Node[BidirectionalSequenceLstm], e: Emitter, sinks: tuple[Sink, ...]) -> None:
+    """As one LSTM forwards and one backwards, whose results are two or lie side by side."""
     backward = BACKWARD_LSTM.crossed(node.call.has)
     units = node.input(FORWARD_LSTM.recurrent + 3).shape[1]
     both(node, _network(node, e, FORWARD_LSTM), _network(node, e, backward), units, sinks)
 
 
 def _full(call: Call) -> str | None:
+    """Refuses the basic kernel."""
     assert isinstance(call.op, Lstm)
     return "the basic kernel" if call.op.kernel_type == 1 else None
 
 
 def _basic(call: Call) -> str | None:
+    """Refuses the full kernel."""
     return "the full kernel" if _full(call) is None else None
 
 
 @nest(Lstm, all_of(_full, _refuses_states), parameters=parameters(LSTM), is_last=True)
 def lstm(node: Node[Lstm], e: Emitter, sinks: tuple[Sink, ...]) -> None:
+    """One step: of x (batch, n) the state (batch, units)."""
     single(node, _network(node, e, LSTM), sinks)
 
 
 @nest(Lstm, _basic, parameters=frozenset({2, 3}), is_last=True, name="basic")
 def basic_lstm(node: Node[Lstm], e: Emitter, sinks: tuple[Sink, ...]) -> None:
-    """One step whose state is passed in and out."""
+    """One step whose state is passed in and out: of x (batch, n), weights (4 units, n + units) and bias, the states
+    before, the states after, (batch, units) each, and what was joined and summed up."""
     out, cells, joined, sums = (Rows(memory_of(sink), count, width)
                                 for sink, (count, width) in zip(sinks, node.shapes, strict=True))
     given = [node.function.pointer(node.input(k)) for k in range(2)]

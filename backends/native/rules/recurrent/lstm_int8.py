@@ -6,7 +6,6 @@ Products leave sums of 32 bits; a gate rescales those of the input and of the st
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import frexp
 from typing import TypeAlias
 
@@ -20,7 +19,7 @@ from circlet.backends.native.emit.emitter import I32, I64, Emitter
 from circlet.backends.native.emit.loops import independent, rolled
 from circlet.backends.native.emit.value import in_memory
 from circlet.backends.native.gemm.microkernel import WORD
-from circlet.backends.native.gemm.product import Direct
+from circlet.backends.native.gemm.operands import Direct
 from circlet.backends.native.rules.preferences import INT8
 from circlet.backends.native.rules.quantized.elementwise import quantization
 from circlet.backends.native.rules.quantized.fully_connected import (
@@ -50,27 +49,34 @@ from circlet.backends.refusal import all_of, only
 from circlet.runtime.exec.kernel import Call
 from circlet.runtime.ir.types import Array, DType
 from circlet.runtime.ops.recurrent import LSTM, UnidirectionalSequenceLstm
+from circlet.runtime.records import dataclass
 
 _ADMIT, _FORGET, _UPDATE, _EMIT = range(4)
+"""The gates, in the order of the operator's inputs."""
 _PEEPHOLE = {_ADMIT: 0, _FORGET: 1, _EMIT: 2}
+"""The places of the gates' peephole weights among the operator's inputs, counted from the first."""
 _BEYOND = 1 << 16
 """What is added to a number of 16 bits may be limited to this before the sum is."""
 
 Factor: TypeAlias = "tuple[int, int]"
 """A quantised multiplier: mantissa and shift."""
 LstmNode: TypeAlias = "Node[UnidirectionalSequenceLstm]"
+"""The only operator that this rule is for."""
 
 
 def _scale(node: LstmNode, position: int) -> np.float32:
+    """The scale of an input, float32."""
     scale: np.float32 = np.float32(quantization(node.call.input(position)).scale)
     return scale
 
 
 def _zero_point(node: LstmNode, position: int) -> int:
+    """The zero point of an input."""
     return quantization(node.call.input(position)).zero_point
 
 
 def _saturated(e: Emitter, value: ir.Value) -> ir.Value:
+    """Limited to 16 bits."""
     return clamped(e, value, -32768, 32767)
 
 
@@ -80,13 +86,15 @@ def _sum(e: Emitter, value: ir.Value, other: ir.Value) -> ir.Value:
 
 
 def _shifted(e: Emitter, value: ir.Value, count: int) -> ir.Value:
-    """An i32 of at most 30 bits divided by a power of two, halves rounded away from zero."""
+    """An i32 of at most 30 bits divided by a power of two, halves rounded away from zero: gemmlowp's
+    `RoundingDivideByPOT`."""
     b = e.builder
     moved = b.add(b.add(value, ir.Constant(I32, 1 << count >> 1)), b.ashr(value, ir.Constant(I32, 31)))
     return b.ashr(moved, ir.Constant(I32, count))
 
 
 def _rescaled(e: Emitter, value: ir.Value, factor: Factor) -> ir.Value:
+    """A sum below `SUMS_BELOW` times a quantised multiplier."""
     return rescale(e, value, *factor, is_small=True)
 
 
@@ -114,6 +122,7 @@ class _Gate:
 
     @classmethod
     def of(cls, node: LstmNode, gate: int, table: ir.Value) -> _Gate:
+        """A gate of an operator, given where the table of its function lies."""
         def factor(weights: int, unit: np.float32) -> Factor:
             return quantize_multiplier(float(_scale(node, weights) * unit / GATE_SCALE))
 
@@ -140,6 +149,7 @@ def _cell_bits(node: LstmNode) -> int:
 
 
 def _looked_up(e: Emitter, table: ir.Value, value: ir.Value) -> ir.Value:
+    """The entry of a table (65536,) for an int16, held as i32."""
     place = e.builder.sext(e.builder.add(value, ir.Constant(I32, 1 << 15)), I64)
     return _load(e, table, DType.INT16, place)
 
@@ -157,13 +167,16 @@ class _Network:
         self._emitted = quantize_multiplier(float(unit / _scale(node, LSTM.output_state) * unit))
 
     def _table(self, values: Array) -> ir.Value:
+        """The address of a table of int16."""
         return self._node.function.external(np.ascontiguousarray(values, np.int16))
 
     def _group(self, first: int) -> list[int]:
+        """The positions of the gates' matrices or vectors from a position on."""
         return [first + gate for gate in self._gates]
 
     def _multiply(self, first: int, rows: Rows, zero_point: int, bias: Array | None) -> ir.Value:
-        """Where the sums of the products of rows with the matrices of the gates are, side by side."""
+        """Where the sums of the products of rows (rows, n), int8, with the matrices of the gates are, side by side:
+        (rows, gates cells), i32."""
         function, weights = self._node.function, joined(self._node, self._group(first))
         (columns, width), form = weights.shape, form_of(self._e.target, rows.count, weights)
         memory = function.reserve(rows.count * columns * WORD)
@@ -174,6 +187,8 @@ class _Network:
         return memory
 
     def emit(self, walk: Walk, results: Results) -> None:
+        """Multiplies all inputs (time, batch, n) by the gates' weights at once; then a loop over time multiplies the
+        state (batch, units), moves the cells of each element of the batch on, and copies the state to the results."""
         node, e, width = self._node, self._e, len(self._gates) * self._count
         x, zero_point = node.input(0), _zero_point(node, LSTM.output_state)
         state, cells = state_of(node, LSTM.output_state), state_of(node, LSTM.cell_state)
@@ -188,7 +203,8 @@ class _Network:
             hand_out(e, state, results.at(e, walk, time))
 
     def _advance(self, driven: ir.Value, again: ir.Value, cells: ir.Value, state: ir.Value) -> None:
-        """Moves the cells of an element of the batch on, and writes what they emit."""
+        """Moves the cells (cells,), int16, of an element of the batch on, and writes what they emit, int8: two loops
+        over the cells, the steps of TFLite's `LstmStepInteger8x8_16`."""
         e, b, zero_point = self._e, self._e.builder, _zero_point(self._node, LSTM.output_state)
 
         def gate(number: int, cell: ir.Value, k: ir.Value) -> ir.Value:
@@ -214,9 +230,11 @@ class _Network:
 
 
 _WEIGHTS = (*LSTM.matrices(), *LSTM.vectors())
+"""The inputs that must be constant."""
 
 
 def _sparse(call: Call) -> str | None:
+    """Refuses sparse weights."""
     return next((f"input {k} is sparse" for k in _WEIGHTS if call.has(k) and call.input(k).sparsity is not None), None)
 
 
@@ -229,8 +247,10 @@ def _large(call: Call) -> str | None:
 
 _refuses = all_of(only((DType.INT8,)), variables([LSTM.output_state, LSTM.cell_state]), constant_inputs(*_WEIGHTS),
                   _sparse, _large)
+"""Refuses all but int8, variables of the operator's own as states, dense constant weights, and sums that fit."""
 
 
 @nest(UnidirectionalSequenceLstm, _refuses, parameters=parameters(LSTM), is_last=True, name=INT8)
 def unidirectional_sequence_lstm(node: LstmNode, e: Emitter, sinks: Sequence[Sink]) -> None:
+    """Of a sequence (batch, time, n) or (time, batch, n), int8: the states at all times, (..., units), int8."""
     run(node, _Network(node, e).emit, sinks)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -13,18 +13,20 @@ from llvmlite import ir
 from circlet.backends.native.emit.emitter import Emitter, memory_type
 from circlet.backends.native.emit.value import in_memory
 from circlet.backends.native.gemm.microkernel import WORD
-from circlet.backends.native.gemm.product import Direct, multiply
+from circlet.backends.native.gemm.operands import Direct
+from circlet.backends.native.gemm.product import multiply
 from circlet.backends.native.rules.quantized.elementwise import quantization
 from circlet.backends.native.rules.quantized.fully_connected import constant, form_of, rows_of, stage
-from circlet.backends.native.rules.quantized.hybrid import LONGEST, Scaling, by_product, multiply_scaled, staged
+from circlet.backends.native.rules.quantized.hybrid import Scaling, by_product, multiply_scaled, staged
 from circlet.backends.native.rules.real.product import FloatProduct
 from circlet.backends.native.rules.rule import Node
 from circlet.runtime.ir.types import Activation, Array, DType
-
-__all__ = ["FLOAT", "LONGEST", "Floats", "Rows", "add_product", "reals"]
+from circlet.runtime.records import dataclass
 
 FLOAT = DType.FLOAT32
+"""What results are in."""
 Floats: TypeAlias = npt.NDArray[np.float32]
+"""The real values of weights and biases."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,6 +87,7 @@ def add_product(node: Node[Any], positions: Sequence[int], rows: ir.Value, sums:
 
 def _by_floats(node: Node[Any], positions: Sequence[int], rows: ir.Value, sums: Rows, bias: Floats | None,
                adds: bool) -> None:
+    """As `add_product`, of float32 weights: the joined matrices are packed, and rows read where they lie."""
     e, weights = node.function.e, joined(node, positions)
     columns, depth = weights.shape
     product = FloatProduct(node, e, (sums.count, columns), depth)
@@ -95,7 +98,8 @@ def _by_floats(node: Node[Any], positions: Sequence[int], rows: ir.Value, sums: 
 
 def _by_integers(node: Node[Any], positions: Sequence[int], rows: ir.Value, sums: Rows, bias: Floats | None,
                  adds: bool) -> None:
-    """Equal to the bit to `backends/cpu/hybrid`."""
+    """As `add_product`, of int8 weights: rows are quantised as they are staged. Equal to the bit to
+    `backends/cpu/hybrid`."""
     function, weights = node.function, joined(node, positions)
     depth, form = weights.shape[1], form_of(function.e.target, sums.count, weights)
     source, parameters = staged(function, form, in_memory(rows, (sums.count, depth), FLOAT), depth,

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from math import prod
 from typing import Any, TypeAlias
 
@@ -20,12 +19,13 @@ from circlet.backends.native.emit.loops import independent, rolled
 from circlet.backends.native.gemm.few_rows import dots
 from circlet.backends.native.gemm.microkernel import WORD, lanes
 from circlet.backends.native.program import Unlowerable
+from circlet.backends.native.rules.quantized.hybrid import LONGEST
 from circlet.backends.native.rules.real.elementwise import activate
-from circlet.backends.native.rules.recurrent.product import FLOAT, LONGEST, Floats, Rows, add_product, reals
+from circlet.backends.native.rules.recurrent.product import FLOAT, Floats, Rows, add_product, reals
 from circlet.backends.native.rules.rule import Node, Sink, nest
 from circlet.backends.refusal import Refusal, all_of, only
 from circlet.runtime.exec.kernel import Call
-from circlet.runtime.ir.model import Tensor
+from circlet.runtime.ir.tensor import Tensor
 from circlet.runtime.ir.types import DType, Shape
 from circlet.runtime.ops.recurrent import (
     BACKWARD_RNN,
@@ -39,6 +39,7 @@ from circlet.runtime.ops.recurrent import (
     Svdf,
     UnidirectionalSequenceRnn,
 )
+from circlet.runtime.records import dataclass
 
 
 @dataclass(frozen=True)
@@ -78,6 +79,7 @@ class Results:
     dtype: DType = FLOAT
 
     def at(self, e: Emitter, walk: Walk, time: ir.Value) -> Rows:
+        """The rows of results at a time, (batch, units)."""
         return walk.rows(e, self.memory, self.width, time, self.dtype).moved(e, e.number(self.first))
 
 
@@ -174,6 +176,8 @@ def parameters(*networks: NetworkInputs) -> frozenset[int]:
 
 
 def _rnn(node: Node[Any], e: Emitter, places: RnnInputs) -> Emit:
+    """What emits an RNN: multiplies all inputs (time, batch, n) at once; then a loop over time adds the products of the
+    state (batch, units), applies the activation, and copies the state to the results."""
     units = node.input(places.weights).shape[0]
 
     def emit(walk: Walk, results: Results) -> None:
@@ -193,28 +197,34 @@ def _rnn(node: Node[Any], e: Emitter, places: RnnInputs) -> Emit:
 
 
 _STATE = [RNN.state]
+"""The state of one RNN."""
 
 
 @nest(Rnn, refuses([RNN], _STATE), parameters=parameters(RNN), is_last=True)
 def rnn(node: Node[Rnn], e: Emitter, sinks: tuple[Sink, ...]) -> None:
+    """One step: of x (batch, n) the state (batch, units)."""
     single(node, _rnn(node, e, RNN), sinks)
 
 
 @nest(UnidirectionalSequenceRnn, refuses([RNN], _STATE), parameters=parameters(RNN), is_last=True)
 def unidirectional_sequence_rnn(node: Node[UnidirectionalSequenceRnn], e: Emitter, sinks: tuple[Sink, ...]) -> None:
+    """Of a sequence (batch, time, n) or (time, batch, n): the states at all times, (..., units)."""
     run(node, _rnn(node, e, RNN), sinks)
 
 
 @nest(BidirectionalSequenceRnn, refuses([FORWARD_RNN, BACKWARD_RNN], [FORWARD_RNN.state, BACKWARD_RNN.state]),
       parameters=parameters(FORWARD_RNN, BACKWARD_RNN), is_last=True)
 def bidirectional_sequence_rnn(node: Node[BidirectionalSequenceRnn], e: Emitter, sinks: tuple[Sink, ...]) -> None:
+    """As one RNN forwards and one backwards, whose results are two or lie side by side."""
     backward = BACKWARD_RNN.crossed(node.call.has)
     both(node, _rnn(node, e, FORWARD_RNN), _rnn(node, e, backward), node.input(FORWARD_RNN.weights).shape[0], sinks)
 
 
 @nest(Svdf, refuses([SVDF], [SVDF.state]), parameters=parameters(SVDF), is_last=True)
 def svdf(node: Node[Svdf], e: Emitter, sinks: tuple[Sink, ...]) -> None:
-    """All rows of the state move by one number; what then ends each of them is new."""
+    """One step: of x (batch, n), weights (filters, n) and weights over time (filters, memory): (batch, units), TFLite's
+    `EvalFloatSVDF`. All rows of the state (batch, filters, memory) move by one number; what then ends each of them is
+    new. A result is the sum of `rank` filters over time."""
     state, function, (batch, units) = state_of(node, SVDF.state), node.function, node.shape
     filters, memory = node.input(SVDF.recurrent).shape
     over_time, run = function.external(_over_time(node)), node.op.rank * memory
@@ -235,4 +245,5 @@ def svdf(node: Node[Svdf], e: Emitter, sinks: tuple[Sink, ...]) -> None:
 
 
 def _over_time(node: Node[Svdf]) -> Floats:
+    """The weights over time, (filters, memory)."""
     return np.ascontiguousarray(reals(node, SVDF.recurrent))

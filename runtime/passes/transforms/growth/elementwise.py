@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from circlet.runtime.ir.op import OPERATORS
+from circlet.runtime.ir.op import Op
 from circlet.runtime.ir.types import FLOATS
 from circlet.runtime.ops import elementwise as ops
 from circlet.runtime.ops.comparison import Select
 from circlet.runtime.ops.quantize import Cast, Dequantize, Quantize, StablehloConvert
+from circlet.runtime.ops.registry import OPERATORS
 from circlet.runtime.ops.shape import Alias
 from circlet.runtime.ops.unary import Unary
 from circlet.runtime.passes.transforms.growth.state import Length, Padded, Refused
@@ -15,8 +16,6 @@ from circlet.runtime.passes.transforms.growth.step import Step, pads
 _MAY_FAIL = (ops.Div, ops.FloorDiv, ops.FloorMod, ops.Pow, ops.StablehloDivide, ops.StablehloRemainder,
              ops.StablehloPower)
 """On integers, which what lies beyond a length must not make them do."""
-_ELEMENTWISE = [each for each in (*OPERATORS.values(), *Unary.__subclasses__())
-                if each.elementwise and each not in (Select, *_MAY_FAIL)]
 
 
 def aligned(step: Step, positions: range) -> dict[int, Length]:
@@ -36,7 +35,12 @@ def aligned(step: Step, positions: range) -> dict[int, Length]:
     return found
 
 
-@pads(*_ELEMENTWISE, Alias, Cast, StablehloConvert, Quantize, Dequantize)
+def is_elementwise(op: Op) -> bool:
+    """Whether an operator without a rule of its own has that of those that work element by element."""
+    return op.elementwise and (op.name in OPERATORS or isinstance(op, Unary))
+
+
+@pads(Alias, Cast, StablehloConvert, Quantize, Dequantize)
 def elementwise(step: Step) -> None:
     """The elements keep their places."""
     rank = len(step.output.signature)

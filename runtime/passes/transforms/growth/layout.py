@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from circlet.runtime.ir.builder import SubgraphBuilder, Value
-from circlet.runtime.ir.model import Tensor
+from circlet.runtime.ir.tensor import Tensor
 from circlet.runtime.ir.types import Activation
 from circlet.runtime.ops.index import DynamicUpdateSlice, Gather
 from circlet.runtime.ops.layout import (

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from circlet.runtime.ir.builder import Value
-from circlet.runtime.ir.model import Tensor
+from circlet.runtime.ir.tensor import Tensor
 from circlet.runtime.ir.types import DType
 from circlet.runtime.ops.comparison import Less, SelectV2
 from circlet.runtime.ops.index import Gather

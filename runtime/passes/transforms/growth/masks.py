@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from circlet.runtime.ir.builder import SubgraphBuilder, Value
-from circlet.runtime.ir.model import Tensor
+from circlet.runtime.ir.tensor import Tensor
 from circlet.runtime.ir.types import FLOATS, INTEGERS, DType
 from circlet.runtime.ops.comparison import Less, LogicalAnd, SelectV2
 from circlet.runtime.ops.shape import Range, Reshape

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TypeAlias
 
 from circlet.runtime.ir.builder import ModelBuilder
-from circlet.runtime.ir.model import Operator, Subgraph, Tensor
+from circlet.runtime.ir.model import Operator, Subgraph
+from circlet.runtime.ir.tensor import Tensor
 from circlet.runtime.ir.types import Array
 from circlet.runtime.passes.transforms.growth.state import COUNTER, Length, Padded, Refused
 from circlet.runtime.passes.transforms.loops.layout import scalar
+from circlet.runtime.records import dataclass
 
 Pad: TypeAlias = Callable[[int, Sequence["Padded | None"]], tuple["Padded | None", ...]]
 """Pads a subgraph, given by its index, for inputs of the given states; gives those of its outputs."""

@@ -9,7 +9,7 @@ from typing import TypeAlias
 import numpy as np
 
 from circlet.runtime.ir.builder import Value
-from circlet.runtime.ir.model import Tensor
+from circlet.runtime.ir.tensor import Tensor
 from circlet.runtime.ir.types import FLOATS, DType
 from circlet.runtime.ops import reduce as ops
 from circlet.runtime.ops.elementwise import Div, Mul

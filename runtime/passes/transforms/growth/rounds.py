@@ -6,19 +6,19 @@ An outer loop lengthens the buffers, and an inner one, whose shapes are fixed, r
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import prod
 
 import numpy as np
 
 from circlet.runtime.ir.builder import SubgraphBuilder, Value
-from circlet.runtime.ir.model import Operator, Subgraph, Tensor
+from circlet.runtime.ir.model import Operator, Subgraph
+from circlet.runtime.ir.tensor import Tensor
 from circlet.runtime.ir.types import DType
 from circlet.runtime.ops.comparison import LessEqual, LogicalAnd
-from circlet.runtime.ops.controlflow import If, PreTestedLoop, While
+from circlet.runtime.ops.controlflow import If, LoopRounds, PreTestedLoop, While
 from circlet.runtime.ops.elementwise import Add
 from circlet.runtime.ops.loop_options import Mode, ScanOutput
-from circlet.runtime.ops.loop_steps import LoopGrow, LoopLength, LoopRounds, LoopTake
+from circlet.runtime.ops.loop_steps import LoopGrow, LoopLength, LoopTake
 from circlet.runtime.ops.unary import LogicalNot
 from circlet.runtime.passes.transforms.growth.state import COUNTER
 from circlet.runtime.passes.transforms.growth.step import capacity
@@ -26,6 +26,7 @@ from circlet.runtime.passes.transforms.growth.trace import Growth
 from circlet.runtime.passes.transforms.growth.work import Work
 from circlet.runtime.passes.transforms.loops.layout import like, scalar
 from circlet.runtime.passes.transforms.loops.setup import Operands
+from circlet.runtime.records import dataclass
 
 MOST_ELEMENTS = 1 << 18
 """In a buffer that is longer than it needs to be."""

@@ -10,7 +10,7 @@ from typing import TypeAlias
 import numpy as np
 
 from circlet.runtime.ir.builder import Value
-from circlet.runtime.ir.model import Tensor
+from circlet.runtime.ir.tensor import Tensor
 from circlet.runtime.ir.types import DType
 from circlet.runtime.ops.comparison import SelectV2
 from circlet.runtime.ops.quantize import Cast

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from circlet.runtime.ir.types import DType
+from circlet.runtime.records import dataclass
 
 COUNTER = DType.INT32
 """The element type of lengths."""

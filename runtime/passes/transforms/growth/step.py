@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TypeAlias
 
 import numpy as np
 
 from circlet.runtime.ir.builder import SubgraphBuilder, Value
-from circlet.runtime.ir.model import ABSENT, Operator, Tensor
+from circlet.runtime.ir.model import ABSENT, Operator
 from circlet.runtime.ir.op import Op
+from circlet.runtime.ir.tensor import Tensor
 from circlet.runtime.ir.types import INTEGERS, Array, Shape
 from circlet.runtime.ops.controlflow import CallSubgraph
 from circlet.runtime.ops.elementwise import Add
@@ -19,6 +20,7 @@ from circlet.runtime.ops.loop_steps import LoopLength
 from circlet.runtime.passes.transforms.growth.padding import Padding
 from circlet.runtime.passes.transforms.growth.state import COUNTER, Length, NotKnown, Padded, Refused
 from circlet.runtime.passes.transforms.loops.layout import like, scalar
+from circlet.runtime.records import dataclass
 
 
 @dataclass(frozen=True, eq=False)

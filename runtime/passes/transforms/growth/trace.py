@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from circlet.runtime.ir.model import ABSENT, Model, Operator, Subgraph
 from circlet.runtime.ops.controlflow import CallSubgraph, PreTestedLoop
 from circlet.runtime.ops.layout import Concatenation, StablehloConcatenate, Transpose
 from circlet.runtime.ops.matmul import BatchMatMul, FullyConnected
 from circlet.runtime.ops.shape import Alias
+from circlet.runtime.records import dataclass
 
 
 @dataclass(frozen=True)

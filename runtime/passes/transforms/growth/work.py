@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from pkgutil import iter_modules
 
 from circlet.runtime.ir.builder import ModelBuilder
 from circlet.runtime.ir.faults import FAULTS
 from circlet.runtime.ir.model import Model, Operator, Subgraph
 from circlet.runtime.ir.op import Op
+from circlet.runtime.late import imported
 from circlet.runtime.ops.loop_steps import LoopZeros
+from circlet.runtime.passes.transforms import growth
+from circlet.runtime.passes.transforms.growth.elementwise import elementwise, is_elementwise
 from circlet.runtime.passes.transforms.growth.padding import Buffers, Group, Padding
 from circlet.runtime.passes.transforms.growth.state import Length, Padded, Refused
 from circlet.runtime.passes.transforms.growth.step import MADE, RULES, Rule, Step
@@ -21,6 +25,8 @@ class Work:
     """What the subgraphs of one loop have in common."""
 
     def __init__(self, model: Model, groups: Sequence[Group]) -> None:
+        for each in iter_modules(growth.__path__, f"{growth.__name__}."):  # the modules with rules
+            imported(each.name)
         self.model = model
         self.buffers = Buffers(ModelBuilder(model), groups)
         self.padded: dict[int, Subgraph] = {}
@@ -67,9 +73,10 @@ def _apply_rules(padding: Padding) -> None:
 
 def _rule(padding: Padding, operator: Operator) -> Rule:
     if any(each in padding.states for each in operator.inputs):
-        if type(operator.op) not in RULES:
+        rule = RULES.get(type(operator.op)) or (elementwise if is_elementwise(operator.op) else None)
+        if rule is None:
             raise Refused(f"{operator.name} has no rule")
-        return RULES[type(operator.op)]
+        return rule
     known = [padding.values[each] for each in operator.inputs if each in padding.values]
     if any(isinstance(each, Length) for value in known for each in value.reshape(-1).tolist()):
         return MADE.get(type(operator.op), Step.follow)

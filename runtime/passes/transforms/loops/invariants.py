@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 
-from circlet.runtime.ir.model import ABSENT, Model, Operator, Subgraph, Tensor
+from circlet.runtime.ir.model import ABSENT, Model, Operator, Subgraph
+from circlet.runtime.ir.tensor import Tensor
 from circlet.runtime.ir.types import DType
 from circlet.runtime.ops.loop import Loop
 from circlet.runtime.ops.loop_options import NONE

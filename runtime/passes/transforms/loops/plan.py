@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-from circlet.runtime.ir.model import ABSENT, Model, Operator, Subgraph, Tensor
+from circlet.runtime.ir.model import ABSENT, Model, Operator, Subgraph
+from circlet.runtime.ir.tensor import Tensor
 from circlet.runtime.ir.types import DType
 from circlet.runtime.ops.loop import Loop
 from circlet.runtime.ops.loop_options import NONE, Base, CondUse, TripPolicy
 from circlet.runtime.passes.transforms.loops.constants import never_ends
+from circlet.runtime.records import dataclass
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from circlet.runtime.ir.builder import SubgraphBuilder, Value
-from circlet.runtime.ir.model import Tensor
+from circlet.runtime.ir.tensor import Tensor
 from circlet.runtime.ops.elementwise import Add, Maximum, Minimum, Mul
 from circlet.runtime.ops.index import Gather
 from circlet.runtime.ops.loop_options import Base, Overrun, ScanInput

@@ -9,7 +9,8 @@ import numpy as np
 
 from circlet.runtime.errors import Place
 from circlet.runtime.ir.builder import SubgraphBuilder, Value
-from circlet.runtime.ir.model import ABSENT, Operator, Subgraph, Tensor
+from circlet.runtime.ir.model import ABSENT, Operator, Subgraph
+from circlet.runtime.ir.tensor import Tensor
 from circlet.runtime.ir.types import DType
 from circlet.runtime.ops.controlflow import While
 from circlet.runtime.ops.loop_builder import loop_outputs

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from circlet.runtime.ir.builder import SubgraphBuilder, Value
-from circlet.runtime.ir.model import Tensor
+from circlet.runtime.ir.tensor import Tensor
 from circlet.runtime.ir.types import DType
 from circlet.runtime.ops.controlflow import CallSubgraph
 from circlet.runtime.ops.elementwise import Add

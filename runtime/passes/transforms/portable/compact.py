@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import fields, replace
 
-from circlet.runtime.ir.model import ABSENT, Model, Operator, Signature, Subgraph, Tensor
+from circlet.runtime.ir.model import ABSENT, Model, Operator, Signature, Subgraph
 from circlet.runtime.ir.op import Op, Skip
+from circlet.runtime.ir.tensor import Tensor
 from circlet.runtime.passes.transforms.eliminate_dead import eliminate_dead
 from circlet.runtime.passes.transforms.portable.editor import with_scales
+from circlet.runtime.passes.transforms.rewrite import is_same
 
 
 def compact(model: Model) -> Model:
-    """The model without what is not needed; subgraphs, operators and tensors get other indices."""
+    """The model without what is not needed; where there is such, subgraphs, operators and tensors get other indices."""
     model = eliminate_dead(model)
     reached = _reached(model)
     places = {old: new for new, old in enumerate(reached)}
@@ -21,10 +23,13 @@ def compact(model: Model) -> Model:
         subgraph = model.subgraphs[old]
         operators = tuple(_calling(each, places) for each in subgraph.operators if not isinstance(each.op, Skip))
         kept = _kept(replace(subgraph, operators=operators))
-        subgraphs.append(_renumbered(replace(subgraph, operators=operators), kept))
+        stays = is_same(operators, subgraph.operators) and len(kept) == len(subgraph.tensors)
+        subgraphs.append(subgraph if stays else _renumbered(replace(subgraph, operators=operators), kept))
         for each in model.signatures:
             if each.subgraph == old:
                 signatures[each.key] = _signature(each, places[old], kept)
+    if is_same(subgraphs, model.subgraphs):
+        return model
     return replace(model, subgraphs=tuple(subgraphs), signatures=tuple(signatures.values()))
 
 
@@ -40,7 +45,8 @@ def _reached(model: Model) -> list[int]:
 
 def _calling(operator: Operator, places: Mapping[int, int]) -> Operator:
     """The operator with its subgraphs at their new places."""
-    return replace(operator, op=_moved(operator.op, places)) if operator.op.callees() else operator
+    moves = any(places[each] != each for each in operator.op.callees())
+    return replace(operator, op=_moved(operator.op, places)) if moves else operator
 
 
 def _moved(op: Op, places: Mapping[int, int]) -> Op:

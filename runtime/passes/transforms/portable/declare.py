@@ -6,13 +6,15 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from circlet.runtime.errors import ExecutionError, LimitError
-from circlet.runtime.ir.model import ABSENT, Model, Operator, Subgraph, Tensor
+from circlet.runtime.ir.model import ABSENT, Model, Operator, Subgraph
 from circlet.runtime.ir.op import Skip, Unknown
+from circlet.runtime.ir.tensor import Tensor
 from circlet.runtime.ir.types import Array, DType, Shape
 from circlet.runtime.ops.controlflow import Branch
 from circlet.runtime.ops.loop_steps import LoopZeros, body_shapes
 from circlet.runtime.passes.analyses.specialize import Specialization, Specializer
 from circlet.runtime.passes.transforms.portable.signatures import with_subgraphs
+from circlet.runtime.passes.transforms.rewrite import is_same
 
 SKIP = Operator(Skip(), (), ())
 FOLDED = (DType.INT32, DType.INT64, DType.BOOL)
@@ -79,10 +81,14 @@ def _declared(specializer: Specializer, spec: Specialization) -> Subgraph:
     tensors = tuple(each if index in guessed else
                     _typed(each, spec.shapes[index], None if index in written else known.get(index))
                     for index, each in enumerate(subgraph.tensors))
+    if is_same(operators, subgraph.operators) and is_same(tensors, subgraph.tensors):
+        return subgraph
     return replace(subgraph, operators=operators, tensors=tensors)
 
 
 def _typed(tensor: Tensor, shape: Shape | None, value: Array | None) -> Tensor:
     if shape is None or tensor.is_constant:
+        return tensor
+    if value is None and (shape, None, True) == (tensor.shape, tensor.shape_signature, tensor.has_rank):
         return tensor
     return replace(tensor, shape=shape, shape_signature=None, has_rank=True, data=value)

@@ -8,8 +8,9 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
-from circlet.runtime.ir.model import ABSENT, Operator, Subgraph, Tensor
+from circlet.runtime.ir.model import ABSENT, Operator, Subgraph
 from circlet.runtime.ir.op import Op
+from circlet.runtime.ir.tensor import Tensor
 from circlet.runtime.ir.types import DType, Shape
 
 

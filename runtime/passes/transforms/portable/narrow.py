@@ -6,8 +6,9 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from circlet.runtime.ir.model import ABSENT, Model, Operator, Subgraph, Tensor
+from circlet.runtime.ir.model import ABSENT, Model, Operator, Subgraph
 from circlet.runtime.ir.op import Op
+from circlet.runtime.ir.tensor import Tensor
 from circlet.runtime.ir.types import INTEGERS, Array, DType, Shape
 from circlet.runtime.ops.elementwise import Maximum, Minimum
 from circlet.runtime.ops.index import DynamicUpdateSlice

@@ -6,10 +6,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from circlet.runtime.ir.model import Model, Signature, Subgraph
+from circlet.runtime.passes.transforms.rewrite import is_same
 
 
 def with_subgraphs(model: Model, subgraphs: Sequence[Subgraph]) -> Model:
-    """The model with other subgraphs, whose inputs and outputs are in the same places."""
+    """The model with other subgraphs, whose inputs and outputs are in the same places; the model itself if they are
+    those that it has."""
+    if is_same(subgraphs, model.subgraphs):
+        return model
     signatures = tuple(_moved(each, model.subgraphs[each.subgraph], subgraphs[each.subgraph])
                        for each in model.signatures)
     return replace(model, subgraphs=tuple(subgraphs), signatures=signatures)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -39,6 +38,7 @@ from circlet.runtime.ops.quantize import Cast
 from circlet.runtime.ops.shape import Alias, ExpandDims, Fill, Reshape, ShapeOf
 from circlet.runtime.passes.transforms.portable.editor import Editor
 from circlet.runtime.passes.transforms.portable.signatures import with_subgraphs
+from circlet.runtime.records import dataclass
 
 I32 = DType.INT32
 COMPUTED: dict[type[Op], np.ufunc] = {Add: np.add, Sub: np.subtract, Mul: np.multiply, Maximum: np.maximum}
@@ -69,6 +69,8 @@ class Problems:
 
 
 def _expanded(subgraph: Subgraph, index: int, problems: Problems) -> Subgraph:
+    if not any(type(each.op) in EXPANSIONS for each in subgraph.operators):
+        return subgraph
     editor = Editor(subgraph)
     for number, operator in enumerate(subgraph.operators):
         expand = EXPANSIONS.get(type(operator.op))

@@ -1,0 +1,92 @@
+"""Open lengths in compiled code: each is computed once, where the function begins, or after what computes it."""
+
+from __future__ import annotations
+
+from llvmlite import ir
+
+from circlet.runtime.ir.length import least
+from circlet.runtime.ir.terms import Atom, Computed, Maximum, Symbol, Terms, has_computed
+
+_I64 = ir.IntType(64)
+
+
+class Entry:
+    """The beginning of a function."""
+
+    def __init__(self, function: ir.Function) -> None:
+        block = function.append_basic_block("entry")
+        self.body = function.append_basic_block("body")
+        """What comes next."""
+        self._builder = ir.IRBuilder(block)
+        self._end = self._builder.branch(self.body)
+
+    def builder(self) -> ir.IRBuilder:
+        """Writes at the end of it."""
+        self._builder.position_before(self._end)
+        return self._builder
+
+
+class Lengths:
+    """What open lengths are in registers."""
+
+    def __init__(self, entry: Entry, memory: ir.Value) -> None:
+        """
+        Args:
+            entry: of the function.
+            memory: an i64 for each open length, then for each that the function computes.
+        """
+        self._entry = entry
+        self._memory = memory
+        self._found: dict[Terms | Atom, ir.Value] = {}
+        self._computed: dict[int, ir.Value] = {}
+
+    def define(self, b: ir.IRBuilder, number: int, value: ir.Value) -> None:
+        """Says what a length is that the function computes; the caller of the function finds it in memory."""
+        self._computed[number] = value
+        b.store(value, b.gep(self._memory, [ir.Constant(_I64, number)], source_etype=_I64))
+
+    def is_defined(self, number: int) -> bool:
+        """Whether it was said what a computed length is."""
+        return number in self._computed
+
+    def register(self, terms: Terms, here: ir.IRBuilder) -> ir.Value:
+        """The i64 that a length is; written `here` where it hangs on what the function computes."""
+        if has_computed(terms):
+            return self._sum(terms, here)
+        if terms not in self._found:
+            self._found[terms] = self._sum(terms, self._entry.builder())
+        return self._found[terms]
+
+    def _sum(self, terms: Terms, b: ir.IRBuilder) -> ir.Value:
+        total: ir.Value | None = None
+        for factor, atoms in terms:
+            value: ir.Value = ir.Constant(_I64, factor)
+            for each in atoms:
+                other = self._atom(each, b)
+                is_one = isinstance(value, ir.Constant) and value.constant == 1
+                value = other if is_one else b.mul(value, other)
+            total = value if total is None else b.add(total, value)
+        return ir.Constant(_I64, 0) if total is None else total
+
+    def _atom(self, atom: Atom, b: ir.IRBuilder) -> ir.Value:
+        if has_computed(((1, (atom,)),)):
+            return self._made(atom, b)
+        if atom not in self._found:
+            self._found[atom] = self._made(atom, self._entry.builder())
+        return self._found[atom]
+
+    def _made(self, atom: Atom, b: ir.IRBuilder) -> ir.Value:
+        if isinstance(atom, Computed):
+            return self._computed[atom.number]
+        if isinstance(atom, Symbol):
+            place = b.gep(self._memory, [ir.Constant(_I64, atom.number)], source_etype=_I64)
+            return b.load(place, typ=_I64)
+        if isinstance(atom, Maximum):
+            one, other = self.register(atom.one, b), self.register(atom.other, b)
+            return b.select(b.icmp_signed(">", one, other), one, other)
+        numerator, denominator = self.register(atom.numerator, b), self.register(atom.denominator, b)
+        if least(atom.numerator) >= 0:
+            return b.udiv(numerator, denominator)
+        quotient = b.sdiv(numerator, denominator)
+        is_above = b.icmp_signed("<", numerator, b.mul(quotient, denominator))
+        return b.sub(quotient, b.zext(is_above, _I64))

@@ -1,0 +1,53 @@
+"""Which operators become code that serves open lengths."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from circlet.backends.native.lower.controlflow import CONTROL_FLOW, refuses
+from circlet.backends.native.lower.fused import Fused
+from circlet.backends.native.rules.rule import Rule, rule_of
+from circlet.runtime.errors import Place
+from circlet.runtime.exec.executor_map import ExecutorMap
+from circlet.runtime.exec.kernel import Call
+from circlet.runtime.ir.model import ABSENT
+from circlet.runtime.ir.op import Skip, Unknown
+from circlet.runtime.passes.analyses.specialize import Specialization
+
+
+def objections(executors: ExecutorMap, spec: Specialization, operators: range) -> Iterator[str]:
+    """Why operators of a subgraph at open lengths cannot be code that serves all of them, in words.
+
+    Such code calls no host: what the numpy backend computes it computes at lengths that are fixed.
+    """
+    for number in operators:
+        operator = spec.subgraph.operators[number]
+        if isinstance(operator.op, Skip) or (operator.outputs and all(each in spec.known for each in operator.outputs)):
+            continue
+        place = Place(spec.index, spec.subgraph.name, number, operator.name)
+        if type(operator.op) in CONTROL_FLOW:
+            yield from _of_callees(executors, spec, number, place)
+            continue
+        calls = operator.op.calls_at(place) if isinstance(operator.op, Fused) else (
+            Call.of(spec.subgraph, operator, place),)
+        for call in calls:
+            rule = rule_of(call)
+            if not isinstance(rule, Rule):
+                yield f"{call.place}: {rule}"
+
+
+def _of_callees(executors: ExecutorMap, spec: Specialization, number: int, place: Place) -> Iterator[str]:
+    operator = spec.subgraph.operators[number]
+    shapes = tuple(spec.shape(each) for each in operator.inputs if each != ABSENT)
+    reason = refuses(executors, operator.op, shapes, {})
+    if reason is not None:
+        yield f"{place}: {reason}"
+        return
+    for callee in operator.op.calls():
+        try:
+            inner = executors.specializer.at(callee.subgraph, shapes[callee.first:])
+        except Unknown:
+            yield f"{place}: shapes that are known only when it runs"
+            return
+        yield from objections(executors, inner, range(len(inner.subgraph.operators)))
+

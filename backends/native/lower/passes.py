@@ -1,0 +1,85 @@
+"""Tells which of LLVM's passes a function is worth."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from enum import Enum
+
+from llvmlite import ir
+
+from circlet.backends.native.gemm.microkernel import Microkernel
+
+
+class Passes(Enum):
+    """Passes over LLVM's language, before machine code is made of it, which has passes of its own."""
+
+    NONE = "none"
+    """The code is as it is to run: it has vectors already, is unrolled, and computes nothing twice."""
+    FEW = "few"
+    """Values go to registers, constants are folded: for loops whose time goes to what they call."""
+    ALL = "all"
+    """Loops are made vectors of, and what they compute in each turn moves out of them."""
+
+
+def passes_for(function: ir.Function) -> Passes:
+    """What a function with a body is worth. A loop around others, or without any call, may take most of the time."""
+    if isinstance(function, Microkernel):
+        return Passes.NONE
+    return Passes.FEW if all(map(_calls, _innermost(function.blocks))) else Passes.ALL
+
+
+def _calls(loop: set[ir.Block]) -> bool:
+    """Whether a loop calls a function with loops."""
+    return any(_has_loop(each.callee) for block in loop for each in block.instructions
+               if isinstance(each, ir.CallInstr) and isinstance(each.callee, ir.Function))
+
+
+def _has_loop(function: ir.Function) -> bool:
+    """Whether a function of the module takes some time."""
+    return "cold" not in function.attributes and any(True for _ in _back_edges(function.blocks))
+
+
+def _innermost(blocks: Sequence[ir.Block]) -> list[set[ir.Block]]:
+    """The blocks of each loop that has no loop in it."""
+    before: dict[ir.Block, list[ir.Block]] = {each: [] for each in blocks}
+    for each in blocks:
+        for target in _successors(each):
+            before[target].append(each)
+    loops: dict[ir.Block, set[ir.Block]] = {}
+    for latch, head in _back_edges(blocks):
+        loop = loops.setdefault(head, {head})
+        left = [latch]
+        while left:
+            each = left.pop()
+            if each not in loop:
+                loop.add(each)
+                left += before[each]
+    return [loop for head, loop in loops.items() if not any(each in loop for each in loops if each is not head)]
+
+
+def _back_edges(blocks: Sequence[ir.Block]) -> Iterator[tuple[ir.Block, ir.Block]]:
+    """The latch and the head of each loop: in a search by depth, what leads back to a block it has not left."""
+    if not blocks:
+        return
+    entered, path = {blocks[0]}, {blocks[0]}
+    stack = [(blocks[0], iter(_successors(blocks[0])))]
+    while stack:
+        block, rest = stack[-1]
+        target = next(rest, None)
+        if target is None:
+            stack.pop()
+            path.discard(block)
+        elif target in path:
+            yield block, target
+        elif target not in entered:
+            entered.add(target)
+            path.add(target)
+            stack.append((target, iter(_successors(target))))
+
+
+def _successors(block: ir.Block) -> list[ir.Block]:
+    """Where a block goes on."""
+    end = block.terminator
+    if isinstance(end, ir.SwitchInstr):
+        return [end.default, *(target for _, target in end.cases)]
+    return [each for each in end.operands if isinstance(each, ir.Block)]

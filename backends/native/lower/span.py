@@ -1,0 +1,81 @@
+"""The function for a span of operators."""
+
+from __future__ import annotations
+
+from math import prod
+
+from circlet.backends.native.compilation import Wish
+from circlet.backends.native.emit.emitter import in_register_alone
+from circlet.backends.native.emit.value import in_memory
+from circlet.backends.native.lower.function import FunctionLowering
+from circlet.backends.native.lower.subgraphs import SubgraphLowering
+from circlet.backends.native.program import Held
+from circlet.backends.native.targets.target import Target
+from circlet.runtime.exec.executor_map import ExecutorMap
+from circlet.runtime.exec.kernel import Span
+from circlet.runtime.exec.observe.listener import Observation
+from circlet.runtime.ir.model import ABSENT
+from circlet.runtime.passes.analyses.specialize import General, Specialization
+
+
+def lower_span(executors: ExecutorMap, span: Span, target: Target, symbol: str, general: General | None = None,
+               check_bounds: bool = False, wish: Wish | None = None) -> FunctionLowering:
+    """The function for a span.
+
+    Args:
+        executors: the model.
+        span: the operators, their shapes and buffers.
+        target: the processor.
+        symbol: the function's name.
+        general: of which the shapes are a case, if the function is to serve others too; more is assumed of it.
+        check_bounds: whether every access to memory is checked.
+        wish: may be withdrawn.
+
+    Raises:
+        Unlowerable: it cannot be one.
+        Abandoned: the wish was withdrawn.
+    """
+    counted = len(executors.model.subgraphs) if span.run.observer.observation is Observation.COUNTS else None
+    function = FunctionLowering(target, symbol, span.run.variables, check_bounds, counted)
+    if general is None:
+        _Body(executors, span, span.spec, function, wish).write()
+    else:
+        function.open(general.scope)
+        _Body(executors, span, general.spec, function, wish).write()
+        function.program.assume(general.scope)
+    return function
+
+
+class _Body:
+    def __init__(self, executors: ExecutorMap, span: Span, spec: Specialization, function: FunctionLowering,
+                 wish: Wish | None) -> None:
+        self._span = span
+        self._spec = spec
+        self._function = function
+        self._lowering = SubgraphLowering(function, executors, wish)
+
+    def write(self) -> None:
+        """Writes the whole function."""
+        function, span, spec = self._function, self._span, self._spec
+        aliases = span.aliases
+        operators = spec.subgraph.operators[span.operators.start:span.operators.stop]
+        written = {each for operator in operators for each in operator.outputs}
+        values = {}
+        places = {}
+        for tensor in sorted({tensor for each in operators for tensor in (*each.inputs, *each.outputs)} - {ABSENT}):
+            array, dtype = span.arrays[tensor], spec.subgraph.tensors[tensor].dtype
+            if array is None or tensor in spec.known or array.dtype.hasobject:
+                continue
+            shape = spec.shape(tensor)
+            size = prod(shape) * dtype.numpy.itemsize if spec.is_open else None
+            if tensor in written:
+                if tensor in span.exported or not in_register_alone(prod(shape), dtype):
+                    places[aliases.root(tensor)] = function.external(array, Held(tensor), size)
+            else:
+                home = function.external(array, Held(tensor), size)
+                values[tensor] = in_memory(home, shape, dtype)
+                places[aliases.root(tensor)] = home
+        if span.is_whole:
+            self._lowering.arrange(spec, span.operators, aliases, places)
+        self._lowering.emit(spec, span.operators, aliases, values, places)
+        function.finish()

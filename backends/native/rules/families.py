@@ -1,0 +1,55 @@
+"""Where the native rules of each family of operators are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+MODULES: Mapping[str, tuple[str, ...]] = {
+    "comparison": ("real.comparison",),
+    "conv": ("real.conv",),
+    "elementwise": ("real.elementwise", "real.division"),
+    "index": ("moving.index",),
+    "layout": ("moving.layout",),
+    "loop_steps": ("moving.loop_steps",),
+    "matmul": ("real.matmul", "moving.index"),
+    "normalize": ("real.normalize",),
+    "pad": ("moving.pad",),
+    "pool": ("real.pool",),
+    "quantize": ("quantized.quantize", "quantized.elementwise", "quantized.table"),
+    "recurrent": ("recurrent.lstm", "recurrent.lstm_int8", "recurrent.rnn"),
+    "reduce": ("real.reduce",),
+    "resize": ("real.resize",),
+    "shape": ("moving.shape",),
+    "sort": ("moving.sort",),
+    "spatial": ("moving.spatial",),
+    "transcendental": ("real.transcendental",),
+    "unary": ("real.unary",),
+    "variable": ("moving.variable",),
+}
+"""The modules of this package with rules for the operators that a module of `runtime/ops` defines."""
+OF_STORED: Mapping[str, tuple[str, ...]] = {
+    "comparison": ("quantized.elementwise",),
+    "conv": ("quantized.conv", "quantized.depthwise", "quantized.hybrid", "quantized.wide"),
+    "elementwise": ("quantized.elementwise",),
+    "matmul": ("quantized.batch_matmul", "quantized.fully_connected", "quantized.hybrid", "quantized.wide"),
+    "normalize": ("quantized.reduce",),
+    "pool": ("quantized.reduce",),
+    "reduce": ("quantized.reduce",),
+    "resize": ("quantized.resize",),
+    "unary": ("quantized.table",),
+}
+"""Those with rules for calls alone that have a quantised tensor, or one of narrow integers."""
+
+
+def modules(family: str) -> tuple[str, ...]:
+    """The full names of the modules with rules for a family that any call may have."""
+    return _full(MODULES.get(family, ()))
+
+
+def modules_of_stored(family: str) -> tuple[str, ...]:
+    """The full names of the modules with rules for a family that calls of stored values have."""
+    return _full(OF_STORED.get(family, ()))
+
+
+def _full(names: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(f"{__package__}.{each}" for each in names)

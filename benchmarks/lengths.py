@@ -1,0 +1,128 @@
+"""Measures models with open lengths: random shapes, the first run among them, in a process of each runtime's own.
+
+    python -m benchmarks.lengths [--rounds N] [--shapes N] [NAME...]
+"""
+
+from __future__ import annotations
+
+import os
+
+os.environ.update({f"{library}_NUM_THREADS": "1" for library in ("OMP", "OPENBLAS", "MKL")})
+
+import argparse
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from statistics import median
+from typing import TypeAlias
+
+import numpy as np
+
+from benchmarks.open_models import MODELS, Arrays, write_models
+from benchmarks.report import seconds
+
+Runner: TypeAlias = "Callable[[Arrays], list[object]]"
+
+
+def _circlet(path: Path) -> Runner:
+    import circlet
+
+    session = circlet.Session(circlet.load(path))
+
+    def run(inputs: Arrays) -> list[object]:
+        session.reset_state()
+        return list(session.invoke(0, list(inputs.values())))
+
+    return run
+
+
+def _litert(path: Path) -> Runner:
+    from ai_edge_litert.interpreter import Interpreter
+
+    interpreter = Interpreter(model_path=str(path), num_threads=1)
+    indices = [each["index"] for each in interpreter.get_input_details()]
+
+    def run(inputs: Arrays) -> list[object]:
+        for index, value in zip(indices, inputs.values(), strict=True):
+            interpreter.resize_tensor_input(index, value.shape)
+        interpreter.allocate_tensors()
+        interpreter.reset_all_variables()
+        for index, value in zip(indices, inputs.values(), strict=True):
+            interpreter.set_tensor(index, value)
+        interpreter.invoke()
+        return [interpreter.get_tensor(each["index"]) for each in interpreter.get_output_details()]
+
+    return run
+
+
+RUNTIMES: dict[str, Callable[[Path], Runner]] = {"circlet": _circlet, "LiteRT": _litert}
+
+
+def measure_here(runtime: str, name: str, path: Path, shapes: int) -> None:
+    """Prints the seconds from loading the model to the last result, those of the first run, and of one at a shape that
+    came before; then a sum of all results, by which runtimes are compared."""
+    random = np.random.default_rng(1)
+    given = [MODELS[name][1](random) for _ in range(shapes)]
+    __import__("circlet" if runtime == "circlet" else "ai_edge_litert.interpreter")
+    begin = time.perf_counter()
+    run = RUNTIMES[runtime](path)
+    results = [run(given[0])]
+    first = time.perf_counter()
+    results += [run(each) for each in given[1:]]
+    end = time.perf_counter()
+    again = []
+    for _ in range(30):
+        start = time.perf_counter()
+        run(given[-1])
+        again.append(time.perf_counter() - start)
+    total = sum(float(np.abs(np.asarray(each, np.float64)).sum()) for result in results for each in result)
+    print(end - begin, first - begin, median(again), total)
+
+
+def _measured(runtime: str, name: str, path: Path, shapes: int, cache: str) -> tuple[float, ...]:
+    command = [sys.executable, "-m", "benchmarks.lengths", "--here", runtime, "--path", str(path), "--shapes",
+               str(shapes), name]
+    found = subprocess.run(command, check=True, capture_output=True, text=True,
+                           env={**os.environ, "CIRCLET_CACHE_DIR": cache})
+    return tuple(map(float, found.stdout.split()))
+
+
+def _compare(name: str, path: Path, rounds: int, shapes: int) -> None:
+    print(f"{name}: {MODELS[name][2]}")
+    with tempfile.TemporaryDirectory() as cache:
+        cold = [_measured("circlet", name, path, shapes, cache)]
+        warm = [_measured("circlet", name, path, shapes, cache) for _ in range(rounds)]
+    peer = [_measured("LiteRT", name, path, shapes, "") for _ in range(rounds)]
+    reference = median(each[0] for each in peer)
+    for label, samples in (("circlet, compiling", cold), ("circlet", warm), ("LiteRT", peer)):
+        total, first, again = (median(each[k] for each in samples) for k in range(3))
+        differs = "" if np.isclose(samples[0][3], peer[0][3], rtol=1e-3) else "  (differs)"
+        print(f"  {label:20}{seconds(total):>10}{reference / total:8.2f}{seconds(first):>10}{seconds(again):>10}"
+              f"{differs}")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.lengths", description=__doc__.split("\n\n")[0])
+    parser.add_argument("names", metavar="NAME", nargs="*", help=f"of {', '.join(MODELS)}; all by default")
+    parser.add_argument("--rounds", type=int, default=5, help="processes of each (default: 5)")
+    parser.add_argument("--shapes", type=int, default=60, help="random shapes in a process (default: 60)")
+    parser.add_argument("--here", choices=RUNTIMES, help=argparse.SUPPRESS)
+    parser.add_argument("--path", type=Path, help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.here:
+        measure_here(arguments.here, arguments.names[0], arguments.path, arguments.shapes)
+        return 0
+    print(f"{arguments.shapes} random shapes: load and all runs, LiteRT's time by that, load and first run, a run at a "
+          "shape that came before")
+    with tempfile.TemporaryDirectory() as folder:
+        write_models(Path(folder))
+        for name in arguments.names or MODELS:
+            _compare(name, Path(folder) / f"{name}.tflite", arguments.rounds, arguments.shapes)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

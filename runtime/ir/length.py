@@ -1,0 +1,407 @@
+"""Integers that differ from run to run: lengths that a model leaves open, and what follows from them.
+
+A `Length` stands wherever a dimension or another integer does. It is a polynomial with integer coefficients over atoms:
+open lengths, quotients and maxima, so that sums, products and exact quotients of equal things are equal. Where a
+question about one has another answer for other lengths, the answer is that for the lengths at hand, and its scope keeps
+it as an assumption: what was derived holds for all lengths for which every assumption does.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterable, Sequence
+from math import gcd
+from typing import cast
+
+from circlet.runtime.ir.op import Unknown
+from circlet.runtime.ir.terms import (
+    Computed,
+    Formula,
+    Maximum,
+    Quotient,
+    Symbol,
+    Terms,
+    bound_of,
+    bounds,
+    can_vanish,
+    constant,
+    divided,
+    fixed,
+    formula_of,
+    has_computed,
+    is_fixed,
+    product_of,
+    reduced,
+    scaled,
+    sum_of,
+    text,
+    value_of,
+)
+from circlet.runtime.records import dataclass
+
+
+class Indefinite(Unknown):
+    """A Python integer was asked for where there is a length that differs from run to run."""
+
+
+@dataclass(frozen=True)
+class Assumption:
+    """Whether `terms` are 0, or less than 0."""
+
+    terms: Terms
+    relation: str
+    """`==` or `<`."""
+    holds: bool
+
+    def fits(self, lengths: Sequence[int]) -> bool:
+        """Whether it is so for some lengths."""
+        value = value_of(self.terms, lengths)
+        return (value == 0 if self.relation == "==" else value < 0) is self.holds
+
+
+class Scope:
+    """The open lengths of one derivation, and what was assumed of them."""
+
+    def __init__(self, lengths: Sequence[int]) -> None:
+        """
+        Args:
+            lengths: those at hand, each at least `LEAST`.
+        """
+        self.lengths = tuple(lengths)
+        self.count = len(self.lengths)
+        """Of the open lengths and those that the run computes."""
+        self.quoted: dict[str, Terms] = {}
+        """What messages call lengths, as these are known when a message is shown."""
+        self._assumed: dict[tuple[Terms, str], Assumption] = {}
+        self._is_closed = False
+
+    @property
+    def assumptions(self) -> tuple[Assumption, ...]:
+        return tuple(self._assumed.values())
+
+    def close(self) -> None:
+        """Assumes no more: what would need it raises `Indefinite`."""
+        self._is_closed = True
+
+    def symbol(self, number: int) -> int:
+        """The length of a number, as what stands for it."""
+        return cast(int, Length(self, ((1, (Symbol(number),)),)))
+
+    def computed(self, most: Length | int) -> int:
+        """A length that the run computes, at most as long as another one."""
+        limit = bound_of(terms_of(most))
+        if limit is None:
+            raise Indefinite(f"{most} has no bound")
+        self.count += 1
+        return cast(int, Length(self, ((1, (Computed(self.count - 1, limit),)),)))
+
+    def decide(self, terms: Terms, relation: str) -> bool:
+        """Whether terms are 0, or less than 0; assumed, where it depends on the lengths.
+
+        What a run computes equals nothing but itself: code for any length is code for that one, too. Who drops axes of
+        length 1 asks `certain`.
+        """
+        terms = reduced(terms, relation)
+        low, high = bounds(terms)
+        if relation == "==" and (low > 0 or high < 0 or not can_vanish(terms)):
+            return False
+        if relation == "<" and (low >= 0 or high < 0):
+            return high < 0
+        found = self._assumed.get((terms, relation))
+        if found is None:
+            if has_computed(terms) and relation == "==":
+                return False
+            if self._is_closed or has_computed(terms):
+                raise Indefinite(f"whether {text(terms)} {relation} 0 differs from run to run")
+            value = value_of(terms, self.lengths)
+            holds = value == 0 if relation == "==" else value < 0
+            found = self._assumed[terms, relation] = Assumption(terms, relation, holds)
+        return found.holds
+
+
+class Length:
+    """An integer that is known when the model runs. Numbers that turn out to be fixed are plain `int`s."""
+
+    __slots__ = ("scope", "terms")
+
+    def __init__(self, scope: Scope, terms: Terms) -> None:
+        self.scope = scope
+        self.terms = terms
+
+    def _made(self, terms: Terms) -> Length | int:
+        return made(self.scope, terms)
+
+    def __add__(self, other: Length | int) -> Length | int:
+        right = _terms(other)
+        return NotImplemented if right is None else self._made(sum_of(self.terms, right))
+
+    __radd__ = __add__
+
+    def __neg__(self) -> Length | int:
+        return self._made(scaled(self.terms, -1))
+
+    def __pos__(self) -> Length:
+        return self
+
+    def __sub__(self, other: Length | int) -> Length | int:
+        right = _terms(other)
+        return NotImplemented if right is None else self._made(sum_of(self.terms, scaled(right, -1)))
+
+    def __rsub__(self, other: int) -> Length | int:
+        left = _terms(other)
+        return NotImplemented if left is None else self._made(sum_of(left, scaled(self.terms, -1)))
+
+    def __mul__(self, other: Length | int) -> Length | int:
+        right = _terms(other)
+        return NotImplemented if right is None else self._made(product_of(self.terms, right))
+
+    __rmul__ = __mul__
+
+    def __floordiv__(self, other: Length | int) -> Length | int:
+        right = _terms(other)
+        return NotImplemented if right is None else _quotient(self.scope, self.terms, right)
+
+    def __rfloordiv__(self, other: int) -> Length | int:
+        left = _terms(other)
+        return NotImplemented if left is None else _quotient(self.scope, left, self.terms)
+
+    def __mod__(self, other: Length | int) -> Length | int:
+        return self - (self // other) * other
+
+    def __rmod__(self, other: int) -> Length | int:
+        return other - (other // self) * self
+
+    def __divmod__(self, other: Length | int) -> tuple[Length | int, Length | int]:
+        return self // other, self % other
+
+    def __eq__(self, other: object) -> bool:
+        right = _terms(other)
+        if right is None:
+            return NotImplemented
+        difference = sum_of(self.terms, scaled(right, -1))
+        return not difference or (not is_fixed(difference) and self.scope.decide(difference, "=="))
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    def __hash__(self) -> int:
+        return hash((id(self.scope), self.terms))
+
+    def _less(self, left: Terms, right: Terms) -> bool:
+        difference = sum_of(left, scaled(right, -1))
+        if is_fixed(difference):
+            return fixed(difference) < 0
+        return self.scope.decide(difference, "<")
+
+    def __lt__(self, other: Length | int) -> bool:
+        right = _terms(other)
+        return NotImplemented if right is None else self._less(self.terms, right)
+
+    def __gt__(self, other: Length | int) -> bool:
+        right = _terms(other)
+        return NotImplemented if right is None else self._less(right, self.terms)
+
+    def __le__(self, other: Length | int) -> bool:
+        return not self > other
+
+    def __ge__(self, other: Length | int) -> bool:
+        return not self < other
+
+    def __bool__(self) -> bool:
+        return self != 0
+
+    def __index__(self) -> int:
+        raise Indefinite(f"{self} differs from run to run")
+
+    __int__ = __float__ = bit_length = __index__
+
+    def item(self) -> Length:
+        """Itself, as numpy's numbers give a Python number."""
+        return self
+
+    def maximum(self, other: Length | int) -> Length | int:
+        """The larger one."""
+        return _maximum(self.scope, self.terms, terms_of(other))
+
+    def minimum(self, other: Length | int) -> Length | int:
+        """The smaller one."""
+        return self + other - self.maximum(other)
+
+    def __str__(self) -> str:
+        found = f"‹{text(self.terms)}›"
+        self.scope.quoted[found] = self.terms
+        return found
+
+    __repr__ = __str__
+
+
+def made(scope: Scope, terms: Terms) -> Length | int:
+    """What stands for terms: an `int` where they are fixed."""
+    return fixed(terms) if is_fixed(terms) else Length(scope, terms)
+
+
+def terms_of(number: Length | int) -> Terms:
+    """An integer as terms."""
+    found = _terms(number)
+    assert found is not None, f"{number!r} is no integer"
+    return found
+
+
+def _terms(value: object) -> Terms | None:
+    """An integer as terms; None for anything else."""
+    if isinstance(value, Length):
+        return value.terms
+    if not hasattr(value, "__index__"):
+        return None
+    number = int(cast(int, value))
+    return ((number, ()),) if number else ()
+
+
+def larger(one: Length | int, other: Length | int) -> int:
+    """The larger one of two integers, either of which may be a `Length`; nothing is assumed of them."""
+    if isinstance(one, Length):
+        return cast(int, one.maximum(other))
+    return cast(int, other.maximum(one)) if isinstance(other, Length) else max(one, other)
+
+
+def smaller(one: int, other: int) -> int:
+    """The smaller one, as `larger`."""
+    return one + other - larger(one, other)
+
+
+def may_differ(one: Length | int, other: Length | int) -> bool:
+    """Whether two integers differ for some lengths; nothing is assumed of them."""
+    difference: Length | int = one - other
+    return isinstance(difference, Length) or difference != 0
+
+
+_COMPARE: dict[str, Callable[[int, int], bool]] = {
+    "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge, "==": operator.eq, "!=": operator.ne,
+}
+
+
+def bound(number: Length | int) -> int:
+    """What an integer is at the most, without what the run computes; itself where it computes nothing.
+
+    Raises:
+        Indefinite: that cannot be told.
+    """
+    if not isinstance(number, Length) or not has_computed(number.terms):
+        return cast(int, number)
+    found = bound_of(number.terms)
+    if found is None:
+        raise Indefinite(f"{number} has no bound")
+    return cast(int, made(number.scope, found))
+
+
+def is_late(number: Length | int) -> bool:
+    """Whether an integer is known only after a part of the run."""
+    return isinstance(number, Length) and has_computed(number.terms)
+
+
+def computed_number(number: Length | int) -> int | None:
+    """The number of a length that the run computes; None for everything else."""
+    if isinstance(number, Length) and len(number.terms) == 1:
+        factor, atoms = number.terms[0]
+        if factor == 1 and len(atoms) == 1 and isinstance(atoms[0], Computed):
+            return atoms[0].number
+    return None
+
+
+def at_hand(number: Length | int) -> int:
+    """What an integer is at the most for the lengths at hand; nothing is assumed, so that only preferences may hang on
+    it."""
+    return value(bound(number), number.scope.lengths) if isinstance(number, Length) else number
+
+
+def certain(one: Length | int, relation: str, other: Length | int) -> bool | None:
+    """Whether a relation holds between two integers, by Python's name for it; None where it does for some lengths
+    alone."""
+    difference: Length | int = one - other
+    if not isinstance(difference, Length):
+        return _COMPARE[relation](difference, 0)
+    low, high = bounds(difference.terms)
+    found = {_COMPARE[relation](each, 0) for each in (low, high)}
+    if relation in ("==", "!="):
+        return None if low <= 0 <= high and can_vanish(difference.terms) else relation == "!="
+    return found.pop() if len(found) == 1 else None
+
+
+def alike(one: Sequence[int], other: Sequence[int]) -> bool:
+    """Whether two shapes are the same for all lengths; nothing is assumed of them."""
+    return len(one) == len(other) and not any(map(may_differ, one, other))
+
+
+def assumed(number: Length | int) -> int:
+    """What an integer is for the lengths at hand, which is assumed: where each number takes other code."""
+    if not isinstance(number, Length):
+        return number
+    found = value_of(number.terms, number.scope.lengths)
+    number.scope.decide(sum_of(number.terms, constant(-found)), "==")
+    return found
+
+
+def may_be_less(one: Length | int, other: Length | int) -> bool:
+    """Whether the first integer is less than the other one for some lengths; nothing is assumed of them."""
+    difference: Length | int = one - other
+    return least(difference.terms) < 0 if isinstance(difference, Length) else difference < 0
+
+
+def divisor(number: Length | int) -> int:
+    """What divides an integer for all lengths."""
+    return gcd(*(factor for factor, _ in number.terms)) if isinstance(number, Length) else number
+
+
+def least(terms: Terms) -> int:
+    """What terms are at least, for any lengths; it may be less than that."""
+    return bounds(terms)[0]
+
+
+def is_length(value: object) -> bool:
+    """Whether an integer differs from run to run."""
+    return isinstance(value, Length)
+
+
+def is_open(values: Iterable[object]) -> bool:
+    """Whether there is a length among some integers that differs from run to run."""
+    return any(isinstance(each, Length) for each in values)
+
+
+def formula(number: Length | int) -> Formula:
+    """What computes the number that an integer is for some lengths."""
+    return formula_of(terms_of(number))
+
+
+def scope_of(values: Iterable[object]) -> Scope | None:
+    """The scope of the open lengths among some integers; None where all are fixed."""
+    return next((each.scope for each in values if isinstance(each, Length)), None)
+
+
+def value(number: Length | int, lengths: Sequence[int]) -> int:
+    """The number that an integer is for some lengths."""
+    return value_of(number.terms, lengths) if isinstance(number, Length) else number
+
+
+def _quotient(scope: Scope, numerator: Terms, denominator: Terms) -> Length | int:
+    if not denominator:
+        raise ZeroDivisionError("division of a length by zero")
+    if not is_fixed(denominator) and scope.decide(denominator, "<"):
+        raise Indefinite(f"a length divided by ({text(denominator)}), which is negative")
+    if is_fixed(denominator) and fixed(denominator) < 0:
+        return _quotient(scope, scaled(numerator, -1), scaled(denominator, -1))
+    whole, rest = divided(numerator, denominator)
+    if rest and is_fixed(rest) and is_fixed(denominator):
+        whole, rest = sum_of(whole, constant(fixed(rest) // fixed(denominator))), ()
+    if not rest:
+        return made(scope, whole)
+    return made(scope, sum_of(whole, ((1, (Quotient(rest, denominator),)),)))
+
+
+def _maximum(scope: Scope, one: Terms, other: Terms) -> Length | int:
+    low, high = bounds(sum_of(one, scaled(other, -1)))
+    if low >= 0:
+        return made(scope, one)
+    if high <= 0:
+        return made(scope, other)
+    first, second = sorted((one, other), key=repr)
+    return Length(scope, ((1, (Maximum(first, second),)),))

@@ -1,0 +1,315 @@
+"""Polynomials with integer coefficients over open lengths, quotients and maxima."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from math import gcd, prod
+from operator import itemgetter
+from typing import TypeAlias
+
+from circlet.runtime.records import dataclass
+
+LEAST = 2
+"""The least length that a symbol stands for. Axes of length 0 and 1 are another matter: nothing is computed, and
+broadcasting begins."""
+MOST = 1 << 40
+"""More than any length."""
+MOST_TERMS = 6
+"""Terms whose quotients are looked into for bounds: a choice; margins and counts of windows have up to five."""
+MEMO_SIZE = 1 << 12
+"""Terms whose bounds are kept: more than the shapes of a large model have."""
+
+
+@dataclass(frozen=True)
+class Symbol:
+    """A length that is open, by its number."""
+
+    number: int
+
+
+@dataclass(frozen=True)
+class Computed:
+    """A length that the run computes on its way, by its number behind the open ones; nothing can be assumed of it."""
+
+    number: int
+    most: Terms
+    """What it is at the most."""
+
+
+@dataclass(frozen=True)
+class Quotient:
+    """`numerator // denominator`, rounded down; the denominator is positive."""
+
+    numerator: Terms
+    denominator: Terms
+
+
+@dataclass(frozen=True)
+class Maximum:
+    """The larger one of two."""
+
+    one: Terms
+    other: Terms
+
+
+Atom: TypeAlias = "Symbol | Computed | Quotient | Maximum"
+Monomial: TypeAlias = "tuple[Atom, ...]"
+Terms: TypeAlias = "tuple[tuple[int, Monomial], ...]"
+"""Coefficients, none of them 0, and the products of atoms that they multiply, in one order for equal sums; the product
+of no atoms is 1."""
+
+
+Formula: TypeAlias = Callable[[Sequence[int]], int]
+"""The number that an integer is for some lengths."""
+
+
+def formula_of(terms: Terms) -> Formula:
+    """What computes the number that terms are for some lengths."""
+    if is_fixed(terms):
+        found = fixed(terms)
+        return lambda lengths: found
+    rest = sum(factor for factor, atoms in terms if not atoms)
+    parts = [(factor, tuple(map(_atom_formula, atoms))) for factor, atoms in terms if atoms]
+    if len(parts) == 1 and len(parts[0][1]) == 1:
+        (factor, (only,)), = parts
+        return lambda lengths: factor * only(lengths) + rest
+    return lambda lengths: sum([factor * prod([each(lengths) for each in atoms]) for factor, atoms in parts], rest)
+
+
+def _atom_formula(atom: Atom) -> Formula:
+    if isinstance(atom, (Symbol, Computed)):
+        return itemgetter(atom.number)
+    if isinstance(atom, Quotient):
+        numerator, denominator = formula_of(atom.numerator), formula_of(atom.denominator)
+        return lambda lengths: numerator(lengths) // denominator(lengths)
+    one, other = formula_of(atom.one), formula_of(atom.other)
+    return lambda lengths: max(one(lengths), other(lengths))
+
+
+def has_computed(terms: Terms) -> bool:
+    """Whether terms are known only after a part of the run."""
+    return any(is_computed(each) for _, atoms in terms for each in atoms)
+
+
+def is_computed(atom: Atom) -> bool:
+    """Whether an atom is known only after a part of the run."""
+    if isinstance(atom, Quotient):
+        return has_computed(atom.numerator) or has_computed(atom.denominator)
+    if isinstance(atom, Maximum):
+        return has_computed(atom.one) or has_computed(atom.other)
+    return isinstance(atom, Computed)
+
+
+def bound_of(terms: Terms) -> Terms | None:
+    """What terms are at the most, without what the run computes; None where that cannot be told."""
+    found: Terms = ()
+    for factor, atoms in terms:
+        late = [each for each in atoms if is_computed(each)]
+        if late and factor < 0:
+            continue
+        product: Terms = ((factor, tuple(each for each in atoms if each not in late)),)
+        for each in late:
+            most = _atom_bound(each)
+            if most is None:
+                return None
+            product = product_of(product, most)
+        found = sum_of(found, product)
+    return found
+
+
+def _atom_bound(atom: Atom) -> Terms | None:
+    if isinstance(atom, Computed):
+        return atom.most
+    if isinstance(atom, Maximum):
+        one, other = bound_of(atom.one), bound_of(atom.other)
+        return None if one is None or other is None else sum_of(one, other)
+    return bound_of(atom.numerator) if isinstance(atom, Quotient) else None
+
+
+def value_of(terms: Terms, lengths: Sequence[int]) -> int:
+    """The number that terms are for some lengths."""
+    return sum(factor * prod(_value(atom, lengths) for atom in atoms) for factor, atoms in terms)
+
+
+def _value(atom: Atom, lengths: Sequence[int]) -> int:
+    if isinstance(atom, (Symbol, Computed)):
+        return lengths[atom.number]
+    if isinstance(atom, Quotient):
+        return value_of(atom.numerator, lengths) // value_of(atom.denominator, lengths)
+    return max(value_of(atom.one, lengths), value_of(atom.other, lengths))
+
+
+def text(terms: Terms) -> str:
+    """Terms for people, e.g. `2*n0 + 1`."""
+    parts = []
+    for factor, atoms in terms:
+        names = [_name(each) for each in atoms]
+        parts.append("*".join(names if factor == 1 and names else [str(factor), *names]))
+    return " + ".join(parts) or "0"
+
+
+def _name(atom: Atom) -> str:
+    if isinstance(atom, (Symbol, Computed)):
+        return f"n{atom.number}"
+    if isinstance(atom, Quotient):
+        return f"(({text(atom.numerator)}) // ({text(atom.denominator)}))"
+    return f"max({text(atom.one)}, {text(atom.other)})"
+
+
+def is_fixed(terms: Terms) -> bool:
+    """Whether terms are a number that is known."""
+    return not terms or (len(terms) == 1 and not terms[0][1])
+
+
+def fixed(terms: Terms) -> int:
+    """The number that fixed terms are."""
+    return terms[0][0] if terms else 0
+
+
+def _ordered(found: dict[Monomial, int]) -> Terms:
+    return tuple(sorted(((factor, atoms) for atoms, factor in found.items() if factor),
+                        key=lambda term: (-len(term[1]), repr(term[1]))))
+
+
+def sum_of(one: Terms, other: Terms) -> Terms:
+    """The sum of two."""
+    if not one or not other:
+        return one or other
+    found = {atoms: factor for factor, atoms in one}
+    for factor, atoms in other:
+        found[atoms] = found.get(atoms, 0) + factor
+    return _ordered(found)
+
+
+def scaled(terms: Terms, by: int) -> Terms:
+    """Terms times a number."""
+    return tuple((factor * by, atoms) for factor, atoms in terms) if by else ()
+
+
+def product_of(one: Terms, other: Terms) -> Terms:
+    """The product of two."""
+    if is_fixed(one):
+        return scaled(other, fixed(one))
+    if is_fixed(other):
+        return scaled(one, fixed(other))
+    found: dict[Monomial, int] = {}
+    for left, some in one:
+        for right, more in other:
+            atoms = tuple(sorted((*some, *more), key=repr))
+            found[atoms] = found.get(atoms, 0) + left * right
+    return _ordered(found)
+
+
+def constant(value: int) -> Terms:
+    """A number as terms."""
+    return ((value, ()),) if value else ()
+
+
+def divided(numerator: Terms, denominator: Terms) -> tuple[Terms, Terms]:
+    """The terms that a denominator of one term divides, divided; and the other ones."""
+    if len(denominator) != 1:
+        return (constant(1), ()) if numerator == denominator else ((), numerator)
+    (by, atoms), = denominator
+    whole: dict[Monomial, int] = {}
+    rest: dict[Monomial, int] = {}
+    for factor, product in numerator:
+        left = _without(product, atoms)
+        if left is None:
+            rest[product] = factor
+            continue
+        times = factor // by if not product else int(factor / by)
+        whole[left] = times
+        if factor != times * by:
+            rest[product] = factor - times * by
+    return _ordered(whole), _ordered(rest)
+
+
+def _without(product: Monomial, atoms: Monomial) -> Monomial | None:
+    """A product without some of its factors; None where they are none."""
+    left = list(product)
+    for each in atoms:
+        if each not in left:
+            return None
+        left.remove(each)
+    return tuple(left)
+
+
+def reduced(terms: Terms, relation: str) -> Terms:
+    """Terms that are 0, or less than 0, where others are: without a common factor, and of one sign where that is
+    free."""
+    by = gcd(*(factor for factor, _ in terms)) or 1
+    sign = -1 if relation == "==" and terms and terms[0][0] < 0 else 1
+    return tuple((sign * factor // by, atoms) for factor, atoms in terms)
+
+
+def can_vanish(terms: Terms) -> bool:
+    """Whether the factors of the atoms let terms be 0."""
+    number = sum(factor for factor, atoms in terms if not atoms)
+    common = gcd(*(factor for factor, atoms in terms if atoms))
+    return number % common == 0 if common else not number
+
+
+@lru_cache(MEMO_SIZE)
+def bounds(terms: Terms) -> tuple[int, int]:
+    """What terms are at least and at most for any lengths; the bounds need not be the closest."""
+    low, high = _by_term(terms)
+    if low < high and len(terms) <= MOST_TERMS and all(len(atoms) <= 1 for _, atoms in terms):
+        found = [(factor, each) for factor, atoms in terms for each in atoms
+                 if isinstance(each, Quotient) and is_fixed(each.denominator)]
+        if found:
+            least, most = _without_quotient(terms, *max(found, key=lambda each: len(repr(each[1]))))
+            low, high = max(low, least), min(high, most)
+    return low, high
+
+
+def _without_quotient(terms: Terms, factor: int, quotient: Quotient) -> tuple[int, int]:
+    """Bounds of terms, with a quotient times a factor among them, the deepest one, written as what its remainder leaves
+    of the numerator, which may cancel other terms."""
+    by = fixed(quotient.denominator)
+    others = sum_of(terms, ((-factor, (quotient,)),))
+    low, high = bounds(sum_of(scaled(others, by), scaled(quotient.numerator, factor)))
+    least, most = sorted((0, -factor * (by - 1)))
+    return -(-(low + least) // by), (high + most) // by
+
+
+def _by_term(terms: Terms) -> tuple[int, int]:
+    low = high = 0
+    for factor, atoms in terms:
+        least = most = 1
+        for each in atoms:
+            down, up = _range(each)
+            corners = (least * down, least * up, most * down, most * up)
+            least, most = min(corners), max(corners)
+        low += factor * (least if factor > 0 else most)
+        high += factor * (most if factor > 0 else least)
+    at_least, above = _from_least(terms)
+    if all(factor > 0 for factor, _ in above):
+        low = max(low, at_least)
+    if all(factor < 0 for factor, _ in above):
+        high = min(high, at_least)
+    return low, high
+
+
+def _from_least(terms: Terms) -> tuple[int, Terms]:
+    """Terms as a polynomial of how much more than their least numbers atoms are: its constant, and the rest of it."""
+    total: Terms = ()
+    for factor, atoms in terms:
+        product = constant(factor)
+        for each in atoms:
+            product = product_of(product, ((1, (each,)), *constant(_range(each)[0])))
+        total = sum_of(total, product)
+    return sum(factor for factor, atoms in total if not atoms), tuple(each for each in total if each[1])
+
+
+def _range(atom: Atom) -> tuple[int, int]:
+    if isinstance(atom, Symbol):
+        return LEAST, MOST
+    if isinstance(atom, Computed):
+        return 0, max(bounds(atom.most)[1], 0)
+    if isinstance(atom, Quotient):
+        (low, high), (down, up) = bounds(atom.numerator), bounds(atom.denominator)
+        down = max(down, 1)
+        return low // (down if low < 0 else max(up, 1)), high // (down if high > 0 else max(up, 1))
+    (low, high), (down, up) = bounds(atom.one), bounds(atom.other)
+    return max(low, down), max(high, up)

@@ -1,0 +1,27 @@
+"""Modules that are imported when they are first needed, as most programs need few of them."""
+
+from __future__ import annotations
+
+import os
+from importlib import import_module
+from threading import RLock
+from types import ModuleType
+
+LOADING = RLock()
+"""Held while modules are loaded late. Forks wait for it, as a child could never load what another thread is loading.
+
+What is imported must not load anything late itself while it is: another thread might hold what either waits for."""
+
+
+def imported(name: str) -> ModuleType:
+    """The module of a name, which is imported if it was not yet.
+
+    Raises:
+        ModuleNotFoundError: there is none.
+    """
+    with LOADING:
+        return import_module(name)
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=LOADING.acquire, after_in_parent=LOADING.release, after_in_child=LOADING.release)

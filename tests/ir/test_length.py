@@ -1,0 +1,149 @@
+"""Open lengths are numbers: whatever is computed with them is, for some lengths, what is computed with those."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import TypeAlias
+
+import pytest
+from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import strategies as st
+
+from circlet.runtime.ir.length import (
+    Indefinite,
+    Scope,
+    alike,
+    assumed,
+    certain,
+    divisor,
+    is_length,
+    larger,
+    may_be_less,
+    may_differ,
+    smaller,
+    terms_of,
+    value,
+)
+from circlet.runtime.ir.terms import LEAST
+
+Formula: TypeAlias = Callable[[list[int]], int]
+
+BINARY: tuple[Callable[[int, int], int], ...] = (operator.add, operator.sub, operator.mul, larger, smaller)
+PARTS: tuple[Callable[[int, int], int], ...] = (operator.floordiv, operator.mod)
+
+
+def combined(inner: st.SearchStrategy[Formula]) -> st.SearchStrategy[Formula]:
+    def both(do: Callable[[int, int], int], one: Formula, other: Formula) -> Formula:
+        return lambda lengths: do(one(lengths), other(lengths))
+
+    def part(do: Callable[[int, int], int], one: Formula, by: int) -> Formula:
+        return lambda lengths: do(one(lengths), by)
+
+    return st.builds(both, st.sampled_from(BINARY), inner, inner) | st.builds(
+        part, st.sampled_from(PARTS), inner, st.integers(1, 7))
+
+
+def chosen(number: int) -> Formula:
+    return lambda lengths: lengths[number]
+
+
+def fixed(number: int) -> Formula:
+    return lambda lengths: number
+
+
+formula = st.recursive(st.builds(chosen, st.integers(0, 2)) | st.builds(fixed, st.integers(-5, 40)), combined,
+                       max_leaves=5)
+some_lengths = st.lists(st.integers(LEAST, 50), min_size=3, max_size=3)
+
+
+@settings(suppress_health_check=[HealthCheck.too_slow])
+@given(formula, some_lengths, some_lengths)
+def test_a_formula_has_the_value_that_it_has_of_numbers(made: Formula, at_hand: list[int], others: list[int]) -> None:
+    scope = Scope(at_hand)
+    length = made([scope.symbol(k) for k in range(3)])
+    assert not scope.assumptions
+    for lengths in (at_hand, others):
+        assert value(length, lengths) == made(lengths)
+        assert made(lengths) % divisor(length or 1) == 0 or not is_length(length)
+    if not is_length(length):
+        assert made(others) == made(at_hand)
+
+
+@settings(suppress_health_check=[HealthCheck.too_slow])
+@given(formula, formula, st.sampled_from(("<", "<=", ">", ">=", "==", "!=")), some_lengths, some_lengths)
+def test_answers_hold_for_all_lengths_that_fit(one: Formula, other: Formula, relation: str, at_hand: list[int],
+                                               others: list[int]) -> None:
+    ask = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge, "==": operator.eq,
+           "!=": operator.ne}[relation]
+    scope = Scope(at_hand)
+    symbols = [scope.symbol(k) for k in range(3)]
+    sure = certain(one(symbols), relation, other(symbols))
+    assert sure in (None, ask(one(others), other(others)))
+    assert may_differ(one(symbols), other(symbols)) or one(others) == other(others)
+    assert may_be_less(one(symbols), other(symbols)) or one(others) >= other(others)
+    assert not scope.assumptions
+    answer = ask(one(symbols), other(symbols))
+    assert answer == ask(one(at_hand), other(at_hand))
+    assume(all(each.fits(others) for each in scope.assumptions))
+    assert answer == ask(one(others), other(others))
+
+
+def test_equal_things_are_equal_without_assumptions() -> None:
+    scope = Scope([7, 9])
+    n, m = scope.symbol(0), scope.symbol(1)
+    assert (n * 128) // 32 == 4 * n
+    assert (n * m * 6) // n == 6 * m
+    assert n + m - n == m
+    assert (n - 1) // 2 == (n + 1) // 2 - 1
+    assert n * 8 % 4 == 0
+    assert n > 1
+    assert n != 1
+    assert n >= LEAST
+    assert n * m - m > 1
+    assert n * m > n
+    assert n + m > m
+    assert {n * m: 1}[m * n] == 1
+    assert not scope.assumptions
+
+
+def test_a_question_is_one_however_it_is_asked() -> None:
+    scope = Scope([7, 7])
+    n, m = scope.symbol(0), scope.symbol(1)
+    assert n == m
+    assert m == n
+    assert n * 4 == m * 4
+    assert len(scope.assumptions) == 1
+    assert not alike((n, 3), (m, 3))
+    assert alike((n * 2, 3), (n + n, 3))
+
+
+def test_what_is_needed_as_a_python_integer_is_assumed() -> None:
+    scope = Scope([7])
+    assert assumed(scope.symbol(0) - 4) == 3
+    assert not scope.assumptions[0].fits([8])
+    assert assumed(5) == 5
+
+
+def test_a_python_integer_is_refused() -> None:
+    n = Scope([7]).symbol(0)
+    for use in (range, int, float, hex, lambda each: [0] * each, lambda each: (1 << each), lambda each: 1.5 * each,
+                lambda each: each.bit_length()):
+        with pytest.raises((Indefinite, TypeError)):
+            use(n)
+
+
+def test_a_closed_scope_assumes_no_more() -> None:
+    scope = Scope([7])
+    n = scope.symbol(0)
+    assert n < 10
+    scope.close()
+    assert n < 10
+    with pytest.raises(Indefinite):
+        assert n < 9
+
+
+def test_lengths_of_two_scopes_are_not_mixed_up() -> None:
+    one, other = Scope([7]).symbol(0), Scope([7]).symbol(0)
+    assert hash(one) != hash(other)
+    assert terms_of(one) == terms_of(other)

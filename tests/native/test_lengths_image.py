@@ -1,0 +1,148 @@
+"""One function serves images of all heights, widths and batches."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+
+import numpy as np
+import pytest
+
+import circlet
+from circlet.runtime.ir.builder import Value
+from circlet.runtime.ir.model import Model
+from circlet.runtime.ir.op import Op
+from circlet.runtime.ir.types import Activation, DType, Padding
+from circlet.runtime.ops.conv import Conv2D, DepthwiseConv2D, TransposeConv
+from circlet.runtime.ops.elementwise import Add, Mul
+from circlet.runtime.ops.layout import Concatenation, Pack
+from circlet.runtime.ops.matmul import FullyConnected
+from circlet.runtime.ops.normalize import LocalResponseNormalization
+from circlet.runtime.ops.pad import Pad
+from circlet.runtime.ops.pool import AveragePool2D, L2Pool2D, MaxPool2D
+from circlet.runtime.ops.reduce import Mean
+from circlet.runtime.ops.resize import ResizeBilinear, ResizeNearestNeighbor
+from tests.native.test_lengths import Graph, floats, model, weights
+from tests.ops.cases import check
+
+SAME, VALID, RELU6 = Padding.SAME, Padding.VALID, Activation.RELU6
+
+
+def image(g: Graph, channels: int = 5, lengths: Sequence[int] = (-1, -1, -1)) -> Value:
+    return g.builder.input("image", DType.FLOAT32, (*lengths, channels))
+
+
+def constant(g: Graph, *shape: int) -> Value:
+    return g.builder.constant(weights(*shape))
+
+
+def filtered(op: Op, *filter: int) -> Callable[[Graph], Sequence[Value]]:
+    """A convolution with a bias, and one of which another operator takes the results."""
+    def write(g: Graph) -> Sequence[Value]:
+        x, channels = image(g), filter[-1] if isinstance(op, DepthwiseConv2D) else filter[0]
+        made = g(op, x, constant(g, *filter), constant(g, channels))
+        return [made, g(Mul(), g(op, x, constant(g, *filter)), constant(g, channels))]
+
+    return write
+
+
+def pooled(op: Op) -> Callable[[Graph], Sequence[Value]]:
+    return lambda g: [g(op, image(g))]
+
+
+def resized(op: Op, scale: int) -> Callable[[Graph], Sequence[Value]]:
+    """To so many times the size, and to a fixed one."""
+    def write(g: Graph) -> Sequence[Value]:
+        x = image(g)
+        size = g(Pack(2), *(g(Mul(), g.length(x, axis), g.number(scale), dtype=DType.INT32) for axis in (1, 2)),
+                 dtype=DType.INT32)
+        return [g(op, x, size), g(op, x, g.ints(7, 5))]
+
+    return write
+
+
+def transposed(padding: Padding, stride: int, more: int = 0) -> Callable[[Graph], Sequence[Value]]:
+    def write(g: Graph) -> Sequence[Value]:
+        x = image(g)
+        height, width = (g(Add(), g(Mul(), g.length(x, axis), g.number(stride), dtype=DType.INT32), g.number(more),
+                           dtype=DType.INT32) for axis in (1, 2))
+        shape = g(Pack(4), g.length(x, 0), height, width, g.number(6), dtype=DType.INT32)
+        return [g(TransposeConv(padding, stride, stride), shape, constant(g, 6, 3, 3, 5), x, constant(g, 6))]
+
+    return write
+
+
+def classifier(g: Graph, lengths: Sequence[int] = (-1, -1, -1)) -> Sequence[Value]:
+    """Blocks as those of MobileNet: images (n, h, w, 3) to (n, 4)."""
+    x = g(Pad(), image(g, 3, lengths), g.builder.constant(np.array([[0, 0], [0, 1], [1, 0], [0, 0]], np.int32)))
+    x = g(Conv2D(SAME, 2, 2, RELU6), x, constant(g, 8, 3, 3, 3), constant(g, 8))
+    for stride in (1, 2, 1):
+        y = g(DepthwiseConv2D(SAME, stride, stride, RELU6), x, constant(g, 1, 3, 3, 8), constant(g, 8))
+        y = g(Conv2D(SAME, 1, 1), y, constant(g, 8, 1, 1, 8), constant(g, 8))
+        x = y if stride > 1 else g(Add(RELU6), x, y)
+    x = g(Concatenation(3), x, g(MaxPool2D(SAME, 1, 1, Activation.NONE, 3, 3), x))
+    return [g(FullyConnected(), g(Mean(), x, g.ints(1, 2)), constant(g, 4, 16))]
+
+
+def dilated(kind: type[Conv2D] | type[DepthwiseConv2D], padding: Padding) -> Op:
+    return kind(padding, 1, 1, dilation_w_factor=3, dilation_h_factor=2)
+
+
+MODELS: dict[str, Model] = {name: model(write) for name, write in {
+    "classifier": classifier,
+    "conv-same": filtered(Conv2D(SAME, 1, 1), 7, 3, 3, 5),
+    "conv-same-strided": filtered(Conv2D(SAME, 2, 2, RELU6), 7, 3, 4, 5),
+    "conv-same-far": filtered(Conv2D(SAME, 5, 3), 7, 2, 3, 5),
+    "conv-same-dilated": filtered(dilated(Conv2D, SAME), 7, 3, 3, 5),
+    "conv-valid": filtered(Conv2D(VALID, 2, 1), 17, 2, 3, 5),
+    "conv-valid-dilated": filtered(dilated(Conv2D, VALID), 7, 2, 2, 5),
+    "conv-points": filtered(Conv2D(SAME, 1, 1), 33, 1, 1, 5),
+    "conv-points-strided": filtered(Conv2D(SAME, 2, 2), 7, 1, 1, 5),
+    "depthwise-same": filtered(DepthwiseConv2D(SAME, 1, 1), 1, 3, 3, 5),
+    "depthwise-same-strided": filtered(DepthwiseConv2D(SAME, 2, 2, RELU6), 1, 5, 4, 5),
+    "depthwise-same-dilated": filtered(dilated(DepthwiseConv2D, SAME), 1, 3, 3, 5),
+    "depthwise-multiplied": filtered(DepthwiseConv2D(SAME, 2, 1), 1, 3, 3, 10),
+    "depthwise-valid": filtered(DepthwiseConv2D(VALID, 1, 2), 1, 3, 2, 5),
+    "max-same": pooled(MaxPool2D(SAME, 2, 2, Activation.NONE, 3, 3)),
+    "max-valid": pooled(MaxPool2D(VALID, 2, 2, RELU6, 2, 2)),
+    "max-wide": pooled(MaxPool2D(SAME, 2, 2, Activation.NONE, 40, 31)),
+    "average-same": pooled(AveragePool2D(SAME, 2, 1, Activation.NONE, 3, 4)),
+    "average-valid": pooled(AveragePool2D(VALID, 1, 1, Activation.NONE, 3, 3)),
+    "l2-same": pooled(L2Pool2D(SAME, 2, 2, Activation.NONE, 3, 3)),
+    "local-response": pooled(LocalResponseNormalization(2, 1.0, 0.5, 0.75)),
+    "bilinear": resized(ResizeBilinear(), 2),
+    "bilinear-corners": resized(ResizeBilinear(align_corners=True), 3),
+    "bilinear-centers": resized(ResizeBilinear(half_pixel_centers=True), 2),
+    "nearest": resized(ResizeNearestNeighbor(), 2),
+    "nearest-corners": resized(ResizeNearestNeighbor(align_corners=True), 3),
+    "nearest-centers": resized(ResizeNearestNeighbor(half_pixel_centers=True), 2),
+    "transposed-same": transposed(SAME, 2),
+    "transposed-valid": transposed(VALID, 2, 1),
+}.items()}
+SHAPES = ((2, 9, 11), (3, 8, 30), (2, 24, 5), (5, 7, 7), (2, 17, 33), (3, 40, 19))
+"""Batch, height, width."""
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("name", MODELS)
+def test_one_function_serves_all_images(name: str, threads: int, folder: object, compiled: list[str]) -> None:
+    graph = MODELS[name].subgraphs[0]
+    channels = graph.tensors[graph.inputs[0]].signature[3]
+    native = circlet.Session(MODELS[name], backend="native", num_threads=threads)
+    cpu = circlet.Session(MODELS[name], backend="cpu")
+    for shape in (*SHAPES, *SHAPES):
+        given = [floats(*shape, channels)]
+        for found, expected in zip(native.invoke(0, given), cpu.invoke(0, given), strict=True):
+            check(found, expected, 1e-5)
+    assert len(compiled) == 1
+
+
+@pytest.mark.parametrize("axis", range(3))
+def test_one_axis_may_be_open_alone(axis: int, folder: object, compiled: list[str]) -> None:
+    fixed = (2, 9, 11)
+    made = model(partial(classifier, lengths=[-1 if k == axis else size for k, size in enumerate(fixed)]))
+    native, cpu = circlet.Session(made, backend="native"), circlet.Session(made, backend="cpu")
+    for length in (12, 9, 30, 16):
+        given = [floats(*(length if k == axis else size for k, size in enumerate(fixed)), 3)]
+        check(native.invoke(0, given)[0], cpu.invoke(0, given)[0], 1e-5)
+    assert len(compiled) == 1

@@ -1,0 +1,198 @@
+"""One function serves all lengths that a quantised model leaves open, to the bit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import pytest
+
+import circlet
+from circlet.runtime.ir.builder import ModelBuilder, SubgraphBuilder, Value
+from circlet.runtime.ir.model import Model
+from circlet.runtime.ir.op import Op
+from circlet.runtime.ir.tensor import Tensor
+from circlet.runtime.ir.types import Activation, Array, DType, Padding, Quantization, Shape
+from circlet.runtime.ops.conv import Conv2D, DepthwiseConv2D
+from circlet.runtime.ops.elementwise import Add, Mul, Sub
+from circlet.runtime.ops.layout import Concatenation, StridedSlice, Transpose
+from circlet.runtime.ops.matmul import BatchMatMul, FullyConnected
+from circlet.runtime.ops.normalize import Softmax
+from circlet.runtime.ops.pool import AveragePool2D, MaxPool2D
+from circlet.runtime.ops.quantize import Dequantize, Quantize
+from circlet.runtime.ops.reduce import Mean, ReduceMax, Sum
+from circlet.runtime.ops.resize import ResizeBilinear
+from circlet.runtime.ops.shape import Reshape, ShapeOf
+from circlet.runtime.ops.unary import Logistic, Rsqrt, Tanh
+from tests.ops.cases import check, q
+
+RANDOM = np.random.default_rng(3)
+DEPTH, HEADS = 24, 3
+GIVEN = q(0.02, 5)
+I8, I16, U8, F32 = DType.INT8, DType.INT16, DType.UINT8, DType.FLOAT32
+
+
+class Graph:
+    """A subgraph whose results are declared without a shape."""
+
+    def __init__(self, builder: SubgraphBuilder) -> None:
+        self.builder = builder
+
+    def __call__(self, op: Op, *inputs: Value, q: Quantization | None = None, dtype: DType = I8) -> Value:
+        (result,) = self.builder.op(op, *inputs, outputs=[Tensor("", dtype, (), has_rank=False, quantization=q)])
+        return result
+
+    def input(self, shape: Shape, dtype: DType = I8, q: Quantization | None = GIVEN) -> Value:
+        return self.builder.input("x", dtype, shape, q)
+
+    def ints(self, *numbers: int) -> Value:
+        return self.builder.constant(np.array(numbers, np.int32))
+
+    def weights(self, *shape: int, per_axis: int | None = None, dtype: DType = I8) -> Value:
+        count = 1 if per_axis is None else shape[per_axis]
+        scales = tuple(float(each) for each in np.linspace(0.004, 0.009, count, dtype=np.float32))
+        found = Quantization(scales, (0,) * count, axis=per_axis or 0)
+        limit = 8 if dtype is DType.INT4 else 127
+        stored = RANDOM.integers(-limit, limit, shape).astype(np.int8)
+        if dtype is not DType.INT4:
+            return self.builder.constant(stored, quantization=found)
+        low, high = stored.reshape(-1)[::2], stored.reshape(-1)[1::2]
+        return self.builder.tensor(Tensor("", dtype, shape, data=(low & 15 | high << 4).view(np.uint8),
+                                          quantization=found))
+
+    def bias(self, count: int, dtype: DType = DType.INT32) -> Value:
+        return self.builder.constant(RANDOM.integers(-900, 900, count).astype(dtype.numpy))
+
+
+def layers(g: Graph) -> Sequence[Value]:
+    """(batch, DEPTH) to (batch, 5)."""
+    hidden = g(FullyConnected(Activation.RELU), g.input((-1, DEPTH)), g.weights(40, DEPTH, per_axis=0), g.bias(40),
+               q=q(0.03, -128))
+    hidden = g(FullyConnected(), g(Tanh(), hidden, q=q(1 / 128)), g.weights(70, 40), g.bias(70), q=q(0.02, 1))
+    return [g(Softmax(1.0), g(FullyConnected(), hidden, g.weights(5, 70), q=q(0.05, 3)), q=q(1 / 256, -128))]
+
+
+def attention(g: Graph) -> Sequence[Value]:
+    """Two heads' worth of what an encoder does: (n, DEPTH) to (n, 2 DEPTH)."""
+    x = g.input((-1, DEPTH))
+    split = g.ints(-1, HEADS, DEPTH // HEADS)
+    heads = [g(Transpose(), g(Reshape(), g(FullyConnected(), x, g.weights(DEPTH, DEPTH), q=q(0.03, zero)), split,
+                              q=q(0.03, zero)), g.ints(1, 0, 2), q=q(0.03, zero)) for zero in (3, -7, 0)]
+    scores = g(Softmax(1.0), g(BatchMatMul(adj_y=True), heads[0], heads[1], q=q(0.05, 2)), q=q(1 / 256, -128))
+    mixed = g(Transpose(), g(BatchMatMul(), scores, heads[2], q=q(0.01, -1)), g.ints(1, 0, 2), q=q(0.01, -1))
+    x = g(Add(), x, g(Reshape(), mixed, g.ints(-1, DEPTH), q=q(0.01, -1)), q=q(0.03, 4))
+    centred = g(Sub(), x, g(Mean(keep_dims=True), x, g.ints(-1), q=q(0.01, 3)), q=q(0.03, 1))
+    spread = g(Mean(keep_dims=True), g(Mul(), centred, centred, q=q(0.05, -128)), g.ints(-1), q=q(0.02, -128))
+    normal = g(Mul(), centred, g(Rsqrt(), spread, q=q(0.05, -128)), q=q(1 / 256, -128))
+    return [g(Concatenation(1), normal, g(Logistic(), x, q=q(1 / 256, -128)), q=q(1 / 256, -128))]
+
+
+def hybrid(g: Graph) -> Sequence[Value]:
+    """Rows of floats and weights of 8 and 4 bits."""
+    x = g.input((-1, DEPTH), F32, None)
+    hidden = g(FullyConnected(asymmetric_quantize_inputs=True), x, g.weights(40, DEPTH, per_axis=0), dtype=F32)
+    return [g(FullyConnected(), hidden, g.weights(6, 40, dtype=DType.INT4), dtype=F32)]
+
+
+def wide(g: Graph) -> Sequence[Value]:
+    """Rows of 16 bits and of unsigned bytes."""
+    x = g.input((-1, DEPTH), I16, q(0.0001))
+    one = g(FullyConnected(quantized_bias_type=DType.INT64), x, g.weights(40, DEPTH), g.bias(40, DType.INT64),
+            q=q(0.0002), dtype=I16)
+    other = g(FullyConnected(), g(Quantize(), g(Dequantize(), one, dtype=F32), q=q(0.03, 120), dtype=U8),
+              g.builder.constant(RANDOM.integers(0, 256, (9, 40)).astype(np.uint8), quantization=q(0.01, 120)),
+              q=q(0.1, 100), dtype=U8)
+    return [one, other]
+
+
+def images(g: Graph) -> Sequence[Value]:
+    """Convolutions, pools and reductions: (n, h, w, 4) to (n, 18) and (n, 9)."""
+    x = g.input((-1, -1, -1, 4))
+    x = g(Conv2D(Padding.SAME, 2, 1, Activation.RELU6), x, g.weights(18, 3, 3, 4, per_axis=0), g.bias(18),
+          q=q(0.03, -128))
+    x = g(DepthwiseConv2D(Padding.SAME, 1, 2), x, g.weights(1, 3, 5, 18, per_axis=3), g.bias(18), q=q(0.02, 6))
+    x = g(Conv2D(Padding.VALID, 1, 1), x, g.weights(18, 1, 1, 18), g.bias(18), q=q(0.04, -6))
+    largest = g(MaxPool2D(Padding.SAME, 2, 2, filter_width=3, filter_height=2), x, q=q(0.04, -6))
+    means = g(AveragePool2D(Padding.SAME, 1, 1, filter_width=2, filter_height=3), largest, q=q(0.04, -6))
+    total = g(Sum(), means, g.ints(2), q=q(0.3, 3))
+    return [g(Mean(), x, g.ints(1, 2), q=q(0.02, 1)), g(ReduceMax(), total, g.ints(1), q=q(0.3, 3))]
+
+
+def wide_images(g: Graph) -> Sequence[Value]:
+    """The same of 16 bits."""
+    x = g.input((-1, -1, -1, 4), I16, q(0.0001))
+    x = g(Conv2D(Padding.SAME, 1, 2), x, g.weights(9, 3, 3, 4, per_axis=0), g.bias(9, DType.INT64), q=q(0.0002),
+          dtype=I16)
+    x = g(DepthwiseConv2D(Padding.SAME, 1, 1), x, g.weights(1, 3, 3, 9, per_axis=3), g.bias(9, DType.INT64),
+          q=q(0.0002), dtype=I16)
+    return [x, g(Mean(), x, g.ints(1, 2), q=q(0.0001), dtype=I16)]
+
+
+def resized(g: Graph) -> Sequence[Value]:
+    """Images twice as high and three times as wide: (n, h, w, 4) to (n, 2 h, 3 w, 4), for each way to find places."""
+    x = g.input((-1, -1, -1, 4), U8)
+    size = g(Mul(), g(StridedSlice(), g(ShapeOf(DType.INT32), x, dtype=DType.INT32), g.ints(1), g.ints(3), g.ints(1),
+                      dtype=DType.INT32), g.ints(2, 3), dtype=DType.INT32)
+    y = g(Quantize(), x, q=q(0.02, -123))
+    return [g(ResizeBilinear(*flags), each, size, q=scale, dtype=dtype)
+            for each, scale, dtype in ((x, GIVEN, U8), (y, q(0.02, -123), I8))
+            for flags in ((False, False), (True, False), (False, True))]
+
+
+def stored(shape: Shape, dtype: DType = I8) -> Array:
+    """Any stored values."""
+    limits = np.iinfo(dtype.numpy)
+    return RANDOM.integers(limits.min, limits.max + 1, shape).astype(dtype.numpy)
+
+
+def model(write: Callable[[Graph], Sequence[Value]]) -> Model:
+    b = ModelBuilder()
+    g = Graph(b.subgraph("main"))
+    g.builder.output(*write(g))
+    return b.build()
+
+
+MODELS: dict[str, tuple[Model, Callable[[int], Array]]] = {
+    "layers": (model(layers), lambda n: stored((n, DEPTH))),
+    "attention": (model(attention), lambda n: stored((n, DEPTH))),
+    "hybrid": (model(hybrid), lambda n: RANDOM.standard_normal((n, DEPTH)).astype(np.float32)),
+    "wide": (model(wide), lambda n: stored((n, DEPTH), I16)),
+}
+LENGTHS = (7, 2, 64, 33, 150, 12, 13)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("name", MODELS)
+def test_one_function_serves_all_lengths(name: str, threads: int, folder: object, compiled: list[str]) -> None:
+    made, inputs = MODELS[name]
+    native = circlet.Session(made, backend="native", num_threads=threads)
+    cpu = circlet.Session(made, backend="cpu")
+    for n in (*LENGTHS, *LENGTHS):
+        given = [inputs(n)]
+        for found, expected in zip(native.invoke(0, given), cpu.invoke(0, given), strict=True):
+            check(found, expected, None if expected.dtype.kind != "f" else 1e-6)
+    assert len(compiled) == 1
+
+
+@pytest.mark.parametrize("write", [images, wide_images, resized], ids=lambda write: str(write.__name__))
+def test_images_of_all_sizes_have_their_bits(write: Callable[[Graph], Sequence[Value]], folder: object,
+                                             compiled: list[str]) -> None:
+    made = model(write)
+    native, cpu = (circlet.Session(made, backend=each) for each in ("native", "cpu"))
+    dtype = made.subgraphs[0].tensors[made.subgraphs[0].inputs[0]].dtype
+    for size in ((2, 9, 11), (3, 9, 11), (2, 13, 15), (5, 21, 8), (4, 17, 12)):
+        given = [stored((*size, 4), dtype)]
+        for found, expected in zip(native.invoke(0, given), cpu.invoke(0, given), strict=True):
+            check(found, expected, None)
+    assert len(compiled) == 1
+
+
+def test_the_root_of_a_negative_number_is_found_at_any_length() -> None:
+    b = ModelBuilder()
+    g = Graph(b.subgraph("main"))
+    g.builder.output(g(Rsqrt(), g.input((-1,), q=q(0.1, 3)), q=q(0.1)))
+    session = circlet.Session(b.build(), backend="native")
+    for count in (4, 9):
+        session.invoke(0, [np.full(count, 3, np.int8)])
+        with pytest.raises(circlet.ExecutionError, match="the square root of a negative number"):
+            session.invoke(0, [np.array([4] * (count - 1) + [2], np.int8)])

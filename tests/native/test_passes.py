@@ -1,0 +1,125 @@
+"""What passes functions are worth: tiles none, loops around them few, all others all; bits are the same with any."""
+
+from __future__ import annotations
+
+import gc
+import os
+from collections.abc import Callable
+
+import pytest
+from llvmlite import ir
+
+from circlet.backends.native.compilation import COLLECTOR
+from circlet.backends.native.emit.emitter import I64, POINTER, Emitter
+from circlet.backends.native.gemm.microkernel import Microkernel, internal_function
+from circlet.backends.native.load.llvm import host
+from circlet.backends.native.lower.passes import Passes, passes_for
+from circlet.backends.native.lower.pieces import pieces
+from circlet.backends.native.targets.constants import Uniform
+
+
+def emitter() -> Emitter:
+    """Writes a function of two arguments, memory and a number, in a module of its own."""
+    module = ir.Module("test")
+    module.triple, module.data_layout = host().triple, host().data_layout
+    return Emitter(module, ir.Function(module, ir.FunctionType(ir.VoidType(), [POINTER, I64]), "outer"), host())
+
+
+def tile(e: Emitter) -> ir.Function:
+    """A function that is written as it is to run, with a loop."""
+    function = internal_function(e, "tile", [POINTER, I64], Microkernel)
+    inner = Emitter(e.module, function, e.target)
+    store(inner)
+    inner.builder.ret_void()
+    return function
+
+
+def nothing(e: Emitter) -> None:
+    """No loop."""
+
+
+def store(e: Emitter) -> None:
+    """A loop that writes elements."""
+    with e.loop(e.function.args[1]) as k:
+        e.builder.store(k, e.address(e.function.args[0], I64, k))
+
+
+def drive(e: Emitter) -> None:
+    """Loops around calls of a tile."""
+    function = tile(e)
+    with e.loop(e.function.args[1]), e.loop(3):
+        e.builder.call(function, e.function.args)
+
+
+def drive_and_store(e: Emitter) -> None:
+    """A loop of which each turn calls a tile and writes elements in a loop of its own."""
+    function = tile(e)
+    with e.loop(e.function.args[1]):
+        e.builder.call(function, e.function.args)
+        store(e)
+
+
+def branch_and_store(e: Emitter) -> None:
+    """A loop that only one case of a switch comes to."""
+    first, other = (e.function.append_basic_block(name) for name in ("first", "other"))
+    e.builder.switch(e.function.args[1], other).add_case(0, first)
+    e.builder.position_at_end(first)
+    store(e)
+    e.builder.branch(other)
+    e.builder.position_at_end(other)
+
+
+@pytest.mark.parametrize(("body", "expected"), [
+    (nothing, Passes.FEW), (store, Passes.ALL), (drive, Passes.FEW), (drive_and_store, Passes.ALL),
+    (branch_and_store, Passes.ALL),
+])
+def test_a_function_gets_the_passes_that_it_is_worth(body: Callable[[Emitter], None], expected: Passes) -> None:
+    e = emitter()
+    body(e)
+    e.builder.ret_void()
+    assert passes_for(e.function) is expected
+    found = {each.passes for each in pieces(e.module)}
+    assert found == {expected, *(Passes.NONE for each in e.module.functions if isinstance(each, Microkernel))}
+
+
+def test_a_piece_holds_what_its_functions_refer_to_alone() -> None:
+    e = emitter()
+    drive(e)
+    e.builder.ret_void()
+    texts = {each.passes: each.text for each in pieces(e.module)}
+    assert "define hidden void @\"tile\"" in texts[Passes.NONE]
+    assert "outer" not in texts[Passes.NONE]
+    assert "declare hidden void @\"tile\"" in texts[Passes.FEW]
+
+
+@pytest.mark.parametrize(("kind", "value", "text"), [
+    (ir.IntType(32), 7, "splat (i32 7)"), (ir.IntType(8), -128, "splat (i8 -128)"),
+    (ir.FloatType(), ir.Undefined, "undef"),
+])
+def test_a_constant_of_all_lanes_is_a_word(kind: ir.Type, value: object, text: str) -> None:
+    vector = Uniform(ir.VectorType(kind, 16), value)
+    assert vector.get_reference() == text
+    assert len(vector.constant) == 16
+
+
+@pytest.mark.parametrize("is_on", [True, False])
+def test_the_collector_is_as_it_was_once_nobody_writes_code(is_on: bool) -> None:
+    before = gc.isenabled()
+    (gc.enable if is_on else gc.disable)()
+    try:
+        with COLLECTOR.paused():
+            with COLLECTOR.paused():
+                assert not gc.isenabled()
+            assert not gc.isenabled()
+        assert gc.isenabled() == is_on
+    finally:
+        (gc.enable if before else gc.disable)()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+def test_a_child_of_a_fork_collects_though_a_thread_was_writing_code() -> None:
+    with COLLECTOR.paused():
+        child = os.fork()
+        if child == 0:
+            os._exit(0 if gc.isenabled() else 1)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0

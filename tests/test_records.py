@@ -1,0 +1,128 @@
+"""Dataclasses that compile nothing until they are used are what Python's are."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from dataclasses import FrozenInstanceError, field, fields, is_dataclass, replace
+from dataclasses import dataclass as compiled
+from functools import cached_property
+from typing import ClassVar
+
+import pytest
+
+from circlet.runtime.records import dataclass
+
+
+@dataclass(frozen=True)
+class Base:
+    """Some fields."""
+
+    number: int
+    kind: ClassVar[str] = "base"
+    put: str = "put"
+    items: list[int] = field(default_factory=list)
+
+    @cached_property
+    def double(self) -> int:
+        return 2 * self.number
+
+
+@dataclass(frozen=True)
+class Same(Base):
+    """No field of its own."""
+
+    kind: ClassVar[str] = "same"
+
+
+@dataclass(frozen=True)
+class More(Same):
+    """Another field, and another default."""
+
+    put: str = "more"
+    last: float = 0.5
+
+
+@dataclass
+class Open:
+    """Not frozen."""
+
+    number: int = 0
+
+
+@dataclass(frozen=True, eq=False)
+class Apart:
+    """Equal to itself alone."""
+
+    number: int = 0
+
+
+@compiled(frozen=True)
+class Theirs(Base):
+    """Of Python's own."""
+
+    extra: int = 1
+
+
+def test_construction() -> None:
+    assert (Base(3).number, Base(3).put, Base(3).items) == (3, "put", [])
+    assert Base(1).items is not Base(1).items
+    assert (More(1, last=2.0).put, More(1, "x").put, More(1, "x", [4], 8.0).last) == ("more", "x", 8.0)
+    assert (Theirs(1, extra=4).extra, Theirs(1).put) == (4, "put")
+    with pytest.raises(TypeError, match="missing 1 required positional argument: 'number'"):
+        Base()  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match="unexpected keyword argument 'other'"):
+        More(1, other=2)  # type: ignore[call-arg]
+
+
+def test_comparison() -> None:
+    assert Base(1) == Base(1) != Base(2)
+    assert Base(1) != Same(1)
+    assert Same(1) == Same(1)
+    nan = float("nan")
+    assert Open(1) == Open(1)
+    with pytest.raises(TypeError, match="unhashable"):
+        hash(Open(1))
+    assert More(1, last=nan) == More(1, last=nan)
+    assert len({Apart(1), Apart(1)}) == 2
+
+
+def test_equal_objects_have_equal_hashes() -> None:
+    @dataclass(frozen=True)
+    class Point:
+        x: int
+        y: int = 0
+
+    assert hash(Point(1)) == hash(Point(1, 0))
+    assert len({Point(1), Point(1, 0), Point(1, 2)}) == 2
+
+
+def test_text() -> None:
+    assert repr(More(1)) == "More(number=1, put='more', items=[], last=0.5)"
+    assert repr(Same(1)) == "Same(number=1, put='put', items=[])"
+
+
+def test_frozen() -> None:
+    for each in (Base(1), Same(1), More(1)):
+        with pytest.raises(FrozenInstanceError, match="cannot assign to field 'number'"):
+            each.number = 2  # type: ignore[misc]
+        with pytest.raises(FrozenInstanceError, match="cannot delete field 'number'"):
+            del each.number
+        assert each.double == 2
+    one = Open(1)
+    one.number = 2
+    assert one.number == 2
+
+
+def test_what_python_asks_of_dataclasses() -> None:
+    assert is_dataclass(Same)
+    assert [each.name for each in fields(More)] == ["number", "put", "items", "last"]
+    assert replace(More(1), put="x") == More(1, "x")
+    assert More.__match_args__ == ("number", "put", "items", "last")
+    match More(7):
+        case More(number, put):
+            assert (number, put) == (7, "more")
+
+
+def test_copies_of_classes_without_objects() -> None:
+    assert pickle.loads(pickle.dumps(More(1))) == copy.copy(More(1)) == copy.deepcopy(More(1))

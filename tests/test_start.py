@@ -1,0 +1,119 @@
+"""What a process loads before its first result: modules are counted, so that it stays as quick to start as it is."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from circlet.runtime.ir.op import Skip
+from circlet.runtime.ops.registry import OPERATORS, operator
+from tests.needs import NATIVE
+
+ROOT = Path(__file__).resolve().parent.parent
+COUNT = "import circlet; s = circlet.Session('examples/collatz.tflite'); s.run([27])"
+NEVER = ("onnx", "openvino", "tflite", "flatbuffers", "rich", "click", "importlib.metadata", "llvmlite.binding",
+         "circlet.schema.openvino.read", "circlet.schema.onnx.read", "circlet.schema.writer", "circlet.network",
+         "circlet.interpreter", "circlet.conversion", "circlet.runtime.passes.transforms.pad_growth",
+         "circlet.runtime.passes.transforms.lower_loops", "circlet.runtime.ops.recurrent",
+         "circlet.runtime.ops.loop", "circlet.runtime.ops.spectral", "circlet.backends.cpu.conv")
+"""What a run of a loop that counts has no use for, families that the model does not name among them."""
+MAKES_CODE = ("circlet.backends.native.load.llvm", "circlet.backends.native.load.shared_object",
+              "circlet.backends.native.load.workers", "circlet.backends.native.lower.span",
+              "circlet.backends.native.lower.function", "circlet.backends.native.check.bounds",
+              "circlet.backends.native.rules.recurrent", "circlet.backends.native.rules.quantized.requantize")
+"""What a run has no use for whose functions are on the disk."""
+
+
+def modules(program: str, cache: Path | None = None) -> list[str]:
+    """The modules that a program loads."""
+    environment = {**os.environ, "CIRCLET_CACHE_DIR": "" if cache is None else str(cache)}
+    text = f"{program}\nimport sys\nprint(*sys.modules)"
+    found = subprocess.run([sys.executable, "-c", text], cwd=ROOT, env=environment, capture_output=True, text=True,
+                           check=True)
+    return found.stdout.split()
+
+
+def own(names: list[str]) -> list[str]:
+    return [each for each in names if each.partition(".")[0] == "circlet"]
+
+
+def test_the_package_loads_what_is_asked_for() -> None:
+    assert {*own(modules("import circlet"))} == {"circlet", "circlet.runtime", "circlet.runtime.late"}
+    errors = own(modules("import circlet; circlet.ModelError"))
+    assert len(errors) <= 5, errors
+
+
+@pytest.mark.parametrize(("backend", "limit"), [("cpu", 125), pytest.param("native", 200, marks=NATIVE)])
+def test_a_run_loads_what_the_model_names(tmp_path: Path, backend: str, limit: int) -> None:
+    program = COUNT.replace("tflite'", f"tflite', '{backend}'")
+    modules(program, tmp_path)
+    found = modules(program, tmp_path)
+    assert not {*NEVER, *MAKES_CODE} & {*found}
+    assert len(own(found)) <= limit, f"{len(own(found))} modules: {' '.join(own(found))}"
+
+
+RULES = """
+import os, sys
+from circlet.backends.native.rules.families import MODULES, modules, modules_of_stored
+from circlet.backends.native.rules.rule import RULES
+from circlet.runtime.late import imported
+
+def of(family):
+    package = f"circlet.runtime.ops.{family}"
+    classes = [each for each in vars(imported(package)).values()
+               if getattr(each, "__module__", "") == package and hasattr(each, "infer")]
+    return {each.__name__: [rule.name for rule in RULES.of(each, 2) or ()] for each in classes}
+
+for family in MODULES:  # each in a process in which nothing else was asked for
+    sys.stdout.flush()
+    if os.fork() == 0:
+        print(family, of(family), flush=True)
+        os._exit(0)
+    os.wait()
+for family in MODULES:
+    for each in (*modules(family), *modules_of_stored(family)):
+        imported(each)
+for family in MODULES:
+    print(family, of(family))
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="the system does not fork")
+@NATIVE
+def test_a_family_has_all_its_rules_when_it_is_asked_for() -> None:
+    found = subprocess.run([sys.executable, "-c", RULES], cwd=ROOT, capture_output=True, text=True, check=True)
+    lines = found.stdout.splitlines()
+    assert lines
+    assert lines[:len(lines) // 2] == lines[len(lines) // 2:]
+
+
+def test_operators_are_defined_where_the_table_says() -> None:
+    for name, cls in OPERATORS.items():
+        assert cls.name == name
+
+    class Foreign(Skip):
+        name = "FOREIGN"
+
+    with pytest.raises(ValueError, match=r"operator FOREIGN is not in FAMILIES\['test_start'\]"):
+        operator(Foreign)
+    with pytest.raises(ValueError, match="operator ADD is defined twice"):
+        operator(OPERATORS["ADD"])
+
+
+@pytest.mark.parametrize("option", ["--help", "--version"])
+def test_the_program_loads_little_to_say_what_it_is(option: str) -> None:
+    found = modules(f"import sys; sys.argv[1:] = ['{option}']\nfrom circlet.__main__ import main\nmain()")
+    assert not {"numpy", "rich", "llvmlite"} & {*found}
+    assert len(own(found)) <= 15, own(found)
+
+
+def test_an_interrupt_while_the_program_loads() -> None:
+    text = ("import sys\nclass Interrupt:\n def find_spec(self, name, *_):\n"
+            "  if name == 'click':\n   raise KeyboardInterrupt\n"
+            "sys.meta_path.insert(0, Interrupt())\nfrom circlet.__main__ import main\nsys.exit(main())")
+    found = subprocess.run([sys.executable, "-c", text], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert (found.returncode, found.stdout, found.stderr) == (130, "", "")
