@@ -6,6 +6,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import ml_dtypes as ml_dtypes  # LiteRT leaves tensors of bfloat16 out until somebody imports it
 import numpy as np
 import numpy.typing as npt
 import pytest
