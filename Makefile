@@ -47,6 +47,7 @@ bench: $(VENV)/.benched
 	$(BIN)/python -m benchmarks.start
 	$(BIN)/python -m benchmarks.overhead
 	$(BIN)/python -m benchmarks.lengths
+	$(BIN)/python -m benchmarks.open_code
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)

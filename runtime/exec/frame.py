@@ -11,7 +11,7 @@ from circlet.runtime.errors import ExecutionError
 from circlet.runtime.exec.copying import same_memory
 from circlet.runtime.exec.executor import Executor
 from circlet.runtime.exec.kernel import SKIP, DynamicKernel, Span
-from circlet.runtime.exec.memory import LITTLE, expect_room, retype
+from circlet.runtime.exec.memory import LITTLE, copied, expect_room, retype
 from circlet.runtime.exec.run import Run
 from circlet.runtime.exec.step import Step
 from circlet.runtime.ir.faults import FAULTS, located, raise_located
@@ -97,7 +97,7 @@ class Frame(ABC):
 
     def _results(self) -> list[Array]:
         """Copies of the outputs."""
-        return [each.copy() if each.nbytes <= LITTLE else _copied(each) for each in self.outputs]
+        return [copied(each) for each in self.outputs]
 
     @property
     @abstractmethod
@@ -384,14 +384,3 @@ class SegmentedFrame(Frame):
 
 def _same_shapes(one: Specialization, other: Specialization) -> bool:
     return one.stop == other.stop and one.shapes == other.shapes
-
-
-def _copied(array: Array) -> Array:
-    """A copy of a large array.
-
-    Raises:
-        LimitError: there is no room for it.
-    """
-    expect_room(array.shape, array.dtype)
-    copy: Array = array.copy()
-    return copy

@@ -98,9 +98,7 @@ class Backend(Protocol):
 
 
 class OpenStep(Protocol):
-    """Computes a subgraph once, at lengths and on buffers that may change between calls."""
-
-    def __call__(self) -> None: ...
+    """Computes a subgraph, at lengths and on buffers that may change between runs."""
 
     def fits(self, lengths: Sequence[int]) -> bool:
         """Whether it computes the subgraph at some lengths."""
@@ -111,8 +109,8 @@ class OpenStep(Protocol):
         """The open lengths, and behind them those that the last call computed."""
         ...
 
-    def resize(self, lengths: tuple[int, ...], arrays: Mapping[int, Array]) -> None:
-        """Takes other lengths, which fit, and buffers by tensor.
+    def resize(self, lengths: tuple[int, ...], arrays: Mapping[int, Array]) -> Step:
+        """Takes other lengths, which fit, and buffers by tensor; gives what runs at them once, until the next call.
 
         Raises:
             LimitError: there is not memory enough.

@@ -137,6 +137,18 @@ def _made(shape: Shape, dtype: np.dtype[np.generic], size: int) -> Array:
     return retype(raw[start:start + size], shape, dtype)
 
 
+def copied(array: Array) -> Array:
+    """A copy.
+
+    Raises:
+        LimitError: there is no room for it.
+    """
+    if array.nbytes > LITTLE:
+        expect_room(array.shape, array.dtype)
+    copy: Array = array.copy()
+    return copy
+
+
 def retype(array: Array, shape: Shape, dtype: np.dtype[np.generic]) -> Array:
     """The same memory seen with another shape and element type."""
     flat = array.reshape(-1)

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import final
 
 import numpy as np
 
-from circlet.runtime.errors import Place
 from circlet.runtime.exec.frames import Resizable
 from circlet.runtime.exec.kernel import OpenStep, Span
+from circlet.runtime.exec.memory import LITTLE, copied
 from circlet.runtime.exec.run import Run
-from circlet.runtime.ir.faults import FAULTS, raise_located
+from circlet.runtime.exec.step import Step
 from circlet.runtime.ir.length import bound, formula, is_late, is_length
 from circlet.runtime.ir.terms import LEAST
 from circlet.runtime.ir.types import Array, Shape
@@ -92,7 +93,6 @@ class OpenFrame(Resizable):
         self.run = run
         self._general = general
         subgraph = general.spec.subgraph
-        self._place = Place(spec.index, subgraph.name, 0, "")
         self._given = subgraph.inputs
         self._results = subgraph.outputs
         self._buffers: dict[int, _Buffer] = {}
@@ -110,13 +110,18 @@ class OpenFrame(Resizable):
         self._open = [(position, axis) for position, pattern in enumerate(self._patterns)
                       for axis, size in enumerate(pattern) if size is None]
         self._shapes: tuple[Shape, ...] = ()
+        self.asked: tuple[Shape, ...] = ()
+        """The shapes of the inputs that `call` is to get next; whoever holds the frame says so."""
         self._arrays: dict[int, Array] = {}
         self.inputs: tuple[Array, ...] = ()
         self.outputs: tuple[Array, ...] = ()
+        self._copies: Sequence[Callable[[], Array]] = ()
         self.planned_shapes = spec.shapes
         """The shape of each tensor at first."""
         self._view(spec.lengths)
         self._step = self._bound(spec, aliases, bind)
+        self._run_step: Step
+        """Runs it at the lengths that the frame has."""
         self.resize(tuple(spec.shape(each) for each in self._given))
 
     def _bound(self, spec: Specialization, aliases: Aliases, bind: Callable[[Span], OpenStep | None]) -> OpenStep:
@@ -157,8 +162,8 @@ class OpenFrame(Resizable):
         self._shapes = ()
         lengths = tuple([shapes[position][axis] for position, axis in self._open])
         self._view(lengths)
-        self._step.resize(lengths, self._arrays)
-        self._shapes = shapes
+        self._run_step = self._step.resize(lengths, self._arrays)
+        self._shapes = self.asked = shapes
 
     def _view(self, lengths: tuple[int, ...]) -> None:
         """Makes arrays for some lengths of all inputs and results."""
@@ -167,15 +172,18 @@ class OpenFrame(Resizable):
         self._arrays = {number: each.at(lengths) for number, each in self._tensors.items() if not each.is_computed}
         self._arrays.update((number, self._buffers[root].raw) for number, root in self._late.items())
         self.inputs = tuple([self._arrays[each] for each in self._given])
-        self.outputs = tuple([self._arrays[each] for each in self._results if each in self._arrays])
+        self._show([self._arrays[each] for each in self._results if each in self._arrays])
 
     def call(self, arrays: Sequence[Array]) -> list[Array]:
-        """Runs the subgraph on copies of the inputs; the results belong to the caller."""
-        self.resize(tuple([each.shape for each in arrays]))
-        for target, source in zip(self.inputs, arrays, strict=True):
+        """Runs the subgraph on copies of inputs of the shapes `asked`; the results belong to the caller."""
+        if self.asked != self._shapes:
+            self.resize(self.asked)
+        for target, source in zip(self.inputs, arrays):  # noqa: B905  # checked when shapes were asked for
             target[...] = source
-        self.invoke()
-        return [each.copy() for each in self.outputs]
+        self._run_step()
+        if self._computes:
+            self._view_results()
+        return [copy() for copy in self._copies]
 
     def invoke(self) -> None:
         """Runs the subgraph once.
@@ -183,10 +191,15 @@ class OpenFrame(Resizable):
         Raises:
             ExecutionError: with the place of the operator that failed.
         """
-        try:
-            self._step()
-        except FAULTS as error:
-            raise_located(error, self._place)
+        self._run_step()
         if self._computes:
-            lengths = self._step.lengths
-            self.outputs = tuple([self._tensors[each].at(lengths) for each in self._results])
+            self._view_results()
+
+    def _view_results(self) -> None:
+        """Makes arrays for results whose shapes the run has computed."""
+        lengths = self._step.lengths
+        self._show([self._tensors[each].at(lengths) for each in self._results])
+
+    def _show(self, outputs: Iterable[Array]) -> None:
+        self.outputs = tuple(outputs)
+        self._copies = [partial(copied, each) if each.nbytes > LITTLE else each.copy for each in self.outputs]

@@ -38,21 +38,35 @@ class FramePool:
 
     def _take_open(self, key: Key) -> OpenFrame | None:
         subgraph, shapes, observed = key
-        idle = self._open.get((subgraph, observed), [])
+        idle = self._open.get((subgraph, observed))
+        if not idle:
+            return None
+        try:
+            latest = idle.pop()
+        except IndexError:  # another thread was faster
+            return None
+        if latest.takes(shapes):
+            latest.asked = shapes
+            return latest
+        idle.append(latest)
         for frame in idle.copy():
             if frame.takes(shapes):
                 try:
                     idle.remove(frame)
                 except ValueError:  # another thread was faster
                     continue
+                frame.asked = shapes
                 return frame
         return None
 
     def _give_open(self, key: Key, frame: OpenFrame) -> None:
         if self._kinds:
-            idle = self._open.setdefault((key[0], key[2]), [])
+            idle = self._open.get((key[0], key[2]))
+            if idle is None:
+                idle = self._open.setdefault((key[0], key[2]), [])
             idle.append(frame)
-            del idle[:max(len(idle) - KINDS * SPARES, 0)]
+            if len(idle) > KINDS * SPARES:
+                del idle[:len(idle) - KINDS * SPARES]
 
     def give(self, key: Key, frame: Frame | OpenFrame) -> None:
         """Keeps a frame for later; the keys made longest ago lose theirs first."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from math import gcd, prod
+from math import prod
 
 from llvmlite import ir
 
@@ -19,7 +19,7 @@ from circlet.backends.native.emit.lengths import Entry
 from circlet.backends.native.emit.loops import every, independent, rolled, rolled_nest
 from circlet.backends.native.emit.polling import LONG
 from circlet.backends.native.emit.sharing import Sharing
-from circlet.runtime.ir.length import divisor, is_length, is_open, larger, may_differ
+from circlet.runtime.ir.length import is_length, is_open, larger, may_differ
 from circlet.runtime.ir.types import Shape
 
 LEAST_WORK = 1 << 18
@@ -231,8 +231,7 @@ def parallel_run(e: Emitter, count: int, work: int) -> Iterator[ir.Value]:
         with independent(e, count) as index:
             yield index
         return
-    with parallel_span(e, count, work) as (first, some), \
-            independent(e, some, multiple=gcd(divisor(count), _RUN)) as k:
+    with parallel_span(e, count, work) as (first, some), independent(e, some) as k:
         yield e.builder.add(first, k)
 
 

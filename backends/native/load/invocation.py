@@ -90,11 +90,6 @@ class Invocation:
         is_shared = teams.participants > 1 and manifest.shares_loops
         self._enter = partial(self._with_team, alone, teams) if is_shared else alone
 
-    def __call__(self) -> None:
-        status = self._enter()
-        if status != DONE:
-            self._fail(status)
-
     def step(self) -> Step:
         """What runs the function once, as long as memory stays where it is."""
         enter, fail = self._enter, self._fail
@@ -212,7 +207,7 @@ class OpenInvocation(Invocation):
     def fits(self, lengths: Sequence[int]) -> bool:
         return all(each.fits(lengths) for each in self._assumptions)
 
-    def resize(self, lengths: tuple[int, ...], arrays: Mapping[int, Array]) -> None:
+    def resize(self, lengths: tuple[int, ...], arrays: Mapping[int, Array]) -> Step:
         self._lengths = lengths
         for each in self._symbols:
             each[:len(lengths)] = lengths
@@ -222,6 +217,7 @@ class OpenInvocation(Invocation):
         scratch = self._scratch_size(lengths) * self._teams.participants
         if size > self._arena.nbytes or scratch > self._scratch.nbytes:
             self._grow(max(size, self._arena.nbytes), max(scratch, self._scratch.nbytes))
+        return self.step()
 
     @property
     def lengths(self) -> Sequence[int]:

@@ -136,6 +136,11 @@ class Target:
         found = re.search(r"(?:^|-)p:(\d+)", self.data_layout)
         return 8 if found is None else int(found[1]) // 8
 
+    @property
+    def has_masks(self) -> bool:
+        """Whether vectors are loaded and stored with a mask of lanes, of elements of any type."""
+        return False
+
     def dot_bytes(self, lanes: int) -> Dot | None:
         """By four unsigned bytes of `left` and four signed ones of `right`, in vectors of so many i32."""
         return None

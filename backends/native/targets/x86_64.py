@@ -48,6 +48,11 @@ class X86(Target):
         """AVX-512 has twice as many."""
         return 32 if self.has("avx512f") else 16
 
+    @property
+    def has_masks(self) -> bool:
+        """By AVX-512, with its instructions on bytes and words; AVX2 has none of these."""
+        return self.has("avx512bw")
+
     def dot_bytes(self, lanes: int) -> Dot | None:
         """VPDPBUSD."""
         return partial(_dot, "vpdpbusd") if self._has_vnni(lanes) else None

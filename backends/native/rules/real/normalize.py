@@ -12,7 +12,7 @@ from llvmlite import ir
 from circlet.backends.native.emit import math
 from circlet.backends.native.emit.emitter import I32, Emitter, Index
 from circlet.backends.native.emit.lanes import Lanes
-from circlet.backends.native.emit.loops import folded, independent
+from circlet.backends.native.emit.loops import fold, spread
 from circlet.backends.native.emit.parallel import parallel, parallel_nest
 from circlet.backends.native.emit.value import Value
 from circlet.backends.native.rules.real.elementwise import activate, maximum, refuses_activation
@@ -65,17 +65,23 @@ class Row:
         """The sum of a function of the elements, which are read for the first time."""
         register, e = Register(self._e, ir.FloatType()), self._e
         register.set(e.constant(0, FLOAT))
-        with folded(e, self.length) as k:
+
+        def turn(k: ir.Value) -> None:
             register.set(e.builder.fadd(register.get(), function(self.first([*outer, k])), flags=REORDERED))
+
+        fold(e, self.length, turn)
         return register.get()
 
     def greatest(self, outer: Index) -> ir.Value:
         """The greatest element, read for the first time; any number or NaN if one of them is NaN."""
         register, e = Register(self._e, I32), self._e
         register.set(_ordered(Lanes(e, e.constant(-inf, FLOAT)).bits()).value)
-        with folded(e, self.length) as k:
+
+        def turn(k: ir.Value) -> None:
             pattern = _ordered(Lanes(e, self.first([*outer, k])).bits())
             register.set(e.intrinsic("smax", register.get(), pattern.value))
+
+        fold(e, self.length, turn)
         return _ordered(Lanes(e, register.get())).real().value
 
 
@@ -97,14 +103,16 @@ def softmax(node: Node[Softmax], e: Emitter, sinks: tuple[Sink, ...]) -> None:
     with parallel_nest(e, tuple(outer), 16 * node.input(0).nbytes) as index:
         most = row.greatest(index)
         total.set(e.constant(0, FLOAT))
-        with folded(e, length) as k:
+
+        def turn(k: ir.Value) -> None:
             below = b.fsub(row.again([*index, k]), most)
             value = math.exp(e, below if beta == 1 else b.fmul(below, e.constant(beta, FLOAT)))
             e.store(value, memory, FLOAT, k)
             total.set(b.fadd(total.get(), value, flags=REORDERED))
+
+        fold(e, length, turn)
         share = b.fdiv(e.constant(1, FLOAT), total.get())
-        with independent(e, length) as k:
-            sinks[0](e, [*index, k], b.fmul(e.load(memory, FLOAT, k), share))
+        spread(e, length, lambda k: sinks[0](e, [*index, k], b.fmul(e.load(memory, FLOAT, k), share)))
 
 
 @nest(LogSoftmax, _refuses, frozenset())
@@ -116,12 +124,14 @@ def log_softmax(node: Node[LogSoftmax], e: Emitter, sinks: tuple[Sink, ...]) -> 
     with parallel_nest(e, tuple(outer), 16 * node.input(0).nbytes) as index:
         most = row.greatest(index)
         total.set(e.constant(0, FLOAT))
-        with e.loop(length) as k:
+
+        def turn(k: ir.Value) -> None:
             value = math.exp(e, b.fsub(row.again([*index, k]), most))
             total.set(b.fadd(total.get(), value, flags=REORDERED))
+
+        fold(e, length, turn)
         base = math.log(e, total.get())
-        with e.loop(length) as k:
-            sinks[0](e, [*index, k], b.fsub(b.fsub(row.again([*index, k]), most), base))
+        spread(e, length, lambda k: sinks[0](e, [*index, k], b.fsub(b.fsub(row.again([*index, k]), most), base)))
 
 
 def _square(e: Emitter) -> Callable[[ir.Value], ir.Value]:
@@ -145,8 +155,7 @@ def l2_normalization(node: Node[L2Normalization], e: Emitter, sinks: tuple[Sink,
     with parallel_nest(e, tuple(outer), 4 * node.input(0).nbytes) as index:
         norm = e.intrinsic("sqrt", row.total(index, _square(e)))
         divisor = maximum(e, FLOAT, [norm, e.constant(1e-6, FLOAT)])
-        with e.loop(length) as k:
-            sinks[0](e, [*index, k], e.builder.fdiv(row.again([*index, k]), divisor))
+        spread(e, length, lambda k: sinks[0](e, [*index, k], e.builder.fdiv(row.again([*index, k]), divisor)))
 
 
 WIDEST = 16

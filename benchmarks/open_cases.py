@@ -1,0 +1,226 @@
+"""Models of an operator or few whose inputs have open lengths."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from circlet.runtime.ir.builder import ModelBuilder, SubgraphBuilder, Value
+from circlet.runtime.ir.model import Model
+from circlet.runtime.ir.op import Op
+from circlet.runtime.ir.tensor import Tensor
+from circlet.runtime.ir.types import Activation, DType, Padding, Quantization, Shape
+from circlet.runtime.ops.conv import Conv2D, DepthwiseConv2D
+from circlet.runtime.ops.elementwise import Add, Mul
+from circlet.runtime.ops.layout import Concatenation, StridedSlice, Transpose
+from circlet.runtime.ops.matmul import BatchMatMul, FullyConnected
+from circlet.runtime.ops.normalize import L2Normalization, LogSoftmax, RmsNorm, Softmax
+from circlet.runtime.ops.pad import Pad
+from circlet.runtime.ops.pool import AveragePool2D, MaxPool2D
+from circlet.runtime.ops.reduce import ArgMax, Cumsum, Mean, ReduceMax, Sum
+from circlet.runtime.ops.resize import ResizeBilinear, ResizeNearestNeighbor
+from circlet.runtime.ops.unary import Gelu, Logistic, Tanh
+from circlet.runtime.records import dataclass
+
+F32, I8 = DType.FLOAT32, DType.INT8
+GIVEN = Quantization((0.02,), (5,))
+"""Of int8 inputs."""
+Write: TypeAlias = "Callable[[Network, Value], Value]"
+
+
+class Network:
+    """A subgraph whose results are declared without a shape, with constants of random numbers."""
+
+    def __init__(self, builder: SubgraphBuilder) -> None:
+        self.builder = builder
+        self._random = np.random.default_rng(0)
+
+    def __call__(self, op: Op, *inputs: Value | None, dtype: DType = F32, scale: float = 0.0, zero: int = 0) -> Value:
+        quantization = Quantization((scale,), (zero,)) if scale else None
+        (result,) = self.builder.op(op, *inputs, outputs=[
+            Tensor("", dtype, (), has_rank=False, quantization=quantization)])
+        return result
+
+    def ints(self, *numbers: int) -> Value:
+        return self.builder.constant(np.array(numbers, np.int32))
+
+    def weights(self, *shape: int) -> Value:
+        return self.builder.constant((self._random.normal(size=shape) / shape[-1] ** 0.5).astype(np.float32))
+
+    def bytes(self, *shape: int, axis: int = 0) -> Value:
+        scales = tuple(float(each) for each in np.linspace(0.004, 0.009, shape[axis], dtype=np.float32))
+        return self.builder.constant(self._random.integers(-127, 128, shape).astype(np.int8),
+                                     quantization=Quantization(scales, (0,) * shape[axis], axis=axis))
+
+    def bias(self, count: int) -> Value:
+        return self.builder.constant(self._random.integers(-900, 900, count).astype(np.int32))
+
+
+def _one(op: Op, *parameters: npt.ArrayLike, dtype: DType = F32, scale: float = 0.0, zero: int = 0) -> Write:
+    """An operator on the input, with constants."""
+    def write(n: Network, x: Value) -> Value:
+        return n(op, x, *(n.builder.constant(np.asarray(each)) for each in parameters), dtype=dtype, scale=scale,
+                 zero=zero)
+
+    return write
+
+
+def _dense(depth: int, columns: int) -> Write:
+    return lambda n, x: n(FullyConnected(Activation.RELU, keep_num_dims=True), x, n.weights(columns, depth),
+                          n.weights(columns))
+
+
+def _dense_int8(depth: int, columns: int) -> Write:
+    return lambda n, x: n(FullyConnected(Activation.RELU), x, n.bytes(columns, depth), n.bias(columns), dtype=I8,
+                          scale=0.03, zero=-128)
+
+
+def _convolution(kernel: int, before: int, channels: int, stride: int = 1, padding: Padding = Padding.SAME) -> Write:
+    return lambda n, x: n(Conv2D(padding, stride, stride, Activation.RELU6), x,
+                          n.weights(channels, kernel, kernel, before), n.weights(channels))
+
+
+def _depthwise(kernel: int, channels: int, stride: int = 1) -> Write:
+    return lambda n, x: n(DepthwiseConv2D(Padding.SAME, stride, stride, fused_activation_function=Activation.RELU6), x,
+                          n.weights(1, kernel, kernel, channels), n.weights(channels))
+
+
+def _convolution_int8(kernel: int, before: int, channels: int, stride: int = 1) -> Write:
+    return lambda n, x: n(Conv2D(Padding.SAME, stride, stride, Activation.RELU6), x,
+                          n.bytes(channels, kernel, kernel, before), n.bias(channels), dtype=I8, scale=0.03, zero=-128)
+
+
+def _depthwise_int8(kernel: int, channels: int, stride: int = 1) -> Write:
+    return lambda n, x: n(DepthwiseConv2D(Padding.SAME, stride, stride, fused_activation_function=Activation.RELU6), x,
+                          n.bytes(1, kernel, kernel, channels, axis=3), n.bias(channels), dtype=I8, scale=0.02, zero=6)
+
+
+def _images_int8(n: Network, x: Value) -> Value:
+    """Layers as of MobileNet: (1, h, w, 3) to (1, 10)."""
+    x = _convolution_int8(3, 3, 16, 2)(n, x)
+    for before, after, stride in ((16, 32, 2), (32, 32, 1), (32, 64, 2)):
+        x = _convolution_int8(1, before, after)(n, _depthwise_int8(3, before, stride)(n, x))
+    x = n(Mean(), x, n.ints(1, 2), dtype=I8, scale=0.03, zero=-128)
+    return n(FullyConnected(), x, n.bytes(10, 64), n.bias(10), dtype=I8, scale=0.1, zero=0)
+
+
+def _attention(n: Network, x: Value) -> Value:
+    """Of (4, n, 32) with itself."""
+    scores = n(Softmax(1.0), n(BatchMatMul(adj_y=True), x, x))
+    return n(BatchMatMul(), scores, x)
+
+
+def _beside(n: Network, x: Value) -> Value:
+    return n(Concatenation(1), x, n(Tanh(), x))
+
+
+def _cut(n: Network, x: Value) -> Value:
+    return n(StridedSlice(begin_mask=0, end_mask=3), x, n.ints(1, 2), n.ints(0, 0), n.ints(1, 1))
+
+
+ONES = np.ones(64, np.float32)
+LARGEST = MaxPool2D(Padding.VALID, 2, 2, filter_width=2, filter_height=2)
+AROUND = AveragePool2D(Padding.SAME, 1, 1, filter_width=3, filter_height=3)
+
+
+@dataclass(frozen=True)
+class Case:
+    """A model of one input x.
+
+    Attributes:
+        write: its operators.
+        shape: of x, -1 for what is open.
+        lengths: what open axes are, for each shape that is measured.
+        dtype: of x.
+    """
+
+    write: Write
+    shape: Shape
+    lengths: Sequence[Sequence[int]]
+    dtype: DType = F32
+
+    def at(self, lengths: Sequence[int]) -> Shape:
+        """The shape of x with its open axes filled in."""
+        left = iter(lengths)
+        return tuple(next(left) if size == -1 else size for size in self.shape)
+
+    def model(self, shape: Shape) -> Model:
+        """The model with an input of a shape."""
+        b = ModelBuilder()
+        n = Network(b.subgraph("main"))
+        n.builder.output(self.write(n, n.builder.input("x", self.dtype, shape, GIVEN if self.dtype is I8 else None)))
+        return b.build()
+
+    def input(self, lengths: Sequence[int]) -> npt.NDArray[np.generic]:
+        """Random numbers."""
+        random, shape = np.random.default_rng(1), self.at(lengths)
+        if self.dtype is I8:
+            return random.integers(-128, 128, shape).astype(np.int8)
+        return random.normal(size=shape).astype(np.float32)
+
+
+_ROWS = ((2000, 8), (2000, 13), (400, 100), (400, 128), (100, 1000))
+_COUNTS = ((7,), (64,), (100,), (1000,))
+_IMAGES, _SMALL = ((32, 32), (64, 64), (97, 101)), ((16, 16), (32, 32), (64, 64))
+
+CASES: dict[str, Case] = {
+    "sums of rows": Case(_one(Sum(), [1]), (-1, -1), _ROWS),
+    "means of rows": Case(_one(Mean(), [1]), (-1, -1), _ROWS),
+    "maxima of rows": Case(_one(ReduceMax(), [1]), (-1, -1), _ROWS),
+    "places of maxima": Case(_one(ArgMax(output_type=DType.INT32), 1, dtype=DType.INT32), (-1, -1), _ROWS),
+    "softmax": Case(_one(Softmax(1.0)), (-1, -1), _ROWS),
+    "log softmax": Case(_one(LogSoftmax()), (-1, -1), _ROWS),
+    "L2": Case(_one(L2Normalization()), (-1, -1), _ROWS),
+    "sums of columns": Case(_one(Sum(), [0]), (-1, -1), ((1000, 8), (1000, 13), (1000, 100), (100, 1000))),
+    "means of images": Case(_one(Mean(), [1, 2]), (1, -1, -1, 64), ((14, 14), (50, 50))),
+    "means of all": Case(_one(Mean(), [0, 1]), (-1, -1), _ROWS),
+    "sums of fixed rows": Case(_one(Sum(), [1]), (-1, 64), _COUNTS),
+    "sums of fixed columns": Case(_one(Sum(), [0]), (-1, 64), _COUNTS),
+    "softmax of fixed rows": Case(_one(Softmax(1.0)), (-1, 10), _COUNTS),
+    "mean squares": Case(_one(RmsNorm(1e-5), ONES), (-1, 64), _COUNTS),
+    "sums so far": Case(_one(Cumsum(), 1), (-1, -1), _ROWS),
+    "sums so far of columns": Case(_one(Cumsum(), 0), (-1, -1), _ROWS),
+    "tanh": Case(_one(Tanh()), (-1, -1), _ROWS),
+    "gelu": Case(_one(Gelu()), (-1, 64), _COUNTS),
+    "double": Case(lambda n, x: n(Add(), x, x), (-1, -1), _ROWS),
+    "times columns": Case(lambda n, x: n(Mul(), x, n.weights(64)), (-1, 64), _COUNTS),
+    "times rows' sums": Case(lambda n, x: n(Mul(), x, n(Sum(keep_dims=True), x, n.ints(1))), (-1, -1), _ROWS),
+    "transposed": Case(_one(Transpose(), np.array([1, 0], np.int32)), (-1, -1), _ROWS),
+    "heads": Case(_one(Transpose(), np.array([1, 0, 2], np.int32)), (-1, 4, 32), _COUNTS),
+    "beside": Case(_beside, (-1, -1), _ROWS),
+    "cut": Case(_cut, (-1, -1), _ROWS),
+    "padded": Case(_one(Pad(), np.array([[0, 0], [1, 1], [1, 1], [0, 0]], np.int32)), (1, -1, -1, 16), _IMAGES),
+    "dense": Case(_dense(64, 256), (-1, 64), _COUNTS),
+    "narrow": Case(_dense(64, 10), (-1, 64), _COUNTS),
+    "attention": Case(_attention, (4, -1, 32), ((7,), (50,), (100,), (128,))),
+    "convolution 3x3": Case(_convolution(3, 16, 32), (1, -1, -1, 16), _IMAGES),
+    "convolution 3x3, stride 2": Case(_convolution(3, 3, 16, 2), (1, -1, -1, 3), _IMAGES),
+    "convolution 1x1": Case(_convolution(1, 32, 64), (1, -1, -1, 32), _IMAGES),
+    "depthwise 3x3": Case(_depthwise(3, 32), (1, -1, -1, 32), _IMAGES),
+    "depthwise 3x3, stride 2": Case(_depthwise(3, 32, 2), (1, -1, -1, 32), _IMAGES),
+    "max pool": Case(_one(LARGEST), (1, -1, -1, 32), _IMAGES),
+    "average pool": Case(_one(AROUND), (1, -1, -1, 32), _IMAGES),
+    "bilinear": Case(_one(ResizeBilinear(), np.array([64, 64], np.int32)), (1, -1, -1, 16), _IMAGES),
+    "nearest": Case(_one(ResizeNearestNeighbor(), np.array([64, 64], np.int32)), (1, -1, -1, 16), _IMAGES),
+    "dense int8": Case(_dense_int8(64, 256), (-1, 64), _COUNTS, I8),
+    "narrow int8": Case(_dense_int8(64, 10), (-1, 64), _COUNTS, I8),
+    "convolution 3x3 int8": Case(_convolution_int8(3, 16, 32), (1, -1, -1, 16), _SMALL, I8),
+    "convolution 3x3 int8, stride 2": Case(_convolution_int8(3, 3, 16, 2), (1, -1, -1, 3), _SMALL, I8),
+    "convolution 1x1 int8": Case(_convolution_int8(1, 32, 64), (1, -1, -1, 32), _SMALL, I8),
+    "depthwise 3x3 int8": Case(_depthwise_int8(3, 32), (1, -1, -1, 32), _SMALL, I8),
+    "depthwise 3x3 int8, stride 2": Case(_depthwise_int8(3, 32, 2), (1, -1, -1, 32), _SMALL, I8),
+    "images int8": Case(_images_int8, (1, -1, -1, 3), _SMALL, I8),
+    "max pool int8": Case(_one(LARGEST, dtype=I8, scale=0.02, zero=5), (1, -1, -1, 32), _SMALL, I8),
+    "average pool int8": Case(_one(AROUND, dtype=I8, scale=0.02, zero=5), (1, -1, -1, 32), _SMALL, I8),
+    "means of images int8": Case(_one(Mean(), [1, 2], dtype=I8, scale=0.02, zero=5), (1, -1, -1, 64), _SMALL, I8),
+    "sums int8": Case(lambda n, x: n(Add(), x, n(Add(), x, x, dtype=I8, scale=0.04), dtype=I8, scale=0.06), (-1, -1),
+                      _ROWS, I8),
+    "softmax int8": Case(_one(Softmax(1.0), dtype=I8, scale=1 / 256, zero=-128), (-1, -1), _ROWS, I8),
+    "logistic int8": Case(_one(Logistic(), dtype=I8, scale=1 / 256, zero=-128), (-1, -1), _ROWS, I8),
+    "bilinear int8": Case(_one(ResizeBilinear(), np.array([64, 64], np.int32), dtype=I8, scale=0.02, zero=5),
+                          (1, -1, -1, 16), _SMALL, I8),
+}
+"""By name."""
