@@ -36,7 +36,7 @@ def _inside(indices: Array, size: int) -> Array:
 @rule(GatherElements, accepts=moving(parameters=(1,), integers=INDICES))
 def gather_elements(node: Node[GatherElements]) -> Step:
     x, out = node.input(0), node.out
-    places = _along(node, node.op.axis)
+    places = along(node, node.op.axis)
 
     def step() -> None:
         out[...] = x[places()]
@@ -44,7 +44,7 @@ def gather_elements(node: Node[GatherElements]) -> Step:
     return step
 
 
-def _along(node: Node[Any], axis: int) -> Places:
+def along(node: Node[Any], axis: int) -> Places:
     """The places that indices along one axis name."""
     x, indices = node.input(0), node.input(1)
     axis %= x.ndim
@@ -56,7 +56,7 @@ def _along(node: Node[Any], axis: int) -> Places:
     return places
 
 
-def _rows(node: Node[ScatterSlices]) -> Places:
+def rows(node: Node[ScatterSlices]) -> Places:
     """The places that rows of indices name."""
     x, indices = node.input(0), node.input(1)
     return lambda: tuple(_inside(indices[..., k], x.shape[k]) for k in range(indices.shape[-1]))
@@ -87,9 +87,9 @@ def _refuses(call: Call) -> str | None:
 
 @rule(ScatterElements, accepts=_refuses)
 def scatter_elements(node: Node[ScatterElements]) -> Step:
-    return _scatter(node, _along(node, node.op.axis), node.op.combine)
+    return _scatter(node, along(node, node.op.axis), node.op.combine)
 
 
 @rule(ScatterSlices, accepts=_refuses)
 def scatter_slices(node: Node[ScatterSlices]) -> Step:
-    return _scatter(node, _rows(node), node.op.combine)
+    return _scatter(node, rows(node), node.op.combine)

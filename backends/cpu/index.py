@@ -169,7 +169,7 @@ def where(node: Node[Where]) -> Step:
     return lambda: store(out, np.argwhere(x))
 
 
-def _window(shape: Shape, window: Shape, starts: Callable[[], Sequence[int]]) -> Callable[[], Index]:
+def window_at(shape: Shape, window: Shape, starts: Callable[[], Sequence[int]]) -> Callable[[], Index]:
     """A function that gives the index of a window in a tensor of `shape`, where `starts` says or, if it does not fit
     there, next to it."""
     index = [slice(None)] * len(shape)
@@ -190,7 +190,7 @@ def _update(node: Node[DynamicUpdateSlice] | Node[StablehloDynamicUpdateSlice],
             starts: Callable[[], Sequence[int]]) -> Step:
     """Writes input 1 into the output where `starts` says; the rest comes from input 0, unless it lies there already."""
     x, update, out = node.input(0), node.input(1), node.out
-    window = _window(x.shape, update.shape, starts)
+    window = window_at(x.shape, update.shape, starts)
 
     def step() -> None:
         out[window()] = update
@@ -217,7 +217,7 @@ def update_row(node: Node[UpdateRow]) -> Step:
     return step if np.may_share_memory(x, out) else chain(copy(out, x), step)
 
 
-def _scalars(node: Node[StablehloDynamicUpdateSlice] | Node[StablehloDynamicSlice],
+def scalars(node: Node[StablehloDynamicUpdateSlice] | Node[StablehloDynamicSlice],
              first: int) -> Callable[[], Sequence[int]]:
     """A function that gives the values of the scalar inputs from `first` on."""
     items = [node.input(k).item for k in range(first, len(node.arrays))]
@@ -226,13 +226,13 @@ def _scalars(node: Node[StablehloDynamicUpdateSlice] | Node[StablehloDynamicSlic
 
 @rule(StablehloDynamicUpdateSlice, accepts=moving(parameters=range(2, UNBOUNDED)))
 def stablehlo_dynamic_update_slice(node: Node[StablehloDynamicUpdateSlice]) -> Step:
-    return _update(node, _scalars(node, 2))
+    return _update(node, scalars(node, 2))
 
 
 @rule(StablehloDynamicSlice, accepts=moving(parameters=range(1, UNBOUNDED)))
 def stablehlo_dynamic_slice(node: Node[StablehloDynamicSlice]) -> Step:
     x, out = node.input(0), node.out
-    window = _window(x.shape, out.shape, _scalars(node, 1))
+    window = window_at(x.shape, out.shape, scalars(node, 1))
 
     def step() -> None:
         out[...] = x[window()]

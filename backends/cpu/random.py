@@ -13,8 +13,8 @@ from circlet.backends.cpu.steps import chain, promised
 from circlet.backends.refusal import only
 from circlet.runtime.errors import ExecutionError
 from circlet.runtime.exec.kernel import Call
+from circlet.runtime.exec.state.variables import Variables
 from circlet.runtime.exec.step import Step
-from circlet.runtime.exec.variables import Variables
 from circlet.runtime.ir.types import Array, DType
 from circlet.runtime.ops import random as ops
 from circlet.runtime.records import dataclass

@@ -13,8 +13,8 @@ import numpy as np
 from circlet.backends.cpu.rule import Node, rule
 from circlet.runtime.errors import ExecutionError
 from circlet.runtime.exec.kernel import Call
+from circlet.runtime.exec.state.variables import Variables
 from circlet.runtime.exec.step import Step
-from circlet.runtime.exec.variables import Variables
 from circlet.runtime.ir.types import Array, DType
 from circlet.runtime.ops import table as ops
 

@@ -87,10 +87,24 @@ class Cell:
 
 
 @dataclass(frozen=True)
-class Holder:
-    """The words that say what holds the value of a variable, and what did before the run."""
+class Marks:
+    """What says of each block of such memory when it was last kept; see `runtime/exec/state/cell.py`."""
 
     handle: int
+    shape: Shape
+    dtype: DType
+
+
+@dataclass(frozen=True)
+class Holder:
+    """The words of a variable; see `runtime/exec/state/variables.py`."""
+
+    handle: int
+
+
+@dataclass(frozen=True)
+class RunNumber:
+    """The word that says how many runs have begun."""
 
 
 @dataclass(frozen=True)
@@ -128,7 +142,8 @@ class OpenLengths:
     count: int
 
 
-Source: TypeAlias = "OpenLengths | Held | Variable | Cell | Holder | Called | Fixed | Evidence | Tally"
+Source: TypeAlias = (
+    "OpenLengths | Held | Variable | Cell | Marks | Holder | RunNumber | Called | Fixed | Evidence | Tally")
 """What an array outside the arena is to the function."""
 
 

@@ -15,8 +15,8 @@ from circlet.runtime.exec.kernel import Backend, Call, Kernel, SpanBackend
 from circlet.runtime.exec.observe.listener import Observation
 from circlet.runtime.exec.open_frame import OpenFrame, UnboundError
 from circlet.runtime.exec.run import Run
+from circlet.runtime.exec.state.variables import Variables
 from circlet.runtime.exec.step import Step
-from circlet.runtime.exec.variables import Variables
 from circlet.runtime.ir.faults import located
 from circlet.runtime.ir.model import Model, Subgraph
 from circlet.runtime.ir.op import Opaque, Skip

@@ -10,7 +10,7 @@ from circlet.runtime.exec.limits import Limits
 from circlet.runtime.exec.memory import Room
 from circlet.runtime.exec.observe.listener import Listener, Observation
 from circlet.runtime.exec.observe.observer import SILENT, Observer
-from circlet.runtime.exec.variables import Variables
+from circlet.runtime.exec.state.variables import Variables
 from circlet.runtime.exec.watch import Watch
 
 MOST_FRAMES = 1 << 11

@@ -22,9 +22,9 @@ from circlet.runtime.exec.observe.listener import Listener, ListenerFailure, Obs
 from circlet.runtime.exec.open_frame import OpenFrame
 from circlet.runtime.exec.pool import FramePool, Key
 from circlet.runtime.exec.run import Run
+from circlet.runtime.exec.state.variables import Snapshot, Variables
 from circlet.runtime.exec.values.inputs import Entry, Inputs, Outputs, entry_of
 from circlet.runtime.exec.values.tensor_info import TensorInfo
-from circlet.runtime.exec.variables import Snapshot, Variables
 from circlet.runtime.ir.html import html_table
 from circlet.runtime.ir.model import Model, Signature
 from circlet.runtime.ir.op import Op
@@ -167,9 +167,11 @@ class Session:
         """Gives each variable the handle that it has in all sessions of the model; compiled code relies on it."""
         for subgraph in self._executors.model.subgraphs:
             for operator in subgraph.operators:
-                variable = operator.op.variable()
+                variable, updated = operator.op.variable(), operator.op.updated()
                 if variable is not None:
                     self._variables.handle(*variable)
+                if updated is not None:
+                    self._variables.updated.add(self._variables.handle(*updated))
 
     @property
     def inputs(self) -> dict[str, TensorInfo]:

@@ -220,6 +220,10 @@ class Op(ABC):
         """Container and name of the variable that the operator gives the handle of, if it does."""
         return None
 
+    def updated(self) -> tuple[str, str] | None:
+        """Container and name of the variable of which the operator writes over a part, if it does."""
+        return None
+
     def callees(self) -> tuple[int, ...]:
         """The subgraphs that the operator invokes, by index."""
         return tuple(each.subgraph for each in self.calls())

@@ -11,7 +11,7 @@ from enum import Enum
 import numpy as np
 
 from circlet.runtime.ir.model import ABSENT, Model, Operator, Signature, Subgraph
-from circlet.runtime.ir.op import Opaque
+from circlet.runtime.ir.op import Op, Opaque
 from circlet.runtime.ir.tensor import Tensor
 from circlet.runtime.ir.types import Array, Quantization
 
@@ -197,7 +197,7 @@ def _value_text(value: object) -> str:
     if is_dataclass(value):
         own = (f"{each.name}: {_value_text(getattr(value, each.name))}" for each in fields(value)
                if not _is_default(each, getattr(value, each.name)))
-        return f"({', '.join(own)})"
+        return f"{value.name if isinstance(value, Op) else ''}({', '.join(own)})"
     return _sequence_text(value) if isinstance(value, tuple) else repr(value)
 
 

@@ -33,6 +33,9 @@ PROPAGATE_LAYOUT = _pass("propagate_layout", renumbers=True)
 LOWER_LOOPS = _pass("lower_loops", "LOOP")
 SIMPLIFY_IDENTITIES = _pass("simplify_identities", "CAST STRIDED_SLICE")
 FUSE_ROW_UPDATES = _pass("fuse_row_updates", "CONCATENATION", "SLICE")
+UPDATE_VARIABLES = _pass("update_variables", "READ_VARIABLE", "ASSIGN_VARIABLE",
+                         "DYNAMIC_UPDATE_SLICE STABLEHLO_DYNAMIC_UPDATE_SLICE UPDATE_ROW SCATTER_ELEMENTS "
+                         "SCATTER_SLICES")
 ELIMINATE_DEAD = _pass("eliminate_dead")
 PAD_GROWTH = _pass("pad_growth", "WHILE STABLEHLO_WHILE", "CONCATENATION STABLEHLO_CONCATENATE")
 FUSE_SILU = _pass("fuse_silu", "LOGISTIC STABLEHLO_LOGISTIC", "MUL STABLEHLO_MULTIPLY")
@@ -40,7 +43,8 @@ COMPACT = _pass("compact", module="portable.compact", renumbers=True)
 
 IMPORTED = Pipeline("imported", (PROPAGATE_LAYOUT,))
 """What loading does with models whose images have channels first."""
-INTERPRETED = Pipeline("interpreted", (LOWER_LOOPS, SIMPLIFY_IDENTITIES, FUSE_ROW_UPDATES, ELIMINATE_DEAD))
+INTERPRETED = Pipeline("interpreted", (
+    LOWER_LOOPS, SIMPLIFY_IDENTITIES, FUSE_ROW_UPDATES, UPDATE_VARIABLES, ELIMINATE_DEAD))
 """What every session does first, and all that one does which computes operator by operator."""
 
 

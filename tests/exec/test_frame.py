@@ -15,7 +15,7 @@ from circlet.runtime.errors import ExecutionError
 from circlet.runtime.exec.executor_map import ExecutorMap
 from circlet.runtime.exec.frame import Contract, Frame
 from circlet.runtime.exec.run import Run
-from circlet.runtime.exec.variables import Variables
+from circlet.runtime.exec.state.variables import Variables
 from circlet.runtime.ir.builder import ModelBuilder
 from circlet.runtime.ir.model import Model
 from circlet.runtime.ir.tensor import Tensor

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from circlet.runtime.exec.store import Store
+from circlet.runtime.exec.state.store import Store
 from circlet.runtime.passes.analyses.plan_memory import ALIGNMENT
 
 F32, I8 = np.dtype(np.float32), np.dtype(np.int8)

@@ -18,7 +18,7 @@ import numpy as np
 
 import circlet
 from circlet.backends.native.check.watched import VARIABLE
-from circlet.runtime.exec.variables import Snapshot
+from circlet.runtime.exec.state.variables import Snapshot
 from circlet.runtime.ir.held import Held
 from circlet.runtime.ir.model import ABSENT, Model, Operator, Subgraph
 from circlet.runtime.ir.tensor import Tensor

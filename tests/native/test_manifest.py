@@ -19,8 +19,10 @@ from circlet.backends.native.program import (
     Held,
     Holder,
     HostCall,
+    Marks,
     OpenLengths,
     Quote,
+    RunNumber,
     Site,
     Staging,
     Tally,
@@ -61,6 +63,7 @@ manifest = st.builds(
     origins=some(st.one_of(
         st.builds(OpenLengths, number), st.builds(Held, number), st.builds(Variable, number, number),
         st.builds(Cell, number, shape, dtype, number),
+        st.builds(Marks, number, shape, dtype), st.builds(RunNumber),
         st.builds(Holder, number), st.builds(Called, number), st.builds(Evidence), st.builds(Tally, number),
         st.builds(Constant, number, number), st.builds(Stored, number, number))),
     arena_tops=some(terms), scratch_bytes=terms, shares_loops=st.booleans(), outline=some(text),

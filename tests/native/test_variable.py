@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 
 import circlet
-from circlet.runtime.exec import memory, store
-from circlet.runtime.exec.variables import Variables
+from circlet.runtime.exec import memory
+from circlet.runtime.exec.state import store
+from circlet.runtime.exec.state.variables import Variables
 from circlet.runtime.ir.builder import ModelBuilder, SubgraphBuilder, Value
 from circlet.runtime.ir.model import Model
 from circlet.runtime.ir.tensor import Tensor

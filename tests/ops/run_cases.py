@@ -12,7 +12,7 @@ import pytest
 from circlet.backends.cpu.backend import CpuBackend
 from circlet.runtime.exec.kernel import Call
 from circlet.runtime.exec.run import Run
-from circlet.runtime.exec.variables import Variables
+from circlet.runtime.exec.state.variables import Variables
 from circlet.runtime.ir.model import Model
 from circlet.runtime.ops.registry import OPERATORS
 from circlet.schema.files import dump_model, load_model

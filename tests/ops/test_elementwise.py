@@ -10,8 +10,8 @@ import pytest
 from circlet.backends.cpu.backend import CpuBackend
 from circlet.runtime.exec.kernel import Call
 from circlet.runtime.exec.run import Run
+from circlet.runtime.exec.state.variables import Variables
 from circlet.runtime.exec.step import Step
-from circlet.runtime.exec.variables import Variables
 from circlet.runtime.ir.op import Op
 from circlet.runtime.ir.types import Activation, Array, DType
 from circlet.runtime.ops import elementwise as ops

@@ -8,7 +8,7 @@ import pytest
 from circlet.backends.cpu.backend import CpuBackend
 from circlet.runtime.exec.kernel import Call
 from circlet.runtime.exec.run import Run
-from circlet.runtime.exec.variables import Variables
+from circlet.runtime.exec.state.variables import Variables
 from circlet.runtime.ir.op import Operand, Operands, Unknown
 from circlet.runtime.ir.types import DType
 from circlet.runtime.ops.index import (

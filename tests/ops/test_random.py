@@ -11,7 +11,7 @@ from circlet.backends.cpu.backend import CpuBackend
 from circlet.runtime.errors import ExecutionError
 from circlet.runtime.exec.kernel import Call
 from circlet.runtime.exec.run import Run
-from circlet.runtime.exec.variables import Variables
+from circlet.runtime.exec.state.variables import Variables
 from circlet.runtime.ir.builder import ModelBuilder
 from circlet.runtime.ir.model import Model
 from circlet.runtime.ir.op import Operand, Operands, Unknown

@@ -10,7 +10,7 @@ from circlet.backends.cpu.backend import CpuBackend
 from circlet.runtime.errors import ExecutionError
 from circlet.runtime.exec.kernel import Call
 from circlet.runtime.exec.run import Run
-from circlet.runtime.exec.variables import Variables
+from circlet.runtime.exec.state.variables import Variables
 from circlet.runtime.ir.op import Op, Operand, Operands, Unknown
 from circlet.runtime.ir.types import DType, Quantization
 from circlet.runtime.ops.reduce import (

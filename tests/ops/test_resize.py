@@ -9,7 +9,7 @@ from circlet.backends.cpu.backend import CpuBackend
 from circlet.runtime.errors import ExecutionError
 from circlet.runtime.exec.kernel import Call
 from circlet.runtime.exec.run import Run
-from circlet.runtime.exec.variables import Variables
+from circlet.runtime.exec.state.variables import Variables
 from circlet.runtime.ops.resize import ResizeBilinear, ResizeNearestNeighbor
 from tests.ops.cases import Case, T, as_t, q
 from tests.ops.grids import grid, ramp

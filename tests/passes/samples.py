@@ -9,14 +9,18 @@ import numpy as np
 
 from circlet.runtime.ir.builder import ModelBuilder, SubgraphBuilder, Value
 from circlet.runtime.ir.model import Model
+from circlet.runtime.ir.tensor import Tensor
 from circlet.runtime.ir.types import DType
 from circlet.runtime.ops.comparison import Less
 from circlet.runtime.ops.controlflow import While
 from circlet.runtime.ops.elementwise import Add, Mul
+from circlet.runtime.ops.index import DynamicUpdateSlice
 from circlet.runtime.ops.layout import Transpose
 from circlet.runtime.ops.quantize import Cast
+from circlet.runtime.ops.reduce import Sum
 from circlet.runtime.ops.shape import BroadcastTo
 from circlet.runtime.ops.unary import Logistic
+from circlet.runtime.ops.variable import AssignVariable, ReadVariable, VarHandle
 from tests.ops.loop_cases import LoopCase, loop_model
 from tests.ops.test_loop import ROW, TOTAL, TOTAL_KINDS, i32, total
 from tests.passes.growth_cases import PADDED, growing
@@ -64,11 +68,21 @@ def _turned(m: SubgraphBuilder, x: Value) -> Value:
     return m.apply(Transpose(), m.apply(Logistic(), m.apply(Transpose(), x, axes)), axes)
 
 
+def _cached(m: SubgraphBuilder, x: Value) -> Value:
+    """Writes x to a variable, and adds up what that holds then."""
+    (handle,) = m.op(VarHandle("", "cache"), outputs=[Tensor("handle", DType.RESOURCE, ())])
+    (cache,) = m.op(ReadVariable(), handle, outputs=[Tensor("cache", F32, (4, 3))])
+    made = m.apply(DynamicUpdateSlice(), cache, x, m.constant(np.array([1, 0], np.int32)))
+    m.op(AssignVariable(), handle, made, outputs=[])
+    return m.apply(Sum(), made, m.constant(np.array([0], np.int32)))
+
+
 SAMPLES: Mapping[str, Callable[[], Model]] = {
     "propagate_layout": lambda: _main(_turned),
     "lower_loops": _loop,
     "simplify_identities": lambda: _main(lambda m, x: m.apply(Cast(F32, F32), x)),
     "fuse_row_updates": row_update,
+    "update_variables": lambda: _main(_cached),
     "eliminate_dead": lambda: _main(_unused),
     "pad_growth": lambda: growing(PADDED["sum"]),
     "fuse_silu": lambda: _main(lambda m, x: m.apply(Mul(), x, m.apply(Logistic(), x))),

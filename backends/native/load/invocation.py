@@ -27,7 +27,9 @@ from circlet.backends.native.program import (
     Held,
     Holder,
     HostCall,
+    Marks,
     OpenLengths,
+    RunNumber,
     Site,
     Staging,
     Tally,
@@ -37,6 +39,7 @@ from circlet.runtime.errors import ExecutionError
 from circlet.runtime.exec.executor_map import ExecutorMap
 from circlet.runtime.exec.kernel import Span
 from circlet.runtime.exec.memory import retype
+from circlet.runtime.exec.state.variables import Variables
 from circlet.runtime.exec.step import Step
 from circlet.runtime.ir.faults import FAULTS, located, raise_located
 from circlet.runtime.ir.terms import formula_of, value_of
@@ -150,17 +153,11 @@ class Invocation:
 
     def _array(self, executors: ExecutorMap, origin: Origin, span: Span) -> Array:
         """The memory that an address of the table stands for."""
+        array = _state(origin, executors, span.run.variables)
+        if array is not None:
+            return array
         if isinstance(origin, Held):
             array = span.arrays[origin.tensor]
-        elif isinstance(origin, Variable):
-            declared = executors.model.subgraphs[origin.subgraph].tensors[origin.tensor]
-            array = span.run.variables.tensor(origin.subgraph, origin.tensor, declared)
-        elif isinstance(origin, Cell):
-            array = span.run.variables.cell(origin.handle, origin.shape, origin.dtype)[origin.half]
-        elif isinstance(origin, Holder):
-            array = span.run.variables.holder(origin.handle)
-        elif isinstance(origin, Called):
-            array = span.run.variables.called(origin.subgraph)
         elif isinstance(origin, Constant):
             array = executors.model.subgraphs[origin.subgraph].tensors[origin.tensor].data
         elif isinstance(origin, Stored):
@@ -187,6 +184,22 @@ class Invocation:
         if isinstance(place, External):
             return retype(self._arrays[place.number], place.shape, dtype)
         return retype(self._arena[place.offset:place.offset + prod(place.shape) * dtype.itemsize], place.shape, dtype)
+
+
+def _state(origin: Origin, executors: ExecutorMap, variables: Variables) -> Array | None:
+    """The memory that an address of the table stands for, if it outlives the run."""
+    if isinstance(origin, Variable):
+        declared = executors.model.subgraphs[origin.subgraph].tensors[origin.tensor]
+        return variables.tensor(origin.subgraph, origin.tensor, declared)
+    if isinstance(origin, Cell):
+        return variables.cell(origin.handle, origin.shape, origin.dtype).halves[origin.half]
+    if isinstance(origin, Marks):
+        return variables.cell(origin.handle, origin.shape, origin.dtype).marks
+    if isinstance(origin, Holder):
+        return variables.holder(origin.handle)
+    if isinstance(origin, RunNumber):
+        return variables.number
+    return variables.called(origin.subgraph) if isinstance(origin, Called) else None
 
 
 class OpenInvocation(Invocation):

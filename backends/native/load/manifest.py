@@ -20,8 +20,10 @@ from circlet.backends.native.program import (
     Held,
     Holder,
     HostCall,
+    Marks,
     OpenLengths,
     Quote,
+    RunNumber,
     Site,
     Staging,
     Tally,
@@ -50,7 +52,8 @@ class Stored:
     size: int
 
 
-Origin: TypeAlias = "OpenLengths | Held | Variable | Cell | Holder | Called | Evidence | Tally | Constant | Stored"
+Origin: TypeAlias = ("OpenLengths | Held | Variable | Cell | Marks | Holder | RunNumber | Called | Evidence | Tally | "
+                     "Constant | Stored")
 """Where a frame finds an array that its function reads or writes."""
 
 
@@ -208,7 +211,8 @@ _FIELDS.update({
     "tuple[External | Staging, ...]": _several(_BUFFER),
     "tuple[External | Staging | None, ...]": _several(_optional(_BUFFER)),
     "tuple[Origin, ...]": _several(
-        _one_of(OpenLengths, Held, Variable, Cell, Holder, Called, Evidence, Tally, Constant, Stored)),
+        _one_of(
+            OpenLengths, Held, Variable, Cell, Marks, Holder, RunNumber, Called, Evidence, Tally, Constant, Stored)),
 })
 _FIELDS.update({
     "tuple[Site, ...]": _several(_one_of(Site)),

@@ -53,7 +53,7 @@ from circlet.backends.native.program import (
 from circlet.backends.native.targets.target import Target
 from circlet.runtime.errors import Place
 from circlet.runtime.exec.memory import expect_room
-from circlet.runtime.exec.variables import Variables
+from circlet.runtime.exec.state.variables import Variables
 from circlet.runtime.ir.length import Scope, bound, is_length, larger
 from circlet.runtime.ir.types import Array, DType, Shape
 from circlet.runtime.passes.analyses.plan_memory import ALIGNMENT

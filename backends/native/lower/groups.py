@@ -21,7 +21,7 @@ from circlet.backends.native.rules.quantized.table import BYTES, ELEMENTWISE, lo
 from circlet.backends.native.rules.rule import Node, Rule, Sink, rule_of, shaped
 from circlet.runtime.exec.kernel import Call
 from circlet.runtime.exec.run import Run
-from circlet.runtime.exec.variables import Variables
+from circlet.runtime.exec.state.variables import Variables
 from circlet.runtime.ir.length import may_differ
 from circlet.runtime.ir.model import ABSENT
 from circlet.runtime.ir.op import Op, Unknown

@@ -24,6 +24,7 @@ MODULES: Mapping[str, tuple[str, ...]] = {
     "spatial": ("moving.spatial",),
     "transcendental": ("real.transcendental",),
     "unary": ("real.unary",),
+    "updates": ("moving.updates",),
     "variable": ("moving.variable",),
 }
 """The modules of this package with rules for the operators that a module of `runtime/ops` defines."""

@@ -227,7 +227,7 @@ def _update(node: Node[Any], home: ir.Value, starts: Sequence[Whole]) -> None:
         overwrite(e, home, x.shape, node.input(1), starts)
 
 
-def _window(starts: Sequence[Whole], shape: Shape, sizes: Shape) -> list[Whole]:
+def window_at(starts: Sequence[Whole], shape: Shape, sizes: Shape) -> list[Whole]:
     """The indices moved to where a window fits."""
     return [start.at_least(0).at_most(dim - size) for start, dim, size in zip(starts, shape, sizes, strict=True)]
 
@@ -237,7 +237,7 @@ def dynamic_update_slice(node: Node[DynamicUpdateSlice], e: Emitter, sinks: tupl
     """Of x and a window of its rank: x, with the window written where the starts, moved to where it fits, say."""
     assert sinks[0].memory is not None
     starts = wholes(e, node.input(2))
-    _update(node, sinks[0].memory, _window(starts, node.shape, node.input(1).shape))
+    _update(node, sinks[0].memory, window_at(starts, node.shape, node.input(1).shape))
 
 
 @nest(StablehloDynamicUpdateSlice, movable, memory_inputs=frozenset(), is_last=True)
@@ -245,7 +245,7 @@ def stablehlo_dynamic_update_slice(node: Node[StablehloDynamicUpdateSlice], e: E
                                    sinks: tuple[Sink, ...]) -> None:
     """As `dynamic_update_slice`, with a scalar for each start."""
     assert sinks[0].memory is not None
-    _update(node, sinks[0].memory, _window(_scalars(node, 2), node.shape, node.input(1).shape))
+    _update(node, sinks[0].memory, window_at(scalars(node, 2), node.shape, node.input(1).shape))
 
 
 @nest(UpdateRow, movable, memory_inputs=frozenset({2}), is_last=True)
@@ -258,7 +258,7 @@ def update_row(node: Node[UpdateRow], e: Emitter, sinks: tuple[Sink, ...]) -> No
     _update(node, sinks[0].memory, [index, *[Whole(e, 0)] * (len(node.shape) - 1)])
 
 
-def _scalars(node: Node[Any], first: int) -> list[Whole]:
+def scalars(node: Node[Any], first: int) -> list[Whole]:
     """The values of the scalar inputs from `first` on."""
     e = node.function.e
     return [each for k in range(first, len(node.inputs)) for each in wholes(e, node.input(k))]
@@ -268,4 +268,4 @@ def _scalars(node: Node[Any], first: int) -> list[Whole]:
 def stablehlo_dynamic_slice(node: Node[StablehloDynamicSlice]) -> tuple[Value]:
     """Of x and a scalar for each start: a window of the declared shape, moved to where it fits."""
     x = node.input(0)
-    return (part(node.function.e, x, _window(_scalars(node, 1), x.shape, node.shape), node.shape),)
+    return (part(node.function.e, x, window_at(scalars(node, 1), x.shape, node.shape), node.shape),)

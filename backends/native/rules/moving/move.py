@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import reduce
 from math import prod
@@ -169,6 +170,17 @@ def _copy(e: Emitter, target: Box, source: Box, sizes: Shape, dtype: DType) -> N
     with parallel_nest(e, sizes[:cut], 2 * prod(sizes) * dtype.numpy.itemsize) as outer:
         size = prod(sizes[cut:]) * dtype.numpy.itemsize
         e.copy(target.address(e, outer, dtype), source.address(e, outer, dtype), size)
+
+
+@contextmanager
+def runs_of(e: Emitter, shape: Shape, sizes: Shape, starts: Sequence[Whole]) -> Iterator[tuple[Whole, int]]:
+    """A loop over the runs of elements that a part of an array is: gives where a run begins, in row-major order, and
+    how many elements it has, of which there is one at least."""
+    run = _run(sizes, shape)
+    cut = len(sizes) - len(run)
+    with e.nest(sizes[:cut]) as outer:
+        moved = [start + Whole(e, each) for start, each in zip(starts, outer, strict=False)]
+        yield _offset(e, [*moved, *starts[cut:]], shape), prod(run)
 
 
 def _run(sizes: Shape, shape: Shape) -> Shape:

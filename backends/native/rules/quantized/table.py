@@ -26,7 +26,7 @@ from circlet.backends.native.targets.target import LookUp
 from circlet.backends.refusal import all_of, only
 from circlet.runtime.exec.kernel import Call
 from circlet.runtime.exec.run import Run
-from circlet.runtime.exec.variables import Variables
+from circlet.runtime.exec.state.variables import Variables
 from circlet.runtime.ir.op import Op
 from circlet.runtime.ir.types import Array, DType
 from circlet.runtime.ops import elementwise as ops

@@ -4,21 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from threading import Lock
-from typing import TypeAlias
 
 import numpy as np
 
 from circlet.runtime.errors import ExecutionError
 from circlet.runtime.exec import fork
-from circlet.runtime.exec.memory import allocate
-from circlet.runtime.exec.store import Store
+from circlet.runtime.exec.state.cell import Cell
+from circlet.runtime.exec.state.store import Store
 from circlet.runtime.ir.tensor import Tensor
 from circlet.runtime.ir.types import Array, DType, Shape
 from circlet.runtime.records import dataclass
 
-Cell: TypeAlias = "tuple[Array, Array]"
-"""The memory for the values of a variable that have one type and shape: one holds what was there before the run, the
-other is written."""
+NOW, BEFORE, CHANGED = range(3)
+"""The words of a variable: the address of what holds its value, in one of its cells, 0 if none does; what that was
+before the run; and the number of the last run that wrote over a part of it there and keeps what that was."""
 
 
 class Variables:
@@ -38,7 +37,11 @@ class Variables:
         """Held while memory is handed out."""
         self._cells: dict[int, tuple[Cell, ...]] = {}
         self._holders: dict[int, Array] = {}
-        """For each handle the address of what holds the value, and the one that did before the run."""
+        """For each handle its words."""
+        self.updated: set[int] = set()
+        """The handles of variables of which the model writes over parts."""
+        self.number = np.zeros(1, np.int64)
+        """An int64: how many runs have begun."""
         self._called: dict[int, Array] = {}
         self._tensors: dict[tuple[int, int], tuple[Array, int]] = {}
         fork.watch(self)
@@ -58,7 +61,7 @@ class Variables:
         with self._lock:
             found = self._fitting(handle, shape, dtype.numpy)
             if found is None:
-                found = allocate(shape, dtype.numpy), allocate(shape, dtype.numpy)
+                found = Cell.make(shape, dtype.numpy)
                 self._cells[handle] = (*self._cells.get(handle, ()), found)
         return found
 
@@ -69,9 +72,8 @@ class Variables:
         return found
 
     def holder(self, handle: int) -> Array:
-        """Two int64: the address of what holds the value of a variable, in one of its cells, 0 if none does; and what
-        that was before the run, which is not to be written."""
-        return self._word(self._holders, handle, (2,), np.dtype(np.int64))
+        """The words of a variable, three int64: `NOW`, `BEFORE`, `CHANGED`."""
+        return self._word(self._holders, handle, (3,), np.dtype(np.int64))
 
     def _word(self, words: dict[int, Array], key: int, shape: Shape, dtype: np.dtype[np.generic]) -> Array:
         """The word, or the words, of a key, zero at first."""
@@ -85,7 +87,7 @@ class Variables:
 
     def _fitting(self, handle: int, shape: Shape, dtype: np.dtype[np.generic]) -> Cell | None:
         return next((each for each in self._cells.get(handle, ())
-                     if each[0].shape == shape and each[0].dtype == dtype), None)
+                     if each.halves[0].shape == shape and each.halves[0].dtype == dtype), None)
 
     def _settle(self, handle: int) -> None:
         """Puts a value into its cell, if there is one for it."""
@@ -97,12 +99,53 @@ class Variables:
         """Writes a value to the cell for it; says whether there is one."""
         cell, holder = self._fitting(handle, value.shape, value.dtype), self.holder(handle)
         if cell is None:
-            holder[0] = 0
+            holder[NOW] = 0
             return False
-        free = cell[int(holder[1] == cell[0].ctypes.data)]
+        self._take_back(handle, holder)
+        free = cell.halves[int(cell.half(holder[BEFORE]) == 0)]
         free[...] = value
-        holder[0] = free.ctypes.data
+        holder[NOW] = free.ctypes.data
         return True
+
+    def _take_back(self, handle: int, holder: Array) -> None:
+        """Puts back what the run wrote over of the value of a variable before the run."""
+        if holder[CHANGED] == self.number[0]:
+            cell, half = self._part(handle, BEFORE)
+            cell.take_back(half, holder[CHANGED])
+            holder[CHANGED] = 0
+
+    def _part(self, handle: int, word: int) -> tuple[Cell, int]:
+        """The cell, and which half of it, that a word of a variable names."""
+        address = self.holder(handle)[word]
+        return next((cell, half) for cell in self._cells[handle] if (half := cell.half(address)) is not None)
+
+    def home(self, handle: int, shape: Shape, dtype: DType) -> Array:
+        """Where the value of a variable lies, to be written over in part; `keep` first what is there.
+
+        Raises:
+            ExecutionError: it has no value, or one of another type or shape.
+        """
+        cell, value = self.cell(handle, shape, dtype), self.read(handle)
+        if value.dtype != dtype.numpy:
+            raise ExecutionError(f"the variable holds {value.dtype}, the model reads {dtype.value}")
+        if value.shape != shape:
+            raise ExecutionError(f"the result has shape {value.shape}, the model declares {shape}")
+        assert any(value is each for each in cell.halves), "a cell holds values of its type and shape"
+        return value
+
+    def keep(self, handle: int, begins: Array, size: int) -> None:
+        """Keeps what there is in parts of the value of a variable, so that a run that fails can be taken back.
+
+        Args:
+            handle: its value is in a cell.
+            begins: the byte at which each part begins.
+            size: the bytes of each.
+        """
+        holder = self.holder(handle)
+        if holder[NOW] == holder[BEFORE] and size and begins.size:
+            cell, half = self._part(handle, NOW)
+            holder[CHANGED] = self.number[0]
+            cell.keep(half, begins, size, holder[CHANGED])
 
     def read(self, handle: int) -> Array:
         """The value of a variable, which the next assignment may overwrite."""
@@ -116,8 +159,8 @@ class Variables:
 
     def _held(self, handle: int) -> Array | None:
         """What holds the value of a variable, in one of its cells."""
-        halves = (half for cell in self._cells.get(handle, ()) for half in cell)
-        return next((half for half in halves if self.holder(handle)[0] == half.ctypes.data), None)
+        halves = (half for cell in self._cells.get(handle, ()) for half in cell.halves)
+        return next((half for half in halves if self.holder(handle)[NOW] == half.ctypes.data), None)
 
     def assign(self, handle: int, value: Array) -> None:
         """Gives a variable a copy of a value."""
@@ -159,27 +202,40 @@ class Variables:
                 leaves the values in cells where they are.
         """
         if is_nested:
-            held = [half for handle in tuple(self._cells) if (half := self._held(handle)) is not None]
-            return Snapshot(dict(self.values), self._store.content(), [(half, half.copy()) for half in held])
+            return Snapshot(dict(self.values), self._store.content(),
+                            [(each, each.copy()) for handle in tuple(self._cells) for each in self._needed(handle)])
+        self.number += 1
         for each in tuple(self._holders.values()):
-            each[1] = each[0]
+            each[BEFORE] = each[NOW]
         return Snapshot(dict(self.values), self._store.content())
+
+    def _needed(self, handle: int) -> list[Array]:
+        """The memory of a variable's cells that says what its value is, and what it was before the run."""
+        held = self._held(handle)
+        found = [each.marks for each in self._cells[handle]] + ([] if held is None else [held])
+        if self.holder(handle)[CHANGED] == self.number[0]:
+            found += self._part(handle, BEFORE)[0].halves
+        return found
 
     def restore(self, snapshot: Snapshot) -> None:
         """Goes back to an earlier state; the memory of cells and variable tensors stays where it is."""
+        if snapshot.held is None:
+            for handle, holder in tuple(self._holders.items()):
+                self._take_back(handle, holder)
         self.values = dict(snapshot.values)
         self._store.restore(snapshot.content)
-        for half, value in snapshot.held:
-            half[...] = value
+        for memory, content in snapshot.held or ():
+            memory[...] = content
         for handle in tuple(self.values):
             self._settle(handle)
 
     def reset(self) -> None:
         """Forgets every assignment, as in a new session."""
-        before = [(each, int(each[1])) for each in tuple(self._holders.values())]
-        self.restore(Snapshot({}, ()))
-        for holder, address in before:
-            holder[1] = address
+        before = [(each, each[BEFORE:].copy()) for each in tuple(self._holders.values())]
+        self.values = {}
+        self._store.restore(())
+        for holder, words in before:
+            holder[BEFORE:] = words
 
 
 @dataclass(frozen=True, eq=False)
@@ -189,8 +245,8 @@ class Snapshot:
     values: dict[int, Array]
     content: Sequence[Array]
     """Of variable tensors, what CALL_ONCE has run, and which cells hold values."""
-    held: Sequence[tuple[Array, Array]] = ()
-    """Memory of cells with the values that it held, as far as the run may overwrite these."""
+    held: Sequence[tuple[Array, Array]] | None = None
+    """Of a run within a run, memory of cells with what it held; other runs keep what they overwrite themselves."""
 
 
 def _zero(declared: Tensor) -> int:

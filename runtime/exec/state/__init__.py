@@ -1,0 +1,1 @@
+"""What a session remembers from run to run."""
