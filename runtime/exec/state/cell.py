@@ -11,9 +11,9 @@ from circlet.runtime.ir.types import Array, Shape
 from circlet.runtime.records import dataclass
 
 BLOCK = 512
-"""Bytes that are kept at a time where a part of a value is written over. With 128, 512, 2048 and 4096 a run takes 12, 9,
-8 and 8 us that writes one of 25000 rows of 4000 bytes, and 12, 14, 24 and 29 us that writes 384 bytes in each of 32
-places, on AVX-512."""
+"""Bytes that are kept at a time where a part of a value is written over. With 128, 512, 2048 and 4096 a run takes 12,
+9, 8 and 8 us that writes one of 25000 rows of 4000 bytes, and 12, 14, 24 and 29 us that writes 384 bytes in each of
+32 places, on AVX-512."""
 
 
 @dataclass(frozen=True, eq=False)
