@@ -47,6 +47,8 @@ choices: a shape that came eight times comes again, and whatever comes beyond 16
 
 MOST_VARIANTS = 16
 """How many functions there may be for any lengths, each for some; a choice that bounds what is looked for."""
+_LEFT, _AT_ONE = "left to numpy", "compiled for one length at a time"
+"""What becomes of a span that cannot be code, or not for any lengths."""
 _MOVES = frozenset({"LOOP_TAKE", "SKIP"})
 """A span of these alone is left to numpy: each number of elements would be compiled, to copy them."""
 
@@ -65,7 +67,7 @@ class Options:
 
 @dataclass(frozen=True)
 class Listing:
-    """A function for people to read, or a span that is left to numpy."""
+    """A function for people to read, or a span without one."""
 
     subgraph: int
     operators: range
@@ -201,7 +203,9 @@ class NativeBackend:
             with LOADING:
                 from circlet.backends.native.lower.general import objections
 
-            self._closed[place] = next(objections(self._executors, general.spec, span.operators), None)
+            self._closed[place] = reason = next(objections(self._executors, general.spec, span.operators), None)
+            if reason is not None:
+                self._note(span, f"{_AT_ONE}: {reason}")
         if self._closed[place] is not None:
             return None
         base = general_key(self._model_digest(), span, self._executors.elide, (self._options, counts))
@@ -226,7 +230,7 @@ class NativeBackend:
             try:
                 self._lowered[key] = self._lower(span).program
             except Unlowerable as reason:
-                self._note(span, str(reason))
+                self._note(span, f"{_LEFT}: {reason}")
                 self._lowered[key] = None
         program = self._lowered[key]
         if program is None:
@@ -237,14 +241,14 @@ class NativeBackend:
     def _grants(self, key: str, span: Span) -> bool:
         """Whether the function for a span is to be made."""
         if self._spent > MOST_IN_A_SESSION:
-            self._note(span, f"the session has compiled {self._spent} instructions")
+            self._note(span, f"{_LEFT}: the session has compiled {self._spent} instructions")
             return False
         if key in self._under_way:
             return True
         place = (span.spec.index, span.operators.start)
         if place not in self._rations:
             if self._operators >= MOST_OPERATORS:
-                self._note(span, f"the session has compiled {self._operators} operators")
+                self._note(span, f"{_LEFT}: the session has compiled {self._operators} operators")
                 return False
             self._operators += self._sizes.function(span.spec.index, span.operators)
         return self._rations[place].grants(key)
@@ -273,6 +277,7 @@ class NativeBackend:
                 continue
             except RuleError as error:
                 if is_general:
+                    self._note(span, f"{_AT_ONE}: {error}")
                     return None
                 warnings.warn(str(error), RuntimeWarning, stacklevel=2)
                 return None
@@ -292,13 +297,13 @@ class NativeBackend:
         except RuleError:
             raise
         except Unlowerable as reason:
-            self._note(span, str(reason))
+            self._note(span, f"{_AT_ONE if is_general else _LEFT}: {reason}")
             return None
 
-    def _note(self, span: Span, reason: str) -> None:
-        """Lists a span that is left to numpy."""
+    def _note(self, span: Span, text: str) -> None:
+        """Lists a span that there is no function for, and why."""
         if self._options.keep_text:
-            self.listings.append(Listing(span.spec.index, span.operators, 0, (f"left to numpy: {reason}",), ""))
+            self.listings.append(Listing(span.spec.index, span.operators, 0, (text,), ""))
 
     def _make(self, span: Span, is_general: bool, wish: Wish) -> Artifact:
         """Lowers and compiles a span, in pieces that are compiled at the same time."""

@@ -33,10 +33,10 @@ from tests.ops.cases import check
 RANDOM = np.random.default_rng(12)
 LENGTHS = (7, 2, 64, 33, 150, 12, 13, 5000)
 _Arrays: TypeAlias = "list[npt.NDArray[Any]]"
-_Write: TypeAlias = Callable[[Graph, Value], Value]
+Write: TypeAlias = Callable[[Graph, Value], Value]
 
 
-def one(op: Op, *parameters: npt.ArrayLike, dtype: DType = DType.FLOAT32, results: int = 1) -> _Write:
+def one(op: Op, *parameters: npt.ArrayLike, dtype: DType = DType.FLOAT32, results: int = 1) -> Write:
     """An operator on the input, with constants."""
     def write(g: Graph, x: Value) -> Value:
         given = [g.builder.constant(np.asarray(each)) for each in parameters]
@@ -60,7 +60,7 @@ def around(g: Graph, x: Value) -> Value:
 
 FLOAT, ONES = np.float32, np.ones(6, np.float32)
 ROWS: Shape = (-1, 6)
-BITS: dict[str, tuple[_Write, Shape]] = {
+BITS: dict[str, tuple[Write, Shape]] = {
     "sums of rows": (one(reduce.Sum(keep_dims=True), [1]), ROWS),
     "means of rows": (one(reduce.Mean(), [1]), ROWS),
     "sums of columns": (one(reduce.Sum(), [0]), ROWS),
@@ -88,7 +88,7 @@ BITS: dict[str, tuple[_Write, Shape]] = {
     "halves": (around, ROWS),
 }
 """What is to have the bits of code for one length, and the shape of its input, with -1 for what is open."""
-REORDERED: dict[str, tuple[_Write, Shape]] = {
+REORDERED: dict[str, tuple[Write, Shape]] = {
     "sums": (one(reduce.Sum(), [1]), (3, -1)),
     "means": (one(reduce.Mean(), [0, 1]), ROWS),
     "products": (one(reduce.ReduceProd(), [1]), (3, -1)),
@@ -101,7 +101,7 @@ REORDERED: dict[str, tuple[_Write, Shape]] = {
 so that the last bits may differ from those of code for one length; at one length they are always the same."""
 
 
-def model(write: _Write, shape: Shape) -> Model:
+def model(write: Write, shape: Shape) -> Model:
     b = ModelBuilder()
     g = Graph(b.subgraph("main"))
     g.builder.output(write(g, g.builder.input("x", DType.FLOAT32, shape)))

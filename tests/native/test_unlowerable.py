@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from importlib import import_module
 from pathlib import Path
 
 import numpy as np
@@ -152,6 +153,7 @@ def test_a_rule_that_fails(monkeypatch: pytest.MonkeyPatch) -> None:
         raise KeyError("odd")
 
     monkeypatch.setattr(backend, "stored", lambda key: None)
+    import_module("circlet.backends.native.rules.real.unary")
     op: type[Op] = unary.Neg
     monkeypatch.setitem(rule.RULES, op, (rule.Rule(movable, fused=fails),))
     session = circlet.Session(negation(), "native")

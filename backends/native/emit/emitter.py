@@ -101,6 +101,8 @@ class Emitter:
         """How loops are shared out among threads, if they are."""
         self.meter: Meter | None = None
         """What the function executes, if it looks whether it must stop."""
+        self._runs: set[ir.Value] = set()
+        """How long runs of long loops are."""
         self.called = 0
         """Instructions that the functions execute which were called."""
         self.latch: ir.Block | None = None
@@ -216,12 +218,13 @@ class Emitter:
             self.latch = None
         elif isinstance(count, int) and count >= LONG_LOOP:
             with self.runs(count) as (begin, length):
-                with self._turns(length, RUN) as index:
+                with self.loop(length) as index:
                     yield self.builder.add(begin, index, flags=("nuw", "nsw"))
                 inner = self.latch
             self.latch = inner
         else:
-            with self._turns(count, count if isinstance(count, int) else None) as index:
+            known = count if isinstance(count, int) else RUN if count in self._runs else None
+            with self._turns(count, known) as index:
                 yield index
 
     @contextmanager
@@ -232,7 +235,9 @@ class Emitter:
         runs = b.sdiv(b.add(total, self.number(RUN - 1)), self.number(RUN))
         with self._turns(runs, -(-count // RUN) if isinstance(count, int) else None) as number:
             begin = b.mul(number, self.number(RUN), flags=("nuw", "nsw"))
-            yield begin, self.intrinsic("smin", b.sub(total, begin), self.number(RUN))
+            length = self.intrinsic("smin", b.sub(total, begin), self.number(RUN))
+            self._runs.add(length)
+            yield begin, length
 
     @contextmanager
     def _turns(self, count: ir.Value | int, known: int | None) -> Iterator[ir.Value]:
@@ -240,7 +245,7 @@ class Emitter:
         has at the most, if that is known."""
         total = self.register(count)
         before = self.builder.block
-        with nullcontext() if self.meter is None else self.meter.turn(known):
+        with nullcontext() if self.meter is None else self.meter.turn(known) as span:
             head, body, after = (self.function.append_basic_block(name) for name in ("head", "loop", "after"))
             self.builder.branch(head)
             self.builder.position_at_end(head)
@@ -253,6 +258,8 @@ class Emitter:
         index.add_incoming(self.builder.add(index, self.number(1), flags=("nuw", "nsw")), self.latch)
         self.builder.branch(head)
         self.builder.position_at_end(after)
+        if self.meter is not None and span is not None and self.lengths is not None:
+            self.meter.spend_loop(span, total)
 
     @contextmanager
     def nest(self, shape: Shape) -> Iterator[tuple[ir.Value, ...]]:

@@ -35,6 +35,9 @@ the four."""
 _UNKNOWN = 64
 """Turns that are expected of a loop whose number of turns only the run can tell: a choice, which decides how often code
 looks."""
+_MANY = 1 << 12
+"""Turns of such a loop from which on what they took is spent: a choice, beside which a look takes no time. A loop
+around shorter ones looks after 64 times what was granted at the most, some 50 ms."""
 HOST_CALL = ir.PointerType(ir.FunctionType(I32, [POINTER]))
 """What the host is called by: `i32 host(control*)`; any answer but 0 ends the run."""
 _POLL = ir.FunctionType(I32, [POINTER, I64, HOST_CALL])
@@ -102,20 +105,20 @@ class Meter:
         self._is_part = False
 
     @contextmanager
-    def turn(self, count: int | None, least: int = 0) -> Iterator[None]:
-        """What is written inside is a turn of a loop.
+    def turn(self, count: int | None, least: int = 0) -> Iterator[_Span | None]:
+        """What is written inside is a turn of a loop; gives what `spend_loop` takes, if it is to be called.
 
         Args:
             count: of turns; None if only the run can tell.
             least: instructions from which on a turn spends.
         """
         if self._is_asleep:
-            yield
+            yield None
             return
         writer = self._writer
         span = _Span(len(writer.function.blocks), writer.called)
         self._spans.append(span)
-        yield
+        yield span if count is None else None
         self._spans.pop()
         called = writer.called - span.called
         once = called + sum(len(each.instructions) for each in writer.function.blocks[span.blocks:])
@@ -123,10 +126,19 @@ class Meter:
         total = cost * (_UNKNOWN if count is None else count)
         has_loops = span.has_loops or called > 0
         if cost >= max(least, _LEAST if has_loops else _LEAST_FLAT) and (count is None or total >= LONG):
-            self._spend(cost)
-            total = 0
+            self._spend(ir.Constant(I64, cost))
+            cost = total = 0
+        span.cost = cost
         outer = self._spans[-1]
         outer.once, outer.cost, outer.has_loops = outer.once + once, outer.cost + total, True
+
+    def spend_loop(self, span: _Span, turns: ir.Value) -> None:
+        """Called behind a loop of which only the run can tell the number of turns: spends what they took, unless each
+        did, where they are far more than were expected."""
+        b = self._writer.builder
+        if span.cost:
+            with b.if_then(b.icmp_signed(">", turns, ir.Constant(I64, _MANY)), likely=False):
+                self._spend(b.mul(turns, ir.Constant(I64, span.cost)))
 
     @contextmanager
     def part(self, participant: ir.Value, work: int) -> Iterator[None]:
@@ -162,7 +174,7 @@ class Meter:
         """Called between operators: spends what they take together, once it is much."""
         span = self._spans[-1]
         if span.cost >= LONG:
-            self._spend(span.cost)
+            self._spend(ir.Constant(I64, span.cost))
             span.cost = 0
 
     def look(self) -> None:
@@ -179,11 +191,11 @@ class Meter:
             self._leave(status)
         b.position_at_end(go_on)
 
-    def _spend(self, cost: int) -> None:
+    def _spend(self, cost: ir.Value) -> None:
         """Takes what was executed from what was granted; looks when nothing is left."""
         b = self._writer.builder
         granted = self._slot()
-        left = b.sub(b.load(granted, typ=I64), ir.Constant(I64, cost))
+        left = b.sub(b.load(granted, typ=I64), cost)
         b.store(left, granted)
         with b.if_then(b.icmp_signed("<", left, ir.Constant(I64, 0)), likely=False):
             self.look()
