@@ -1,4 +1,4 @@
-"""What passes functions are worth: tiles none, loops around them few, all others all; bits are the same with any."""
+"""What passes functions are worth: tiles none, loops of vectors and those around tiles few, all others all."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from llvmlite import ir
 
 from circlet.backends.native.compilation import COLLECTOR
 from circlet.backends.native.emit.emitter import I64, POINTER, Emitter
-from circlet.backends.native.gemm.microkernel import Microkernel, internal_function
+from circlet.backends.native.gemm.microkernel import Microkernel, VectorLoop, internal_function
 from circlet.backends.native.load.llvm import host
 from circlet.backends.native.lower.passes import Passes, passes_for
 from circlet.backends.native.lower.pieces import pieces
@@ -80,6 +80,14 @@ def test_a_function_gets_the_passes_that_it_is_worth(body: Callable[[Emitter], N
     assert passes_for(e.function) is expected
     found = {each.passes for each in pieces(e.module)}
     assert found == {expected, *(Passes.NONE for each in e.module.functions if isinstance(each, Microkernel))}
+
+
+def test_loops_of_vectors_are_only_folded() -> None:
+    e = emitter()
+    inner = Emitter(e.module, internal_function(e, "vectors", [POINTER, I64], VectorLoop), e.target)
+    store(inner)
+    inner.builder.ret_void()
+    assert passes_for(inner.function) is Passes.FOLDING
 
 
 def test_a_piece_holds_what_its_functions_refer_to_alone() -> None:

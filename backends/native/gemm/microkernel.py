@@ -260,6 +260,11 @@ class Microkernel(ir.Function):  # type: ignore[misc]  # llvmlite is untyped
     passes would find nothing to do, which takes them more time than making machine code does."""
 
 
+class VectorLoop(ir.Function):  # type: ignore[misc]  # llvmlite is untyped
+    """A function whose loops are written in vectors, and read nothing again that they could keep; what it computes of
+    constants is left to LLVM."""
+
+
 def internal_function(e: Emitter, name: str, kinds: Sequence[ir.Type],
                       kind: type[ir.Function] = ir.Function) -> ir.Function:
     """A new function of the module that only the module calls, and that stays a function."""

@@ -118,7 +118,7 @@ def _no_passes(_: llvm.PassBuilder) -> llvm.ModulePassManager:
 
 
 def _few_passes(_: llvm.PassBuilder) -> llvm.ModulePassManager:
-    """Those of `Passes.FEW`."""
+    """Those of `Passes.FOLDING` and `Passes.FEW`."""
     found = llvm.create_new_module_pass_manager()
     found.add_sroa_pass()
     found.add_instruction_combine_pass()
@@ -132,7 +132,7 @@ def _all_passes(builder: llvm.PassBuilder) -> llvm.ModulePassManager:
     return builder.getModulePassManager()
 
 
-_MANAGERS = {Passes.NONE: _no_passes, Passes.FEW: _few_passes, Passes.ALL: _all_passes}
+_MANAGERS = {Passes.NONE: _no_passes, Passes.FOLDING: _few_passes, Passes.FEW: _few_passes, Passes.ALL: _all_passes}
 """What makes passes out of a word for them."""
 
 

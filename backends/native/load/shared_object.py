@@ -100,6 +100,11 @@ class _Object:
             _Symbol(self._text(self.sections[table.link].offset + name), section, value, info >> 4)
             for name, info, _, section, value, _ in _SYMBOL.iter_unpack(self.bytes(table))
         ]
+        self._tables: dict[int, list[_Section]] = {}
+        """The tables of relocations of each section that has any."""
+        for each in self.sections:
+            if each.kind == _RELA:
+                self._tables.setdefault(each.info, []).append(each)
 
     def _text(self, offset: int) -> str:
         """A string of the file, ended by a zero byte."""
@@ -119,10 +124,9 @@ class _Object:
 
     def relocations(self, number: int) -> Iterator[tuple[int, int, int, int]]:
         """Of a section: place, type, symbol, addend."""
-        for each in self.sections:
-            if each.kind == _RELA and each.info == number:
-                for place, info, addend in _RELOCATION.iter_unpack(self.bytes(each)):
-                    yield place, info & 0xFFFFFFFF, info >> 32, addend
+        for each in self._tables.get(number, ()):
+            for place, info, addend in _RELOCATION.iter_unpack(self.bytes(each)):
+                yield place, info & 0xFFFFFFFF, info >> 32, addend
 
 
 class _Program:

@@ -7,7 +7,7 @@ from enum import Enum
 
 from llvmlite import ir
 
-from circlet.backends.native.gemm.microkernel import Microkernel
+from circlet.backends.native.gemm.microkernel import Microkernel, VectorLoop
 
 
 class Passes(Enum):
@@ -15,6 +15,8 @@ class Passes(Enum):
 
     NONE = "none"
     """The code is as it is to run: it has vectors already, is unrolled, and computes nothing twice."""
+    FOLDING = "folding"
+    """Constants are folded: for loops that are made of vectors already."""
     FEW = "few"
     """Values go to registers, constants are folded: for loops whose time goes to what they call."""
     ALL = "all"
@@ -25,6 +27,8 @@ def passes_for(function: ir.Function) -> Passes:
     """What a function with a body is worth. A loop around others, or without any call, may take most of the time."""
     if isinstance(function, Microkernel):
         return Passes.NONE
+    if isinstance(function, VectorLoop):
+        return Passes.FOLDING
     return Passes.FEW if all(map(_calls, _innermost(function.blocks))) else Passes.ALL
 
 

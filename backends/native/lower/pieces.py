@@ -16,7 +16,7 @@ from circlet.runtime.records import dataclass
 _PIECE = 250_000
 """The weight of what is worth a module of its own: 0.02 to 0.04 seconds of work, measured on seven functions:
 MobileNetV2, its int8 version and loops. Less than that is not worth a thread and a module's constants."""
-_BLOCK = {Passes.NONE: 1000, Passes.FEW: 2000, Passes.ALL: 4000}
+_BLOCK = {Passes.NONE: 1000, Passes.FOLDING: 1000, Passes.FEW: 2000, Passes.ALL: 4000}
 """What a basic block weighs, in characters of text, as LLVM spends its time on loops: with it equal weights take times
 within a factor of four on these functions; a block is 250 to 2000 characters by itself."""
 _MOST = 16

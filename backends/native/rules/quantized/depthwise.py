@@ -22,7 +22,7 @@ from circlet.backends.native.emit.emitter import I8, I32, I64, POINTER, Emitter
 from circlet.backends.native.emit.loops import carry, independent, rolled
 from circlet.backends.native.emit.parallel import length, portion
 from circlet.backends.native.gemm.dot_products import OFFSET
-from circlet.backends.native.gemm.microkernel import WORD, Finish, internal_function
+from circlet.backends.native.gemm.microkernel import WORD, Finish, VectorLoop, internal_function
 from circlet.backends.native.rules.preferences import INT8
 from circlet.backends.native.rules.quantized.conv import images, requantization
 from circlet.backends.native.rules.quantized.elementwise import quantization
@@ -315,7 +315,7 @@ def _interleaving(e: Emitter, size: int, rows: int) -> ir.Function:
     found = e.module.globals.get(name)
     if found is not None:
         return found
-    function = internal_function(e, name, [POINTER, I64, *[POINTER] * rows, *[I64] * rows])
+    function = internal_function(e, name, [POINTER, I64, *[POINTER] * rows, *[I64] * rows], VectorLoop)
     inner = Emitter(e.module, function, e.target)
     b, (out, columns, *rest) = inner.builder, function.args
     kind = ir.VectorType(I8, size)

@@ -19,7 +19,7 @@ from circlet.backends.arithmetic.fixed_point import float_range
 from circlet.backends.native.emit.emitter import I8, I64, POINTER, Emitter
 from circlet.backends.native.emit.loops import carry, independent, rolled
 from circlet.backends.native.emit.parallel import parallel
-from circlet.backends.native.gemm.microkernel import Split, Vectors, internal_function, lanes, limited
+from circlet.backends.native.gemm.microkernel import Split, VectorLoop, Vectors, internal_function, lanes, limited
 from circlet.backends.native.rules.image import BYTES, FLOAT, Image
 from circlet.backends.native.rules.real.elementwise import activate
 from circlet.backends.native.rules.real.product import CLAMPS
@@ -282,7 +282,8 @@ def call(e: Emitter, tile: Tile, arguments: list[ir.Value]) -> None:
     function = e.module.globals.get(tile.name)
     if function is None:
         kinds = [POINTER, I64, I64, I64, POINTER, POINTER, POINTER, I64, I64]
-        function = internal_function(e, tile.name, kinds + [FLOAT] * 2 * tile.clamps + [I64] * 2 * tile.checks)
+        kinds += [FLOAT] * 2 * tile.clamps + [I64] * 2 * tile.checks
+        function = internal_function(e, tile.name, kinds, VectorLoop)
         _TileBody(Emitter(e.module, function, e.target), tile).emit()
     e.builder.call(function, arguments)
 
