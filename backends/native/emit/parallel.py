@@ -8,15 +8,15 @@ are the results: a turn computes what it would alone.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from math import prod
 
 from llvmlite import ir
 
 from circlet.backends.native.emit.emitter import I32, I64, LONG_LOOP, POINTER, Emitter
-from circlet.backends.native.emit.lengths import Entry
 from circlet.backends.native.emit.loops import every, independent, rolled, rolled_nest
+from circlet.backends.native.emit.outlined import Outlined
 from circlet.backends.native.emit.polling import LONG
 from circlet.backends.native.emit.sharing import Sharing
 from circlet.runtime.ir.length import is_length, is_open, larger, may_differ
@@ -42,44 +42,32 @@ _FORK = ir.FunctionType(ir.VoidType(), [POINTER, POINTER, POINTER, I64, POINTER,
 """`void fork(team*, part*, context*, count, scratch*, bytes of scratch of each, most turns at a time)`."""
 
 
-class Part:
-    """A function that takes turns of a loop."""
+class Part(Outlined):
+    """A function that takes turns of a loop; where it may fail these are taken in order, so that the first error is
+    found."""
 
     def __init__(self, e: Emitter, sharing: Sharing, work: int) -> None:
-        self._e = e
+        super().__init__(e, _PART, "part")
         self._work = work
         self._sharing = sharing
-        self._function = ir.Function(e.module, _PART, f"part_{len(e.module.globals)}")
-        self._function.linkage = "internal"
-        for attribute in ("noinline", "nounwind"):
-            self._function.attributes.add(attribute)
-        self._entry = Entry(self._function)
-        self._context, self.begin, self.end, self._scratch, self._participant = self._function.args
-        self._known: dict[int, ir.Value] = {}
-        self._captured: list[ir.Value] = []
-        self.may_fail = False
-        """Whether it can return anything but 0; its turns are then taken in order, so that the first error is found."""
+        _, self.begin, self.end, self._scratch, self._participant = self.function.args
 
     @contextmanager
     def written(self) -> Iterator[None]:
         """Writes what is inside to the part."""
         self._sharing.part = self
-        with self._e.inside(self._function, self._entry), self._sharing.meter.part(self._participant, self._work):
+        with super().written(), self._sharing.meter.part(self._participant, self._work):
             yield
-            self._e.builder.ret(ir.Constant(I32, 0))
         self._sharing.part = None
 
-    def call(self, count: int) -> None:
+    def share(self, count: int) -> None:
         """Takes `count` turns: stores what the part reads in a context, then calls `fork` of the team, or the part for
         all turns where there is none, or where it may fail."""
         e, b, sharing = self._e, self._e.builder, self._sharing
-        for block in self._function.blocks:
-            for instruction in block.instructions:
-                _redirect(instruction, self._inner)
-        context = self._filled_context()
+        context = self.filled_context()
         alone = [context, e.number(0), e.number(count), sharing.scratch, e.number(0)]
         if self.may_fail:
-            sharing.leave_unless_done(b.call(self._function, alone))
+            sharing.leave_unless_done(b.call(self.function, alone))
             return
         sharing.is_used = True
         is_alone = b.icmp_unsigned("==", sharing.team, ir.Constant(POINTER, None))
@@ -87,28 +75,14 @@ class Part:
             is_alone = b.or_(is_alone, b.icmp_signed("<", e.number(self._work), e.number(LEAST_WORK)))
         with b.if_else(is_alone) as (then, otherwise):
             with then:
-                b.call(self._function, alone)
+                b.call(self.function, alone)
             with otherwise:
                 fork = b.load(sharing.team, typ=ir.PointerType(_FORK))
                 most = larger(count * _AT_ONCE // larger(self._work, 1), 1)
-                b.call(fork, [sharing.team, self._function, context, e.number(count), sharing.scratch,
+                b.call(fork, [sharing.team, self.function, context, e.number(count), sharing.scratch,
                               e.number(sharing.top), e.number(most)])
         if is_length(self._work) or self._work >= LONG:
             sharing.meter.look()
-
-    def _inner(self, value: ir.Value) -> ir.Value:
-        """What stands in the part for a value that an instruction of it uses."""
-        if not self._is_outer(value):
-            return value
-        if id(value) not in self._known:
-            self._known[id(value)] = self._brought(value)
-        return self._known[id(value)]
-
-    def _is_outer(self, value: ir.Value) -> bool:
-        """Whether a value was computed in the function around the part."""
-        if isinstance(value, ir.Instruction):
-            return value.function is not self._function
-        return isinstance(value, ir.Argument) and value.parent is not self._function
 
     def _brought(self, value: ir.Value) -> ir.Value:
         """Addresses are computed again, so that LLVM sees which of them differ, and scratch memory is the part's."""
@@ -118,30 +92,7 @@ class Part:
         if isinstance(value, ir.GEPInstr):
             base, *indices = map(self._inner, value.operands)
             return self._entry.builder().gep(base, indices, source_etype=value.source_etype)
-        self._captured.append(value)
-        builder = self._entry.builder()
-        kind = ir.LiteralStructType([each.type for each in self._captured])
-        place = builder.gep(self._context, [I32(0), I32(len(kind.elements) - 1)], source_etype=kind)
-        return builder.load(place, typ=value.type)
-
-    def _filled_context(self) -> ir.Value:
-        """The address of a structure on the stack of the function around the part, filled with what the part reads."""
-        e = self._e
-        kind = ir.LiteralStructType([each.type for each in self._captured])
-        context, content = e.slot(kind), ir.Constant(kind, ir.Undefined)
-        for position, value in enumerate(self._captured):
-            content = e.builder.insert_value(content, value, position)
-        e.builder.store(content, context)
-        return context
-
-
-def _redirect(instruction: ir.Instruction, inner: Callable[[ir.Value], ir.Value]) -> None:
-    """Replaces the operands of an instruction."""
-    instruction.operands = [inner(each) for each in instruction.operands]
-    if isinstance(instruction, ir.PhiInstr):
-        instruction.incomings = [(inner(each), block) for each, block in instruction.incomings]
-    if isinstance(instruction, ir.GEPInstr):
-        instruction.pointer, *instruction.indices = instruction.operands
+        return super()._brought(value)
 
 
 def is_shared(e: Emitter, count: int, work: int) -> bool:
@@ -165,7 +116,7 @@ def portion(e: Emitter, count: int, work: int) -> Iterator[tuple[ir.Value, ir.Va
     part = Part(e, sharing, work)
     with part.written():
         yield part.begin, part.end
-    part.call(count)
+    part.share(count)
 
 
 def length(e: Emitter, begin: ir.Value, end: ir.Value) -> ir.Value | int:

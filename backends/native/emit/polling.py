@@ -159,6 +159,16 @@ class Meter:
         self._participant, self._spans, self._is_asleep = outer
         self._spans[-1].cost += LONG if is_length(work) else min(work, LONG)
 
+    @contextmanager
+    def apart(self) -> Iterator[None]:
+        """What is written inside is a function of its own, which is called once where it stands."""
+        writer, outer = self._writer, self._spans
+        self._spans = [_Span(0, 0)]
+        yield
+        (span,), self._spans = self._spans, outer
+        writer.called += sum(len(each.instructions) for each in writer.function.blocks) - span.once
+        outer[-1].cost += GRANTED if writer.function.name in self._granted else min(span.cost, GRANTED)
+
     @property
     def is_idle(self) -> bool:
         """Whether nothing of the function looks whether it must stop."""

@@ -32,6 +32,7 @@ from circlet.backends.native.emit.emitter import (
     register_type,
 )
 from circlet.backends.native.emit.lengths import Lengths
+from circlet.backends.native.emit.outlined import Outlined
 from circlet.backends.native.emit.polling import HOST_CALL, Meter
 from circlet.backends.native.emit.sharing import Sharing
 from circlet.backends.native.emit.value import Value, in_memory, in_register
@@ -112,6 +113,8 @@ class FunctionLowering:
         self.blocks = Blocks()
         """Memory for what is made of constants."""
         self._derived: dict[Hashable, tuple[Array, Array]] = {}
+        self._apart: Outlined | None = None
+        """The function of the operator that is being written, if it has one."""
         self._left = self.e.slot(I64)
         self.e.builder.store(ir.Constant(I64, 0), self._left)
         self.host = self._entered(HOST, HOST_CALL)
@@ -269,11 +272,12 @@ class FunctionLowering:
             yield
 
     def leave(self, status: ir.Value) -> None:
-        """Returns from the function, or from the part of it that is being written."""
-        if self._sharing.part is None:
+        """Returns from the function, or from the one that is being written for it."""
+        inner = self._sharing.part or self._apart
+        if inner is None:
             self.return_turns()
         else:
-            self._sharing.part.may_fail = True
+            inner.may_fail = True
         self.e.builder.ret(status)
 
     def fail_unless(self, condition: ir.Value, place: Place, message: str, *numbers: ir.Value) -> None:
@@ -359,6 +363,20 @@ class FunctionLowering:
         with self.scope():
             yield
             self._meter.between()
+
+    @contextmanager
+    def apart(self) -> Iterator[None]:
+        """What is written inside becomes a function of its own, as LLVM's time grows faster than a function does.
+        Nothing of it may be used outside but what it writes to memory. Where bounds are checked it stays where it is,
+        as buffers are followed within one function."""
+        if self._watch is not None:
+            yield
+            return
+        self._apart = Outlined(self.e)
+        with self._apart.written(), self._meter.apart():
+            yield
+        outlined, self._apart = self._apart, None
+        outlined.call(self._leave_unless_done)
 
     def write(self, value: Value, home: ir.Value) -> None:
         """Copies a tensor to memory."""

@@ -78,6 +78,16 @@ class OperatorLowering:
         self.function.program.crossings[CopyEdge(self.spec.index, self.number, edge, value.nbytes,
                                                  self.subgraphs.loops > 0, action, reason)] = None
 
+    @property
+    def is_apart(self) -> bool:
+        """Whether the code of the operator may be a function of its own: it runs once, gives nothing in a register, and
+        tells no length."""
+        e = self.function.e
+        return self.subgraphs.loops == 0 and all(
+            home is not None and not in_register_alone(prod(shape), self.spec.subgraph.tensors[each].dtype)
+            and not any(map(e.is_undefined, shape))
+            for each, shape, home in zip(self.operator.outputs, self.shapes, self.homes, strict=True))
+
     def call(self) -> Call:
         """The operator and its tensors."""
         return Call.of(self.spec.subgraph, self.operator, self.place)

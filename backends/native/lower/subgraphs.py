@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from math import prod
 
 from llvmlite import ir
@@ -168,7 +168,8 @@ def _lower(o: OperatorLowering) -> Sequence[Value]:
     op = o.operator.op
     if isinstance(op, Fused):
         o.function.note(o.describe())
-        return (GroupLowering(o, op).lower(),)
+        with _apart(o):
+            return (GroupLowering(o, op).lower(),)
     rule: Rule[Op] | str
     if type(op) in CONTROL_FLOW:
         refused = refuses(o.subgraphs.executors, op, o.operand_shapes, o.subgraphs.refused)
@@ -181,4 +182,10 @@ def _lower(o: OperatorLowering) -> Sequence[Value]:
         o.function.note(f"{o.describe()}  (host call: {rule})")
         return lower_host_call(o)
     o.function.note(o.describe())
-    return o.by_rule(rule)
+    with _apart(o):
+        return o.by_rule(rule)
+
+
+def _apart(o: OperatorLowering) -> AbstractContextManager[None]:
+    """Writes an operator to a function of its own, if it may have one."""
+    return o.function.apart() if o.is_apart else nullcontext()

@@ -12,6 +12,7 @@ import numpy as np
 from llvmlite import ir
 
 from circlet.backends.native.emit.emitter import UNSIGNED, Emitter, Index, is_real, register_type
+from circlet.backends.native.emit.loops import rolled_nest
 from circlet.backends.native.emit.parallel import parallel_nest
 from circlet.backends.native.emit.value import Value
 from circlet.backends.native.rules.quantized.quantize import convert
@@ -209,9 +210,11 @@ class Traversal:
             yield dict(zip(self._kept, index, strict=True))
 
     @contextmanager
-    def reduced(self, e: Emitter) -> Iterator[dict[int, ir.Value]]:
-        """A loop for each outer axis that is reduced: `{axis: index}`."""
-        with e.nest(tuple(self._x.shape[axis] for axis in self._reduced)) as index:
+    def reduced(self, e: Emitter, has_loops: bool = False) -> Iterator[dict[int, ir.Value]]:
+        """A loop for each outer axis that is reduced: `{axis: index}`. One with loops inside is not unrolled, as that
+        would repeat these."""
+        nest = rolled_nest if has_loops else Emitter.nest
+        with nest(e, tuple(self._x.shape[axis] for axis in self._reduced)) as index:
             yield dict(zip(self._reduced, index, strict=True))
 
     def read(self, e: Emitter, outer: dict[int, ir.Value], position: ir.Value) -> ir.Value:
@@ -317,7 +320,7 @@ def _reduce_beside(node: Node[Any], e: Emitter, traversal: Traversal, fold: Fold
     with traversal.kept(e) as kept, parts(e, traversal.length) as (start, count):
         with e.loop(count) as k:
             e.store(e.constant(fold.start, fold.dtype), memory, fold.dtype, k)
-        with traversal.reduced(e) as reduced, e.loop(count) as k:
+        with traversal.reduced(e, has_loops=True) as reduced, e.loop(count) as k:
             element = traversal.read(e, {**kept, **reduced}, e.builder.add(start, k))
             e.store(fold.combine(e, e.load(memory, fold.dtype, k), element), memory, fold.dtype, k)
         with e.loop(count) as k:
@@ -400,7 +403,7 @@ def _find_beside(relation: str, node: Node[Any], e: Emitter, traversal: Traversa
         with e.loop(count) as k:
             e.store(e.constant(_worst(relation, dtype), dtype), best, dtype, k)
             e.store(e.constant(0, made), first, made, k)
-        with traversal.reduced(e) as reduced, e.loop(count) as k:
+        with traversal.reduced(e, has_loops=True) as reduced, e.loop(count) as k:
             value = _ranked(e, relation, dtype, traversal.read(e, {**kept, **reduced}, e.builder.add(start, k)))
             so_far = e.load(best, dtype, k)
             better = compare(e, dtype, relation, value, so_far)

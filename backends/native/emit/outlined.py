@@ -1,0 +1,110 @@
+"""Code that becomes a function of its own, which brings along what it reads of the function around it.
+
+The function's first argument is the address of a *context*, words with the values that were computed outside.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from llvmlite import ir
+
+from circlet.backends.native.abi import DONE
+from circlet.backends.native.emit.emitter import I32, I64, POINTER, Emitter
+from circlet.backends.native.emit.lengths import Entry
+
+_WORD = 8
+"""Bytes of a word."""
+_FUNCTION = ir.FunctionType(I32, [POINTER])
+"""`i32 function(context*)`; the result is `DONE` or what the function around returns instead."""
+
+
+class Outlined:
+    """A function that is called from one place, with a context."""
+
+    may_fail = False
+    """Whether it can return anything but `DONE`."""
+
+    def __init__(self, e: Emitter, kind: ir.FunctionType = _FUNCTION, name: str = "operator") -> None:
+        self._e = e
+        self.function = ir.Function(e.module, kind, e.module.get_unique_name(name))
+        self.function.linkage = "internal"
+        for attribute in ("noinline", "nounwind"):
+            self.function.attributes.add(attribute)
+        self._entry = Entry(self.function)
+        self._known: dict[int, ir.Value] = {}
+        self._captured: list[tuple[int, ir.Value]] = []
+        """What the context holds, by the word where it begins."""
+        self._words = 0
+
+    @contextmanager
+    def written(self) -> Iterator[None]:
+        """Writes what is inside to the function."""
+        with self._e.inside(self.function, self._entry):
+            yield
+            self._e.builder.ret(ir.Constant(I32, DONE))
+
+    def call(self, leave_unless_done: Callable[[ir.Value], None]) -> None:
+        """Calls the function, or drops it if nothing was written."""
+        e = self._e
+        if sum(len(each.instructions) for each in self.function.blocks) == len(("branch", "return")):
+            del e.module.globals[self.function.name]
+            return
+        called = e.called
+        status = e.builder.call(self.function, [self.filled_context()])
+        e.called = called
+        if self.may_fail:
+            leave_unless_done(status)
+
+    def filled_context(self) -> ir.Value:
+        """The address of a context on the stack of the function around, filled with what this one reads; nothing more
+        can be written to it then."""
+        for block in self.function.blocks:
+            for instruction in block.instructions:
+                _redirect(instruction, self._inner)
+        e = self._e
+        context = e.slot(I64, max(self._words, 1))
+        context.type = POINTER  # llvmlite lets only what is no pointer to I64 hold other values
+        for word, value in self._captured:
+            e.builder.store(value, e.address(context, I64, word), align=_WORD)
+        return context
+
+    def _inner(self, value: ir.Value) -> ir.Value:
+        """What stands in the function for a value that an instruction of it uses."""
+        if not self._is_outer(value):
+            return value
+        if id(value) not in self._known:
+            self._known[id(value)] = self._brought(value)
+        return self._known[id(value)]
+
+    def _is_outer(self, value: ir.Value) -> bool:
+        """Whether a value was computed elsewhere."""
+        if isinstance(value, ir.Instruction):
+            return value.function is not self.function
+        return isinstance(value, ir.Argument) and value.parent is not self.function
+
+    def _brought(self, value: ir.Value) -> ir.Value:
+        """A value of the context."""
+        self._captured.append((self._words, value))
+        builder = self._entry.builder()
+        place = builder.gep(self.function.args[0], [I64(self._words)], source_etype=I64)
+        self._words += _words(value.type)
+        return builder.load(place, typ=value.type, align=_WORD)
+
+
+def _words(kind: ir.Type) -> int:
+    """How many words of a context a value of a type takes."""
+    if isinstance(kind, ir.VectorType):
+        return _words(kind.element) * int(kind.count)
+    assert not isinstance(kind, ir.Aggregate), f"{kind} is no value that code computes with"
+    return -(-kind.width // (8 * _WORD)) if isinstance(kind, ir.IntType) else 1
+
+
+def _redirect(instruction: ir.Instruction, inner: Callable[[ir.Value], ir.Value]) -> None:
+    """Replaces the operands of an instruction."""
+    instruction.operands = [inner(each) for each in instruction.operands]
+    if isinstance(instruction, ir.PhiInstr):
+        instruction.incomings = [(inner(each), block) for each, block in instruction.incomings]
+    if isinstance(instruction, ir.GEPInstr):
+        instruction.pointer, *instruction.indices = instruction.operands

@@ -1,0 +1,67 @@
+"""Operators outside the loops of a model are functions of their own; those inside are part of the loop."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+
+from circlet.backends.native.backend import Listing
+from circlet.runtime.errors import ExecutionError
+from circlet.runtime.ir.builder import ModelBuilder
+from circlet.runtime.ir.model import Model
+from circlet.runtime.ir.types import DType
+from circlet.runtime.ops import index, matmul, reduce, shape
+from tests.exec import graphs as g
+from tests.exec.graphs import i32
+from tests.native.test_budget import X, compare, loop, session_of, straight
+
+
+def defined(listing: Listing) -> list[str]:
+    """The functions of a module, by what they are named after."""
+    return [each.split(".")[0] for each in re.findall(r'^define [^@]*@"([^"]*)"', listing.module, re.M)]
+
+
+def fallible() -> Model:
+    """A product, a view of it, a scalar, and indices that may be out of range."""
+    b = ModelBuilder()
+    main = b.subgraph("main")
+    x, at = main.input("x", DType.FLOAT32, (3, 4)), main.input("at", DType.INT32, (2,))
+    product = main.apply(matmul.BatchMatMul(adj_y=True), x, x)
+    total = main.apply(reduce.Sum(), main.apply(shape.Reshape(), product, main.constant([9])), main.constant([0]))
+    main.output(main.apply(index.Gather(), g.add(main, product, total), at))
+    return b.build()
+
+
+@pytest.fixture(autouse=True)
+def _unchecked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("CIRCLET_CHECK_BOUNDS", raising=False)  # checked code stays whole
+
+
+def test_each_operator_with_a_result_in_memory_is_a_function() -> None:
+    (listing,) = compare(straight(3), [X]).listings
+    assert defined(listing).count("operator") > 9
+
+
+def test_loops_keep_their_operators() -> None:
+    listings = compare(loop(4), [i32(0), X]).listings
+    assert "circlet_entry" in defined(listings[0])
+    assert not any("operator" in defined(each) for each in listings)
+
+
+@pytest.mark.parametrize("at", [[0, 2], [2, 2]])
+def test_a_function_that_may_fail(at: Sequence[int]) -> None:
+    x = np.arange(12, dtype=np.float32).reshape(3, 4) / 8
+    backend = compare(fallible(), [x, np.array(at, np.int32)])
+    assert "operator" in defined(backend.listings[0])
+
+
+def test_an_error_in_a_function_ends_the_run() -> None:
+    x = np.arange(12, dtype=np.float32).reshape(3, 4) / 8
+    session, _ = session_of(fallible())
+    for _ in range(2):
+        with pytest.raises(ExecutionError, match=r"GATHER.*3 is out of range"):
+            session.invoke(0, [x, np.array([0, 3], np.int32)])
+        session.invoke(0, [x, np.array([0, 1], np.int32)])
