@@ -7,7 +7,7 @@ from typing import ClassVar, TypeAlias
 
 from circlet.runtime.ir.op import Count, Op, Operands, ShapeError, exactly
 from circlet.runtime.ir.types import Array, Shape
-from circlet.runtime.ops.operands import expect_axes, expect_integers
+from circlet.runtime.ops.operands import expect_axes, expect_integers, integer
 from circlet.runtime.ops.registry import operator
 from circlet.runtime.records import dataclass
 
@@ -66,7 +66,7 @@ def block_of(value: Array) -> Shape:
 
 def margins_of(value: Array) -> Margins:
     """The paddings or crops that an operand holds."""
-    return tuple((int(before), int(after)) for before, after in value.reshape(-1, 2))
+    return tuple((integer(before), integer(after)) for before, after in value.reshape(-1, 2))
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,7 @@ class BatchBlocks(Op):
             raise ShapeError(f"an input of shape {args[0].shape} has no {axes} spatial axes for a block of shape "
                              f"{block.shape} and margins of shape {margins.shape}")
         sizes, edges = block_of(block.value), margins_of(margins.value)
-        if min(sizes, default=1) < 1 or min((min(edge) for edge in edges), default=0) < 0:
+        if any(size < 1 for size in sizes) or any(margin < 0 for edge in edges for margin in edge):
             raise ShapeError(f"block sizes must be positive and margins not negative, found {sizes} and {edges}")
         return sizes, edges
 
@@ -123,6 +123,6 @@ class BatchToSpaceND(BatchBlocks):
         shape = args[0].shape
         spatial = tuple(length * size - before - after for length, size, (before, after)
                         in zip(shape[1:], block, crops, strict=False))
-        if shape[0] % prod(block) or min(spatial, default=0) < 0:
+        if shape[0] % prod(block) or any(length < 0 for length in spatial):
             raise ShapeError(f"a batch of {shape[0]} in blocks of {block} with crops {crops} gives no tensor")
         return ((shape[0] // prod(block), *spatial, *shape[1 + len(block):]),)

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
 from typing import TypeAlias
 
 import numpy as np
 
-from circlet.runtime.ir.length import larger, smaller
+from circlet.runtime.ir.length import certain, larger, smaller
 from circlet.runtime.ir.op import Op, Unknown
 from circlet.runtime.ir.types import Activation, Array, Shape
-from circlet.runtime.ops import elementwise, index, layout, quantize, shape
+from circlet.runtime.ops import comparison, elementwise, index, layout, quantize, segment, shape, unary
 from circlet.runtime.ops import reduce as reductions
+from circlet.runtime.ops.operands import broadcast_shapes
 
 _Rule: TypeAlias = "Callable[[Op, Sequence[Array | None], tuple[Shape, ...]], Sequence[Array]]"
 
@@ -30,6 +32,10 @@ def _given(inputs: Sequence[Array | None]) -> list[Array]:
 
 def _viewed(_: Op, inputs: Sequence[Array | None], shapes: tuple[Shape, ...]) -> Sequence[Array]:
     return (_given(inputs[:1])[0].reshape(shapes[0]),)
+
+
+def _negated(_: Op, inputs: Sequence[Array | None], shapes: tuple[Shape, ...]) -> Sequence[Array]:
+    return (_objects(np.asarray(-_given(inputs)[0], np.object_)),)
 
 
 def _binary(combine: Callable[[int, int], int]) -> _Rule:
@@ -67,17 +73,13 @@ def _gathered(op: Op, inputs: Sequence[Array | None], shapes: tuple[Shape, ...])
 
 
 def _sliced(op: Op, inputs: Sequence[Array | None], shapes: tuple[Shape, ...]) -> Sequence[Array]:
-    """Of a vector."""
     assert isinstance(op, layout.StridedSlice)
     values, *bounds = inputs[:4]
-    if values is None or values.ndim != 1 or any(each is None or each.dtype.hasobject for each in bounds):
+    if values is None or any(each is None or each.dtype.hasobject for each in bounds):
         raise Unknown
-    begin, end, step = (int(each[0]) for each in bounds if each is not None)
-    if op.ellipsis_mask or op.new_axis_mask or op.offset:
-        raise Unknown
-    if op.shrink_axis_mask:
-        return (_objects(values[begin:begin + 1 or None].reshape(())),)
-    return (_objects(values)[None if op.begin_mask else begin:None if op.end_mask else end:step],)
+    begin, end, strides = (each.tolist() for each in bounds if each is not None)
+    place = op.index(values.shape, op.plan(values.ndim, len(begin)), begin, end, strides)
+    return (np.array(_objects(values)[place], np.object_).reshape(shapes[0]),)
 
 
 def _cut(op: Op, inputs: Sequence[Array | None], shapes: tuple[Shape, ...]) -> Sequence[Array]:
@@ -101,6 +103,69 @@ def _reduced(combine: Callable[[int, int], int]) -> _Rule:
     return find
 
 
+def _split(op: Op, inputs: Sequence[Array | None], shapes: tuple[Shape, ...]) -> Sequence[Array]:
+    """A vector in parts."""
+    values = inputs[1] if isinstance(op, layout.Split) else inputs[0]
+    if values is None or values.ndim != 1:
+        raise Unknown
+    ends = np.cumsum([shape[0] for shape in shapes])[:-1]
+    return np.split(_objects(values), ends)
+
+
+def _segments(combine: Callable[[int, int], int], nothing: int) -> _Rule:
+    def find(op: Op, inputs: Sequence[Array | None], shapes: tuple[Shape, ...]) -> Sequence[Array]:
+        """Of a vector, with numbers of segments that are fixed."""
+        values, numbers = inputs[:2]
+        if values is None or numbers is None or values.ndim != 1 or numbers.dtype.hasobject:
+            raise Unknown
+        found = np.full(shapes[0], nothing, np.object_)
+        for number, each in zip(numbers.tolist(), _objects(values), strict=True):
+            if number >= 0:
+                found[number] = combine(found[number], each)
+        return (found,)
+
+    return find
+
+
+def _reversed(op: Op, inputs: Sequence[Array | None], shapes: tuple[Shape, ...]) -> Sequence[Array]:
+    """Of a vector, which has one axis to reverse."""
+    values, axes = inputs[:2]
+    if values is None or values.ndim != 1 or axes is None or not axes.size:
+        raise Unknown
+    return (_objects(values)[::-1],)
+
+
+def _filled(op: Op, inputs: Sequence[Array | None], shapes: tuple[Shape, ...]) -> Sequence[Array]:
+    """Of a shape and what fills it, or of what is broadcast and a shape."""
+    values = inputs[1] if isinstance(op, shape.Fill) else inputs[0]
+    if values is None:
+        raise Unknown
+    return (np.array(np.broadcast_to(_objects(values), shapes[0])),)
+
+
+def _zeros(op: Op, inputs: Sequence[Array | None], shapes: tuple[Shape, ...]) -> Sequence[Array]:
+    return (np.zeros(shapes[0], np.int64),)
+
+
+def _compared(relation: Callable[[int, int], bool]) -> _Rule:
+    def find(op: Op, inputs: Sequence[Array | None], shapes: tuple[Shape, ...]) -> Sequence[Array]:
+        """For the lengths at hand; what does not hold for all of them is assumed."""
+        return (np.array(np.frompyfunc(relation, 2, 1)(*_given(inputs)), np.bool_).reshape(shapes[0]),)
+
+    return find
+
+
+def _broadcast(op: Op, inputs: Sequence[Array | None], shapes: tuple[Shape, ...]) -> Sequence[Array]:
+    """What two shapes broadcast to."""
+    sizes = broadcast_shapes([tuple(each.tolist()) for each in _given(inputs)])
+    return (_objects(np.array(sizes, np.object_)),)
+
+
+def _chosen(op: Op, inputs: Sequence[Array | None], shapes: tuple[Shape, ...]) -> Sequence[Array]:
+    conditions, one, other = _given(inputs)
+    return (_objects(np.where(conditions.astype(np.bool_), one, other)),)
+
+
 def _add(one: int, other: int) -> int:
     return one + other
 
@@ -118,16 +183,31 @@ def _divide(one: int, other: int) -> int:
     return one // other
 
 
+def _truncate(one: int, other: int) -> int:
+    """Rounded towards zero."""
+    if not (certain(one, ">=", 0) and certain(other, ">", 0)):
+        raise Unknown
+    return one // other
+
+
+def _remain(one: int, other: int) -> int:
+    """Of the quotient that is rounded down."""
+    return one % other
+
+
 _RULES: Mapping[type[Op], _Rule] = {
     shape.Reshape: _viewed,
     shape.ExpandDims: _viewed,
     shape.Squeeze: _viewed,
     shape.Alias: _viewed,
     quantize.Cast: _viewed,
+    unary.Neg: _negated,
     elementwise.Add: _binary(_add),
     elementwise.Sub: _binary(_subtract),
     elementwise.Mul: _binary(_multiply),
     elementwise.FloorDiv: _binary(_divide),
+    elementwise.FloorMod: _binary(_remain),
+    elementwise.Div: _binary(_truncate),
     elementwise.Maximum: _binary(larger),
     elementwise.Minimum: _binary(smaller),
     layout.Concatenation: _joined,
@@ -136,6 +216,23 @@ _RULES: Mapping[type[Op], _Rule] = {
     layout.StridedSlice: _sliced,
     layout.Slice: _cut,
     index.Gather: _gathered,
+    layout.Split: _split,
+    layout.SplitV: _split,
+    layout.ReverseV2: _reversed,
+    unary.ZerosLike: _zeros,
+    shape.Fill: _filled,
+    shape.BroadcastArgs: _broadcast,
+    shape.BroadcastTo: _filled,
+    comparison.Equal: _compared(operator.eq),
+    comparison.NotEqual: _compared(operator.ne),
+    comparison.Less: _compared(operator.lt),
+    comparison.LessEqual: _compared(operator.le),
+    comparison.Greater: _compared(operator.gt),
+    comparison.GreaterEqual: _compared(operator.ge),
+    comparison.Select: _chosen,
+    comparison.SelectV2: _chosen,
+    segment.UnsortedSegmentProd: _segments(_multiply, 1),
+    segment.UnsortedSegmentSum: _segments(_add, 0),
     reductions.ReduceProd: _reduced(_multiply),
     reductions.Sum: _reduced(_add),
 }

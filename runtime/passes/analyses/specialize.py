@@ -17,13 +17,16 @@ from circlet.runtime.ir.model import ABSENT, Model, Operator, Subgraph
 from circlet.runtime.ir.op import Operand, Operands, ShapeError, Unknown
 from circlet.runtime.ir.tensor import Tensor
 from circlet.runtime.ir.types import MOST_DIMENSIONS, Array, DType, Shape
-from circlet.runtime.passes.analyses.open_values import open_results
+from circlet.runtime.late import LOADING
 from circlet.runtime.records import dataclass
 
 MEMO_SIZE = 256
 MOST_ELEMENTS = 1 << 58
 FOLDED_BYTES = 1 << 20
 """A constant result larger than this is kept only if it is no larger than what it was computed from."""
+
+_OF_SHAPES = (DType.INT32, DType.INT64, DType.BOOL)
+"""The element types that shapes are computed with."""
 
 Evaluate: TypeAlias = Callable[[int, int, list["Array | None"], tuple[Shape, ...]], "list[Array]"]
 """Computes operator `(subgraph, operator)` from constant inputs into arrays of the given shapes."""
@@ -280,8 +283,11 @@ class Specializer:
         if not any(each is not None and is_open_value(each) for each in inputs):
             return self._evaluate(so_far.index, number, inputs, shapes)
         operator = so_far.subgraph.operators[number]
-        if any(so_far.subgraph.tensors[each].dtype not in (DType.INT32, DType.INT64) for each in operator.outputs):
+        if any(so_far.subgraph.tensors[each].dtype not in _OF_SHAPES for each in operator.outputs):
             return None
+        with LOADING:
+            from circlet.runtime.passes.analyses.open_values import open_results
+
         try:
             return open_results(operator.op, inputs, shapes)
         except (Unknown, *FAULTS):

@@ -8,7 +8,7 @@ from contextlib import suppress
 import numpy as np
 
 from circlet.runtime.ir.types import MOST_DIMENSIONS, DType
-from circlet.runtime.ops import comparison, index, pad, reduce, shape, unary
+from circlet.runtime.ops import comparison, elementwise, index, pad, reduce, shape, unary
 from circlet.runtime.ops import elements as elements_
 from circlet.schema.importer import compose as c
 from circlet.schema.importer.graph import Graph, Value, constant
@@ -208,9 +208,13 @@ def constant_of_shape(node: Node) -> Value:
 def range_(node: Node) -> Value:
     graph, dtype = node.graph, node.dtype()
     start, limit, delta = (c.reshape(graph, each, []) for each in node.given)
-    wide = DType.FLOAT64 if dtype is not DType.FLOAT32 else DType.FLOAT32
-    distance = c.subtract(graph, c.cast(graph, limit, wide), c.cast(graph, start, wide))
-    count = node.apply(unary.Relu(), node.apply(unary.Ceil(), c.divide(graph, distance, c.cast(graph, delta, wide))))
+    if dtype in (DType.FLOAT32, DType.FLOAT64):
+        turns = c.divide(graph, c.subtract(graph, limit, start), delta)
+        count = node.apply(unary.Relu(), node.apply(unary.Ceil(), turns))
+    else:
+        first, last, step = (c.cast(graph, each, DType.INT64) for each in (start, limit, delta))
+        turns = node.apply(unary.Neg(), node.apply(elementwise.FloorDiv(), c.subtract(graph, first, last), step))
+        count = node.apply(elementwise.Maximum(), turns, node.constant(np.int64(0)))
     steps = c.cast(graph, counted(graph, c.cast(graph, count, DType.INT64)), dtype)
     return c.add(graph, c.multiply(graph, steps, delta), start)
 

@@ -13,6 +13,7 @@ from circlet.backends.native.rules.moving.move import extended, filled, impossib
 from circlet.backends.native.rules.quantized.quantize import convert
 from circlet.backends.native.rules.refusals import movable
 from circlet.backends.native.rules.rule import Node, fused
+from circlet.backends.refusal import only
 from circlet.runtime.ir.length import may_differ
 from circlet.runtime.ir.op import ShapeError
 from circlet.runtime.ir.types import DType, Shape
@@ -23,6 +24,7 @@ from circlet.runtime.ops.shape import (
     ExpandDims,
     Fill,
     OneHot,
+    Range,
     Reshape,
     Squeeze,
     StablehloBroadcastInDim,
@@ -68,6 +70,19 @@ def fill(node: Node[Fill]) -> tuple[Value]:
     """Of a shape and a scalar: an array of it, computed where it is read."""
     value = node.input(1)
     return (filled(node.shape, value.dtype, value.scalar(node.function.e)),)
+
+
+@fused(Range, only((DType.INT32, DType.INT64)), is_free=True, parameters=frozenset({0, 1, 2}))
+def range_(node: Node[Range]) -> tuple[Value]:
+    """Of integers start, limit and delta: start + k delta, computed where it is read; sums so far of floats would not
+    be."""
+    e, dtype = node.function.e, node.call.outputs[0].dtype
+    start, delta = (node.input(k).scalar(e) for k in (0, 2))
+
+    def element(e: Emitter, index: Index) -> ir.Value:
+        return e.builder.add(start, e.builder.mul(convert(e, index[0], DType.INT64, dtype), delta))
+
+    return (computed(node.shape, dtype, element, lambda e, position: element(e, [position])),)
 
 
 @fused(OneHot, movable, parameters=SECOND)

@@ -11,6 +11,7 @@ from circlet.backends.native.emit.parallel import parallel_nest
 from circlet.backends.native.emit.value import Value, computed
 from circlet.backends.native.rules.refusals import movable
 from circlet.backends.native.rules.rule import Node, Sink, fused, nest
+from circlet.runtime.ir.length import may_differ
 from circlet.runtime.ir.types import Array, Quantization
 from circlet.runtime.ops.spatial import BatchToSpaceND, DepthToSpace, SpaceToBatchND, SpaceToDepth, block_of, margins_of
 
@@ -70,14 +71,14 @@ def space_to_batch_nd(node: Node[SpaceToBatchND]) -> tuple[Value]:
     padding = _zero_point(node.call.outputs[0].quantization)
 
     def element(e: Emitter, index: Index) -> ir.Value:
-        if not x.size:
+        if not may_differ(x.size, 0):
             return e.constant(padding, x.dtype)
         part, image = _split(e, index[0], x.shape[0])
         inside, positions = ir.Constant(ir.IntType(1), True), []
         for each, place, size, length, (before, after) in zip(index[1:], e.delinear(part, block), block, x.shape[1:],
                                                               margins, strict=False):
             position = e.builder.sub(_joined(e, each, size, place), e.number(before))
-            if before or after:
+            if may_differ(before, 0) or may_differ(after, 0):
                 inside = e.builder.and_(inside, e.builder.icmp_unsigned("<", position, e.number(length)))
             positions.append(position)
         found = [e.select(inside, each, e.number(0)) for each in positions]

@@ -1,0 +1,148 @@
+"""Arithmetic on shapes, as exporters write it where lengths are open: one function serves all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+
+import circlet
+from circlet.runtime.ir.builder import ModelBuilder, Value
+from circlet.runtime.ir.tensor import Tensor
+from circlet.runtime.ir.types import DType
+from circlet.runtime.ops import segment
+from circlet.runtime.ops.comparison import Equal, GreaterEqual, SelectV2
+from circlet.runtime.ops.elementwise import Add, Div, FloorDiv, FloorMod, Mul, Sub
+from circlet.runtime.ops.layout import Concatenation, Pack, ReverseV2, Slice, Split, SplitV, StridedSlice
+from circlet.runtime.ops.shape import BroadcastArgs, BroadcastTo, Fill, Range, Reshape, ShapeOf
+from circlet.runtime.ops.spatial import BatchToSpaceND, SpaceToBatchND
+from circlet.runtime.ops.unary import Neg, ZerosLike
+from tests.native.test_lengths import Graph, floats
+from tests.ops.cases import check
+
+I32 = DType.INT32
+LENGTHS = (8, 5, 64, 33, 12, 150)
+
+
+def shape_of(g: Graph, x: Value) -> Value:
+    return g(ShapeOf(I32), x, dtype=I32)
+
+
+def ints(g: Graph, op: Any, *inputs: Value) -> Value:
+    return g(op, *inputs, dtype=I32)
+
+
+def length(g: Graph, x: Value) -> Value:
+    return g.length(x, 0)
+
+
+def several(g: Graph, op: Any, count: int, *inputs: Value) -> Sequence[Value]:
+    """The results of an operator that has several, of integers."""
+    return g.builder.op(op, *inputs, outputs=[Tensor("", I32, (), has_rank=False)] * count)
+
+
+def whole_fours(g: Graph, x: Value) -> Value:
+    """As many rows as fill fours: (n, 6) to (n // 4, 4, 6)."""
+    n = length(g, x)
+    rows = ints(g, Sub(), n, ints(g, FloorMod(), n, g.number(4)))
+    cut = g(Slice(), x, g.ints(0, 0), ints(g, Pack(2), rows, g.number(6)))
+    return g(Reshape(), cut, g.ints(-1, 4, 6))
+
+
+def halves(g: Graph, x: Value) -> Value:
+    """Every row but the last n / 2."""
+    rest = ints(g, Neg(), ints(g, Div(), length(g, x), g.number(2)))
+    return g(StridedSlice(begin_mask=3, end_mask=2), x, g.ints(0, 0), ints(g, Pack(2), rest, g.number(0)), g.ints(1, 1))
+
+
+def merged(g: Graph, x: Value) -> Value:
+    """(n, 6) as (6 n,), by products of segments of its shape, as einsums have them."""
+    joined = ints(g, segment.UnsortedSegmentProd(), shape_of(g, x), g.ints(0, 0), g.number(1))
+    return g(Reshape(), x, joined)
+
+
+def summed(g: Graph, x: Value) -> Value:
+    """A range of n + 6 numbers."""
+    total = ints(g, segment.UnsortedSegmentSum(), shape_of(g, x), g.ints(0, 0), g.number(2))
+    return ints(g, Range(), g.number(0), ints(g, Reshape(), ints(g, Slice(), total, g.ints(0), g.ints(1)), g.ints()),
+                g.number(1))
+
+
+def turned(g: Graph, x: Value) -> Value:
+    """(n, 6) under the shape (6, n)."""
+    return g(Reshape(), x, ints(g, ReverseV2(), shape_of(g, x), g.ints(0)))
+
+
+def in_parts(g: Graph, x: Value) -> Value:
+    """(n, 6) as (6, n), the shape cut by both splits."""
+    rows, columns = several(g, SplitV(2), 2, shape_of(g, x), g.ints(1, 1), g.number(0))
+    back = ints(g, Concatenation(0), columns, rows)
+    one, other = several(g, Split(2), 2, g.number(0), back)
+    return g(Reshape(), x, ints(g, Concatenation(0), one, other))
+
+
+def expanded(g: Graph, x: Value) -> Value:
+    """(n, 6) as (3, n, 6), by what PyTorch makes of `expand(3, -1, -1)`."""
+    wanted = ints(g, Concatenation(0), g.ints(3), shape_of(g, x))
+    ones = ints(g, Fill(), g.ints(3), g.number(1))
+    any_ = g(Equal(), wanted, ints(g, Mul(), ones, g.number(-1)), dtype=DType.BOOL)
+    chosen = ints(g, SelectV2(), any_, ones, wanted)
+    return g(BroadcastTo(), x, ints(g, BroadcastArgs(), shape_of(g, x), chosen))
+
+
+def kept(g: Graph, x: Value) -> Value:
+    """(n, 6) under a shape of which zeros stand for what x has, as ONNX's Reshape."""
+    wanted = ints(g, Pack(2), length(g, x), g.number(0))
+    found = ints(g, StridedSlice(), ints(g, Concatenation(0), shape_of(g, x), ints(g, ZerosLike(), wanted)), g.ints(0),
+                 g.ints(2), g.ints(1))
+    is_zero = g(Equal(), wanted, g.number(0), dtype=DType.BOOL)
+    return g(Reshape(), x, ints(g, SelectV2(), is_zero, found, wanted))
+
+
+def numbered(g: Graph, x: Value) -> Value:
+    """Rows from the third on times their number: a mask by a range."""
+    rows = ints(g, Range(), g.number(2), ints(g, Add(), length(g, x), g.number(2)), g.number(1))
+    late = g(GreaterEqual(), rows, g.number(4), dtype=DType.BOOL)
+    return g(SelectV2(), g(Reshape(), late, g.ints(-1, 1), dtype=DType.BOOL), x, g.number(-1.0))
+
+
+def backwards(g: Graph, x: Value) -> Value:
+    """Every third number from 3 n + 1 downwards."""
+    begin = ints(g, Add(), ints(g, Mul(), length(g, x), g.number(3)), g.number(1))
+    return ints(g, Range(), begin, g.number(0), g.number(-3))
+
+
+def dilated(g: Graph, x: Value) -> Value:
+    """Every other row together, filled up to an even number of rows, and back, as dilated convolutions have it."""
+    x = g(Reshape(), x, g.ints(1, -1, 6))
+    n = ints(g, Reshape(), g.length(x, 1), g.ints(1))
+    left = ints(g, FloorMod(), ints(g, Sub(), g.ints(2), ints(g, FloorMod(), n, g.ints(2))), g.ints(2))
+    margins = ints(g, Reshape(), ints(g, Concatenation(0), g.ints(0), left), g.ints(1, 2))
+    margins = ints(g, StridedSlice(begin_mask=3, end_mask=3), margins, g.ints(0, 0), g.ints(0, 0), g.ints(1, 1))
+    apart = g(SpaceToBatchND(), x, g.ints(2), margins)
+    return g(BatchToSpaceND(), g(Mul(), apart, apart), g.ints(2), margins)
+
+
+def fours_rounded_up(g: Graph, x: Value) -> Value:
+    """Zeros for the rows that there would be in full fours."""
+    fours = ints(g, FloorDiv(), ints(g, Add(), length(g, x), g.number(3)), g.number(4))
+    return g(Fill(), ints(g, Pack(2), ints(g, Mul(), fours, g.number(4)), g.number(6)), g.number(0.5))
+
+
+CASES: Sequence[Callable[[Graph, Value], Value]] = (
+    whole_fours, halves, merged, summed, turned, in_parts, expanded, kept, numbered, backwards, dilated,
+    fours_rounded_up)
+
+
+@pytest.mark.parametrize("write", CASES, ids=lambda write: str(write.__name__))
+def test_shapes_are_computed_for_all_lengths(write: Callable[[Graph, Value], Value], folder: object,
+                                             compiled: list[str]) -> None:
+    b = ModelBuilder()
+    g = Graph(b.subgraph("main"))
+    g.builder.output(write(g, g.builder.input("x", DType.FLOAT32, (-1, 6))))
+    native, cpu = (circlet.Session(b.build(), backend=each) for each in ("native", "cpu"))
+    for n in LENGTHS:
+        given = floats(n, 6)
+        check(native.invoke(0, [given])[0], cpu.invoke(0, [given])[0], None)
+    assert len(compiled) == 1
