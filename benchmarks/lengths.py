@@ -15,13 +15,14 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 from statistics import median
 from typing import TypeAlias
 
 import numpy as np
 
-from benchmarks.open_models import MODELS, Arrays, write_models
+from benchmarks.open_models import MODELS, Arrays, write_model
 from benchmarks.report import seconds
 
 Runner: TypeAlias = "Callable[[Arrays], list[object]]"
@@ -58,7 +59,21 @@ def _litert(path: Path) -> Runner:
     return run
 
 
-RUNTIMES: dict[str, Callable[[Path], Runner]] = {"circlet": _circlet, "LiteRT": _litert}
+def _onnxruntime(path: Path) -> Runner:
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1
+    session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+    return lambda inputs: list(session.run(None, inputs))
+
+
+RUNTIMES: dict[str, tuple[Callable[[Path], Runner], str]] = {
+    "circlet": (_circlet, "circlet"), "LiteRT": (_litert, "ai_edge_litert.interpreter"),
+    "ONNX Runtime": (_onnxruntime, "onnxruntime")}
+"""What loads a model, and the module that is not counted."""
+PEERS = {".tflite": "LiteRT", ".onnx": "ONNX Runtime"}
+"""By the kind of file."""
 
 
 def measure_here(runtime: str, name: str, path: Path, shapes: int) -> None:
@@ -66,9 +81,10 @@ def measure_here(runtime: str, name: str, path: Path, shapes: int) -> None:
     came before; then a sum of all results, by which runtimes are compared."""
     random = np.random.default_rng(1)
     given = [MODELS[name][1](random) for _ in range(shapes)]
-    __import__("circlet" if runtime == "circlet" else "ai_edge_litert.interpreter")
+    load, module = RUNTIMES[runtime]
+    import_module(module)
     begin = time.perf_counter()
-    run = RUNTIMES[runtime](path)
+    run = load(path)
     results = [run(given[0])]
     first = time.perf_counter()
     results += [run(each) for each in given[1:]]
@@ -92,12 +108,13 @@ def _measured(runtime: str, name: str, path: Path, shapes: int, cache: str) -> t
 
 def _compare(name: str, path: Path, rounds: int, shapes: int) -> None:
     print(f"{name}: {MODELS[name][2]}")
+    other = PEERS[path.suffix]
     with tempfile.TemporaryDirectory() as cache:
         cold = [_measured("circlet", name, path, shapes, cache)]
         warm = [_measured("circlet", name, path, shapes, cache) for _ in range(rounds)]
-    peer = [_measured("LiteRT", name, path, shapes, "") for _ in range(rounds)]
+    peer = [_measured(other, name, path, shapes, "") for _ in range(rounds)]
     reference = median(each[0] for each in peer)
-    for label, samples in (("circlet, compiling", cold), ("circlet", warm), ("LiteRT", peer)):
+    for label, samples in (("circlet, compiling", cold), ("circlet", warm), (other, peer)):
         total, first, again = (median(each[k] for each in samples) for k in range(3))
         differs = "" if np.isclose(samples[0][3], peer[0][3], rtol=1e-3) else "  (differs)"
         print(f"  {label:20}{seconds(total):>10}{reference / total:8.2f}{seconds(first):>10}{seconds(again):>10}"
@@ -115,12 +132,11 @@ def main() -> int:
     if arguments.here:
         measure_here(arguments.here, arguments.names[0], arguments.path, arguments.shapes)
         return 0
-    print(f"{arguments.shapes} random shapes: load and all runs, LiteRT's time by that, load and first run, a run at a "
-          "shape that came before")
+    print(f"{arguments.shapes} random shapes: load and all runs, the peer's time by that, load and first run, a run at "
+          "a shape that came before")
     with tempfile.TemporaryDirectory() as folder:
-        write_models(Path(folder))
         for name in arguments.names or MODELS:
-            _compare(name, Path(folder) / f"{name}.tflite", arguments.rounds, arguments.shapes)
+            _compare(name, write_model(name, Path(folder)), arguments.rounds, arguments.shapes)
     return 0
 
 

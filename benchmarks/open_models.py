@@ -145,7 +145,13 @@ def floats(*shape: int) -> Arrays:
     return {"x": np.random.default_rng(sum(shape)).normal(size=shape).astype(np.float32)}
 
 
-MODELS: dict[str, tuple[Callable[[Graph], None], Callable[[np.random.Generator], Arrays], str]] = {
+def _words(random: np.random.Generator) -> Arrays:
+    """Ids of a batch of one or two, and which of them count."""
+    shape = (int(random.integers(1, 3)), int(random.integers(3, LONGEST + 1)))
+    return {"ids": random.integers(0, WORDS, shape), "mask": (random.random(shape) < 0.9).astype(np.int64)}
+
+
+MODELS: dict[str, tuple[Callable[[Graph], None] | None, Callable[[np.random.Generator], Arrays], str]] = {
     "encoder": (_encoder, lambda random: {"ids": random.integers(0, WORDS, random.integers(3, LONGEST + 1)).astype(
         np.int32)}, "two layers of attention, ids int32[3 to 120]"),
     "lstm": (_lstm, lambda random: floats(1, int(random.integers(3, LONGEST + 1)), 32),
@@ -155,13 +161,21 @@ MODELS: dict[str, tuple[Callable[[Graph], None], Callable[[np.random.Generator],
     "batch": (_batch, lambda random: floats(int(random.integers(1, 65)), 64), "three layers, a batch of 1 to 64"),
     "where": (_where, lambda random: floats(int(random.integers(3, LONGEST + 1)), 16),
               "rows of positive sum among 3 to 120"),
+    "export": (None, _words, "an encoder as ONNX with dynamic axes, ids int64[1 or 2, 3 to 120]"),
 }
-"""By name: what writes the graph, what makes inputs, and what it is."""
+"""By name: what writes the graph, or None for an ONNX model, what makes inputs, and what it is."""
 
 
-def write_models(folder: Path) -> None:
-    """Writes `NAME.tflite` for each model."""
-    for name, (write, _, _) in MODELS.items():
-        b = ModelBuilder()
-        write(Graph(b.subgraph("main")))
-        circlet.save(b.build(), folder / f"{name}.tflite")
+def write_model(name: str, folder: Path) -> Path:
+    """Writes a model; gives its path."""
+    write = MODELS[name][0]
+    if write is None:
+        from benchmarks.open_export import encoder
+
+        path = folder / f"{name}.onnx"
+        path.write_bytes(encoder())
+        return path
+    path, b = folder / f"{name}.tflite", ModelBuilder()
+    write(Graph(b.subgraph("main")))
+    circlet.save(b.build(), path)
+    return path
