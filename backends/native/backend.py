@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import field
 from functools import cached_property, partial
@@ -306,28 +306,30 @@ class NativeBackend:
             self.listings.append(Listing(span.spec.index, span.operators, 0, (text,), ""))
 
     def _make(self, span: Span, is_general: bool, wish: Wish) -> Artifact:
-        """Lowers and compiles a span, in pieces that are compiled at the same time."""
+        """Lowers and compiles a span, in pieces that are compiled meanwhile."""
         with LOADING:
-            from circlet.backends.native.load.llvm import host, object_files
-            from circlet.backends.native.lower.pieces import pieces
+            from circlet.backends.native.load.llvm import host, making
 
-        with COLLECTOR.paused():
-            lowering = self._lower(span, is_general, wish)
-            self._spent += instructions(lowering.e.module)
-            parts = pieces(lowering.e.module)
-        try:
-            code = object_files(parts, host(), wish)
-        except RuntimeError as error:
-            raise RuleError.at(f"subgraph {span.spec.index} ({span.spec.subgraph.name!r})", error) from error
-        return gather(lowering.program, code, self._constants)
+        with COLLECTOR.paused(), making(host(), wish) as files:
+            def put(piece: Piece) -> None:
+                self._spent += instructions(piece.text)
+                files.ask(piece)
+
+            lowering = self._lower(span, is_general, wish, put)
+            try:
+                code = tuple(files.results())
+            except RuntimeError as error:
+                raise RuleError.at(f"subgraph {span.spec.index} ({span.spec.subgraph.name!r})", error) from error
+            return gather(lowering.program, code, self._constants)
 
     @cached_property
     def _constants(self) -> Mapping[tuple[int, int], Constant]:
         """The model's constants by address and size, so that functions refer to them rather than hold copies."""
         return constants_of(self._executors.model)
 
-    def _lower(self, span: Span, is_general: bool = False, wish: Wish | None = None) -> FunctionLowering:
-        """The function for a span in LLVM's language."""
+    def _lower(self, span: Span, is_general: bool = False, wish: Wish | None = None,
+               put: Callable[[Piece], None] | None = None) -> FunctionLowering:
+        """The function for a span in LLVM's language; `put` is given its pieces."""
         general = self._executors.generalizer.derive(span.spec) if is_general else None
         if is_general and general is None:
             raise Unlowerable("its shapes cannot be told for open lengths")
@@ -336,10 +338,15 @@ class NativeBackend:
             from circlet.backends.native.lower.pieces import pieces
             from circlet.backends.native.lower.span import lower_span
 
-        lowering = lower_span(self._executors, span, host(), ENTRY, general, self._options.check_bounds, wish)
+        keeps = self._options.keep_text
+        lowering = lower_span(self._executors, span, host(), ENTRY, general, self._options.check_bounds, wish,
+                              None if keeps else put)
         self._coverage.add_crossings(lowering.program.crossings)
-        if self._options.keep_text:
-            program = lowering.program
+        if keeps:
+            program, found = lowering.program, pieces(lowering.e.module)
             self.listings.append(Listing(span.spec.index, span.operators, program.arena_bytes(span.spec.lengths),
-                                         tuple(program.outline), str(lowering.e.module), pieces(lowering.e.module)))
+                                         tuple(program.outline), str(lowering.e.module), found))
+            if put is not None:
+                for each in found:
+                    put(each)
         return lowering

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import gc
 import os
-from collections.abc import Callable, Iterator, Sequence
+import sys
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from threading import Event, Lock, Thread
+from threading import Condition, Event, Lock, Thread
 from typing import Generic, TypeVar
 from weakref import finalize
 
@@ -24,18 +25,25 @@ _LOOK = 0.02
 nothing."""
 
 
+_TURN = 1e-4
+"""Seconds that a thread keeps Python to itself while code is written, where others want it: a choice, a few thousand
+instructions."""
+
+
 class Abandoned(Exception):
     """Nobody wants what is being made."""
 
 
 class _Collector:
     """Python's search for cycles of objects, which stands still while a thread writes code: of the many objects made
-    then none is in vain, and looking through them takes nearly half of the time."""
+    then none is in vain, and looking through them takes nearly half of the time. Threads take turns more often then, as
+    one that compiles asks Python for little, but at each of some thirty steps."""
 
     def __init__(self) -> None:
         self._lock = Lock()
         self._writers = 0
         self._was_on = False
+        self._interval = 0.0
 
     @contextmanager
     def paused(self) -> Iterator[None]:
@@ -45,19 +53,27 @@ class _Collector:
             if self._writers == 1:
                 self._was_on = gc.isenabled()
                 gc.disable()
+                self._interval = sys.getswitchinterval()
+                sys.setswitchinterval(min(self._interval, _TURN))
         try:
             yield
         finally:
             with self._lock:
                 self._writers -= 1
-                if self._writers == 0 and self._was_on:
-                    gc.enable()
+                if self._writers == 0:
+                    self._leave()
 
     def after_fork(self) -> None:
         """In a child nobody writes code any more."""
-        if self._writers and self._was_on:
-            gc.enable()
+        if self._writers:
+            self._leave()
         self._lock, self._writers = Lock(), 0
+
+    def _leave(self) -> None:
+        """All is as it was."""
+        if self._was_on:
+            gc.enable()
+        sys.setswitchinterval(self._interval)
 
 
 COLLECTOR = _Collector()
@@ -80,32 +96,77 @@ class Wish:
         if self.is_withdrawn:
             raise Abandoned
 
-    def each(self, make: Callable[[S], T], items: Sequence[S], threads: int) -> list[T]:
-        """What is made of each item, by several threads, the caller's among them; of none that was not begun when the
-        wish is withdrawn."""
-        results: dict[int, T] = {}
-        errors: list[BaseException] = []
-        numbers, lock = iter(range(len(items))), Lock()
 
-        def work() -> None:
-            try:
-                while not errors:
-                    with lock:
-                        number = next(numbers, None)
-                    if number is None:
-                        return
-                    self.check()
-                    results[number] = make(items[number])
-            except BaseException as error:  # raised again by the caller's thread
-                errors.append(error)
+class Making(Generic[S, T]):
+    """Things that several threads make while more of them are asked for."""
 
-        helpers = [started for _ in range(threads - 1) if (started := _started(work)) is not None]
-        work()
-        for each in helpers:
+    def __init__(self, make: Callable[[S], T], wish: Wish, threads: int) -> None:
+        """
+        Args:
+            make: one of them, in any thread.
+            wish: none is begun once it is withdrawn.
+            threads: how many make them; one of these asks, and makes none until it has asked for all.
+        """
+        self._make = make
+        self._wish = wish
+        self._most = threads - 1
+        self._items: list[S] = []
+        self._begun = 0
+        self._is_complete = False
+        self._results: dict[int, T] = {}
+        self._errors: list[BaseException] = []
+        self._helpers: list[Thread] = []
+        self._changed = Condition()
+
+    def __enter__(self) -> Making[S, T]:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        """Waits for what is being made, and begins nothing more."""
+        with self._changed:
+            self._is_complete, self._begun = True, len(self._items)
+            self._changed.notify_all()
+        for each in self._helpers:
             each.join()
-        if errors:
-            raise errors[0]
-        return [results[number] for number in range(len(items))]
+
+    def ask(self, item: S) -> None:
+        """Asks for what is made of an item."""
+        with self._changed:
+            self._items.append(item)
+            self._changed.notify()
+        if len(self._helpers) < self._most and (started := _started(self._work)) is not None:
+            self._helpers.append(started)
+
+    def results(self) -> list[T]:
+        """All that was asked for, in that order; of the errors, one is raised."""
+        with self._changed:
+            self._is_complete = True
+            self._changed.notify_all()
+        self._work()
+        for each in self._helpers:
+            each.join()
+        if self._errors:
+            raise self._errors[0]
+        return [self._results[number] for number in range(len(self._items))]
+
+    def _work(self) -> None:
+        """Makes one after the other until there are no more."""
+        try:
+            while (number := self._next()) is not None:
+                self._wish.check()
+                self._results[number] = self._make(self._items[number])
+        except BaseException as error:  # raised again by the thread that asks
+            self._errors.append(error)
+
+    def _next(self) -> int | None:
+        """The number of an item that nobody makes yet, once there is one; None if there will be none."""
+        with self._changed:
+            while self._begun == len(self._items) and not self._is_complete:
+                self._changed.wait()
+            if self._begun == len(self._items) or self._errors:
+                return None
+            self._begun += 1
+            return self._begun - 1
 
 
 def _started(work: Callable[[], None]) -> Thread | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from ctypes import CFUNCTYPE, c_int64
 from pathlib import Path
 
@@ -18,8 +18,8 @@ from circlet.backends.native.load.library import ENTRY, SharedLibrary, is_shared
 from circlet.backends.native.load.llvm import host, object_code, object_files
 from circlet.backends.native.load.manifest import Manifest
 from circlet.backends.native.load.shared_object import UnknownObject, shared_object
-from circlet.backends.native.lower import pieces
 from circlet.backends.native.lower.pieces import Piece
+from circlet.backends.native.targets.target import Target
 from circlet.backends.platform import Feature, current
 from circlet.runtime.ir.builder import SubgraphBuilder, Value
 from circlet.runtime.ir.types import Activation, Padding
@@ -82,18 +82,17 @@ def folder(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tmp_
 
 
 @pytest.fixture
-def cut(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """How many pieces modules were cut into; small ones are, too."""
-    found: list[int] = []
-    text = pieces._Texts.module
+def cut(monkeypatch: pytest.MonkeyPatch) -> list[Piece]:
+    """The pieces that were compiled."""
+    found: list[Piece] = []
+    compiled = target.object_code
 
-    def counted(texts: pieces._Texts, members: Collection[str]) -> str:
-        found.append(len(members))
-        return text(texts, members)
+    def counted(piece: Piece, target: Target) -> bytes:
+        found.append(piece)
+        return compiled(piece, target)
 
     monkeypatch.delenv("CIRCLET_CHECK_BOUNDS", raising=False)  # checked code stays whole
-    monkeypatch.setattr(pieces, "_PIECE", 5000)
-    monkeypatch.setattr(pieces._Texts, "module", counted)
+    monkeypatch.setattr(target, "object_code", counted)
     return found
 
 
@@ -140,10 +139,10 @@ def network(s: SubgraphBuilder, x: Value) -> Sequence[Value]:
     return [s.apply(normalize.Softmax(1.0), rows)]
 
 
-def test_a_model_in_pieces_gives_what_numpy_does(folder: Path, cut: list[int]) -> None:
+def test_a_model_in_pieces_gives_what_numpy_does(folder: Path, cut: list[Piece]) -> None:
     agree(network, values((1, 96, 96, 3), np.float32, 1))
-    assert len(cut) > 2
-    assert all(cut)
+    assert len({each.text for each in cut}) == len(cut) > 9
+    assert all(each.text.count("\ndefine ") == 1 for each in cut)
 
 
 @pytest.mark.parametrize("count", [1, 3])

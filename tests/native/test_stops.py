@@ -8,7 +8,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
 from threading import Event, Thread
@@ -19,7 +19,7 @@ import pytest
 import circlet
 from circlet.backends.native.abi import control_of
 from circlet.backends.native.backend import NativeBackend
-from circlet.backends.native.compilation import Abandoned, Compilation, Wish
+from circlet.backends.native.compilation import Abandoned, Compilation, Making, Wish
 from circlet.backends.native.lower import span
 from circlet.runtime.exec.watch import UNBOUNDED, Watch
 from circlet.runtime.ir.types import Array
@@ -179,6 +179,13 @@ def test_a_deadline_ends_compiling_for_this_run_alone(stuck: Stuck) -> None:
     assert session.run([np.array(-1, np.int32)])["y"] == -1
 
 
+def _all(make: Callable[[int], int], items: Iterable[int], threads: int, wish: Wish | None = None) -> list[int]:
+    with Making(make, wish or Wish(), threads) as some:
+        for each in items:
+            some.ask(each)
+        return some.results()
+
+
 def test_what_nobody_wants_is_not_made() -> None:
     wish, made = Wish(), []
 
@@ -189,15 +196,41 @@ def test_what_nobody_wants_is_not_made() -> None:
         return item
 
     with pytest.raises(Abandoned):
-        wish.each(make, range(10), 1)
+        _all(make, range(10), 1, wish)
     assert made == [0, 1, 2]
 
 
 @pytest.mark.parametrize("threads", [1, 3])
 def test_several_threads_make_each_once(threads: int) -> None:
-    assert Wish().each(lambda item: item * item, range(20), threads) == [k * k for k in range(20)]
+    assert _all(lambda item: item * item, range(20), threads) == [k * k for k in range(20)]
     with pytest.raises(ZeroDivisionError):
-        Wish().each(lambda item: 1 // item, [1, 0, 1], threads)
+        _all(lambda item: 1 // item, [1, 0, 1], threads)
+
+
+def test_a_helper_makes_what_is_asked_for_while_others_are() -> None:
+    made = Event()
+
+    def make(item: int) -> int:
+        made.set()
+        return item
+
+    with Making(make, Wish(), 2) as some:
+        some.ask(3)
+        assert made.wait(10)
+        some.ask(5)
+        assert some.results() == [3, 5]
+
+
+def test_what_fails_while_it_is_asked_for_ends_the_helpers() -> None:
+    def fail() -> None:
+        with some:
+            some.ask(0)
+            raise ZeroDivisionError
+
+    some: Making[int, str] = Making(str, Wish(), 3)
+    with pytest.raises(ZeroDivisionError):
+        fail()
+    assert not any(each.is_alive() for each in some._helpers)
 
 
 def test_without_threads_it_is_made_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -205,7 +238,7 @@ def test_without_threads_it_is_made_at_once(monkeypatch: pytest.MonkeyPatch) -> 
         raise RuntimeError("can't start new thread")
 
     monkeypatch.setattr(Thread, "start", refuse)
-    assert Compilation(lambda wish: wish.each(lambda item: item + 1, [1, 2], 2)).result(lambda: None) == [2, 3]
+    assert Compilation(lambda wish: _all(lambda item: item + 1, [1, 2], 2, wish)).result(lambda: None) == [2, 3]
 
 
 def test_a_run_with_a_deadline_starts_no_thread(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -165,7 +165,7 @@ def test_a_rule_that_fails(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_code_that_llvm_refuses(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(backend, "stored", lambda key: None)
-    monkeypatch.setattr(pieces, "pieces", lambda module: [pieces.Piece("define nonsense")])
+    monkeypatch.setattr(pieces.Cutter, "_piece", lambda *_: pieces.Piece("define nonsense"))
     session = circlet.Session(negation(), "native")
     with pytest.warns(RuntimeWarning, match=r"subgraph 0 \('main'\): left to numpy"):
         found = session.invoke(0, [f32([1, 2])])

@@ -68,11 +68,15 @@ class _Builder(ir.IRBuilder):  # type: ignore[misc]  # llvmlite is untyped
     def __init__(self, emitter: Emitter, block: ir.Block) -> None:
         super().__init__(block)
         self._emitter = emitter
+        self._lengths: dict[str, int] = {}
+        """What functions take, found when they are first called: later their instructions may be gone."""
 
     def call(self, fn: ir.Value, *arguments: Any, **options: Any) -> ir.Value:
         """Writes a call; what a function of the module takes counts as if it stood here."""
         if isinstance(fn, ir.Function) and fn.blocks:
-            self._emitter.called += _length(fn)
+            if fn.name not in self._lengths:
+                self._lengths[fn.name] = _length(fn)
+            self._emitter.called += self._lengths[fn.name]
         return super().call(fn, *arguments, **options)
 
 

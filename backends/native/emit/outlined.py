@@ -20,6 +20,10 @@ _FUNCTION = ir.FunctionType(I32, [POINTER])
 """`i32 function(context*)`; the result is `DONE` or what the function around returns instead."""
 
 
+class OutlinedFunction(ir.Function):  # type: ignore[misc]  # llvmlite is untyped
+    """A function whose name means nothing; equal ones are interchangeable."""
+
+
 class Outlined:
     """A function that is called from one place, with a context."""
 
@@ -28,7 +32,7 @@ class Outlined:
 
     def __init__(self, e: Emitter, kind: ir.FunctionType = _FUNCTION, name: str = "operator") -> None:
         self._e = e
-        self.function = ir.Function(e.module, kind, e.module.get_unique_name(name))
+        self.function = OutlinedFunction(e.module, kind, e.module.get_unique_name(name))
         self.function.linkage = "internal"
         for attribute in ("noinline", "nounwind"):
             self.function.attributes.add(attribute)

@@ -11,7 +11,7 @@ from typing import Any
 
 import llvmlite.binding as llvm
 
-from circlet.backends.native.compilation import Wish
+from circlet.backends.native.compilation import Making, Wish
 from circlet.backends.native.lower.passes import Passes
 from circlet.backends.native.lower.pieces import Piece
 from circlet.backends.native.targets.machine import processors
@@ -152,13 +152,21 @@ def object_code(piece: Piece, target: Target) -> bytes:
         unlocked.dispose(buffer)
 
 
+def making(target: Target, wish: Wish) -> Making[Piece, bytes]:
+    """Makes object files of modules, on all processors."""
+    return Making(partial(object_code, target=target), wish, processors())
+
+
 def object_files(modules: Sequence[Piece], target: Target, wish: Wish) -> tuple[bytes, ...]:
-    """The object files of modules, made on all processors.
+    """The object files of modules.
 
     Raises:
         Abandoned: the wish was withdrawn.
     """
-    return tuple(wish.each(partial(object_code, target=target), modules, min(len(modules), processors())))
+    with making(target, wish) as files:
+        for each in modules:
+            files.ask(each)
+        return tuple(files.results())
 
 
 def assembly(piece: Piece, target: Target) -> str:

@@ -92,6 +92,6 @@ class Growth:
             raise Unlowerable(f"a function of more than {MOST_INSTRUCTIONS} instructions")
 
 
-def instructions(module: ir.Module) -> int:
-    """How many instructions the functions of a module have."""
-    return sum(len(block.instructions) for function in module.functions for block in function.blocks)
+def instructions(text: str) -> int:
+    """How many instructions the functions of a module in LLVM's language have, each on a line of its own."""
+    return text.count("\n  ")

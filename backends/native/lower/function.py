@@ -239,10 +239,12 @@ class FunctionLowering:
         """A constant (elements,) of the module itself, so that LLVM sees its values."""
         kind = ir.ArrayType(memory_type(dtype), array.size)
         stored = array.astype(np.uint8) if dtype is DType.BOOL else array
-        elements = [ir.Constant(memory_type(dtype), each) for each in stored.reshape(-1).tolist()]
-        data = ir.GlobalVariable(self.e.module, kind, f"constant_{len(self.e.module.globals)}")
-        data.linkage, data.global_constant, data.initializer = "internal", True, ir.Constant(kind, elements)
-        return data
+        name = f"constant_{kind.element}_{stored.reshape(-1).tobytes().hex()}"
+        if name not in self.e.module.globals:
+            elements = [ir.Constant(memory_type(dtype), each) for each in stored.reshape(-1).tolist()]
+            data = ir.GlobalVariable(self.e.module, kind, name)
+            data.linkage, data.global_constant, data.initializer = "internal", True, ir.Constant(kind, elements)
+        return self.e.module.globals[name]
 
     def control(self, word: int) -> ir.Value:
         """The address of a word of the control."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from enum import Enum
 
 from llvmlite import ir
@@ -23,24 +23,32 @@ class Passes(Enum):
     """Loops are made vectors of, and what they compute in each turn moves out of them."""
 
 
-def passes_for(function: ir.Function) -> Passes:
-    """What a function with a body is worth. A loop around others, or without any call, may take most of the time."""
+def has_loop(function: ir.Function) -> bool:
+    """Whether a function of the module takes some time."""
+    return "cold" not in function.attributes and any(True for _ in _back_edges(function.blocks))
+
+
+def passes_for(function: ir.Function, takes_time: Callable[[ir.Function], bool] = has_loop) -> Passes:
+    """What a function with a body is worth. A loop around others, or without any call, may take most of the time.
+
+    Args:
+        function: is complete.
+        takes_time: tells of functions that it calls whether they have loops.
+    """
     if isinstance(function, Microkernel):
         return Passes.NONE
     if isinstance(function, VectorLoop):
         return Passes.FOLDING
-    return Passes.FEW if all(map(_calls, _innermost(function.blocks))) else Passes.ALL
+    calls = (any(takes_time(each) for each in _called(loop)) for loop in _innermost(function.blocks))
+    return Passes.FEW if all(calls) else Passes.ALL
 
 
-def _calls(loop: set[ir.Block]) -> bool:
-    """Whether a loop calls a function with loops."""
-    return any(_has_loop(each.callee) for block in loop for each in block.instructions
-               if isinstance(each, ir.CallInstr) and isinstance(each.callee, ir.Function))
-
-
-def _has_loop(function: ir.Function) -> bool:
-    """Whether a function of the module takes some time."""
-    return "cold" not in function.attributes and any(True for _ in _back_edges(function.blocks))
+def _called(loop: set[ir.Block]) -> Iterator[ir.Function]:
+    """The functions that a loop calls."""
+    for block in loop:
+        for each in block.instructions:
+            if isinstance(each, ir.CallInstr) and isinstance(each.callee, ir.Function):
+                yield each.callee
 
 
 def _innermost(blocks: Sequence[ir.Block]) -> list[set[ir.Block]]:

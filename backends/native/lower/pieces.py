@@ -1,31 +1,26 @@
-"""Cuts the text of a module into pieces, which are modules of their own: each has functions that are worth the same
-passes, and they can be compiled at the same time."""
+"""Cuts a module into pieces while it is written: each function becomes a module of its own, as text, so that several
+are compiled at the same time, and equal ones once."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import field
-from functools import cached_property
+from collections.abc import Callable, Iterator
+from hashlib import sha256
+from itertools import islice
 
 from llvmlite import ir
 
-from circlet.backends.native.lower.passes import Passes, passes_for
+from circlet.backends.native.emit.outlined import OutlinedFunction
+from circlet.backends.native.lower.passes import Passes, has_loop, passes_for
 from circlet.runtime.records import dataclass
 
-_PIECE = 250_000
-"""The weight of what is worth a module of its own: 0.02 to 0.04 seconds of work, measured on seven functions:
-MobileNetV2, its int8 version and loops. Less than that is not worth a thread and a module's constants."""
-_BLOCK = {Passes.NONE: 1000, Passes.FOLDING: 1000, Passes.FEW: 2000, Passes.ALL: 4000}
-"""What a basic block weighs, in characters of text, as LLVM spends its time on loops: with it equal weights take times
-within a factor of four on these functions; a block is 250 to 2000 characters by itself."""
-_MOST = 16
-"""Pieces of a module for each amount of passes: a choice, more than most machines compile at a time."""
 _INTERNAL, _OUTER, _DECLARED = "define internal ", "define hidden ", "declare hidden "
 """How a function's definition begins in LLVM's language, before and after it is cut off, and its declaration
 elsewhere."""
 _NAME, _NODE = re.compile(r'@"([^"]+)"'), re.compile(r"!(\d+)")
 """What names a global value, and a node of metadata."""
+_DIGITS = 24
+"""Hexadecimal digits of a content's digest that tell functions of one module apart."""
 
 
 @dataclass(frozen=True)
@@ -36,78 +31,138 @@ class Piece:
     passes: Passes = Passes.ALL
 
 
-@dataclass
-class _Share:
-    weight: int = 0
-    members: list[str] = field(default_factory=list)
-
-
 def pieces(module: ir.Module) -> tuple[Piece, ...]:
-    """A module in as many pieces as it is large; the same for any machine. Internal functions become hidden symbols, so
-    that the pieces find each other's. The piece that takes longest comes first."""
-    if any(isinstance(each, ir.GlobalVariable) and not each.global_constant for each in module.global_values):
-        return (Piece(str(module)),)  # memory of its own must be there once
-    functions = [each for each in module.functions if each.blocks]
-    texts = _Texts(module)
-    found: list[tuple[int, Piece]] = []
-    for passes in Passes:
-        weights = {each.name: len(texts.functions[each.name]) + _BLOCK[passes] * len(each.blocks)
-                   for each in functions if passes_for(each) is passes}
-        found += [(share.weight, Piece(texts.module(share.members), passes)) for share in _shared_out(weights)]
-    return tuple(piece for _, piece in sorted(found, key=lambda each: each[0], reverse=True))
+    """A module in pieces; the same for any machine."""
+    found: list[Piece] = []
+    Cutter(module, found.append, keeps=True).finish()
+    return tuple(found)
 
 
-def _shared_out(weights: Mapping[str, int]) -> list[_Share]:
-    """The heaviest first, each to the piece that weighs least."""
-    number = min(-(-sum(weights.values()) // _PIECE), len(weights), _MOST)
-    found = [_Share() for _ in range(number)]
-    for name in sorted(weights, key=lambda each: weights[each], reverse=True):
-        share = min(found, key=lambda each: each.weight)
-        share.weight += weights[name]
-        share.members.append(name)
-    return found
+class Cutter:
+    """Cuts functions off a module. Internal ones become hidden symbols, so that the pieces find each other's; those
+    that were outlined are named after what they do, so that equal ones are one. The text of a piece hangs on its
+    function alone, not on where it is in the module."""
 
-
-class _Texts:
-    """What a module consists of, as text."""
-
-    def __init__(self, module: ir.Module) -> None:
-        self._head = f'target triple = "{module.triple}"\ntarget datalayout = "{module.data_layout}"\n'
+    def __init__(self, module: ir.Module, put: Callable[[Piece], None], keeps: bool = False) -> None:
+        """
+        Args:
+            module: with the entry as its first function.
+            put: is given each piece.
+            keeps: whether functions stay as they are; else their instructions are gone once they are cut off.
+        """
         self._module = module
-        self._global = {each.name: str(each) for each in module.global_values}
-        self.functions = {each.name: self._global[each.name] for each in module.functions if each.blocks}
+        self._put = put
+        self._keeps = keeps
+        self._has_loops: dict[str, bool] = {}
+        self._seen = 0
+        """How many of the module's global values were looked at."""
+        self._names: dict[str, str] = {}
+        """What functions that were cut off are called in pieces."""
+        self._heads: dict[str, str] = {}
+        """How each is declared elsewhere, by its name in pieces."""
+        self._head = f'target triple = "{module.triple}"\ntarget datalayout = "{module.data_layout}"\n'
 
-    @cached_property
-    def _nodes(self) -> dict[str, str]:
-        """The module's metadata, by number."""
-        return {each.name: str(each) for each in self._module.metadata}
+    def cut(self) -> None:
+        """Gives the functions that were written since; all must be complete but for the entry."""
+        written = list(islice(self._module.globals.values(), self._seen, None))
+        self._seen += len(written)
+        entry = self._entry
+        functions = [each for each in written if each is not entry and isinstance(each, ir.Function) and each.blocks]
+        for each in functions:
+            self._cut(each)
+        if not self._keeps:
+            for each in functions:
+                _release(each)
 
-    def module(self, members: Collection[str]) -> str:
-        """A module of some functions, in the order of the whole one, with what they refer to."""
-        own = set(members)
-        names = _closure(own, lambda name: _NAME.findall(self._global[name]) if name in own or
-                         name not in self.functions else ())
-        lines = [self._line(name, name in own) for name in self._global if name in names]
-        text = "\n".join(lines)
-        nodes = _closure(set(_NODE.findall(text)), lambda number: _NODE.findall(self._nodes[number]))
-        return self._head + "\n".join([text, *(self._nodes[each] for each in self._nodes if each in nodes)])
+    def finish(self) -> None:
+        """Gives what is left, the entry last. A module with memory of its own, which must be there once, stays one."""
+        if any(isinstance(each, ir.GlobalVariable) and not each.global_constant for each in self._module.global_values):
+            assert not self._names, "code that checks bounds is cut when it is complete"
+            self._put(Piece(str(self._module)))
+            return
+        self.cut()
+        if self._entry is not None:
+            self._put(self._piece(self._entry, self._entry.name, str(self._entry)))
+            if not self._keeps:
+                _release(self._entry)
 
-    def _line(self, name: str, is_own: bool) -> str:
-        """A global value as it stands in a piece: functions of others are declared."""
-        text = self._global[name]
-        if name not in self.functions:
-            return text
-        if is_own:
-            return text.replace(_INTERNAL, _OUTER, 1)
-        return _DECLARED + text[len(_INTERNAL):text.index("\n")]
+    @property
+    def _entry(self) -> ir.Function | None:
+        """The first function of the module that has a body."""
+        return next((each for each in self._module.globals.values() if isinstance(each, ir.Function) and each.blocks),
+                    None)
+
+    def _cut(self, function: ir.Function) -> str:
+        """Gives a function as a piece, after those that it refers to; its name in pieces."""
+        if function.name in self._names:
+            return self._names[function.name]
+        self._takes_time(function)
+        name, text = str(function.name), str(function).replace(_INTERNAL, _OUTER, 1)
+        for each in self._own(text):
+            if each is not function:
+                self._cut(each)
+        if isinstance(function, OutlinedFunction):
+            own = f'@"{name}"'
+            renamed = self._renamed(text.replace(own, "@", 1))
+            content = "\n".join((renamed, *self._nodes(renamed)))
+            name = f"{name.partition('.')[0]}_{sha256(_numbered(content).encode()).hexdigest()[:_DIGITS]}"
+            text = text.replace(own, f'@"{name}"', 1)
+        self._names[function.name] = name
+        if name not in self._heads:
+            self._heads[name] = _DECLARED + text[len(_OUTER):text.index("\n")]
+            self._put(self._piece(function, name, text))
+        return name
+
+    def _own(self, text: str) -> Iterator[ir.Function]:
+        """The functions of the module that a text refers to."""
+        for name in dict.fromkeys(_NAME.findall(text)):
+            found = self._module.globals.get(name)
+            if isinstance(found, ir.Function) and found.blocks and found is not self._entry:
+                yield found
+
+    def _renamed(self, text: str) -> str:
+        """With functions called as they are in pieces."""
+        return _NAME.sub(lambda found: f'@"{self._names.get(found[1], found[1])}"', text)
+
+    def _piece(self, function: ir.Function, name: str, text: str) -> Piece:
+        """A module of one function, given its name and text there, with what it refers to."""
+        text = self._renamed(text)
+        others = [self._declared(each) for each in dict.fromkeys(_NAME.findall(text)) if each != name]
+        return Piece(self._head + _numbered("\n".join((*others, text, *self._nodes(text)))),
+                     passes_for(function, self._takes_time))
+
+    def _takes_time(self, function: ir.Function) -> bool:
+        """Whether a function has loops, found once, before its instructions are gone."""
+        if function.name not in self._has_loops:
+            self._has_loops[function.name] = has_loop(function)
+        return self._has_loops[function.name]
+
+    def _declared(self, name: str) -> str:
+        """A global value as it stands in the pieces of others."""
+        return self._heads.get(name) or str(self._module.globals[name])
+
+    def _nodes(self, text: str) -> list[str]:
+        """The nodes of metadata that a text refers to, and those that these do, each after who asks for it."""
+        found: dict[str, str] = {}
+        left = _NODE.findall(text)[::-1]
+        while left:
+            number = left.pop()
+            if number not in found:
+                found[number] = str(self._module.metadata[int(number)])
+                left += _NODE.findall(found[number])[::-1]
+        return list(found.values())
 
 
-def _closure(start: set[str], named: Callable[[str], Iterable[str]]) -> set[str]:
-    """Names, and all that these name in turn."""
-    found, left = set(start), list(start)
-    while left:
-        for each in named(left.pop()):
-            if each not in found:
-                found.add(each)
-                left.append(each)
-    return found
+def _release(function: ir.Function) -> None:
+    """Drops a function's instructions; these refer to each other in circles, which to find takes long."""
+    for block in function.blocks:
+        for each in block.instructions:
+            if isinstance(each, ir.PhiInstr):
+                each.incomings.clear()
+        block.instructions.clear()
+
+
+def _numbered(text: str) -> str:
+    """With the nodes of metadata numbered in the order in which they appear."""
+    numbers: dict[str, int] = {}
+    return _NODE.sub(lambda found: f"!{numbers.setdefault(found[1], len(numbers))}", text)

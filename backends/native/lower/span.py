@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import prod
 
 from circlet.backends.native.compilation import Wish
 from circlet.backends.native.emit.emitter import in_register_alone
 from circlet.backends.native.emit.value import in_memory
 from circlet.backends.native.lower.function import FunctionLowering
+from circlet.backends.native.lower.pieces import Cutter, Piece
 from circlet.backends.native.lower.subgraphs import SubgraphLowering
 from circlet.backends.native.program import Held
 from circlet.backends.native.targets.target import Target
@@ -19,7 +21,8 @@ from circlet.runtime.passes.analyses.specialize import General, Specialization
 
 
 def lower_span(executors: ExecutorMap, span: Span, target: Target, symbol: str, general: General | None = None,
-               check_bounds: bool = False, wish: Wish | None = None) -> FunctionLowering:
+               check_bounds: bool = False, wish: Wish | None = None,
+               put: Callable[[Piece], None] | None = None) -> FunctionLowering:
     """The function for a span.
 
     Args:
@@ -30,6 +33,7 @@ def lower_span(executors: ExecutorMap, span: Span, target: Target, symbol: str, 
         general: of which the shapes are a case, if the function is to serve others too; more is assumed of it.
         check_bounds: whether every access to memory is checked.
         wish: may be withdrawn.
+        put: is given the pieces of the function's module, each once it is complete.
 
     Raises:
         Unlowerable: it cannot be one.
@@ -37,22 +41,26 @@ def lower_span(executors: ExecutorMap, span: Span, target: Target, symbol: str, 
     """
     counted = len(executors.model.subgraphs) if span.run.observer.observation is Observation.COUNTS else None
     function = FunctionLowering(target, symbol, span.run.variables, check_bounds, counted)
+    cutter = None if put is None else Cutter(function.e.module, put)
+    lowering = SubgraphLowering(function, executors, wish, None if cutter is None or check_bounds else cutter.cut)
     if general is None:
-        _Body(executors, span, span.spec, function, wish).write()
+        _Body(span, span.spec, function, lowering).write()
     else:
         function.open(general.scope)
-        _Body(executors, span, general.spec, function, wish).write()
+        _Body(span, general.spec, function, lowering).write()
         function.program.assume(general.scope)
+    if cutter is not None:
+        cutter.finish()
     return function
 
 
 class _Body:
-    def __init__(self, executors: ExecutorMap, span: Span, spec: Specialization, function: FunctionLowering,
-                 wish: Wish | None) -> None:
+    def __init__(self, span: Span, spec: Specialization, function: FunctionLowering,
+                 lowering: SubgraphLowering) -> None:
         self._span = span
         self._spec = spec
         self._function = function
-        self._lowering = SubgraphLowering(function, executors, wish)
+        self._lowering = lowering
 
     def write(self) -> None:
         """Writes the whole function."""

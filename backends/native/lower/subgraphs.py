@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from math import prod
 
@@ -34,9 +34,18 @@ from circlet.runtime.passes.analyses.specialize import Specialization
 class SubgraphLowering:
     """Subgraphs on their way into one function."""
 
-    def __init__(self, function: FunctionLowering, executors: ExecutorMap, wish: Wish | None = None) -> None:
+    def __init__(self, function: FunctionLowering, executors: ExecutorMap, wish: Wish | None = None,
+                 written: Callable[[], None] | None = None) -> None:
+        """
+        Args:
+            function: that they become.
+            executors: the model.
+            wish: may be withdrawn.
+            written: is called after each operator, when all functions are complete but for that one.
+        """
         self._function = function
         self._wish = wish or Wish()
+        self._written = written
         self._growth = Growth(function.e.function)
         self.executors = executors
         self.loops = 0
@@ -141,6 +150,8 @@ class SubgraphLowering:
                 for tensor, value in zip(operator.outputs, _lowered(lowering), strict=True):
                     values[tensor] = value
                 self._growth.expect_room()
+            if self._written is not None:
+                self._written()
 
 
 def _lowered(lowering: OperatorLowering) -> Sequence[Value]:
