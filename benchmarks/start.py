@@ -1,4 +1,4 @@
-"""Measures from loading a model to its first result, and the peak of memory, in a process of each runtime's own.
+"""Measures a process of each runtime's own, from its start to the first result, and its peak of memory.
 
     python -m benchmarks.start [--rounds N] [MODEL...]
 """
@@ -26,11 +26,18 @@ from benchmarks.peers import Array
 from benchmarks.report import seconds
 from tests.models.expectations import read
 
+Sample: TypeAlias = tuple[float, float, float, float]
 First: TypeAlias = "Callable[[Path, dict[str, Array]], object]"
 """Loads a model and runs it once."""
 
 
 def _circlet() -> First:
+    import circlet
+
+    return lambda path, inputs: circlet.Session(path).run(inputs)
+
+
+def _circlet_loaded() -> First:
     import circlet
 
     return lambda path, inputs: circlet.Session(circlet.load(path)).run(inputs)
@@ -50,31 +57,37 @@ def _litert() -> First:
     return first
 
 
-RUNTIMES: dict[str, Callable[[], First]] = {"circlet": _circlet, "LiteRT": _litert}
+RUNTIMES: dict[str, Callable[[], First]] = {"circlet": _circlet, "circlet.load": _circlet_loaded, "LiteRT": _litert}
+"""By path, by a model that `circlet.load` gave, and LiteRT."""
 
 
 def measure_here(runtime: str, path: Path) -> None:
-    """Prints the seconds and the peak of memory in MB of this process."""
+    """Prints of this process the seconds to import the runtime, those from there to the first result, of processors so
+    far, and the peak of memory in MB."""
     import resource
 
     inputs = {name: np.array(value) for name, value in read(path.with_suffix(".npz"))[0].inputs.items()}
-    first = RUNTIMES[runtime]()
+    before = time.process_time()
     begin = time.perf_counter()
+    first = RUNTIMES[runtime]()
+    imported = time.perf_counter()
     first(path, inputs)
-    print(time.perf_counter() - begin, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
+    print(imported - begin, time.perf_counter() - imported, time.process_time() - before,
+          resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
 
 
-def _measured(runtime: str, path: Path, cache: str) -> tuple[float, float]:
+def _measured(runtime: str, path: Path, cache: str) -> Sample:
     command = [sys.executable, "-m", "benchmarks.start", "--here", runtime, str(path)]
     found = subprocess.run(command, check=True, capture_output=True, text=True,
                            env={**os.environ, "CIRCLET_CACHE_DIR": cache})
-    taken, peak = map(float, found.stdout.split())
-    return taken, peak
+    imported, taken, processors, peak = map(float, found.stdout.split())
+    return imported, taken, processors, peak
 
 
-def _line(name: str, samples: list[tuple[float, float]]) -> str:
-    taken, peak = (median(each) for each in zip(*samples, strict=True))
-    return f"  {name:24}{seconds(taken):>10}{peak:8.0f} MB"
+def _line(name: str, samples: list[Sample]) -> str:
+    imported, taken, processors, peak = (median(each) for each in zip(*samples, strict=True))
+    return (f"  {name:24}{seconds(imported):>10}{seconds(taken):>10}{seconds(imported + taken):>10}"
+            f"{seconds(processors):>10}{peak:8.0f} MB")
 
 
 def main() -> int:
@@ -83,14 +96,14 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=5, help="processes of each (default: %(default)s)")
     parser.add_argument("--here", choices=RUNTIMES, help=argparse.SUPPRESS)
     options = parser.parse_args()
-    models = options.models or [EXTERNAL / "straight" / "mobilenet_v2.tflite"]
-    if not all(each.exists() for each in models):
-        models = [SHIPPED / "cnn.tflite"]
+    known = [EXTERNAL / "straight" / "mobilenet_v2.tflite", EXTERNAL / "straight" / "mobilenet_v2_int8.tflite",
+             EXTERNAL / "real" / "okay_nabu.tflite", SHIPPED / "collatz.tflite", SHIPPED / "cnn.tflite"]
+    models = options.models or [each for each in known if each.exists()]
     if options.here:
         measure_here(options.here, models[0])
         return 0
     for path in models:
-        print(f"{path.stem}: load to first result, and peak memory of the process")
+        print(f"{path.stem}, over numpy: {'import':>15}{'result':>10}{'both':>10}{'CPU':>10}{'peak':>11}")
         with tempfile.TemporaryDirectory() as cache:
             print(_line("circlet, compiling", [_measured("circlet", path, cache)]))
             for runtime in RUNTIMES:

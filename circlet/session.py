@@ -7,44 +7,69 @@ import warnings
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
-from circlet.backends.controlflow.backend import ControlflowBackend
-from circlet.backends.cpu.backend import CpuBackend
 from circlet.backends.platform import Feature, current
+from circlet.given import Given
 from circlet.runtime.errors import InputError, RunError, UnsupportedError
-from circlet.runtime.exec.copies import copy_edges, declared_shapes
-from circlet.runtime.exec.crossing import CopyEdge
-from circlet.runtime.exec.executor_map import ExecutorMap
-from circlet.runtime.exec.kernel import Backend
+from circlet.runtime.exec.engine import Engine, interpreted
 from circlet.runtime.exec.limits import Limits
+from circlet.runtime.exec.preparation import Preparation
 from circlet.runtime.exec.run import Run
 from circlet.runtime.exec.session import Session as RuntimeSession
 from circlet.runtime.ir.model import Model
 from circlet.runtime.ir.types import Shape
 from circlet.runtime.late import LOADING
-from circlet.runtime.passes.manager import Pass, Pipeline, Selection, select
-from circlet.runtime.passes.pipelines import IMPORTED, INTERPRETED, compiled
 from circlet.runtime.records import dataclass
-from circlet.schema.files import Source, load_model
+
+if TYPE_CHECKING:
+    from circlet.backends.native.load.keeper import Keeper
+    from circlet.runtime.exec.crossing import CopyEdge
+    from circlet.runtime.exec.executor_map import ExecutorMap
+    from circlet.runtime.exec.kernel import Backend
+    from circlet.runtime.passes.manager import Pipeline, Selection
+    from circlet.schema.files import Source
+
+_Backends: TypeAlias = "Callable[[ExecutorMap], Sequence[Backend]]"
 
 
 @dataclass(frozen=True)
-class Engine:
+class Choice(Engine):
     """What one choice of `backend` computes with."""
 
-    name: str
-    backends: Callable[[ExecutorMap], Sequence[Backend]]
-    """In order of preference."""
-    pipeline: Pipeline
-    outline: Callable[[ExecutorMap], Sequence[Backend]] | None = None
+    name: str = ""
+    outline: _Backends | None = None
     """Backends that tell what those would do without making code, and compute nothing; None where they are the same."""
 
 
-def _cpu(num_threads: int) -> Engine:
-    return Engine("cpu", lambda executors: (ControlflowBackend(executors), CpuBackend()), INTERPRETED)
+def _cpu_backends(executors: ExecutorMap) -> Sequence[Backend]:
+    with LOADING:
+        from circlet.backends.controlflow.backend import ControlflowBackend
+        from circlet.backends.cpu.backend import CpuBackend
+
+    return ControlflowBackend(executors), CpuBackend()
+
+
+def _native_backends(compiles: bool, num_threads: int, keeper: Keeper | None,
+                     executors: ExecutorMap) -> Sequence[Backend]:
+    with LOADING:
+        from circlet.backends.controlflow.backend import ControlflowBackend
+        from circlet.backends.native.backend import NativeBackend, Options
+
+    options = Options() if compiles else Options(compiles=False)
+    bound = None if keeper is None else keeper.add
+    return ControlflowBackend(executors), NativeBackend(executors, options, num_threads, bound)
+
+
+def _compiled() -> Pipeline:
+    with LOADING:
+        from circlet.runtime.passes.manager import Pass
+        from circlet.runtime.passes.pipelines import compiled
+
+    return compiled(Pass("fuse_operators", _fuse_operators))
 
 
 def _fuse_operators(model: Model) -> Model:
@@ -54,18 +79,16 @@ def _fuse_operators(model: Model) -> Model:
     return fuse_operators(model)
 
 
-def _native(num_threads: int) -> Engine:
-    with LOADING:
-        from circlet.backends.native.backend import NativeBackend, Options
-
-    return Engine(
-        "native",
-        lambda executors: (ControlflowBackend(executors), NativeBackend(executors, num_threads=num_threads)),
-        compiled(Pass("fuse_operators", _fuse_operators)),
-        lambda executors: (ControlflowBackend(executors), NativeBackend(executors, Options(compiles=False))))
+def _cpu(num_threads: int) -> Choice:
+    return Choice(_cpu_backends, interpreted, name="cpu")
 
 
-BACKENDS: dict[str, Callable[[int], Engine]] = {"cpu": _cpu, "native": _native}
+def _native(num_threads: int, keeper: Keeper | None = None) -> Choice:
+    return Choice(partial(_native_backends, True, num_threads, keeper), _compiled, name="native",
+                  outline=partial(_native_backends, False, 1, None))
+
+
+BACKENDS: dict[str, Callable[[int], Choice]] = {"cpu": _cpu, "native": _native}
 """What each choice of `backend` is made by, given the number of threads of a run."""
 VARIABLE = "CIRCLET_BACKEND"
 """The environment variable that says what `auto` means; without it, the fastest there is."""
@@ -85,13 +108,18 @@ def _fastest() -> str:
     return "cpu"
 
 
-def engine(backend: str, num_threads: int = 1) -> Engine:
+def engine(backend: str, num_threads: int = 1) -> Choice:
     """What a choice of `backend` computes with, and how many threads a run may use.
 
     Raises:
         InputError: there is no such choice.
         UnsupportedError: it needs what the platform lacks.
     """
+    return BACKENDS[_named(backend, num_threads)](num_threads)
+
+
+def _named(backend: str, num_threads: int) -> str:
+    """The choice that a word stands for, which the platform allows; see `engine`."""
     what = "backend"
     if backend == "auto":
         what, backend = f"the environment variable {VARIABLE}", os.environ.get(VARIABLE) or "auto"
@@ -104,7 +132,28 @@ def engine(backend: str, num_threads: int = 1) -> Engine:
         raise UnsupportedError(f"the native backend needs LLVM: {lacks[Feature.LLVM]}")
     if backend == "native" and num_threads > 1 and Feature.THREADS in lacks:
         _warn_once(f"native code runs in one thread, for want of native threads: {lacks[Feature.THREADS]}")
-    return BACKENDS[backend](num_threads)
+    return backend
+
+
+def _prepared(given: Given, num_threads: int) -> Preparation | None:
+    """What earlier sessions left of a model, with code for this machine; None if there is nothing."""
+    provenance = given.provenance()
+    if provenance is None:
+        return None
+    with LOADING:
+        from circlet.backends.native.load.plans import prepared
+
+    found = prepared(provenance, num_threads)
+    if found is not None:
+        given.settle(provenance)
+    return found
+
+
+def _keeper(given: Given) -> Keeper:
+    with LOADING:
+        from circlet.backends.native.load.keeper import Keeper
+
+    return Keeper(given.read)
 
 
 class Session(RuntimeSession):
@@ -138,15 +187,24 @@ class Session(RuntimeSession):
         """
         if num_threads < 1:
             raise InputError(f"num_threads must be at least 1, found {num_threads}")
-        chosen = engine(backend, num_threads)
-        imported, pipeline = select((IMPORTED, chosen.pipeline), passes)
-        chosen = replace(chosen, pipeline=pipeline)
-        loaded = model if isinstance(model, Model) else load_model(model, pipeline=imported)
-        super().__init__(loaded, chosen.backends, copy_elision, limits, chosen.pipeline)
+        name, given = _named(backend, num_threads), Given(model)
+        prepared, chosen = None, engine(name, num_threads)
+        if name == "native" and passes is None and copy_elision:
+            prepared, chosen = _prepared(given, num_threads), _native(num_threads, _keeper(given))
+        elif passes is not None:
+            with LOADING:
+                from circlet.runtime.passes.manager import select
+                from circlet.runtime.passes.pipelines import IMPORTED
+                from circlet.schema.files import load_model
+
+            imported, pipeline = select((IMPORTED, chosen.pipeline()), passes)
+            chosen = replace(chosen, pipeline=lambda: pipeline)
+            given = Given(model if isinstance(model, Model) else load_model(model, pipeline=imported))
+        chosen = replace(chosen, copy_elision=copy_elision)
+        super().__init__(given.read, chosen, limits, prepared)
         self.num_threads = num_threads
         self._options = backend, num_threads, copy_elision, limits, passes
-        self._engine = chosen
-        self._copy_elision = copy_elision
+        self._choice = chosen
 
     def __reduce__(self) -> tuple[type[Session], tuple[object, ...]]:
         return type(self), (self.model, *self._options)
@@ -154,30 +212,36 @@ class Session(RuntimeSession):
     @property
     def backend(self) -> str:
         """What the session computes with, `cpu` or `native`; see `backend_of` for each operator."""
-        return self._engine.name
+        return self._choice.name
 
     def copies(self) -> list[CopyEdge]:
         """What crosses the borders of subgraphs, and how, for the declared input shapes.
 
         Native code is asked for as far as shapes are known before a run; it is written for that, though not compiled.
         """
-        return super().copies() if self._engine.outline is None else self.survey().copies()
+        return super().copies() if self._choice.outline is None else self.survey().copies()
 
     def survey(self) -> Survey:
         """What runs at the declared shapes would compute with, and copy."""
         self.expect_open()
-        return Survey(self.model, self._engine, self._copy_elision)
+        return Survey(self.model, self._choice)
 
 
 class Survey(RuntimeSession):
     """A model bound as its runs at the declared shapes bind it, without code being made; it is not to be run."""
 
-    def __init__(self, model: Model, chosen: Engine, copy_elision: bool) -> None:
-        super().__init__(model, chosen.outline or chosen.backends, copy_elision, None, chosen.pipeline)
+    def __init__(self, model: Model, chosen: Choice) -> None:
+        with LOADING:
+            from circlet.runtime.exec.copies import declared_shapes
+
+        super().__init__(model, replace(chosen, backends=chosen.outline or chosen.backends))
         for entry in self.entries:
             self._bind(entry, declared_shapes(self.executed, entry))
 
     def copies(self) -> list[CopyEdge]:
+        with LOADING:
+            from circlet.runtime.exec.copies import copy_edges
+
         return copy_edges(self._executors, self.entries, self._bind)
 
     def _bind(self, index: int, shapes: tuple[Shape, ...]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias, runtime_checkable
@@ -11,14 +12,14 @@ from typing import Any, Protocol, TypeAlias, runtime_checkable
 import numpy as np
 
 from circlet.runtime.errors import InputError, LimitError, ModelError, UnsupportedError
-from circlet.runtime.ir.model import Model
+from circlet.runtime.ir.model import Model, Provenance
 from circlet.runtime.ir.verify import verify
 from circlet.runtime.late import LOADING
 from circlet.runtime.passes.manager import Heard, Pipeline, unheard
 from circlet.runtime.passes.pipelines import IMPORTED
 from circlet.schema.content import map_file, read_file
 from circlet.schema.format import Format
-from circlet.schema.formats import FORMATS, WRITTEN, chosen, parsed, recognized, titles
+from circlet.schema.formats import FORMATS, WRITTEN, chosen, parsed, recognized, titles, uncommon
 from circlet.schema.importer.entry import Content, ModelFormat
 from circlet.schema.recognize import refusal
 
@@ -94,7 +95,10 @@ def load_model(source: Source, weights: Source | None = None, *, mmap: bool = Fa
         raise type(problem)(f"{path}: {problem}") from None
     if verified and model is read:
         verify(model)
-    return model
+    is_known = isinstance(content.data, memoryview) and pipeline is IMPORTED and format.is_complete(content.data)
+    if not is_known:
+        return model
+    return replace(model, provenance=Provenance(content.data, uncommon(choices), model.subgraphs, model.signatures))
 
 
 def _opened(source: Source, open_file: _Open) -> tuple[memoryview, Path | None]:

@@ -21,7 +21,8 @@ WRITTEN = {format.name: format for format in (TFLITE, CIRCLE)}
 
 def _flatbuffer(format: Format) -> ModelFormat:
     """The entry of a dialect of TensorFlow Lite's schema."""
-    return ModelFormat(format.name, f".{format.name}", partial(_has_identifier, format), partial(_read, format))
+    return ModelFormat(format.name, f".{format.name}", partial(_has_identifier, format), partial(_read, format),
+                       is_complete=lambda content: True)
 
 
 def _has_identifier(format: Format, data: memoryview) -> bool:
@@ -51,6 +52,11 @@ def parsed(source: object) -> ModelFormat | None:
 def titles() -> str:
     """The formats in words."""
     return f"{', '.join(each.title for each in FORMATS[:-1])} or {FORMATS[-1].title}"
+
+
+def uncommon(choices: Mapping[str, str]) -> str:
+    """The choices that nobody has who chooses nothing, in words."""
+    return ", ".join(f"{name}={choice}" for name, choice in choices.items() if choice != OPTIONS[name].choices[0])
 
 
 def chosen(given: Mapping[str, str]) -> dict[str, str]:

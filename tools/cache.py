@@ -13,8 +13,13 @@ from circlet.tools.usage import Command, Option, Subcommands
 OFF = f"nothing is kept: {cache.VARIABLE} is empty"
 
 
+def _count(number: int) -> str:
+    """So many functions and plans of models."""
+    return "1 entry" if number == 1 else f"{number} entries"
+
+
 def _info(json: bool) -> Document:
-    """Show where compiled functions are kept, how many, and how large they are."""
+    """Show where compiled functions and the plans of models are kept, how many, and how large they are."""
     folder, entries = cache.folder(), cache.entries()
     size = sum(each.size for each in entries)
     if json:
@@ -22,7 +27,7 @@ def _info(json: bool) -> Document:
                 "largest_bytes": cache.LARGEST}
     if folder is None:
         return (OFF,)
-    return (f"{folder}: {plural(len(entries), 'function')}, {plural(size, 'byte')} of at most {cache.LARGEST:,}",)
+    return (f"{folder}: {_count(len(entries))}, {plural(size, 'byte')} of at most {cache.LARGEST:,}",)
 
 
 def _clear(json: bool) -> Document:
@@ -31,11 +36,11 @@ def _clear(json: bool) -> Document:
     size = sum(each.size for each in removed)
     left = cache.entries()
     if left:
-        raise UnsupportedError(f"{folder}: {plural(len(left), 'function')} cannot be deleted")
+        raise UnsupportedError(f"{folder}: {_count(len(left))} cannot be deleted")
     if json:
         return {"folder": None if folder is None else str(folder), "entries": len(removed), "bytes": size}
     return (OFF if folder is None else
-            f"{folder}: deleted {plural(len(removed), 'function')}, {plural(size, 'byte')}",)
+            f"{folder}: deleted {_count(len(removed))}, {plural(size, 'byte')}",)
 
 
 def _command(name: str, execute: Callable[[bool], Document]) -> Command:

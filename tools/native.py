@@ -12,6 +12,7 @@ import numpy as np
 from circlet.backends.controlflow.backend import ControlflowBackend
 from circlet.runtime.errors import RunError
 from circlet.runtime.exec.bound import BoundRun
+from circlet.runtime.exec.engine import Engine
 from circlet.runtime.exec.executor_map import ExecutorMap
 from circlet.runtime.exec.kernel import Backend
 from circlet.runtime.exec.limits import Limits
@@ -88,7 +89,7 @@ def _session(model: Model, copy_elision: bool, compiles: bool) -> tuple[Session,
         made.append(NativeBackend(executors, Options(keep_text=True, compiles=compiles)))
         return ControlflowBackend(executors), *made
 
-    return Session(model, backends, copy_elision, _SHORT, pipeline), made[0]
+    return Session(model, Engine(backends, pipeline, copy_elision), _SHORT), made[0]
 
 
 def _bound(session: Session, entries: Sequence[int]) -> Sequence[BoundRun]:

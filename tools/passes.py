@@ -79,7 +79,7 @@ def json_passes(content: Content, options: PassOptions, subgraph: int | None) ->
 
 def _run(content: Content, options: PassOptions) -> Sequence[Ran]:
     """The passes up to the one that is asked for, those of loading first."""
-    imported, pipeline = select((IMPORTED, engine(options.backend).pipeline), options.after)
+    imported, pipeline = select((IMPORTED, engine(options.backend).pipeline()), options.after)
     ran = [Ran(*each) for each in content.heard[:len(imported.passes)]]
     pipeline.run(content.model, lambda made, before, after: ran.append(Ran(made, before, after)))
     return ran

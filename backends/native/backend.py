@@ -18,8 +18,9 @@ from circlet.backends.native.load.artifact import Artifact, constants_of, gather
 from circlet.backends.native.load.fingerprint import digest, general_key, span_key
 from circlet.backends.native.load.invocation import CountedInvocation, Invocation, OpenInvocation
 from circlet.backends.native.load.library import ENTRY
-from circlet.backends.native.load.manifest import Constant
+from circlet.backends.native.load.manifest import Constant, Manifest
 from circlet.backends.native.load.progress import progress
+from circlet.backends.native.load.setting import Setting
 from circlet.backends.native.load.store import Function, keep, stored
 from circlet.backends.native.load.team import Teams
 from circlet.backends.native.lower.budget import MOST_IN_A_SESSION, MOST_OPERATORS, Sizes, instructions
@@ -29,9 +30,12 @@ from circlet.backends.native.program import Program, RuleError, Unlowerable
 from circlet.runtime.errors import LimitError
 from circlet.runtime.exec.crossing import CopyEdge, Position
 from circlet.runtime.exec.executor_map import ExecutorMap
-from circlet.runtime.exec.kernel import Call, Kernel, OpenStep, Span
+from circlet.runtime.exec.frames.open_step import OpenStep
+from circlet.runtime.exec.kernel import Call, Kernel, Span
 from circlet.runtime.exec.observe.listener import Observation
 from circlet.runtime.exec.step import Step
+from circlet.runtime.ir.faults import located
+from circlet.runtime.ir.model import Model
 from circlet.runtime.late import LOADING
 from circlet.runtime.passes.analyses.specialize import General
 from circlet.runtime.records import dataclass
@@ -101,7 +105,17 @@ class NativeBackend:
 
     name = "native"
 
-    def __init__(self, executors: ExecutorMap, options: Options | None = None, num_threads: int = 1) -> None:
+    def __init__(self, executors: ExecutorMap, options: Options | None = None, num_threads: int = 1,
+                 heard: Callable[[Model, Span, str, Manifest], None] | None = None) -> None:
+        """
+        Args:
+            executors: of the model.
+            options: how code is made.
+            num_threads: that a run may use.
+            heard: is told of each function that is bound for spans that are not observed: the model, the span, the
+                function's name on the disk and what it needs.
+        """
+        self._heard = heard
         self._executors = executors
         self._options = options or Options()
         self._teams = Teams(num_threads)
@@ -179,8 +193,25 @@ class NativeBackend:
         if function is None:
             return None
         self._coverage.add_function(span, (each.position for each in function.manifest.host_calls))
+        if not counts:
+            self._tell(span, function)
         kind = CountedInvocation if counts else Invocation
-        return kind(self._executors, function, span, self._teams).step()
+        return kind(function, self._setting(span), self._teams).step()
+
+    def _tell(self, span: Span, function: Function) -> None:
+        if self._heard is not None:
+            self._heard(self._executors.model, span, function.key, function.manifest)
+
+    def _setting(self, span: Span) -> Setting:
+        """What the function of a span is bound to."""
+        executors, graphs = self._executors, self._executors.model.subgraphs
+        return Setting(
+            run=span.run, lengths=span.spec.lengths, held=span.arrays.__getitem__,
+            constant=lambda found: graphs[found.subgraph].tensors[found.tensor].data,
+            variable=lambda subgraph, tensor: graphs[subgraph].tensors[tensor],
+            host=lambda subgraph, operator, inputs, outputs: executors[subgraph].bind(
+                operator, inputs, outputs, span.run),
+            located=located(executors[span.spec.index].place, span.leading))
 
     def bind_open(self, span: Span) -> OpenStep | None:
         operators = span.spec.subgraph.operators
@@ -191,7 +222,8 @@ class NativeBackend:
         if function is None:
             return None
         self._coverage.add_function(span, ())
-        return OpenInvocation(self._executors, function, span, self._teams)
+        self._tell(span, function)
+        return OpenInvocation(function, self._setting(span), self._teams)
 
     def _general(self, span: Span, counts: bool) -> Function | None:
         """The function for a span at any lengths, where these are open and it can serve all of them."""
@@ -208,9 +240,9 @@ class NativeBackend:
                 self._note(span, f"{_AT_ONE}: {reason}")
         if self._closed[place] is not None:
             return None
-        base = general_key(self._model_digest(), span, self._executors.elide, (self._options, counts))
+        key = general_key(self._model_digest(), span, self._executors.elide, (self._options, counts))
         for variant in range(MOST_VARIANTS):
-            function = self._function(f"{base}-{variant}", span, is_general=True)
+            function = self._function(key(variant), span, is_general=True)
             if function is None or function.manifest.fits(lengths):
                 return function
         return None

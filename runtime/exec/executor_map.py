@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 
@@ -11,9 +11,11 @@ import numpy as np
 from circlet.runtime.errors import Place, UnsupportedError
 from circlet.runtime.exec.executor import Executor
 from circlet.runtime.exec.frame import Contract, Frame, SegmentedFrame, StaticFrame
-from circlet.runtime.exec.kernel import Backend, Call, Kernel, SpanBackend
+from circlet.runtime.exec.frames.layouts import open_layout
+from circlet.runtime.exec.frames.open_frame import OpenFrame, UnboundError
+from circlet.runtime.exec.frames.open_step import OpenStep
+from circlet.runtime.exec.kernel import Backend, Call, Kernel, Span, SpanBackend
 from circlet.runtime.exec.observe.listener import Observation
-from circlet.runtime.exec.open_frame import OpenFrame, UnboundError
 from circlet.runtime.exec.run import Run
 from circlet.runtime.exec.state.variables import Variables
 from circlet.runtime.exec.step import Step
@@ -21,6 +23,7 @@ from circlet.runtime.ir.faults import located
 from circlet.runtime.ir.model import Model, Subgraph
 from circlet.runtime.ir.op import Opaque, Skip
 from circlet.runtime.ir.types import Array, Shape
+from circlet.runtime.passes.analyses.alias import Aliases
 from circlet.runtime.passes.analyses.elide_copies import CopyPlanner
 from circlet.runtime.passes.analyses.generalize import Generalizer
 from circlet.runtime.passes.analyses.specialize import Specialization, Specializer
@@ -107,9 +110,11 @@ class ExecutorMap:
             return None  # Python's objects lie in no bytes
         inputs = range(len(spec.subgraph.inputs))
         aliases = self.planner.aliases(general.spec, range(len(spec.subgraph.operators)), inputs)
+        layout, values = open_layout(general, aliases)
         for backend in self.span_backends:
             with suppress(UnboundError), run.binding():
-                return OpenFrame(spec, general, aliases, run, backend.bind_open)
+                return OpenFrame(layout, values, spec.lengths, run,
+                                 partial(_bound_whole, backend, spec, aliases, run))
         return None
 
     def close(self) -> None:
@@ -182,6 +187,16 @@ class ExecutorMap:
         with located(executor.place, number), np.errstate(all="ignore"):
             executor.kernels[number].bind(inputs, outputs, Run(Variables()))()
         return outputs
+
+
+def _bound_whole(backend: SpanBackend, spec: Specialization, aliases: Aliases, run: Run,
+                 arrays: Mapping[int, Array]) -> OpenStep | None:
+    """A step for a subgraph at any lengths, with the buffers of what is not known of its inputs and results."""
+    graph = spec.subgraph
+    known = () if spec.general is None else spec.general.spec.known
+    buffers = [None if each in known else arrays.get(each) for each in range(len(graph.tensors))]
+    exported = frozenset(each for each in graph.outputs if each not in known)
+    return backend.bind_open(Span(spec, range(len(graph.operators)), aliases, buffers, exported, run, is_whole=True))
 
 
 class SkippedKernel:

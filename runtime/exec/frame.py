@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -11,7 +11,7 @@ from circlet.runtime.errors import ExecutionError
 from circlet.runtime.exec.copying import same_memory
 from circlet.runtime.exec.executor import Executor
 from circlet.runtime.exec.kernel import SKIP, DynamicKernel, Span
-from circlet.runtime.exec.memory import LITTLE, copied, expect_room, retype
+from circlet.runtime.exec.memory import copier, copies, expect_room, retype
 from circlet.runtime.exec.run import Run
 from circlet.runtime.exec.step import Step
 from circlet.runtime.ir.faults import FAULTS, located, raise_located
@@ -62,6 +62,8 @@ class Frame(ABC):
     """What `invoke` does, if it is one step that a backend made of all operators."""
     is_fixed = False
     """Whether `outputs` are the same arrays after each run."""
+    _give: Callable[[], list[Array]] | None = None
+    """What gives copies of `outputs`, if these are always the same arrays."""
 
     def __init__(self, executor: Executor, spec: Specialization, planner: CopyPlanner, specializer: Specializer,
                  run: Run, contract: Contract) -> None:
@@ -93,11 +95,7 @@ class Frame(ABC):
         else:
             with np.errstate(all="ignore"):
                 self.invoke()
-        return self._results()
-
-    def _results(self) -> list[Array]:
-        """Copies of the outputs."""
-        return [copied(each) for each in self.outputs]
+        return copies(self.outputs) if self._give is None else self._give()
 
     @property
     @abstractmethod
@@ -243,9 +241,7 @@ class StaticFrame(Frame):
             for tensor, lent in zip(spec.subgraph.outputs, contract.outputs or (None,) * len(spec.subgraph.outputs),
                                     strict=True)
         )
-        self._copies = None if any(each.nbytes > LITTLE for each in self._outputs) else tuple(
-            each.copy for each in self._outputs)
-        self._only = self._copies[0] if self._copies is not None and len(self._copies) == 1 else None
+        self._give = copier(self._outputs)
         steps = [step for _, step in bound.steps]
         self._operators = {id(step): number for number, step in bound.steps}
         self._steps = tuple(run.observer.invocation(steps, executor.index))
@@ -265,11 +261,6 @@ class StaticFrame(Frame):
             if id(step) not in self._operators:
                 raise
             raise_located(error, self._executor.place(self._operators[id(step)]))
-
-    def _results(self) -> list[Array]:
-        if self._only is not None:
-            return [self._only()]
-        return super()._results() if self._copies is None else [copy() for copy in self._copies]
 
     def _lend_outputs(self, spec: Specialization, aliases: Aliases) -> None:
         """Puts results into lent buffers."""

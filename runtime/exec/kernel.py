@@ -8,6 +8,7 @@ from typing import Protocol, TypeAlias, runtime_checkable
 
 from circlet.runtime.errors import Place
 from circlet.runtime.exec.crossing import CopyEdge, Position
+from circlet.runtime.exec.frames.open_step import OpenStep
 from circlet.runtime.exec.run import Run
 from circlet.runtime.ir.model import ABSENT, Operator, Subgraph
 from circlet.runtime.ir.op import Op, Skip
@@ -94,27 +95,6 @@ class Backend(Protocol):
 
     def kernel(self, call: Call) -> Kernel:
         """A kernel for an operator that is not refused."""
-        ...
-
-
-class OpenStep(Protocol):
-    """Computes a subgraph, at lengths and on buffers that may change between runs."""
-
-    def fits(self, lengths: Sequence[int]) -> bool:
-        """Whether it computes the subgraph at some lengths."""
-        ...
-
-    @property
-    def lengths(self) -> Sequence[int]:
-        """The open lengths, and behind them those that the last call computed."""
-        ...
-
-    def resize(self, lengths: tuple[int, ...], arrays: Mapping[int, Array]) -> Step:
-        """Takes other lengths, which fit, and buffers by tensor; gives what runs at them once, until the next call.
-
-        Raises:
-            LimitError: there is not memory enough.
-        """
         ...
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache, partial
 from math import prod
 from pathlib import Path
@@ -11,8 +12,7 @@ from weakref import ref
 import numpy as np
 
 from circlet.runtime.errors import LimitError
-from circlet.runtime.ir.types import Array, Shape
-from circlet.runtime.passes.analyses.plan_memory import ALIGNMENT
+from circlet.runtime.ir.types import ALIGNMENT, Array, Shape
 
 LITTLE = 1 << 26
 """Bytes that are allocated without a look at what memory is free."""
@@ -135,6 +135,26 @@ def _made(shape: Shape, dtype: np.dtype[np.generic], size: int) -> Array:
     raw = np.empty(size + ALIGNMENT, np.uint8)
     start = -raw.ctypes.data % ALIGNMENT
     return retype(raw[start:start + size], shape, dtype)
+
+
+def copier(arrays: Sequence[Array]) -> Callable[[], list[Array]]:
+    """What gives copies of arrays, again and again; it raises LimitError where there is no room for a large one."""
+    if any(each.nbytes > LITTLE for each in arrays):
+        return partial(copies, arrays)
+    copy = tuple(each.copy for each in arrays)
+    if len(copy) == 1:
+        only, = copy
+        return lambda: [only()]
+    return lambda: [each() for each in copy]
+
+
+def copies(arrays: Iterable[Array]) -> list[Array]:
+    """Copies of arrays.
+
+    Raises:
+        LimitError: there is no room for a large one.
+    """
+    return [each.copy() if each.nbytes <= LITTLE else copied(each) for each in arrays]
 
 
 def copied(array: Array) -> Array:

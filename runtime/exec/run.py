@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from circlet.runtime.exec.frames import FrameCache
+from circlet.runtime.exec.frames.cache import FrameCache
 from circlet.runtime.exec.limits import Limits
 from circlet.runtime.exec.memory import Room
 from circlet.runtime.exec.observe.listener import Listener, Observation

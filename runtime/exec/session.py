@@ -5,35 +5,33 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property, partial
 from threading import RLock
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
 from circlet.runtime.errors import CircletError, ClosedError, InputError, LimitError, UnsupportedError
 from circlet.runtime.exec import fork
-from circlet.runtime.exec.bound import BoundRun
-from circlet.runtime.exec.copies import copy_edges
-from circlet.runtime.exec.crossing import CopyEdge
-from circlet.runtime.exec.executor_map import ExecutorMap
-from circlet.runtime.exec.frame import Contract, Frame
-from circlet.runtime.exec.kernel import Backend
+from circlet.runtime.exec.engine import Engine
+from circlet.runtime.exec.frames.pool import FramePool, Key
 from circlet.runtime.exec.limits import Limits
 from circlet.runtime.exec.observe.listener import Listener, ListenerFailure, Observation, observation
-from circlet.runtime.exec.open_frame import OpenFrame
-from circlet.runtime.exec.pool import FramePool, Key
+from circlet.runtime.exec.preparation import EntryFrame, Preparation
 from circlet.runtime.exec.run import Run
 from circlet.runtime.exec.state.variables import Snapshot, Variables
+from circlet.runtime.exec.values.entry_points import entries_of, has_state, primary
 from circlet.runtime.exec.values.inputs import Entry, Inputs, Outputs, entry_of
 from circlet.runtime.exec.values.tensor_info import TensorInfo
 from circlet.runtime.ir.html import html_table
 from circlet.runtime.ir.model import Model, Signature
-from circlet.runtime.ir.op import Op
-from circlet.runtime.ir.types import Array, DType
-from circlet.runtime.ir.verify import verify
-from circlet.runtime.ops.controlflow import CallSubgraph, ControlFlow
-from circlet.runtime.passes.manager import Pipeline
-from circlet.runtime.passes.pipelines import INTERPRETED
+from circlet.runtime.ir.types import Array
+from circlet.runtime.late import LOADING
 from circlet.runtime.records import dataclass
+
+if TYPE_CHECKING:
+    from circlet.runtime.exec.bound import BoundRun
+    from circlet.runtime.exec.crossing import CopyEdge
+    from circlet.runtime.exec.executor_map import ExecutorMap
+    from circlet.runtime.ir.op import Op
 
 UNOBSERVED = Observation.NONE.value
 WAIT = 0.02
@@ -90,61 +88,91 @@ class Session:
     state there is that before them.
     """
 
-    def __init__(self, model: Model, backends: Callable[[ExecutorMap], Sequence[Backend]],
-                 copy_elision: bool = True, limits: Limits | None = None, pipeline: Pipeline = INTERPRETED) -> None:
+    def __init__(self, model: Model | Callable[[], Model], engine: Engine, limits: Limits | None = None,
+                 prepared: Preparation | None = None) -> None:
         """
         Args:
-            model: is verified here.
-            backends: makes the backends, in order of preference.
-            copy_elision: lend buffers to subgraphs instead of copying values in and out of them.
+            model: is verified here, unless it is prepared; it may be what reads it, when that is needed.
+            engine: what it is run with.
             limits: bounds on each run.
-            pipeline: is run on the model.
+            prepared: what earlier runs left of the same model and engine.
 
         Raises:
             ModelError: the model is malformed.
             UnsupportedError: no backend computes some operators; the message lists them all.
         """
-        verify(model)
-        self.model = model
         self.limits = limits or Limits()
+        self._engine = engine
         self._variables = Variables()
         self._frames = FramePool()
         self._running: set[Run] = set()
         self._state_lock = RLock()
+        self._building = RLock()
         self._before: Snapshot | None = None
         """The state before what changes it at present."""
-        self._stateful = _has_state(model)
+        self._model = model
         self._open: ExecutorMap | None = None
-        self._backends = backends
-        self._pipeline = pipeline
-        try:
-            self._open = ExecutorMap(pipeline.run(model), backends, copy_elision)
-        except (RecursionError, MemoryError) as error:
-            raise _overrun(error) from None
-        self._name_variables()
-        self._primary = _primary(model)
+        self._is_closed = False
+        self._prepared = prepared
+        self._outline = self.model if prepared is None else prepared.outline
+        """The model, as far as its inputs, outputs and signatures go."""
+        if prepared is None:
+            verify_model(self.model)
+            self._stateful = has_state(self.model)
+            self._open = self._opened()
+        else:
+            self._stateful = prepared.has_state
+            prepared.declare(self._variables)
+        self._primary = primary(self._outline)
         fork.watch(self)
 
     @property
+    def model(self) -> Model:
+        """The model, as it was given."""
+        if not isinstance(self._model, Model):
+            with self._building:
+                if not isinstance(self._model, Model):
+                    self._model = self._model()
+        return self._model
+
+    @property
     def _executors(self) -> ExecutorMap:
-        if self._open is None:
-            raise ClosedError("the session is closed")
-        return self._open
+        self.expect_open()
+        found = self._open
+        if found is None:
+            with self._building:
+                found = self._open = self._open or self._opened()
+        return found
+
+    def _opened(self) -> ExecutorMap:
+        """Executors for the model."""
+        engine = self._engine
+        with LOADING:
+            from circlet.runtime.exec.executor_map import ExecutorMap
+
+        try:
+            found = ExecutorMap(engine.pipeline().run(self.model), engine.backends, engine.copy_elision)
+        except (RecursionError, MemoryError) as error:
+            raise _overrun(error) from None
+        self._name_variables(found)
+        return found
 
     def expect_open(self) -> None:
         """
         Raises:
             ClosedError: the session is closed.
         """
-        if self._open is None:
+        if self._is_closed:
             raise ClosedError("the session is closed")
 
     def close(self) -> None:
         """Gives up the memory, state and threads of the session; what runs goes on to its end. Later runs raise
         ClosedError. It may be closed again."""
-        if self._open is not None:
-            self._open.close()
-        self._open, self._variables = None, Variables()
+        self._is_closed = True
+        for each in (self._open, self._prepared):
+            if each is not None:
+                each.close()
+        self._open, self._prepared, self._variables = None, None, Variables()
         self._frames.close()
 
     def __enter__(self: S) -> S:
@@ -154,8 +182,8 @@ class Session:
         self.close()
 
     def __repr__(self) -> str:
-        state = "closed, " if self._open is None else ""
-        return f"<Session of {self.model.format} model: {state}{signature_text(self.inputs, self.outputs)}>"
+        state = "closed, " if self._is_closed else ""
+        return f"<Session of {self._outline.format} model: {state}{signature_text(self.inputs, self.outputs)}>"
 
     def _repr_html_(self) -> str:
         """For notebooks: a row for each input and output."""
@@ -163,9 +191,9 @@ class Session:
                 for side, infos in (("input", self.inputs), ("output", self.outputs)) for each in infos.values()]
         return html_table(repr(self).partition(":")[0].strip("<"), ("", "name", "type", "shape", "quantization"), rows)
 
-    def _name_variables(self) -> None:
+    def _name_variables(self, executors: ExecutorMap) -> None:
         """Gives each variable the handle that it has in all sessions of the model; compiled code relies on it."""
-        for subgraph in self._executors.model.subgraphs:
+        for subgraph in executors.model.subgraphs:
             for operator in subgraph.operators:
                 variable, updated = operator.op.variable(), operator.op.updated()
                 if variable is not None:
@@ -213,17 +241,18 @@ class Session:
         Raises:
             InputError: there is no such signature, or several and no key.
         """
-        if key is None and len(self.model.signatures) == 1:
-            key = self.model.signatures[0].key
+        if key is None and len(self._outline.signatures) == 1:
+            key = self._outline.signatures[0].key
         found = self._named.get(key)
         if found is None:
-            raise InputError(f"no signature {key!r}; the model has {[each.key for each in self.model.signatures]}")
+            raise InputError(f"no signature {key!r}; the model has {[each.key for each in self._outline.signatures]}")
         return SignatureRunner(self, *found)
 
     @cached_property
     def _named(self) -> Mapping[str | None, tuple[Signature, Entry]]:
         """The entry points that signatures name, by key; the first one where several have a key."""
-        return {each.key: (each, entry_of(self.model, each.subgraph, each)) for each in reversed(self.model.signatures)}
+        outline = self._outline
+        return {each.key: (each, entry_of(outline, each.subgraph, each)) for each in reversed(outline.signatures)}
 
     def run_entry(self, entry: Entry, inputs: Inputs, listener: Listener | None = None) -> Outputs:
         """Runs an entry point; see `run`."""
@@ -303,6 +332,7 @@ class Session:
     def after_fork(self) -> None:
         """Takes back what threads that are not in this process were changing."""
         self._running.clear()
+        self._building = RLock()
         if self._state_lock.acquire(blocking=False):
             self._state_lock.release()
             return
@@ -311,8 +341,13 @@ class Session:
             self._variables.restore(self._before)
             self._before = None
 
-    def _frame(self, key: Key, run: Run) -> Frame | OpenFrame:
-        subgraph, shapes, _ = key
+    def _frame(self, key: Key, run: Run) -> EntryFrame:
+        subgraph, shapes, observed = key
+        self.expect_open()
+        if self._prepared is not None and observed == UNOBSERVED:
+            found = self._bound(run, partial(self._prepared.frame, subgraph, shapes, run))
+            if found is not None:
+                return found
         executors = self._entered(subgraph, len(shapes))
         return self._bound(run, partial(executors.resizable_frame, subgraph, shapes, run))
 
@@ -334,8 +369,13 @@ class Session:
     @cached_property
     def _as_given(self) -> ExecutorMap:
         """The model without what the backends want done to it, which may give the callees of loops more inputs."""
-        shared = [each.name for each in self._pipeline.passes if each in INTERPRETED.passes]
-        return ExecutorMap(self._pipeline.selected(shared).run(self.model), self._backends, self._executors.elide)
+        with LOADING:
+            from circlet.runtime.exec.executor_map import ExecutorMap
+            from circlet.runtime.passes.pipelines import INTERPRETED
+
+        engine, pipeline = self._engine, self._engine.pipeline()
+        shared = [each.name for each in pipeline.passes if each in INTERPRETED.passes]
+        return ExecutorMap(pipeline.selected(shared).run(self.model), engine.backends, engine.copy_elision)
 
     def bind(self, subgraph: int, arrays: Sequence[Array]) -> BoundRun:
         """Binds a subgraph to input arrays that the caller keeps, of its inputs' element types, for `run_bound`.
@@ -345,6 +385,10 @@ class Session:
             ExecutionError: an operator cannot compute with these shapes.
             LimitError, CancelledError: it takes longer than a run may, more memory, or was stopped.
         """
+        with LOADING:
+            from circlet.runtime.exec.bound import BoundRun
+            from circlet.runtime.exec.frame import Contract
+
         run = Run(self._variables)
         run.start(self.limits)
         self._running.add(run)
@@ -364,7 +408,7 @@ class Session:
         Raises:
             As `run`.
         """
-        if self._open is None:
+        if self._is_closed:
             self.expect_open()
         run = bound.run
         run.start(self.limits)
@@ -411,18 +455,24 @@ class Session:
 
     def _backend_instead(self, op: Op, now: Op) -> str | None:
         """The backend of what a pass calls in place of an operator; None for operators that do their own work."""
+        with LOADING:
+            from circlet.runtime.ops.controlflow import CallSubgraph, ControlFlow
+
         if not isinstance(now, CallSubgraph) or isinstance(op, ControlFlow):
             return None
         return self._executors.computed_by(now.subgraph)[-1]
 
     def copies(self) -> list[CopyEdge]:
         """What crosses the borders of subgraphs, and how, for the declared input shapes."""
+        with LOADING:
+            from circlet.runtime.exec.copies import copy_edges
+
         return copy_edges(self._executors, self.entries)
 
     @property
     def entries(self) -> Sequence[int]:
         """The subgraphs that runs begin with: 0 and those of signatures."""
-        return sorted({0, *(each.subgraph for each in self.model.signatures)})
+        return entries_of(self._outline)
 
 
 def _overrun(error: RecursionError | MemoryError) -> CircletError:
@@ -432,15 +482,12 @@ def _overrun(error: RecursionError | MemoryError) -> CircletError:
     return LimitError(f"out of memory: {error}")
 
 
-def _has_state(model: Model) -> bool:
-    return any(
-        any(each.is_variable or each.dtype in (DType.RESOURCE, DType.VARIANT) for each in subgraph.tensors)
-        or any(each.op.has_state for each in subgraph.operators)
-        for subgraph in model.subgraphs
-    )
+def verify_model(model: Model) -> None:
+    """
+    Raises:
+        ModelError: the model is malformed.
+    """
+    with LOADING:
+        from circlet.runtime.ir.verify import verify
 
-
-def _primary(model: Model) -> Entry:
-    """The entry point of subgraph 0: with the names of its signature if it has exactly one."""
-    named = [each for each in model.signatures if each.subgraph == 0]
-    return entry_of(model, 0, named[0] if len(named) == 1 else None)
+    verify(model)

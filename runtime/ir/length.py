@@ -15,6 +15,7 @@ from typing import cast
 
 from circlet.runtime.ir.op import Unknown
 from circlet.runtime.ir.terms import (
+    Assumption,
     Computed,
     Formula,
     Maximum,
@@ -37,26 +38,10 @@ from circlet.runtime.ir.terms import (
     text,
     value_of,
 )
-from circlet.runtime.records import dataclass
 
 
 class Indefinite(Unknown):
     """A Python integer was asked for where there is a length that differs from run to run."""
-
-
-@dataclass(frozen=True)
-class Assumption:
-    """Whether `terms` are 0, or less than 0."""
-
-    terms: Terms
-    relation: str
-    """`==` or `<`."""
-    holds: bool
-
-    def fits(self, lengths: Sequence[int]) -> bool:
-        """Whether it is so for some lengths."""
-        value = value_of(self.terms, lengths)
-        return (value == 0 if self.relation == "==" else value < 0) is self.holds
 
 
 class Scope:

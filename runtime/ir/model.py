@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import field
+from functools import cached_property
 
 from circlet.runtime.ir.html import html_table
 from circlet.runtime.ir.op import Op, Opaque
@@ -75,6 +76,26 @@ class Signature:
 
 
 @dataclass(frozen=True, eq=False)
+class Provenance:
+    """What a model was read from, all of it."""
+
+    content: memoryview
+    """Of the one file that there is; constants may be views of it."""
+    choices: str
+    """How it was read, where that is not as by default."""
+    subgraphs: tuple[Subgraph, ...]
+    signatures: tuple[Signature, ...]
+    """What was read."""
+
+    @cached_property
+    def digest(self) -> bytes:
+        """The SHA-256 of the content."""
+        from hashlib import sha256  # takes a while to import, and is needed for compiled code alone
+
+        return sha256(self.content).digest()
+
+
+@dataclass(frozen=True, eq=False)
 class Model:
     """Subgraphs addressed by index, the first one being the primary entry."""
 
@@ -86,6 +107,17 @@ class Model:
     """The schema version the file names."""
     format: str = "memory"
     """Where the model came from: `tflite`, `circle`, `onnx`, `openvino` or `memory`."""
+    provenance: Provenance | None = None
+    """What it was read from; counts as long as `is_as_read`. Pickles and copies are without."""
+
+    @property
+    def is_as_read(self) -> bool:
+        """Whether it is what its provenance says, rather than made from that, as by `dataclasses.replace`."""
+        found = self.provenance
+        return found is not None and found.subgraphs is self.subgraphs and found.signatures is self.signatures
+
+    def __getstate__(self) -> dict[str, object]:
+        return {**self.__dict__, "provenance": None}
 
     def __repr__(self) -> str:
         count = sum(len(each.operators) for each in self.subgraphs)

@@ -140,6 +140,21 @@ def _value(atom: Atom, lengths: Sequence[int]) -> int:
     return max(value_of(atom.one, lengths), value_of(atom.other, lengths))
 
 
+@dataclass(frozen=True)
+class Assumption:
+    """Whether `terms` are 0, or less than 0."""
+
+    terms: Terms
+    relation: str
+    """`==` or `<`."""
+    holds: bool
+
+    def fits(self, lengths: Sequence[int]) -> bool:
+        """Whether it is so for some lengths."""
+        value = value_of(self.terms, lengths)
+        return (value == 0 if self.relation == "==" else value < 0) is self.holds
+
+
 def text(terms: Terms) -> str:
     """Terms for people, e.g. `2*n0 + 1`."""
     parts = []

@@ -15,6 +15,8 @@ from circlet.runtime.records import dataclass
 
 Shape: TypeAlias = tuple[int, ...]
 Array: TypeAlias = npt.NDArray[Any]
+ALIGNMENT = 64
+"""Bytes; a cache line, and the widest vector."""
 
 
 class DType(Enum):
@@ -119,6 +121,12 @@ _LATE = frozenset({DType.BFLOAT16, DType.FLOAT8_E4M3FN, DType.FLOAT8_E5M2, DType
 def _of_ml_dtypes(dtype: DType) -> np.dtype[Any]:
     found: np.dtype[Any] = np.dtype(getattr(imported("ml_dtypes"), dtype.value))
     return found
+
+
+def fits(shape: Shape, signature: Shape) -> bool:
+    """Whether a concrete shape is one that a declared shape, with -1 for any length, allows."""
+    return len(shape) == len(signature) and all(want in (-1, dim)
+                                                for dim, want in zip(shape, signature, strict=True))
 
 
 def shape_text(shape: Shape | None) -> str:

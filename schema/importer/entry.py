@@ -58,3 +58,5 @@ class ModelFormat:
     """Whether its rules put transpositions around operators on images; these are moved out of the way."""
     parsed: Callable[[object], bool] = lambda source: False
     """Whether an object is a model of this format that the format's own package has parsed."""
+    is_complete: Callable[[memoryview], bool] = lambda content: False
+    """Whether content is all that the model in it is read from, no other file."""

@@ -41,4 +41,10 @@ def _read(content: Content, options: Mapping[str, str]) -> Model:
     return read_onnx(content.data, content.folder, Options(options[ABSENT_COND.name]))
 
 
-ONNX = ModelFormat("onnx", ".onnx", _recognizes, _read, (ABSENT_COND,), is_channels_first=True, parsed=_parsed)
+def _is_complete(data: memoryview) -> bool:
+    """Whether no tensor says that it lies in another file, which it does by an entry `location`."""
+    return b"location" not in bytes(data)
+
+
+ONNX = ModelFormat("onnx", ".onnx", _recognizes, _read, (ABSENT_COND,), is_channels_first=True, parsed=_parsed,
+                   is_complete=_is_complete)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from circlet.runtime.exec.state.store import Store
-from circlet.runtime.passes.analyses.plan_memory import ALIGNMENT
+from circlet.runtime.ir.types import ALIGNMENT
 
 F32, I8 = np.dtype(np.float32), np.dtype(np.int8)
 

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import circlet
-from circlet.runtime.exec.pool import KINDS
+from circlet.runtime.exec.frames.pool import KINDS
 from tests.exec import graphs as g
 from tests.exec.graphs import ELISION, i32
 from tests.models.expectations import agrees, read

@@ -11,6 +11,7 @@ import circlet
 from circlet.backends.controlflow.backend import ControlflowBackend
 from circlet.backends.native import backend as native
 from circlet.backends.native.lower import budget, controlflow
+from circlet.runtime.exec.engine import Engine
 from circlet.runtime.exec.executor_map import ExecutorMap
 from circlet.runtime.exec.kernel import Backend
 from circlet.runtime.exec.session import Session
@@ -79,7 +80,7 @@ def session_of(model: Model) -> tuple[Session, native.NativeBackend]:
         made.append(native.NativeBackend(executors, native.Options(keep_text=True)))
         return ControlflowBackend(executors), *made
 
-    return Session(model, backends), made[0]
+    return Session(model, Engine(backends)), made[0]
 
 
 def compare(model: Model, arrays: Sequence[Array]) -> native.NativeBackend:

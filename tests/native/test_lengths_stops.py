@@ -14,6 +14,7 @@ from circlet.backends.native.backend import NativeBackend, Options
 from circlet.backends.native.emit.value import Value
 from circlet.backends.native.rules import rule
 from circlet.backends.native.rules.refusals import movable
+from circlet.runtime.exec.engine import Engine
 from circlet.runtime.exec.executor_map import ExecutorMap
 from circlet.runtime.exec.kernel import Backend
 from circlet.runtime.exec.session import Session
@@ -71,7 +72,7 @@ def test_why_code_is_for_one_length_is_listed(monkeypatch: pytest.MonkeyPatch) -
         made.append(NativeBackend(executors, Options(keep_text=True)))
         return ControlflowBackend(executors), *made
 
-    Session(model(one(Neg()), (-1,)), backends).invoke(0, [np.ones(5, np.float32)])
+    Session(model(one(Neg()), (-1,)), Engine(backends)).invoke(0, [np.ones(5, np.float32)])
     first, second = made[0].listings
     assert first.outline[0].startswith("compiled for one length at a time: subgraph 0 ('main'), operator 0 (NEG): ")
     assert first.outline[0].endswith("(KeyError: 'odd')")

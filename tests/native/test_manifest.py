@@ -10,8 +10,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from circlet.backends.native.check.watched import Watched
-from circlet.backends.native.load.manifest import Constant, DamageError, Manifest, Stored, decode, encode
-from circlet.backends.native.program import (
+from circlet.backends.native.load.codec import DamageError, decode, encode
+from circlet.backends.native.load.manifest import Constant, Manifest, Stored
+from circlet.backends.native.parts import (
     Called,
     Cell,
     Evidence,
@@ -29,8 +30,7 @@ from circlet.backends.native.program import (
     Variable,
 )
 from circlet.runtime.errors import Place
-from circlet.runtime.ir.length import Assumption
-from circlet.runtime.ir.terms import Atom, Computed, Maximum, Quotient, Symbol, Terms
+from circlet.runtime.ir.terms import Assumption, Atom, Computed, Maximum, Quotient, Symbol, Terms
 from circlet.runtime.ir.types import DType
 
 number = st.integers(-(1 << 63), (1 << 63) - 1)
@@ -80,7 +80,7 @@ EXAMPLE = Manifest(
 @settings(max_examples=30, suppress_health_check=[HealthCheck.too_slow])
 @given(manifest)
 def test_a_manifest_comes_back(given: Manifest) -> None:
-    assert decode(encode(given)) == given
+    assert decode(Manifest, encode(given)) == given
 
 
 junk: st.SearchStrategy[object] = st.one_of(
@@ -98,10 +98,10 @@ def test_a_changed_one_is_damage_or_another_manifest(data: st.DataObject) -> Non
         inside = inside[index]
     inside[index:index + data.draw(st.integers(0, 1))] = data.draw(st.lists(junk, max_size=2))
     try:
-        found = decode(json.dumps(plain).encode())
+        found = decode(Manifest, json.dumps(plain).encode())
     except DamageError:
         return
-    assert decode(encode(found)) == found
+    assert decode(Manifest, encode(found)) == found
 
 
 @pytest.mark.parametrize("content", [
@@ -113,10 +113,10 @@ def test_a_changed_one_is_damage_or_another_manifest(data: st.DataObject) -> Non
 ], ids=range(17))
 def test_anything_else_is_damage(content: bytes) -> None:
     with pytest.raises(DamageError):
-        decode(content)
+        decode(Manifest, content)
 
 
 @given(st.binary())
 def test_bytes_are_damage(content: bytes) -> None:
     with pytest.raises(DamageError):
-        decode(content)
+        decode(Manifest, content)

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 import circlet
 from circlet.backends.controlflow.backend import ControlflowBackend
 from circlet.backends.native.backend import NativeBackend, Options
+from circlet.runtime.exec.engine import Engine
 from circlet.runtime.exec.executor_map import ExecutorMap
 from circlet.runtime.exec.kernel import Backend
 from circlet.runtime.exec.session import Session
@@ -49,7 +50,7 @@ def test_cases(case: Case) -> None:
         made.append(NativeBackend(executors, Options(keep_text=True)))
         return (ControlflowBackend(executors), *made)
 
-    session = Session(called(model_of(case)), backends)
+    session = Session(called(model_of(case)), Engine(backends))
     session.invoke(0, fed_arrays(case))
     for actual, expected in zip(session.invoke(0, fed_arrays(case)), case.expected, strict=True):
         check(actual, expected.array, case.tolerance)

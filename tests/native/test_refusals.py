@@ -11,6 +11,7 @@ import pytest
 from circlet.backends.controlflow.backend import ControlflowBackend
 from circlet.backends.native.backend import NativeBackend, Options
 from circlet.backends.native.lower import controlflow
+from circlet.runtime.exec.engine import Engine
 from circlet.runtime.exec.executor_map import ExecutorMap
 from circlet.runtime.exec.kernel import Backend
 from circlet.runtime.exec.session import Session
@@ -41,7 +42,7 @@ def outline(model: Model) -> list[str]:
 
     main = model.subgraphs[0]
     inputs = [main.tensors[each] for each in main.inputs]
-    Session(model, backends).bind(0, [np.zeros(each.shape, each.dtype.numpy) for each in inputs])
+    Session(model, Engine(backends)).bind(0, [np.zeros(each.shape, each.dtype.numpy) for each in inputs])
     return [line for each in made[0].listings for line in each.outline]
 
 

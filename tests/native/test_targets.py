@@ -15,6 +15,7 @@ from circlet.backends.native.load import cache, llvm
 from circlet.backends.native.targets.aarch64 import AArch64
 from circlet.backends.native.targets.target import Target, kind_of
 from circlet.backends.native.targets.x86_64 import X86
+from circlet.runtime.exec.engine import Engine
 from circlet.runtime.exec.executor_map import ExecutorMap
 from circlet.runtime.exec.kernel import Backend
 from circlet.runtime.exec.session import Session
@@ -48,7 +49,7 @@ def lowered(model: Model, target: Target, monkeypatch: pytest.MonkeyPatch, compi
 
     monkeypatch.setattr(llvm, "host", lambda: target)
     main = model.subgraphs[0]
-    Session(model, backends).bind(0, [np.zeros(main.tensors[each].shape, main.tensors[each].dtype.numpy)
+    Session(model, Engine(backends)).bind(0, [np.zeros(main.tensors[each].shape, main.tensors[each].dtype.numpy)
                                       for each in main.inputs])
     return made[0].listings
 

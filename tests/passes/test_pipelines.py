@@ -30,7 +30,7 @@ NAMES = {*(each.name for pipeline in (IMPORTED, INTERPRETED, PORTABLE) for each 
 
 def pipeline_of(name: str) -> Pipeline:
     if name in COMPILED:
-        return engine("native").pipeline
+        return engine("native").pipeline()
     return next(each for each in (IMPORTED, INTERPRETED, PORTABLE) if name in {ran.name for ran in each.passes})
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from circlet.runtime.passes.analyses.plan_memory import ALIGNMENT, Arena, Interval, plan_memory
+from circlet.runtime.ir.types import ALIGNMENT
+from circlet.runtime.passes.analyses.plan_memory import Arena, Interval, plan_memory
 
 
 def rounded(size: int) -> int:

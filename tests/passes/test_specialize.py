@@ -12,14 +12,14 @@ from circlet.runtime.errors import ExecutionError, LimitError
 from circlet.runtime.ir.builder import SubgraphBuilder, Value
 from circlet.runtime.ir.op import Unknown
 from circlet.runtime.ir.tensor import Tensor
-from circlet.runtime.ir.types import DType
+from circlet.runtime.ir.types import DType, fits
 from circlet.runtime.ops.controlflow import CallSubgraph
 from circlet.runtime.ops.elementwise import Add
 from circlet.runtime.ops.index import Where
 from circlet.runtime.ops.random import RandomUniform
 from circlet.runtime.ops.shape import Fill, Reshape, ShapeOf
 from circlet.runtime.ops.unary import Neg
-from circlet.runtime.passes.analyses.specialize import FOLDED_BYTES, fits
+from circlet.runtime.passes.analyses.specialize import FOLDED_BYTES
 from tests.passes.specialized import model_of, specialized, specializer_of
 
 

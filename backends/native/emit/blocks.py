@@ -7,8 +7,7 @@ from math import prod
 import numpy as np
 
 from circlet.runtime.exec.memory import allocate, retype
-from circlet.runtime.ir.types import Array, Shape
-from circlet.runtime.passes.analyses.plan_memory import ALIGNMENT
+from circlet.runtime.ir.types import ALIGNMENT, Array, Shape
 
 _SMALLEST = 1 << 16
 """Bytes of the first block: a choice, so that a small model does not reserve more than it packs; any from a page to a

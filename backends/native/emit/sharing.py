@@ -9,7 +9,7 @@ from llvmlite import ir
 
 from circlet.backends.native.emit.polling import Meter
 from circlet.runtime.ir.length import bound, larger
-from circlet.runtime.passes.analyses.plan_memory import ALIGNMENT
+from circlet.runtime.ir.types import ALIGNMENT
 from circlet.runtime.records import dataclass
 
 

@@ -12,14 +12,15 @@ from zlib import crc32
 
 import numpy as np
 
-from circlet.backends.native.load import manifest as manifests
-from circlet.backends.native.load.manifest import Constant, DamageError, Manifest, Origin, Stored
-from circlet.backends.native.program import Fixed, Program, Source
+from circlet.backends.native.load import codec
+from circlet.backends.native.load.codec import DamageError
+from circlet.backends.native.load.manifest import Constant, Manifest, Origin, Stored
+from circlet.backends.native.parts import Fixed, Source
+from circlet.backends.native.program import Program
 from circlet.runtime.exec.memory import allocate
 from circlet.runtime.ir.length import terms_of
 from circlet.runtime.ir.model import Model
-from circlet.runtime.ir.types import Array
-from circlet.runtime.passes.analyses.plan_memory import ALIGNMENT
+from circlet.runtime.ir.types import ALIGNMENT, Array
 from circlet.runtime.records import dataclass
 
 
@@ -94,7 +95,7 @@ _MARK = b"circlet5"
 def encode(artifact: Artifact) -> tuple[bytes, memoryview, bytes, bytes]:
     """The artifact as bytes, in parts that follow each other; the code comes first, so that a loader finds it."""
     code, constants = b"".join(artifact.code), artifact.constants.data
-    manifest = manifests.encode(replace(artifact.manifest, pieces=tuple(len(each) for each in artifact.code)))
+    manifest = codec.encode(replace(artifact.manifest, pieces=tuple(len(each) for each in artifact.code)))
     end = _END.pack(_MARK, len(code), len(manifest), len(constants), crc32(constants),
                     sha256(code + manifest).digest())
     return code, constants, manifest, end
@@ -116,7 +117,7 @@ def load(file: BufferedReader) -> Artifact | None:
     if not complete or sha256(code + content).digest() != digest or crc32(constants.data) != checksum:
         return None
     try:
-        manifest = manifests.decode(content)
+        manifest = codec.decode(Manifest, content)
     except DamageError:
         return None
     if not manifest.pieces or sum(manifest.pieces) != code_size:

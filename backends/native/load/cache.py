@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 import time
 from collections.abc import Sequence
 from contextlib import suppress
@@ -50,11 +51,21 @@ def folder() -> Path | None:
     """Where compiled functions are kept; None where they are not."""
     named = os.environ.get(VARIABLE)
     if named is None:
-        with LOADING:
-            from platformdirs import user_cache_path
-
-        return user_cache_path("circlet", appauthor=False) / "functions"
+        return user_folder() / "functions"
     return Path(named) if named else None
+
+
+def user_folder() -> Path:
+    """Where circlet may keep what it can make again, for this user: what `platformdirs` says, which takes as long to
+    import as all else that a run of kept code needs; so what it says of Linux is said here."""
+    system: str = sys.platform
+    if system == "linux":
+        named = os.environ.get("XDG_CACHE_HOME", "").strip()
+        return Path(named if os.path.isabs(named) else os.path.expanduser("~/.cache")) / "circlet"
+    with LOADING:
+        from platformdirs import user_cache_path
+
+    return user_cache_path("circlet", appauthor=False)
 
 
 def find(key: str) -> BufferedReader | None:

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import os
 import pickle
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from hashlib import sha256
+from importlib.util import find_spec
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import llvmlite
 import numpy as np
 
 from circlet.backends.native.targets import machine
-from circlet.runtime.exec.kernel import Span
 from circlet.runtime.ir.types import Array
+
+if TYPE_CHECKING:
+    from circlet.runtime.exec.kernel import Span
 
 _PACKAGE = Path(__file__).resolve().parents[3]
 """The folder that holds `runtime` and `backends`."""
@@ -32,8 +35,28 @@ def digest(*parts: object) -> bytes:
 @lru_cache(1)
 def toolchain() -> str:
     """What code depends on beside what is compiled: the processor, circlet itself and its libraries."""
+    import llvmlite  # takes a while to import
+
     parts = ("runtime", "backends")
     return "\n".join((machine.identity(), llvmlite.__version__, np.__version__, content(_PACKAGE, parts).hex()))
+
+
+@lru_cache(1)
+def installation() -> bytes:
+    """What tells installations of circlet and its libraries apart, and machines that need different code: which files
+    there are, of what size, and when they were written and put there, which no later content shares."""
+    found = sha256(f"{machine.identity()}\n{np.__version__}\n".encode())
+    llvm = find_spec("llvmlite")
+    if llvm is not None and llvm.origin is not None:
+        found.update(_status(os.stat(llvm.origin)))
+    sources = (each for part in ("runtime", "backends", "schema") for each in _sources(f"{_PACKAGE}/{part}", part))
+    for name, path in sorted(sources):
+        found.update(name.encode() + _status(os.stat(path)))
+    return found.digest()
+
+
+def _status(found: os.stat_result) -> bytes:
+    return f" {found.st_size} {found.st_mtime_ns} {found.st_ctime_ns} {found.st_ino} {found.st_dev}\n".encode()
 
 
 def content(package: Path, parts: Sequence[str]) -> bytes:
@@ -74,16 +97,17 @@ def span_key(model: bytes, span: Span, elide: bool, options: object) -> str:
                   span.operators, roots, sorted(span.exported), _shared(span.arrays)).hex()
 
 
-def general_key(model: bytes, span: Span, elide: bool, options: object) -> str:
-    """The name of the functions for a span at any lengths, each of which is for some; see `span_key`."""
+def general_key(model: bytes, span: Span, elide: bool, options: object) -> Callable[[int], str]:
+    """The names, by number, of the functions for a span at any lengths, each of which is for some; see `span_key`."""
     assert span.spec.general is not None, "the shapes of the span are fixed"
     spec = span.spec.general.spec
     computed = {tensor: str(array.tolist()) if array.dtype.hasobject else array
                 for tensor, array in spec.known.items() if spec.subgraph.tensors[tensor].data is None}
     roots = tuple(span.aliases.root(tensor) for tensor in range(len(spec.shapes)))
     held = tuple(each is not None for each in span.arrays)
-    return digest(toolchain(), model, elide, options, spec.index, spec.promised, str(spec.shapes), spec.stop, computed,
-                  span.operators, roots, sorted(span.exported), held).hex()
+    base = digest(toolchain(), model, elide, options, spec.index, spec.promised, str(spec.shapes), spec.stop, computed,
+                  span.operators, roots, sorted(span.exported), held)
+    return lambda number: digest(base, number).hex()
 
 
 def _shared(arrays: Sequence[Array | None]) -> tuple[int, ...]:

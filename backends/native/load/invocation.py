@@ -14,9 +14,10 @@ from circlet.backends.native.abi import DONE, FIRST_ARRAY, FIRST_SITE, SCRATCH, 
 from circlet.backends.native.check.watched import OUTSIDE
 from circlet.backends.native.load.host_answers import Host
 from circlet.backends.native.load.manifest import Constant, Origin, Stored
+from circlet.backends.native.load.setting import Setting
 from circlet.backends.native.load.store import Function
 from circlet.backends.native.load.team import Teams
-from circlet.backends.native.program import (
+from circlet.backends.native.parts import (
     COUNTED_COPIES,
     EXHAUSTED,
     HOST_FAILED,
@@ -36,12 +37,9 @@ from circlet.backends.native.program import (
     Variable,
 )
 from circlet.runtime.errors import ExecutionError
-from circlet.runtime.exec.executor_map import ExecutorMap
-from circlet.runtime.exec.kernel import Span
 from circlet.runtime.exec.memory import retype
-from circlet.runtime.exec.state.variables import Variables
 from circlet.runtime.exec.step import Step
-from circlet.runtime.ir.faults import FAULTS, located, raise_located
+from circlet.runtime.ir.faults import FAULTS, raise_located
 from circlet.runtime.ir.terms import formula_of, value_of
 from circlet.runtime.ir.types import Array
 
@@ -54,22 +52,21 @@ _BRIEF_TYPE = ctypes.PYFUNCTYPE(ctypes.c_int32)
 class Invocation:
     """A function bound to its buffers."""
 
-    def __init__(self, executors: ExecutorMap, function: Function, span: Span, teams: Teams) -> None:
+    def __init__(self, function: Function, setting: Setting, teams: Teams) -> None:
         """
         Args:
-            executors: bind host calls.
             function: stays loaded as long as this object lives.
-            span: what the function was compiled from, with the buffers to use.
+            setting: what it is bound to.
             teams: the threads for loops that are shared out.
         """
-        run, manifest = span.run, function.manifest
+        run, manifest = setting.run, function.manifest
         self._function = function
         self._sites = manifest.sites
         self._evidence = np.zeros(MOST_EVIDENCE, np.int64)
         self._counts = np.zeros(COUNTED_COPIES, np.int64)
         self._run = run
-        self._arrays = [self._array(executors, each, span) for each in manifest.origins]
-        self._lengths = lengths = span.spec.lengths
+        self._arrays = [self._array(each, setting) for each in manifest.origins]
+        self._lengths = lengths = setting.lengths
         self._arena = run.room.allocate((manifest.arena_bytes(lengths),), np.dtype(np.uint8))
         if manifest.watched is not None:
             manifest.watched.expect([each.nbytes for each in self._arrays])
@@ -77,10 +74,10 @@ class Invocation:
         self._scratch = run.room.allocate((scratch,), np.dtype(np.uint8))
         self._host = Host(run.watch)
         for each in manifest.host_calls:
-            self._host.steps.append(self._bind_host(executors, each))
+            self._host.steps.append(self._bind_host(each, setting))
         table = (self._scratch.ctypes.data, self._host.address, *(each.ctypes.data for each in self._arrays))
         self._table = np.array(table, np.uintp)
-        self._located = located(executors[span.spec.index].place, span.leading)
+        self._located = setting.located
         self._control = control_of(run.watch)
         self._bind_entry(teams)
 
@@ -151,32 +148,32 @@ class Invocation:
                   if isinstance(each, OpenLengths))
         return next((each.tolist() for each in memory), self._lengths)
 
-    def _array(self, executors: ExecutorMap, origin: Origin, span: Span) -> Array:
+    def _array(self, origin: Origin, setting: Setting) -> Array:
         """The memory that an address of the table stands for."""
-        array = _state(origin, executors, span.run.variables)
+        array = _state(origin, setting)
         if array is not None:
             return array
         if isinstance(origin, Held):
-            array = span.arrays[origin.tensor]
+            array = setting.held(origin.tensor)
         elif isinstance(origin, Constant):
-            array = executors.model.subgraphs[origin.subgraph].tensors[origin.tensor].data
+            array = setting.constant(origin)
         elif isinstance(origin, Stored):
             array = self._function.constants[origin.offset:origin.offset + origin.size]
         elif isinstance(origin, Tally):
             array = self._counts = np.zeros(COUNTED_COPIES + origin.subgraphs, np.int64)
         elif isinstance(origin, OpenLengths):
             array = np.zeros(origin.count, np.int64)
-            array[:len(span.spec.lengths)] = span.spec.lengths
+            array[:len(setting.lengths)] = setting.lengths
         else:
             array = self._evidence
         assert array is not None, f"{origin} has no memory"
         return array
 
-    def _bind_host(self, executors: ExecutorMap, call: HostCall) -> Step:
+    def _bind_host(self, call: HostCall, setting: Setting) -> Step:
         """The numpy kernel of an operator on the buffers of a host call."""
         inputs = [None if each is None else self._buffer(each) for each in call.inputs]
         outputs = [self._buffer(each) for each in call.outputs]
-        return executors[call.subgraph].bind(call.operator, inputs, outputs, self._run)
+        return setting.host(call.subgraph, call.operator, inputs, outputs)
 
     def _buffer(self, place: External | Staging) -> Array:
         """The array of an operand or a result of a host call."""
@@ -186,10 +183,11 @@ class Invocation:
         return retype(self._arena[place.offset:place.offset + prod(place.shape) * dtype.itemsize], place.shape, dtype)
 
 
-def _state(origin: Origin, executors: ExecutorMap, variables: Variables) -> Array | None:
+def _state(origin: Origin, setting: Setting) -> Array | None:
     """The memory that an address of the table stands for, if it outlives the run."""
+    variables = setting.run.variables
     if isinstance(origin, Variable):
-        declared = executors.model.subgraphs[origin.subgraph].tensors[origin.tensor]
+        declared = setting.variable(origin.subgraph, origin.tensor)
         return variables.tensor(origin.subgraph, origin.tensor, declared)
     if isinstance(origin, Cell):
         return variables.cell(origin.handle, origin.shape, origin.dtype).halves[origin.half]
@@ -205,8 +203,8 @@ def _state(origin: Origin, executors: ExecutorMap, variables: Variables) -> Arra
 class OpenInvocation(Invocation):
     """A function for any lengths, on buffers that change with them."""
 
-    def __init__(self, executors: ExecutorMap, function: Function, span: Span, teams: Teams) -> None:
-        super().__init__(executors, function, span, teams)
+    def __init__(self, function: Function, setting: Setting, teams: Teams) -> None:
+        super().__init__(function, setting, teams)
         manifest = function.manifest
         self._held = [(FIRST_ARRAY + number, each.tensor) for number, each in enumerate(manifest.origins)
                       if isinstance(each, Held)]

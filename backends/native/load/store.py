@@ -19,6 +19,8 @@ from circlet.runtime.records import dataclass
 class Function:
     """A compiled function in this process."""
 
+    key: str
+    """Its name on the disk."""
     library: Library
     manifest: Manifest
     constants: Array
@@ -31,7 +33,7 @@ def stored(key: str) -> Function | None:
     if file is None:
         return None
     with file:
-        return _loaded(file)
+        return _loaded(key, file)
 
 
 def keep(key: str, artifact: Artifact) -> Function:
@@ -40,7 +42,7 @@ def keep(key: str, artifact: Artifact) -> Function:
     found = stored(key) if is_kept else None
     if found is None and is_kept:
         cache.write(key, encode(artifact))
-    return found or _linked(artifact)
+    return found or _linked(key, artifact)
 
 
 def _sharable(artifact: Artifact) -> Artifact:
@@ -56,23 +58,23 @@ def _sharable(artifact: Artifact) -> Artifact:
         return artifact
 
 
-def _loaded(file: BufferedReader) -> Function | None:
+def _loaded(key: str, file: BufferedReader) -> Function | None:
     """The function in an opened file, whose path may lead elsewhere by now."""
     try:
         artifact = load(file)
         if artifact is None or not is_shared(artifact.code[0]):
-            return None if artifact is None else _linked(artifact)
+            return None if artifact is None else _linked(key, artifact)
         if not current().has(Feature.SHARED_OBJECTS):
             return None
-        return Function(SharedLibrary(file.fileno()), artifact.manifest, artifact.constants)
+        return Function(key, SharedLibrary(file.fileno()), artifact.manifest, artifact.constants)
     except OSError:
         return None
 
 
-def _linked(artifact: Artifact) -> Function:
+def _linked(key: str, artifact: Artifact) -> Function:
     """The function that LLVM links an artifact to."""
     # LLVM takes its time to load: only where it is needed.
     with LOADING:
         from circlet.backends.native.load.llvm import link
 
-    return Function(link(artifact.code, ENTRY), artifact.manifest, artifact.constants)
+    return Function(key, link(artifact.code, ENTRY), artifact.manifest, artifact.constants)

@@ -14,7 +14,8 @@ from circlet.backends.native.emit.value import Value, in_memory, in_register
 from circlet.backends.native.lower.budget import MOST_INVOKED, Sizes
 from circlet.backends.native.lower.host import lower_host_call
 from circlet.backends.native.lower.operators import OperatorLowering
-from circlet.backends.native.program import Called, Unlowerable
+from circlet.backends.native.parts import Called
+from circlet.backends.native.program import Unlowerable
 from circlet.runtime.exec.executor_map import ExecutorMap
 from circlet.runtime.ir.op import Op, Unknown
 from circlet.runtime.ir.types import DType, Shape
@@ -30,6 +31,7 @@ from circlet.runtime.ops.controlflow import (
     StablehloWhile,
     While,
 )
+from circlet.runtime.ops.variable import AssignVariable, VarHandle
 from circlet.runtime.passes.analyses.elide_copies import LoopPlan, Site
 from circlet.runtime.passes.analyses.rotation import Cycle
 from circlet.runtime.passes.analyses.specialize import Specialization
@@ -145,13 +147,20 @@ def lower_call(o: OperatorLowering) -> Sequence[Value]:
 
 
 def lower_call_once(o: OperatorLowering) -> Sequence[Value]:
-    """CALL_ONCE: the host runs the subgraph, if it has not run it yet."""
+    """CALL_ONCE: runs the subgraph, if it was not run yet; what does more than assign variables the host runs."""
     function, b = o.function, o.function.e.builder
     callee = o.operator.op.callees()[0]
-    function.note(f"[{o.number}] {o.operator.name} @{callee}")
-    flag = function.e.load(function.external(function.variables.called(callee), Called(callee)), DType.INT32)
-    with b.if_then(b.icmp_signed("==", flag, ir.Constant(flag.type, 0)), likely=False):
-        lower_host_call(o)
+    word = function.external(function.variables.called(callee), Called(callee))
+    flag = function.e.load(word, DType.INT32)
+    assigns = all(isinstance(each.op, (VarHandle, AssignVariable))
+                  for each in o.subgraphs.executors.model.subgraphs[callee].operators)
+    with (function.indented(f"[{o.number}] {o.operator.name} @{callee}"),
+          b.if_then(b.icmp_signed("==", flag, ir.Constant(flag.type, 0)), likely=False)):
+        if assigns:
+            o.subgraphs.invoke(callee, (), (), frozenset())
+            function.e.store(ir.Constant(flag.type, 1), word, DType.INT32)
+        else:
+            lower_host_call(o)
     return ()
 
 

@@ -36,9 +36,8 @@ from circlet.backends.native.emit.outlined import Outlined
 from circlet.backends.native.emit.polling import HOST_CALL, Meter
 from circlet.backends.native.emit.sharing import Sharing
 from circlet.backends.native.emit.value import Value, in_memory, in_register
-from circlet.backends.native.program import (
+from circlet.backends.native.parts import (
     COUNTED_COPIES,
-    EMBEDDED_BYTES,
     EXHAUSTED,
     FIXED,
     MOST_EVIDENCE,
@@ -46,18 +45,17 @@ from circlet.backends.native.program import (
     External,
     Held,
     OpenLengths,
-    Program,
     Site,
     Source,
     Tally,
 )
+from circlet.backends.native.program import EMBEDDED_BYTES, Program
 from circlet.backends.native.targets.target import Target
 from circlet.runtime.errors import Place
 from circlet.runtime.exec.memory import expect_room
 from circlet.runtime.exec.state.variables import Variables
 from circlet.runtime.ir.length import Scope, bound, is_length, larger
-from circlet.runtime.ir.types import Array, DType, Shape
-from circlet.runtime.passes.analyses.plan_memory import ALIGNMENT
+from circlet.runtime.ir.types import ALIGNMENT, Array, DType, Shape
 from circlet.runtime.passes.analyses.specialize import is_open_value
 
 _TURNS = 1 << 12

@@ -11,7 +11,8 @@ from circlet.backends.native.abi import ARENA, REQUEST
 from circlet.backends.native.emit.emitter import I32, I64, NATIVE_TYPES
 from circlet.backends.native.emit.value import Value, in_memory, in_register
 from circlet.backends.native.lower.operators import OperatorLowering
-from circlet.backends.native.program import HOST_FAILED, External, HostCall, Staging, Unlowerable
+from circlet.backends.native.parts import HOST_FAILED, External, HostCall, Staging
+from circlet.backends.native.program import Unlowerable
 from circlet.runtime.ir.model import ABSENT
 from circlet.runtime.ir.types import DType, Shape
 

@@ -11,7 +11,7 @@ from circlet.backends.native.emit.value import in_memory
 from circlet.backends.native.lower.function import FunctionLowering
 from circlet.backends.native.lower.pieces import Cutter, Piece
 from circlet.backends.native.lower.subgraphs import SubgraphLowering
-from circlet.backends.native.program import Held
+from circlet.backends.native.parts import Held
 from circlet.backends.native.targets.target import Target
 from circlet.runtime.exec.executor_map import ExecutorMap
 from circlet.runtime.exec.kernel import Span

@@ -18,7 +18,8 @@ from circlet.backends.native.lower.fused import Fused
 from circlet.backends.native.lower.groups import GroupLowering
 from circlet.backends.native.lower.host import lower_host_call
 from circlet.backends.native.lower.operators import OperatorLowering
-from circlet.backends.native.program import COUNTED_COPIES, RuleError, Unlowerable, Variable
+from circlet.backends.native.parts import COUNTED_COPIES, Variable
+from circlet.backends.native.program import RuleError, Unlowerable
 from circlet.backends.native.rules.rule import Rule
 from circlet.runtime.errors import CircletError, LimitError, Place
 from circlet.runtime.exec.executor_map import ExecutorMap

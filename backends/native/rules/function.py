@@ -10,7 +10,7 @@ from llvmlite import ir
 from circlet.backends.native.emit.blocks import Blocks
 from circlet.backends.native.emit.emitter import Emitter
 from circlet.backends.native.emit.value import Value
-from circlet.backends.native.program import FIXED, External, Source
+from circlet.backends.native.parts import FIXED, External, Source
 from circlet.runtime.errors import Place
 from circlet.runtime.exec.state.variables import Variables
 from circlet.runtime.ir.types import Array, DType, Shape

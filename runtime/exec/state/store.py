@@ -8,8 +8,7 @@ from math import prod
 import numpy as np
 
 from circlet.runtime.exec.memory import allocate, retype
-from circlet.runtime.ir.types import Array, Shape
-from circlet.runtime.passes.analyses.plan_memory import ALIGNMENT
+from circlet.runtime.ir.types import ALIGNMENT, Array, Shape
 from circlet.runtime.records import dataclass
 
 _BLOCK = 1 << 14

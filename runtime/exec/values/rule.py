@@ -15,8 +15,7 @@ from circlet.runtime.errors import InputError
 from circlet.runtime.exec.values.exact import convert, is_integer, plain
 from circlet.runtime.ir.held import Held, OptionalOf, SequenceOf, ValueType, holding
 from circlet.runtime.ir.tensor import Tensor
-from circlet.runtime.ir.types import Array, DType, Shape, objects
-from circlet.runtime.passes.analyses.specialize import fits
+from circlet.runtime.ir.types import Array, DType, Shape, fits, objects
 
 CONTIGUOUS = 2.0 ** 53
 """Below it numpy, which reads lists of integers and floats as float64, has rounded no integer."""

@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from circlet.runtime.ir.length import at_hand, bound, larger
+from circlet.runtime.ir.types import ALIGNMENT
 from circlet.runtime.passes.analyses.alias import Aliases
 from circlet.runtime.records import dataclass
-
-ALIGNMENT = 64
-"""Bytes; a cache line, and the widest vector."""
 
 
 @dataclass(frozen=True)

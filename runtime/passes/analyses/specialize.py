@@ -16,7 +16,7 @@ from circlet.runtime.ir.length import Scope, is_late, is_open, scope_of, value
 from circlet.runtime.ir.model import ABSENT, Model, Operator, Subgraph
 from circlet.runtime.ir.op import Operand, Operands, ShapeError, Unknown
 from circlet.runtime.ir.tensor import Tensor
-from circlet.runtime.ir.types import MOST_DIMENSIONS, Array, DType, Shape
+from circlet.runtime.ir.types import MOST_DIMENSIONS, Array, DType, Shape, fits
 from circlet.runtime.late import LOADING
 from circlet.runtime.records import dataclass
 
@@ -327,9 +327,3 @@ def _expect_storable(shapes: Sequence[Shape]) -> None:
             raise LimitError(f"the result has {len(shape)} dimensions; arrays have at most {MOST_DIMENSIONS}")
         if prod(dim or 1 for dim in shape) > MOST_ELEMENTS:
             raise LimitError("the result has more elements than any memory holds")
-
-
-def fits(shape: Shape, signature: Shape) -> bool:
-    """Whether a concrete shape is one that a declared shape, with -1 for any length, allows."""
-    return len(shape) == len(signature) and all(want in (-1, dim)
-                                                for dim, want in zip(shape, signature, strict=True))

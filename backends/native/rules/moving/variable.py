@@ -10,7 +10,7 @@ from llvmlite import ir
 
 from circlet.backends.native.emit.emitter import I8, I64, Emitter
 from circlet.backends.native.emit.value import Value, in_register
-from circlet.backends.native.program import Cell, Holder, Marks, RunNumber
+from circlet.backends.native.parts import Cell, Holder, Marks, RunNumber
 from circlet.backends.native.rules.function import Function
 from circlet.backends.native.rules.refusals import movable
 from circlet.backends.native.rules.rule import Node, Sink, fused, nest

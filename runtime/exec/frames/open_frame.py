@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import final
+from typing import Protocol, final
 
 import numpy as np
 
-from circlet.runtime.exec.frames import Resizable
-from circlet.runtime.exec.kernel import OpenStep, Span
+from circlet.runtime.exec.frames.cache import Resizable
+from circlet.runtime.exec.frames.layout import Border, Buffer, Layout
+from circlet.runtime.exec.frames.open_step import OpenStep
 from circlet.runtime.exec.memory import LITTLE, copied
 from circlet.runtime.exec.run import Run
 from circlet.runtime.exec.step import Step
-from circlet.runtime.ir.length import bound, formula, is_late, is_length
-from circlet.runtime.ir.terms import LEAST
+from circlet.runtime.ir.terms import LEAST, fixed, formula_of, has_computed, is_fixed
 from circlet.runtime.ir.types import Array, Shape
-from circlet.runtime.passes.analyses.alias import Aliases
-from circlet.runtime.passes.analyses.specialize import General, Specialization, closed, is_open_value
 
 GROWTH = 1 << 20
 """Bytes that are allocated beyond what is needed at the most, so that lengths that grow by one do not allocate each
@@ -28,12 +26,23 @@ class UnboundError(Exception):
     """No backend computes the subgraph at any lengths."""
 
 
-class _Buffer:
-    """Memory for a storage class at any lengths; it grows."""
+class Value(Protocol):
+    """What follows from the lengths alone."""
 
-    def __init__(self, run: Run, size: int) -> None:
+    is_late: bool
+    """Whether only the run tells it."""
+
+    def at(self, lengths: Sequence[int]) -> Array:
+        """The value at some lengths."""
+        ...
+
+
+class _Memory:
+    """Memory for inputs and results at any lengths; it grows."""
+
+    def __init__(self, run: Run, buffer: Buffer) -> None:
         self._run = run
-        self._size = formula(bound(size))
+        self._size = formula_of(buffer.size)
         self.raw: Array = np.empty(0, np.uint8)
 
     def expect(self, lengths: Sequence[int]) -> None:
@@ -48,24 +57,18 @@ class _Buffer:
             self.raw = self._run.room.allocate((grown,), np.dtype(np.uint8))
 
 
-class _Tensor:
-    """A tensor in a buffer, or one whose value follows from the lengths."""
+class _Placed:
+    """A tensor in memory."""
 
-    def __init__(self, spec: Specialization, number: int, buffer: _Buffer | None) -> None:
-        self._shape = [formula(each) for each in spec.shape(number)]
-        self._dtype = spec.subgraph.tensors[number].dtype.numpy
-        self._buffer = buffer
-        self._known = spec.known.get(number)
-        values = () if self._known is None or not is_open_value(self._known) else tuple(self._known.flat)
-        self.is_computed = any(map(is_late, (*spec.shape(number), *values)))
-        """Whether only the run tells its shape or value."""
+    def __init__(self, border: Border, memory: _Memory) -> None:
+        self.is_late = any(map(has_computed, border.shape))
+        self._shape = [formula_of(each) for each in border.shape]
+        self._dtype = border.dtype.numpy
+        self._memory = memory
 
     def at(self, lengths: Sequence[int]) -> Array:
         """The tensor at some lengths."""
-        if self._known is not None:
-            return closed(self._known, lengths, self._dtype) if is_open_value(self._known) else self._known
-        assert self._buffer is not None, "what is not known has memory"
-        found: Array = np.ndarray([each(lengths) for each in self._shape], self._dtype, self._buffer.raw)
+        found: Array = np.ndarray([each(lengths) for each in self._shape], self._dtype, self._memory.raw)
         return found
 
 
@@ -73,40 +76,33 @@ class _Tensor:
 class OpenFrame(Resizable):
     """A subgraph bound to memory for any lengths: `resize`, write `inputs`, `invoke()`, read `outputs`."""
 
-    is_compiled = True
-    is_fixed = False
-
-    def __init__(self, spec: Specialization, general: General, aliases: Aliases, run: Run,
-                 bind: Callable[[Span], OpenStep | None]) -> None:
+    def __init__(self, layout: Layout, values: Mapping[int, Value], lengths: tuple[int, ...], run: Run,
+                 bind: Callable[[Mapping[int, Array]], OpenStep | None]) -> None:
         """
         Args:
-            spec: the case to begin with.
-            general: of which it is one.
-            aliases: the storage classes of the subgraph, whose inputs are all the frame's own.
+            layout: where inputs and results lie.
+            values: those that have no buffer.
+            lengths: to begin with.
             run: the run, or runs one after another, that the frame serves.
-            bind: makes the step.
+            bind: makes the step, given buffers by tensor.
 
         Raises:
             UnboundError: there is no step.
             LimitError: there is not memory enough.
         """
         self.run = run
-        self._general = general
-        subgraph = general.spec.subgraph
-        self._given = subgraph.inputs
-        self._results = subgraph.outputs
-        self._buffers: dict[int, _Buffer] = {}
-        self._tensors: dict[int, _Tensor] = {}
-        for tensor in dict.fromkeys((*self._given, *self._results)):
-            root = aliases.root(tensor)
-            if tensor not in general.spec.known and root not in self._buffers:
-                self._buffers[root] = _Buffer(run, aliases.size(root))
-            self._tensors[tensor] = _Tensor(general.spec, tensor, self._buffers.get(root))
-        self._late = {number: aliases.root(number) for number, each in self._tensors.items()
-                      if each.is_computed and number not in general.spec.known}
-        self._computes = any(each.is_computed for each in self._tensors.values())
-        self._patterns = [[None if is_length(size) else size for size in general.spec.shape(tensor)]
-                          for tensor in self._given]
+        self._assumptions = layout.assumptions
+        self._given, self._results = layout.inputs, layout.outputs
+        self._memory = {each.number: _Memory(run, each) for each in layout.buffers}
+        self._tensors: dict[int, Value] = {
+            each.tensor: values[each.tensor] if each.buffer is None else _Placed(each, self._memory[each.buffer])
+            for each in layout.borders}
+        self._late = {each.tensor: each.buffer for each in layout.borders
+                      if each.buffer is not None and self._tensors[each.tensor].is_late}
+        self._computes = any(each.is_late for each in self._tensors.values())
+        shapes = {each.tensor: each.shape for each in layout.borders}
+        self._patterns = [[fixed(each) if is_fixed(each) else None for each in shapes[tensor]]
+                          for tensor in layout.inputs]
         self._open = [(position, axis) for position, pattern in enumerate(self._patterns)
                       for axis, size in enumerate(pattern) if size is None]
         self._shapes: tuple[Shape, ...] = ()
@@ -116,27 +112,19 @@ class OpenFrame(Resizable):
         self.inputs: tuple[Array, ...] = ()
         self.outputs: tuple[Array, ...] = ()
         self._copies: Sequence[Callable[[], Array]] = ()
-        self.planned_shapes = spec.shapes
-        """The shape of each tensor at first."""
-        self._view(spec.lengths)
-        self._step = self._bound(spec, aliases, bind)
-        self._run_step: Step
-        """Runs it at the lengths that the frame has."""
-        self.resize(tuple(spec.shape(each) for each in self._given))
-
-    def _bound(self, spec: Specialization, aliases: Aliases, bind: Callable[[Span], OpenStep | None]) -> OpenStep:
-        known, subgraph = self._general.spec.known, spec.subgraph
-        arrays = [None if number in known else self._arrays.get(number) for number in range(len(subgraph.tensors))]
-        exported = frozenset(each for each in self._results if each not in known)
-        step = bind(Span(spec, range(len(subgraph.operators)), aliases, arrays, exported, self.run, is_whole=True))
+        self._view(lengths)
+        step = bind(self._arrays)
         if step is None:
             raise UnboundError
-        return step
+        self._step = step
+        self._run_step: Step
+        """Runs it at the lengths that the frame has."""
+        self.resize(tuple(map(np.shape, self.inputs)))
 
     @property
     def size(self) -> int:
         """The bytes of the buffers that the frame made for itself."""
-        return sum(each.raw.nbytes for each in self._buffers.values())
+        return sum(each.raw.nbytes for each in self._memory.values())
 
     def takes(self, shapes: tuple[Shape, ...]) -> bool:
         """Whether the frame is for inputs of these shapes."""
@@ -149,7 +137,7 @@ class OpenFrame(Resizable):
                 if size != wanted and (wanted is not None or size < LEAST):
                     return False
         lengths = [shapes[position][axis] for position, axis in self._open]
-        return self._general.fits(lengths) and self._step.fits(lengths)
+        return all(each.fits(lengths) for each in self._assumptions) and self._step.fits(lengths)
 
     def resize(self, shapes: tuple[Shape, ...]) -> None:
         """Makes `inputs` arrays of other shapes, which the frame takes.
@@ -167,10 +155,10 @@ class OpenFrame(Resizable):
 
     def _view(self, lengths: tuple[int, ...]) -> None:
         """Makes arrays for some lengths of all inputs and results."""
-        for each in self._buffers.values():
-            each.expect(lengths)
-        self._arrays = {number: each.at(lengths) for number, each in self._tensors.items() if not each.is_computed}
-        self._arrays.update((number, self._buffers[root].raw) for number, root in self._late.items())
+        for memory in self._memory.values():
+            memory.expect(lengths)
+        self._arrays = {number: each.at(lengths) for number, each in self._tensors.items() if not each.is_late}
+        self._arrays |= {number: self._memory[buffer].raw for number, buffer in self._late.items()}
         self.inputs = tuple([self._arrays[each] for each in self._given])
         self._show([self._arrays[each] for each in self._results if each in self._arrays])
 

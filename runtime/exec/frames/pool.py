@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
-from circlet.runtime.exec.frame import Frame
-from circlet.runtime.exec.open_frame import OpenFrame
+from circlet.runtime.exec.frames.open_frame import OpenFrame
+from circlet.runtime.exec.preparation import EntryFrame
 from circlet.runtime.ir.types import Shape
 
 Key: TypeAlias = tuple[int, tuple[Shape, ...], str]
@@ -22,11 +22,11 @@ class FramePool:
     find taken."""
 
     def __init__(self) -> None:
-        self._idle: dict[Key, list[Frame]] = {}
+        self._idle: dict[Key, list[EntryFrame]] = {}
         self._open: dict[tuple[int, str], list[OpenFrame]] = {}
         self._kinds = KINDS
 
-    def take(self, key: Key) -> Frame | OpenFrame | None:
+    def take(self, key: Key) -> EntryFrame | None:
         """A frame for a key, which is then the caller's; None if there is none."""
         idle = self._idle.get(key)
         if idle is None and self._open:
@@ -68,7 +68,7 @@ class FramePool:
             if len(idle) > KINDS * SPARES:
                 del idle[:len(idle) - KINDS * SPARES]
 
-    def give(self, key: Key, frame: Frame | OpenFrame) -> None:
+    def give(self, key: Key, frame: EntryFrame) -> None:
         """Keeps a frame for later; the keys made longest ago lose theirs first."""
         if type(frame) is OpenFrame:  # asked in every run, and `isinstance` is slow for what has abstract methods
             self._give_open(key, frame)

@@ -1,0 +1,233 @@
+"""What runs of a model need of it where all that they run is compiled: names, types, and functions with their layouts.
+
+It is kept on the disk beside the functions, under what the model's content and all that decides how it is compiled give
+as a name. So who finds it need not read the model, nor verify it, run passes on it or derive its shapes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import numpy as np
+
+from circlet.backends.native.load import manifest as manifest
+from circlet.backends.native.load.codec import annotate, one_of
+from circlet.runtime.errors import Place
+from circlet.runtime.exec.frames.layout import Border, Buffer, Layout
+from circlet.runtime.ir.model import Model, Signature, Subgraph
+from circlet.runtime.ir.tensor import Tensor
+from circlet.runtime.ir.terms import fixed, is_fixed
+from circlet.runtime.ir.types import DType, Quantization, Shape
+from circlet.runtime.records import dataclass
+
+
+@dataclass(frozen=True)
+class Scaling:
+    """A quantization; numbers are float64 in hexadecimal digits."""
+
+    scales: str
+    zero_points: tuple[int, ...]
+    axis: int
+    minimum: str
+    maximum: str
+
+
+@dataclass(frozen=True)
+class Declared:
+    """What is declared of a tensor."""
+
+    number: int
+    name: str
+    dtype: DType
+    shape: Shape
+    signature: Shape | None
+    has_rank: bool
+    scaling: Scaling | None
+    is_variable: bool
+
+
+@dataclass(frozen=True)
+class Graph:
+    """A subgraph that runs begin with, as callers see it."""
+
+    number: int
+    name: str
+    count: int
+    """Of its tensors."""
+    tensors: tuple[Declared, ...]
+    """Its inputs and outputs."""
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Named:
+    """A tensor by a name of a signature's."""
+
+    name: str
+    tensor: int
+
+
+@dataclass(frozen=True)
+class EntryPoint:
+    """A signature."""
+
+    key: str
+    subgraph: int
+    inputs: tuple[Named, ...]
+    outputs: tuple[Named, ...]
+
+
+@dataclass(frozen=True)
+class Handle:
+    """What a variable is known by."""
+
+    container: str
+    name: str
+    is_updated: bool
+    """Whether operators write to parts of its value."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """Where a constant of the model lies."""
+
+    subgraph: int
+    tensor: int
+    offset: int
+    size: int
+    """Bytes."""
+    is_kept: bool
+    """Whether it is kept with the plan, rather than found in the file of the model."""
+
+
+@dataclass(frozen=True)
+class State:
+    """A variable tensor."""
+
+    subgraph: int
+    tensor: Declared
+
+
+@dataclass(frozen=True)
+class Planned:
+    """A function that computes a whole subgraph."""
+
+    key: str
+    """Its name on the disk."""
+    leading: Place
+    """Its first operator, for errors that have no place."""
+    layout: Layout
+    is_open: bool
+    known: tuple[Part, ...]
+    """Values of tensors that follow from constants."""
+    parts: tuple[Part, ...]
+    """Constants of the model."""
+    states: tuple[State, ...]
+
+    def shapes(self) -> tuple[Shape, ...]:
+        """Those of the inputs, -1 for open lengths."""
+        found = {each.tensor: tuple(fixed(size) if is_fixed(size) else -1 for size in each.shape)
+                 for each in self.layout.borders}
+        return tuple(found[each] for each in self.layout.inputs)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What runs need of a model."""
+
+    format: str
+    subgraphs: int
+    has_state: bool
+    graphs: tuple[Graph, ...]
+    signatures: tuple[EntryPoint, ...]
+    handles: tuple[Handle, ...] = ()
+    """Of variables, in order."""
+    functions: tuple[Planned, ...] = ()
+
+    def outline(self) -> Model:
+        """The model as callers see it: its inputs, outputs and signatures."""
+        known = {each.number: _subgraph(each) for each in self.graphs}
+        blank = Subgraph("", (), (), (), ())
+        return Model(
+            tuple(known.get(each, blank) for each in range(self.subgraphs)),
+            tuple(Signature(each.key, each.subgraph, _mapping(each.inputs), _mapping(each.outputs))
+                  for each in self.signatures),
+            format=self.format)
+
+
+for _kind in (Scaling, Declared, Graph, Named, EntryPoint, Handle, Part, State, Border, Buffer, Layout, Planned, Plan):
+    annotate(_kind.__name__, one_of(_kind))
+
+
+class Unplanned(Exception):
+    """Something that plans cannot say."""
+
+
+def plan_of(model: Model, entries: Iterable[int], has_state: bool) -> Plan:
+    """A plan without functions.
+
+    Raises:
+        Unplanned: an input or output is of no plain type.
+    """
+    return Plan(model.format, len(model.subgraphs), has_state,
+                tuple(_graph(each, model.subgraphs[each]) for each in entries),
+                tuple(EntryPoint(each.key, each.subgraph, _pairs(each.inputs), _pairs(each.outputs))
+                      for each in model.signatures))
+
+
+def declared(number: int, tensor: Tensor) -> Declared:
+    """What is declared of a tensor.
+
+    Raises:
+        Unplanned: it is of no plain type.
+    """
+    if tensor.is_constant or tensor.sparsity is not None or tensor.held is not None or tensor.dtype.numpy.hasobject:
+        raise Unplanned
+    return Declared(number, tensor.name, tensor.dtype, tensor.shape, tensor.shape_signature, tensor.has_rank,
+                    _scaling(tensor.quantization), tensor.is_variable)
+
+
+def tensor_of(found: Declared) -> Tensor:
+    """The tensor of which something is declared."""
+    scaling = found.scaling
+    quantization = None if scaling is None else Quantization(
+        _floats(scaling.scales), scaling.zero_points, scaling.axis, _floats(scaling.minimum), _floats(scaling.maximum))
+    return Tensor(found.name, found.dtype, found.shape, found.signature, found.has_rank, quantization=quantization,
+                  is_variable=found.is_variable)
+
+
+def _scaling(found: Quantization | None) -> Scaling | None:
+    if found is None:
+        return None
+    if found.blockwise is not None:
+        raise Unplanned
+    return Scaling(_digits(found.scales), found.zero_points, found.axis, _digits(found.minimum), _digits(found.maximum))
+
+
+def _digits(numbers: Sequence[float]) -> str:
+    return np.array(numbers, "<f8").tobytes().hex()
+
+
+def _floats(digits: str) -> tuple[float, ...]:
+    return tuple(np.frombuffer(bytes.fromhex(digits), "<f8").tolist())
+
+
+def _graph(number: int, graph: Subgraph) -> Graph:
+    border = tuple(declared(each, graph.tensors[each]) for each in dict.fromkeys((*graph.inputs, *graph.outputs)))
+    return Graph(number, graph.name, len(graph.tensors), border, graph.inputs, graph.outputs)
+
+
+def _subgraph(found: Graph) -> Subgraph:
+    known = {each.number: tensor_of(each) for each in found.tensors}
+    blank = Tensor("", DType.FLOAT32, ())
+    return Subgraph(found.name, tuple(known.get(each, blank) for each in range(found.count)), found.inputs,
+                    found.outputs, ())
+
+
+def _pairs(names: Mapping[str, int]) -> tuple[Named, ...]:
+    return tuple(Named(name, tensor) for name, tensor in names.items())
+
+
+def _mapping(named: Sequence[Named]) -> Mapping[str, int]:
+    return {each.name: each.tensor for each in named}

@@ -1,0 +1,138 @@
+"""Plans what a session compiles, so that later ones need not read the model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import replace
+
+import numpy as np
+
+from circlet.backends.native.load.manifest import Constant, Manifest
+from circlet.backends.native.load.plan import Handle, Part, Plan, Planned, State, Unplanned, declared, plan_of
+from circlet.backends.native.load.plans import find, keep
+from circlet.backends.native.parts import Held, Variable
+from circlet.runtime.errors import Place
+from circlet.runtime.exec.frames.layout import Layout
+from circlet.runtime.exec.frames.layouts import fixed_layout, open_layout
+from circlet.runtime.exec.kernel import Span
+from circlet.runtime.ir.model import Model
+from circlet.runtime.ir.types import ALIGNMENT, Array
+
+LARGEST = 1 << 26
+"""Bytes of constants that are kept with a plan, which is read as a whole: a choice."""
+MOST_PLANNED = 16
+"""Functions of a plan: as many as there may be for one place of a model; see `backend.MOST`."""
+
+
+class Planner:
+    """Keeps the plan of a model as its functions are bound."""
+
+    def __init__(self, key: str, content: memoryview, model: Model, entries: Sequence[int], has_state: bool) -> None:
+        """
+        Args:
+            key: the name of the plan.
+            content: of the model's file.
+            model: as it was read from there.
+            entries: the subgraphs that runs begin with.
+            has_state: whether runs change anything.
+        """
+        self._key, self._model, self._entries = key, model, frozenset(entries)
+        self._content: Array = np.frombuffer(content, np.uint8)
+        self._plan: Plan | None = None
+        self._kept = [np.empty(0, np.uint8)]
+        """Constants that are not in the file, each on cache lines of its own."""
+        self._offsets: dict[tuple[int, int], int] = {}
+        """Where among them those lie that a session has, by address and bytes."""
+        found = find(key)
+        if found is not None:
+            self._plan, self._kept = found[0], [found[1]]
+            return
+        with suppress(Unplanned):
+            self._plan = plan_of(model, entries, has_state)
+
+    def add(self, executed: Model, span: Span, key: str, manifest: Manifest) -> None:
+        """Plans a function that was bound, if it computes a whole subgraph that runs begin with.
+
+        Args:
+            executed: the model as it is compiled.
+            span: what the function computes.
+            key: its name on the disk.
+            manifest: what it needs.
+        """
+        plan = self._plan
+        if plan is None or span.spec.index not in self._entries or len(plan.functions) >= MOST_PLANNED:
+            return
+        if any(each.key == key for each in plan.functions):
+            return
+        with suppress(Unplanned):
+            planned = self._planned(executed, span, key, manifest)
+            variables = span.run.variables
+            handles = tuple(Handle(*each, number in variables.updated) for each, number in variables.handles.items())
+            self._plan = replace(plan, handles=handles, functions=(*plan.functions, planned))
+            keep(self._key, self._plan, np.concatenate(self._kept))
+
+    def _planned(self, executed: Model, span: Span, key: str, manifest: Manifest) -> Planned:
+        graph, own = span.spec.subgraph, self._model.subgraphs[span.spec.index]
+        is_whole = span.operators == range(len(graph.operators))
+        is_cut = span.spec.general is not None and not span.is_whole
+        if not is_whole or is_cut or manifest.host_calls or manifest.watched is not None:
+            raise Unplanned
+        if (graph.inputs, graph.outputs) != (own.inputs, own.outputs):
+            raise Unplanned
+        found = sorted({each.tensor for each in manifest.origins if isinstance(each, Held)})
+        held = [each for each in found if each not in span.spec.known]
+        known = [Part(span.spec.index, each, self._keep(span.spec.known[each]), span.spec.known[each].nbytes, True)
+                 for each in found if each in span.spec.known]
+        layout, is_open = self._layout(span, held)
+        if not set(held) <= {each.tensor for each in layout.borders if each.buffer is not None}:
+            raise Unplanned
+        leading = Place(span.spec.index, graph.name, span.leading,
+                        graph.operators[span.leading].name if graph.operators else "")
+        return Planned(key, leading, layout, is_open, tuple(known), tuple(self._parts(executed, manifest)),
+                       tuple(_states(executed, manifest)))
+
+    def _layout(self, span: Span, held: Sequence[int]) -> tuple[Layout, bool]:
+        tensors, general = span.spec.subgraph.tensors, span.spec.general
+        if span.is_whole and general is not None:
+            layout, values = open_layout(general, span.aliases)
+            found = None if values else layout
+        else:
+            found = fixed_layout(span.spec, span.arrays, held)
+        if found is None:
+            raise Unplanned
+        for each in (*(each.number for each in found.buffers), *(each.tensor for each in found.borders)):
+            if tensors[each].is_variable or tensors[each].is_constant or tensors[each].dtype.numpy.hasobject:
+                raise Unplanned
+        return found, span.is_whole
+
+    def _parts(self, executed: Model, manifest: Manifest) -> Iterator[Part]:
+        """The constants of the model that a function reads; what is not in the file is kept beside it."""
+        begin, size = self._content.ctypes.data, self._content.nbytes
+        for each in dict.fromkeys(each for each in manifest.origins if isinstance(each, Constant)):
+            data = executed.subgraphs[each.subgraph].tensors[each.tensor].data
+            assert data is not None, f"{each} has no value"
+            offset = data.ctypes.data - begin
+            is_kept = not 0 <= offset <= size - data.nbytes
+            yield Part(each.subgraph, each.tensor, self._keep(data) if is_kept else offset, data.nbytes, is_kept)
+
+    def _keep(self, data: Array) -> int:
+        """Puts a constant behind those that there are, on a cache line of its own; where that is."""
+        key = (data.ctypes.data, data.nbytes)
+        if key not in self._offsets:
+            begin = sum(each.nbytes for each in self._kept)
+            size = -(-data.nbytes // ALIGNMENT) * ALIGNMENT
+            if begin + size > LARGEST:
+                raise Unplanned
+            padded = np.zeros(size, np.uint8)
+            padded[:data.nbytes] = np.ascontiguousarray(data).reshape(-1).view(np.uint8)
+            self._kept.append(padded)
+            self._offsets[key] = begin
+        return self._offsets[key]
+
+
+def _states(executed: Model, manifest: Manifest) -> Iterator[State]:
+    """The variable tensors that a function uses."""
+    for each in dict.fromkeys(each for each in manifest.origins if isinstance(each, Variable)):
+        tensor = executed.subgraphs[each.subgraph].tensors[each.tensor]
+        yield State(each.subgraph, declared(each.tensor, tensor))

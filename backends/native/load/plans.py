@@ -1,0 +1,173 @@
+"""Finds the plans of models, and binds frames to what they name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from hashlib import sha256
+from io import SEEK_END
+from math import prod
+from struct import Struct
+from typing import NoReturn
+from zlib import crc32
+
+import numpy as np
+
+from circlet.backends.native.check.watched import are_checked
+from circlet.backends.native.load import cache
+from circlet.backends.native.load.codec import DamageError, decode, encode
+from circlet.backends.native.load.fingerprint import installation
+from circlet.backends.native.load.invocation import Invocation, OpenInvocation
+from circlet.backends.native.load.manifest import Constant
+from circlet.backends.native.load.plan import Part, Plan, Planned, tensor_of
+from circlet.backends.native.load.setting import Setting
+from circlet.backends.native.load.store import Function, stored
+from circlet.backends.native.load.team import Teams
+from circlet.runtime.exec.frames.open_frame import OpenFrame
+from circlet.runtime.exec.frames.whole_frame import WholeFrame
+from circlet.runtime.exec.memory import allocate, retype
+from circlet.runtime.exec.preparation import EntryFrame
+from circlet.runtime.exec.run import Run
+from circlet.runtime.exec.state.variables import Variables
+from circlet.runtime.ir.faults import located
+from circlet.runtime.ir.model import Provenance
+from circlet.runtime.ir.terms import LEAST, fixed
+from circlet.runtime.ir.types import Array, Shape
+
+_END = Struct("<8sQQI32s")
+"""Mark, bytes of plan and constants, checksum of the constants, SHA-256 of the plan: against damage, not forgery."""
+_MARK = b"circlep1"
+"""What a plan's file ends by; the number is that of the format."""
+
+
+def plan_key(provenance: Provenance) -> str:
+    """The name of the plan of a model that is read from somewhere, compiled as by default."""
+    return sha256(b"\n".join((_MARK, provenance.digest, provenance.choices.encode(), installation()))).hexdigest()
+
+
+def find(key: str) -> tuple[Plan, Array] | None:
+    """The plan of a name, and the constants that are kept with it; None where there is none, or it is damaged."""
+    file = cache.find(key)
+    if file is None:
+        return None
+    with file:
+        total = file.seek(0, SEEK_END)
+        file.seek(0)
+        content = allocate((total,), np.dtype(np.uint8))
+        if file.readinto(content.data) != total or total < _END.size:
+            return None
+    mark, size, rest, checksum, digest = _END.unpack(content[-_END.size:].tobytes())
+    plan, constants = content[:size].tobytes(), content[size:size + rest]
+    if mark != _MARK or size + rest + _END.size != total or sha256(plan).digest() != digest:
+        return None
+    try:
+        return (decode(Plan, plan), constants) if crc32(constants.data) == checksum else None
+    except DamageError:
+        return None
+
+
+def keep(key: str, plan: Plan, constants: Array) -> None:
+    """Keeps a plan under a name, with constants, if there is room."""
+    content = encode(plan)
+    end = _END.pack(_MARK, len(content), constants.nbytes, crc32(constants.data), sha256(content).digest())
+    cache.write(key, (content, constants.data, end))
+
+
+def prepared(provenance: Provenance, num_threads: int) -> Prepared | None:
+    """What earlier runs left of a model; None if there is nothing, or code is to check bounds, which is not planned."""
+    found = None if are_checked() else find(plan_key(provenance))
+    return None if found is None else Prepared(*found, provenance.content, num_threads)
+
+
+class Prepared:
+    """A model of which a plan was found."""
+
+    def __init__(self, plan: Plan, constants: Array, content: memoryview, num_threads: int) -> None:
+        """
+        Args:
+            plan: of the model.
+            constants: that are kept with it.
+            content: of the model's file.
+            num_threads: that a run may use.
+        """
+        self.outline = plan.outline()
+        self.has_state = plan.has_state
+        self._plan = plan
+        self._kept, self._content = constants, np.frombuffer(content, np.uint8)
+        self._teams = Teams(num_threads)
+        self._functions: dict[str, Function | None] = {}
+
+    def declare(self, variables: Variables) -> None:
+        for each in self._plan.handles:
+            handle = variables.handle(each.container, each.name)
+            if each.is_updated:
+                variables.updated.add(handle)
+
+    def close(self) -> None:
+        self._teams.close()
+
+    def frame(self, subgraph: int, shapes: tuple[Shape, ...], run: Run) -> EntryFrame | None:
+        for each in self._plan.functions:
+            lengths = _lengths(each, subgraph, shapes)
+            function = None if lengths is None else self._function(each.key)
+            if lengths is not None and function is not None and function.manifest.fits(lengths):
+                return self._open(each, function, lengths, run) if each.is_open else self._fixed(each, function, run)
+        return None
+
+    def _function(self, key: str) -> Function | None:
+        if key not in self._functions:
+            self._functions[key] = stored(key)
+        return self._functions[key]
+
+    def _open(self, planned: Planned, function: Function, lengths: tuple[int, ...], run: Run) -> OpenFrame:
+        return OpenFrame(planned.layout, {}, lengths, run, lambda arrays: OpenInvocation(
+            function, self._setting(planned, arrays, lengths, run), self._teams))
+
+    def _fixed(self, planned: Planned, function: Function, run: Run) -> WholeFrame:
+        layout = planned.layout
+        memory = {each.number: run.room.allocate((fixed(each.size),), np.dtype(np.uint8)) for each in layout.buffers}
+        arrays: dict[int, Array] = {}
+        for each in layout.borders:
+            assert each.buffer is not None, "what has no buffer is not planned"
+            shape, dtype = tuple(map(fixed, each.shape)), each.dtype.numpy
+            arrays[each.tensor] = retype(memory[each.buffer][:prod(shape) * dtype.itemsize], shape, dtype)
+        step = Invocation(function, self._setting(planned, arrays, (), run), self._teams).step()
+        inputs, outputs = ([arrays[each] for each in side] for side in (layout.inputs, layout.outputs))
+        return WholeFrame(run, inputs, outputs, step)
+
+    def _setting(self, planned: Planned, arrays: Mapping[int, Array], lengths: tuple[int, ...], run: Run) -> Setting:
+        parts = {(each.subgraph, each.tensor): self._part(each) for each in planned.parts}
+        held = {**arrays, **{each.tensor: self._part(each) for each in planned.known}}
+        states = {(each.subgraph, each.tensor.number): tensor_of(each.tensor) for each in planned.states}
+        return Setting(
+            run=run, lengths=lengths, held=held.get, constant=lambda found: parts[_place(found)],
+            variable=lambda subgraph, tensor: states[subgraph, tensor], host=_no_host,
+            located=located(lambda _: planned.leading, 0))
+
+    def _part(self, found: Part) -> Array:
+        """The bytes of a constant."""
+        return (self._kept if found.is_kept else self._content)[found.offset:found.offset + found.size]
+
+
+def _place(found: Constant) -> tuple[int, int]:
+    return found.subgraph, found.tensor
+
+
+def _no_host(subgraph: int, operator: int, inputs: Sequence[Array | None], outputs: Sequence[Array]) -> NoReturn:
+    raise AssertionError("functions with host calls are not planned")
+
+
+def _lengths(planned: Planned, subgraph: int, shapes: tuple[Shape, ...]) -> tuple[int, ...] | None:
+    """The open lengths of shapes; None where the function is not for them."""
+    patterns = planned.shapes()
+    if planned.layout.place.subgraph != subgraph or len(patterns) != len(shapes):
+        return None
+    lengths = []
+    for shape, pattern in zip(shapes, patterns, strict=True):
+        if len(shape) != len(pattern):
+            return None
+        for size, wanted in zip(shape, pattern, strict=True):
+            if wanted != size and (wanted >= 0 or size < LEAST):
+                return None
+            if wanted < 0:
+                lengths.append(size)
+    return tuple(lengths) if all(each.fits(lengths) for each in planned.layout.assumptions) else None

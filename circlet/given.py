@@ -1,0 +1,55 @@
+"""The model that a session is given: one that was loaded, or what it is to be read from when it is needed."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from circlet.runtime.ir.model import Model, Provenance
+from circlet.runtime.late import LOADING
+from circlet.schema.content import read_file
+
+if TYPE_CHECKING:
+    from circlet.schema.files import Source
+
+
+class Given:
+    """A model, perhaps not yet read."""
+
+    def __init__(self, source: Model | Source) -> None:
+        self._source = source
+        self._model = source if isinstance(source, Model) else None
+
+    def read(self) -> Model:
+        """The model, which is read once.
+
+        Raises:
+            As `circlet.load`.
+        """
+        if self._model is None:
+            assert not isinstance(self._source, Model)
+            with LOADING:
+                from circlet.schema.files import load_model
+
+            self._model = load_model(self._source)
+        return self._model
+
+    def provenance(self) -> Provenance | None:
+        """What the model was read from, or would be, if no other files belong to it; None where that is not known.
+
+        Raises:
+            OSError: the file cannot be read.
+            LimitError: there is not memory enough for it.
+        """
+        if self._model is not None:
+            return self._model.provenance if self._model.is_as_read else None
+        if isinstance(self._source, (str, os.PathLike)):
+            return Provenance(read_file(os.fspath(self._source)), "", (), ())
+        if isinstance(self._source, (bytes, bytearray, memoryview)):
+            return Provenance(memoryview(self._source).cast("B").toreadonly(), "", (), ())
+        return None
+
+    def settle(self, provenance: Provenance) -> None:
+        """The model is what a content holds, even if its file changes."""
+        if self._model is None:
+            self._source = provenance.content

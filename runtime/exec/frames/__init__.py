@@ -1,0 +1,1 @@
+"""Frames that know nothing of the model, and what keeps frames."""

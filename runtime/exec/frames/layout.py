@@ -1,0 +1,43 @@
+"""Where the inputs and results of a subgraph lie, at any lengths. Pure data."""
+
+from __future__ import annotations
+
+from circlet.runtime.errors import Place
+from circlet.runtime.ir.terms import Assumption, Terms
+from circlet.runtime.ir.types import DType
+from circlet.runtime.records import dataclass
+
+
+@dataclass(frozen=True)
+class Border:
+    """An input or a result, or what the step wants to find."""
+
+    tensor: int
+    dtype: DType
+    shape: tuple[Terms, ...]
+    buffer: int | None
+    """Where it lies, from the first byte on; None for what follows from the lengths alone."""
+
+
+@dataclass(frozen=True)
+class Buffer:
+    """Memory that inputs and results have in common."""
+
+    number: int
+    size: Terms
+    """Bytes."""
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Where the inputs and results of a subgraph lie."""
+
+    place: Place
+    """The subgraph, for errors."""
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+    borders: tuple[Border, ...]
+    """Each input and result once, and other tensors with memory."""
+    buffers: tuple[Buffer, ...]
+    assumptions: tuple[Assumption, ...] = ()
+    """For which lengths."""

@@ -1,0 +1,41 @@
+"""What is known of a model before it is read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from circlet.runtime.exec.run import Run
+from circlet.runtime.exec.state.variables import Variables
+from circlet.runtime.ir.model import Model
+from circlet.runtime.ir.types import Array, Shape
+
+
+class EntryFrame(Protocol):
+    """A subgraph bound to memory of a run."""
+
+    run: Run
+
+    def call(self, arrays: Sequence[Array]) -> list[Array]:
+        """Runs the subgraph on copies of the inputs; the results belong to the caller."""
+        ...
+
+
+class Preparation(Protocol):
+    """What earlier runs of a model left, so that others need not read it."""
+
+    outline: Model
+    """Its inputs, outputs and signatures."""
+    has_state: bool
+
+    def declare(self, variables: Variables) -> None:
+        """Gives variables the handles that they have in all sessions of the model; compiled code relies on it."""
+        ...
+
+    def frame(self, subgraph: int, shapes: tuple[Shape, ...], run: Run) -> EntryFrame | None:
+        """A frame for a subgraph and the shapes of its inputs; None where the model must be read for it."""
+        ...
+
+    def close(self) -> None:
+        """Lets go of what is kept for further runs, such as threads."""
+        ...

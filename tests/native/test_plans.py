@@ -1,0 +1,252 @@
+"""Plans: a session whose model was run before, on code that is kept, does not read it, and does all that others do."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import circlet
+from circlet.backends.native.load import fingerprint, plans
+from circlet.runtime.exec.observe.listener import Counter
+from circlet.runtime.ir.builder import ModelBuilder
+from circlet.runtime.ir.model import Model
+from circlet.runtime.ir.types import DType
+from circlet.runtime.ops.elementwise import Add
+from circlet.schema import files
+from circlet.schema.files import dump_model
+from tests.models.expectations import read
+
+FOLDER = Path(__file__).parents[1] / "models"
+MODELS = sorted(each for each in FOLDER.glob("*.tflite") if each.with_suffix(".npz").exists())
+EXAMPLES = Path(__file__).parents[2] / "examples"
+COLLATZ = EXAMPLES / "collatz.tflite"
+QUICK = {"lstm", "cnn_batch", "counter", "cache_gru", "non_zero", "string_gather", "transformer"}
+"""The models that are run by default."""
+LEAST_PLANNED = 0.5
+"""Of the models, how many have plans at the least: those whose every operator is native code."""
+
+
+def added(length: int = -1) -> bytes:
+    """x + 1 for x of any length."""
+    b = ModelBuilder()
+    main = b.subgraph("main")
+    main.output(main.apply(Add(), main.input("x", DType.FLOAT32, (length,)), main.constant(np.float32(1))))
+    return dump_model(b.build(), "tflite")
+
+
+def is_prepared(session: circlet.Session) -> bool:
+    """Whether the session has not read its model."""
+    return session._prepared is not None and session._open is None
+
+
+def forbid_reading(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Models cannot be read from here on."""
+    monkeypatch.setattr(files, "load_model", lambda *_, **__: pytest.fail("the model is read"))
+
+
+def played(session: circlet.Session, path: Path) -> list[Any]:
+    """What the calls give that are kept beside a model, twice, or their errors."""
+    found: list[Any] = []
+    for each in read(path.with_suffix(".npz")) * 2:
+        runner = session.signature(each.signature) if each.signature else session
+        try:
+            found.append({name: np.asarray(value) for name, value in runner.run(dict(each.inputs)).items()})
+        except circlet.CircletError as error:
+            found.append((type(error), str(error)))
+    return found
+
+
+@pytest.mark.parametrize("path", [
+    pytest.param(each, id=each.stem, marks=() if each.stem in QUICK else pytest.mark.slow) for each in MODELS])
+def test_results_are_the_same(folder: Path, path: Path) -> None:
+    wanted = played(circlet.Session(path, "native"), path)
+    again = circlet.Session(path, "native")
+    found = played(again, path)
+    for one, other in zip(wanted, found, strict=True):
+        if isinstance(one, dict):
+            assert one.keys() == other.keys()
+            for name, value in one.items():
+                assert value.dtype == other[name].dtype
+                assert value.tolist() == other[name].tolist() if value.dtype.hasobject else (
+                    value.tobytes() == other[name].tobytes())
+        else:
+            assert one == other
+
+
+@pytest.mark.slow
+def test_most_models_are_planned(folder: Path) -> None:
+    planned = 0
+    for path in MODELS:
+        played(circlet.Session(path, "native"), path)
+        again = circlet.Session(path, "native")
+        played(again, path)
+        planned += is_prepared(again)
+    assert planned >= LEAST_PLANNED * len(MODELS), f"{planned} of {len(MODELS)}"
+
+
+def test_a_path_is_not_read(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = circlet.Session(COLLATZ, "native")
+    wanted = first.run([27])
+    forbid_reading(monkeypatch)
+    session = circlet.Session(COLLATZ, "native")
+    assert session.run([27]) == wanted
+    assert repr(session) == repr(first)
+    assert session.inputs == first.inputs
+    assert session.outputs == first.outputs
+    for wrong in ([], [2.5], [[1, 2]], {"m": 1}):
+        with pytest.raises(circlet.InputError) as error:
+            first.run(wrong)
+        with pytest.raises(circlet.InputError) as other:
+            session.run(wrong)
+        assert str(error.value) == str(other.value)
+    session.close()
+    with pytest.raises(circlet.ClosedError):
+        session.run([27])
+
+
+def test_bytes_and_loaded_models_have_the_plan_of_their_content(folder: Path) -> None:
+    circlet.Session(COLLATZ, "native").run([27])
+    for given in (COLLATZ.read_bytes(), str(COLLATZ), circlet.load(COLLATZ), circlet.load(COLLATZ, mmap=True)):
+        session = circlet.Session(given, "native")
+        assert session.run([27])["steps"] == 111
+        assert is_prepared(session)
+
+
+def test_what_the_plan_does_not_say_is_read(folder: Path) -> None:
+    circlet.Session(COLLATZ, "native").run([27])
+    session = circlet.Session(COLLATZ, "native")
+    assert session.run([27])["steps"] == 111
+    counter = Counter()
+    assert session.run([27], listener=counter)["steps"] == 111
+    assert counter.invocations
+    assert len(session.model.subgraphs) == 5
+    assert {*session.backend_of(0)} == {"native"}
+    assert session.copies() == circlet.Session(circlet.load(COLLATZ), "native", copy_elision=True).copies()
+    assert session.invoke(0, [np.int32(27)])[0] == 111
+
+
+def test_lengths_are_those_of_the_plan(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    content = added()
+    circlet.Session(content, "native").run([np.zeros(7, np.float32)])
+    forbid_reading(monkeypatch)
+    session = circlet.Session(content, "native")
+    for length in (7, 2, 100, 3):
+        assert next(iter(session.run([np.arange(length)]).values())).tolist() == [*range(1, length + 1)]
+
+
+def test_other_lengths_are_read(folder: Path) -> None:
+    content = added()
+    circlet.Session(content, "native").run([np.zeros(7, np.float32)])
+    session = circlet.Session(content, "native")
+    for length in (1, 0, 5):
+        assert next(iter(session.run([np.arange(length)]).values())).tolist() == [*range(1, length + 1)]
+    assert not is_prepared(session)
+
+
+def test_a_changed_model_has_no_plan(folder: Path) -> None:
+    circlet.Session(COLLATZ, "native").run([27])
+    model = circlet.load(COLLATZ)
+    assert model.is_as_read
+    main = replace(model.subgraphs[0], outputs=model.subgraphs[0].inputs)
+    changed = replace(model, subgraphs=(main, *model.subgraphs[1:]), signatures=())
+    assert not changed.is_as_read
+    assert [*circlet.Session(changed, "native").run([27]).values()] == [27]
+
+
+def test_the_file_may_change_while_a_session_lives(folder: Path, tmp_path: Path) -> None:
+    path = tmp_path / "model.tflite"
+    path.write_bytes(added(3))
+    circlet.Session(path, "native").run([[1, 2, 3]])
+    session = circlet.Session(path, "native")
+    path.write_bytes(b"nothing of that")
+    assert next(iter(session.run([[1, 2, 3]]).values())).tolist() == [2, 3, 4]
+    assert len(session.model.subgraphs) == 1
+
+
+@pytest.mark.parametrize("which", [None, "cut", *range(0, 100, 7)])
+def test_damaged_plans_are_made_anew(folder: Path, which: int | str | None) -> None:
+    circlet.Session(COLLATZ, "native").run([27])
+    plan = min(folder.iterdir(), key=lambda each: each.stat().st_size)
+    content = bytearray(plan.read_bytes())
+    if which is None:
+        content = bytearray()
+    elif isinstance(which, str):
+        del content[len(content) // 2:]
+    else:
+        content[len(content) * which // 100] ^= 0x20
+    plan.write_bytes(content)
+    session = circlet.Session(COLLATZ, "native")
+    assert session.run([27])["steps"] == 111
+    assert not is_prepared(session)
+    session = circlet.Session(COLLATZ, "native")
+    assert session.run([27])["steps"] == 111
+    assert is_prepared(session)
+
+
+def test_functions_that_are_gone_are_made_anew(folder: Path) -> None:
+    circlet.Session(COLLATZ, "native").run([27])
+    max(folder.iterdir(), key=lambda each: each.stat().st_size).unlink()
+    session = circlet.Session(COLLATZ, "native")
+    assert session.run([27])["steps"] == 111
+    assert not is_prepared(session)
+
+
+def test_another_installation_has_its_own_plans(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    circlet.Session(COLLATZ, "native").run([27])
+    monkeypatch.setattr(plans, "installation", lambda: b"another")
+    assert not is_prepared(circlet.Session(COLLATZ, "native"))
+
+
+def test_an_installation_is_told_by_its_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for part in ("runtime", "backends", "schema"):
+        (tmp_path / part).mkdir()
+    source = tmp_path / "runtime" / "one.py"
+    source.write_text("1", encoding="utf-8")
+    monkeypatch.setattr(fingerprint, "_PACKAGE", tmp_path)
+    found = set()
+    for content in ("1", "2", "1"):
+        status = source.stat()
+        source.write_text(content, encoding="utf-8")
+        found.add(fingerprint.installation.__wrapped__())
+        assert source.stat().st_size == status.st_size
+    shutil.copy(source, tmp_path / "backends" / "two.py")
+    found.add(fingerprint.installation.__wrapped__())
+    assert len(found) == 4
+
+
+def test_bounds_are_checked_where_the_environment_says_so(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    circlet.Session(COLLATZ, "native").run([27])
+    monkeypatch.setenv("CIRCLET_CHECK_BOUNDS", "1")
+    assert not is_prepared(circlet.Session(COLLATZ, "native"))
+
+
+@pytest.mark.parametrize("options", [{"copy_elision": False}, {"passes": "eliminate_dead"}, {"backend": "cpu"}],
+                         ids=str)
+def test_only_what_is_compiled_as_by_default_is_planned(folder: Path, options: dict[str, Any]) -> None:
+    options = {"backend": "native"} | options
+    for _ in range(2):
+        session = circlet.Session(COLLATZ, **options)
+        assert session.run([27])["steps"] == 111
+        assert not is_prepared(session)
+
+
+def test_a_model_that_fails_leaves_no_plan(folder: Path) -> None:
+    with pytest.raises(circlet.CircletError):
+        circlet.Session(b"\0\0\0\0TFL3", "native")
+    assert not folder.exists() or not [*folder.iterdir()]
+
+
+def test_pickles_and_copies_are_without_provenance() -> None:
+    import copy
+    import pickle
+
+    model = circlet.load(COLLATZ)
+    for each in (copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
+        assert isinstance(each, Model)
+        assert each.provenance is None
+        assert not each.is_as_read
