@@ -31,7 +31,7 @@ Runner: TypeAlias = "Callable[[Arrays], list[object]]"
 def _circlet(path: Path) -> Runner:
     import circlet
 
-    session = circlet.Session(circlet.load(path))
+    session = circlet.Session(path)
 
     def run(inputs: Arrays) -> list[object]:
         session.reset_state()

@@ -14,8 +14,9 @@ from circlet.backends.cpu.backend import CpuBackend
 from circlet.backends.native.check.watched import are_checked
 from circlet.backends.native.compilation import COLLECTOR, Abandoned, Compilation, Wish
 from circlet.backends.native.coverage import Coverage
-from circlet.backends.native.load.artifact import Artifact, constants_of, gather
+from circlet.backends.native.load.artifact import Artifact
 from circlet.backends.native.load.fingerprint import digest, general_key, span_key
+from circlet.backends.native.load.gathering import constants_of, gather
 from circlet.backends.native.load.invocation import CountedInvocation, Invocation, OpenInvocation
 from circlet.backends.native.load.library import ENTRY
 from circlet.backends.native.load.manifest import Constant, Manifest

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TypeAlias
 
 from circlet.runtime.errors import Place
-from circlet.runtime.exec.crossing import Position
 from circlet.runtime.ir.terms import Terms
 from circlet.runtime.ir.types import DType, Shape
 from circlet.runtime.records import dataclass
@@ -156,6 +155,6 @@ class HostCall:
     outputs: tuple[External | Staging, ...]
 
     @property
-    def position(self) -> Position:
+    def position(self) -> tuple[int, int]:
         """The operator, by subgraph and index."""
         return self.subgraph, self.operator

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -10,6 +9,7 @@ import numpy as np
 from circlet.runtime.ir.held import value_text
 from circlet.runtime.ir.tensor import Tensor
 from circlet.runtime.ir.types import Quantization, Shape, shape_text
+from circlet.runtime.records import dataclass
 
 
 @dataclass(frozen=True)

@@ -49,7 +49,7 @@ class Generalizer:
                 return each.case(lengths)
         if len(known) >= MOST_GENERAL:
             return self._specializer.at(index, shapes)
-        general = self._derive(index, shapes)
+        general = self._derive(index, shapes, opened)
         if general is None or not _agrees(general.case(lengths), self._specializer.at(index, shapes)):
             return self._specializer.at(index, shapes)
         general.scope.close()
@@ -60,7 +60,7 @@ class Generalizer:
         """Derives anew what a specialisation is a case of, so that more can be assumed of it; None where it cannot
         be."""
         shapes = tuple(case.shape(each) for each in case.subgraph.inputs)
-        return self._derive(case.index, shapes)
+        return self._derive(case.index, shapes, self._opened(case.index, shapes))
 
     def _opened(self, index: int, shapes: tuple[Shape, ...]) -> _Open:
         """The dimensions that the model does not fix, or that differ from what it fixes, but for short ones."""
@@ -72,9 +72,8 @@ class Generalizer:
                       if size >= LEAST and (len(declared) != len(shape) or declared[axis] != size)]
         return tuple(found)
 
-    def _derive(self, index: int, shapes: tuple[Shape, ...]) -> General | None:
+    def _derive(self, index: int, shapes: tuple[Shape, ...], opened: _Open) -> General | None:
         """What holds for these shapes and others; None where nothing does."""
-        opened = self._opened(index, shapes)
         scope = Scope([shapes[position][axis] for position, axis in opened])
         numbers = {place: number for number, place in enumerate(opened)}
         given = tuple(tuple(scope.symbol(numbers[position, axis]) if (position, axis) in numbers else size
