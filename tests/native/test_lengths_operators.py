@@ -213,3 +213,35 @@ def test_what_is_fused_does_not_depend_on_lengths() -> None:
         return [each.op.label for each in subgraph.operators if isinstance(each.op, Fused)]
 
     assert made(-1) == made(32) == ["FULLY_CONNECTED+ADD+RESHAPE+GELU"]
+
+
+def numbers(shape: Shape, dtype: DType) -> npt.NDArray[Any]:
+    """Numbers of a type: integers of its whole range, real numbers with some NaN and infinities."""
+    if dtype.numpy.kind in "iu":
+        limits = np.iinfo(dtype.numpy)
+        return RANDOM.integers(limits.min, limits.max, shape, dtype.numpy, endpoint=True)
+    found = RANDOM.standard_normal(shape).astype(dtype.numpy)
+    found[RANDOM.random(shape) < 0.03] = np.nan
+    found[RANDOM.random(shape) < 0.03] = -np.inf
+    return found
+
+
+@pytest.mark.parametrize("dtype", [DType.FLOAT16, DType.FLOAT32, DType.FLOAT64, DType.INT8, DType.UINT8, DType.INT16,
+                                   DType.INT32, DType.UINT32, DType.INT64], ids=str)
+@pytest.mark.parametrize("op", [reduce.Sum(), reduce.ReduceMax(), reduce.ReduceMin(keep_dims=True),
+                                reduce.ArgMax(output_type=DType.INT64)], ids=lambda op: str(op.name))
+def test_rows_of_all_lengths_to_the_last_element(op: Op, dtype: DType, folder: object) -> None:
+    b = ModelBuilder()
+    g = Graph(b.subgraph("main"))
+    x = g.builder.input("x", dtype, (3, -1))
+    made = DType.INT64 if isinstance(op, reduce.ArgMax) else dtype
+    g.builder.output(g(op, x, g.builder.constant(np.int32(1)), dtype=made))
+    try:
+        native, cpu = (circlet.Session(b.build(), backend=each) for each in ("native", "cpu"))
+    except circlet.UnsupportedError:
+        pytest.skip(f"{op.name} of {dtype}")
+    for n in (2, 7, 16, 33, 64, 65, 100, 270, 5000, 300_000):
+        given = numbers((3, n), dtype)
+        tolerance = {DType.FLOAT16: 0.1, DType.FLOAT32: 1e-3, DType.FLOAT64: 1e-9}.get(dtype)
+        check(native.invoke(0, [given])[0], cpu.invoke(0, [given])[0],
+              tolerance if isinstance(op, reduce.Sum) else None)

@@ -58,6 +58,12 @@ def in_register_alone(size: int, dtype: DType) -> bool:
     return not may_differ(size, 1) and dtype in NATIVE_TYPES
 
 
+def _suffix(kind: ir.Type) -> str:
+    """What names of intrinsics end with for a type."""
+    count, each = (f"v{kind.count}", kind.element) if isinstance(kind, ir.VectorType) else ("", kind)
+    return count + {"float": "f32", "double": "f64", "half": "f16"}.get(str(each), str(each))
+
+
 _OF_LIBM = frozenset({"ceil", "floor", "fma", "rint", "sqrt", "trunc"})
 """The intrinsics that LLVM makes calls of where the processor has no instruction."""
 
@@ -186,6 +192,13 @@ class Emitter:
             value = self.builder.zext(value, I8)
         self.builder.store(value, self.address(base, memory_type(dtype), offset))
 
+    def load_masked(self, place: ir.Value, mask: ir.Value, other: ir.Value, alignment: int) -> ir.Value:
+        """A vector from memory: the lanes where a mask holds, `other` elsewhere."""
+        kind = other.type
+        name = f"llvm.masked.load.{_suffix(kind)}.p0"
+        function = self.declare(name, ir.FunctionType(kind, [POINTER, I32, mask.type, kind]))
+        return self.builder.call(function, [place, ir.Constant(I32, alignment), mask, other])
+
     def copy(self, target: ir.Value, source: ir.Value, size: ir.Value | int) -> None:
         """Copies bytes between two places, which may overlap."""
         count = self.register(size)
@@ -208,9 +221,7 @@ class Emitter:
         if name in _OF_LIBM and not self.target.has_libm:
             raise UnsupportedError(f"no C library to call for {name}")
         kind = arguments[0].type
-        count, each = (f"v{kind.count}", kind.element) if isinstance(kind, ir.VectorType) else ("", kind)
-        suffix = count + {"float": "f32", "double": "f64", "half": "f16"}.get(str(each), str(each))
-        function = self.declare(f"llvm.{name}.{suffix}", ir.FunctionType(kind, [kind] * len(arguments)))
+        function = self.declare(f"llvm.{name}.{_suffix(kind)}", ir.FunctionType(kind, [kind] * len(arguments)))
         return self.builder.call(function, list(arguments), fastmath=flags)
 
     @contextmanager

@@ -12,11 +12,13 @@ import numpy as np
 from llvmlite import ir
 
 from circlet.backends.native.emit.emitter import UNSIGNED, Emitter, Index, is_real, register_type
+from circlet.backends.native.emit.loops import fold as combine
 from circlet.backends.native.emit.loops import rolled_nest
 from circlet.backends.native.emit.parallel import parallel_nest
 from circlet.backends.native.emit.value import Value
 from circlet.backends.native.rules.quantized.quantize import convert
 from circlet.backends.native.rules.real.elementwise import add, compare
+from circlet.backends.native.rules.real.row_vectors import RowVectors
 from circlet.backends.native.rules.refusals import movable, plain
 from circlet.backends.native.rules.rule import Node, Sink, nest
 from circlet.backends.native.targets.constants import Uniform
@@ -203,6 +205,15 @@ class Traversal:
         self._kept = [axis for axis in range(first) if axis not in reduced]
         self._reduced = [axis for axis in range(first) if axis in reduced]
 
+    @property
+    def dtype(self) -> DType:
+        """Of the elements."""
+        return self._x.dtype
+
+    def row_vectors(self, e: Emitter) -> RowVectors | None:
+        """What combines a row of an open length by vectors; None where that is left to LLVM."""
+        return RowVectors.of(e, self._x) if is_length(self.length) else None
+
     @contextmanager
     def kept(self, e: Emitter) -> Iterator[dict[int, ir.Value]]:
         """A loop for each outer axis that stays: `{axis: index}`."""
@@ -275,10 +286,15 @@ def _reduce_row(e: Emitter, traversal: Traversal, fold: Fold, sink: Sink) -> Non
     over the row, of which LLVM makes vectors. Floats are combined `RUN` at a time."""
     whole, part = (Register(e, register_type(fold.dtype)) for _ in range(2))
     start = e.constant(fold.start, fold.dtype)
+    vectors = traversal.row_vectors(e) if fold.dtype is traversal.dtype else None
     with traversal.kept(e) as kept:
         whole.set(start)
         with traversal.reduced(e) as reduced:
-            if not is_real(fold.dtype) or certain(traversal.length, "<=", RUN):
+            if vectors is not None:
+                begin = traversal.position(e, {**kept, **reduced}, e.number(0))
+                row = vectors.combined(e, fold.combine, fold.start, begin, e.number(traversal.length))
+                whole.set(fold.combine(e, whole.get(), row))
+            elif not is_real(fold.dtype) or certain(traversal.length, "<=", RUN):
                 _combine_row(e, traversal, fold, whole, {**kept, **reduced}, e.number(0), e.number(traversal.length))
             else:
                 with parts(e, traversal.length, RUN) as (begin, count):
@@ -379,17 +395,24 @@ def _find_in_row(relation: str, node: Node[Any], e: Emitter, traversal: Traversa
     is. Both are in registers."""
     dtype, made, length = node.input(0).dtype, node.call.outputs[0].dtype, traversal.length
     best, first = Register(e, register_type(dtype)), Register(e, register_type(made))
-    fold = extreme(relation, dtype)
+    fold, vectors, worst = extreme(relation, dtype), traversal.row_vectors(e), _worst(relation, dtype)
     with traversal.kept(e) as kept:
-        best.set(e.constant(_worst(relation, dtype), dtype))
-        with e.loop(length) as position:
-            best.set(fold.combine(e, best.get(), traversal.read(e, kept, position)))
+        best.set(e.constant(worst, dtype))
+        if vectors is not None:
+            begin = traversal.position(e, kept, e.number(0))
+            best.set(vectors.combined(e, fold.combine, worst, begin, e.number(length)))
+        else:
+            with e.loop(length) as position:
+                best.set(fold.combine(e, best.get(), traversal.read(e, kept, position)))
         first.set(e.constant(length, made))
-        with e.loop(length) as position:
+
+        def look(position: ir.Value) -> None:
             value = _ranked(e, relation, dtype, traversal.read(e, kept, position))
             found = e.select(compare(e, dtype, "==", value, best.get()), convert(e, position, DType.INT64, made),
                              e.constant(length, made))
             first.set(e.intrinsic("smin", first.get(), found))
+
+        combine(e, length, look)
         sink(e, traversal.result_index(e, kept, e.number(0)), first.get())
 
 
