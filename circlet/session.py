@@ -26,7 +26,7 @@ from circlet.runtime.late import LOADING
 from circlet.runtime.records import dataclass
 
 if TYPE_CHECKING:
-    from circlet.backends.native.load.keeper import Keeper
+    from circlet.backends.native.plans.keeper import Keeper
     from circlet.runtime.exec.crossing import CopyEdge
     from circlet.runtime.exec.executor_map import ExecutorMap
     from circlet.runtime.exec.kernel import Backend
@@ -141,7 +141,7 @@ def _prepared(given: Given, num_threads: int) -> Preparation | None:
     if provenance is None:
         return None
     with LOADING:
-        from circlet.backends.native.load.plans import prepared
+        from circlet.backends.native.plans.prepared import prepared
 
     found = prepared(provenance, num_threads)
     if found is not None:
@@ -151,7 +151,7 @@ def _prepared(given: Given, num_threads: int) -> Preparation | None:
 
 def _keeper(given: Given) -> Keeper:
     with LOADING:
-        from circlet.backends.native.load.keeper import Keeper
+        from circlet.backends.native.plans.keeper import Keeper
 
     return Keeper(given.read)
 

@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 import circlet
-from circlet.backends.native.load import fingerprint, plans
+from circlet.backends.native.load import fingerprint
+from circlet.backends.native.plans import prepared
 from circlet.runtime.exec.observe.listener import Counter
 from circlet.runtime.ir.builder import ModelBuilder
 from circlet.runtime.ir.model import Model
@@ -198,7 +199,7 @@ def test_functions_that_are_gone_are_made_anew(folder: Path) -> None:
 
 def test_another_installation_has_its_own_plans(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     circlet.Session(COLLATZ, "native").run([27])
-    monkeypatch.setattr(plans, "installation", lambda: b"another")
+    monkeypatch.setattr(prepared, "installation", lambda: b"another")
     assert not is_prepared(circlet.Session(COLLATZ, "native"))
 
 

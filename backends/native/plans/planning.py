@@ -9,9 +9,9 @@ from dataclasses import replace
 import numpy as np
 
 from circlet.backends.native.load.manifest import Constant, Manifest
-from circlet.backends.native.load.plan import Handle, Part, Plan, Planned, State, Unplanned, declared, plan_of
-from circlet.backends.native.load.plans import find, keep
 from circlet.backends.native.parts import Held, Variable
+from circlet.backends.native.plans.plan import Handle, Part, Plan, Planned, State, Unplanned, declared, plan_of
+from circlet.backends.native.plans.prepared import find, keep
 from circlet.runtime.errors import Place
 from circlet.runtime.exec.frames.layout import Layout
 from circlet.runtime.exec.frames.layouts import fixed_layout, open_layout

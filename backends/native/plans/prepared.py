@@ -18,10 +18,10 @@ from circlet.backends.native.load.codec import DamageError, decode, encode
 from circlet.backends.native.load.fingerprint import installation
 from circlet.backends.native.load.invocation import Invocation, OpenInvocation
 from circlet.backends.native.load.manifest import Constant
-from circlet.backends.native.load.plan import Part, Plan, Planned, tensor_of
 from circlet.backends.native.load.setting import Setting
 from circlet.backends.native.load.store import Function, stored
 from circlet.backends.native.load.team import Teams
+from circlet.backends.native.plans.plan import Part, Plan, Planned, tensor_of
 from circlet.runtime.exec.frames.open_frame import OpenFrame
 from circlet.runtime.exec.frames.whole_frame import WholeFrame
 from circlet.runtime.exec.memory import allocate, retype

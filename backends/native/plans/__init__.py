@@ -1,0 +1,1 @@
+"""Plans of models: what runs of compiled code need of them."""
