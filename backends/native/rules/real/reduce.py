@@ -18,8 +18,8 @@ from circlet.backends.native.emit.parallel import parallel_nest
 from circlet.backends.native.emit.value import Value
 from circlet.backends.native.rules.quantized.quantize import convert
 from circlet.backends.native.rules.real.elementwise import add, compare
-from circlet.backends.native.rules.real.row_vectors import RowVectors
 from circlet.backends.native.rules.refusals import movable, plain
+from circlet.backends.native.rules.row_vectors import RowVectors
 from circlet.backends.native.rules.rule import Node, Sink, nest
 from circlet.backends.native.targets.constants import Uniform
 from circlet.runtime.ir.length import certain, is_length, larger, may_differ

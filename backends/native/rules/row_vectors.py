@@ -22,7 +22,7 @@ from circlet.runtime.records import dataclass
 _BESIDE = 4
 """Vectors that are combined side by side: an addition takes four cycles. A choice."""
 _RUN = 4096
-"""Elements that are combined in a lane before the outcome joins that of the others, as `reduce.RUN` has it."""
+"""Elements that are combined in a lane before the outcome joins that of the others, as `real.reduce.RUN` has it."""
 Combine: TypeAlias = Callable[[Emitter, ir.Value, ir.Value], ir.Value]
 """Emits two vectors, or two elements, combined."""
 
