@@ -1,4 +1,4 @@
-"""Measures what a run costs beside computing, by each way of running a small model, and of models with state.
+"""Measures what a run costs beside computing: a small model run in each way, models with state, a loop that grows.
 
     python -m benchmarks.overhead [--rounds N] [--models DIR]
 """
@@ -29,9 +29,11 @@ from circlet.runtime.ir.builder import ModelBuilder, SubgraphBuilder, Value
 from circlet.runtime.ir.model import Model
 from circlet.runtime.ir.tensor import Tensor
 from circlet.runtime.ir.types import DType
-from circlet.runtime.ops.controlflow import CallOnce
+from circlet.runtime.ops.comparison import Less
+from circlet.runtime.ops.controlflow import CallOnce, While
 from circlet.runtime.ops.elementwise import Add
 from circlet.runtime.ops.index import DynamicUpdateSlice
+from circlet.runtime.ops.layout import Concatenation
 from circlet.runtime.ops.shape import Fill
 from circlet.runtime.ops.variable import AssignVariable, ReadVariable, VarHandle
 
@@ -42,6 +44,8 @@ Way: TypeAlias = Callable[[Path, Inputs], Run]
 
 LARGE, SMALL = (25_000, 1_000), (4,)
 """The shapes of variables; the large one has 100 MB."""
+TURNS, ROW = 28, 8
+"""Of a loop whose value grows by a row in each."""
 BATCH = 0.002
 """Seconds for which a run is repeated between two looks at the clock."""
 THREADS, SHARE = 8, 1_000
@@ -162,6 +166,26 @@ def _stateful(writes_large: bool) -> Model:
     return b.build()
 
 
+def _growing() -> Model:
+    """A loop of n turns that puts a row in front of x and adds something to all rows."""
+    b = ModelBuilder()
+    main, cond, body = (b.subgraph(each) for each in ("main", "cond", "body"))
+    carried = (("k", DType.INT32, ()), ("n", DType.INT32, ()), ("x", DType.FLOAT32, (-1, ROW)))
+    k, n, x = (body.input(*each) for each in carried)
+    longer, added = ([Tensor(name, DType.FLOAT32, (1, ROW), (-1, ROW))] for name in ("longer", "added"))
+    (value,) = body.op(Concatenation(0), body.constant(np.ones((1, ROW), np.float32)), x, outputs=longer)
+    (value,) = body.op(Add(), value, body.constant(np.float32(1)), outputs=added)
+    body.output(body.apply(Add(), k, body.constant(1)), n, value)
+    cond.output(cond.apply(Less(), *[cond.input(*each) for each in carried][:2]))
+    turns, first = main.input("n", DType.INT32), main.input("x", DType.FLOAT32, (1, ROW))
+    results = [Tensor(name, dtype, tuple(max(size, 1) for size in shape), shape or None)
+               for name, dtype, shape in carried]
+    found = main.op(While(cond.index, body.index), main.constant(0), turns, first, outputs=results)[2]
+    main.output(found)
+    b.signature("serving_default", main, {"n": turns, "x": first}, {"y": found})
+    return b.build()
+
+
 def _least(run: Run, rounds: int, runs: int = 1) -> float:
     """Seconds that one of the runs takes that a call makes: of CPU time, or of the wall's where threads may wait."""
     clock = time.process_time if runs == 1 else time.perf_counter
@@ -200,6 +224,13 @@ def _stateful_lines(folder: Path, litert: Any, rounds: int) -> None:
         print(_line(name, _least(_session(path, inputs), rounds), other), flush=True)
 
 
+def _growing_line(folder: Path, litert: Any, rounds: int) -> None:
+    path, inputs = folder / "growing.tflite", {"n": np.array(TURNS, np.int32), "x": np.ones((1, ROW), np.float32)}
+    circlet.save(circlet.convert(_growing()), path)
+    other = None if litert is None else _least(_set_and_get(litert, path, inputs), rounds)
+    print(_line(f"a loop that grows, {TURNS} turns", _least(_session(path, inputs), rounds), other), flush=True)
+
+
 def _litert() -> Any:
     """LiteRT's class; None if it is not installed."""
     try:
@@ -224,6 +255,7 @@ def main() -> int:
     _lines(case.file(folder), case.inputs(folder), litert, options.rounds)
     with TemporaryDirectory() as made:
         _stateful_lines(Path(made), litert, options.rounds)
+        _growing_line(Path(made), litert, options.rounds)
     return 0
 
 

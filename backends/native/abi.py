@@ -47,8 +47,8 @@ def control_of(watch: Watch) -> Control:
     return found if isinstance(found, Control) else watch.move(Control())
 
 
-DONE, STOPPED, FIRST_SITE = 0, 1, 16
-"""What the function returns: it is done, was told to stop, or failed at site `k - 16`."""
+DONE, STOPPED, OUTGROWN, FIRST_SITE = 0, 1, 2, 16
+"""What the function returns: it is done, was told to stop, has no room for a length, or failed at site `k - 16`."""
 CONTROL_BYTES = ctypes.sizeof(Control)
 """Of a control."""
 SCRATCH, HOST, FIRST_ARRAY = 0, 1, 2

@@ -52,6 +52,8 @@ class Program:
     """Whether threads share out loops."""
     is_brief: bool = False
     """Whether the function is over in microseconds, whatever it computes."""
+    grows: bool = False
+    """Whether the function may be left to be entered again with more room."""
     evidence: Array = field(default_factory=lambda: np.zeros(MOST_EVIDENCE, np.int64))
     outline: list[str] = field(default_factory=list)
     """What was emitted, a line an operator, for people to read."""

@@ -108,7 +108,9 @@ class ExecutorMap:
             return None
         if any(each.dtype.numpy.hasobject for each in spec.subgraph.tensors):
             return None  # Python's objects lie in no bytes
-        inputs = range(len(spec.subgraph.inputs))
+        if general.scope.capacities and not self._is_repeatable(spec.index):
+            return None
+        inputs = range(0 if general.scope.capacities else len(spec.subgraph.inputs))
         aliases = self.planner.aliases(general.spec, range(len(spec.subgraph.operators)), inputs)
         layout, values = open_layout(general, aliases)
         for backend in self.span_backends:
@@ -116,6 +118,13 @@ class ExecutorMap:
                 return OpenFrame(layout, values, spec.lengths, run,
                                  partial(_bound_whole, backend, spec, aliases, run))
         return None
+
+    def _is_repeatable(self, index: int) -> bool:
+        """Whether a subgraph can be begun anew, as it changes nothing but what it computes."""
+        subgraph = self.model.subgraphs[index]
+        return not any(each.is_variable and not each.is_constant for each in subgraph.tensors) and all(
+            (each.op.pure or each.op.callees()) and not each.op.has_state
+            and all(map(self._is_repeatable, each.op.callees())) for each in subgraph.operators)
 
     def close(self) -> None:
         """Lets go of what backends keep for further runs."""

@@ -29,6 +29,7 @@ from circlet.runtime.ir.terms import (
     divided,
     fixed,
     formula_of,
+    hangs_on,
     has_computed,
     is_fixed,
     product_of,
@@ -38,6 +39,9 @@ from circlet.runtime.ir.terms import (
     text,
     value_of,
 )
+
+CAPACITY = 64
+"""For how long a length there is room at first that changes from turn to turn of a loop; a choice."""
 
 
 class Indefinite(Unknown):
@@ -52,13 +56,23 @@ class Scope:
         Args:
             lengths: those at hand, each at least `LEAST`.
         """
-        self.lengths = tuple(lengths)
-        self.count = len(self.lengths)
-        """Of the open lengths and those that the run computes."""
+        self.opened = len(lengths)
+        """How many are open."""
+        self.lengths = [*lengths]
+        """At hand; behind the open lengths 0 for what the run computes, and how much buffers are to hold."""
+        self.capacities: list[int] = []
+        """The numbers of lengths that say for how much a loop has room, which must be as large as it comes to be."""
+        self._carried: set[int] = set()
         self.quoted: dict[str, Terms] = {}
         """What messages call lengths, as these are known when a message is shown."""
         self._assumed: dict[tuple[Terms, str], Assumption] = {}
         self._is_closed = False
+        self._is_complete = False
+
+    @property
+    def count(self) -> int:
+        """Of all lengths."""
+        return len(self.lengths)
 
     @property
     def assumptions(self) -> tuple[Assumption, ...]:
@@ -68,6 +82,10 @@ class Scope:
         """Assumes no more: what would need it raises `Indefinite`."""
         self._is_closed = True
 
+    def complete(self) -> None:
+        """Has no more lengths: code is made that knows where each of them is kept."""
+        self._is_complete = True
+
     def symbol(self, number: int) -> int:
         """The length of a number, as what stands for it."""
         return cast(int, Length(self, ((1, (Symbol(number),)),)))
@@ -75,10 +93,34 @@ class Scope:
     def computed(self, most: Length | int) -> int:
         """A length that the run computes, at most as long as another one."""
         limit = bound_of(terms_of(most))
-        if limit is None:
-            raise Indefinite(f"{most} has no bound")
-        self.count += 1
+        if limit is None or self._is_complete:
+            raise Indefinite(f"{most} has no bound" if limit is None else "all lengths are told")
+        self.lengths.append(0)
         return cast(int, Length(self, ((1, (Computed(self.count - 1, limit),)),)))
+
+    def capacity(self) -> int:
+        """A length for which a loop is to have room, without anything at hand that it follows from."""
+        self.lengths.append(CAPACITY)
+        self.capacities.append(self.count - 1)
+        return self.symbol(self.count - 1)
+
+    def carried(self, most: Length | int) -> int:
+        """As `computed`, a length that changes from turn to turn of a loop."""
+        found = self.computed(most)
+        self._carried.add(self.count - 1)
+        return found
+
+    def is_carried(self, number: Length | int) -> bool:
+        """Whether an integer is a length that changes from turn to turn."""
+        return computed_number(number) in self._carried
+
+    def is_one(self, one: Length | int, other: Length | int) -> bool:
+        """Whether two integers are equal for all lengths for which what was assumed so far holds; nothing more is."""
+        difference: Length | int = one - other
+        if not isinstance(difference, Length):
+            return difference == 0
+        found = self._assumed.get((reduced(difference.terms, "=="), "=="))
+        return found is not None and found.holds
 
     def decide(self, terms: Terms, relation: str) -> bool:
         """Whether terms are 0, or less than 0; assumed, where it depends on the lengths.
@@ -96,7 +138,7 @@ class Scope:
         if found is None:
             if has_computed(terms) and relation == "==":
                 return False
-            if self._is_closed or has_computed(terms):
+            if self._is_closed or has_computed(terms) or any(hangs_on(terms, each) for each in self.capacities):
                 raise Indefinite(f"whether {text(terms)} {relation} 0 differs from run to run")
             value = value_of(terms, self.lengths)
             holds = value == 0 if relation == "==" else value < 0
@@ -286,10 +328,20 @@ def is_late(number: Length | int) -> bool:
 
 def computed_number(number: Length | int) -> int | None:
     """The number of a length that the run computes; None for everything else."""
+    return _number(number, Computed)
+
+
+def open_number(number: Length | int) -> int | None:
+    """The number of an open length; None for everything else."""
+    return _number(number, Symbol)
+
+
+def _number(number: Length | int, kind: type[Computed | Symbol]) -> int | None:
+    """That of an atom of a kind, if there is nothing else."""
     if isinstance(number, Length) and len(number.terms) == 1:
         factor, atoms = number.terms[0]
-        if factor == 1 and len(atoms) == 1 and isinstance(atoms[0], Computed):
-            return atoms[0].number
+        if factor == 1 and len(atoms) == 1 and isinstance(atom := atoms[0], (Computed, Symbol)):
+            return atom.number if isinstance(atom, kind) else None
     return None
 
 

@@ -87,6 +87,17 @@ def _atom_formula(atom: Atom) -> Formula:
     return lambda lengths: max(one(lengths), other(lengths))
 
 
+def hangs_on(terms: Terms, number: int) -> bool:
+    """Whether terms hang on a length, by its number."""
+    def holds(atom: Atom) -> bool:
+        if isinstance(atom, (Symbol, Computed)):
+            return atom.number == number
+        parts = (atom.numerator, atom.denominator) if isinstance(atom, Quotient) else (atom.one, atom.other)
+        return any(hangs_on(each, number) for each in parts)
+
+    return any(holds(each) for _, atoms in terms for each in atoms)
+
+
 def has_computed(terms: Terms) -> bool:
     """Whether terms are known only after a part of the run."""
     return any(is_computed(each) for _, atoms in terms for each in atoms)

@@ -45,6 +45,10 @@ class Lengths:
         self._computed[number] = value
         b.store(value, b.gep(self._memory, [ir.Constant(_I64, number)], source_etype=_I64))
 
+    def ask(self, b: ir.IRBuilder, number: int, value: ir.Value) -> None:
+        """Says what an open length is to be when the function is entered again."""
+        b.store(value, b.gep(self._memory, [ir.Constant(_I64, number)], source_etype=_I64))
+
     def is_defined(self, number: int) -> bool:
         """Whether it was said what a computed length is."""
         return number in self._computed

@@ -10,7 +10,7 @@ from typing import NoReturn
 
 import numpy as np
 
-from circlet.backends.native.abi import DONE, FIRST_ARRAY, FIRST_SITE, SCRATCH, STOPPED, control_of
+from circlet.backends.native.abi import DONE, FIRST_ARRAY, FIRST_SITE, OUTGROWN, SCRATCH, STOPPED, control_of
 from circlet.backends.native.check.watched import OUTSIDE
 from circlet.backends.native.load.host_answers import Host
 from circlet.backends.native.load.manifest import Constant, Origin, Stored
@@ -37,6 +37,7 @@ from circlet.backends.native.parts import (
     Variable,
 )
 from circlet.runtime.errors import ExecutionError
+from circlet.runtime.exec.frames.open_step import OutgrownError
 from circlet.runtime.exec.memory import retype
 from circlet.runtime.exec.step import Step
 from circlet.runtime.ir.faults import FAULTS, raise_located
@@ -213,6 +214,7 @@ class OpenInvocation(Invocation):
         self._tops = [formula_of(each) for each in manifest.arena_tops]
         self._scratch_size = formula_of(manifest.scratch_bytes)
         self._assumptions = manifest.assumptions
+        self._grows = manifest.grows
         self._teams = teams
 
     def fits(self, lengths: Sequence[int]) -> bool:
@@ -229,6 +231,22 @@ class OpenInvocation(Invocation):
         if size > self._arena.nbytes or scratch > self._scratch.nbytes:
             self._grow(max(size, self._arena.nbytes), max(scratch, self._scratch.nbytes))
         return self.step()
+
+    def step(self) -> Step:
+        if not self._grows:
+            return super().step()
+        enter, fail, control = self._enter, self._fail, self._control
+
+        def step() -> None:
+            turns = control.iterations
+            status = enter()
+            if status == OUTGROWN:
+                control.iterations = turns
+                raise OutgrownError(self._all_lengths())
+            if status != DONE:
+                fail(status)
+
+        return step
 
     @property
     def lengths(self) -> Sequence[int]:

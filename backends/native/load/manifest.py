@@ -64,6 +64,8 @@ class Manifest:
     shares_loops: bool = False
     is_brief: bool = False
     """Whether it is over in microseconds, whatever it computes."""
+    grows: bool = False
+    """Whether it may be left to be entered again with more room."""
     outline: tuple[str, ...] = ()
     watched: Watched | None = None
     assumptions: tuple[Assumption, ...] = ()

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
-from functools import partial
+from functools import partial, reduce
+from math import prod
 from typing import TypeAlias
 
 from llvmlite import ir
@@ -17,6 +18,7 @@ from circlet.backends.native.lower.operators import OperatorLowering
 from circlet.backends.native.parts import Called
 from circlet.backends.native.program import Unlowerable
 from circlet.runtime.exec.executor_map import ExecutorMap
+from circlet.runtime.ir.length import bound, larger, may_differ
 from circlet.runtime.ir.op import Op, Unknown
 from circlet.runtime.ir.types import DType, Shape
 from circlet.runtime.ops.controlflow import (
@@ -32,7 +34,7 @@ from circlet.runtime.ops.controlflow import (
     While,
 )
 from circlet.runtime.ops.variable import AssignVariable, VarHandle
-from circlet.runtime.passes.analyses.elide_copies import LoopPlan, Site
+from circlet.runtime.passes.analyses.elide_copies import LoopPlan, Site, given
 from circlet.runtime.passes.analyses.rotation import Cycle
 from circlet.runtime.passes.analyses.specialize import Specialization
 from circlet.runtime.passes.analyses.transfer import Action, Stage, Transfer
@@ -48,9 +50,8 @@ def is_scalar(value: Value) -> bool:
 
 def refuses(executors: ExecutorMap, op: Op, shapes: tuple[Shape, ...],
             found: dict[Specialization, str | None]) -> str | None:
-    """Why the subgraphs that an operator invokes cannot be native code, for these operand shapes, so that
+    """Why the subgraphs that an operator invokes cannot be native code, with inputs of these shapes, so that
     `backends/controlflow` runs them; None where they can. `found` keeps what was found before."""
-    first = 1 if isinstance(op, Branch) else 0
     size = Sizes(executors.model).invoked(op)
     if size > MOST_INVOKED:
         return f"it invokes {size} operators (supported: up to {MOST_INVOKED})"
@@ -58,11 +59,11 @@ def refuses(executors: ExecutorMap, op: Op, shapes: tuple[Shape, ...],
         if isinstance(op, PreTestedLoop):
             executors.planner.turn(op, shapes)
         else:
-            executors.planner.reuse(op.callees(), shapes[first:])
+            executors.planner.reuse(op.callees(), shapes)
     except Unknown:
         is_loop = isinstance(op, PreTestedLoop)
         return "carried shapes change from turn to turn" if is_loop else "shapes of results are known only when it runs"
-    reasons = (_refuses_subgraph(executors, executors.specializer.at(index, shapes[first:]), found)
+    reasons = (_refuses_subgraph(executors, executors.specializer.at(index, shapes), found)
                for index in op.callees())
     return next((each for each in reasons if each is not None), None)
 
@@ -83,7 +84,7 @@ def _objections(executors: ExecutorMap, spec: Specialization, found: dict[Specia
         yield f"subgraph {spec.index} has strings"
     for each in spec.subgraph.operators:
         if type(each.op) in CONTROL_FLOW:
-            reason = refuses(executors, each.op, tuple(spec.shape(tensor) for tensor in each.inputs), found)
+            reason = refuses(executors, each.op, given(spec, each), found)
             if reason is not None:
                 yield reason
 
@@ -220,7 +221,7 @@ def lower_loop(o: OperatorLowering) -> Sequence[Value]:
     assert isinstance(op, PreTestedLoop)
     carried = _operands(o)
     try:
-        plan = o.subgraphs.executors.planner.loop(op, tuple(each.shape for each in carried), _site(o, carried), True)
+        plan = o.subgraphs.executors.planner.loop(op, given(o.spec, o.operator), _site(o, carried), True)
     except Unknown:
         raise Unlowerable(f"{o.place}: the carried shapes change from turn to turn") from None
     return _LoopLowering(o, op, plan, carried).lower()
@@ -231,9 +232,9 @@ _KEPT = {Action.ALTERNATE: "alternating", Action.ROTATE: "rotating", Action.IN_P
 """What becomes of a carried value, in words."""
 
 
-def _kept(value: Value, action: Action) -> str:
+def _kept(is_number: bool, action: Action) -> str:
     """Where a loop has a carried value, in words."""
-    return "register" if is_scalar(value) and action is not Action.INVARIANT else _KEPT[action]
+    return "register" if is_number and action is not Action.INVARIANT else _KEPT[action]
 
 
 class _LoopLowering:
@@ -245,6 +246,11 @@ class _LoopLowering:
         self._plan = plan
         self._carried = carried
         self._carries = [each.action for each in plan.at(Stage.CARRY)]
+        self._shapes = given(o.spec, o.operator)
+        """Of the values in any turn."""
+        self._lengths = {size: (k, axis) for k, value in enumerate(carried) for axis, size in enumerate(self._shapes[k])
+                         if may_differ(size, value.shape[axis])}
+        """Those that change from turn to turn, with a value and an axis that has it."""
 
     def lower(self) -> Sequence[Value]:
         """The loop, with its lines in the outline; gives the final values."""
@@ -256,8 +262,8 @@ class _LoopLowering:
 
     def _describe(self) -> str:
         """How each carried value is kept: `int32[] register, float32[16] in place`."""
-        return ", ".join(f"{value.dtype.value}{list(value.shape)} {_kept(value, action)}"
-                         for value, action in zip(self._carried, self._carries, strict=True))
+        return ", ".join(f"{value.dtype.value}{list(shape)} {_kept(self._is_scalar(k), action)}" for k, (
+            value, shape, action) in enumerate(zip(self._carried, self._shapes, self._carries, strict=True)))
 
     def _record(self) -> None:
         """Records what becomes of the values."""
@@ -270,6 +276,7 @@ class _LoopLowering:
         condition, which leaves; the body, which writes new values where the rotation of buffers says."""
         e, function, subgraphs = self._o.function.e, self._o.function, self._o.subgraphs
         buffers = self._buffers()
+        begins = self._fitting([value.shape for value in self._carried])
         initial = [self._entered(k, home) for k, home in enumerate(buffers[:len(self._carried)])]
         before = e.builder.block
         head, body, after = (e.function.append_basic_block(name) for name in ("while", "turn", "done"))
@@ -278,7 +285,10 @@ class _LoopLowering:
         numbers = {k: self._phi(value.scalar(e), before) for k, value in enumerate(initial) if self._is_number(k)}
         places = [home if home is None or not self._moves(buffer) else self._phi(home, before)
                   for buffer, home in enumerate(buffers)]
-        state = [self._current(value, numbers.get(k), places[k]) for k, value in enumerate(initial)]
+        lengths = {size: self._phi(value, before) for size, value in begins.items()}
+        for size, phi in lengths.items():
+            e.define(size, phi)
+        state = [self._current(k, value, numbers.get(k), places[k]) for k, value in enumerate(initial)]
         with function.indented(f"while @{self._op.cond_subgraph_index}"), subgraphs.in_loop():
             (flag,) = subgraphs.invoke(self._op.cond_subgraph_index, state, [None], frozenset())
         e.builder.cbranch(flag.scalar(e), body, after)
@@ -287,16 +297,33 @@ class _LoopLowering:
             function.turn(self._o.place)
             homes = [places[self._plan.rotation.buffer(k, 1)] for k in range(len(state))]
             results = subgraphs.invoke(self._op.body_subgraph_index, state, homes, self._plan.destroyable)
-        self._close(numbers, places, results)
+        self._close(numbers, places, lengths, results)
         e.builder.branch(head)
         e.builder.position_at_end(after)
         for cycle in self._plan.rotation.cycles:
-            self._bring_home(cycle, buffers, places)
+            if not any(self._grows(k) for k in cycle.buffers if k < len(state)):
+                self._bring_home(cycle, buffers, places)
         return [self._left(k, state[k], home) for k, home in enumerate(buffers[:len(state)])]
 
     def _is_number(self, k: int) -> bool:
         """Whether a carried value changes from turn to turn in a register."""
-        return is_scalar(self._carried[k]) and self._carries[k] is not Action.INVARIANT
+        return self._is_scalar(k) and self._carries[k] is not Action.INVARIANT
+
+    def _is_scalar(self, k: int) -> bool:
+        """Whether a carried value is in a register."""
+        return is_scalar(self._carried[k]) and not self._grows(k)
+
+    def _grows(self, k: int) -> bool:
+        """Whether the shape of a carried value changes from turn to turn."""
+        return any(size in self._lengths for size in self._shapes[k])
+
+    def _fitting(self, shapes: Sequence[Shape]) -> dict[int, ir.Value]:
+        """What the lengths that change are for carried values of some shapes; leaves the function if there is no room
+        for one."""
+        found = {size: self._o.function.e.number(shapes[k][axis]) for size, (k, axis) in self._lengths.items()}
+        for size, value in found.items():
+            self._o.function.expect_capacity(value, bound(size))
+        return found
 
     def _moves(self, buffer: int) -> bool:
         """Whether a buffer changes places with others in each turn."""
@@ -304,11 +331,19 @@ class _LoopLowering:
 
     def _buffers(self) -> list[ir.Value | None]:
         """The memory of each value that changes in memory, then of the spare buffers."""
-        homes = [None if action is Action.INVARIANT or is_scalar(value) else home
-                 for value, action, home in zip(self._carried, self._carries, self._o.homes, strict=True)]
-        spares = [None if homes[k] is None else self._o.function.reserve(self._carried[k].nbytes)
-                  for k in self._plan.rotation.spares]
-        return [*homes, *spares]
+        homes = [None if action is Action.INVARIANT or self._is_scalar(k) else self._room(k) if self._grows(k) else home
+                 for k, (action, home) in enumerate(zip(self._carries, self._o.homes, strict=True))]
+        return [*homes, *(None if homes[k] is None else self._room(k) for k in self._plan.rotation.spares)]
+
+    def _room(self, k: int) -> ir.Value:
+        """Memory for a carried value, and for those that change places with it."""
+        executors = self._o.subgraphs.executors
+        made = executors.specializer.body(self._op, self._shapes).output_shapes
+        cycle = self._plan.rotation.cycle(k)
+        together = [k] if cycle is None else [each for each in cycle.buffers if each < len(self._carried)]
+        sizes = (bound(prod(shape)) * self._carried[each].dtype.numpy.itemsize
+                 for each in together for shape in (self._shapes[each], made[each]))
+        return self._o.function.reserve(reduce(larger, sizes))
 
     def _entered(self, k: int, home: ir.Value | None) -> Value:
         """The initial value where the loop wants it."""
@@ -325,17 +360,19 @@ class _LoopLowering:
         phi.add_incoming(value, before)
         return phi
 
-    def _current(self, initial: Value, number: ir.PhiInstr | None, place: ir.Value | None) -> Value:
+    def _current(self, k: int, initial: Value, number: ir.PhiInstr | None, place: ir.Value | None) -> Value:
         """A carried value in a turn: in a register, where a buffer then is, or the initial one."""
         if number is not None:
             return in_register(number, initial.shape, initial.dtype)
-        return initial if place is None else in_memory(place, initial.shape, initial.dtype)
+        return initial if place is None else in_memory(place, self._shapes[k], initial.dtype)
 
     def _close(self, numbers: Mapping[int, ir.PhiInstr], places: Sequence[ir.Value | None],
-               results: Sequence[Value]) -> None:
+               lengths: Mapping[int, ir.PhiInstr], results: Sequence[Value]) -> None:
         """The end of a turn. Every new value is taken before any phi changes, so that values change together."""
         e = self._o.function.e
         scalars = {k: results[k].scalar(e) for k in numbers}
+        for size, length in self._fitting([each.shape for each in results]).items():
+            lengths[size].add_incoming(length, e.builder.block)
         for k, phi in numbers.items():
             phi.add_incoming(scalars[k], e.builder.block)
         for cycle in self._plan.rotation.cycles:
@@ -360,11 +397,11 @@ class _LoopLowering:
     def _left(self, k: int, value: Value, home: ir.Value | None) -> Value:
         """The final value where the caller wants it."""
         o = self._o
-        if is_scalar(value):
+        if self._is_scalar(k):
             if o.homes[k] is not None:
                 o.function.e.store(value.scalar(o.function.e), o.homes[k], value.dtype)
             return value
-        if home is not None:
+        if home is not None and not self._grows(k):
             return in_memory(home, value.shape, value.dtype)
         if o.homes[k] is None or value.memory is o.homes[k]:
             return value

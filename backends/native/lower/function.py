@@ -16,6 +16,7 @@ from circlet.backends.native.abi import (
     FIRST_SITE,
     HOST,
     ITERATIONS,
+    OUTGROWN,
     SCRATCH,
     TEAM,
 )
@@ -54,7 +55,7 @@ from circlet.backends.native.targets.target import Target
 from circlet.runtime.errors import Place
 from circlet.runtime.exec.memory import expect_room
 from circlet.runtime.exec.state.variables import Variables
-from circlet.runtime.ir.length import Scope, bound, is_length, larger
+from circlet.runtime.ir.length import Scope, bound, is_length, larger, open_number
 from circlet.runtime.ir.types import ALIGNMENT, Array, DType, Shape
 from circlet.runtime.passes.analyses.specialize import is_open_value
 
@@ -138,6 +139,7 @@ class FunctionLowering:
 
     def open(self, scope: Scope) -> None:
         """Makes it a function for any lengths."""
+        scope.complete()
         memory = self.external(np.zeros(scope.count, np.int64), OpenLengths(scope.count))
         self.e.lengths = Lengths(self._entry, memory)
 
@@ -289,6 +291,18 @@ class FunctionLowering:
         with self._unless(condition, FIRST_SITE + len(self.program.sites) - 1):
             for position, number in enumerate(quoted):
                 self.e.store(number, evidence, DType.INT64, position)
+
+    def expect_capacity(self, length: ir.Value, most: int) -> None:
+        """Leaves the function unless there is room for a length that a loop comes to; says what it is to have room for
+        when it is entered again: for twice as much at least, so that this happens seldom."""
+        number = open_number(most)
+        assert self.e.lengths is not None, "lengths that change are open"
+        assert number is not None, f"{most} is no capacity"
+        self.program.grows = True
+        b, capacity = self.e.builder, self.e.number(most)
+        with self._unless(b.icmp_signed("<=", length, capacity), OUTGROWN):
+            twice = b.shl(capacity, self.e.number(1))
+            self.e.lengths.ask(b, number, self.e.intrinsic("smax", length, twice))
 
     def finish(self) -> None:
         """Ends the function."""

@@ -10,8 +10,8 @@ from circlet.backends.native.rules.rule import Rule, rule_of
 from circlet.runtime.errors import Place
 from circlet.runtime.exec.executor_map import ExecutorMap
 from circlet.runtime.exec.kernel import Call
-from circlet.runtime.ir.model import ABSENT
 from circlet.runtime.ir.op import Skip, Unknown
+from circlet.runtime.passes.analyses.elide_copies import given
 from circlet.runtime.passes.analyses.specialize import Specialization
 
 
@@ -38,14 +38,14 @@ def objections(executors: ExecutorMap, spec: Specialization, operators: range) -
 
 def _of_callees(executors: ExecutorMap, spec: Specialization, number: int, place: Place) -> Iterator[str]:
     operator = spec.subgraph.operators[number]
-    shapes = tuple(spec.shape(each) for each in operator.inputs if each != ABSENT)
+    shapes = given(spec, operator)
     reason = refuses(executors, operator.op, shapes, {})
     if reason is not None:
         yield f"{place}: {reason}"
         return
-    for callee in operator.op.calls():
+    for callee in operator.op.callees():
         try:
-            inner = executors.specializer.at(callee.subgraph, shapes[callee.first:])
+            inner = executors.specializer.at(callee, shapes)
         except Unknown:
             yield f"{place}: shapes that are known only when it runs"
             return

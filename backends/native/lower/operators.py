@@ -68,11 +68,6 @@ class OperatorLowering:
         """The shapes of the results."""
         return tuple(self.spec.shape(each) for each in self.operator.outputs)
 
-    @property
-    def operand_shapes(self) -> tuple[Shape, ...]:
-        """The shapes of the operands that are there."""
-        return tuple(each.shape for each in self.inputs if each is not None)
-
     def crosses(self, edge: str, value: Value, action: Action, reason: str) -> None:
         """Records that a value crosses the border of a subgraph that the operator invokes."""
         self.function.program.crossings[CopyEdge(self.spec.index, self.number, edge, value.nbytes,

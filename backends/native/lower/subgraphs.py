@@ -28,6 +28,7 @@ from circlet.runtime.ir.length import is_open
 from circlet.runtime.ir.model import ABSENT
 from circlet.runtime.ir.op import Op, Skip
 from circlet.runtime.passes.analyses.alias import Aliases
+from circlet.runtime.passes.analyses.elide_copies import given
 from circlet.runtime.passes.analyses.plan_memory import place_classes, place_open
 from circlet.runtime.passes.analyses.specialize import Specialization
 
@@ -184,7 +185,7 @@ def _lower(o: OperatorLowering) -> Sequence[Value]:
             return (GroupLowering(o, op).lower(),)
     rule: Rule[Op] | str
     if type(op) in CONTROL_FLOW:
-        refused = refuses(o.subgraphs.executors, op, o.operand_shapes, o.subgraphs.refused)
+        refused = refuses(o.subgraphs.executors, op, given(o.spec, o.operator), o.subgraphs.refused)
         if refused is None:
             return CONTROL_FLOW[type(op)](o)
         rule = refused

@@ -157,7 +157,7 @@ def _no_host(subgraph: int, operator: int, inputs: Sequence[Array | None], outpu
 
 
 def _lengths(planned: Planned, subgraph: int, shapes: tuple[Shape, ...]) -> tuple[int, ...] | None:
-    """The open lengths of shapes; None where the function is not for them."""
+    """The lengths to begin with for inputs of some shapes; None where the function is not for them."""
     patterns = planned.shapes()
     if planned.layout.place.subgraph != subgraph or len(patterns) != len(shapes):
         return None
@@ -170,4 +170,5 @@ def _lengths(planned: Planned, subgraph: int, shapes: tuple[Shape, ...]) -> tupl
                 return None
             if wanted < 0:
                 lengths.append(size)
-    return tuple(lengths) if all(each.fits(lengths) for each in planned.layout.assumptions) else None
+    found = planned.layout.all_lengths(tuple(lengths))
+    return found if all(each.fits(found) for each in planned.layout.assumptions) else None

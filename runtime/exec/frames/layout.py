@@ -41,3 +41,9 @@ class Layout:
     buffers: tuple[Buffer, ...]
     assumptions: tuple[Assumption, ...] = ()
     """For which lengths."""
+    room: tuple[int, ...] = ()
+    """Where loops grow, lengths behind the open ones to begin with: 0, or for how much there is room."""
+
+    def all_lengths(self, opened: tuple[int, ...]) -> tuple[int, ...]:
+        """The lengths to begin with, given the open ones."""
+        return (*opened, *self.room)

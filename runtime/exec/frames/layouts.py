@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
 from circlet.runtime.errors import Place
 from circlet.runtime.exec.frames.layout import Border, Buffer, Layout
@@ -34,7 +35,9 @@ def open_layout(general: General, aliases: Aliases) -> tuple[Layout, Mapping[int
     values = {each: KnownValue(spec, each) for each in (*graph.inputs, *graph.outputs) if each in spec.known}
     roots = {each: aliases.root(each) for each in (*graph.inputs, *graph.outputs) if each not in values}
     buffers = [Buffer(each, terms_of(bound(aliases.size(each)))) for each in sorted({*roots.values()})]
-    return _layout(spec, roots, buffers, general.scope.assumptions), values
+    found = _layout(spec, roots, buffers, general.scope.assumptions)
+    scope = general.scope
+    return replace(found, room=tuple(scope.lengths[scope.opened:]) if scope.capacities else ()), values
 
 
 def fixed_layout(spec: Specialization, arrays: Sequence[Array | None], others: Iterable[int]) -> Layout | None:

@@ -10,7 +10,7 @@ import numpy as np
 
 from circlet.runtime.exec.frames.cache import Resizable
 from circlet.runtime.exec.frames.layout import Border, Buffer, Layout
-from circlet.runtime.exec.frames.open_step import OpenStep
+from circlet.runtime.exec.frames.open_step import OpenStep, OutgrownError
 from circlet.runtime.exec.memory import LITTLE, copied
 from circlet.runtime.exec.run import Run
 from circlet.runtime.exec.step import Step
@@ -82,7 +82,7 @@ class OpenFrame(Resizable):
         Args:
             layout: where inputs and results lie.
             values: those that have no buffer.
-            lengths: to begin with.
+            lengths: to begin with, all that the layout is for.
             run: the run, or runs one after another, that the frame serves.
             bind: makes the step, given buffers by tensor.
 
@@ -106,6 +106,8 @@ class OpenFrame(Resizable):
         self._open = [(position, axis) for position, pattern in enumerate(self._patterns)
                       for axis, size in enumerate(pattern) if size is None]
         self._shapes: tuple[Shape, ...] = ()
+        self._lengths = lengths
+        self._grows = bool(layout.room)
         self.asked: tuple[Shape, ...] = ()
         """The shapes of the inputs that `call` is to get next; whoever holds the frame says so."""
         self._arrays: dict[int, Array] = {}
@@ -119,6 +121,8 @@ class OpenFrame(Resizable):
         self._step = step
         self._run_step: Step
         """Runs it at the lengths that the frame has."""
+        self._attempt: Step
+        """The same, with the room that there is."""
         self.resize(tuple(map(np.shape, self.inputs)))
 
     @property
@@ -136,8 +140,12 @@ class OpenFrame(Resizable):
             for size, wanted in zip(shape, pattern, strict=True):
                 if size != wanted and (wanted is not None or size < LEAST):
                     return False
-        lengths = [shapes[position][axis] for position, axis in self._open]
+        lengths = self._at(shapes)
         return all(each.fits(lengths) for each in self._assumptions) and self._step.fits(lengths)
+
+    def _at(self, shapes: tuple[Shape, ...]) -> tuple[int, ...]:
+        """All lengths for inputs of some shapes."""
+        return (*[shapes[position][axis] for position, axis in self._open], *self._lengths[len(self._open):])
 
     def resize(self, shapes: tuple[Shape, ...]) -> None:
         """Makes `inputs` arrays of other shapes, which the frame takes.
@@ -148,10 +156,27 @@ class OpenFrame(Resizable):
         if shapes == self._shapes:
             return
         self._shapes = ()
-        lengths = tuple([shapes[position][axis] for position, axis in self._open])
-        self._view(lengths)
-        self._run_step = self._step.resize(lengths, self._arrays)
+        self._take(self._at(shapes))
+        self._run_step = self._repeat if self._grows else self._attempt
         self._shapes = self.asked = shapes
+
+    def _take(self, lengths: tuple[int, ...]) -> None:
+        """Changes to some lengths; inputs stay where they are that have the same."""
+        self._view(lengths)
+        self._attempt = self._step.resize(lengths, self._arrays)
+        self._lengths = lengths
+
+    def _repeat(self) -> None:
+        """Runs the subgraph with as much room as its loops turn out to need."""
+        while True:
+            try:
+                self._attempt()
+            except OutgrownError as error:
+                shapes, self._shapes = self._shapes, ()
+                self._take(error.lengths)
+                self._shapes = shapes
+            else:
+                return
 
     def _view(self, lengths: tuple[int, ...]) -> None:
         """Makes arrays for some lengths of all inputs and results."""

@@ -180,7 +180,7 @@ class CopyPlanner:
         assert isinstance(operator.op, PreTestedLoop)
         site = replace(_site(aliases, operator), is_read=partial(self.is_read, spec.index, number),
                        begins_apart=begins_apart, repeats=spec.index in self.repeated)
-        return self.loop(operator.op, tuple(spec.shape(each) for each in operator.inputs), site)
+        return self.loop(operator.op, given(spec, operator), site)
 
     def call_at(self, aliases: Aliases, number: int) -> CallPlan:
         """The plan of an operator that invokes one subgraph, likewise.
@@ -201,11 +201,11 @@ class CopyPlanner:
         if not op.callees():
             return declared_effects(operator)
         try:
-            shapes = tuple(spec.shape(each) for each in operator.inputs)
+            shapes = given(spec, operator)
             if isinstance(op, PreTestedLoop):
                 return self.turn(op, shapes).effects
             if isinstance(op, Branch):
-                return Effects({}, {output: position + 1 for output, position in self.reuse(op.callees(), shapes[1:])})
+                return Effects({}, {output: position + 1 for output, position in self.reuse(op.callees(), shapes)})
             if isinstance(op, Invoke):
                 return Effects({}, dict(self.reuse(op.callees(), shapes)))
         except Unknown:
@@ -213,10 +213,9 @@ class CopyPlanner:
         return Effects()
 
     def _turn(self, op: PreTestedLoop, shapes: tuple[Shape, ...]) -> TurnPlan:
-        spec = self._specializer.callee(op.body_subgraph_index, shapes)
-        if spec.output_shapes != shapes:
+        spec = self._specializer.body(op, shapes)
+        if not _are_kept(spec, shapes):
             raise Unknown
-        self._specializer.callee(op.cond_subgraph_index, shapes)
         aliases = self.aliases(spec, range(len(spec.subgraph.operators)), range(len(shapes)))
         return plan_turn(aliases) if self.elide else alternating_turn(aliases)
 
@@ -330,6 +329,24 @@ class CopyPlanner:
 def invoked_with(operator: Operator) -> Sequence[int]:
     """The operands of the subgraphs that an operator invokes."""
     return operator.inputs[1:] if isinstance(operator.op, Branch) else operator.inputs
+
+
+def given(spec: Specialization, operator: Operator) -> tuple[Shape, ...]:
+    """The shapes with which an operator invokes subgraphs: of the carried values of a loop those of any turn.
+
+    Raises:
+        Unknown: only a run can tell.
+    """
+    is_loop = isinstance(operator.op, PreTestedLoop) and spec.is_open
+    return tuple(spec.shape(each) for each in (operator.outputs if is_loop else invoked_with(operator)))
+
+
+def _are_kept(body: Specialization, shapes: tuple[Shape, ...]) -> bool:
+    """Whether a turn makes values of the shapes that it begins with, but for lengths that the loop computes."""
+    scope = body.scope
+    return all(len(one) == len(other) and all(
+        size == made or (scope is not None and scope.is_carried(size)) for size, made in zip(one, other, strict=True))
+        for one, other in zip(shapes, body.output_shapes, strict=True))
 
 
 def _site(aliases: Aliases, operator: Operator) -> Site:

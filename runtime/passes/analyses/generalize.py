@@ -6,6 +6,7 @@ other ones are derived anew, up to a number of times.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import lru_cache
 from typing import TypeAlias
 
@@ -49,9 +50,12 @@ class Generalizer:
                 return each.case(lengths)
         if len(known) >= MOST_GENERAL:
             return self._specializer.at(index, shapes)
-        general = self._derive(index, shapes, opened)
-        if general is None or not _agrees(general.case(lengths), self._specializer.at(index, shapes)):
-            return self._specializer.at(index, shapes)
+        general, alone = self._derive(index, shapes, opened), self._specializer.at(index, shapes)
+        if general is None:
+            return alone
+        general = replace(general, stop=min(general.stop, alone.stop))
+        if not _agrees(general.case(lengths), alone):
+            return alone
         general.scope.close()
         known.append(general)
         return general.case(lengths)

@@ -18,6 +18,8 @@ from circlet.runtime.ir.op import Operand, Operands, ShapeError, Unknown
 from circlet.runtime.ir.tensor import Tensor
 from circlet.runtime.ir.types import MOST_DIMENSIONS, Array, DType, Shape, fits
 from circlet.runtime.late import LOADING
+from circlet.runtime.ops.controlflow import PreTestedLoop
+from circlet.runtime.passes.analyses.growing import settled
 from circlet.runtime.records import dataclass
 
 MEMO_SIZE = 256
@@ -49,7 +51,7 @@ class Specialization:
     general: General | None = None
     """What it is a case of, if it was derived so."""
     lengths: tuple[int, ...] = ()
-    """The open lengths of which case."""
+    """The lengths of which case: open ones, and what there is at first of those that the run computes."""
     scope: Scope | None = None
     """What is assumed of lengths that differ from run to run, where there are any."""
 
@@ -92,17 +94,22 @@ class General:
     stop: int
     """The first operator of which a run computes the lengths of results; the end of `spec` if there is none."""
 
-    def fits(self, lengths: Sequence[int]) -> bool:
-        """Whether it holds for some lengths."""
-        return all(each.fits(lengths) for each in self.scope.assumptions)
+    def all_lengths(self, lengths: Sequence[int]) -> tuple[int, ...]:
+        """Open lengths, and behind them what there is at first of those that the run computes."""
+        return (*lengths, *self.scope.lengths[self.scope.opened:])
 
-    def case(self, lengths: tuple[int, ...]) -> Specialization:
-        """The subgraph at some lengths.
+    def fits(self, lengths: Sequence[int]) -> bool:
+        """Whether it holds for some open lengths."""
+        found = self.all_lengths(lengths)
+        return all(each.fits(found) for each in self.scope.assumptions)
+
+    def case(self, opened: tuple[int, ...]) -> Specialization:
+        """The subgraph at some open lengths.
 
         Raises:
             ExecutionError, LimitError: a result does not fit any memory.
         """
-        spec, late = self.spec, self._late
+        spec, late, lengths = self.spec, self._late, self.all_lengths(opened)
         shapes = tuple(None if each is None or number in late else tuple([value(size, lengths) for size in each])
                        for number, each in enumerate(spec.shapes))
         known = {tensor: closed(array, lengths, spec.subgraph.tensors[tensor].dtype.numpy)
@@ -215,9 +222,26 @@ class Specializer:
         if so_far.scope is None or any(shapes[each] is None for each in operator.inputs if each != ABSENT):
             return None
         try:
+            if isinstance(operator.op, PreTestedLoop):
+                return self._settled(operator.op, tuple(shapes[each] or () for each in operator.inputs), so_far.scope)
             return operator.op.bounded(self._operands(so_far.subgraph, operator, shapes, values), so_far.scope.computed)
         except (Unknown, *FAULTS):
             return None
+
+    def _settled(self, op: PreTestedLoop, initial: tuple[Shape, ...], scope: Scope) -> tuple[Shape, ...]:
+        """The shapes of a loop's carried values in any turn."""
+        if not op.counts:
+            raise Unknown
+        return settled(initial, scope, lambda shapes: self.body(op, shapes).output_shapes)
+
+    def body(self, op: PreTestedLoop, shapes: tuple[Shape, ...]) -> Specialization:
+        """The body of a loop in any turn, of carried values of these shapes, which need not be those that it makes.
+
+        Raises:
+            Unknown: only a run can tell those, or whether the body and the condition can run at all.
+        """
+        self.callee(op.cond_subgraph_index, shapes)
+        return self._callee(op.body_subgraph_index, shapes)
 
     def _operands(self, subgraph: Subgraph, operator: Operator, shapes: list[Shape | None],
                   values: Mapping[int, Array]) -> Operands:
@@ -239,12 +263,17 @@ class Specializer:
             Unknown: only a run can tell them, or whether the subgraph can run at all. It may never be invoked: the
                 branch not taken, the body of a loop without turns.
         """
+        found = self._callee(index, inputs)
+        if found.is_open and any(is_late(size) for shape in found.output_shapes for size in shape):
+            raise Unknown
+        return found
+
+    def _callee(self, index: int, inputs: tuple[Shape, ...]) -> Specialization:
         try:
             found = self.at(index, inputs)
         except (ExecutionError, LimitError):
             raise Unknown from None
-        if not found.is_static or (found.is_open and any(
-                is_late(size) for shape in found.output_shapes for size in shape)):
+        if not found.is_static:
             raise Unknown
         return found
 

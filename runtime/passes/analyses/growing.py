@@ -1,0 +1,67 @@
+"""Shapes of loops that change from turn to turn: the lengths that do become lengths that the loop computes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TypeAlias
+
+from circlet.runtime.ir.length import Scope
+from circlet.runtime.ir.op import Unknown
+from circlet.runtime.ir.types import Shape
+
+_Axis: TypeAlias = tuple[int, int]
+"""A carried value and one of its axes."""
+Shapes: TypeAlias = "tuple[Shape, ...]"
+Turn: TypeAlias = Callable[[Shapes], Shapes]
+"""The shapes after a turn that begins with others; raises Unknown where only the run tells."""
+
+
+def settled(initial: Shapes, scope: Scope, turn: Turn) -> Shapes:
+    """The shapes of the carried values of a loop in any turn.
+
+    Lengths that change become lengths that the loop computes. Those that begin alike and change alike are one, so that
+    what is computed with both fits together: they are one until a turn makes different ones of them.
+
+    Raises:
+        Unknown: ranks change, or only the run tells what a turn makes of the shapes.
+    """
+    groups: dict[_Axis, int] = {}
+    limits: list[int] = []
+    while True:
+        shapes = _with_lengths(initial, groups, scope, limits)
+        made = turn(shapes)
+        if [len(each) for each in made] != [len(each) for each in initial]:
+            raise Unknown
+        one = _Representatives(scope)
+        keys = {(k, axis): (groups.get((k, axis)), one.of(initial[k][axis]), one.of(made[k][axis]))
+                for k, shape in enumerate(shapes) for axis, size in enumerate(shape)
+                if (k, axis) in groups or not scope.is_one(size, made[k][axis])}
+        numbers = {key: number for number, key in enumerate(dict.fromkeys(keys.values()))}
+        refined = {axis: numbers[key] for axis, key in keys.items()}
+        if refined == groups:
+            return shapes
+        groups = refined
+
+
+class _Representatives:
+    """Gives equal integers one number."""
+
+    def __init__(self, scope: Scope) -> None:
+        self._scope = scope
+        self._found: list[int] = []
+
+    def of(self, size: int) -> int:
+        """The number of an integer."""
+        number = next((k for k, each in enumerate(self._found) if self._scope.is_one(each, size)), len(self._found))
+        if number == len(self._found):
+            self._found.append(size)
+        return number
+
+
+def _with_lengths(initial: Shapes, groups: Mapping[_Axis, int], scope: Scope, limits: list[int]) -> Shapes:
+    """The shapes with a length for each group of axes, at most as long as one of the limits, to which may be added."""
+    count = len({*groups.values()})
+    limits += [scope.capacity() for _ in range(count - len(limits))]
+    lengths = [scope.carried(limits[number]) for number in range(count)]
+    return tuple(tuple(lengths[groups[k, axis]] if (k, axis) in groups else size for axis, size in enumerate(shape))
+                 for k, shape in enumerate(initial))

@@ -1,0 +1,228 @@
+"""Loops whose carried values change their shapes from turn to turn are loops of one native function."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import circlet
+from circlet.runtime.ir.builder import ModelBuilder, SubgraphBuilder, Value
+from circlet.runtime.ir.model import Model
+from circlet.runtime.ir.op import Op
+from circlet.runtime.ir.tensor import Tensor
+from circlet.runtime.ir.types import Array, DType
+from circlet.runtime.ops.controlflow import While
+from circlet.runtime.ops.index import Gather
+from circlet.runtime.ops.layout import Concatenation, StridedSlice, Transpose
+from circlet.runtime.ops.pad import Pad
+from circlet.runtime.ops.variable import AssignVariable, VarHandle
+from tests.exec import graphs as g
+from tests.exec.graphs import f32, i32
+from tests.needs import NATIVE
+
+pytestmark = NATIVE
+F32 = DType.FLOAT32
+Body = Callable[[SubgraphBuilder, Value, Sequence[Value]], Sequence[Value]]
+"""From the number of the turn, from 0, and carried values to the next ones."""
+
+
+def op(s: SubgraphBuilder, kind: Op, *inputs: Value, rank: int, dtype: DType = F32) -> Value:
+    """An operator whose result has lengths that only the run tells."""
+    return s.op(kind, *inputs, outputs=[Tensor("", dtype, (1,) * rank, (-1,) * rank)])[0]
+
+
+def joined(s: SubgraphBuilder, *values: Value, axis: int = 0, rank: int = 1) -> Value:
+    return op(s, Concatenation(axis), *values, rank=rank)
+
+
+def in_front(s: SubgraphBuilder, k: Value, v: Sequence[Value]) -> Sequence[Value]:
+    (x,) = v
+    return [joined(s, s.constant(f32([7])), x)]
+
+
+def doubling(s: SubgraphBuilder, k: Value, v: Sequence[Value]) -> Sequence[Value]:
+    (x,) = v
+    return [joined(s, g.plus(s, x, 1.0), x)]
+
+
+def both_axes(s: SubgraphBuilder, k: Value, v: Sequence[Value]) -> Sequence[Value]:
+    (x,) = v
+    return [g.plus(s, op(s, Pad(), x, s.constant(i32([[1, 0], [0, 2]])), rank=2), 1.0)]
+
+
+def turned(s: SubgraphBuilder, k: Value, v: Sequence[Value]) -> Sequence[Value]:
+    """Rows and columns change places; one is added."""
+    (x,) = v
+    padded = op(s, Pad(), x, s.constant(i32([[0, 1], [0, 0]])), rank=2)
+    return [op(s, Transpose(), padded, s.constant(i32([1, 0])), rank=2)]
+
+
+def alike(s: SubgraphBuilder, k: Value, v: Sequence[Value]) -> Sequence[Value]:
+    """Two that stay equally long, and are added up."""
+    x, y = v
+    return [joined(s, s.constant(f32([1])), g.add(s, x, y)), joined(s, y, s.constant(f32([2])))]
+
+
+def apart(s: SubgraphBuilder, k: Value, v: Sequence[Value]) -> Sequence[Value]:
+    """Two of which one grows faster; they change places."""
+    x, y = v
+    return [joined(s, y, s.constant(f32([3, 4]))), joined(s, x, s.constant(f32([5])))]
+
+
+def shrinking(s: SubgraphBuilder, k: Value, v: Sequence[Value]) -> Sequence[Value]:
+    """Down to nothing."""
+    (x,) = v
+    begin, end, step = (s.constant(i32([each])) for each in (1, 0, 1))
+    return [op(s, StridedSlice(end_mask=1), x, begin, end, step, rank=1)]
+
+
+@dataclass(frozen=True)
+class Case:
+    body: Body
+    values: Sequence[Array]
+    turns: Sequence[int] = (0, 1, 5, 70, 3, 150)
+    """Of runs one after another, some of which need more room than there is."""
+
+
+CASES: Mapping[str, Case] = {each.body.__name__: each for each in (
+    Case(in_front, [f32([1, 2])]),
+    Case(doubling, [f32([1])], (0, 1, 2, 9, 4, 12)),
+    Case(both_axes, [f32([[1, 2], [3, 4]])]),
+    Case(turned, [f32([[1, 2, 3]])]),
+    Case(alike, [f32([1, 2]), f32([3, 4])]),
+    Case(apart, [f32([1]), f32([2, 3, 4])]),
+    Case(shrinking, [np.arange(200, dtype=np.float32)]),
+)}
+
+
+def looping(body: Body, values: Sequence[Array], declared: bool = True) -> Model:
+    """`n` turns; the values are inputs, whose lengths are declared or left open."""
+    b = ModelBuilder()
+    main = b.subgraph("main")
+    scalars = [(DType.INT32, ()), (DType.INT32, ())]
+    loose = [(F32, (-1,) * each.ndim) for each in values]
+    kinds = [(F32, each.shape) for each in values] if declared else loose
+
+    def turn(s: SubgraphBuilder, v: Sequence[Value]) -> Sequence[Value]:
+        return [g.plus(s, v[0]), v[1], *body(s, v[0], v[2:])]
+
+    loop = While(g.define(b, "cond", lambda s, v: [g.less(s, v[0], v[1])], [*scalars, *loose]),
+                 g.define(b, "body", turn, [*scalars, *loose]))
+    inputs = [main.input(f"x{k}", *each) for k, each in enumerate([scalars[1], *kinds])]
+    results = main.op(loop, main.constant(0), *inputs, outputs=[
+        Tensor("", dtype, (1,) * len(shape), shape if shape else None) for dtype, shape in [*scalars, *loose]])
+    main.output(*results[2:])
+    return b.build()
+
+
+def compare(model: Model, runs: Sequence[Sequence[Array]]) -> circlet.Session:
+    """Runs have the bits of numpy's, and are native."""
+    session, expected = circlet.Session(model, "native"), circlet.Session(model, "cpu")
+    for each in runs:
+        g.assert_equal(session.invoke(0, each), expected.invoke(0, each))
+    assert session.backend_of(0)[0] == "native"
+    return session
+
+
+@pytest.mark.parametrize("declared", [True, False], ids=["declared", "open"])
+@pytest.mark.parametrize("name", CASES)
+def test_bits(name: str, declared: bool) -> None:
+    case = CASES[name]
+    compare(looping(case.body, case.values, declared), [[i32(turns), *case.values] for turns in case.turns])
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_no_access_is_outside(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CIRCLET_CHECK_BOUNDS", "1")
+    case = CASES[name]
+    compare(looping(case.body, case.values), [[i32(turns), *case.values] for turns in case.turns])
+
+
+@given(st.lists(st.tuples(st.integers(0, 90), st.integers(2, 90)), min_size=1, max_size=5))
+@settings(max_examples=20, deadline=None)
+def test_open_lengths_before_the_loop(runs: list[tuple[int, int]]) -> None:
+    compare(ALIKE, [[i32(turns), *(np.arange(length, dtype=np.float32) * k for k in (1, 2))] for turns, length in runs])
+
+
+ALIKE = looping(alike, CASES["alike"].values, False)
+
+
+def test_iterations_are_those_of_the_last_attempt() -> None:
+    """What was begun anew with more room is not counted twice."""
+    model, x = looping(in_front, [f32([1])]), f32([1])
+    session = circlet.Session(model, limits=circlet.Limits(max_iterations=300))
+    assert session.invoke(0, [i32(300), x])[0].shape == (301,)
+    with pytest.raises(circlet.LimitError, match="max_iterations=300"):
+        session.invoke(0, [i32(301), x])
+    assert session.invoke(0, [i32(3), x])[0].shape == (4,)
+
+
+def test_what_grows_without_end_is_stopped() -> None:
+    session = circlet.Session(looping(doubling, [f32([1])]), limits=circlet.Limits(memory=1 << 24))
+    with pytest.raises(circlet.LimitError, match="memory=16777216"):
+        session.invoke(0, [i32(1 << 30), f32([1])])
+    assert session.invoke(0, [i32(10), f32([1])])[0].shape == (1 << 10,)
+    session.limits = circlet.Limits(deadline=0.2)
+    with pytest.raises(circlet.LimitError):
+        session.invoke(0, [i32(1 << 30), f32([1])])
+
+
+def test_an_error_in_a_turn_has_its_place() -> None:
+    def body(s: SubgraphBuilder, k: Value, v: Sequence[Value]) -> Sequence[Value]:
+        found = s.op(Gather(0, 0), s.constant(f32([1, 2, 3])), k, outputs=[Tensor("", F32, ())])[0]
+        return [joined(s, g.reshaped(s, found), v[0])]
+
+    session = compare(looping(body, [f32([5])]), [[i32(3), f32([5])]])
+    with pytest.raises(circlet.ExecutionError, match=r"subgraph 2 \('body'\).*GATHER.*index 3 is out of range"):
+        session.invoke(0, [i32(4), f32([5])])
+
+
+def test_what_changes_state_is_not_begun_anew() -> None:
+    """Such a loop is left to turns that are entered one by one."""
+    def body(s: SubgraphBuilder, k: Value, v: Sequence[Value]) -> Sequence[Value]:
+        handle = s.op(VarHandle("", "v"), outputs=[Tensor("handle", DType.RESOURCE, ())])[0]
+        s.op(AssignVariable(), handle, k, outputs=[])
+        return [joined(s, s.constant(f32([7])), v[0])]
+
+    session = circlet.Session(looping(body, [f32([1])]), "native")
+    assert session.invoke(0, [i32(200), f32([1])])[0].shape == (201,)
+    assert session.backend_of(0)[0] == "controlflow"
+
+
+def test_inputs_are_read_again() -> None:
+    """A loop that would overwrite its input has it unchanged when it begins anew."""
+    model = looping(lambda s, k, v: [joined(s, v[0], v[1]), g.plus(s, v[1], 1.0)], [f32([0]), f32([0])])
+    session = circlet.Session(model)
+    for turns in (5, 100, 1000):
+        found = session.invoke(0, [i32(turns), f32([-1]), f32([0])])
+        g.assert_equal(found, [np.arange(-1, turns, dtype=np.float32), f32([turns])])
+
+
+def test_what_is_kept_grows_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A later session finds the function with its plan, and reads no model."""
+    monkeypatch.setenv("CIRCLET_CACHE_DIR", str(tmp_path / "cache"))
+    path = tmp_path / "model.tflite"
+    circlet.save(circlet.convert(looping(both_axes, CASES["both_axes"].values)), path)
+    expected = circlet.Session(path, "cpu")
+    for _ in range(2):
+        session = circlet.Session(path, "native")
+        for turns in (3, 100, 5):
+            arrays = [i32(turns), *CASES["both_axes"].values]
+            g.assert_equal(session.invoke(0, arrays), expected.invoke(0, arrays))
+
+
+@pytest.mark.parametrize("name", ["both_axes", "alike", "apart"])
+def test_threads_share_out_what_grows(name: str) -> None:
+    """Loops over lengths that change are shared out like others."""
+    case = CASES[name]
+    values = [np.random.default_rng(1).random([400] * each.ndim, np.float32) for each in case.values]
+    model = looping(case.body, values)
+    one, two = (circlet.Session(model, "native", num_threads=count) for count in (1, 2))
+    for turns in (3, 300):
+        g.assert_equal(two.invoke(0, [i32(turns), *values]), one.invoke(0, [i32(turns), *values]))
