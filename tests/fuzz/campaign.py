@@ -120,8 +120,8 @@ class Campaign:
     def progress(self) -> None:
         taken = time.monotonic() - self.begin
         line = (f"{self.cases} cases, {self.cases / taken:.0f}/s, {self.total('native')} native, "
-                f"{self.total('bounds')} with bounds checks, {sum(self.findings.values())} findings of "
-                f"{len(self.findings)} kinds")
+                f"{self.total('bounds')} with bounds checks, {self.total('planned')} planned, "
+                f"{sum(self.findings.values())} findings of {len(self.findings)} kinds")
         if sys.stderr.isatty():
             print(f"\r{line}", end="", file=sys.stderr, flush=True)
         elif self.cases % 2000 < BATCH:

@@ -12,12 +12,15 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from random import Random
+from tempfile import TemporaryDirectory
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 
 import circlet
 from circlet.backends.native.check.watched import VARIABLE
+from circlet.backends.native.load import cache
 from circlet.runtime.exec.state.variables import Snapshot
 from circlet.runtime.ir.held import Held
 from circlet.runtime.ir.model import ABSENT, Model, Operator, Subgraph
@@ -48,6 +51,8 @@ PYTHONS_WORDS = re.compile(
     r"positional argument|function argument|has no attribute|NoneType|unsupported operand|object is not|"
     r"not subscriptable|cannot be interpreted|to unpack|must be real number|(list|tuple) index out of|zip\(\) argument")
 """What Python says of mistakes in code."""
+PLANNED = 3
+"""One native case of so many is run from its file, too."""
 RANDOM = ("RANDOM", "MULTINOMIAL", "BERNOULLI")
 
 
@@ -201,6 +206,23 @@ class _Trial:
         if isinstance(found, list) and not _is_stateful(model):
             again = self.attempt("native again", session, index, given)
             self.agree(model, cpu, index, given, wanted, again)
+
+        if not self.checks.bounds and self.subject.number % PLANNED == 0:
+            self.compare_planned(model, cpu, index, given, wanted)
+
+    def compare_planned(self, model: Model, cpu: circlet.Session, index: int, given: Sequence[Array],
+                        wanted: list[Array] | circlet.CircletError) -> None:
+        """Runs the file of a model in a session that leaves its plan, and in one that finds it."""
+        try:
+            content = dump_model(model, "tflite")
+        except circlet.CircletError:
+            return
+        with TemporaryDirectory() as folder, patch.dict(os.environ, {cache.VARIABLE: folder}):
+            for name in ("first", "planned"):
+                with stage(f"{name} session"):
+                    session = circlet.Session(content, "native", limits=LIMITS)
+                self.agree(model, cpu, index, given, wanted, self.attempt(name, session, index, given))
+            self.counts["planned"] += session._open is None
 
     def agree(self, model: Model, cpu: circlet.Session, index: int, given: Sequence[Array],
               wanted: list[Array] | circlet.CircletError, found: list[Array] | circlet.CircletError) -> None:
