@@ -254,3 +254,18 @@ def test_an_index_is_checked_against_the_length_of_this_run() -> None:
         session.invoke(0, [floats(rows, 2), np.array([0, rows - 1], np.int32)])
         with pytest.raises(circlet.ExecutionError, match=rf"index {rows} is out of range for an axis of size {rows}"):
             session.invoke(0, [floats(rows, 2), np.array([0, rows], np.int32)])
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+def test_lengths_are_numbers_of_their_type(axis: int) -> None:
+    builder = ModelBuilder()
+    main = builder.subgraph("main")
+    g = Graph(main)
+    x = main.input("x", DType.FLOAT32, (-1, 4))
+    shape = g(ShapeOf(DType.INT64), x, dtype=DType.INT64)
+    main.output(g(StridedSlice(), shape, g.ints(axis), g.ints(axis + 1), g.ints(1), dtype=DType.INT64))
+    session = circlet.Session(builder.build(), "native")
+    for length in (7, 3):
+        (found,) = session.run([np.zeros((length, 4), np.float32)]).values()
+        assert found.dtype == np.int64
+        assert found.tolist() == [(length, 4)[axis]]

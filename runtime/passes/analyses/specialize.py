@@ -301,9 +301,9 @@ class Specializer:
             if values is None:
                 return
         for tensor, found in zip(operator.outputs, values, strict=True):
-            found.setflags(write=False)
-            known[tensor] = found
-
+            dtype = subgraph.tensors[tensor].dtype.numpy
+            known[tensor] = found if found.dtype == dtype or is_open_value(found) else closed(found, (), dtype)
+            known[tensor].setflags(write=False)
 
     def _evaluated(self, so_far: Specialization, number: int, inputs: list[Array | None],
                    shapes: tuple[Shape, ...]) -> Sequence[Array] | None:
