@@ -27,6 +27,13 @@ class _Distinct(ir.MDValue):  # type: ignore[misc]  # llvmlite is untyped
         super().__init__(module, module._fix_metadata_operands(operands), str(len(module.metadata)))
         self._is_loop = is_loop
 
+    def __eq__(self, other: object) -> bool:
+        """llvmlite takes nodes of equal operands for one, and what refers to them."""
+        return self is other
+
+    def __hash__(self) -> int:
+        return id(self)
+
     def descr(self, buf: list[str]) -> None:
         """Writes the node in LLVM's language; llvmlite has none that names itself."""
         found = [self.get_reference()] if self._is_loop else []
