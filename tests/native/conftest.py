@@ -31,6 +31,11 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "functions"
 
 
+def functions(folder: Path) -> list[Path]:
+    """The files of functions in a folder, without the object files that these are made of."""
+    return [each for each in folder.iterdir() if each.is_file() and each.suffix != ".o"]
+
+
 @pytest.fixture
 def compiled(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Grows by one with each function that is compiled."""

@@ -19,6 +19,7 @@ from circlet.runtime.ops.elementwise import Add
 from circlet.runtime.ops.index import Gather
 from tests.exec import graphs as g
 from tests.exec.graphs import Array, f32, i32
+from tests.native.conftest import functions
 
 TABLE = np.arange(400, dtype=np.float32)
 KEYS = tuple(f"{number:064x}" for number in range(5))
@@ -54,7 +55,7 @@ def test_a_second_session_compiles_nothing(folder: Path, compiled: list[str]) ->
     for _ in range(3):
         assert results(lookup()).tolist() == [1, 8, 400]
     assert compiled == ["function"]
-    assert len(list(folder.iterdir())) == 1
+    assert len(functions(folder)) == 1
 
 
 def test_threads_share_what_a_session_compiled(folder: Path, compiled: list[str]) -> None:
@@ -72,7 +73,7 @@ def test_threads_share_what_a_session_compiled(folder: Path, compiled: list[str]
 def test_another_constant_is_another_function(folder: Path, other: Model, expected: list[float]) -> None:
     results(lookup())
     assert results(other).tolist() == expected
-    assert len(list(folder.iterdir())) == 2
+    assert len(functions(folder)) == 2
 
 
 @pytest.mark.parametrize("damage", [
@@ -83,7 +84,7 @@ def test_another_constant_is_another_function(folder: Path, other: Model, expect
 ], ids=["shorter", "empty", "longer", "start", "mark", "code", "end"])
 def test_a_damaged_entry_is_made_anew(folder: Path, compiled: list[str], damage: Callable[[bytes], bytes]) -> None:
     results(lookup())
-    (entry,) = folder.iterdir()
+    (entry,) = functions(folder)
     content = entry.read_bytes()
     entry.unlink()
     entry.write_bytes(damage(content))

@@ -14,6 +14,7 @@ import pytest
 
 from circlet.backends.native.load import cache, fingerprint
 from circlet.backends.native.load import folder as folders
+from tests.native.conftest import functions
 from tests.native.test_cache import KEYS, content, lookup, results
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="the system has no owners of files")
@@ -34,7 +35,7 @@ def test_the_folder_is_this_users_alone(folder: Path, monkeypatch: pytest.Monkey
     inner = folder / "a" / "b"
     monkeypatch.setenv(cache.VARIABLE, str(inner))
     assert results(lookup()).tolist() == [1, 8, 400]
-    (entry,) = inner.iterdir()
+    (entry,) = functions(inner)
     assert [stat.S_IMODE(each.stat().st_mode) for each in (folder, folder / "a", inner, entry)] == [0o700] * 3 + [0o600]
 
 
@@ -98,7 +99,7 @@ def test_a_folder_that_others_can_write_to_is_not_used(folder: Path, compiled: l
 def test_an_entry_that_others_can_write_to_is_made_anew(folder: Path, compiled: list[str],
                                                         change: Callable[[Path], None], reason: str) -> None:
     results(lookup())
-    (entry,) = folder.iterdir()
+    (entry,) = functions(folder)
     change(entry)
     with pytest.warns(RuntimeWarning, match=f"{entry} {reason}"):
         assert results(lookup()).tolist() == [1, 8, 400]
@@ -111,7 +112,7 @@ def test_an_entry_that_others_can_write_to_is_made_anew(folder: Path, compiled: 
 def test_what_was_opened_is_loaded(folder: Path, compiled: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     """Not what its path leads to later."""
     results(lookup())
-    (entry,) = folder.iterdir()
+    (entry,) = functions(folder)
     find = cache.find
 
     def swapped(key: str) -> object:
@@ -143,7 +144,7 @@ def test_a_folder_that_can_only_be_read_is_used(image: Path, compiled: list[str]
         raise PermissionError
 
     results(lookup())
-    (entry,) = image.iterdir()
+    (entry,) = functions(image)
     entry.chmod(0o444)
     image.chmod(0o555)
     if user is None:
@@ -158,7 +159,7 @@ def test_a_folder_that_can_only_be_read_is_used(image: Path, compiled: list[str]
         finally:
             os.seteuid(0)
     assert compiled == ["function"]
-    assert list(image.iterdir()) == [entry]
+    assert functions(image) == [entry]
 
 
 def test_a_full_disk_leaves_nothing(folder: Path) -> None:
@@ -188,7 +189,8 @@ def test_a_system_without_owners_has_a_cache_too(folder: Path, compiled: list[st
     for _ in range(2):
         assert results(lookup()).tolist() == [1, 8, 400]
     assert compiled == ["function"]
-    assert len(cache.clear()) == 1
+    assert len(functions(folder)) == 1
+    assert len(cache.clear()) > 1
 
 
 def test_sources_are_told_apart_by_what_they_hold(tmp_path: Path) -> None:

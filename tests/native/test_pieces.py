@@ -27,6 +27,7 @@ from circlet.runtime.ops import normalize, unary
 from circlet.runtime.ops.conv import Conv2D, DepthwiseConv2D
 from circlet.runtime.ops.matmul import FullyConnected
 from tests.native.against_cpu import agree, values
+from tests.native.conftest import functions
 
 HEAD = f'target triple = "{host().triple}"\ntarget datalayout = "{host().data_layout}"\n'
 COPY = "declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)\n"
@@ -125,7 +126,7 @@ def test_objects_are_kept_where_the_system_loads_none(tmp_path: Path, monkeypatc
         assert function is not None
         assert not isinstance(function.library, SharedLibrary)
         assert CFUNCTYPE(c_int64, c_int64)(function.library.address)(2) == 316
-    assert not is_shared(next(tmp_path.iterdir()).read_bytes())
+    assert not is_shared(functions(tmp_path)[0].read_bytes())
 
 
 def network(s: SubgraphBuilder, x: Value) -> Sequence[Value]:

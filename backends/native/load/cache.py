@@ -28,16 +28,18 @@ LOOKS = 16
 two."""
 ABANDONED = 3600
 """Seconds after which nobody works on an unfinished entry any more: a choice, far beyond what writing takes."""
-_KEY = re.compile("[0-9a-f]{64}")
+UNIT = ".o"
+"""What the name of an entry ends by that is a part of functions; see `units.py`."""
+_KEY = re.compile(f"[0-9a-f]{{64}}({re.escape(UNIT)})?")
 """The name of an entry: a SHA-256 in hexadecimal digits."""
 
 
 @dataclass(frozen=True)
 class Entry:
-    """A function that is kept.
+    """A function that is kept, or an object file that functions are made of.
 
     Attributes:
-        key: 64 hexadecimal digits, which name the file too.
+        key: the name of the file, 64 hexadecimal digits; then `UNIT` if it is an object file.
         size: bytes of the file.
         used: when it was read last, or written, in seconds since the epoch.
     """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from ctypes import string_at
-from functools import lru_cache, partial
+from functools import lru_cache
 from itertools import count
 from threading import RLock
 from typing import Any
@@ -12,6 +12,7 @@ from typing import Any
 import llvmlite.binding as llvm
 
 from circlet.backends.native.compilation import Making, Wish
+from circlet.backends.native.load.units import kept
 from circlet.backends.native.lower.passes import Passes
 from circlet.backends.native.lower.pieces import Piece
 from circlet.backends.native.targets.machine import processors
@@ -153,8 +154,8 @@ def object_code(piece: Piece, target: Target) -> bytes:
 
 
 def making(target: Target, wish: Wish) -> Making[Piece, bytes]:
-    """Makes object files of modules, on all processors."""
-    return Making(partial(object_code, target=target), wish, processors())
+    """Makes object files of modules, on all processors; those that are on the disk are taken from there."""
+    return Making(lambda piece: kept(piece, target, lambda: object_code(piece, target)), wish, processors())
 
 
 def object_files(modules: Sequence[Piece], target: Target, wish: Wish) -> tuple[bytes, ...]:

@@ -1,0 +1,112 @@
+"""What a model has in common with those that were compiled before is taken from the disk."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import circlet
+from circlet.backends.native.load import cache, llvm
+from circlet.backends.native.lower.pieces import Piece
+from circlet.backends.native.targets.target import Target
+from circlet.runtime.ir.builder import ModelBuilder
+from circlet.runtime.ir.model import Model
+from circlet.runtime.ir.types import DType
+from circlet.runtime.ops import unary
+from circlet.runtime.ops.matmul import FullyConnected
+from tests.exec import graphs as g
+from tests.native.against_cpu import values
+
+X = values((8, 48), np.float32, 0)
+
+
+@pytest.fixture(autouse=True)
+def _whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("CIRCLET_CHECK_BOUNDS", raising=False)  # checked code stays in one piece
+
+
+@pytest.fixture
+def made(monkeypatch: pytest.MonkeyPatch) -> list[Piece]:
+    """The pieces that LLVM compiled."""
+    found: list[Piece] = []
+    compiled = llvm.object_code
+
+    def counted(piece: Piece, target: Target) -> bytes:
+        found.append(piece)
+        return compiled(piece, target)
+
+    monkeypatch.setattr(llvm, "object_code", counted)
+    return found
+
+
+def layers(widths: Sequence[int], seed: int = 1) -> Model:
+    """Dense layers from 48 columns on, each with a tanh."""
+    b = ModelBuilder()
+    main = b.subgraph("main")
+    v, before = main.input("x", DType.FLOAT32, (8, 48)), 48
+    for k, width in enumerate(widths):
+        weights = main.constant(values((width, before), np.float32, seed + k) / 8)
+        v, before = main.apply(unary.Tanh(), main.apply(FullyConnected(), v, weights, None)), width
+    main.output(v)
+    return b.build()
+
+
+def run(model: Model) -> None:
+    (found,) = g.run(circlet.Session(model, backend="native"), [X])
+    (expected,) = g.run(circlet.Session(model, backend="cpu"), [X])
+    np.testing.assert_allclose(found, expected, 1e-5, 1e-6, strict=True)
+
+
+def test_equal_layers_are_compiled_once(folder: Path, made: list[Piece]) -> None:
+    def operators() -> int:
+        return sum('define hidden i32 @"operator_' in each.text for each in made)
+
+    run(layers([48]))
+    once = operators()
+    made.clear()
+    cache.clear()
+    run(layers([48] * 6))
+    assert operators() == once > 0
+
+
+def test_other_weights_and_another_last_layer(folder: Path, made: list[Piece]) -> None:
+    run(layers([48, 40, 32]))
+    first = len(made)
+    made.clear()
+    run(layers([48, 40, 32], seed=9))
+    assert made == []
+    run(layers([48, 40, 16]))
+    assert 1 <= len(made) < first / 2
+    assert any("circlet_entry" in each.text for each in made) or len(made) == 1
+
+
+def test_a_damaged_file_is_made_anew(folder: Path, made: list[Piece]) -> None:
+    model = layers([48])
+    run(model)
+    count = len(made)
+    units = [each for each in folder.iterdir() if each.suffix == cache.UNIT]
+    assert len(units) == count
+    for each in folder.iterdir():
+        if each.suffix != cache.UNIT:
+            each.unlink()
+    content = units[0].read_bytes()
+    for damaged in (b"", content[:-1], b"x" + content[1:], content + b"x"):
+        made.clear()
+        units[0].write_bytes(damaged)
+        run(model)
+        assert len(made) == 1
+        for each in folder.iterdir():
+            if each.suffix != cache.UNIT:
+                each.unlink()
+    assert units[0].read_bytes() == content
+
+
+def test_nothing_is_kept_without_a_folder(monkeypatch: pytest.MonkeyPatch, made: list[Piece]) -> None:
+    monkeypatch.setenv(cache.VARIABLE, "")
+    for _ in range(2):
+        made.clear()
+        run(layers([48]))
+        assert made
