@@ -67,9 +67,14 @@ def model_parameters() -> list[click.Parameter]:
         Argument("model", "a .tflite, .circle, .onnx or OpenVINO .xml file; - is the standard input",
                  type=click.Path(allow_dash=True)),
         Option("--json", group=OUTPUT, is_flag=True, help="print one line of JSON, errors too"),
-        *(Option(each.flag, each.name, group=READING, type=Choice(each.choices), default=each.choices[0],
-                 help=each.help) for each in OPTIONS.values()),
+        *reading_parameters(),
     ]
+
+
+def reading_parameters() -> list[click.Parameter]:
+    """The choices among the formats' options of reading."""
+    return [Option(each.flag, each.name, group=READING, type=Choice(each.choices), default=each.choices[0],
+                   help=each.help) for each in OPTIONS.values()]
 
 
 def session_parameters() -> list[click.Parameter]:

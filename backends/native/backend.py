@@ -107,7 +107,8 @@ class NativeBackend:
     name = "native"
 
     def __init__(self, executors: ExecutorMap, options: Options | None = None, num_threads: int = 1,
-                 heard: Callable[[Model, Span, str, Manifest], None] | None = None) -> None:
+                 heard: Callable[[Model, Span, str, Manifest], None] | None = None,
+                 refused: Callable[[Span, str], None] | None = None) -> None:
         """
         Args:
             executors: of the model.
@@ -115,7 +116,9 @@ class NativeBackend:
             num_threads: that a run may use.
             heard: is told of each function that is bound for spans that are not observed: the model, the span, the
                 function's name on the disk and what it needs.
+            refused: is told of each span that there is no function for, and why.
         """
+        self._refused = refused
         self._heard = heard
         self._executors = executors
         self._options = options or Options()
@@ -335,6 +338,8 @@ class NativeBackend:
 
     def _note(self, span: Span, text: str) -> None:
         """Lists a span that there is no function for, and why."""
+        if self._refused is not None:
+            self._refused(span, text)
         if self._options.keep_text:
             self.listings.append(Listing(span.spec.index, span.operators, 0, (text,), ""))
 

@@ -1,0 +1,235 @@
+"""Compiles models into the folder of compiled functions, ahead of the programs that run them."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import click
+import numpy as np
+
+from circlet.backends.controlflow.backend import ControlflowBackend
+from circlet.backends.native.backend import NativeBackend
+from circlet.backends.native.load import cache
+from circlet.backends.native.load.manifest import Manifest
+from circlet.backends.native.parts import OpenLengths
+from circlet.backends.native.plans.keeper import Keeper
+from circlet.runtime.errors import InputError, RunError, suggestion
+from circlet.runtime.exec.engine import Engine
+from circlet.runtime.exec.executor_map import ExecutorMap
+from circlet.runtime.exec.kernel import Backend, Span
+from circlet.runtime.exec.limits import Limits
+from circlet.runtime.exec.session import Session
+from circlet.runtime.exec.values.inputs import Entry, entry_of
+from circlet.runtime.ir.model import Model
+from circlet.runtime.ir.tensor import Tensor
+from circlet.runtime.ir.types import DType, Shape
+from circlet.schema.formats import OPTIONS
+from circlet.session import engine
+from circlet.tools.arguments import COMPUTING, OUTPUT, ModelOptions, load, reading_parameters
+from circlet.tools.console import Document, note, show
+from circlet.tools.results import Value
+from circlet.tools.tables import plain, plural
+from circlet.tools.usage import Argument, Command, Option
+from circlet.tools.values import tensors_of, zeros
+
+OPEN = 8
+"""The length that a run has where the model leaves it open: a choice beyond 0 and 1, which get code of their own; the
+code is for all others."""
+_SHORT = Limits(max_iterations=100)
+"""Of the run on zeros. A choice: code is made before the first iteration, or in the first few."""
+_HOST = "(host call: "
+"""What a function's outline says before the reason why numpy computes an operator."""
+
+
+@dataclass(frozen=True)
+class WarmOptions:
+    """What is to be compiled."""
+
+    models: Sequence[str]
+    signature: str | None
+    shapes: Mapping[str, Shape]
+    quiet: bool
+    json: bool
+    reading: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Function:
+    """A function that is on the disk now."""
+
+    subgraph: str
+    operators: range
+    was_kept: bool
+    """Whether it was there before."""
+    any_lengths: bool
+    """Whether it is for any open lengths."""
+
+
+@dataclass(frozen=True)
+class Warmed:
+    """What became of a model."""
+
+    model: str
+    functions: Sequence[Function]
+    left: Sequence[str]
+    """What numpy computes, and what is not for all lengths, and why, a line each."""
+    stopped: Sequence[str]
+    """Why runs on zeros ended before their end, which more code may lie behind."""
+    seconds: float
+
+
+class _Record:
+    """What a session's native backend says while it binds functions."""
+
+    def __init__(self, model: Model) -> None:
+        self._keeper = Keeper(lambda: model)
+        self._before = {each.key for each in cache.entries()}
+        self.functions: dict[str, Function] = {}
+        self.left: dict[str, None] = {}
+
+    def bound(self, executed: Model, span: Span, key: str, manifest: Manifest) -> None:
+        """A function was bound."""
+        self._keeper.add(executed, span, key, manifest)
+        if key not in self.functions:
+            name = span.spec.subgraph.name
+            self.functions[key] = Function(name, span.operators, key in self._before,
+                                           any(isinstance(each, OpenLengths) for each in manifest.origins))
+            for line in manifest.outline:
+                if _HOST in line:
+                    self.left[f"left to numpy: {plain(name)} {line.strip()}"] = None
+
+    def refused(self, span: Span, reason: str) -> None:
+        """A span is left to numpy, or to code for the lengths at hand."""
+        self.left[f"{_place(span.spec.subgraph.name, span.operators)}: {reason}"] = None
+
+
+def _place(subgraph: str, operators: range) -> str:
+    return f"{plain(subgraph)}, operators [{operators.start}] to [{operators.stop - 1}]"
+
+
+def execute(options: WarmOptions) -> Document | None:
+    """Compile models into the folder of compiled functions, so that programs that run them need not.
+
+    Each entry point is run once on zeros. Lengths that a model leaves open need not be given: the code is for all.
+    """
+    if cache.folder() is None:
+        raise InputError(f"nothing is kept: {cache.VARIABLE} is empty")
+    found = [_warmed(path, options) for path in options.models]
+    if options.json:
+        return {"models": [_json(each) for each in found]}
+    return None if options.quiet else tuple("\n".join(_text(each)) for each in found)
+
+
+def _warmed(path: str, options: WarmOptions) -> Warmed:
+    """Compiles a model."""
+    if not (options.quiet or options.json) and sys.stderr.isatty():
+        note(f"compiling {plain(path)}")
+    begin = time.monotonic()
+    model = load(ModelOptions(path, options.json, options.reading))
+    record = _Record(model)
+
+    def backends(executors: ExecutorMap) -> Sequence[Backend]:
+        return ControlflowBackend(executors), NativeBackend(executors, heard=record.bound, refused=record.refused)
+
+    session = Session(model, Engine(backends, engine("native").pipeline), _SHORT)
+    stopped = []
+    for entry in _entries(session, options):
+        try:
+            session.run_entry(entry, _inputs(model, entry, options.shapes))
+        except RunError as error:
+            stopped.append(f"a run of {plain(entry.graph.name)} on zeros: {error}")
+    return Warmed(path, list(record.functions.values()), list(record.left), stopped, time.monotonic() - begin)
+
+
+def _entries(session: Session, options: WarmOptions) -> Iterator[Entry]:
+    """The entry points that are asked for."""
+    model, signatures = session.model, session.model.signatures
+    if options.signature is not None:
+        keys = [each.key for each in signatures]
+        if options.signature not in keys:
+            raise InputError(f"no signature {options.signature!r}; the model has {', '.join(keys) or 'none'}"
+                             f"{suggestion(options.signature, keys)}")
+        chosen = signatures[keys.index(options.signature)]
+        yield entry_of(model, chosen.subgraph, chosen)
+        return
+    for index in session.entries:
+        yield entry_of(model, index, next((each for each in signatures if each.subgraph == index), None))
+
+
+def _inputs(model: Model, entry: Entry, shapes: Mapping[str, Shape]) -> dict[str, Value]:
+    """Zeros for an entry point.
+
+    Raises:
+        InputError: a shape is given that no input has.
+    """
+    tensors = tensors_of(model, entry, entry.inputs)
+    wrong = next((each for each in shapes if each not in tensors), None)
+    if wrong is not None:
+        raise InputError(f"no input {wrong!r}; the entry point takes {', '.join(tensors) or 'none'}"
+                         f"{suggestion(wrong, tensors)}")
+    return {name: _zeros(tensor, shapes.get(name)) for name, tensor in tensors.items()}
+
+
+def _zeros(tensor: Tensor, shape: Shape | None) -> Value:
+    """Zeros of a shape, by default of the declared one."""
+    if tensor.dtype is DType.VARIANT:
+        return zeros(tensor)
+    sizes = tuple(OPEN if each < 0 else each for each in tensor.signature) if shape is None else shape
+    return np.full(sizes, b"" if tensor.dtype is DType.STRING else 0, tensor.dtype.element)
+
+
+def _text(found: Warmed) -> Iterator[str]:
+    kept = sum(each.was_kept for each in found.functions)
+    yield (f"{found.model}: {plural(len(found.functions) - kept, 'function')} compiled, {kept} kept before, "
+           f"in {found.seconds:.1f} s")
+    for each in found.functions:
+        lengths = ", for any lengths" if each.any_lengths else ""
+        yield f"  {'kept' if each.was_kept else 'compiled'}: {_place(each.subgraph, each.operators)}{lengths}"
+    for line in found.left:
+        yield f"  {line}"
+    for line in found.stopped:
+        yield f"  stopped: {line}"
+
+
+def _json(found: Warmed) -> dict[str, Any]:
+    return {
+        "model": found.model,
+        "functions": [{"subgraph": each.subgraph, "operators": [each.operators.start, each.operators.stop],
+                       "kept": each.was_kept, "any_lengths": each.any_lengths} for each in found.functions],
+        "left": list(found.left),
+        "stopped": list(found.stopped),
+        "seconds": found.seconds,
+    }
+
+
+def _shape(text: str) -> tuple[str, Shape]:
+    """Splits `NAME=2,3`."""
+    name, equals, sizes = text.partition("=")
+    numbers = sizes.split(",") if sizes else []
+    if not (name and equals and all(each.isascii() and each.isdecimal() for each in numbers)):
+        raise click.BadParameter(f"expected NAME=LENGTH,LENGTH,..., found {text!r}")
+    return name, tuple(map(int, numbers))
+
+
+def _callback(shapes: Sequence[tuple[str, Shape]], **values: Any) -> None:
+    reading = {name: values.pop(name) for name in OPTIONS}
+    document = execute(WarmOptions(shapes=dict(shapes), reading=reading, **values))
+    if document is not None:
+        show(document)
+
+
+COMMAND = Command("warm", help=execute.__doc__, callback=_callback, params=[
+    Argument("models", ".tflite, .circle, .onnx or OpenVINO .xml files", metavar="MODEL...", nargs=-1, required=True,
+             type=click.Path()),
+    Option("--signature", group=COMPUTING, metavar="KEY", help="of this signature alone (default: all entry points)"),
+    Option("--shape", "shapes", group=COMPUTING, metavar="NAME=LENGTH,...", multiple=True, type=_shape,
+           help="of an input; needed only where code cannot be for all lengths"),
+    Option("--quiet", group=OUTPUT, is_flag=True, help="print nothing but errors"),
+    Option("--json", group=OUTPUT, is_flag=True, help="print one line of JSON, errors too"),
+    *reading_parameters(),
+])
+"""`circlet warm`."""
