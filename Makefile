@@ -49,6 +49,7 @@ bench: $(VENV)/.benched
 	$(BIN)/python -m benchmarks.run
 	$(BIN)/python -m benchmarks.products
 	$(BIN)/python -m benchmarks.start
+	$(BIN)/python -m benchmarks.cold
 	$(BIN)/python -m benchmarks.overhead
 	$(BIN)/python -m benchmarks.lengths
 	$(BIN)/python -m benchmarks.open_code

@@ -1,0 +1,185 @@
+"""Measures the first result of a program with nothing compiled before, and with all of it: in processes of their own.
+
+    python -m benchmarks.cold [--rounds N] [CASE...]
+
+Time begins before the model is loaded, when circlet is imported. Straight models of many small operators show how
+compiling grows with a model.
+"""
+
+from __future__ import annotations
+
+import os
+
+os.environ.update({f"{library}_NUM_THREADS": "1" for library in ("OMP", "OPENBLAS", "MKL")})
+
+import argparse
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks.cases import EXTERNAL, SHIPPED, Array
+from benchmarks.report import seconds
+from circlet.runtime.ir.builder import ModelBuilder, SubgraphBuilder, Value
+from circlet.runtime.ir.model import Model
+from circlet.runtime.ir.types import DType
+from circlet.runtime.ops import elementwise, layout, matmul, normalize, reduce, shape, unary
+from tests.models.expectations import read
+
+ROWS = 8
+WIDTHS = (8, 12, 16, 20, 24)
+"""Of the matrices that kinds of operators work on in turn, so that a kind has several shapes."""
+UNARY = (unary.Abs, unary.Neg, unary.Sign, unary.Square, unary.Exp, unary.Sin, unary.Cos, unary.Tanh, unary.Logistic,
+         unary.Floor, unary.Ceil, unary.Round, unary.Relu, unary.Relu6, unary.ReluN1To1, unary.Elu, unary.Gelu,
+         unary.HardSwish)
+BINARY = (elementwise.Add, elementwise.Sub, elementwise.Mul, elementwise.Maximum, elementwise.Minimum,
+          elementwise.SquaredDifference)
+REDUCED = (reduce.Sum, reduce.Mean, reduce.ReduceMax, reduce.ReduceMin)
+
+
+def products(count: int) -> Model:
+    """So many products and transpositions by turns, of one shape."""
+    b = ModelBuilder()
+    main = b.subgraph("main")
+    x = v = main.input("x", DType.FLOAT32, (ROWS, ROWS))
+    for number in range(count):
+        if number % 2 == 0:
+            v = main.apply(matmul.BatchMatMul(), v, x)
+        else:
+            v = main.apply(layout.Transpose(), v, main.constant([1, 0]))
+    main.output(v)
+    return b.build()
+
+
+def mixture(count: int) -> Model:
+    """So many operators of 40 kinds in matrices of five widths; each has a row of numbers of its own width."""
+    b = ModelBuilder()
+    main = b.subgraph("main")
+    values = [main.input(f"x{width}", DType.FLOAT32, (ROWS, width)) for width in WIDTHS]
+    kinds = _kinds(main)
+    number = 0
+    for turn in range(count):
+        at = turn % len(WIDTHS)
+        values[at] = kinds[number % len(kinds)](values[at], WIDTHS[at])
+        number += at == len(WIDTHS) - 1
+    main.output(*values)
+    return b.build()
+
+
+def _kinds(s: SubgraphBuilder) -> Sequence[Callable[[Value, int], Value]]:
+    """Operators on a matrix that give one of the same shape."""
+    numbers = np.linspace(-1, 1, max(WIDTHS), dtype=np.float32)
+
+    def one(kind: type[unary.Unary], v: Value, _: int) -> Value:
+        return s.apply(kind(), v)
+
+    def two(kind: type[elementwise.Binary], v: Value, width: int) -> Value:
+        return s.apply(kind(), v, s.constant(numbers[:width]))
+
+    def folded(kind: type[reduce.Reduction], v: Value, _: int) -> Value:
+        return s.apply(elementwise.Add(), v, s.apply(kind(keep_dims=True), v, s.constant([1])))
+
+    def product(v: Value, width: int) -> Value:
+        return s.apply(matmul.BatchMatMul(), v, s.constant(np.eye(width, dtype=np.float32)))
+
+    def dense(v: Value, width: int) -> Value:
+        return s.apply(matmul.FullyConnected(), v, s.constant(np.eye(width, dtype=np.float32)), None)
+
+    def turned(v: Value, width: int) -> Value:
+        there = s.apply(layout.Transpose(), v, s.constant([1, 0]))
+        return s.apply(shape.Reshape(), there, s.constant([ROWS, width]))
+
+    def mirrored(v: Value, _: int) -> Value:
+        return s.apply(layout.ReverseV2(), v, s.constant([1]))
+
+    def soft(kind: normalize.Normalization, v: Value, _: int) -> Value:
+        return s.apply(kind, v)
+
+    return [*(partial(one, each) for each in UNARY), *(partial(two, each) for each in BINARY),
+            *(partial(folded, each) for each in REDUCED), product, dense, turned, mirrored,
+            partial(soft, normalize.Softmax(1.0)), partial(soft, normalize.LogSoftmax()),
+            partial(soft, normalize.L2Normalization())]
+
+
+def _made(make: Callable[[int], Model], count: int) -> Callable[[], tuple[Model, list[Array]]]:
+    def case() -> tuple[Model, list[Array]]:
+        model = make(count)
+        graph = model.subgraphs[0]
+        return model, [np.full(graph.tensors[each].shape, 0.5, np.float32) for each in graph.inputs]
+
+    return case
+
+
+def _file(path: Path) -> Callable[[], tuple[Path, list[Array]]]:
+    return lambda: (path, [np.array(each) for each in read(path.with_suffix(".npz"))[0].inputs.values()])
+
+
+FILES = (*(EXTERNAL / "control" / f"{name}.tflite" for name in ("count", "nested", "if")),
+         SHIPPED / "transformer.tflite",
+         *(EXTERNAL / "straight" / f"{name}.tflite" for name in ("mobilenet_v2", "mobilenet_v2_int8")))
+"""Those that are not there are left out."""
+CASES: dict[str, Callable[[], tuple[Model | Path, list[Array]]]] = {
+    **{each.stem: _file(each) for each in FILES if each.exists()},
+    **{f"{count} products": _made(products, count) for count in (500, 2000)},
+    **{f"{count} operators": _made(mixture, count) for count in (1000, 10000)},
+}
+"""What gives the model of a case and its inputs, in order; models in files are read as time runs."""
+
+
+def measure_here(name: str) -> None:
+    """Prints the seconds, those of the processor, and the peak of memory in MB of this process."""
+    import circlet
+
+    source, inputs = CASES[name]()
+    begin, spent = time.perf_counter(), time.process_time()
+    model = circlet.load(source) if isinstance(source, Path) else source
+    circlet.Session(model, "native").invoke(0, inputs)
+    taken, spent = time.perf_counter() - begin, time.process_time() - spent
+    print(taken, spent, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
+
+
+def _measured(name: str, cache: str) -> list[float]:
+    command = [sys.executable, "-m", "benchmarks.cold", "--here", name]
+    found = subprocess.run(command, check=True, capture_output=True, text=True,
+                           env={**os.environ, "CIRCLET_CACHE_DIR": cache})
+    return [float(each) for each in found.stdout.split()]
+
+
+def _line(name: str, rounds: int) -> str:
+    """The least of several processes with an empty cache, and of as many with what the last of these left there."""
+    cold, warm = [], []
+    for _ in range(rounds):
+        with tempfile.TemporaryDirectory() as cache:
+            cold.append(_measured(name, cache))
+            warm.append(_measured(name, cache))
+    (taken, spent, peak), (again, _, usual) = ([min(column) for column in zip(*each, strict=True)]
+                                               for each in (cold, warm))
+    return f"{name:20}{seconds(taken):>10}{seconds(spent):>10}{seconds(again):>10}{peak:8.0f} MB{peak / usual:8.2f}"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.cold", description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("names", nargs="*", metavar="CASE", help=f"of {', '.join(CASES)}; all by default")
+    parser.add_argument("--rounds", type=int, default=3, help="processes of each (default: %(default)s)")
+    parser.add_argument("--here", choices=CASES, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.here:
+        measure_here(options.here)
+        return 0
+    print(f"{'':20}{'cold':>10}{'CPU':>10}{'warm':>10}{'memory':>11}{'/ warm':>8}")
+    for name in options.names or CASES:
+        try:
+            print(_line(name, options.rounds), flush=True)
+        except subprocess.CalledProcessError as error:
+            print(f"{name:20} {error.stderr.strip().splitlines()[-1]}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
