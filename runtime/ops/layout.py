@@ -82,6 +82,17 @@ class Slice(Op):
         begin, size = (_values(args[k + 1], name, len(shape)) for k, name in enumerate(("begin", "size")))
         return (tuple(map(self._length, shape, begin, size)),)
 
+    def bounded(self, args: Operands, computed: Callable[[int], int]) -> tuple[Shape, ...] | None:
+        shape = args[0].shape
+        begin, size = (_values(args[k + 1], name, len(shape)) for k, name in enumerate(("begin", "size")))
+        result: list[int] = []
+        for dim, first, count in zip(shape, begin, size, strict=True):
+            try:
+                result.append(self._length(dim, first, count))
+            except Unknown:
+                result.append(computed(dim))
+        return (tuple(result),)
+
     def index(self, shape: Shape, begin: Sequence[int], size: Sequence[int]) -> Index:
         """The index of the slice in a tensor of `shape`."""
         index: list[slice] = []

@@ -18,9 +18,10 @@ from circlet.runtime.ir.op import Op
 from circlet.runtime.ir.tensor import Tensor
 from circlet.runtime.ir.types import Array, DType
 from circlet.runtime.ops.controlflow import While
-from circlet.runtime.ops.index import Gather
-from circlet.runtime.ops.layout import Concatenation, StridedSlice, Transpose
+from circlet.runtime.ops.index import Gather, Where
+from circlet.runtime.ops.layout import Concatenation, ReverseV2, Slice, StridedSlice, Transpose
 from circlet.runtime.ops.pad import Pad
+from circlet.runtime.ops.reduce import Sum
 from circlet.runtime.ops.variable import AssignVariable, VarHandle
 from tests.exec import graphs as g
 from tests.exec.graphs import f32, i32
@@ -82,6 +83,26 @@ def shrinking(s: SubgraphBuilder, k: Value, v: Sequence[Value]) -> Sequence[Valu
     return [op(s, StridedSlice(end_mask=1), x, begin, end, step, rank=1)]
 
 
+def set_item(s: SubgraphBuilder, k: Value, v: Sequence[Value]) -> Sequence[Value]:
+    """A row is put between what is before it and behind it, of which nobody knows that it is one row."""
+    x, row = v
+    place = g.modulo(s, k, 3)
+    at, after = (g.reshaped(s, each) for each in (place, g.plus(s, place)))
+    head = op(s, Slice(), x, s.constant(i32([0])), at, rank=1)
+    tail = op(s, Slice(), x, after, s.constant(i32([-1])), rank=1)
+    return [joined(s, head, g.plus(s, row, 1.0), tail), g.plus(s, row, 1.0)]
+
+
+def some(s: SubgraphBuilder, k: Value, v: Sequence[Value]) -> Sequence[Value]:
+    """As many elements are added as are not 0."""
+    (x,) = v
+    found = op(s, Where(), op(s, ReverseV2(), x, s.constant(i32([0])), rank=1), rank=2, dtype=DType.INT64)
+    picked = op(s, Gather(0, 0), x, op(s, Slice(), found, s.constant(np.array([0, 0])), s.constant(np.array([-1, 1])),
+                                       rank=2, dtype=DType.INT64), rank=2)
+    total = s.op(Sum(), picked, s.constant(i32([0])), outputs=[Tensor("", F32, (1,))])[0]
+    return [joined(s, x, total)]
+
+
 @dataclass(frozen=True)
 class Case:
     body: Body
@@ -98,6 +119,8 @@ CASES: Mapping[str, Case] = {each.body.__name__: each for each in (
     Case(alike, [f32([1, 2]), f32([3, 4])]),
     Case(apart, [f32([1]), f32([2, 3, 4])]),
     Case(shrinking, [np.arange(200, dtype=np.float32)]),
+    Case(set_item, [f32([1, 2, 3, 4]), f32([9])]),
+    Case(some, [f32([1, *[0] * 58, 2])], (0, 1, 5, 20)),
 )}
 
 
@@ -226,3 +249,26 @@ def test_threads_share_out_what_grows(name: str) -> None:
     one, two = (circlet.Session(model, "native", num_threads=count) for count in (1, 2))
     for turns in (3, 300):
         g.assert_equal(two.invoke(0, [i32(turns), *values]), one.invoke(0, [i32(turns), *values]))
+
+
+def test_a_loop_in_a_loop() -> None:
+    """The inner one grows what the outer one gives it, and adds it up."""
+    b = ModelBuilder()
+    main = b.subgraph("main")
+    kinds = [(DType.INT32, ()), (F32, ())]
+    grown = [(DType.INT32, ()), (DType.INT32, ()), (F32, (-1,))]
+
+    def inner(s: SubgraphBuilder, v: Sequence[Value]) -> Sequence[Value]:
+        return [g.plus(s, v[0]), v[1], joined(s, s.constant(f32([2])), v[2])]
+
+    within = While(g.define(b, "less", lambda s, v: [g.less(s, v[0], v[1])], grown), g.define(b, "grow", inner, grown))
+
+    def outer(s: SubgraphBuilder, v: Sequence[Value]) -> Sequence[Value]:
+        made = s.op(within, s.constant(0), v[0], s.constant(f32([1])), outputs=[
+            Tensor("", DType.INT32, ()), Tensor("", DType.INT32, ()), Tensor("", F32, (1,), (-1,))])[2]
+        total = s.op(Sum(), made, s.constant(i32([0])), outputs=[Tensor("", F32, ())])[0]
+        return [g.plus(s, v[0]), g.add(s, v[1], total)]
+
+    loop = While(g.define(b, "cond", g.below(100), kinds), g.define(b, "body", outer, kinds))
+    main.output(*main.op(loop, *(main.input(f"x{k}", *each) for k, each in enumerate(kinds)), count=2))
+    compare(b.build(), [[i32(k), f32(0)] for k in (99, 90, 0, 50)])

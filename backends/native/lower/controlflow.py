@@ -18,7 +18,7 @@ from circlet.backends.native.lower.operators import OperatorLowering
 from circlet.backends.native.parts import Called
 from circlet.backends.native.program import Unlowerable
 from circlet.runtime.exec.executor_map import ExecutorMap
-from circlet.runtime.ir.length import bound, larger, may_differ
+from circlet.runtime.ir.length import Scope, bound, larger, may_differ
 from circlet.runtime.ir.op import Op, Unknown
 from circlet.runtime.ir.types import DType, Shape
 from circlet.runtime.ops.controlflow import (
@@ -48,7 +48,7 @@ def is_scalar(value: Value) -> bool:
     return in_register_alone(value.size, value.dtype)
 
 
-def refuses(executors: ExecutorMap, op: Op, shapes: tuple[Shape, ...],
+def refuses(executors: ExecutorMap, op: Op, shapes: tuple[Shape, ...], scope: Scope | None,
             found: dict[Specialization, str | None]) -> str | None:
     """Why the subgraphs that an operator invokes cannot be native code, with inputs of these shapes, so that
     `backends/controlflow` runs them; None where they can. `found` keeps what was found before."""
@@ -57,13 +57,13 @@ def refuses(executors: ExecutorMap, op: Op, shapes: tuple[Shape, ...],
         return f"it invokes {size} operators (supported: up to {MOST_INVOKED})"
     try:
         if isinstance(op, PreTestedLoop):
-            executors.planner.turn(op, shapes)
+            executors.planner.turn(op, shapes, scope)
         else:
-            executors.planner.reuse(op.callees(), shapes)
+            executors.planner.reuse(op.callees(), shapes, scope)
     except Unknown:
         is_loop = isinstance(op, PreTestedLoop)
         return "carried shapes change from turn to turn" if is_loop else "shapes of results are known only when it runs"
-    reasons = (_refuses_subgraph(executors, executors.specializer.at(index, shapes), found)
+    reasons = (_refuses_subgraph(executors, executors.specializer.within(index, shapes, scope), found)
                for index in op.callees())
     return next((each for each in reasons if each is not None), None)
 
@@ -84,7 +84,7 @@ def _objections(executors: ExecutorMap, spec: Specialization, found: dict[Specia
         yield f"subgraph {spec.index} has strings"
     for each in spec.subgraph.operators:
         if type(each.op) in CONTROL_FLOW:
-            reason = refuses(executors, each.op, given(spec, each), found)
+            reason = refuses(executors, each.op, given(spec, each), spec.scope, found)
             if reason is not None:
                 yield reason
 
@@ -109,7 +109,8 @@ def _site(o: OperatorLowering, operands: Sequence[Value]) -> Site:
     return Site(lambda result, operand: operands[operand].memory is not None
                 and operands[operand].memory is o.homes[result],
                 lambda operand: operands[operand].known is not None,
-                partial(planner.is_read, o.spec.index, o.number), repeats=o.spec.index in planner.repeated)
+                partial(planner.is_read, o.spec.index, o.number), repeats=o.spec.index in planner.repeated,
+                scope=o.spec.scope)
 
 
 def _crosses(o: OperatorLowering, transfer: Transfer, value: Value) -> None:
@@ -338,7 +339,7 @@ class _LoopLowering:
     def _room(self, k: int) -> ir.Value:
         """Memory for a carried value, and for those that change places with it."""
         executors = self._o.subgraphs.executors
-        made = executors.specializer.body(self._op, self._shapes).output_shapes
+        made = executors.specializer.body(self._op, self._shapes, self._o.spec.scope).output_shapes
         cycle = self._plan.rotation.cycle(k)
         together = [k] if cycle is None else [each for each in cycle.buffers if each < len(self._carried)]
         sizes = (bound(prod(shape)) * self._carried[each].dtype.numpy.itemsize

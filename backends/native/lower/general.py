@@ -39,13 +39,13 @@ def objections(executors: ExecutorMap, spec: Specialization, operators: range) -
 def _of_callees(executors: ExecutorMap, spec: Specialization, number: int, place: Place) -> Iterator[str]:
     operator = spec.subgraph.operators[number]
     shapes = given(spec, operator)
-    reason = refuses(executors, operator.op, shapes, {})
+    reason = refuses(executors, operator.op, shapes, spec.scope, {})
     if reason is not None:
         yield f"{place}: {reason}"
         return
     for callee in operator.op.callees():
         try:
-            inner = executors.specializer.at(callee, shapes)
+            inner = executors.specializer.within(callee, shapes, spec.scope)
         except Unknown:
             yield f"{place}: shapes that are known only when it runs"
             return

@@ -42,7 +42,9 @@ def lower_span(executors: ExecutorMap, span: Span, target: Target, symbol: str, 
     counted = len(executors.model.subgraphs) if span.run.observer.observation is Observation.COUNTS else None
     function = FunctionLowering(target, symbol, span.run.variables, check_bounds, counted)
     cutter = None if put is None else Cutter(function.e.module, put)
-    lowering = SubgraphLowering(function, executors, wish, None if cutter is None or check_bounds else cutter.cut)
+    spec = span.spec if general is None else general.spec
+    lowering = SubgraphLowering(function, executors, wish, None if cutter is None or check_bounds else cutter.cut,
+                                spec.scope)
     if general is None:
         _Body(span, span.spec, function, lowering).write()
     else:

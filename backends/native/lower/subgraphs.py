@@ -24,7 +24,7 @@ from circlet.backends.native.rules.rule import Rule
 from circlet.runtime.errors import CircletError, LimitError, Place
 from circlet.runtime.exec.executor_map import ExecutorMap
 from circlet.runtime.ir.faults import raise_located
-from circlet.runtime.ir.length import is_open
+from circlet.runtime.ir.length import Scope, is_open
 from circlet.runtime.ir.model import ABSENT
 from circlet.runtime.ir.op import Op, Skip
 from circlet.runtime.passes.analyses.alias import Aliases
@@ -37,14 +37,16 @@ class SubgraphLowering:
     """Subgraphs on their way into one function."""
 
     def __init__(self, function: FunctionLowering, executors: ExecutorMap, wish: Wish | None = None,
-                 written: Callable[[], None] | None = None) -> None:
+                 written: Callable[[], None] | None = None, scope: Scope | None = None) -> None:
         """
         Args:
             function: that they become.
             executors: the model.
             wish: may be withdrawn.
             written: is called after each operator, when all functions are complete but for that one.
+            scope: of the lengths that differ from run to run, where there are any.
         """
+        self._scope = scope
         self._function = function
         self._wish = wish or Wish()
         self._written = written
@@ -75,7 +77,7 @@ class SubgraphLowering:
             destroyable: the inputs whose memory it may overwrite.
         """
         self._function.count(COUNTED_COPIES + index, 1)
-        spec = self.executors.specializer.at(index, tuple(each.shape for each in inputs))
+        spec = self.executors.specializer.within(index, tuple(each.shape for each in inputs), self._scope)
         if not spec.is_static:
             raise Unlowerable(f"subgraph {index} has shapes that are known only when it runs")
         span = range(len(spec.subgraph.operators))
@@ -185,7 +187,8 @@ def _lower(o: OperatorLowering) -> Sequence[Value]:
             return (GroupLowering(o, op).lower(),)
     rule: Rule[Op] | str
     if type(op) in CONTROL_FLOW:
-        refused = refuses(o.subgraphs.executors, op, given(o.spec, o.operator), o.subgraphs.refused)
+        refused = refuses(o.subgraphs.executors, op, given(o.spec, o.operator), o.spec.scope,
+                          o.subgraphs.refused)
         if refused is None:
             return CONTROL_FLOW[type(op)](o)
         rule = refused

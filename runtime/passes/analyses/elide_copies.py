@@ -7,6 +7,7 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property, lru_cache, partial
 
+from circlet.runtime.ir.length import Scope
 from circlet.runtime.ir.model import Model, Operator
 from circlet.runtime.ir.op import Unknown
 from circlet.runtime.ir.types import Shape
@@ -54,6 +55,8 @@ class Site:
     """Whether the first turns of a loop may be bound to other buffers than the later ones."""
     repeats: bool = False
     """Whether a loop begins anew in the turns of another; only reasons depend on it."""
+    scope: Scope | None = None
+    """Of the lengths that differ from run to run, where there are any."""
 
 
 @dataclass(frozen=True)
@@ -107,10 +110,10 @@ class CopyPlanner:
         self._model = model
         self._specializer = specializer
         self.turn = lru_cache(MEMO_SIZE)(self._turn)
-        """`turn(op, carried_shapes) -> TurnPlan`; raises Unknown where shapes change from turn to turn."""
+        """`turn(op, carried_shapes, scope=None) -> TurnPlan`; raises Unknown where shapes change from turn to turn."""
         self.reuse = lru_cache(MEMO_SIZE)(self._reuse)
-        """`reuse(subgraphs, input_shapes)`: the (output, input) positions of which, in every subgraph, the output may
-        be written over the input; raises Unknown where only a run can tell the shapes."""
+        """`reuse(subgraphs, input_shapes, scope=None)`: the (output, input) positions of which, in every subgraph, the
+        output may be written over the input; raises Unknown where only a run can tell the shapes."""
         self._general_aliases = lru_cache(MEMO_SIZE)(
             lambda general, span, destroyable: self.aliases(general.spec, span, destroyable))
         self._callee = lru_cache(MEMO_SIZE)(self._plan_callee)
@@ -144,7 +147,7 @@ class CopyPlanner:
         Raises:
             Unknown: the shapes change from turn to turn.
         """
-        turn = self.turn(op, shapes)
+        turn = self.turn(op, shapes, site.scope)
         if not self.elide and not in_place:
             stages = (Stage.ENTER, Stage.CONDITION, Stage.TURN, Stage.RETURN)
             return LoopPlan(tuple(Transfer(stage, k, Action.COPY, OFF) for k in range(len(shapes)) for stage in stages),
@@ -162,12 +165,12 @@ class CopyPlanner:
         Raises:
             Unknown: only a run can tell the shapes.
         """
-        pairs = self.reuse(op.callees(), shapes)
+        pairs = self.reuse(op.callees(), shapes, site.scope)
         shared = tuple((output, position) for output, position in pairs if site.shares(output, position))
         roles = [each.role for each in op.calls()] if isinstance(op, Branch) else ["call"]
         lends = self.elide or in_place
         return CallPlan(frozenset(position for _, position in shared),
-                        tuple(self._callee(index, role, shapes, shared, lends)
+                        tuple(self._callee(index, role, shapes, shared, lends, site.scope)
                               for index, role in zip(op.callees(), roles, strict=True)))
 
     def loop_at(self, aliases: Aliases, number: int, begins_apart: bool) -> LoopPlan:
@@ -203,17 +206,18 @@ class CopyPlanner:
         try:
             shapes = given(spec, operator)
             if isinstance(op, PreTestedLoop):
-                return self.turn(op, shapes).effects
+                return self.turn(op, shapes, spec.scope).effects
             if isinstance(op, Branch):
-                return Effects({}, {output: position + 1 for output, position in self.reuse(op.callees(), shapes)})
+                pairs = self.reuse(op.callees(), shapes, spec.scope)
+                return Effects({}, {output: position + 1 for output, position in pairs})
             if isinstance(op, Invoke):
-                return Effects({}, dict(self.reuse(op.callees(), shapes)))
+                return Effects({}, dict(self.reuse(op.callees(), shapes, spec.scope)))
         except Unknown:
             pass
         return Effects()
 
-    def _turn(self, op: PreTestedLoop, shapes: tuple[Shape, ...]) -> TurnPlan:
-        spec = self._specializer.body(op, shapes)
+    def _turn(self, op: PreTestedLoop, shapes: tuple[Shape, ...], scope: Scope | None = None) -> TurnPlan:
+        spec = self._specializer.body(op, shapes, scope)
         if not _are_kept(spec, shapes):
             raise Unknown
         aliases = self.aliases(spec, range(len(spec.subgraph.operators)), range(len(shapes)))
@@ -297,8 +301,9 @@ class CopyPlanner:
                 pending += [callee for operator in subgraphs[index].operators for callee in operator.op.callees()]
         return frozenset(found)
 
-    def _reuse(self, subgraphs: tuple[int, ...], shapes: tuple[Shape, ...]) -> tuple[tuple[int, int], ...]:
-        specs = [self._specializer.callee(index, shapes) for index in subgraphs]
+    def _reuse(self, subgraphs: tuple[int, ...], shapes: tuple[Shape, ...], scope: Scope | None = None
+               ) -> tuple[tuple[int, int], ...]:
+        specs = [self._specializer.callee(index, shapes, scope) for index in subgraphs]
         if len({spec.output_shapes for spec in specs}) != 1:
             raise Unknown
         if not self.elide:
@@ -314,8 +319,8 @@ class CopyPlanner:
         return tuple(pairs)
 
     def _plan_callee(self, index: int, role: str, shapes: tuple[Shape, ...], shared: tuple[tuple[int, int], ...],
-                     lends: bool) -> tuple[Transfer, ...]:
-        spec = self._specializer.at(index, shapes)
+                     lends: bool, scope: Scope | None) -> tuple[Transfer, ...]:
+        spec = self._specializer.within(index, shapes, scope)
         over = dict(shared)
         aliases = self.aliases(spec, range(len(spec.subgraph.operators)), over.values())
         entering = (Action.LEND, "the callee reads the caller's buffer") if lends else (Action.COPY, OFF)
@@ -353,7 +358,7 @@ def _site(aliases: Aliases, operator: Operator) -> Site:
     """What the storage classes of a subgraph say of an operator in it."""
     operands = invoked_with(operator)
     return Site(lambda result, operand: _is_one(aliases, operator.outputs[result], operands[operand]),
-                lambda operand: aliases.is_constant(operands[operand]))
+                lambda operand: aliases.is_constant(operands[operand]), scope=aliases.spec.scope)
 
 
 def _copied(transfers: Iterable[Transfer]) -> frozenset[str]:

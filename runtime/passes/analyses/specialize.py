@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from math import prod
 from typing import TypeAlias
 
@@ -196,7 +196,7 @@ class Specializer:
                values: Mapping[int, Array]) -> tuple[Shape, ...] | None:
         operator = so_far.subgraph.operators[number]
         try:
-            found = operator.op.infer(self._operands(so_far.subgraph, operator, shapes, values))
+            found = operator.op.infer(self._operands(so_far, operator, shapes, values))
             _expect_storable(found)
             if len(found) != len(operator.outputs):
                 raise ShapeError(f"expected {len(found)} outputs, found {len(operator.outputs)}")
@@ -224,7 +224,7 @@ class Specializer:
         try:
             if isinstance(operator.op, PreTestedLoop):
                 return self._settled(operator.op, tuple(shapes[each] or () for each in operator.inputs), so_far.scope)
-            return operator.op.bounded(self._operands(so_far.subgraph, operator, shapes, values), so_far.scope.computed)
+            return operator.op.bounded(self._operands(so_far, operator, shapes, values), so_far.scope.computed)
         except (Unknown, *FAULTS):
             return None
 
@@ -232,53 +232,58 @@ class Specializer:
         """The shapes of a loop's carried values in any turn."""
         if not op.counts:
             raise Unknown
-        return settled(initial, scope, lambda shapes: self.body(op, shapes).output_shapes)
+        return settled(initial, scope, lambda shapes: self.body(op, shapes, scope).output_shapes)
 
-    def body(self, op: PreTestedLoop, shapes: tuple[Shape, ...]) -> Specialization:
+    def within(self, index: int, inputs: tuple[Shape, ...], scope: Scope | None) -> Specialization:
+        """As `at`, where lengths differ from run to run: the subgraph may compute some if its shapes are fixed, too."""
+        found = self.at(index, inputs)
+        return found if found.is_static or found.is_open or scope is None else self.at(index, inputs, scope)
+
+    def body(self, op: PreTestedLoop, shapes: tuple[Shape, ...], scope: Scope | None) -> Specialization:
         """The body of a loop in any turn, of carried values of these shapes, which need not be those that it makes.
 
         Raises:
             Unknown: only a run can tell those, or whether the body and the condition can run at all.
         """
-        self.callee(op.cond_subgraph_index, shapes)
-        return self._callee(op.body_subgraph_index, shapes)
+        self.callee(op.cond_subgraph_index, shapes, scope)
+        return self._callee(op.body_subgraph_index, shapes, scope)
 
-    def _operands(self, subgraph: Subgraph, operator: Operator, shapes: list[Shape | None],
+    def _operands(self, so_far: Specialization, operator: Operator, shapes: list[Shape | None],
                   values: Mapping[int, Array]) -> Operands:
         operands: list[Operand | None] = []
         for index in operator.inputs:
             if index == ABSENT:
                 operands.append(None)
                 continue
-            shape, tensor = shapes[index], subgraph.tensors[index]
+            shape, tensor = shapes[index], so_far.subgraph.tensors[index]
             if shape is None:
                 raise Unknown
             operands.append(Operand(tensor.dtype, shape, values.get(index), tensor.quantization))
-        return Operands(tuple(operands), len(operator.outputs), self._call)
+        return Operands(tuple(operands), len(operator.outputs), partial(self._call, so_far.scope))
 
-    def callee(self, index: int, inputs: tuple[Shape, ...]) -> Specialization:
+    def callee(self, index: int, inputs: tuple[Shape, ...], scope: Scope | None = None) -> Specialization:
         """A subgraph that an operator invokes, with output shapes that are known.
 
         Raises:
             Unknown: only a run can tell them, or whether the subgraph can run at all. It may never be invoked: the
                 branch not taken, the body of a loop without turns.
         """
-        found = self._callee(index, inputs)
+        found = self._callee(index, inputs, scope)
         if found.is_open and any(is_late(size) for shape in found.output_shapes for size in shape):
             raise Unknown
         return found
 
-    def _callee(self, index: int, inputs: tuple[Shape, ...]) -> Specialization:
+    def _callee(self, index: int, inputs: tuple[Shape, ...], scope: Scope | None) -> Specialization:
         try:
-            found = self.at(index, inputs)
+            found = self.within(index, inputs, scope)
         except (ExecutionError, LimitError):
             raise Unknown from None
         if not found.is_static:
             raise Unknown
         return found
 
-    def _call(self, subgraph: int, shapes: tuple[Shape, ...]) -> tuple[Shape, ...]:
-        return self.callee(subgraph, shapes).output_shapes
+    def _call(self, scope: Scope | None, subgraph: int, shapes: tuple[Shape, ...]) -> tuple[Shape, ...]:
+        return self.callee(subgraph, shapes, scope).output_shapes
 
     def _fold(self, so_far: Specialization, number: int, shapes: list[Shape | None], known: dict[int, Array]) -> None:
         """Computes the operator's results now if they are the same in every run, or follow from open lengths alone."""
@@ -290,7 +295,7 @@ class Specializer:
         out_shapes = tuple(shapes[each] or () for each in operator.outputs)
         if is_open(size for shape in out_shapes for size in shape):
             return
-        values: Sequence[Array] | None = op.from_shapes(self._operands(subgraph, operator, shapes, known))
+        values: Sequence[Array] | None = op.from_shapes(self._operands(so_far, operator, shapes, known))
         if values is None:
             if any(each != ABSENT and each not in known for each in operator.inputs):
                 return
