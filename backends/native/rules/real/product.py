@@ -88,10 +88,11 @@ class FloatProduct:
             transpose_panels(self._e, plan, source, scratch)
             return plan.packed(scratch)
         if is_open((plan.rows, plan.columns, plan.depth)):
-            copy_panels(self._e, plan, source, scratch)
-            return plan.packed(scratch)
-        fits = plan.panels * plan.panel_bytes <= CACHE
-        if plan.split.parts > (_SOME_TILES if fits else _FEW_TILES):
+            is_copied = is_length(plan.columns) or plan.columns != plan.panel
+        else:
+            fits = plan.panels * plan.panel_bytes <= CACHE
+            is_copied = plan.split.parts > (_SOME_TILES if fits else _FEW_TILES)
+        if is_copied:
             copy_panels(self._e, plan, source, scratch)
             return plan.packed(scratch)
         return Panels(source, plan.panel * WORD, plan.columns * WORD, is_packed=False)
