@@ -107,29 +107,30 @@ def _kinds(s: SubgraphBuilder) -> Sequence[Callable[[Value, int], Value]]:
             partial(soft, normalize.L2Normalization())]
 
 
-def _made(make: Callable[[int], Model], count: int) -> Callable[[], tuple[Model, list[Array]]]:
-    def case() -> tuple[Model, list[Array]]:
+def _made(make: Callable[[int], Model], count: int) -> Callable[[], tuple[Model, dict[str, Array]]]:
+    def case() -> tuple[Model, dict[str, Array]]:
         model = make(count)
         graph = model.subgraphs[0]
-        return model, [np.full(graph.tensors[each].shape, 0.5, np.float32) for each in graph.inputs]
+        inputs = [graph.tensors[each] for each in graph.inputs]
+        return model, {each.name: np.full(each.shape, 0.5, np.float32) for each in inputs}
 
     return case
 
 
-def _file(path: Path) -> Callable[[], tuple[Path, list[Array]]]:
-    return lambda: (path, [np.array(each) for each in read(path.with_suffix(".npz"))[0].inputs.values()])
+def _file(path: Path) -> Callable[[], tuple[Path, dict[str, Array]]]:
+    return lambda: (path, {name: np.array(value) for name, value in read(path.with_suffix(".npz"))[0].inputs.items()})
 
 
 FILES = (*(EXTERNAL / "control" / f"{name}.tflite" for name in ("count", "nested", "if")),
          SHIPPED / "transformer.tflite",
          *(EXTERNAL / "straight" / f"{name}.tflite" for name in ("mobilenet_v2", "mobilenet_v2_int8")))
 """Those that are not there are left out."""
-CASES: dict[str, Callable[[], tuple[Model | Path, list[Array]]]] = {
+CASES: dict[str, Callable[[], tuple[Model | Path, dict[str, Array]]]] = {
     **{each.stem: _file(each) for each in FILES if each.exists()},
     **{f"{count} products": _made(products, count) for count in (500, 2000)},
     **{f"{count} operators": _made(mixture, count) for count in (1000, 10000)},
 }
-"""What gives the model of a case and its inputs, in order; models in files are read as time runs."""
+"""What gives the model of a case and its inputs by name; models in files are read as time runs."""
 
 
 def measure_here(name: str) -> None:
@@ -139,7 +140,7 @@ def measure_here(name: str) -> None:
     source, inputs = CASES[name]()
     begin, spent = time.perf_counter(), time.process_time()
     model = circlet.load(source) if isinstance(source, Path) else source
-    circlet.Session(model, "native").invoke(0, inputs)
+    circlet.Session(model, "native").run(inputs)
     taken, spent = time.perf_counter() - begin, time.process_time() - spent
     print(taken, spent, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
 
