@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import cached_property, partial
 from threading import RLock
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from circlet.runtime.errors import CircletError, ClosedError, InputError, LimitError, UnsupportedError
+from circlet.runtime.errors import CircletError, ClosedError, InputError, LimitError, RunError, UnsupportedError
 from circlet.runtime.exec import fork
 from circlet.runtime.exec.engine import Engine
 from circlet.runtime.exec.frames.pool import FramePool, Key
@@ -20,10 +21,10 @@ from circlet.runtime.exec.run import Run
 from circlet.runtime.exec.state.variables import Snapshot, Variables
 from circlet.runtime.exec.values.entry_points import entries_of, has_state, primary
 from circlet.runtime.exec.values.inputs import Entry, Inputs, Outputs, entry_of
-from circlet.runtime.exec.values.tensor_info import TensorInfo
+from circlet.runtime.exec.values.tensor_info import TensorInfo, signature_text
 from circlet.runtime.ir.html import html_table
 from circlet.runtime.ir.model import Model, Signature
-from circlet.runtime.ir.types import Array
+from circlet.runtime.ir.types import Array, Shape
 from circlet.runtime.late import LOADING
 from circlet.runtime.records import dataclass
 
@@ -38,11 +39,6 @@ WAIT = 0.02
 """Seconds between two looks at the limits of a run that waits for another one."""
 S = TypeVar("S", bound="Session")
 T = TypeVar("T")
-
-
-def signature_text(inputs: Mapping[str, TensorInfo], outputs: Mapping[str, TensorInfo]) -> str:
-    """What goes in and comes out, e.g. `(n: int32[]) -> (steps: int32[])`."""
-    return " -> ".join(f"({', '.join(map(str, side.values()))})" for side in (inputs, outputs))
 
 
 @dataclass(frozen=True)
@@ -114,10 +110,15 @@ class Session:
         self._open: ExecutorMap | None = None
         self._is_closed = False
         self._prepared = prepared
+        self._unread: set[tuple[int, tuple[Shape, ...]]] = set()
+        """Subgraphs, and the shapes of their inputs, that were bound without the model."""
         self._outline = self.model if prepared is None else prepared.outline
         """The model, as far as its inputs, outputs and signatures go."""
         if prepared is None:
-            verify_model(self.model)
+            with LOADING:
+                from circlet.runtime.ir.verify import verify
+
+            verify(self.model)
             self._stateful = has_state(self.model)
             self._open = self._opened()
         else:
@@ -347,6 +348,7 @@ class Session:
         if self._prepared is not None and observed == UNOBSERVED:
             found = self._bound(run, partial(self._prepared.frame, subgraph, shapes, run))
             if found is not None:
+                self._unread.add((subgraph, shapes))
                 return found
         executors = self._entered(subgraph, len(shapes))
         return self._bound(run, partial(executors.resizable_frame, subgraph, shapes, run))
@@ -447,11 +449,20 @@ class Session:
         Where runs have shown it, that is what did compute it, several names in several places as `cpu+native`; else
         what is expected to. `none` is an operator that passes merged into others, or whose results nothing needs.
         """
+        self._rebind()
         own, executor = self.model.subgraphs[subgraph].operators, self._executors[subgraph]
         names = self._executors.computed_by(subgraph)
         replaced = (self._backend_instead(each.op, now.op)
                     for each, now in zip(own, executor.subgraph.operators, strict=False))
         return tuple(name or found for name, found in zip(replaced, names, strict=False))
+
+    def _rebind(self) -> None:
+        """Binds what was run without the model once more, so that backends know of it."""
+        for subgraph, shapes in tuple(self._unread):
+            run = Run(self._variables)
+            with suppress(RunError, MemoryError):
+                self._bound(run, partial(self._entered(subgraph, len(shapes)).resizable_frame, subgraph, shapes, run))
+            self._unread.discard((subgraph, shapes))
 
     def _backend_instead(self, op: Op, now: Op) -> str | None:
         """The backend of what a pass calls in place of an operator; None for operators that do their own work."""
@@ -480,14 +491,3 @@ def _overrun(error: RecursionError | MemoryError) -> CircletError:
     if isinstance(error, RecursionError):
         return UnsupportedError("subgraphs call each other too deeply to be run")
     return LimitError(f"out of memory: {error}")
-
-
-def verify_model(model: Model) -> None:
-    """
-    Raises:
-        ModelError: the model is malformed.
-    """
-    with LOADING:
-        from circlet.runtime.ir.verify import verify
-
-    verify(model)

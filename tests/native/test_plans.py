@@ -122,6 +122,7 @@ def test_what_the_plan_does_not_say_is_read(folder: Path) -> None:
     circlet.Session(COLLATZ, "native").run([27])
     session = circlet.Session(COLLATZ, "native")
     assert session.run([27])["steps"] == 111
+    assert session.backend_of(0) == ("native",)
     counter = Counter()
     assert session.run([27], listener=counter)["steps"] == 111
     assert counter.invocations

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -35,3 +36,8 @@ class TensorInfo:
 
     def __str__(self) -> str:
         return f"{self.name}: {self.type}{'' if ' ' in self.type else shape_text(self.shape)}"
+
+
+def signature_text(inputs: Mapping[str, TensorInfo], outputs: Mapping[str, TensorInfo]) -> str:
+    """What goes in and comes out, e.g. `(n: int32[]) -> (steps: int32[])`."""
+    return " -> ".join(f"({', '.join(map(str, side.values()))})" for side in (inputs, outputs))
