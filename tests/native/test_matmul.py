@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from circlet.runtime.ir.builder import SubgraphBuilder, Value
@@ -44,6 +44,8 @@ def test_fully_connected(rows: int, columns: int, depth: int, activation: Activa
 @settings(max_examples=60, deadline=None)
 @given(st.sampled_from([((), ()), ((2,), (2,)), ((3, 1), (2,)), ((2, 2), ()), ((), (3,)), ((2,), (1,)), ((1,), ())]),
        ROWS, COLUMNS, DEPTHS, st.booleans(), st.booleans(), seeds)
+@example(((), ()), 300, 17, 0, False, False, 0)
+@example(((2,), (2,)), 300, 17, 32, False, False, 0)
 def test_batch_matmul(batches: tuple[tuple[int, ...], tuple[int, ...]], rows: int, columns: int, depth: int,
                       adj_x: bool, adj_y: bool, seed: int) -> None:
     x = values((*batches[0], *((depth, rows) if adj_x else (rows, depth))), np.float32, seed)

@@ -28,9 +28,9 @@ def copy_panels(e: Emitter, plan: Plan, source: ir.Value, target: ir.Value) -> N
 
     Some rows at a time: column by column, every row would be in another page, and no page in use for long.
     """
-    vectors, blocks = Vectors(e, FLOAT, plan.lanes), -(-plan.depth // _ROWS)
-    for group, block in product(plan.groups, (None, blocks - 1)):
-        count, rows = (blocks - 1, _ROWS) if block is None else (1, plan.depth - (blocks - 1) * _ROWS)
+    vectors, blocks = Vectors(e, FLOAT, plan.lanes), plan.depth // _ROWS
+    for group, block in product(plan.groups, (None, blocks)):
+        count, rows = (blocks, _ROWS) if block is None else (1, plan.depth - blocks * _ROWS)
         work = 2 * plan.panels * plan.panel_bytes
         with parallel(e, count, work) as turn, rolled(e, group.count) as number, rolled(e, rows) as row:
             k = e.builder.add(e.builder.mul(turn if block is None else e.number(block), e.number(_ROWS)), row)
