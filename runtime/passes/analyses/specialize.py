@@ -246,7 +246,7 @@ class Specializer:
             Unknown: only a run can tell those, or whether the body and the condition can run at all.
         """
         self.callee(op.cond_subgraph_index, shapes, scope)
-        return self._callee(op.body_subgraph_index, shapes, scope)
+        return self.callee(op.body_subgraph_index, shapes, scope, takes_late=True)
 
     def _operands(self, so_far: Specialization, operator: Operator, shapes: list[Shape | None],
                   values: Mapping[int, Array]) -> Operands:
@@ -261,24 +261,23 @@ class Specializer:
             operands.append(Operand(tensor.dtype, shape, values.get(index), tensor.quantization))
         return Operands(tuple(operands), len(operator.outputs), partial(self._call, so_far.scope))
 
-    def callee(self, index: int, inputs: tuple[Shape, ...], scope: Scope | None = None) -> Specialization:
-        """A subgraph that an operator invokes, with output shapes that are known.
+    def callee(self, index: int, inputs: tuple[Shape, ...], scope: Scope | None = None,
+               takes_late: bool = False) -> Specialization:
+        """A subgraph that an operator invokes, with output shapes that are known, before it runs unless `takes_late`.
 
         Raises:
             Unknown: only a run can tell them, or whether the subgraph can run at all. It may never be invoked: the
                 branch not taken, the body of a loop without turns.
         """
-        found = self._callee(index, inputs, scope)
-        if found.is_open and any(is_late(size) for shape in found.output_shapes for size in shape):
-            raise Unknown
-        return found
-
-    def _callee(self, index: int, inputs: tuple[Shape, ...], scope: Scope | None) -> Specialization:
         try:
-            found = self.within(index, inputs, scope)
+            found = self.at(index, inputs)
+            if scope is not None and not found.is_static and not found.is_open:  # as `within`, of which calls nest deep
+                found = self.at(index, inputs, scope)
         except (ExecutionError, LimitError):
             raise Unknown from None
         if not found.is_static:
+            raise Unknown
+        if not takes_late and found.is_open and any(is_late(size) for shape in found.output_shapes for size in shape):
             raise Unknown
         return found
 
