@@ -20,7 +20,7 @@ pytestmark = pytest.mark.skipif(not MODELS, reason="the folder of real models is
 
 
 @pytest.mark.parametrize("elide", [True, False], ids=["elision", "copies"])
-@pytest.mark.parametrize("path", MODELS, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", [pytest.param(each, id=each.stem) for each in MODELS])
 def test_model(path: Path, elide: bool) -> None:
     for call in read(path.with_suffix(".npz")):
         session = circlet.Session(circlet.load(path), copy_elision=elide)
