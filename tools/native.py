@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 
 _SHORT = Limits(max_iterations=100, deadline=1.0)
+"""For runs that show what shapes come to be; writing code may take longer."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +72,9 @@ def _functions(model: Model, entries: Sequence[int], copy_elision: bool) -> tupl
     session, backend = _session(model, copy_elision, compiles=False)
     if any(None in bound.shapes for bound in _bound(session, entries)):
         session, backend = _session(model, copy_elision, compiles=True)
-        for bound in _bound(session, entries):
+        found = _bound(session, entries)
+        session.limits = _SHORT
+        for bound in found:
             if None in bound.shapes:
                 with suppress(RunError):
                     session.run_bound(bound)
@@ -89,7 +92,7 @@ def _session(model: Model, copy_elision: bool, compiles: bool) -> tuple[Session,
         made.append(NativeBackend(executors, Options(keep_text=True, compiles=compiles)))
         return ControlflowBackend(executors), *made
 
-    return Session(model, Engine(backends, pipeline, copy_elision), _SHORT), made[0]
+    return Session(model, Engine(backends, pipeline, copy_elision)), made[0]
 
 
 def _bound(session: Session, entries: Sequence[int]) -> Sequence[BoundRun]:
