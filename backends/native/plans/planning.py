@@ -101,7 +101,8 @@ class Planner:
             found = fixed_layout(span.spec, span.arrays, held)
         if found is None:
             raise Unplanned
-        for each in (*(each.number for each in found.buffers), *(each.tensor for each in found.borders)):
+        own = [each.tensor for each in found.borders]
+        for each in (*own, *map(span.aliases.root, own)):
             if tensors[each].is_variable or tensors[each].is_constant or tensors[each].dtype.numpy.hasobject:
                 raise Unplanned
         return found, span.is_whole

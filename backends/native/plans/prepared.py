@@ -35,7 +35,7 @@ from circlet.runtime.ir.types import Array, Shape
 
 _END = Struct("<8sQQI32s")
 """Mark, bytes of plan and constants, checksum of the constants, SHA-256 of the plan: against damage, not forgery."""
-_MARK = b"circlep1"
+_MARK = b"circlep2"
 """What a plan's file ends by; the number is that of the format."""
 
 
@@ -129,7 +129,8 @@ class Prepared:
         for each in layout.borders:
             assert each.buffer is not None, "what has no buffer is not planned"
             shape, dtype = tuple(map(fixed, each.shape)), each.dtype.numpy
-            arrays[each.tensor] = retype(memory[each.buffer][:prod(shape) * dtype.itemsize], shape, dtype)
+            end = each.offset + prod(shape) * dtype.itemsize
+            arrays[each.tensor] = retype(memory[each.buffer][each.offset:end], shape, dtype)
         step = Invocation(function, self._setting(planned, arrays, (), run), self._teams).step()
         inputs, outputs = ([arrays[each] for each in side] for side in (layout.inputs, layout.outputs))
         return WholeFrame(run, inputs, outputs, step)

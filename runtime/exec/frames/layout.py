@@ -16,7 +16,9 @@ class Border:
     dtype: DType
     shape: tuple[Terms, ...]
     buffer: int | None
-    """Where it lies, from the first byte on; None for what follows from the lengths alone."""
+    """Where it lies; None for what follows from the lengths alone."""
+    offset: int = 0
+    """The byte where it begins there; 0 where lengths are open."""
 
 
 @dataclass(frozen=True)

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
+import numpy as np
+
 from circlet.runtime.errors import Place
 from circlet.runtime.exec.frames.layout import Border, Buffer, Layout
 from circlet.runtime.ir.length import bound, is_late, terms_of
 from circlet.runtime.ir.terms import Assumption
-from circlet.runtime.ir.types import Array
+from circlet.runtime.ir.types import ALIGNMENT, Array
 from circlet.runtime.passes.analyses.alias import Aliases
 from circlet.runtime.passes.analyses.specialize import General, Specialization, closed, is_open_value
 
@@ -35,30 +37,46 @@ def open_layout(general: General, aliases: Aliases) -> tuple[Layout, Mapping[int
     values = {each: KnownValue(spec, each) for each in (*graph.inputs, *graph.outputs) if each in spec.known}
     roots = {each: aliases.root(each) for each in (*graph.inputs, *graph.outputs) if each not in values}
     buffers = [Buffer(each, terms_of(bound(aliases.size(each)))) for each in sorted({*roots.values()})]
-    found = _layout(spec, roots, buffers, general.scope.assumptions)
+    found = _layout(spec, {each: (root, 0) for each, root in roots.items()}, buffers, general.scope.assumptions)
     scope = general.scope
     return replace(found, room=tuple(scope.lengths[scope.opened:]) if scope.capacities else ()), values
 
 
 def fixed_layout(spec: Specialization, arrays: Sequence[Array | None], others: Iterable[int]) -> Layout | None:
     """The same at fixed shapes, as these and other tensors lie in some arrays; None where a result is known, or one has
-    no memory. Code knows which arrays begin at one place, so these share a buffer."""
-    sizes: dict[int, int] = {}
-    first: dict[int, int] = {}
-    buffers: dict[int, int] = {}
+    no memory. Those in one piece of memory stay where they are in it: code knows which begin at one place, and what
+    is read soon after it was written is still in the cache."""
+    found: dict[int, dict[int, Array]] = {}
     for each in (*spec.subgraph.inputs, *spec.subgraph.outputs, *others):
         array = arrays[each]
         if each in spec.known or array is None:
             return None
-        number = buffers[each] = first.setdefault(array.ctypes.data, each)
-        sizes[number] = max(sizes.get(number, 0), array.nbytes)
-    return _layout(spec, buffers, [Buffer(each, terms_of(size)) for each, size in sizes.items()], ())
+        found.setdefault(id(_owner(array)), {})[each] = array
+    places: dict[int, tuple[int, int]] = {}
+    buffers: list[Buffer] = []
+    for number, lying in enumerate(found.values()):
+        begin = min(array.ctypes.data for array in lying.values())
+        end = max(array.ctypes.data + array.nbytes for array in lying.values())
+        if end - begin > sum(array.nbytes + ALIGNMENT for array in lying.values()):
+            return None  # parts of something larger, which a caller lends
+        places.update((each, (number, array.ctypes.data - begin)) for each, array in lying.items())
+        buffers.append(Buffer(number, terms_of(end - begin)))
+    return _layout(spec, places, buffers, ())
 
 
-def _layout(spec: Specialization, places: Mapping[int, int], buffers: Sequence[Buffer],
+def _owner(array: Array) -> object:
+    """What the memory of an array belongs to."""
+    owner: object = array
+    while isinstance(owner, np.ndarray) and owner.base is not None:
+        owner = owner.base
+    return owner
+
+
+def _layout(spec: Specialization, places: Mapping[int, tuple[int, int]], buffers: Sequence[Buffer],
             assumptions: tuple[Assumption, ...]) -> Layout:
     graph = spec.subgraph
-    borders = [Border(each, graph.tensors[each].dtype, tuple(map(terms_of, spec.shape(each))), places.get(each))
+    borders = [Border(each, graph.tensors[each].dtype, tuple(map(terms_of, spec.shape(each))),
+                      *places.get(each, (None, 0)))
                for each in dict.fromkeys((*graph.inputs, *graph.outputs, *places))]
     return Layout(Place(spec.index, graph.name, 0, ""), graph.inputs, graph.outputs, tuple(borders), tuple(buffers),
                   assumptions)
