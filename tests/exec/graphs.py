@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, TypeAlias
@@ -197,6 +198,16 @@ def typed(model: Model, dtypes: Sequence[DType]) -> Model:
     kinds = dict(zip(main.operators[0].outputs, dtypes, strict=True))
     tensors = tuple(replace(each, dtype=kinds.get(k, each.dtype)) for k, each in enumerate(main.tensors))
     return replace(model, subgraphs=(replace(main, tensors=tensors), *model.subgraphs[1:]))
+
+
+def memory_of(act: Callable[[], object]) -> int:
+    """The bytes that Python and numpy take at the most while something is done."""
+    tracemalloc.start()
+    try:
+        act()
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
 
 
 def run(session: circlet.Session, inputs: Sequence[npt.ArrayLike]) -> list[Array]:

@@ -42,8 +42,9 @@ class Planner:
         self._plan: Plan | None = None
         self._kept = [np.empty(0, np.uint8)]
         """Constants that are not in the file, each on cache lines of its own."""
-        self._offsets: dict[tuple[int, int], int] = {}
-        """Where among them those lie that a session has, by address and bytes."""
+        self._offsets: dict[tuple[int, int], tuple[int, Array]] = {}
+        """Where among them those lie that a session has, by address and bytes; with them, so that no other array comes
+        to lie there."""
         found = find(key)
         if found is not None:
             self._plan, self._kept = found[0], [found[1]]
@@ -128,8 +129,8 @@ class Planner:
             padded = np.zeros(size, np.uint8)
             padded[:data.nbytes] = np.ascontiguousarray(data).reshape(-1).view(np.uint8)
             self._kept.append(padded)
-            self._offsets[key] = begin
-        return self._offsets[key]
+            self._offsets[key] = begin, data
+        return self._offsets[key][0]
 
 
 def _states(executed: Model, manifest: Manifest) -> Iterator[State]:
