@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from circlet.files import load, save
     from circlet.interpreter import Interpreter
     from circlet.network import LoopOutput, Network, TripLimit
+    from circlet.profiling.profile import Profile
+    from circlet.profiling.profiler import profile
     from circlet.runtime.errors import (
         CancelledError,
         CircletError,
@@ -39,6 +41,8 @@ else:
         "files": "load save",
         "interpreter": "Interpreter",
         "network": "LoopOutput Network TripLimit",
+        "profiling.profile": "Profile",
+        "profiling.profiler": "profile",
         "runtime.errors": "CancelledError CircletError ClosedError ExecutionError InputError LimitError ModelError "
                           "UnsupportedError",
         "runtime.exec.limits": "Limits",
@@ -85,6 +89,7 @@ __all__ = [
     "ModelBuilder",
     "ModelError",
     "Network",
+    "Profile",
     "Session",
     "SignatureRunner",
     "TensorInfo",
@@ -92,5 +97,6 @@ __all__ = [
     "UnsupportedError",
     "convert",
     "load",
+    "profile",
     "save",
 ]

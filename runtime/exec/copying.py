@@ -21,13 +21,4 @@ def same_memory(one: Array, other: Array) -> bool:
 def copy_step(target: Array, source: Array, run: Run, edge: tuple[int, int], label: str) -> Step:
     """A step that copies `source` to `target`; an observer hears of it as `label` of the operator `edge`."""
     shaped = source if source.shape == target.shape else source.reshape(target.shape)
-    copy = partial(np.copyto, target, shaped)
-    if not run.observer.is_on:
-        return copy
-    subgraph, operator = edge
-
-    def observed() -> None:
-        copy()
-        run.observer.did_copy(subgraph, operator, label, target.nbytes)
-
-    return observed
+    return run.observer.copy(partial(np.copyto, target, shaped), *edge, label, target.nbytes)

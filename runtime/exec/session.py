@@ -16,6 +16,7 @@ from circlet.runtime.exec.engine import Engine
 from circlet.runtime.exec.frames.pool import FramePool, Key
 from circlet.runtime.exec.limits import Limits
 from circlet.runtime.exec.observe.listener import Listener, ListenerFailure, Observation, observation
+from circlet.runtime.exec.observe.recording import Recording
 from circlet.runtime.exec.preparation import EntryFrame, Preparation
 from circlet.runtime.exec.run import Run
 from circlet.runtime.exec.state.variables import Snapshot, Variables
@@ -110,6 +111,7 @@ class Session:
         self._open: ExecutorMap | None = None
         self._is_closed = False
         self._prepared = prepared
+        self.recording = Recording()
         self._unread: set[tuple[int, tuple[Shape, ...]]] = set()
         """Subgraphs, and the shapes of their inputs, that were bound without the model."""
         self._outline = self.model if prepared is None else prepared.outline
@@ -257,6 +259,8 @@ class Session:
 
     def run_entry(self, entry: Entry, inputs: Inputs, listener: Listener | None = None) -> Outputs:
         """Runs an entry point; see `run`."""
+        if self.recording.recorder is not None and listener is None:
+            return self.recording.run(partial(self.run_entry, entry, inputs))
         ready = entry.ready(inputs)
         if ready is not None and listener is None:
             return entry.named(self._run(entry.key, ready, None))
@@ -273,6 +277,8 @@ class Session:
             InputError: there is no such subgraph, or it takes another number of inputs.
             As `run`.
         """
+        if self.recording.recorder is not None and listener is None:
+            return self.recording.run(partial(self.invoke, subgraph, arrays))
         observed = UNOBSERVED if listener is None else observation(listener).value
         key = (subgraph, tuple([each.shape for each in arrays]), observed)
         try:

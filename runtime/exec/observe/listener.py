@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter as Tally
 from collections.abc import Mapping
 from enum import Enum
+from typing import ClassVar
 
 
 class Observation(Enum):
@@ -13,6 +14,8 @@ class Observation(Enum):
     NONE = "none"
     COUNTS = "counts"
     """How often what happened, said now and then."""
+    TIMES = "times"
+    """Where time goes, for a `Recorder`."""
     INVOCATIONS = "invocations"
     OPERATORS = "operators"
 
@@ -29,6 +32,9 @@ class Listener:
 
     What a method raises ends the run, and comes out of it as it is.
     """
+
+    observation: ClassVar[Observation | None] = None
+    """What it hears; None where its methods tell."""
 
     def will_invoke(self, subgraph: int) -> None:
         """A subgraph is about to run."""
@@ -79,6 +85,8 @@ def observation(listener: Listener | None) -> Observation:
     if listener is None:
         return Observation.NONE
     kind = type(listener)
+    if kind.observation is not None:
+        return kind.observation
     if kind is Counter:
         return Observation.COUNTS
     operators = kind.will_run is not Listener.will_run or kind.did_run is not Listener.did_run

@@ -4,9 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from typing import TYPE_CHECKING, cast
 
 from circlet.runtime.exec.observe.listener import Listener, ListenerFailure, Observation
 from circlet.runtime.exec.step import Step
+from circlet.runtime.late import LOADING
+
+if TYPE_CHECKING:
+    from circlet.runtime.exec.observe.recorder import Recorder
+    from circlet.runtime.exec.observe.regions import Region
 
 SILENT = Listener()
 
@@ -27,10 +33,17 @@ class Observer:
     @property
     def is_stepped(self) -> bool:
         """Whether the listener is to hear of each invocation as it happens."""
-        return self.observation not in (Observation.NONE, Observation.COUNTS)
+        return self.observation not in (Observation.NONE, Observation.COUNTS, Observation.TIMES)
+
+    @property
+    def recorder(self) -> Recorder:
+        """The listener of runs that are timed."""
+        return cast("Recorder", self.listener)
 
     def operator(self, step: Step, subgraph: int, operator: int) -> Step:
         """A step that reports itself, where operators are observed."""
+        if self.observation is Observation.TIMES:
+            return self._timed(step, subgraph, operator)
         if self.observation is not Observation.OPERATORS:
             return step
 
@@ -40,6 +53,35 @@ class Observer:
             self._tell(self.listener.did_run, subgraph, operator)
 
         return observed
+
+    def copy(self, step: Step, subgraph: int, operator: int, edge: str, size: int) -> Step:
+        """A step that copies a value over an edge, and reports it."""
+        if self.observation is Observation.NONE:
+            return step
+        if self.observation is Observation.TIMES:
+            return self._timed(step, subgraph, operator, size)
+
+        def observed() -> None:
+            step()
+            self.did_copy(subgraph, operator, edge, size)
+
+        return observed
+
+    def _timed(self, step: Step, subgraph: int, operator: int, size: int | None = None) -> Step:
+        """A step that is a region: an operator, or where a size is given a copy of so many bytes."""
+        with LOADING:
+            from circlet.runtime.exec.observe.regions import Kind, Region
+
+        return partial(self._time, step, Region(Kind.OPERATOR if size is None else Kind.COPIES, subgraph, operator),
+                       size)
+
+    def _time(self, step: Step, region: Region, size: int | None) -> None:
+        recorder = self.recorder
+        recorder.enter(region)
+        step()
+        if size is not None:
+            recorder.did_copy(region.subgraph, region.operator, "", size)
+        recorder.leave()
 
     def invocation(self, steps: Sequence[Step], subgraph: int) -> Sequence[Step]:
         """The steps of a subgraph, reporting its beginning and end."""

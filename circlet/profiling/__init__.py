@@ -1,0 +1,1 @@
+"""Where the time of runs goes, in numbers and pictures."""

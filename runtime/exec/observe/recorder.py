@@ -1,0 +1,179 @@
+"""Times what one thread runs."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from typing import TypeAlias
+
+from circlet.runtime.exec.observe.listener import Listener, Observation
+from circlet.runtime.exec.observe.regions import Kind, LoopTimes, Node, Region
+from circlet.runtime.records import dataclass
+
+_RUN = Region(Kind.RUN)
+Loops: TypeAlias = Mapping[tuple[int, int], int]
+"""The operators that are loops, by subgraph and index, each with the subgraph that is its body."""
+
+
+@dataclass(frozen=True)
+class Event:
+    """A region from its beginning to its end, in nanoseconds of the recorder's clock."""
+
+    node: Node
+    begin: float
+    end: float
+    turn: int = -1
+    """Of the loop that the region is the body of, from 0; -1 for other regions."""
+
+
+class Rate:
+    """How long a tick of the counter is that compiled code reads."""
+
+    def __init__(self) -> None:
+        self._first: tuple[int, int] | None = None
+        self._last = (0, 0)
+
+    def note(self, time: int, tick: int) -> None:
+        """The counter had a value at some nanosecond."""
+        if self._first is None:
+            self._first = time, tick
+        self._last = time, tick
+
+    @property
+    def is_known(self) -> bool:
+        return self._first is not None and self._last[1] > self._first[1] and self._last[0] > self._first[0]
+
+    @property
+    def nanoseconds(self) -> float:
+        """Of a tick; 1 where two readings are still to be made."""
+        if self._first is None or not self.is_known:
+            return 1.0
+        return (self._last[0] - self._first[0]) / (self._last[1] - self._first[1])
+
+    def when(self, tick: int) -> float:
+        """When the counter had a value."""
+        assert self._first is not None, "the counter was read"
+        return self._first[0] + (tick - self._first[1]) * self.nanoseconds
+
+
+class Recorder(Listener):
+    """Builds the tree of what a thread runs, as it runs it.
+
+    Time is always that of one region, the one entered last. The clock stands still while the recorder works, so that
+    what it takes is nobody's: `paused` says how much that was.
+    """
+
+    observation = Observation.TIMES
+
+    def __init__(self, loops: Loops, most_events: int = 0) -> None:
+        """
+        Args:
+            loops: the operators of which each turn is timed.
+            most_events: how many events are kept; later ones are counted only.
+        """
+        self.root = Node(_RUN)
+        self.top = self.root
+        """The region that is timed now."""
+        self.rate = Rate()
+        self.events: list[Event] = []
+        self.dropped = 0
+        """How many events there was no room for."""
+        self.most_events = most_events
+        self.walls: list[int] = []
+        """Nanoseconds of each run."""
+        self.paused = 0
+        """Nanoseconds that the recorder itself has taken."""
+        self._loops = loops
+        self._last = 0
+        self._begin = 0
+        self._gathering: dict[int, Callable[[], None]] = {}
+
+    def now(self) -> int:
+        """Nanoseconds of the clock that stands still while the recorder works."""
+        return time.perf_counter_ns() - self.paused
+
+    def start(self) -> None:
+        """A run begins."""
+        self.top = self.root
+        self.root.count += 1
+        self._begin = self._last = self.now()
+
+    def finish(self) -> None:
+        """The run has ended, or failed."""
+        now = self.now()
+        self.top.own += now - self._last
+        self.top = self.root
+        self.walls.append(now - self._begin)
+        if self.most_events:
+            self.keep(Event(self.root, self._begin, now))
+
+    def gather(self) -> None:
+        """Takes what compiled code has found since it was last asked."""
+        for each in self._gathering.values():
+            each()
+
+    def gathers(self, key: int, take: Callable[[], None]) -> None:
+        """What to ask for what compiled code finds."""
+        self._gathering[key] = take
+
+    def will_invoke(self, subgraph: int) -> None:
+        self.enter(Region(Kind.SUBGRAPH, subgraph))
+
+    def did_invoke(self, subgraph: int) -> None:
+        self.leave()
+
+    def did_copy(self, subgraph: int, operator: int, edge: str, size: int) -> None:
+        self.top.copies += 1
+        self.top.copied_bytes += size
+
+    def enter(self, region: Region) -> None:
+        """What follows is a region below the one that was entered last."""
+        real = time.perf_counter_ns()
+        now = real - self.paused
+        top = self.top
+        top.own += now - self._last
+        node = top.children.get(region) or self._made(top, region)
+        node.count += 1
+        node.began = node.turn_began = self._last = now
+        node.turn = 0
+        self.top = node
+        self.paused += time.perf_counter_ns() - real
+
+    def leave(self) -> None:
+        """The region that was entered last has ended."""
+        real = time.perf_counter_ns()
+        now = real - self.paused
+        node = self.top
+        node.own += now - self._last
+        above = node.parent
+        assert above is not None, "what ends has begun"
+        turn = self._turned(above, node, now)
+        if node.loop is not None:
+            node.loop.activated(node.turn)
+        if self.most_events:
+            self.keep(Event(node, node.began, now, turn))
+        self.top, self._last = above, now
+        self.paused += time.perf_counter_ns() - real
+
+    def keep(self, event: Event) -> None:
+        """Keeps an event, if there is room."""
+        if len(self.events) < self.most_events:
+            self.events.append(event)
+        else:
+            self.dropped += 1
+
+    def _made(self, top: Node, region: Region) -> Node:
+        node = top.child(region)
+        if region.kind is Kind.OPERATOR and (region.subgraph, region.operator) in self._loops:
+            node.loop = LoopTimes()
+        return node
+
+    def _turned(self, above: Node, node: Node, now: int) -> int:
+        """The number of the turn that ends with a region, if that is the body of a loop, else -1."""
+        loop = above.loop
+        if loop is None or node.region.subgraph != self._loops[above.region.subgraph, above.region.operator]:
+            return -1
+        turn = above.turn
+        loop.turned(now - above.turn_began, turn == 0)
+        above.turn, above.turn_began = turn + 1, now
+        return turn

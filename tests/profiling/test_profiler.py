@@ -1,0 +1,130 @@
+"""Profiles: nothing of the time is lost, and everything is counted."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import circlet
+from circlet.runtime.exec.observe.regions import Kind, Node, duration_class, duration_of_class
+from tests.models.expectations import Expectation, read
+
+MODELS = sorted((Path(__file__).parent.parent / "models").glob("*.tflite"))
+QUICK = ("collatz", "nested_while", "cond_nested", "break_continue", "counter", "beam")
+
+
+def profiled(path: Path, backend: str, call: Expectation, times: int = 2) -> tuple[circlet.Profile, circlet.Counter]:
+    """A profile of runs of a model, and what one more run counts."""
+    session, counter = circlet.Session(circlet.load(path), backend), circlet.Counter()
+    runner = session.signature(call.signature) if call.signature else session
+    with circlet.profile(session) as found:
+        for _ in range(times):
+            runner.run(call.inputs)
+            session.reset_state()
+    runner.run(call.inputs, listener=counter)
+    return found, counter
+
+
+def invocations(profile: circlet.Profile) -> Counter[int]:
+    found: Counter[int] = Counter()
+    for each in profile.root.walk():
+        if each.region.kind is Kind.SUBGRAPH:
+            found[each.region.subgraph] += each.count
+    return found
+
+
+@pytest.mark.parametrize("path", [
+    pytest.param(each, id=each.stem, marks=() if each.stem in QUICK else pytest.mark.slow) for each in MODELS])
+def test_everything_is_counted(path: Path) -> None:
+    for call in read(path.with_suffix(".npz"))[:2]:
+        profile, counter = profiled(path, "cpu", call)
+        assert invocations(profile) == {each: 2 * count for each, count in counter.invocations.items()}
+        nodes = list(profile.root.walk())
+        assert sum(each.copies for each in nodes) == 2 * counter.copies
+        assert sum(each.copied_bytes for each in nodes) == 2 * counter.copied_bytes
+
+
+@pytest.mark.parametrize("name", QUICK)
+def test_no_time_is_lost(name: str) -> None:
+    path = next(each for each in MODELS if each.stem == name)
+    profile, _ = profiled(path, "cpu", read(path.with_suffix(".npz"))[0])
+    assert len(profile.walls) == 2
+    assert profile.root.total == pytest.approx(sum(profile.walls), rel=1e-9)
+    assert all(each.own >= 0 for each in profile.root.walk())
+
+
+def loop_of(profile: circlet.Profile) -> Node:
+    return next(each for each in profile.root.walk() if each.loop is not None)
+
+
+def test_loops_say_how_often_they_turned() -> None:
+    session = circlet.Session("examples/collatz.tflite", "cpu")
+    with circlet.profile(session) as profile:
+        for number in (27, 1, 2):
+            session.run([number])
+    node = loop_of(profile)
+    assert node.loop is not None
+    assert (node.loop.activations, node.loop.counts, node.loop.fewest, node.loop.most) == (3, [111, 0, 1], 0, 111)
+    assert (node.loop.timed, node.loop.turns, node.loop.first_timed) == (112, 112, 2)
+    assert sum(node.loop.classes.values()) == 112
+    assert 0 < node.loop.total <= node.total
+    assert {profile.role(each): each.count for each in node.children.values()
+            if each.region.kind is Kind.SUBGRAPH} == {"cond": 115, "body": 112}
+
+
+def test_events_are_kept_as_far_as_there_is_room() -> None:
+    session = circlet.Session("examples/collatz.tflite", "cpu")
+    with circlet.profile(session, events=100) as profile:
+        session.run([27])
+    (track,) = profile.tracks
+    assert len(track.events) == 100
+    assert track.dropped > 0
+    assert [each.turn for each in track.events if each.turn >= 0][:3] == [0, 1, 2]
+    assert all(each.begin <= each.end for each in track.events)
+
+
+def test_each_thread_is_timed_for_itself() -> None:
+    session = circlet.Session("examples/collatz.tflite", "cpu")
+    with circlet.profile(session) as profile:
+        threads = [threading.Thread(target=session.run, args=([27],)) for _ in range(3)]
+        for each in threads:
+            each.start()
+        for each in threads:
+            each.join()
+    node = loop_of(profile)
+    assert node.loop is not None
+    assert (node.loop.activations, node.loop.turns, len(profile.walls)) == (3, 333, 3)
+
+
+def test_a_failed_run_ends_its_regions() -> None:
+    session = circlet.Session("examples/collatz.tflite", "cpu", limits=circlet.Limits(max_iterations=5))
+    with circlet.profile(session) as profile:
+        for _ in range(2):
+            with pytest.raises(circlet.LimitError):
+                session.run([27])
+        session.run([1])
+    assert profile.root.count == len(profile.walls) == 3
+    assert profile.root.children[next(iter(profile.root.children))].count == 3
+    assert profile.root.total == pytest.approx(sum(profile.walls), rel=1e-9)
+
+
+def test_a_session_is_profiled_once_at_a_time() -> None:
+    session = circlet.Session("examples/collatz.tflite", "cpu")
+    with circlet.profile(session), pytest.raises(circlet.InputError, match="timed already"), circlet.profile(session):
+        pass
+    with circlet.profile(session) as profile:
+        session.run([3])
+    session.run([3])
+    assert profile.root.count == 1
+
+
+def test_durations_have_classes() -> None:
+    times = np.unique(np.geomspace(1, 1e12, 5000).astype(np.int64)).tolist()
+    classes = [duration_class(each) for each in times]
+    assert classes == sorted(classes)
+    for time, number in zip(times, classes, strict=True):
+        assert duration_of_class(number) <= time < duration_of_class(number + 1)
