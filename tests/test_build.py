@@ -50,13 +50,21 @@ def modules(checkout: Path) -> set[str]:
                   for each in checkout.glob(f"{folder}/**/*.py")}
 
 
+def resources(checkout: Path) -> set[str]:
+    """What is in the package beside modules."""
+    pages = checkout / "tools" / "page"
+    files = [*pages.glob("*.css"), *pages.glob("*.js")]
+    assert files
+    return {"circlet/py.typed", *(f"circlet/tools/page/{each.name}" for each in files)}
+
+
 def test_sdist_and_wheel_are_whole(checkout: Path, tmp_path: Path) -> None:
     python("-m", "uv", "build", "--quiet", "--out-dir", tmp_path / "dist", cwd=checkout)
     (wheel,) = (tmp_path / "dist").glob("*.whl")
     with zipfile.ZipFile(wheel) as content:
         names = {each for each in content.namelist() if each.startswith("circlet/")}
         content.extractall(tmp_path / "installed")
-    assert names == modules(checkout) | {"circlet/py.typed"}
+    assert names == modules(checkout) | resources(checkout)
     packages = os.pathsep.join([str(tmp_path / "installed"), sysconfig.get_path("purelib")])
     out = python("-m", "circlet", "run", ROOT / "examples" / "collatz.tflite", "--input", "n=27", cwd=tmp_path,
                  PYTHONPATH=packages)

@@ -46,6 +46,34 @@ def type_text(tensor: Tensor) -> str:
     return tensor.type_text + (f"{{{', '.join(notes)}}}" if notes else "")
 
 
+def option_texts(operator: Operator) -> Mapping[str, str]:
+    """What is particular to an operator: its options, then what the file says of it beyond them."""
+    texts = {}
+    for option in fields(operator.op):
+        value = getattr(operator.op, option.name)
+        if _is_default(option, value) or (isinstance(operator.op, Opaque) and option.name == "code"):
+            continue
+        callee = _CALLEE_FIELD.fullmatch(option.name)
+        if callee is not None:
+            texts[callee[1] or option.name] = _callee_text(value)
+        else:
+            texts[option.name] = _value_text(value)
+    if operator.custom_options:
+        texts["custom_options"] = _value_text(operator.custom_options)
+    if operator.intermediates:
+        texts["intermediates"] = f"({_references(operator.intermediates)})"
+    return texts
+
+
+def preview_text(tensor: Tensor) -> str:
+    """The first elements of a constant, e.g. `[0.5, 1, 2, 3, ...]`; empty for tensors that are none."""
+    if tensor.data is None:
+        return ""
+    if tensor.sparsity is not None or not tensor.dtype.is_computable or tensor.data.size <= SHOWN:
+        return _constant_text(tensor, tensor.data)
+    return f"[{', '.join(map(_value_text, tensor.data.flat[:FIRST]))}, ...]"
+
+
 def _lines(lines: Iterable[str]) -> str:
     return "".join(f"{line}\n" for line in lines)
 
@@ -102,7 +130,7 @@ def _declaration(subgraph: Subgraph, index: int) -> str:
 
 def _operator_text(subgraph: Subgraph, operator: Operator) -> str:
     results = ", ".join(_declaration(subgraph, tensor) for tensor in operator.outputs)
-    options = ", ".join(f"{key}: {text}" for key, text in _options(operator).items())
+    options = ", ".join(f"{key}: {text}" for key, text in option_texts(operator).items())
     version = f" v{operator.version}" if operator.version != 1 else ""
     call = f"{_printable(operator.name)}{version}({_references(operator.inputs)})"
     return (f"{results} = " if results else "") + call + (f" {{{options}}}" if options else "")
@@ -110,25 +138,6 @@ def _operator_text(subgraph: Subgraph, operator: Operator) -> str:
 
 def _references(tensors: Sequence[int]) -> str:
     return ", ".join("none" if tensor == ABSENT else f"%{tensor}" for tensor in tensors)
-
-
-def _options(operator: Operator) -> Mapping[str, str]:
-    """What is particular to an operator: its options, then what the file says of it beyond them."""
-    texts = {}
-    for option in fields(operator.op):
-        value = getattr(operator.op, option.name)
-        if _is_default(option, value) or (isinstance(operator.op, Opaque) and option.name == "code"):
-            continue
-        callee = _CALLEE_FIELD.fullmatch(option.name)
-        if callee is not None:
-            texts[callee[1] or option.name] = _callee_text(value)
-        else:
-            texts[option.name] = _value_text(value)
-    if operator.custom_options:
-        texts["custom_options"] = _value_text(operator.custom_options)
-    if operator.intermediates:
-        texts["intermediates"] = f"({_references(operator.intermediates)})"
-    return texts
 
 
 def _is_default(option: Field[object], value: object) -> bool:
