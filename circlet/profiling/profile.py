@@ -4,70 +4,36 @@ from __future__ import annotations
 
 from functools import cached_property
 
-from circlet.runtime.exec.observe.recorder import Event, Recorder
-from circlet.runtime.exec.observe.regions import Kind, Node, Region
-from circlet.runtime.exec.session import Session
-from circlet.runtime.ir.model import Model, Operator
-from circlet.runtime.records import dataclass
+from circlet.profiling.document import Json, document
+from circlet.profiling.sheets import Sheet, sheets, summary
+from circlet.profiling.tables import Tables
+from circlet.profiling.timed_runs import TimedRuns
+from circlet.runtime.ir.html import html_table
 
 
-@dataclass(frozen=True, eq=False)
-class Track:
-    """What one thread ran."""
-
-    thread: int
-    recorder: Recorder
-
-    @property
-    def events(self) -> list[Event]:
-        """Single regions, in the order in which they ended; the first `most_events` of them."""
-        return self.recorder.events
-
-    @property
-    def dropped(self) -> int:
-        """How many more there were."""
-        return self.recorder.dropped
-
-
-class Profile:
-    """Where the time of runs went. Times are in nanoseconds."""
-
-    def __init__(self, model: Model, session: Session) -> None:
-        """
-        Args:
-            model: as passes left it; regions are of its subgraphs and operators.
-            session: that ran it.
-        """
-        self.model = model
-        self.session = session
-        self.tracks: list[Track] = []
-
-    def add(self, track: Track) -> None:
-        """Adds what a thread ran."""
-        self.tracks.append(track)
+class Profile(TimedRuns):
+    """Where the time of runs went: a tree (`root`), tables made of it (`tables`), and these as text, as JSON and in
+    notebooks. Times are in nanoseconds."""
 
     @cached_property
-    def root(self) -> Node:
-        """All runs, of all threads."""
-        found = Node(Region(Kind.RUN))
-        for each in self.tracks:
-            found.add(each.recorder.root)
-        return found
+    def tables(self) -> Tables:
+        """What each subgraph, each operator and each loop took. To be asked for when the runs are done."""
+        return Tables(self)
+
+    def to_json(self) -> dict[str, Json]:
+        """An object for `json.dumps`; `docs/profiling.md` tells of its keys."""
+        return document(self.tables)
+
+    def __repr__(self) -> str:
+        return f"<Profile: {summary(self)}>"
+
+    def __str__(self) -> str:
+        return "\n\n".join([summary(self), *(each.text for each in self._sheets)])
+
+    def _repr_html_(self) -> str:
+        """For notebooks: tables."""
+        return "".join(html_table(each.title, each.headings, each.rows) for each in self._sheets)
 
     @property
-    def walls(self) -> list[int]:
-        """How long each run took, thread by thread, without what profiling itself took."""
-        return [wall for each in self.tracks for wall in each.recorder.walls]
-
-    def operator(self, region: Region) -> Operator:
-        """The operator of a region."""
-        return self.model.subgraphs[region.subgraph].operators[region.operator]
-
-    def role(self, node: Node) -> str:
-        """What the operator above a subgraph's node calls the subgraph: `body`, `then`; nothing for what runs begin
-        with."""
-        above = node.parent
-        if node.region.kind is not Kind.SUBGRAPH or above is None or above.region.kind is not Kind.OPERATOR:
-            return ""
-        calls = self.operator(above.region).op.calls()
-        return next((each.role for each in calls if each.subgraph == node.region.subgraph), "")
+    def _sheets(self) -> list[Sheet]:
+        return sheets(self.tables) if self.walls else []

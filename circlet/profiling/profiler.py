@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from threading import Lock, get_ident
 
-from circlet.profiling.profile import Profile, Track
+from circlet.profiling.profile import Profile
+from circlet.profiling.timed_runs import Track
 from circlet.runtime.exec.observe.recorder import Loops, Recorder
 from circlet.runtime.exec.session import Session
 from circlet.runtime.ir.model import Model
