@@ -13,7 +13,7 @@ from circlet.runtime.exec.executor import Executor
 from circlet.runtime.exec.kernel import SKIP, DynamicKernel, Span
 from circlet.runtime.exec.memory import copier, copies, expect_room, retype
 from circlet.runtime.exec.run import Run
-from circlet.runtime.exec.step import Step
+from circlet.runtime.exec.step import Step, idle
 from circlet.runtime.ir.faults import FAULTS, located, raise_located
 from circlet.runtime.ir.model import ABSENT
 from circlet.runtime.ir.types import Array, Shape
@@ -158,17 +158,22 @@ class Frame(ABC):
         for number in span:
             self.run.watch.check()
             operator = self._executor.subgraph.operators[number]
-            if operator.op == SKIP or (operator.outputs and all(each in spec.known for each in operator.outputs)):
+            is_done = bool(operator.outputs) and all(each in spec.known for each in operator.outputs)
+            is_done = is_done or operator.op == SKIP or self._is_view(spec, aliases, number)
+            if is_done and (operator.op == SKIP or not self.run.observer.sees_values):
                 continue
-            if self._is_view(spec, aliases, number):
-                continue
-            steps.append((number, self.run.observer.operator(self._step(number), self._executor.index, number)))
+            inputs, outputs = self._operands(number), [self._array(each) for each in operator.outputs]
+            step = idle if is_done else self._step(number, inputs, outputs)
+            steps.append((number, self._observed(number, step, inputs, outputs)))
         return steps
 
-    def _step(self, number: int) -> Step:
+    def _observed(self, number: int, step: Step, inputs: Sequence[Array | None], outputs: Sequence[Array]) -> Step:
+        """The step of an operator, which reports itself as far as that is asked for."""
+        place = self._executor.index, number
+        return self.run.observer.operator(step, place, self._executor.subgraph, inputs, outputs)
+
+    def _step(self, number: int, inputs: Sequence[Array | None], outputs: Sequence[Array]) -> Step:
         """The kernel of an operator on its buffers."""
-        inputs = self._operands(number)
-        outputs = [self._array(each) for each in self._executor.subgraph.operators[number].outputs]
         step = self._executor.bind(number, inputs, outputs, self.run)
         return self.run.watch.after(step, (*inputs, *outputs))
 
@@ -354,7 +359,7 @@ class SegmentedFrame(Frame):
             found.extend(each.copy() for each in kernel.evaluate(operands, self.run))
 
         with located(self._executor.place, number):
-            self.run.observer.operator(step, self._executor.index, number)()
+            self._observed(number, step, operands, found)()
         return tuple(found)
 
     def _resume(self, before: Specialization, number: int, made: tuple[Array, ...]) -> Specialization:

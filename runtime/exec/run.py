@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from circlet.runtime.exec.frames.cache import FrameCache
@@ -12,6 +12,8 @@ from circlet.runtime.exec.observe.listener import Listener, Observation
 from circlet.runtime.exec.observe.observer import SILENT, Observer
 from circlet.runtime.exec.state.variables import Variables
 from circlet.runtime.exec.watch import Watch
+from circlet.runtime.ir.model import Model
+from circlet.runtime.late import LOADING
 
 MOST_FRAMES = 1 << 11
 """How many frames are bound for one run. What is left is bound as it is invoked, which takes less memory."""
@@ -20,9 +22,9 @@ MOST_FRAMES = 1 << 11
 class Run:
     """One run in progress, or waiting to be used again."""
 
-    def __init__(self, variables: Variables, observation: Observation = Observation.NONE) -> None:
+    def __init__(self, variables: Variables, observer: Observer | None = None) -> None:
         self.variables = variables
-        self.observer = Observer(observation)
+        self.observer = observer or Observer()
         self.watch = Watch()
         """Whether the run may go on."""
         self.room = Room()
@@ -54,3 +56,13 @@ class Run:
     def is_crowded(self) -> bool:
         """Whether no more subgraphs are to be bound ahead: where each invokes the next one twice, they multiply."""
         return self._bound >= MOST_FRAMES
+
+
+def observed_run(variables: Variables, observation: Observation, model: Callable[[], Model]) -> Run:
+    """A run that reports so much; the model is given as it was before passes."""
+    if observation is not Observation.VALUES:
+        return Run(variables, Observer(observation))
+    with LOADING:
+        from circlet.runtime.exec.observe.values import ValueObserver
+
+    return Run(variables, ValueObserver(model()))

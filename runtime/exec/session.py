@@ -18,7 +18,7 @@ from circlet.runtime.exec.limits import Limits
 from circlet.runtime.exec.observe.listener import Listener, ListenerFailure, Observation, observation
 from circlet.runtime.exec.observe.recording import Recording
 from circlet.runtime.exec.preparation import EntryFrame, Preparation
-from circlet.runtime.exec.run import Run
+from circlet.runtime.exec.run import Run, observed_run
 from circlet.runtime.exec.state.variables import Snapshot, Variables
 from circlet.runtime.exec.values.entry_points import entries_of, has_state, primary
 from circlet.runtime.exec.values.inputs import Entry, Inputs, Outputs, entry_of
@@ -290,7 +290,7 @@ class Session:
     def _run(self, key: Key, arrays: Sequence[Array], listener: Listener | None) -> list[Array]:
         """Runs on a frame of its own, which is given up if the run fails."""
         frame = self._frames.take(key)
-        run = Run(self._variables, Observation(key[2])) if frame is None else frame.run
+        run = observed_run(self._variables, Observation(key[2]), lambda: self.model) if frame is None else frame.run
         run.start(self.limits, listener)
         self._running.add(run)
         try:
@@ -356,7 +356,7 @@ class Session:
             if found is not None:
                 self._unread.add((subgraph, shapes))
                 return found
-        executors = self._entered(subgraph, len(shapes))
+        executors = self._entered(subgraph, len(shapes), run.observer.sees_values)
         return self._bound(run, partial(executors.resizable_frame, subgraph, shapes, run))
 
     def _bound(self, run: Run, bind: Callable[[], T]) -> T:
@@ -364,15 +364,15 @@ class Session:
         with np.errstate(all="ignore"):
             return self._alone(run, bind) if self._stateful else bind()
 
-    def _entered(self, subgraph: int, count: int) -> ExecutorMap:
-        """The executors to run a subgraph with that a caller passes so many inputs."""
+    def _entered(self, subgraph: int, count: int, is_seen: bool = False) -> ExecutorMap:
+        """The executors to run a subgraph with that a caller passes so many inputs, and of which values may be seen."""
         if not 0 <= subgraph < len(self.model.subgraphs):
             raise InputError(f"expected the index of a subgraph, below {len(self.model.subgraphs)}, found {subgraph}")
         own, now = self.model.subgraphs[subgraph], self._executors[subgraph].subgraph
         if len(own.inputs) != count:
             raise InputError(f"subgraph {subgraph} ({own.name!r}): expected {len(own.inputs)} inputs, found {count}")
-        is_kept = (own.inputs, own.outputs) == (now.inputs, now.outputs)
-        return self._executors if is_kept else self._as_given
+        is_changed = (own.inputs, own.outputs) != (now.inputs, now.outputs)
+        return self._as_given if is_changed or (is_seen and self._executors.span_backends) else self._executors
 
     @cached_property
     def _as_given(self) -> ExecutorMap:

@@ -7,3 +7,7 @@ from typing import TypeAlias
 
 Step: TypeAlias = Callable[[], object]
 """Computes something once, from the buffers it was bound to into the buffers it was bound to."""
+
+
+def idle() -> None:
+    """The step of what is done before the run."""

@@ -46,6 +46,8 @@ class Subgraph:
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
     operators: tuple[Operator, ...]
+    origin: int | None = None
+    """The subgraph of which a pass made this one: the same operators, with others before them."""
 
     def tensor_label(self, index: int) -> str:
         """`index (name)`, as messages name a tensor."""

@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections import Counter as Tally
 from collections.abc import Mapping
 from enum import Enum
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
+
+if TYPE_CHECKING:
+    from circlet.runtime.exec.observe.moment import Moment
 
 
 class Observation(Enum):
@@ -18,6 +21,8 @@ class Observation(Enum):
     """Where time goes, for a `Recorder`."""
     INVOCATIONS = "invocations"
     OPERATORS = "operators"
+    VALUES = "values"
+    """What each operator reads and writes."""
 
 
 class ListenerFailure(BaseException):
@@ -47,6 +52,12 @@ class Listener:
 
     def did_run(self, subgraph: int, operator: int) -> None:
         """An operator has run."""
+
+    def will_compute(self, moment: Moment) -> None:
+        """An operator of the model is about to run on these inputs."""
+
+    def did_compute(self, moment: Moment) -> None:
+        """An operator of the model has run, and given these outputs, which may be overwritten later."""
 
     def did_copy(self, subgraph: int, operator: int, edge: str, size: int) -> None:
         """Control flow copied `size` bytes over the edge of an operator, e.g. `carry 2`."""
@@ -81,7 +92,8 @@ class Counter(Listener):
 
 
 def observation(listener: Listener | None) -> Observation:
-    """What a listener wants to hear: counts if it is a `Counter`, operators only where it overrides their methods."""
+    """What a listener wants to hear: counts if it is a `Counter`, operators and values only where it overrides the
+    methods that tell of them."""
     if listener is None:
         return Observation.NONE
     kind = type(listener)
@@ -89,5 +101,7 @@ def observation(listener: Listener | None) -> Observation:
         return kind.observation
     if kind is Counter:
         return Observation.COUNTS
+    if kind.will_compute is not Listener.will_compute or kind.did_compute is not Listener.did_compute:
+        return Observation.VALUES
     operators = kind.will_run is not Listener.will_run or kind.did_run is not Listener.did_run
     return Observation.OPERATORS if operators else Observation.INVOCATIONS

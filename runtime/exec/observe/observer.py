@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, cast
 
 from circlet.runtime.exec.observe.listener import Listener, ListenerFailure, Observation
 from circlet.runtime.exec.step import Step
+from circlet.runtime.ir.model import Subgraph
+from circlet.runtime.ir.types import Array
 from circlet.runtime.late import LOADING
 
 if TYPE_CHECKING:
@@ -40,11 +42,26 @@ class Observer:
         """The listener of runs that are timed."""
         return cast("Recorder", self.listener)
 
-    def operator(self, step: Step, subgraph: int, operator: int) -> Step:
-        """A step that reports itself, where operators are observed."""
+    @property
+    def sees_values(self) -> bool:
+        """Whether the listener is to see what each operator computes, those too that have nothing to do."""
+        return self.observation is Observation.VALUES
+
+    def operator(self, step: Step, place: tuple[int, int], graph: Subgraph, inputs: Sequence[Array | None],
+                 outputs: Sequence[Array]) -> Step:
+        """A step that reports itself, where operators are observed.
+
+        Args:
+            step: runs an operator.
+            place: of the operator, subgraph and number.
+            graph: the subgraph, as it is executed.
+            inputs: the buffers of the operator.
+            outputs: likewise; they may be there only after the operator has run.
+        """
+        subgraph, operator = place
         if self.observation is Observation.TIMES:
             return self._timed(step, subgraph, operator)
-        if self.observation is not Observation.OPERATORS:
+        if self.observation not in (Observation.OPERATORS, Observation.VALUES):
             return step
 
         def observed() -> None:

@@ -26,7 +26,7 @@ def with_known_invariants(model: Model, index: int, operator: Operator, op: Loop
         caller.tensors[each]) and (found := shape_derived(caller, each))}
     if not constants and not derived:
         return model, operator, op
-    body = _Body(model.subgraphs[op.body_subgraph_index], caller)
+    body = _Body(_variant(model, op.body_subgraph_index), caller)
     for k, constant in constants.items():
         body.bind(op.invariants[k], constant)
     for k, operators in derived.items():
@@ -39,12 +39,18 @@ def with_known_invariants(model: Model, index: int, operator: Operator, op: Loop
     changed = _without_inputs(op, removed, len(model.subgraphs))
     changed = replace(changed, invariants=(*changed.invariants, *new))
     if op.cond_subgraph_index != NONE:
-        added.append(_bound(model.subgraphs[op.cond_subgraph_index],
+        added.append(_bound(_variant(model, op.cond_subgraph_index),
                             {len(op.carried) + k: tensor for k, tensor in constants.items()}))
         changed = replace(changed, cond_subgraph_index=len(model.subgraphs) + 1)
     kept = tuple(each for k, each in enumerate(operands) if k not in known)
     inputs = (*operator.inputs[:first], *kept, *body.sources, *operator.inputs[first + len(operands):])
     return replace(model, subgraphs=(*model.subgraphs, *added)), replace(operator, inputs=inputs), changed
+
+
+def _variant(model: Model, index: int) -> Subgraph:
+    """A subgraph, to be changed."""
+    subgraph = model.subgraphs[index]
+    return replace(subgraph, origin=index if subgraph.origin is None else subgraph.origin)
 
 
 def _is_parameter(tensor: Tensor) -> bool:
