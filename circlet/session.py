@@ -6,7 +6,6 @@ import os
 import warnings
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from functools import cache, partial
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -23,7 +22,7 @@ from circlet.runtime.exec.session import Session as RuntimeSession
 from circlet.runtime.ir.model import Model
 from circlet.runtime.ir.types import Shape
 from circlet.runtime.late import LOADING
-from circlet.runtime.records import dataclass
+from circlet.runtime.records import dataclass, replace
 
 if TYPE_CHECKING:
     from circlet.backends.native.plans.keeper import Keeper

@@ -1,8 +1,9 @@
 """Dataclasses that cost little until they are used.
 
-`dataclasses` compiles six methods of each class when it is defined, which for hundreds of classes takes longer than all
-else of importing them. Here methods that need no text of their own are closures, and `__init__` is compiled when the
-first object is made. To type checkers, and to `fields`, `replace` and the like, these are dataclasses as any others.
+`dataclasses` takes a while to import, and compiles six methods of each class when it is defined, which for hundreds of
+classes takes longer than all else of importing them. Here methods that need no text of their own are closures,
+`__init__` is compiled when the first object is made, and the fields are described when somebody asks. To type checkers,
+and to `fields`, `replace` and the like, these are dataclasses as any others.
 """
 
 from __future__ import annotations
@@ -11,68 +12,107 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from dataclasses import dataclass as dataclass
+    from dataclasses import field as field
+    from dataclasses import replace as replace
 else:
-    from dataclasses import MISSING, Field, FrozenInstanceError, field, fields
-    from dataclasses import dataclass as compiled
+    from functools import cache, partial
     from inspect import get_annotations
     from operator import attrgetter
     from reprlib import recursive_repr
 
+    _NOTHING = object()
+    """The default of a field that has none."""
+
+    class _Factory:
+        """What makes the default of a field."""
+
+        def __init__(self, make):
+            self.make = make
+
+    def field(*, default_factory):
+        """As `dataclasses.field`."""
+        return _Factory(default_factory)
+
+    def replace(record, /, **changes):
+        """As `dataclasses.replace`."""
+        return type(record)(**{name: getattr(record, name) for name in record.__match_args__} | changes)
+
     def dataclass(cls=None, /, *, frozen=False, eq=True):
-        """As `dataclasses.dataclass`, for classes whose annotations are text and that have no options of fields but
-        factories of defaults."""
+        """As `dataclasses.dataclass`, for classes whose annotations are text, whose bases are of this kind, and that
+        have no options of fields but factories of defaults."""
         return _made(cls, frozen, eq) if cls is not None else lambda given: _made(given, frozen, eq)
 
-    @compiled(init=False, repr=False, eq=False)
-    class _Ordinary:
-        """What the attributes of dataclasses and their fields are taken from."""
+    class _Late:
+        """An attribute of classes that is made when it is asked for."""
 
-        field: int = 0
+        def __init__(self, make):
+            self._make = cache(make)
 
-    _FIELD_TYPE = fields(_Ordinary)[0]._field_type
-    _PARAMETERS = {(frozen, eq): compiled(init=False, repr=False, eq=eq, frozen=frozen)(
-        type("_Kind", (), {"__doc__": "A kind of dataclasses."})).__dataclass_params__
-        for frozen in (False, True) for eq in (False, True)}
+        def __get__(self, instance, owner):
+            return self._make()
 
     def _made(cls, frozen, eq):
-        own, parameters = _own_fields(cls), _PARAMETERS[frozen, eq]
-        if not own and _has_all(cls, parameters):
+        kind, own = (frozen, eq), _own_fields(cls)
+        if not own and _has_all(cls, kind):
             return cls
         found = {name: each for base in reversed(cls.__mro__[1:])
-                 for name, each in base.__dict__.get("__dataclass_fields__", {}).items()} | own
-        defined, values = cls.__dict__, found.values()
-        cls.__dataclass_fields__, cls.__dataclass_params__ = found, parameters
-        cls.__match_args__ = tuple(each.name for each in values if each.init)
+                 for name, each in base.__dict__.get("__record_fields__", {}).items()} | own
+        defined, names = cls.__dict__, tuple(found)
+        cls.__record_fields__, cls.__record_kind__, cls.__match_args__ = found, kind, names
+        cls.__dataclass_fields__ = _Late(partial(_fields, found))
+        cls.__dataclass_params__ = _Late(lambda: _theirs(*kind).__dataclass_params__)
         if "__init__" not in defined:
-            cls.__init__ = _deferred(cls, tuple(values), frozen)
+            cls.__init__ = _deferred(cls, found, frozen)
         if "__repr__" not in defined:
-            cls.__repr__ = _representing(tuple(found))
+            cls.__repr__ = _representing(names)
         if eq and "__eq__" not in defined:
-            cls.__eq__ = _comparing(tuple(found))
+            cls.__eq__ = _comparing(names)
             if "__hash__" not in defined or not frozen:
-                cls.__hash__ = _hashing(tuple(found)) if frozen else None
+                cls.__hash__ = _hashing(names) if frozen else None
         if frozen:
             cls.__setattr__, cls.__delattr__ = _refuse_to_set, _refuse_to_delete
         return cls
 
     def _own_fields(cls):
+        """Annotation and default of each field, by name."""
         found = {}
         for name, text in get_annotations(cls).items():
             if text.startswith("ClassVar"):
                 continue
-            default = getattr(cls, name, MISSING)
-            if isinstance(default, Field):
-                found[name] = default
+            default = getattr(cls, name, _NOTHING)
+            if isinstance(default, _Factory):
                 delattr(cls, name)
-            else:
-                found[name] = field(default=default, kw_only=False)
-            found[name].name, found[name].type, found[name]._field_type = name, text, _FIELD_TYPE
+            elif type(default).__name__ == "Field":
+                raise TypeError(f"{cls.__qualname__}.{name}: expected the field of records, found that of dataclasses")
+            found[name] = text, default
         return found
 
-    def _has_all(cls, parameters):
+    def _has_all(cls, kind):
         """Whether a class without fields of its own has from its base all that it would be given."""
-        return (len(cls.__bases__) == 1 and getattr(cls, "__dataclass_params__", None) is parameters
+        return (len(cls.__bases__) == 1 and getattr(cls, "__record_kind__", None) == kind
                 and cls.__dict__.keys().isdisjoint(("__init__", "__repr__", "__eq__", "__hash__")))
+
+    @cache
+    def _theirs(frozen, eq):
+        """A class of `dataclasses` with some options, and a field."""
+        from dataclasses import dataclass
+
+        return dataclass(init=False, repr=False, eq=eq, frozen=frozen)(
+            type("_Theirs", (), {"__annotations__": {"field": "int"}, "__doc__": "A field.", "field": 0}))
+
+    def _fields(found):
+        """Fields as `dataclasses` has them."""
+        from dataclasses import MISSING, field, fields
+
+        kind = fields(_theirs(True, True))[0]._field_type
+        made = {}
+        for name, (text, default) in found.items():
+            if isinstance(default, _Factory):
+                made[name] = field(default_factory=default.make, kw_only=False)
+            else:
+                made[name] = field(default=MISSING if default is _NOTHING else default, kw_only=False)
+            made[name].name, made[name].type, made[name]._field_type = name, text, kind
+        return made
 
     def _deferred(cls, found, frozen):
         """An `__init__` that first puts the real one to its place."""
@@ -83,21 +123,20 @@ else:
         return __init__
 
     def _compiled_init(cls, found, frozen):
-        names = {"_MISSING_": MISSING, "_put_": object.__setattr__}
+        names = {"_MISSING_": _NOTHING, "_put_": object.__setattr__}
         parameters, body = [], []
-        for k, each in enumerate(found):
-            value = each.name
-            if each.default_factory is not MISSING:
-                names[f"_default_{k}"] = each.default_factory
-                value = f"_default_{k}()" + (f" if {value} is _MISSING_ else {value}" if each.init else "")
-                parameter = f"{each.name}=_MISSING_"
-            elif each.default is not MISSING:
-                names[f"_default_{k}"] = each.default
-                parameter = f"{each.name}=_default_{k}"
-            else:
-                parameter = each.name
-            parameters += [parameter] * each.init
-            body.append(f"_put_(self, {each.name!r}, {value})" if frozen else f"self.{each.name} = {value}")
+        for k, (name, (_, default)) in enumerate(found.items()):
+            value, parameter = name, name
+            if isinstance(default, _Factory):
+                names[f"_default_{k}"] = default.make
+                value, parameter = f"_default_{k}() if {name} is _MISSING_ else {name}", f"{name}=_MISSING_"
+            elif default is not _NOTHING:
+                names[f"_default_{k}"] = default
+                parameter = f"{name}=_default_{k}"
+            parameters.append(parameter)
+            body.append(f"_put_(self, {name!r}, {value})" if frozen else f"self.{name} = {value}")
+        if hasattr(cls, "__post_init__"):
+            body.append("self.__post_init__()")
         text = f"def __init__(self, {', '.join(parameters)}):\n " + "\n ".join(body or ["pass"])
         exec(text, names)
         made = names["__init__"]
@@ -132,7 +171,11 @@ else:
         return __repr__
 
     def _refuse_to_set(self, name, value):
+        from dataclasses import FrozenInstanceError
+
         raise FrozenInstanceError(f"cannot assign to field {name!r}")
 
     def _refuse_to_delete(self, name):
+        from dataclasses import FrozenInstanceError
+
         raise FrozenInstanceError(f"cannot delete field {name!r}")

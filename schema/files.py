@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias, runtime_checkable
@@ -17,6 +16,7 @@ from circlet.runtime.ir.verify import verify
 from circlet.runtime.late import LOADING
 from circlet.runtime.passes.manager import Heard, Pipeline, unheard
 from circlet.runtime.passes.pipelines import IMPORTED
+from circlet.runtime.records import replace
 from circlet.schema.content import map_file, read_file
 from circlet.schema.format import Format
 from circlet.schema.formats import FORMATS, WRITTEN, chosen, parsed, recognized, titles, uncommon

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import field
 from functools import cached_property
 
 from circlet.runtime.ir.types import DType
-from circlet.runtime.records import dataclass
+from circlet.runtime.records import dataclass, field
 from circlet.schema.layout import Field, Layouts, common_members
 
 OPTIONS_UNIONS = {"builtin_options": "BuiltinOptions", "builtin_options2": "BuiltinOptions2"}

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias, get_args, get_origin, get_type_hints
 from circlet.runtime.errors import ModelError, UnsupportedError
 from circlet.runtime.ir.op import Op
 from circlet.runtime.ir.types import DType
-from circlet.runtime.records import dataclass
+from circlet.runtime.records import dataclass, field
 from circlet.schema.flatbuffer import Table, Value
 from circlet.schema.format import Format
 from circlet.schema.layout import Kind, Layout
@@ -42,7 +42,7 @@ class OptionsCodec:
     known: tuple[Option, ...] = ()
     default: Op | None = None
     """What the operator is without a table; None where an option has no default."""
-    absent: Mapping[str, object] = dataclasses.field(default_factory=dict)
+    absent: Mapping[str, object] = field(default_factory=dict)
     """Options that the format cannot say, and the values for which it need not."""
     foreign: tuple[str, ...] = ()
     """Fields of the table that circlet's operator has no option for."""

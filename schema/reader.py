@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
 
 import numpy as np
 
@@ -13,7 +12,7 @@ from circlet.runtime.ir.op import Op
 from circlet.runtime.ir.tensor import Tensor
 from circlet.runtime.ir.types import Array, DType
 from circlet.runtime.ops.registry import OPERATORS
-from circlet.runtime.records import dataclass
+from circlet.runtime.records import dataclass, replace
 from circlet.schema.constants import element_count, is_raw, read_constant
 from circlet.schema.flatbuffer import Content, Table, read_each
 from circlet.schema.foreign import Foreign

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 import pickle
-from dataclasses import FrozenInstanceError, field, fields, is_dataclass, replace
+from dataclasses import MISSING, FrozenInstanceError, fields, is_dataclass
 from dataclasses import dataclass as compiled
 from functools import cached_property
 from typing import ClassVar
 
 import pytest
 
-from circlet.runtime.records import dataclass
+from circlet.runtime.records import dataclass, field, replace
 
 
 @dataclass(frozen=True)
@@ -117,11 +118,37 @@ def test_frozen() -> None:
 def test_what_python_asks_of_dataclasses() -> None:
     assert is_dataclass(Same)
     assert [each.name for each in fields(More)] == ["number", "put", "items", "last"]
-    assert replace(More(1), put="x") == More(1, "x")
+    assert [each.type for each in fields(More)] == ["int", "str", "list[int]", "float"]
+    assert fields(Base)[2].default_factory is list
+    assert (fields(More)[1].default, fields(Base)[0].default) == ("more", MISSING)
+    assert dataclasses.replace(More(1), put="x") == replace(More(1), put="x") == More(1, "x")
+    with pytest.raises(TypeError, match="unexpected keyword argument 'other'"):
+        replace(More(1), other=2)  # type: ignore[call-arg]
     assert More.__match_args__ == ("number", "put", "items", "last")
     match More(7):
         case More(number, put):
             assert (number, put) == (7, "more")
+
+
+def test_fields_of_dataclasses_are_refused() -> None:
+    with pytest.raises(TypeError, match=r"Wrong\.items: expected the field of records"):
+        @dataclass
+        class Wrong:
+            items: list[int] = dataclasses.field(default_factory=list)
+
+
+def test_what_follows_construction() -> None:
+    @dataclass(frozen=True)
+    class Checked:
+        number: int = 1
+
+        def __post_init__(self) -> None:
+            if not self.number:
+                raise ValueError("no number")
+
+    assert replace(Checked(), number=2).number == 2
+    with pytest.raises(ValueError, match="no number"):
+        Checked(0)
 
 
 def test_copies_of_classes_without_objects() -> None:

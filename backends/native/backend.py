@@ -6,7 +6,6 @@ import warnings
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import field
 from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
@@ -39,7 +38,7 @@ from circlet.runtime.ir.faults import located
 from circlet.runtime.ir.model import Model
 from circlet.runtime.late import LOADING
 from circlet.runtime.passes.analyses.specialize import General
-from circlet.runtime.records import dataclass
+from circlet.runtime.records import dataclass, field
 
 if TYPE_CHECKING:
     from circlet.backends.native.lower.function import FunctionLowering

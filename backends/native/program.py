@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import field
 
 import numpy as np
 
@@ -13,7 +12,7 @@ from circlet.runtime.exec.crossing import CopyEdge
 from circlet.runtime.ir.length import Scope, may_be_less, value
 from circlet.runtime.ir.terms import Assumption
 from circlet.runtime.ir.types import Array
-from circlet.runtime.records import dataclass
+from circlet.runtime.records import dataclass, field
 
 EMBEDDED_BYTES = 64
 """Constants up to this size are part of the code, so that LLVM can compute with them: a cache line. A choice."""

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
 from functools import cached_property
 
 from circlet.runtime.ir.html import html_table
 from circlet.runtime.ir.op import Op, Opaque
 from circlet.runtime.ir.tensor import Tensor
-from circlet.runtime.records import dataclass
+from circlet.runtime.records import dataclass, field
 
 ABSENT = -1
 """The tensor index of an optional input that is not there."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import field
 from math import inf
 from typing import cast
 
@@ -14,7 +13,7 @@ from circlet.runtime.ir.op import Opaque, Operand, Operands, ShapeError
 from circlet.runtime.ir.tensor import Tensor
 from circlet.runtime.ir.types import MOST_DIMENSIONS, QUANTIZABLE, DType, Quantization
 from circlet.runtime.ir.verify_calls import verify_calls
-from circlet.runtime.records import dataclass
+from circlet.runtime.records import dataclass, field
 
 UNDEFINED = "neither an input, a constant, a variable nor written by an operator"
 

@@ -6,7 +6,6 @@ No format has these operators; `lower_loops` makes them.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
 from math import prod
 from typing import ClassVar
 
@@ -19,7 +18,7 @@ from circlet.runtime.ops.loop import Loop
 from circlet.runtime.ops.loop_options import Base, Mode, Order, Position, ScanInput, ScanOutput, ShapePolicy, TripPolicy
 from circlet.runtime.ops.operands import count, expect_one, normalize_axis, shape_value
 from circlet.runtime.ops.shape import View
-from circlet.runtime.records import dataclass
+from circlet.runtime.records import dataclass, field
 
 FIRST_BYTES = 1 << 18
 """A tensor for an unknown number of elements has at first about this size, but room for 16 to 16384 of them."""

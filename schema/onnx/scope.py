@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,7 @@ from onnx import TensorProto
 
 from circlet.runtime.errors import ModelError, UnsupportedError
 from circlet.runtime.ir.types import Array, DType
-from circlet.runtime.records import dataclass
+from circlet.runtime.records import dataclass, field
 from circlet.schema.importer.graph import Graph, Narrow, Value, constant, expect_text, type_text
 from circlet.schema.onnx.functions import LocalFunctions
 from circlet.schema.onnx.types import read_tensor

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
 from xml.etree.ElementTree import Element
 
 from circlet.runtime.errors import ModelError
-from circlet.runtime.records import dataclass
+from circlet.runtime.records import dataclass, field
 from circlet.schema.openvino.xml import Layer, Network, integer
 
 UNCONNECTED = -1

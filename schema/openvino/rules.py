@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import field, replace
 from typing import TypeAlias, TypeVar
 
 from circlet.runtime.errors import ModelError, UnsupportedError
 from circlet.runtime.ir.types import DType, Shape
 from circlet.runtime.ops.loop_options import Overrun
-from circlet.runtime.records import dataclass
+from circlet.runtime.records import dataclass, field, replace
 from circlet.schema.constants import MOST_MADE
 from circlet.schema.importer.graph import Graph, Program, Value
 from circlet.schema.openvino.types import ELEMENT_TYPES, REFUSED_TYPES

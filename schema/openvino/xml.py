@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import field
 from xml.etree.ElementTree import Element, ParseError, TreeBuilder, XMLParser
 
 from circlet.runtime.errors import ModelError
 from circlet.runtime.ir.types import Shape
-from circlet.runtime.records import dataclass
+from circlet.runtime.records import dataclass, field
 
 BODIES = ("body", "then_body", "else_body")
 """The elements of a layer that hold networks."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from hashlib import sha256
 from io import SEEK_END, BufferedReader
 from itertools import accumulate
@@ -17,7 +16,7 @@ from circlet.backends.native.load.codec import DamageError
 from circlet.backends.native.load.manifest import Manifest
 from circlet.runtime.exec.memory import allocate
 from circlet.runtime.ir.types import Array
-from circlet.runtime.records import dataclass
+from circlet.runtime.records import dataclass, replace
 
 
 @dataclass(frozen=True, eq=False)

@@ -5,14 +5,13 @@ from __future__ import annotations
 import ctypes
 import time
 from collections.abc import Generator
-from dataclasses import field
 
 import numpy as np
 
 from circlet.backends.native.abi import PATIENCE, POLL, Control, control_of
 from circlet.runtime.exec.step import Step
 from circlet.runtime.exec.watch import Watch
-from circlet.runtime.records import dataclass
+from circlet.runtime.records import dataclass, field
 
 _HOST_TYPE = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p)
 """`i32 host(control*)`."""

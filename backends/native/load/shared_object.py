@@ -7,10 +7,9 @@ System V ABI and its AMD64 supplement.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import field, replace
 from struct import Struct, pack, pack_into
 
-from circlet.runtime.records import dataclass
+from circlet.runtime.records import dataclass, field, replace
 
 _HEADER = Struct("<16sHHIQQQIHHHHHH")
 """Elf64_Ehdr: identity, type, machine, version, entry, where segments and sections are, flags, sizes and numbers of

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from io import BufferedReader
 
 from circlet.backends.native.load import cache
@@ -12,7 +11,7 @@ from circlet.backends.native.load.manifest import Manifest
 from circlet.backends.platform import Feature, current
 from circlet.runtime.ir.types import Array
 from circlet.runtime.late import LOADING
-from circlet.runtime.records import dataclass
+from circlet.runtime.records import dataclass, replace
 
 
 @dataclass(frozen=True, eq=False)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import replace
 
 import numpy as np
 
@@ -18,6 +17,7 @@ from circlet.runtime.exec.frames.layouts import fixed_layout, open_layout
 from circlet.runtime.exec.kernel import Span
 from circlet.runtime.ir.model import Model
 from circlet.runtime.ir.types import ALIGNMENT, Array
+from circlet.runtime.records import replace
 
 LARGEST = 1 << 26
 """Bytes of constants that are kept with a plan, which is read as a whole: a choice."""

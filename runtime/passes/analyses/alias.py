@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from copy import copy
-from dataclasses import field, replace
 from math import prod
 from typing import TypeAlias
 
 from circlet.runtime.ir.length import larger, may_differ, value
 from circlet.runtime.ir.model import ABSENT, Operator
 from circlet.runtime.passes.analyses.specialize import Specialization
-from circlet.runtime.records import dataclass
+from circlet.runtime.records import dataclass, field, replace
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import field, replace
 
 import numpy as np
 
@@ -31,7 +30,7 @@ from circlet.runtime.passes.transforms.layouts import (
     permuted_back,
 )
 from circlet.runtime.passes.transforms.rewrite import is_same
-from circlet.runtime.records import dataclass
+from circlet.runtime.records import dataclass, field, replace
 
 Layouts = Mapping[int, Permutation]
 """For some positions of inputs or outputs how the value that the model means follows from the one that is passed."""

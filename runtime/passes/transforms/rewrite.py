@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from operator import is_
 
 from circlet.runtime.ir.model import Model, Operator, Subgraph
+from circlet.runtime.records import replace
 
 
 def rewrite_subgraphs(model: Model, change: Callable[[Subgraph], Subgraph]) -> Model:
