@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import mmap
 import os
 
 import numpy as np
@@ -28,6 +27,8 @@ def map_file(path: str) -> memoryview:
     Raises:
         OSError: the file cannot be mapped.
     """
+    import mmap  # seldom needed
+
     with open(path, "rb") as file:
         size = os.fstat(file.fileno()).st_size
         return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if size else b"")

@@ -9,6 +9,7 @@ from circlet.runtime.ir.html import html_table
 from circlet.runtime.ir.op import Op, Opaque
 from circlet.runtime.ir.tensor import Tensor
 from circlet.runtime.records import dataclass, field
+from circlet.runtime.sha256 import sha256
 
 ABSENT = -1
 """The tensor index of an optional input that is not there."""
@@ -91,8 +92,6 @@ class Provenance:
     @cached_property
     def digest(self) -> bytes:
         """The SHA-256 of the content."""
-        from hashlib import sha256  # takes a while to import, and is needed for compiled code alone
-
         return sha256(self.content).digest()
 
 

@@ -5,16 +5,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from enum import Enum, IntEnum
 from functools import cache
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
 from circlet.runtime.late import imported
 from circlet.runtime.records import dataclass
 
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    Array: TypeAlias = npt.NDArray[Any]
+else:
+    Array = np.ndarray
+
 Shape: TypeAlias = tuple[int, ...]
-Array: TypeAlias = npt.NDArray[Any]
 ALIGNMENT = 64
 """Bytes; a cache line, and the widest vector."""
 

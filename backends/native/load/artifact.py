@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from hashlib import sha256
 from io import SEEK_END, BufferedReader
 from itertools import accumulate
 from struct import Struct
-from zlib import crc32
 
 import numpy as np
 
 from circlet.backends.native.load import codec
+from circlet.backends.native.load.checksum import checksum
 from circlet.backends.native.load.codec import DamageError
 from circlet.backends.native.load.manifest import Manifest
 from circlet.runtime.exec.memory import allocate
 from circlet.runtime.ir.types import Array
 from circlet.runtime.records import dataclass, replace
+from circlet.runtime.sha256 import sha256
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,10 +30,10 @@ class Artifact:
     """Bytes; begins on a cache line."""
 
 
-_END = Struct("<8sQQQI32s")
-"""Mark, bytes of code, manifest and constants, checksum of the constants, digest of code and manifest. They tell of
+_END = Struct("<8sQQQ32s32s")
+"""Mark, bytes of code, manifest and constants, checksum of the constants, SHA-256 of code and manifest. They tell of
 damage, not of forgery: a file is as trustworthy as those who can write to it."""
-_MARK = b"circlet5"
+_MARK = b"circlet6"
 """What an artifact's file ends by; the number is that of the format."""
 
 
@@ -41,7 +41,7 @@ def encode(artifact: Artifact) -> tuple[bytes, memoryview, bytes, bytes]:
     """The artifact as bytes, in parts that follow each other; the code comes first, so that a loader finds it."""
     code, constants = b"".join(artifact.code), artifact.constants.data
     manifest = codec.encode(replace(artifact.manifest, pieces=tuple(len(each) for each in artifact.code)))
-    end = _END.pack(_MARK, len(code), len(manifest), len(constants), crc32(constants),
+    end = _END.pack(_MARK, len(code), len(manifest), len(constants), checksum(artifact.constants),
                     sha256(code + manifest).digest())
     return code, constants, manifest, end
 
@@ -52,14 +52,14 @@ def load(file: BufferedReader) -> Artifact | None:
     if total < _END.size:
         return None
     file.seek(total - _END.size)
-    mark, code_size, manifest_size, size, checksum, digest = _END.unpack(file.read(_END.size))
+    mark, code_size, manifest_size, size, expected, digest = _END.unpack(file.read(_END.size))
     if mark != _MARK or code_size + manifest_size + size + _END.size != total:
         return None
     file.seek(0)
     code, constants = file.read(code_size), allocate((size,), np.dtype(np.uint8))
     complete = file.readinto(constants.data) == size
     content = file.read(manifest_size)
-    if not complete or sha256(code + content).digest() != digest or crc32(constants.data) != checksum:
+    if not complete or sha256(code + content).digest() != digest or checksum(constants) != expected:
         return None
     try:
         manifest = codec.decode(Manifest, content)

@@ -1,28 +1,96 @@
-"""Records as bytes: JSON of lists, a record as the name of its class and the values of its fields, in order.
+"""Records as bytes: numbers of 64 bits, then the texts that some of them are the lengths of.
 
-Reading makes nothing but the classes that were named for it, each field by its annotation; whatever else is found is
-`DamageError`.
+Which they are follows from the classes of records and the annotations of their fields, in order. Before a record stands
+the number of its class among those that are possible there, before what may be None whether it is there, before the
+items of a tuple how many they are. Bytes that do not say all that, to their end, are `DamageError`.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
-from dataclasses import fields
-from typing import TypeAlias, TypeVar
+from functools import cache, partial
+from inspect import get_annotations
+from struct import Struct
+from struct import error as StructError  # noqa: N812
+from typing import TypeVar
+
+import numpy as np
 
 from circlet.runtime.ir.types import DType
+from circlet.runtime.records import dataclass
 
 RecordT = TypeVar("RecordT")
+_HEAD = Struct("<Q")
+"""How many numbers there are."""
+_ENCODING = "utf-8", "surrogatepass"
+"""Of texts, which may hold any character."""
 
 
 class DamageError(ValueError):
     """The bytes are not what were written."""
 
 
+class Source:
+    """What is read."""
+
+    def __init__(self, content: bytes) -> None:
+        count, = _HEAD.unpack(content[:_HEAD.size])
+        begin = _HEAD.size + 8 * count
+        numbers: list[int] = np.frombuffer(content[_HEAD.size:begin], "<i8").tolist()
+        if len(numbers) != count:
+            raise DamageError(f"expected {count} numbers, found {len(numbers)}")
+        self._numbers = iter(numbers)
+        self.number = self._numbers.__next__
+        """The next number."""
+        self._text = content[begin:].decode(*_ENCODING)
+        self._at = 0
+
+    def truth(self) -> bool:
+        """The next number as a truth value."""
+        found = self.number()
+        if found not in (0, 1):
+            raise DamageError(f"expected 0 or 1, found {found}")
+        return found == 1
+
+    def text(self) -> str:
+        """The next text."""
+        begin, size = self._at, self.number()
+        self._at = begin + size
+        if not begin <= self._at <= len(self._text):
+            raise DamageError(f"expected {size} characters at {begin}, found {len(self._text) - begin}")
+        return self._text[begin:self._at]
+
+    @property
+    def is_over(self) -> bool:
+        """Whether there is nothing more."""
+        return next(self._numbers, None) is None and self._at == len(self._text)
+
+
+class Sink:
+    """What is written."""
+
+    def __init__(self) -> None:
+        self.numbers: list[int] = []
+        self.texts: list[str] = []
+
+    def content(self) -> bytes:
+        numbers = np.array(self.numbers, "<i8")
+        return _HEAD.pack(numbers.size) + numbers.tobytes() + "".join(self.texts).encode(*_ENCODING)
+
+
+@dataclass(frozen=True, eq=False)
+class Form:
+    """How values of a kind are read and written."""
+
+    read: Callable[[Source], object]
+    write: Callable[[Sink, object], None]
+
+
 def encode(record: object) -> bytes:
-    """A record as bytes."""
-    return json.dumps(_plain(record), separators=(",", ":")).encode()
+    """A record of a class that `one_of` named, as bytes."""
+    sink = Sink()
+    FORMS[type(record).__name__].write(sink, record)
+    return sink.content()
 
 
 def decode(kind: type[RecordT], content: bytes) -> RecordT:
@@ -32,102 +100,106 @@ def decode(kind: type[RecordT], content: bytes) -> RecordT:
         DamageError: it is none.
     """
     try:
-        found = FIELDS[kind.__name__](json.loads(content))
-    except (ValueError, RecursionError) as problem:
-        raise DamageError(str(problem)) from None
+        source = Source(content)
+        found = FORMS[kind.__name__].read(source)
+    except (ValueError, ArithmeticError, LookupError, StopIteration, RecursionError, StructError) as problem:
+        raise DamageError(f"{type(problem).__name__}: {problem}") from None
+    if not source.is_over:
+        raise DamageError(f"expected nothing behind a {kind.__name__}")
     assert isinstance(found, kind)
     return found
 
 
-def _plain(value: object) -> object:
-    """A value in terms of JSON."""
-    if isinstance(value, DType):
-        return value.value
-    if isinstance(value, tuple):
-        return [_plain(each) for each in value]
-    if type(value) in _RECORDS:
-        return [type(value).__name__, *(_plain(getattr(value, name)) for name in _RECORDS[type(value)])]
-    assert value is None or isinstance(value, (bool, int, str)), f"{value!r} cannot be written"
-    return value
+def _write_integer(sink: Sink, value: object) -> None:
+    assert isinstance(value, int), f"{value!r} is no integer"
+    sink.numbers.append(value)
 
 
-Read: TypeAlias = Callable[[object], object]
-"""From a plain value to what it stands for; raises DamageError."""
-_MOST = 1 << 63
-"""Integers are of 64 bits: what offsets, sizes and stored values fit into."""
+def _write_text(sink: Sink, value: object) -> None:
+    assert isinstance(value, str), f"{value!r} is no text"
+    sink.numbers.append(len(value))
+    sink.texts.append(value)
 
 
-def integer(value: object) -> int:
-    """An integer of 64 bits; no truth value."""
-    if type(value) is not int or not -_MOST <= value < _MOST:
-        raise DamageError(f"expected an integer, found {value!r}")
-    return value
+def _write_dtype(sink: Sink, value: object) -> None:
+    assert isinstance(value, DType), f"{value!r} is no element type"
+    _write_text(sink, value.value)
 
 
-def _text(value: object) -> str:
-    """A string."""
-    if not isinstance(value, str):
-        raise DamageError(f"expected text, found {value!r}")
-    return value
+INTEGER = Form(lambda source: source.number(), _write_integer)
+FORMS: dict[str, Form] = {}
+"""The form of a field, by its annotation."""
 
 
-def _truth(value: object) -> bool:
-    """A truth value."""
-    if not isinstance(value, bool):
-        raise DamageError(f"expected true or false, found {value!r}")
-    return value
-
-
-def _dtype(value: object) -> DType:
-    """An element type, by its name."""
-    return DType(_text(value))
-
-
-def optional(read: Read) -> Read:
+def _optional(form: Form) -> Form:
     """Something or None."""
-    return lambda value: None if value is None else read(value)
+    def write(sink: Sink, value: object) -> None:
+        sink.numbers.append(value is not None)
+        if value is not None:
+            form.write(sink, value)
+
+    return Form(lambda source: form.read(source) if source.truth() else None, write)
 
 
-def several(read: Read) -> Read:
-    """A list, as a tuple."""
-    def listed(value: object) -> object:
-        if not isinstance(value, list):
-            raise DamageError(f"expected a list, found {value!r}")
-        return tuple([read(each) for each in value])
+def several(form: Form) -> Form:
+    """A tuple of any length."""
+    def write(sink: Sink, value: object) -> None:
+        assert isinstance(value, tuple), f"{value!r} is no tuple"
+        sink.numbers.append(len(value))
+        for each in value:
+            form.write(sink, each)
 
-    return listed
-
-
-FIELDS: dict[str, Read] = {}
-"""How a field is read, by its annotation."""
-_RECORDS: dict[type, tuple[str, ...]] = {}
-"""The fields of every class that a manifest is made of."""
+    return Form(lambda source: tuple([form.read(source) for _ in range(source.number())]), write)
 
 
-def annotate(name: str, read: Read) -> None:
-    """Says how fields with an annotation are read, and with those for several and for none of it."""
-    FIELDS.update({name: read, f"tuple[{name}, ...]": several(read), f"{name} | None": optional(read),
-                   f"tuple[{name} | None, ...]": several(optional(read))})
+def both(first: Form, second: Form) -> Form:
+    """A pair."""
+    def write(sink: Sink, value: object) -> None:
+        assert isinstance(value, tuple), f"{value!r} is no pair"
+        one, other = value
+        first.write(sink, one)
+        second.write(sink, other)
+
+    return Form(lambda source: (first.read(source), second.read(source)), write)
 
 
-def one_of(*kinds: type) -> Read:
-    """Reads a record of one of these classes."""
-    _RECORDS.update({each: tuple(field.name for field in fields(each)) for each in kinds})
-    known = {each.__name__: (each, [FIELDS[str(field.type)] for field in fields(each)]) for each in kinds}
-
-    def record(value: object) -> object:
-        if not isinstance(value, list) or not value or not isinstance(value[0], str) or value[0] not in known:
-            raise DamageError(f"expected one of {', '.join(known)}, found {value!r}")
-        kind, reads = known[value[0]]
-        if len(value) != len(reads) + 1:
-            raise DamageError(f"expected the {len(reads)} fields of {value[0]}, found {value!r}")
-        return kind(*[read(each) for read, each in zip(reads, value[1:], strict=True)])
-
-    return record
+def annotate(name: str, form: Form) -> None:
+    """Gives fields with an annotation a form, and those for several and for none of it."""
+    FORMS.update({name: form, f"tuple[{name}, ...]": several(form), f"{name} | None": _optional(form),
+                  f"tuple[{name} | None, ...]": several(_optional(form))})
 
 
-annotate("int", integer)
-annotate("bool", _truth)
-annotate("str", _text)
-annotate("DType", _dtype)
-annotate("Shape", several(integer))
+def named(annotation: str) -> Form:
+    """The form of an annotation, which may be given it later."""
+    return Form(lambda source: FORMS[annotation].read(source), lambda sink, value: FORMS[annotation].write(sink, value))
+
+
+def one_of(*kinds: type) -> Form:
+    """A record of one of these classes."""
+    fields = [cache(partial(_fields, each)) for each in kinds]
+
+    def write(sink: Sink, value: object) -> None:
+        number = kinds.index(type(value))
+        sink.numbers.append(number)
+        for name, form in fields[number]():
+            form.write(sink, getattr(value, name))
+
+    def read(source: Source) -> object:
+        number = source.number()
+        if not 0 <= number < len(kinds):
+            raise DamageError(f"expected one of {len(kinds)} classes, found {number}")
+        return kinds[number](*[form.read(source) for _, form in fields[number]()])
+
+    return Form(read, write)
+
+
+def _fields(kind: type) -> tuple[tuple[str, Form], ...]:
+    """The names and forms of a record's fields."""
+    return tuple((name, FORMS[text]) for name, text in get_annotations(kind).items())
+
+
+annotate("int", INTEGER)
+annotate("bool", Form(lambda source: source.truth(), _write_integer))
+annotate("str", Form(lambda source: source.text(), _write_text))
+annotate("DType", Form(lambda source: DType(source.text()), _write_dtype))
+annotate("Shape", several(INTEGER))

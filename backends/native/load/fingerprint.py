@@ -6,7 +6,6 @@ import os
 import pickle
 from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
-from hashlib import sha256
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,6 +14,7 @@ import numpy as np
 
 from circlet.backends.native.targets import machine
 from circlet.runtime.ir.types import Array
+from circlet.runtime.sha256 import sha256
 
 if TYPE_CHECKING:
     from circlet.runtime.exec.kernel import Span

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TypeAlias
 
 from circlet.backends.native.check.watched import Watched
-from circlet.backends.native.load.codec import FIELDS, DamageError, annotate, integer, one_of, several
+from circlet.backends.native.load.codec import INTEGER, annotate, both, named, one_of, several
 from circlet.backends.native.parts import (
     Called,
     Cell,
@@ -84,13 +84,7 @@ class Manifest:
         return all(each.fits(lengths) for each in self.assumptions)
 
 
-def _term(value: object) -> object:
-    if not isinstance(value, list) or len(value) != 2:
-        raise DamageError(f"expected a coefficient and factors, found {value!r}")
-    return integer(value[0]), several(FIELDS["Atom"])(value[1])
-
-
-annotate("Terms", several(_term))
+annotate("Terms", several(both(INTEGER, several(named("Atom")))))
 annotate("Atom", one_of(Symbol, Computed, Quotient, Maximum))
 annotate("Assumption", one_of(Assumption))
 annotate("Place", one_of(Place))

@@ -4,12 +4,12 @@ what it has in common with those that were compiled before."""
 from __future__ import annotations
 
 from collections.abc import Callable
-from hashlib import sha256
 
 from circlet.backends.native.load import cache
 from circlet.backends.native.load.fingerprint import digest, toolchain
 from circlet.backends.native.lower.pieces import Piece
 from circlet.backends.native.targets.target import Target
+from circlet.runtime.sha256 import sha256
 
 _DIGEST = 32
 """Bytes of the digest that a file ends by; it tells of damage, not of forgery."""

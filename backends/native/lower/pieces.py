@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from hashlib import sha256
 from itertools import islice
 
 from llvmlite import ir
@@ -13,6 +12,7 @@ from llvmlite import ir
 from circlet.backends.native.emit.outlined import OutlinedFunction
 from circlet.backends.native.lower.passes import Passes, has_loop, passes_for
 from circlet.runtime.records import dataclass
+from circlet.runtime.sha256 import sha256
 
 _INTERNAL, _OUTER, _DECLARED = "define internal ", "define hidden ", "declare hidden "
 """How a function's definition begins in LLVM's language, before and after it is cut off, and its declaration

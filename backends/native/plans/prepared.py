@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from hashlib import sha256
 from io import SEEK_END
 from math import prod
 from struct import Struct
 from typing import NoReturn
-from zlib import crc32
 
 import numpy as np
 
 from circlet.backends.native.check.watched import are_checked
 from circlet.backends.native.load import cache
+from circlet.backends.native.load.checksum import checksum
 from circlet.backends.native.load.codec import DamageError, decode, encode
 from circlet.backends.native.load.fingerprint import installation
 from circlet.backends.native.load.invocation import Invocation, OpenInvocation
@@ -32,16 +31,17 @@ from circlet.runtime.ir.faults import located
 from circlet.runtime.ir.model import Provenance
 from circlet.runtime.ir.terms import LEAST, fixed
 from circlet.runtime.ir.types import Array, Shape
+from circlet.runtime.sha256 import sha256
 
-_END = Struct("<8sQQI32s")
+_END = Struct("<8sQQ32s32s")
 """Mark, bytes of plan and constants, checksum of the constants, SHA-256 of the plan: against damage, not forgery."""
-_MARK = b"circlep2"
+MARK = b"circlep3"
 """What a plan's file ends by; the number is that of the format."""
 
 
 def plan_key(provenance: Provenance) -> str:
     """The name of the plan of a model that is read from somewhere, compiled as by default."""
-    return sha256(b"\n".join((_MARK, provenance.digest, provenance.choices.encode(), installation()))).hexdigest()
+    return sha256(b"\n".join((MARK, provenance.digest, provenance.choices.encode(), installation()))).hexdigest()
 
 
 def find(key: str) -> tuple[Plan, Array] | None:
@@ -55,12 +55,12 @@ def find(key: str) -> tuple[Plan, Array] | None:
         content = allocate((total,), np.dtype(np.uint8))
         if file.readinto(content.data) != total or total < _END.size:
             return None
-    mark, size, rest, checksum, digest = _END.unpack(content[-_END.size:].tobytes())
+    mark, size, rest, expected, digest = _END.unpack(content[-_END.size:].tobytes())
     plan, constants = content[:size].tobytes(), content[size:size + rest]
-    if mark != _MARK or size + rest + _END.size != total or sha256(plan).digest() != digest:
+    if mark != MARK or size + rest + _END.size != total or sha256(plan).digest() != digest:
         return None
     try:
-        return (decode(Plan, plan), constants) if crc32(constants.data) == checksum else None
+        return (decode(Plan, plan), constants) if checksum(constants) == expected else None
     except DamageError:
         return None
 
@@ -68,7 +68,7 @@ def find(key: str) -> tuple[Plan, Array] | None:
 def keep(key: str, plan: Plan, constants: Array) -> None:
     """Keeps a plan under a name, with constants, if there is room."""
     content = encode(plan)
-    end = _END.pack(_MARK, len(content), constants.nbytes, crc32(constants.data), sha256(content).digest())
+    end = _END.pack(MARK, len(content), constants.nbytes, checksum(constants), sha256(content).digest())
     cache.write(key, (content, constants.data, end))
 
 
