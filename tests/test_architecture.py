@@ -57,8 +57,8 @@ ARROWS: dict[str, set[str]] = {
     "tools": BACKENDS | {"schema", "circlet", "tools"},
 }
 """What each layer may import; `circlet` is the public face, that is the files of the folder `circlet` itself."""
-STOREYS = ("abi", "targets", "compilation", "emit", "check", "parts", "program", "gemm", "rules", "lower", "load",
-           "plans", "coverage", "backend")
+STOREYS = ("abi", "timed", "targets", "compilation", "emit", "check", "parts", "program", "gemm", "rules", "lower",
+           "load", "plans", "coverage", "backend")
 """The files and folders of backends/native; each may import itself and those before it."""
 FACES = ("circlet", "circlet.network", "circlet.runtime.records")
 """What users import from, with names of files below; and the dataclasses, which are Python's own to type checkers."""

@@ -186,20 +186,19 @@ class NativeBackend:
         if all(each.op.name in _MOVES for each in span.spec.subgraph.operators[span.operators.start:
                                                                                     span.operators.stop]):
             return None
-        counts = span.run.observer.observation is Observation.COUNTS
-        function = self._general(span, counts) if self._options.compiles else None
+        observed = span.run.observer.observation
+        function = self._general(span, observed) if self._options.compiles else None
         if function is None:
-            key = span_key(self._model_digest(), span, self._executors.elide, (self._options, counts))
+            key = span_key(self._model_digest(), span, self._executors.elide, (self._options, observed.value))
             if not self._options.compiles:
                 return self._bind_lowered(key, span)
             function = self._function(key, span)
         if function is None:
             return None
         self._coverage.add_function(span, (each.position for each in function.manifest.host_calls))
-        if not counts:
+        if observed is Observation.NONE:
             self._tell(span, function)
-        kind = CountedInvocation if counts else Invocation
-        return kind(function, self._setting(span), self._teams).step()
+        return _invocation(observed)(function, self._setting(span), self._teams).step()
 
     def _tell(self, span: Span, function: Function) -> None:
         if self._heard is not None:
@@ -221,14 +220,14 @@ class NativeBackend:
         if not self._options.compiles or len(self.parts(span.spec.index, span.operators)) > 1 or all(
                 each.op.name in _MOVES for each in operators):
             return None
-        function = self._general(span, counts=False)
+        function = self._general(span, Observation.NONE)
         if function is None:
             return None
         self._coverage.add_function(span, ())
         self._tell(span, function)
         return OpenInvocation(function, self._setting(span), self._teams)
 
-    def _general(self, span: Span, counts: bool) -> Function | None:
+    def _general(self, span: Span, observed: Observation) -> Function | None:
         """The function for a span at any lengths, where these are open and it can serve all of them."""
         general, lengths = span.spec.general, span.spec.lengths
         if general is None:
@@ -243,7 +242,7 @@ class NativeBackend:
                 self._note(span, f"{_AT_ONE}: {reason}")
         if self._closed[place] is not None:
             return None
-        key = general_key(self._model_digest(), span, self._executors.elide, (self._options, counts))
+        key = general_key(self._model_digest(), span, self._executors.elide, (self._options, observed.value))
         for variant in range(MOST_VARIANTS):
             function = self._function(key(variant), span, is_general=True)
             if function is None or function.manifest.fits(lengths):
@@ -387,3 +386,13 @@ class NativeBackend:
                 for each in found:
                     put(each)
         return lowering
+
+
+def _invocation(observed: Observation) -> type[Invocation]:
+    """What binds functions that tell so much."""
+    if observed is not Observation.TIMES:
+        return CountedInvocation if observed is Observation.COUNTS else Invocation
+    with LOADING:
+        from circlet.backends.native.load.timed_invocation import TimedInvocation
+
+    return TimedInvocation

@@ -113,6 +113,31 @@ class Tally:
 
 
 @dataclass(frozen=True)
+class RegionTimes:
+    """Where the code says how long its regions took."""
+
+
+@dataclass(frozen=True)
+class TurnTimes:
+    """Where the code says how long turns of its loops took."""
+
+
+@dataclass(frozen=True)
+class TimedRegion:
+    """What the code times: an operator, a subgraph that one invokes, or copies at its border."""
+
+    parent: int
+    """The number of the region around it; -1 where there is none."""
+    kind: str
+    subgraph: int
+    operator: int
+    loop: int = -1
+    """The number of the loop that the operator is; -1 for others."""
+    is_host: bool = False
+    """Whether numpy computes the operator, which times it too."""
+
+
+@dataclass(frozen=True)
 class OpenLengths:
     """The open lengths, an i64 each, and those that the function computes."""
 
@@ -120,7 +145,8 @@ class OpenLengths:
 
 
 Source: TypeAlias = (
-    "OpenLengths | Held | Variable | Cell | Marks | Holder | RunNumber | Called | Fixed | Evidence | Tally")
+    "OpenLengths | Held | Variable | Cell | Marks | Holder | RunNumber | Called | Fixed | Evidence | Tally | "
+    "RegionTimes | TurnTimes")
 """What an array outside the arena is to the function."""
 
 
@@ -153,6 +179,8 @@ class HostCall:
     operator: int
     inputs: tuple[External | Staging | None, ...]
     outputs: tuple[External | Staging, ...]
+    region: int = -1
+    """The number of the operator's region, where it is timed."""
 
     @property
     def position(self) -> tuple[int, int]:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from circlet.backends.native.check.watched import Watched
-from circlet.backends.native.parts import MOST_EVIDENCE, HostCall, Quote, Site, Source
+from circlet.backends.native.parts import MOST_EVIDENCE, HostCall, Quote, Site, Source, TimedRegion
 from circlet.runtime.exec.crossing import CopyEdge
 from circlet.runtime.ir.length import Scope, may_be_less, value
 from circlet.runtime.ir.terms import Assumption
@@ -64,6 +64,9 @@ class Program:
     """For which open lengths the code is."""
     quotes: tuple[Quote, ...] = ()
     """Lengths that messages of sites quote."""
+
+    regions: tuple[TimedRegion, ...] = ()
+    """What the code times."""
 
     def assume(self, scope: Scope) -> None:
         """Takes what was assumed of open lengths, and what messages call them."""

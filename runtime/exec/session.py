@@ -259,16 +259,15 @@ class Session:
 
     def run_entry(self, entry: Entry, inputs: Inputs, listener: Listener | None = None) -> Outputs:
         """Runs an entry point; see `run`."""
+        ready = entry.ready(inputs)
+        if ready is not None and listener is None and self.recording.recorder is None:
+            return entry.named(self._run(entry.key, ready, None))
         if self.recording.recorder is not None and listener is None:
             return self.recording.run(partial(self.run_entry, entry, inputs))
-        ready = entry.ready(inputs)
-        if ready is not None and listener is None:
-            return entry.named(self._run(entry.key, ready, None))
         return entry.named(self.invoke(entry.subgraph, entry.arrays(inputs), listener))
 
     def invoke(self, subgraph: int, arrays: Sequence[Array], listener: Listener | None = None) -> list[Array]:
-        """Runs a subgraph of the model on stored values of its inputs' types, of any shapes that its operators can
-        compute with.
+        """Runs a subgraph on stored values of its inputs' types, of any shapes that its operators can compute with.
 
         Returns:
             The outputs as stored, see `DType.numpy`, in arrays that belong to the caller.
@@ -295,7 +294,8 @@ class Session:
         self._running.add(run)
         try:
             if frame is None:
-                frame = self._frame(key, run)
+                with run.observer.preparing():
+                    frame = self._frame(key, run)
             if self._stateful:
                 results = self._alone(run, partial(frame.call, arrays))
             else:

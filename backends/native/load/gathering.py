@@ -30,7 +30,7 @@ def gather(program: Program, code: tuple[bytes, ...], places: Mapping[tuple[int,
     manifest = Manifest(tuple(program.sites), tuple(program.host_calls), tuple(origins),
                         tuple(map(terms_of, program.arena_tops)), terms_of(program.scratch_bytes),
                         program.shares_loops, program.is_brief, program.grows, tuple(program.outline), program.watched,
-                        program.assumptions, program.quotes)
+                        program.assumptions, program.quotes, program.regions)
     return Artifact(code, manifest, _joined(stored, size))
 
 

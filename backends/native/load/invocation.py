@@ -30,10 +30,12 @@ from circlet.backends.native.parts import (
     HostCall,
     Marks,
     OpenLengths,
+    RegionTimes,
     RunNumber,
     Site,
     Staging,
     Tally,
+    TurnTimes,
     Variable,
 )
 from circlet.runtime.errors import ExecutionError
@@ -162,6 +164,8 @@ class Invocation:
             array = self._function.constants[origin.offset:origin.offset + origin.size]
         elif isinstance(origin, Tally):
             array = self._counts = np.zeros(COUNTED_COPIES + origin.subgraphs, np.int64)
+        elif isinstance(origin, (RegionTimes, TurnTimes)):
+            array = self._times(origin)
         elif isinstance(origin, OpenLengths):
             array = np.zeros(origin.count, np.int64)
             array[:len(setting.lengths)] = setting.lengths
@@ -169,6 +173,10 @@ class Invocation:
             array = self._evidence
         assert array is not None, f"{origin} has no memory"
         return array
+
+    def _times(self, origin: RegionTimes | TurnTimes) -> Array:
+        """The memory in which the function leaves times."""
+        raise AssertionError("functions that are timed are bound as TimedInvocation")
 
     def _bind_host(self, call: HostCall, setting: Setting) -> Step:
         """The numpy kernel of an operator on the buffers of a host call."""

@@ -18,10 +18,13 @@ from circlet.backends.native.parts import (
     Marks,
     OpenLengths,
     Quote,
+    RegionTimes,
     RunNumber,
     Site,
     Staging,
     Tally,
+    TimedRegion,
+    TurnTimes,
     Variable,
 )
 from circlet.runtime.errors import Place
@@ -46,7 +49,7 @@ class Stored:
 
 
 Origin: TypeAlias = ("OpenLengths | Held | Variable | Cell | Marks | Holder | RunNumber | Called | Evidence | Tally | "
-                     "Constant | Stored")
+                     "Constant | Stored | RegionTimes | TurnTimes")
 """Where a frame finds an array that its function reads or writes."""
 
 
@@ -72,6 +75,8 @@ class Manifest:
     """For which open lengths the code is."""
     quotes: tuple[Quote, ...] = ()
     """Lengths that messages of sites quote."""
+    regions: tuple[TimedRegion, ...] = ()
+    """What the code times."""
     pieces: tuple[int, ...] = ()
     """The bytes of each object file, where it is kept."""
 
@@ -90,9 +95,11 @@ annotate("Assumption", one_of(Assumption))
 annotate("Place", one_of(Place))
 annotate("External | Staging", one_of(External, Staging))
 annotate("Origin", one_of(
-    OpenLengths, Held, Variable, Cell, Marks, Holder, RunNumber, Called, Evidence, Tally, Constant, Stored))
+    OpenLengths, Held, Variable, Cell, Marks, Holder, RunNumber, Called, Evidence, Tally, Constant, Stored,
+    RegionTimes, TurnTimes))
 annotate("Site", one_of(Site))
 annotate("HostCall", one_of(HostCall))
+annotate("TimedRegion", one_of(TimedRegion))
 annotate("Watched", one_of(Watched))
 annotate("Quote", one_of(Quote))
 annotate("Manifest", one_of(Manifest))

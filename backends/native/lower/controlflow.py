@@ -38,6 +38,7 @@ from circlet.runtime.passes.analyses.elide_copies import LoopPlan, Site, given
 from circlet.runtime.passes.analyses.rotation import Cycle
 from circlet.runtime.passes.analyses.specialize import Specialization
 from circlet.runtime.passes.analyses.transfer import Action, Stage, Transfer
+from circlet.runtime.records import dataclass
 
 Lower: TypeAlias = Callable[[OperatorLowering], Sequence[Value]]
 """What emits an operator and gives its results."""
@@ -238,6 +239,19 @@ def _kept(is_number: bool, action: Action) -> str:
     return "register" if is_number and action is not Action.INVARIANT else _KEPT[action]
 
 
+@dataclass(frozen=True, eq=False)
+class _Turn:
+    """What each turn of a loop begins with, and where it goes."""
+
+    head: ir.Block
+    body: ir.Block
+    after: ir.Block
+    state: Sequence[Value]
+    numbers: Mapping[int, ir.PhiInstr]
+    places: Sequence[ir.Value | None]
+    lengths: Mapping[int, ir.PhiInstr]
+
+
 class _LoopLowering:
     """A loop on its way to code: what changes from turn to turn are numbers in registers and where buffers lie."""
 
@@ -259,7 +273,8 @@ class _LoopLowering:
         with o.function.indented(f"[{o.number}] {o.operator.name}"):
             o.function.note(f"carries {self._describe()}")
             self._record()
-            return self._lower()
+            with o.function.times.loop(self._op.body_subgraph_index):
+                return self._lower()
 
     def _describe(self) -> str:
         """How each carried value is kept: `int32[] register, float32[16] in place`."""
@@ -275,7 +290,7 @@ class _LoopLowering:
     def _lower(self) -> Sequence[Value]:
         """Emits the loop: phis for numbers in registers, and for the addresses of buffers that change places; the
         condition, which leaves; the body, which writes new values where the rotation of buffers says."""
-        e, function, subgraphs = self._o.function.e, self._o.function, self._o.subgraphs
+        e = self._o.function.e
         buffers = self._buffers()
         begins = self._fitting([value.shape for value in self._carried])
         initial = [self._entered(k, home) for k, home in enumerate(buffers[:len(self._carried)])]
@@ -290,21 +305,30 @@ class _LoopLowering:
         for size, phi in lengths.items():
             e.define(size, phi)
         state = [self._current(k, value, numbers.get(k), places[k]) for k, value in enumerate(initial)]
-        with function.indented(f"while @{self._op.cond_subgraph_index}"), subgraphs.in_loop():
-            (flag,) = subgraphs.invoke(self._op.cond_subgraph_index, state, [None], frozenset())
-        e.builder.cbranch(flag.scalar(e), body, after)
-        e.builder.position_at_end(body)
-        with function.looping(), subgraphs.in_loop(), function.indented(f"turn @{self._op.body_subgraph_index}"):
-            function.turn(self._o.place)
-            homes = [places[self._plan.rotation.buffer(k, 1)] for k in range(len(state))]
-            results = subgraphs.invoke(self._op.body_subgraph_index, state, homes, self._plan.destroyable)
-        self._close(numbers, places, lengths, results)
-        e.builder.branch(head)
+        turn = _Turn(head, body, after, state, numbers, places, lengths)
+        self._o.function.times.versions(partial(self._turn, turn))
         e.builder.position_at_end(after)
         for cycle in self._plan.rotation.cycles:
             if not any(self._grows(k) for k in cycle.buffers if k < len(state)):
                 self._bring_home(cycle, buffers, places)
         return [self._left(k, state[k], home) for k, home in enumerate(buffers[:len(state)])]
+
+    def _turn(self, turn: _Turn, is_again: bool) -> None:
+        """Emits the condition, which leaves, and the body, which goes back to the head; the outline has them once."""
+        e, function, subgraphs = self._o.function.e, self._o.function, self._o.subgraphs
+        with function.muted(is_again):
+            with function.indented(f"while @{self._op.cond_subgraph_index}"), subgraphs.in_loop():
+                (flag,) = subgraphs.invoke(self._op.cond_subgraph_index, turn.state, [None], frozenset())
+            body = e.function.append_basic_block("turn") if is_again else turn.body
+            e.builder.cbranch(flag.scalar(e), body, turn.after)
+            e.builder.position_at_end(body)
+            with (function.times.turn(), function.looping(), subgraphs.in_loop(),
+                  function.indented(f"turn @{self._op.body_subgraph_index}")):
+                function.turn(self._o.place)
+                homes = [turn.places[self._plan.rotation.buffer(k, 1)] for k in range(len(turn.state))]
+                results = subgraphs.invoke(self._op.body_subgraph_index, turn.state, homes, self._plan.destroyable)
+            self._close(turn.numbers, turn.places, turn.lengths, results)
+        e.builder.branch(turn.head)
 
     def _is_number(self, k: int) -> bool:
         """Whether a carried value changes from turn to turn in a register."""

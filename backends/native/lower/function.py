@@ -37,6 +37,7 @@ from circlet.backends.native.emit.outlined import Outlined
 from circlet.backends.native.emit.polling import HOST_CALL, Meter
 from circlet.backends.native.emit.sharing import Sharing
 from circlet.backends.native.emit.value import Value, in_memory, in_register
+from circlet.backends.native.lower.timing import Timing, Untimed
 from circlet.backends.native.parts import (
     COUNTED_COPIES,
     EXHAUSTED,
@@ -79,7 +80,7 @@ class FunctionLowering:
     """
 
     def __init__(self, target: Target, symbol: str, variables: Variables, check_bounds: bool = False,
-                 counted: int | None = None) -> None:
+                 counted: int | None = None, is_timed: bool = False) -> None:
         """
         Args:
             target: the processor.
@@ -87,6 +88,7 @@ class FunctionLowering:
             variables: those of the session.
             check_bounds: whether every access to memory is checked.
             counted: for how many subgraphs invocations are counted, and copies between them; None for not at all.
+            is_timed: whether its regions are timed.
         """
         self.variables = variables
         self.program = Program()
@@ -123,9 +125,21 @@ class FunctionLowering:
                                 self._meter, self._leave_unless_done)
         self.e.sharing = self._sharing if target.has_threads and not check_bounds else None
 
+        self._is_muted = False
+        """Whether what is written stands in the outline already."""
+        self.times = Timing(self.e, self.external) if is_timed else Untimed()
+
     def note(self, text: str) -> None:
         """Adds a line to the outline."""
-        self.program.outline.append("  " * self._depth + text)
+        if not self._is_muted:
+            self.program.outline.append("  " * self._depth + text)
+
+    @contextmanager
+    def muted(self, is_muted: bool) -> Iterator[None]:
+        """What is written inside is not added to the outline, as it stands there."""
+        outer, self._is_muted = self._is_muted, self._is_muted or is_muted
+        yield
+        self._is_muted = outer
 
     @contextmanager
     def indented(self, text: str) -> Iterator[None]:
@@ -306,6 +320,8 @@ class FunctionLowering:
 
     def finish(self) -> None:
         """Ends the function."""
+        self.times.finish()
+        self.program.regions = tuple(self.times.regions)
         self.program.scratch_bytes, self.program.shares_loops = self._sharing.most, self._sharing.is_used
         self.leave(ir.Constant(I32, DONE))
         self.program.is_brief = self._is_brief()

@@ -28,7 +28,8 @@ def lower_host_call(o: OperatorLowering) -> Sequence[Value]:
     kinds = [(shape, tensors[each].dtype) for each, shape in zip(o.operator.outputs, o.shapes, strict=True)]
     inputs = tuple(None if each is None else _input(o, each) for each in o.inputs)
     outputs = tuple(_output(o, home, *kind) for home, kind in zip(o.homes, kinds, strict=True))
-    o.function.program.host_calls.append(HostCall(o.spec.index, o.number, inputs, outputs))
+    o.function.program.host_calls.append(HostCall(o.spec.index, o.number, inputs, outputs,
+                                                            o.function.times.host()))
     _call(o, len(o.function.program.host_calls) - 1)
     return [_result(o, each, *kind, home) for each, kind, home in zip(outputs, kinds, o.homes, strict=True)]
 

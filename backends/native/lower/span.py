@@ -31,7 +31,7 @@ def lower_span(executors: ExecutorMap, span: Span, target: Target, symbol: str, 
         target: the processor.
         symbol: the function's name.
         general: of which the shapes are a case, if the function is to serve others too; more is assumed of it.
-        check_bounds: whether every access to memory is checked.
+        check_bounds: whether every access to memory is checked; not in code that is timed.
         wish: may be withdrawn.
         put: is given the pieces of the function's module, each once it is complete.
 
@@ -39,8 +39,11 @@ def lower_span(executors: ExecutorMap, span: Span, target: Target, symbol: str, 
         Unlowerable: it cannot be one.
         Abandoned: the wish was withdrawn.
     """
-    counted = len(executors.model.subgraphs) if span.run.observer.observation is Observation.COUNTS else None
-    function = FunctionLowering(target, symbol, span.run.variables, check_bounds, counted)
+    observation = span.run.observer.observation
+    counted = len(executors.model.subgraphs) if observation is Observation.COUNTS else None
+    is_timed = observation is Observation.TIMES
+    check_bounds = check_bounds and not is_timed
+    function = FunctionLowering(target, symbol, span.run.variables, check_bounds, counted, is_timed)
     cutter = None if put is None else Cutter(function.e.module, put)
     spec = span.spec if general is None else general.spec
     lowering = SubgraphLowering(function, executors, wish, None if cutter is None or check_bounds else cutter.cut,

@@ -91,8 +91,9 @@ class SubgraphLowering:
             if home is not None and aliases.root(tensor) not in places and tensor not in spec.known:
                 places[aliases.root(tensor)] = home
         with self._function.scope():
-            self.arrange(spec, span, aliases, places)
-            self.emit(spec, span, aliases, values, places)
+            with self._function.times.subgraph(index):
+                self.arrange(spec, span, aliases, places)
+                self.emit(spec, span, aliases, values, places)
             return [self._delivered(self._tensor(spec, values, tensor), home)
                     for tensor, home in zip(spec.subgraph.outputs, homes, strict=True)]
 
@@ -105,10 +106,13 @@ class SubgraphLowering:
 
     def transfer(self, value: Value, home: ir.Value) -> None:
         """Brings a tensor across the border of a subgraph; that is a copy where it lies in memory already."""
-        if is_copied(value, home):
-            self._function.count(0, 1)
-            self._function.count(1, value.nbytes)
-        self._function.write(value, home)
+        if not is_copied(value, home):
+            self._function.write(value, home)
+            return
+        self._function.count(0, 1)
+        self._function.count(1, value.nbytes)
+        with self._function.times.copy(self._function.e.number(value.nbytes)):
+            self._function.write(value, home)
 
     def arrange(self, spec: Specialization, span: range, aliases: Aliases, places: dict[int, ir.Value]) -> None:
         """Gives every class of tensors that needs memory and has none a part of the arena."""
@@ -150,7 +154,7 @@ class SubgraphLowering:
             homes = tuple(places.get(aliases.root(each)) for each in operator.outputs)
             place = Place(spec.index, spec.subgraph.name, number, operator.name)
             lowering = OperatorLowering(self._function, self, spec, number, operator, inputs, homes, place)
-            with self._function.operator(place):
+            with self._function.operator(place), self._function.times.operator(spec.index, number):
                 for tensor, value in zip(operator.outputs, _lowered(lowering), strict=True):
                     values[tensor] = value
                 self._growth.expect_room()

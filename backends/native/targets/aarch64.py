@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from circlet.backends.native.targets.target import Target, target
+from llvmlite import ir
+
+from circlet.backends.native.targets.target import Target, Writer, target
 
 
 @target("aarch64", "arm64")
@@ -12,6 +14,11 @@ class AArch64(Target):
     """Registers alone; products are made of LLVM's own instructions."""
 
     pause: ClassVar[tuple[str, str]] = ("declare void @llvm.aarch64.isb(i32)", "call void @llvm.aarch64.isb(i32 15)")
+
+    def read_counter(self, w: Writer) -> ir.Value:
+        # The counter of cycles, which LLVM would read, is the system's alone.
+        kind = ir.FunctionType(ir.IntType(64), [])
+        return w.builder.asm(kind, "mrs $0, cntvct_el0", "=r", [], side_effect=True)
 
     @property
     def vector_registers(self) -> int:

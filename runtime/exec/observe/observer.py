@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, cast
 
@@ -41,6 +42,10 @@ class Observer:
     def recorder(self) -> Recorder:
         """The listener of runs that are timed."""
         return cast("Recorder", self.listener)
+
+    def preparing(self) -> AbstractContextManager[None]:
+        """What is done inside makes later runs ready, and is none of this one."""
+        return self.recorder.preparing() if self.observation is Observation.TIMES else nullcontext()
 
     @property
     def sees_values(self) -> bool:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import TypeAlias
 
 from circlet.runtime.exec.observe.listener import Listener, Observation
@@ -11,6 +12,8 @@ from circlet.runtime.exec.observe.regions import Kind, LoopTimes, Node, Region
 from circlet.runtime.records import dataclass
 
 _RUN = Region(Kind.RUN)
+MOST_FOUND = 64
+"""Findings of compiled code that wait until it is known how long a tick is; a choice."""
 Loops: TypeAlias = Mapping[tuple[int, int], int]
 """The operators that are loops, by subgraph and index, each with the subgraph that is its body."""
 
@@ -24,6 +27,19 @@ class Event:
     end: float
     turn: int = -1
     """Of the loop that the region is the body of, from 0; -1 for other regions."""
+
+
+@dataclass(frozen=True)
+class Reading:
+    """An event in a call of compiled code, whose clock is the processor's counter."""
+
+    node: Node
+    called: int
+    """When the code was entered, by the recorder's clock."""
+    begin: int
+    """Ticks since then."""
+    end: int
+    turn: int
 
 
 class Rate:
@@ -49,11 +65,6 @@ class Rate:
         if self._first is None or not self.is_known:
             return 1.0
         return (self._last[0] - self._first[0]) / (self._last[1] - self._first[1])
-
-    def when(self, tick: int) -> float:
-        """When the counter had a value."""
-        assert self._first is not None, "the counter was read"
-        return self._first[0] + (tick - self._first[1]) * self.nanoseconds
 
 
 class Recorder(Listener):
@@ -83,10 +94,17 @@ class Recorder(Listener):
         """Nanoseconds of each run."""
         self.paused = 0
         """Nanoseconds that the recorder itself has taken."""
+        self.prepared = 0
+        """Nanoseconds in which buffers were bound and code was compiled."""
         self._loops = loops
         self._last = 0
         self._begin = 0
         self._gathering: dict[int, Callable[[], None]] = {}
+        self._found: list[Callable[[], None]] = []
+        self._readings: list[Reading] = []
+        self._back: list[Node] = []
+        self.native_cost = 0.0
+        """Nanoseconds that readings in compiled code have taken, which are in `walls`, but nobody's."""
 
     def now(self) -> int:
         """Nanoseconds of the clock that stands still while the recorder works."""
@@ -95,6 +113,7 @@ class Recorder(Listener):
     def start(self) -> None:
         """A run begins."""
         self.top = self.root
+        self._back.clear()
         self.root.count += 1
         self._begin = self._last = self.now()
 
@@ -107,10 +126,44 @@ class Recorder(Listener):
         if self.most_events:
             self.keep(Event(self.root, self._begin, now))
 
+    @contextmanager
+    def preparing(self) -> Iterator[None]:
+        """The clock stands still while buffers are bound and code is compiled for this run and later ones."""
+        real = time.perf_counter_ns()
+        try:
+            yield
+        finally:
+            took = time.perf_counter_ns() - real
+            self.prepared += took
+            self.paused += took
+
     def gather(self) -> None:
         """Takes what compiled code has found since it was last asked."""
         for each in self._gathering.values():
             each()
+        self._settle()
+        rate = self.rate.nanoseconds
+        self.events += [Event(each.node, each.called + each.begin * rate, each.called + each.end * rate, each.turn)
+                        for each in self._readings]
+        self._readings.clear()
+
+    def _settle(self) -> None:
+        for each in self._found:
+            each()
+        self._found.clear()
+
+    def found(self, settle: Callable[[], None]) -> None:
+        """Takes what adds to the tree what compiled code has found, for when it is known how long a tick is."""
+        self._found.append(settle)
+        if len(self._found) > MOST_FOUND and self.rate.is_known:
+            self._settle()
+
+    def read(self, reading: Reading) -> None:
+        """Keeps an event, if there is room."""
+        if len(self.events) + len(self._readings) < self.most_events:
+            self._readings.append(reading)
+        else:
+            self.dropped += 1
 
     def gathers(self, key: int, take: Callable[[], None]) -> None:
         """What to ask for what compiled code finds."""
@@ -128,11 +181,13 @@ class Recorder(Listener):
 
     def enter(self, region: Region) -> None:
         """What follows is a region below the one that was entered last."""
+        self._enter(self.top, region)
+
+    def _enter(self, above: Node, region: Region) -> None:
         real = time.perf_counter_ns()
         now = real - self.paused
-        top = self.top
-        top.own += now - self._last
-        node = top.children.get(region) or self._made(top, region)
+        self.top.own += now - self._last
+        node = above.children.get(region) or self._made(above, region)
         node.count += 1
         node.began = node.turn_began = self._last = now
         node.turn = 0
@@ -141,23 +196,38 @@ class Recorder(Listener):
 
     def leave(self) -> None:
         """The region that was entered last has ended."""
+        above = self.top.parent
+        assert above is not None, "what ends has begun"
+        self._end(above)
+
+    def _end(self, back: Node) -> None:
         real = time.perf_counter_ns()
         now = real - self.paused
         node = self.top
         node.own += now - self._last
-        above = node.parent
-        assert above is not None, "what ends has begun"
-        turn = self._turned(above, node, now)
+        turn = self._turned(back, node, now)
         if node.loop is not None:
             node.loop.activated(node.turn)
         if self.most_events:
             self.keep(Event(node, node.began, now, turn))
-        self.top, self._last = above, now
+        self.top, self._last = back, now
         self.paused += time.perf_counter_ns() - real
+
+    def visit(self, path: Sequence[Region]) -> None:
+        """What follows is a region somewhere below the one that was entered last, until `come_back`."""
+        self._back.append(self.top)
+        for each in path[:-1]:
+            self.top = self.top.child(each)
+        above, self.top = self.top, self._back[-1]
+        self._enter(above, path[-1])
+
+    def come_back(self) -> None:
+        """It has ended."""
+        self._end(self._back.pop())
 
     def keep(self, event: Event) -> None:
         """Keeps an event, if there is room."""
-        if len(self.events) < self.most_events:
+        if len(self.events) + len(self._readings) < self.most_events:
             self.events.append(event)
         else:
             self.dropped += 1

@@ -68,6 +68,9 @@ class LoopTimes:
         """How many turns were timed; where they are fewer than `turns`, those are a sample."""
         self.total = 0.0
         """Of the turns that were timed."""
+        self.is_short = False
+        """Whether turns were too short to be timed each: `total` is then the loop's time, shared out equally, and
+        there is nothing to say of first turns and of classes."""
         self.first_timed = 0
         self.first_total = 0.0
         """Of those among them that were the first of their activation."""
@@ -101,6 +104,7 @@ class LoopTimes:
         self.fewest, self.most = min(found, default=None), max(self.most, other.most)
         self.timed += other.timed
         self.total += other.total
+        self.is_short = self.is_short or other.is_short
         self.first_timed += other.first_timed
         self.first_total += other.first_total
         self.classes.update(other.classes)
@@ -153,6 +157,13 @@ class Node:
         yield self
         for each in self.children.values():
             yield from each.walk()
+
+    def time(self, own: float, count: int, sampled: float) -> None:
+        """Adds what compiled code found: nanoseconds, how often it was entered, the share of that which was timed."""
+        self.sampled = (self.sampled * self.count + sampled * count) / (self.count + count)
+        self.count += count
+        self.own += own
+        self.is_native = True
 
     def add(self, other: Node) -> None:
         """Adds what another thread found of the same region."""
