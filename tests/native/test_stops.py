@@ -77,10 +77,15 @@ def test_signal_handlers_run_meanwhile(name: str) -> None:
         signal.signal(signal.SIGUSR1, before)
 
 
+def _heeds_interrupts() -> None:
+    """Undoes what a shell does to the programs that it runs in the background."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 def interrupted(*arguments: str) -> tuple[str, str, int]:
     """What Python writes after the line `running`, and ends with, if it gets Ctrl-C a second later."""
     with subprocess.Popen([sys.executable, *arguments], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                          text=True) as process:
+                          text=True, preexec_fn=_heeds_interrupts) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "running\n"
         time.sleep(1)
