@@ -25,7 +25,6 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.cases import EXTERNAL, SHIPPED, Array
-from benchmarks.report import seconds
 from circlet.runtime.ir.builder import ModelBuilder, SubgraphBuilder, Value
 from circlet.runtime.ir.model import Model
 from circlet.runtime.ir.types import DType
@@ -154,6 +153,8 @@ def _measured(name: str, cache: str) -> list[float]:
 
 def _line(name: str, rounds: int) -> str:
     """The least of several processes with an empty cache, and of as many with what the last of these left there."""
+    from circlet.tools.tables import duration_text  # not in the processes that are measured
+
     cold, warm = [], []
     for _ in range(rounds):
         with tempfile.TemporaryDirectory() as cache:
@@ -161,7 +162,8 @@ def _line(name: str, rounds: int) -> str:
             warm.append(_measured(name, cache))
     (taken, spent, peak), (again, _, usual) = ([min(column) for column in zip(*each, strict=True)]
                                                for each in (cold, warm))
-    return f"{name:20}{seconds(taken):>10}{seconds(spent):>10}{seconds(again):>10}{peak:8.0f} MB{peak / usual:8.2f}"
+    times = "".join(f"{duration_text(each):>10}" for each in (taken, spent, again))
+    return f"{name:20}{times}{peak:8.0f} MB{peak / usual:8.2f}"
 
 
 def main() -> int:

@@ -23,7 +23,7 @@ from typing import TypeAlias
 import numpy as np
 
 from benchmarks.open_models import MODELS, Arrays, write_model
-from benchmarks.report import seconds
+from circlet.tools.tables import duration_text
 
 Runner: TypeAlias = "Callable[[Arrays], list[object]]"
 
@@ -117,8 +117,8 @@ def _compare(name: str, path: Path, rounds: int, shapes: int) -> None:
     for label, samples in (("circlet, compiling", cold), ("circlet", warm), (other, peer)):
         total, first, again = (median(each[k] for each in samples) for k in range(3))
         differs = "" if np.isclose(samples[0][3], peer[0][3], rtol=1e-3) else "  (differs)"
-        print(f"  {label:20}{seconds(total):>10}{reference / total:8.2f}{seconds(first):>10}{seconds(again):>10}"
-              f"{differs}")
+        texts = [f"{duration_text(each):>10}" for each in (total, first, again)]
+        print(f"  {label:20}{texts[0]}{reference / total:8.2f}{texts[1]}{texts[2]}{differs}")
 
 
 def main() -> int:

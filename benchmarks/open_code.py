@@ -17,8 +17,8 @@ from functools import partial
 
 import circlet
 from benchmarks.open_cases import CASES, Case
-from benchmarks.report import seconds
 from circlet.runtime.ir.types import Array
+from circlet.tools.tables import duration_text
 
 SAMPLE = 2e-3
 """Seconds of a sample, which short runs are repeated for."""
@@ -51,7 +51,8 @@ def _measure(name: str, case: Case, rounds: int, least: float) -> None:
         open_one, fixed = _compare((general, alone), case.input(lengths), rounds)
         if open_one / fixed >= least:
             size = " x ".join(map(str, lengths))
-            print(f"{name:32}{size:>14}{seconds(open_one):>10}{seconds(fixed):>10}{open_one / fixed:8.2f}", flush=True)
+            times = "".join(f"{duration_text(each):>10}" for each in (open_one, fixed))
+            print(f"{name:32}{size:>14}{times}{open_one / fixed:8.2f}", flush=True)
 
 
 def main() -> int:

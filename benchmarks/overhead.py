@@ -23,7 +23,6 @@ import numpy as np
 
 import circlet
 from benchmarks.cases import EXTERNAL, Array, suite
-from benchmarks.report import environment, seconds
 from circlet.interpreter import Interpreter
 from circlet.runtime.ir.builder import ModelBuilder, SubgraphBuilder, Value
 from circlet.runtime.ir.model import Model
@@ -36,6 +35,8 @@ from circlet.runtime.ops.index import DynamicUpdateSlice
 from circlet.runtime.ops.layout import Concatenation
 from circlet.runtime.ops.shape import Fill
 from circlet.runtime.ops.variable import AssignVariable, ReadVariable, VarHandle
+from circlet.tools.measuring.environment import environment
+from circlet.tools.tables import duration_text
 
 Run: TypeAlias = Callable[[], object]
 Inputs: TypeAlias = Mapping[str, Array]
@@ -203,8 +204,8 @@ def _least(run: Run, rounds: int, runs: int = 1) -> float:
 
 
 def _line(name: str, own: float, other: float | None) -> str:
-    beside = "" if other is None else f"{seconds(other):>12}{own / other:>8.2f}"
-    return f"{name:40}{seconds(own):>12}{beside}"
+    beside = "" if other is None else f"{duration_text(other):>12}{own / other:>8.2f}"
+    return f"{name:40}{duration_text(own):>12}{beside}"
 
 
 def _lines(path: Path, inputs: Inputs, litert: Any, rounds: int) -> None:

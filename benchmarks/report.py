@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import json
-import platform
 from collections.abc import Sequence
-from importlib.metadata import PackageNotFoundError, version
 from itertools import groupby
 from pathlib import Path
 
 from benchmarks.measure import Result
+from circlet.tools.measuring.environment import environment
+from circlet.tools.tables import duration_text
 
-PACKAGES = ("circlet", "numpy", "ai-edge-litert", "onnxruntime", "openvino", "llvmlite")
 HEADINGS = ("case", "iterations", "runtime", "median", "minimum", "per iteration", "reference / this")
 
 
@@ -21,10 +20,10 @@ def table(results: Sequence[Result]) -> str:
     notes: list[str] = []
     for case, group in groupby(results, key=lambda each: each.case):
         members = list(group)
-        reference = next((each for each in members if each.peer == each.reference and each.samples), None)
+        reference = next((each for each in members if each.is_reference and each.measured.samples), None)
         for number, each in enumerate(members):
             rows.append(_row(each, reference, named=number == 0))
-            notes += [f"{case}, {each.peer}: {note}" for note in _notes(each)]
+            notes += [f"{case}, {each.measured.peer}: {note}" for note in _notes(each)]
     widths = [max(len(row[column]) for row in rows) for column in range(len(HEADINGS))]
     left = {0, 2}
     lines = ["  ".join(cell.ljust(width) if column in left else cell.rjust(width)
@@ -35,57 +34,31 @@ def table(results: Sequence[Result]) -> str:
 
 def _row(result: Result, reference: Result | None, named: bool) -> tuple[str, ...]:
     case, iterations = (result.case, f"{result.iterations or ''}") if named else ("", "")
-    if not result.samples:
-        return case, iterations, result.peer, "failed", "", "", ""
+    found = result.measured
+    if not found.samples:
+        return case, iterations, found.peer, "failed", "", "", ""
     each = result.per_iteration
-    ratio = "" if reference is None else f"{reference.median / result.median:.2f}"
-    peer = f"{result.peer} (differs)" if result.difference else result.peer
-    return (case, iterations, peer, seconds(result.median), seconds(result.minimum),
-            "" if each is None else seconds(each), ratio)
+    ratio = "" if reference is None else f"{reference.measured.median / found.median:.2f}"
+    peer = f"{found.peer} (differs)" if result.difference else found.peer
+    return (case, iterations, peer, duration_text(found.median), duration_text(found.minimum),
+            "" if each is None else duration_text(each), ratio)
 
 
 def _notes(result: Result) -> list[str]:
-    found = {"did not run": result.failure, "outputs differ from the first runtime's": result.difference}
+    found = {"did not run": result.measured.failure, "outputs differ from the first runtime's": result.difference}
     return [f"{what}: {why}" for what, why in found.items() if why is not None]
-
-
-def seconds(value: float) -> str:
-    """A duration in three digits and a fitting unit."""
-    for unit, scale in (("s", 1.0), ("ms", 1e-3), ("us", 1e-6)):
-        if value >= scale:
-            return f"{value / scale:.3g} {unit}" if value < 1000 * scale else f"{value / scale:.0f} {unit}"
-    return f"{value * 1e9:.3g} ns"
-
-
-def environment() -> dict[str, str]:
-    """The machine and the packages that took part."""
-    found = {"python": platform.python_version(), "machine": platform.machine(), "processor": _processor()}
-    for package in PACKAGES:
-        try:
-            found[package] = version(package)
-        except PackageNotFoundError:
-            continue
-    return found
-
-
-def _processor() -> str:
-    try:
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-    except OSError:
-        return platform.processor()
-    return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "")
 
 
 def write_json(path: Path, results: Sequence[Result]) -> None:
     """Everything that was measured, in seconds."""
-    path.write_text(json.dumps({
-        "environment": environment(),
-        "results": [
-            {
-                "case": each.case, "peer": each.peer, "iterations": each.iterations, "samples": list(each.samples),
-                "median": each.median if each.samples else None, "minimum": each.minimum if each.samples else None,
-                "difference": each.difference, "failure": each.failure,
-            }
-            for each in results
-        ],
-    }, indent=1) + "\n", encoding="utf-8")
+    path.write_text(json.dumps({"environment": environment(), "results": list(map(_json, results))}, indent=1) + "\n",
+                    encoding="utf-8")
+
+
+def _json(result: Result) -> dict[str, object]:
+    found = result.measured
+    return {
+        "case": result.case, "peer": found.peer, "iterations": result.iterations, "samples": list(found.samples),
+        "median": found.median if found.samples else None, "minimum": found.minimum if found.samples else None,
+        "difference": result.difference, "failure": found.failure,
+    }

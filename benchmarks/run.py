@@ -17,9 +17,10 @@ from tempfile import TemporaryDirectory
 from benchmarks.cases import EXTERNAL, Case, suite
 from benchmarks.dialects import dialect_cases
 from benchmarks.made import made_cases
-from benchmarks.measure import Result, measure
-from benchmarks.peers import Peer, peers
-from benchmarks.report import environment, table, write_json
+from benchmarks.measure import Result, measure_case, peers
+from benchmarks.report import table, write_json
+from circlet.tools.measuring.environment import environment
+from circlet.tools.measuring.peers import Peer
 
 
 def _progress(text: str) -> None:
@@ -64,8 +65,8 @@ def _run(cases: list[Case], folder: Path, runtimes: list[Peer], options: argpars
         _progress(f"{case.name}: {case.what}")
         for threads in case.threads:
             name = case.name if case.threads == (1,) else f"{case.name} ({threads} threads)"
-            results += measure(name, path, case.inputs(folder, options.turns), case.iterations(options.turns),
-                               runtimes, options.rounds, threads)
+            results += measure_case(name, path, case.inputs(folder, options.turns), case.iterations(options.turns),
+                                    runtimes, options.rounds, threads)
     return results
 
 

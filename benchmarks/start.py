@@ -21,9 +21,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from benchmarks.cases import EXTERNAL, SHIPPED
-from benchmarks.peers import Array
-from benchmarks.report import seconds
+from benchmarks.cases import EXTERNAL, SHIPPED, Array
 from tests.models.expectations import read
 
 Sample: TypeAlias = tuple[float, float, float, float]
@@ -85,9 +83,11 @@ def _measured(runtime: str, path: Path, cache: str) -> Sample:
 
 
 def _line(name: str, samples: list[Sample]) -> str:
+    from circlet.tools.tables import duration_text  # not in the processes that are measured
+
     imported, taken, processors, peak = (median(each) for each in zip(*samples, strict=True))
-    return (f"  {name:24}{seconds(imported):>10}{seconds(taken):>10}{seconds(imported + taken):>10}"
-            f"{seconds(processors):>10}{peak:8.0f} MB")
+    return (f"  {name:24}{duration_text(imported):>10}{duration_text(taken):>10}{duration_text(imported + taken):>10}"
+            f"{duration_text(processors):>10}{peak:8.0f} MB")
 
 
 def main() -> int:

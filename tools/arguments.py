@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -12,7 +12,8 @@ import click
 
 import circlet
 from circlet.runtime.errors import InputError, suggestion
-from circlet.runtime.ir.model import Model
+from circlet.runtime.ir.model import Model, Signature
+from circlet.runtime.ir.types import Shape
 from circlet.runtime.ir.verify import verify
 from circlet.runtime.passes.manager import Pass
 from circlet.schema.files import load_model
@@ -127,6 +128,27 @@ def session_of(model: Model, options: SessionOptions, limits: circlet.Limits | N
     return circlet.Session(model, options.backend, copy_elision=options.copy_elision, limits=limits)
 
 
+def chosen_signature(model: Model, key: str | None) -> Signature | None:
+    """The signature of that key; without one that of `Session.run`, if there is one.
+
+    Raises:
+        InputError: the model has none of that key.
+    """
+    if key is None:
+        return default_signature(model)
+    keys = [each.key for each in model.signatures]
+    if key not in keys:
+        raise InputError(f"no signature {key!r}; the model has {', '.join(keys) or 'none'}{suggestion(key, keys)}")
+    return model.signatures[keys.index(key)]
+
+
+def default_signature(model: Model) -> Signature | None:
+    """The only signature of subgraph 0, by which `Session.run` names inputs and outputs; None if there is another
+    number of them."""
+    named = [each for each in model.signatures if each.subgraph == 0]
+    return named[0] if len(named) == 1 else None
+
+
 def subgraph_index(model: Model, given: str) -> int:
     """The subgraph that a word names: its index, with or without `@` before it, or its name.
 
@@ -174,6 +196,35 @@ def assignment(text: str) -> tuple[str, str]:
     if not (name and equals):
         raise click.BadParameter(f"expected NAME=VALUE or NAME=@FILE, found {text!r}")
     return name, value
+
+
+def counts(text: str) -> tuple[int, ...]:
+    """An argument that is integers of at least 1, with commas between them; each once."""
+    return tuple(dict.fromkeys(map(count, text.split(","))))
+
+
+def shape(text: str) -> tuple[str, Shape]:
+    """Splits `NAME=2,3`."""
+    name, equals, sizes = text.partition("=")
+    numbers = sizes.split(",") if sizes else []
+    if not (name and equals and all(each.isascii() and each.isdecimal() for each in numbers)):
+        raise click.BadParameter(f"expected NAME=LENGTH,LENGTH,..., found {text!r}")
+    return name, tuple(map(int, numbers))
+
+
+def words(known: Iterable[str]) -> Callable[[str], tuple[str, ...]]:
+    """What reads an argument that is words of some, with commas between them, each once; `none` stands for no word."""
+    choices = tuple(known)
+
+    def read(text: str) -> tuple[str, ...]:
+        found = () if text == "none" else tuple(dict.fromkeys(text.split(",")))
+        for each in found:
+            if each not in choices:
+                raise click.BadParameter(f"expected some of {', '.join(choices)}, found {each!r}"
+                                         f"{suggestion(each, choices)}")
+        return found
+
+    return read
 
 
 def _at_least(least: int, text: str) -> int:

@@ -20,6 +20,7 @@ COMMANDS = {
     "run": "Run a model: its outputs, which subgraphs ran, what was copied between them.",
     "inspect": "Show what a model holds, what computes it, and what passes between its subgraphs.",
     "convert": "Write a model as .tflite or .circle.",
+    "bench": "Measure runs of models, beside other runtimes.",
     "warm": "Compile models ahead of the programs that run them.",
     "cache": "Show or empty the folder of compiled functions.",
     "completion": "Print what makes a shell complete the words of this program.",

@@ -12,7 +12,7 @@ from typing import Any
 import click
 
 import circlet
-from circlet.runtime.errors import InputError, suggestion
+from circlet.runtime.errors import InputError
 from circlet.runtime.exec.executor_map import SKIPPED
 from circlet.runtime.exec.values.inputs import Entry, entry_of
 from circlet.runtime.ir.held import value_text
@@ -26,6 +26,7 @@ from circlet.tools.arguments import (
     SessionOptions,
     amount,
     assignment,
+    chosen_signature,
     command,
     count,
     duration,
@@ -99,7 +100,7 @@ def execute(options: RunOptions) -> Document:
     _expect_one_reader(options)
     model = load(options)
     session = session_of(model, options, circlet.Limits(options.max_iterations, options.deadline, options.memory))
-    signature = _signature(session, options.signature)
+    signature = chosen_signature(model, options.signature)
     entry = entry_of(model, signature.subgraph if signature else 0, signature)
     inputs = read_inputs(model, entry, options.inputs)
     is_filled = bool(entry.inputs) and not inputs
@@ -117,17 +118,6 @@ def _expect_one_reader(options: RunOptions) -> None:
     readers = [options.model == STDIN, *(value == f"@{STDIN}" for _, value in options.inputs)]
     if sum(readers) > 1:
         raise InputError("the standard input can be read once; expected one - at most")
-
-
-def _signature(session: circlet.Session, key: str | None) -> Signature | None:
-    """The signature of that key; without one, the only signature of subgraph 0, as `Session.run` has it."""
-    if key is not None:
-        keys = [each.key for each in session.model.signatures]
-        if key not in keys:
-            raise InputError(f"no signature {key!r}; the model has {', '.join(keys) or 'none'}{suggestion(key, keys)}")
-        return session.signature(key).signature
-    named = [each for each in session.model.signatures if each.subgraph == 0]
-    return named[0] if len(named) == 1 else None
 
 
 def _fill(model: Model, entry: Entry) -> dict[str, Value]:

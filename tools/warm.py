@@ -29,7 +29,7 @@ from circlet.runtime.ir.tensor import Tensor
 from circlet.runtime.ir.types import DType, Shape
 from circlet.schema.formats import OPTIONS
 from circlet.session import engine
-from circlet.tools.arguments import COMPUTING, OUTPUT, ModelOptions, load, reading_parameters
+from circlet.tools.arguments import COMPUTING, OUTPUT, ModelOptions, chosen_signature, load, reading_parameters, shape
 from circlet.tools.console import Document, note, show
 from circlet.tools.results import Value
 from circlet.tools.tables import plain, plural
@@ -149,11 +149,8 @@ def _entries(session: Session, options: WarmOptions) -> Iterator[Entry]:
     """The entry points that are asked for."""
     model, signatures = session.model, session.model.signatures
     if options.signature is not None:
-        keys = [each.key for each in signatures]
-        if options.signature not in keys:
-            raise InputError(f"no signature {options.signature!r}; the model has {', '.join(keys) or 'none'}"
-                             f"{suggestion(options.signature, keys)}")
-        chosen = signatures[keys.index(options.signature)]
+        chosen = chosen_signature(model, options.signature)
+        assert chosen is not None, "a key names a signature"
         yield entry_of(model, chosen.subgraph, chosen)
         return
     for index in session.entries:
@@ -206,15 +203,6 @@ def _json(found: Warmed) -> dict[str, Any]:
     }
 
 
-def _shape(text: str) -> tuple[str, Shape]:
-    """Splits `NAME=2,3`."""
-    name, equals, sizes = text.partition("=")
-    numbers = sizes.split(",") if sizes else []
-    if not (name and equals and all(each.isascii() and each.isdecimal() for each in numbers)):
-        raise click.BadParameter(f"expected NAME=LENGTH,LENGTH,..., found {text!r}")
-    return name, tuple(map(int, numbers))
-
-
 def _callback(shapes: Sequence[tuple[str, Shape]], **values: Any) -> None:
     reading = {name: values.pop(name) for name in OPTIONS}
     document = execute(WarmOptions(shapes=dict(shapes), reading=reading, **values))
@@ -226,7 +214,7 @@ COMMAND = Command("warm", help=execute.__doc__, callback=_callback, params=[
     Argument("models", ".tflite, .circle, .onnx or OpenVINO .xml files", metavar="MODEL...", nargs=-1, required=True,
              type=click.Path()),
     Option("--signature", group=COMPUTING, metavar="KEY", help="of this signature alone (default: all entry points)"),
-    Option("--shape", "shapes", group=COMPUTING, metavar="NAME=LENGTH,...", multiple=True, type=_shape,
+    Option("--shape", "shapes", group=COMPUTING, metavar="NAME=LENGTH,...", multiple=True, type=shape,
            help="of an input; needed only where code cannot be for all lengths"),
     Option("--quiet", group=OUTPUT, is_flag=True, help="print nothing but errors"),
     Option("--json", group=OUTPUT, is_flag=True, help="print one line of JSON, errors too"),

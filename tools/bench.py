@@ -1,0 +1,216 @@
+"""Measures runs of models, in circlet and beside it in other runtimes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import click
+
+from circlet.runtime.ir.types import Shape
+from circlet.schema.formats import OPTIONS
+from circlet.session import BACKENDS, engine
+from circlet.tools.arguments import (
+    COMPUTING,
+    OUTPUT,
+    ModelOptions,
+    amount,
+    assignment,
+    chosen_signature,
+    count,
+    counts,
+    duration,
+    load,
+    reading_parameters,
+    shape,
+    words,
+)
+from circlet.tools.console import Document, Rendered, show
+from circlet.tools.measuring.charts import Bar, Chart, svg
+from circlet.tools.measuring.environment import environment
+from circlet.tools.measuring.inputs import inputs_of
+from circlet.tools.measuring.peers import PEERS, circlet_peer, readers
+from circlet.tools.measuring.sampling import Effort, Measured, measure
+from circlet.tools.measuring.work import Work, entry_named, work_of
+from circlet.tools.progress import Progress
+from circlet.tools.results import json_shape
+from circlet.tools.tables import Cell, Marked, duration_text, plain, plural, table
+from circlet.tools.usage import Argument, Command, Option
+
+INPUTS, MEASURING = "Inputs", "Measuring"
+HEADINGS = ("runtime", "first result", "median", "p10", "p90", "minimum", "times circlet", "results")
+
+
+@dataclass(frozen=True)
+class BenchOptions:
+    """What is to be measured."""
+
+    models: Sequence[str]
+    inputs: Sequence[tuple[str, str]]
+    shapes: Mapping[str, Shape]
+    seed: int
+    signature: str | None
+    against: Sequence[str] | None
+    backend: Sequence[str]
+    threads: Sequence[int]
+    runs: int | None
+    seconds: float
+    warmup: int
+    chart: str | None
+    quiet: bool
+    json: bool
+    reading: Mapping[str, str]
+
+    @property
+    def effort(self) -> Effort:
+        return Effort(self.runs, self.seconds, self.warmup)
+
+
+@dataclass(frozen=True, eq=False)
+class Benched:
+    """What was measured of a model with a number of threads; the first runtime is circlet."""
+
+    work: Work
+    random: frozenset[str]
+    """The inputs that have values by chance."""
+    found: Sequence[Measured]
+
+    @property
+    def title(self) -> str:
+        return f"{self.work.path}, {plural(self.work.threads, 'thread')}"
+
+    @property
+    def reference(self) -> Measured | None:
+        """The runtime that others are compared with: circlet, if it ran."""
+        return self.found[0] if self.found[0].samples else None
+
+    def ratio(self, each: Measured) -> float | None:
+        """How many times as long as circlet a runtime takes."""
+        return each.median / self.reference.median if self.reference is not None and each.samples else None
+
+    def chart(self, title: str) -> Chart:
+        """Medians as bars."""
+        return Chart(title, [Bar(each.peer, each.median, *each.spread) for each in self.found if each.samples])
+
+
+def execute(options: BenchOptions) -> Document:
+    """Measure runs of models in circlet and, beside it, in other runtimes, on the same inputs.
+
+    Results are compared before anything is measured. Runtimes then take turns, so that a disturbance hits all of them.
+    """
+    found: list[Benched] = []
+    with Progress(not (options.quiet or options.json)) as progress:
+        for path in options.models:
+            work, random = _work(path, options)
+            for threads in options.threads:
+                found.append(Benched(replace(work, threads=threads), random, _measured(
+                    replace(work, threads=threads), options, progress)))
+    if options.chart is not None:
+        Path(options.chart).write_text(svg([each.chart(each.title) for each in found]), encoding="utf-8")
+    return _json(found, options) if options.json else [part for each in found for part in _text(each)]
+
+
+def _work(path: str, options: BenchOptions) -> tuple[Work, frozenset[str]]:
+    """A model with its inputs, and the names of those that are by chance."""
+    model = load(ModelOptions(path, options.json, options.reading))
+    signature = chosen_signature(model, options.signature)
+    entry = entry_named(model, signature)
+    values, random = inputs_of(model, entry, options.inputs, options.shapes, options.seed)
+    reading = {name: word for name, word in options.reading.items() if word != OPTIONS[name].choices[0]}
+    return work_of(Path(path), model, values, signature, reading=reading), random
+
+
+def _measured(work: Work, options: BenchOptions, progress: Progress) -> list[Measured]:
+    """What all runtimes take for a work."""
+    backends = dict.fromkeys(engine(each).name for each in options.backend)
+    peers = [*map(circlet_peer, backends), *readers(options.against, work.path.suffix)]
+    return measure(work, peers, options.effort, lambda text, done: progress.show(f"{work.path.name}: {text}", done))
+
+
+def _text(benched: Benched) -> list[str | Rendered]:
+    rows = [_row(benched, each) for each in benched.found if each.samples]
+    notes = [f"{each.peer} did not run: {each.failure}" for each in benched.found if each.failure is not None]
+    if benched.random:
+        named = ", ".join(map(plain, sorted(benched.random)))
+        notes.append(f"inputs by chance: {named}")
+    parts: list[str | Rendered] = [plain(benched.title)]
+    if rows:
+        parts += [table(HEADINGS, rows), benched.chart("median of a run")]
+    return [*parts, "\n".join(notes)] if notes else parts
+
+
+def _row(benched: Benched, each: Measured) -> tuple[Cell, ...]:
+    ratio, compared = benched.ratio(each), each.agreement
+    assert compared is not None, "what has samples has results"
+    times = [each.first or 0.0, each.median, *each.spread, each.minimum]
+    is_first = each is next(one for one in benched.found if one.samples)
+    result = "" if is_first else compared.brief if compared.agrees else Marked(f"differ: {compared.text}", "red")
+    return (each.peer, *map(duration_text, times), "" if ratio is None else f"{ratio:.2f}", result)
+
+
+def _json(found: Sequence[Benched], options: BenchOptions) -> dict[str, Any]:
+    return {
+        "environment": environment(),
+        "seed": options.seed,
+        "warmup": options.warmup,
+        "models": [{
+            "model": str(each.work.path),
+            "signature": each.work.signature,
+            "threads": each.work.threads,
+            "inputs": [{"name": name, "shape": json_shape(value), "random": name in each.random}
+                       for name, value in each.work.inputs.items()],
+            "runtimes": [_json_runtime(each, one) for one in each.found],
+        } for each in found],
+    }
+
+
+def _json_runtime(benched: Benched, each: Measured) -> dict[str, Any]:
+    compared = each.agreement
+    if each.failure is not None or compared is None:
+        return {"runtime": each.peer, "failure": each.failure}
+    low, high = each.spread
+    # JSON has no infinity.
+    largest = compared.largest if compared.largest is None or compared.largest < float("inf") else None
+    return {
+        "runtime": each.peer, "failure": None, "first_seconds": each.first, "median": each.median, "p10": low,
+        "p90": high, "minimum": each.minimum, "samples": list(each.samples), "times_circlet": benched.ratio(each),
+        "agrees": compared.agrees, "difference": compared.text, "largest_difference": largest,
+    }
+
+
+def _callback(shapes: Sequence[tuple[str, Shape]], **values: Any) -> None:
+    reading = {name: values.pop(name) for name in OPTIONS}
+    show(execute(BenchOptions(shapes=dict(shapes), reading=reading, **values)))
+
+
+COMMAND = Command("bench", help=execute.__doc__, callback=_callback, params=[
+    Argument("models", ".tflite, .circle, .onnx or OpenVINO .xml files", metavar="MODEL...", nargs=-1, required=True,
+             type=click.Path()),
+    Option("-i", "--input", "inputs", group=INPUTS, type=assignment, multiple=True, metavar="NAME=VALUE",
+           help="an input, as `circlet run` takes it; others have values by chance"),
+    Option("--shape", "shapes", group=INPUTS, metavar="NAME=LENGTH,...", multiple=True, type=shape,
+           help="of an input by chance (default: as declared, open lengths 1)"),
+    Option("--seed", group=INPUTS, type=amount, default=0, metavar="N", help="what chance follows from (default: 0)"),
+    Option("--signature", group=INPUTS, metavar="KEY", help="the entry point to run (default: subgraph 0)"),
+    Option("--against", group=COMPUTING, type=words(PEERS), metavar="NAMES",
+           help=f"other runtimes, of {', '.join(PEERS)}, with commas between them, or none (default: all that are "
+           "installed and read this kind of file)"),
+    Option("--backend", group=COMPUTING, type=words(("auto", *BACKENDS)), default="auto", metavar="NAMES",
+           help=f"what circlet computes with, of auto, {', '.join(BACKENDS)}, with commas between them "
+           "(default: auto)"),
+    Option("--threads", group=COMPUTING, type=counts, default="1", metavar="N,...",
+           help="that a run may use; each number is measured (default: 1)"),
+    Option("--runs", group=MEASURING, type=count, metavar="N",
+           help="samples of each runtime (default: as many as --seconds allows)"),
+    Option("--seconds", group=MEASURING, type=duration, default=5.0, metavar="S",
+           help="that all runtimes together are measured for, but for three samples of each (default: 5)"),
+    Option("--warmup", group=MEASURING, type=amount, default=3, metavar="N",
+           help="runs of each runtime before any is measured, after the first (default: 3)"),
+    Option("--chart", group=OUTPUT, metavar="FILE.svg", type=click.Path(), help="draw the medians"),
+    Option("--quiet", group=OUTPUT, is_flag=True, help="show no progress"),
+    Option("--json", group=OUTPUT, is_flag=True, help="print one line of JSON, errors too"),
+    *reading_parameters(),
+])
+"""`circlet bench`."""

@@ -1,0 +1,1 @@
+"""Measures models, in circlet and in other runtimes."""
