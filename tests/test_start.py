@@ -21,7 +21,7 @@ NEVER = ("onnx", "openvino", "tflite", "flatbuffers", "rich", "click", "importli
          "circlet.runtime.passes.transforms.lower_loops", "circlet.runtime.ops.recurrent",
          "circlet.runtime.ops.loop", "circlet.runtime.ops.spectral", "circlet.backends.cpu.conv")
 """What a run of a loop that counts has no use for, families that the model does not name among them."""
-MAKES_CODE = ("circlet.backends.native.load.llvm", "circlet.backends.native.load.shared_object",
+MAKES_CODE = ("circlet.backends.native.load.llvm", "circlet.backends.native.load.elf.shared_object",
               "circlet.backends.native.load.workers", "circlet.backends.native.lower.span",
               "circlet.backends.native.lower.function", "circlet.backends.native.check.bounds",
               "circlet.backends.native.rules.recurrent", "circlet.backends.native.rules.quantized.requantize")

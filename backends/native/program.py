@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -64,6 +64,8 @@ class Program:
     """For which open lengths the code is."""
     quotes: tuple[Quote, ...] = ()
     """Lengths that messages of sites quote."""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    """What functions are called by tools, by their symbols."""
 
     regions: tuple[TimedRegion, ...] = ()
     """What the code times."""

@@ -12,12 +12,12 @@ import pytest
 from circlet.backends.native.compilation import Wish
 from circlet.backends.native.load import cache, store
 from circlet.backends.native.load import llvm as target
-from circlet.backends.native.load import shared_object as shared_object_module
 from circlet.backends.native.load.artifact import Artifact
+from circlet.backends.native.load.elf import shared_object as shared_object_module
+from circlet.backends.native.load.elf.shared_object import UnknownObject, shared_object
 from circlet.backends.native.load.library import ENTRY, SharedLibrary, is_shared
 from circlet.backends.native.load.llvm import host, object_code, object_files
 from circlet.backends.native.load.manifest import Manifest
-from circlet.backends.native.load.shared_object import UnknownObject, shared_object
 from circlet.backends.native.lower.pieces import Piece
 from circlet.backends.native.targets.target import Target
 from circlet.backends.platform import Feature, current

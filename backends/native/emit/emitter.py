@@ -83,6 +83,7 @@ class _Builder(ir.IRBuilder):  # type: ignore[misc]  # llvmlite is untyped
             if fn.name not in self._lengths:
                 self._lengths[fn.name] = _length(fn)
             self._emitter.called += self._lengths[fn.name]
+            self._emitter.callers.setdefault(fn.name, {})[self._emitter.label] = None
         return super().call(fn, *arguments, **options)
 
 
@@ -121,6 +122,10 @@ class Emitter:
         self.builder = _Builder(self, self.entry.body)
         self.lengths: Lengths | None = None
         """What open lengths are, where there are any."""
+        self.label = ""
+        """What the operator that is being written is called by tools."""
+        self.callers: dict[str, dict[str, None]] = {}
+        """The labels of what calls each function of the module."""
 
     @contextmanager
     def inside(self, function: ir.Function, entry: Entry) -> Iterator[None]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import chain
 
 import numpy as np
 
@@ -30,7 +31,8 @@ def gather(program: Program, code: tuple[bytes, ...], places: Mapping[tuple[int,
     manifest = Manifest(tuple(program.sites), tuple(program.host_calls), tuple(origins),
                         tuple(map(terms_of, program.arena_tops)), terms_of(program.scratch_bytes),
                         program.shares_loops, program.is_brief, program.grows, tuple(program.outline), program.watched,
-                        program.assumptions, program.quotes, program.regions)
+                        program.assumptions, program.quotes, program.regions,
+                        labels=tuple(chain(*program.labels.items())))
     return Artifact(code, manifest, _joined(stored, size))
 
 

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import _ctypes
 import ctypes
+import os
 from itertools import count
 from typing import Protocol
 from weakref import finalize
 
+from circlet.runtime.late import LOADING
+
+VARIABLE = "CIRCLET_PERF"
+"""The environment variable that, set to 1, has native code be visible to profilers and debuggers."""
 ENTRY = "circlet_entry"
 """The name of the function that a library is entered by."""
 ELF = b"\x7fELF"
@@ -38,9 +43,22 @@ class SharedLibrary:
         Raises:
             OSError: the system refuses to, or has no paths of opened files (`/proc`).
         """
-        library = ctypes.CDLL(_path(descriptor))
+        library = ctypes.CDLL(_visible_path(descriptor) if is_visible() else _path(descriptor))
         finalize(self, _ctypes.dlclose, library._handle).atexit = False  # a daemon thread may be in it
         self.address: int = ctypes.cast(library[ENTRY], ctypes.c_void_p).value or 0
+
+
+def is_visible() -> bool:
+    """Whether the environment asks for code that tools can see; see `elf/symbols.py`."""
+    return os.environ.get(VARIABLE) == "1"
+
+
+def _visible_path(descriptor: int) -> str:
+    """The path of an opened file by which debuggers can open it too, if it still leads there."""
+    with LOADING:
+        from circlet.backends.native.load.elf.symbols import file_path
+
+    return file_path(descriptor) or _path(descriptor)
 
 
 def _path(descriptor: int) -> str:

@@ -34,6 +34,10 @@ class Library:
         """Where the entry function begins."""
         fork.watch(self)
 
+    def address_of(self, name: str) -> int:
+        """Where an exported function begins."""
+        return int(self._tracker[name])
+
     def after_fork(self) -> None:
         """Keeps the code in the child for good, as to unload it might wait for a thread that is not there."""
         self._tracker.detach()
@@ -212,13 +216,14 @@ _LOCKS = _Locks()
 fork.watch(_LOCKS)
 
 
-def link(code: Sequence[bytes], symbol: str) -> Library:
-    """Loads object files that belong together into this process."""
+def link(code: Sequence[bytes], symbol: str, others: Sequence[str] = ()) -> Library:
+    """Loads object files that belong together into this process; `others` are further symbols to be found by name."""
     host()
     engine = _engine()
     builder = llvm.JITLibraryBuilder()
     for each in code:
         builder.add_object_img(each)
-    builder.export_symbol(symbol)
+    for name in dict.fromkeys((symbol, *others)):
+        builder.export_symbol(name)
     builder.add_current_process()
     return Library(engine, builder.link(engine, f"circlet_{next(_LIBRARY_NUMBERS)}"), symbol)

@@ -79,10 +79,17 @@ class Manifest:
     """What the code times."""
     pieces: tuple[int, ...] = ()
     """The bytes of each object file, where it is kept."""
+    labels: tuple[str, ...] = ()
+    """Symbols and what tools call their functions by turns; nothing where a shared object says it."""
 
     def arena_bytes(self, lengths: Sequence[int]) -> int:
         """How large the arena is for some open lengths."""
         return max((value_of(each, lengths) for each in self.arena_tops), default=0)
+
+    @property
+    def functions(self) -> dict[str, str]:
+        """What tools call functions, by their symbols."""
+        return dict(zip(self.labels[::2], self.labels[1::2], strict=True))
 
     def fits(self, lengths: Sequence[int]) -> bool:
         """Whether the code is for some open lengths."""

@@ -6,7 +6,7 @@ from io import BufferedReader
 
 from circlet.backends.native.load import cache
 from circlet.backends.native.load.artifact import Artifact, encode, load
-from circlet.backends.native.load.library import ENTRY, Library, SharedLibrary, is_shared
+from circlet.backends.native.load.library import ENTRY, Library, SharedLibrary, is_shared, is_visible
 from circlet.backends.native.load.manifest import Manifest
 from circlet.backends.platform import Feature, current
 from circlet.runtime.ir.types import Array
@@ -49,10 +49,11 @@ def _sharable(artifact: Artifact) -> Artifact:
     if not current().has(Feature.SHARED_OBJECTS):
         return artifact
     with LOADING:
-        from circlet.backends.native.load.shared_object import UnknownObject, shared_object
+        from circlet.backends.native.load.elf.shared_object import UnknownObject, shared_object
 
     try:
-        return replace(artifact, code=(shared_object(artifact.code, ENTRY),))
+        code = shared_object(artifact.code, ENTRY, artifact.manifest.functions)
+        return replace(artifact, code=(code,), manifest=replace(artifact.manifest, labels=()))
     except UnknownObject:
         return artifact
 
@@ -76,4 +77,19 @@ def _linked(key: str, artifact: Artifact) -> Function:
     with LOADING:
         from circlet.backends.native.load.llvm import link
 
+    if is_visible():
+        return Function(key, _linked_visibly(artifact), artifact.manifest, artifact.constants)
     return Function(key, link(artifact.code, ENTRY), artifact.manifest, artifact.constants)
+
+
+def _linked_visibly(artifact: Artifact) -> Library:
+    """What LLVM links an artifact to, whose functions `perf` is told of."""
+    with LOADING:
+        from circlet.backends.native.load.elf.symbols import Symbol, add_to_map, functions_of
+        from circlet.backends.native.load.llvm import link
+
+    found = {each.name: each.size for content in artifact.code for each in functions_of(content)}
+    library = link(artifact.code, ENTRY, tuple(found))
+    labels = artifact.manifest.functions
+    add_to_map(Symbol(labels.get(name, name), library.address_of(name), size) for name, size in found.items())
+    return library

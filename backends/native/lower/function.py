@@ -37,6 +37,7 @@ from circlet.backends.native.emit.outlined import Outlined
 from circlet.backends.native.emit.polling import HOST_CALL, Meter
 from circlet.backends.native.emit.sharing import Sharing
 from circlet.backends.native.emit.value import Value, in_memory, in_register
+from circlet.backends.native.lower.labels import label
 from circlet.backends.native.lower.timing import Timing, Untimed
 from circlet.backends.native.parts import (
     COUNTED_COPIES,
@@ -385,14 +386,16 @@ class FunctionLowering:
         self._top = top
 
     @contextmanager
-    def operator(self, place: Place) -> Iterator[None]:
-        """What is written inside is an operator."""
+    def operator(self, place: Place, name: str) -> Iterator[None]:
+        """What is written inside is an operator, called by a name."""
         self._sharing.top = 0
+        around, self.e.label = self.e.label, label(place.subgraph_name, name, place.operator)
         if self._watch is not None:
             self._watch.enter(self.e.builder, place)
         with self.scope():
             yield
             self._meter.between()
+        self.e.label = around
 
     @contextmanager
     def apart(self) -> Iterator[None]:

@@ -64,6 +64,12 @@ class OperatorLowering:
     place: Place
 
     @property
+    def name(self) -> str:
+        """What people call the operator; a group by its members."""
+        op = self.operator.op
+        return op.label if isinstance(op, Fused) else self.operator.name
+
+    @property
     def shapes(self) -> tuple[tuple[int, ...], ...]:
         """The shapes of the results."""
         return tuple(self.spec.shape(each) for each in self.operator.outputs)
@@ -110,11 +116,10 @@ class OperatorLowering:
 
     def describe(self) -> str:
         """`[5] float32[4] memory = MUL+ADD`: each result, where it is, and what gives it."""
-        op, tensors = self.operator.op, self.spec.subgraph.tensors
+        tensors = self.spec.subgraph.tensors
         results = ", ".join(f"{tensors[each].dtype.value}{list(shape)} {self._kept(tensors[each].dtype, shape, home)}"
                             for each, shape, home in zip(self.operator.outputs, self.shapes, self.homes, strict=True))
-        label = op.label if isinstance(op, Fused) else self.operator.name
-        return f"[{self.number}] {results} = {label}"
+        return f"[{self.number}] {results} = {self.name}"
 
     def _kept(self, dtype: DType, shape: Shape, home: ir.Value | None) -> str:
         """Where a result is, in words."""

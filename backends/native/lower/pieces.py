@@ -4,7 +4,7 @@ are compiled at the same time, and equal ones once."""
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from itertools import islice
 
 from llvmlite import ir
@@ -85,6 +85,11 @@ class Cutter:
             self._put(self._piece(self._entry, self._entry.name, str(self._entry)))
             if not self._keeps:
                 _release(self._entry)
+
+    @property
+    def symbols(self) -> Mapping[str, str]:
+        """What functions that were cut off are called in pieces."""
+        return self._names
 
     @property
     def _entry(self) -> ir.Function | None:

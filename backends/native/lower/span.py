@@ -9,6 +9,7 @@ from circlet.backends.native.compilation import Wish
 from circlet.backends.native.emit.emitter import in_register_alone
 from circlet.backends.native.emit.value import in_memory
 from circlet.backends.native.lower.function import FunctionLowering
+from circlet.backends.native.lower.labels import labels, span_label
 from circlet.backends.native.lower.pieces import Cutter, Piece
 from circlet.backends.native.lower.subgraphs import SubgraphLowering
 from circlet.backends.native.parts import Held
@@ -56,6 +57,8 @@ def lower_span(executors: ExecutorMap, span: Span, target: Target, symbol: str, 
         function.program.assume(general.scope)
     if cutter is not None:
         cutter.finish()
+        entry = span_label(spec.subgraph, span.operators)
+        function.program.labels = {**labels(function.e.callers, cutter.symbols), symbol: entry}
     return function
 
 

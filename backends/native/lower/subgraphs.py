@@ -154,7 +154,8 @@ class SubgraphLowering:
             homes = tuple(places.get(aliases.root(each)) for each in operator.outputs)
             place = Place(spec.index, spec.subgraph.name, number, operator.name)
             lowering = OperatorLowering(self._function, self, spec, number, operator, inputs, homes, place)
-            with self._function.operator(place), self._function.times.operator(spec.index, number):
+            with (self._function.operator(place, lowering.name),
+                  self._function.times.operator(spec.index, number)):
                 for tensor, value in zip(operator.outputs, _lowered(lowering), strict=True):
                     values[tensor] = value
                 self._growth.expect_room()

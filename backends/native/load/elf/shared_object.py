@@ -6,18 +6,15 @@ System V ABI and its AMD64 supplement.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from struct import Struct, pack, pack_into
 
+from circlet.backends.native.load.elf.symbols import FUNCTION, SECTION, SECTIONS, SYMBOL, Symbol, symbol_tables
 from circlet.runtime.records import dataclass, field, replace
 
 _HEADER = Struct("<16sHHIQQQIHHHHHH")
 """Elf64_Ehdr: identity, type, machine, version, entry, where segments and sections are, flags, sizes and numbers of
 these."""
-_SECTION = Struct("<IIQQQQIIQQ")
-"""Elf64_Shdr: name, type, flags, address, offset, size, link, info, alignment, size of an entry."""
-_SYMBOL = Struct("<IBBHQQ")
-"""Elf64_Sym: name, info, other, section, value, size."""
 _RELOCATION = Struct("<QQq")
 """Elf64_Rela: offset, info, addend."""
 _SEGMENT = Struct("<IIQQQQQQ")
@@ -79,6 +76,8 @@ class _Symbol:
     section: int
     value: int
     binding: int
+    kind: int
+    size: int
 
 
 class _Object:
@@ -89,15 +88,15 @@ class _Object:
         if identity[:7] != _IDENTITY[:7] or (kind, machine) != (_RELOCATABLE, _X86_64):
             raise UnknownObject("no object file of x86-64")
         self.content = content
-        raw = [_SECTION.unpack_from(content, offset + k * _SECTION.size) for k in range(number)]
+        raw = [SECTION.unpack_from(content, offset + k * SECTION.size) for k in range(number)]
         self.sections = [
             _Section(self._text(raw[names][4] + name), kind, flags, place, size, link, info, max(alignment, 1))
             for name, kind, flags, _, place, size, link, info, alignment, _ in raw
         ]
         table = next(each for each in self.sections if each.kind == _SYMTAB)
         self.symbols = [
-            _Symbol(self._text(self.sections[table.link].offset + name), section, value, info >> 4)
-            for name, info, _, section, value, _ in _SYMBOL.iter_unpack(self.bytes(table))
+            _Symbol(self._text(self.sections[table.link].offset + name), section, value, info >> 4, info & 0xF, size)
+            for name, info, _, section, value, size in SYMBOL.iter_unpack(self.bytes(table))
         ]
         self._tables: dict[int, list[_Section]] = {}
         """The tables of relocations of each section that has any."""
@@ -203,13 +202,18 @@ class _Image:
         return place
 
 
-def shared_object(contents: Sequence[bytes], entry: str) -> bytes:
+def shared_object(contents: Sequence[bytes], entry: str, labels: Mapping[str, str] | None = None) -> bytes:
     """A shared object with one global symbol, `entry`, of object files that belong together.
+
+    Args:
+        contents: the object files.
+        entry: the symbol.
+        labels: what tools are to call functions, by symbol; others have their own names.
 
     Raises:
         UnknownObject: the files cannot be turned into one here.
     """
-    return _Linker(_Program([_Object(each) for each in contents]), entry).link()
+    return _Linker(_Program([_Object(each) for each in contents]), entry).link(labels or {})
 
 
 class _Linker:
@@ -243,8 +247,9 @@ class _Linker:
         if symbol not in self._slots:
             self._slots[symbol] = self._image.add(_RW, bytes(8), 8)
 
-    def link(self) -> bytes:
-        """The file: header, tables, then the segments, laid out before relocations are resolved."""
+    def link(self, labels: Mapping[str, str]) -> bytes:
+        """The file: header, tables, then the segments, laid out before relocations are resolved, and names for
+        tools."""
         tables = self._tables(0)
         head = _HEADER.size + _SEGMENTS * _SEGMENT.size
         for each in (_R, _RX, _RW):
@@ -256,6 +261,7 @@ class _Linker:
         self._resolve(bases)
         assert len(self._image.dynamic) == relocations
         self._describe(dynamic, head, len(tables))
+        names = self._names(bases, labels)
         content = bytearray(bases[_RW] + len(self._image.parts[_RW]))
         for access, part in self._image.parts.items():
             content[bases[access]:bases[access] + len(part)] = part
@@ -263,8 +269,17 @@ class _Linker:
             _RELOCATION.pack(bases[_RW] + place, symbol << 32 | kind, addend)
             for place, kind, symbol, addend in self._image.dynamic)
         content[head:head + len(rest)] = rest
-        content[:head] = self._head(bases, dynamic)
-        return bytes(content)
+        content += bytes(-len(content) % 8)
+        text = range(bases[_RX], bases[_RX] + len(self._image.parts[_RX]))
+        symbols = symbol_tables(names, text, len(content))
+        content[:head] = self._head(bases, dynamic, symbols.headers)
+        return bytes(content) + symbols.content
+
+    def _names(self, bases: dict[int, int], labels: Mapping[str, str]) -> list[Symbol]:
+        """The functions, as tools are to call them."""
+        return [Symbol(labels.get(each.name, each.name), self._address(number, bases), each.size)
+                for number, each in enumerate(self._source.symbols)
+                if each.kind == FUNCTION and each.section in self._places]
 
     def _bases(self, begin: int) -> dict[int, int]:
         """Where each segment begins, in the file and in memory alike; the first one follows the tables."""
@@ -326,32 +341,32 @@ class _Linker:
     def _tables(self, entry: int) -> bytes:
         """Names, symbols and their hash table, as the loader reads them, given the address of the entry function."""
         names = bytearray(1)
-        symbols = [_SYMBOL.pack(0, 0, 0, 0, 0, 0)]
+        symbols = [SYMBOL.pack(0, 0, 0, 0, 0, 0)]
         for symbol in self._imports:
-            symbols.append(_SYMBOL.pack(len(names), 0x10, 0, _UNDEFINED, 0, 0))
+            symbols.append(SYMBOL.pack(len(names), 0x10, 0, _UNDEFINED, 0, 0))
             names += self._source.symbols[symbol].name.encode() + b"\0"
-        symbols.append(_SYMBOL.pack(len(names), 0x12, 0, 1, entry, 0))
+        symbols.append(SYMBOL.pack(len(names), 0x12, 0, 1, entry, 0))
         names += self._entry.encode() + b"\0"
         total = len(symbols)
         chain = [0, *(k + 1 if k + 1 < total else 0 for k in range(1, total))]
         hashes = pack(f"<{3 + total}I", 1, total, min(1, total - 1), *chain)
         names += bytes(-len(names) % 8)
         hashes += bytes(-len(hashes) % 8)
-        self._sizes = (len(hashes), total * _SYMBOL.size, len(names))
+        self._sizes = (len(hashes), total * SYMBOL.size, len(names))
         return hashes + b"".join(symbols) + bytes(names)
 
     def _describe(self, dynamic: int, head: int, size: int) -> None:
         """Fills in the dynamic section."""
         hashes, symbols, names = self._sizes
         entries = [
-            (4, head), (5, head + hashes + symbols), (6, head + hashes), (10, names), (11, _SYMBOL.size),
+            (4, head), (5, head + hashes + symbols), (6, head + hashes), (10, names), (11, SYMBOL.size),
             (7, head + size), (8, len(self._image.dynamic) * _RELOCATION.size), (9, _RELOCATION.size), (30, 8), (0, 0),
         ]
         for number, (tag, value) in enumerate(entries):
             pack_into("<QQ", self._image.parts[_RW], dynamic + 16 * number, tag, value)
 
-    def _head(self, bases: dict[int, int], dynamic: int) -> bytes:
-        """The ELF header and the segments' descriptions."""
+    def _head(self, bases: dict[int, int], dynamic: int, sections: int) -> bytes:
+        """The ELF header and the segments' descriptions; those of sections begin where `sections` says."""
         parts = self._image.parts
         first = bases[_R] + len(parts[_R])
         segments = [
@@ -361,7 +376,7 @@ class _Linker:
             (2, _RW, bases[_RW] + dynamic, 16 * 11, 16),
             (_STACK, _RW, 0, 0, 16),
         ]
-        header = _HEADER.pack(_IDENTITY, _SHARED, _X86_64, 1, 0, _HEADER.size, 0, 0, _HEADER.size, _SEGMENT.size,
-                              len(segments), _SECTION.size, 0, 0)
+        header = _HEADER.pack(_IDENTITY, _SHARED, _X86_64, 1, 0, _HEADER.size, sections, 0, _HEADER.size,
+                              _SEGMENT.size, len(segments), SECTION.size, SECTIONS, SECTIONS - 1)
         return header + b"".join(_SEGMENT.pack(kind, access, place, place, place, size, size, alignment)
                                  for kind, access, place, size, alignment in segments)

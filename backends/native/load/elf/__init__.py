@@ -1,0 +1,1 @@
+"""Shared objects in the format ELF."""
