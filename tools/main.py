@@ -19,6 +19,7 @@ from circlet.tools.usage import Program
 COMMANDS = {
     "run": "Run a model: its outputs, which subgraphs ran, what was copied between them.",
     "inspect": "Show what a model holds, what computes it, and what passes between its subgraphs.",
+    "profile": "Show where the time of runs goes: by loop, subgraph and operator.",
     "convert": "Write a model as .tflite or .circle.",
     "bench": "Measure runs of models, beside other runtimes.",
     "warm": "Compile models ahead of the programs that run them.",

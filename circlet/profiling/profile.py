@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from functools import cached_property
+from typing import Any
 
 from circlet.profiling.document import Json, document
 from circlet.profiling.sheets import Sheet, sheets, summary
 from circlet.profiling.tables import Tables
 from circlet.profiling.timed_runs import TimedRuns
+from circlet.profiling.trace import trace
 from circlet.runtime.ir.html import html_table
 
 
@@ -23,6 +25,10 @@ class Profile(TimedRuns):
     def to_json(self) -> dict[str, Json]:
         """An object for `json.dumps`; `docs/profiling.md` tells of its keys."""
         return document(self.tables)
+
+    def to_trace(self) -> dict[str, Any]:
+        """An object for `json.dumps` that Perfetto and chrome://tracing show; see `events` of `circlet.profile`."""
+        return trace(self)
 
     def __repr__(self) -> str:
         return f"<Profile: {summary(self)}>"

@@ -80,7 +80,7 @@ class Recorder(Listener):
         """
         Args:
             loops: the operators of which each turn is timed.
-            most_events: how many events are kept; later ones are counted only.
+            most_events: how many events are kept, but for those around them; later ones are counted only.
         """
         self.root = Node(_RUN)
         self.top = self.root
@@ -102,6 +102,8 @@ class Recorder(Listener):
         self._gathering: dict[int, Callable[[], None]] = {}
         self._found: list[Callable[[], None]] = []
         self._readings: list[Reading] = []
+        self._kept_until = 0.0
+        """When the last event that there was room for was; what began before is around it."""
         self._back: list[Node] = []
         self.native_cost = 0.0
         """Nanoseconds that readings in compiled code have taken, which are in `walls`, but nobody's."""
@@ -158,10 +160,15 @@ class Recorder(Listener):
         if len(self._found) > MOST_FOUND and self.rate.is_known:
             self._settle()
 
+    @property
+    def _has_room(self) -> bool:
+        return len(self.events) + len(self._readings) < self.most_events
+
     def read(self, reading: Reading) -> None:
         """Keeps an event, if there is room."""
-        if len(self.events) + len(self._readings) < self.most_events:
+        if self._has_room:
             self._readings.append(reading)
+            self._kept_until = reading.called + 1
         else:
             self.dropped += 1
 
@@ -226,8 +233,10 @@ class Recorder(Listener):
         self._end(self._back.pop())
 
     def keep(self, event: Event) -> None:
-        """Keeps an event, if there is room."""
-        if len(self.events) + len(self._readings) < self.most_events:
+        """Keeps an event, if there is room, or if it is around one that is kept."""
+        if self._has_room:
+            self._kept_until = event.end
+        if self._has_room or event.begin < self._kept_until:
             self.events.append(event)
         else:
             self.dropped += 1

@@ -1,0 +1,94 @@
+"""Profiles as traces for Perfetto and chrome://tracing, in the Trace Event Format: a slice for each region, on a track
+for each thread, and on one more track all runs together, a slice for each call path."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, TypeAlias
+
+from circlet.profiling.timed_runs import TimedRuns, Track
+from circlet.runtime.exec.observe.recorder import Event
+from circlet.runtime.exec.observe.regions import Kind, Node
+
+Slice: TypeAlias = dict[str, Any]
+"""One of the format's events."""
+RUNS, TOGETHER = 1, 2
+"""The processes of the trace: runs as they went, and all of them together."""
+
+
+def trace(runs: TimedRuns) -> dict[str, Any]:
+    """A trace as an object for `json.dumps`. It holds the events that were kept, and says how many were not; without
+    any, it has runs together alone."""
+    begin = min((each.begin for track in runs.tracks for each in track.events), default=0.0)
+    events = [_named("process_name", TOGETHER, 0, "all runs together, by call path"),
+              *_together(runs, runs.root, 0.0)]
+    for number, track in enumerate(runs.tracks, 1):
+        if track.events:
+            events += [_named("process_name", RUNS, 0, "runs"),
+                       _named("thread_name", RUNS, number, _track_name(track)),
+                       *(_slice(runs, each, begin, number) for each in sorted(track.events, key=_order))]
+    dropped = sum(each.dropped for each in runs.tracks)
+    return {
+        "traceEvents": events,
+        "displayTimeUnit": "ns",
+        "otherData": {
+            "regions_kept": sum(len(each.events) for each in runs.tracks), "regions_not_kept": dropped,
+            "clock": "stands still while regions are recorded",
+            "compiled": "regions of compiled code are in 'all runs together' alone",
+        },
+    }
+
+
+def _order(event: Event) -> tuple[float, float]:
+    """Regions before those within them."""
+    return event.begin, -event.end
+
+
+def _track_name(track: Track) -> str:
+    name = f"thread {track.thread}"
+    kept = len(track.events)
+    return f"{name}: the first {kept:,} of {kept + track.dropped:,} regions" if track.dropped else name
+
+
+def _named(what: str, process: int, thread: int, name: str) -> Slice:
+    return {"ph": "M", "name": what, "pid": process, "tid": thread, "args": {"name": name}}
+
+
+def _slice(runs: TimedRuns, event: Event, begin: float, thread: int) -> Slice:
+    node = event.node
+    name = runs.label(node)
+    found: Slice = {"turn": event.turn} if event.turn >= 0 else {}
+    return {"ph": "X", "name": name if event.turn < 0 else f"{name}, turn {event.turn}",
+            "cat": node.region.kind.value, "pid": RUNS, "tid": thread, "ts": _micro(event.begin - begin),
+            "dur": _micro(event.end - event.begin), "args": {**found, **_results(runs, node)}}
+
+
+def _together(runs: TimedRuns, node: Node, begin: float) -> Iterator[Slice]:
+    """A slice for a region, and in it those below one after another."""
+    total = node.total
+    found: Slice = {"count": node.count, "own_us": _micro(node.own), "copies": node.copies,
+                    "copied_bytes": node.copied_bytes}
+    if node.loop is not None:
+        found["turns"] = node.loop.turns
+    if node.sampled < 1:
+        found["sampled"] = round(node.sampled, 6)
+    yield {"ph": "X", "name": runs.label(node), "cat": node.region.kind.value, "pid": TOGETHER, "tid": 0,
+           "ts": _micro(begin), "dur": _micro(total), "args": {**found, **_results(runs, node)}}
+    for each in node.children.values():
+        yield from _together(runs, each, begin)
+        begin += each.total
+
+
+def _results(runs: TimedRuns, node: Node) -> Slice:
+    """The names of what an operator computes, or of a subgraph."""
+    region = node.region
+    if region.kind is Kind.SUBGRAPH:
+        return {"subgraph": runs.model.subgraphs[region.subgraph].name}
+    if region.kind is not Kind.OPERATOR:
+        return {}
+    tensors = runs.model.subgraphs[region.subgraph].tensors
+    return {"results": [tensors[each].name for each in runs.operator(region).outputs]}
+
+
+def _micro(time: float) -> float:
+    return round(time / 1000, 3)

@@ -1,0 +1,78 @@
+"""Traces: one document, in which slices lie within each other."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections import defaultdict
+from typing import Any
+
+import pytest
+
+import circlet
+
+
+def traced(events: int, threads: int = 1, runs: int = 1) -> tuple[circlet.Profile, dict[str, Any]]:
+    session = circlet.Session("examples/collatz.tflite", "cpu")
+    at_once = threading.Barrier(threads)
+
+    def run() -> None:
+        at_once.wait()
+        for _ in range(runs):
+            session.run([27])
+
+    with circlet.profile(session, events=events) as profile:
+        started = [threading.Thread(target=run) for _ in range(threads)]
+        for each in started:
+            each.start()
+        for each in started:
+            each.join()
+    return profile, json.loads(json.dumps(profile.to_trace(), allow_nan=False))
+
+
+def slices(found: dict[str, Any]) -> dict[tuple[int, int], list[dict[str, Any]]]:
+    """The slices of each track."""
+    tracks = defaultdict(list)
+    for each in found["traceEvents"]:
+        if each["ph"] == "X":
+            tracks[each["pid"], each["tid"]].append(each)
+    return tracks
+
+
+@pytest.mark.parametrize(("events", "threads"), [(0, 1), (100, 1), (100, 2), (100_000, 1), (100_000, 3)])
+def test_slices_lie_within_each_other(events: int, threads: int) -> None:
+    profile, found = traced(events, threads, runs=2)
+    tracks = slices(found)
+    assert len(tracks) == 1 + (threads if events else 0)
+    for track in tracks.values():
+        open_ends: list[float] = []
+        for each in track:
+            while open_ends and open_ends[-1] <= each["ts"] + 2e-3:
+                open_ends.pop()
+            assert each["dur"] >= 0
+            assert not open_ends or each["ts"] + each["dur"] <= open_ends[-1] + 2e-3
+            open_ends.append(each["ts"] + each["dur"])
+    dropped = sum(each.dropped for each in profile.tracks)
+    assert found["otherData"]["regions_not_kept"] == dropped
+    assert (dropped > 0) == (events == 100)
+
+
+def test_turns_have_numbers_and_what_is_around_them() -> None:
+    _, found = traced(100)
+    (track,) = (each for (process, _), each in slices(found).items() if process == 1)
+    assert [each["name"] for each in track[:3]] == ["run", "@0", "[0] WHILE"]
+    turns = [each for each in track if "turn" in each["args"]]
+    assert [each["args"]["turn"] for each in turns] == list(range(len(turns)))
+    assert turns[1]["name"] == "@4 body, turn 1"
+    assert turns[1]["args"]["subgraph"] == "while_body"
+    names = [each["args"]["name"] for each in found["traceEvents"] if each["ph"] == "M"]
+    assert any(": the first " in each for each in names)
+
+
+def test_all_runs_together() -> None:
+    profile, found = traced(0, runs=3)
+    (track,) = slices(found).values()
+    assert track[0]["name"] == "run"
+    assert track[0]["dur"] == pytest.approx(profile.root.total / 1000, abs=2e-3)
+    loop = next(each for each in track if each["name"] == "[0] WHILE")
+    assert (loop["args"]["count"], loop["args"]["turns"]) == (3, 333)

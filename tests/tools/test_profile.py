@@ -1,0 +1,70 @@
+"""`circlet profile`: what it prints and writes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.needs import NATIVE
+from tests.tools.conftest import Program
+
+COLLATZ = ("profile", "examples/collatz.tflite", "-i", "n=27", "--runs", "3", "--warmup", "1")
+
+
+def test_text(program: Program) -> None:
+    lines = program.text(*COLLATZ, "--backend", "cpu").splitlines()
+    assert lines[0].startswith("examples/collatz.tflite on cpu, 3 runs: median ")
+    titles = [lines[k + 1] for k, each in enumerate(lines) if not each]
+    assert titles == ["where the time goes", "loops", "subgraphs", "operators by own time"]
+    (loop,) = (each for each in lines if each.endswith("  @0 / [0] WHILE"))
+    assert loop.split()[4:7] == ["1", "111", loop.split()[6]]
+
+
+def test_json(program: Program) -> None:
+    found = program.json(*COLLATZ, "--backend", "cpu")
+    assert (found["model"], found["backend"], found["warmup"], found["files"]) == (COLLATZ[1], "cpu", 1, [])
+    assert found["inputs"] == [{"name": "n", "shape": [], "random": False}]
+    profile = found["profile"]
+    assert (profile["version"], profile["runs"]["count"]) == (1, 3)
+    assert {each["index"]: each["invocations"] for each in profile["subgraphs"]} == {
+        0: 3, 1: 123, 2: 210, 3: 336, 4: 333}
+
+
+def test_inputs_by_chance(program: Program) -> None:
+    def found(*more: str) -> Any:
+        return program.json("profile", "tests/models/cond_shapes.tflite", "--backend", "cpu", "--runs", "1", *more)
+
+    first, other = found(), found("--seed", "5")
+    assert all(each["random"] for each in first["inputs"])
+    assert (first["seed"], other["seed"]) == (0, 5)
+    assert "inputs by chance: n int32[]" in program.text(
+        "profile", "examples/collatz.tflite", "--backend", "cpu", "--runs", "1")
+
+
+def test_trace(program: Program, tmp_path: Path) -> None:
+    path = tmp_path / "trace.json"
+    assert program.text(*COLLATZ, "--backend", "cpu", "--trace", path).endswith(f"\n\nsaved {path}\n")
+    found = json.loads(path.read_text())
+    assert {each["ph"] for each in found["traceEvents"]} == {"X", "M"}
+    assert found["otherData"]["regions_not_kept"] == 0
+    assert program.json(*COLLATZ, "--trace", path)["files"] == [str(path)]
+
+
+@pytest.mark.parametrize(("arguments", "message"), [
+    (["-i", "m=1"], "no input 'm'; the entry point takes n"),
+    (["--shape", "n=3"], "input 'n': expected shape [], found [3]"),
+    (["--signature", "zzz"], "no signature 'zzz'; the model has serving_default"),
+    (["--trace", "/nowhere/trace.json"], "/nowhere/trace.json: No such file or directory"),
+])
+def test_errors(program: Program, arguments: list[str], message: str) -> None:
+    assert program.error("profile", "examples/collatz.tflite", "--backend", "cpu", *arguments) == message
+
+
+@NATIVE
+def test_native(program: Program) -> None:
+    found = program.json(*COLLATZ, "--backend", "native")
+    assert found["backend"] == "native"
+    assert found["profile"]["runs"]["count"] == 3
