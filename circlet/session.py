@@ -237,6 +237,11 @@ class Survey(RuntimeSession):
         for entry in self.entries:
             self._bind(entry, declared_shapes(self.executed, entry))
 
+    @property
+    def executors(self) -> ExecutorMap:
+        """What it is bound with."""
+        return self._executors
+
     def copies(self) -> list[CopyEdge]:
         with LOADING:
             from circlet.runtime.exec.copies import copy_edges

@@ -39,7 +39,8 @@ def _subgraph(row: SubgraphRow) -> Json:
     return {
         "index": row.index, "name": row.name, "invocations": row.invocations, "total": _time(row.total),
         "own": _time(row.own), "overhead": _time(row.overhead), "conditions": _time(row.conditions),
-        "copies": row.copies, "copied_bytes": row.copied_bytes, "elided": _crossed(row.elided),
+        "copies": row.copies, "copied_bytes": row.copied_bytes, "arena_bytes": row.arena, "peak_bytes": row.peak,
+        "elided": _crossed(row.elided),
     }
 
 
@@ -53,6 +54,8 @@ def _operator(row: OperatorRow) -> Json:
         "outputs": row.outputs, "backend": row.backend or None, "parts": row.parts, "invokes": row.invokes,
         "count": row.count, "total": _time(row.total), "own": _time(row.own), "copies": row.copies,
         "copied_bytes": row.copied_bytes, "sampled": round(row.sampled, 6),
+        "work": None if row.work is None else {"flops": row.work.flops, "read_bytes": row.work.read,
+                                               "written_bytes": row.work.written},
     }
 
 

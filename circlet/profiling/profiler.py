@@ -9,8 +9,8 @@ from threading import Lock, get_ident
 from circlet.profiling.profile import Profile
 from circlet.profiling.timed_runs import Track
 from circlet.runtime.exec.observe.recorder import Loops, Recorder
-from circlet.runtime.exec.session import Session
 from circlet.runtime.ir.model import Model
+from circlet.session import Session
 
 MOST_EVENTS = 100_000
 """Events that are kept of each thread, so that a trace of them has some 10 MB; a choice."""
@@ -75,6 +75,7 @@ def profile(session: Session, events: int = 0) -> Iterator[Profile]:
         with session.recording.into(recorders.of_this_thread):
             yield found
     finally:
+        found.shapes.update(session.recording.shapes)
         for thread, each in recorders.found.items():
             each.gather()
             found.add(Track(thread, each))

@@ -167,7 +167,7 @@ def _subgraphs(tables: Tables) -> Sheet:
     runs = tables.runs
     rows = [_subgraph(runs, each) for each in tables.subgraphs[:MOST_SUBGRAPHS]]
     return _sheet("subgraphs", ("count", "time", "own", "overhead", "copies", "bytes", "elided", "bytes elided",
-                                "subgraph"), rows, ("subgraph",),
+                                "arena", "subgraph"), rows, ("subgraph",),
                   "\n".join(_rest(len(tables.subgraphs), MOST_SUBGRAPHS, "subgraphs")))
 
 
@@ -176,6 +176,7 @@ def _subgraph(runs: TimedRuns, row: SubgraphRow) -> tuple[str, ...]:
                                                     size_text(runs.per_run(row.elided.size)))
     return (_per_run(row.invocations, runs), _time(runs, row.total), _time(runs, row.own),
             _time(runs, row.overhead), _per_run(row.copies, runs), size_text(runs.per_run(row.copied_bytes)), *elided,
+            "?" if row.arena is None else size_text(row.arena),
             f"@{row.index} {short(row.name)}")
 
 

@@ -9,12 +9,15 @@ from functools import cached_property
 from statistics import median
 
 from circlet.profiling.crossings import Crossed, crossed
+from circlet.profiling.plans import Plan, plans
 from circlet.profiling.timed_runs import TimedRuns
 from circlet.profiling.turns import TurnTimes, turn_times
 from circlet.runtime.errors import ClosedError
 from circlet.runtime.exec.crossing import CopyEdge
 from circlet.runtime.exec.observe.regions import Kind, Node
+from circlet.runtime.passes.analyses.work import Work
 from circlet.runtime.records import dataclass
+from circlet.session import Survey
 
 
 @dataclass(frozen=True)
@@ -36,6 +39,10 @@ class SubgraphRow:
     copies: int
     """Made by its operators at the borders of what they invoke."""
     copied_bytes: int
+    arena: int | None
+    """The bytes of the memory that its operators' results share, as planned; None where that is not known."""
+    peak: int | None
+    """The most of them that is in use at one time."""
     elided: Crossed | None
     """The values that crossed these borders without being copied; None where the session was closed before this was
     asked for."""
@@ -69,6 +76,8 @@ class OperatorRow:
     """Whether compiled code timed it."""
     sampled: float
     """The share of its invocations that were timed."""
+    work: Work | None
+    """What one invocation costs, as estimated; None where there is no estimate."""
 
     @property
     def place(self) -> str:
@@ -139,7 +148,21 @@ class Tables:
         Raises:
             ClosedError: the session is closed.
         """
-        return self.runs.session.copies()
+        return self._survey.copies()
+
+    @cached_property
+    def _survey(self) -> Survey:
+        return self.runs.session.survey()
+
+    @cached_property
+    def plans(self) -> Mapping[int, Plan]:
+        """What is known of subgraphs before they run, by index, at the shapes of the latest run; nothing if the session
+        is closed."""
+        try:
+            executors = self._survey.executors
+        except ClosedError:
+            return {}
+        return plans(executors, self.runs.session.model, self.runs.shapes)
 
     @cached_property
     def elided(self) -> Mapping[int, Crossed] | None:
@@ -164,7 +187,8 @@ class Tables:
             operator.op.parts(), operator.op.callees(), count, sum(each.total for each in nodes),
             sum(each.own for each in nodes), sum(each.copies for each in (*nodes, *copying)),
             sum(each.copied_bytes for each in (*nodes, *copying)), any(each.is_native for each in nodes),
-            sum(each.sampled * each.count for each in nodes) / count if count else 1.0)
+            sum(each.sampled * each.count for each in nodes) / count if count else 1.0,
+            self.plans[subgraph].works[index] if subgraph in self.plans else None)
 
     def _backend(self, subgraph: int, index: int, nodes: Sequence[Node]) -> str:
         if all(each.is_native for each in nodes):
@@ -181,6 +205,7 @@ class Tables:
         flow = [child for each in nodes for child in each.children.values() if self._is_flow(child)]
         copying = [below for each in flow for below in each.children.values() if below.region.kind is Kind.COPIES]
         own = sum(each.own for each in nodes)
+        arena = self.plans[index].arena if index in self.plans else None
         return SubgraphRow(
             index, self.runs.model.subgraphs[index].name, sum(each.count for each in nodes),
             sum(each.total for each in nodes), own, own + sum(each.own for each in (*flow, *copying)),
@@ -188,6 +213,7 @@ class Tables:
                 if self.runs.role(below) == "cond"),
             sum(each.copies for each in (*nodes, *flow, *copying)),
             sum(each.copied_bytes for each in (*nodes, *flow, *copying)),
+            None if arena is None else arena.size, None if arena is None else max(arena.live, default=0),
             None if self.elided is None else self.elided.get(index, Crossed()))
 
     def _is_flow(self, node: Node) -> bool:

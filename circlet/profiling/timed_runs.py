@@ -6,9 +6,10 @@ from functools import cached_property
 
 from circlet.runtime.exec.observe.recorder import Event, Recorder
 from circlet.runtime.exec.observe.regions import Kind, Node, Region
-from circlet.runtime.exec.session import Session
 from circlet.runtime.ir.model import Model, Operator
+from circlet.runtime.ir.types import Shape
 from circlet.runtime.records import dataclass
+from circlet.session import Session
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,6 +42,8 @@ class TimedRuns:
         self.model = model
         self.session = session
         self.tracks: list[Track] = []
+        self.shapes: dict[int, tuple[Shape, ...]] = {}
+        """The shapes of the inputs of the subgraphs that runs began with, those of the latest one."""
 
     def add(self, track: Track) -> None:
         """Adds what a thread ran."""

@@ -111,7 +111,7 @@ class Session:
         self._open: ExecutorMap | None = None
         self._is_closed = False
         self._prepared = prepared
-        self.recording = Recording()
+        self.recording = Recording(self._frames)
         self._unread: set[tuple[int, tuple[Shape, ...]]] = set()
         """Subgraphs, and the shapes of their inputs, that were bound without the model."""
         self._outline = self.model if prepared is None else prepared.outline

@@ -81,6 +81,10 @@ class FramePool:
         if len(idle) < SPARES:
             idle.append(frame)
 
+    def shapes(self, observed: str) -> list[tuple[int, tuple[Shape, ...]]]:
+        """The subgraphs, each with input shapes, that frames are kept for which report so much; latest first."""
+        return [(subgraph, shapes) for subgraph, shapes, kind in reversed(list(self._idle)) if kind == observed]
+
     def close(self) -> None:
         """Lets go of all frames, and keeps none from here on."""
         self._kinds = 0

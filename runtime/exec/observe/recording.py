@@ -7,9 +7,12 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypeVar
 
 from circlet.runtime.errors import InputError
+from circlet.runtime.exec.observe.listener import Observation
 
 if TYPE_CHECKING:
+    from circlet.runtime.exec.frames.pool import FramePool
     from circlet.runtime.exec.observe.recorder import Recorder
+    from circlet.runtime.ir.types import Shape
 
 T = TypeVar("T")
 
@@ -17,9 +20,20 @@ T = TypeVar("T")
 class Recording:
     """What times the runs of a session, while somebody wants that."""
 
-    def __init__(self) -> None:
+    def __init__(self, frames: FramePool) -> None:
+        """
+        Args:
+            frames: those of the session.
+        """
+        self._frames = frames
         self.recorder: Callable[[], Recorder] | None = None
         """What gives the recorder of the thread that asks."""
+
+    @property
+    def shapes(self) -> dict[int, tuple[Shape, ...]]:
+        """The shapes of the inputs of the subgraphs that timed runs began with, those of the latest one; without
+        subgraphs of which no run succeeded."""
+        return dict(reversed(self._frames.shapes(Observation.TIMES.value)))
 
     @contextmanager
     def into(self, recorder: Callable[[], Recorder]) -> Iterator[None]:

@@ -1,0 +1,75 @@
+"""What is known of subgraphs before they run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import circlet
+from circlet.profiling.plans import plans
+from circlet.runtime.exec.run import Run
+from circlet.runtime.exec.state.variables import Variables
+from circlet.runtime.ops.elementwise import Add
+from circlet.runtime.ops.unary import Neg
+from tests.models.expectations import read
+
+MODELS = Path(__file__).parent.parent / "models"
+
+
+@pytest.mark.parametrize("name", ["lstm", "cnn", "nested_while", "residual_int8", "game_of_life", "k_means"])
+def test_arenas_are_those_of_frames(name: str) -> None:
+    session = circlet.Session(MODELS / f"{name}.tflite", "cpu")
+    executors = session.survey().executors
+    graph = session.executed.subgraphs[0]
+    shapes = tuple(graph.tensors[each].shape for each in graph.inputs)
+    arena = plans(executors, session.model, {0: shapes})[0].arena
+    frame = executors.frame(0, shapes, Run(Variables()))
+    assert frame.size == arena.size + sum(each.nbytes for each in frame.inputs)
+    assert 0 < max(arena.live) <= arena.size
+    for each in arena.buffers:
+        assert each.first <= each.last
+        assert each.offset + each.size <= arena.size
+        for other in arena.buffers:
+            at_once = _overlap(each.first, each.last + 1, other.first, other.last + 1)
+            assert each is other or not at_once or not _overlap(
+                each.offset, each.offset + each.size, other.offset, other.offset + other.size)
+
+
+def _overlap(begin: int, end: int, other_begin: int, other_end: int) -> bool:
+    return max(begin, other_begin) < min(end, other_end)
+
+
+def test_work_is_of_the_shapes_of_runs() -> None:
+    builder = circlet.ModelBuilder()
+    main = builder.subgraph("main")
+    x = main.input("x", np.float32, (-1, 4))
+    main.output(main.apply(Neg(), main.apply(Add(), x, x)))
+    session = circlet.Session(builder.build(), "cpu")
+    with circlet.profile(session) as found:
+        session.run([np.ones((2, 4), np.float32)])
+        session.run([np.ones((5, 4), np.float32)])
+    assert found.shapes == {0: ((5, 4),)}
+    works = {each.name: each.work for each in found.tables.operators}
+    assert works["ADD"] is not None
+    assert works["NEG"] is not None
+    assert (works["ADD"].flops, works["ADD"].read, works["ADD"].written) == (20, 160, 80)
+    assert (works["NEG"].flops, works["NEG"].read, works["NEG"].written) == (20, 80, 80)
+
+
+def test_work_in_a_loop() -> None:
+    path = MODELS / "matmul_loop.tflite"
+    session = circlet.Session(path, "cpu")
+    with circlet.profile(session) as found:
+        session.run(read(path.with_suffix(".npz"))[0].inputs)
+    rows = found.tables.operators
+    assert all((each.work is None) == bool(each.invokes) for each in rows)
+    dense = max((each for each in rows if each.work is not None), key=lambda each: each.work.flops if each.work else 0)
+    assert dense.name in ("FULLY_CONNECTED", "BATCH_MATMUL")
+    assert dense.work is not None
+    graph = found.model.subgraphs[dense.subgraph]
+    operator = graph.operators[dense.index]
+    left, out = (graph.tensors[each].shape for each in (operator.inputs[0], operator.outputs[0]))
+    products = 2 * int(np.prod(out)) * left[-1]
+    assert products <= dense.work.flops <= products + int(np.prod(out)), "with a bias, or without"
