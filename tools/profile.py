@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -50,6 +51,7 @@ class ProfileOptions(SessionOptions):
     runs: int
     warmup: int
     trace: str | None
+    html: str | None
     quiet: bool
 
 
@@ -64,8 +66,20 @@ class Profiled:
     random: frozenset[str]
     """The inputs that have values by chance."""
     profile: circlet.Profile
-    files: Sequence[str]
-    """What was written beside."""
+
+    @property
+    def files(self) -> list[str]:
+        """What was written beside."""
+        return [each for each in (self.options.trace, self.options.html) if each is not None]
+
+    @property
+    def facts(self) -> list[tuple[str, str]]:
+        """What was run, and on what."""
+        tensors = tensors_of(self.session.model, self.entry, self.entry.inputs)
+        chance = [name for name in self.inputs if name in self.random]
+        texts = ", ".join(f"{plain(name)} {type_text(tensors[name], self.inputs[name])}" for name in chance)
+        return [("model", plain(self.options.model)), ("computed by", self.session.backend),
+                *([("inputs by chance", texts)] if chance else [])]
 
 
 @dataclass(frozen=True)
@@ -91,8 +105,8 @@ def execute(options: ProfileOptions) -> Document:
     inputs, random = inputs_of(model, entry, options.inputs, options.shapes, options.seed)
     with Progress(not (options.quiet or options.json)) as progress, session_of(model, options) as session:
         profile = _measured(session, entry, inputs, options, progress)
-        files = _write(profile, options)
-        found = Profiled(options, session, entry, inputs, random, profile, files)
+        found = Profiled(options, session, entry, inputs, random, profile)
+        _write(found)
         return _json(found) if options.json else _text(found)
 
 
@@ -111,13 +125,18 @@ def _measured(session: circlet.Session, entry: Entry, inputs: Mapping[str, Value
     return found
 
 
-def _write(profile: circlet.Profile, options: ProfileOptions) -> list[str]:
-    """Writes the files that are asked for, and gives their names."""
-    if options.trace is None:
-        return []
-    with open(options.trace, "w", encoding="utf-8") as stream:
-        json.dump(profile.to_trace(), stream, allow_nan=False, separators=(",", ":"))
-    return [options.trace]
+def _write(found: Profiled) -> None:
+    """Writes the files that are asked for."""
+    options = found.options
+    if options.trace is not None:
+        with open(options.trace, "w", encoding="utf-8") as stream:
+            json.dump(found.profile.to_trace(), stream, allow_nan=False, separators=(",", ":"))
+    if options.html is not None:
+        from circlet.tools.page.profile import profile_page  # takes a while to import
+
+        page = profile_page(found.profile.tables, os.path.basename(options.model), found.facts)
+        with open(options.html, "w", encoding="utf-8") as stream:
+            stream.write(page)
 
 
 def _text(found: Profiled) -> Document:
@@ -125,14 +144,9 @@ def _text(found: Profiled) -> Document:
 
 
 def _head(found: Profiled) -> str:
-    options = found.options
-    lines = [f"{plain(options.model)} on {found.session.backend}, {summary(found.profile)}"]
-    if found.random:
-        tensors = tensors_of(found.session.model, found.entry, found.entry.inputs)
-        named = ", ".join(f"{plain(name)} {type_text(tensors[name], found.inputs[name])}"
-                          for name in sorted(found.random))
-        lines.append(f"inputs by chance: {named}")
-    return "\n".join(lines)
+    (_, model), (_, backend), *more = found.facts
+    return "\n".join([f"{model} on {backend}, {summary(found.profile)}",
+                      *(f"{name}: {text}" for name, text in more)])
 
 
 def _json(found: Profiled) -> dict[str, Any]:
@@ -168,6 +182,8 @@ COMMAND = Command("profile", help=execute.__doc__, callback=_callback, params=[
            help="runs before these, which bind memory and make code (default: 2)"),
     Option("--trace", group=OUTPUT, metavar="FILE.json", type=click.Path(),
            help="write what Perfetto and chrome://tracing show"),
+    Option("--html", group=OUTPUT, metavar="FILE.html", type=click.Path(),
+           help="write a page: flame chart, tables, graph, copies, memory"),
     Option("--quiet", group=OUTPUT, is_flag=True, help="show no progress"),
     *session_parameters(),
 ])

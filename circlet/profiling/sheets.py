@@ -140,7 +140,7 @@ def described(runs: TimedRuns, node: Node) -> str:
         name = "" if runs.role(node) else short(runs.model.subgraphs[region.subgraph].name)
         return f"{runs.label(node)} {name}".rstrip()
     if region.kind is Kind.RUN:
-        return "run, own: inputs in, results out, memory"
+        return "run (own: inputs in, results out, memory)"
     return runs.label(node)
 
 

@@ -4,6 +4,8 @@
 class DataTable {
   static rowHeight = 27;
   static margin = 10; // rows beyond those in view
+  static padding = 3; // characters beside the text of a cell
+  static widest = 50; // characters of a column; longer texts are cut, and whole where one points at them
   static collator = new Intl.Collator("en", { numeric: true, sensitivity: "base" });
 
   constructor(part, { title, columns, rows }) {
@@ -20,16 +22,16 @@ class DataTable {
   static measured(column, rows, index) {
     let numeric = false;
     let largest = 0;
-    let width = column.title.length + 3;
+    let width = column.title.length + DataTable.padding;
     for (const row of rows) {
       const cell = row[index];
       if (typeof cell === "number") {
         numeric = true;
         largest = Math.max(largest, Math.abs(cell));
       }
-      width = Math.max(width, DataTable.text(cell, column).length);
+      width = Math.max(width, DataTable.text(cell, column).length + DataTable.padding);
     }
-    return { numeric, largest, width: Math.min(width, 70) };
+    return { numeric, largest, width: Math.min(width, DataTable.widest) };
   }
 
   static text(cell, column) {
@@ -47,7 +49,7 @@ class DataTable {
       element("button", { onclick: () => this.sort(index), title: column.title }, column.title)));
     this.body = element("tbody");
     const total = this.columns.reduce((sum, { width }) => sum + width, 0);
-    const table = element("table", { style: `min-width: ${Math.min(total, 150)}ch` },
+    const table = element("table", { style: `min-width: ${total}ch` },
       element("colgroup", {}, ...this.columns.map(({ width }) => element("col",
         { style: `width: ${100 * width / total}%` }))),
       element("thead", {}, element("tr", {}, ...this.headings)), this.body);
@@ -102,7 +104,7 @@ class DataTable {
 
   draw() {
     const height = DataTable.rowHeight;
-    const view = this.scroll.clientHeight || 600;
+    const view = Math.max(this.scroll.clientHeight, window.innerHeight); // it grows with its rows
     const first = Math.max(0, Math.floor(this.scroll.scrollTop / height) - DataTable.margin);
     const last = Math.min(this.shown.length, Math.ceil((this.scroll.scrollTop + view) / height) + DataTable.margin);
     const rows = this.shown.slice(first, last).map((row) => this.row(row));
