@@ -22,8 +22,8 @@ def document(tables: Tables) -> dict[str, Json]:
     runs = tables.runs
     return {
         "version": VERSION,
-        "runs": {"count": len(runs.walls), "walls": list(runs.walls), "total": _time(runs.root.total),
-                 "threads": len(runs.tracks)},
+        "runs": {"count": len(runs.walls), "walls": [_time(each) for each in runs.walls],
+                 "total": _time(runs.root.total), "threads": len(runs.tracks)},
         "subgraphs": [_subgraph(each) for each in tables.subgraphs],
         "operators": [_operator(each) for each in tables.operators],
         "loops": [_loop(each) for each in tables.loops],
@@ -72,8 +72,8 @@ def _turns(times: TurnTimes | None) -> Json:
     if times is None:
         return None
     return {
-        "timed": times.timed, "mean": _time(times.mean), "p10": _time(times.p10), "p50": _time(times.median),
-        "p90": _time(times.p90), "longest": _time(times.longest), "first": _maybe(times.first),
+        "timed": times.timed, "mean": _time(times.mean), "p10": _maybe(times.p10), "p50": _maybe(times.median),
+        "p90": _maybe(times.p90), "longest": _maybe(times.longest), "first": _maybe(times.first),
         "rest": _maybe(times.rest), "histogram": [list(each) for each in times.histogram],
     }
 

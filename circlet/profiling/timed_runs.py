@@ -66,7 +66,7 @@ class TimedRuns:
 
     def per_run(self, amount: float) -> float:
         """What the mean run has of what all have."""
-        return amount / max(len(self.walls), 1)
+        return amount / max(self.root.count, 1)
 
     def operator(self, region: Region) -> Operator:
         """The operator of a region."""

@@ -34,7 +34,6 @@ def trace(runs: TimedRuns) -> dict[str, Any]:
         "otherData": {
             "regions_kept": sum(len(each.events) for each in runs.tracks), "regions_not_kept": dropped,
             "clock": "stands still while regions are recorded",
-            "compiled": "regions of compiled code are in 'all runs together' alone",
         },
     }
 

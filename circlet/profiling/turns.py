@@ -20,15 +20,16 @@ class TurnTimes:
     turns: int
     """How many there were; those that were timed are a sample where they are fewer."""
     mean: float
-    p10: float
-    median: float
-    p90: float
-    longest: float
+    p10: float | None
+    """None where turns were too short to be told from each other: all that is known is their mean."""
+    median: float | None
+    p90: float | None
+    longest: float | None
     """No turn that was timed took longer."""
     first: float | None
-    """The mean of those that were the first of their activation; None where none was timed."""
+    """The mean of those that were the first of their activation; None where that is not known."""
     rest: float | None
-    """The mean of the others."""
+    """The mean of the others; None where that is not known."""
     histogram: Sequence[tuple[float, float, int]]
     """Classes of durations: from, to, how many turns."""
 
@@ -43,11 +44,11 @@ def turn_times(loop: LoopTimes) -> TurnTimes | None:
     if not loop.timed:
         return None
     later = loop.timed - loop.first_timed
-    p10, median, p90, longest = (quantile(loop.classes, each) for each in (0.1, 0.5, 0.9, 1.0))
+    p10, median, p90, longest = (quantile(loop.classes, each) if loop.classes else None for each in (0.1, 0.5, 0.9, 1))
     return TurnTimes(
         loop.timed, loop.turns, loop.total / loop.timed, p10, median, p90, longest,
-        loop.first_total / loop.first_timed if loop.first_timed else None,
-        (loop.total - loop.first_total) / later if later else None,
+        loop.first_total / loop.first_timed if loop.first_timed and not loop.is_short else None,
+        (loop.total - loop.first_total) / later if later and not loop.is_short else None,
         [(duration_of_class(each), duration_of_class(each + 1), loop.classes[each]) for each in sorted(loop.classes)])
 
 

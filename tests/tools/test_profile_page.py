@@ -79,7 +79,7 @@ def test_the_flame_chart_zooms_and_searches(browser: Browser, tmp_path: Path) ->
     browser.click(".flame .node:nth-child(3)")
     (loop,) = (each for each in entry.children.values())
     assert facts(browser)["path"] == "@0 / [0] WHILE"
-    assert facts(browser)["time"].endswith(f"{100 * loop.total / entry.total:.1f} % of @0")
+    assert facts(browser)["time"].endswith(f"{100 * loop.total / entry.total:.1f} % of @0 main")
     assert width(browser, "[0] WHILE") == pytest.approx(1, abs=2e-3)
     body = next(each for each in loop.children.values() if profile.role(each) == "body")
     assert width(browser, "@4 body") == pytest.approx(body.total / loop.total, abs=2e-3)

@@ -74,7 +74,9 @@ class TimedInvocation(Invocation):
             status = enter()
             recorder.rate.note(now, int(words[ENTERED]))
             if words[CAPACITY]:
+                real = time.perf_counter_ns()
                 self._keep_events(recorder, now - recorder.paused)
+                recorder.paused += time.perf_counter_ns() - real
             if status != DONE:
                 fail(status)
 
