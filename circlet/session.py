@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import cache, partial
 from typing import TYPE_CHECKING, TypeAlias
@@ -26,7 +26,7 @@ from circlet.runtime.records import dataclass, replace
 
 if TYPE_CHECKING:
     from circlet.backends.native.plans.keeper import Keeper
-    from circlet.runtime.exec.crossing import CopyEdge
+    from circlet.runtime.exec.crossing import CopyEdge, Position
     from circlet.runtime.exec.executor_map import ExecutorMap
     from circlet.runtime.exec.kernel import Backend
     from circlet.runtime.passes.manager import Pipeline, Selection
@@ -247,6 +247,12 @@ class Survey(RuntimeSession):
             from circlet.runtime.exec.copies import copy_edges
 
         return copy_edges(self._executors, self.entries, self._bind)
+
+    @property
+    def reasons(self) -> Mapping[Position, str]:
+        """Why operators, by subgraph and operator, are not computed by the backend that computes several at once."""
+        return {position: reason for backend in self._executors.span_backends
+                for position, reason in backend.reasons.items()}
 
     def _bind(self, index: int, shapes: tuple[Shape, ...]) -> None:
         with suppress(RunError, RecursionError, MemoryError), np.errstate(all="ignore"):

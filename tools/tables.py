@@ -75,6 +75,14 @@ def plural(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
+def count_text(number: int) -> str:
+    """A large number in three digits and a unit, e.g. `1.25 M`."""
+    for unit, scale in (("T", 10**12), ("G", 10**9), ("M", 10**6), ("k", 10**3)):
+        if number >= scale:
+            return f"{number / scale:.3g} {unit}" if number < 1000 * scale else f"{number / scale:,.0f} {unit}"
+    return str(number)
+
+
 def duration_text(seconds: float) -> str:
     """A duration in three digits and a fitting unit."""
     for unit, scale in UNITS:

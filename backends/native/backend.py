@@ -166,6 +166,11 @@ class NativeBackend:
         return self._coverage.computed
 
     @property
+    def reasons(self) -> Mapping[Position, str]:
+        """Why numpy computes operators, as far as spans were bound without making code."""
+        return self._coverage.reasons
+
+    @property
     def crossings(self) -> Mapping[Position, Sequence[CopyEdge]]:
         """What crosses the borders of subgraphs within functions, by the operator that invokes."""
         return self._coverage.crossings
@@ -265,11 +270,14 @@ class NativeBackend:
                 self._lowered[key] = self._lower(span).program
             except Unlowerable as reason:
                 self._note(span, f"{_LEFT}: {reason}")
+                self._coverage.add_reasons({(span.spec.index, each): str(reason) for each in span.operators})
                 self._lowered[key] = None
         program = self._lowered[key]
         if program is None:
             return None
-        self._coverage.add_function(span, (each.position for each in program.host_calls))
+        hosted = [each.position for each in program.host_calls]
+        self._coverage.add_function(span, hosted)
+        self._coverage.add_reasons(dict(zip(hosted, program.reasons, strict=True)))
         return lambda: None
 
     def _grants(self, key: str, span: Span) -> bool:

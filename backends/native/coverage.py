@@ -27,6 +27,8 @@ class Coverage:
         self._functions: dict[tuple[int, range, frozenset[Position]], None] = {}
         self._others: dict[tuple[int, range], None] = {}
         self._crossings: dict[CopyEdge, None] = {}
+        self.reasons: dict[Position, str] = {}
+        """Why the host computes operators."""
         self._computed: dict[Position, set[str]] | None = None
 
     def add_function(self, span: Span, hosted: Iterable[Position]) -> None:
@@ -38,6 +40,11 @@ class Coverage:
         """The operators of a span are computed one by one."""
         self._others[span.spec.index, span.operators] = None
         self._computed = None
+
+    def add_reasons(self, reasons: Mapping[Position, str]) -> None:
+        """The host computes operators, each for a reason."""
+        for position, reason in reasons.items():
+            self.reasons.setdefault(position, reason)
 
     def add_crossings(self, edges: Iterable[CopyEdge]) -> None:
         """Values cross the borders of subgraphs within a function."""

@@ -39,6 +39,8 @@ class Program:
 
     sites: list[Site] = field(default_factory=list)
     host_calls: list[HostCall] = field(default_factory=list)
+    reasons: list[str] = field(default_factory=list)
+    """Why the host computes the operator of each of them."""
     externals: list[Array] = field(default_factory=list)
     """The arrays outside the arena."""
     sources: list[Source] = field(default_factory=list)

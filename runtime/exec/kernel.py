@@ -125,6 +125,11 @@ class SpanBackend(Backend, Protocol):
         ...
 
     @property
+    def reasons(self) -> Mapping[Position, str]:
+        """Why other backends compute operators of the spans that were bound so far, as far as that was recorded."""
+        ...
+
+    @property
     def crossings(self) -> Mapping[Position, Sequence[CopyEdge]]:
         """For each operator that steps of this backend invoke subgraphs for, what crosses the border, as far as that
         was recorded when they were bound."""

@@ -98,9 +98,12 @@ def test_text_ends_with_the_model(program: Program) -> None:
 def test_subgraph(program: Program) -> None:
     assert program.text("inspect", COLLATZ, "--subgraph", "2", "--backend", "cpu") == """\
 examples/collatz.tflite: tflite, 3,960 bytes, 5 subgraphs, 11 operators, 1 signature
+weights: 16 bytes
+work: about 1 FLOP, 8 bytes read and 4 written, of loops one turn
+memory at its peak: 128 bytes, at @2[0] FLOOR_DIV
 
-subgraph                operators  tensors  constant bytes  called by
-@2 while_cond_true_310          1        3               4  @4[3] IF then
+subgraph                operators  tensors  constant bytes  FLOP  peak bytes  called by
+@2 while_cond_true_310          1        3               4     1         128  @4[3] IF then
 
 operator   count  computed by
 FLOOR_DIV      1  cpu
@@ -115,12 +118,14 @@ def test_json(program: Program) -> None:
     found = program.json("inspect", COLLATZ, "--subgraph", "2", "--backend", "cpu")
     assert found == {
         "model": COLLATZ, "format": "tflite", "version": 3, "description": "MLIR Converted.", "bytes": 3960,
-        "problem": None,
+        "weights_bytes": 16, "problem": None, "problems": [], "same_constants": [],
         "signatures": [{"key": "serving_default", "subgraph": 0, "inputs": {"n": 0},
                         "outputs": {"peak": 3, "steps": 4}}],
         "subgraphs": [{
             "index": 2, "name": "while_cond_true_310", "inputs": [0], "outputs": [2], "constant_bytes": 4,
-            "called_by": [{"subgraph": 4, "operator": 3, "role": "then"}],
+            "flops": 1, "bytes_read": 8, "bytes_written": 4, "operators_without_estimate": 0, "peak_bytes": 128,
+            "peak_operator": 0,
+            "called_by": [{"subgraph": 4, "operator": 3, "role": "then"}], "unused_tensors": [],
             "tensors": [
                 {"index": 0, "name": "while_cond_true_310_arg0", "dtype": "int32", "kind": "value", "shape": [],
                  "quantization": None},
@@ -130,7 +135,7 @@ def test_json(program: Program) -> None:
                  "quantization": None},
             ],
             "operators": [{"index": 0, "name": "FLOOR_DIV", "version": 1, "inputs": [0, 1], "outputs": [2],
-                           "backend": "cpu", "reason": None}],
+                           "backend": "cpu", "reason": None, "flops": 1, "bytes_read": 8, "bytes_written": 4}],
         }],
     }
     assert len(program.json("inspect", COLLATZ)["subgraphs"]) == 5

@@ -163,7 +163,7 @@ def lower_call_once(o: OperatorLowering) -> Sequence[Value]:
             o.subgraphs.invoke(callee, (), (), frozenset())
             function.e.store(ir.Constant(flag.type, 1), word, DType.INT32)
         else:
-            lower_host_call(o)
+            lower_host_call(o, "what it invokes does more than assign variables")
     return ()
 
 

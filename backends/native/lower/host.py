@@ -17,8 +17,13 @@ from circlet.runtime.ir.model import ABSENT
 from circlet.runtime.ir.types import DType, Shape
 
 
-def lower_host_call(o: OperatorLowering) -> Sequence[Value]:
-    """Calls the operator's numpy kernel; what the host cannot see goes through staging buffers."""
+def lower_host_call(o: OperatorLowering, reason: str) -> Sequence[Value]:
+    """Calls the operator's numpy kernel; what the host cannot see goes through staging buffers.
+
+    Args:
+        o: the operator.
+        reason: why it has no native code.
+    """
     if o.function.e.lengths is not None:
         raise Unlowerable(f"{o.place}: a host call at open lengths")
     tensors = o.spec.subgraph.tensors
@@ -30,6 +35,7 @@ def lower_host_call(o: OperatorLowering) -> Sequence[Value]:
     outputs = tuple(_output(o, home, *kind) for home, kind in zip(o.homes, kinds, strict=True))
     o.function.program.host_calls.append(HostCall(o.spec.index, o.number, inputs, outputs,
                                                             o.function.times.host()))
+    o.function.program.reasons.append(reason)
     _call(o, len(o.function.program.host_calls) - 1)
     return [_result(o, each, *kind, home) for each, kind, home in zip(outputs, kinds, o.homes, strict=True)]
 

@@ -201,7 +201,7 @@ def _lower(o: OperatorLowering) -> Sequence[Value]:
         rule = o.rule()
     if isinstance(rule, str):
         o.function.note(f"{o.describe()}  (host call: {rule})")
-        return lower_host_call(o)
+        return lower_host_call(o, rule)
     o.function.note(o.describe())
     with _apart(o):
         return o.by_rule(rule)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from math import ceil, log2, prod
 from typing import TypeAlias
 
-from circlet.runtime.ir.op import Op, Operand
+from circlet.runtime.ir.op import Op, Operand, Skip
 from circlet.runtime.ir.types import Activation
 from circlet.runtime.ops import (
     comparison,
@@ -301,6 +301,7 @@ def _update(op: Op, inputs: Inputs, outputs: Sequence[Operand]) -> int:
 
 
 RULES: Mapping[type[object], Rule] = {
+    Skip: _nothing,
     controlflow.ControlFlow: _invokes,
     unary.Unary: _per_result(1, "a function of each element"),
     unary.ZerosLike: _nothing,

@@ -16,7 +16,8 @@ from typing import TypeAlias
 from circlet.runtime.errors import ExecutionError, LimitError
 from circlet.runtime.ir.model import ABSENT, Model, Operator, Subgraph
 from circlet.runtime.ir.op import Callee, Op, Operand
-from circlet.runtime.ir.types import DType, Shape
+from circlet.runtime.ir.tensor import Tensor
+from circlet.runtime.ir.types import Array, DType, Shape
 from circlet.runtime.ops.controlflow import Branch
 from circlet.runtime.passes.analyses.flops import flops
 from circlet.runtime.passes.analyses.specialize import Specialization
@@ -152,13 +153,14 @@ class Estimator:
         unknown = 0
         for operator in subgraph.operators:
             given = [None if each == ABSENT else operands[each] for each in operator.inputs]
-            work = operator_work(operator.op, given, [operands[each] for each in operator.outputs])
+            work = _work(operator, given, operands)
             invoked = self._invoked(operator, given)
             unknown += (work is None) + sum(each.unknown for each in invoked)
             works.append(None if work is None else work + _joined(operator.op, invoked))
         return Estimate(tuple(works), reduce(add, (each for each in works if each is not None), Work()), unknown)
 
-    def _operands(self, index: int, inputs: tuple[Shape, ...]) -> list[Operand]:
+    def _operands(self, index: int, inputs: tuple[Shape, ...]) -> list[Operand | None]:
+        """By tensor; None where not even the rank is known."""
         subgraph = self._model.subgraphs[index]
         if self._specialize is None:
             return _declared(subgraph)
@@ -166,8 +168,7 @@ class Estimator:
             found = self._specialize(index, inputs)
         except (ExecutionError, LimitError):
             return _declared(subgraph)
-        return [Operand(tensor.dtype, tensor.shape if shape is None else shape, found.known.get(number),
-                        tensor.quantization)
+        return [_operand(tensor, shape, found.known.get(number))
                 for number, (tensor, shape) in enumerate(zip(subgraph.tensors, found.shapes, strict=True))]
 
     def _invoked(self, operator: Operator, inputs: Sequence[Operand | None]) -> list[Estimate]:
@@ -189,8 +190,26 @@ def _joined(op: Op, invoked: Sequence[Estimate]) -> Work:
     return reduce(add, totals, Work())
 
 
-def _declared(subgraph: Subgraph) -> list[Operand]:
-    return [Operand(each.dtype, each.shape, each.data, each.quantization) for each in subgraph.tensors]
+def _work(operator: Operator, given: Sequence[Operand | None], operands: Sequence[Operand | None]) -> Work | None:
+    """What an operator costs, if its operands have ranks, and those that it takes."""
+    outputs = [found for each in operator.outputs if (found := operands[each]) is not None]
+    present = sum(each is not None for each in given) + len(outputs)
+    if present < sum(each != ABSENT for each in operator.inputs) + len(operator.outputs):
+        return None
+    try:
+        return operator_work(operator.op, given, outputs)
+    except (IndexError, ValueError):
+        return None
+
+
+def _declared(subgraph: Subgraph) -> list[Operand | None]:
+    return [_operand(each, None, each.data) for each in subgraph.tensors]
+
+
+def _operand(tensor: Tensor, shape: Shape | None, known: Array | None) -> Operand | None:
+    if shape is None and tensor.declared is None:
+        return None
+    return Operand(tensor.dtype, tensor.shape if shape is None else shape, known, tensor.quantization)
 
 
 def declared_shapes(subgraph: Subgraph) -> tuple[Shape, ...]:

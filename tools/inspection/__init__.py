@@ -1,0 +1,1 @@
+"""What `circlet inspect` finds in a model."""
