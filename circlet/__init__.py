@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     )
     from circlet.runtime.exec.limits import Limits
     from circlet.runtime.exec.observe.listener import Counter, Listener
-    from circlet.runtime.exec.session import SignatureRunner
+    from circlet.runtime.exec.signature_runner import SignatureRunner
     from circlet.runtime.exec.values.tensor_info import TensorInfo
     from circlet.runtime.ir.builder import ModelBuilder
     from circlet.runtime.ir.model import Model
@@ -50,7 +50,7 @@ else:
         "runtime.exec.values.tensor_info": "TensorInfo",
         "runtime.ir.builder": "ModelBuilder",
         "runtime.ir.model": "Model",
-        "runtime.exec.session": "SignatureRunner",
+        "runtime.exec.signature_runner": "SignatureRunner",
         "session": "Session",
     }.items() for name in names.split()}
     """The module of each public name."""

@@ -16,7 +16,6 @@ from circlet.given import Given
 from circlet.runtime.errors import InputError, RunError, UnsupportedError
 from circlet.runtime.exec.engine import Engine, interpreted
 from circlet.runtime.exec.limits import Limits
-from circlet.runtime.exec.preparation import Preparation
 from circlet.runtime.exec.run import Run
 from circlet.runtime.exec.session import Session as RuntimeSession
 from circlet.runtime.ir.model import Model
@@ -29,6 +28,7 @@ if TYPE_CHECKING:
     from circlet.runtime.exec.crossing import CopyEdge, Position
     from circlet.runtime.exec.executor_map import ExecutorMap
     from circlet.runtime.exec.kernel import Backend
+    from circlet.runtime.exec.preparation import Preparation
     from circlet.runtime.passes.manager import Pipeline, Selection
     from circlet.schema.files import Source
 
@@ -52,14 +52,14 @@ def _cpu_backends(executors: ExecutorMap) -> Sequence[Backend]:
     return ControlflowBackend(executors), CpuBackend()
 
 
-def _native_backends(compiles: bool, num_threads: int, keeper: Keeper | None,
+def _native_backends(compiles: bool, num_threads: int, keeper: Callable[[], Keeper] | None,
                      executors: ExecutorMap) -> Sequence[Backend]:
     with LOADING:
         from circlet.backends.controlflow.backend import ControlflowBackend
         from circlet.backends.native.backend import NativeBackend, Options
 
     options = Options() if compiles else Options(compiles=False)
-    bound = None if keeper is None else keeper.add
+    bound = None if keeper is None else keeper().add
     return ControlflowBackend(executors), NativeBackend(executors, options, num_threads, bound)
 
 
@@ -82,7 +82,12 @@ def _cpu(num_threads: int) -> Choice:
     return Choice(_cpu_backends, interpreted, name="cpu")
 
 
-def _native(num_threads: int, keeper: Keeper | None = None) -> Choice:
+def _native(num_threads: int, given: Given | None = None) -> Choice:
+    """
+    Args:
+        given: the model, where plans of it are to be kept.
+    """
+    keeper = None if given is None else cache(partial(_keeper, given))
     return Choice(partial(_native_backends, True, num_threads, keeper), _compiled, name="native",
                   outline=partial(_native_backends, False, 1, None))
 
@@ -189,7 +194,7 @@ class Session(RuntimeSession):
         name, given = _named(backend, num_threads), Given(model)
         prepared, chosen = None, engine(name, num_threads)
         if name == "native" and passes is None and copy_elision:
-            prepared, chosen = _prepared(given, num_threads), _native(num_threads, _keeper(given))
+            prepared, chosen = _prepared(given, num_threads), _native(num_threads, given)
         elif passes is not None:
             with LOADING:
                 from circlet.runtime.passes.manager import select

@@ -52,7 +52,7 @@ def test_the_package_loads_what_is_asked_for() -> None:
     assert len(errors) <= 5, errors
 
 
-@pytest.mark.parametrize(("backend", "limit"), [("cpu", 132), pytest.param("native", 95, marks=NATIVE)])
+@pytest.mark.parametrize(("backend", "limit"), [("cpu", 132), pytest.param("native", 75, marks=NATIVE)])
 def test_a_run_loads_what_the_model_names(tmp_path: Path, backend: str, limit: int) -> None:
     program = COUNT.replace("tflite'", f"tflite', '{backend}'")
     modules(program, tmp_path)

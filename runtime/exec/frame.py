@@ -55,6 +55,8 @@ class Bound:
 class Frame(ABC):
     """A subgraph bound to memory: write `inputs`, `invoke()`, read `outputs`."""
 
+    opened: None = None
+
     inputs: tuple[Array, ...]
     is_compiled = False
     """Whether nothing is left to numpy."""

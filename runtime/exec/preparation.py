@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from circlet.runtime.exec.run import Run
 from circlet.runtime.exec.state.variables import Variables
 from circlet.runtime.ir.model import Model
 from circlet.runtime.ir.types import Array, Shape
 
+if TYPE_CHECKING:
+    from circlet.runtime.exec.frames.open_frame import OpenFrame
+
 
 class EntryFrame(Protocol):
     """A subgraph bound to memory of a run."""
 
     run: Run
+
+    @property
+    def opened(self) -> OpenFrame | None:
+        """This, if it is for inputs of changing shapes."""
+        ...
 
     def call(self, arrays: Sequence[Array]) -> list[Array]:
         """Runs the subgraph on copies of the inputs; the results belong to the caller."""

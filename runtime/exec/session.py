@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property, partial
 from threading import RLock
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
@@ -17,22 +17,21 @@ from circlet.runtime.exec.frames.pool import FramePool, Key
 from circlet.runtime.exec.limits import Limits
 from circlet.runtime.exec.observe.listener import Listener, ListenerFailure, Observation, observation
 from circlet.runtime.exec.observe.recording import Recording
-from circlet.runtime.exec.preparation import EntryFrame, Preparation
 from circlet.runtime.exec.run import Run, observed_run
 from circlet.runtime.exec.state.variables import Snapshot, Variables
 from circlet.runtime.exec.values.entry_points import entries_of, has_state, primary
 from circlet.runtime.exec.values.inputs import Entry, Inputs, Outputs, entry_of
-from circlet.runtime.exec.values.tensor_info import TensorInfo, signature_text
-from circlet.runtime.ir.html import html_table
 from circlet.runtime.ir.model import Model, Signature
 from circlet.runtime.ir.types import Array, Shape
 from circlet.runtime.late import LOADING
-from circlet.runtime.records import dataclass
 
 if TYPE_CHECKING:
     from circlet.runtime.exec.bound import BoundRun
     from circlet.runtime.exec.crossing import CopyEdge
     from circlet.runtime.exec.executor_map import ExecutorMap
+    from circlet.runtime.exec.preparation import EntryFrame, Preparation
+    from circlet.runtime.exec.signature_runner import SignatureRunner
+    from circlet.runtime.exec.values.tensor_info import TensorInfo
     from circlet.runtime.ir.op import Op
 
 UNOBSERVED = Observation.NONE.value
@@ -40,42 +39,6 @@ WAIT = 0.02
 """Seconds between two looks at the limits of a run that waits for another one."""
 S = TypeVar("S", bound="Session")
 T = TypeVar("T")
-
-
-@dataclass(frozen=True)
-class SignatureRunner:
-    """A named entry point of a session; call it with inputs by name, or with one dictionary or list of them."""
-
-    session: Session
-    signature: Signature
-    _entry: Entry
-
-    def __call__(self, inputs: Inputs | None = None, /, **named: Any) -> Outputs:
-        """Runs the entry point; returns `{output name: value}`.
-
-        Raises:
-            InputError: inputs are given both ways; otherwise as `Session.run`.
-        """
-        if named and inputs is not None:
-            raise InputError("expected inputs by keyword or as a dict or a list, found both")
-        return self.run(named if inputs is None else inputs)
-
-    def run(self, inputs: Inputs = (), listener: Listener | None = None) -> Outputs:
-        """As `Session.run`, for this entry point."""
-        return self.session.run_entry(self._entry, inputs, listener)
-
-    @property
-    def inputs(self) -> dict[str, TensorInfo]:
-        """What the inputs are, by name."""
-        return self._entry.describe(self._entry.inputs)
-
-    @property
-    def outputs(self) -> dict[str, TensorInfo]:
-        """What the outputs are, by name."""
-        return self._entry.describe(self._entry.outputs)
-
-    def __repr__(self) -> str:
-        return f"<SignatureRunner {self.signature.key!r}: {signature_text(self.inputs, self.outputs)}>"
 
 
 class Session:
@@ -185,14 +148,17 @@ class Session:
         self.close()
 
     def __repr__(self) -> str:
+        with LOADING:
+            from circlet.runtime.exec.display import text
+
         state = "closed, " if self._is_closed else ""
-        return f"<Session of {self._outline.format} model: {state}{signature_text(self.inputs, self.outputs)}>"
+        return f"<Session of {self._outline.format} model: {state}{text(self)}>"
 
     def _repr_html_(self) -> str:
-        """For notebooks: a row for each input and output."""
-        rows = [(side, each.name, each.type, each.shape, "" if each.quantization is None else each.quantization)
-                for side, infos in (("input", self.inputs), ("output", self.outputs)) for each in infos.values()]
-        return html_table(repr(self).partition(":")[0].strip("<"), ("", "name", "type", "shape", "quantization"), rows)
+        with LOADING:
+            from circlet.runtime.exec.display import table
+
+        return table(self)
 
     def _name_variables(self, executors: ExecutorMap) -> None:
         """Gives each variable the handle that it has in all sessions of the model; compiled code relies on it."""
@@ -246,6 +212,9 @@ class Session:
         """
         if key is None and len(self._outline.signatures) == 1:
             key = self._outline.signatures[0].key
+        with LOADING:
+            from circlet.runtime.exec.signature_runner import SignatureRunner
+
         found = self._named.get(key)
         if found is None:
             raise InputError(f"no signature {key!r}; the model has {[each.key for each in self._outline.signatures]}")

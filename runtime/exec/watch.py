@@ -5,13 +5,15 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable
 from operator import index
-from typing import NoReturn, Protocol, TypeVar
+from typing import TYPE_CHECKING, NoReturn, Protocol, TypeVar
 
 from circlet.runtime.errors import CancelledError, LimitError
 from circlet.runtime.exec.limits import Limits
-from circlet.runtime.exec.step import Step
 from circlet.runtime.ir.types import Array
 from circlet.runtime.records import dataclass
+
+if TYPE_CHECKING:
+    from circlet.runtime.exec.step import Step
 
 UNBOUNDED = (1 << 63) - 1
 """No bound; the largest value of a control."""

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import NoReturn
 
 from circlet.runtime.errors import CircletError, ExecutionError, LimitError, Place, RunError
-from circlet.runtime.ir.op import ShapeError
+from circlet.runtime.late import LOADING
 
 FAULTS = (CircletError, ArithmeticError, LookupError, MemoryError, TypeError, ValueError)
 """What may come from an operator: circlet's errors, and numpy's own on operands that no rule foresaw."""
@@ -14,6 +14,9 @@ FAULTS = (CircletError, ArithmeticError, LookupError, MemoryError, TypeError, Va
 
 def raise_located(error: Exception, place: Place) -> NoReturn:
     """Raises an error of an operator as a `RunError` that names the operator's place."""
+    with LOADING:
+        from circlet.runtime.ir.op import ShapeError
+
     if isinstance(error, RunError) and error.place is None:
         raise type(error)(error.message, place) from None
     if isinstance(error, ShapeError):

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cached_property
+from typing import TYPE_CHECKING
 
-from circlet.runtime.ir.html import html_table
-from circlet.runtime.ir.op import Op, Opaque
 from circlet.runtime.ir.tensor import Tensor
+from circlet.runtime.late import LOADING
 from circlet.runtime.records import dataclass, field
 from circlet.runtime.sha256 import sha256
+
+if TYPE_CHECKING:
+    from circlet.runtime.ir.op import Op
 
 ABSENT = -1
 """The tensor index of an optional input that is not there."""
@@ -31,7 +34,7 @@ class Operator:
 
     @property
     def name(self) -> str:
-        return self.op.code if isinstance(self.op, Opaque) else self.op.name
+        return self.op.title
 
     def __repr__(self) -> str:
         return f"<Operator {self.name}: {self.inputs} -> {self.outputs}>"
@@ -126,6 +129,9 @@ class Model:
 
     def _repr_html_(self) -> str:
         """For notebooks: a row for each of the first subgraphs."""
+        with LOADING:
+            from circlet.runtime.ir.html import html_table
+
         rows = [(f"@{index}", each.name, len(each.operators), each.type_text)
                 for index, each in enumerate(self.subgraphs[:SHOWN_SUBGRAPHS])]
         return html_table(f"Model from {self.format}, {len(self.subgraphs)} subgraphs",

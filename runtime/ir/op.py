@@ -154,6 +154,11 @@ class Op(ABC):
     has_state: ClassVar[bool] = False
     """Whether a session remembers something of it from run to run that no tensor holds."""
 
+    @property
+    def title(self) -> str:
+        """What people call it: the name, or for what circlet cannot run that which the file says."""
+        return self.name
+
     @abstractmethod
     def infer(self, args: Operands) -> tuple[Shape, ...]:
         """The shapes of the outputs.
@@ -244,6 +249,10 @@ class Opaque(Op):
     """What the file calls it."""
     reason: str = ""
     """Why circlet cannot run it, where it is more than that nobody wrote it."""
+
+    @property
+    def title(self) -> str:
+        return self.code
 
     def infer(self, args: Operands) -> tuple[Shape, ...]:
         raise Unknown

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from circlet.runtime.ir.held import OptionalOf, SequenceOf
 from circlet.runtime.ir.types import Array, DType, Quantization, Shape, Sparsity, shape_text
 from circlet.runtime.records import dataclass
+
+if TYPE_CHECKING:
+    from circlet.runtime.ir.held import OptionalOf, SequenceOf
 
 
 @dataclass(frozen=True, eq=False)

@@ -45,25 +45,22 @@ def toolchain() -> str:
 def installation() -> bytes:
     """What tells installations of circlet and its libraries apart, and machines that need different code: which files
     there are, of what size, and when they were written and put there, which no later content shares."""
-    found = sha256(f"{machine.identity()}\n{np.__version__}\n".encode())
     llvm = find_spec("llvmlite")
-    if llvm is not None and llvm.origin is not None:
-        found.update(_status(os.stat(llvm.origin)))
-    sources = (each for part in ("runtime", "backends", "schema") for each in _sources(f"{_PACKAGE}/{part}", part))
-    for name, path in sorted(sources):
-        found.update(name.encode() + _status(os.stat(path)))
-    return found.digest()
+    library = None if llvm is None or llvm.origin is None else _status(os.stat(llvm.origin))
+    sources = sorted([(name, _status(each.stat())) for part in ("runtime", "backends", "schema")
+                      for name, each in _sources(f"{_PACKAGE}/{part}", part)])
+    return sha256(repr((machine.identity(), np.__version__, library, sources)).encode()).digest()
 
 
-def _status(found: os.stat_result) -> bytes:
-    return f" {found.st_size} {found.st_mtime_ns} {found.st_ctime_ns} {found.st_ino} {found.st_dev}\n".encode()
+def _status(found: os.stat_result) -> tuple[int, ...]:
+    return found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino, found.st_dev
 
 
 def content(package: Path, parts: Sequence[str]) -> bytes:
     """A digest of every Python file below some folders of a package: of names and bytes, as builds that are to be
     reproducible give all files one time, and copies new ones."""
     found = sha256()
-    for name, path in sorted(each for part in parts for each in _sources(f"{package}/{part}", part)):
+    for name, path in sorted((name, each.path) for part in parts for name, each in _sources(f"{package}/{part}", part)):
         with open(path, "rb", buffering=0) as file:
             source = file.read()
         found.update(f"{name} {len(source)}\n".encode())
@@ -71,12 +68,12 @@ def content(package: Path, parts: Sequence[str]) -> bytes:
     return found.digest()
 
 
-def _sources(folder: str, name: str) -> Iterator[tuple[str, str]]:
-    """Name and path of every Python file below a folder of a name."""
+def _sources(folder: str, name: str) -> Iterator[tuple[str, os.DirEntry[str]]]:
+    """Every Python file below a folder of a name, and its name."""
     with os.scandir(folder) as entries:
         for each in entries:
             if each.name.endswith(".py"):
-                yield f"{name}/{each.name}", each.path
+                yield f"{name}/{each.name}", each
             elif "." not in each.name and each.name != "__pycache__" and each.is_dir():
                 yield from _sources(each.path, f"{name}/{each.name}")
 

@@ -5,13 +5,16 @@ from __future__ import annotations
 import ctypes
 import time
 from collections.abc import Generator
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from circlet.backends.native.abi import PATIENCE, POLL, Control, control_of
-from circlet.runtime.exec.step import Step
 from circlet.runtime.exec.watch import Watch
 from circlet.runtime.records import dataclass, field
+
+if TYPE_CHECKING:
+    from circlet.runtime.exec.step import Step
 
 _HOST_TYPE = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p)
 """`i32 host(control*)`."""

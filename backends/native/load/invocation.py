@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from math import prod
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 import numpy as np
 
-from circlet.backends.native.abi import DONE, FIRST_ARRAY, FIRST_SITE, OUTGROWN, SCRATCH, STOPPED, control_of
+from circlet.backends.native.abi import DONE, FIRST_SITE, STOPPED, control_of
 from circlet.backends.native.check.watched import OUTSIDE
 from circlet.backends.native.load.host_answers import Host
 from circlet.backends.native.load.manifest import Constant, Origin, Stored
@@ -39,12 +39,13 @@ from circlet.backends.native.parts import (
     Variable,
 )
 from circlet.runtime.errors import ExecutionError
-from circlet.runtime.exec.frames.open_step import OutgrownError
 from circlet.runtime.exec.memory import retype
-from circlet.runtime.exec.step import Step
 from circlet.runtime.ir.faults import FAULTS, raise_located
-from circlet.runtime.ir.terms import formula_of, value_of
+from circlet.runtime.ir.terms import value_of
 from circlet.runtime.ir.types import Array
+
+if TYPE_CHECKING:
+    from circlet.runtime.exec.step import Step
 
 _ENTRY_TYPE = ctypes.CFUNCTYPE(ctypes.c_int32)
 """`i32 entry(control*, arena*, table*)`, called without Python's lock. Arguments come from `byref` as they are."""
@@ -207,65 +208,6 @@ def _state(origin: Origin, setting: Setting) -> Array | None:
     if isinstance(origin, RunNumber):
         return variables.number
     return variables.called(origin.subgraph) if isinstance(origin, Called) else None
-
-
-class OpenInvocation(Invocation):
-    """A function for any lengths, on buffers that change with them."""
-
-    def __init__(self, function: Function, setting: Setting, teams: Teams) -> None:
-        super().__init__(function, setting, teams)
-        manifest = function.manifest
-        self._held = [(FIRST_ARRAY + number, each.tensor) for number, each in enumerate(manifest.origins)
-                      if isinstance(each, Held)]
-        self._symbols = [array for array, each in zip(self._arrays, manifest.origins, strict=True)
-                         if isinstance(each, OpenLengths)]
-        self._tops = [formula_of(each) for each in manifest.arena_tops]
-        self._scratch_size = formula_of(manifest.scratch_bytes)
-        self._assumptions = manifest.assumptions
-        self._grows = manifest.grows
-        self._teams = teams
-
-    def fits(self, lengths: Sequence[int]) -> bool:
-        return all(each.fits(lengths) for each in self._assumptions)
-
-    def resize(self, lengths: tuple[int, ...], arrays: Mapping[int, Array]) -> Step:
-        self._lengths = lengths
-        for each in self._symbols:
-            each[:len(lengths)] = lengths
-        for position, tensor in self._held:
-            self._table[position] = arrays[tensor].ctypes.data
-        size = max((each(lengths) for each in self._tops), default=0)
-        scratch = self._scratch_size(lengths) * self._teams.participants
-        if size > self._arena.nbytes or scratch > self._scratch.nbytes:
-            self._grow(max(size, self._arena.nbytes), max(scratch, self._scratch.nbytes))
-        return self.step()
-
-    def step(self) -> Step:
-        if not self._grows:
-            return super().step()
-        enter, fail, control = self._enter, self._fail, self._control
-
-        def step() -> None:
-            turns = control.iterations
-            status = enter()
-            if status == OUTGROWN:
-                control.iterations = turns
-                raise OutgrownError(self._all_lengths())
-            if status != DONE:
-                fail(status)
-
-        return step
-
-    @property
-    def lengths(self) -> Sequence[int]:
-        return self._all_lengths()
-
-    def _grow(self, arena: int, scratch: int) -> None:
-        """Takes larger memory."""
-        room = self._run.room
-        self._arena, self._scratch = (room.allocate((size,), np.dtype(np.uint8)) for size in (arena, scratch))
-        self._table[SCRATCH] = self._scratch.ctypes.data
-        self._bind_entry(self._teams)
 
 
 class CountedInvocation(Invocation):

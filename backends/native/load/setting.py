@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 from circlet.backends.native.load.manifest import Constant
 from circlet.runtime.exec.run import Run
-from circlet.runtime.exec.step import Step
 from circlet.runtime.ir.faults import located
 from circlet.runtime.ir.tensor import Tensor
 from circlet.runtime.ir.types import Array
 from circlet.runtime.records import dataclass
+
+if TYPE_CHECKING:
+    from circlet.runtime.exec.step import Step
 
 
 @dataclass(frozen=True, eq=False)

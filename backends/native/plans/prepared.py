@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from io import SEEK_END
 from math import prod
 from struct import Struct
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 import numpy as np
 
@@ -15,23 +15,26 @@ from circlet.backends.native.load import cache
 from circlet.backends.native.load.checksum import checksum
 from circlet.backends.native.load.codec import DamageError, decode, encode
 from circlet.backends.native.load.fingerprint import installation
-from circlet.backends.native.load.invocation import Invocation, OpenInvocation
+from circlet.backends.native.load.invocation import Invocation
 from circlet.backends.native.load.manifest import Constant
 from circlet.backends.native.load.setting import Setting
 from circlet.backends.native.load.store import Function, stored
 from circlet.backends.native.load.team import Teams
 from circlet.backends.native.plans.plan import Part, Plan, Planned, tensor_of
-from circlet.runtime.exec.frames.open_frame import OpenFrame
 from circlet.runtime.exec.frames.whole_frame import WholeFrame
 from circlet.runtime.exec.memory import allocate, retype
-from circlet.runtime.exec.preparation import EntryFrame
 from circlet.runtime.exec.run import Run
 from circlet.runtime.exec.state.variables import Variables
 from circlet.runtime.ir.faults import located
 from circlet.runtime.ir.model import Provenance
 from circlet.runtime.ir.terms import LEAST, fixed
 from circlet.runtime.ir.types import Array, Shape
+from circlet.runtime.late import LOADING
 from circlet.runtime.sha256 import sha256
+
+if TYPE_CHECKING:
+    from circlet.runtime.exec.frames.open_frame import OpenFrame
+    from circlet.runtime.exec.preparation import EntryFrame
 
 _END = Struct("<8sQQ32s32s")
 """Mark, bytes of plan and constants, checksum of the constants, SHA-256 of the plan: against damage, not forgery."""
@@ -119,6 +122,10 @@ class Prepared:
         return self._functions[key]
 
     def _open(self, planned: Planned, function: Function, lengths: tuple[int, ...], run: Run) -> OpenFrame:
+        with LOADING:
+            from circlet.backends.native.load.open_invocation import OpenInvocation
+            from circlet.runtime.exec.frames.open_frame import OpenFrame
+
         return OpenFrame(planned.layout, {}, lengths, run, lambda arrays: OpenInvocation(
             function, self._setting(planned, arrays, lengths, run), self._teams))
 

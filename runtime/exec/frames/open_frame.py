@@ -126,6 +126,11 @@ class OpenFrame(Resizable):
         self.resize(tuple(map(np.shape, self.inputs)))
 
     @property
+    def opened(self) -> OpenFrame:
+        """This."""
+        return self
+
+    @property
     def size(self) -> int:
         """The bytes of the buffers that the frame made for itself."""
         return sum(each.raw.nbytes for each in self._memory.values())

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
-from circlet.runtime.exec.frames.open_frame import OpenFrame
-from circlet.runtime.exec.preparation import EntryFrame
 from circlet.runtime.ir.types import Shape
+
+if TYPE_CHECKING:
+    from circlet.runtime.exec.frames.open_frame import OpenFrame
+    from circlet.runtime.exec.preparation import EntryFrame
 
 Key: TypeAlias = tuple[int, tuple[Shape, ...], str]
 """Subgraph, input shapes, and what is observed."""
@@ -70,8 +72,9 @@ class FramePool:
 
     def give(self, key: Key, frame: EntryFrame) -> None:
         """Keeps a frame for later; the keys made longest ago lose theirs first."""
-        if type(frame) is OpenFrame:  # asked in every run, and `isinstance` is slow for what has abstract methods
-            self._give_open(key, frame)
+        opened = frame.opened
+        if opened is not None:
+            self._give_open(key, opened)
             return
         idle = self._idle.get(key)
         if idle is None:

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import final
+from typing import TYPE_CHECKING, final
 
 from circlet.runtime.exec.memory import copier
 from circlet.runtime.exec.run import Run
-from circlet.runtime.exec.step import Step
 from circlet.runtime.ir.types import Array
+
+if TYPE_CHECKING:
+    from circlet.runtime.exec.step import Step
 
 
 @final
 class WholeFrame:
     """Inputs, outputs and the step between them."""
+
+    opened: None = None
 
     def __init__(self, run: Run, inputs: Sequence[Array], outputs: Sequence[Array], step: Step) -> None:
         self.run = run

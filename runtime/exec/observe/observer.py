@@ -8,7 +8,6 @@ from functools import partial
 from typing import TYPE_CHECKING, cast
 
 from circlet.runtime.exec.observe.listener import Listener, ListenerFailure, Observation
-from circlet.runtime.exec.step import Step
 from circlet.runtime.ir.model import Subgraph
 from circlet.runtime.ir.types import Array
 from circlet.runtime.late import LOADING
@@ -16,6 +15,7 @@ from circlet.runtime.late import LOADING
 if TYPE_CHECKING:
     from circlet.runtime.exec.observe.recorder import Recorder
     from circlet.runtime.exec.observe.regions import Region
+    from circlet.runtime.exec.step import Step
 
 SILENT = Listener()
 

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from threading import Lock
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from circlet.runtime.errors import ExecutionError
 from circlet.runtime.exec import fork
-from circlet.runtime.exec.state.cell import Cell
 from circlet.runtime.exec.state.store import Store
 from circlet.runtime.ir.tensor import Tensor
 from circlet.runtime.ir.types import Array, DType, Shape
+from circlet.runtime.late import LOADING
 from circlet.runtime.records import dataclass
+
+if TYPE_CHECKING:
+    from circlet.runtime.exec.state.cell import Cell
 
 NOW, BEFORE, CHANGED = range(3)
 """The words of a variable: the address of what holds its value, in one of its cells, 0 if none does; what that was
@@ -58,6 +62,9 @@ class Variables:
         found = self._fitting(handle, shape, dtype.numpy)
         if found is not None:
             return found
+        with LOADING:
+            from circlet.runtime.exec.state.cell import Cell
+
         with self._lock:
             found = self._fitting(handle, shape, dtype.numpy)
             if found is None:

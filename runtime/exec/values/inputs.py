@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, TypeAlias
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
 from circlet.runtime.errors import InputError
 from circlet.runtime.exec.observe.listener import Observation
-from circlet.runtime.exec.values.results import giver
-from circlet.runtime.exec.values.rule import as_array
-from circlet.runtime.exec.values.tensor_info import TensorInfo
 from circlet.runtime.ir.model import Model, Signature, Subgraph
 from circlet.runtime.ir.tensor import Tensor
 from circlet.runtime.ir.types import Array, DType, Shape
+from circlet.runtime.late import LOADING
+
+if TYPE_CHECKING:
+    from circlet.runtime.exec.values.tensor_info import TensorInfo
 
 _ARRAY = np.ndarray
 Inputs: TypeAlias = "Mapping[str, Any] | Sequence[Any]"
@@ -53,7 +55,7 @@ class Entry:
         self._results = tuple((name, graph.outputs.index(tensor), tensor in made[:k])
                               for k, (name, tensor) in enumerate(outputs))
         """For each output its name, its position in the subgraph, and whether an earlier name stands for it too."""
-        givers = ((name, giver(graph.tensors[tensor], is_text)) for name, tensor in outputs)
+        givers = ((name, _giver(graph.tensors[tensor], is_text)) for name, tensor in outputs)
         self._givers = tuple((name, give) for name, give in givers if give is not None)
         """The outputs that callers get in another form than they are stored in, and what gives them that."""
         self._only = outputs[0][0] if len(made) == len(graph.outputs) == 1 and not self._givers else None
@@ -65,6 +67,9 @@ class Entry:
 
     def describe(self, named: Iterable[tuple[str, int]]) -> dict[str, TensorInfo]:
         """What the inputs or the outputs are, by name."""
+        with LOADING:
+            from circlet.runtime.exec.values.tensor_info import TensorInfo
+
         return {name: TensorInfo.of(name, self.graph.tensors[index]) for name, index in named}
 
     def arrays(self, inputs: Inputs) -> list[Array]:
@@ -73,7 +78,8 @@ class Entry:
         Raises:
             InputError: an input is missing, unknown, or of another type or shape than declared.
         """
-        found = [as_array(value, self.graph.tensors[index], name)
+        take = _rule()
+        found = [take(value, self.graph.tensors[index], name)
                  for value, (name, index) in zip(self._arrange(inputs), self.inputs, strict=True)]
         return found if self._order is None else [found[each] for each in self._order]
 
@@ -126,6 +132,25 @@ class Entry:
 _CONVERTED = frozenset(each for each in DType if not each.is_computable) | {
     DType.STRING, DType.VARIANT, DType.BFLOAT16}
 """The types of which callers have other arrays than the runtime."""
+
+
+@cache
+def _rule() -> Callable[[Any, Tensor, str], Array]:
+    """What takes a value for an input, which is of no use to callers that have arrays as they are stored."""
+    with LOADING:
+        from circlet.runtime.exec.values.rule import as_array
+
+    return as_array
+
+
+def _giver(tensor: Tensor, is_text: bool) -> Callable[[Array], Any] | None:
+    """What makes of a stored result that which callers get; None where that is the same array."""
+    if tensor.dtype not in _CONVERTED:
+        return None
+    with LOADING:
+        from circlet.runtime.exec.values.results import giver
+
+    return giver(tensor, is_text)
 
 
 def _declared(inputs: Iterable[tuple[str, int]],
