@@ -22,8 +22,8 @@ from circlet.runtime.ops.comparison import Less
 from circlet.runtime.ops.controlflow import While
 from circlet.runtime.ops.elementwise import Add
 from circlet.runtime.ops.index import DynamicUpdateSlice, GatherNd
-from circlet.runtime.ops.layout import Concatenation, ReverseV2, Slice, Split
-from circlet.runtime.ops.matmul import FullyConnected
+from circlet.runtime.ops.layout import Concatenation, ReverseV2, Slice, Split, Transpose
+from circlet.runtime.ops.matmul import BatchMatMul, FullyConnected
 from circlet.runtime.ops.shape import Reshape
 from circlet.runtime.ops.sort import TopKV2
 from circlet.runtime.ops.unary import Exp, Gelu, Tanh
@@ -58,6 +58,22 @@ def around(g: Graph, x: Value) -> Value:
     return g(Concatenation(1), right, x, left)
 
 
+def product(given: npt.NDArray[np.float32], **options: bool) -> Write:
+    """A constant times the input."""
+    return lambda g, x: g(BatchMatMul(**options), g.builder.constant(given), x)
+
+
+def own_columns(g: Graph, x: Value) -> Value:
+    """(5, n) times the first two rows of it."""
+    return g(FullyConnected(), g(Slice(), x, g.ints(0, 0), g.ints(2, -1)), x)
+
+
+def own_rows(g: Graph, x: Value) -> Value:
+    """(n, 6), each row times its first element, summed up."""
+    row = g(Transpose(), g(Slice(), x, g.ints(0, 0), g.ints(-1, 1)), g.ints(1, 0))
+    return g(BatchMatMul(), row, x)
+
+
 FLOAT, ONES = np.float32, np.ones(6, np.float32)
 ROWS: Shape = (-1, 6)
 BITS: dict[str, tuple[Write, Shape]] = {
@@ -86,6 +102,8 @@ BITS: dict[str, tuple[Write, Shape]] = {
     "looked up": (one(GatherNd(), np.array([[1, 0], [0, 1]], np.int32)), ROWS),
     "window": (window, ROWS),
     "halves": (around, ROWS),
+    "few rows by columns": (product(weights(3, 6), adj_y=True), ROWS),
+    "few rows, deep": (own_columns, (5, -1)),
 }
 """What is to have the bits of code for one length, and the shape of its input, with -1 for what is open."""
 REORDERED: dict[str, tuple[Write, Shape]] = {
@@ -96,9 +114,12 @@ REORDERED: dict[str, tuple[Write, Shape]] = {
     "log softmax": (one(normalize.LogSoftmax()), (3, -1)),
     "L2": (one(normalize.L2Normalization()), (3, -1)),
     "mean squares": (one(normalize.RmsNorm(1e-5), FLOAT(1)), (3, -1)),
+    "a row by columns": (product(weights(1, 3)), (3, -1)),
+    "a row, deep": (own_rows, ROWS),
 }
-"""Sums along rows that are open. How many partial sums LLVM makes of a row depends on its length, where that is known,
-so that the last bits may differ from those of code for one length; at one length they are always the same."""
+"""Sums along rows that are open, and products of one row. How many partial sums there are of a row depends on its
+length, where that is known, and whether tiles multiply it on the size of the matrix, so that the last bits may differ
+from those of code for one length; at one length they are always the same."""
 
 
 def model(write: Write, shape: Shape) -> Model:

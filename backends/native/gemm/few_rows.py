@@ -5,7 +5,8 @@ Stored column by column it gives sums along two runs of memory, stored row by ro
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
 
 from llvmlite import ir
 
@@ -16,6 +17,7 @@ from circlet.backends.native.emit.value import Value
 from circlet.backends.native.gemm.microkernel import FLOAT32, WORD, Vectors, broadcast
 from circlet.backends.native.gemm.operands import Put
 from circlet.backends.native.gemm.plan import Plan
+from circlet.runtime.ir.length import is_length, may_differ, smaller
 
 _COLUMNS = 4
 """Columns that are summed at a time, so that each vector of the row is loaded once for all of them. Of 1, 2, 4, 6 and 8
@@ -32,20 +34,25 @@ _ROWS = 8
 within 2 % of it for large matrices: 512 x 4096 takes a third to a half longer with 16, 18 to 54 % with 1."""
 FLOAT = FLOAT32.total
 """The type of the sums."""
+Load: TypeAlias = "Callable[[ir.Value], ir.Value]"
+"""Loads elements side by side, given their address."""
+Store: TypeAlias = "Callable[[ir.Value, ir.Value], None]"
+"""Writes elements side by side, given them and their address."""
 
 
 def multiply_few(e: Emitter, plan: Plan, left: ir.Value, right: ir.Value, bias: Value | None, put: Put) -> None:
     """Emits a product of float32 matrices (rows, depth) and (columns, depth), which gives (rows, columns).
 
     A loop over groups of `_COLUMNS` columns, shared out, and one over rows: `dots` sums in registers, the bias is
-    added, and `put` gets each result.
+    added, and `put` gets each result. What is left of an open number of columns is summed column by column.
     """
     whole, rest = divmod(plan.columns, _COLUMNS)
-    for first, count, width in ((0, whole, _COLUMNS), (whole * _COLUMNS, min(rest, 1), rest)):
-        if not count:
+    last = (whole * _COLUMNS, rest, 1) if is_length(rest) else (whole * _COLUMNS, min(rest, 1), rest)
+    for first, count, width in ((0, whole, _COLUMNS), last):
+        if not may_differ(count, 0):
             continue
         with parallel(e, count, 2 * plan.rows * plan.columns * plan.depth) as number, rolled(e, plan.rows) as row:
-            begin = e.builder.add(e.builder.mul(number, e.number(_COLUMNS)), e.number(first))
+            begin = e.builder.add(e.builder.mul(number, e.number(width)), e.number(first))
             columns = [e.builder.add(begin, e.number(k)) for k in range(width)]
             one, *others = (e.address(memory, FLOAT, e.builder.mul(each, e.number(plan.depth)))
                             for memory, each in ((left, row), *((right, column) for column in columns)))
@@ -61,8 +68,8 @@ def multiply_row(e: Emitter, plan: Plan, left: ir.Value, right: ir.Value, sums: 
     the first-level cache; then `put` gets each of them. So the right factor is read in the order in which it lies.
     """
     whole, rest = divmod(plan.columns, _STRIP)
-    for first, count, width in ((0, whole, _STRIP), (whole, min(rest, 1), rest)):
-        if not count:
+    for first, count, width in ((0, whole, _STRIP), (whole, smaller(rest, 1), rest)):
+        if not may_differ(count, 0):
             continue
         with parallel(e, count, 2 * plan.columns * plan.depth * WORD) as number:
             begin = e.builder.mul(e.builder.add(number, e.number(first)), e.number(_STRIP))
@@ -77,37 +84,48 @@ def _add_rows(e: Emitter, plan: Plan, left: ir.Value, right: ir.Value, sums: ir.
     """Sums up the rows of a strip (depth, width) of a matrix, each times an element of the left factor, into `sums`
     (width,).
 
-    A loop over `_ROWS` rows at a time, their factors in registers, and within it one over the vectors of the strip.
+    A loop over `_ROWS` rows at a time, their factors in registers, and within it one over the vectors of the strip. The
+    rows that are left come first; one by one, where their number is open.
     """
     b, vectors, step = e.builder, Vectors(e, FLOAT, plan.lanes), plan.columns
 
-    def add(row: ir.Value, rows: int, is_first: bool) -> None:
+    def add(row: ir.Value, rows: int, is_first: bool = False) -> None:
         factors = [broadcast(e, b.load(e.address(left, FLOAT, b.add(row, e.number(k))), typ=FLOAT), plan.lanes)
                    for k in range(rows)]
         given = e.address(right, FLOAT, b.mul(row, e.number(step)))
 
-        def strip(place: ir.Value, count: int) -> None:
+        def strip(place: ir.Value, load: Load, store: Store) -> None:
             total = vectors.address(sums, place)
-            value = vectors.splat(0) if is_first else vectors.load(total) if count >= plan.lanes else (
-                vectors.load_some(total, e.number(count)))
+            value = vectors.splat(0) if is_first else load(total)
             for k, factor in enumerate(factors):
-                source = vectors.address(given, place, k * step * WORD)
-                read = vectors.load(source) if count >= plan.lanes else vectors.load_some(source, e.number(count))
-                value = e.intrinsic("fmuladd", factor, read, value)
-            if count >= plan.lanes:
-                vectors.store(value, total)
-            else:
-                vectors.store_some(value, total, e.number(count))
+                value = e.intrinsic("fmuladd", factor, load(vectors.address(given, place, k * step * WORD)), value)
+            store(value, total)
 
-        with rolled(e, width // plan.lanes) as number:
-            strip(b.mul(number, e.number(plan.lanes * WORD)), plan.lanes)
-        if width % plan.lanes:
-            strip(e.number(width // plan.lanes * plan.lanes * WORD), width % plan.lanes)
+        _strips(e, vectors, width, strip)
 
-    first = plan.depth % _ROWS or min(_ROWS, plan.depth)
-    add(e.number(0), first, is_first=True)
-    with rolled(e, (plan.depth - first) // _ROWS) as number:
-        add(b.add(b.mul(number, e.number(_ROWS)), e.number(first)), _ROWS, is_first=False)
+    whole, first = divmod(plan.depth, _ROWS)
+    if is_length(first):
+        _strips(e, vectors, width, lambda place, load, store: store(vectors.splat(0), vectors.address(sums, place)))
+        with rolled(e, first) as row:
+            add(row, 1)
+    else:
+        whole, first = (whole, first) if first else (whole - 1, _ROWS)
+        add(e.number(0), first, is_first=True)
+    with rolled(e, whole) as number:
+        add(b.add(b.mul(number, e.number(_ROWS)), e.number(first)), _ROWS)
+
+
+def _strips(e: Emitter, vectors: Vectors, width: int, strip: Callable[[ir.Value, Load, Store], None]) -> None:
+    """Calls `strip` for each vector of a strip, with the distance from the beginning, and what loads and stores the
+    vector's elements; then for those that are no whole vector, if there may be any."""
+    lanes = vectors.kind.count
+    whole, rest = divmod(width, lanes)
+    with rolled(e, whole) as number:
+        strip(e.builder.mul(number, e.number(lanes * WORD)), vectors.load, vectors.store)
+    if may_differ(rest, 0):
+        count = e.number(rest)
+        strip(e.number(whole * lanes * WORD), lambda place: vectors.load_some(place, count),
+              lambda value, place: vectors.store_some(value, place, count))
 
 
 def dots(e: Emitter, one: ir.Value, others: Sequence[ir.Value], count: int, lanes: int) -> list[ir.Value]:
@@ -118,14 +136,14 @@ def dots(e: Emitter, one: ir.Value, others: Sequence[ir.Value], count: int, lane
     """
     vectors, b = Vectors(e, FLOAT, lanes), e.builder
     size = lanes * _UNROLL
-    whole = count // size
+    whole, rest = divmod(count, size)
 
     def load(base: ir.Value, begin: ir.Value, further: int, left: int) -> ir.Value:
         place = vectors.address(e.address(base, FLOAT, begin), further * WORD)
-        return vectors.load(place) if left >= lanes else vectors.load_some(place, e.number(left))
+        return vectors.load_some(place, e.number(left)) if is_length(left) or left < lanes else vectors.load(place)
 
     def step(begin: ir.Value, sums: Sequence[ir.Value], left: int) -> list[ir.Value]:
-        for further in range(0, left, lanes):
+        for further in range(0, size if is_length(left) else left, lanes):
             factor = load(one, begin, further, left - further)
             sums = [e.intrinsic("fmuladd", factor, load(each, begin, further, left - further), value)
                     for each, value in zip(others, sums, strict=True)]
@@ -133,6 +151,6 @@ def dots(e: Emitter, one: ir.Value, others: Sequence[ir.Value], count: int, lane
 
     sums = carry(e, e.number(whole), [vectors.splat(0)] * len(others),
                  lambda number, sums: step(b.mul(number, e.number(size)), sums, size))
-    sums = step(e.number(whole * size), sums, count - whole * size)
+    sums = step(e.number(whole * size), sums, rest)
     add = e.declare(f"llvm.vector.reduce.fadd.v{lanes}f32", ir.FunctionType(FLOAT, [FLOAT, vectors.kind]))
     return [b.call(add, [ir.Constant(FLOAT, -0.0), each], fastmath=("reassoc",)) for each in sums]
