@@ -18,21 +18,20 @@ from circlet.runtime.ir.terms import (
     Assumption,
     Computed,
     Formula,
-    Maximum,
-    Quotient,
     Symbol,
     Terms,
     bound_of,
     bounds,
     can_vanish,
     constant,
-    divided,
     fixed,
     formula_of,
     hangs_on,
     has_computed,
     is_fixed,
+    maximum_of,
     product_of,
+    quotient_of,
     reduced,
     scaled,
     sum_of,
@@ -90,13 +89,13 @@ class Scope:
         """The length of a number, as what stands for it."""
         return cast(int, Length(self, ((1, (Symbol(number),)),)))
 
-    def computed(self, most: Length | int) -> int:
+    def computed(self, most: Length | int, least: int = 0) -> int:
         """A length that the run computes, at most as long as another one."""
         limit = bound_of(terms_of(most))
         if limit is None or self._is_complete:
             raise Indefinite(f"{most} has no bound" if limit is None else "all lengths are told")
         self.lengths.append(0)
-        return cast(int, Length(self, ((1, (Computed(self.count - 1, limit),)),)))
+        return cast(int, Length(self, ((1, (Computed(self.count - 1, limit, least),)),)))
 
     def capacity(self) -> int:
         """A length for which a loop is to have room, without anything at hand that it follows from."""
@@ -104,9 +103,9 @@ class Scope:
         self.capacities.append(self.count - 1)
         return self.symbol(self.count - 1)
 
-    def carried(self, most: Length | int) -> int:
+    def carried(self, most: Length | int, least: int = 0) -> int:
         """As `computed`, a length that changes from turn to turn of a loop."""
-        found = self.computed(most)
+        found = self.computed(most, least)
         self._carried.add(self.count - 1)
         return found
 
@@ -248,7 +247,7 @@ class Length:
 
     def maximum(self, other: Length | int) -> Length | int:
         """The larger one."""
-        return _maximum(self.scope, self.terms, terms_of(other))
+        return made(self.scope, maximum_of(self.terms, terms_of(other)))
 
     def minimum(self, other: Length | int) -> Length | int:
         """The smaller one."""
@@ -384,6 +383,11 @@ def may_be_less(one: Length | int, other: Length | int) -> bool:
     return least(difference.terms) < 0 if isinstance(difference, Length) else difference < 0
 
 
+def lowest(number: Length | int) -> int:
+    """What an integer is at least, for any lengths; it may be less than that."""
+    return least(number.terms) if isinstance(number, Length) else number
+
+
 def divisor(number: Length | int) -> int:
     """What divides an integer for all lengths."""
     return gcd(*(factor for factor, _ in number.terms)) if isinstance(number, Length) else number
@@ -426,19 +430,4 @@ def _quotient(scope: Scope, numerator: Terms, denominator: Terms) -> Length | in
         raise Indefinite(f"a length divided by ({text(denominator)}), which is negative")
     if is_fixed(denominator) and fixed(denominator) < 0:
         return _quotient(scope, scaled(numerator, -1), scaled(denominator, -1))
-    whole, rest = divided(numerator, denominator)
-    if rest and is_fixed(rest) and is_fixed(denominator):
-        whole, rest = sum_of(whole, constant(fixed(rest) // fixed(denominator))), ()
-    if not rest:
-        return made(scope, whole)
-    return made(scope, sum_of(whole, ((1, (Quotient(rest, denominator),)),)))
-
-
-def _maximum(scope: Scope, one: Terms, other: Terms) -> Length | int:
-    low, high = bounds(sum_of(one, scaled(other, -1)))
-    if low >= 0:
-        return made(scope, one)
-    if high <= 0:
-        return made(scope, other)
-    first, second = sorted((one, other), key=repr)
-    return Length(scope, ((1, (Maximum(first, second),)),))
+    return made(scope, quotient_of(numerator, denominator))

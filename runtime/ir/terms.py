@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from math import gcd, prod
 from operator import itemgetter
@@ -35,6 +35,8 @@ class Computed:
     number: int
     most: Terms
     """What it is at the most."""
+    least: int = 0
+    """What it is at the least."""
 
 
 @dataclass(frozen=True)
@@ -117,16 +119,35 @@ def bound_of(terms: Terms) -> Terms | None:
     found: Terms = ()
     for factor, atoms in terms:
         late = [each for each in atoms if is_computed(each)]
-        if late and factor < 0:
-            continue
-        product: Terms = ((factor, tuple(each for each in atoms if each not in late)),)
-        for each in late:
-            most = _atom_bound(each)
-            if most is None:
-                return None
-            product = product_of(product, most)
-        found = sum_of(found, product)
+        known: Terms = ((factor, tuple(each for each in atoms if each not in late)),)
+        most = _less_negative(known, late) if late and factor < 0 else _times(known, map(_atom_bound, late))
+        if most is None:
+            return None
+        found = sum_of(found, most)
     return found
+
+
+def _less_negative(product: Terms, late: Sequence[Atom]) -> Terms | None:
+    """What a negative product is at the most, times atoms of which one may be negative: with what that one is at the
+    least, and the others at the most; nothing if none is."""
+    negative = [each for each in late if _range(each)[0] < 0]
+    if not negative:
+        return ()
+    (one, *more), others = negative, [each for each in late if _range(each)[0] >= 0]
+    low = _atom_least(one)
+    if more or low is None:
+        return None
+    below = product_of(scaled(product, -1), maximum_of(scaled(low, -1), ()))
+    return _times(below, map(_atom_bound, others))
+
+
+def _times(product: Terms, factors: Iterable[Terms | None]) -> Terms | None:
+    """A product times others, None where one of them is."""
+    for each in factors:
+        if each is None:
+            return None
+        product = product_of(product, each)
+    return product
 
 
 def _atom_bound(atom: Atom) -> Terms | None:
@@ -134,8 +155,23 @@ def _atom_bound(atom: Atom) -> Terms | None:
         return atom.most
     if isinstance(atom, Maximum):
         one, other = bound_of(atom.one), bound_of(atom.other)
-        return None if one is None or other is None else sum_of(one, other)
-    return bound_of(atom.numerator) if isinstance(atom, Quotient) else None
+        return None if one is None or other is None else maximum_of(one, other)
+    return _bounding_quotient(bound_of(atom.numerator), atom.denominator) if isinstance(atom, Quotient) else None
+
+
+def _atom_least(atom: Atom) -> Terms | None:
+    """What an atom is at the least, without what the run computes; None where that cannot be told."""
+    if isinstance(atom, Computed):
+        return constant(atom.least)
+    if not isinstance(atom, Quotient):
+        return None
+    above = bound_of(scaled(atom.numerator, -1))
+    return None if above is None else _bounding_quotient(scaled(above, -1), atom.denominator)
+
+
+def _bounding_quotient(numerator: Terms | None, denominator: Terms) -> Terms | None:
+    """A quotient of what bounds the numerator; None where only the run tells the denominator, or nothing bounds it."""
+    return None if numerator is None or has_computed(denominator) else quotient_of(numerator, denominator)
 
 
 def value_of(terms: Terms, lengths: Sequence[int]) -> int:
@@ -251,6 +287,23 @@ def divided(numerator: Terms, denominator: Terms) -> tuple[Terms, Terms]:
     return _ordered(whole), _ordered(rest)
 
 
+def quotient_of(numerator: Terms, denominator: Terms) -> Terms:
+    """A quotient, rounded down; the denominator is positive."""
+    whole, rest = divided(numerator, denominator)
+    if rest and is_fixed(rest) and is_fixed(denominator):
+        return sum_of(whole, constant(fixed(rest) // fixed(denominator)))
+    return sum_of(whole, ((1, (Quotient(rest, denominator),)),)) if rest else whole
+
+
+def maximum_of(one: Terms, other: Terms) -> Terms:
+    """The larger one of two."""
+    low, high = bounds(sum_of(one, scaled(other, -1)))
+    if low >= 0 or high <= 0:
+        return one if low >= 0 else other
+    first, second = sorted((one, other), key=repr)
+    return ((1, (Maximum(first, second),)),)
+
+
 def _without(product: Monomial, atoms: Monomial) -> Monomial | None:
     """A product without some of its factors; None where they are none."""
     left = list(product)
@@ -332,7 +385,7 @@ def _range(atom: Atom) -> tuple[int, int]:
     if isinstance(atom, Symbol):
         return LEAST, MOST
     if isinstance(atom, Computed):
-        return 0, max(bounds(atom.most)[1], 0)
+        return atom.least, max(bounds(atom.most)[1], atom.least)
     if isinstance(atom, Quotient):
         (low, high), (down, up) = bounds(atom.numerator), bounds(atom.denominator)
         down = max(down, 1)

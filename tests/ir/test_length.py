@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
+from itertools import product
 from typing import TypeAlias
 
 import pytest
@@ -15,8 +16,10 @@ from circlet.runtime.ir.length import (
     Scope,
     alike,
     assumed,
+    bound,
     certain,
     divisor,
+    is_late,
     is_length,
     larger,
     may_be_less,
@@ -87,6 +90,29 @@ def test_answers_hold_for_all_lengths_that_fit(one: Formula, other: Formula, rel
     assert answer == ask(one(at_hand), other(at_hand))
     assume(all(each.fits(others) for each in scope.assumptions))
     assert answer == ask(one(others), other(others))
+
+
+@given(formula, some_lengths, st.integers(0, 2))
+def test_a_bound_is_one(made: Formula, at_hand: list[int], least: int) -> None:
+    """The first two lengths are computed by the run, at most as long as the third one."""
+    scope = Scope(at_hand[2:])
+    most = scope.symbol(0)
+    try:
+        found = made([scope.computed(most, least), scope.computed(most), most])
+        limit = bound(found)
+    except Indefinite:
+        assume(False)
+    assert not is_late(limit)
+    for one, other in product(range(least, at_hand[2] + 1, 3), range(0, at_hand[2] + 1, 5)):
+        lengths = [at_hand[2], one, other]
+        assert value(found, lengths) <= value(limit, lengths), (found, limit, lengths)
+
+
+def test_room_for_whole_vectors_of_what_the_run_computes() -> None:
+    scope = Scope([])
+    found = scope.computed(100)
+    assert bound(-(-found // 16) * 16) == 7 * 16
+    assert bound(-(-found // 16) * 16 * found) == 7 * 16 * 100
 
 
 def test_equal_things_are_equal_without_assumptions() -> None:
