@@ -198,6 +198,11 @@ class Op(ABC):
         """`{output: input}` where the output is the input partly rewritten, so that reuse saves copying it."""
         return {}
 
+    def appends(self) -> Mapping[int, tuple[int, int]]:
+        """`{output: (input, axis)}` where the output is the input and, behind it along an axis, more, so that memory
+        with room for that saves copying it."""
+        return {}
+
     def calls(self) -> tuple[Callee, ...]:
         """The subgraphs that the operator invokes, each with what passes between them."""
         return ()

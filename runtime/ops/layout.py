@@ -376,6 +376,9 @@ class Joining(Op):
                                  f"found {args[k].shape}")
         return (replaced(shape, axis, sum(args[k].shape[axis] for k in range(len(args)))),)
 
+    def appends(self) -> Mapping[int, tuple[int, int]]:
+        return {0: (0, self.along)}
+
 
 @operator
 @dataclass(frozen=True)

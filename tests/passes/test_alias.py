@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 import numpy as np
+import pytest
 
 from circlet.runtime.ir.builder import SubgraphBuilder, Value
 from circlet.runtime.ops.elementwise import Add
 from circlet.runtime.ops.index import DynamicUpdateSlice
+from circlet.runtime.ops.layout import Concatenation
 from circlet.runtime.ops.shape import Reshape
 from circlet.runtime.ops.unary import Neg
 from circlet.runtime.passes.analyses.alias import Aliases, Effects, declared_effects, find_aliases, may_reuse
@@ -17,12 +19,13 @@ from tests.passes.specialized import Write, specialized
 ROW = np.array([7.0], np.float32)
 
 
-def aliases_of(write: Write, *shapes: tuple[int, ...], kept: Collection[int] = ()) -> Aliases:
-    """The classes of a subgraph whose caller keeps some of the inputs."""
+def aliases_of(write: Write, *shapes: tuple[int, ...], kept: Collection[int] = (), room: int = 0) -> Aliases:
+    """The classes of a subgraph whose caller keeps some inputs, and has memory of `room` bytes for the first one."""
     spec = specialized(write, *shapes)
     fixed = {*spec.known, *(spec.subgraph.inputs[each] for each in kept)}
     span = range(len(spec.subgraph.operators))
-    return find_aliases(spec, span, fixed, lambda number: declared_effects(spec.subgraph.operators[number]))
+    return find_aliases(spec, span, fixed, lambda number: declared_effects(spec.subgraph.operators[number]),
+                        {spec.subgraph.inputs[0]: room} if room else {})
 
 
 def outputs(aliases: Aliases) -> list[int]:
@@ -91,6 +94,42 @@ def test_what_a_view_reads_later_is_not_overwritten() -> None:
         return [update(s, v[0]), s.apply(Neg(), seen)]
 
     assert not aliases_of(write, (4,)).is_overwritten(0)
+
+
+APPENDED: dict[str, tuple[Write, tuple[int, ...], int]] = {
+    "a row": (lambda s, v: [s.apply(Concatenation(), v[0], s.constant(ROW))], (4,), 20),
+    "itself": (lambda s, v: [s.apply(Concatenation(), v[0], v[0])], (4,), 32),
+    "what is read later": (lambda s, v: [s.apply(Concatenation(), v[0], s.constant(ROW)), s.apply(Neg(), v[0])],
+                           (4,), 20),
+    "behind axes of 1": (lambda s, v: [s.apply(Concatenation(-2), v[0], s.constant(ROW.reshape(1, 1, 1)))],
+                         (1, 4, 1), 20),
+}
+APART: dict[str, tuple[Write, tuple[int, ...], int]] = {
+    "without room": (lambda s, v: [s.apply(Concatenation(), v[0], s.constant(ROW))], (4,), 0),
+    "with other room": (lambda s, v: [s.apply(Concatenation(), v[0], s.constant(ROW))], (4,), 24),
+    "in front": (lambda s, v: [s.apply(Concatenation(), s.constant(ROW), v[0])], (4,), 20),
+    "between": (lambda s, v: [s.apply(Concatenation(1), v[0], s.constant(np.ones((2, 1), np.float32)))], (2, 2), 24),
+}
+
+
+@pytest.mark.parametrize(("cases", "is_one"), [(APPENDED, True), (APART, False)], ids=["appended", "apart"])
+def test_what_is_appended_to_lies_where_it_was(cases: dict[str, tuple[Write, tuple[int, ...], int]],
+                                               is_one: bool) -> None:
+    for name, (write, shape, room) in cases.items():
+        found = aliases_of(write, shape, room=room)
+        assert (outputs(found)[0] == inputs(found)[0]) is is_one, name
+
+
+def test_what_the_caller_keeps_is_not_appended_to() -> None:
+    write, shape, room = APPENDED["a row"]
+    assert outputs(aliases_of(write, shape, kept=[0], room=room)) != [0]
+
+
+def test_one_value_is_appended_to_once() -> None:
+    found = aliases_of(lambda s, v: [s.apply(Concatenation(), v[0], s.constant(ROW)),
+                                     s.apply(Concatenation(), v[0], s.constant(-ROW))], (4,), room=20)
+    assert len({*outputs(found)}) == 2
+    assert found.size(outputs(found)[0]) == 20
 
 
 def test_an_output_is_not_overwritten() -> None:

@@ -19,7 +19,7 @@ from circlet.backends.native.gemm.microkernel import (
 from circlet.backends.native.gemm.operands import Panels
 from circlet.backends.native.targets.target import Target
 from circlet.runtime.exec.memory import allocate
-from circlet.runtime.ir.length import is_length, is_open, smaller
+from circlet.runtime.ir.length import is_late, is_length, is_open, smaller
 from circlet.runtime.ir.types import Array, Shape
 from circlet.runtime.records import dataclass
 
@@ -127,7 +127,7 @@ class Plan:
         """The depth, given in units, in parts: what several tiles read of a panel stays in the cache, and no sum is so
         long that much is lost."""
         if is_length(self.depth):
-            parts = 1 if self.depth <= DEPTH else -(-self.depth // DEPTH)
+            parts = 1 if is_late(self.depth) or self.depth <= DEPTH else -(-self.depth // DEPTH)
             return Split.of(units, units if parts == 1 else -(-units // parts))
         is_read_again = self.split.is_open or self.split.parts > 1
         parts = max(-(-self.depth // DEPTH), -(-self.panel_bytes // CHUNK) if is_read_again else 1, 1)

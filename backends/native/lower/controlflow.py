@@ -326,7 +326,8 @@ class _LoopLowering:
                   function.indented(f"turn @{self._op.body_subgraph_index}")):
                 function.turn(self._o.place)
                 homes = [turn.places[self._plan.rotation.buffer(k, 1)] for k in range(len(turn.state))]
-                results = subgraphs.invoke(self._op.body_subgraph_index, turn.state, homes, self._plan.destroyable)
+                results = subgraphs.invoke(self._op.body_subgraph_index, turn.state, homes, self._plan.destroyable,
+                                           is_turn=True)
             self._close(turn.numbers, turn.places, turn.lengths, results)
         e.builder.branch(turn.head)
 

@@ -64,6 +64,12 @@ class Fused(Op):
         """The input that the result is written over, if there is one."""
         return {} if self.overwritten is None else {0: self.overwritten}
 
+    def appends(self) -> Mapping[int, tuple[int, int]]:
+        """What the last member appends to, if that is an input."""
+        last = self.members[-1].operator
+        return {output: (self.sources.index(last.inputs[position]), axis)
+                for output, (position, axis) in last.op.appends().items() if last.inputs[position] in self.sources}
+
     def shapes(self, sources: Mapping[int, Array]) -> dict[int, Shape]:
         """The shape of every tensor that a member but the last makes, from the buffers of the sources; those that are
         read-only hold their value already."""

@@ -67,7 +67,7 @@ class SubgraphLowering:
             self.loops -= 1
 
     def invoke(self, index: int, inputs: Sequence[Value], homes: Sequence[ir.Value | None],
-               destroyable: frozenset[int]) -> list[Value]:
+               destroyable: frozenset[int], is_turn: bool = False) -> list[Value]:
         """Emits a subgraph in place.
 
         Args:
@@ -75,13 +75,14 @@ class SubgraphLowering:
             inputs: its inputs.
             homes: where each output must lie; None leaves that to the subgraph.
             destroyable: the inputs whose memory it may overwrite.
+            is_turn: it is the body of a loop, whose inputs lie where there is room for what it makes of them.
         """
         self._function.count(COUNTED_COPIES + index, 1)
         spec = self.executors.specializer.within(index, tuple(each.shape for each in inputs), self._scope)
         if not spec.is_static:
             raise Unlowerable(f"subgraph {index} has shapes that are known only when it runs")
         span = range(len(spec.subgraph.operators))
-        aliases = self.executors.planner.aliases(spec, span, destroyable)
+        aliases = self.executors.planner.aliases(spec, span, destroyable, is_turn)
         values = dict(zip(spec.subgraph.inputs, inputs, strict=True))
         places: dict[int, ir.Value] = {
             aliases.root(tensor): each.memory for tensor, each in values.items()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from copy import copy
 from math import prod
+from types import MappingProxyType
 from typing import TypeAlias
 
 from circlet.runtime.ir.length import larger, may_differ, value
@@ -21,15 +22,18 @@ class Effects:
     """`{output: input}`: the same bytes, unchanged."""
     overwrites: Mapping[int, int] = field(default_factory=dict)
     """`{output: input}`: the output may be written over the input, if nothing reads the input later."""
+    appends: Mapping[int, tuple[int, int]] = field(default_factory=dict)
+    """`{output: (input, axis)}`: the output is the input and, behind it along the axis, more."""
 
 
+NO_ROOM: Mapping[int, int] = MappingProxyType({})
 EffectsOf: TypeAlias = Callable[[int], Effects]
 """The effects of an operator, by its index."""
 
 
 def declared_effects(operator: Operator) -> Effects:
     """What an operator that invokes no other subgraph declares."""
-    return Effects(operator.op.views(), operator.op.overwrites())
+    return Effects(operator.op.views(), operator.op.overwrites(), operator.op.appends())
 
 
 @dataclass
@@ -53,10 +57,12 @@ class _Class:
 class Aliases:
     """The storage classes of the tensors of a subgraph: a class is a set of tensors that share their memory."""
 
-    def __init__(self, spec: Specialization, span: range, fixed: Collection[int]) -> None:
+    def __init__(self, spec: Specialization, span: range, fixed: Collection[int],
+                 room: Mapping[int, int] = NO_ROOM) -> None:
         self.spec = spec
         self.span = span
         self._fixed = fixed
+        self._room = room
         self._root: dict[int, int] = {}
         self._classes: dict[int, _Class] = {}
         """By root, those of several tensors."""
@@ -126,8 +132,21 @@ class Aliases:
         taken = any(self.root(each) == root for each in (*others, *operator.outputs))
         return not taken and not may_differ(self.size(root), tensor_bytes(self.spec, output))
 
+    def may_append(self, number: int, output: int, position: int, axis: int) -> bool:
+        """Whether an output of an operator may begin where its input at `position` lies, to which it appends along an
+        axis; what is there stays, whoever reads it."""
+        source = self.spec.subgraph.operators[number].inputs[position]
+        root, shape = self.root(source), self.spec.shape(source)
+        size, tensors = tensor_bytes(self.spec, source), self.spec.subgraph.tensors
+        if root not in self._room or self.is_fixed(root) or output in self._root or may_differ(self.size(root), size):
+            return False
+        is_behind = not any(may_differ(each, 1) for each in shape[:axis % len(shape)])
+        is_same = tensors[source].quantization == tensors[output].quantization
+        return is_behind and is_same and not may_differ(self._room[root], tensor_bytes(self.spec, output))
 
-def find_aliases(spec: Specialization, span: range, fixed: Collection[int], effects: EffectsOf) -> Aliases:
+
+def find_aliases(spec: Specialization, span: range, fixed: Collection[int], effects: EffectsOf,
+                 room: Mapping[int, int] = NO_ROOM) -> Aliases:
     """Joins views with what they view, and results with the inputs that they may be written over.
 
     Results that are known lie where they were computed.
@@ -137,8 +156,9 @@ def find_aliases(spec: Specialization, span: range, fixed: Collection[int], effe
         span: the operators to look at.
         fixed: tensors whose memory must not be written: constants, inputs that the caller keeps, earlier results.
         effects: what each operator may do.
+        room: inputs in larger memory than they need, and how many bytes that has.
     """
-    aliases = Aliases(spec, span, fixed)
+    aliases = Aliases(spec, span, fixed, room)
     for number in span:
         operator = spec.subgraph.operators[number]
         declared = effects(number)
@@ -151,6 +171,10 @@ def find_aliases(spec: Specialization, span: range, fixed: Collection[int], effe
         for position, source in declared.overwrites.items():
             output = operator.outputs[position]
             if operator.inputs[source] != ABSENT and aliases.may_overwrite(number, output, source):
+                aliases.join(output, aliases.root(operator.inputs[source]), overwritten=True)
+        for position, (source, axis) in declared.appends.items():
+            output = operator.outputs[position]
+            if room and aliases.may_append(number, output, source, axis):
                 aliases.join(output, aliases.root(operator.inputs[source]), overwritten=True)
     return aliases
 

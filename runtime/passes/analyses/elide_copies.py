@@ -7,12 +7,20 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property, lru_cache, partial
 
-from circlet.runtime.ir.length import Scope
+from circlet.runtime.ir.length import Scope, may_differ
 from circlet.runtime.ir.model import Model, Operator
 from circlet.runtime.ir.op import Unknown
 from circlet.runtime.ir.types import Shape
 from circlet.runtime.ops.controlflow import Branch, Invoke, PreTestedLoop
-from circlet.runtime.passes.analyses.alias import Aliases, Effects, declared_effects, find_aliases, may_reuse
+from circlet.runtime.passes.analyses.alias import (
+    NO_ROOM,
+    Aliases,
+    Effects,
+    declared_effects,
+    find_aliases,
+    may_reuse,
+    tensor_bytes,
+)
 from circlet.runtime.passes.analyses.carry import (
     TurnPlan,
     alternating_turn,
@@ -123,16 +131,19 @@ class CopyPlanner:
         """`course(op, carried_shapes, lent)`: where a loop's values lie of which some begin where the caller has them,
         or why they cannot; raises Unknown where shapes change from turn to turn."""
 
-    def aliases(self, spec: Specialization, span: range, destroyable: Iterable[int] = ()) -> Aliases:
+    def aliases(self, spec: Specialization, span: range, destroyable: Iterable[int] = (),
+                is_turn: bool = False) -> Aliases:
         """The storage classes of a subgraph whose caller gives up the inputs at positions `destroyable`; of a case of
-        something general, those of all cases."""
+        something general, those of all cases. In a turn of a loop an input lies where there is room for what the turn
+        makes of it."""
         if spec.general is not None:
             return self._general_aliases(spec.general, span, frozenset(destroyable)).case(spec)
         subgraph = spec.subgraph
         written = {each for number in span for each in subgraph.operators[number].outputs if each not in spec.known}
         free = {subgraph.inputs[position] for position in destroyable} if span.start == 0 else set()
         fixed = set(range(len(subgraph.tensors))) - written - free
-        return find_aliases(spec, span, fixed, lambda number: self._effects(spec, number))
+        room = _room(spec, destroyable) if is_turn else NO_ROOM
+        return find_aliases(spec, span, fixed, lambda number: self._effects(spec, number), room)
 
     def loop(self, op: PreTestedLoop, shapes: tuple[Shape, ...], site: Site, in_place: bool = False) -> LoopPlan:
         """The plan of a loop where it stands.
@@ -220,7 +231,7 @@ class CopyPlanner:
         spec = self._specializer.body(op, shapes, scope)
         if not _are_kept(spec, shapes):
             raise Unknown
-        aliases = self.aliases(spec, range(len(spec.subgraph.operators)), range(len(shapes)))
+        aliases = self.aliases(spec, range(len(spec.subgraph.operators)), range(len(shapes)), is_turn=True)
         return plan_turn(aliases) if self.elide else alternating_turn(aliases)
 
     def _begun(self, op: PreTestedLoop, shapes: tuple[Shape, ...], site: Site) -> tuple[Course, Mapping[int, str]]:
@@ -352,6 +363,14 @@ def _are_kept(body: Specialization, shapes: tuple[Shape, ...]) -> bool:
     return all(len(one) == len(other) and all(
         size == made or (scope is not None and scope.is_carried(size)) for size, made in zip(one, other, strict=True))
         for one, other in zip(shapes, body.output_shapes, strict=True))
+
+
+def _room(body: Specialization, destroyable: Iterable[int]) -> Mapping[int, int]:
+    """The inputs that a turn makes larger values of, and how many bytes these have."""
+    subgraph = body.subgraph
+    sizes = ((subgraph.inputs[k], subgraph.outputs[k]) for k in destroyable)
+    return {one: tensor_bytes(body, other) for one, other in sizes
+            if may_differ(tensor_bytes(body, one), tensor_bytes(body, other))}
 
 
 def _site(aliases: Aliases, operator: Operator) -> Site:

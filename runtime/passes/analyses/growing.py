@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import TypeAlias
 
-from circlet.runtime.ir.length import Scope
+from circlet.runtime.ir.length import Scope, lowest, may_be_less
 from circlet.runtime.ir.op import Unknown
 from circlet.runtime.ir.types import Shape
 
@@ -20,15 +21,34 @@ def settled(initial: Shapes, scope: Scope, turn: Turn) -> Shapes:
     """The shapes of the carried values of a loop in any turn.
 
     Lengths that change become lengths that the loop computes. Those that begin alike and change alike are one, so that
-    what is computed with both fits together: they are one until a turn makes different ones of them.
+    what is computed with both fits together: they are one until a turn makes different ones of them. If no turn makes
+    them shorter, they are at least as long as they begin.
 
     Raises:
         Unknown: ranks change, or only the run tells what a turn makes of the shapes.
     """
-    groups: dict[_Axis, int] = {}
     limits: list[int] = []
+    with suppress(Unknown):
+        shapes, made = _found(initial, scope, turn, limits, lasts=True)
+        if not any(may_be_less(after, before) for one, other in zip(shapes, made, strict=True)
+                   for before, after in zip(one, other, strict=True) if scope.is_carried(before)):
+            return shapes
+    return _found(initial, scope, turn, limits, lasts=False)[0]
+
+
+def _found(initial: Shapes, scope: Scope, turn: Turn, limits: list[int], lasts: bool) -> tuple[Shapes, Shapes]:
+    """The shapes in any turn, and what it makes of them.
+
+    Args:
+        initial: the shapes that the loop begins with.
+        scope: of the lengths.
+        turn: what a turn makes of shapes.
+        limits: for how long lengths there is room, as far as that has a number; there may be added to them.
+        lasts: whether lengths are taken to be at least as long as they begin.
+    """
+    groups: dict[_Axis, int] = {}
     while True:
-        shapes = _with_lengths(initial, groups, scope, limits)
+        shapes = _with_lengths(initial, groups, scope, limits, lasts)
         made = turn(shapes)
         if [len(each) for each in made] != [len(each) for each in initial]:
             raise Unknown
@@ -39,7 +59,7 @@ def settled(initial: Shapes, scope: Scope, turn: Turn) -> Shapes:
         numbers = {key: number for number, key in enumerate(dict.fromkeys(keys.values()))}
         refined = {axis: numbers[key] for axis, key in keys.items()}
         if refined == groups:
-            return shapes
+            return shapes, made
         groups = refined
 
 
@@ -58,10 +78,11 @@ class _Representatives:
         return number
 
 
-def _with_lengths(initial: Shapes, groups: Mapping[_Axis, int], scope: Scope, limits: list[int]) -> Shapes:
+def _with_lengths(initial: Shapes, groups: Mapping[_Axis, int], scope: Scope, limits: list[int], lasts: bool) -> Shapes:
     """The shapes with a length for each group of axes, at most as long as one of the limits, to which may be added."""
-    count = len({*groups.values()})
-    limits += [scope.capacity() for _ in range(count - len(limits))]
-    lengths = [scope.carried(limits[number]) for number in range(count)]
+    begins = {number: initial[k][axis] for (k, axis), number in groups.items()}
+    limits += [scope.capacity() for _ in range(len(begins) - len(limits))]
+    lengths = [scope.carried(limits[number], max(lowest(begins[number]), 0) if lasts else 0)
+               for number in range(len(begins))]
     return tuple(tuple(lengths[groups[k, axis]] if (k, axis) in groups else size for axis, size in enumerate(shape))
                  for k, shape in enumerate(initial))

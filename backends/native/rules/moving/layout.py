@@ -254,10 +254,12 @@ def concatenation(node: Node[Concatenation], e: Emitter, sinks: tuple[Sink, ...]
 
 def _join(e: Emitter, sink: Sink, inputs: Sequence[Value], axis: int) -> None:
     """Goes through one input after another: copies its runs to their places in the result where both lie in memory,
-    else loops over its elements, shared out."""
+    else loops over its elements, shared out. The first one may be where the result begins."""
     offset, shape = 0, replaced(inputs[0].shape, axis, sum(x.shape[axis] for x in inputs))
-    for x in inputs:
-        if x.memory is not None and sink.memory is not None:
+    for k, x in enumerate(inputs):
+        if k == 0 and x.memory is not None and x.memory is sink.memory:
+            pass
+        elif x.memory is not None and sink.memory is not None:
             overwrite(e, sink.memory, shape, x, [Whole(e, offset if each == axis else 0) for each in range(len(shape))])
         elif x.size:
             with parallel_every(e, x.shape, 4 * x.nbytes) as index:
