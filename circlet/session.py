@@ -68,7 +68,7 @@ def _compiled() -> Pipeline:
         from circlet.runtime.passes.manager import Pass
         from circlet.runtime.passes.pipelines import compiled
 
-    return compiled(Pass("fuse_operators", _fuse_operators))
+    return compiled(Pass("fuse_operators", _fuse_operators), _grows)
 
 
 def _fuse_operators(model: Model) -> Model:
@@ -76,6 +76,18 @@ def _fuse_operators(model: Model) -> Model:
         from circlet.backends.native.lower.fuse import fuse_operators
 
     return fuse_operators(model)
+
+
+def _grows(model: Model, subgraph: int, operator: int) -> bool:
+    with LOADING:
+        from circlet.backends.native.lower.growing import grows
+        from circlet.runtime.exec.executor_map import ExecutorMap
+
+    try:
+        executors = ExecutorMap(model, partial(_native_backends, False, 1, None), elide=True)
+    except UnsupportedError:
+        return False
+    return grows(executors, subgraph, operator)
 
 
 def _cpu(num_threads: int) -> Choice:

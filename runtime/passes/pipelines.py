@@ -6,6 +6,8 @@ runs, which is on models that have the operators that it changes.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from circlet.runtime.ir.model import Model
 from circlet.runtime.late import imported
 from circlet.runtime.passes.manager import Pass, Pipeline
@@ -13,7 +15,8 @@ from circlet.runtime.passes.manager import Pass, Pipeline
 TRANSFORMS = "circlet.runtime.passes.transforms"
 
 
-def _pass(function: str, *needs: str, module: str = "", renumbers: bool = False) -> Pass:
+def _pass(function: str, *needs: str, module: str = "", renumbers: bool = False, given: tuple[object, ...] = ()
+          ) -> Pass:
     """A pass by the name of its function.
 
     Args:
@@ -21,9 +24,10 @@ def _pass(function: str, *needs: str, module: str = "", renumbers: bool = False)
         needs: the names of operators, of which each set has blanks between them; see `Pass.needs`.
         module: below `transforms`, where it is not called as the function is.
         renumbers: see `Pass.renumbers`.
+        given: what it takes beside the model.
     """
     def run(model: Model) -> Model:
-        changed: Model = getattr(imported(f"{TRANSFORMS}.{module or function}"), function)(model)
+        changed: Model = getattr(imported(f"{TRANSFORMS}.{module or function}"), function)(model, *given)
         return changed
 
     return Pass(function, run, renumbers, tuple(frozenset(each.split()) for each in needs))
@@ -37,7 +41,6 @@ UPDATE_VARIABLES = _pass("update_variables", "READ_VARIABLE", "ASSIGN_VARIABLE",
                          "DYNAMIC_UPDATE_SLICE STABLEHLO_DYNAMIC_UPDATE_SLICE UPDATE_ROW SCATTER_ELEMENTS "
                          "SCATTER_SLICES")
 ELIMINATE_DEAD = _pass("eliminate_dead")
-PAD_GROWTH = _pass("pad_growth", "WHILE STABLEHLO_WHILE", "CONCATENATION STABLEHLO_CONCATENATE")
 FUSE_SILU = _pass("fuse_silu", "LOGISTIC STABLEHLO_LOGISTIC", "MUL STABLEHLO_MULTIPLY")
 COMPACT = _pass("compact", module="portable.compact", renumbers=True)
 
@@ -48,13 +51,15 @@ INTERPRETED = Pipeline("interpreted", (
 """What every session does first, and all that one does which computes operator by operator."""
 
 
-def compiled(fuse_operators: Pass) -> Pipeline:
+def compiled(fuse_operators: Pass, stays: Callable[[Model, int, int], bool]) -> Pipeline:
     """What a session does that compiles.
 
     Args:
         fuse_operators: makes one operator of those whose code is written together.
+        stays: whether a loop that grows is best left as it is; see `pad_growth`.
     """
-    return Pipeline("compiled", (*INTERPRETED.passes, PAD_GROWTH, FUSE_SILU, fuse_operators))
+    pad_growth = _pass("pad_growth", "WHILE STABLEHLO_WHILE", "CONCATENATION STABLEHLO_CONCATENATE", given=(stays,))
+    return Pipeline("compiled", (*INTERPRETED.passes, pad_growth, FUSE_SILU, fuse_operators))
 
 
 def portable(declare_shapes: Pass) -> Pipeline:

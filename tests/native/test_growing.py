@@ -18,7 +18,7 @@ from circlet.runtime.ir.op import Op
 from circlet.runtime.ir.tensor import Tensor
 from circlet.runtime.ir.types import Array, DType
 from circlet.runtime.ops.controlflow import While
-from circlet.runtime.ops.index import Gather, Where
+from circlet.runtime.ops.index import DynamicUpdateSlice, Gather, Where
 from circlet.runtime.ops.layout import Concatenation, ReverseV2, Slice, StridedSlice, Transpose
 from circlet.runtime.ops.pad import Pad
 from circlet.runtime.ops.reduce import Sum
@@ -103,6 +103,40 @@ def some(s: SubgraphBuilder, k: Value, v: Sequence[Value]) -> Sequence[Value]:
     return [joined(s, x, total)]
 
 
+def behind(s: SubgraphBuilder, k: Value, v: Sequence[Value]) -> Sequence[Value]:
+    """A row is appended along the first axis that is not 1, computed from the rows that there are."""
+    (x,) = v
+    total = s.op(Sum(True), x, s.constant(i32([1])), outputs=[Tensor("", F32, (1, 1, 2))])[0]
+    return [joined(s, x, g.plus(s, total, 1.0), axis=1, rank=3)]
+
+
+def read_later(s: SubgraphBuilder, k: Value, v: Sequence[Value]) -> Sequence[Value]:
+    """The old value is read when the new one is made, which is written over last."""
+    x, total = v
+    longer = joined(s, x, s.constant(f32([1])))
+    old = s.op(Sum(True), x, s.constant(i32([0])), outputs=[Tensor("", F32, (1,))])[0]
+    return [s.op(DynamicUpdateSlice(), longer, old, s.constant(i32([0])), outputs=[Tensor("", F32, (1,), (-1,))])[0],
+            g.add(s, total, old)]
+
+
+def in_two_ways(s: SubgraphBuilder, k: Value, v: Sequence[Value]) -> Sequence[Value]:
+    """One value becomes two, each with something else behind it."""
+    x, _ = v
+    return [joined(s, x, s.constant(f32([1]))), joined(s, x, s.constant(f32([2])))]
+
+
+def itself(s: SubgraphBuilder, k: Value, v: Sequence[Value]) -> Sequence[Value]:
+    (x,) = v
+    return [joined(s, x, x)]
+
+
+def columns(s: SubgraphBuilder, k: Value, v: Sequence[Value]) -> Sequence[Value]:
+    """What is appended lies between rows."""
+    (x,) = v
+    first = op(s, Slice(), x, s.constant(i32([0, 0])), s.constant(i32([-1, 1])), rank=2)
+    return [joined(s, x, first, axis=1, rank=2)]
+
+
 @dataclass(frozen=True)
 class Case:
     body: Body
@@ -121,6 +155,11 @@ CASES: Mapping[str, Case] = {each.body.__name__: each for each in (
     Case(shrinking, [np.arange(200, dtype=np.float32)]),
     Case(set_item, [f32([1, 2, 3, 4]), f32([9])]),
     Case(some, [f32([1, *[0] * 58, 2])], (0, 1, 5, 20)),
+    Case(behind, [f32([[[1, 2]]])], (0, 1, 5, 70, 3, 100)),
+    Case(read_later, [f32([1, 2]), f32([0])], (0, 1, 5, 70, 3, 100)),
+    Case(in_two_ways, [f32([1]), f32([2])]),
+    Case(itself, [f32([1, 2])], (0, 1, 9, 3)),
+    Case(columns, [f32([[-1, 1], [3, -4]])]),
 )}
 
 

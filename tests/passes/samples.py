@@ -84,7 +84,7 @@ SAMPLES: Mapping[str, Callable[[], Model]] = {
     "fuse_row_updates": row_update,
     "update_variables": lambda: _main(_cached),
     "eliminate_dead": lambda: _main(_unused),
-    "pad_growth": lambda: growing(PADDED["sum"]),
+    "pad_growth": lambda: growing(PADDED["positions"]),
     "fuse_silu": lambda: _main(lambda m, x: m.apply(Mul(), x, m.apply(Logistic(), x))),
     "fuse_operators": lambda: _main(lambda m, x: m.apply(Add(), m.apply(Mul(), x, x), m.constant(np.float32(1)))),
     "inline_calls": _loop,

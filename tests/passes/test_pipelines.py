@@ -125,7 +125,7 @@ def test_a_session_stops_early() -> None:
 @NATIVE
 def test_results_do_not_depend_on_passes() -> None:
     model, x = SAMPLES["fuse_operators"](), np.arange(6, dtype=np.float32).reshape(2, 3)
-    for each in compiled(Pass("fuse_operators", lambda model: model)).passes:
+    for each in compiled(Pass("fuse_operators", lambda model: model), lambda *_: False).passes:
         found = circlet.Session(model, "native", passes=each.name).run({"x": x})
         np.testing.assert_array_equal(next(iter(found.values())), x * x + 1)
 

@@ -14,8 +14,9 @@ called. Sums may be rounded otherwise, as there are zeros among what is added.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import TypeAlias
 
 import numpy as np
 
@@ -30,23 +31,27 @@ from circlet.runtime.passes.transforms.growth.trace import Growth, find_growth, 
 from circlet.runtime.passes.transforms.growth.work import Work
 from circlet.runtime.passes.transforms.loops.layout import scalar
 
+Stays: TypeAlias = "Callable[[Model, int, int], bool]"
+"""Whether the loop that is an operator of a subgraph is to stay as it is."""
 
-def pad_growth(model: Model) -> Model:
-    """Replaces each such WHILE by a CALL of a subgraph with loops of fixed shapes. New subgraphs follow the others."""
+
+def pad_growth(model: Model, stays: Stays = lambda model, index, number: False) -> Model:
+    """Replaces each such WHILE by a CALL of a subgraph with loops of fixed shapes, but for those that run natively as
+    they are. New subgraphs follow the others."""
     for index in range(len(model.subgraphs)):
         for number, operator in enumerate(model.subgraphs[index].operators):
             if isinstance(operator.op, PreTestedLoop):
-                model = _padded(model, index, number, operator.op)
+                model = _padded(model, index, number, operator.op, stays)
     return model
 
 
-def _padded(model: Model, index: int, number: int, op: PreTestedLoop) -> Model:
+def _padded(model: Model, index: int, number: int, op: PreTestedLoop, stays: Stays) -> Model:
     """The model with one loop replaced, if it grows and can be."""
     caller = model.subgraphs[index]
     operator = caller.operators[number]
     try:
         members, groups = _groups(caller, operator, find_growth(model, op))
-        work = _work(model, op, members, groups) if members else None
+        work = None if not members or stays(model, index, number) else _work(model, op, members, groups)
     except Refused:
         return model
     if work is None:
