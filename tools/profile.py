@@ -11,8 +11,11 @@ from typing import Any
 import click
 
 import circlet
+from circlet.profiling.document import document
+from circlet.profiling.peak import measured_peak
 from circlet.profiling.profiler import MOST_EVENTS
 from circlet.profiling.sheets import Sheet, sheets, summary
+from circlet.profiling.tables import Tables
 from circlet.runtime.exec.values.inputs import Entry
 from circlet.runtime.ir.types import Shape
 from circlet.schema.formats import OPTIONS
@@ -23,7 +26,6 @@ from circlet.tools.arguments import (
     assignment,
     chosen_signature,
     count,
-    load,
     session_of,
     session_parameters,
     shape,
@@ -33,6 +35,7 @@ from circlet.tools.measuring.inputs import inputs_of
 from circlet.tools.measuring.work import entry_named
 from circlet.tools.progress import Progress
 from circlet.tools.results import Value, json_shape, type_text
+from circlet.tools.startup import Stage, Stopwatch, first_run, load_timed, startup_table
 from circlet.tools.tables import plain, table
 from circlet.tools.usage import Command, Option
 from circlet.tools.values import tensors_of
@@ -50,6 +53,8 @@ class ProfileOptions(SessionOptions):
     signature: str | None
     runs: int
     warmup: int
+    startup: bool
+    roofline: bool
     trace: str | None
     html: str | None
     quiet: bool
@@ -66,6 +71,9 @@ class Profiled:
     random: frozenset[str]
     """The inputs that have values by chance."""
     profile: circlet.Profile
+    tables: Tables
+    startup: Sequence[Stage]
+    """What came before the runs."""
 
     @property
     def files(self) -> list[str]:
@@ -99,13 +107,20 @@ def execute(options: ProfileOptions) -> Document:
 
     Inputs that are not given have values by chance.
     """
-    model = load(options)
+    watch = Stopwatch()
+    model = load_timed(options, watch)
     signature = chosen_signature(model, options.signature)
     entry = entry_named(model, signature)
     inputs, random = inputs_of(model, entry, options.inputs, options.shapes, options.seed)
     with Progress(not (options.quiet or options.json)) as progress, session_of(model, options) as session:
+        if options.startup:
+            progress.show("first run", 0.0)
+            watch.restart()
+            first_run(model, options, entry, inputs, watch)
         profile = _measured(session, entry, inputs, options, progress)
-        found = Profiled(options, session, entry, inputs, random, profile)
+        progress.show("measuring the machine", 1.0)
+        tables = Tables(profile, measured_peak() if options.roofline else None)
+        found = Profiled(options, session, entry, inputs, random, profile, tables, watch.stages)
         _write(found)
         return _json(found) if options.json else _text(found)
 
@@ -134,13 +149,16 @@ def _write(found: Profiled) -> None:
     if options.html is not None:
         from circlet.tools.page.profile import profile_page  # takes a while to import
 
-        page = profile_page(found.profile.tables, os.path.basename(options.model), found.facts)
+        page = profile_page(found.tables, os.path.basename(options.model), found.facts,
+                            [(each.name, each.seconds, each.detail) for each in found.startup])
         with open(options.html, "w", encoding="utf-8") as stream:
             stream.write(page)
 
 
 def _text(found: Profiled) -> Document:
-    return [_head(found), *map(Titled, sheets(found.profile.tables)), *(f"saved {each}" for each in found.files)]
+    saved = "\n".join(f"saved {each}" for each in found.files)
+    return [_head(found), *map(Titled, sheets(found.tables)), startup_table(found.startup),
+            *([saved] if saved else [])]
 
 
 def _head(found: Profiled) -> str:
@@ -161,7 +179,9 @@ def _json(found: Profiled) -> dict[str, Any]:
                    for name, value in found.inputs.items()],
         "warmup": options.warmup,
         "files": list(found.files),
-        "profile": found.profile.to_json(),
+        "startup": [{"stage": each.name, "seconds": each.seconds, "detail": each.detail or None}
+                    for each in found.startup],
+        "profile": document(found.tables),
     }
 
 
@@ -180,6 +200,10 @@ COMMAND = Command("profile", help=execute.__doc__, callback=_callback, params=[
     Option("--runs", group=MEASURING, type=count, default=10, metavar="N", help="that are timed (default: 10)"),
     Option("--warmup", group=MEASURING, type=amount, default=2, metavar="N",
            help="runs before these, which bind memory and make code (default: 2)"),
+    Option("--no-startup", "startup", group=MEASURING, is_flag=True, default=True, flag_value=False,
+           help="do not time what comes before runs, which takes one more session and run"),
+    Option("--no-roofline", "roofline", group=MEASURING, is_flag=True, default=True, flag_value=False,
+           help="do not measure the best of this machine, which operators are compared with"),
     Option("--trace", group=OUTPUT, metavar="FILE.json", type=click.Path(),
            help="write what Perfetto and chrome://tracing show"),
     Option("--html", group=OUTPUT, metavar="FILE.html", type=click.Path(),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import warnings
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
@@ -108,7 +109,8 @@ class NativeBackend:
 
     def __init__(self, executors: ExecutorMap, options: Options | None = None, num_threads: int = 1,
                  heard: Callable[[Model, Span, str, Manifest], None] | None = None,
-                 refused: Callable[[Span, str], None] | None = None) -> None:
+                 refused: Callable[[Span, str], None] | None = None,
+                 compiled: Callable[[Span, str, float, int], None] | None = None) -> None:
         """
         Args:
             executors: of the model.
@@ -117,7 +119,10 @@ class NativeBackend:
             heard: is told of each function that is bound for spans that are not observed: the model, the span, the
                 function's name on the disk and what it needs.
             refused: is told of each span that there is no function for, and why.
+            compiled: is told of each function that is made, in the thread that makes it: the span, its name on the
+                disk, the seconds that took and in how many pieces it was compiled.
         """
+        self._heard_compiled = compiled
         self._refused = refused
         self._heard = heard
         self._executors = executors
@@ -335,8 +340,13 @@ class NativeBackend:
 
     def _made(self, key: str, span: Span, is_general: bool, wish: Wish) -> Function | None:
         """The function for a span, kept on disk; None where it cannot be one."""
+        begin = time.perf_counter()
         try:
-            return keep(key, self._make(span, is_general, wish))
+            artifact = self._make(span, is_general, wish)
+            function = keep(key, artifact)
+            if self._heard_compiled is not None:
+                self._heard_compiled(span, key, time.perf_counter() - begin, len(artifact.code))
+            return function
         except RuleError:
             raise
         except Unlowerable as reason:

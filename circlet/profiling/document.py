@@ -24,6 +24,9 @@ def document(tables: Tables) -> dict[str, Json]:
         "version": VERSION,
         "runs": {"count": len(runs.walls), "walls": [_time(each) for each in runs.walls],
                  "total": _time(runs.root.total), "threads": len(runs.tracks)},
+        "peak": None if tables.peak is None else {
+            "flops": tables.peak.flops, "product": tables.peak.product,
+            "copies": [{"bytes": size, "bytes_per_second": rate} for size, rate in tables.peak.rates]},
         "subgraphs": [_subgraph(each) for each in tables.subgraphs],
         "operators": [_operator(each) for each in tables.operators],
         "loops": [_loop(each) for each in tables.loops],
@@ -56,6 +59,7 @@ def _operator(row: OperatorRow) -> Json:
         "copied_bytes": row.copied_bytes, "sampled": round(row.sampled, 6),
         "work": None if row.work is None else {"flops": row.work.flops, "read_bytes": row.work.read,
                                                "written_bytes": row.work.written},
+        "of_peak": None if row.of_peak is None else round(row.of_peak, 4),
     }
 
 

@@ -17,6 +17,8 @@ SHOWN_RESULTS = 2
 LONGEST_NAME = 40
 LEAST_SHARE = 0.01
 """Of the time of a run; regions of the call tree with less are told of in one line together. A choice."""
+RESIDUE = 0.01
+"""Nanoseconds; less is what rounding leaves."""
 UNITS = (("s", 1e9), ("ms", 1e6), ("us", 1e3), ("ns", 1.0))
 
 
@@ -64,7 +66,7 @@ def time_text(time: float) -> str:
     for unit, scale in UNITS:
         if time >= scale:
             return f"{time / scale:.3g} {unit}" if time < 999.5 * scale else f"{time / scale:,.0f} {unit}"
-    return f"{time:.3g} ns"
+    return f"{time if time > RESIDUE else 0:.3g} ns"
 
 
 def size_text(size: float) -> str:
@@ -181,16 +183,20 @@ def _subgraph(runs: TimedRuns, row: SubgraphRow) -> tuple[str, ...]:
 
 
 def _operators(tables: Tables) -> Sheet:
-    runs = tables.runs
-    rows = [_operator(runs, each) for each in tables.operators[:MOST_OPERATORS]]
-    return _sheet("operators by own time", ("share", "own", "count", "each", "computed by", "operator", "result"), rows,
-                  ("computed by", "operator", "result"),
-                  "\n".join(_rest(len(tables.operators), MOST_OPERATORS, "operators")))
+    runs, peak = tables.runs, tables.peak
+    compared = () if peak is None else ("of peak",)
+    rows = [_operator(runs, each, peak is not None) for each in tables.operators[:MOST_OPERATORS]]
+    notes = _rest(len(tables.operators), MOST_OPERATORS, "operators")
+    if peak is not None:
+        notes.append(f"peak: {peak.text}")
+    return _sheet("operators by own time", ("share", "own", "count", "each", *compared, "computed by", "operator",
+                                            "result"), rows, ("computed by", "operator", "result"), "\n".join(notes))
 
 
-def _operator(runs: TimedRuns, row: OperatorRow) -> tuple[str, ...]:
+def _operator(runs: TimedRuns, row: OperatorRow, is_compared: bool) -> tuple[str, ...]:
+    compared = ("" if row.of_peak is None else f"{100 * row.of_peak:,.0f} %",) if is_compared else ()
     return (_share(row.own, runs.root.total), _time(runs, row.own), _per_run(row.count, runs),
-            time_text(row.own / max(row.count, 1)), row.backend, row.place,
+            time_text(row.own / max(row.count, 1)), *compared, row.backend, row.place,
             ", ".join(map(short, row.outputs[:SHOWN_RESULTS])))
 
 

@@ -9,15 +9,21 @@ from functools import cached_property
 from statistics import median
 
 from circlet.profiling.crossings import Crossed, crossed
+from circlet.profiling.peak import Peak
 from circlet.profiling.plans import Plan, plans
 from circlet.profiling.timed_runs import TimedRuns
 from circlet.profiling.turns import TurnTimes, turn_times
 from circlet.runtime.errors import ClosedError
 from circlet.runtime.exec.crossing import CopyEdge
 from circlet.runtime.exec.observe.regions import Kind, Node
+from circlet.runtime.ir.model import ABSENT, Operator, Subgraph
+from circlet.runtime.ir.types import DType
 from circlet.runtime.passes.analyses.work import Work
 from circlet.runtime.records import dataclass
 from circlet.session import Survey
+
+INTEGER_PRODUCTS = frozenset({DType.INT4, DType.INT8, DType.UINT8, DType.INT16})
+"""Operators on these have another peak than those on float32, also where only weights are."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +61,7 @@ class OperatorRow:
     subgraph: int
     index: int
     name: str
-    """As it was executed; groups have names of their own."""
+    """As it was executed; of operators that were merged theirs, `FULLY_CONNECTED+ADD`."""
     source: str
     """As the model had it before passes; empty for what these put in."""
     outputs: tuple[str, ...]
@@ -78,6 +84,9 @@ class OperatorRow:
     """The share of its invocations that were timed."""
     work: Work | None
     """What one invocation costs, as estimated; None where there is no estimate."""
+    of_peak: float | None
+    """The time that the machine would take for that at its best, as a part of the time taken; None where that is not
+    known, and for what is not computed in float32, which the peak is measured with."""
 
     @property
     def place(self) -> str:
@@ -112,8 +121,14 @@ class LoopRow:
 class Tables:
     """The tables of runs, each made when it is asked for. Rows with the most time come first."""
 
-    def __init__(self, runs: TimedRuns) -> None:
+    def __init__(self, runs: TimedRuns, peak: Peak | None = None) -> None:
+        """
+        Args:
+            runs: that were timed.
+            peak: the best of the machine, for operators to be compared with.
+        """
         self.runs = runs
+        self.peak = peak
         self._nodes = list(runs.root.walk())
         self._backends: dict[int, tuple[str, ...]] = {}
 
@@ -179,16 +194,25 @@ class Tables:
         graph = self.runs.model.subgraphs[subgraph]
         operator = graph.operators[index]
         source = self.runs.source(subgraph, index)
-        count = sum(each.count for each in nodes)
+        count, own = sum(each.count for each in nodes), sum(each.own for each in nodes)
+        work = self.plans[subgraph].works[index] if subgraph in self.plans else None
         copying = [child for each in nodes for child in each.children.values() if child.region.kind is Kind.COPIES]
         return OperatorRow(
-            subgraph, index, operator.name, "" if source is None else source.name,
+            subgraph, index, self.runs.name(nodes[0].region), "" if source is None else source.name,
             tuple(graph.tensors[each].name for each in operator.outputs), self._backend(subgraph, index, nodes),
-            operator.op.parts(), operator.op.callees(), count, sum(each.total for each in nodes),
-            sum(each.own for each in nodes), sum(each.copies for each in (*nodes, *copying)),
-            sum(each.copied_bytes for each in (*nodes, *copying)), any(each.is_native for each in nodes),
+            operator.op.parts(), operator.op.callees(), count, sum(each.total for each in nodes), own,
+            sum(each.copies for each in (*nodes, *copying)), sum(each.copied_bytes for each in (*nodes, *copying)),
+            any(each.is_native for each in nodes),
             sum(each.sampled * each.count for each in nodes) / count if count else 1.0,
-            self.plans[subgraph].works[index] if subgraph in self.plans else None)
+            work, self._of_peak(graph, operator, work, own / max(count, 1)))
+
+    def _of_peak(self, graph: Subgraph, operator: Operator, work: Work | None, time: float) -> float | None:
+        types = {graph.tensors[each].dtype for each in (*operator.inputs, *operator.outputs) if each != ABSENT}
+        if self.peak is None or work is None or not work.flops or not time or types & INTEGER_PRODUCTS:
+            return None
+        if DType.FLOAT32 not in types:
+            return None
+        return self.peak.seconds(work) * 1e9 / time
 
     def _backend(self, subgraph: int, index: int, nodes: Sequence[Node]) -> str:
         if all(each.is_native for each in nodes):

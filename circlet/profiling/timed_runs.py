@@ -11,6 +11,9 @@ from circlet.runtime.ir.types import Shape
 from circlet.runtime.records import dataclass
 from circlet.session import Session
 
+SHOWN_PARTS = 3
+"""Of the operators that were merged into one, in its name."""
+
 
 @dataclass(frozen=True, eq=False)
 class Track:
@@ -79,10 +82,18 @@ class TimedRuns:
             return found[subgraph].operators[operator]
         return None
 
+    def name(self, region: Region) -> str:
+        """The name of a region's operator; of one that others were merged into theirs, e.g. `FULLY_CONNECTED+ADD`."""
+        operator = self.operator(region)
+        parts = [self.source(region.subgraph, each) for each in operator.op.parts()]
+        names = [each.name for each in parts if each is not None]
+        more = [f"{len(names) - SHOWN_PARTS} more"] if len(names) > SHOWN_PARTS else []
+        return "+".join([*names[:SHOWN_PARTS], *more]) or operator.name
+
     def label(self, node: Node) -> str:
         """A region with its name: `[3] WHILE`, `@4 body`, `run`."""
         kind = node.region.kind
-        name = self.operator(node.region).name if kind is Kind.OPERATOR else self.role(node)
+        name = self.name(node.region) if kind is Kind.OPERATOR else self.role(node)
         return f"{node.region.text} {name}".rstrip()
 
     def path(self, node: Node) -> str:

@@ -18,7 +18,8 @@ def test_text(program: Program) -> None:
     lines = program.text(*COLLATZ, "--backend", "cpu").splitlines()
     assert lines[0].startswith("examples/collatz.tflite on cpu, 3 runs: median ")
     titles = [lines[k + 1] for k, each in enumerate(lines) if not each]
-    assert titles == ["where the time goes", "loops", "subgraphs", "operators by own time"]
+    assert [each.split("  ")[0] for each in titles] == [
+        "where the time goes", "loops", "subgraphs", "operators by own time", "before the runs"]
     (loop,) = (each for each in lines if each.endswith("  @0 / [0] WHILE"))
     assert loop.split()[4:7] == ["1", "111", loop.split()[6]]
 
@@ -31,6 +32,29 @@ def test_json(program: Program) -> None:
     assert (profile["version"], profile["runs"]["count"]) == (1, 3)
     assert {each["index"]: each["invocations"] for each in profile["subgraphs"]} == {
         0: 3, 1: 123, 2: 210, 3: 336, 4: 333}
+
+
+def test_what_comes_before_the_runs(program: Program) -> None:
+    found = program.json(*COLLATZ, "--backend", "cpu")
+    stages = [each["stage"] for each in found["startup"]]
+    assert [each for each in stages if not each.startswith("pass ")] == [
+        "read", "verify", "choose the backend", "make executors", "first run"]
+    assert stages.index("choose the backend") < stages.index("pass eliminate_dead") < stages.index("make executors")
+    assert all(each["seconds"] >= 0 for each in found["startup"])
+    less = program.json(*COLLATZ, "--backend", "cpu", "--no-startup", "--no-roofline")
+    assert [each["stage"] for each in less["startup"]] == ["read", "verify"]
+    assert found["profile"]["peak"]["flops"] > 0
+    assert less["profile"]["peak"] is None
+
+
+@NATIVE
+def test_functions_are_compiled_or_were_kept(program: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CIRCLET_CACHE_DIR", str(tmp_path))
+    for what in ("compile", "take"):
+        found = program.json(*COLLATZ, "--backend", "native", "--no-roofline")
+        (function,) = (each for each in found["startup"] if each["stage"].startswith(("compile ", "take ")))
+        assert function["stage"] == f"{what} @0 main, operators [0] to [0]"
+        assert (function["seconds"] > 0) == (what == "compile")
 
 
 def test_inputs_by_chance(program: Program) -> None:

@@ -149,4 +149,4 @@ def test_the_program_writes_pages(program: Program, tmp_path: Path) -> None:
     path = tmp_path / "page.html"
     program.text("profile", "examples/collatz.tflite", "--backend", "cpu", "--runs", "1", "--html", path)
     assert list(data(path.read_text(encoding="utf-8"))) == [
-        "Time", "Operators", "Subgraphs", "Graph", "Copies", "Memory"]
+        "Time", "Operators", "Subgraphs", "Graph", "Copies", "Memory", "Start"]

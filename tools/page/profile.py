@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 
-from circlet.profiling.sheets import sampled_note, summary
+from circlet.profiling.sheets import sampled_note, short, summary
 from circlet.profiling.tables import LoopRow, OperatorRow, SubgraphRow, Tables
 from circlet.tools.page.flame import NANO, flame_part, memory_part
 from circlet.tools.page.graph import Note, Notes, graph_part
@@ -19,7 +19,8 @@ SUBGRAPHS = [Column("subgraph"), Column("count", "count"), Column("time", "secon
              Column("in use at most", "bytes")]
 OPERATORS = [Column("operator"), Column("own", "seconds", bar=True), Column("share", "share"), Column("count", "count"),
              Column("each", "seconds"), Column("total", "seconds"), Column("FLOPs", "count"), Column("bytes", "bytes"),
-             Column("FLOP/s", "count"), Column("bytes/s", "bytes"), Column("computed by"), Column("made of"),
+             Column("FLOP/s", "count"), Column("bytes/s", "bytes"), Column("of peak", "share"),
+             Column("computed by"), Column("made of"),
              Column("result")]
 LOOPS = [Column("loop"), Column("time", "seconds", bar=True), Column("share", "share"), Column("begun", "count"),
          Column("turns", "count"), Column("fewest", "count"), Column("median", "count"), Column("most", "count"),
@@ -27,21 +28,25 @@ LOOPS = [Column("loop"), Column("time", "seconds", bar=True), Column("share", "s
          Column("p10", "seconds"),
          Column("p50", "seconds"), Column("p90", "seconds"), Column("longest", "seconds"), Column("first", "seconds"),
          Column("others", "seconds"), Column("timed", "count")]
+STARTUP = [Column("stage"), Column("time", "seconds", bar=True), Column("detail")]
 COPIES = [Column("operator"), Column("edge"), Column("bytes", "bytes"), Column("in loop"), Column("action"),
           Column("reason")]
 
 
-def profile_page(tables: Tables, title: str, facts: Sequence[tuple[str, str]]) -> str:
+def profile_page(tables: Tables, title: str, facts: Sequence[tuple[str, str]],
+                 startup: Sequence[tuple[str, float, str]] = ()) -> str:
     """A document that shows a profile. Times are those of one run, the mean of all.
 
     Args:
         tables: the profile.
         title: of the page.
         facts: what else is to be said of it: names and values.
+        startup: what came before the runs: what it was, seconds, more about it.
     """
     runs = tables.runs
     note = sampled_note(runs)
-    head = [*facts, ("runs", summary(runs)), *([("sampled", note)] if note else [])]
+    head = [*facts, ("runs", summary(runs)), *([("sampled", note)] if note else []),
+            *([("peak", tables.peak.text)] if tables.peak is not None else [])]
     return document(title, [
         Tab("Time", [facts_part(head), flame_part(runs, "Call tree"), *_loops(tables)]),
         Tab("Operators", [table_part(OPERATORS, map(_Cells(tables).operator, tables.operators), "Operators")]),
@@ -49,6 +54,7 @@ def profile_page(tables: Tables, title: str, facts: Sequence[tuple[str, str]]) -
         Tab("Graph", [graph_part(runs.model, _notes(tables), _entries(tables), "share of the time of a run")]),
         Tab("Copies", [_copies(tables)]),
         Tab("Memory", [memory_part(tables.plans, "Arenas"), text_part(ARENAS)]),
+        *([Tab("Start", [table_part(STARTUP, startup, "Before the runs")])] if startup else []),
     ], summary(runs))
 
 
@@ -66,11 +72,11 @@ class _Cells:
         self._whole = tables.runs.root.total or 1.0
 
     def _time(self, time: float | None) -> float | None:
-        return None if time is None else self._runs.per_run(time) * NANO
+        return None if time is None else round(self._runs.per_run(time), 1) * NANO
 
     def subgraph(self, row: SubgraphRow) -> list[Cell]:
         per_run, elided = self._runs.per_run, row.elided
-        return [Link(f"@{row.index} {row.name}", row.index), per_run(row.invocations), self._time(row.total),
+        return [Link(f"@{row.index} {short(row.name)}", row.index), per_run(row.invocations), self._time(row.total),
                 row.total / self._whole, self._time(row.own), self._time(row.overhead), self._time(row.conditions),
                 per_run(row.copies), per_run(row.copied_bytes), None if elided is None else per_run(elided.values),
                 None if elided is None else per_run(elided.size), row.arena, row.peak]
@@ -82,7 +88,7 @@ class _Cells:
                 self._runs.per_run(row.count), each, self._time(row.total),
                 None if work is None else work.flops, None if work is None else work.bytes,
                 rate * work.flops if work and work.flops and rate else None,
-                rate * work.bytes if work and work.bytes and rate else None, row.backend,
+                rate * work.bytes if work and work.bytes and rate else None, row.of_peak, row.backend,
                 " ".join(f"[{k}]" for k in row.parts), ", ".join(row.outputs)]
 
     def loop(self, row: LoopRow) -> list[Cell]:
