@@ -17,12 +17,11 @@ from circlet.backends.native.coverage import Coverage
 from circlet.backends.native.load.artifact import Artifact
 from circlet.backends.native.load.fingerprint import digest, general_key, span_key
 from circlet.backends.native.load.gathering import constants_of, gather
-from circlet.backends.native.load.invocation import CountedInvocation, Invocation
+from circlet.backends.native.load.invocation import CountedInvocation, Invocation, Setting
 from circlet.backends.native.load.library import ENTRY
 from circlet.backends.native.load.manifest import Constant, Manifest
 from circlet.backends.native.load.open_invocation import OpenInvocation
 from circlet.backends.native.load.progress import progress
-from circlet.backends.native.load.setting import Setting
 from circlet.backends.native.load.store import Function, keep, stored
 from circlet.backends.native.load.team import Teams
 from circlet.backends.native.lower.budget import MOST_IN_A_SESSION, MOST_OPERATORS, Sizes, instructions

@@ -14,7 +14,6 @@ from circlet.backends.native.abi import DONE, FIRST_SITE, STOPPED, control_of
 from circlet.backends.native.check.watched import OUTSIDE
 from circlet.backends.native.load.host_answers import Host
 from circlet.backends.native.load.manifest import Constant, Origin, Stored
-from circlet.backends.native.load.setting import Setting
 from circlet.backends.native.load.store import Function
 from circlet.backends.native.load.team import Teams
 from circlet.backends.native.parts import (
@@ -40,9 +39,12 @@ from circlet.backends.native.parts import (
 )
 from circlet.runtime.errors import ExecutionError
 from circlet.runtime.exec.memory import retype
-from circlet.runtime.ir.faults import FAULTS, raise_located
+from circlet.runtime.exec.run import Run
+from circlet.runtime.ir.faults import FAULTS, located, raise_located
+from circlet.runtime.ir.tensor import Tensor
 from circlet.runtime.ir.terms import value_of
 from circlet.runtime.ir.types import Array
+from circlet.runtime.records import dataclass
 
 if TYPE_CHECKING:
     from circlet.runtime.exec.step import Step
@@ -51,6 +53,24 @@ _ENTRY_TYPE = ctypes.CFUNCTYPE(ctypes.c_int32)
 """`i32 entry(control*, arena*, table*)`, called without Python's lock. Arguments come from `byref` as they are."""
 _BRIEF_TYPE = ctypes.PYFUNCTYPE(ctypes.c_int32)
 """The same, called with the lock: giving it up and waiting for it takes longer than a brief function."""
+
+
+@dataclass(frozen=True, eq=False)
+class Setting:
+    """What a function is bound to."""
+
+    run: Run
+    lengths: tuple[int, ...]
+    """The open ones."""
+    held: Callable[[int], Array | None]
+    """The buffer that the frame has for a tensor."""
+    constant: Callable[[Constant], Array | None]
+    variable: Callable[[int, int], Tensor]
+    """What is declared of a variable tensor, by subgraph and tensor."""
+    host: Callable[[int, int, Sequence[Array | None], Sequence[Array]], Step]
+    """An operator, by subgraph and index, as numpy computes it on inputs and outputs."""
+    located: located
+    """Gives errors that have no place that of the function."""
 
 
 class Invocation:

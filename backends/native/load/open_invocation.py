@@ -7,8 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from circlet.backends.native.abi import DONE, FIRST_ARRAY, OUTGROWN, SCRATCH
-from circlet.backends.native.load.invocation import Invocation
-from circlet.backends.native.load.setting import Setting
+from circlet.backends.native.load.invocation import Invocation, Setting
 from circlet.backends.native.load.store import Function
 from circlet.backends.native.load.team import Teams
 from circlet.backends.native.parts import Held, OpenLengths

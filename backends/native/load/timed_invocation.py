@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from circlet.backends.native.abi import DONE
-from circlet.backends.native.load.invocation import Invocation
-from circlet.backends.native.load.setting import Setting
+from circlet.backends.native.load.invocation import Invocation, Setting
 from circlet.backends.native.load.store import Function
 from circlet.backends.native.load.team import Teams
 from circlet.backends.native.load.timed_regions import TimedRegions

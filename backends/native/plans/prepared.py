@@ -15,9 +15,8 @@ from circlet.backends.native.load import cache
 from circlet.backends.native.load.checksum import checksum
 from circlet.backends.native.load.codec import DamageError, decode, encode
 from circlet.backends.native.load.fingerprint import installation
-from circlet.backends.native.load.invocation import Invocation
+from circlet.backends.native.load.invocation import Invocation, Setting
 from circlet.backends.native.load.manifest import Constant
-from circlet.backends.native.load.setting import Setting
 from circlet.backends.native.load.store import Function, stored
 from circlet.backends.native.load.team import Teams
 from circlet.backends.native.plans.plan import Part, Plan, Planned, tensor_of
