@@ -25,7 +25,12 @@ if TYPE_CHECKING:
         UnsupportedError,
     )
     from circlet.runtime.exec.limits import Limits
+    from circlet.runtime.exec.observe.breakpoints import Breakpoint
+    from circlet.runtime.exec.observe.debugger import Debugger, Resume, Stop
     from circlet.runtime.exec.observe.listener import Counter, Listener
+    from circlet.runtime.exec.observe.moment import Moment
+    from circlet.runtime.exec.observe.non_finite import NanGuard
+    from circlet.runtime.exec.observe.value_recorder import ValueRecorder
     from circlet.runtime.exec.signature_runner import SignatureRunner
     from circlet.runtime.exec.values.tensor_info import TensorInfo
     from circlet.runtime.ir.builder import ModelBuilder
@@ -46,7 +51,12 @@ else:
         "runtime.errors": "CancelledError CircletError ClosedError ExecutionError InputError LimitError ModelError "
                           "UnsupportedError",
         "runtime.exec.limits": "Limits",
+        "runtime.exec.observe.breakpoints": "Breakpoint",
+        "runtime.exec.observe.debugger": "Debugger Resume Stop",
         "runtime.exec.observe.listener": "Counter Listener",
+        "runtime.exec.observe.moment": "Moment",
+        "runtime.exec.observe.non_finite": "NanGuard",
+        "runtime.exec.observe.value_recorder": "ValueRecorder",
         "runtime.exec.values.tensor_info": "TensorInfo",
         "runtime.ir.builder": "ModelBuilder",
         "runtime.ir.model": "Model",
@@ -74,10 +84,12 @@ else:
         return sorted({*globals(), *__all__})
 
 __all__ = [
+    "Breakpoint",
     "CancelledError",
     "CircletError",
     "ClosedError",
     "Counter",
+    "Debugger",
     "ExecutionError",
     "InputError",
     "Interpreter",
@@ -88,13 +100,18 @@ __all__ = [
     "Model",
     "ModelBuilder",
     "ModelError",
+    "Moment",
+    "NanGuard",
     "Network",
     "Profile",
+    "Resume",
     "Session",
     "SignatureRunner",
+    "Stop",
     "TensorInfo",
     "TripLimit",
     "UnsupportedError",
+    "ValueRecorder",
     "convert",
     "load",
     "profile",

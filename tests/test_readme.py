@@ -25,7 +25,7 @@ SOURCES = [each for folder in ("runtime/ops", "backends/cpu", "backends/native",
            for each in sorted((ROOT / folder).rglob("*.py"))]
 LISTINGS = ("", "llvm")
 """Languages of blocks that show something and are no program."""
-ELSEWHERE = {"console": {"docs/cli.md"}, "pycon": {"docs/network.md"}}
+ELSEWHERE = {"console": {"docs/cli.md", "docs/debug.md"}, "pycon": {"docs/network.md"}}
 """Languages of blocks that `tests/tools/test_documentation.py` and `tests/network/test_documentation.py` run."""
 NOT_RUN = ("make ", "pip install ")
 """Commands that run tests themselves, or need the network."""

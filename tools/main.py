@@ -21,6 +21,7 @@ COMMANDS = {
     "inspect": "Show what a model holds, what computes it, and what passes between its subgraphs.",
     "profile": "Show where the time of runs goes: by loop, subgraph and operator.",
     "convert": "Write a model as .tflite or .circle.",
+    "debug": "Run a model operator by operator, and stop where it is asked: look at tensors, find NaN.",
     "bench": "Measure runs of models, beside other runtimes.",
     "warm": "Compile models ahead of the programs that run them.",
     "cache": "Show or empty the folder of compiled functions.",

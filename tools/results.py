@@ -107,6 +107,19 @@ def save_arrays(folder: str, values: Mapping[str, Value]) -> dict[str, str]:
     return {name: file for name, file in files.items() if values[name] is not None}
 
 
+def save_array(path: str, name: str, value: Value) -> None:
+    """Writes an array to one `.npy` file, as `save_arrays` does.
+
+    Raises:
+        OSError: the file cannot be written.
+        UnsupportedError: it is no array, or one that the format cannot hold.
+    """
+    if not isinstance(value, np.ndarray):
+        raise UnsupportedError(f"tensor {name!r}: a .npy file holds arrays alone")
+    with open(path, "wb") as stream:
+        np.save(stream, _storable(name, value), allow_pickle=False)
+
+
 def file_names(names: Iterable[str]) -> list[str]:
     """A file name for each name: other characters than letters, digits, `.`, `_` and `-` become `_`; each is unique."""
     found: dict[str, str] = {}

@@ -34,7 +34,7 @@ from circlet.tools.arguments import (
     session_of,
     session_parameters,
 )
-from circlet.tools.console import Document, note
+from circlet.tools.console import Document
 from circlet.tools.results import (
     Value,
     json_quantization,
@@ -46,7 +46,7 @@ from circlet.tools.results import (
 )
 from circlet.tools.tables import Table, duration_text, plain, plural, subgraph_text, table
 from circlet.tools.usage import Option
-from circlet.tools.values import read_inputs, tensors_of, zeros
+from circlet.tools.values import read_inputs, tensors_of, zero_inputs
 
 INPUTS = "Inputs"
 
@@ -105,7 +105,7 @@ def execute(options: RunOptions) -> Document:
     inputs = read_inputs(model, entry, options.inputs)
     is_filled = bool(entry.inputs) and not inputs
     if is_filled:
-        inputs = _fill(model, entry)
+        inputs = zero_inputs(model, entry)
     counter = circlet.Counter()
     outputs = session.run_entry(entry, inputs, counter)
     samples = _measure(session, entry, inputs, options.repeat or 0)
@@ -118,17 +118,6 @@ def _expect_one_reader(options: RunOptions) -> None:
     readers = [options.model == STDIN, *(value == f"@{STDIN}" for _, value in options.inputs)]
     if sum(readers) > 1:
         raise InputError("the standard input can be read once; expected one - at most")
-
-
-def _fill(model: Model, entry: Entry) -> dict[str, Value]:
-    tensors = tensors_of(model, entry, entry.inputs)
-    try:
-        arrays = {name: zeros(tensor) for name, tensor in tensors.items()}
-    except ValueError as error:
-        raise InputError(f"the inputs cannot be filled with zeros: {error}") from None
-    described = ", ".join(f"{plain(name)} {type_text(tensors[name], array)}" for name, array in arrays.items())
-    note(f"no --input given, filled with zeros: {described}")
-    return arrays
 
 
 def _measure(session: circlet.Session, entry: Entry, inputs: Mapping[str, Value], repeat: int) -> list[float]:

@@ -24,7 +24,9 @@ from circlet.runtime.ir.held import SequenceOf
 from circlet.runtime.ir.model import Model
 from circlet.runtime.ir.tensor import Tensor
 from circlet.runtime.ir.types import Array, DType
-from circlet.tools.results import Value
+from circlet.tools.console import note
+from circlet.tools.results import Value, type_text
+from circlet.tools.tables import plain
 
 CONSTANTS = {"true": True, "false": False, "null": None, "nan": math.nan, "NaN": math.nan, "inf": math.inf,
              "Infinity": math.inf}
@@ -76,6 +78,22 @@ def zeros(tensor: Tensor) -> Value:
     if tensor.dtype is DType.VARIANT:
         return [] if isinstance(tensor.held, SequenceOf) else None
     return np.full(tensor.shape, b"" if tensor.dtype is DType.STRING else 0, tensor.dtype.element)
+
+
+def zero_inputs(model: Model, entry: Entry) -> dict[str, Value]:
+    """Zeros for all inputs of an entry point, of which a note tells.
+
+    Raises:
+        InputError: they take too much memory.
+    """
+    tensors = tensors_of(model, entry, entry.inputs)
+    try:
+        arrays = {name: zeros(tensor) for name, tensor in tensors.items()}
+    except ValueError as error:
+        raise InputError(f"the inputs cannot be filled with zeros: {error}") from None
+    described = ", ".join(f"{plain(name)} {type_text(tensors[name], array)}" for name, array in arrays.items())
+    note(f"no --input given, filled with zeros: {described}")
+    return arrays
 
 
 def literal(text: str) -> object:

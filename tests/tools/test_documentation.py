@@ -1,4 +1,4 @@
-"""The examples in docs/cli.md print what it says."""
+"""The examples in docs/cli.md and docs/debug.md print what these say."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from tests.needs import NATIVE
 from tests.tools.conftest import ROOT, Program
 
-TEXT = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
+TEXT = "\n".join((ROOT / "docs" / name).read_text(encoding="utf-8") for name in ("cli.md", "debug.md"))
 BLOCKS = re.findall(r"^```console\n(.*?)^```$", TEXT, re.MULTILINE | re.DOTALL)
 EXAMPLES = [example for block in BLOCKS
             for example in re.findall(r"^\$ circlet (.*)\n((?:(?!\$ ).*\n)*)", block, re.MULTILINE)]

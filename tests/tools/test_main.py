@@ -39,7 +39,8 @@ def test_installed(command: list[str]) -> None:
 @pytest.mark.parametrize(("arguments", "message"), [
     ([], "missing command; see circlet --help"),
     (["rnu"], "no command 'rnu'; did you mean 'run'?"),
-    (["zzz"], "no command 'zzz'; expected one of run, inspect, profile, convert, bench, warm, cache, completion"),
+    (["zzz"], "no command 'zzz'; expected one of run, inspect, profile, convert, debug, bench, warm, cache, "
+     "completion"),
     (["cache", "claer"], "no command 'claer'; did you mean 'clear'?"),
     (["--vresion"], "no option --vresion; did you mean --version?"),
     (["run", COLLATZ, "--repaet", "3"], "no option --repaet; did you mean --repeat?"),

@@ -48,9 +48,14 @@ class Moment:
         return self.graph.operators[self.place.operator]
 
     @property
+    def loop(self) -> int:
+        """The position among `calls` of the innermost loop around the operator; -1 outside of loops."""
+        return max((k for k, each in enumerate(self.calls) if each.iteration is not None), default=-1)
+
+    @property
     def iteration(self) -> int | None:
         """The iteration of the innermost loop around the operator, from 0; None outside of loops."""
-        return next((each.iteration for each in reversed(self.calls) if each.iteration is not None), None)
+        return self.calls[self.loop].iteration if self.loop >= 0 else None
 
     @property
     def values(self) -> dict[int, Array]:

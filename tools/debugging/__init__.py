@@ -1,0 +1,1 @@
+"""What `circlet debug` shows and does where a run stops."""
