@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -10,48 +10,28 @@ from typing import Any
 import click
 
 from circlet.runtime.ir.types import Shape
-from circlet.schema.formats import OPTIONS
 from circlet.session import BACKENDS, engine
-from circlet.tools.arguments import (
-    COMPUTING,
-    OUTPUT,
-    ModelOptions,
-    amount,
-    assignment,
-    chosen_signature,
-    count,
-    counts,
-    duration,
-    load,
-    reading_parameters,
-    shape,
-    words,
-)
+from circlet.tools.arguments import COMPUTING, OUTPUT, amount, count, counts, duration, reading_parameters, words
 from circlet.tools.console import Document, Rendered, show
 from circlet.tools.measuring.charts import Bar, Chart, svg
 from circlet.tools.measuring.environment import environment
-from circlet.tools.measuring.inputs import inputs_of
+from circlet.tools.measuring.options import MEASURING, Given, WorkOptions, chosen, given, input_parameters
 from circlet.tools.measuring.peers import PEERS, circlet_peer, readers
 from circlet.tools.measuring.sampling import Effort, Measured, measure
-from circlet.tools.measuring.work import Work, entry_named, work_of
+from circlet.tools.measuring.work import Work
 from circlet.tools.progress import Progress
 from circlet.tools.results import json_shape
 from circlet.tools.tables import Cell, Marked, duration_text, plain, plural, table
 from circlet.tools.usage import Argument, Command, Option
 
-INPUTS, MEASURING = "Inputs", "Measuring"
 HEADINGS = ("runtime", "first result", "median", "p10", "p90", "minimum", "times circlet", "results")
 
 
 @dataclass(frozen=True)
-class BenchOptions:
+class BenchOptions(WorkOptions):
     """What is to be measured."""
 
     models: Sequence[str]
-    inputs: Sequence[tuple[str, str]]
-    shapes: Mapping[str, Shape]
-    seed: int
-    signature: str | None
     against: Sequence[str] | None
     backend: Sequence[str]
     threads: Sequence[int]
@@ -59,9 +39,6 @@ class BenchOptions:
     seconds: float
     warmup: int
     chart: str | None
-    quiet: bool
-    json: bool
-    reading: Mapping[str, str]
 
     @property
     def effort(self) -> Effort:
@@ -72,9 +49,8 @@ class BenchOptions:
 class Benched:
     """What was measured of a model with a number of threads; the first runtime is circlet."""
 
+    given: Given
     work: Work
-    random: frozenset[str]
-    """The inputs that have values by chance."""
     found: Sequence[Measured]
 
     @property
@@ -103,23 +79,13 @@ def execute(options: BenchOptions) -> Document:
     found: list[Benched] = []
     with Progress(not (options.quiet or options.json)) as progress:
         for path in options.models:
-            work, random = _work(path, options)
+            model = given(path, options)
             for threads in options.threads:
-                found.append(Benched(replace(work, threads=threads), random, _measured(
-                    replace(work, threads=threads), options, progress)))
+                work = replace(model.work, threads=threads)
+                found.append(Benched(model, work, _measured(work, options, progress)))
     if options.chart is not None:
         Path(options.chart).write_text(svg([each.chart(each.title) for each in found]), encoding="utf-8")
     return _json(found, options) if options.json else [part for each in found for part in _text(each)]
-
-
-def _work(path: str, options: BenchOptions) -> tuple[Work, frozenset[str]]:
-    """A model with its inputs, and the names of those that are by chance."""
-    model = load(ModelOptions(path, options.json, options.reading))
-    signature = chosen_signature(model, options.signature)
-    entry = entry_named(model, signature)
-    values, random = inputs_of(model, entry, options.inputs, options.shapes, options.seed)
-    reading = {name: word for name, word in options.reading.items() if word != OPTIONS[name].choices[0]}
-    return work_of(Path(path), model, values, signature, reading=reading), random
 
 
 def _measured(work: Work, options: BenchOptions, progress: Progress) -> list[Measured]:
@@ -132,9 +98,7 @@ def _measured(work: Work, options: BenchOptions, progress: Progress) -> list[Mea
 def _text(benched: Benched) -> list[str | Rendered]:
     rows = [_row(benched, each) for each in benched.found if each.samples]
     notes = [f"{each.peer} did not run: {each.failure}" for each in benched.found if each.failure is not None]
-    if benched.random:
-        named = ", ".join(map(plain, sorted(benched.random)))
-        notes.append(f"inputs by chance: {named}")
+    notes += [benched.given.note] if benched.given.note else []
     parts: list[str | Rendered] = [plain(benched.title)]
     if rows:
         parts += [table(HEADINGS, rows), benched.chart("median of a run")]
@@ -159,7 +123,7 @@ def _json(found: Sequence[Benched], options: BenchOptions) -> dict[str, Any]:
             "model": str(each.work.path),
             "signature": each.work.signature,
             "threads": each.work.threads,
-            "inputs": [{"name": name, "shape": json_shape(value), "random": name in each.random}
+            "inputs": [{"name": name, "shape": json_shape(value), "random": name in each.given.random}
                        for name, value in each.work.inputs.items()],
             "runtimes": [_json_runtime(each, one) for one in each.found],
         } for each in found],
@@ -181,19 +145,13 @@ def _json_runtime(benched: Benched, each: Measured) -> dict[str, Any]:
 
 
 def _callback(shapes: Sequence[tuple[str, Shape]], **values: Any) -> None:
-    reading = {name: values.pop(name) for name in OPTIONS}
-    show(execute(BenchOptions(shapes=dict(shapes), reading=reading, **values)))
+    show(execute(chosen(BenchOptions, shapes, values)))
 
 
 COMMAND = Command("bench", help=execute.__doc__, callback=_callback, params=[
     Argument("models", ".tflite, .circle, .onnx or OpenVINO .xml files", metavar="MODEL...", nargs=-1, required=True,
              type=click.Path()),
-    Option("-i", "--input", "inputs", group=INPUTS, type=assignment, multiple=True, metavar="NAME=VALUE",
-           help="an input, as `circlet run` takes it; others have values by chance"),
-    Option("--shape", "shapes", group=INPUTS, metavar="NAME=LENGTH,...", multiple=True, type=shape,
-           help="of an input by chance (default: as declared, open lengths 1)"),
-    Option("--seed", group=INPUTS, type=amount, default=0, metavar="N", help="what chance follows from (default: 0)"),
-    Option("--signature", group=INPUTS, metavar="KEY", help="the entry point to run (default: subgraph 0)"),
+    *input_parameters(),
     Option("--against", group=COMPUTING, type=words(PEERS), metavar="NAMES",
            help=f"other runtimes, of {', '.join(PEERS)}, with commas between them, or none (default: all that are "
            "installed and read this kind of file)"),

@@ -23,6 +23,7 @@ COMMANDS = {
     "convert": "Write a model as .tflite or .circle.",
     "debug": "Run a model operator by operator, and stop where it is asked: look at tensors, find NaN.",
     "bench": "Measure runs of models, beside other runtimes.",
+    "overhead": "Measure what invoking subgraphs costs in a model.",
     "warm": "Compile models ahead of the programs that run them.",
     "cache": "Show or empty the folder of compiled functions.",
     "completion": "Print what makes a shell complete the words of this program.",
