@@ -228,11 +228,11 @@ class Session:
 
     def run_entry(self, entry: Entry, inputs: Inputs, listener: Listener | None = None) -> Outputs:
         """Runs an entry point; see `run`."""
-        ready = entry.ready(inputs)
-        if ready is not None and listener is None and self.recording.recorder is None:
-            return entry.named(self._run(entry.key, ready, None))
         if self.recording.recorder is not None and listener is None:
             return self.recording.run(partial(self.run_entry, entry, inputs))
+        ready = entry.ready(inputs)
+        if ready is not None and (listener is None or listener.observation is Observation.TIMES):
+            return entry.named(self._run(entry.key if listener is None else entry.timed_key, ready, listener))
         return entry.named(self.invoke(entry.subgraph, entry.arrays(inputs), listener))
 
     def invoke(self, subgraph: int, arrays: Sequence[Array], listener: Listener | None = None) -> list[Array]:

@@ -35,8 +35,9 @@ _NOTE = ir.FunctionType(_VOID, [_POINTER, _I64, _I64, _I64, _I64])
 """`void note(regions*, region, begin, end, turn)`."""
 _TURNED = ir.FunctionType(_I64, [_POINTER, _I64, _I64, _I64, _I64])
 """`i64 turned(loops*, loop, ticks, is first, readings)`; how many turns are to pass until one is timed again."""
-_COST = 64
-"""Ticks that a reading takes with what becomes of it: 20 to 25 ns at 2 to 3 GHz, measured on models of the tests."""
+_COST = 192
+"""Ticks that a turn takes longer for each reading in it, 60 to 80 ns at 2 to 3 GHz, measured on loops of LSTM cells:
+the reading and what becomes of it take 64, the others are what the processor can no longer do at the same time."""
 _SHARE = 20
 """Of the time that turns take, readings may take one in so many parts, 5 %."""
 _SELDOM = 1 << 14

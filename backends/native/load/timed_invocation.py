@@ -71,11 +71,11 @@ class TimedInvocation(Invocation):
             now = time.perf_counter_ns()
             recorder.paused += now - real
             status = enter()
+            real = time.perf_counter_ns()
             recorder.rate.note(now, int(words[ENTERED]))
             if words[CAPACITY]:
-                real = time.perf_counter_ns()
                 self._keep_events(recorder, now - recorder.paused)
-                recorder.paused += time.perf_counter_ns() - real
+            recorder.paused += time.perf_counter_ns() - real
             if status != DONE:
                 fail(status)
 

@@ -91,11 +91,7 @@ class Observer:
 
     def _timed(self, step: Step, subgraph: int, operator: int, size: int | None = None) -> Step:
         """A step that is a region: an operator, or where a size is given a copy of so many bytes."""
-        with LOADING:
-            from circlet.runtime.exec.observe.regions import Kind, Region
-
-        return partial(self._time, step, Region(Kind.OPERATOR if size is None else Kind.COPIES, subgraph, operator),
-                       size)
+        return partial(self._time, step, _region(subgraph, operator, size is not None), size)
 
     def _time(self, step: Step, region: Region, size: int | None) -> None:
         recorder = self.recorder
@@ -109,6 +105,8 @@ class Observer:
         """The steps of a subgraph, reporting its beginning and end."""
         if not self.is_on:
             return steps
+        if self.observation is Observation.TIMES:
+            return [partial(self._time, partial(_all, steps), _region(subgraph), None)]
         return [partial(self.will_invoke, subgraph), *steps, partial(self.did_invoke, subgraph)]
 
     def will_invoke(self, subgraph: int) -> None:
@@ -128,3 +126,16 @@ class Observer:
             hear(*what)
         except Exception as error:
             raise ListenerFailure(error) from None
+
+
+def _all(steps: Sequence[Step]) -> None:
+    for each in steps:
+        each()
+
+
+def _region(subgraph: int, operator: int = -1, is_copy: bool = False) -> Region:
+    """What is timed: a subgraph, an operator, or what it copies."""
+    with LOADING:
+        from circlet.runtime.exec.observe.regions import Kind, Region
+
+    return Region(Kind.COPIES if is_copy else Kind.SUBGRAPH if operator < 0 else Kind.OPERATOR, subgraph, operator)

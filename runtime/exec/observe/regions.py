@@ -23,6 +23,8 @@ class Kind(Enum):
     COPIES = "copies"
     """What an operator that invokes subgraphs copies at their borders."""
 
+    __hash__ = object.__hash__
+
 
 @dataclass(frozen=True)
 class Region:

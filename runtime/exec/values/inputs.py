@@ -44,6 +44,8 @@ class Entry:
         """For each input of the subgraph, in its order, the name and what an array must be to need no other check."""
         self.key = subgraph, tuple(shape for _, _, shape in self._declared), Observation.NONE.value
         """Subgraph, shapes of what `ready` gives, and what is observed of runs without a listener."""
+        self.timed_key = *self.key[:2], Observation.TIMES.value
+        """The same of runs that are timed."""
         tensors = [tensor for _, tensor in inputs]
         is_plain = len(set(tensors)) == len(tensors) == len(graph.inputs)
         self._count = len(tensors) if is_plain else -1
