@@ -53,5 +53,5 @@ def measure_case(
 ) -> list[Result]:
     """Runs a model in every runtime that reads its kind of file; results are in the order of `peers`."""
     work = work_of(path, circlet.load(path), inputs, threads=threads)
-    found = measure(work, [each for each in peers if path.suffix in each.reads], Effort(rounds))
+    found = measure(work, [each for each in peers if each.reads_files(path.suffix)], Effort(rounds))
     return [Result(case, iterations, REFERENCES[path.suffix], each) for each in found]

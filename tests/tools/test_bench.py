@@ -134,6 +134,19 @@ def test_an_input_with_a_value_has_no_shape(program: Program) -> None:
     assert program.error("bench", COLLATZ, "-i", "n=1", "--shape", "n=") == "input 'n' is given a value and a shape"
 
 
+def test_a_file_without_an_ending(program: Program, tmp_path: Path) -> None:
+    path = tmp_path / "model"
+    path.write_bytes(Path(COLLATZ).read_bytes())
+    text = program.text("bench", path, "-i", "n=1", "--backend", "cpu", "--against", "onnxruntime", *BRIEF)
+    assert "\ncirclet cpu " in text
+    assert text.endswith("ONNX Runtime did not run: it reads .onnx, not files without an ending\n")
+
+
+@pytest.mark.parametrize("command", ["bench", "overhead"])
+def test_the_standard_input_cannot_be_read_by_several(program: Program, command: str) -> None:
+    assert program.error(command, "-") == "each runtime reads the model anew: expected a file, found -"
+
+
 def test_every_runtime_is_named_in_the_documentation() -> None:
     text = Path("docs/cli.md").read_text(encoding="utf-8")
     assert all(name in text for name in PEERS)

@@ -9,10 +9,11 @@ from typing import Any, TypeVar
 
 import click
 
+from circlet.runtime.errors import InputError
 from circlet.runtime.ir.model import Model
 from circlet.runtime.ir.types import Shape
 from circlet.schema.formats import OPTIONS
-from circlet.tools.arguments import ModelOptions, amount, assignment, chosen_signature, load, shape
+from circlet.tools.arguments import STDIN, ModelOptions, amount, assignment, chosen_signature, load, shape
 from circlet.tools.measuring.inputs import inputs_of
 from circlet.tools.measuring.work import Work, entry_named, work_of
 from circlet.tools.tables import plain
@@ -56,7 +57,13 @@ class Given:
 
 
 def given(path: str, options: WorkOptions) -> Given:
-    """A model with its inputs."""
+    """A model with its inputs.
+
+    Raises:
+        InputError: there is no such model, entry point or input, or nothing that other runtimes can read.
+    """
+    if path == STDIN:
+        raise InputError("each runtime reads the model anew: expected a file, found -")
     model = load(ModelOptions(path, options.json, options.reading))
     signature = chosen_signature(model, options.signature)
     values, random = inputs_of(model, entry_named(model, signature), options.inputs, options.shapes, options.seed)

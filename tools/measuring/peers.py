@@ -34,8 +34,12 @@ class Peer:
     """What is imported before time counts."""
     package: str
     """What brings the module."""
-    reads: frozenset[str]
-    """The endings of files that it reads."""
+    reads: frozenset[str] | None
+    """The endings of files that it reads; None where it looks at what is in them."""
+
+    def reads_files(self, suffix: str) -> bool:
+        """Whether it reads files of an ending."""
+        return self.reads is None or suffix in self.reads
 
     @property
     def is_installed(self) -> bool:
@@ -49,8 +53,7 @@ class RefusedError(Exception):
 def circlet_peer(backend: str, copy_elision: bool = True) -> Peer:
     """circlet with one of its backends."""
     name = f"circlet {backend}" + ("" if copy_elision else ", copying")
-    return Peer(name, partial(_circlet, backend, copy_elision), "circlet", "circlet",
-                frozenset({".tflite", ".circle", ".onnx", ".xml"}))
+    return Peer(name, partial(_circlet, backend, copy_elision), "circlet", "circlet", None)
 
 
 def _circlet(backend: str, copy_elision: bool, work: Work) -> Run:
@@ -186,7 +189,7 @@ def readers(names: Sequence[str] | None, suffix: str) -> list[Peer]:
     """The runtimes of some names; without them those that are installed and read files of an ending."""
     if names is not None:
         return [PEERS[each] for each in names]
-    return [each for each in PEERS.values() if suffix in each.reads and each.is_installed]
+    return [each for each in PEERS.values() if each.reads_files(suffix) and each.is_installed]
 
 
 def ready(peer: Peer, work: Work) -> None:
@@ -195,8 +198,9 @@ def ready(peer: Peer, work: Work) -> None:
     Raises:
         RefusedError: it is not installed, or reads no files of this kind.
     """
-    if work.path.suffix not in peer.reads:
-        raise RefusedError(f"it reads {', '.join(sorted(peer.reads))}, not {work.path.suffix or 'this file'}")
+    if not peer.reads_files(work.path.suffix):
+        kinds = ", ".join(sorted(peer.reads or ()))
+        raise RefusedError(f"it reads {kinds}, not {work.path.suffix or 'files without an ending'}")
     try:
         import_module(peer.module)
     except ImportError as error:
