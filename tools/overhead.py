@@ -18,7 +18,7 @@ from circlet.session import engine
 from circlet.tools.arguments import OUTPUT, count, duration, reading_parameters
 from circlet.tools.console import Document, Rendered, show
 from circlet.tools.measuring.charts import Bar, Chart, svg
-from circlet.tools.measuring.empty import Probe, distinct
+from circlet.tools.measuring.empty import CLOCK, Probe, distinct
 from circlet.tools.measuring.environment import environment
 from circlet.tools.measuring.options import MEASURING, Given, WorkOptions, chosen, given, input_parameters
 from circlet.tools.measuring.peers import PEERS, Peer, RefusedError, circlet_peer
@@ -88,7 +88,8 @@ def execute(options: OverheadOptions) -> Document:
         sites = _sites(model)
         variants = _variants()
         empty, refused = _empty(distinct([each.passed for each in sites]), variants, progress)
-        found = measure(model.work, [each.peer for each in variants], Effort(options.runs, options.seconds),
+        effort = Effort(options.runs, options.seconds, clock=CLOCK)
+        found = measure(model.work, [each.peer for each in variants], effort,
                         lambda text, done: progress.show(f"{model.work.path.name}: {text}", done))
     costs = [Costs(variant, each, _counted(model, variant), empty[variant.peer.name])
              for variant, each in zip(variants, found, strict=True)]

@@ -87,7 +87,7 @@ def duration_text(seconds: float) -> str:
     """A duration in three digits and a fitting unit."""
     for unit, scale in UNITS:
         if seconds >= scale:
-            return f"{seconds / scale:.3g} {unit}" if seconds < 1000 * scale else f"{seconds / scale:,.0f} {unit}"
+            return f"{seconds / scale:.3g} {unit}" if seconds < 999.5 * scale else f"{seconds / scale:,.0f} {unit}"
     return f"{seconds * 1e9:.3g} ns"
 
 

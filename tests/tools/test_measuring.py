@@ -23,6 +23,7 @@ from circlet.tools.measuring.sampling import LEAST, Effort, Measured, measure
 from circlet.tools.measuring.work import Work
 from circlet.tools.progress import Progress
 from circlet.tools.results import Value
+from circlet.tools.tables import duration_text
 
 FLOATS = np.array([1, -4, np.nan], np.float32)
 WORK = Work(Path("model.tflite"), {}, ["y"])
@@ -157,6 +158,13 @@ def test_bars_fit(width: int | None) -> None:
     assert lengths[0] == 0
     assert abs(lengths[2] * 4 - lengths[1]) <= 4
     assert lines[3].split() == ["none", "#" if width is None else "▏", "1", "ns"]
+
+
+@pytest.mark.parametrize(("seconds", "text"), [
+    (0.0009996, "1,000 us"), (0.0009994, "999 us"), (0.001, "1 ms"), (12.3456, "12.3 s"), (4567.8, "4,568 s"),
+    (1.23e-9, "1.23 ns")])
+def test_durations(seconds: float, text: str) -> None:
+    assert duration_text(seconds) == text
 
 
 def test_names_in_drawings_are_escaped() -> None:

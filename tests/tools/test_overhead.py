@@ -106,7 +106,7 @@ def test_a_slope_is_without_what_a_run_takes_anyway(monkeypatch: pytest.MonkeyPa
         now[0] += 5e-3 + 2e-6 * int(turns)
         return {}
 
-    monkeypatch.setattr("circlet.tools.measuring.empty.time.thread_time", lambda: now[0])
+    monkeypatch.setattr(empty, "CLOCK", lambda: now[0])
     found = slope(run, turns, 3)
     assert found.seconds == pytest.approx(2e-6)
     assert found.turns * 2e-6 + 5e-3 >= empty.ENOUGH

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import gc
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,12 +18,15 @@ from circlet.runtime.ops.comparison import Less
 from circlet.runtime.ops.controlflow import CallSubgraph, If, While
 from circlet.runtime.ops.elementwise import Add
 from circlet.tools.measuring.peers import Peer, RefusedError, Run, ready
+from circlet.tools.measuring.sampling import timed
 from circlet.tools.measuring.sites import Passed
 from circlet.tools.measuring.work import Work
 from circlet.tools.results import Value as Given
 
 TURNS, FLAG = "turns", "flag"
 """The inputs that say how often the loop turns, and what is branched on."""
+CLOCK = time.thread_time
+"""Of what the thread computes, so that what else the machine does does not count."""
 ENOUGH = 0.02
 """Seconds that the longer of the two runs takes which are compared: a choice, far beyond what a timer is off."""
 FEWEST, MOST = 16, 1 << 24
@@ -130,29 +132,18 @@ class Probe:
 
 def slope(run: Run, turns: Array, rounds: int) -> Slope:
     """What a turn of a run takes, which reads the number of turns from an array each time."""
-    def timed(number: int) -> float:
+    def seconds(number: int) -> float:
         turns[...] = number
-        return _time(run)
+        return timed(run, CLOCK)
 
-    timed(FEWEST)
+    seconds(FEWEST)
     many = FEWEST
-    while timed(many) < ENOUGH and many < MOST:
+    while seconds(many) < ENOUGH and many < MOST:
         many = min(many * LESS, MOST)
     few = many // LESS
-    pairs = [(timed(few), timed(many)) for _ in range(rounds)]
+    pairs = [(seconds(few), seconds(many)) for _ in range(rounds)]
     shorter, longer = (min(each) for each in zip(*pairs, strict=True))
     return Slope(max(longer - shorter, 0.0) / (many - few), many)
-
-
-def _time(run: Callable[[], object]) -> float:
-    """Seconds that the thread computes: what else the machine does is none of them."""
-    gc.disable()
-    try:
-        begin = time.thread_time()
-        run()
-        return time.thread_time() - begin
-    finally:
-        gc.enable()
 
 
 def distinct(sites: Sequence[Passed]) -> list[Passed]:

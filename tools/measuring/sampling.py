@@ -32,11 +32,13 @@ class Effort:
         samples: of each runtime; None: as many as fit into `seconds`, but three.
         seconds: that all runtimes together are measured for.
         warmup: runs of each runtime that are not measured, after the first.
+        clock: what tells the time of runs, in seconds.
     """
 
     samples: int | None = None
     seconds: float = 5.0
     warmup: int = 3
+    clock: Callable[[], float] = time.perf_counter
 
 
 @dataclass(frozen=True)
@@ -79,6 +81,7 @@ class _Contestant:
     run: Run
     outputs: Mapping[str, Value]
     first: float
+    clock: Callable[[], float]
     repeats: int = 1
     samples: list[float] = field(default_factory=list)
 
@@ -86,10 +89,10 @@ class _Contestant:
         """Runs it, and finds how often to run it in a sample."""
         for _ in range(runs):
             self.run()
-        self.repeats = max(1, math.ceil(SAMPLE / max(_time(self.run, 1), 1e-7)))
+        self.repeats = max(1, math.ceil(SAMPLE / max(timed(self.run, self.clock), 1e-7)))
 
     def sample(self) -> None:
-        self.samples.append(_time(self.run, self.repeats) / self.repeats)
+        self.samples.append(timed(self.run, self.clock, self.repeats) / self.repeats)
 
 
 def measure(work: Work, peers: Sequence[Peer], effort: Effort, hear: Hear = lambda *_: None) -> list[Measured]:
@@ -99,7 +102,7 @@ def measure(work: Work, peers: Sequence[Peer], effort: Effort, hear: Hear = lamb
     for peer in peers:
         hear(f"{peer.name}: first result", 0.0)
         try:
-            entered[peer.name] = _enter(peer, work)
+            entered[peer.name] = _enter(peer, work, effort.clock)
         except Exception as error:
             failures[peer.name] = _reason(error)
     contestants = list(entered.values())
@@ -129,7 +132,7 @@ def _sample(contestants: Sequence[_Contestant], effort: Effort, hear: Hear) -> N
         turn += 1
 
 
-def _enter(peer: Peer, work: Work) -> _Contestant:
+def _enter(peer: Peer, work: Work, clock: Callable[[], float]) -> _Contestant:
     """Loads the model and runs it once."""
     ready(peer, work)
     begin = time.perf_counter()
@@ -137,7 +140,7 @@ def _enter(peer: Peer, work: Work) -> _Contestant:
     outputs = run()
     taken = time.perf_counter() - begin
     return _Contestant(run, {name: np.array(each) if isinstance(each, np.ndarray) else each
-                             for name, each in outputs.items()}, taken)
+                             for name, each in outputs.items()}, taken, clock)
 
 
 def _reason(error: Exception) -> str:
@@ -148,12 +151,13 @@ def _reason(error: Exception) -> str:
     return text if kind == "RefusedError" else f"{kind}: {text}" if text else kind
 
 
-def _time(run: Run, repeats: int) -> float:
+def timed(run: Run, clock: Callable[[], float], repeats: int = 1) -> float:
+    """The seconds that some runs take, while Python looks for no garbage."""
     gc.disable()
     try:
-        start = time.perf_counter()
+        start = clock()
         for _ in range(repeats):
             run()
-        return time.perf_counter() - start
+        return clock() - start
     finally:
         gc.enable()
