@@ -19,11 +19,11 @@ from circlet.session import Session
 
 SIDE = 512
 """Of the matrices that are multiplied: large enough to be limited by arithmetic, and done in some milliseconds."""
-SIZES = (1 << 15, 1 << 18, 1 << 21, 1 << 26)
-"""Bytes that are read, and written elsewhere: in the caches of the first and second level, in the last one, in none."""
+SIZES = (1 << 15, 1 << 18, 1 << 22, 1 << 26)
+"""Bytes that are touched: in the caches of the first and second level, in the last one, in none."""
 MOVED = 1 << 24
-"""Bytes that one sample of copying moves at least, by copying the same ones again and again: in a millisecond."""
-SAMPLES = 20
+"""Bytes that one sample moves at least, the same ones again and again: in less than a millisecond."""
+SAMPLES = 12
 """Of which the quickest counts, as others disturb them."""
 
 
@@ -34,15 +34,15 @@ class Peak:
     flops: float
     """Operations on float32 in a second."""
     rates: tuple[tuple[int, float], ...]
-    """Bytes that a copy touches, and bytes that it moves in a second, from the smallest."""
+    """Bytes that are touched, and how many are then moved in a second, from the smallest."""
     product: str
     """What multiplied: `native`, or `numpy` with threads of its own."""
 
     @property
     def text(self) -> str:
         """How it was measured, and what came out."""
-        rates = ", ".join(f"{rate / 1e9:.3g} GB/s of {size >> 10:,} KiB" for size, rate in self.rates)
-        return f"a {self.product} product of float32 matrices did {self.flops / 1e9:.3g} GFLOP/s, copies moved {rates}"
+        rates = ", ".join(f"{rate / 1e9:.3g} GB/s in {_size_text(size)}" for size, rate in self.rates)
+        return f"{self.flops / 1e9:.3g} GFLOP/s ({self.product} product of float32 matrices); {rates}"
 
     def seconds(self, work: Work) -> float:
         """What an operator would take that is limited by arithmetic or by the bytes it moves, whichever takes
@@ -52,16 +52,20 @@ class Peak:
         return max(work.flops / self.flops, work.bytes / rate)
 
 
+def _size_text(size: int) -> str:
+    return f"{size >> 20} MiB" if size >> 20 else f"{size >> 10} KiB"
+
+
 @cache
 def measured_peak(num_threads: int = 1) -> Peak:
-    """The machine's best, measured once in a process, in a second or less; code for it may have to be compiled first.
+    """The machine's best, measured once in a process, in a second or so; code for it may have to be compiled first.
 
     Args:
         num_threads: that compiled code may use.
     """
     is_native = Feature.LLVM not in current().lacks
     multiply = _native_product(num_threads) if is_native else _numpy_product()
-    return Peak(2 * SIDE**3 / _quickest(multiply), tuple((2 * each, _rate(each)) for each in SIZES),
+    return Peak(2 * SIDE**3 / _quickest(multiply), tuple((each, _rate(each)) for each in SIZES),
                 "native" if is_native else "numpy")
 
 
@@ -84,11 +88,14 @@ def _numpy_product() -> Callable[[], object]:
 
 
 def _rate(size: int) -> float:
-    """Bytes read and written in a second, where a copy reads so many."""
-    source, target = np.ones(size // 8), np.empty(size // 8)
-    times = max(MOVED // (2 * size), 1)
-    again, into = (as_strided(each, (times, size // 8), (0, 8)) for each in (source, target))
-    return 2.0 * size * times / _quickest(lambda: np.copyto(into, again))
+    """Bytes moved in a second where so many are touched: by a copy, or, if that is faster, by reading alone."""
+    count, times = size // 8, max(MOVED // size, 1)
+    source, target, largest = np.ones(count, np.float32), np.empty(count, np.float32), np.empty(times, np.float32)
+    again, into = (as_strided(each, (times, count), (0, 4)) for each in (source, target))
+    whole = as_strided(np.ones(2 * count, np.float32), (times, 2 * count), (0, 4))
+    copying = _quickest(lambda: np.copyto(into, again))
+    reading = _quickest(lambda: np.max(whole, axis=1, out=largest))
+    return size * times / min(copying, reading)
 
 
 def _quickest(work: Callable[[], object]) -> float:

@@ -43,4 +43,4 @@ def test_the_machine_is_measured_once() -> None:
     assert found.flops > 1e8
     assert all(rate > 1e7 for _, rate in found.rates)
     assert [size for size, _ in found.rates] == sorted(size for size, _ in found.rates)
-    assert f"a {found.product} product" in found.text
+    assert f"({found.product} product" in found.text
