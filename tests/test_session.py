@@ -13,12 +13,14 @@ from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
 
 import circlet
 from circlet.runtime.ir.types import DType, Quantization
+from circlet.runtime.ops.unary import Neg
 from tests.models.expectations import agrees, read
 
 ROOT = Path(__file__).parents[1]
@@ -141,6 +143,24 @@ def test_notebooks_have_tables() -> None:
     network.output(network.input("<b>", np.float32, (2,)), "y")
     assert "&lt;b&gt;: float32[2]" in network.build()._repr_html_()
     assert circlet.load(COLLATZ)._repr_html_().count("<tr>") == 1 + 5
+
+
+def test_notebooks_have_pictures_of_what_is_small() -> None:
+    def chain(count: int) -> circlet.Model:
+        main = (builder := circlet.ModelBuilder()).subgraph("main")
+        x = main.input("<b>", np.float32, (2,))
+        for _ in range(count):
+            x = main.apply(Neg(), x)
+        main.output(x)
+        return builder.build()
+
+    small = chain(3)
+    for page in (small._repr_html_(), circlet.Session(small, "cpu")._repr_html_()):
+        picture = ElementTree.fromstring(page[page.index("<svg"):])
+        texts = [each.text for each in picture.iter("{http://www.w3.org/2000/svg}text")]
+        assert texts == ["<b>", "float32[2]", *["NEG", "float32[2]"] * 3, "neg_3", "float32[2]"]
+        assert len(list(picture.iter("{http://www.w3.org/2000/svg}polyline"))) == 4
+    assert "<svg" not in chain(40)._repr_html_()
 
 
 @pytest.mark.parametrize("backend", ["cpu", "native"])

@@ -6,6 +6,8 @@ from typing import Protocol
 
 from circlet.runtime.exec.values.tensor_info import TensorInfo, signature_text
 from circlet.runtime.ir.html import html_table
+from circlet.runtime.ir.model import Model
+from circlet.runtime.ir.picture import picture
 
 
 class Runner(Protocol):
@@ -23,9 +25,17 @@ def text(runner: Runner) -> str:
     return signature_text(runner.inputs, runner.outputs)
 
 
-def table(runner: Runner) -> str:
-    """For notebooks: a row for each input and output."""
+class Displayed(Runner, Protocol):
+    """What also has a model."""
+
+    @property
+    def model(self) -> Model: ...
+
+
+def table(runner: Displayed) -> str:
+    """For notebooks: a row for each input and output, and a picture of the model's first subgraph if it is small."""
     rows = [(side, each.name, each.type, each.shape, "" if each.quantization is None else each.quantization)
             for side, infos in (("input", runner.inputs), ("output", runner.outputs)) for each in infos.values()]
     caption = repr(runner).partition(":")[0].strip("<")
-    return html_table(caption, ("", "name", "type", "shape", "quantization"), rows)
+    found = html_table(caption, ("", "name", "type", "shape", "quantization"), rows)
+    return found + "".join(map(picture, runner.model.subgraphs[:1]))

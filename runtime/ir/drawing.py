@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate, pairwise
+from typing import Protocol
 
-from circlet.runtime.ir.model import Subgraph
+from circlet.runtime.ir.tensor import Tensor
 from circlet.runtime.records import dataclass
 
 LINE_WIDTH = 10.0
@@ -24,6 +25,30 @@ VISITS = 100_000
 """Vertices that passes down or up may visit, all in all, which takes a second where there are 10 000 operators."""
 BENDS = 4
 """Lines have at most so many bends for each box, all in all; the longest of them go straight beyond that."""
+
+
+class Node(Protocol):
+    """An operator, as far as it is drawn."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def inputs(self) -> Sequence[int]: ...
+    @property
+    def outputs(self) -> Sequence[int]: ...
+
+
+class Graph(Protocol):
+    """A subgraph, as far as it is drawn."""
+
+    @property
+    def tensors(self) -> Sequence[Tensor]: ...
+    @property
+    def inputs(self) -> Sequence[int]: ...
+    @property
+    def outputs(self) -> Sequence[int]: ...
+    @property
+    def operators(self) -> Sequence[Node]: ...
 
 
 @dataclass(frozen=True)
@@ -71,7 +96,7 @@ class _Edge:
     tensor: int
 
 
-def draw(subgraph: Subgraph, labels: Mapping[int, str] | None = None) -> Drawing:
+def draw(subgraph: Graph, labels: Mapping[int, str] | None = None) -> Drawing:
     """A drawing of a subgraph, which may be malformed: what an operator reads before it is written has no line.
 
     Args:
@@ -97,7 +122,7 @@ def draw(subgraph: Subgraph, labels: Mapping[int, str] | None = None) -> Drawing
     return Drawing(placed, lines, right, max((y for _, y in points), default=0.0) + BOX_HEIGHT / 2)
 
 
-def _boxes(subgraph: Subgraph, labels: Mapping[int, str]) -> Iterator[Box]:
+def _boxes(subgraph: Graph, labels: Mapping[int, str]) -> Iterator[Box]:
     for tensor in subgraph.inputs:
         yield _box("input", tensor, *_texts(subgraph, tensor))
     for number, operator in enumerate(subgraph.operators):
@@ -111,18 +136,18 @@ def _box(kind: str, index: int, title: str, subtitle: str, label: str = "") -> B
     return Box(kind, index, title, subtitle, 0.0, 0.0, max(width, 84.0))
 
 
-def _texts(subgraph: Subgraph, tensor: int) -> tuple[str, str]:
+def _texts(subgraph: Graph, tensor: int) -> tuple[str, str]:
     if not 0 <= tensor < len(subgraph.tensors):
         return f"%{tensor}", "undeclared"
     return subgraph.tensors[tensor].name or f"%{tensor}", subgraph.tensors[tensor].type_text
 
 
-def _type_text(subgraph: Subgraph, outputs: Sequence[int]) -> str:
+def _type_text(subgraph: Graph, outputs: Sequence[int]) -> str:
     texts = [subgraph.tensors[each].type_text for each in outputs[:1] if 0 <= each < len(subgraph.tensors)]
     return "".join(texts) + (f" +{len(outputs) - 1}" if len(outputs) > 1 else "")
 
 
-def _edges(subgraph: Subgraph) -> list[_Edge]:
+def _edges(subgraph: Graph) -> list[_Edge]:
     """One for each value that a box has from another, from lower to higher boxes."""
     givers = {tensor: number for number, tensor in enumerate(subgraph.inputs)}
     found: dict[tuple[int, int], _Edge] = {}

@@ -128,11 +128,13 @@ class Model:
         return f"<Model from {self.format}: {len(self.subgraphs)} subgraphs, {count} operators{entry}>"
 
     def _repr_html_(self) -> str:
-        """For notebooks: a row for each of the first subgraphs."""
+        """For notebooks: a row for each of the first subgraphs, and a picture of the first one if it is small."""
         with LOADING:
             from circlet.runtime.ir.html import html_table
+            from circlet.runtime.ir.picture import picture
 
         rows = [(f"@{index}", each.name, len(each.operators), each.type_text)
                 for index, each in enumerate(self.subgraphs[:SHOWN_SUBGRAPHS])]
-        return html_table(f"Model from {self.format}, {len(self.subgraphs)} subgraphs",
-                          ("subgraph", "name", "operators", "type"), rows)
+        table = html_table(f"Model from {self.format}, {len(self.subgraphs)} subgraphs",
+                           ("subgraph", "name", "operators", "type"), rows)
+        return table + "".join(map(picture, self.subgraphs[:1]))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import isfinite
 from typing import Any
 
 from circlet.runtime.ir.model import Operator
@@ -9,6 +10,7 @@ from circlet.runtime.ir.tensor import Tensor
 from circlet.runtime.passes.analyses.work import Work
 from circlet.tools.inspection.constants import tensor_bytes, unused_of
 from circlet.tools.inspection.costs import Cost
+from circlet.tools.inspection.difference import Difference
 from circlet.tools.inspection.inspection import Inspection
 from circlet.tools.inspection.text import judged
 from circlet.tools.results import json_quantization
@@ -34,6 +36,12 @@ def json_inspection(found: Inspection) -> dict[str, Any]:
                         "outputs": dict(each.outputs)} for each in model.signatures],
         "subgraphs": [_json_subgraph(found, index) for index in found.shown],
     }
+
+
+def json_difference(found: Difference) -> dict[str, Any]:
+    """Something that two models have otherwise; an infinite distance is the string `Infinity`."""
+    largest = found.largest if found.largest is None or isfinite(found.largest) else "Infinity"
+    return {"kind": found.kind, "place": found.place, "text": found.text, "largest": largest}
 
 
 def _json_subgraph(found: Inspection, index: int) -> dict[str, Any]:

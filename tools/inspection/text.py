@@ -10,6 +10,7 @@ from circlet.runtime.ir.model import Model, Operator
 from circlet.runtime.ir.text import to_text, type_text
 from circlet.tools.console import Document, Rendered
 from circlet.tools.inspection.constants import Position, tensor_bytes, unused_of
+from circlet.tools.inspection.difference import Difference
 from circlet.tools.inspection.inspection import Inspection
 from circlet.tools.support import Verdict
 from circlet.tools.tables import Cell, Marked, Table, count_text, operator_text, plain, plural, subgraph_text, table
@@ -17,6 +18,7 @@ from circlet.tools.tables import Cell, Marked, Table, count_text, operator_text,
 SHOWN_CALLERS = 3
 SHOWN_PROBLEMS = 20
 SHOWN_PLACES = 3
+SHOWN_DIFFERENCES = 100
 LINE = 100
 UNSUPPORTED = "unsupported"
 
@@ -162,3 +164,15 @@ def _tensor_text(model: Model, position: Position) -> str:
     index, number = position
     name = model.subgraphs[index].tensors[number].name
     return f"@{index} %{number}" + (f" {plain(name)}" if name else "")
+
+
+def differences_document(one: str, other: str, found: Sequence[Difference]) -> Document:
+    """What a second model has otherwise than a first."""
+    if not found:
+        return [f"no differences between {one} and {other}"]
+    kinds = Counter(each.kind for each in found)
+    counts = ", ".join(plural(number, kind) for kind, number in kinds.items())
+    rows = [(each.kind, each.place, each.text) for each in found[:SHOWN_DIFFERENCES]]
+    left = len(found) - SHOWN_DIFFERENCES
+    return [f"{one} and {other} differ: {counts}", table(("what", "where", "difference"), rows),
+            *([f"{left:,} more, which --json lists"] if left > 0 else [])]

@@ -135,7 +135,7 @@ class GraphPainter {
     context.font = `600 12px ${this.font}`;
     const more = operator?.label || (operator?.calls.length ? "▸" : "");
     const end = more ? context.measureText(more).width + 6 : 0;
-    context.fillText(this.fitted(title, room - end), left, y - 8);
+    context.fillText(operator ? this.fitted(title, room - end) : this.ending(title, room), left, y - 8);
     context.textAlign = "right";
     context.fillText(more, left + room, y - 8);
     context.textAlign = "left";
@@ -156,6 +156,14 @@ class GraphPainter {
     this.context.arc(x - 2, y + 2, 6, 0, 2 * Math.PI);
     this.context.fillStyle = this.colour("warning");
     this.context.fill();
+  }
+
+  /** As much of the end of a name as there is room for, which tells more than its scopes. */
+  ending(text, room) {
+    if (this.context.measureText(text).width <= room) return text;
+    let first = 1;
+    while (first < text.length - 1 && this.context.measureText(`…${text.slice(first)}`).width > room) first += 1;
+    return `…${text.slice(first)}`;
   }
 
   /** As much of a text as there is room for. */

@@ -102,6 +102,14 @@ page.draws("text", (part, { title, paragraphs }) => {
   part.append(...paragraphs.map((each) => element("p", {}, each)));
 });
 
+page.draws("list", (part, { title, items }) => {
+  if (title) part.append(element("h2", {}, title));
+  part.append(...items.map(({ head, to, paragraphs }) => element("div", { class: "item" },
+    element("h3", {}, to && page.hasGraph ? element("button", { class: "link", onclick: () => page.goTo(...to) }, head)
+      : head),
+    ...paragraphs.map((each) => element("p", {}, each)))));
+});
+
 page.draws("code", (part, { title, text }) => {
   if (title) part.append(element("h2", {}, title));
   part.append(element("pre", {}, text));

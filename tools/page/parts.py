@@ -60,6 +60,14 @@ def text_part(text: str, title: str = "") -> Part:
     return Part("text", {"title": title, "paragraphs": text.split("\n\n")})
 
 
+def list_part(items: Iterable[tuple[Link | str, Sequence[str]]], title: str = "") -> Part:
+    """Findings: a heading each, which may lead to an operator, and paragraphs."""
+    return Part("list", {"title": title, "items": [
+        {"head": head.text if isinstance(head, Link) else head,
+         "to": [head.subgraph, head.operator] if isinstance(head, Link) else None, "paragraphs": list(paragraphs)}
+        for head, paragraphs in items]})
+
+
 def code_part(text: str, title: str = "") -> Part:
     """Text of which every space counts."""
     return Part("code", {"title": title, "text": text})
