@@ -84,9 +84,11 @@ def test_what_reads_nothing_is_above_its_reader() -> None:
     assert boxes[1].y == boxes[4].y == boxes[5].y - PITCH
 
 
-@given(st.lists(st.lists(st.integers(0, 60), min_size=1, max_size=2), max_size=60), st.integers(1, 5))
-def test_drawings(reads: list[list[int]], outputs: int) -> None:
-    check(draw(graph(reads, outputs)))
+@given(st.binary(max_size=120), st.integers(1, 5))
+def test_drawings(places: bytes, outputs: int) -> None:
+    """Each operator reads two of the values before it, or one of them where both places are even."""
+    pairs = zip(places[::2], places[1::2], strict=False)
+    check(draw(graph([[one, other] if one % 2 or other % 2 else [one] for one, other in pairs], outputs)))
 
 
 @pytest.mark.parametrize("operators", [([0], [5]), ([9], [0]), ([0], [0])])

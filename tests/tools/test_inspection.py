@@ -167,6 +167,14 @@ def test_shapes_that_a_run_finds_out() -> None:
     assert found(loop(_swap), "shapes") == []
 
 
+@NATIVE
+def test_code_for_any_lengths_finds_out_shapes() -> None:
+    """Native code appends where numpy's turns are bound anew; what follows from data is bound anew in both."""
+    assert found(loop(_grow, (-1,)), "shapes", "native") == []
+    path = Path(__file__).parents[1] / "models" / "cond_shapes.tflite"
+    assert len(found(circlet.load(path), "shapes", "native")) == 1
+
+
 def test_a_shape_that_follows_from_data() -> None:
     builder = circlet.ModelBuilder()
     main = builder.subgraph("main")

@@ -43,7 +43,9 @@ class Runnable:
         Raises:
             CircletError: it cannot be run.
         """
-        pipeline = engine(backend).pipeline()
+        chosen = engine(backend)
+        self._is_native = chosen.name == "native"
+        pipeline = chosen.pipeline()
         names = [each.name for each in pipeline.passes if each.name != "fuse_operators"]
         self.model = pipeline.selected(names).run(model)
         self.executors = ExecutorMap(self.model, lambda owner: (ControlflowBackend(owner), CpuBackend()), elide=True)
@@ -56,9 +58,15 @@ class Runnable:
         except CircletError:
             return None
 
-    def declared(self, index: int) -> Specialization | None:
-        """A subgraph at its declared shapes."""
-        return self.specialized(index, declared_shapes(self.model.subgraphs[index]))
+    def is_code_for_any_lengths(self, index: int) -> bool:
+        """Whether a subgraph becomes native code that goes on where shapes change."""
+        spec = self.executors.generalizer.at(index, declared_shapes(self.model.subgraphs[index]))
+        if not self._is_native or spec.general is None or not spec.general.spec.is_static:
+            return False
+        from circlet.backends.native.lower.general import objections
+
+        found = spec.general.spec
+        return next(objections(self.executors, found, range(len(found.subgraph.operators))), None) is None
 
     def peak(self, index: int, shapes: tuple[Shape, ...], is_lent: bool = False) -> Peak | None:
         """The memory of a subgraph, where subgraphs that it invokes have theirs in the same arena meanwhile, and work

@@ -87,7 +87,8 @@ def _needed(subgraph: Subgraph, wanted: set[int]) -> set[int]:
 
 def shapes(model: Model, runnable: Runnable, entries: Sequence[int]) -> Iterator[Problem]:
     """Where a run has to find out shapes: what follows is bound anew whenever they change."""
-    left = [(each, declared_shapes(runnable.model.subgraphs[each])) for each in entries]
+    left = [(each, declared_shapes(runnable.model.subgraphs[each])) for each in entries
+            if not runnable.is_code_for_any_lengths(each)]
     seen = set(left)
     while left:
         index, given = left.pop()
