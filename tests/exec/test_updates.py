@@ -136,7 +136,28 @@ def use_between(s: SubgraphBuilder, write: Write) -> None:
     _end(s, stop)
 
 
-PROGRAMS = (update, update_twice, update_and_assign, update_and_use, use_between)
+def use_before(s: SubgraphBuilder, write: Write) -> None:
+    """What is updated is read before, and the other value after, which is updated again."""
+    row, at, stop = _given(s)
+    before = read(s)
+    seen = g.plus(s, before, 1.0)
+    assign(s, write(s, before, row, at))
+    after = read(s)
+    assign(s, g.add(s, seen, after), "w")
+    assign(s, write(s, after, row, g.plus(s, at)))
+    _end(s, stop)
+
+
+def assign_between(s: SubgraphBuilder, write: Write) -> None:
+    """What is assigned between reading and updating is not what is updated."""
+    row, at, stop = _given(s)
+    before = read(s)
+    assign(s, g.plus(s, before, 0.5))
+    assign(s, write(s, before, row, at))
+    _end(s, stop)
+
+
+PROGRAMS = (update, update_twice, update_and_assign, update_and_use, use_between, use_before, assign_between)
 
 
 def programs(write: Write) -> Model:
@@ -177,8 +198,10 @@ class Copying:
             made = write(write(made, row + np.float32(1), at + 1), row, at + 2)
         if program == 2:
             made = write(made + np.float32(0.5), row, at + 1)
-        if program > 2:
+        if program in (3, 4):
             self.w = made + v if program == 3 else v
+        if program == 5:
+            self.w, made = v + np.float32(1) + made, write(made, row, at + 1)
         self.v = made
 
 
@@ -234,8 +257,8 @@ def test_which_operators_are_updates() -> None:
     """All but where the value before is still to be read."""
     for write in WRITES.values():
         found = [[each.name for each in subgraph.operators] for subgraph in INTERPRETED.run(programs(write)).subgraphs]
-        assert [each.count("UPDATE_VARIABLE") for each in found[3:]] == [1, 3, 2, 1, 0]
-        assert [each.count("READ_VARIABLE") for each in found[3:]] == [0, 0, 1, 1, 2]
+        assert [each.count("UPDATE_VARIABLE") for each in found[3:]] == [1, 3, 2, 1, 0, 2, 0]
+        assert [each.count("READ_VARIABLE") for each in found[3:]] == [0, 0, 1, 1, 2, 2, 1]
 
 
 def looping(turns: int = 1 << 30) -> Model:

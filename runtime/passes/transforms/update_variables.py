@@ -59,7 +59,7 @@ class _Updates:
 
     def _chain(self, assignment: int) -> Sequence[int] | None:
         """The operators from a reading of a variable by way of updates, each read by the next one alone but for the
-        last, to an assignment of it."""
+        last, to an assignment of it. What else reads the value does so before the first update."""
         operators = self._subgraph.operators
         handle, tensor = operators[assignment].inputs
         variable = self._variable(handle)
@@ -69,7 +69,8 @@ class _Updates:
                 return None
             found.append(self._writer[tensor])
             tensor = operators[found[-1]].inputs[0]
-        if len(found) == 1 or self._readers[tensor] != found[-1:] or tensor not in self._writer:
+        readers = self._readers[tensor]
+        if len(found) == 1 or readers[-1] != found[-1] or readers.count(found[-1]) > 1 or tensor not in self._writer:
             return None
         found.append(self._writer[tensor])
         reading, value = operators[found[-1]], self._subgraph.tensors[tensor]
@@ -77,14 +78,19 @@ class _Updates:
                 and self._variable(reading.inputs[0]) == variable and value.is_static and bool(value.shape)
                 and not value.dtype.numpy.hasobject)
         chain = found[::-1]
-        if not fits or any(self._touches(number, variable) for number in range(chain[1] + 1, assignment)
-                           if number not in chain):
+        begin, first, *_ = chain
+        if not fits or any(self._assigns(number, variable) for number in range(begin + 1, first)) or any(
+                self._touches(number, variable) for number in range(first + 1, assignment) if number not in chain):
             return None
         return chain
 
     def _variable(self, handle: int) -> tuple[str, str] | None:
         """Container and name of the variable of a handle, where the subgraph tells."""
         return None if handle not in self._writer else self._subgraph.operators[self._writer[handle]].op.variable()
+
+    def _assigns(self, number: int, variable: tuple[str, str] | None) -> bool:
+        """Whether an operator may assign a variable."""
+        return not isinstance(self._operators[number].op, ReadVariable) and self._touches(number, variable)
 
     def _touches(self, number: int, variable: tuple[str, str] | None) -> bool:
         """Whether an operator may read or assign a variable."""
@@ -106,10 +112,11 @@ class _Updates:
         handle, (tensor,) = operators[reading].inputs[0], operators[reading].outputs
         variable = self._variable(handle)
         assert variable is not None, "the handle is of a known variable"
+        gone = (reading, assignment) if self._readers[tensor] == [updates[0]] else (assignment,)
         for number in updates:
             update, is_last = operators[number], number == updates[-1]
-            op = UpdateVariable(update.op, self._subgraph.tensors[tensor], variable,
-                                (reading, assignment) if is_last else ())
+            op = UpdateVariable(update.op, self._subgraph.tensors[tensor], variable, gone if is_last else ())
             is_read = is_last and self._readers[update.outputs[0]] != [assignment]
             self._operators[number] = Operator(op, (handle, *update.inputs[1:]), update.outputs if is_read else ())
-        self._operators[reading] = self._operators[assignment] = SKIP
+        for number in gone:
+            self._operators[number] = SKIP
