@@ -127,12 +127,20 @@ class OperatorLowering:
             return "in place"
         return "register" if in_register_alone(prod(shape), dtype) else "memory"
 
+    @property
+    def _is_lent(self) -> bool:
+        """Whether the one result stays where it lies."""
+        return len(self.homes) == 1 and self.homes[0] is None and not in_register_alone(
+            prod(self.shapes[0]), self.spec.subgraph.tensors[self.operator.outputs[0]].dtype)
+
     def by_rule(self, rule: Rule[Op]) -> Sequence[Value]:
         """Emits the operator by a rule; gives its results, in registers or where they must lie."""
         node = Node(self.operator.op, self.call(), self.inputs, self.shapes, self.place, self.function)
         if rule.fused is not None:
             return [self._settled(value, home) for value, home in zip(rule.fused(node), self.homes, strict=True)]
         assert rule.nest is not None
+        if rule.lends is not None and self._is_lent:
+            return [rule.lends(node)]
         results = [self._target(k) for k in range(len(self.homes))]
         rule.nest(node, self.function.e, tuple(sink for _, sink in results))
         return [finish() for finish, _ in results]

@@ -10,6 +10,7 @@ from circlet.backends.native.emit.emitter import in_register_alone
 from circlet.backends.native.emit.value import in_memory
 from circlet.backends.native.lower.function import FunctionLowering
 from circlet.backends.native.lower.labels import labels, span_label
+from circlet.backends.native.lower.lent import lent
 from circlet.backends.native.lower.pieces import Cutter, Piece
 from circlet.backends.native.lower.subgraphs import SubgraphLowering
 from circlet.backends.native.parts import Held
@@ -76,6 +77,7 @@ class _Body:
         aliases = span.aliases
         operators = spec.subgraph.operators[span.operators.start:span.operators.stop]
         written = {each for operator in operators for each in operator.outputs}
+        borrowed = lent(self._lowering.executors.model, spec, span.operators, aliases)
         values = {}
         places = {}
         for tensor in sorted({tensor for each in operators for tensor in (*each.inputs, *each.outputs)} - {ABSENT}):
@@ -85,6 +87,8 @@ class _Body:
             shape = spec.shape(tensor)
             size = prod(shape) * dtype.numpy.itemsize if spec.is_open else None
             if tensor in written:
+                if aliases.root(tensor) in borrowed:
+                    continue
                 if tensor in span.exported or not in_register_alone(prod(shape), dtype):
                     places[aliases.root(tensor)] = function.external(array, Held(tensor), size)
             else:

@@ -17,6 +17,7 @@ from circlet.backends.native.lower.function import FunctionLowering
 from circlet.backends.native.lower.fused import Fused
 from circlet.backends.native.lower.groups import GroupLowering
 from circlet.backends.native.lower.host import lower_host_call
+from circlet.backends.native.lower.lent import lent
 from circlet.backends.native.lower.operators import OperatorLowering
 from circlet.backends.native.parts import COUNTED_COPIES, Variable
 from circlet.backends.native.program import RuleError, Unlowerable
@@ -116,10 +117,12 @@ class SubgraphLowering:
             self._function.write(value, home)
 
     def arrange(self, spec: Specialization, span: range, aliases: Aliases, places: dict[int, ir.Value]) -> None:
-        """Gives every class of tensors that needs memory and has none a part of the arena."""
+        """Gives every class of tensors that needs memory and has none a part of the arena, but for those that are read
+        where variables hold them."""
         subgraph = spec.subgraph
         written = (each for number in span for each in subgraph.operators[number].outputs if each not in spec.known)
-        wanted = dict.fromkeys(aliases.root(each) for each in written if aliases.root(each) not in places
+        borrowed = lent(self.executors.model, spec, span, aliases)
+        wanted = dict.fromkeys(aliases.root(each) for each in written if aliases.root(each) not in (*places, *borrowed)
                                and not in_register_alone(prod(spec.shape(each)), subgraph.tensors[each].dtype))
         sized = place_open if is_open(map(aliases.size, wanted)) else place_classes
         found, size = sized(aliases, wanted)

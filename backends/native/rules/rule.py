@@ -108,7 +108,8 @@ class Rule(Generic[OpT]):
     is_last: bool = False
     """A nest rule that writes its one result itself, at the sink's `memory`, so that no epilogue can follow. It may
     find an input there that it is declared to overwrite."""
-
+    lends: Callable[[Node[OpT]], Value] | None = None
+    """Does what the nest does, but gives the result where it lies already."""
 
     def holds(self, declared: Call, call: Call) -> bool:
         """Whether what made this the rule of a call as declared is so with the shapes that its tensors have."""
@@ -156,12 +157,12 @@ def fused(op: type[OpT], refuses: Refusal = plain, is_free: bool = False, memory
 
 
 def nest(op: type[OpT], refuses: Refusal = plain, memory_inputs: frozenset[int] | None = None,
-         parameters: frozenset[int] = frozenset(), is_last: bool = False,
-         name: str = PLAIN) -> Callable[[Nest[OpT]], Nest[OpT]]:
+         parameters: frozenset[int] = frozenset(), is_last: bool = False, name: str = PLAIN,
+         lends: Callable[[Node[OpT]], Value] | None = None) -> Callable[[Nest[OpT]], Nest[OpT]]:
     """Registers the decorated function as a nest rule of `op`, named where the operator has several."""
     def register(function: Nest[OpT]) -> Nest[OpT]:
         _add(op, Rule(refuses, name, nest=function, memory_inputs=memory_inputs, parameters=parameters,
-                      is_last=is_last))
+                      is_last=is_last, lends=lends))
         return function
 
     return register

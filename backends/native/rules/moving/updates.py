@@ -9,7 +9,7 @@ from llvmlite import ir
 
 from circlet.backends.cpu.updates import update_of
 from circlet.backends.native.emit.emitter import Emitter
-from circlet.backends.native.emit.value import in_memory
+from circlet.backends.native.emit.value import Value, in_memory
 from circlet.backends.native.emit.whole import Whole
 from circlet.backends.native.rules.moving.index import scalars, window_at
 from circlet.backends.native.rules.moving.move import runs_of, wholes
@@ -41,11 +41,10 @@ def _refuses(call: Call) -> str | None:
     return None if isinstance(found, Rule) else found
 
 
-@nest(UpdateVariable, _refuses, memory_inputs=None, parameters=frozenset({0}), is_last=True)
-def update_variable(node: Node[UpdateVariable], e: Emitter, sinks: tuple[Sink, ...]) -> None:
+def _updated(node: Node[UpdateVariable]) -> Value:
     """Of a handle, a window and where it begins: keeps what lies there, and writes over it by the rule of what updates;
-    the result, if there is one, is copied from the cell."""
-    value, call = node.op.value, update_of(node.op, node.call)
+    gives the value in its cell."""
+    e, value, call = node.function.e, node.op.value, update_of(node.op, node.call)
     cell = CellCode.of(node, value.shape, value.dtype)
     home, other = cell.value(node.place)
     on: Node[Any] = Node(node.op.update, call, (in_memory(home, value.shape, value.dtype), *node.inputs[1:]),
@@ -58,9 +57,16 @@ def update_variable(node: Node[UpdateVariable], e: Emitter, sinks: tuple[Sink, .
     assert isinstance(rule, Rule), "the call was not refused"
     assert rule.nest is not None, "what updates writes by itself"
     rule.nest(on, e, (Sink(lambda e, index, element: None, home),))
+    return in_memory(home, value.shape, value.dtype)
+
+
+@nest(UpdateVariable, _refuses, memory_inputs=None, parameters=frozenset({0}), is_last=True, lends=_updated)
+def update_variable(node: Node[UpdateVariable], e: Emitter, sinks: tuple[Sink, ...]) -> None:
+    """Writes over a part of a variable; the result, if there is one, is copied from the cell."""
+    value = _updated(node)
     for sink in sinks:
         assert sink.memory is not None, "nothing follows a rule that is the last one"
-        e.copy(sink.memory, home, cell.nbytes)
+        e.copy(sink.memory, value.memory, value.nbytes)
 
 
 def _keep(e: Emitter, node: Node[Any], cell: CellCode, home: ir.Value, other: ir.Value) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 from llvmlite import ir
 
 from circlet.backends.native.emit.emitter import I8, I64, Emitter
-from circlet.backends.native.emit.value import Value, in_register
+from circlet.backends.native.emit.value import Value, in_memory, in_register
 from circlet.backends.native.parts import Cell, Holder, Marks, RunNumber
 from circlet.backends.native.rules.function import Function
 from circlet.backends.native.rules.refusals import movable
@@ -98,12 +98,18 @@ class CellCode:
         return e.builder.icmp_signed("==", e.load(self.marks(), DType.INT64, block), self.run())
 
 
-@nest(ReadVariable, movable, parameters=frozenset({0}), is_last=True)
-def read_variable(node: Node[ReadVariable], e: Emitter, sinks: tuple[Sink, ...]) -> None:
-    """Of a handle: the value, copied from its cell; leaves the function unless this cell holds it."""
+def _read(node: Node[ReadVariable]) -> Value:
+    """Of a handle: the value in its cell; leaves the function unless this cell holds it."""
     cell = CellCode.of(node, node.shape, node.call.outputs[0].dtype)
+    return in_memory(cell.value(node.place)[0], cell.shape, cell.dtype)
+
+
+@nest(ReadVariable, movable, parameters=frozenset({0}), is_last=True, lends=_read)
+def read_variable(node: Node[ReadVariable], e: Emitter, sinks: tuple[Sink, ...]) -> None:
+    """Of a handle: the value, copied from its cell."""
+    value = _read(node)
     assert sinks[0].memory is not None, "nothing follows a rule that is the last one"
-    e.copy(sinks[0].memory, cell.value(node.place)[0], cell.nbytes)
+    e.copy(sinks[0].memory, value.memory, value.nbytes)
 
 
 @nest(AssignVariable, movable, parameters=frozenset({0}), is_last=True)
