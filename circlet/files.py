@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import os
+from typing import TYPE_CHECKING
 
+from circlet.backends.platform import Feature, current
+from circlet.given import Given
 from circlet.runtime.ir.model import Model
-from circlet.runtime.ir.verify import verify
-from circlet.schema.files import Source, load_model, save_model
-from circlet.schema.onnx.format import AbsentCond
-from circlet.schema.openvino.format import SliceOverrun
+from circlet.runtime.late import LOADING
+
+if TYPE_CHECKING:
+    from circlet.schema.files import Source
+    from circlet.schema.onnx.format import AbsentCond
+    from circlet.schema.openvino.format import SliceOverrun
 
 
 def load(source: Source, weights: Source | None = None, *, mmap: bool = False,
          onnx_absent_cond: AbsentCond = "spec", slice_overrun: SliceOverrun = "error") -> Model:
     """Reads a model; the format is recognised by content.
 
-    Constants are views of the content. Bytes that are given must not change while the model is in use; a file may.
+    Constants are views of the content. Bytes that are given must not change while the model is in use; a file may. What
+    native code was kept for is read from the content when the model is looked into, as it was read and verified before.
 
     Args:
         source: a path, or the content of a `.tflite`, `.circle`, `.onnx` or OpenVINO `.xml` file: as bytes, or a file
@@ -38,8 +44,32 @@ def load(source: Source, weights: Source | None = None, *, mmap: bool = False,
         LimitError: there is not memory enough for the content of a file.
         OSError: the file cannot be opened.
     """
+    is_plain = weights is None and not mmap and (onnx_absent_cond, slice_overrun) == ("spec", "error")
+    given = Given(source)
+    known = _planned(given) if is_plain and not isinstance(source, Model) else None
+    if known is not None:
+        return known
+    with LOADING:
+        from circlet.schema.files import load_model
+
     options = {"onnx_absent_cond": onnx_absent_cond, "slice_overrun": slice_overrun}
-    return load_model(source, weights, mmap=mmap, options=options, verified=True)
+    return load_model(source, weights, mmap=mmap, options=options, verified=True, content=given.content)
+
+
+def _planned(given: Given) -> Model | None:
+    """The model, if it was run before and there is a plan of it."""
+    provenance = None if Feature.LLVM in current().lacks else given.provenance()
+    if provenance is None:
+        return None
+    with LOADING:
+        from circlet.backends.native.plans.key import is_planned
+
+    if not is_planned(provenance):
+        return None
+    with LOADING:
+        from circlet.unread import Unread
+
+    return Unread.of(provenance, given.read)
 
 
 def save(model: Model, path: str | os.PathLike[str]) -> None:
@@ -48,5 +78,9 @@ def save(model: Model, path: str | os.PathLike[str]) -> None:
     Raises:
         UnsupportedError: the format cannot say something that the model holds.
     """
+    with LOADING:
+        from circlet.runtime.ir.verify import verify
+        from circlet.schema.files import save_model
+
     verify(model)
     save_model(model, path)

@@ -19,6 +19,8 @@ class Given:
     def __init__(self, source: Model | Source) -> None:
         self._source = source
         self._model = source if isinstance(source, Model) else None
+        self.content: memoryview | None = None
+        """Of the file of a path, as far as it was read."""
 
     def read(self) -> Model:
         """The model, which is read once.
@@ -26,12 +28,14 @@ class Given:
         Raises:
             As `circlet.load`.
         """
+        content = self.content  # before the look at the model, which another thread may read meanwhile
         if self._model is None:
             assert not isinstance(self._source, Model)
             with LOADING:
                 from circlet.schema.files import load_model
 
-            self._model = load_model(self._source)
+            self._model = load_model(self._source, content=content)
+            self.content = None
         return self._model
 
     def provenance(self) -> Provenance | None:
@@ -44,12 +48,9 @@ class Given:
         if self._model is not None:
             return self._model.provenance if self._model.is_as_read else None
         if isinstance(self._source, (str, os.PathLike)):
-            return Provenance(read_file(os.fspath(self._source)), "", (), ())
+            self.content = read_file(os.fspath(self._source))
+            return Provenance(self.content, "", (), ())
         if isinstance(self._source, (bytes, bytearray, memoryview)):
             return Provenance(memoryview(self._source).cast("B").toreadonly(), "", (), ())
         return None
 
-    def settle(self, provenance: Provenance) -> None:
-        """The model is what a content holds, even if its file changes."""
-        if self._model is None:
-            self._source = provenance.content

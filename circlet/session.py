@@ -159,10 +159,7 @@ def _prepared(given: Given, num_threads: int) -> Preparation | None:
     with LOADING:
         from circlet.backends.native.plans.prepared import prepared
 
-    found = prepared(provenance, num_threads)
-    if found is not None:
-        given.settle(provenance)
-    return found
+    return prepared(provenance, num_threads)
 
 
 def _keeper(given: Given) -> Keeper:

@@ -49,7 +49,7 @@ _Open: TypeAlias = "Callable[[str], memoryview]"
 
 def load_model(source: Source, weights: Source | None = None, *, mmap: bool = False,
                options: Mapping[str, str] | None = None, verified: bool = False, pipeline: Pipeline = IMPORTED,
-               hear: Heard = unheard) -> Model:
+               hear: Heard = unheard, content: memoryview | None = None) -> Model:
     """Loads a model; the content says which format it has.
 
     Constants are read-only views of the content. Bytes that are given must therefore not change while the model is in
@@ -67,6 +67,7 @@ def load_model(source: Source, weights: Source | None = None, *, mmap: bool = Fa
         verified: verify the model; else it may be malformed, where no pass changed it.
         pipeline: is run on models of formats with channels first.
         hear: is told of these passes.
+        content: what the file of a path holds, if it was read before.
 
     Raises:
         OSError: the file cannot be read.
@@ -78,27 +79,27 @@ def load_model(source: Source, weights: Source | None = None, *, mmap: bool = Fa
     choices, open_file = chosen(options or {}), map_file if mmap else read_file
     format, path = parsed(source), None
     if format is not None:
-        content = Content(source, None, _no_weights)
+        found = Content(source, None, _no_weights)
     else:
-        data, path = _opened(source, open_file)
-        content = Content(data, None if path is None else path.parent, partial(_weights, weights, path, open_file))
+        data, path = _opened(source, open_file if content is None else lambda _: content)
+        found = Content(data, None if path is None else path.parent, partial(_weights, weights, path, open_file))
         format = recognized(data)
     try:
         if weights is not None:
             _expect_weights(format)
         if format is None:
-            raise refusal(content.data, titles())
-        read, model = _read(format, content, choices, pipeline, hear)
+            raise refusal(found.data, titles())
+        read, model = _read(format, found, choices, pipeline, hear)
     except (ModelError, UnsupportedError, LimitError) as problem:
         if path is None:
             raise
         raise type(problem)(f"{path}: {problem}") from None
     if verified and model is read:
         verify(model)
-    is_known = isinstance(content.data, memoryview) and pipeline is IMPORTED and format.is_complete(content.data)
+    is_known = isinstance(found.data, memoryview) and pipeline is IMPORTED and format.is_complete(found.data)
     if not is_known:
         return model
-    return replace(model, provenance=Provenance(content.data, uncommon(choices), model.subgraphs, model.signatures))
+    return replace(model, provenance=Provenance(found.data, uncommon(choices), model.subgraphs, model.signatures))
 
 
 def _opened(source: Source, open_file: _Open) -> tuple[memoryview, Path | None]:

@@ -61,6 +61,16 @@ def test_a_run_loads_what_the_model_names(tmp_path: Path, backend: str, limit: i
     assert len(own(found)) <= limit, f"{len(own(found))} modules: {' '.join(own(found))}"
 
 
+@NATIVE
+def test_a_model_with_a_plan_is_not_read_to_be_loaded(tmp_path: Path) -> None:
+    program = COUNT.replace("'examples/collatz.tflite'", "circlet.load('examples/collatz.tflite'), 'native'")
+    modules(program, tmp_path)
+    found = modules(program, tmp_path)
+    unused = {*NEVER, *MAKES_CODE, *READS} & {*found}
+    assert not unused
+    assert len(own(found)) <= 77, f"{len(own(found))} modules: {' '.join(own(found))}"
+
+
 RULES = """
 import os, sys
 from circlet.backends.native.rules.families import MODULES, modules, modules_of_stored

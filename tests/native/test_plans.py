@@ -2,24 +2,32 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 import shutil
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
+from threading import Barrier
 from typing import Any
 
 import numpy as np
 import pytest
 
 import circlet
+from circlet import given
 from circlet.backends.native.load import fingerprint
-from circlet.backends.native.plans import prepared
+from circlet.backends.native.plans import key
+from circlet.backends.native.plans.key import MARK
 from circlet.runtime.exec.observe.listener import Counter
 from circlet.runtime.ir.builder import ModelBuilder
 from circlet.runtime.ir.model import Model
+from circlet.runtime.ir.text import to_text
 from circlet.runtime.ir.types import DType
 from circlet.runtime.ops.elementwise import Add
 from circlet.schema import files
-from circlet.schema.files import dump_model
+from circlet.schema.content import read_file
+from circlet.schema.files import dump_model, load_model
 from tests.models.expectations import read
 
 FOLDER = Path(__file__).parents[1] / "models"
@@ -112,8 +120,8 @@ def test_a_path_is_not_read(folder: Path, monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_bytes_and_loaded_models_have_the_plan_of_their_content(folder: Path) -> None:
     circlet.Session(COLLATZ, "native").run([27])
-    for given in (COLLATZ.read_bytes(), str(COLLATZ), circlet.load(COLLATZ), circlet.load(COLLATZ, mmap=True)):
-        session = circlet.Session(given, "native")
+    for source in (COLLATZ.read_bytes(), str(COLLATZ), circlet.load(COLLATZ), circlet.load(COLLATZ, mmap=True)):
+        session = circlet.Session(source, "native")
         assert session.run([27])["steps"] == 111
         assert is_prepared(session)
 
@@ -170,10 +178,94 @@ def test_the_file_may_change_while_a_session_lives(folder: Path, tmp_path: Path)
     assert len(session.model.subgraphs) == 1
 
 
+def test_what_was_run_is_not_read_to_be_loaded(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    circlet.Session(COLLATZ, "native").run([27])
+    with monkeypatch.context() as patch:
+        forbid_reading(patch)
+        for source in (COLLATZ, str(COLLATZ), COLLATZ.read_bytes()):
+            model = circlet.load(source)
+            session = circlet.Session(model, "native")
+            assert session.run([27])["steps"] == 111
+            assert is_prepared(session)
+            assert model.is_as_read
+    assert session.model is model
+    assert to_text(model) == to_text(load_model(COLLATZ))
+    assert (model.format, model.version, model.metadata) == ("tflite", 3, load_model(COLLATZ).metadata)
+    assert model.is_as_read
+    assert model.subgraphs is model.subgraphs
+
+
+def test_models_that_are_not_read_are_as_others(folder: Path) -> None:
+    circlet.Session(COLLATZ, "native").run([27])
+    other = load_model(COLLATZ)
+    for made in (replace(circlet.load(COLLATZ), provenance=None), pickle.loads(pickle.dumps(circlet.load(COLLATZ))),
+                 copy.copy(circlet.load(COLLATZ)), copy.deepcopy(circlet.load(COLLATZ))):
+        assert to_text(made) == to_text(other)
+        assert not made.is_as_read
+    assert not replace(circlet.load(COLLATZ), signatures=()).is_as_read
+    assert repr(circlet.load(COLLATZ)) == repr(other)
+    for backend in ("cpu", "native"):
+        assert circlet.Session(circlet.load(COLLATZ), backend, passes="eliminate_dead").run([27])["steps"] == 111
+
+
+def test_threads_read_one_model(folder: Path) -> None:
+    circlet.Session(COLLATZ, "native").run([27])
+    for _ in range(8):
+        model, begin = circlet.load(COLLATZ), Barrier(4)
+
+        def look(model: Model = model, begin: Barrier = begin) -> tuple[int, int]:
+            begin.wait()
+            return id(model.subgraphs), id(model.signatures)
+
+        with ThreadPoolExecutor(4) as pool:
+            found = {each.result() for each in [pool.submit(look) for _ in range(4)]}
+        assert len(found) == 1
+        assert model.is_as_read
+
+
+def test_what_is_wrong_is_said_as_a_model_is_loaded(folder: Path, tmp_path: Path) -> None:
+    circlet.Session(COLLATZ, "native").run([27])
+    content = COLLATZ.read_bytes()
+    content = content[:len(content) // 2]
+    (tmp_path / "bad.tflite").write_bytes(content)
+    for source in (tmp_path / "bad.tflite", content):
+        with pytest.raises((circlet.ModelError, circlet.UnsupportedError)):
+            circlet.load(source)
+
+
+def test_the_file_may_change_before_its_model_is_read(folder: Path, tmp_path: Path) -> None:
+    path = tmp_path / "model.tflite"
+    path.write_bytes(COLLATZ.read_bytes())
+    circlet.Session(path, "native").run([27])
+    model = circlet.load(path)
+    path.write_bytes(b"nothing of that")
+    assert circlet.Session(model, "cpu").run([27])["steps"] == 111
+    with pytest.raises(circlet.ModelError):
+        circlet.load(path)
+
+
+@pytest.mark.parametrize("is_kept", [False, True])
+def test_a_file_is_opened_once(folder: Path, monkeypatch: pytest.MonkeyPatch, is_kept: bool) -> None:
+    if is_kept:
+        circlet.Session(COLLATZ, "native").run([27])
+    opened: list[str] = []
+
+    def counted(path: str) -> memoryview:
+        opened.append(path)
+        return read_file(path)
+
+    for module in (given, files):
+        monkeypatch.setattr(module, "read_file", counted)
+    for make in (circlet.Session, lambda path: circlet.Session(circlet.load(path))):
+        opened.clear()
+        assert make(COLLATZ).model.subgraphs
+        assert opened == [str(COLLATZ)]
+
+
 @pytest.mark.parametrize("which", [None, "cut", *range(0, 100, 7)])
 def test_damaged_plans_are_made_anew(folder: Path, which: int | str | None) -> None:
     circlet.Session(COLLATZ, "native").run([27])
-    plan = next(each for each in folder.iterdir() if prepared.MARK in each.read_bytes())
+    plan = next(each for each in folder.iterdir() if MARK in each.read_bytes())
     content = bytearray(plan.read_bytes())
     if which is None:
         content = bytearray()
@@ -200,7 +292,7 @@ def test_functions_that_are_gone_are_made_anew(folder: Path) -> None:
 
 def test_another_installation_has_its_own_plans(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     circlet.Session(COLLATZ, "native").run([27])
-    monkeypatch.setattr(prepared, "installation", lambda: b"another")
+    monkeypatch.setattr(key, "installation", lambda: b"another")
     assert not is_prepared(circlet.Session(COLLATZ, "native"))
 
 

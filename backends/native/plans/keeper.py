@@ -33,8 +33,8 @@ class Keeper:
             return
         if self._planner is None:
             with LOADING:
+                from circlet.backends.native.plans.key import plan_key
                 from circlet.backends.native.plans.planning import Planner
-                from circlet.backends.native.plans.prepared import plan_key
 
             key_of_plan = plan_key(model.provenance)
             self._planner = Planner(key_of_plan, model.provenance.content, model, entries_of(model), has_state(model))

@@ -14,11 +14,11 @@ from circlet.backends.native.check.watched import are_checked
 from circlet.backends.native.load import cache
 from circlet.backends.native.load.checksum import checksum
 from circlet.backends.native.load.codec import DamageError, decode, encode
-from circlet.backends.native.load.fingerprint import installation
 from circlet.backends.native.load.invocation import Invocation, Setting
 from circlet.backends.native.load.manifest import Constant
 from circlet.backends.native.load.store import Function, stored
 from circlet.backends.native.load.team import Teams
+from circlet.backends.native.plans.key import MARK, plan_key
 from circlet.backends.native.plans.plan import Part, Plan, Planned, tensor_of
 from circlet.runtime.exec.frames.whole_frame import WholeFrame
 from circlet.runtime.exec.memory import allocate, retype
@@ -37,13 +37,7 @@ if TYPE_CHECKING:
 
 _END = Struct("<8sQQ32s32s")
 """Mark, bytes of plan and constants, checksum of the constants, SHA-256 of the plan: against damage, not forgery."""
-MARK = b"circlep3"
-"""What a plan's file ends by; the number is that of the format."""
 
-
-def plan_key(provenance: Provenance) -> str:
-    """The name of the plan of a model that is read from somewhere, compiled as by default."""
-    return sha256(b"\n".join((MARK, provenance.digest, provenance.choices.encode(), installation()))).hexdigest()
 
 
 def find(key: str) -> tuple[Plan, Array] | None:
