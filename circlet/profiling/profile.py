@@ -6,6 +6,7 @@ from functools import cached_property
 from typing import Any
 
 from circlet.profiling.document import Json, document
+from circlet.profiling.picture import picture
 from circlet.profiling.sheets import Sheet, sheets, summary
 from circlet.profiling.tables import Tables
 from circlet.profiling.timed_runs import TimedRuns
@@ -37,8 +38,10 @@ class Profile(TimedRuns):
         return "\n\n".join([summary(self), *(each.text for each in self._sheets)])
 
     def _repr_html_(self) -> str:
-        """For notebooks: tables."""
-        return "".join(html_table(each.title, each.headings, each.rows) for each in self._sheets)
+        """For notebooks: the call tree as a picture, and tables."""
+        if not self.walls:
+            return ""
+        return picture(self) + "".join(html_table(each.title, each.headings, each.rows) for each in self._sheets)
 
     @property
     def _sheets(self) -> list[Sheet]:

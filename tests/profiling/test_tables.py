@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from hypothesis import strategies as st
 
 import circlet
 from circlet.profiling.crossings import Crossed
+from circlet.profiling.picture import picture
 from circlet.profiling.sheets import size_text, time_text
 from circlet.profiling.turns import quantile
 from circlet.runtime.exec.observe.regions import Kind, duration_class
@@ -121,10 +123,25 @@ def test_text_and_notebooks() -> None:
     assert text.startswith("1 run of ")
     assert repr(found).startswith("<Profile: 1 run of ")
     assert found._repr_html_().count("<table>") == 4
+    assert found._repr_html_().count("<svg ") == 1
     with circlet.profile(circlet.Session("examples/collatz.tflite", "cpu")) as empty:
         pass
     assert (str(empty), empty._repr_html_()) == ("no runs", "")
     assert empty.to_json()["loops"] == []
+
+
+def test_the_picture_of_a_profile() -> None:
+    found = profiled("nested_while")
+    root = ElementTree.fromstring(picture(found))
+    boxes = {str(each[0].text).partition(":")[0]: each[1].attrib for each in root}
+    width, height = float(root.attrib["width"]), float(root.attrib["height"])
+    assert all(float(each["x"]) + float(each["width"]) <= width + 1e-6 for each in boxes.values())
+    assert all(float(each["y"]) + float(each["height"]) <= height for each in boxes.values())
+    for node in found.root.walk():
+        part = width * node.total / found.root.total
+        assert (found.path(node) in boxes) == (part >= 1) or part == pytest.approx(1)
+        if found.path(node) in boxes:
+            assert float(boxes[found.path(node)]["width"]) == pytest.approx(max(part - 1, 0.5), abs=0.01)
 
 
 @settings(deadline=None)
