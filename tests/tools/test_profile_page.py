@@ -139,6 +139,16 @@ def test_every_tab(browser: Browser, tmp_path: Path) -> None:
 
 
 @CHROMIUM
+def test_turns_are_drawn(browser: Browser, tmp_path: Path) -> None:
+    profile = profiled("nested_while")
+    shown(browser, tmp_path, profile)
+    found = browser.run("return [...document.querySelectorAll('.histograms figure')].map((each) =>"
+                        " [each.querySelector('figcaption').textContent, each.querySelectorAll('.bar').length])")
+    assert found == [[each.path, len(each.times.histogram)] for each in profile.tables.loops if each.times is not None]
+    assert browser.errors() == []
+
+
+@CHROMIUM
 def test_long_tables_are_filled(browser: Browser, tmp_path: Path) -> None:
     shown(browser, tmp_path, profiled("transformer"))
     tab(browser, "Operators")

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from circlet.profiling.plans import Plan
 from circlet.profiling.sheets import described
+from circlet.profiling.tables import LoopRow
 from circlet.profiling.timed_runs import TimedRuns
 from circlet.runtime.exec.observe.regions import Kind, Node
 from circlet.runtime.ir.model import Operator
@@ -13,6 +14,9 @@ from circlet.tools.page.graph import group
 from circlet.tools.page.page import FOLDER, Json, Part
 
 NANO = 1e-9
+DRAWN = FOLDER / "drawn.js"
+MOST_LOOPS = 12
+"""Those with the most time have pictures. A choice."""
 MOST_OPERATORS = 4000
 """Subgraphs with more operators have no picture of their arena: it would be millions of lines. A choice."""
 
@@ -61,12 +65,22 @@ def _facts(runs: TimedRuns, node: Node, operator: Operator | None) -> list[tuple
     return found
 
 
+def turns_part(loops: Sequence[LoopRow], title: str) -> Part | None:
+    """How long turns took, of the first loops of which that is known; None where there is none."""
+    found: list[Json] = [{"label": each.path, "classes": [[begin * NANO, end * NANO, count]
+                                                          for begin, end, count in each.times.histogram]}
+                         for each in loops if each.times is not None and each.times.histogram]
+    return Part("histograms", {"title": title, "loops": found[:MOST_LOOPS]},
+                (DRAWN, FOLDER / "histogram.js")) if found else None
+
+
 def memory_part(plans: Mapping[int, Plan], title: str) -> Part:
     """The arenas of subgraphs, largest first: where each buffer lies, over the operators that it lives through."""
     found = sorted(((index, plan) for index, plan in plans.items()
                     if len(plan.arena.live) <= MOST_OPERATORS and plan.arena.buffers),
                    key=lambda each: -each[1].arena.size)
-    return Part("memory", {"title": title, "subgraphs": [_arena(*each) for each in found]}, (FOLDER / "memory.js",))
+    return Part("memory", {"title": title, "subgraphs": [_arena(*each) for each in found]},
+                (DRAWN, FOLDER / "memory.js"))
 
 
 def _arena(index: int, plan: Plan) -> Json:

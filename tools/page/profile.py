@@ -7,7 +7,7 @@ from itertools import groupby
 
 from circlet.profiling.sheets import sampled_note, short, summary
 from circlet.profiling.tables import LoopRow, OperatorRow, SubgraphRow, Tables
-from circlet.tools.page.flame import NANO, flame_part, memory_part
+from circlet.tools.page.flame import NANO, flame_part, memory_part, turns_part
 from circlet.tools.page.graph import Note, Notes, graph_part
 from circlet.tools.page.page import Part, Tab, document
 from circlet.tools.page.parts import Cell, Column, Link, facts_part, table_part, text_part
@@ -103,7 +103,8 @@ class _Cells:
 
 def _loops(tables: Tables) -> list[Part]:
     rows = [_Cells(tables).loop(each) for each in tables.loops]
-    return [table_part(LOOPS, rows, "Loops")] if rows else []
+    turns = turns_part(tables.loops, "How long turns took")
+    return [*([table_part(LOOPS, rows, "Loops")] if rows else []), *([] if turns is None else [turns])]
 
 
 def _notes(tables: Tables) -> Notes:
