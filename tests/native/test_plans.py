@@ -17,8 +17,11 @@ import pytest
 import circlet
 from circlet import given
 from circlet.backends.native.load import fingerprint
-from circlet.backends.native.plans import key
+from circlet.backends.native.load.manifest import Manifest
+from circlet.backends.native.plans import key, planning
 from circlet.backends.native.plans.key import MARK
+from circlet.backends.native.plans.plan import Planned, Unplanned
+from circlet.runtime.exec.kernel import Span
 from circlet.runtime.exec.observe.listener import Counter
 from circlet.runtime.ir.builder import ModelBuilder
 from circlet.runtime.ir.model import Model
@@ -166,6 +169,24 @@ def test_a_changed_model_has_no_plan(folder: Path) -> None:
     changed = replace(model, subgraphs=(main, *model.subgraphs[1:]), signatures=())
     assert not changed.is_as_read
     assert [*circlet.Session(changed, "native").run([27]).values()] == [27]
+
+
+def test_constants_of_what_is_not_planned_are_let_go(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    kept: list[int] = []
+
+    class Failing(planning.Planner):
+        def add(self, executed: Model, span: Span, key: str, manifest: Manifest) -> None:
+            super().add(executed, span, key, manifest)
+            kept.append(sum(each.nbytes for each in self._kept))
+
+        def _planned(self, executed: Model, span: Span, key: str, manifest: Manifest) -> Planned:
+            assert self._keep(np.arange(100, dtype=np.uint8)) == 0
+            raise Unplanned
+
+    monkeypatch.setattr(planning, "Planner", Failing)
+    circlet.Session(COLLATZ, "native").run([27])
+    assert kept == [0]
+    assert not is_prepared(circlet.Session(COLLATZ, "native"))
 
 
 def test_the_file_may_change_while_a_session_lives(folder: Path, tmp_path: Path) -> None:

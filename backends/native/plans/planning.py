@@ -66,12 +66,16 @@ class Planner:
             return
         if any(each.key == key for each in plan.functions):
             return
-        with suppress(Unplanned):
+        kept, offsets = self._kept.copy(), self._offsets.copy()
+        try:
             planned = self._planned(executed, span, key, manifest)
-            variables = span.run.variables
-            handles = tuple(Handle(*each, number in variables.updated) for each, number in variables.handles.items())
-            self._plan = replace(plan, handles=handles, functions=(*plan.functions, planned))
-            keep(self._key, self._plan, np.concatenate(self._kept))
+        except Unplanned:
+            self._kept, self._offsets = kept, offsets
+            return
+        variables = span.run.variables
+        handles = tuple(Handle(*each, number in variables.updated) for each, number in variables.handles.items())
+        self._plan = replace(plan, handles=handles, functions=(*plan.functions, planned))
+        keep(self._key, self._plan, np.concatenate(self._kept))
 
     def _planned(self, executed: Model, span: Span, key: str, manifest: Manifest) -> Planned:
         graph, own = span.spec.subgraph, self._model.subgraphs[span.spec.index]
