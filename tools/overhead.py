@@ -28,12 +28,12 @@ from circlet.tools.progress import Progress
 from circlet.tools.tables import Cell, duration_text, operator_text, plain, plural, table
 from circlet.tools.usage import Argument, Command, Option
 
-HOW = """A turn is what an empty loop takes longer for each turn more: its condition compares a counter, its body adds
-1 to it and passes on values of the types that pass in the model. A call is what such a turn takes longer if the
-values go through one more subgraph. Invoking is what the turns and calls of a run take so."""
+HOW = """A turn is what an empty loop takes longer for each turn more: it counts down to zero, and passes on values of
+the types that pass in the model. A call is what a turn takes longer if values go through one more subgraph.
+Invoking is what the turns and calls of a run take so."""
 LEAST = 1e-10
 """Seconds that can be told from none: a third of a cycle."""
-ROUNDS = 5
+ROUNDS = 9
 """How often runs of empty loops are timed; the least time counts."""
 
 

@@ -14,7 +14,7 @@ import circlet
 from circlet.runtime.ir.types import DType
 from circlet.tools import overhead
 from circlet.tools.measuring import empty
-from circlet.tools.measuring.empty import FLAG, TURNS, Probe, empty_model, slope
+from circlet.tools.measuring.empty import FLAG, TURNS, Probe, Turning, beside_counter, empty_model, slopes
 from circlet.tools.measuring.peers import PEERS, RefusedError, circlet_peer
 from circlet.tools.measuring.sites import Passed, Site, Surveyor
 from circlet.tools.results import Value
@@ -78,18 +78,24 @@ def test_a_loop_of_onnx() -> None:
 def test_empty_models_pass_on_what_they_are_given(passed: Passed, is_bare: bool, backend: str) -> None:
     model = empty_model(passed, is_bare)
     rng = np.random.default_rng(0)
-    values = [rng.integers(0, 9, shape).astype("S" if dtype is DType.STRING else dtype.numpy)
-              for dtype, shape in passed.types]
-    given = {TURNS: np.array(5, np.int32), FLAG: np.array(True),
-             **{f"value_{k}": value for k, value in enumerate(values)}}
+    values = {f"value_{k}": rng.integers(0, 9, shape).astype("S" if dtype is DType.STRING else dtype.numpy)
+              for k, (dtype, shape) in enumerate(beside_counter(passed))}
+    flags = {FLAG: np.array(True)} if passed.kind == "branch" else {}
     counter = circlet.Counter()
-    turns, *found = circlet.Session(model, backend).run(given, listener=counter).values()
-    assert turns == 5
-    for value, result in zip(values, found, strict=True):
+    given = {TURNS: np.array(5, np.int32), **flags, **values}
+    left, *found = circlet.Session(model, backend).run(given, listener=counter).values()
+    assert left == 0
+    for value, result in zip((*flags.values(), *values.values()), found, strict=True):
         np.testing.assert_array_equal(result.astype(value.dtype), value)
     assert (counter.invocations[1], counter.invocations[2]) == (6, 5)
     is_through = passed.kind != "loop" and not is_bare
     assert sum(counter.invocations[each] for each in range(3, len(model.subgraphs))) == (5 if is_through else 0)
+
+
+def test_an_empty_loop_carries_what_the_model_does() -> None:
+    """And one number more where none of them can count."""
+    for passed, count in zip(KINDS, (3, 4, 2, 1, 3), strict=True):
+        assert len(empty_model(passed).subgraphs[2].inputs) == count
 
 
 @pytest.mark.parametrize("dtype", [DType.VARIANT, DType.RESOURCE, DType.MXFP4])
@@ -107,7 +113,7 @@ def test_a_slope_is_without_what_a_run_takes_anyway(monkeypatch: pytest.MonkeyPa
         return {}
 
     monkeypatch.setattr(empty, "CLOCK", lambda: now[0])
-    found = slope(run, turns, 3)
+    (found,) = slopes([Turning(run, turns)], 3)
     assert found.seconds == pytest.approx(2e-6)
     assert found.turns * 2e-6 + 5e-3 >= empty.ENOUGH
 
@@ -115,17 +121,16 @@ def test_a_slope_is_without_what_a_run_takes_anyway(monkeypatch: pytest.MonkeyPa
 @pytest.mark.parametrize("passed", KINDS[:3], ids=str)
 def test_a_probe(passed: Passed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of a call it takes the difference to a loop without it."""
-    found = iter([3e-6, 1e-6])
-    seen: list[int] = []
+    seen: list[tuple[int, int]] = []
 
-    def sloped(run: object, turns: object, rounds: int) -> empty.Slope:
-        seen.append(rounds)
-        return empty.Slope(next(found), 16)
+    def sloped(loops: Sequence[Turning], rounds: int) -> list[empty.Slope]:
+        seen.append((len(loops), rounds))
+        return [empty.Slope(3e-6, 16), empty.Slope(1e-6, 16)][:len(loops)]
 
-    monkeypatch.setattr(empty, "slope", sloped)
+    monkeypatch.setattr(empty, "slopes", sloped)
     probe = Probe(passed, tmp_path, 7)
     assert probe.seconds(circlet_peer("cpu")) == pytest.approx(3e-6 if passed.kind == "loop" else 2e-6)
-    assert seen == [7] * (1 if passed.kind == "loop" else 2)
+    assert seen == [(1 if passed.kind == "loop" else 2, 7)]
 
 
 @NATIVE

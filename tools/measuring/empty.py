@@ -13,7 +13,7 @@ import circlet
 from circlet.runtime.ir.builder import ModelBuilder, SubgraphBuilder, Value
 from circlet.runtime.ir.model import Model
 from circlet.runtime.ir.tensor import Tensor
-from circlet.runtime.ir.types import Array, DType
+from circlet.runtime.ir.types import Array, DType, Shape
 from circlet.runtime.ops.comparison import Less
 from circlet.runtime.ops.controlflow import CallSubgraph, If, While
 from circlet.runtime.ops.elementwise import Add
@@ -25,6 +25,8 @@ from circlet.tools.results import Value as Given
 
 TURNS, FLAG = "turns", "flag"
 """The inputs that say how often the loop turns, and what is branched on."""
+COUNTER: tuple[DType, Shape] = (DType.INT32, ())
+"""The type of what counts turns."""
 CLOCK = time.thread_time
 """Of what the thread computes, so that what else the machine does does not count."""
 ENOUGH = 0.02
@@ -49,8 +51,9 @@ class Slope:
 
 
 def empty_model(passed: Passed, is_bare: bool = False) -> Model:
-    """A loop of as many turns as an input says whose body passes on values: of a `branch` or `call` through one more
-    subgraph, unless it is to be bare.
+    """A loop of as many turns as an input says whose body counts them and passes on values: of a `branch` or `call`
+    through one more subgraph, unless it is to be bare. A `loop` counts by the first int32 among its values, if there is
+    one, so that it carries no more than the model's.
 
     Raises:
         RefusedError: values of a type that arrays do not hold would pass.
@@ -60,34 +63,47 @@ def empty_model(passed: Passed, is_bare: bool = False) -> Model:
             raise RefusedError(f"values of type {dtype.value} pass")
     b = ModelBuilder()
     main, condition, body = (b.subgraph(name) for name in ("main", "condition", "body"))
-    index, turns, *_ = _carried(condition, passed)
-    condition.output(condition.apply(Less(), index, turns))
-    index, turns, flag, *values = _carried(body, passed)
-    if passed.kind != "loop" and not is_bare:
-        values = _through(b, body, passed, flag, values)
-    body.output(body.apply(Add(), index, body.constant(1)), turns, flag, *values)
-    given = [main.input(TURNS, DType.INT32), main.input(FLAG, DType.BOOL), *_values(main, passed)]
-    results = main.op(While(condition.index, body.index), main.constant(0), *given, count=len(given) + 1)
-    main.output(results[0], *results[3:])
+    left, *_ = _carried(condition, passed)
+    condition.output(condition.apply(Less(), condition.constant(0), left))
+    left, *rest = _carried(body, passed)
+    if passed.kind == "branch" and not is_bare:
+        rest[1:] = _through(b, body, passed, rest[0], rest[1:])
+    elif passed.kind == "call" and not is_bare:
+        rest = _through(b, body, passed, None, rest)
+    body.output(body.apply(Add(), left, body.constant(-1)), *rest)
+    given = _carried(main, passed)
+    main.output(*main.op(While(condition.index, body.index), *given, count=len(given)))
     return b.build()
 
 
 def _carried(s: SubgraphBuilder, passed: Passed) -> list[Value]:
-    """What the loop carries."""
-    return [s.input("index", DType.INT32), s.input(TURNS, DType.INT32), s.input(FLAG, DType.BOOL), *_values(s, passed)]
-
-
-def _values(s: SubgraphBuilder, passed: Passed) -> list[Value]:
-    return [s.input(f"value_{k}", dtype, shape) for k, (dtype, shape) in enumerate(passed.types)]
-
-
-def _through(b: ModelBuilder, body: SubgraphBuilder, passed: Passed, flag: Value, values: list[Value]) -> list[Value]:
-    """The values once they went through a subgraph that returns them."""
-    called = [b.subgraph(name) for name in (("then", "else") if passed.kind == "branch" else ("callee",))]
-    for each in called:
-        each.output(*_values(each, passed))
-    results = [Tensor(f"passed_{k}", dtype, shape) for k, (dtype, shape) in enumerate(passed.types)]
+    """What the loop carries: the turns that are left, what is branched on, values."""
+    found = [s.input(TURNS, DType.INT32)]
     if passed.kind == "branch":
+        found.append(s.input(FLAG, DType.BOOL))
+    return [*found, *_values(s, beside_counter(passed))]
+
+
+def beside_counter(passed: Passed) -> tuple[tuple[DType, Shape], ...]:
+    """The types of the values beside the number that an empty loop counts by."""
+    if passed.kind != "loop" or COUNTER not in passed.types:
+        return passed.types
+    position = passed.types.index(COUNTER)
+    return passed.types[:position] + passed.types[position + 1:]
+
+
+def _values(s: SubgraphBuilder, types: Sequence[tuple[DType, Shape]]) -> list[Value]:
+    return [s.input(f"value_{k}", dtype, shape) for k, (dtype, shape) in enumerate(types)]
+
+
+def _through(b: ModelBuilder, body: SubgraphBuilder, passed: Passed, flag: Value | None,
+             values: list[Value]) -> list[Value]:
+    """The values once they went through a subgraph that returns them."""
+    called = [b.subgraph(name) for name in (("then", "else") if flag is not None else ("callee",))]
+    for each in called:
+        each.output(*_values(each, passed.types))
+    results = [Tensor(f"passed_{k}", dtype, shape) for k, (dtype, shape) in enumerate(passed.types)]
+    if flag is not None:
         return list(body.op(If(*(each.index for each in called)), flag, *values, outputs=results))
     return list(body.op(CallSubgraph(called[0].index), *values, outputs=results))
 
@@ -112,38 +128,58 @@ class Probe:
     def _work(self, passed: Passed, path: Path, is_bare: bool) -> Work:
         model = empty_model(passed, is_bare)
         circlet.save(circlet.convert(model), path)
-        values: dict[str, Given] = {TURNS: np.array(0, np.int32), FLAG: np.array(True)}
-        for k, (dtype, shape) in enumerate(passed.types):
+        values: dict[str, Given] = {TURNS: np.array(0, np.int32)}
+        if passed.kind == "branch":
+            values[FLAG] = np.array(True)
+        for k, (dtype, shape) in enumerate(beside_counter(passed)):
             values[f"value_{k}"] = np.full(shape, b"" if dtype is DType.STRING else 0, dtype.element)
         outputs = [model.subgraphs[0].tensors[each].name for each in model.subgraphs[0].outputs]
         return Work(path, values, outputs)
 
     def seconds(self, peer: Peer) -> float:
         """What a turn of an empty loop takes, or what a call of an empty subgraph adds to that."""
-        full, *bare = [self._slope(peer, each).seconds for each in self._works]
+        full, *bare = [each.seconds for each in slopes([self._turning(peer, each) for each in self._works],
+                                                       self._rounds)]
         return full if not bare else max(full - bare[0], 0.0)
 
-    def _slope(self, peer: Peer, work: Work) -> Slope:
+    def _turning(self, peer: Peer, work: Work) -> Turning:
         ready(peer, work)
         turns = work.inputs[TURNS]
         assert isinstance(turns, np.ndarray), "a number of turns"
-        return slope(peer.load(work), turns, self._rounds)
+        return Turning(peer.load(work), turns)
 
 
-def slope(run: Run, turns: Array, rounds: int) -> Slope:
-    """What a turn of a run takes, which reads the number of turns from an array each time."""
-    def seconds(number: int) -> float:
-        turns[...] = number
-        return timed(run, CLOCK)
+@dataclass(frozen=True, eq=False)
+class Turning:
+    """A run of a loop which reads anew each time from an array how often it turns."""
 
-    seconds(FEWEST)
-    many = FEWEST
-    while seconds(many) < ENOUGH and many < MOST:
-        many = min(many * LESS, MOST)
-    few = many // LESS
-    pairs = [(seconds(few), seconds(many)) for _ in range(rounds)]
-    shorter, longer = (min(each) for each in zip(*pairs, strict=True))
-    return Slope(max(longer - shorter, 0.0) / (many - few), many)
+    run: Run
+    turns: Array
+
+    def seconds(self, number: int) -> float:
+        """What a run of so many turns takes."""
+        self.turns[...] = number
+        return timed(self.run, CLOCK)
+
+    def enough(self) -> int:
+        """How many turns take `ENOUGH`."""
+        self.seconds(FEWEST)
+        many = FEWEST
+        while self.seconds(many) < ENOUGH and many < MOST:
+            many = min(many * LESS, MOST)
+        return many
+
+
+def slopes(loops: Sequence[Turning], rounds: int) -> list[Slope]:
+    """What a turn of each loop takes; shorter and longer runs of all take turns."""
+    most = [each.enough() for each in loops]
+    found = [[(each.seconds(many // LESS), each.seconds(many)) for each, many in zip(loops, most, strict=True)]
+             for _ in range(rounds)]
+    slopes = []
+    for many, pairs in zip(most, zip(*found, strict=True), strict=True):
+        shorter, longer = (min(each) for each in zip(*pairs, strict=True))
+        slopes.append(Slope(max(longer - shorter, 0.0) / (many - many // LESS), many))
+    return slopes
 
 
 def distinct(sites: Sequence[Passed]) -> list[Passed]:
