@@ -22,6 +22,7 @@ COMMANDS = {
     "profile": "Show where the time of runs goes: by loop, subgraph and operator.",
     "convert": "Write a model as .tflite or .circle.",
     "debug": "Run a model operator by operator, and stop where it is asked: look at tensors, find NaN.",
+    "compare": "Run a model twice, by other code or another runtime, and tell the first operator that differs.",
     "bench": "Measure runs of models, beside other runtimes.",
     "overhead": "Measure what invoking subgraphs costs in a model.",
     "warm": "Compile models ahead of the programs that run them.",

@@ -1,0 +1,1 @@
+"""What `circlet compare` is made of."""
