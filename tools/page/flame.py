@@ -8,7 +8,7 @@ from circlet.profiling.plans import Plan
 from circlet.profiling.sheets import described
 from circlet.profiling.tables import LoopRow
 from circlet.profiling.timed_runs import TimedRuns
-from circlet.runtime.exec.observe.regions import Kind, Node
+from circlet.runtime.exec.observe.regions import Kind, Node, Region
 from circlet.runtime.ir.model import Operator
 from circlet.tools.page.graph import group
 from circlet.tools.page.page import FOLDER, Json, Part
@@ -31,12 +31,22 @@ def _node(runs: TimedRuns, node: Node) -> Json:
     operator = runs.operator(region) if region.kind is Kind.OPERATOR else None
     return {
         "label": described(runs, node), "path": runs.path(node), "kind": region.kind.value,
-        "group": "flow" if operator is None else group(operator.op), "names": _names(runs, node, operator),
+        "group": _group(runs, region), "names": _names(runs, node, operator),
         "total": runs.per_run(node.total) * NANO, "own": runs.per_run(node.own) * NANO,
         "facts": _facts(runs, node, operator),
         "to": None if region.subgraph < 0 else [region.subgraph, region.operator if region.operator >= 0 else None],
         "children": [_node(runs, each) for each in sorted(node.children.values(), key=lambda each: -each.total)],
     }
+
+
+def _group(runs: TimedRuns, region: Region) -> str:
+    """What the colour of an operator says; of merged ones that of the first that is more than elementwise."""
+    if region.kind is not Kind.OPERATOR:
+        return "flow"
+    operator = runs.operator(region)
+    parts = [runs.source(region.subgraph, each) for each in operator.op.parts()]
+    groups = [group(each.op) for each in parts if each is not None] or [group(operator.op)]
+    return next((each for each in groups if each != "element"), "element")
 
 
 def _names(runs: TimedRuns, node: Node, operator: Operator | None) -> str:
@@ -74,20 +84,21 @@ def turns_part(loops: Sequence[LoopRow], title: str) -> Part | None:
                 (DRAWN, FOLDER / "histogram.js")) if found else None
 
 
-def memory_part(plans: Mapping[int, Plan], title: str) -> Part:
+def memory_part(runs: TimedRuns, plans: Mapping[int, Plan], title: str) -> Part:
     """The arenas of subgraphs, largest first: where each buffer lies, over the operators that it lives through."""
     found = sorted(((index, plan) for index, plan in plans.items()
                     if len(plan.arena.live) <= MOST_OPERATORS and plan.arena.buffers),
                    key=lambda each: -each[1].arena.size)
-    return Part("memory", {"title": title, "subgraphs": [_arena(*each) for each in found]},
+    return Part("memory", {"title": title, "subgraphs": [_arena(runs, *each) for each in found]},
                 (DRAWN, FOLDER / "memory.js"))
 
 
-def _arena(index: int, plan: Plan) -> Json:
+def _arena(runs: TimedRuns, index: int, plan: Plan) -> Json:
     graph, arena = plan.spec.subgraph, plan.arena
-    operators: Sequence[str] = [f"[{k}] {each.name}" for k, each in enumerate(graph.operators[:len(arena.live)])]
+    places = [Region(Kind.OPERATOR, index, number) for number in range(len(arena.live))]
     return {
-        "label": f"@{index} {graph.name}", "arena": arena.size, "peak": arena.peak, "operators": operators,
+        "label": f"@{index} {graph.name}", "arena": arena.size, "peak": arena.peak,
+        "operators": [f"{each.text} {runs.name(each)}" for each in places],
         "live": list(arena.live),
         "buffers": [[", ".join(each.names), each.offset, each.size, each.first, min(each.last, len(arena.live) - 1)]
                     for each in arena.buffers],

@@ -53,7 +53,7 @@ def profile_page(tables: Tables, title: str, facts: Sequence[tuple[str, str]],
         Tab("Subgraphs", [table_part(SUBGRAPHS, map(_Cells(tables).subgraph, tables.subgraphs), "Subgraphs")]),
         Tab("Graph", [graph_part(runs.model, _notes(tables), _entries(tables), "share of the time of a run")]),
         Tab("Copies", [_copies(tables)]),
-        Tab("Memory", [memory_part(tables.plans, "Arenas"), text_part(ARENAS)]),
+        Tab("Memory", [memory_part(runs, tables.plans, "Arenas"), text_part(ARENAS)]),
         *([Tab("Start", [table_part(STARTUP, startup, "Before the runs")])] if startup else []),
     ], summary(runs))
 
