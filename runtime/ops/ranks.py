@@ -8,7 +8,7 @@ from typing import TypeAlias
 from circlet.runtime.ir.op import Op
 from circlet.runtime.ir.probe import Outline
 from circlet.runtime.ir.types import MOST_DIMENSIONS, Array, Shape
-from circlet.runtime.ops import conv, index, layout, matmul, pad, resize, shape, sort
+from circlet.runtime.ops import conv, index, layout, matmul, pad, resample, resize, shape, sort
 
 Given: TypeAlias = "Outline | None"
 """An operand; None where it is absent."""
@@ -60,13 +60,25 @@ def _sliced(op: Op, inputs: Sequence[Given]) -> Shape | None:
     return (-1,) * (len(shape) - bin(op.shrink_axis_mask).count("1") + bin(op.new_axis_mask).count("1"))
 
 
+def _found(op: Op, inputs: Sequence[Given]) -> Shape | None:
+    """As many rows as there are of an index into the input."""
+    shape = _shape(inputs[0])
+    return (-1, -1 if shape is None else len(shape))
+
+
+def _resized(op: Op, inputs: Sequence[Given]) -> Shape | None:
+    """The input with axes of other lengths."""
+    shape, axes = _shape(inputs[0]), op.axes if isinstance(op, resample.Resample) else (1, 2)
+    return None if shape is None else tuple(-1 if axis in axes else size for axis, size in enumerate(shape))
+
+
 RANKS: dict[type[Op], Rule] = {
     shape.Reshape: _named(1),
     shape.Fill: _named(0),
     shape.BroadcastTo: _named(1),
     shape.Range: lambda op, inputs: (-1,),
     shape.OneHot: _same(0, 1),
-    index.Where: lambda op, inputs: (-1, -1),
+    index.Where: _found,
     index.ScatterNd: _named(2),
     matmul.BatchMatMul: _highest,
     layout.Slice: _same(0),
@@ -79,8 +91,9 @@ RANKS: dict[type[Op], Rule] = {
     pad.Tile: _same(0),
     conv.TransposeConv: _same(2),
     conv.Conv3DTranspose: _same(2),
-    resize.ResizeBilinear: _same(0),
-    resize.ResizeNearestNeighbor: _same(0),
+    resample.Resample: _resized,
+    resize.ResizeBilinear: _resized,
+    resize.ResizeNearestNeighbor: _resized,
     sort.TopKV2: _same(0),
 }
 """How to tell the shape of an operator's results, or its rank, where its own rule cannot."""
