@@ -8,7 +8,8 @@ from typing import TypeAlias
 from llvmlite import ir
 
 from circlet.backends.native.emit.emitter import I64, Emitter
-from circlet.backends.native.gemm.microkernel import Finish, Split
+from circlet.backends.native.gemm.microkernel import Finish
+from circlet.backends.native.gemm.tiling import Split
 from circlet.runtime.ir.length import is_open
 from circlet.runtime.records import dataclass
 

@@ -8,15 +8,9 @@ from typing import TypeAlias
 import numpy as np
 from llvmlite import ir
 
-from circlet.backends.native.gemm.microkernel import (
-    WORD,
-    Arithmetic,
-    Split,
-    lanes,
-    most_rows,
-    panel_vectors,
-)
+from circlet.backends.native.gemm.microkernel import WORD, Arithmetic, lanes
 from circlet.backends.native.gemm.operands import Panels
+from circlet.backends.native.gemm.tiling import Split, panel_vectors, split_rows
 from circlet.backends.native.targets.target import Target
 from circlet.runtime.exec.memory import allocate
 from circlet.runtime.ir.length import is_late, is_length, is_open, smaller
@@ -31,9 +25,9 @@ CHUNK = 3 << 17
 from 32 KB to 1 MB all are within 3 %; 16 KB is 4 % slower for 1024 x 1024 x 1024 on AVX-512."""
 DEPTH = 1 << 10
 """Steps that are summed up one after the other, so that long sums lose less. 128 to 4096 are within 3 %."""
-LARGE = 1 << 16
-"""Bytes of a right factor that is not expected to be in the cache when a product begins: more than a first-level cache
-has. Fetching gains 1 to 4 % from 1 MB on with AVX2, nothing measurable below, and nothing with AVX-512."""
+LARGE = 1 << 20
+"""Bytes of a right factor whose panels tiles fetch: such tiles are functions of their own. Fetching gains 1 to 4 % from
+1 MB on with AVX2, nothing measurable below, and nothing with AVX-512."""
 OPEN_ROWS = 96
 """Rows of a block where a length is open; a choice, not critical."""
 FEWEST_ROWS = 48
@@ -82,7 +76,7 @@ class Plan:
         """What is fastest."""
         vectors = panel_vectors(target, rows, columns, arithmetic.spare)
         return cls(arithmetic, rows, columns, depth, lanes(target), vectors,
-                   Split.of(rows, most_rows(target, vectors, arithmetic.spare)))
+                   split_rows(target, rows, vectors, arithmetic.spare))
 
     @property
     def panel(self) -> int:

@@ -9,16 +9,10 @@ from typing import TypeAlias
 
 from llvmlite import ir
 
-from circlet.backends.native.emit.emitter import I8, I64, Emitter
+from circlet.backends.native.emit.emitter import I1, I8, I64, Emitter
 from circlet.backends.native.emit.loops import independent, rolled
 from circlet.backends.native.emit.parallel import length, portion
-from circlet.backends.native.gemm.microkernel import (
-    WORD,
-    Call,
-    Split,
-    Tile,
-    call_tile,
-)
+from circlet.backends.native.gemm.microkernel import WORD, Call, Tile, call_tile
 from circlet.backends.native.gemm.operands import (
     Block,
     Collected,
@@ -30,6 +24,7 @@ from circlet.backends.native.gemm.operands import (
     Result,
 )
 from circlet.backends.native.gemm.plan import Group, Plan
+from circlet.backends.native.gemm.tiling import Split
 from circlet.runtime.ir.length import is_length, is_open, larger, may_differ
 from circlet.runtime.ir.types import DType
 from circlet.runtime.records import dataclass
@@ -82,7 +77,6 @@ class _Nest:
     def __init__(self, e: Emitter, plan: Plan, left: Left, right: Panels, start: ir.Value,
                  result: Result) -> None:
         self._e = e
-        self._plan = plan
         self._left = left
         self._right = right
         self._start = start
@@ -91,6 +85,8 @@ class _Nest:
         """Of the depth, for each unit that chunks consist of."""
         self._distances = left.rows
         self._chunks = plan.chunks(plan.depth if left.taps is None else left.taps[1])
+        adds = self._chunks.parts > 1 or (isinstance(result, Direct) and result.adds)
+        self._plan = replace(plan, split=plan.split.apart) if adds else plan
 
     def emit(self) -> None:
         """Shares out the tiles of rows if they are many, else the panels. A few rows take no less time than it takes
@@ -157,6 +153,8 @@ class _Nest:
             begin = e.builder.mul(number, e.number(split.size))
             count = e.intrinsic("smin", e.number(split.size), e.builder.sub(e.number(split.total), begin))
             return _Chunk(begin, count, e.builder.icmp_signed("==", number, e.number(0)), ends)
+        if split.parts <= 1:
+            return _Chunk(number, e.number(split.total), ir.Constant(I1, 1), ends)
         count = e.select(e.builder.icmp_signed("<", number, e.number(split.larger)), e.number(split.size + 1),
                          e.number(split.size))
         return _Chunk(self._begin(split, number), count, e.builder.icmp_signed("==", number, e.number(0)), ends)
@@ -164,6 +162,8 @@ class _Nest:
     def _begin(self, split: Split, number: ir.Value) -> ir.Value:
         """Where a part begins."""
         begin = self._e.builder.mul(number, self._e.number(split.size))
+        if split.overlaps:
+            return self._e.intrinsic("smin", begin, self._e.number(split.total - split.size))
         larger = self._e.intrinsic("smin", number, self._e.number(split.larger))
         return self._e.builder.add(begin, larger) if split.larger else begin
 
@@ -204,7 +204,7 @@ class _Nest:
                     result.finish(group.columns) if isinstance(result, Finished) else None)
         rows = self._call(tile, call, number)
         if chunk.ends and isinstance(result, (Collected, Filtered)):
-            self._pass_on(result, Block(out, plan.panel, row, rows, column, group.columns))
+            self._pass_on(result, self._fresh(Block(out, plan.panel, row, rows, column, group.columns), number))
 
     def _rows(self, row: ir.Value, chunk: _Chunk) -> tuple[ir.Value, ir.Value, ir.Value]:
         """What the offsets of a tile's rows count from, their table, and the length of a run."""
@@ -273,6 +273,15 @@ class _Nest:
     def _at(self, base: ir.Value, index: ir.Value, distance: int) -> ir.Value:
         """The address `index` times `distance` bytes behind another."""
         return self._e.address(base, I8, self._e.builder.mul(index, self._e.number(distance)))
+
+    def _fresh(self, block: Block, number: ir.Value) -> Block:
+        """What the tile of a number has beyond the one before it: results are passed on once."""
+        e, b, split = self._e, self._e.builder, self._plan.split
+        if not split.overlaps:
+            return block
+        again = b.sub(b.mul(number, e.number(split.size)), block.row)
+        return replace(block, memory=self._at(block.memory, again, block.step * WORD), row=b.add(block.row, again),
+                       rows=b.sub(block.rows, again))
 
     def _pass_on(self, result: Collected | Filtered, block: Block) -> None:
         """Passes the results of a tile, which lie in scratch memory, on as a block, or row by row and one by one."""

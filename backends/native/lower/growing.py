@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from circlet.backends.native.gemm.microkernel import TYPICAL
+from circlet.backends.native.gemm.tiling import TYPICAL
 from circlet.backends.native.lower.general import objections
 from circlet.runtime.errors import ExecutionError, LimitError
 from circlet.runtime.exec.executor_map import ExecutorMap
