@@ -15,7 +15,7 @@ from circlet.backends.arithmetic.fixed_point import quantize_multiplier, quantiz
 from circlet.backends.native.emit.emitter import I32, UNSIGNED, Emitter, register_type
 from circlet.backends.native.emit.value import Value
 from circlet.backends.native.rules.preferences import QUANTIZED
-from circlet.backends.native.rules.quantized.requantize import clamped, rescale
+from circlet.backends.native.rules.quantized.requantize import clamped, rescale, rescale_short
 from circlet.backends.native.rules.real.comparison import RELATIONS
 from circlet.backends.native.rules.real.elementwise import elementwise
 from circlet.backends.native.rules.refusals import movable, quantized, tensors
@@ -76,7 +76,7 @@ def _binary(prepare: Prepare, node: Node[Any]) -> tuple[Value]:
 
 def _scaled(e: Emitter, value: ir.Value, shift: int, factor: tuple[int, int]) -> ir.Value:
     """A value with fraction bits, with which it is at most 2**30, in another unit."""
-    return rescale(e, e.builder.shl(value, ir.Constant(I32, shift)), *factor, is_small=True)
+    return rescale_short(e, value, shift, *factor)
 
 
 def _add(node: Node[Any], first: Quantization, second: Quantization, target: Quantization) -> Combine:

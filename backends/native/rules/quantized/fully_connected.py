@@ -21,7 +21,7 @@ from circlet.backends.native.emit.loops import independent, rolled
 from circlet.backends.native.emit.parallel import parallel
 from circlet.backends.native.emit.value import Value
 from circlet.backends.native.gemm.dot_products import OFFSET, dot, dot_of_magnitudes, dot_of_pairs
-from circlet.backends.native.gemm.microkernel import WORD, Arithmetic, internal_function, lanes
+from circlet.backends.native.gemm.microkernel import WORD, Arithmetic, VectorLoop, internal_function, lanes
 from circlet.backends.native.gemm.operands import Filtered, Left, Put, Result
 from circlet.backends.native.gemm.plan import Plan
 from circlet.backends.native.gemm.product import multiply
@@ -169,7 +169,7 @@ def _unsigned(e: Emitter, form: Form) -> ir.Function:
     name = f"make_unsigned_{form.element.width}"
     if name in e.module.globals:
         return e.module.globals[name]
-    function = internal_function(e, name, [POINTER, POINTER, I64])
+    function = internal_function(e, name, [POINTER, POINTER, I64], VectorLoop)
     inner = Emitter(e.module, function, e.target)
     b, (source, target, count), width = inner.builder, function.args, e.target.vector_bytes // form.size
     full = b.udiv(count, inner.number(width))

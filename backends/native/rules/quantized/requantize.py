@@ -16,7 +16,7 @@ from llvmlite import ir
 from circlet.backends.arithmetic.fixed_point import Int32s
 from circlet.backends.native.emit.emitter import I8, I32, I64, POINTER, Emitter
 from circlet.backends.native.emit.loops import rolled
-from circlet.backends.native.gemm.microkernel import Finish, internal_function
+from circlet.backends.native.gemm.microkernel import Finish, VectorLoop, internal_function
 from circlet.backends.native.targets.constants import Uniform
 from circlet.runtime.ir.types import Array
 from circlet.runtime.records import dataclass
@@ -42,20 +42,51 @@ def rescale(e: Emitter, value: ir.Value, multiplier: int, shift: int, is_small: 
     b = e.builder
     if shift > GREATEST_SHIFT:
         return ir.Constant(I32, 0)
+    if is_small and -_SMALL_SHIFT <= shift <= 0:
+        return _halved(e, _high_half(e, value, multiplier), -shift)
     if shift > 0:
         value = b.shl(b.trunc(value, I32) if value.type.width > 32 else value, ir.Constant(I32, shift))
     product = b.mul(b.sext(value, I64) if value.type.width < 64 else value, e.number(multiplier))
     nearest = b.add(product, e.number(1 << 30))
     if shift >= 0:
         return b.trunc(b.ashr(nearest, e.number(31)), I32)
-    if is_small and shift >= -_SMALL_SHIFT:
-        first = b.trunc(b.lshr(nearest, e.number(31)), I32)
-        rounded = b.add(b.add(first, ir.Constant(I32, (1 << -shift) >> 1)), b.ashr(first, ir.Constant(I32, 31)))
-        return b.ashr(rounded, ir.Constant(I32, -shift))
     half = 1 << (30 - shift)
     is_below = b.icmp_signed("<", nearest, e.number(0))
     rounding = b.select(is_below, e.number(half - (1 << 31)), e.number(half))
     return b.trunc(b.ashr(b.add(nearest, rounding), e.number(31 - shift)), I32)
+
+
+def rescale_short(e: Emitter, value: ir.Value, bits: int, multiplier: int, shift: int) -> ir.Value:
+    """`rescale` of an i32 shifted to the left by so many bits, with which it is at most 2**30 in magnitude. From 16
+    bits on products of 32 bits do: `floor((x 2**b m + 2**30) / 2**31)` is `x h + floor((x l + 2**(30 - b)) / 2**w)`
+    for w = 31 - b, m = h 2**w + l, and |x l| is less than 2**(61 - 2 b)."""
+    b, width = e.builder, 31 - bits
+    if bits < 16 or not -_SMALL_SHIFT <= shift <= 0:
+        return rescale(e, b.shl(value, ir.Constant(I32, bits)), multiplier, shift, is_small=True)
+    high, low = multiplier >> width, multiplier & ((1 << width) - 1)
+    nearest = b.mul(value, ir.Constant(I32, high))
+    if low:
+        rest = b.add(b.mul(value, ir.Constant(I32, low)), ir.Constant(I32, 1 << (width - 1)))
+        nearest = b.add(nearest, b.ashr(rest, ir.Constant(I32, width)))
+    return _halved(e, nearest, -shift)
+
+
+def _high_half(e: Emitter, value: ir.Value, multiplier: int) -> ir.Value:
+    """`floor((x m + 2**30) / 2**31)` of a number of at most 2**30 in magnitude, as an i32."""
+    b = e.builder
+    if multiplier == 1 << 30 and value.type.width == I32.width:
+        return b.ashr(b.add(value, ir.Constant(I32, 1)), ir.Constant(I32, 1))
+    product = b.mul(b.sext(value, I64) if value.type.width < 64 else value, e.number(multiplier))
+    return b.trunc(b.lshr(b.add(product, e.number(1 << 30)), e.number(31)), I32)
+
+
+def _halved(e: Emitter, value: ir.Value, count: int) -> ir.Value:
+    """An i32 of at most 2**30 in magnitude halved so often, and rounded then, halves away from zero."""
+    b = e.builder
+    if count == 0:
+        return value
+    rounded = b.add(b.add(value, ir.Constant(I32, 1 << (count - 1))), b.ashr(value, ir.Constant(I32, 31)))
+    return b.ashr(rounded, ir.Constant(I32, count))
 
 
 def rescale_by(e: Emitter, value: ir.Value, multiplier: ir.Value, shift: ir.Value) -> ir.Value:
@@ -164,9 +195,10 @@ class Requantization:
         """Requantises the four vectors of sums of each row, which packing brings into the order of channels; only some
         columns are written, in one store."""
         def write(e: Emitter, sums: list[list[ir.Value]], table: ir.Value, places: Sequence[ir.Value]) -> None:
+            vectors = [_Vector(e, e.address(table, I8, k * self.vector_bytes(lanes)), lanes, self.is_rectified)
+                       for k in range(4)]
             for given, place in zip(sums, places, strict=True):
-                values = [_Vector(e, e.address(table, I8, k * self.vector_bytes(lanes)), lanes,
-                                  self.is_rectified).rescaled(each) for k, each in enumerate(given)]
+                values = [vector.rescaled(each) for vector, each in zip(vectors, given, strict=True)]
                 stored = clamped(e, _packed(e, values), self.low, self.high)
                 e.builder.store(_first(e, stored, columns), place, align=1)
 
@@ -205,7 +237,7 @@ class Requantization:
         name = f"requantise_{self._name(kind)}"
         function = e.module.globals.get(name)
         if function is None:
-            function = internal_function(e, name, [POINTER, I64, POINTER, POINTER, I64, I64, I64])
+            function = internal_function(e, name, [POINTER, I64, POINTER, POINTER, I64, I64, I64], VectorLoop)
             for position in (0, 2, 3):
                 function.args[position].add_attribute("noalias")
             inner = Emitter(e.module, function, e.target)
@@ -243,7 +275,8 @@ class _Vector:
     def __init__(self, e: Emitter, table: ir.Value, lanes: int, is_rectified: bool) -> None:
         self._e = e
         self._lanes = lanes
-        self._multipliers, self._shifts = (_load(e, table, I32, lanes, k * lanes) for k in range(2))
+        multipliers, self._shifts = (_load(e, table, I32, lanes, k * lanes) for k in range(2))
+        self._multipliers = self._wide(multipliers)
         terms = e.address(table, I32, 2 * lanes)
         self._is_rectified = is_rectified
         if is_rectified:
@@ -264,7 +297,7 @@ class _Vector:
     def _high_halves(self, sums: ir.Value) -> ir.Value:
         """The high halves of the products of lanes, to which the terms are added; even and odd lanes apart."""
         b, half = self._e.builder, self._lanes // 2
-        factors = zip(self._wide(sums), self._wide(self._multipliers), self._terms, strict=True)
+        factors = zip(self._wide(sums), self._multipliers, self._terms, strict=True)
         products = [b.bitcast(b.add(b.mul(one, other), term), sums.type) for one, other, term in factors]
         order = [each for k in range(half) for each in (2 * k + 1, self._lanes + 2 * k + 1)]
         return b.shuffle_vector(*products, ir.Constant(ir.VectorType(I32, self._lanes), order))
