@@ -86,6 +86,30 @@ class _Builder(ir.IRBuilder):  # type: ignore[misc]  # llvmlite is untyped
             self._emitter.callers.setdefault(fn.name, {})[self._emitter.label] = None
         return super().call(fn, *arguments, **options)
 
+    def add(self, lhs: ir.Value, rhs: ir.Value, *options: Any, **more: Any) -> ir.Value:
+        """Writes a sum, unless one of the numbers is known to be 0."""
+        if _is(rhs, 0):
+            return lhs
+        return rhs if _is(lhs, 0) else super().add(lhs, rhs, *options, **more)
+
+    def sub(self, lhs: ir.Value, rhs: ir.Value, *options: Any, **more: Any) -> ir.Value:
+        """Writes a difference, unless nothing is taken away."""
+        return lhs if _is(rhs, 0) else super().sub(lhs, rhs, *options, **more)
+
+    def mul(self, lhs: ir.Value, rhs: ir.Value, *options: Any, **more: Any) -> ir.Value:
+        """Writes a product, unless one of the numbers is known to be 0 or 1."""
+        for one, other in ((lhs, rhs), (rhs, lhs)):
+            if _is(one, 0):
+                return one
+            if _is(one, 1):
+                return other
+        return super().mul(lhs, rhs, *options, **more)
+
+
+def _is(value: ir.Value, number: int) -> bool:
+    """Whether an integer is known to be a number."""
+    return type(value) is ir.Constant and isinstance(value.type, ir.IntType) and value.constant == number
+
 
 def _length(function: ir.Function) -> int:
     """How many instructions a function executes, roughly, as only calls tell how often its loops turn."""
@@ -183,7 +207,7 @@ class Emitter:
     def address(self, base: ir.Value, kind: ir.Type, offset: ir.Value | int) -> ir.Value:
         """`base + offset`, in elements of `kind`."""
         index = self.register(offset)
-        return self.builder.gep(base, [index], source_etype=kind)
+        return base if self.lengths is None and _is(index, 0) else self.builder.gep(base, [index], source_etype=kind)
 
     def load(self, base: ir.Value, dtype: DType, offset: ir.Value | int = 0) -> ir.Value:
         """An element of an array in memory."""
@@ -211,6 +235,13 @@ class Emitter:
             name = "llvm.memmove.p0.p0.i64"
             kind = ir.FunctionType(ir.VoidType(), [POINTER, POINTER, I64, I1])
             self.builder.call(self.declare(name, kind), [target, source, count, ir.Constant(I1, 0)])
+
+    def fill(self, target: ir.Value, byte: int, size: ir.Value | int) -> None:
+        """Makes all bytes of a place one, from 0 to 255."""
+        if isinstance(size, ir.Value) or may_differ(size, 0):
+            kind = ir.FunctionType(ir.VoidType(), [POINTER, I8, I64, I1])
+            self.builder.call(self.declare("llvm.memset.p0.i64", kind),
+                              [target, ir.Constant(I8, byte), self.register(size), ir.Constant(I1, 0)])
 
     def declare(self, name: str, kind: ir.FunctionType) -> ir.Function:
         """A function that is defined elsewhere, LLVM's intrinsics among them."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
 from functools import reduce
+from math import prod
 
 import numpy as np
 from llvmlite import ir
@@ -194,7 +195,10 @@ class FunctionLowering:
     def behind(self, memory: ir.Value | None, shape: Shape, dtype: DType) -> External | None:
         """The array that lies at an address, if the host knows it."""
         number = self._behind.get(id(memory))
-        return None if number is None else External(number, shape, dtype)
+        size = prod(shape) * dtype.numpy.itemsize
+        if number is None or (not is_length(size) and size != self.program.externals[number].nbytes):
+            return None
+        return External(number, shape, dtype)
 
     def reserve(self, size: int) -> ir.Value:
         """The address of `size` bytes of the arena, until the invocation that asks for them ends; inside a loop that

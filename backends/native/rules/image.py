@@ -8,13 +8,12 @@ from typing import Any
 
 from llvmlite import ir
 
-from circlet.backends.native.emit.emitter import I1, I8, I64, POINTER, Emitter
+from circlet.backends.native.emit.emitter import I8, Emitter
 from circlet.backends.native.emit.loops import independent, rolled
 from circlet.backends.native.emit.parallel import parallel
 from circlet.backends.native.emit.value import Value
 from circlet.backends.native.gemm.microkernel import lanes
 from circlet.backends.native.rules.rule import Node
-from circlet.runtime.ir.length import may_differ
 from circlet.runtime.ir.types import DType
 from circlet.runtime.ops.window import Window
 from circlet.runtime.records import dataclass
@@ -86,22 +85,14 @@ def with_margins(node: Node[Any], e: Emitter, image: Image, windows: Sequence[Wi
     made = empty_image(node, image.count, windows, image.channels)
     left, right = wide.before * made.column, wide.after * made.column
     with rolled(e, image.count) as number:
-        clear(e, made.at(e, number), tall.before * made.row)
-        clear(e, made.at(e, number, e.number(tall.before + tall.length)), tall.after * made.row)
+        e.fill(made.at(e, number), 0, tall.before * made.row)
+        e.fill(made.at(e, number, e.number(tall.before + tall.length)), 0, tall.after * made.row)
         with parallel(e, image.height, image.size) as y:
             line = made.at(e, number, e.builder.add(y, e.number(tall.before)))
-            clear(e, line, left)
+            e.fill(line, 0, left)
             e.copy(e.address(line, I8, left), image.at(e, number, y), image.row)
-            clear(e, e.address(line, I8, left + image.row), right)
+            e.fill(e.address(line, I8, left + image.row), 0, right)
     return made
-
-
-def clear(e: Emitter, memory: ir.Value, size: int) -> None:
-    """Fills memory with zeros."""
-    kind = ir.FunctionType(ir.VoidType(), [POINTER, I8, I64, I1])
-    if may_differ(size, 0):
-        e.builder.call(e.declare("llvm.memset.p0.i64", kind),
-                       [memory, ir.Constant(I8, 0), e.number(size), ir.Constant(I1, 0)])
 
 
 def repeated(node: Node[Any], e: Emitter, image: Image, times: int) -> Image:

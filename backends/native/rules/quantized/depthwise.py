@@ -42,7 +42,6 @@ from circlet.backends.native.rules.rule import Node, Sink, nest
 from circlet.backends.native.targets.constants import Uniform
 from circlet.backends.refusal import all_of
 from circlet.runtime.exec.kernel import Call
-from circlet.runtime.ir.length import may_differ
 from circlet.runtime.ir.types import Array, DType, Shape
 from circlet.runtime.ops.conv import DepthwiseConv2D
 from circlet.runtime.ops.window import Window
@@ -229,15 +228,11 @@ class _Nest:
     def _fill_margins(self) -> None:
         """Puts the zero point into the columns before and after the image, in each group of rows of the scratch
         memory."""
-        e, wide, size = self._e, self._geometry.wide, self._blocks.size
-        word = ir.Constant(I32, int.from_bytes(bytes([self._zero + OFFSET] * WORD), "little"))
-        for first, count in ((0, wide.before), (wide.before + wide.length, wide.after)):
-            if not may_differ(count, 0):
-                continue
-            with rolled(e, self._geometry.groups) as group, e.loop(count * size) as k:
-                begin = e.builder.mul(group, e.number(self._group // WORD))
-                place = e.builder.add(e.builder.add(begin, k), e.number(first * size))
-                e.builder.store(word, e.address(self._mixed, I32, place))
+        e, wide = self._e, self._geometry.wide
+        with rolled(e, self._geometry.groups) as group:
+            begin = e.address(self._mixed, I8, e.builder.mul(group, e.number(self._group)))
+            for first, count in ((0, wide.before), (wide.before + wide.length, wide.after)):
+                e.fill(e.address(begin, I8, first * self._column), self._zero + OFFSET, count * self._column)
 
     def _interleave(self, group: int, image: ir.Value, row: ir.Value, channel: ir.Value, margin: ir.Value) -> None:
         """The columns of the image for a row of results: (groups, columns, channels of a block, 4) bytes in scratch

@@ -23,7 +23,7 @@ from circlet.backends.native.gemm.microkernel import lanes
 from circlet.backends.native.gemm.operands import Direct, Filtered, Left, Put
 from circlet.backends.native.gemm.plan import Plan
 from circlet.backends.native.gemm.product import multiply
-from circlet.backends.native.rules.image import BYTES, Image, clear, empty_image
+from circlet.backends.native.rules.image import BYTES, Image, empty_image
 from circlet.backends.native.rules.preferences import INTEGER
 from circlet.backends.native.rules.quantized.conv import Taps, images, requantization, requantized
 from circlet.backends.native.rules.quantized.elementwise import offset, quantization
@@ -251,7 +251,7 @@ def transpose_conv(node: Node[TransposeConv], e: Emitter, sinks: tuple[Sink, ...
     panels = function.external(_packed_elements(plan, weights))
     row_bytes = width * depth * PAIRS.size
     with rolled(e, images) as number:
-        clear(e, made.memory, made.size)
+        e.fill(made.memory, 0, made.size)
         with rolled(e, tall.size) as k, rolled(e, wide.size) as m, rolled(e, height) as y:
             element = b.add(b.mul(k, e.number(wide.size)), m)
             right = e.address(panels, I8, b.mul(element, e.number(plan.panels * plan.panel_bytes)))

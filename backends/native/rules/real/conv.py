@@ -20,7 +20,7 @@ from circlet.backends.native.gemm.operands import Direct, Left, table
 from circlet.backends.native.gemm.plan import Plan
 from circlet.backends.native.gemm.product import multiply
 from circlet.backends.native.program import Unlowerable
-from circlet.backends.native.rules.image import BYTES, Image, clear, empty_image, image_of, repeated, with_margins
+from circlet.backends.native.rules.image import BYTES, Image, empty_image, image_of, repeated, with_margins
 from circlet.backends.native.rules.real.depthwise import depthwise
 from circlet.backends.native.rules.real.elementwise import activate
 from circlet.backends.native.rules.real.product import FloatProduct, refuses
@@ -161,7 +161,7 @@ def transpose_conv(node: Node[TransposeConv], e: Emitter, sinks: tuple[Sink, ...
     made = empty_image(node, 1, windows, channels, behind=plan.panel * BYTES)
     weights = _elements(node, plan)
     with rolled(e, image.count) as number:
-        clear(e, made.memory, made.size)
+        e.fill(made.memory, 0, made.size)
         with rolled(e, tall.size) as k, rolled(e, wide.size) as m, rolled(e, image.height) as y:
             element = e.builder.add(e.builder.mul(k, e.number(wide.size)), m)
             panels = e.address(weights, I8, e.builder.mul(element, e.number(plan.panels * plan.panel_bytes)))

@@ -13,7 +13,7 @@ from llvmlite import ir
 
 from circlet.backends.native.emit.emitter import UNSIGNED, Emitter, Index, is_real, register_type
 from circlet.backends.native.emit.loops import fold as combine
-from circlet.backends.native.emit.loops import rolled_nest
+from circlet.backends.native.emit.loops import independent, rolled, rolled_nest
 from circlet.backends.native.emit.parallel import parallel_nest
 from circlet.backends.native.emit.value import Value
 from circlet.backends.native.rules.quantized.quantize import convert
@@ -255,7 +255,7 @@ def parts(e: Emitter, length: int, size: int = BLOCK) -> Iterator[tuple[ir.Value
     if certain(length, "<=", size):
         yield e.number(0), e.number(length)
         return
-    with e.loop(-(-length // size)) as number:
+    with rolled(e, -(-length // size)) as number:
         start = e.builder.mul(number, e.number(size), flags=("nsw",))
         yield start, e.intrinsic("smin", e.builder.sub(e.number(length), start), e.number(size))
 
@@ -334,12 +334,12 @@ def _reduce_beside(node: Node[Any], e: Emitter, traversal: Traversal, fold: Fold
     over parts of up to `BLOCK` results, over the reduced axes, and over the part."""
     memory = reserve(node, _beside(traversal.length), fold.dtype)
     with traversal.kept(e) as kept, parts(e, traversal.length) as (start, count):
-        with e.loop(count) as k:
+        with independent(e, count) as k:
             e.store(e.constant(fold.start, fold.dtype), memory, fold.dtype, k)
-        with traversal.reduced(e, has_loops=True) as reduced, e.loop(count) as k:
+        with traversal.reduced(e, has_loops=True) as reduced, independent(e, count) as k:
             element = traversal.read(e, {**kept, **reduced}, e.builder.add(start, k))
             e.store(fold.combine(e, e.load(memory, fold.dtype, k), element), memory, fold.dtype, k)
-        with e.loop(count) as k:
+        with independent(e, count) as k:
             sink(e, traversal.result_index(e, kept, e.builder.add(start, k)),
                  fold.finish(e, e.load(memory, fold.dtype, k)))
 
