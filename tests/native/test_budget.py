@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Sequence
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 import circlet
 from circlet.backends.controlflow.backend import ControlflowBackend
 from circlet.backends.native import backend as native
+from circlet.backends.native.load import fingerprint
 from circlet.backends.native.lower import budget, controlflow
 from circlet.runtime.exec.engine import Engine
 from circlet.runtime.exec.executor_map import ExecutorMap
@@ -156,3 +158,25 @@ def test_other_shapes_are_no_other_operators(monkeypatch: pytest.MonkeyPatch) ->
     for size in (1, 2, 3):
         session.invoke(0, [np.zeros(size, np.float32)])
     assert [bool(each.module) for each in backend.listings] == [True] * 2, "one for length 1, one for all others"
+
+
+def test_a_name_tells_of_its_span_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Naming all functions of a subgraph takes time that grows as it does."""
+    sizes: list[int] = []
+
+    def digest(*parts: object) -> bytes:
+        sizes.append(len(pickle.dumps(parts)))
+        return bytes(32)
+
+    monkeypatch.setattr(budget, "MOST_TOGETHER", 8)
+    monkeypatch.setattr(fingerprint, "digest", digest)
+    monkeypatch.setattr(native, "stored", lambda key: None)
+    monkeypatch.setattr(native.NativeBackend, "_grants", lambda *_: False)
+    named = []
+    for count in (4, 16):
+        circlet.Session(straight(count), backend="native").run({"x": X})
+        named.append((len(sizes), max(sizes)))
+        sizes.clear()
+    (few, large), (many, larger) = named
+    assert many > 3 * few
+    assert larger < 1.3 * large

@@ -87,11 +87,12 @@ def span_key(model: bytes, span: Span, elide: bool, options: object) -> str:
         elide: whether copies are elided.
         options: what else decides the code.
     """
-    spec = span.spec
-    computed = {tensor: array for tensor, array in spec.known.items() if spec.subgraph.tensors[tensor].data is None}
-    roots = tuple(span.aliases.root(tensor) for tensor in range(len(spec.shapes)))
-    return digest(toolchain(), model, elide, options, spec.index, spec.promised, spec.shapes, spec.stop, computed,
-                  span.operators, roots, sorted(span.exported), _shared(span.arrays)).hex()
+    spec, used = span.spec, _used(span)
+    computed = {tensor: spec.known[tensor] for tensor in used
+                if tensor in spec.known and spec.subgraph.tensors[tensor].data is None}
+    shapes, roots = (tuple(map(of, used)) for of in (spec.shapes.__getitem__, span.aliases.root))
+    return digest(toolchain(), model, elide, options, spec.index, spec.promised, shapes, spec.stop, computed,
+                  span.operators, roots, sorted(span.exported), _shared([span.arrays[each] for each in used])).hex()
 
 
 def general_key(model: bytes, span: Span, elide: bool, options: object) -> Callable[[int], str]:
@@ -107,8 +108,16 @@ def general_key(model: bytes, span: Span, elide: bool, options: object) -> Calla
     return lambda number: digest(base, number).hex()
 
 
+def _used(span: Span) -> list[int]:
+    """The tensors of a span's operators: a subgraph may be many spans, and no function hangs on the others."""
+    from circlet.runtime.ir.model import ABSENT  # where there are spans, it is there
+
+    operators = span.spec.subgraph.operators[span.operators.start:span.operators.stop]
+    return sorted({tensor for each in operators for tensor in (*each.inputs, *each.outputs)} - {ABSENT})
+
+
 def _shared(arrays: Sequence[Array | None]) -> tuple[int, ...]:
-    """For each tensor the first one that has the same buffer; -1 where there is none."""
+    """For each array the first one that has the same buffer; -1 where there is none."""
     first: dict[tuple[int, int], int] = {}
     return tuple(-1 if each is None else first.setdefault((each.ctypes.data, each.nbytes), number)
                  for number, each in enumerate(arrays))
