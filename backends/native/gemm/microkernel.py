@@ -91,6 +91,7 @@ class Tile:
         is_partial: only so many columns of the panel are written as a call says.
         reads_partial: only so many are read, too.
         fetches: memory that is needed soon is brought into the cache.
+        adds: what the sums are added to differs from row to row.
         finish: what is written instead of the sums.
     """
 
@@ -103,13 +104,14 @@ class Tile:
     is_partial: bool = False
     reads_partial: bool = False
     fetches: bool = False
+    adds: bool = False
     finish: Finish | None = None
 
     @property
     def name(self) -> str:
         """What tells its function from others of the module."""
-        holds = (self.has_taps, self.clamps, self.is_partial, self.reads_partial, self.fetches)
-        flags = "".join(letter for letter, each in zip("tcprf", holds, strict=True) if each)
+        holds = (self.has_taps, self.clamps, self.is_partial, self.reads_partial, self.fetches, self.adds)
+        flags = "".join(letter for letter, each in zip("tcprfa", holds, strict=True) if each)
         finish = "" if self.finish is None else f"_{self.finish.name}"
         return f"tile_{self.arithmetic.name}_{self.rows}x{self.vectors}{flags}{finish}"
 
@@ -131,7 +133,7 @@ class Call:
         right: the panel.
         right_step: the distance of two steps of the depth in the panel.
         start: what the sums are added to, as wide as what is written.
-        start_step: the distance of two rows there; 0 where all rows begin with the same.
+        start_step: the distance of two rows there; all rows begin with the same where a tile does not say otherwise.
         out: where the results go.
         out_step: the distance of two rows there.
         limits: the interval that results are limited to.
@@ -317,13 +319,17 @@ class _TileBody:
         return [self._words.address(self._left, e.builder.load(e.address(self._rows, I64, k), typ=I64))
                 for k in range(self._tile.rows)]
 
-    def _places(self, base: ir.Value, step: ir.Value) -> Iterator[tuple[int, ir.Value]]:
-        """The address of each vector of a block of the tile's size, and its first column."""
-        for row in range(self._tile.rows):
-            begin = self._totals.address(base, self._e.builder.mul(step, self._e.number(row)))
+    def _places(self, base: ir.Value, step: ir.Value, rows: int) -> Iterator[tuple[int, ir.Value]]:
+        """The address of each vector of a block of so many rows and the tile's columns, and its first column."""
+        for begin in self._lines(base, step, rows):
             for vector in range(self._tile.vectors):
                 column = vector * self._tile.lanes
                 yield column, self._totals.address(begin, column * WORD)
+
+    def _lines(self, base: ir.Value, step: ir.Value, rows: int) -> Iterator[ir.Value]:
+        """Where so many rows begin that are a step apart."""
+        for row in range(rows):
+            yield self._totals.address(base, self._e.builder.mul(step, self._e.number(row)))
 
     def _load(self, vectors: Vectors, place: ir.Value, column: int, is_partial: bool) -> ir.Value:
         """The vector from a column of the panel on, at a place."""
@@ -397,8 +403,14 @@ class _TileBody:
         total = sums[:size]
         for chain in range(1, self._chains):
             total = self._added(total, sums[chain * size:(chain + 1) * size])
-        return self._added([self._load(self._totals, place, column, self._tile.is_partial)
-                            for column, place in self._places(self._start, self._start_step)], total)
+        return self._added(self._first(), total)
+
+    def _first(self) -> Sums:
+        """What the sums are added to."""
+        tile = self._tile
+        loaded = [self._load(self._totals, place, column, tile.is_partial)
+                  for column, place in self._places(self._start, self._start_step, tile.rows if tile.adds else 1)]
+        return loaded if tile.adds else loaded * tile.rows
 
     def _added(self, some: Sums, others: Sums) -> Sums:
         """Two lists of vectors added, one by one."""
@@ -410,10 +422,9 @@ class _TileBody:
         tile = self._tile
         if tile.finish is not None:
             rows = [sums[k * tile.vectors:(k + 1) * tile.vectors] for k in range(tile.rows)]
-            places = [place for column, place in self._places(self._out, self._out_step) if column == 0]
-            tile.finish.write(self._e, rows, self._terms, places)
+            tile.finish.write(self._e, rows, self._terms, list(self._lines(self._out, self._out_step, tile.rows)))
             return
-        for value, (column, place) in zip(sums, self._places(self._out, self._out_step), strict=True):
+        for value, (column, place) in zip(sums, self._places(self._out, self._out_step, tile.rows), strict=True):
             result = limited(self._e, value, self._limits)
             if not self._tile.is_partial:
                 self._totals.store(result, place)

@@ -85,8 +85,8 @@ class _Nest:
         """Of the depth, for each unit that chunks consist of."""
         self._distances = left.rows
         self._chunks = plan.chunks(plan.depth if left.taps is None else left.taps[1])
-        adds = self._chunks.parts > 1 or (isinstance(result, Direct) and result.adds)
-        self._plan = replace(plan, split=plan.split.apart) if adds else plan
+        self._adds = self._chunks.parts > 1 or (isinstance(result, Direct) and result.adds)
+        self._plan = replace(plan, split=plan.split.apart) if self._adds else plan
 
     def emit(self) -> None:
         """Shares out the tiles of rows if they are many, else the panels. A few rows take no less time than it takes
@@ -201,7 +201,7 @@ class _Nest:
         )
         tile = Tile(plan.arithmetic, plan.split.sizes[0], plan.vectors, plan.lanes, call.taps is not None,
                     limits is not None, is_partial, reads_partial, plan.fetches,
-                    result.finish(group.columns) if isinstance(result, Finished) else None)
+                    self._adds, result.finish(group.columns) if isinstance(result, Finished) else None)
         rows = self._call(tile, call, number)
         if chunk.ends and isinstance(result, (Collected, Filtered)):
             self._pass_on(result, self._fresh(Block(out, plan.panel, row, rows, column, group.columns), number))

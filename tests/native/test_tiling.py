@@ -1,0 +1,101 @@
+"""How rows are cut into register tiles: into ones of one size, the last of which overlaps the one before it, where that
+takes hardly longer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import circlet
+from circlet.backends.native.gemm.tiling import Split, panel_vectors, split_rows
+from circlet.backends.native.load.llvm import host
+from circlet.runtime.ir.builder import ModelBuilder, SubgraphBuilder, Value
+from circlet.runtime.ir.types import DType
+from circlet.runtime.ops.comparison import Less
+from circlet.runtime.ops.controlflow import While
+from circlet.runtime.ops.elementwise import Add
+from circlet.runtime.ops.matmul import FullyConnected
+from tests.native.against_cpu import Array, agree, values
+from tests.ops.cases import check
+
+OVERLAPPING = [rows for rows in range(100) if split_rows(host(), rows, 3).overlaps]
+"""Numbers of rows whose last tile overlaps, for panels of three vectors."""
+
+
+def parts(split: Split) -> list[range]:
+    """The rows of each tile."""
+    sizes = [split.size + (k < split.larger) for k in range(split.parts)]
+    begins = [min(k * split.size + min(k, split.larger), split.total - sizes[k]) for k in range(split.parts)]
+    return [range(begin, begin + size) for begin, size in zip(begins, sizes, strict=True)]
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.integers(1, 20000), st.integers(1, 4), st.integers(0, 1))
+def test_tiles_are_all_rows(rows: int, vectors: int, spare: int) -> None:
+    split = split_rows(host(), rows, vectors, spare)
+    found = parts(split)
+    assert sorted({row for part in found for row in part}) == list(range(rows))
+    assert max(map(len, found)) * vectors <= host().vector_registers - vectors - 1 - spare
+    assert sum(map(len, found)) <= rows if not split.overlaps else sum(map(len, found)) < rows + split.size
+    apart = parts(split.apart)
+    assert sum(map(len, apart)) == rows
+    assert max(map(len, apart)) <= max(map(len, found))
+
+
+@pytest.mark.parametrize("rows", [784, 3136, 12544])
+@pytest.mark.parametrize("columns", [24, 64, 96, 144, 576])
+def test_rows_of_images_are_tiles_of_one_size(rows: int, columns: int) -> None:
+    assert len(split_rows(host(), rows, panel_vectors(host(), rows, columns)).sizes) == 1
+
+
+def test_some_rows_overlap() -> None:
+    assert OVERLAPPING
+
+
+@pytest.mark.parametrize("rows", OVERLAPPING[::9])
+def test_results_of_rows_that_overlap_are_passed_on_once(rows: int) -> None:
+    """A sum in place, turn by turn."""
+    weights, x = values((48, 20), np.float32, 1), values((rows, 20), np.float32, 2)
+    b = ModelBuilder()
+    main, cond, body = (b.subgraph(name) for name in ("main", "cond", "body"))
+    left, *_ = _inputs(cond, rows)
+    cond.output(cond.apply(Less(), cond.constant(0), left))
+    left, total, factor = _inputs(body, rows)
+    product = body.apply(FullyConnected(), factor, body.constant(weights))
+    body.output(body.apply(Add(), left, body.constant(-1)), body.apply(Add(), total, product), factor)
+    main.output(main.op(While(cond.index, body.index), *_inputs(main, rows), count=3)[1])
+    model, given = b.build(), [np.array(3, np.int32), values((rows, 48), np.float32, 3), x]
+    native, cpu = (circlet.Session(model, backend=each).invoke(0, given)[0] for each in ("native", "cpu"))
+    check(native, cpu, 1e-5)
+
+
+@pytest.mark.parametrize("rows", OVERLAPPING[::9])
+def test_rows_that_overlap_among_threads(rows: int) -> None:
+    """Tiles that several threads compute at the same time write the same."""
+    weights, x = values((300, 700), np.float32, 1), values((rows, 700), np.float32, 2)
+
+    def formula(g: SubgraphBuilder, x: Value) -> Sequence[Value]:
+        return [g.apply(FullyConnected(), x, g.constant(weights))]
+
+    agree(formula, x, floats=1e-4)
+    b = ModelBuilder()
+    main = b.subgraph("main")
+    main.output(*formula(main, main.input("x", DType.FLOAT32, x.shape)))
+    model = b.build()
+    one, two = (_run(circlet.Session(model, backend="native", num_threads=n), x) for n in (1, 2))
+    np.testing.assert_array_equal(one, two)
+
+
+def _run(session: circlet.Session, x: Array) -> Array:
+    (found,) = session.invoke(0, [x])
+    session.close()
+    return found
+
+
+def _inputs(s: SubgraphBuilder, rows: int) -> list[Value]:
+    return [s.input("n", DType.INT32), s.input("total", DType.FLOAT32, (rows, 48)),
+            s.input("factor", DType.FLOAT32, (rows, 20))]
