@@ -54,15 +54,16 @@ def host() -> Target:
     return kind(triple, cpu, features, str(_created(triple, cpu, features).target_data))
 
 
-def _created(triple: str, cpu: str, features: str) -> llvm.TargetMachine:
-    """LLVM's machine for a processor, with its highest optimisation and position-independent code."""
-    found = llvm.Target.from_triple(triple)
-    return found.create_target_machine(cpu=cpu, features=features, opt=3, reloc="pic", codemodel="default")
+def _created(triple: str, cpu: str, features: str, is_hasty: bool = False) -> llvm.TargetMachine:
+    """LLVM's machine for a processor, which makes position-independent code: the best, or soon."""
+    found, level = llvm.Target.from_triple(triple), 0 if is_hasty else 3
+    return found.create_target_machine(cpu=cpu, features=features, opt=level, reloc="pic", codemodel="default")
 
 
-def _machine(target: Target) -> llvm.TargetMachine:
-    """LLVM's machine for a target."""
-    return _created(target.triple, target.cpu, target.features)
+def _machine(target: Target, passes: Passes) -> llvm.TargetMachine:
+    """LLVM's machine for a target, and a module that is worth some passes: for `Passes.FEW` instructions are selected
+    one by one, and registers allocated block by block, which takes a third of the time."""
+    return _created(target.triple, target.cpu, target.features, passes is Passes.FEW)
 
 
 @dataclass(frozen=True)
@@ -103,18 +104,7 @@ def _optimized(piece: Piece, machine: llvm.TargetMachine) -> llvm.ModuleRef:
         passes.run(module, builder)
     else:
         unlocked.run_passes(passes, module, builder)
-    if piece.passes is Passes.FEW:
-        _hasten(module)
     return module
-
-
-def _hasten(module: llvm.ModuleRef) -> None:
-    """Has machine code made in less than half of the time: instructions are selected one by one, and addresses are
-    computed where they stand; registers are allocated as ever."""
-    for each in module.functions:
-        if not each.is_declaration:
-            for attribute in ("noinline", "optnone"):
-                each.add_function_attribute(attribute)
 
 
 def _no_passes(_: llvm.PassBuilder) -> llvm.ModulePassManager:
@@ -143,7 +133,7 @@ _MANAGERS = {Passes.NONE: _no_passes, Passes.FOLDING: _few_passes, Passes.FEW: _
 
 def object_code(piece: Piece, target: Target) -> bytes:
     """The object file of a module."""
-    machine, unlocked = _machine(target), _unlocked()
+    machine, unlocked = _machine(target, piece.passes), _unlocked()
     module = _optimized(piece, machine)
     if unlocked is None:
         return machine.emit_object(module)  # type: ignore[no-any-return]  # llvmlite is untyped
@@ -176,20 +166,20 @@ def object_files(modules: Sequence[Piece], target: Target, wish: Wish) -> tuple[
 
 def assembly(piece: Piece, target: Target) -> str:
     """The assembly listing of a module."""
-    machine = _machine(target)
+    machine = _machine(target, piece.passes)
     listing: str = machine.emit_assembly(_optimized(piece, machine))
     return listing
 
 
 def optimized_text(piece: Piece, target: Target) -> str:
     """The module as LLVM's passes leave it."""
-    return str(_optimized(piece, _machine(target)))
+    return str(_optimized(piece, _machine(target, piece.passes)))
 
 
 @lru_cache(1)
 def _engine() -> llvm.LLJIT:
     """What links object files; made once, and anew in a child of a fork."""
-    return llvm.create_lljit_compiler(_machine(host()), use_jit_link=False, suppress_errors=False)
+    return llvm.create_lljit_compiler(_machine(host(), Passes.ALL), use_jit_link=False, suppress_errors=False)
 
 
 class _Locks:

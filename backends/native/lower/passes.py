@@ -18,7 +18,8 @@ class Passes(Enum):
     FOLDING = "folding"
     """Constants are folded: for loops that are made of vectors already."""
     FEW = "few"
-    """Values go to registers, constants are folded: for loops whose time goes to what they call."""
+    """Values go to registers, constants are folded, and machine code is made soon: for loops whose time goes to what
+    they call."""
     ALL = "all"
     """Loops are made vectors of, and what they compute in each turn moves out of them."""
 
