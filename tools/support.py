@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 from circlet.runtime.errors import CircletError, ModelError, Place, UnsupportedError
@@ -39,7 +40,7 @@ class Support:
     problem: str | None = None
     """Why the model cannot be run."""
     edges: Sequence[CopyEdge] | None = None
-    """What crosses the borders of subgraphs; None where it was not asked."""
+    """What crosses the borders of subgraphs; None where it was not asked, or they call each other too deeply."""
     is_malformed: bool = False
 
 
@@ -59,11 +60,15 @@ def support_of(model: Model, backend: str = "auto") -> Support:
                        is_malformed=True)
     if sum(len(each.operators) for each in model.subgraphs) > SURVEYED:
         return _expected(model, chosen)
+    edges = None
     try:
         session = Session(model, backend).survey()
-        edges = session.copies()
+        with suppress(RecursionError):
+            edges = session.copies()
     except CircletError as error:
         return Support(_judged(model, chosen), _problem(error))
+    except RecursionError:
+        return Support(_judged(model, chosen))
     return Support(tuple(tuple(Verdict(name, session.reasons.get((index, number), "") if name != "none" else "")
                                for number, name in enumerate(session.backend_of(index)))
                          for index in range(len(model.subgraphs))), edges=edges)

@@ -16,7 +16,7 @@ from circlet.runtime.ir.model import Model
 from circlet.runtime.ir.tensor import Tensor
 from circlet.runtime.ir.types import DType
 from circlet.runtime.ops.comparison import Less
-from circlet.runtime.ops.controlflow import If, While
+from circlet.runtime.ops.controlflow import CallSubgraph, If, While
 from circlet.runtime.ops.elementwise import Add, Mul
 from circlet.runtime.ops.layout import Concatenation
 from circlet.runtime.ops.matmul import FullyConnected
@@ -266,6 +266,21 @@ def test_a_model_that_cannot_be_run_has_costs() -> None:
     cost, = found.costs
     assert (cost.estimate.total.flops, cost.estimate.unknown, cost.peak) == (4, 1, None)
     assert found.support.problem is not None
+
+
+@pytest.mark.parametrize("backend", ["cpu", pytest.param("native", marks=NATIVE)])
+@pytest.mark.parametrize("depth", [50, 400, 2000])
+def test_calls_within_calls(depth: int, backend: str) -> None:
+    """What is too deep for Python's stack is shown without costs."""
+    builder = circlet.ModelBuilder()
+    graphs = [builder.subgraph(f"level {k}") for k in range(depth)]
+    for k, graph in enumerate(graphs):
+        x = graph.input("x", F32, (2,))
+        graph.output(graph.apply(Neg(), x) if k == depth - 1 else graph.op(
+            CallSubgraph(graphs[k + 1].index), x, outputs=[Tensor("y", F32, (2,))])[0])
+    found = inspected(builder.build(), backend)
+    assert len(found.support.verdicts) == depth
+    assert found.costs[0].estimate.total.flops == 2 if depth == 50 else len(found.costs) in (0, depth)
 
 
 @pytest.mark.parametrize("backend", ["cpu", pytest.param("native", marks=NATIVE)])

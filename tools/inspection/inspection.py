@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 from circlet.runtime.errors import CircletError
@@ -40,7 +41,7 @@ class Inspection:
     """By subgraph."""
     constants: Constants
     costs: Sequence[Cost]
-    """By subgraph; nothing of a malformed model."""
+    """By subgraph; nothing of a malformed model, or where subgraphs call each other too deeply."""
     problems: Sequence[Problem]
 
     @property
@@ -68,8 +69,13 @@ def inspection_of(path: str, size: int, model: Model, shown: Sequence[int], back
     """
     support = support_of(model, backend)
     runnable = _runnable(model, backend, support)
-    costs = [] if support.is_malformed else costs_of(model, runnable)
-    problems = [] if support.is_malformed else list(_problems(model, runnable, support))
+    costs: Sequence[Cost] = []
+    problems: list[Problem] = []
+    if not support.is_malformed:
+        with suppress(RecursionError):
+            costs = costs_of(model, runnable)
+        with suppress(RecursionError):
+            problems.extend(_problems(model, runnable, support))
     wanted = {*shown}
     return Inspection(path, size, model, shown, support, callers_of(model), constants_of(model), costs,
                       [each for each in problems if each.subgraph in wanted])
@@ -80,7 +86,7 @@ def _runnable(model: Model, backend: str, support: Support) -> Runnable | None:
         return None
     try:
         return Runnable(model, backend)
-    except CircletError:
+    except (CircletError, RecursionError):
         return None
 
 
