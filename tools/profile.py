@@ -41,6 +41,8 @@ from circlet.tools.usage import Command, Option
 from circlet.tools.values import tensors_of
 
 INPUTS, MEASURING = "Inputs", "Measuring"
+PRINTED = "-"
+"""The file that stands for the standard output."""
 
 
 @dataclass(frozen=True)
@@ -55,6 +57,7 @@ class ProfileOptions(SessionOptions):
     warmup: int
     startup: bool
     roofline: bool
+    json_file: str | None
     trace: str | None
     html: str | None
     quiet: bool
@@ -78,7 +81,8 @@ class Profiled:
     @property
     def files(self) -> list[str]:
         """What was written beside."""
-        return [each for each in (self.options.trace, self.options.html) if each is not None]
+        options = self.options
+        return [each for each in (options.json_file, options.trace, options.html) if each is not None]
 
     @property
     def facts(self) -> list[tuple[str, str]]:
@@ -143,6 +147,9 @@ def _measured(session: circlet.Session, entry: Entry, inputs: Mapping[str, Value
 def _write(found: Profiled) -> None:
     """Writes the files that are asked for."""
     options = found.options
+    if options.json_file is not None:
+        with open(options.json_file, "w", encoding="utf-8") as stream:
+            json.dump(_json(found), stream, allow_nan=False)
     if options.trace is not None:
         with open(options.trace, "w", encoding="utf-8") as stream:
             json.dump(found.profile.to_trace(), stream, allow_nan=False, separators=(",", ":"))
@@ -185,9 +192,10 @@ def _json(found: Profiled) -> dict[str, Any]:
     }
 
 
-def _callback(shapes: Sequence[tuple[str, Shape]], **values: Any) -> None:
+def _callback(shapes: Sequence[tuple[str, Shape]], json: str | None, **values: Any) -> None:
     reading = {name: values.pop(name) for name in OPTIONS}
-    show(execute(ProfileOptions(shapes=dict(shapes), reading=reading, **values)))
+    show(execute(ProfileOptions(shapes=dict(shapes), reading=reading, json=json == PRINTED,
+                                json_file=None if json == PRINTED else json, **values)))
 
 
 COMMAND = Command("profile", help=execute.__doc__, callback=_callback, params=[
@@ -204,11 +212,13 @@ COMMAND = Command("profile", help=execute.__doc__, callback=_callback, params=[
            help="do not time what comes before runs, which takes one more session and run"),
     Option("--no-roofline", "roofline", group=MEASURING, is_flag=True, default=True, flag_value=False,
            help="do not measure the best of this machine, which operators are compared with"),
+    Option("--json", group=OUTPUT, is_flag=False, flag_value=PRINTED, metavar="[FILE.json]", type=click.Path(),
+           help="write the profile as JSON; without a file, print one line of JSON, errors too"),
     Option("--trace", group=OUTPUT, metavar="FILE.json", type=click.Path(),
            help="write what Perfetto and chrome://tracing show"),
     Option("--html", group=OUTPUT, metavar="FILE.html", type=click.Path(),
            help="write a page: flame chart, tables, graph, copies, memory"),
     Option("--quiet", group=OUTPUT, is_flag=True, help="show no progress"),
-    *session_parameters(),
+    *(each for each in session_parameters() if each.name != "json"),
 ])
 """`circlet profile`."""

@@ -24,6 +24,14 @@ def test_text(program: Program) -> None:
     assert loop.split()[4:7] == ["1", "111", loop.split()[6]]
 
 
+def test_json_in_a_file(program: Program, tmp_path: Path) -> None:
+    path = tmp_path / "profile.json"
+    assert f"saved {path}" in program.text(*COLLATZ, "--backend", "cpu", "--json", str(path))
+    found = json.loads(path.read_text())
+    assert found["profile"]["runs"]["count"] == found["profile"]["tree"]["count"] > 0
+    assert found["files"] == [str(path)]
+
+
 def test_json(program: Program) -> None:
     found = program.json(*COLLATZ, "--backend", "cpu")
     assert (found["model"], found["backend"], found["warmup"], found["files"]) == (COLLATZ[1], "cpu", 1, [])
