@@ -107,10 +107,17 @@ def test_the_next_iteration() -> None:
     assert found.iterations[:2] == [0, 1]
 
 
+def test_a_subgraph_has_the_name_of_the_role_that_only_it_has() -> None:
+    collatz = circlet.load("examples/collatz.tflite")
+    assert breakpoint_at(collatz, "body:3@iteration=100") == breakpoint_at(collatz, "while_body:3@iteration=100")
+    assert breakpoint_at(collatz, "cond") == breakpoint_at(collatz, "while_cond")
+
+
 @pytest.mark.parametrize(("where", "message"), [
     ("whlie_body", "no subgraph, tensor or operator 'whlie_body'"),
     ("1:99", "no operator 99 in subgraph 1"), ("1:ZZZ", "no operator 'ZZZ' in subgraph 1"),
-    ("tensor=zzz", "no tensor 'zzz'"), ("subgraph=@99", "no subgraph '@99'"),
+    ("body:0", "several subgraphs are a body: @2, @4"), ("tensor=zzz", "no tensor 'zzz'"),
+    ("subgraph=@99", "no subgraph '@99'"),
 ])
 def test_wrong_breakpoints(where: str, message: str) -> None:
     with pytest.raises(circlet.InputError, match=message):

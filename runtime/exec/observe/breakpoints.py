@@ -52,9 +52,10 @@ class Breakpoint:
 def breakpoint_at(model: Model, text: str) -> Breakpoint:
     """The breakpoint that a text describes: `WHERE`, `WHERE@iteration=N` or `iteration=N`.
 
-    WHERE is `SUBGRAPH:OPERATOR`, with the name or the index of a subgraph, `@` before it or not, and the index or the
-    name of operators in it; a subgraph; a tensor that is computed; or the name of operators, such as `ADD`. Where a
-    word is several of these it is the first; `subgraph=`, `tensor=` or `op=` before it says which it is.
+    WHERE is `SUBGRAPH:OPERATOR`, with the name or the index of a subgraph, `@` before it or not, or the role that only
+    one has (`body`, `cond`, `then`), and the index or the name of operators in it; a subgraph; a tensor that is
+    computed; or the name of operators, such as `ADD`. Where a word is several of these it is the first; `subgraph=`,
+    `tensor=` or `op=` before it says which it is.
 
     Raises:
         InputError: the model has nothing of this name.
@@ -106,12 +107,24 @@ def _operator(model: Model, head: str, word: str, iteration: int | None) -> Brea
 
 
 def _subgraph(model: Model, word: str) -> int | None:
-    """The subgraph of a name or an index; None where there is none, or several of the name."""
+    """The subgraph of a name, of a role such as `body`, or of an index; None where there is none, or several of the
+    name."""
     names = [each.name for each in model.subgraphs]
     if word in names:
         return names.index(word) if names.count(word) == 1 else None
+    players = _players(model, word)
+    if len(players) > 1:
+        raise InputError(f"several subgraphs are a {word}: {', '.join(f'@{each}' for each in players)}")
+    if players:
+        return players[0]
     number = word.removeprefix("@")
     return int(number) if number.isascii() and number.isdecimal() and int(number) < len(names) else None
+
+
+def _players(model: Model, role: str) -> list[int]:
+    """The subgraphs that operators invoke in a role."""
+    return sorted({call.subgraph for subgraph in model.subgraphs for operator in subgraph.operators
+                   for call in operator.op.calls() if call.role == role})
 
 
 def computed_tensors(model: Model) -> set[str]:
