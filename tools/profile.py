@@ -186,8 +186,9 @@ def _json(found: Profiled) -> dict[str, Any]:
                    for name, value in found.inputs.items()],
         "warmup": options.warmup,
         "files": list(found.files),
-        "startup": [{"stage": each.name, "seconds": each.seconds, "detail": each.detail or None}
-                    for each in found.startup],
+        "startup": [{"stage": each.name, "seconds": each.seconds, "detail": each.detail or None,
+                     "units": [{"name": unit.name, "seconds": unit.seconds, "kept": unit.is_kept}
+                               for unit in each.units]} for each in found.startup],
         "profile": document(found.tables),
     }
 

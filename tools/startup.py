@@ -6,6 +6,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from circlet.backends.controlflow.backend import ControlflowBackend
 from circlet.runtime.exec.executor_map import ExecutorMap
@@ -19,9 +20,14 @@ from circlet.schema.files import load_model
 from circlet.session import Choice, engine
 from circlet.tools.arguments import STDIN, SessionOptions
 from circlet.tools.results import Value
-from circlet.tools.tables import Table, duration_text, plain, table
+from circlet.tools.tables import Table, duration_text, plain, plural, table
+
+if TYPE_CHECKING:
+    from circlet.backends.native.load.units import Unit  # needs LLVM, which not every platform has
 
 IDLE = "nothing to do"
+LONGEST = 3
+"""Object files that a line names."""
 
 
 @dataclass(frozen=True)
@@ -31,6 +37,8 @@ class Stage:
     name: str
     seconds: float
     detail: str = ""
+    units: Sequence[Unit] = ()
+    """The object files that a function is joined of."""
 
 
 class Stopwatch:
@@ -58,9 +66,9 @@ class _Code:
         self.compiled: dict[str, Stage] = {}
         self.kept: dict[str, Stage] = {}
 
-    def made(self, span: Span, key: str, seconds: float, pieces: int) -> None:
+    def made(self, span: Span, key: str, seconds: float, units: Sequence[Unit]) -> None:
         """A function was compiled."""
-        self.compiled[key] = Stage(f"compile {_place(span)}", seconds, f"{pieces} pieces" if pieces > 1 else "")
+        self.compiled[key] = Stage(f"compile {_place(span)}", seconds, _units_text(units), tuple(units))
 
     def bound(self, executed: Model, span: Span, key: str, manifest: object) -> None:
         """A function was bound."""
@@ -71,6 +79,14 @@ class _Code:
 def _place(span: Span) -> str:
     first, last = span.operators.start, span.operators.stop - 1
     return f"@{span.spec.index} {plain(span.spec.subgraph.name)}, operators [{first}] to [{last}]"
+
+
+def _units_text(units: Sequence[Unit]) -> str:
+    """How many object files there are, and which took longest."""
+    made = sorted((each for each in units if not each.is_kept), key=lambda each: -each.seconds)
+    kept = f", {len(units) - len(made)} of them kept on the disk before" if len(made) < len(units) else ""
+    longest = ", ".join(f"{plain(each.name)} {duration_text(each.seconds)}" for each in made[:LONGEST])
+    return f"{plural(len(units), 'unit')}{kept}{f'; longest: {longest}' if longest else ''}"
 
 
 def load_timed(options: SessionOptions, watch: Stopwatch) -> Model:

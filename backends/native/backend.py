@@ -42,6 +42,7 @@ from circlet.runtime.passes.analyses.specialize import General
 from circlet.runtime.records import dataclass, field
 
 if TYPE_CHECKING:
+    from circlet.backends.native.load.units import Unit
     from circlet.backends.native.lower.function import FunctionLowering
     from circlet.backends.native.lower.pieces import Piece
 
@@ -109,7 +110,7 @@ class NativeBackend:
     def __init__(self, executors: ExecutorMap, options: Options | None = None, num_threads: int = 1,
                  heard: Callable[[Model, Span, str, Manifest], None] | None = None,
                  refused: Callable[[Span, str], None] | None = None,
-                 compiled: Callable[[Span, str, float, int], None] | None = None) -> None:
+                 compiled: Callable[[Span, str, float, Sequence[Unit]], None] | None = None) -> None:
         """
         Args:
             executors: of the model.
@@ -119,7 +120,7 @@ class NativeBackend:
                 function's name on the disk and what it needs.
             refused: is told of each span that there is no function for, and why.
             compiled: is told of each function that is made, in the thread that makes it: the span, its name on the
-                disk, the seconds that took and in how many pieces it was compiled.
+                disk, the seconds that took and the object files that it is joined of.
         """
         self._heard_compiled = compiled
         self._refused = refused
@@ -340,11 +341,11 @@ class NativeBackend:
     def _made(self, key: str, span: Span, is_general: bool, wish: Wish) -> Function | None:
         """The function for a span, kept on disk; None where it cannot be one."""
         begin = time.perf_counter()
+        units: list[Unit] = []
         try:
-            artifact = self._make(span, is_general, wish)
-            function = keep(key, artifact)
+            function = keep(key, self._make(span, is_general, wish, None if self._heard_compiled is None else units))
             if self._heard_compiled is not None:
-                self._heard_compiled(span, key, time.perf_counter() - begin, len(artifact.code))
+                self._heard_compiled(span, key, time.perf_counter() - begin, units)
             return function
         except RuleError:
             raise
@@ -359,12 +360,12 @@ class NativeBackend:
         if self._options.keep_text:
             self.listings.append(Listing(span.spec.index, span.operators, 0, (text,), ""))
 
-    def _make(self, span: Span, is_general: bool, wish: Wish) -> Artifact:
-        """Lowers and compiles a span, in pieces that are compiled meanwhile."""
+    def _make(self, span: Span, is_general: bool, wish: Wish, units: list[Unit] | None) -> Artifact:
+        """Lowers and compiles a span, in pieces that are compiled meanwhile; adds these to `units`, if it is there."""
         with LOADING:
             from circlet.backends.native.load.llvm import host, making
 
-        with COLLECTOR.paused(), making(host(), wish) as files:
+        with COLLECTOR.paused(), making(host(), wish, None if units is None else units.append) as files:
             def put(piece: Piece) -> None:
                 self._spent += instructions(piece.text)
                 files.ask(piece)

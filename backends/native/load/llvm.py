@@ -12,7 +12,7 @@ from typing import Any
 import llvmlite.binding as llvm
 
 from circlet.backends.native.compilation import Making, Wish
-from circlet.backends.native.load.units import kept
+from circlet.backends.native.load.units import Unit, kept
 from circlet.backends.native.lower.passes import Passes
 from circlet.backends.native.lower.pieces import Piece
 from circlet.backends.native.targets.machine import processors
@@ -147,9 +147,10 @@ def object_code(piece: Piece, target: Target) -> bytes:
         unlocked.dispose(buffer)
 
 
-def making(target: Target, wish: Wish) -> Making[Piece, bytes]:
-    """Makes object files of modules, on all processors; those that are on the disk are taken from there."""
-    return Making(lambda piece: kept(piece, target, lambda: object_code(piece, target)), wish, processors())
+def making(target: Target, wish: Wish, heard: Callable[[Unit], None] | None = None) -> Making[Piece, bytes]:
+    """Makes object files of modules, on all processors; those that are on the disk are taken from there. `heard` is
+    told of each, in the thread that makes it."""
+    return Making(lambda piece: kept(piece, target, lambda: object_code(piece, target), heard), wish, processors())
 
 
 def object_files(modules: Sequence[Piece], target: Target, wish: Wish) -> tuple[bytes, ...]:

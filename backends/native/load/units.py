@@ -3,26 +3,43 @@ what it has in common with those that were compiled before."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 
 from circlet.backends.native.load import cache
 from circlet.backends.native.load.fingerprint import digest, toolchain
 from circlet.backends.native.lower.pieces import Piece
 from circlet.backends.native.targets.target import Target
+from circlet.runtime.records import dataclass
 from circlet.runtime.sha256 import sha256
 
 _DIGEST = 32
 """Bytes of the digest that a file ends by; it tells of damage, not of forgery."""
 
 
-def kept(piece: Piece, target: Target, make: Callable[[], bytes]) -> bytes:
-    """The object file of a piece: from the disk, else made, and on the disk then, if there is room."""
+@dataclass(frozen=True)
+class Unit:
+    """An object file that there is now."""
+
+    name: str
+    """Of the function in it."""
+    seconds: float
+    """That it took to make it, or to read it."""
+    is_kept: bool
+    """Whether it was on the disk."""
+
+
+def kept(piece: Piece, target: Target, make: Callable[[], bytes], heard: Callable[[Unit], None] | None = None) -> bytes:
+    """The object file of a piece: from the disk, else made, and on the disk then, if there is room; `heard` is told."""
+    begin = time.perf_counter()
     name = digest(toolchain(), target.triple, target.cpu, target.features, piece.passes.value,
                   piece.text).hex() + cache.UNIT
-    found = _read(name)
+    found = read = _read(name)
     if found is None:
         found = make()
         cache.write(name, (found, sha256(found).digest()))
+    if heard is not None:
+        heard(Unit(piece.name, time.perf_counter() - begin, read is not None))
     return found
 
 

@@ -19,6 +19,8 @@ _INTERNAL, _OUTER, _DECLARED = "define internal ", "define hidden ", "declare hi
 elsewhere."""
 _NAME, _NODE = re.compile(r'@"([^"]+)"'), re.compile(r"!(\d+)")
 """What names a global value, and a node of metadata."""
+_DEFINED = re.compile(r'^define [^@]*@"([^"]+)"', re.MULTILINE)
+"""What names a function where it is defined."""
 _DIGITS = 24
 """Hexadecimal digits of a content's digest that tell functions of one module apart."""
 
@@ -29,6 +31,12 @@ class Piece:
 
     text: str
     passes: Passes = Passes.ALL
+
+    @property
+    def name(self) -> str:
+        """Of the first function that it defines."""
+        found = _DEFINED.search(self.text)
+        return "" if found is None else found[1]
 
 
 def pieces(module: ir.Module) -> tuple[Piece, ...]:
