@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import inspect
 import io
-import sys
 import zipfile
 from pathlib import Path
 from typing import get_args
@@ -13,6 +12,8 @@ from typing import get_args
 import pytest
 
 import circlet
+import circlet.schema.onnx.format
+import circlet.schema.openvino.format
 from circlet.runtime.errors import CircletError, InputError, ModelError, UnsupportedError
 from circlet.schema.files import dump_model, load_model
 from circlet.schema.formats import OPTIONS
@@ -80,7 +81,7 @@ def test_options_that_no_format_has(options: dict[str, str], message: str) -> No
 def test_the_keywords_of_load_are_the_options_of_the_formats() -> None:
     keywords = {name: each for name, each in inspect.signature(circlet.load).parameters.items()
                 if each.kind is each.KEYWORD_ONLY and name != "mmap"}
-    names = vars(sys.modules[circlet.load.__module__])
+    names = {**vars(circlet.schema.onnx.format), **vars(circlet.schema.openvino.format)}
     assert {name: (get_args(names[each.annotation]), each.default) for name, each in keywords.items()} == {
         option.name: (option.choices, option.choices[0]) for option in OPTIONS.values()}
 
