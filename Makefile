@@ -8,7 +8,7 @@ SOURCES := circlet runtime backends schema tools
 # What pip does for packages that it copies: the first import of each file is then as quick as all others.
 BYTECODE = $(BIN)/python -m compileall -q -j 0 $(SOURCES)
 
-.PHONY: demo test slow native fallbacks matrix check lint types fuzz conformance bench clean
+.PHONY: browser demo test slow native fallbacks matrix check lint types fuzz conformance bench clean
 
 demo: $(VENV)/.installed
 	$(BIN)/python examples/demo.py
@@ -19,6 +19,12 @@ test: $(VENV)/.tested
 
 slow: $(VENV)/.tested
 	$(BIN)/python -m pytest -m slow
+
+# What tests of pages show them to; without it they are skipped.
+browser:
+	@command -v chromium chromedriver > /dev/null || { apt-get update -q && \
+	apt-get install -y -q --no-install-recommends chromium chromium-driver; } || \
+	echo "no chromium and no way to install it: tests of pages are skipped"
 
 native: $(VENV)/.tested
 	CIRCLET_BACKEND=native $(BIN)/python -m pytest -m "not slow"
