@@ -64,8 +64,12 @@ class TimedRuns:
     def walls(self) -> list[float]:
         """How long each run took, thread by thread, without what profiling itself took; of that what readings in
         compiled code took is known of all runs together only."""
-        return [wall * (1 - each.recorder.native_cost / sum(each.recorder.walls))
-                for each in self.tracks for wall in each.recorder.walls]
+        found: list[float] = []
+        for each in self.tracks:
+            walls = each.recorder.walls
+            share = 1 - each.recorder.native_cost / max(sum(walls), 1)
+            found += [wall * share for wall in walls]
+        return found
 
     def per_run(self, amount: float) -> float:
         """What the mean run has of what all have."""
