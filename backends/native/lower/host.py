@@ -7,11 +7,10 @@ from math import prod
 
 from llvmlite import ir
 
-from circlet.backends.native.abi import ARENA, REQUEST
-from circlet.backends.native.emit.emitter import I32, I64, NATIVE_TYPES
+from circlet.backends.native.emit.emitter import NATIVE_TYPES
 from circlet.backends.native.emit.value import Value, in_memory, in_register
 from circlet.backends.native.lower.operators import OperatorLowering
-from circlet.backends.native.parts import HOST_FAILED, External, HostCall, Staging
+from circlet.backends.native.parts import External, HostCall, Staging
 from circlet.backends.native.program import Unlowerable
 from circlet.runtime.ir.model import ABSENT
 from circlet.runtime.ir.types import DType, Shape
@@ -36,7 +35,7 @@ def lower_host_call(o: OperatorLowering, reason: str) -> Sequence[Value]:
     o.function.program.host_calls.append(HostCall(o.spec.index, o.number, inputs, outputs,
                                                             o.function.times.host()))
     o.function.program.reasons.append(reason)
-    _call(o, len(o.function.program.host_calls) - 1)
+    o.function.call_host(len(o.function.program.host_calls) - 1, o.place)
     return [_result(o, each, *kind, home) for each, kind, home in zip(outputs, kinds, o.homes, strict=True)]
 
 
@@ -59,21 +58,6 @@ def _output(o: OperatorLowering, home: ir.Value | None, shape: Shape, dtype: DTy
 def _staging(o: OperatorLowering, shape: Shape, dtype: DType) -> Staging:
     """A part of the arena for a tensor."""
     return Staging(o.function.reserve_offset(prod(shape) * dtype.numpy.itemsize), shape, dtype)
-
-
-def _call(o: OperatorLowering, number: int) -> None:
-    """Calls `i32 host(control*)`, which finds there the number of what it is asked for; any answer but 0 is a failure
-    that the host has kept.
-
-    The host knows the arena; it is told all the same, for LLVM must not take its content for unchanged.
-    """
-    function, b = o.function, o.function.e.builder
-    control, arena, _ = function.e.function.args
-    b.store(ir.Constant(I64, number), function.control(REQUEST))
-    b.store(arena, function.control(ARENA))
-    function.return_turns()
-    status = b.call(function.host, [control])
-    function.fail_unless(b.icmp_unsigned("==", status, ir.Constant(I32, 0)), o.place, HOST_FAILED)
 
 
 def _result(o: OperatorLowering, made: External | Staging, shape: Shape, dtype: DType, home: ir.Value | None) -> Value:

@@ -12,6 +12,7 @@ from circlet.backends.native.lower.function import FunctionLowering
 from circlet.backends.native.lower.labels import labels, span_label
 from circlet.backends.native.lower.lent import lent
 from circlet.backends.native.lower.pieces import Cutter, Piece
+from circlet.backends.native.lower.process import ProcessFunction
 from circlet.backends.native.lower.subgraphs import SubgraphLowering
 from circlet.backends.native.parts import Held
 from circlet.backends.native.targets.target import Target
@@ -45,7 +46,7 @@ def lower_span(executors: ExecutorMap, span: Span, target: Target, symbol: str, 
     counted = len(executors.model.subgraphs) if observation is Observation.COUNTS else None
     is_timed = observation is Observation.TIMES
     check_bounds = check_bounds and not is_timed
-    function = FunctionLowering(target, symbol, span.run.variables, check_bounds, counted, is_timed)
+    function = ProcessFunction(target, symbol, span.run.variables, check_bounds, counted, is_timed)
     cutter = None if put is None else Cutter(function.e.module, put)
     spec = span.spec if general is None else general.spec
     lowering = SubgraphLowering(function, executors, wish, None if cutter is None or check_bounds else cutter.cut,

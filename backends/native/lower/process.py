@@ -1,0 +1,260 @@
+"""A native function of this process: its control words, its table of addresses, what it returns and when."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator
+from contextlib import contextmanager
+from functools import reduce
+from math import prod
+
+import numpy as np
+from llvmlite import ir
+
+from circlet.backends.native.abi import (
+    ARENA,
+    CONTROL_BYTES,
+    DONE,
+    FIRST_ARRAY,
+    FIRST_SITE,
+    HOST,
+    ITERATIONS,
+    OUTGROWN,
+    REQUEST,
+    SCRATCH,
+    TEAM,
+)
+from circlet.backends.native.check.bounds import Watch
+from circlet.backends.native.emit.emitter import I32, I64, POINTER
+from circlet.backends.native.emit.lengths import Lengths
+from circlet.backends.native.emit.polling import HOST_CALL, Meter
+from circlet.backends.native.emit.sharing import Sharing
+from circlet.backends.native.lower.function import FunctionLowering
+from circlet.backends.native.lower.timing import Timing, Untimed
+from circlet.backends.native.parts import (
+    COUNTED_COPIES,
+    EXHAUSTED,
+    FIXED,
+    HOST_FAILED,
+    MOST_EVIDENCE,
+    Evidence,
+    External,
+    Held,
+    OpenLengths,
+    Site,
+    Source,
+    Tally,
+)
+from circlet.backends.native.targets.target import Target
+from circlet.runtime.errors import Place
+from circlet.runtime.exec.state.variables import Variables
+from circlet.runtime.ir.length import Scope, bound, is_length, larger, open_number
+from circlet.runtime.ir.types import Array, DType, Shape
+
+_TURNS = 1 << 12
+"""Turns of loops of the model after which to look whether the run must stop, or has no iterations left. Of 1, 16, 64,
+512, 4096, 65536 and 2 ** 20 the last four take the same time for 350 turns of `examples/collatz.tflite`, of a
+nanosecond each; 64 takes 8 % more, 16 a third more. 4096 such turns are 4 microseconds; longer turns look by
+themselves, see `_MUCH`."""
+_MUCH = 1 << 11
+"""Instructions of a turn from which on it counts as `polling` counts loops: `_TURNS` turns of fewer are less than
+`GRANTED`. Not critical: 1 to 16384 take the same time for `examples/collatz.tflite`."""
+_BRIEF, _BRIEF_BYTES = 1 << 12, 1 << 15
+"""Instructions that are executed, and bytes of memory, up to which a function is brief: a microsecond or two, as long
+as it takes to give up Python's lock and to have it back where other threads want it. A choice."""
+
+
+class ProcessFunction(FunctionLowering):
+    """A function of this process: `i32 entry(control*, arena*, table*)`.
+
+    `control` are the words of a `Control`; `table` holds the address of scratch memory for each participant of
+    the team, that of the host, and those of the tensors that lie outside the arena.
+    """
+
+    def __init__(self, target: Target, symbol: str, variables: Variables, check_bounds: bool = False,
+                 counted: int | None = None, is_timed: bool = False) -> None:
+        """
+        Args:
+            target: the processor.
+            symbol: the function's name.
+            variables: those of the session.
+            check_bounds: whether every access to memory is checked; operators then stay where they are, as buffers
+                are followed within one function.
+            counted: for how many subgraphs invocations are counted, and copies between them; None for not at all.
+            is_timed: whether its regions are timed.
+        """
+        super().__init__(target, symbol, variables, ("control", "arena", "table"), "arena", not check_bounds)
+        self._watch = Watch(self.e.module) if check_bounds else None
+        self._counted = counted
+        self._counts = None if counted is None else np.zeros(COUNTED_COPIES + counted, np.int64)
+        self._table: dict[Hashable, ir.Value] = {}
+        self._behind: dict[int, int] = {}
+        self._resized: set[int] = set()
+        """The arrays, by number, whose size differs from run to run."""
+        self._left = self.e.slot(I64)
+        self.e.builder.store(ir.Constant(I64, 0), self._left)
+        self._host = self._entered(HOST, HOST_CALL)
+        """What the host is called by."""
+        self._meter = self.e.meter = Meter(self.e, self._arguments[0], self._host, self.leave)
+        self._sharing = Sharing(self.e.builder.load(self.control(TEAM), typ=POINTER), self._entered(SCRATCH),
+                                self._meter, self._leave_unless_done)
+        self.e.sharing = self._sharing if target.has_threads and not check_bounds else None
+        self.times = Timing(self.e, self.external) if is_timed else Untimed()
+
+    def open(self, scope: Scope) -> None:
+        """Makes it a function for any lengths."""
+        scope.complete()
+        memory = self.external(np.zeros(scope.count, np.int64), OpenLengths(scope.count))
+        self.e.lengths = Lengths(self._entry, memory)
+
+    def external(self, array: Array, source: Source = FIXED, size: int | None = None) -> ir.Value:
+        """The address of an array outside the arena; see `FunctionLowering`.
+
+        Buffers that a frame holds for tensors are told apart by the tensor where lengths are open: whether two are one
+        hangs on these.
+        """
+        key: Hashable = (array.ctypes.data, array.nbytes)
+        if isinstance(source, Held) and self.e.lengths is not None:
+            key = source
+        if key not in self._table:
+            number = len(self.program.externals)
+            self.program.externals.append(array)
+            self.program.sources.append(source)
+            self._table[key] = self._entered(FIRST_ARRAY + number)
+            self._behind[id(self._table[key])] = number
+            self._begin(self._table[key], array.nbytes if size is None else size)
+            if size is not None:
+                self._resized.add(number)
+        return self._table[key]
+
+    def _entered(self, number: int, kind: ir.Type = POINTER) -> ir.Value:
+        """An address in the table."""
+        entry = self._entry.builder()
+        return entry.load(entry.gep(self._arguments[2], [ir.Constant(I64, number)], source_etype=POINTER), typ=kind)
+
+    def behind(self, memory: ir.Value | None, shape: Shape, dtype: DType) -> External | None:
+        """The array that lies at an address, if the host knows it."""
+        number = self._behind.get(id(memory))
+        size = prod(shape) * dtype.numpy.itemsize
+        if number is None or (not is_length(size) and size != self.program.externals[number].nbytes):
+            return None
+        return External(number, shape, dtype)
+
+    def call_host(self, number: int, place: Place) -> None:
+        """Calls `i32 host(control*)`, which finds there the number of what it is asked for; any answer but 0 is a
+        failure that the host has kept.
+
+        The host knows the arena; it is told all the same, for LLVM must not take its content for unchanged.
+        """
+        b = self.e.builder
+        b.store(ir.Constant(I64, number), self.control(REQUEST))
+        b.store(self._arena, self.control(ARENA))
+        self.return_turns()
+        status = b.call(self._host, [self._arguments[0]])
+        self.fail_unless(b.icmp_unsigned("==", status, ir.Constant(I32, 0)), place, HOST_FAILED)
+
+    def _begin(self, address: ir.Value, size: int) -> None:
+        if self._watch is not None:
+            self._watch.buffer(address, self.e.number(bound(size)))
+
+    def _enter(self, place: Place) -> None:
+        if self._watch is not None:
+            self._watch.enter(self.e.builder, place)
+
+    def control(self, word: int) -> ir.Value:
+        """The address of a word of the control."""
+        return self.e.builder.gep(self._arguments[0], [ir.Constant(I64, word)], source_etype=I64)
+
+    def return_turns(self) -> None:
+        """Gives the turns that the function may still make back to the run, so that others see them."""
+        b, left = self.e.builder, self.control(ITERATIONS)
+        b.store(b.add(b.load(left, typ=I64), b.load(self._left, typ=I64)), left)
+        b.store(ir.Constant(I64, 0), self._left)
+
+    def _take_turns(self, place: Place) -> None:
+        """Takes some of the turns that the run may still make for a loop; leaves if there are none, or the run must
+        stop."""
+        self._meter.look()
+        b = self.e.builder
+        left = b.load(self.control(ITERATIONS), typ=I64)
+        self.fail_unless(b.icmp_unsigned("!=", left, ir.Constant(I64, 0)), place, EXHAUSTED)
+        some = self.e.intrinsic("umin", left, ir.Constant(I64, _TURNS))
+        b.store(b.sub(left, some), self.control(ITERATIONS))
+        b.store(some, self._left)
+
+    def turn(self, place: Place) -> None:
+        """What happens before each iteration of the loop at a place: leaves if out of iterations, or if the run must
+        stop, which is looked at now and then."""
+        b = self.e.builder
+        with b.if_then(b.icmp_unsigned("==", b.load(self._left, typ=I64), ir.Constant(I64, 0)), likely=False):
+            self._take_turns(place)
+        b.store(b.sub(b.load(self._left, typ=I64), ir.Constant(I64, 1)), self._left)
+
+    @contextmanager
+    def looping(self) -> Iterator[None]:
+        """What is written inside is a turn of a loop of the model, which counts and looks whether it must stop."""
+        with self._meter.turn(None, _MUCH):
+            yield
+
+    def leave(self, status: ir.Value) -> None:
+        """Returns from the function, or from the one that is being written for it."""
+        inner = self._sharing.part or self._apart
+        if inner is None:
+            self.return_turns()
+        else:
+            inner.may_fail = True
+        self.e.builder.ret(status)
+
+    def fail_unless(self, condition: ir.Value, place: Place, message: str, *numbers: ir.Value) -> None:
+        """Leaves the function with an error of an operator unless a condition holds; the message has a `{}` for each
+        of the given i64."""
+        quoted = numbers[:MOST_EVIDENCE]
+        self.program.sites.append(Site(place, message, len(quoted)))
+        evidence = self.external(self.program.evidence, Evidence()) if quoted else None
+        with self._unless(condition, FIRST_SITE + len(self.program.sites) - 1):
+            for position, number in enumerate(quoted):
+                self.e.store(number, evidence, DType.INT64, position)
+
+    def expect_capacity(self, length: ir.Value, most: int) -> None:
+        """Leaves the function unless there is room for a length that a loop comes to; says what it is to have room for
+        when it is entered again: for twice as much at least, so that this happens seldom."""
+        number = open_number(most)
+        assert self.e.lengths is not None, "lengths that change are open"
+        assert number is not None, f"{most} is no capacity"
+        self.program.grows = True
+        b, capacity = self.e.builder, self.e.number(most)
+        with self._unless(b.icmp_signed("<=", length, capacity), OUTGROWN):
+            twice = b.shl(capacity, self.e.number(1))
+            self.e.lengths.ask(b, number, self.e.intrinsic("smax", length, twice))
+
+    def count(self, position: int, number: int) -> None:
+        """Adds to what the function counts, if it does."""
+        if self._counts is not None and self._counted is not None:
+            counts = self.external(self._counts, Tally(self._counted))
+            before = self.e.load(counts, DType.INT64, position)
+            self.e.store(self.e.builder.add(before, self.e.number(number)), counts, DType.INT64, position)
+
+    def finish(self) -> None:
+        """Ends the function."""
+        self.times.finish()
+        self.program.regions = tuple(self.times.regions)
+        self.program.scratch_bytes, self.program.shares_loops = self._sharing.most, self._sharing.is_used
+        self.leave(ir.Constant(I32, DONE))
+        self.program.is_brief = self._is_brief()
+        if self._watch is not None:
+            evidence = self.external(self.program.evidence, Evidence())
+            entries = FIRST_ARRAY + len(self.program.externals)
+            sizes = (CONTROL_BYTES, reduce(larger, self.program.arena_tops, 0), self.e.target.pointer_bytes * entries)
+            for argument, size in zip(self.e.function.args, sizes, strict=True):
+                self._watch.buffer(argument, self.e.number(size))
+            self._watch.guard(self.e.function, evidence)
+            self.program.watched = self._watch.watched(
+                None if number in self._resized else each.nbytes for number, each in enumerate(self.program.externals))
+
+    def _is_brief(self) -> bool:
+        """Whether the function executes few instructions, on little memory, so that those among them that move memory
+        are over soon too, and asks the host for nothing."""
+        program = self.program
+        if self.e.lengths is not None or program.host_calls or program.shares_loops or not self._meter.is_idle:
+            return False
+        size = sum(each.nbytes for each in program.externals) + max(program.arena_tops, default=0)
+        return size <= _BRIEF_BYTES and self._meter.total <= _BRIEF
