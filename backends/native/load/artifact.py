@@ -10,8 +10,8 @@ from struct import Struct
 import numpy as np
 
 from circlet.backends.native.load import codec
-from circlet.backends.native.load.checksum import checksum
 from circlet.backends.native.load.codec import DamageError
+from circlet.backends.native.load.constants import checksum, shared
 from circlet.backends.native.load.manifest import Manifest
 from circlet.runtime.exec.memory import allocate
 from circlet.runtime.ir.types import Array
@@ -67,7 +67,7 @@ def load(file: BufferedReader) -> Artifact | None:
         return None
     if not manifest.pieces or sum(manifest.pieces) != code_size:
         return None
-    return Artifact(_cut(code, manifest.pieces), manifest, constants)
+    return Artifact(_cut(code, manifest.pieces), manifest, shared(constants, expected))
 
 
 def _cut(code: bytes, sizes: Sequence[int]) -> tuple[bytes, ...]:

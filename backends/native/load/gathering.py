@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Mapping
 from itertools import chain
 
 import numpy as np
 
 from circlet.backends.native.load.artifact import Artifact
+from circlet.backends.native.load.constants import checksum
 from circlet.backends.native.load.manifest import Constant, Manifest, Origin, Stored
 from circlet.backends.native.parts import Fixed, Source
 from circlet.backends.native.program import Program
@@ -19,21 +21,15 @@ from circlet.runtime.ir.types import ALIGNMENT, Array
 
 def gather(program: Program, code: tuple[bytes, ...], places: Mapping[tuple[int, int], Constant]) -> Artifact:
     """An artifact of what the lowering collected; `places` are the constants of the model."""
-    stored: list[Array] = []
-    origins: list[Origin] = []
-    size = 0
-    for array, source in zip(program.externals, program.sources, strict=True):
-        origin = _origin(array, source, places, size)
-        origins.append(origin)
-        if isinstance(origin, Stored):
-            stored.append(array)
-            size = _aligned(size + origin.size)
+    stored = _Parts()
+    origins = [_origin(array, source, places, stored)
+               for array, source in zip(program.externals, program.sources, strict=True)]
     manifest = Manifest(tuple(program.sites), tuple(program.host_calls), tuple(origins),
                         tuple(map(terms_of, program.arena_tops)), terms_of(program.scratch_bytes),
                         program.shares_loops, program.is_brief, program.grows, tuple(program.outline), program.watched,
                         program.assumptions, program.quotes, program.regions,
                         labels=tuple(chain(*program.labels.items())))
-    return Artifact(code, manifest, _joined(stored, size))
+    return Artifact(code, manifest, stored.joined())
 
 
 def constants_of(model: Model) -> Mapping[tuple[int, int], Constant]:
@@ -45,24 +41,43 @@ def constants_of(model: Model) -> Mapping[tuple[int, int], Constant]:
     }
 
 
-def _origin(array: Array, source: Source, places: Mapping[tuple[int, int], Constant], offset: int) -> Origin:
+def _origin(array: Array, source: Source, places: Mapping[tuple[int, int], Constant], stored: _Parts) -> Origin:
     """Where a frame finds an array: what its source says, among the model's constants, or in the artifact."""
     if not isinstance(source, Fixed):
         return source
-    return places.get((array.ctypes.data, array.nbytes)) or Stored(offset, array.nbytes)
+    return places.get((array.ctypes.data, array.nbytes)) or stored.place(array)
 
 
-def _aligned(size: int) -> int:
-    """A size, filled up to a cache line."""
-    return -(-size // ALIGNMENT) * ALIGNMENT
+class _Parts:
+    """The arrays that are kept with a function, each on a cache line of its own; those of the same bytes are one, so
+    that the functions that are made of the same operators keep the same, however often they have these."""
 
+    def __init__(self) -> None:
+        self._parts: list[tuple[Stored, Array]] = []
+        self._alike: dict[bytes, list[tuple[Stored, Array]]] = defaultdict(list)
+        """By what is likely to tell them apart."""
+        self._size = 0
 
-def _joined(arrays: Sequence[Array], size: int) -> Array:
-    """The bytes of arrays one after another, each on a cache line of its own."""
-    memory, offset = allocate((size,), np.dtype(np.uint8)), 0
-    for each in arrays:
-        end = offset + each.nbytes
-        memory[offset:end] = np.ascontiguousarray(each).reshape(-1).view(np.uint8)
-        memory[end:_aligned(end)] = 0
-        offset = _aligned(end)
-    return memory
+    def place(self, array: Array) -> Stored:
+        """Where an array is kept."""
+        content = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+        alike = self._alike[checksum(content)]
+        for place, other in alike:
+            if np.array_equal(content, other):
+                return place
+        found = Stored(self._size, content.size)
+        for each in (alike, self._parts):
+            each.append((found, content))
+        self._size += -(-content.size // ALIGNMENT) * ALIGNMENT
+        return found
+
+    def joined(self) -> Array:
+        """The bytes of all of them."""
+        memory = allocate((self._size,), np.dtype(np.uint8))
+        end = 0
+        for place, content in self._parts:
+            memory[end:place.offset] = 0
+            end = place.offset + place.size
+            memory[place.offset:end] = content
+        memory[end:] = 0
+        return memory

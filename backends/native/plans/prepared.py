@@ -12,8 +12,8 @@ import numpy as np
 
 from circlet.backends.native.check.watched import are_checked
 from circlet.backends.native.load import cache
-from circlet.backends.native.load.checksum import checksum
 from circlet.backends.native.load.codec import DamageError, decode, encode
+from circlet.backends.native.load.constants import checksum
 from circlet.backends.native.load.invocation import Invocation, Setting
 from circlet.backends.native.load.manifest import Constant
 from circlet.backends.native.load.store import Function, stored
