@@ -40,8 +40,10 @@ class _Recorders:
         thread = get_ident()
         found = self.found.get(thread)
         if found is None:
+            made = Recorder(self._loops, self._most_events)
+            made.calibrate()
             with self._lock:
-                found = self.found.setdefault(thread, Recorder(self._loops, self._most_events))
+                found = self.found.setdefault(thread, made)
         return found
 
 

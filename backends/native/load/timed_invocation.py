@@ -68,14 +68,14 @@ class TimedInvocation(Invocation):
             if recorder.top is not self._node:
                 self._turn_to(recorder)
             words[USED] = 0
+            recorder.pause(real)
             now = time.perf_counter_ns()
-            recorder.paused += now - real
             status = enter()
             real = time.perf_counter_ns()
             recorder.rate.note(now, int(words[ENTERED]))
             if words[CAPACITY]:
                 self._keep_events(recorder, now - recorder.paused)
-            recorder.paused += time.perf_counter_ns() - real
+            recorder.pause(real)
             if status != DONE:
                 fail(status)
 

@@ -94,12 +94,7 @@ class Observer:
         return partial(self._time, step, _region(subgraph, operator, size is not None), size)
 
     def _time(self, step: Step, region: Region, size: int | None) -> None:
-        recorder = self.recorder
-        recorder.enter(region)
-        step()
-        if size is not None:
-            recorder.did_copy(region.subgraph, region.operator, "", size)
-        recorder.leave()
+        self.recorder.perform(step, region, size)
 
     def invocation(self, steps: Sequence[Step], subgraph: int) -> Sequence[Step]:
         """The steps of a subgraph, reporting its beginning and end."""

@@ -5,15 +5,19 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from statistics import median
 from typing import TypeAlias
 
 from circlet.runtime.exec.observe.listener import Listener, Observation
 from circlet.runtime.exec.observe.regions import Kind, LoopTimes, Node, Region
+from circlet.runtime.exec.step import Step, idle
 from circlet.runtime.records import dataclass
 
 _RUN = Region(Kind.RUN)
 MOST_FOUND = 64
 """Findings of compiled code that wait until it is known how long a tick is; a choice."""
+_TRIED = 64
+"""Runs that tell what the recorder itself takes, of each of three kinds: a choice, 0.5 ms of all."""
 Loops: TypeAlias = Mapping[tuple[int, int], int]
 """The operators that are loops, by subgraph and index, each with the subgraph that is its body."""
 
@@ -107,21 +111,52 @@ class Recorder(Listener):
         self._back: list[Node] = []
         self.native_cost = 0.0
         """Nanoseconds that readings in compiled code have taken, which are in `walls`, but nobody's."""
+        self._unseen_inside = self._unseen_outside = self._unseen_of_pause = 0
+        """Nanoseconds that the recorder takes and that are not between its own readings of the clock, but come before
+        the first or after the last one: for a region, those in it and those in the one around; for a pause."""
 
     def now(self) -> int:
         """Nanoseconds of the clock that stands still while the recorder works."""
         return time.perf_counter_ns() - self.paused
+
+    def calibrate(self) -> None:
+        """Finds out what is unseen: medians of regions with nothing in them, with a pause, and of runs without any."""
+        tried = Recorder({})
+        run, (around, inside), (_, paused) = (tried._tried(step) for step in (None, idle, tried._pause_at_once))
+        self._unseen_inside, self._unseen_outside = round(inside), max(round(around - run[0]), 0)
+        self._unseen_of_pause = max(round(paused - inside), 0)
+
+    def _tried(self, step: Step | None) -> tuple[float, float]:
+        """Nanoseconds of a run that are in no region, and of one in a region that is a step: medians."""
+        around, inside = [], []
+        for _ in range(_TRIED):
+            node = self.root.child(_RUN)
+            node.own = self.root.own = 0.0
+            self.start()
+            if step is not None:
+                self.perform(step, _RUN)
+            self.finish()
+            around.append(self.root.own)
+            inside.append(node.own)
+        return median(around), median(inside)
+
+    def _pause_at_once(self) -> None:
+        self.pause(time.perf_counter_ns())
+
+    def pause(self, since: int) -> None:
+        """What was done since a reading of the real clock was nobody's."""
+        self.paused += time.perf_counter_ns() - since + self._unseen_of_pause
 
     def start(self) -> None:
         """A run begins."""
         self.top = self.root
         self._back.clear()
         self.root.count += 1
-        self._begin = self._last = self.now()
+        self._begin = self._last = max(self.now(), self._last)
 
     def finish(self) -> None:
         """The run has ended, or failed."""
-        now = self.now()
+        now = max(self.now(), self._last)
         self.top.own += now - self._last
         self.top = self.root
         self.walls.append(now - self._begin)
@@ -135,9 +170,8 @@ class Recorder(Listener):
         try:
             yield
         finally:
-            took = time.perf_counter_ns() - real
-            self.prepared += took
-            self.paused += took
+            self.prepared += time.perf_counter_ns() - real
+            self.pause(real)
 
     def gather(self) -> None:
         """Takes what compiled code has found since it was last asked."""
@@ -186,14 +220,24 @@ class Recorder(Listener):
         self.top.copies += 1
         self.top.copied_bytes += size
 
+    def perform(self, step: Step, region: Region, size: int | None = None) -> None:
+        """Does what is a region; where a size is given, it copies so many bytes."""
+        self._enter(self.top, region)
+        step()
+        if size is not None:
+            self.did_copy(region.subgraph, region.operator, "", size)
+        self._end(self.top.parent)
+
     def enter(self, region: Region) -> None:
         """What follows is a region below the one that was entered last."""
         self._enter(self.top, region)
 
     def _enter(self, above: Node, region: Region) -> None:
         real = time.perf_counter_ns()
-        now = real - self.paused
-        self.top.own += now - self._last
+        self.paused += self._unseen_outside
+        before = self._last
+        now = max(real - self.paused, before)
+        self.top.own += now - before
         node = above.children.get(region) or self._made(above, region)
         node.count += 1
         node.began = node.turn_began = self._last = now
@@ -203,16 +247,17 @@ class Recorder(Listener):
 
     def leave(self) -> None:
         """The region that was entered last has ended."""
-        above = self.top.parent
-        assert above is not None, "what ends has begun"
-        self._end(above)
+        self._end(self.top.parent)
 
-    def _end(self, back: Node) -> None:
+    def _end(self, back: Node | None) -> None:
+        assert back is not None, "what ends has begun"
         real = time.perf_counter_ns()
-        now = real - self.paused
+        self.paused += self._unseen_inside
+        now = max(real - self.paused, self._last)
         node = self.top
         node.own += now - self._last
-        turn = self._turned(back, node, now)
+        loop = back.loop
+        turn = -1 if loop is None else self._turned(back, loop, node, now)
         if node.loop is not None:
             node.loop.activated(node.turn)
         if self.most_events:
@@ -247,10 +292,9 @@ class Recorder(Listener):
             node.loop = LoopTimes()
         return node
 
-    def _turned(self, above: Node, node: Node, now: int) -> int:
+    def _turned(self, above: Node, loop: LoopTimes, node: Node, now: int) -> int:
         """The number of the turn that ends with a region, if that is the body of a loop, else -1."""
-        loop = above.loop
-        if loop is None or node.region.subgraph != self._loops[above.region.subgraph, above.region.operator]:
+        if node.region.subgraph != self._loops[above.region.subgraph, above.region.operator]:
             return -1
         turn = above.turn
         loop.turned(now - above.turn_began, turn == 0)

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from enum import Enum
-
-from circlet.runtime.records import dataclass
+from typing import NamedTuple
 
 MOST_ACTIVATIONS = 1024
 """How many activations of a loop are kept each with its number of turns, for their median; a choice."""
@@ -26,8 +25,7 @@ class Kind(Enum):
     __hash__ = object.__hash__
 
 
-@dataclass(frozen=True)
-class Region:
+class Region(NamedTuple):
     """What is timed at one place of a call path; the place of a node among those of its parent."""
 
     kind: Kind
