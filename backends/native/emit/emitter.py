@@ -19,7 +19,7 @@ from circlet.runtime.ir.length import computed_number, is_length, may_be_less, m
 from circlet.runtime.ir.types import DType, Shape
 
 Index: TypeAlias = Sequence[ir.Value]
-"""An i64 for each axis."""
+"""An index for each axis."""
 
 I1, I8, I32, I64, POINTER = ir.IntType(1), ir.IntType(8), ir.IntType(32), ir.IntType(64), ir.PointerType()
 """Types of registers: a truth value, integers by their width, an address."""
@@ -132,6 +132,10 @@ class Emitter:
         self.module = module
         self.function = function
         self.target = target
+        self.index = ir.IntType(target.index_bits)
+        """What counts elements and bytes."""
+        self.index_dtype = DType.INT64 if target.index_bits == 64 else DType.INT32
+        """What an index is in memory."""
         self.sharing: Sharing | None = None
         """How loops are shared out among threads, if they are."""
         self.meter: Meter | None = None
@@ -162,10 +166,14 @@ class Emitter:
         self.builder.position_at_end(block)
 
     def number(self, value: int) -> ir.Value:
-        """An i64: a constant, or what an open length is in this run."""
+        """An index: a constant, or what an open length is in this run."""
         if is_length(value):
             assert self.lengths is not None, f"{value} is open, in a function for fixed shapes"
             return self.lengths.register(terms_of(value), self.builder)
+        return ir.Constant(self.index, value)
+
+    def wide(self, value: int) -> ir.Constant:
+        """An i64 constant."""
         return ir.Constant(I64, value)
 
     def register(self, value: ir.Value | int) -> ir.Value:
@@ -194,11 +202,12 @@ class Emitter:
         return ir.Constant(kind, int(value))
 
     def _converted(self, length: ir.Value, dtype: DType) -> ir.Value:
-        """An i64 as an element."""
+        """An index as an element."""
         kind = register_type(dtype)
         if is_real(dtype):
             return self.builder.sitofp(length, kind)
-        return length if kind == I64 else self.builder.trunc(length, kind)
+        resize = self.builder.sext if kind.width > length.type.width else self.builder.trunc
+        return resize(length, kind)
 
     def slot(self, kind: ir.Type, count: int = 1) -> ir.Value:
         """Memory on the stack, for the whole call of the function."""
@@ -232,15 +241,15 @@ class Emitter:
         """Copies bytes between two places, which may overlap."""
         count = self.register(size)
         if isinstance(size, ir.Value) or may_differ(size, 0):
-            name = "llvm.memmove.p0.p0.i64"
-            kind = ir.FunctionType(ir.VoidType(), [POINTER, POINTER, I64, I1])
+            name = f"llvm.memmove.p0.p0.{self.index}"
+            kind = ir.FunctionType(ir.VoidType(), [POINTER, POINTER, self.index, I1])
             self.builder.call(self.declare(name, kind), [target, source, count, ir.Constant(I1, 0)])
 
     def fill(self, target: ir.Value, byte: int, size: ir.Value | int) -> None:
         """Makes all bytes of a place one, from 0 to 255."""
         if isinstance(size, ir.Value) or may_differ(size, 0):
-            kind = ir.FunctionType(ir.VoidType(), [POINTER, I8, I64, I1])
-            self.builder.call(self.declare("llvm.memset.p0.i64", kind),
+            kind = ir.FunctionType(ir.VoidType(), [POINTER, I8, self.index, I1])
+            self.builder.call(self.declare(f"llvm.memset.p0.{self.index}", kind),
                               [target, ir.Constant(I8, byte), self.register(size), ir.Constant(I1, 0)])
 
     def declare(self, name: str, kind: ir.FunctionType) -> ir.Function:
@@ -300,7 +309,7 @@ class Emitter:
             head, body, after = (self.function.append_basic_block(name) for name in ("head", "loop", "after"))
             self.builder.branch(head)
             self.builder.position_at_end(head)
-            index = self.builder.phi(I64)
+            index = self.builder.phi(self.index)
             index.add_incoming(self.number(0), before)
             self.builder.cbranch(self.builder.icmp_signed("<", index, total), body, after)
             self.builder.position_at_end(body)
@@ -322,7 +331,7 @@ class Emitter:
             yield (first, *rest)
 
     def linear(self, index: Index, shape: Shape) -> ir.Value:
-        """The position of an element in row-major order, an i64: a product and a sum for each axis but the last."""
+        """The position of an element in row-major order, an index: a product and a sum for each axis but the last."""
         position: ir.Value = self.number(0)
         for axis, (each, size) in enumerate(zip(index, shape, strict=True)):
             if not may_differ(size, 1):

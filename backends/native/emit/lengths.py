@@ -29,32 +29,34 @@ class Entry:
 class Lengths:
     """What open lengths are in registers."""
 
-    def __init__(self, entry: Entry, memory: ir.Value) -> None:
+    def __init__(self, entry: Entry, memory: ir.Value, index: ir.IntType) -> None:
         """
         Args:
             entry: of the function.
             memory: an i64 for each open length, then for each that the function computes.
+            index: the type of an index.
         """
         self._entry = entry
         self._memory = memory
+        self._index = index
         self._found: dict[Terms | Atom, ir.Value] = {}
         self._computed: dict[int, ir.Value] = {}
 
     def define(self, b: ir.IRBuilder, number: int, value: ir.Value) -> None:
         """Says what a length is that the function computes; the caller of the function finds it in memory."""
         self._computed[number] = value
-        b.store(value, b.gep(self._memory, [ir.Constant(_I64, number)], source_etype=_I64))
+        self.ask(b, number, value)
 
     def ask(self, b: ir.IRBuilder, number: int, value: ir.Value) -> None:
         """Says what an open length is to be when the function is entered again."""
-        b.store(value, b.gep(self._memory, [ir.Constant(_I64, number)], source_etype=_I64))
+        b.store(b.sext(value, _I64), b.gep(self._memory, [ir.Constant(_I64, number)], source_etype=_I64))
 
     def is_defined(self, number: int) -> bool:
         """Whether it was said what a computed length is."""
         return number in self._computed
 
     def register(self, terms: Terms, here: ir.IRBuilder) -> ir.Value:
-        """The i64 that a length is; written `here` where it hangs on what the function computes."""
+        """The index that a length is; written `here` where it hangs on what the function computes."""
         if has_computed(terms):
             return self._sum(terms, here)
         if terms not in self._found:
@@ -64,13 +66,13 @@ class Lengths:
     def _sum(self, terms: Terms, b: ir.IRBuilder) -> ir.Value:
         total: ir.Value | None = None
         for factor, atoms in terms:
-            value: ir.Value = ir.Constant(_I64, factor)
+            value: ir.Value = ir.Constant(self._index, factor)
             for each in atoms:
                 other = self._atom(each, b)
                 is_one = isinstance(value, ir.Constant) and value.constant == 1
                 value = other if is_one else b.mul(value, other)
             total = value if total is None else b.add(total, value)
-        return ir.Constant(_I64, 0) if total is None else total
+        return ir.Constant(self._index, 0) if total is None else total
 
     def _atom(self, atom: Atom, b: ir.IRBuilder) -> ir.Value:
         if has_computed(((1, (atom,)),)):
@@ -84,7 +86,7 @@ class Lengths:
             return self._computed[atom.number]
         if isinstance(atom, Symbol):
             place = b.gep(self._memory, [ir.Constant(_I64, atom.number)], source_etype=_I64)
-            return b.load(place, typ=_I64)
+            return b.trunc(b.load(place, typ=_I64), self._index)
         if isinstance(atom, Maximum):
             one, other = self.register(atom.one, b), self.register(atom.other, b)
             return b.select(b.icmp_signed(">", one, other), one, other)
@@ -93,4 +95,4 @@ class Lengths:
             return b.udiv(numerator, denominator)
         quotient = b.sdiv(numerator, denominator)
         is_above = b.icmp_signed("<", numerator, b.mul(quotient, denominator))
-        return b.sub(quotient, b.zext(is_above, _I64))
+        return b.sub(quotient, b.zext(is_above, self._index))

@@ -14,7 +14,7 @@ from math import prod
 
 from llvmlite import ir
 
-from circlet.backends.native.emit.emitter import I32, I64, LONG_LOOP, POINTER, Emitter
+from circlet.backends.native.emit.emitter import I32, LONG_LOOP, POINTER, Emitter
 from circlet.backends.native.emit.loops import every, independent, rolled, rolled_nest
 from circlet.backends.native.emit.outlined import Outlined
 from circlet.backends.native.emit.polling import LONG
@@ -35,11 +35,17 @@ some over, and of what a cache line has, so that no two threads write one. The s
 _AT_ONCE = 1 << 25
 """Work that a participant takes at a time at the most, so that nobody waits for another one for long: 128 times
 `LEAST_WORK`, a millisecond or less. A choice; any from some microseconds to some milliseconds does."""
-_PART = ir.FunctionType(I32, [POINTER, I64, I64, POINTER, I64])
-"""`i32 part(context*, begin, end, scratch*, participant)`; the result is `DONE` or what the function returns
-instead."""
-_FORK = ir.FunctionType(ir.VoidType(), [POINTER, POINTER, POINTER, I64, POINTER, I64, I64])
-"""`void fork(team*, part*, context*, count, scratch*, bytes of scratch of each, most turns at a time)`."""
+
+
+def _part(index: ir.IntType) -> ir.FunctionType:
+    """`i32 part(context*, begin, end, scratch*, participant)`; the result is `DONE` or what the function returns
+    instead."""
+    return ir.FunctionType(I32, [POINTER, index, index, POINTER, index])
+
+
+def _fork(index: ir.IntType) -> ir.FunctionType:
+    """`void fork(team*, part*, context*, count, scratch*, bytes of scratch of each, most turns at a time)`."""
+    return ir.FunctionType(ir.VoidType(), [POINTER, POINTER, POINTER, index, POINTER, index, index])
 
 
 class Part(Outlined):
@@ -47,7 +53,7 @@ class Part(Outlined):
     found."""
 
     def __init__(self, e: Emitter, sharing: Sharing, work: int) -> None:
-        super().__init__(e, _PART, "part")
+        super().__init__(e, _part(e.index), "part")
         self._work = work
         self._sharing = sharing
         _, self.begin, self.end, self._scratch, self._participant = self.function.args
@@ -77,7 +83,7 @@ class Part(Outlined):
             with then:
                 b.call(self.function, alone)
             with otherwise:
-                fork = b.load(sharing.team, typ=ir.PointerType(_FORK))
+                fork = b.load(sharing.team, typ=ir.PointerType(_fork(e.index)))
                 most = larger(count * _AT_ONCE // larger(self._work, 1), 1)
                 b.call(fork, [sharing.team, self.function, context, e.number(count), sharing.scratch,
                               e.number(sharing.top), e.number(most)])

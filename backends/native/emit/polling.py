@@ -137,8 +137,8 @@ class Meter:
         did, where they are far more than were expected."""
         b = self._writer.builder
         if span.cost:
-            with b.if_then(b.icmp_signed(">", turns, ir.Constant(I64, _MANY)), likely=False):
-                self._spend(b.mul(turns, ir.Constant(I64, span.cost)))
+            with b.if_then(b.icmp_signed(">", turns, ir.Constant(turns.type, _MANY)), likely=False):
+                self._spend(b.mul(b.sext(turns, I64), ir.Constant(I64, span.cost)))
 
     @contextmanager
     def part(self, participant: ir.Value, work: int) -> Iterator[None]:
@@ -190,7 +190,8 @@ class Meter:
     def look(self) -> None:
         """Leaves the function, or the part that is being written, if the run must stop."""
         b, function, called = self._writer.builder, self._writer.function, self._writer.called
-        status = b.call(_poll(self._writer.module), [self._control, self._participant, self._host])
+        participant = b.sext(self._participant, I64)
+        status = b.call(_poll(self._writer.module), [self._control, participant, self._host])
         self._writer.called = called
         stop, go_on = (function.append_basic_block(name) for name in ("stop", "go_on"))
         b.cbranch(b.icmp_signed("==", status, ir.Constant(I32, DONE)), go_on, stop)

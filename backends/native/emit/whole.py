@@ -21,7 +21,7 @@ Truth: TypeAlias = "ir.Value | bool"
 
 @dataclass(frozen=True, eq=False)
 class Whole:
-    """An i64 in Python's notation."""
+    """An index in Python's notation."""
 
     e: Emitter
     value: ir.Value | int

@@ -17,7 +17,7 @@ from typing import TypeAlias
 
 from llvmlite import ir
 
-from circlet.backends.native.emit.emitter import I8, I32, I64, POINTER, Emitter
+from circlet.backends.native.emit.emitter import I8, I32, POINTER, Emitter
 from circlet.backends.native.emit.loops import carry
 from circlet.backends.native.targets.constants import Uniform
 from circlet.backends.native.targets.target import Target
@@ -127,8 +127,8 @@ class Call:
 
     Attributes:
         left: what the offsets of rows count from.
-        rows: a table of where each row of the tile begins, i64.
-        taps: a table of where each tap begins in a row, i64, and how many there are.
+        rows: a table of where each row of the tile begins, indices.
+        taps: a table of where each tap begins in a row, indices, and how many there are.
         run: bytes of a row, or of each tap.
         right: the panel.
         right_step: the distance of two steps of the depth in the panel.
@@ -173,10 +173,10 @@ def call_tile(e: Emitter, tile: Tile, call: Call) -> None:
 def _make(e: Emitter, tile: Tile) -> ir.Function:
     """The function of a tile: declares its parameters, in the order of `Call`, and writes its body. Nothing is
     returned; the results are in memory."""
-    kinds = [POINTER, POINTER, I64, POINTER, I64, POINTER, I64, POINTER, I64]
-    kinds += [POINTER, I64] if tile.has_taps else []
+    kinds = [POINTER, POINTER, e.index, POINTER, e.index, POINTER, e.index, POINTER, e.index]
+    kinds += [POINTER, e.index] if tile.has_taps else []
     kinds += [tile.arithmetic.total] * 2 if tile.clamps else []
-    kinds += [I64] * ((tile.is_partial or tile.reads_partial) + tile.fetches)
+    kinds += [e.index] * ((tile.is_partial or tile.reads_partial) + tile.fetches)
     kinds += [] if tile.finish is None else [POINTER]
     function = internal_function(e, tile.name, kinds, Microkernel)
     inner = Emitter(e.module, function, e.target)
@@ -229,7 +229,7 @@ class Vectors:
         self._e.builder.store(value, address, align=WORD)
 
     def store_some(self, value: ir.Value, address: ir.Value, count: ir.Value) -> None:
-        """Stores as many lanes as `count` says, an i64: none if it is negative, all if it exceeds them."""
+        """Stores as many lanes as `count` says, an index: none if it is negative, all if it exceeds them."""
         name = f"llvm.masked.store.v{self.kind.count}{'f' if isinstance(self.kind.element, ir.FloatType) else 'i'}32.p0"
         kind = ir.FunctionType(ir.VoidType(), [self.kind, POINTER, I32, self._mask])
         function = self._e.declare(name, kind)
@@ -244,7 +244,7 @@ class Vectors:
 
     def first(self, count: ir.Value) -> ir.Value:
         """An i1 a lane, true for as many lanes as `count` says."""
-        wide = ir.VectorType(I64, self.kind.count)
+        wide = ir.VectorType(self._e.index, self.kind.count)
         number = ir.Constant(wide, list(range(self.kind.count)))
         return self._e.builder.icmp_signed("<", number, broadcast(self._e, count, self.kind.count))
 
@@ -316,7 +316,7 @@ class _TileBody:
     def _row_addresses(self) -> list[ir.Value]:
         """Where each row of the tile begins, loaded from the table."""
         e = self._e
-        return [self._words.address(self._left, e.builder.load(e.address(self._rows, I64, k), typ=I64))
+        return [self._words.address(self._left, e.builder.load(e.address(self._rows, e.index, k), typ=e.index))
                 for k in range(self._tile.rows)]
 
     def _places(self, base: ir.Value, step: ir.Value, rows: int) -> Iterator[tuple[int, ir.Value]]:
@@ -344,7 +344,7 @@ class _TileBody:
         table, count = self._taps
 
         def tap(number: ir.Value, carried: list[ir.Value]) -> list[ir.Value]:
-            begin = e.builder.load(e.address(table, I64, number), typ=I64)
+            begin = e.builder.load(e.address(table, e.index, number), typ=e.index)
             inner, right = self._depth(rows, begin, carried[0], carried[1:])
             return [right, *inner]
 

@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 from llvmlite import ir
 
-from circlet.backends.native.emit.emitter import I64, Emitter
+from circlet.backends.native.emit.emitter import Emitter
 from circlet.backends.native.gemm.microkernel import Finish
 from circlet.backends.native.gemm.tiling import Split
 from circlet.runtime.ir.length import is_open
@@ -18,11 +18,11 @@ Put: TypeAlias = Callable[[Emitter, ir.Value, ir.Value, ir.Value], None]
 
 
 def table(e: Emitter, numbers: Sequence[int]) -> ir.Value:
-    """A short table of i64 as part of the code."""
+    """A short table of indices as part of the code."""
     name = f"table_{'_'.join(map(str, numbers))}"
     found = e.module.globals.get(name)
     if found is None:
-        kind = ir.ArrayType(I64, len(numbers))
+        kind = ir.ArrayType(e.index, len(numbers))
         found = ir.GlobalVariable(e.module, kind, name)
         found.linkage, found.global_constant, found.initializer = "internal", True, ir.Constant(kind, list(numbers))
     return found
@@ -34,10 +34,10 @@ class Left:
 
     Attributes:
         memory: what the offsets of rows count from.
-        rows: a table of where rows begin, i64; None where that follows from `step` in this run.
+        rows: a table of where rows begin, indices; None where that follows from `step` in this run.
         step: the distance of two rows if all distances are equal; the table is then as long as a tile.
         run: the length of a row, or of each tap.
-        taps: a table of where each tap begins in a row, i64, and how many there are.
+        taps: a table of where each tap begins in a row, indices, and how many there are.
     """
 
     memory: ir.Value

@@ -7,7 +7,7 @@ from itertools import product
 
 from llvmlite import ir
 
-from circlet.backends.native.emit.emitter import I32, I64, POINTER, Emitter
+from circlet.backends.native.emit.emitter import I32, POINTER, Emitter
 from circlet.backends.native.emit.loops import rolled
 from circlet.backends.native.emit.parallel import parallel
 from circlet.backends.native.gemm.microkernel import FLOAT32, WORD, Vectors, internal_function, lanes
@@ -98,7 +98,7 @@ def _strip(e: Emitter, width: int) -> ir.Function:
     found = e.module.globals.get(name)
     if found is not None:
         return found
-    function = internal_function(e, name, [POINTER, I64, I64, I64, POINTER, I64])
+    function = internal_function(e, name, [POINTER, e.index, e.index, e.index, POINTER, e.index])
     _StripBody(Emitter(e.module, function, e.target), width).emit()
     return function
 

@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 from llvmlite import ir
 
-from circlet.backends.native.emit.emitter import I1, I8, I64, Emitter
+from circlet.backends.native.emit.emitter import I1, I8, Emitter
 from circlet.backends.native.emit.loops import independent, rolled
 from circlet.backends.native.emit.parallel import length, portion
 from circlet.backends.native.gemm.microkernel import WORD, Call, Tile, call_tile
@@ -26,7 +26,6 @@ from circlet.backends.native.gemm.operands import (
 from circlet.backends.native.gemm.plan import Group, Plan
 from circlet.backends.native.gemm.tiling import Split
 from circlet.runtime.ir.length import is_length, is_open, larger, may_differ
-from circlet.runtime.ir.types import DType
 from circlet.runtime.records import dataclass
 
 _MANY_TILES = 16
@@ -118,12 +117,12 @@ class _Nest:
                     self._tile(group, panel, first, k, self._chunk(e.number(max(self._chunks.parts - 1, 0)), ends=True))
 
     def _stored_distances(self) -> ir.Value:
-        """A table of where the rows of a tile begin, i64, in this function's own memory."""
+        """A table of where the rows of a tile begin, indices, in this function's own memory."""
         e, step = self._e, self._left.step
         assert step is not None, "rows at any distances come with their table"
-        found = e.slot(I64, max(self._plan.split.sizes))
+        found = e.slot(e.index, max(self._plan.split.sizes))
         for k in range(max(self._plan.split.sizes)):
-            e.store(e.number(k * step), found, DType.INT64, k)
+            e.store(e.number(k * step), found, e.index_dtype, k)
         return found
 
     def _within(self, panel: ir.Value, group: Group) -> ir.Value:
@@ -193,7 +192,7 @@ class _Nest:
             start_step=start_step,
             out=out,
             out_step=e.number(step),
-            taps=None if self._left.taps is None else (self._at(self._left.taps[0], chunk.first, 8), chunk.count),
+            taps=None if self._left.taps is None else (self._at_index(self._left.taps[0], chunk.first), chunk.count),
             limits=limits,
             columns=e.number(group.columns) if is_partial or reads_partial else None,
             ahead=self._ahead(number, right, chunk) if plan.fetches else None,
@@ -211,7 +210,7 @@ class _Nest:
         e, left = self._e, self._left
         memory, rows = left.memory, self._distances
         if left.step is None:
-            rows = self._at(rows, row, 8)
+            rows = self._at_index(rows, row)
         else:
             memory = self._at(memory, row, left.step)
         if left.taps is not None:
@@ -263,7 +262,7 @@ class _Nest:
         for size in split.sizes:
             block = full if size == split.size else e.function.append_basic_block(f"rows_{size}")
             if block is not full:
-                choice.add_case(ir.Constant(I64, size), block)
+                choice.add_case(e.number(size), block)
             b.position_at_end(block)
             call_tile(e, replace(tile, rows=size), call)
             b.branch(after)
@@ -273,6 +272,10 @@ class _Nest:
     def _at(self, base: ir.Value, index: ir.Value, distance: int) -> ir.Value:
         """The address `index` times `distance` bytes behind another."""
         return self._e.address(base, I8, self._e.builder.mul(index, self._e.number(distance)))
+
+    def _at_index(self, table: ir.Value, number: ir.Value) -> ir.Value:
+        """The address of an index in a table."""
+        return self._at(table, number, self._e.index_dtype.numpy.itemsize)
 
     def _fresh(self, block: Block, number: ir.Value) -> Block:
         """What the tile of a number has beyond the one before it: results are passed on once."""

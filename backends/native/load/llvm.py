@@ -54,8 +54,17 @@ def host() -> Target:
     return kind(triple, cpu, features, str(_created(triple, cpu, features).target_data))
 
 
+@lru_cache(1)
+def _all_processors() -> None:
+    """Lets LLVM make code for processors other than this one."""
+    llvm.initialize_all_targets()
+    llvm.initialize_all_asmprinters()
+
+
 def _created(triple: str, cpu: str, features: str, is_hasty: bool = False) -> llvm.TargetMachine:
     """LLVM's machine for a processor, which makes position-independent code: the best, or soon."""
+    if triple != llvm.get_process_triple():
+        _all_processors()
     found, level = llvm.Target.from_triple(triple), 0 if is_hasty else 3
     return found.create_target_machine(cpu=cpu, features=features, opt=level, reloc="pic", codemodel="default")
 

@@ -18,7 +18,6 @@ from circlet.backends.native.emit.emitter import (
     POINTER,
     Emitter,
     memory_type,
-    register_type,
 )
 from circlet.backends.native.emit.outlined import Outlined
 from circlet.backends.native.emit.sharing import Sharing
@@ -125,7 +124,7 @@ class FunctionLowering(ABC):
     @abstractmethod
     def fail_unless(self, condition: ir.Value, place: Place, message: str, *numbers: ir.Value) -> None:
         """Leaves the function with an error of an operator unless a condition holds; the message has a `{}` for each
-        of the given i64."""
+        of the given indices."""
 
     @abstractmethod
     def expect_capacity(self, length: ir.Value, most: int) -> None:
@@ -195,8 +194,7 @@ class FunctionLowering(ABC):
 
     def _opened(self, array: Array, dtype: DType) -> Value:
         """Integers that follow from open lengths."""
-        numbers = [self.e.builder.trunc(self.e.number(each), register_type(dtype)) if dtype is not DType.INT64
-                   else self.e.number(each) for each in array.reshape(-1)]
+        numbers = [self.e.constant(each, dtype) for each in array.reshape(-1)]
         if len(numbers) == 1:
             return in_register(numbers[0], array.shape, dtype, array)
         memory = self.reserve(len(numbers) * dtype.numpy.itemsize)

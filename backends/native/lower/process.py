@@ -104,7 +104,7 @@ class ProcessFunction(FunctionLowering):
         """Makes it a function for any lengths."""
         scope.complete()
         memory = self.external(np.zeros(scope.count, np.int64), OpenLengths(scope.count))
-        self.e.lengths = Lengths(self._entry, memory)
+        self.e.lengths = Lengths(self._entry, memory, self.e.index)
 
     def external(self, array: Array, source: Source = FIXED, size: int | None = None) -> ir.Value:
         """The address of an array outside the arena; see `FunctionLowering`.
@@ -212,7 +212,7 @@ class ProcessFunction(FunctionLowering):
         evidence = self.external(self.program.evidence, Evidence()) if quoted else None
         with self._unless(condition, FIRST_SITE + len(self.program.sites) - 1):
             for position, number in enumerate(quoted):
-                self.e.store(number, evidence, DType.INT64, position)
+                self.e.store(self.e.builder.sext(number, I64), evidence, DType.INT64, position)
 
     def expect_capacity(self, length: ir.Value, most: int) -> None:
         """Leaves the function unless there is room for a length that a loop comes to; says what it is to have room for
@@ -231,7 +231,7 @@ class ProcessFunction(FunctionLowering):
         if self._counts is not None and self._counted is not None:
             counts = self.external(self._counts, Tally(self._counted))
             before = self.e.load(counts, DType.INT64, position)
-            self.e.store(self.e.builder.add(before, self.e.number(number)), counts, DType.INT64, position)
+            self.e.store(self.e.builder.add(before, self.e.wide(number)), counts, DType.INT64, position)
 
     def finish(self) -> None:
         """Ends the function."""

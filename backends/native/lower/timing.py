@@ -237,7 +237,7 @@ class Timing(Untimed):
         if number not in slots:
             slots[number] = e.slot(I64)
             e.entry.builder().store(ir.Constant(I64, 0), slots[number])
-        b.store(b.add(b.load(slots[number], typ=I64), value), slots[number])
+        b.store(b.add(b.load(slots[number], typ=I64), b.sext(value, I64)), slots[number])
 
     def _now(self) -> ir.Value:
         """A reading."""

@@ -60,5 +60,5 @@ class Function(Protocol):
 
     def fail_unless(self, condition: ir.Value, place: Place, message: str, *numbers: ir.Value) -> None:
         """Leaves the function with an error of an operator unless a condition holds; the message has a `{}` for each
-        of the given i64."""
+        of the given indices."""
         ...

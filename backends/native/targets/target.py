@@ -142,6 +142,12 @@ class Target:
         return 8 if found is None else int(found[1]) // 8
 
     @property
+    def index_bits(self) -> int:
+        """The width of an index, which counts the elements and bytes of tensors: 64, or 32 where addresses are not
+        wider."""
+        return min(64, 8 * max(self.pointer_bytes, 4))
+
+    @property
     def has_masks(self) -> bool:
         """Whether vectors are loaded and stored with a mask of lanes, of elements of any type."""
         return False

@@ -66,7 +66,7 @@ def where(node: Node[Where], e: Emitter, sinks: tuple[Sink, ...]) -> None:
     def count(position: ir.Value, carried: Carried) -> Carried:
         place = e.builder.mul(carried[0], e.number(rank))
         for axis, each in enumerate(e.delinear(position, x.shape)):
-            e.store(each, home, DType.INT64, e.builder.add(place, e.number(axis)))
+            e.store(e.builder.sext(each, I64), home, DType.INT64, e.builder.add(place, e.number(axis)))
         value = x.linear(e, position)
         if x.dtype is DType.BOOL:
             counts = value
@@ -74,7 +74,7 @@ def where(node: Node[Where], e: Emitter, sinks: tuple[Sink, ...]) -> None:
             counts = e.builder.fcmp_unordered("!=", value, zero)
         else:
             counts = e.builder.icmp_unsigned("!=", value, zero)
-        return [e.builder.add(carried[0], e.builder.zext(counts, I64))]
+        return [e.builder.add(carried[0], e.builder.zext(counts, e.index))]
 
     (found,) = carry(e, e.number(x.size), [e.number(0)], count)
     e.define(node.shape[0], found)
@@ -127,7 +127,7 @@ def embedding_lookup(node: Node[EmbeddingLookup], e: Emitter, sinks: tuple[Sink,
 
 
 def _checked(node: Node[Any], indices: Value, place: Index, size: int) -> ir.Value:
-    """An index as i64, which leaves the function unless it is inside an axis of `size`."""
+    """An index, which leaves the function unless it is inside an axis of `size`."""
     e = node.function.e
     index = extended(e, indices.element(e, place), indices.dtype)
     expect_inside(node, [Whole(e, index)], (size,))

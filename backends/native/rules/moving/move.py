@@ -43,10 +43,15 @@ def wholes(e: Emitter, value: Value) -> list[Whole]:
 
 
 def extended(e: Emitter, value: ir.Value, dtype: DType) -> ir.Value:
-    """An integer as an i64."""
-    if value.type == I64:
-        return value
-    return e.builder.zext(value, I64) if dtype in UNSIGNED else e.builder.sext(value, I64)
+    """An integer as an index; the nearest one, if it is none, so that what is out of range stays so."""
+    b, width = e.builder, e.index.width
+    if value.type.width < width or value.type == I64 == e.index:
+        return b.zext(value, e.index) if dtype in UNSIGNED else b.sext(value, e.index)
+    greatest = ir.Constant(value.type, (1 << (width - 1)) - 1)
+    if dtype in UNSIGNED:
+        return b.trunc(e.intrinsic("umin", value, greatest), e.index)
+    least = ir.Constant(value.type, -1 << (width - 1))
+    return b.trunc(e.intrinsic("smax", e.intrinsic("smin", value, greatest), least), e.index)
 
 
 def expect(node: Node[Any], condition: Truth, message: str, *numbers: Whole) -> None:

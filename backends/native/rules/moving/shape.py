@@ -80,7 +80,7 @@ def range_(node: Node[Range]) -> tuple[Value]:
     start, delta = (node.input(k).scalar(e) for k in (0, 2))
 
     def element(e: Emitter, index: Index) -> ir.Value:
-        return e.builder.add(start, e.builder.mul(convert(e, index[0], DType.INT64, dtype), delta))
+        return e.builder.add(start, e.builder.mul(convert(e, index[0], e.index_dtype, dtype), delta))
 
     return (computed(node.shape, dtype, element, lambda e, position: element(e, [position])),)
 
@@ -130,4 +130,4 @@ def iota(node: Node[StablehloIota]) -> tuple[Value]:
     axis, dtype, shape = node.op.iota_dimension, node.call.outputs[0].dtype, node.shape
     if not 0 <= axis < len(shape):
         return (impossible(node, f"iota_dimension: expected an axis of the result of shape {shape}, found {axis}"),)
-    return (computed(shape, dtype, lambda e, index: convert(e, index[axis], DType.INT64, dtype)),)
+    return (computed(shape, dtype, lambda e, index: convert(e, index[axis], e.index_dtype, dtype)),)

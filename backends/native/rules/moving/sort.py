@@ -59,7 +59,7 @@ def top_k(node: Node[TopKV2], e: Emitter, sinks: tuple[Sink, ...]) -> None:
             last = e.load(kept[0], x.dtype, k - 1)
             with b.if_then(b.or_(b.not_(is_full), _leads(e, x.dtype, value, last))):
                 moving[0].set(value)
-                moving[1].set(convert(e, turn, DType.INT64, kinds[1]))
+                moving[1].set(convert(e, turn, e.index_dtype, kinds[1]))
                 is_placed.set(ir.Constant(I1, False))
                 with e.loop(k) as place:
                     olds = [e.load(memory, dtype, place) for memory, dtype in zip(kept, kinds, strict=True)]

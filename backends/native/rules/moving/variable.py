@@ -132,4 +132,4 @@ def _take_back(e: Emitter, cell: CellCode, old: ir.Value, kept: ir.Value) -> Non
     with b.if_then(is_changed, likely=False):
         with e.loop(-(-cell.nbytes // BLOCK)) as block, b.if_then(cell.is_kept(block), likely=False):
             cell.copy_block(block, old, kept)
-        e.store(e.number(0), cell.words, DType.INT64, CHANGED)
+        e.store(e.wide(0), cell.words, DType.INT64, CHANGED)

@@ -8,7 +8,7 @@ import numpy as np
 from llvmlite import ir
 
 from circlet.backends.arithmetic.fixed_point import quantize_multiplier
-from circlet.backends.native.emit.emitter import I8, I32, I64, Emitter, Index
+from circlet.backends.native.emit.emitter import I8, I32, Emitter, Index
 from circlet.backends.native.emit.loops import carry, independent, rolled
 from circlet.backends.native.emit.parallel import parallel_nest
 from circlet.backends.native.emit.value import Value, in_memory
@@ -123,7 +123,7 @@ def _if_equal(e: Emitter, one: int, other: int) -> ir.Value | int:
     """The turns of a loop that has one if two integers are equal, else none."""
     if not is_length(one):
         return int(one == other)
-    return e.builder.zext(e.builder.icmp_signed("==", e.number(one), e.number(other)), I64)
+    return e.builder.zext(e.builder.icmp_signed("==", e.number(one), e.number(other)), e.index)
 
 
 class _Right:

@@ -11,7 +11,7 @@ import numpy as np
 from llvmlite import ir
 
 from circlet.backends.arithmetic.fixed_point import quantize_multipliers, quantized_range
-from circlet.backends.native.emit.emitter import I8, I64, Emitter
+from circlet.backends.native.emit.emitter import I8, Emitter
 from circlet.backends.native.emit.loops import every, independent, rolled
 from circlet.backends.native.emit.value import Value
 from circlet.backends.native.gemm.microkernel import WORD
@@ -37,7 +37,7 @@ from circlet.backends.native.rules.quantized.requantize import GREATEST_SHIFT, R
 from circlet.backends.native.rules.rule import Node, Sink, nest
 from circlet.backends.refusal import all_of
 from circlet.runtime.ir.length import assumed, is_open
-from circlet.runtime.ir.types import Array, DType, Shape
+from circlet.runtime.ir.types import Array, Shape
 from circlet.runtime.ops.conv import Conv2D
 from circlet.runtime.ops.window import Window
 from circlet.runtime.records import dataclass
@@ -100,18 +100,18 @@ class Taps:
 
 
 def _sums(function: Function, shape: Shape, steps: Shape) -> ir.Value:
-    """A table of i64, the sum of the steps for each index of a shape; written when the function runs where lengths are
-    open."""
+    """A table of indices, the sum of the steps for each place in a shape; written when the function runs where lengths
+    are open."""
     e = function.e
     if not is_open((*shape, *steps)):
         parts = (each * step for each, step in zip(np.ogrid[tuple(map(slice, shape))], steps, strict=True))
-        return function.external(np.array(sum(parts), np.int64).reshape(-1))
-    memory = function.reserve(prod(shape) * I64.width // 8)
+        return function.external(np.array(sum(parts), e.index_dtype.numpy).reshape(-1))
+    memory = function.reserve(prod(shape) * e.index_dtype.numpy.itemsize)
     with every(e, shape) as index:
         total: ir.Value = e.number(0)
         for each, step in zip(index, steps, strict=True):
             total = e.builder.add(total, e.builder.mul(each, e.number(step)))
-        e.store(total, memory, DType.INT64, e.linear(index, shape))
+        e.store(total, memory, e.index_dtype, e.linear(index, shape))
     return memory
 
 

@@ -18,7 +18,7 @@ import numpy.typing as npt
 from llvmlite import ir
 
 from circlet.backends.arithmetic.fixed_point import Int32s
-from circlet.backends.native.emit.emitter import I8, I32, I64, POINTER, Emitter
+from circlet.backends.native.emit.emitter import I8, I32, POINTER, Emitter
 from circlet.backends.native.emit.loops import carry, independent, rolled
 from circlet.backends.native.emit.parallel import length, portion
 from circlet.backends.native.gemm.dot_products import OFFSET
@@ -294,10 +294,11 @@ class _Nest:
         e, blocks = self._e, self._blocks
         order = blocks.order[:blocks.size]
         places, multipliers, shifts = (self._function.external(each)
-                                       for each in (np.argsort(order), by.multipliers, by.shifts))
+                                       for each in (np.argsort(order).astype(e.index_dtype.numpy), by.multipliers,
+                                                    by.shifts))
 
         def read(number: ir.Value, lane: ir.Value, channel: ir.Value) -> ir.Value:
-            at = e.linear([number, e.load(places, DType.INT64, lane)], (_POSITIONS, blocks.size))
+            at = e.linear([number, e.load(places, e.index_dtype, lane)], (_POSITIONS, blocks.size))
             mine = e.builder.sub(channel, e.number(blocks.first))
             return by.element(e, e.load(self._sums, DType.INT32, at), multipliers, shifts, mine)
 
@@ -310,7 +311,7 @@ def _interleaving(e: Emitter, size: int, rows: int) -> ir.Function:
     found = e.module.globals.get(name)
     if found is not None:
         return found
-    function = internal_function(e, name, [POINTER, I64, *[POINTER] * rows, *[I64] * rows], VectorLoop)
+    function = internal_function(e, name, [POINTER, e.index, *[POINTER] * rows, *[e.index] * rows], VectorLoop)
     inner = Emitter(e.module, function, e.target)
     b, (out, columns, *rest) = inner.builder, function.args
     kind = ir.VectorType(I8, size)
@@ -355,7 +356,7 @@ def _summing(e: Emitter, size: int, groups: int, across: int, finish: Finish | N
     found = e.module.globals.get(name)
     if found is not None:
         return found
-    function = internal_function(e, name, [POINTER] * 5 + [I64] * 5)
+    function = internal_function(e, name, [POINTER] * 5 + [e.index] * 5)
     inner = Emitter(e.module, function, e.target)
     b, (out, mixed, weights, first, terms, count, position, column, group, step) = inner.builder, function.args
     out.add_attribute("noalias")

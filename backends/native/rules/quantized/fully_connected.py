@@ -15,7 +15,7 @@ import numpy as np
 from llvmlite import ir
 
 from circlet.backends.arithmetic.fixed_point import Int32s, quantized_range
-from circlet.backends.native.emit.emitter import I8, I32, I64, POINTER, Emitter, register_type
+from circlet.backends.native.emit.emitter import I8, I32, POINTER, Emitter, register_type
 from circlet.backends.native.emit.lanes import DOUBLE, Lanes
 from circlet.backends.native.emit.loops import independent, rolled
 from circlet.backends.native.emit.parallel import parallel
@@ -169,7 +169,7 @@ def _unsigned(e: Emitter, form: Form) -> ir.Function:
     name = f"make_unsigned_{form.element.width}"
     if name in e.module.globals:
         return e.module.globals[name]
-    function = internal_function(e, name, [POINTER, POINTER, I64], VectorLoop)
+    function = internal_function(e, name, [POINTER, POINTER, e.index], VectorLoop)
     inner = Emitter(e.module, function, e.target)
     b, (source, target, count), width = inner.builder, function.args, e.target.vector_bytes // form.size
     full = b.udiv(count, inner.number(width))
@@ -260,7 +260,7 @@ def rows_of(function: Function, form: Form, memory: ir.Value, count: int) -> Lef
     size = count * form.size
     if is_length(size):
         return Left(memory, None, size, form.run(count))
-    table = function.external(np.arange(function.e.target.vector_registers, dtype=np.int64) * size)
+    table = function.external(np.arange(function.e.target.vector_registers, dtype=function.e.index_dtype.numpy) * size)
     return Left(memory, table, size, form.run(count))
 
 

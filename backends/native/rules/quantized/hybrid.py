@@ -15,7 +15,7 @@ import numpy.typing as npt
 from llvmlite import ir
 
 from circlet.backends.arithmetic.quantization import unpack_int4
-from circlet.backends.native.emit.emitter import I32, I64, POINTER, Emitter, Index
+from circlet.backends.native.emit.emitter import I32, POINTER, Emitter, Index
 from circlet.backends.native.emit.lanes import DOUBLE, SINGLE, Lanes
 from circlet.backends.native.emit.loops import carry, independent, rolled
 from circlet.backends.native.emit.value import Value
@@ -96,7 +96,7 @@ def _measuring(e: Emitter, asymmetric: bool) -> ir.Function:
     """`void(source, count, parameters)`: finds the parameters of a row of `count` floats, by its extremes, and stores
     them."""
     name = f"measure_{'asymmetric' if asymmetric else 'symmetric'}"
-    function, inner = _function(e, name, [POINTER, I64, POINTER])
+    function, inner = _function(e, name, [POINTER, e.index, POINTER])
     if inner is None:
         return function
     source, count, parameters = function.args
@@ -194,7 +194,7 @@ def _within(value: Lanes) -> Lanes:
 def _quantizing(e: Emitter, form: Form) -> ir.Function:
     """`void(source, count, parameters, target)`: quantises `count` floats of a row to unsigned elements, a vector of
     floats at a time, then one by one."""
-    function, inner = _function(e, f"quantise_floats_{form.element.width}", [POINTER, I64, POINTER, POINTER])
+    function, inner = _function(e, f"quantise_floats_{form.element.width}", [POINTER, e.index, POINTER, POINTER])
     if inner is None:
         return function
     b, width = inner.builder, lanes(e.target)

@@ -78,12 +78,12 @@ def mean(node: Node[ops.Mean], e: Emitter, sinks: tuple[Sink, ...]) -> None:
 
 def _divided(e: Emitter, multiplier: int, shift: int, count: int) -> tuple[ir.Value, ir.Value]:
     """The multiplier of a mean of an open number of elements, and its shift, both i32."""
-    b, number = e.builder, e.number(count)
-    bits = b.sub(e.number(63), b.ctlz(number, ir.Constant(ir.IntType(1), 1)))
-    more = e.intrinsic("umin", bits, e.number(min(32, 31 + shift)))
-    factor = b.udiv(b.shl(e.number(multiplier), more), number)
+    b, number = e.builder, e.builder.sext(e.number(count), I64)
+    bits = b.sub(e.wide(63), b.ctlz(number, ir.Constant(ir.IntType(1), 1)))
+    more = e.intrinsic("umin", bits, e.wide(min(32, 31 + shift)))
+    factor = b.udiv(b.shl(e.wide(multiplier), more), number)
     shift = min(shift, GREATEST_SHIFT)
-    return b.trunc(factor, I32), b.trunc(b.sub(e.number(shift), more), I32)
+    return b.trunc(factor, I32), b.trunc(b.sub(e.wide(shift), more), I32)
 
 
 @nest(ops.Sum, quantized, frozenset(), AXES, name=QUANTIZED)
@@ -160,17 +160,17 @@ def softmax(node: Node[Softmax], e: Emitter, sinks: tuple[Sink, ...]) -> None:
             return widened(e, e.load(source, x.dtype, b.add(begin, k)), x.dtype)
 
         def looked_up(table: ir.Value, k: ir.Value) -> ir.Value:
-            return e.load(table, DType.INT64, b.zext(b.sub(greatest.get(), element(k)), I64))
+            return e.load(table, DType.INT64, b.zext(b.sub(greatest.get(), element(k)), e.index))
 
         greatest.set(ir.Constant(I32, int(np.iinfo(x.dtype.numpy).min)))
         with e.loop(depth) as k:
             greatest.set(e.intrinsic("smax", greatest.get(), element(k)))
-        total.set(e.number(0))
+        total.set(e.wide(0))
         with e.loop(depth) as k:
             total.set(b.add(total.get(), looked_up(summands, k)))
         inverse, shift = _inverse(e, total.get())
-        shift = b.sub(e.number(SUM_BITS + 31 - 8 * made.numpy.itemsize), shift)
-        half = b.lshr(b.shl(e.number(1), shift), e.number(1))
+        shift = b.sub(e.wide(SUM_BITS + 31 - 8 * made.numpy.itemsize), shift)
+        half = b.lshr(b.shl(e.wide(1), shift), e.wide(1))
         index = e.delinear(row, x.shape[:-1])
         with e.loop(depth) as k:
             share = _product(e, inverse, looked_up(powers, k))
@@ -181,8 +181,8 @@ def softmax(node: Node[Softmax], e: Emitter, sinks: tuple[Sink, ...]) -> None:
 
 def _product(e: Emitter, one: ir.Value, other: ir.Value | int) -> ir.Value:
     """Of fractions with 31 bits, halves rounded up."""
-    factor = e.number(other) if isinstance(other, int) else other
-    return e.builder.ashr(e.builder.add(e.builder.mul(one, factor), e.number(1 << 30)), e.number(31))
+    factor = e.wide(other) if isinstance(other, int) else other
+    return e.builder.ashr(e.builder.add(e.builder.mul(one, factor), e.wide(1 << 30)), e.wide(31))
 
 
 def _inverse(e: Emitter, total: ir.Value) -> tuple[ir.Value, ir.Value]:
@@ -191,12 +191,12 @@ def _inverse(e: Emitter, total: ir.Value) -> tuple[ir.Value, ir.Value]:
     as `reciprocal_of_one_plus` of the numpy backend computes it (48 / 17 and -32 / 17 in Q2, then Newton's method)."""
     b = e.builder
     headroom = e.builder.zext(b.ctlz(b.trunc(total, I32), ir.Constant(ir.IntType(1), 1)), I64)
-    half_sum = b.lshr(b.shl(total, headroom), e.number(1))
-    result = b.add(_product(e, half_sum, -1010580540), e.number(1515870810))
+    half_sum = b.lshr(b.shl(total, headroom), e.wide(1))
+    result = b.add(_product(e, half_sum, -1010580540), e.wide(1515870810))
     for _ in range(3):
-        error = b.sub(e.number(1 << 29), _product(e, half_sum, result))
-        result = b.add(result, _saturated(e, b.shl(_product(e, result, error), e.number(2))))
-    return _saturated(e, b.shl(result, e.number(1))), headroom
+        error = b.sub(e.wide(1 << 29), _product(e, half_sum, result))
+        result = b.add(result, _saturated(e, b.shl(_product(e, result, error), e.wide(2))))
+    return _saturated(e, b.shl(result, e.wide(1))), headroom
 
 
 def _saturated(e: Emitter, value: ir.Value) -> ir.Value:

@@ -46,14 +46,14 @@ def rescale(e: Emitter, value: ir.Value, multiplier: int, shift: int, is_small: 
         return _halved(e, _high_half(e, value, multiplier), -shift)
     if shift > 0:
         value = b.shl(b.trunc(value, I32) if value.type.width > 32 else value, ir.Constant(I32, shift))
-    product = b.mul(b.sext(value, I64) if value.type.width < 64 else value, e.number(multiplier))
-    nearest = b.add(product, e.number(1 << 30))
+    product = b.mul(b.sext(value, I64) if value.type.width < 64 else value, e.wide(multiplier))
+    nearest = b.add(product, e.wide(1 << 30))
     if shift >= 0:
-        return b.trunc(b.ashr(nearest, e.number(31)), I32)
+        return b.trunc(b.ashr(nearest, e.wide(31)), I32)
     half = 1 << (30 - shift)
-    is_below = b.icmp_signed("<", nearest, e.number(0))
-    rounding = b.select(is_below, e.number(half - (1 << 31)), e.number(half))
-    return b.trunc(b.ashr(b.add(nearest, rounding), e.number(31 - shift)), I32)
+    is_below = b.icmp_signed("<", nearest, e.wide(0))
+    rounding = b.select(is_below, e.wide(half - (1 << 31)), e.wide(half))
+    return b.trunc(b.ashr(b.add(nearest, rounding), e.wide(31 - shift)), I32)
 
 
 def rescale_short(e: Emitter, value: ir.Value, bits: int, multiplier: int, shift: int) -> ir.Value:
@@ -76,8 +76,8 @@ def _high_half(e: Emitter, value: ir.Value, multiplier: int) -> ir.Value:
     b = e.builder
     if multiplier == 1 << 30 and value.type.width == I32.width:
         return b.ashr(b.add(value, ir.Constant(I32, 1)), ir.Constant(I32, 1))
-    product = b.mul(b.sext(value, I64) if value.type.width < 64 else value, e.number(multiplier))
-    return b.trunc(b.lshr(b.add(product, e.number(1 << 30)), e.number(31)), I32)
+    product = b.mul(b.sext(value, I64) if value.type.width < 64 else value, e.wide(multiplier))
+    return b.trunc(b.lshr(b.add(product, e.wide(1 << 30)), e.wide(31)), I32)
 
 
 def _halved(e: Emitter, value: ir.Value, count: int) -> ir.Value:
@@ -97,10 +97,10 @@ def rescale_by(e: Emitter, value: ir.Value, multiplier: ir.Value, shift: ir.Valu
     if value.type.width > 32:
         moved = b.select(b.icmp_signed(">", left, zero), moved, value)
     product = b.mul(moved, b.sext(multiplier, I64))
-    nearest = b.ashr(b.add(product, e.number(1 << 30)), e.number(31))
+    nearest = b.ashr(b.add(product, e.wide(1 << 30)), e.wide(31))
     wide = b.zext(right, I64)
-    half = b.ashr(b.shl(e.number(1), wide), e.number(1))
-    is_below = b.and_(b.icmp_signed("<", nearest, e.number(0)), b.icmp_signed(">", right, zero))
+    half = b.ashr(b.shl(e.wide(1), wide), e.wide(1))
+    is_below = b.and_(b.icmp_signed("<", nearest, e.wide(0)), b.icmp_signed(">", right, zero))
     return b.trunc(b.ashr(b.sub(b.add(nearest, half), b.zext(is_below, I64)), wide), I32)
 
 
@@ -237,7 +237,8 @@ class Requantization:
         name = f"requantise_{self._name(kind)}"
         function = e.module.globals.get(name)
         if function is None:
-            function = internal_function(e, name, [POINTER, I64, POINTER, POINTER, I64, I64, I64], VectorLoop)
+            kinds = [POINTER, e.index, POINTER, POINTER, e.index, e.index, e.index]
+            function = internal_function(e, name, kinds, VectorLoop)
             for position in (0, 2, 3):
                 function.args[position].add_attribute("noalias")
             inner = Emitter(e.module, function, e.target)
@@ -263,7 +264,7 @@ class Requantization:
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """Rows in memory, `step` elements, an i64, apart."""
+    """Rows in memory, `step` elements, an index, apart."""
 
     memory: ir.Value
     step: ir.Value

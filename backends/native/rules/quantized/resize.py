@@ -78,7 +78,7 @@ def _pair(e: Emitter, op: ResizeBilinear, length: int, count: int, place: ir.Val
     half = 0.5 if op.half_pixel_centers else 0.0
     real = [Lanes(e, e.number(each - corners)).to_real(SINGLE) for each in (length, count)]
     position = (Lanes(e, place).to_real(SINGLE) + half) * (real[0] / real[1]) - half
-    lower, upper = (e.builder.fptosi(position.unary(name).value, I64) for name in ("floor", "ceil"))
+    lower, upper = (e.builder.fptosi(position.unary(name).value, e.index) for name in ("floor", "ceil"))
     lower, upper = e.intrinsic("smax", lower, e.number(0)), e.intrinsic("smin", upper, e.number(length - 1))
     weight = position - Lanes(e, lower).to_real(SINGLE)
     return (lower, (-weight + 1.0).value), (upper, weight.value)
@@ -91,7 +91,7 @@ def _of_integers(e: Emitter, given: list[tuple[ir.Value, ir.Value, ir.Value]], d
     total = ir.Constant(wide, 0)
     for value, one, other in given:
         weight = b.mul(one, other)
-        total = b.add(total, b.mul(b.sext(value, wide), b.trunc(weight, wide) if wide is I32 else weight))
+        total = b.add(total, b.mul(b.sext(value, wide), (b.trunc if wide is I32 else b.sext)(weight, wide)))
     bits = 2 * FRACTION_BITS
     sign = b.ashr(total, ir.Constant(wide, wide.width - 1))
     nearest = b.add(b.add(total, ir.Constant(wide, 1 << (bits - 1))), sign)

@@ -11,7 +11,7 @@ from llvmlite import ir
 
 from circlet.backends.arithmetic.quantization import is_quantized, stored_values
 from circlet.backends.cpu.backend import CpuBackend
-from circlet.backends.native.emit.emitter import I8, I64, POINTER, Emitter
+from circlet.backends.native.emit.emitter import I8, POINTER, Emitter
 from circlet.backends.native.emit.loops import independent, rolled
 from circlet.backends.native.emit.parallel import parallel_nest, parallel_span
 from circlet.backends.native.emit.value import Value
@@ -110,7 +110,7 @@ def _looking_up(e: Emitter) -> ir.Function:
     name = "look_up"
     if name in e.module.globals:
         return e.module.globals[name]
-    function = internal_function(e, name, [POINTER, POINTER, POINTER, I64])
+    function = internal_function(e, name, [POINTER, POINTER, POINTER, e.index])
     function.args[1].add_attribute("noalias")
     inner = Emitter(e.module, function, e.target)
     b, (source, out, table, count) = inner.builder, function.args
@@ -120,7 +120,7 @@ def _looking_up(e: Emitter) -> ir.Function:
         done = _in_registers(by, inner, source, out, table, count)
     with rolled(inner, b.sub(count, done)) as k:
         place = b.add(done, k)
-        value = b.zext(inner.load(source, DType.UINT8, place), I64)
+        value = b.zext(inner.load(source, DType.UINT8, place), e.index)
         inner.store(inner.load(table, DType.UINT8, value), out, DType.UINT8, place)
     b.ret_void()
     return function
@@ -147,7 +147,7 @@ def _look_up(node: Node[Any]) -> tuple[Value]:
         if is_partial:
             is_sound = e.builder.icmp_signed(">=", values[0], e.constant(zero, dtype))
             node.function.fail_unless(is_sound, node.place, "the square root of a negative number")
-        return e.load(table, made, e.builder.zext(values[0], I64))
+        return e.load(table, made, e.builder.zext(values[0], e.index))
 
     return elementwise(node, entry)
 

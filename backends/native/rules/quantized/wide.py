@@ -175,7 +175,7 @@ class _Finish:
             value = rescale_by(e, value, one, other)
         else:
             bits = b.sext(other, I64)
-            half = b.ashr(b.shl(e.number(1), bits), e.number(1))
+            half = b.ashr(b.shl(e.wide(1), bits), e.wide(1))
             value = b.trunc(b.ashr(b.add(b.mul(b.sext(value, I64), b.sext(one, I64)), half), bits), I32)
         value = clamped(e, b.add(value, ir.Constant(I32, by.zero_point)), by.low, by.high)
         return b.trunc(value, register_type(self._dtype))

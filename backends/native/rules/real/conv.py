@@ -36,8 +36,6 @@ from circlet.runtime.ops.window import Window
 
 FLOAT = DType.FLOAT32
 """What the rules compute with."""
-OFFSET = 8
-"""Bytes of an offset in a table."""
 WIDEST = 32
 """Columns of the filters that are unrolled: a choice, which bounds the code. A tile has an instruction for each column
 of the filter and each of up to 8 positions, and hardly any model has filters of more than 11."""
@@ -111,26 +109,26 @@ def _positions(node: Node[Conv2D], e: Emitter, image: Image, windows: tuple[Wind
 
     def left(number: ir.Value) -> Left:
         rows = np.add.outer(*(np.arange(count) * step for count, step in zip(shape, steps, strict=True)))
-        return Left(image.at(e, number), node.function.external(rows.reshape(-1).astype(np.int64)), None, run,
-                    (table(e, taps), len(taps)))
+        begins = node.function.external(rows.reshape(-1).astype(e.index_dtype.numpy))
+        return Left(image.at(e, number), begins, None, run, (table(e, taps), len(taps)))
 
     return left
 
 
 def _written(node: Node[Conv2D], e: Emitter, shape: Shape, steps: Shape) -> ir.Value:
-    """Scratch memory with a table of i64, the sum of steps for each index of a shape."""
-    memory = node.function.reserve(prod(shape) * OFFSET)
+    """Scratch memory with a table of indices, the sum of steps for each index of a shape."""
+    memory = node.function.reserve(prod(shape) * e.index_dtype.numpy.itemsize)
     with every(e, shape) as index:
         y, x = (e.builder.mul(each, e.number(step)) for each, step in zip(index, steps, strict=True))
-        e.store(e.builder.add(y, x), memory, DType.INT64, e.linear(index, shape))
+        e.store(e.builder.add(y, x), memory, e.index_dtype, e.linear(index, shape))
     return memory
 
 
 def _stored(node: Node[Conv2D], e: Emitter, numbers: Sequence[int]) -> ir.Value:
-    """Scratch memory with a table of i64."""
-    memory = node.function.reserve(len(numbers) * OFFSET)
+    """Scratch memory with a table of indices."""
+    memory = node.function.reserve(len(numbers) * e.index_dtype.numpy.itemsize)
     for position, number in enumerate(numbers):
-        e.store(e.number(number), memory, DType.INT64, position)
+        e.store(e.number(number), memory, e.index_dtype, position)
     return memory
 
 

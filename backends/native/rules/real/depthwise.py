@@ -16,7 +16,7 @@ import numpy as np
 from llvmlite import ir
 
 from circlet.backends.arithmetic.fixed_point import float_range
-from circlet.backends.native.emit.emitter import I8, I64, POINTER, Emitter
+from circlet.backends.native.emit.emitter import I8, POINTER, Emitter
 from circlet.backends.native.emit.loops import carry, independent, rolled
 from circlet.backends.native.emit.parallel import parallel
 from circlet.backends.native.gemm.microkernel import VectorLoop, Vectors, internal_function, lanes, limited
@@ -215,7 +215,7 @@ class _Nest:
             choice = b.switch(kind, after)
             for number, tile in every.items():
                 block = e.function.append_basic_block(f"tile_{number}")
-                choice.add_case(ir.Constant(I64, number), block)
+                choice.add_case(e.number(number), block)
                 b.position_at_end(block)
                 self._call(tile, rows, x, (first, last) if tile.checks else ())
                 b.branch(after)
@@ -282,8 +282,8 @@ def call(e: Emitter, tile: Tile, arguments: list[ir.Value]) -> None:
     """
     function = e.module.globals.get(tile.name)
     if function is None:
-        kinds = [POINTER, I64, I64, I64, POINTER, POINTER, POINTER, I64, I64]
-        kinds += [FLOAT] * 2 * tile.clamps + [I64] * 2 * tile.checks
+        kinds = [POINTER, *[e.index] * 3, POINTER, POINTER, POINTER, e.index, e.index]
+        kinds += [FLOAT] * 2 * tile.clamps + [e.index] * 2 * tile.checks
         function = internal_function(e, tile.name, kinds, VectorLoop)
         _TileBody(Emitter(e.module, function, e.target), tile).emit()
     e.builder.call(function, arguments)

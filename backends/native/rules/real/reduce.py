@@ -91,7 +91,7 @@ def _mean(dtype: DType, count: int) -> Fold:
 
     def finish(e: Emitter, value: ir.Value) -> ir.Value:
         divide = e.builder.udiv if dtype in UNSIGNED else e.builder.sdiv
-        return convert(e, divide(value, e.number(larger(count, 1))), wide, dtype)
+        return convert(e, divide(value, e.constant(larger(count, 1), wide)), wide, dtype)
 
     return Fold(wide, 0, lambda e, a, b: e.builder.add(a, convert(e, b, dtype, wide)), finish)
 
@@ -408,7 +408,7 @@ def _find_in_row(relation: str, node: Node[Any], e: Emitter, traversal: Traversa
 
         def look(position: ir.Value) -> None:
             value = _ranked(e, relation, dtype, traversal.read(e, kept, position))
-            found = e.select(compare(e, dtype, "==", value, best.get()), convert(e, position, DType.INT64, made),
+            found = e.select(compare(e, dtype, "==", value, best.get()), convert(e, position, e.index_dtype, made),
                              e.constant(length, made))
             first.set(e.intrinsic("smin", first.get(), found))
 
@@ -430,7 +430,7 @@ def _find_beside(relation: str, node: Node[Any], e: Emitter, traversal: Traversa
             value = _ranked(e, relation, dtype, traversal.read(e, {**kept, **reduced}, e.builder.add(start, k)))
             so_far = e.load(best, dtype, k)
             better = compare(e, dtype, relation, value, so_far)
-            here = next((convert(e, each, DType.INT64, made) for each in reduced.values()), e.constant(0, made))
+            here = next((convert(e, each, e.index_dtype, made) for each in reduced.values()), e.constant(0, made))
             e.store(e.select(better, value, so_far), best, dtype, k)
             e.store(e.select(better, here, e.load(first, made, k)), first, made, k)
         with e.loop(count) as k:

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 from llvmlite import ir
 
 from circlet.backends.arithmetic.interpolation import Neighbours, nearest, neighbours
-from circlet.backends.native.emit.emitter import I64, Emitter
+from circlet.backends.native.emit.emitter import Emitter
 from circlet.backends.native.emit.parallel import parallel_nest
 from circlet.backends.native.emit.value import Value, in_memory
 from circlet.backends.native.rules.refusals import movable, plain
@@ -43,8 +43,11 @@ class OpenNeighbours:
 
 
 def _table(node: Node[Any], found: Array | Value) -> Value:
-    """A constant of one element for each position of the output along an axis."""
-    return found if isinstance(found, Value) else node.function.constant(found, DType.of(found.dtype))
+    """A constant of one element for each position of the output along an axis; integers are indices."""
+    if isinstance(found, Value):
+        return found
+    dtype = node.function.e.index_dtype if found.dtype.kind == "i" else DType.of(found.dtype)
+    return node.function.constant(found.astype(dtype.numpy, copy=False), dtype)
 
 
 def _written(node: Node[Any], count: int, dtype: DType) -> Value:
@@ -53,7 +56,7 @@ def _written(node: Node[Any], count: int, dtype: DType) -> Value:
 
 
 def _real(e: Emitter, number: ir.Value | int) -> ir.Value:
-    """An i64 as a float."""
+    """An index as a float."""
     return e.builder.sitofp(e.register(number), ir.FloatType())
 
 
@@ -70,13 +73,13 @@ def _nearest(node: Node[ResizeNearestNeighbor], e: Emitter, axis: int) -> Array 
     op, b, length, count = node.op, e.builder, node.input(0).shape[axis], node.shape[axis]
     if not is_open((length, count)):
         return nearest(op, length, count)
-    found = _written(node, count, DType.INT64)
+    found = _written(node, count, e.index_dtype)
     with e.loop(count) as k:
         position = b.fpext(_position(op, e, k, length, count), ir.DoubleType())
         if op.align_corners:
             position = b.fadd(position, e.constant(0.5, DType.FLOAT64))
-        last = e.intrinsic("smin", b.fptosi(position, I64), e.number(length - 1))
-        e.store(last, _memory(found), DType.INT64, k)
+        last = e.intrinsic("smin", b.fptosi(position, e.index), e.number(length - 1))
+        e.store(last, _memory(found), e.index_dtype, k)
     return found
 
 
@@ -85,15 +88,15 @@ def _neighbours(node: Node[ResizeBilinear], e: Emitter, axis: int) -> Neighbours
     op, b, length, count = node.op, e.builder, node.input(0).shape[axis], node.shape[axis]
     if not is_open((length, count)):
         return neighbours(op, length, count)
-    made = OpenNeighbours(*(_written(node, count, dtype) for dtype in (DType.INT64, DType.INT64, FLOAT, FLOAT)))
+    made = OpenNeighbours(*(_written(node, count, dtype) for dtype in (e.index_dtype, e.index_dtype, FLOAT, FLOAT)))
     with e.loop(count) as k:
         position = _position(op, e, k, length, count)
         if op.half_pixel_centers:
             position = b.fsub(position, e.constant(0.5, FLOAT))
         # Rounded towards zero, which is down from 0 on; what is less counts as 0.
-        lower = e.intrinsic("smax", b.fptosi(position, I64), e.number(0))
+        lower = e.intrinsic("smax", b.fptosi(position, e.index), e.number(0))
         is_above = b.fcmp_ordered(">", position, _real(e, lower))
-        upper = e.intrinsic("smin", b.add(lower, b.zext(is_above, I64)), e.number(length - 1))
+        upper = e.intrinsic("smin", b.add(lower, b.zext(is_above, e.index)), e.number(length - 1))
         weight = b.fsub(position, _real(e, lower))
         rest = b.fsub(e.constant(1, FLOAT), weight)
         for value, table in zip((lower, upper, rest, weight), made.tables, strict=True):

@@ -15,7 +15,7 @@ from llvmlite import ir
 from circlet.backends.arithmetic import fixed_point_functions as fixed
 from circlet.backends.arithmetic.fixed_point import quantize_multiplier
 from circlet.backends.arithmetic.gates import GATE_SCALE, INT16, LOGISTIC, TANH, cell_limit
-from circlet.backends.native.emit.emitter import I32, I64, Emitter
+from circlet.backends.native.emit.emitter import I32, Emitter
 from circlet.backends.native.emit.loops import independent, rolled
 from circlet.backends.native.emit.value import in_memory
 from circlet.backends.native.gemm.microkernel import WORD
@@ -150,7 +150,7 @@ def _cell_bits(node: LstmNode) -> int:
 
 def _looked_up(e: Emitter, table: ir.Value, value: ir.Value) -> ir.Value:
     """The entry of a table (65536,) for an int16, held as i32."""
-    place = e.builder.sext(e.builder.add(value, ir.Constant(I32, 1 << 15)), I64)
+    place = e.builder.sext(e.builder.add(value, ir.Constant(I32, 1 << 15)), e.index)
     return _load(e, table, DType.INT16, place)
 
 
