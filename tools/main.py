@@ -25,6 +25,7 @@ COMMANDS = {
     "compare": "Run a model twice, by other code or another runtime, and tell the first operator that differs.",
     "bench": "Measure runs of models, beside other runtimes.",
     "overhead": "Measure what invoking subgraphs costs in a model.",
+    "compile": "Compile a model to an object file and a C header, for programs without Python.",
     "warm": "Compile models ahead of the programs that run them.",
     "cache": "Show or empty the folder of compiled functions.",
     "completion": "Print what makes a shell complete the words of this program.",

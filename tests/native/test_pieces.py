@@ -111,7 +111,7 @@ def test_objects_call_each_other(folder: Path, order: Sequence[int]) -> None:
 def test_two_objects_that_define_the_same_are_refused() -> None:
     code = object_code(Piece(HEAD + COPY + OTHER), host())
     with pytest.raises(UnknownObject, match="'twice' is defined twice"):
-        shared_object([code, code], ENTRY)
+        shared_object([code, code], (ENTRY,))
 
 
 def test_objects_are_kept_where_the_system_loads_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,6 +15,7 @@ from circlet.backends.native.compilation import Making, Wish
 from circlet.backends.native.load.units import Unit, kept
 from circlet.backends.native.lower.passes import Passes
 from circlet.backends.native.lower.pieces import Piece
+from circlet.backends.native.targets.catalogue import Processor
 from circlet.backends.native.targets.machine import processors
 from circlet.backends.native.targets.target import Target, kind_of
 from circlet.runtime.exec import fork
@@ -67,6 +68,60 @@ def _created(triple: str, cpu: str, features: str, is_hasty: bool = False) -> ll
         _all_processors()
     found, level = llvm.Target.from_triple(triple), 0 if is_hasty else 3
     return found.create_target_machine(cpu=cpu, features=features, opt=level, reloc="pic", codemodel="default")
+
+
+def _embedding(processor: Processor, level: int) -> llvm.TargetMachine:
+    """LLVM's machine for code that is made ahead of time."""
+    _all_processors()
+    return llvm.Target.from_triple(processor.triple).create_target_machine(
+        cpu=processor.cpu, features=processor.features, opt=level, reloc="static" if processor.is_static else "pic",
+        codemodel="default", abiname=processor.abi)
+
+
+def is_known(triple: str) -> bool:
+    """Whether LLVM makes code for a triple of architecture and system."""
+    _all_processors()
+    try:
+        llvm.Target.from_triple(triple)
+    except RuntimeError:
+        return False
+    return True
+
+
+def this_processor() -> Processor:
+    """The one of this machine."""
+    found = host()
+    return Processor("host", found.triple, found.cpu, found.features, "this machine")
+
+
+def described(processor: Processor) -> Target:
+    """What code has to know of a processor."""
+    layout = str(_embedding(processor, 3).target_data)
+    return kind_of(processor.triple)(processor.triple, processor.cpu, processor.features, layout)
+
+
+def embedded_object(module: str, processor: Processor, is_small: bool) -> bytes:
+    """The object file of a whole module, for a processor.
+
+    Args:
+        module: in LLVM's language.
+        processor: that it is for.
+        is_small: whether it is to be small rather than fast.
+
+    Raises:
+        RuntimeError: LLVM cannot make it.
+    """
+    level = 2 if is_small else 3
+    machine = _embedding(processor, level)
+    parsed = llvm.parse_assembly(module, llvm.create_context())
+    parsed.verify()
+    options = llvm.create_pipeline_tuning_options(speed_level=level)
+    options.loop_vectorization = not is_small
+    options.loop_unrolling = not is_small
+    options.slp_vectorization = False
+    builder = llvm.create_pass_builder(machine, options)
+    builder.getModulePassManager().run(parsed, builder)
+    return machine.emit_object(parsed)  # type: ignore[no-any-return]  # llvmlite is untyped
 
 
 def _machine(target: Target, passes: Passes) -> llvm.TargetMachine:

@@ -52,7 +52,7 @@ def _sharable(artifact: Artifact) -> Artifact:
         from circlet.backends.native.load.elf.shared_object import UnknownObject, shared_object
 
     try:
-        code = shared_object(artifact.code, ENTRY, artifact.manifest.functions)
+        code = shared_object(artifact.code, (ENTRY,), artifact.manifest.functions)
         return replace(artifact, code=(code,), manifest=replace(artifact.manifest, labels=()))
     except UnknownObject:
         return artifact

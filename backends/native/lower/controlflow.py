@@ -153,6 +153,9 @@ def lower_call_once(o: OperatorLowering) -> Sequence[Value]:
     """CALL_ONCE: runs the subgraph, if it was not run yet; what does more than assign variables the host runs."""
     function, b = o.function, o.function.e.builder
     callee = o.operator.op.callees()[0]
+    if function.is_called(callee):
+        function.note(f"[{o.number}] {o.operator.name} @{callee}: before")
+        return ()
     word = function.external(function.variables.called(callee), Called(callee))
     flag = function.e.load(word, DType.INT32)
     assigns = all(isinstance(each.op, (VarHandle, AssignVariable))

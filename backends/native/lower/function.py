@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 import numpy as np
@@ -26,12 +26,15 @@ from circlet.backends.native.lower.labels import label
 from circlet.backends.native.lower.timing import Timing, Untimed
 from circlet.backends.native.parts import FIXED, External, Source
 from circlet.backends.native.program import EMBEDDED_BYTES, Program
+from circlet.backends.native.rules.function import VariableCell
 from circlet.backends.native.targets.target import Target
 from circlet.runtime.errors import Place
 from circlet.runtime.exec.memory import expect_room
 from circlet.runtime.exec.state.variables import Variables
-from circlet.runtime.ir.length import bound, is_length
+from circlet.runtime.ir.length import bound, is_length, is_open
 from circlet.runtime.ir.types import ALIGNMENT, Array, DType, Shape
+from circlet.runtime.passes.analyses.alias import Aliases
+from circlet.runtime.passes.analyses.plan_memory import place_classes, place_open
 from circlet.runtime.passes.analyses.specialize import is_open_value
 
 
@@ -43,7 +46,7 @@ class FunctionLowering(ABC):
     _sharing: Sharing
 
     def __init__(self, target: Target, symbol: str, variables: Variables, arguments: Sequence[str],
-                 arena: str, cuts: bool) -> None:
+                 arena: str, cuts: bool, module: ir.Module | None = None) -> None:
         """
         Args:
             target: the processor.
@@ -52,11 +55,13 @@ class FunctionLowering(ABC):
             arguments: the names of its arguments, each an address.
             arena: which of them is the memory that it computes in.
             cuts: whether operators may become functions of their own.
+            module: that it is added to; by default one of its own.
         """
         self.variables = variables
         self.program = Program()
-        module = ir.Module(name=symbol)
-        module.triple, module.data_layout = target.triple, target.data_layout
+        if module is None:
+            module = ir.Module(name=symbol)
+            module.triple, module.data_layout = target.triple, target.data_layout
         kind = ir.FunctionType(I32, [POINTER] * len(arguments))
         function = ir.Function(module, kind, symbol)
         for argument, name in zip(function.args, arguments, strict=True):
@@ -107,6 +112,14 @@ class FunctionLowering(ABC):
     @abstractmethod
     def behind(self, memory: ir.Value | None, shape: Shape, dtype: DType) -> External | None:
         """The array that lies at an address, if the host knows it."""
+
+    @abstractmethod
+    def cell(self, handle: int, shape: Shape, dtype: DType) -> VariableCell:
+        """Where a variable keeps values of a type and shape."""
+
+    @abstractmethod
+    def is_called(self, callee: int) -> bool:
+        """Whether CALL_ONCE has run a subgraph before the function is entered, each time."""
 
     @abstractmethod
     def call_host(self, number: int, place: Place) -> None:
@@ -161,6 +174,14 @@ class FunctionLowering(ABC):
         if self.e.sharing is None:
             return self.reserve(size)
         return self.e.address(self._sharing.scratch, I8, self._sharing.reserve(size))
+
+    def arrange(self, aliases: Aliases, wanted: Collection[int]) -> dict[int, ir.Value]:
+        """The addresses of parts of the arena for storage classes of a subgraph, by their roots, until the scope
+        ends."""
+        sized = place_open if is_open(map(aliases.size, wanted)) else place_classes
+        found, size = sized(aliases, wanted)
+        base = self.reserve_offset(size)
+        return {root: self.at(base + place.offset, place.size) for root, place in found.items()}
 
     def reserve_offset(self, size: int) -> int:
         offset, end = self._top, self._top + size

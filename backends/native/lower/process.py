@@ -44,6 +44,7 @@ from circlet.backends.native.parts import (
     Source,
     Tally,
 )
+from circlet.backends.native.rules.moving.cells import CellCode
 from circlet.backends.native.targets.target import Target
 from circlet.runtime.errors import Place
 from circlet.runtime.exec.state.variables import Variables
@@ -138,6 +139,12 @@ class ProcessFunction(FunctionLowering):
         if number is None or (not is_length(size) and size != self.program.externals[number].nbytes):
             return None
         return External(number, shape, dtype)
+
+    def cell(self, handle: int, shape: Shape, dtype: DType) -> CellCode:
+        return CellCode.of(self, handle, shape, dtype)
+
+    def is_called(self, callee: int) -> bool:
+        return False
 
     def call_host(self, number: int, place: Place) -> None:
         """Calls `i32 host(control*)`, which finds there the number of what it is asked for; any answer but 0 is a

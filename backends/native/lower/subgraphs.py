@@ -25,12 +25,11 @@ from circlet.backends.native.rules.rule import Rule
 from circlet.runtime.errors import CircletError, LimitError, Place
 from circlet.runtime.exec.executor_map import ExecutorMap
 from circlet.runtime.ir.faults import raise_located
-from circlet.runtime.ir.length import Scope, is_open
+from circlet.runtime.ir.length import Scope
 from circlet.runtime.ir.model import ABSENT
 from circlet.runtime.ir.op import Op, Skip
 from circlet.runtime.passes.analyses.alias import Aliases
 from circlet.runtime.passes.analyses.elide_copies import given
-from circlet.runtime.passes.analyses.plan_memory import place_classes, place_open
 from circlet.runtime.passes.analyses.specialize import Specialization
 
 
@@ -124,11 +123,7 @@ class SubgraphLowering:
         borrowed = lent(self.executors.model, spec, span, aliases)
         wanted = dict.fromkeys(aliases.root(each) for each in written if aliases.root(each) not in (*places, *borrowed)
                                and not in_register_alone(prod(spec.shape(each)), subgraph.tensors[each].dtype))
-        sized = place_open if is_open(map(aliases.size, wanted)) else place_classes
-        found, size = sized(aliases, wanted)
-        base = self._function.reserve_offset(size)
-        for root, place in found.items():
-            places[root] = self._function.at(base + place.offset, place.size)
+        places.update(self._function.arrange(aliases, wanted))
 
     def _tensor(self, spec: Specialization, values: dict[int, Value], tensor: int) -> Value:
         """A tensor of a subgraph."""

@@ -16,6 +16,18 @@ from circlet.runtime.exec.state.variables import Variables
 from circlet.runtime.ir.types import Array, DType, Shape
 
 
+class VariableCell(Protocol):
+    """Where a variable keeps values of one type and shape."""
+
+    def value(self, place: Place) -> ir.Value:
+        """The address of its value; leaves the function, for the operator at a place, unless it has one of these."""
+        ...
+
+    def assign(self, value: Value) -> None:
+        """Gives the variable a value."""
+        ...
+
+
 class Function(Protocol):
     """One native function, as rules see it."""
 
@@ -26,6 +38,10 @@ class Function(Protocol):
 
     def external(self, array: Array, source: Source = FIXED) -> ir.Value:
         """The address of an array outside the arena; its content never changes unless `source` says otherwise."""
+        ...
+
+    def cell(self, handle: int, shape: Shape, dtype: DType) -> VariableCell:
+        """Where a variable keeps values of a type and shape."""
         ...
 
     def derived(self, source: Array, use: Hashable, make: Callable[[], Array]) -> Array:

@@ -148,6 +148,11 @@ class Target:
         return min(64, 8 * max(self.pointer_bytes, 4))
 
     @property
+    def alignment(self) -> int:
+        """Of buffers, in bytes: a cache line, or less where there are no vectors."""
+        return 64 if self.vector_bytes >= 16 else 8
+
+    @property
     def has_masks(self) -> bool:
         """Whether vectors are loaded and stored with a mask of lanes, of elements of any type."""
         return False

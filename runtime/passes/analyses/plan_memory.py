@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import insort
 from collections.abc import Iterable, Mapping, Sequence
 
 from circlet.runtime.ir.length import at_hand, bound, larger
@@ -87,27 +88,41 @@ class _Slot:
     """The last operator that uses it, so far."""
 
 
-def plan_memory(intervals: Sequence[Interval]) -> Arena:
+def plan_memory(intervals: Sequence[Interval], alignment: int = ALIGNMENT) -> Arena:
     """Gives each buffer the lowest gap that is free while it lives, in order of first use, larger ones first."""
     offsets = [0] * len(intervals)
     active: list[tuple[int, int, int]] = []
     top = 0
     for index in sorted(range(len(intervals)), key=lambda k: (intervals[k].first, -intervals[k].size, k)):
         wanted = intervals[index]
-        size = -(-wanted.size // ALIGNMENT) * ALIGNMENT
+        size = -(-wanted.size // alignment) * alignment
         active = [each for each in active if each[2] >= wanted.first]
-        offset, place = _lowest_gap(active, size)
-        offsets[index] = offset
-        active.insert(place, (offset, offset + size, wanted.last))
+        offsets[index] = offset = lowest_gap([each[:2] for each in active], size)
+        insort(active, (offset, offset + size, wanted.last))
         top = max(top, offset + size)
     return Arena(tuple(offsets), top)
 
 
-def _lowest_gap(active: list[tuple[int, int, int]], size: int) -> tuple[int, int]:
-    """The lowest offset where `size` bytes are free, and its place in the list ordered by offset."""
+def plan_by_size(intervals: Sequence[Interval], alignment: int = ALIGNMENT) -> Arena:
+    """Gives each buffer the lowest gap that is free while it lives, in order of size, the largest first. That takes the
+    square of their number, and often less memory than the order of first use (Pisarchyk and Lee, Efficient Memory
+    Management for Deep Neural Net Inference, 2020)."""
+    offsets = [0] * len(intervals)
+    placed: list[tuple[int, int, Interval]] = []
+    for index in sorted(range(len(intervals)), key=lambda k: (-intervals[k].size, intervals[k].first, k)):
+        wanted = intervals[index]
+        size = -(-wanted.size // alignment) * alignment
+        near = [(begin, end) for begin, end, each in placed if each.first <= wanted.last and wanted.first <= each.last]
+        offsets[index] = offset = lowest_gap(near, size)
+        insort(placed, (offset, offset + size, wanted), key=lambda each: each[:2])
+    return Arena(tuple(offsets), max((end for _, end, _ in placed), default=0))
+
+
+def lowest_gap(used: Sequence[tuple[int, int]], size: int) -> int:
+    """The lowest offset where `size` bytes are free, given the parts in use in order."""
     offset = 0
-    for place, (start, stop, _) in enumerate(active):
-        if start - offset >= size:
-            return offset, place
-        offset = max(offset, stop)
-    return offset, len(active)
+    for begin, end in used:
+        if begin - offset >= size:
+            return offset
+        offset = max(offset, end)
+    return offset

@@ -202,24 +202,24 @@ class _Image:
         return place
 
 
-def shared_object(contents: Sequence[bytes], entry: str, labels: Mapping[str, str] | None = None) -> bytes:
-    """A shared object with one global symbol, `entry`, of object files that belong together.
+def shared_object(contents: Sequence[bytes], exports: Sequence[str], labels: Mapping[str, str] | None = None) -> bytes:
+    """A shared object of object files that belong together.
 
     Args:
         contents: the object files.
-        entry: the symbol.
+        exports: its global symbols.
         labels: what tools are to call functions, by symbol; others have their own names.
 
     Raises:
         UnknownObject: the files cannot be turned into one here.
     """
-    return _Linker(_Program([_Object(each) for each in contents]), entry).link(labels or {})
+    return _Linker(_Program([_Object(each) for each in contents]), exports).link(labels or {})
 
 
 class _Linker:
-    def __init__(self, source: _Program, entry: str) -> None:
+    def __init__(self, source: _Program, exports: Sequence[str]) -> None:
         self._source = source
-        self._entry = entry
+        self._exports = exports
         self._image = _Image()
         self._places = {
             number: self._placed(source.section(number), source.bytes(number)) for number in source.loaded()
@@ -250,7 +250,7 @@ class _Linker:
     def link(self, labels: Mapping[str, str]) -> bytes:
         """The file: header, tables, then the segments, laid out before relocations are resolved, and names for
         tools."""
-        tables = self._tables(0)
+        tables = self._tables([0] * len(self._exports))
         head = _HEADER.size + _SEGMENTS * _SEGMENT.size
         for each in (_R, _RX, _RW):
             self._image.parts[each].extend(bytes(-len(self._image.parts[each]) % 16))
@@ -265,7 +265,7 @@ class _Linker:
         content = bytearray(bases[_RW] + len(self._image.parts[_RW]))
         for access, part in self._image.parts.items():
             content[bases[access]:bases[access] + len(part)] = part
-        rest = self._tables(self._entry_address(bases)) + b"".join(
+        rest = self._tables(self._exported(bases)) + b"".join(
             _RELOCATION.pack(bases[_RW] + place, symbol << 32 | kind, addend)
             for place, kind, symbol, addend in self._image.dynamic)
         content[head:head + len(rest)] = rest
@@ -334,19 +334,20 @@ class _Linker:
             raise UnknownObject(f"relocation of type {kind} in {self._source.section(number).name}")
         pack_into("<i", self._image.parts[access], place, target + addend - here)
 
-    def _entry_address(self, bases: dict[int, int]) -> int:
-        """Where the entry function lies."""
-        return self._address(self._source.named[self._entry], bases)
+    def _exported(self, bases: dict[int, int]) -> list[int]:
+        """Where the functions lie that the object exports."""
+        return [self._address(self._source.named[each], bases) for each in self._exports]
 
-    def _tables(self, entry: int) -> bytes:
-        """Names, symbols and their hash table, as the loader reads them, given the address of the entry function."""
+    def _tables(self, addresses: Sequence[int]) -> bytes:
+        """Names, symbols and their hash table, as the loader reads them, given the addresses of what is exported."""
         names = bytearray(1)
         symbols = [SYMBOL.pack(0, 0, 0, 0, 0, 0)]
         for symbol in self._imports:
             symbols.append(SYMBOL.pack(len(names), 0x10, 0, _UNDEFINED, 0, 0))
             names += self._source.symbols[symbol].name.encode() + b"\0"
-        symbols.append(SYMBOL.pack(len(names), 0x12, 0, 1, entry, 0))
-        names += self._entry.encode() + b"\0"
+        for name, address in zip(self._exports, addresses, strict=True):
+            symbols.append(SYMBOL.pack(len(names), 0x12, 0, 1, address, 0))
+            names += name.encode() + b"\0"
         total = len(symbols)
         chain = [0, *(k + 1 if k + 1 < total else 0 for k in range(1, total))]
         hashes = pack(f"<{3 + total}I", 1, total, min(1, total - 1), *chain)

@@ -11,9 +11,10 @@ from circlet.backends.cpu.updates import update_of
 from circlet.backends.native.emit.emitter import Emitter
 from circlet.backends.native.emit.value import Value, in_memory
 from circlet.backends.native.emit.whole import Whole
+from circlet.backends.native.rules.moving.cells import CellCode
 from circlet.backends.native.rules.moving.index import scalars, window_at
 from circlet.backends.native.rules.moving.move import runs_of, wholes
-from circlet.backends.native.rules.moving.variable import CellCode
+from circlet.backends.native.rules.moving.variable import handle_of
 from circlet.backends.native.rules.rule import Node, Rule, Sink, nest, rule_of
 from circlet.runtime.exec.kernel import Call
 from circlet.runtime.exec.state.cell import BLOCK
@@ -45,8 +46,8 @@ def _updated(node: Node[UpdateVariable]) -> Value:
     """Of a handle, a window and where it begins: keeps what lies there, and writes over it by the rule of what updates;
     gives the value in its cell."""
     e, value, call = node.function.e, node.op.value, update_of(node.op, node.call)
-    cell = CellCode.of(node, value.shape, value.dtype)
-    home, other = cell.value(node.place)
+    cell = CellCode.of(node.function, handle_of(node), value.shape, value.dtype)
+    home, other = cell.halves_by_value(node.place)
     on: Node[Any] = Node(node.op.update, call, (in_memory(home, value.shape, value.dtype), *node.inputs[1:]),
                          (value.shape,), node.place, node.function)
     is_old = e.builder.icmp_signed("==", *(e.load(cell.words, DType.INT64, word) for word in (NOW, BEFORE)))

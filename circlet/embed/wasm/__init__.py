@@ -1,0 +1,1 @@
+"""WebAssembly modules of object files."""

@@ -1,0 +1,160 @@
+"""What C sees of compiled models: state, limits, failures, several entry points, headers, archives."""
+
+from __future__ import annotations
+
+import json
+import platform
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import circlet
+from circlet.embed import compile_model
+from circlet.embed.files import files
+from circlet.embed.names import identifier, unique
+from circlet.runtime.ir.builder import ModelBuilder, Value
+from circlet.runtime.ir.model import Model
+from circlet.runtime.ir.types import DType
+from circlet.runtime.ops.controlflow import CallOnce
+from circlet.runtime.ops.index import Gather
+from circlet.runtime.ops.variable import AssignVariable
+from tests.embed.library import Library
+from tests.exec import graphs as g
+from tests.exec.graphs import f32, i32
+from tests.exec.test_variables import handle, read
+
+HERE = sys.platform == "linux" and platform.machine() == "x86_64"
+here = pytest.mark.skipif(not HERE, reason="shared objects are made for x86-64 Linux")
+OK, STOPPED, EXHAUSTED, FAILED = 0, 1, 2, 16
+COUNT = Path(__file__).parents[2] / "examples" / "collatz.tflite"
+
+
+def sums() -> Model:
+    """`add` adds x to a variable, which begins as 1, 2, 3, 4, and gives the element at `at`; `get` gives all."""
+    b = ModelBuilder()
+    add, get, init = b.subgraph("add"), b.subgraph("get"), b.subgraph("init")
+    init.op(AssignVariable(), handle(init), init.constant(f32([1, 2, 3, 4])), outputs=[])
+    x, at = add.input("x", DType.FLOAT32, (4,)), add.input("at", DType.INT32, (1,))
+    for each in (add, get):
+        each.op(CallOnce(init.index), outputs=[])
+    total = g.add(add, read(add, shape=(4,), known=True), x)
+    add.op(AssignVariable(), handle(add), total, outputs=[])
+    (element,) = add.op(Gather(), total, at)
+    add.output(element)
+    found = read(get, shape=(4,), known=True)
+    get.output(found)
+    b.signature("add", add, {"x": x, "at": at}, {"element": element})
+    b.signature("get", get, {}, {"total": Value(get.index, found.index)})
+    return b.build()
+
+
+@here
+def test_state_is_kept_between_runs_of_all_entry_points(tmp_path: Path) -> None:
+    library = Library(compile_model(sums(), "host", "sums"), tmp_path)
+    add = {"x": f32([1, 1, 1, 1]), "at": i32([2])}
+    assert library.run(add, "add")[1]["element"] == 4
+    assert library.run(add, "add")[1]["element"] == 5
+    np.testing.assert_array_equal(library.run({}, "get")[1]["total"], [3, 4, 5, 6])
+    library.call("reset")
+    np.testing.assert_array_equal(library.run({}, "get")[1]["total"], [1, 2, 3, 4])
+
+
+@here
+def test_a_failed_run_leaves_the_state(tmp_path: Path) -> None:
+    found = compile_model(sums(), "host", "sums")
+    library = Library(found, tmp_path)
+    before = library.state.copy()
+    status, _ = library.run({"x": f32([1, 1, 1, 1]), "at": i32([4])}, "add")
+    report = json.loads(files(found)["sums.json"])
+    assert status >= FAILED
+    assert report["entries"][0]["statuses"][str(status)]["name"] == "GATHER"
+    np.testing.assert_array_equal(library.state, before)
+
+
+@here
+def test_states_are_apart(tmp_path: Path) -> None:
+    found = compile_model(sums(), "host", "sums", signature="get")
+    one, other = Library(found, tmp_path), Library(found, tmp_path)
+    one.state[:] = 0
+    np.testing.assert_array_equal(one.run({}, "get")[1]["total"], [0, 0, 0, 0])
+    np.testing.assert_array_equal(other.run({}, "get")[1]["total"], [1, 2, 3, 4])
+
+
+def _collatz(library: Library) -> tuple[int, int, int]:
+    """Of 27: the status, how many steps there are, and the largest number on the way."""
+    status, outputs = library.run({"n": i32(27)})
+    return status, int(outputs["steps"]), int(outputs["peak"])
+
+
+@here
+def test_loops_are_stopped_and_bounded(tmp_path: Path) -> None:
+    library = Library(compile_model(circlet.load(COUNT), "host", "collatz"), tmp_path)
+    words, inputs = library.state[:8].view(np.uint32), {"n": i32(27)}
+    assert _collatz(library) == (OK, 111, 9232)
+    words[:] = 0, 111
+    assert library.run(inputs)[0] == OK
+    words[:] = 0, 110
+    assert library.run(inputs)[0] == EXHAUSTED
+    words[:] = 1, 111
+    assert library.run(inputs)[0] == STOPPED
+    library.call("init")
+    assert library.run(inputs)[0] == OK
+
+
+@here
+def test_without_limits_there_is_no_state(tmp_path: Path) -> None:
+    found = compile_model(circlet.load(COUNT), "host", "collatz", limits=False)
+    assert found.code.state.nbytes == 0
+    assert _collatz(Library(found, tmp_path)) == (OK, 111, 9232)
+
+
+@pytest.mark.parametrize(("compiler", "language"), [("gcc", "c"), ("g++", "c++")])
+def test_headers_are_c_and_cxx(compiler: str, language: str, tmp_path: Path) -> None:
+    if shutil.which(compiler) is None:
+        pytest.skip(f"no {compiler}")
+    (tmp_path / "sums.h").write_bytes(files(compile_model(sums(), "cortex-m4", "sums"))["sums.h"])
+    body = "static sums_add_inputs in; return in.x != 0 || SUMS_ADD_X_COUNT != 4;"
+    source = f'#include "sums.h"\nint main(void) {{ {body} }}\n'
+    command = [compiler, "-x", language, "-Wall", "-Wextra", "-pedantic", "-Werror", "-fsyntax-only", "-"]
+    subprocess.run(command, input=source, text=True, check=True, cwd=tmp_path)
+
+
+def test_archives_hold_the_object(tmp_path: Path) -> None:
+    if shutil.which("ar") is None:
+        pytest.skip("no ar")
+    found = compile_model(sums(), "aarch64", "sums")
+    (tmp_path / "sums.a").write_bytes(files(found, "archive")["sums.a"])
+
+    def run(*command: str) -> bytes:
+        return subprocess.run(command, cwd=tmp_path, check=True, capture_output=True).stdout
+
+    assert run("ar", "t", "sums.a") == b"sums.o\n"
+    assert run("ar", "p", "sums.a", "sums.o") == found.object
+    listed = run("nm", "--print-armap", "sums.a").decode().splitlines()
+    assert {f"{each} in sums.o" for each in found.exports} <= set(listed)
+
+
+def test_the_same_model_is_the_same_object() -> None:
+    one, other = (compile_model(sums(), "cortex-m4", "sums") for _ in range(2))
+    assert one.object == other.object
+
+
+@pytest.mark.parametrize(("arguments", "message"), [
+    ({"target": "cortex-m5"}, "no target 'cortex-m5'.* did you mean 'cortex-m"),
+    ({"signature": "ad"}, "no signature 'ad'; the model has add, get"),
+    ({"shapes": {"y": (4,)}}, "no input 'y'; there are x, at"),
+    ({"shapes": {"x": (5,)}}, r"input 'x' has shape \[4\], found \[5\]"),
+])
+def test_wrong_arguments(arguments: dict[str, object], message: str) -> None:
+    with pytest.raises(circlet.InputError, match=message):
+        compile_model(sums(), **{"target": "cortex-m4", **arguments})  # type: ignore[arg-type]
+
+
+def test_names_are_identifiers() -> None:
+    assert [identifier(each) for each in ("serving_default_x:0", "int", "3d", "", "a//b")] == [
+        "serving_default_x_0", "int_", "n3d", "unnamed", "a_b"]
+    assert unique(["a", "a", "b", "a"]) == ["a", "a_2", "b", "a_3"]

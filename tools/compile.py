@@ -1,0 +1,107 @@
+"""Compiles models ahead of time, for programs in C and for devices."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+
+from circlet.backends.native.targets.catalogue import PROCESSORS, Processor
+from circlet.embed import chosen_processor, compile_model
+from circlet.embed.files import KINDS, files
+from circlet.runtime.ir.types import Shape
+from circlet.schema.formats import OPTIONS
+from circlet.tools.arguments import OUTPUT, ModelOptions, load, reading_parameters, shape
+from circlet.tools.console import Document, show
+from circlet.tools.tables import plain, table
+from circlet.tools.usage import Argument, Choice, Command, Option
+
+COMPILING = "Compiling"
+
+
+@dataclass(frozen=True)
+class CompileOptions(ModelOptions):
+    """What is to be compiled, and for what."""
+
+    target: str
+    cpu: str | None
+    output: str
+    name: str | None
+    signature: str | None
+    shapes: Mapping[str, Shape]
+    optimize: str
+    limits: bool
+    emit: str | None
+
+
+def execute(options: CompileOptions) -> Document:
+    """Compile a model to an object file, a C header and a report, for programs without Python."""
+    target = chosen_processor(options.target, options.cpu)
+    name = options.name or Path(options.model).stem
+    found = compile_model(load(options), target, name, options.signature, options.shapes,
+                          options.optimize == "size", options.limits)
+    folder = Path(options.output)
+    written = files(found, options.emit)
+    folder.mkdir(parents=True, exist_ok=True)
+    for each, content in written.items():
+        (folder / each).write_bytes(content)
+    report = json.loads(written[f"{found.name}.json"])
+    if options.json:
+        return {"model": options.model, "files": [str(folder / each) for each in written], **report}
+    return _text(folder, list(written), target, report)
+
+
+def _text(folder: Path, written: Sequence[str], target: Processor, report: Mapping[str, Any]) -> Document:
+    sizes: Mapping[str, int] = report["bytes"]
+    rows = [(kind, sizes[kind]) for kind in ("code", "constants", "arena", "state")]
+    lines = [f"{plain(str(folder))}: {', '.join(written)}, for {target.name} ({target.summary})"]
+    lines += [f"  {plain(each['symbol'])}: {', '.join(map(_port, each['inputs'])) or 'no inputs'} -> "
+              f"{', '.join(map(_port, each['outputs'])) or 'no outputs'}" for each in report["entries"]]
+    return "\n".join(lines), table(("", "bytes"), rows)
+
+
+def _port(found: Mapping[str, Any]) -> str:
+    return f"{plain(found['name'])} {found['dtype']}{found['shape']}"
+
+
+def _list(context: click.Context, _: click.Parameter, is_asked: bool) -> None:
+    """Prints the targets that are known, and ends."""
+    if is_asked and not context.resilient_parsing:
+        show((table(("target", "triple", "processor"),
+                    [(each.name, each.triple, each.summary) for each in PROCESSORS.values()]),))
+        context.exit()
+
+
+def _callback(shapes: Sequence[tuple[str, Shape]], **values: Any) -> None:
+    reading = {name: values.pop(name) for name in OPTIONS}
+    show(execute(CompileOptions(shapes=dict(shapes), reading=reading, **values)))
+
+
+COMMAND = Command("compile", help=execute.__doc__, callback=_callback, params=[
+    Argument("model", "a .tflite, .circle, .onnx or OpenVINO .xml file; - reads standard input"),
+    Option("--list-targets", group=COMPILING, is_flag=True, is_eager=True, expose_value=False, callback=_list,
+           help="print the targets that are known by name, and end"),
+    Option("--target", group=COMPILING, metavar="NAME|TRIPLE", required=True,
+           help="what it is for: a name of --list-targets, host, or LLVM's triple of architecture and system"),
+    Option("--cpu", group=COMPILING, metavar="CPU", help="LLVM's name of the processor (default: the target's)"),
+    Option("--signature", group=COMPILING, metavar="KEY", help="the one to compile (default: all)"),
+    Option("--shape", "shapes", group=COMPILING, metavar="NAME=LENGTH,...", multiple=True, type=shape,
+           help="of an input whose lengths the model leaves open"),
+    Option("--optimize", group=COMPILING, type=Choice(["speed", "size"]), default="speed",
+           help="what matters more (default: speed)"),
+    Option("--limits/--no-limits", group=COMPILING, default=True,
+           help="whether loops can be stopped and bounded by the caller (default: they can)"),
+    Option("--output", "-o", group=OUTPUT, metavar="DIR", required=True, type=click.Path(),
+           help="the folder to write to"),
+    Option("--name", group=OUTPUT, metavar="NAME",
+           help="what files and symbols begin with (default: the model's name)"),
+    Option("--emit", group=OUTPUT, type=Choice(list(KINDS)), help="the kind of file (default: wasm for WebAssembly, "
+           "else object)"),
+    Option("--json", group=OUTPUT, is_flag=True, help="print one line of JSON, errors too"),
+    *reading_parameters(),
+])
+"""`circlet compile`."""
