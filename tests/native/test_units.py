@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import circlet
-from circlet.backends.native.load import cache, llvm
+from circlet.backends.native.load import cache, fingerprint, llvm
 from circlet.backends.native.lower.pieces import Piece
 from circlet.backends.native.targets.target import Target
 from circlet.runtime.ir.builder import ModelBuilder
@@ -19,6 +19,7 @@ from circlet.runtime.ops import unary
 from circlet.runtime.ops.matmul import FullyConnected
 from tests.exec import graphs as g
 from tests.native.against_cpu import values
+from tests.native.conftest import functions
 
 X = values((8, 48), np.float32, 0)
 
@@ -81,6 +82,21 @@ def test_other_weights_and_another_last_layer(folder: Path, made: list[Piece]) -
     run(layers([48, 40, 16]))
     assert 1 <= len(made) < first / 2
     assert any("circlet_entry" in each.text for each in made) or len(made) == 1
+
+
+def test_versions_of_circlet_that_write_the_same_share_files(folder: Path, made: list[Piece],
+                                                             monkeypatch: pytest.MonkeyPatch) -> None:
+    run(layers([48]))
+    count, first = len(made), functions(folder)
+    monkeypatch.setattr(fingerprint, "toolchain", lambda: "other sources")
+    made.clear()
+    run(layers([48]))
+    assert len(functions(folder)) == len(first) + 1
+    assert made == []
+    monkeypatch.setattr(llvm, "_compiler", lambda: b"another LLVM")
+    cache.clear()
+    run(layers([48]))
+    assert len(made) == count > 0
 
 
 def test_a_damaged_file_is_made_anew(folder: Path, made: list[Piece]) -> None:

@@ -6,12 +6,15 @@ from collections.abc import Callable, Sequence
 from ctypes import string_at
 from functools import lru_cache
 from itertools import count
+from pathlib import Path
 from threading import RLock
 from typing import Any
 
+import llvmlite
 import llvmlite.binding as llvm
 
 from circlet.backends.native.compilation import Making, Wish
+from circlet.backends.native.load.fingerprint import digest
 from circlet.backends.native.load.units import Unit, kept
 from circlet.backends.native.lower.passes import Passes
 from circlet.backends.native.lower.pieces import Piece
@@ -214,7 +217,14 @@ def object_code(piece: Piece, target: Target) -> bytes:
 def making(target: Target, wish: Wish, heard: Callable[[Unit], None] | None = None) -> Making[Piece, bytes]:
     """Makes object files of modules, on all processors; those that are on the disk are taken from there. `heard` is
     told of each, in the thread that makes it."""
-    return Making(lambda piece: kept(piece, target, lambda: object_code(piece, target), heard), wish, processors())
+    maker = digest(_compiler(), target.triple, target.cpu, target.features)
+    return Making(lambda piece: kept(piece, maker, lambda: object_code(piece, target), heard), wish, processors())
+
+
+@lru_cache(1)
+def _compiler() -> bytes:
+    """What names the way from pieces to object files: LLVM, and this file, which says what LLVM is to do."""
+    return digest(llvmlite.__version__, llvm.llvm_version_info, Path(__file__).read_bytes())
 
 
 def object_files(modules: Sequence[Piece], target: Target, wish: Wish) -> tuple[bytes, ...]:

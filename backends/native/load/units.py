@@ -7,9 +7,8 @@ import time
 from collections.abc import Callable
 
 from circlet.backends.native.load import cache
-from circlet.backends.native.load.fingerprint import digest, toolchain
+from circlet.backends.native.load.fingerprint import digest
 from circlet.backends.native.lower.pieces import Piece
-from circlet.backends.native.targets.target import Target
 from circlet.runtime.records import dataclass
 from circlet.runtime.sha256 import sha256
 
@@ -29,11 +28,12 @@ class Unit:
     """Whether it was on the disk."""
 
 
-def kept(piece: Piece, target: Target, make: Callable[[], bytes], heard: Callable[[Unit], None] | None = None) -> bytes:
-    """The object file of a piece: from the disk, else made, and on the disk then, if there is room; `heard` is told."""
+def kept(piece: Piece, maker: bytes, make: Callable[[], bytes], heard: Callable[[Unit], None] | None = None) -> bytes:
+    """The object file of a piece: from the disk, else made, and on the disk then, if there is room; `heard` is told.
+    What becomes of a piece hangs on it and on `maker` alone, which names what makes object files of pieces: files last
+    longer than the versions of circlet that write the same pieces."""
     begin = time.perf_counter()
-    name = digest(toolchain(), target.triple, target.cpu, target.features, piece.passes.value,
-                  piece.text).hex() + cache.UNIT
+    name = digest(maker, piece.passes.value, piece.text).hex() + cache.UNIT
     found = read = _read(name)
     if found is None:
         found = make()
