@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Sequence
 from ctypes import CFUNCTYPE, c_int64
 from pathlib import Path
+from weakref import ref
 
 import numpy as np
 import pytest
+from llvmlite import ir
 
 from circlet.backends.native.compilation import Wish
+from circlet.backends.native.emit.emitter import I64
 from circlet.backends.native.load import cache, store
 from circlet.backends.native.load import llvm as target
 from circlet.backends.native.load.artifact import Artifact
@@ -18,7 +22,7 @@ from circlet.backends.native.load.elf.shared_object import UnknownObject, shared
 from circlet.backends.native.load.library import ENTRY, SharedLibrary, is_shared
 from circlet.backends.native.load.llvm import host, object_code, object_files
 from circlet.backends.native.load.manifest import Manifest
-from circlet.backends.native.lower.pieces import Piece
+from circlet.backends.native.lower.pieces import Cutter, Piece
 from circlet.backends.native.targets.target import Target
 from circlet.backends.platform import Feature, current
 from circlet.runtime.ir.builder import SubgraphBuilder, Value
@@ -108,6 +112,17 @@ def test_objects_call_each_other(folder: Path, order: Sequence[int]) -> None:
     assert [entry(n) for n in (1, 2, 3, 4)] == [106, 316, 630, 1052]
 
 
+def test_constants_that_are_in_memory_are_not_read(folder: Path) -> None:
+    objects = object_files([Piece(HEAD + COPY + each) for each in (ENTERED, OTHER)], host(), Wish())
+    constants = np.arange(1000, dtype=np.uint8)
+    kept = store.keep("0" * 64, Artifact(objects, Manifest(), constants))
+    again = store.stored("0" * 64)
+    assert kept.constants is constants
+    assert (again is None) == (not any(folder.iterdir()))
+    if again is not None:
+        np.testing.assert_array_equal(again.constants, constants)
+
+
 def test_two_objects_that_define_the_same_are_refused() -> None:
     code = object_code(Piece(HEAD + COPY + OTHER), host())
     with pytest.raises(UnknownObject, match="'twice' is defined twice"):
@@ -151,3 +166,37 @@ def test_code_is_the_same_for_any_number_of_processors(count: int, monkeypatch: 
     some = [Piece(HEAD + COPY + each) for each in (ENTERED, OTHER)]
     monkeypatch.setattr(target, "processors", lambda: count)
     assert list(object_files(some, host(), Wish())) == [object_code(each, host()) for each in some]
+
+
+def count_down(module: ir.Module, name: str) -> ir.Function:
+    """A function of the module that counts an i64 down to 0."""
+    function = ir.Function(module, ir.FunctionType(I64, [I64]), name)
+    entry, turn, done = (function.append_basic_block() for _ in range(3))
+    ir.IRBuilder(entry).branch(turn)
+    b = ir.IRBuilder(turn)
+    left = b.phi(I64)
+    less = b.sub(left, ir.Constant(I64, 1))
+    left.add_incoming(function.args[0], entry)
+    left.add_incoming(less, turn)
+    b.cbranch(b.icmp_signed(">", less, ir.Constant(I64, 0)), turn, done)
+    ir.IRBuilder(done).ret(less)
+    return function
+
+
+def test_what_was_written_is_gone_once_it_is_cut() -> None:
+    """Without a search for cycles."""
+    module, found = ir.Module("test"), list[Piece]()
+    cutter, left = Cutter(module, found.append), list["ref[object]"]()
+    for name in (ENTRY, "other"):
+        function = count_down(module, name)
+        written = [function, *function.args, *function.blocks]
+        left += [ref(each) for each in (*written, *(each for b in function.blocks for each in b.instructions))]
+    del function, written
+    gc.disable()
+    try:
+        cutter.finish()
+        del module, cutter
+        assert len(found) == 2
+        assert [each() for each in left if each() is not None] == []
+    finally:
+        gc.enable()

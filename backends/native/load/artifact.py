@@ -46,8 +46,9 @@ def encode(artifact: Artifact) -> tuple[bytes, memoryview, bytes, bytes]:
     return code, constants, manifest, end
 
 
-def load(file: BufferedReader) -> Artifact | None:
-    """The artifact that `encode` made the content of a file of; None if it was damaged since."""
+def load(file: BufferedReader, held: Array | None = None) -> Artifact | None:
+    """The artifact that `encode` made the content of a file of; None if it was damaged since. `held` are its constants,
+    where they are in memory."""
     total = file.seek(0, SEEK_END)
     if total < _END.size:
         return None
@@ -56,10 +57,10 @@ def load(file: BufferedReader) -> Artifact | None:
     if mark != _MARK or code_size + manifest_size + size + _END.size != total:
         return None
     file.seek(0)
-    code, constants = file.read(code_size), allocate((size,), np.dtype(np.uint8))
-    complete = file.readinto(constants.data) == size
+    code, constants = file.read(code_size), _constants(file, size, expected) if held is None else held
+    file.seek(code_size + size)
     content = file.read(manifest_size)
-    if not complete or sha256(code + content).digest() != digest or checksum(constants) != expected:
+    if constants is None or sha256(code + content).digest() != digest:
         return None
     try:
         manifest = codec.decode(Manifest, content)
@@ -68,6 +69,12 @@ def load(file: BufferedReader) -> Artifact | None:
     if not manifest.pieces or sum(manifest.pieces) != code_size:
         return None
     return Artifact(_cut(code, manifest.pieces), manifest, shared(constants, expected))
+
+
+def _constants(file: BufferedReader, size: int, expected: bytes) -> Array | None:
+    """So many bytes of a file; None if they are not those of a checksum."""
+    found = allocate((size,), np.dtype(np.uint8))
+    return found if file.readinto(found.data) == size and checksum(found) == expected else None
 
 
 def _cut(code: bytes, sizes: Sequence[int]) -> tuple[bytes, ...]:

@@ -25,20 +25,20 @@ class Function:
     constants: Array
 
 
-def stored(key: str) -> Function | None:
+def stored(key: str, constants: Array | None = None) -> Function | None:
     """The function of a name, if it is on the disk; None too if it is damaged, or the system loads no code from
-    there."""
+    there. Its constants may be in memory already."""
     file = cache.find(key)
     if file is None:
         return None
     with file:
-        return _loaded(key, file)
+        return _loaded(key, file, constants)
 
 
 def keep(key: str, artifact: Artifact) -> Function:
     """The function that an artifact is, which is on the disk then, if there is room."""
     is_kept = cache.write(key, encode(_sharable(artifact)))
-    found = stored(key) if is_kept else None
+    found = stored(key, artifact.constants) if is_kept else None
     if found is None and is_kept:
         cache.write(key, encode(artifact))
     return found or _linked(key, artifact)
@@ -58,10 +58,10 @@ def _sharable(artifact: Artifact) -> Artifact:
         return artifact
 
 
-def _loaded(key: str, file: BufferedReader) -> Function | None:
+def _loaded(key: str, file: BufferedReader, constants: Array | None) -> Function | None:
     """The function in an opened file, whose path may lead elsewhere by now."""
     try:
-        artifact = load(file)
+        artifact = load(file, constants)
         if artifact is None or not is_shared(artifact.code[0]):
             return None if artifact is None else _linked(key, artifact)
         if not current().has(Feature.SHARED_OBJECTS):

@@ -93,6 +93,8 @@ class Cutter:
             self._put(self._piece(self._entry, self._entry.name, str(self._entry)))
             if not self._keeps:
                 _release(self._entry)
+                for each in self._module.globals.values():
+                    _forget(each)
 
     @property
     def symbols(self) -> Mapping[str, str]:
@@ -173,6 +175,15 @@ def _release(function: ir.Function) -> None:
             if isinstance(each, ir.PhiInstr):
                 each.incomings.clear()
         block.instructions.clear()
+        block.terminator = None
+
+
+def _forget(value: ir.GlobalValue) -> None:
+    """Drops what refers to a function and is referred to by it, once nothing is written any more."""
+    if isinstance(value, ir.Function):
+        value.blocks.clear()
+        value.args, value.return_value = (), None
+    value.parent = None
 
 
 def _numbered(text: str) -> str:
