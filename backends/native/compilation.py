@@ -41,39 +41,46 @@ class _Collector:
 
     def __init__(self) -> None:
         self._lock = Lock()
-        self._writers = 0
-        self._was_on = False
-        self._interval = 0.0
+        self._writers: set[object] = set()
+        self._before: tuple[bool, float] | None = None
+        """Whether it was on, and how long threads kept Python, as long as that may be otherwise now: told before
+        anything is changed, and until all is as it was, as a fork may come at any moment."""
 
     @contextmanager
     def paused(self) -> Iterator[None]:
         """Stands still as long as what is inside goes on, in any thread; then it is as it was."""
+        writer = object()
         with self._lock:
-            self._writers += 1
-            if self._writers == 1:
-                self._was_on = gc.isenabled()
-                gc.disable()
-                self._interval = sys.getswitchinterval()
-                sys.setswitchinterval(min(self._interval, _TURN))
+            self._writers.add(writer)
+            if self._before is None:
+                self._pause()
         try:
             yield
         finally:
             with self._lock:
-                self._writers -= 1
-                if self._writers == 0:
-                    self._leave()
+                self._writers.discard(writer)
+                if not self._writers:
+                    self._go_on()
 
     def after_fork(self) -> None:
         """In a child nobody writes code any more."""
-        if self._writers:
-            self._leave()
-        self._lock, self._writers = Lock(), 0
+        self._lock, self._writers = Lock(), set()
+        self._go_on()
 
-    def _leave(self) -> None:
+    def _pause(self) -> None:
+        interval = sys.getswitchinterval()
+        self._before = gc.isenabled(), interval
+        gc.disable()
+        sys.setswitchinterval(min(interval, _TURN))
+
+    def _go_on(self) -> None:
         """All is as it was."""
-        if self._was_on:
-            gc.enable()
-        sys.setswitchinterval(self._interval)
+        if self._before is not None:
+            was_on, interval = self._before
+            if was_on:
+                gc.enable()
+            sys.setswitchinterval(interval)
+            self._before = None
 
 
 COLLECTOR = _Collector()

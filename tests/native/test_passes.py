@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import gc
-import os
 from collections.abc import Callable
 
 import pytest
 from llvmlite import ir
 
-from circlet.backends.native.compilation import COLLECTOR
 from circlet.backends.native.emit.emitter import I64, POINTER, Emitter
 from circlet.backends.native.gemm.microkernel import Microkernel, VectorLoop, internal_function
 from circlet.backends.native.load.llvm import host
@@ -108,26 +105,3 @@ def test_a_constant_of_all_lanes_is_a_word(kind: ir.Type, value: object, text: s
     vector = Uniform(ir.VectorType(kind, 16), value)
     assert vector.get_reference() == text
     assert len(vector.constant) == 16
-
-
-@pytest.mark.parametrize("is_on", [True, False])
-def test_the_collector_is_as_it_was_once_nobody_writes_code(is_on: bool) -> None:
-    before = gc.isenabled()
-    (gc.enable if is_on else gc.disable)()
-    try:
-        with COLLECTOR.paused():
-            with COLLECTOR.paused():
-                assert not gc.isenabled()
-            assert not gc.isenabled()
-        assert gc.isenabled() == is_on
-    finally:
-        (gc.enable if before else gc.disable)()
-
-
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
-def test_a_child_of_a_fork_collects_though_a_thread_was_writing_code() -> None:
-    with COLLECTOR.paused():
-        child = os.fork()
-        if child == 0:
-            os._exit(0 if gc.isenabled() else 1)
-        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
