@@ -13,6 +13,7 @@ import circlet
 from circlet.backends.native.load.artifact import Artifact, load
 from circlet.backends.native.load.constants import shared
 from circlet.runtime.ir.builder import SubgraphBuilder, Value
+from circlet.runtime.ir.types import Array
 from circlet.runtime.ops.matmul import FullyConnected
 from circlet.runtime.ops.unary import Tanh
 from tests.exec.graphs import at_most, i32, plus, while_model
@@ -33,8 +34,8 @@ def test_code_that_is_observed_has_the_constants_of_the_code_that_is_not(
         folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     found: list[Artifact] = []
 
-    def loading(file: BufferedReader) -> Artifact | None:
-        artifact = load(file)
+    def loading(file: BufferedReader, held: Array | None) -> Artifact | None:
+        artifact = load(file, held)
         assert artifact is not None
         found.append(artifact)
         return artifact
