@@ -25,7 +25,7 @@ def document(tables: Tables) -> dict[str, Json]:
         "runs": {"count": len(runs.walls), "walls": [_time(each) for each in runs.walls],
                  "total": _time(runs.root.total), "threads": len(runs.tracks)},
         "peak": None if tables.peak is None else {
-            "flops": tables.peak.flops, "product": tables.peak.product,
+            "flops": tables.peak.flops, "int8": tables.peak.int8, "product": tables.peak.product,
             "copies": [{"bytes": size, "bytes_per_second": rate} for size, rate in tables.peak.rates]},
         "subgraphs": [_subgraph(each) for each in tables.subgraphs],
         "operators": [_operator(each) for each in tables.operators],

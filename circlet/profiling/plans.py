@@ -13,7 +13,7 @@ from circlet.runtime.ir.types import Shape
 from circlet.runtime.passes.analyses.alias import Aliases
 from circlet.runtime.passes.analyses.plan_memory import place_classes
 from circlet.runtime.passes.analyses.specialize import Specialization
-from circlet.runtime.passes.analyses.work import Work, declared_shapes, nbytes, operator_work
+from circlet.runtime.passes.analyses.work import Work, bytes_read, bytes_written, declared_shapes, operator_work
 from circlet.runtime.records import dataclass
 
 
@@ -95,18 +95,36 @@ class Plan:
             return None
         if operator.op.parts():
             return self._merged(operator)
-        inputs = [None if each == ABSENT else self._operand(each) for each in operator.inputs]
-        return operator_work(operator.op, inputs, [self._operand(each) for each in operator.outputs])
+        return operator_work(operator.op, *self._operands(operator))
+
+    def _operands(self, operator: Operator) -> tuple[Sequence[Operand | None], Sequence[Operand]]:
+        return ([None if each == ABSENT else self._operand(each) for each in operator.inputs],
+                [self._operand(each) for each in operator.outputs])
 
     def _merged(self, operator: Operator) -> Work | None:
         """What operators that were merged cost: all their arithmetic, and the bytes that go in and come out."""
         before = self._source.subgraphs[self.spec.index].operators
-        parts = [self._work(before[each]) for each in operator.op.parts()]
-        if None in parts:
+        parts = [before[each] for each in operator.op.parts()]
+        works = [self._work(each) for each in parts]
+        found = [each.flops for each in works if each is not None]
+        if len(found) < len(parts):
             return None
-        read, written = (sum(nbytes(self._operand(each)) for each in set(side) - {ABSENT})
-                         for side in (operator.inputs, operator.outputs))
-        return Work(sum(each.flops for each in parts if each is not None), read, written)
+        written = next((bytes_written(each.op, *self._operands(each)) for each in reversed(parts)
+                        if not each.op.views()), 0)
+        return Work(sum(found), sum(self._read(parts).values()), written)
+
+    def _read(self, parts: Sequence[Operator]) -> Mapping[int, int]:
+        """The bytes that merged operators read of tensors from outside, by tensor, each once."""
+        made = {each for part in parts if not part.op.views() for each in part.outputs}
+        seen: dict[int, int] = {}
+        found: dict[int, int] = {}
+        for part in parts:
+            inputs = [seen.get(each, each) for each in part.inputs]
+            seen.update({part.outputs[output]: inputs[source] for output, source in part.op.views().items()})
+            for tensor, size in zip(inputs, bytes_read(part.op, *self._operands(part)), strict=True):
+                if tensor not in made:
+                    found[tensor] = max(found.get(tensor, 0), size)
+        return found
 
 
 def plans(executors: ExecutorMap, source: Model, entries: Mapping[int, tuple[Shape, ...]]) -> Mapping[int, Plan]:

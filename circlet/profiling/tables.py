@@ -17,13 +17,9 @@ from circlet.runtime.errors import ClosedError
 from circlet.runtime.exec.crossing import CopyEdge
 from circlet.runtime.exec.observe.regions import Kind, Node
 from circlet.runtime.ir.model import ABSENT, Operator, Subgraph
-from circlet.runtime.ir.types import DType
 from circlet.runtime.passes.analyses.work import Work
 from circlet.runtime.records import dataclass
 from circlet.session import Survey
-
-INTEGER_PRODUCTS = frozenset({DType.INT4, DType.INT8, DType.UINT8, DType.INT16})
-"""Operators on these have another peak than those on float32, also where only weights are."""
 
 
 @dataclass(frozen=True)
@@ -86,7 +82,7 @@ class OperatorRow:
     """What one invocation costs, as estimated; None where there is no estimate."""
     of_peak: float | None
     """The time that the machine would take for that at its best, as a part of the time taken; None where that is not
-    known, and for what is not computed in float32, which the peak is measured with."""
+    known, and for arithmetic on other types than float32 and int8, which the peak is measured with."""
 
     @property
     def place(self) -> str:
@@ -207,12 +203,11 @@ class Tables:
             work, self._of_peak(graph, operator, work, own / max(count, 1)))
 
     def _of_peak(self, graph: Subgraph, operator: Operator, work: Work | None, time: float) -> float | None:
+        if self.peak is None or work is None or not work.bytes or not time:
+            return None
         types = {graph.tensors[each].dtype for each in (*operator.inputs, *operator.outputs) if each != ABSENT}
-        if self.peak is None or work is None or not work.flops or not time or types & INTEGER_PRODUCTS:
-            return None
-        if DType.FLOAT32 not in types:
-            return None
-        return self.peak.seconds(work) * 1e9 / time
+        best = self.peak.seconds(work, types)
+        return None if best is None else best * 1e9 / time
 
     def _backend(self, subgraph: int, index: int, nodes: Sequence[Node]) -> str:
         if all(each.is_native for each in nodes):

@@ -8,21 +8,36 @@ import pytest
 import circlet
 from circlet.profiling.peak import Peak, measured_peak
 from circlet.profiling.tables import Tables
+from circlet.runtime.ir.types import DType
 from circlet.runtime.ops.elementwise import Add
 from circlet.runtime.ops.unary import Neg
 from circlet.runtime.passes.analyses.work import Work
 
-PEAK = Peak(1e9, ((1000, 4e9), (1 << 20, 1e9)), "native")
+PEAK = Peak(1e9, ((1000, 4e9), (1 << 20, 1e9)), "native", 2e9)
+F, B, W = DType.FLOAT32, DType.INT8, DType.INT16
 
 
-@pytest.mark.parametrize(("work", "seconds"), [
-    (Work(10**9, 10, 10), 1.0), (Work(1, 500, 500), 2.5e-7), (Work(1, 500, 501), 1.001e-6),
-    (Work(1, 10**9, 10**9), 2.0)])
-def test_what_limits(work: Work, seconds: float) -> None:
-    assert PEAK.seconds(work) == pytest.approx(seconds)
+@pytest.mark.parametrize(("work", "types", "seconds"), [
+    (Work(10**9, 10, 10), {F}, 1.0),
+    (Work(10**9, 10, 10), {F, DType.INT32}, 1.0),
+    (Work(10**9, 10, 10), {F, B}, 0.5),
+    (Work(10**9, 10, 10), {B, DType.INT32}, 0.5),
+    (Work(10**9, 10, 10), {W, B}, None),
+    (Work(10**9, 10, 10), {DType.INT32}, None),
+    (Work(0, 10**9, 10**9), {DType.INT32}, 2.0),
+    (Work(0, 10**9, 10**9), {W}, 2.0),
+    (Work(1, 500, 500), {F}, 2.5e-7),
+    (Work(1, 10**9, 10**9), {F}, 2.0)])
+def test_what_limits(work: Work, types: set[DType], seconds: float | None) -> None:
+    assert PEAK.seconds(work, types) == pytest.approx(seconds)
 
 
-def test_float32_is_compared_with_the_peak() -> None:
+def test_rates_between_sizes() -> None:
+    assert [PEAK.rate(each) for each in (0, 1, 1000, 1 << 20, 1 << 30)] == [4e9, 4e9, 4e9, 1e9, 1e9]
+    assert PEAK.rate(round((1000 * (1 << 20)) ** 0.5)) == pytest.approx(2.5e9, rel=1e-3)
+
+
+def test_operators_are_compared_with_the_peak() -> None:
     builder = circlet.ModelBuilder()
     main = builder.subgraph("main")
     x, n = main.input("x", np.float32, (1000,)), main.input("n", np.int16, (4,))
@@ -34,7 +49,7 @@ def test_float32_is_compared_with_the_peak() -> None:
     assert {each.of_peak for each in found.tables.operators} == {None}
     rows = {each.name: each for each in Tables(found, PEAK).operators}
     assert rows["ADD"].of_peak is None
-    assert rows["NEG"].of_peak == pytest.approx(8000 / 1e9 / (rows["NEG"].own * 1e-9))
+    assert rows["NEG"].of_peak == pytest.approx(8000 / PEAK.rate(8000) / (rows["NEG"].own * 1e-9))
 
 
 def test_the_machine_is_measured_once() -> None:
@@ -44,3 +59,5 @@ def test_the_machine_is_measured_once() -> None:
     assert all(rate > 1e7 for _, rate in found.rates)
     assert [size for size, _ in found.rates] == sorted(size for size, _ in found.rates)
     assert f"({found.product} product" in found.text
+    assert (found.int8 is None) == (found.product == "numpy")
+    assert found.int8 is None or found.int8 > 1e8

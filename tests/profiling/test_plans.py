@@ -8,12 +8,15 @@ import numpy as np
 import pytest
 
 import circlet
+from circlet.network import Tensor
 from circlet.profiling.plans import plans
 from circlet.runtime.exec.run import Run
 from circlet.runtime.exec.state.variables import Variables
 from circlet.runtime.ops.elementwise import Add
 from circlet.runtime.ops.unary import Neg
+from circlet.runtime.passes.analyses.work import Work
 from tests.models.expectations import read
+from tests.needs import NATIVE
 
 MODELS = Path(__file__).parent.parent / "models"
 
@@ -73,3 +76,29 @@ def test_work_in_a_loop() -> None:
     left, out = (graph.tensors[each].shape for each in (operator.inputs[0], operator.outputs[0]))
     products = 2 * int(np.prod(out)) * left[-1]
     assert products <= dense.work.flops <= products + int(np.prod(out)), "with a bias, or without"
+
+
+@NATIVE
+def test_work_of_merged_operators_is_what_they_touch() -> None:
+    """A row of a table is added to an accumulator, and their sum is put in a row of another table, in place."""
+    net = circlet.Network()
+    table = net.input("table", np.float32, (64, 8))
+
+    def turn(index: Tensor, total: Tensor, rows: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        row = table[index]
+        total = total * 0.5 + row
+        return index + 1, total, net.update(rows, (total + row).reshape((1, 8)), (index, 0))
+
+    _, total, out = net.while_loop(lambda index, total, rows: index < 64, turn, (
+        0, np.zeros(8, np.float32), np.zeros((64, 8), np.float32)))
+    net.output(total, "total")
+    net.output(out, "rows")
+    session = circlet.Session(net.build(), "native")
+    with circlet.profile(session) as found:
+        session.run([np.ones((64, 8), np.float32)])
+    row, index, pair = 32, 4, 8
+    rows = sorted(found.tables.operators, key=lambda each: each.index)
+    assert [each.work for each in rows if len(each.parts) > 1] == [
+        Work(16, row + index + row + 4, row),
+        Work(8, row + index + row + pair + pair, row),
+    ], "the factor; where to put it, and the shape"

@@ -77,17 +77,25 @@ def operator_work(op: Op, inputs: Sequence[Operand | None], outputs: Sequence[Op
         return None
     if op.calls():
         return Work(found)
-    views, rewritten = op.views(), op.overwrites()
-    skipped = {*views.values(), *rewritten.values()}
-    read = sum(nbytes(each) for k, each in enumerate(inputs) if each is not None and k not in skipped)
-    written = sum(nbytes(each) for k, each in enumerate(outputs) if k not in views and k not in rewritten)
-    written += sum(_update_bytes(inputs, outputs[k], source) for k, source in rewritten.items())
+    return Work(found, sum(bytes_read(op, inputs, outputs)), bytes_written(op, inputs, outputs))
+
+
+def bytes_read(op: Op, inputs: Sequence[Operand | None], outputs: Sequence[Operand]) -> list[int]:
+    """The bytes that an operator reads of each input."""
     if op.name in NOT_READ:
-        read = 0
-    elif op.name in READ_IN_PART and inputs[_data(op)] is not None:
-        data = nbytes(inputs[_data(op)])
-        read -= max(data - sum(map(nbytes, outputs)), 0)
-    return Work(found, read, written)
+        return [0] * len(inputs)
+    skipped = {*op.views().values(), *op.overwrites().values()}
+    found = [0 if k in skipped else nbytes(each) for k, each in enumerate(inputs)]
+    if op.name in READ_IN_PART:
+        found[_data(op)] = min(found[_data(op)], sum(map(nbytes, outputs)))
+    return found
+
+
+def bytes_written(op: Op, inputs: Sequence[Operand | None], outputs: Sequence[Operand]) -> int:
+    """The bytes that an operator writes."""
+    views, rewritten = op.views(), op.overwrites()
+    return sum(_update_bytes(inputs, each, rewritten[k]) if k in rewritten else nbytes(each)
+               for k, each in enumerate(outputs) if k not in views)
 
 
 def nbytes(operand: Operand | None) -> int:
