@@ -11,11 +11,19 @@ import click
 
 from circlet.runtime.ir.types import Shape
 from circlet.session import BACKENDS, engine
-from circlet.tools.arguments import COMPUTING, OUTPUT, amount, count, counts, duration, reading_parameters, words
+from circlet.tools.arguments import COMPUTING, amount, counts, words
 from circlet.tools.console import Document, Rendered, show
 from circlet.tools.measuring.charts import Bar, Chart, svg
 from circlet.tools.measuring.environment import environment
-from circlet.tools.measuring.options import MEASURING, Given, WorkOptions, chosen, given, input_parameters
+from circlet.tools.measuring.options import (
+    MEASURING,
+    Given,
+    WorkOptions,
+    chosen,
+    given,
+    input_parameters,
+    measuring_parameters,
+)
 from circlet.tools.measuring.peers import PEERS, circlet_peer, readers
 from circlet.tools.measuring.sampling import Effort, Measured, measure
 from circlet.tools.measuring.work import Work
@@ -35,10 +43,7 @@ class BenchOptions(WorkOptions):
     against: Sequence[str] | None
     backend: Sequence[str]
     threads: Sequence[int]
-    runs: int | None
-    seconds: float
     warmup: int
-    chart: str | None
 
     @property
     def effort(self) -> Effort:
@@ -160,15 +165,8 @@ COMMAND = Command("bench", help=execute.__doc__, callback=_callback, params=[
            "(default: auto)"),
     Option("--threads", group=COMPUTING, type=counts, default="1", metavar="N,...",
            help="that a run may use; each number is measured (default: 1)"),
-    Option("--runs", group=MEASURING, type=count, metavar="N",
-           help="samples of each runtime (default: as many as --seconds allows)"),
-    Option("--seconds", group=MEASURING, type=duration, default=5.0, metavar="S",
-           help="that all runtimes together are measured for, but for three samples of each (default: 5)"),
     Option("--warmup", group=MEASURING, type=amount, default=3, metavar="N",
            help="runs of each runtime before any is measured, after the first (default: 3)"),
-    Option("--chart", group=OUTPUT, metavar="FILE.svg", type=click.Path(), help="draw the medians"),
-    Option("--quiet", group=OUTPUT, is_flag=True, help="show no progress"),
-    Option("--json", group=OUTPUT, is_flag=True, help="print one line of JSON, errors too"),
-    *reading_parameters(),
+    *measuring_parameters("the medians"),
 ])
 """`circlet bench`."""

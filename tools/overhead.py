@@ -15,18 +15,24 @@ import circlet
 from circlet.runtime.errors import CircletError
 from circlet.runtime.ir.types import Shape
 from circlet.session import engine
-from circlet.tools.arguments import OUTPUT, count, duration, reading_parameters
 from circlet.tools.console import Document, Rendered, show
 from circlet.tools.measuring.charts import Bar, Chart, svg
 from circlet.tools.measuring.empty import CLOCK, Probe, distinct
 from circlet.tools.measuring.environment import environment
-from circlet.tools.measuring.options import MEASURING, Given, WorkOptions, chosen, given, input_parameters
+from circlet.tools.measuring.options import (
+    Given,
+    WorkOptions,
+    chosen,
+    given,
+    input_parameters,
+    measuring_parameters,
+)
 from circlet.tools.measuring.peers import PEERS, Peer, RefusedError, circlet_peer
 from circlet.tools.measuring.sampling import Effort, Measured, measure
 from circlet.tools.measuring.sites import Passed, Site, Surveyor
 from circlet.tools.progress import Progress
 from circlet.tools.tables import Cell, duration_text, operator_text, plain, plural, table
-from circlet.tools.usage import Argument, Command, Option
+from circlet.tools.usage import Argument, Command
 
 HOW = """A turn is what an empty loop takes longer for each turn more: it counts down to zero, and passes on values of
 the types that pass in the model. A call is what a turn takes longer if values go through one more subgraph.
@@ -42,9 +48,6 @@ class OverheadOptions(WorkOptions):
     """What is to be measured."""
 
     model: str
-    runs: int | None
-    seconds: float
-    chart: str | None
 
 
 @dataclass(frozen=True)
@@ -249,13 +252,6 @@ def _callback(shapes: Sequence[tuple[str, Shape]], **values: Any) -> None:
 COMMAND = Command("overhead", help=execute.__doc__, callback=_callback, params=[
     Argument("model", "a .tflite, .circle, .onnx or OpenVINO .xml file", type=click.Path()),
     *input_parameters(),
-    Option("--runs", group=MEASURING, type=count, metavar="N",
-           help="samples of runs of the model (default: as many as --seconds allows)"),
-    Option("--seconds", group=MEASURING, type=duration, default=5.0, metavar="S",
-           help="that runs of the model are measured for, but for three samples of each (default: 5)"),
-    Option("--chart", group=OUTPUT, metavar="FILE.svg", type=click.Path(), help="draw runs, turns and calls"),
-    Option("--quiet", group=OUTPUT, is_flag=True, help="show no progress"),
-    Option("--json", group=OUTPUT, is_flag=True, help="print one line of JSON, errors too"),
-    *reading_parameters(),
+    *measuring_parameters("runs, turns and calls"),
 ])
 """`circlet overhead`."""

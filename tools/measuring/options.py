@@ -13,7 +13,19 @@ from circlet.runtime.errors import InputError
 from circlet.runtime.ir.model import Model
 from circlet.runtime.ir.types import Shape
 from circlet.schema.formats import OPTIONS
-from circlet.tools.arguments import STDIN, ModelOptions, amount, assignment, chosen_signature, load, shape
+from circlet.tools.arguments import (
+    OUTPUT,
+    STDIN,
+    ModelOptions,
+    amount,
+    assignment,
+    chosen_signature,
+    count,
+    duration,
+    load,
+    reading_parameters,
+    shape,
+)
 from circlet.tools.measuring.inputs import inputs_of
 from circlet.tools.measuring.work import Work, entry_named, work_of
 from circlet.tools.tables import plain
@@ -31,6 +43,9 @@ class WorkOptions:
     shapes: Mapping[str, Shape]
     seed: int
     signature: str | None
+    runs: int | None
+    seconds: float
+    chart: str | None
     quiet: bool
     json: bool
     reading: Mapping[str, str]
@@ -79,6 +94,24 @@ def chosen(kind: type[Chosen], shapes: Sequence[tuple[str, Shape]], values: Mapp
     reading = {name: values[name] for name in OPTIONS}
     rest = {name: value for name, value in values.items() if name not in OPTIONS}
     return kind(shapes=dict(shapes), reading=reading, **rest)
+
+
+def measuring_parameters(drawn: str) -> list[click.Parameter]:
+    """The parameters that say how much is measured, and what is made of it.
+
+    Args:
+        drawn: what the chart shows.
+    """
+    return [
+        Option("--runs", group=MEASURING, type=count, metavar="N",
+               help="samples of each runtime (default: as many as --seconds allows)"),
+        Option("--seconds", group=MEASURING, type=duration, default=5.0, metavar="S",
+               help="that all runtimes together are measured for, but for three samples of each (default: 5)"),
+        Option("--chart", group=OUTPUT, metavar="FILE.svg", type=click.Path(), help=f"draw {drawn}"),
+        Option("--quiet", group=OUTPUT, is_flag=True, help="show no progress"),
+        Option("--json", group=OUTPUT, is_flag=True, help="print one line of JSON, errors too"),
+        *reading_parameters(),
+    ]
 
 
 def input_parameters() -> list[click.Parameter]:
