@@ -123,9 +123,10 @@ def read(options: ModelOptions) -> Content:
     return Content(options.model, model, size, heard)
 
 
-def session_of(model: Model, options: SessionOptions, limits: circlet.Limits | None = None) -> circlet.Session:
+def session_of(model: Model, options: SessionOptions, limits: circlet.Limits | None = None,
+               num_threads: int = 1) -> circlet.Session:
     """The session that options describe."""
-    return circlet.Session(model, options.backend, copy_elision=options.copy_elision, limits=limits)
+    return circlet.Session(model, options.backend, num_threads, copy_elision=options.copy_elision, limits=limits)
 
 
 def chosen_signature(model: Model, key: str | None) -> Signature | None:

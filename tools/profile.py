@@ -20,27 +20,26 @@ from circlet.runtime.exec.values.inputs import Entry
 from circlet.runtime.ir.types import Shape
 from circlet.schema.formats import OPTIONS
 from circlet.tools.arguments import (
+    COMPUTING,
     OUTPUT,
     SessionOptions,
     amount,
-    assignment,
     chosen_signature,
     count,
     session_of,
     session_parameters,
-    shape,
 )
 from circlet.tools.console import Document, show
 from circlet.tools.measuring.inputs import inputs_of
+from circlet.tools.measuring.options import MEASURING, input_parameters
 from circlet.tools.measuring.work import entry_named
 from circlet.tools.progress import Progress
 from circlet.tools.results import Value, json_shape, type_text
 from circlet.tools.startup import Stage, Stopwatch, first_run, load_timed, startup_table
-from circlet.tools.tables import plain, table
+from circlet.tools.tables import plain, plural, table
 from circlet.tools.usage import Command, Option
 from circlet.tools.values import tensors_of
 
-INPUTS, MEASURING = "Inputs", "Measuring"
 PRINTED = "-"
 """The file that stands for the standard output."""
 
@@ -61,6 +60,7 @@ class ProfileOptions(SessionOptions):
     trace: str | None
     html: str | None
     quiet: bool
+    threads: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,7 +90,8 @@ class Profiled:
         tensors = tensors_of(self.session.model, self.entry, self.entry.inputs)
         chance = [name for name in self.inputs if name in self.random]
         texts = ", ".join(f"{plain(name)} {type_text(tensors[name], self.inputs[name])}" for name in chance)
-        return [("model", plain(self.options.model)), ("computed by", self.session.backend),
+        threads = f" with up to {plural(self.options.threads, 'thread')}" if self.options.threads > 1 else ""
+        return [("model", plain(self.options.model)), ("computed by", f"{self.session.backend}{threads}"),
                 *([("inputs by chance", texts)] if chance else [])]
 
 
@@ -116,14 +117,15 @@ def execute(options: ProfileOptions) -> Document:
     signature = chosen_signature(model, options.signature)
     entry = entry_named(model, signature)
     inputs, random = inputs_of(model, entry, options.inputs, options.shapes, options.seed)
-    with Progress(not (options.quiet or options.json)) as progress, session_of(model, options) as session:
+    with Progress(not (options.quiet or options.json)) as progress, session_of(
+            model, options, num_threads=options.threads) as session:
         if options.startup:
             progress.show("first run", 0.0)
             watch.restart()
-            first_run(model, options, entry, inputs, watch)
+            first_run(model, options, options.threads, entry, inputs, watch)
         profile = _measured(session, entry, inputs, options, progress)
         progress.show("measuring the machine", 1.0)
-        tables = Tables(profile, measured_peak() if options.roofline else None)
+        tables = Tables(profile, measured_peak(options.threads) if options.roofline else None)
         found = Profiled(options, session, entry, inputs, random, profile, tables, watch.stages)
         _write(found)
         return _json(found) if options.json else _text(found)
@@ -181,6 +183,7 @@ def _json(found: Profiled) -> dict[str, Any]:
         "subgraph": found.entry.subgraph,
         "backend": found.session.backend,
         "copy_elision": options.copy_elision,
+        "threads": options.threads,
         "seed": options.seed,
         "inputs": [{"name": name, "shape": json_shape(value), "random": name in found.random}
                    for name, value in found.inputs.items()],
@@ -200,12 +203,7 @@ def _callback(shapes: Sequence[tuple[str, Shape]], json: str | None, **values: A
 
 
 COMMAND = Command("profile", help=execute.__doc__, callback=_callback, params=[
-    Option("-i", "--input", "inputs", group=INPUTS, type=assignment, multiple=True, metavar="NAME=VALUE",
-           help="an input, as `circlet run` takes it; others have values by chance"),
-    Option("--shape", "shapes", group=INPUTS, metavar="NAME=LENGTH,...", multiple=True, type=shape,
-           help="of an input by chance (default: as declared, open lengths 1)"),
-    Option("--seed", group=INPUTS, type=amount, default=0, metavar="N", help="what chance follows from (default: 0)"),
-    Option("--signature", group=INPUTS, metavar="KEY", help="the entry point to run (default: subgraph 0)"),
+    *input_parameters(),
     Option("--runs", group=MEASURING, type=count, default=10, metavar="N", help="that are timed (default: 10)"),
     Option("--warmup", group=MEASURING, type=amount, default=2, metavar="N",
            help="runs before these, which bind memory and make code (default: 2)"),
@@ -220,6 +218,7 @@ COMMAND = Command("profile", help=execute.__doc__, callback=_callback, params=[
     Option("--html", group=OUTPUT, metavar="FILE.html", type=click.Path(),
            help="write a page: flame chart, tables, graph, copies, memory"),
     Option("--quiet", group=OUTPUT, is_flag=True, help="show no progress"),
+    Option("--threads", group=COMPUTING, type=count, default=1, metavar="N", help="that a run may use (default: 1)"),
     *(each for each in session_parameters() if each.name != "json"),
 ])
 """`circlet profile`."""

@@ -100,10 +100,10 @@ def load_timed(options: SessionOptions, watch: Stopwatch) -> Model:
     return model
 
 
-def first_run(model: Model, options: SessionOptions, entry: Entry, inputs: Mapping[str, Value],
+def first_run(model: Model, options: SessionOptions, num_threads: int, entry: Entry, inputs: Mapping[str, Value],
               watch: Stopwatch) -> None:
     """Makes a session and runs it once, as a program does; what is compiled is a part of the first run."""
-    chosen = engine(options.backend)
+    chosen = engine(options.backend, num_threads)
     watch.lap("choose the backend", chosen.name)
 
     def hear(ran: Pass, before: Model, after: Model) -> None:
@@ -112,7 +112,7 @@ def first_run(model: Model, options: SessionOptions, entry: Entry, inputs: Mappi
     executed = chosen.pipeline().run(model, hear)
     code = _Code()
     session = Session(executed, replace(chosen, pipeline=_no_passes, copy_elision=options.copy_elision,
-                                        backends=_heard(chosen, code)))
+                                        backends=_heard(chosen, num_threads, code)))
     with session:
         watch.lap("make executors")
         session.run_entry(entry, inputs)
@@ -133,14 +133,15 @@ def _no_passes() -> Pipeline:
     return Pipeline("none", ())
 
 
-def _heard(chosen: Choice, code: _Code) -> Callable[[ExecutorMap], Sequence[Backend]]:
+def _heard(chosen: Choice, num_threads: int, code: _Code) -> Callable[[ExecutorMap], Sequence[Backend]]:
     if chosen.name != "native":
         return chosen.backends
 
     def backends(executors: ExecutorMap) -> Sequence[Backend]:
         from circlet.backends.native.backend import NativeBackend  # needs LLVM, which not every platform has
 
-        return ControlflowBackend(executors), NativeBackend(executors, heard=code.bound, compiled=code.made)
+        return ControlflowBackend(executors), NativeBackend(
+            executors, num_threads=num_threads, heard=code.bound, compiled=code.made)
 
     return backends
 

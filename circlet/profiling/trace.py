@@ -22,11 +22,12 @@ def trace(runs: TimedRuns) -> dict[str, Any]:
     begin = min((each.begin for track in runs.tracks for each in track.events), default=0.0)
     events = [_named("process_name", TOGETHER, 0, "all runs together, by call path"),
               *_together(runs, runs.root, 0.0)]
-    for number, track in enumerate(runs.tracks, 1):
-        if track.events:
-            events += [_named("process_name", RUNS, 0, "runs"),
-                       _named("thread_name", RUNS, number, _track_name(track)),
-                       *(_slice(runs, each, begin, number) for each in sorted(track.events, key=_order))]
+    threads = _threads(runs)
+    if threads:
+        events.append(_named("process_name", RUNS, 0, "runs"))
+    for number, (name, found) in enumerate(threads.items(), 1):
+        events += [_named("thread_name", RUNS, number, name),
+                   *(_slice(runs, each, begin, number) for each in sorted(found, key=_order))]
     dropped = sum(each.dropped for each in runs.tracks)
     return {
         "traceEvents": events,
@@ -36,6 +37,16 @@ def trace(runs: TimedRuns) -> dict[str, Any]:
             "clock": "stands still while regions are recorded",
         },
     }
+
+
+def _threads(runs: TimedRuns) -> dict[str, list[Event]]:
+    """The events of each thread that runs, and of each that helps it, by name."""
+    found: dict[str, list[Event]] = {}
+    for track in runs.tracks:
+        for each in sorted(track.events, key=lambda event: event.worker):
+            name = f"thread {track.thread}, worker {each.worker}" if each.worker else _track_name(track)
+            found.setdefault(name, []).append(each)
+    return found
 
 
 def _order(event: Event) -> tuple[float, float]:

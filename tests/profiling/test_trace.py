@@ -7,9 +7,12 @@ import threading
 from collections import defaultdict
 from typing import Any
 
+import numpy as np
 import pytest
 
 import circlet
+from circlet.backends.platform import Feature, current
+from tests.needs import NATIVE
 
 
 def traced(events: int, threads: int = 1, runs: int = 1) -> tuple[circlet.Profile, dict[str, Any]]:
@@ -67,6 +70,37 @@ def test_turns_have_numbers_and_what_is_around_them() -> None:
     assert turns[1]["args"]["subgraph"] == "while_body"
     names = [each["args"]["name"] for each in found["traceEvents"] if each["ph"] == "M"]
     assert any(": the first " in each for each in names)
+
+
+@NATIVE
+@pytest.mark.skipif(not current().has(Feature.THREADS), reason="one thread runs native code here")
+def test_threads_that_help_have_tracks() -> None:
+    """Each part of a loop lies within the operator that shares it out; who helps when is the system's choice."""
+    net = circlet.Network()
+    x = net.input("x", np.float32, (512, 512))
+    weights = np.ones((512, 512), np.float32)
+    net.output(x @ weights @ weights, "y")
+    session = circlet.Session(net.build(), "native", num_threads=2)
+    given = [np.ones((512, 512), np.float32)]
+    for _ in range(100):
+        with circlet.profile(session, events=10_000) as profile:
+            session.run(given)
+        found = json.loads(json.dumps(profile.to_trace(), allow_nan=False))
+        tracks = slices(found)
+        if len(tracks) == 3:
+            break
+    names = [each["args"]["name"] for each in found["traceEvents"] if each["name"] == "thread_name"]
+    assert [each.partition(", ")[2] for each in names] == ["", "worker 1"]
+    caller = [each for each in tracks[1, 1] if each["cat"] == "operator"]
+    assert len(caller) == 2
+    ends = 0.0
+    for part in tracks[1, 2]:
+        around = next(each for each in caller if each["args"] == part["args"])
+        assert around["ts"] <= part["ts"] + 1
+        assert part["ts"] + part["dur"] <= around["ts"] + around["dur"] + 1
+        assert part["name"] == around["name"]
+        assert ends <= part["ts"]
+        ends = part["ts"] + part["dur"]
 
 
 def test_all_runs_together() -> None:

@@ -62,7 +62,8 @@ class Part(Outlined):
     def written(self) -> Iterator[None]:
         """Writes what is inside to the part."""
         self._sharing.part = self
-        with super().written(), self._sharing.meter.part(self._participant, self._work):
+        sharing = self._sharing
+        with super().written(), sharing.meter.part(self._participant, self._work), sharing.timed(self._participant):
             yield
         self._sharing.part = None
 

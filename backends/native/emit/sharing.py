@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from typing import Protocol
 
 from llvmlite import ir
@@ -33,6 +34,7 @@ class Sharing:
         most: how much of it ever is.
         is_used: whether any loop is shared out.
         part: the one that is being written.
+        timed: times what is written inside of a part, given the number of the thread.
     """
 
     team: ir.Value
@@ -43,6 +45,7 @@ class Sharing:
     most: int = 0
     is_used: bool = False
     part: Fallible | None = None
+    timed: Callable[[ir.Value], AbstractContextManager[None]] = nullcontext
 
     def reserve(self, size: int) -> int:
         """Where `size` bytes are that each participant has for itself, until `top` is reset."""

@@ -6,7 +6,7 @@ loops have `LOOP` words each, in memory of their own.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from llvmlite import ir
 
@@ -33,6 +33,8 @@ from circlet.runtime.exec.observe.regions import MOST_ACTIVATIONS, OCTAVE
 _I64, _POINTER, _VOID = ir.IntType(64), ir.PointerType(), ir.VoidType()
 _NOTE = ir.FunctionType(_VOID, [_POINTER, _I64, _I64, _I64, _I64])
 """`void note(regions*, region, begin, end, turn)`."""
+_PART = _NOTE
+"""`void note_part(regions*, region, begin, end, participant)`."""
 _TURNED = ir.FunctionType(_I64, [_POINTER, _I64, _I64, _I64, _I64])
 """`i64 turned(loops*, loop, ticks, is first, readings)`; how many turns are to pass until one is timed again."""
 _COST = 192
@@ -67,6 +69,11 @@ def note(module: ir.Module) -> ir.Function:
     return _function(module, "circlet_note", _NOTE, _write_note)
 
 
+def note_part(module: ir.Module) -> ir.Function:
+    """Keeps what a thread of a team other than the caller did of a region as an event, if there is room."""
+    return _function(module, "circlet_note_part", _PART, _write_note_part)
+
+
 def turned(module: ir.Module) -> ir.Function:
     """Adds a turn's time; says when the next one is to be timed, so that readings take little of all."""
     return _function(module, "circlet_turned", _TURNED, _write_turned)
@@ -86,11 +93,28 @@ def _write_note(function: ir.Function, b: ir.IRBuilder) -> None:
     capacity, used = (b.gep(regions, [_number(each)], source_etype=_I64) for each in (CAPACITY, USED))
     number = b.load(used, typ=_I64)
     with b.if_then(b.icmp_unsigned("<", number, b.load(capacity, typ=_I64)), likely=False):
-        events = b.load(b.gep(regions, [_number(EVENTS)], source_etype=_I64), typ=_POINTER)
-        place = b.mul(number, _number(EVENT))
-        for offset, value in enumerate((region, begin, end, turn)):
-            b.store(value, b.gep(events, [b.add(place, _number(offset))], source_etype=_I64))
+        _keep(b, regions, number, (region, begin, end, turn, _number(0)))
     b.store(b.add(number, _number(1)), used)
+    b.ret_void()
+
+
+def _keep(b: ir.IRBuilder, regions: ir.Value, number: ir.Value, words: Sequence[ir.Value]) -> None:
+    """Writes the words of an event."""
+    events = b.load(b.gep(regions, [_number(EVENTS)], source_etype=_I64), typ=_POINTER)
+    place = b.mul(number, _number(EVENT))
+    for offset, value in enumerate(words):
+        b.store(value, b.gep(events, [b.add(place, _number(offset))], source_etype=_I64))
+
+
+def _write_note_part(function: ir.Function, b: ir.IRBuilder) -> None:
+    regions, region, begin, end, participant = function.args
+    capacity, used = (b.gep(regions, [_number(each)], source_etype=_I64) for each in (CAPACITY, USED))
+    room = b.load(capacity, typ=_I64)
+    is_wanted = b.and_(b.icmp_unsigned("!=", participant, _number(0)), b.icmp_unsigned("!=", room, _number(0)))
+    with b.if_then(is_wanted, likely=False):
+        number = b.atomic_rmw("add", used, _number(1), "monotonic")
+        with b.if_then(b.icmp_unsigned("<", number, room)):
+            _keep(b, regions, number, (region, begin, end, _number(-1), participant))
     b.ret_void()
 
 

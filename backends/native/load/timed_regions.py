@@ -104,15 +104,15 @@ class TimedRegions:
             recorder: that keeps them.
             begin: nanoseconds, when the function was entered.
             entered: the counter's value then.
-            events: region, begin, end and turn of each.
+            events: region, begin, end, turn and thread of each; see `timed.EVENT`.
         """
         nodes: dict[int, Node] = {}
-        for number, start, end, turn in events:
+        for number, start, end, turn, worker in events:
             if number < FIRST_REGION or self._regions[number].is_host:
                 continue
             if number not in nodes:
                 nodes[number] = _descend(node, self.path(number))
-            recorder.read(Reading(nodes[number], begin, start - entered, end - entered, turn))
+            recorder.read(Reading(nodes[number], begin, start - entered, end - entered, turn, worker))
 
 
 def _descend(node: Node, path: Sequence[Region]) -> Node:

@@ -100,6 +100,7 @@ class ProcessFunction(FunctionLowering):
                                 self._meter, self._leave_unless_done)
         self.e.sharing = self._sharing if target.has_threads and not check_bounds else None
         self.times = Timing(self.e, self.external) if is_timed else Untimed()
+        self._sharing.timed = self.times.part
 
     def open(self, scope: Scope) -> None:
         """Makes it a function for any lengths."""

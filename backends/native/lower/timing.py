@@ -15,7 +15,7 @@ import numpy as np
 from llvmlite import ir
 
 from circlet.backends.native.emit.emitter import I64, Emitter
-from circlet.backends.native.emit.timing import add, keep_activation, note, turned
+from circlet.backends.native.emit.timing import add, keep_activation, note, note_part, turned
 from circlet.backends.native.parts import RegionTimes, Source, TimedRegion, TurnTimes
 from circlet.backends.native.timed import BYTES, CALLS, COUNT, ENTERED, FEWEST, HEAD, LOOP, MOST_TURNS, REGION
 from circlet.runtime.exec.observe.regions import Kind
@@ -60,6 +60,12 @@ class Untimed:
     @contextmanager
     def turn(self) -> Iterator[None]:
         """What is written inside is the rest of a turn of the loop, behind its condition."""
+        yield
+
+    @contextmanager
+    def part(self, participant: ir.Value) -> Iterator[None]:
+        """What is written inside is a function of its own, in which a thread of the team, by its number, takes turns of
+        a loop of the operator around."""
         yield
 
     def host(self) -> int:
@@ -214,6 +220,17 @@ class Timing(Untimed):
         b.store(wait, loop.wait)
         b.store(ir.Constant(I64, 0), loop.is_first)
         self._mark = None
+
+    @contextmanager
+    def part(self, participant: ir.Value) -> Iterator[None]:
+        if not self._is_on:
+            yield
+            return
+        mark, begin = self._mark, self._now()
+        yield
+        self._e.builder.call(note_part(self._e.module), [
+            self._memory, ir.Constant(I64, self.current), begin, self._now(), participant])
+        self._mark = mark
 
     def host(self) -> int:
         self.regions[self.current] = replace(self.regions[self.current], is_host=True)

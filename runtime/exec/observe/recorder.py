@@ -31,6 +31,8 @@ class Event:
     end: float
     turn: int = -1
     """Of the loop that the region is the body of, from 0; -1 for other regions."""
+    worker: int = 0
+    """The thread of a team that did a part of the region, from 1 on; 0 for the whole region."""
 
 
 @dataclass(frozen=True)
@@ -44,6 +46,7 @@ class Reading:
     """Ticks since then."""
     end: int
     turn: int
+    worker: int
 
 
 class Rate:
@@ -179,7 +182,8 @@ class Recorder(Listener):
             each()
         self._settle()
         rate = self.rate.nanoseconds
-        self.events += [Event(each.node, each.called + each.begin * rate, each.called + each.end * rate, each.turn)
+        self.events += [Event(each.node, each.called + each.begin * rate, each.called + each.end * rate, each.turn,
+                              each.worker)
                         for each in self._readings]
         self._readings.clear()
 
