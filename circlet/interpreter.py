@@ -25,6 +25,7 @@ from circlet.runtime.exec.values.rule import elements
 from circlet.runtime.ir.model import Model, Subgraph
 from circlet.runtime.ir.types import Array, DType
 from circlet.schema.files import load_model
+from circlet.session import Session
 
 __all__ = ["Delegate", "DelegateError", "Interpreter", "InterpreterError", "InterpreterWithCustomOps", "OpResolverType",
            "SignatureRunner", "load_delegate"]
@@ -124,6 +125,12 @@ class Interpreter:
     def experimental_compress_quantization_zero_points(self) -> bool:
         """Whether details tell zero points that are all zero as one."""
         return self._compress
+
+    @property
+    def session(self) -> Session:
+        """What runs the model: for `circlet.profile`, which takes an interpreter too, `copies` and `backend_of`. LiteRT
+        has no such property."""
+        return self._session
 
     def allocate_tensors(self) -> None:
         """Makes the model ready to be invoked at the present input shapes. Variable tensors are reset if it was not.

@@ -5,12 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from threading import Lock, get_ident
+from typing import TYPE_CHECKING
 
 from circlet.profiling.profile import Profile
 from circlet.profiling.timed_runs import Track
+from circlet.runtime.errors import InputError
 from circlet.runtime.exec.observe.recorder import Loops, Recorder
 from circlet.runtime.ir.model import Model
+from circlet.runtime.late import LOADING
 from circlet.session import Session
+
+if TYPE_CHECKING:
+    from circlet.interpreter import Interpreter
 
 MOST_EVENTS = 100_000
 """Events that are kept of each thread, so that a trace of them has some 10 MB; a choice."""
@@ -47,9 +53,20 @@ class _Recorders:
         return found
 
 
+def _session(of: Session | Interpreter) -> Session:
+    if isinstance(of, Session):
+        return of
+    with LOADING:
+        from circlet.interpreter import Interpreter
+
+    if not isinstance(of, Interpreter):
+        raise InputError(f"expected a Session or an Interpreter, found {type(of).__name__}")
+    return of.session
+
+
 @contextmanager
-def profile(session: Session, events: int = 0) -> Iterator[Profile]:
-    """Times the runs of a session that begin inside, by any thread.
+def profile(session: Session | Interpreter, events: int = 0) -> Iterator[Profile]:
+    """Times the runs of a session, or an interpreter, that begin inside, by any thread.
 
     The profile is complete behind the block::
 
@@ -62,14 +79,15 @@ def profile(session: Session, events: int = 0) -> Iterator[Profile]:
     turns. Runs outside of the block cost what they cost without it.
 
     Args:
-        session: whose runs are timed, those of its signatures too.
+        session: whose runs are timed, those of its signatures and of what it bound too.
         events: how many single regions of each thread are kept with their beginnings and ends, for a trace;
             `MOST_EVENTS` are a good number.
 
     Raises:
-        InputError: the session is profiled already.
+        InputError: the session is profiled already, or it is none.
         ClosedError: it is closed.
     """
+    session = _session(session)
     model = session.executed
     recorders = _Recorders(loops_of(model), events)
     found = Profile(model, session)

@@ -362,11 +362,13 @@ class Session:
             ExecutionError: an operator cannot compute with these shapes.
             LimitError, CancelledError: it takes longer than a run may, more memory, or was stopped.
         """
+        return self._bind_arrays(subgraph, arrays, Run(self._variables))
+
+    def _bind_arrays(self, subgraph: int, arrays: Sequence[Array], run: Run) -> BoundRun:
         with LOADING:
             from circlet.runtime.exec.bound import BoundRun
             from circlet.runtime.exec.frame import Contract
 
-        run = Run(self._variables)
         run.start(self.limits)
         self._running.add(run)
         try:
@@ -377,7 +379,7 @@ class Session:
             raise _overrun(error) from None
         finally:
             self._running.discard(run)
-        return BoundRun(frame, arrays)
+        return BoundRun(frame, subgraph, arrays)
 
     def run_bound(self, bound: BoundRun) -> None:
         """Runs what `bind` made; a run that fails leaves nothing of worth in `bound.results`.
@@ -387,8 +389,25 @@ class Session:
         """
         if self._is_closed:
             self.expect_open()
+        if self.recording.recorder is not None:
+            self._run_timed(bound)
+            return
+        bound.was_timed = False
+        self._run_bound(bound)
+
+    def _run_timed(self, bound: BoundRun) -> None:
+        """Runs what stands for what `bind` made, while runs are timed."""
+        timed = bound.timed
+        if timed is None:
+            run = observed_run(self._variables, Observation.TIMES, lambda: self.model)
+            timed = bound.timed = self._bind_arrays(bound.subgraph, bound.inputs, run)
+        self.recording.bound[bound.subgraph] = tuple(each.shape for each in bound.inputs)
+        self.recording.run(partial(self._run_bound, timed))
+        bound.take(timed)
+
+    def _run_bound(self, bound: BoundRun, listener: Listener | None = None) -> None:
         run = bound.run
-        run.start(self.limits)
+        run.start(self.limits, listener)
         self._running.add(run)
         try:
             if self._stateful:

@@ -28,12 +28,14 @@ class Recording:
         self._frames = frames
         self.recorder: Callable[[], Recorder] | None = None
         """What gives the recorder of the thread that asks."""
+        self.bound: dict[int, tuple[Shape, ...]] = {}
+        """The shapes of the inputs of subgraphs that a caller bound and that were timed."""
 
     @property
     def shapes(self) -> dict[int, tuple[Shape, ...]]:
         """The shapes of the inputs of the subgraphs that timed runs began with, those of the latest one; without
         subgraphs of which no run succeeded."""
-        return dict(reversed(self._frames.shapes(Observation.TIMES.value)))
+        return {**self.bound, **dict(reversed(self._frames.shapes(Observation.TIMES.value)))}
 
     @contextmanager
     def into(self, recorder: Callable[[], Recorder]) -> Iterator[None]:
