@@ -9,6 +9,7 @@ from circlet.backends.native.aot.model import EntryCode, EntryPoint, lower_model
 from circlet.backends.native.backend import NativeBackend
 from circlet.backends.native.load.llvm import described, embedded_object, is_known, this_processor
 from circlet.backends.native.targets.catalogue import PROCESSORS, Processor
+from circlet.backends.native.targets.target import Goal
 from circlet.embed.compiled import Compiled, Interface, Port
 from circlet.embed.names import identifier, unique
 from circlet.runtime.errors import InputError, suggestion
@@ -75,7 +76,7 @@ def compile_model(model: Model, target: Processor | str, name: str = "model", si
     _expect_inputs([each for _, each in entries], shapes or {})
     points = [EntryPoint(f"{symbol}_run", each.subgraph, _shapes(each, shapes or {}))
               for symbol, (_, each) in zip(symbols, entries, strict=True)]
-    machine = described(chosen)
+    machine = described(chosen, Goal.SIZE if is_small else Goal.SPEED)
     executors = ExecutorMap(executed, lambda each: (ControlflowBackend(each), NativeBackend(each)), elide=True)
     code = lower_model(executors, machine, name, points, limits, is_small)
     interfaces = [_interface(symbol, key, each, found)

@@ -13,7 +13,8 @@ from circlet.backends.controlflow.backend import ControlflowBackend
 from circlet.backends.native.backend import Listing, NativeBackend, Options
 from circlet.backends.native.load import cache, llvm
 from circlet.backends.native.targets.aarch64 import AArch64
-from circlet.backends.native.targets.target import Target, kind_of
+from circlet.backends.native.targets.arm import Arm
+from circlet.backends.native.targets.target import Goal, Target, Tiles, kind_of
 from circlet.backends.native.targets.x86_64 import X86
 from circlet.runtime.exec.engine import Engine
 from circlet.runtime.exec.executor_map import ExecutorMap
@@ -56,7 +57,7 @@ def lowered(model: Model, target: Target, monkeypatch: pytest.MonkeyPatch, compi
 
 @pytest.mark.parametrize(("triple", "kind"), [
     ("x86_64-unknown-linux-gnu", X86), ("aarch64-unknown-linux-gnu", AArch64), ("arm64-apple-darwin", AArch64),
-    ("riscv64-unknown-linux-gnu", Target),
+    ("riscv64-unknown-linux-gnu", Target), ("thumbv7em-unknown-none-eabihf", Arm),
 ])
 def test_the_class_of_a_processor(triple: str, kind: type[Target]) -> None:
     assert kind_of(triple) is kind
@@ -99,12 +100,41 @@ INTEGERS = [each for each in (*QUANTIZED, *HYBRID, *CONV_2D, *DEPTHWISE_CONV_2D)
 """Cases with quantised inputs."""
 
 
+class Pairs(Target):
+    """A processor with vectors of two words."""
+
+    @property
+    def vector_bytes(self) -> int:
+        return 8
+
+
+class Words(Target):
+    """A processor without vectors."""
+
+    tiles: ClassVar[Tiles] = Tiles(most_rows=2, chains=1, turn=4)
+
+    @property
+    def vector_bytes(self) -> int:
+        return 4
+
+    @property
+    def vector_registers(self) -> int:
+        return 7
+
+
+def plain(kind: type[Target], goal: Goal) -> Target:
+    """The host without its instructions."""
+    return kind(HOST.triple, HOST.cpu, HOST.features, HOST.data_layout, goal)
+
+
+@pytest.mark.parametrize("goal", Goal)
+@pytest.mark.parametrize("kind", [Target, Pairs, Words])
 @pytest.mark.parametrize("case", INTEGERS, ids=[f"{each.op.name}-{each.id}" for each in INTEGERS])
-def test_processors_of_which_nothing_is_known(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_processors_of_which_nothing_is_known(case: Case, kind: type[Target], goal: Goal,
+                                              monkeypatch: pytest.MonkeyPatch) -> None:
     """The code has no instruction of a processor's own, and gives the same."""
-    plain = Target(HOST.triple, HOST.cpu, HOST.features, HOST.data_layout)
     model, given = model_of(case)
-    modules = [each.module for each in lowered(model, plain, monkeypatch)]
+    modules = [each.module for each in lowered(model, plain(kind, goal), monkeypatch)]
     assert modules
     assert not any("llvm.x86" in each for each in modules)
     monkeypatch.setenv(cache.VARIABLE, "")

@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 from llvmlite import ir
 
 from circlet.backends.native.emit.emitter import I1, I32, Emitter
+from circlet.backends.native.targets.target import Goal
 from circlet.runtime.ir.length import is_length, may_differ
 from circlet.runtime.ir.types import Shape
 
@@ -107,13 +108,18 @@ def independent(e: Emitter, count: ir.Value | int, width: int | None = None,
             instruction.set_metadata("llvm.access.group", group)
     wanted: Hints = ()
     if latch is first:
-        wanted = cut or (*_vectors(count, width), *_several(e, count, instructions))
+        wanted = cut or (*_vectors(e, count, width), *_several(e, count, instructions))
     _hint(latch, e.module, ["llvm.loop.parallel_accesses", group], ["llvm.loop.unroll.disable"], *wanted)
 
 
-def _vectors(count: ir.Value | int, width: int | None) -> Hints:
+def _is_plain(e: Emitter) -> bool:
+    """Whether LLVM makes no vectors of loops, so that it would complain of hints."""
+    return e.target.goal is Goal.SIZE or e.target.vector_bytes == 4
+
+
+def _vectors(e: Emitter, count: ir.Value | int, width: int | None) -> Hints:
     """The hints that ask for vectors of a width."""
-    if width is None or (isinstance(count, int) and count < width):
+    if width is None or (isinstance(count, int) and count < width) or _is_plain(e):
         return ()
     forced = [["llvm.loop.vectorize.enable", ir.Constant(I1, 1)]] if isinstance(count, int) and count < _TINY else []
     return (*forced, ["llvm.loop.vectorize.width", ir.Constant(I32, width)])
@@ -133,7 +139,7 @@ def _several(e: Emitter, turns: ir.Value | int, instructions: Sequence[ir.Instru
     """
     lanes = e.target.vector_bytes // 4
     several = next((k for k in (4, 2) if not isinstance(turns, int) or turns % (k * lanes) == 0), 1)
-    if several == 1 or len(instructions) < _LONG:
+    if several == 1 or len(instructions) < _LONG or _is_plain(e):
         return ()
     return (["llvm.loop.interleave.count", ir.Constant(I32, several)],)
 

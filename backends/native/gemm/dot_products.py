@@ -33,6 +33,30 @@ def _by_halves(e: Emitter, left: ir.Value, right: ir.Value, total: ir.Value) -> 
     return b.add(b.add(total, even), odd)
 
 
+def dot_of_bytes(e: Emitter, left: ir.Value, right: ir.Value, total: ir.Value) -> ir.Value:
+    """By four signed bytes each."""
+    found = e.target.dot_signed(total.type.count)
+    if found is not None:
+        return found(e, left, right, total)
+    if total.type.count == 1:
+        return _one_by_one(e, left, right, total)
+    b, pairs = e.builder, ir.VectorType(I16, 2 * total.type.count)
+    left, right, eight = b.bitcast(left, pairs), b.bitcast(right, pairs), Uniform(pairs, 8)
+    even = _add_pairs(e, *(b.ashr(b.shl(each, eight), eight) for each in (left, right)))
+    odd = _add_pairs(e, *(b.ashr(each, eight) for each in (left, right)))
+    return b.add(b.add(total, even), odd)
+
+
+def _one_by_one(e: Emitter, left: ir.Value, right: ir.Value, total: ir.Value) -> ir.Value:
+    """By four signed bytes each, of a single lane."""
+    b, only = e.builder, ir.Constant(I32, 0)
+    one, other, found = (b.extract_element(each, only) for each in (left, right, total))
+    for k in range(4):
+        factors = (b.ashr(b.shl(each, ir.Constant(I32, 24 - 8 * k)), ir.Constant(I32, 24)) for each in (one, other))
+        found = b.add(found, b.mul(*factors))
+    return b.insert_element(Uniform(total.type, ir.Undefined), found, only)
+
+
 def dot_of_pairs(e: Emitter, left: ir.Value, right: ir.Value, total: ir.Value) -> ir.Value:
     """By two signed 16-bit integers."""
     found = e.target.dot_pairs(total.type.count)

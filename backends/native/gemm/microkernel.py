@@ -25,10 +25,6 @@ from circlet.runtime.records import dataclass
 
 WORD = 4
 """Bytes that are broadcast from a row at a time, and that one lane of a panel's vector takes."""
-_TURN = 16
-"""Products of vectors in a turn of the innermost loop, at the least. Tiles of 24 vectors take 0.5 % less time with one
-step of the depth a turn than with two on AVX-512, those of 12 vectors 0.4 % more, and up to 2.5 %, on AVX2: the mean of
-22 products."""
 
 MultiplyAdd: TypeAlias = Callable[[Emitter, ir.Value, ir.Value, ir.Value], ir.Value]
 """Emits `total + left * right` on vectors, given left, right and total."""
@@ -356,7 +352,7 @@ class _TileBody:
         and one over the steps that are left. Steps take turns among the chains."""
         b = self._e.builder
         words = b.lshr(self._run, self._e.number(2))
-        unroll = self._chains if self._chains > 1 else -(-_TURN // len(sums))
+        unroll = self._chains if self._chains > 1 else -(-self._e.target.tiles.turn // len(sums))
         often = b.udiv(words, self._e.number(unroll))
         offset, right, sums = self._steps(often, unroll, rows, begin, right, sums)
         if unroll > 1:

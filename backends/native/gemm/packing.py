@@ -135,7 +135,8 @@ class _StripBody:
         e, half = self._e, self._width // 2
         values = [self._vectors.load(e.address(self._source, FLOAT, e.builder.add(begin, column)))
                   for begin in self._rows]
-        orders = [[each + k for k in range(begin, begin + half) for each in (0, self._width)] for begin in (0, half)]
+        orders = [[each + k for k in range(begin, begin + half) for each in (0, self._width)]
+                  for begin in ((0, half) if half else ())]
         masks = [ir.Constant(ir.VectorType(I32, self._width), order) for order in orders]
         for _ in range(self._width.bit_length() - 1):
             values = [e.builder.shuffle_vector(one, other, mask)

@@ -20,7 +20,7 @@ from circlet.backends.native.lower.passes import Passes
 from circlet.backends.native.lower.pieces import Piece
 from circlet.backends.native.targets.catalogue import Processor
 from circlet.backends.native.targets.machine import processors
-from circlet.backends.native.targets.target import Target, kind_of
+from circlet.backends.native.targets.target import Goal, Target, kind_of
 from circlet.runtime.exec import fork
 from circlet.runtime.records import dataclass
 
@@ -97,10 +97,10 @@ def this_processor() -> Processor:
     return Processor("host", found.triple, found.cpu, found.features, "this machine")
 
 
-def described(processor: Processor) -> Target:
-    """What code has to know of a processor."""
+def described(processor: Processor, goal: Goal) -> Target:
+    """What code has to know of a processor that it is made for ahead of time."""
     layout = str(_embedding(processor, 3).target_data)
-    return kind_of(processor.triple)(processor.triple, processor.cpu, processor.features, layout)
+    return kind_of(processor.triple)(processor.triple, processor.cpu, processor.features, layout, goal)
 
 
 def embedded_object(module: str, processor: Processor, is_small: bool) -> bytes:

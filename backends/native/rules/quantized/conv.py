@@ -27,11 +27,10 @@ from circlet.backends.native.rules.quantized.fully_connected import (
     known,
     long_rows,
     multiply_integers,
+    placed,
     rows_of,
-    stage,
     start,
     takes_integers,
-    unsigned,
 )
 from circlet.backends.native.rules.quantized.requantize import GREATEST_SHIFT, Requantization, Rows
 from circlet.backends.native.rules.rule import Node, Sink, nest
@@ -203,9 +202,9 @@ def conv_2d(node: Node[Conv2D], e: Emitter, sinks: tuple[Sink, ...]) -> None:
     form, shape = form_of(e.target, prod(node.shape[:-1]), weights), images(image)
     taps = Taps(form, shape, node.op.windows(shape, weights.shape), weights.shape[3])
     zero, by = quantization(node.call.input(0)).zero_point, requantization(node, len(weights))
-    memory = stage(function, form, shape, unsigned(function, form, image, zero), taps.margins)
+    memory = placed(function, form, image, zero, shape, taps.run, taps.margins)
     runs = taps.runs(weights)
-    first = start(weights, zero, known(node.optional(2)))
+    first = start(weights, zero, known(node.optional(2)), form.offset)
     groups = shape[3] // taps.channels
     size = len(weights) // groups
     for group in range(groups):

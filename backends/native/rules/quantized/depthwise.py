@@ -25,13 +25,16 @@ from circlet.backends.native.gemm.dot_products import OFFSET
 from circlet.backends.native.gemm.microkernel import WORD, Finish, VectorLoop, internal_function
 from circlet.backends.native.rules.preferences import INT8
 from circlet.backends.native.rules.quantized.conv import images, requantization
+from circlet.backends.native.rules.quantized.depthwise_in_place import InPlace
 from circlet.backends.native.rules.quantized.elementwise import quantization
 from circlet.backends.native.rules.quantized.fully_connected import (
     BYTES,
+    SIGNED,
     Source,
     constant,
     each_element,
     fits,
+    form_of,
     known,
     stage,
     start,
@@ -137,16 +140,23 @@ def _large(call: Call) -> str | None:
 @nest(DepthwiseConv2D, all_of(takes_integers, _large), frozenset({0, 1, 2}), name=INT8)
 def depthwise_conv_2d(node: Node[DepthwiseConv2D], e: Emitter, sinks: tuple[Sink, ...]) -> None:
     """Of images (n, h, w, c) and a filter (1, kh, kw, c m), int8: (n, i, j, c m). For each size of blocks a loop over
-    blocks and rows of results; channels are repeated m times first."""
+    blocks and rows of results; channels are repeated m times first. Where constants are to stay as they are, or vectors
+    are too short to be interleaved, all is read where it lies."""
     weights, given = constant(node.input(1)), node.input(0)
     channels, zero = weights.shape[3], quantization(node.call.input(0)).zero_point
     shape = images(given)
     tall, wide = node.op.windows(shape, weights.shape)
     geometry = Geometry((*shape[:3], channels), tall, wide)
+    by = requantization(node, channels)
+    if e.target.vector_bytes < PART or form_of(e.target, prod(node.shape[:-1]), weights) is SIGNED:
+        memory = node.function.pointer(given) if channels == shape[3] else _repeated(node)
+        bias = known(node.optional(2))
+        begin = np.zeros(channels, np.int32) if bias is None else bias.reshape(-1)
+        InPlace(geometry.image, memory, (tall, wide), weights[0], begin, zero, by).emit(node, e, sinks[0])
+        return
     is_ready = channels == shape[3] and channels % PART == 0
     memory = node.function.pointer(given) if is_ready else _repeated(node)
     first = start(weights[0].reshape(-1, channels).T, zero, known(node.optional(2)))
-    by = requantization(node, channels)
     for each in blocks(channels, e.target.vector_bytes):
         part = each.channels
         nest = _Nest(node, geometry, each, memory, zero)

@@ -1,8 +1,9 @@
 """Products of int8 rows with constant int8 weights, by the processor's dot products of four bytes.
 
-Those take one factor unsigned: the activations are moved up by 128 on their way into scratch memory, and what that and
-their zero point add to each sum, a multiple of the sum of the weights, is part of what the sums start with. Processors
-without such dot products have some of two 16-bit integers; for these both factors are kept that wide.
+Those of most processors take one factor unsigned: the activations are moved up by 128 on their way into scratch memory,
+and what that and their zero point add to each sum, a multiple of the sum of the weights, is part of what the sums start
+with. Processors without such dot products have some of two 16-bit integers; for these both factors are kept that wide,
+unless constants are to be small: then signed bytes are multiplied where they lie, whatever it takes.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from circlet.backends.native.emit.lanes import DOUBLE, Lanes
 from circlet.backends.native.emit.loops import independent, rolled
 from circlet.backends.native.emit.parallel import parallel
 from circlet.backends.native.emit.value import Value
-from circlet.backends.native.gemm.dot_products import OFFSET, dot, dot_of_magnitudes, dot_of_pairs
+from circlet.backends.native.gemm.dot_products import OFFSET, dot, dot_of_bytes, dot_of_magnitudes, dot_of_pairs
 from circlet.backends.native.gemm.microkernel import WORD, Arithmetic, VectorLoop, internal_function, lanes
 from circlet.backends.native.gemm.operands import Filtered, Left, Put, Result
 from circlet.backends.native.gemm.plan import Plan
@@ -32,7 +33,7 @@ from circlet.backends.native.rules.quantized.requantize import SUMS_BELOW
 from circlet.backends.native.rules.refusals import constant_inputs, largest, outputs_only, sums_below
 from circlet.backends.native.rules.rule import Node, Sink, nest
 from circlet.backends.native.targets.constants import Uniform
-from circlet.backends.native.targets.target import Target
+from circlet.backends.native.targets.target import Goal, Target
 from circlet.backends.refusal import all_of, only
 from circlet.runtime.exec.kernel import Call
 from circlet.runtime.ir.length import is_length, may_be_less, may_differ
@@ -77,11 +78,13 @@ class Form:
         arithmetic: multiplies words.
         element: the type of an element, of which a word holds several.
         taken: what is subtracted from elements of the left factor before they are multiplied.
+        offset: what is added to stored activations; the elements are unsigned but for 0.
     """
 
     arithmetic: Arithmetic
     element: ir.IntType
     taken: int = 0
+    offset: int = OFFSET
 
     @property
     def size(self) -> int:
@@ -114,20 +117,26 @@ MAGNITUDES = Form(Arithmetic("s8s8", I32, I32, dot_of_magnitudes, align=1, spare
 """Words of four unsigned bytes, made signed, times words of four signed ones that are at least -127."""
 
 
+SIGNED = Form(Arithmetic("s8s8d", I32, I32, dot_of_bytes, align=1, spare=1), I8, offset=0)
+"""Words of four signed bytes, as tensors have them."""
+
+
 def form_of(target: Target, rows: int, weights: Array) -> Form:
     """What is fastest for a product of so many rows with weights. Where bytes are multiplied by halves, it is better to
     take them apart once, beforehand; but a single row waits for its weights, so these stay short."""
     if target.dot_bytes(lanes(target)) is not None:
         return BYTES
+    if target.goal is not Goal.HERE:
+        return SIGNED
     has_magnitudes = target.dot_magnitudes(lanes(target)) is not None and weights.min(initial=0) >= -127
     if not may_differ(rows, 1):
         return MAGNITUDES if has_magnitudes else BYTES
     return PAIRS
 
 
-def start(weights: Array, zero_point: int, bias: Array | None) -> Int32s:
-    """What the sum of each column of weights (columns, ...) starts with."""
-    moved = weights.sum(axis=tuple(range(1, weights.ndim)), dtype=np.int64) * (OFFSET + zero_point)
+def start(weights: Array, zero_point: int, bias: Array | None, offset: int = OFFSET) -> Int32s:
+    """What the sum of each column of weights (columns, ...) starts with, where so much is added to activations."""
+    moved = weights.sum(axis=tuple(range(1, weights.ndim)), dtype=np.int64) * (offset + zero_point)
     begin: Int32s = ((0 if bias is None else bias.reshape(-1)) - moved).astype(np.int32)
     return begin
 
@@ -140,23 +149,39 @@ def each_element(e: Emitter, form: Form, target: ir.Value, count: ir.Value | int
 
 
 def unsigned(function: Function, form: Form, value: Value, zero_point: int) -> Source:
-    """The stored values of an int8 tensor, moved up by 128: vector by vector where it lies in memory, else as they are
-    computed."""
+    """The stored values of an int8 tensor, moved up by what the form says: vector by vector where it lies in memory,
+    else as they are computed."""
     memory = None if value.memory is None and value.flat else function.pointer(value)
 
     def run(e: Emitter, image: ir.Value, position: ir.Value, target: ir.Value, count: ir.Value | int) -> None:
+        if memory is not None and not form.offset:
+            e.copy(target, e.address(memory, I8, position), count)
+            return
         if memory is not None:
             e.builder.call(_unsigned(e, form), [e.address(memory, I8, position), target, e.register(count)])
             return
         each_element(e, form, target, count,
                      lambda k: _moved(e, form, value.linear(e, e.builder.add(position, k))))
 
-    return Source(lambda e, image: form.constant(zero_point + OFFSET), run)
+    return Source(lambda e, image: form.constant(zero_point + form.offset), run)
+
+
+def placed(function: Function, form: Form, value: Value, zero_point: int, image: Shape, run: int,
+           margins: Sequence[tuple[int, int]] = ((0, 0), (0, 0))) -> ir.Value:
+    """Where an int8 tensor lies as elements of a form: where it is, if that will do for products of runs of so many
+    elements, else staged; `image` and `margins` as for `stage`."""
+    if form is SIGNED and value.memory is not None:
+        has_margins = may_differ(sum(map(sum, margins)), 0)
+        if not has_margins and not may_differ(form.run(run), run):
+            return value.memory
+    return stage(function, form, image, unsigned(function, form, value, zero_point), margins)
 
 
 def _moved(e: Emitter, form: Form, value: ir.Value) -> ir.Value:
-    """Bytes, moved up by `OFFSET`, as elements."""
+    """Bytes, moved up by the form's offset, as elements."""
     kind = value.type
+    if not form.offset:
+        return value
     count = kind.count if isinstance(kind, ir.VectorType) else 1
     moved = e.builder.xor(value, (ir.Constant if count == 1 else Uniform)(kind, -OFFSET))
     wide = form.element if count == 1 else ir.VectorType(form.element, count)
@@ -308,8 +333,8 @@ def fully_connected(node: Node[FullyConnected], e: Emitter, sinks: tuple[Sink, .
     itself."""
     weights, function, rows = constant(node.input(1)), node.function, prod(node.shape[:-1])
     depth, form, zero = weights.shape[1], form_of(e.target, rows, weights), quantization(node.call.input(0)).zero_point
-    source = stage(function, form, (1, 1, rows, depth), unsigned(function, form, node.input(0), zero))
-    first, put = start(weights, zero, known(node.optional(2))), scaled(node, sinks[0])
+    source = placed(function, form, node.input(0), zero, (1, 1, rows, depth), depth)
+    first, put = start(weights, zero, known(node.optional(2)), form.offset), scaled(node, sinks[0])
     multiply_integers(function, form, rows, rows_of(function, form, source, depth), weights[:, None], first,
                       lambda plan, scratch: Filtered(scratch, put))
 

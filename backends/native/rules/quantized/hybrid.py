@@ -19,7 +19,6 @@ from circlet.backends.native.emit.emitter import I32, POINTER, Emitter, Index
 from circlet.backends.native.emit.lanes import DOUBLE, SINGLE, Lanes
 from circlet.backends.native.emit.loops import carry, independent, rolled
 from circlet.backends.native.emit.value import Value
-from circlet.backends.native.gemm.dot_products import OFFSET
 from circlet.backends.native.gemm.microkernel import WORD, Vectors, broadcast, internal_function, lanes
 from circlet.backends.native.gemm.operands import Block, Collected, Left, Put
 from circlet.backends.native.rules.function import Function
@@ -77,7 +76,7 @@ def staged(function: Function, form: Form, value: Value, size: int,
     def begin(e: Emitter, row: ir.Value) -> ir.Value:
         source = e.address(memory, SINGLE, e.builder.mul(row, e.number(size)))
         mine = _of_row(e, parameters, row)
-        e.builder.call(_measuring(e, asymmetric), [source, e.number(size), mine])
+        e.builder.call(_measuring(e, form, asymmetric), [source, e.number(size), mine])
         return e.builder.trunc(e.load(mine, DType.INT32, _MOVED), form.element)
 
     def run(e: Emitter, row: ir.Value, position: ir.Value, target: ir.Value, count: ir.Value | int) -> None:
@@ -92,10 +91,10 @@ def _of_row(e: Emitter, parameters: ir.Value, row: ir.Value) -> ir.Value:
     return e.address(parameters, I32, e.builder.mul(row, e.number(4)))
 
 
-def _measuring(e: Emitter, asymmetric: bool) -> ir.Function:
+def _measuring(e: Emitter, form: Form, asymmetric: bool) -> ir.Function:
     """`void(source, count, parameters)`: finds the parameters of a row of `count` floats, by its extremes, and stores
     them."""
-    name = f"measure_{'asymmetric' if asymmetric else 'symmetric'}"
+    name = f"measure_{'asymmetric' if asymmetric else 'symmetric'}{'' if form.offset else '_signed'}"
     function, inner = _function(e, name, [POINTER, e.index, POINTER])
     if inner is None:
         return function
@@ -103,7 +102,7 @@ def _measuring(e: Emitter, asymmetric: bool) -> ir.Function:
     low, high, mark = _range(inner, source, count)
     find = _asymmetric if asymmetric else _symmetric
     scale, inverse, zero = find(low, high)
-    moved = Lanes(inner, inner.builder.fptosi(zero.value, I32)) + OFFSET
+    moved = Lanes(inner, inner.builder.fptosi(zero.value, I32)) + form.offset
     for place, value in ((_SCALE, scale + mark), (_INVERSE, inverse), (_ZERO, zero), (_MOVED, moved)):
         inner.builder.store(value.value, inner.address(parameters, I32, place))
     inner.builder.ret_void()
@@ -192,9 +191,10 @@ def _within(value: Lanes) -> Lanes:
 
 
 def _quantizing(e: Emitter, form: Form) -> ir.Function:
-    """`void(source, count, parameters, target)`: quantises `count` floats of a row to unsigned elements, a vector of
+    """`void(source, count, parameters, target)`: quantises `count` floats of a row to elements of a form, a vector of
     floats at a time, then one by one."""
-    function, inner = _function(e, f"quantise_floats_{form.element.width}", [POINTER, e.index, POINTER, POINTER])
+    name = f"quantise_floats_{form.element.width}{'' if form.offset else 's'}"
+    function, inner = _function(e, name, [POINTER, e.index, POINTER, POINTER])
     if inner is None:
         return function
     b, width = inner.builder, lanes(e.target)
@@ -207,7 +207,7 @@ def _quantizing(e: Emitter, form: Form) -> ir.Function:
         factor, moved = (Lanes(inner, broadcast(inner, each, size) if size > 1 else each) for each in (inverse, zero))
         x = Lanes(inner, b.load(inner.address(source, SINGLE, place), typ=single, align=WORD))
         stored = _within(round_half_away(x * factor) + moved)
-        element = (Lanes(inner, b.fptosi(stored.value, whole)) + OFFSET).narrow(form.element)
+        element = (Lanes(inner, b.fptosi(stored.value, whole)) + form.offset).narrow(form.element)
         b.store(element.value, inner.address(target, form.element, place), align=form.size)
 
     full = b.udiv(count, inner.number(width))

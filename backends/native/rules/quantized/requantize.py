@@ -28,6 +28,8 @@ _SMALL_SHIFT = 29
 """The right shift up to which a number of at most 2 ** 30 and half a unit, 2 ** 28, add up in 32 bits."""
 GREATEST_SHIFT = 31
 """A longer left shift leaves nothing of 32 bits."""
+_PACKED = 4
+"""Lanes from which on four vectors are packed as one."""
 SUMS_BELOW = 1 << 30
 """The magnitude of sums that `Requantization` takes."""
 
@@ -165,7 +167,8 @@ class Requantization:
         if self.is_rectified:
             last = right - 1
             added = (1 << 30) + (1 << (30 + right)) + (self.zero_point << (31 + right))
-            added = added.reshape(-1, lanes // 2, 2).swapaxes(1, 2)
+            if lanes > 1:
+                added = added.reshape(-1, lanes // 2, 2).swapaxes(1, 2)
             terms = np.ascontiguousarray(added).view(np.int32).reshape(-1, 2 * lanes)
         else:
             last = right
@@ -214,12 +217,37 @@ class Requantization:
                 for row, given in zip(rows, sums, strict=True):
                     row.append(vector.rescaled(given[number]))
             for values, place in zip(rows, places, strict=True):
+                if lanes < _PACKED:
+                    self._write_each(e, values, place, columns)
+                    continue
                 for begin in range(0, len(values), 4):
                     packed = clamped(e, _packed(e, _four(values[begin:begin + 4])), self.low, self.high)
                     stored = _in_order(e, packed, min(columns - begin * lanes, 4 * lanes))
                     e.builder.store(stored, e.address(place, I8, begin * lanes), align=1)
 
         return Finish(self._name(columns), write)
+
+    def _write_each(self, e: Emitter, vectors: Sequence[ir.Value], place: ir.Value, columns: int) -> None:
+        """Stores vectors of results one by one."""
+        for number, each in enumerate(vectors):
+            lanes = each.type.count
+            stored = self._narrowed(e, each)
+            e.builder.store(_first(e, stored, columns - number * lanes), e.address(place, I8, number * lanes), align=1)
+
+    def _narrowed(self, e: Emitter, values: ir.Value) -> ir.Value:
+        """A vector of results, clamped, as bytes."""
+        return e.builder.trunc(clamped(e, values, self.low, self.high), ir.VectorType(I8, values.type.count))
+
+    def store(self, e: Emitter, sums: ir.Value, table: ir.Value, number: ir.Value, place: ir.Value) -> None:
+        """Writes the results of a vector of sums, given the vector's number in the table."""
+        lanes = sums.type.count
+        terms = e.address(table, I8, e.builder.mul(number, e.number(self.vector_bytes(lanes))))
+        e.builder.store(self._narrowed(e, _Vector(e, terms, lanes, self.is_rectified).rescaled(sums)), place, align=1)
+
+    @property
+    def name(self) -> str:
+        """A name for code that requantises, which differs where the code does."""
+        return self._name("each")
 
     def _name(self, kind: str | int) -> str:
         """A name for code that requantises, which differs where the code does."""
@@ -257,7 +285,7 @@ class Requantization:
         column = b.mul(number, e.number(lanes))
         with rolled(e, rows) as row:
             value = vector.rescaled(_load(e, sums.memory, I32, lanes, b.add(b.mul(row, sums.step), column)))
-            stored = b.trunc(clamped(e, value, self.low, self.high), ir.VectorType(I8, lanes))
+            stored = self._narrowed(e, value)
             place = e.address(out.memory, I8, b.add(b.mul(row, out.step), column))
             b.store(_first(e, stored, count), place, align=1)
 
@@ -278,13 +306,15 @@ class _Vector:
         self._lanes = lanes
         multipliers, self._shifts = (_load(e, table, I32, lanes, k * lanes) for k in range(2))
         self._multipliers = self._wide(multipliers)
+        """As i64: those of the even and of the odd lanes, or of the only one."""
         terms = e.address(table, I32, 2 * lanes)
         self._is_rectified = is_rectified
         if is_rectified:
-            self._terms = [_load(e, terms, I64, lanes // 2, k * (lanes // 2)) for k in range(2)]
+            half = max(lanes // 2, 1)
+            self._terms = [_load(e, terms, I64, half, k * half) for k in range(len(self._multipliers))]
         else:
             self._half = _load(e, terms, I32, lanes)
-            self._terms = [_splat(1 << 31, I64, lanes // 2)] * 2
+            self._terms = [_splat(1 << 31, I64, max(lanes // 2, 1))] * len(self._multipliers)
 
     def rescaled(self, sums: ir.Value) -> ir.Value:
         """With the zero point added, not clamped."""
@@ -299,13 +329,19 @@ class _Vector:
         """The high halves of the products of lanes, to which the terms are added; even and odd lanes apart."""
         b, half = self._e.builder, self._lanes // 2
         factors = zip(self._wide(sums), self._multipliers, self._terms, strict=True)
+        if not half:
+            ((one, other, term),) = factors
+            return b.trunc(b.ashr(b.add(b.mul(one, other), term), _splat(32, I64, 1)), sums.type)
         products = [b.bitcast(b.add(b.mul(one, other), term), sums.type) for one, other, term in factors]
         order = [each for k in range(half) for each in (2 * k + 1, self._lanes + 2 * k + 1)]
         return b.shuffle_vector(*products, ir.Constant(ir.VectorType(I32, self._lanes), order))
 
-    def _wide(self, values: ir.Value) -> tuple[ir.Value, ir.Value]:
-        """The even and the odd lanes as i64, in place: so LLVM finds the processor's instruction for such products."""
+    def _wide(self, values: ir.Value) -> tuple[ir.Value, ...]:
+        """The even and the odd lanes as i64, in place: so LLVM finds the processor's instruction for such products; or
+        the only one."""
         b, half = self._e.builder, self._lanes // 2
+        if not half:
+            return (b.sext(values, ir.VectorType(I64, 1)),)
         pairs, shift = b.bitcast(values, ir.VectorType(I64, half)), _splat(32, I64, half)
         return b.ashr(b.shl(pairs, shift), shift), b.ashr(pairs, shift)
 

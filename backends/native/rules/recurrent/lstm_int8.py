@@ -26,10 +26,9 @@ from circlet.backends.native.rules.quantized.fully_connected import (
     constant,
     form_of,
     multiply_integers,
+    placed,
     rows_of,
-    stage,
     start,
-    unsigned,
 )
 from circlet.backends.native.rules.quantized.requantize import SUMS_BELOW, clamped, rescale
 from circlet.backends.native.rules.recurrent.product import Rows, joined
@@ -180,10 +179,11 @@ class _Network:
         function, weights = self._node.function, joined(self._node, self._group(first))
         (columns, width), form = weights.shape, form_of(self._e.target, rows.count, weights)
         memory = function.reserve(rows.count * columns * WORD)
-        given = unsigned(function, form, in_memory(rows.memory, (rows.count, width), DType.INT8), zero_point)
-        source = stage(function, form, (1, 1, rows.count, width), given)
-        multiply_integers(function, form, rows.count, rows_of(function, form, source, width), weights[:, None],
-                          start(weights, zero_point, bias), lambda plan, scratch: Direct(memory, columns * WORD))
+        given = in_memory(rows.memory, (rows.count, width), DType.INT8)
+        source = placed(function, form, given, zero_point, (1, 1, rows.count, width), width)
+        begin = start(weights, zero_point, bias, form.offset)
+        multiply_integers(function, form, rows.count, rows_of(function, form, source, width), weights[:, None], begin,
+                          lambda plan, scratch: Direct(memory, columns * WORD))
         return memory
 
     def emit(self, walk: Walk, results: Results) -> None:

@@ -1,0 +1,78 @@
+"""32-bit ARM: Cortex-M and its kin.
+
+Instructions are named as in Arm's manual (Armv7-M Architecture Reference Manual).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import product
+from typing import ClassVar
+
+from llvmlite import ir
+
+from circlet.backends.native.targets.constants import Uniform
+from circlet.backends.native.targets.target import Dot, MultiplyEach, Target, Tiles, Writer, target
+
+_I32 = ir.IntType(32)
+
+
+@target("thumbv6m", "thumbv7m", "thumbv7em", "thumbv8m.base", "thumbv8m.main", "thumbv8.1m.main")
+class Arm(Target):
+    """Words in thirteen registers; processors for signals multiply two pairs of 16-bit integers at a time. Vectors
+    (Helium) are not used."""
+
+    has_threads: ClassVar[bool] = False
+    tiles: ClassVar[Tiles] = Tiles(most_rows=2, share=(3, 4), chains=1, line_bytes=4, turn=4)
+
+    @property
+    def vector_bytes(self) -> int:
+        """A word."""
+        return 4
+
+    @property
+    def vector_registers(self) -> int:
+        """For sums and factors; others hold addresses and counts."""
+        return 7
+
+    @property
+    def has_doubles(self) -> bool:
+        """As on the Cortex-M7."""
+        return self.has("fp64")
+
+    def dot_signed(self, lanes: int) -> Dot | None:
+        """SXTB16, SMLAD."""
+        return _dot if lanes == 1 and self.has("dsp") else None
+
+    def multiply_each(self) -> MultiplyEach | None:
+        """SXTB16, SSUB16, SMLABB, SMLATT."""
+        return _multiply_each if self.has("dsp") else None
+
+
+def _call(w: Writer, name: str, *arguments: ir.Value) -> ir.Value:
+    """An intrinsic on words."""
+    return w.builder.call(w.declare(f"llvm.{name}", ir.FunctionType(_I32, [_I32] * len(arguments))), arguments)
+
+
+def _halves(w: Writer, word: ir.Value) -> tuple[ir.Value, ir.Value]:
+    """The even bytes of a word and the odd ones, each as a 16-bit half."""
+    turned = _call(w, "fshr.i32", word, word, ir.Constant(_I32, 8))
+    return _call(w, "arm.sxtb16", word), _call(w, "arm.sxtb16", turned)
+
+
+def _dot(w: Writer, left: ir.Value, right: ir.Value, total: ir.Value) -> ir.Value:
+    """Two products at a time."""
+    b, only = w.builder, ir.Constant(_I32, 0)
+    one, other, found = (b.extract_element(each, only) for each in (left, right, total))
+    for pair in zip(_halves(w, one), _halves(w, other), strict=True):
+        found = _call(w, "arm.smlad", *pair, found)
+    return b.insert_element(Uniform(total.type, ir.Undefined), found, only)
+
+
+def _multiply_each(w: Writer, left: ir.Value, right: ir.Value, taken: ir.Value,
+                   totals: Sequence[ir.Value]) -> list[ir.Value]:
+    """The difference is taken of two bytes at a time."""
+    evens, odds = zip(_halves(w, left), _halves(w, right), strict=True)
+    pairs = [(_call(w, "arm.ssub16", one, taken), other) for one, other in (evens, odds)]
+    return [_call(w, f"arm.smla{half}", *pair, total)
+            for (half, pair), total in zip(product(("bb", "tt"), pairs), totals, strict=True)]
