@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate, pairwise
 from typing import Protocol
 
+from circlet.runtime.ir.op import Skip
 from circlet.runtime.ir.tensor import Tensor
 from circlet.runtime.records import dataclass
 
@@ -96,14 +97,16 @@ class _Edge:
     tensor: int
 
 
-def draw(subgraph: Graph, labels: Mapping[int, str] | None = None) -> Drawing:
-    """A drawing of a subgraph, which may be malformed: what an operator reads before it is written has no line.
+def draw(subgraph: Graph, labels: Mapping[int, str] | None = None, names: Mapping[int, str] | None = None) -> Drawing:
+    """A drawing of a subgraph, which may be malformed: what an operator reads before it is written has no line. What
+    passes left at the places of operators that they took away is not drawn.
 
     Args:
         subgraph: what is drawn.
         labels: by operator; what needs room beside its title.
+        names: of operators that are called otherwise than the graph says.
     """
-    boxes = list(_boxes(subgraph, labels or {}))
+    boxes = list(_boxes(subgraph, labels or {}, names or {}))
     edges = _edges(subgraph)
     layers = _layers(len(boxes), edges)
     wires = _Wires(layers, edges)
@@ -122,13 +125,19 @@ def draw(subgraph: Graph, labels: Mapping[int, str] | None = None) -> Drawing:
     return Drawing(placed, lines, right, max((y for _, y in points), default=0.0) + BOX_HEIGHT / 2)
 
 
-def _boxes(subgraph: Graph, labels: Mapping[int, str]) -> Iterator[Box]:
+def _boxes(subgraph: Graph, labels: Mapping[int, str], names: Mapping[int, str]) -> Iterator[Box]:
     for tensor in subgraph.inputs:
         yield _box("input", tensor, *_texts(subgraph, tensor))
-    for number, operator in enumerate(subgraph.operators):
-        yield _box("operator", number, operator.name, _type_text(subgraph, operator.outputs), labels.get(number, ""))
+    for number, operator in _operators(subgraph):
+        yield _box("operator", number, names.get(number, operator.name), _type_text(subgraph, operator.outputs),
+                   labels.get(number, ""))
     for tensor in subgraph.outputs:
         yield _box("output", tensor, *_texts(subgraph, tensor))
+
+
+def _operators(subgraph: Graph) -> Iterator[tuple[int, Node]]:
+    """Those that are drawn, with their places."""
+    return ((number, each) for number, each in enumerate(subgraph.operators) if each.name != Skip.name)
 
 
 def _box(kind: str, index: int, title: str, subtitle: str, label: str = "") -> Box:
@@ -152,12 +161,13 @@ def _edges(subgraph: Graph) -> list[_Edge]:
     givers = {tensor: number for number, tensor in enumerate(subgraph.inputs)}
     found: dict[tuple[int, int], _Edge] = {}
     first = len(subgraph.inputs)
-    for number, operator in enumerate(subgraph.operators, first):
+    drawn = list(_operators(subgraph))
+    for number, (_, operator) in enumerate(drawn, first):
         for tensor in operator.inputs:
             if tensor in givers:
                 found.setdefault((tensor, number), _Edge(givers[tensor], number, tensor))
         givers.update(dict.fromkeys(operator.outputs, number))
-    for number, tensor in enumerate(subgraph.outputs, first + len(subgraph.operators)):
+    for number, tensor in enumerate(subgraph.outputs, first + len(drawn)):
         if tensor in givers:
             found[tensor, number] = _Edge(givers[tensor], number, tensor)
     return list(found.values())

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 import circlet
 from circlet.runtime.ir.drawing import BENDS, BOX_HEIGHT, GAP, PITCH, Drawing, draw
-from circlet.runtime.ir.model import Subgraph
+from circlet.runtime.ir.model import Operator, Subgraph
+from circlet.runtime.ir.op import Skip
 from circlet.runtime.ops.elementwise import Add
 from circlet.runtime.ops.unary import Neg
 
@@ -109,3 +110,14 @@ def test_many_long_lines_are_straight() -> None:
     check(drawing)
     assert 0 < len({each.tensor for each in drawing.lines if each.bends}) < 150
     assert len({bend for each in drawing.lines for bend in each.bends}) <= BENDS * len(drawing.boxes)
+
+
+def test_what_passes_took_away_is_not_drawn() -> None:
+    whole = graph([[0], [1], [0, 2]])
+    taken = replace(whole, operators=(Operator(Skip(), (), ()), replace(whole.operators[1], inputs=whole.inputs),
+                                      whole.operators[2]))
+    drawing = draw(taken, names={2: "NEG+ADD"})
+    check(drawing)
+    assert [(each.index, each.title) for each in drawing.boxes if each.kind == "operator"] == [
+        (1, "NEG"), (2, "NEG+ADD")]
+    assert [(each.source, each.target) for each in drawing.lines] == [(0, 1), (0, 2), (1, 2), (2, 3)]

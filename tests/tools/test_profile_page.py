@@ -12,6 +12,7 @@ import pytest
 import circlet
 from circlet.tools.page.profile import profile_page
 from tests.models.expectations import read
+from tests.needs import NATIVE
 from tests.tools.browser import CHROMIUM, Browser, browsers
 from tests.tools.conftest import Program
 
@@ -23,9 +24,9 @@ def browser() -> Iterator[Browser]:
     yield from browsers()
 
 
-def profiled(name: str, runs: int = 2) -> circlet.Profile:
+def profiled(name: str, runs: int = 2, backend: str = "cpu") -> circlet.Profile:
     path = MODELS / f"{name}.tflite"
-    session, call = circlet.Session(path, "cpu"), read(path.with_suffix(".npz"))[-1]
+    session, call = circlet.Session(path, backend), read(path.with_suffix(".npz"))[-1]
     with circlet.profile(session):
         session.run(call.inputs)
     with circlet.profile(session) as found:
@@ -136,6 +137,26 @@ def test_every_tab(browser: Browser, tmp_path: Path) -> None:
     browser.click("section:not([hidden]) tbody .link")
     assert browser.run("return document.querySelector('nav [aria-selected=true]').textContent") == "Graph"
     assert (browser.errors(), browser.requests()) == ([], [])
+
+
+@NATIVE
+def test_merged_operators_are_called_by_their_parts() -> None:
+    profile = profiled("lstm", backend="native")
+    (graph,) = data(profile_page(profile.tables, "A model", []))["Graph"]
+    merged = 0
+    for index, subgraph in enumerate(graph["data"]["subgraphs"]):
+        titles = {number: title for kind, number, title, *_ in subgraph["boxes"] if kind == "operator"}
+        assert not {"FUSED", "SKIP"} & {*titles.values()}
+        for number, operator in enumerate(subgraph["operators"]):
+            parts = profile.model.subgraphs[index].operators[number].op.parts()
+            names = [f"[{each}] {profile.session.model.subgraphs[index].operators[each].name}" for each in parts]
+            assert [name for name, _ in operator.get("parts", ())] == names
+            if parts:
+                merged += 1
+                assert operator["options"] == {}
+                assert operator["name"] == titles[number]
+                assert titles[number].split("+")[0] == names[0].partition(" ")[2]
+    assert merged
 
 
 @CHROMIUM

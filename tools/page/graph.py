@@ -35,6 +35,10 @@ class Note:
     """What is shown with its options when it is selected."""
     warning: str = ""
     """What is wrong with it; its box is marked."""
+    parts: Sequence[tuple[int, Operator]] = ()
+    """The operators that were merged into it, with their places."""
+    name: str = ""
+    """What it is called then."""
 
 
 Notes: TypeAlias = "Mapping[tuple[int, int], Note]"
@@ -61,7 +65,8 @@ def graph_part(model: Model, notes: Notes | None = None, entries: Sequence[int] 
 
 def _subgraph(index: int, subgraph: Subgraph, notes: Notes) -> Json:
     own = [notes.get((index, number)) for number in range(len(subgraph.operators))]
-    drawing = draw(subgraph, {number: note.label for number, note in enumerate(own) if note is not None})
+    drawing = draw(subgraph, {number: note.label for number, note in enumerate(own) if note is not None},
+                   {number: note.name for number, note in enumerate(own) if note is not None and note.name})
     return {
         "name": subgraph.name,
         "width": drawing.width,
@@ -77,12 +82,22 @@ def _subgraph(index: int, subgraph: Subgraph, notes: Notes) -> Json:
 def _operator(operator: Operator, note: Note | None) -> Json:
     found: dict[str, Json] = {
         "name": operator.name, "version": operator.version, "group": group(operator.op),
-        "inputs": operator.inputs, "outputs": operator.outputs, "options": dict(option_texts(operator)),
+        "inputs": operator.inputs, "outputs": operator.outputs,
+        "options": {} if note is not None and note.parts else dict(option_texts(operator)),
         "calls": [[each.role, each.subgraph] for each in operator.op.calls()],
     }
     if note is not None:
-        found.update(heat=note.heat, label=note.label, rows=list(note.rows), warning=note.warning)
+        found.update(heat=note.heat, label=note.label, rows=list(note.rows), warning=note.warning,
+                     parts=[[f"[{number}] {each.name}", dict(option_texts(each))] for number, each in note.parts])
+        if note.parts:
+            found.update(name=note.name, group=_leading(note.parts))
     return found
+
+
+def _leading(parts: Sequence[tuple[int, Operator]]) -> str:
+    """The group of merged operators: a product if there is one among them, else that of the last."""
+    groups = [group(each.op) for _, each in parts]
+    return "product" if "product" in groups else groups[-1]
 
 
 def group(op: Op) -> str:

@@ -54,6 +54,8 @@ class GraphDetails {
       ...this.section("Invokes", callees.length ? [element("div", { class: "callees" }, ...callees)] : []),
       ...this.section("Measures", this.facts(operator.rows ?? [])),
       ...this.section("Options", this.facts(Object.entries(operator.options))),
+      ...this.section("Merged of", (operator.parts ?? []).flatMap(([name, options]) => [
+        element("div", {}, name), ...this.facts(Object.entries(options))])),
       ...this.section("Inputs", operator.inputs.map((each) => this.tensor(each, true))),
       ...this.section("Outputs", operator.outputs.map((each) => this.tensor(each))),
       ...this.section("Read by", operator.outputs.flatMap((each) => this.readers(each))),

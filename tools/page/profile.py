@@ -7,6 +7,9 @@ from itertools import groupby
 
 from circlet.profiling.sheets import sampled_note, short, summary
 from circlet.profiling.tables import LoopRow, OperatorRow, SubgraphRow, Tables
+from circlet.profiling.timed_runs import TimedRuns
+from circlet.runtime.exec.observe.regions import Kind, Region
+from circlet.runtime.records import replace
 from circlet.tools.page.flame import NANO, flame_part, memory_part, turns_part
 from circlet.tools.page.graph import Note, Notes, graph_part
 from circlet.tools.page.page import Part, Tab, document
@@ -110,14 +113,24 @@ def _loops(tables: Tables) -> list[Part]:
 def _notes(tables: Tables) -> Notes:
     """What the graph says of operators: the share of the run with what they invoke, as heat."""
     whole, cells = tables.runs.root.total or 1.0, _Cells(tables)
-    found = {}
+    found = dict(_merged(tables.runs))
     for row in tables.operators:
         names = [each.title for each in OPERATORS[1:]]
         texts = [_text(column, cell) for column, cell in zip(OPERATORS[1:], cells.operator(row)[1:], strict=True)]
         share = row.total / whole
-        found[row.subgraph, row.index] = Note(share, f"{100 * share:.1f} %",
-                                              [pair for pair in zip(names, texts, strict=True) if pair[1]])
+        place = row.subgraph, row.index
+        found[place] = replace(found.get(place, Note()), heat=share, label=f"{100 * share:.1f} %",
+                               rows=[pair for pair in zip(names, texts, strict=True) if pair[1]])
     return found
+
+
+def _merged(runs: TimedRuns) -> Iterator[tuple[tuple[int, int], Note]]:
+    """What operators are called that others were merged into, those too that did not run."""
+    for index, subgraph in enumerate(runs.model.subgraphs):
+        for number, operator in enumerate(subgraph.operators):
+            parts = [(each, source) for each in operator.op.parts() if (source := runs.source(index, each)) is not None]
+            if parts:
+                yield (index, number), Note(parts=parts, name=runs.name(Region(Kind.OPERATOR, index, number)))
 
 
 def _text(column: Column, cell: Cell) -> str:
@@ -141,9 +154,8 @@ def _copies(tables: Tables) -> Part:
 
 
 def _edges(tables: Tables) -> Iterator[list[Cell]]:
-    model = tables.runs.model
     for position, edges in groupby(tables.edges, lambda each: each.position):
-        name = model.subgraphs[position[0]].operators[position[1]].name
+        name = tables.runs.name(Region(Kind.OPERATOR, *position))
         for each in edges:
             yield [Link(f"@{each.subgraph}[{each.operator}] {name}", *position), each.edge, each.bytes,
                    "yes" if each.per_iteration else "", each.action.value, each.reason]
