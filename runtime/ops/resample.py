@@ -7,8 +7,10 @@ from enum import Enum
 from math import floor, inf
 from typing import ClassVar
 
-from circlet.runtime.ir.op import Count, Op, Operands, ShapeError, between
+from circlet.runtime.ir.length import is_open
+from circlet.runtime.ir.op import Count, Op, Operands, ShapeError, Unknown, between
 from circlet.runtime.ir.types import Shape
+from circlet.runtime.ops.operands import integer
 from circlet.runtime.records import dataclass
 
 
@@ -79,9 +81,25 @@ class Resample(Op):
                              f"{args[1].shape}")
         if any(not 0 <= axis < len(shape) for axis in self.axes):
             raise ShapeError(f"axes: expected axes of {args[0].shape}, found {self.axes}")
-        for axis, (size, _) in zip(self.axes, self.extents(args[0].shape, args[1].value.tolist()), strict=True):
+        for axis, size in zip(self.axes, self._sizes(args[0].shape, args[1].value.tolist()), strict=True):
             shape[axis] = size
         return (tuple(shape),)
+
+    def _sizes(self, shape: Shape, given: Sequence[float]) -> list[int]:
+        """The size of the result for each of the axes, where lengths may be open."""
+        lengths = [shape[axis] for axis in self.axes]
+        if not is_open((*lengths, *given)):
+            return [size for size, _ in self.extents(shape, given)]
+        if any(isinstance(each, float) for each in given):
+            if not all(0 < each < inf for each in given):
+                raise ShapeError(f"cannot resize axes of sizes {lengths} by {list(given)}")
+            ratios = [each.as_integer_ratio() for each in given]
+            return [length * factor // divisor for length, (factor, divisor) in zip(lengths, ratios, strict=True)]
+        if self.aspect is not Aspect.STRETCH:
+            raise Unknown
+        if any(each < 1 for each in (*lengths, *given)):
+            raise ShapeError(f"cannot resize axes of sizes {lengths} to {list(given)}")
+        return [integer(each) for each in given]
 
     def extents(self, shape: Shape, given: Sequence[float]) -> list[tuple[int, float]]:
         """For each of the axes the size of the result and the factor."""

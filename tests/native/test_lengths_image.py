@@ -21,6 +21,7 @@ from circlet.runtime.ops.normalize import LocalResponseNormalization
 from circlet.runtime.ops.pad import Pad
 from circlet.runtime.ops.pool import AveragePool2D, L2Pool2D, MaxPool2D
 from circlet.runtime.ops.reduce import Mean
+from circlet.runtime.ops.resample import Coordinates, Interpolation, Nearest, Resample
 from circlet.runtime.ops.resize import ResizeBilinear, ResizeNearestNeighbor
 from tests.native.test_lengths import Graph, floats, model, weights
 from tests.ops.cases import check
@@ -36,10 +37,11 @@ def constant(g: Graph, *shape: int) -> Value:
     return g.builder.constant(weights(*shape))
 
 
-def filtered(op: Op, *filter: int) -> Callable[[Graph], Sequence[Value]]:
+def filtered(op: Op, *filter: int, groups: int = 1) -> Callable[[Graph], Sequence[Value]]:
     """A convolution with a bias, and one of which another operator takes the results."""
     def write(g: Graph) -> Sequence[Value]:
-        x, channels = image(g), filter[-1] if isinstance(op, DepthwiseConv2D) else filter[0]
+        x = image(g, filter[-1] * groups) if groups > 1 else image(g)
+        channels = filter[-1] if isinstance(op, DepthwiseConv2D) else filter[0]
         made = g(op, x, constant(g, *filter), constant(g, channels))
         return [made, g(Mul(), g(op, x, constant(g, *filter)), constant(g, channels))]
 
@@ -57,6 +59,18 @@ def resized(op: Op, scale: int) -> Callable[[Graph], Sequence[Value]]:
         size = g(Pack(2), *(g(Mul(), g.length(x, axis), g.number(scale), dtype=DType.INT32) for axis in (1, 2)),
                  dtype=DType.INT32)
         return [g(op, x, size), g(op, x, g.ints(7, 5))]
+
+    return write
+
+
+def resampled(op: Resample, sized: bool = False) -> Callable[[Graph], Sequence[Value]]:
+    """By factors, and to sizes that follow from the image's."""
+    def write(g: Graph) -> Sequence[Value]:
+        x = image(g)
+        if not sized:
+            return [g(op, x, g.builder.constant(np.array([2.0, 0.75], np.float32)))]
+        larger = [g(Add(), g.length(x, axis), g.number(3), dtype=DType.INT32) for axis in (1, 2)]
+        return [g(op, x, g(Pack(2), *larger, dtype=DType.INT32))]
 
     return write
 
@@ -96,6 +110,9 @@ MODELS: dict[str, Model] = {name: model(write) for name, write in {
     "conv-same-dilated": filtered(dilated(Conv2D, SAME), 7, 3, 3, 5),
     "conv-valid": filtered(Conv2D(VALID, 2, 1), 17, 2, 3, 5),
     "conv-valid-dilated": filtered(dilated(Conv2D, VALID), 7, 2, 2, 5),
+    "conv-groups": filtered(Conv2D(SAME, 1, 1, RELU6), 34, 3, 3, 5, groups=2),
+    "conv-groups-strided": filtered(Conv2D(SAME, 2, 1), 12, 3, 2, 2, groups=4),
+    "conv-groups-dilated": filtered(dilated(Conv2D, SAME), 6, 2, 3, 1, groups=3),
     "conv-points": filtered(Conv2D(SAME, 1, 1), 33, 1, 1, 5),
     "conv-points-strided": filtered(Conv2D(SAME, 2, 2), 7, 1, 1, 5),
     "depthwise-same": filtered(DepthwiseConv2D(SAME, 1, 1), 1, 3, 3, 5),
@@ -116,6 +133,10 @@ MODELS: dict[str, Model] = {name: model(write) for name, write in {
     "nearest": resized(ResizeNearestNeighbor(), 2),
     "nearest-corners": resized(ResizeNearestNeighbor(align_corners=True), 3),
     "nearest-centers": resized(ResizeNearestNeighbor(half_pixel_centers=True), 2),
+    "resampled-nearest": resampled(Resample((1, 2), coordinates=Coordinates.ASYMMETRIC, nearest=Nearest.FLOOR)),
+    "resampled-linear": resampled(Resample((1, 2), Interpolation.LINEAR)),
+    "resampled-cubic": resampled(Resample((1, 2), Interpolation.CUBIC), sized=True),
+    "resampled-corners": resampled(Resample((1, 2), Interpolation.LINEAR, Coordinates.ALIGN_CORNERS), sized=True),
     "transposed-same": transposed(SAME, 2),
     "transposed-valid": transposed(VALID, 2, 1),
 }.items()}

@@ -11,18 +11,28 @@ from hypothesis import strategies as st
 
 from circlet.runtime.ir.builder import SubgraphBuilder, Value
 from circlet.runtime.ops.elementwise import Add
+from circlet.runtime.ops.resample import Coordinates, Interpolation, Nearest, Resample
 from circlet.runtime.ops.resize import Resize, ResizeBilinear, ResizeNearestNeighbor
 from circlet.runtime.ops.spatial import BatchToSpaceND, DepthToSpace, SpaceToBatchND, SpaceToDepth
 from tests.native.against_cpu import agree, applied, seeds, values
 from tests.native.native_cases import native_test
+from tests.ops.test_resample import CASES as RESAMPLED
 from tests.ops.test_resize import BILINEAR, NEAREST
 from tests.ops.test_spatial import CASES as SPATIAL
 
 test_resize = native_test([each for each in (*BILINEAR, *NEAREST) if each.error is None])
+test_resample = native_test([each for each in RESAMPLED if each.error is None])
 test_spatial = native_test([each for each in SPATIAL if each.error is None])
 
 LENGTHS = st.integers(1, 7)
 IMAGES = st.tuples(st.integers(0, 2), LENGTHS, LENGTHS, st.sampled_from([1, 3, 16, 19]))
+FACTORS = st.sampled_from([0.5, 1.0, 1.5, 2.0, 3.25])
+COORDINATES = [each for each in Coordinates if each is not Coordinates.TF_CROP_AND_RESIZE]
+
+
+def has_one_step(length: int, measure: float) -> bool:
+    """Whether corners that are aligned divide by 0: a length times a factor that is 1 while more elements are made."""
+    return isinstance(measure, float) and length * measure == 1.0
 
 
 @settings(max_examples=40, deadline=None)
@@ -32,6 +42,16 @@ def test_any_size(op: type[Resize], corners: bool, half: bool, image: tuple[int,
                   seed: int) -> None:
     assume(not (op is ResizeBilinear and corners and half))
     agree(applied(op(corners, half), np.array(size, np.int32)), values(image, np.float32, seed))
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.sampled_from(Interpolation), st.sampled_from(COORDINATES), st.sampled_from(Nearest), IMAGES,
+       st.tuples(LENGTHS, LENGTHS) | st.tuples(FACTORS, FACTORS), seeds)
+def test_any_axes(kind: Interpolation, coordinates: Coordinates, nearest: Nearest, image: tuple[int, ...],
+                  measure: tuple[float, float], seed: int) -> None:
+    assume(coordinates is not Coordinates.ALIGN_CORNERS or not any(map(has_one_step, image[1:], measure)))
+    found = np.array(measure, np.float32 if isinstance(measure[0], float) else np.int64)
+    agree(applied(Resample((1, 2), kind, coordinates, nearest), found), values(image, np.float32, seed))
 
 
 @settings(max_examples=40, deadline=None)

@@ -43,6 +43,10 @@ CASES = {
     "joined": (f"g (float[1, 2, 6, 6] x) => (float[1, 4, 8, 6] y) {W} {{ a = {CONV}(x, w) b = Neg(a) "
                "c = Concat<axis = 1>(a, b) p = Constant<value = int64[8] {0, 0, 1, 0, 0, 0, 1, 0}>() y = Pad(c, p) }",
                [2]),
+    "resized": (f"g (float[1, 2, 6, 6] x) => (float[1, 2, 3, 9] y) {W} {{ a = {CONV}(x, w) "
+                "s = Constant<value = int64[4] {1, 2, 3, 9}>() "
+                'b = Resize<mode = "linear", coordinate_transformation_mode = "pytorch_half_pixel">(a, , , s) '
+                f"y = {CONV}(b, w) }}", [2]),
     "loop": (f"g (float[1, 2, 6, 6] x) => (float[1, 2, 6, 6] y) {W} {{ M = Constant<value = int64 {{3}}>() {YES} "
              f'y = Loop(M, yes, x) <body = body (int64 i, bool c, float[1, 2, 6, 6] s) => (bool c, r) {{ '
              f"t = Constant<value = float {{0.01}}>() a = {CONV}(s, w) b = Mul(a, t) r = Relu(b) }}> }}", [2, 0]),

@@ -18,6 +18,7 @@ MODULES: Mapping[str, tuple[str, ...]] = {
     "quantize": ("quantized.quantize", "quantized.elementwise", "quantized.table"),
     "recurrent": ("recurrent.lstm", "recurrent.lstm_int8", "recurrent.rnn"),
     "reduce": ("real.reduce",),
+    "resample": ("real.resample",),
     "resize": ("real.resize",),
     "shape": ("moving.shape",),
     "sort": ("moving.sort",),

@@ -12,7 +12,7 @@ from circlet.runtime.ir.model import Operator
 from circlet.runtime.ir.op import Op
 from circlet.runtime.ir.tensor import Tensor
 from circlet.runtime.ir.types import Array, DType
-from circlet.runtime.ops import comparison, elementwise, layout, pad, reduce
+from circlet.runtime.ops import comparison, elementwise, layout, pad, reduce, resample
 from circlet.runtime.records import dataclass
 
 Permutation: TypeAlias = tuple[int, ...]
@@ -156,12 +156,22 @@ def _reduction(operator: Operator, tensors: Sequence[Tensor], views: Views) -> M
     return replace(moved, permutation=tuple(sorted(kept).index(axis) for axis in kept))
 
 
+def _resampling(operator: Operator, tensors: Sequence[Tensor], views: Views) -> Moved | None:
+    op, view = operator.op, views.get(operator.inputs[0])
+    assert isinstance(op, resample.Resample)
+    if view is None or len(operator.inputs) > 2 or not all(0 <= axis < len(view.permutation) for axis in op.axes):
+        return None
+    axes = tuple(view.permutation[axis] for axis in op.axes)
+    return Moved(replace(op, axes=axes), (view.source, operator.inputs[1]), view.permutation)
+
+
 RULES: dict[type[Op], Rule] = {
     layout.Concatenation: _concatenation,
     layout.StridedSlice: _slicing,
     pad.Pad: _padding,
     pad.PadV2: _padding,
     pad.MirrorPad: _padding,
+    resample.Resample: _resampling,
     **{op: _reduction for op in (reduce.Sum, reduce.Mean, reduce.ReduceProd, reduce.ReduceMax, reduce.ReduceMin)},
 }
 """The operators that compute on permuted tensors, besides those that work element by element."""

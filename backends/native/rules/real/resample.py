@@ -1,0 +1,231 @@
+"""Native rule of resizing along any axes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from itertools import product
+from math import prod
+from typing import TypeAlias
+
+from llvmlite import ir
+
+from circlet.backends.native.emit.emitter import Emitter
+from circlet.backends.native.emit.parallel import parallel_nest
+from circlet.backends.native.emit.value import Value, in_memory
+from circlet.backends.native.rules.refusals import plain
+from circlet.backends.native.rules.rule import Node, Sink, nest
+from circlet.backends.refusal import all_of, only
+from circlet.runtime.exec.kernel import Call
+from circlet.runtime.ir.length import may_differ
+from circlet.runtime.ir.types import DType
+from circlet.runtime.ops.resample import Aspect, Coordinates, Interpolation, Nearest, Resample
+from circlet.runtime.records import dataclass
+
+FLOAT, DOUBLE = DType.FLOAT32, DType.FLOAT64
+"""What elements are, and what places are computed with."""
+
+
+class _Axis:
+    """An axis that is resized, in registers: what `backends/cpu/resample.py` computes of it."""
+
+    def __init__(self, e: Emitter, length: int, size: int, factor: float | None) -> None:
+        """
+        Args:
+            e: writes it.
+            length: of the input.
+            size: of the result.
+            factor: between the two; None where it is the quotient.
+        """
+        self.e, self.b, self.size = e, e.builder, size
+        self.length, self._count = (self.real(e.number(each)) for each in (length, size))
+        self.factor = self.b.fdiv(self._count, self.length) if factor is None else self.number(factor)
+
+    def number(self, value: float) -> ir.Value:
+        return self.e.constant(value, DOUBLE)
+
+    def real(self, number: ir.Value) -> ir.Value:
+        """An index as a double."""
+        return self.b.sitofp(number, ir.DoubleType())
+
+    def less_one(self, value: ir.Value) -> ir.Value:
+        return self.b.fsub(value, self.number(1))
+
+    def centre(self, x: ir.Value) -> ir.Value:
+        """(x + 0.5) / factor."""
+        return self.b.fdiv(self.b.fadd(x, self.number(0.5)), self.factor)
+
+    def beyond_one(self, value: ir.Value) -> ir.Value:
+        """A place, or 0 where there is one element alone."""
+        several = self.b.icmp_signed(">", self.e.number(self.size), self.e.number(1))
+        return self.b.select(several, value, self.number(0))
+
+    def symmetric(self) -> ir.Value:
+        """How far the first place is moved, so that what is cut off is so on both sides."""
+        b = self.b
+        part = b.fdiv(self._count, b.fmul(self.factor, self.length))
+        return b.fmul(b.fdiv(self.length, self.number(2)), b.fsub(self.number(1), part))
+
+    def corners(self, x: ir.Value) -> ir.Value:
+        """x (length - 1) / (factor length - 1)."""
+        whole = self.less_one(self.b.fmul(self.factor, self.length))
+        return self.b.fdiv(self.b.fmul(x, self.less_one(self.length)), whole)
+
+
+_PLACES: Mapping[Coordinates, Callable[[_Axis, ir.Value], ir.Value]] = {
+    Coordinates.HALF_PIXEL: lambda axis, x: axis.b.fsub(axis.centre(x), axis.number(0.5)),
+    Coordinates.HALF_PIXEL_SYMMETRIC: lambda axis, x: axis.b.fsub(
+        axis.b.fadd(axis.symmetric(), axis.centre(x)), axis.number(0.5)),
+    Coordinates.PYTORCH_HALF_PIXEL: lambda axis, x: axis.beyond_one(axis.b.fsub(axis.centre(x), axis.number(0.5))),
+    Coordinates.ALIGN_CORNERS: lambda axis, x: axis.beyond_one(axis.corners(x)),
+    Coordinates.ASYMMETRIC: lambda axis, x: axis.b.fdiv(x, axis.factor),
+    Coordinates.TF_HALF_PIXEL_FOR_NN: lambda axis, x: axis.centre(x),
+}
+"""Where in the input an element lies, by its number as a double."""
+_NEAREST: Mapping[Nearest, tuple[str, float]] = {
+    Nearest.ROUND_PREFER_FLOOR: ("ceil", -0.5),
+    Nearest.ROUND_PREFER_CEIL: ("floor", 0.5),
+    Nearest.FLOOR: ("floor", 0.0),
+    Nearest.CEIL: ("ceil", 0.0),
+}
+"""How a place is rounded, and what is added before."""
+_STEPS: Mapping[Interpolation, range] = {Interpolation.LINEAR: range(2), Interpolation.CUBIC: range(-1, 3)}
+"""Which elements one between others is made of, from the one before it on."""
+
+
+@dataclass(frozen=True, eq=False)
+class _Tap:
+    """One of the elements that each resized one of an axis is made of: where it is, what it counts; (size,)."""
+
+    index: Value
+    weight: Value | None
+    """None where there is one element alone."""
+
+
+def _refuses(call: Call) -> str | None:
+    """Refuses what takes more elements the smaller the result is, and factors that only the run tells."""
+    op = call.op
+    assert isinstance(op, Resample)
+    if op.antialias or op.exclude_outside or op.coordinates not in _PLACES or op.aspect is not Aspect.STRETCH:
+        return "antialiasing, cutting out, weights of what is inside alone, or one factor for all axes"
+    if call.input(1).dtype is FLOAT and call.input(1).data is None:
+        return "factors that are not constant"
+    return None
+
+
+@nest(Resample, all_of(plain, only((FLOAT,)), _refuses), frozenset({0}), frozenset({1}))
+def resample(node: Node[Resample], e: Emitter, sinks: tuple[Sink, ...]) -> None:
+    """Of x (d0, ..., dk), float32: the same with other lengths of some axes. First a table for each such axis says
+    which elements each one is made of; then loops over all axes but the last, shared out, and one over that, add the
+    products of these with their weights."""
+    x, taps = node.input(0), _taps(node, e)
+    *outer, length = node.shape
+    with parallel_nest(e, tuple(outer), 16 * prod(node.shape)) as place:
+        around = [_chosen(e, taps.get(axis), index) for axis, index in enumerate(place)]
+        with e.loop(length) as j:
+            along = _chosen(e, taps.get(len(outer)), j)
+            sinks[0](e, [*place, j], _sum(e, x, around, along))
+
+
+_Choice: TypeAlias = "tuple[ir.Value, ir.Value | None]"
+"""An index, and what the element there counts."""
+
+
+def _chosen(e: Emitter, taps: Sequence[_Tap] | None, index: ir.Value) -> list[_Choice]:
+    """The elements along an axis that one is made of."""
+    if taps is None:
+        return [(index, None)]
+    return [(each.index.linear(e, index), None if each.weight is None else each.weight.linear(e, index))
+            for each in taps]
+
+
+def _sum(e: Emitter, x: Value, around: Sequence[Sequence[_Choice]], along: Sequence[_Choice]) -> ir.Value:
+    """The sum of elements times the weights of all their indices."""
+    total: ir.Value | None = None
+    for outer in product(*around):
+        row: ir.Value | None = None
+        for index, weight in along:
+            row = _added(e, row, x.element(e, [*(each for each, _ in outer), index]), (weight,))
+        assert row is not None, "there is an element at least"
+        total = _added(e, total, row, [weight for _, weight in outer])
+    assert total is not None, "there is an element at least"
+    return total
+
+
+def _added(e: Emitter, total: ir.Value | None, value: ir.Value, weights: Sequence[ir.Value | None]) -> ir.Value:
+    """A sum, and a value times weights."""
+    for each in weights:
+        value = value if each is None else e.builder.fmul(value, each)
+    return value if total is None else e.builder.fadd(total, value)
+
+
+def _taps(node: Node[Resample], e: Emitter) -> dict[int, list[_Tap]]:
+    """By axis, without those that stay as they are."""
+    op, given, found = node.op, node.input(1).known, dict[int, list[_Tap]]()
+    assert given is not None, "it is a parameter"
+    for axis, each in zip(op.axes, given.tolist(), strict=True):
+        length, size = node.input(0).shape[axis], node.shape[axis]
+        factor = each if isinstance(each, float) else None
+        is_same = not may_differ(size, length) and factor in (None, 1.0)
+        if not is_same or op.coordinates is Coordinates.TF_HALF_PIXEL_FOR_NN:
+            found[axis] = _written(node, e, length, size, factor)
+    return found
+
+
+def _written(node: Node[Resample], e: Emitter, length: int, size: int, factor: float | None) -> list[_Tap]:
+    """The tables of an axis, in scratch memory."""
+    steps = _STEPS.get(node.op.interpolation)
+    taps = [_Tap(_table(node, size, e.index_dtype), None if steps is None else _table(node, size, FLOAT))
+            for _ in steps or range(1)]
+    axis = _Axis(e, length, size, factor)
+    with e.loop(size) as k:
+        place = _PLACES[node.op.coordinates](axis, axis.real(k))
+        if steps is None:
+            rounding, more = _NEAREST[node.op.nearest]
+            _put(e, taps[0].index, k, _inside(axis, e.intrinsic(rounding, e.builder.fadd(place, axis.number(more)))))
+        else:
+            before = axis.less_one(e.intrinsic("ceil", place))
+            for tap, step in zip(taps, steps, strict=True):
+                index = e.builder.fadd(before, axis.number(step))
+                _put(e, tap.index, k, _inside(axis, index))
+                assert tap.weight is not None, "elements are several"
+                _put(e, tap.weight, k, _weight(node.op, axis, e.builder.fsub(index, place)))
+    return taps
+
+
+def _table(node: Node[Resample], size: int, dtype: DType) -> Value:
+    return in_memory(node.function.reserve(size * dtype.numpy.itemsize), (size,), dtype)
+
+
+def _put(e: Emitter, table: Value, k: ir.Value, value: ir.Value) -> None:
+    assert table.memory is not None, "tables are written"
+    e.store(value, table.memory, table.dtype, k)
+
+
+def _inside(axis: _Axis, index: ir.Value) -> ir.Value:
+    """A place as an index; the outermost element stands for those outside."""
+    most, e = axis.less_one(axis.length), axis.e
+    return axis.b.fptosi(e.intrinsic("minnum", e.intrinsic("maxnum", index, axis.number(0)), most), e.index)
+
+
+def _weight(op: Resample, axis: _Axis, distance: ir.Value) -> ir.Value:
+    """What an element at a distance counts, as a float."""
+    e, b = axis.e, axis.b
+    x = e.intrinsic("fabs", distance)
+    if op.interpolation is Interpolation.LINEAR:
+        found = e.intrinsic("maxnum", b.fsub(axis.number(1), x), axis.number(0))
+    else:
+        a = op.cubic_coefficient
+        near = _polynomial(axis, x, (a + 2, -(a + 3), 0, 1))
+        far = _polynomial(axis, x, (a, -5 * a, 8 * a, -4 * a))
+        outer = b.select(b.fcmp_ordered("<", x, axis.number(2)), far, axis.number(0))
+        found = b.select(b.fcmp_ordered("<=", x, axis.number(1)), near, outer)
+    return b.fptrunc(found, ir.FloatType())
+
+
+def _polynomial(axis: _Axis, x: ir.Value, coefficients: Sequence[float]) -> ir.Value:
+    """By Horner's rule, from the highest power on."""
+    first, *rest = coefficients
+    total = axis.number(first)
+    for each in rest:
+        total = axis.b.fadd(axis.b.fmul(total, x), axis.number(each))
+    return total
