@@ -47,6 +47,25 @@ def test_conv_2d(images: int, geometry: Geometry, channels: int, filters: int, p
         agree(applied(op), image, filter, bias)
 
 
+@settings(max_examples=60, deadline=None)
+@given(IMAGES, GEOMETRIES, st.sampled_from([2, 3, 4, 16]), st.sampled_from([1, 2, 5, 16]), CHANNELS, PADDINGS,
+       ACTIVATIONS, st.booleans(), seeds)
+def test_groups(images: int, geometry: Geometry, groups: int, taken: int, made: int, padding: Padding,
+                activation: Activation, is_read: bool, seed: int) -> None:
+    """Of `taken` channels each, which become `made`; `is_read` has another operator take the results."""
+    height, width, tall, wide, stride_h, stride_w, dilation_h, dilation_w = geometry
+    op = Conv2D(padding, stride_w, stride_h, activation, dilation_w, dilation_h)
+    filter = values((groups * made, tall, wide, taken), np.float32, seed)
+    image = values((images, height, width, groups * taken), np.float32, seed + 1)
+    bias = values((groups * made,), np.float32, seed)
+
+    def formula(g: SubgraphBuilder, x: Value) -> Sequence[Value]:
+        found = g.apply(op, x, g.constant(filter), g.constant(bias))
+        return [g.apply(Add(), found, g.constant(bias)) if is_read else found]
+
+    agree(formula, image)
+
+
 @settings(max_examples=80, deadline=None)
 @given(IMAGES, GEOMETRIES, CHANNELS, st.sampled_from([1, 1, 1, 2, 3]), PADDINGS, ACTIVATIONS, st.booleans(), seeds)
 def test_depthwise_conv_2d(images: int, geometry: Geometry, channels: int, times: int, padding: Padding,

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 MODULES: Mapping[str, tuple[str, ...]] = {
     "comparison": ("real.comparison",),
-    "conv": ("real.conv",),
+    "conv": ("real.conv", "real.grouped"),
     "elementwise": ("real.elementwise", "real.division"),
     "index": ("moving.index",),
     "layout": ("moving.layout",),

@@ -85,32 +85,42 @@ def _product(node: Node[Conv2D], e: Emitter, sink: Sink, windows: tuple[Window, 
     image = image_of(node, node.input(0))
     if outer:
         image = with_margins(node, e, image, windows)
-        positions = _positions(node, e, image, windows)
+        left_of = positions(node, e, image, windows, image.channels)
     with e.nest(outer) as index:
-        left = positions(index[0]) if outer else Left.even(e, plan.split, image.memory, image.column, image.column)
+        left = left_of(index[0]) if outer else Left.even(e, plan.split, image.memory, image.column, image.column)
         multiply(e, plan, left, panels, start, product.result(sink, node.op.fused_activation_function, index))
 
 
-def _positions(node: Node[Conv2D], e: Emitter, image: Image, windows: tuple[Window, ...]
-               ) -> Callable[[ir.Value], Left]:
-    """The elements under the window, position by position, given the number of an image: a table of where each begins,
-    and one of its rows. These stand for an indirection buffer (Dukhan 2019, "The Indirect Convolution Algorithm"),
-    which has an address for each position and element of the window; nothing is copied as by im2col. Where lengths are
-    open, the tables are written first."""
+def positions(node: Node[Conv2D], e: Emitter, image: Image, windows: tuple[Window, ...], taken: int
+              ) -> Callable[..., Left]:
+    """The elements under the window, position by position, given the number of an image and where in a column the
+    channels begin, in bytes: a table of where each position begins, and one of its rows. These stand for an
+    indirection buffer (Dukhan 2019, "The Indirect Convolution Algorithm"), which has an address for each position and
+    element of the window; nothing is copied as by im2col. Where lengths are open, the tables are written first.
+
+    Args:
+        node: the operator.
+        e: writes them.
+        image: with margins.
+        windows: along height and width.
+        taken: how many channels are read.
+    """
     tall, wide = windows
     steps, shape = (tall.stride * image.row, wide.stride * image.column), (tall.count, wide.count)
-    is_run = wide.dilation == 1
+    is_run = wide.dilation == 1 and taken == image.channels
     columns = [0] if is_run else [k * wide.dilation * image.column for k in range(wide.size)]
     taps = [k * tall.dilation * image.row + column for k in range(tall.size) for column in columns]
-    run = image.column * (wide.size if is_run else 1)
+    run = taken * BYTES * (wide.size if is_run else 1)
     if is_open((*steps, *shape, *taps)):
         rows, offsets = _written(node, e, shape, steps), _stored(node, e, taps)
-        return lambda number: Left(image.at(e, number), rows, None, run, (offsets, len(taps)))
+    else:
+        found = np.add.outer(*(np.arange(count) * step for count, step in zip(shape, steps, strict=True)))
+        rows = node.function.external(found.reshape(-1).astype(e.index_dtype.numpy))
+        offsets = table(e, taps)
 
-    def left(number: ir.Value) -> Left:
-        rows = np.add.outer(*(np.arange(count) * step for count, step in zip(shape, steps, strict=True)))
-        begins = node.function.external(rows.reshape(-1).astype(e.index_dtype.numpy))
-        return Left(image.at(e, number), begins, None, run, (table(e, taps), len(taps)))
+    def left(number: ir.Value, begin: ir.Value | None = None) -> Left:
+        memory = image.at(e, number)
+        return Left(memory if begin is None else e.address(memory, I8, begin), rows, None, run, (offsets, len(taps)))
 
     return left
 
