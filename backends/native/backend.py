@@ -38,7 +38,6 @@ from circlet.runtime.exec.step import Step
 from circlet.runtime.ir.faults import located
 from circlet.runtime.ir.model import Model
 from circlet.runtime.late import LOADING
-from circlet.runtime.passes.analyses.specialize import General
 from circlet.runtime.records import dataclass, field
 
 if TYPE_CHECKING:
@@ -136,8 +135,6 @@ class NativeBackend:
         self._cpu = CpuBackend()
         self._functions: dict[str, Function | None] = {}
         self._under_way: dict[str, Compilation[Function | None]] = {}
-        self._closed: dict[tuple[General, range], str | None] = {}
-        """Why spans cannot be functions for any lengths, as far as that was asked."""
         self._digest: bytes | None = None
         self._lowered: dict[str, Program | None] = {}
         self._rations: dict[tuple[int, int], Ration] = defaultdict(Ration)
@@ -222,8 +219,7 @@ class NativeBackend:
             run=span.run, lengths=span.spec.lengths, held=span.arrays.__getitem__,
             constant=lambda found: graphs[found.subgraph].tensors[found.tensor].data,
             variable=lambda subgraph, tensor: graphs[subgraph].tensors[tensor],
-            host=lambda subgraph, operator, inputs, outputs: executors[subgraph].bind(
-                operator, inputs, outputs, span.run),
+            executor=executors.__getitem__,
             located=located(executors[span.spec.index].place, span.leading))
 
     def bind_open(self, span: Span) -> OpenStep | None:
@@ -234,7 +230,7 @@ class NativeBackend:
         function = self._general(span, Observation.NONE)
         if function is None:
             return None
-        self._coverage.add_function(span, ())
+        self._coverage.add_function(span, (each.position for each in function.manifest.host_calls))
         self._tell(span, function)
         return OpenInvocation(function, self._setting(span), self._teams)
 
@@ -242,16 +238,6 @@ class NativeBackend:
         """The function for a span at any lengths, where these are open and it can serve all of them."""
         general, lengths = span.spec.general, span.spec.lengths
         if general is None:
-            return None
-        place = (general, span.operators)
-        if place not in self._closed:
-            with LOADING:
-                from circlet.backends.native.lower.general import objections
-
-            self._closed[place] = reason = next(objections(self._executors, general.spec, span.operators), None)
-            if reason is not None:
-                self._note(span, f"{_AT_ONE}: {reason}")
-        if self._closed[place] is not None:
             return None
         key = general_key(self._model_digest(), span, self._executors.elide, (self._options, observed.value))
         for variant in range(MOST_VARIANTS):

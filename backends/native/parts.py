@@ -113,6 +113,13 @@ class Tally:
 
 
 @dataclass(frozen=True)
+class Request:
+    """Where the code tells the host of tensors, in so many i64."""
+
+    words: int
+
+
+@dataclass(frozen=True)
 class RegionTimes:
     """Where the code says how long its regions took."""
 
@@ -146,7 +153,7 @@ class OpenLengths:
 
 Source: TypeAlias = (
     "OpenLengths | Held | Variable | Cell | Marks | Holder | RunNumber | Called | Fixed | Evidence | Tally | "
-    "RegionTimes | TurnTimes")
+    "Request | RegionTimes | TurnTimes")
 """What an array outside the arena is to the function."""
 
 
@@ -169,18 +176,34 @@ class External:
 
 
 @dataclass(frozen=True)
+class Told:
+    """A tensor of which the code says, at each call, where it lies and what shape it has."""
+
+    rank: int
+    dtype: DType
+    is_late: bool = False
+    """Whether the host computes the shape; the code says then how long each axis is at the most."""
+    growing: Shape = ()
+    """The axes of these which may turn out longer, as the code then leaves to be given more room."""
+
+
+@dataclass(frozen=True)
 class HostCall:
     """An operator computed by a numpy kernel in the midst of native code.
 
-    Arrays outside the arena are passed as they are, everything else through staging buffers.
+    At fixed shapes, arrays outside the arena are passed as they are, everything else through staging buffers; at open
+    lengths the code tells of every tensor.
     """
 
     subgraph: int
     operator: int
-    inputs: tuple[External | Staging | None, ...]
-    outputs: tuple[External | Staging, ...]
+    inputs: tuple[External | Staging | Told | None, ...]
+    outputs: tuple[External | Staging | Told, ...]
     region: int = -1
     """The number of the operator's region, where it is timed."""
+    request: int = -1
+    """The number of the array in which the code tells: for each tensor that is there, inputs first, its address and the
+    length of each axis."""
 
     @property
     def position(self) -> tuple[int, int]:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property, partial
 
-from circlet.runtime.errors import LimitError, Place
-from circlet.runtime.exec.kernel import Kernel, SpanBackend
+from circlet.runtime.errors import ExecutionError, LimitError, Place
+from circlet.runtime.exec.kernel import DynamicKernel, Kernel, SpanBackend
 from circlet.runtime.exec.run import Run
 from circlet.runtime.exec.step import Step
 from circlet.runtime.ir.faults import FAULTS, raise_located
-from circlet.runtime.ir.model import Subgraph
-from circlet.runtime.ir.types import Array
+from circlet.runtime.ir.model import ABSENT, Subgraph
+from circlet.runtime.ir.op import Operand, Operands, Unknown
+from circlet.runtime.ir.types import Array, Shape
 
 
 class Executor:
@@ -51,6 +52,34 @@ class Executor:
             raise_located(error, self.place(operator))
         except FAULTS as error:
             return partial(raise_located, error, self.place(operator))
+
+    def shapes(self, operator: int, inputs: Sequence[Array | None]) -> tuple[Shape, ...] | None:
+        """The shapes of an operator's results on some inputs; None where only running it tells.
+
+        Raises:
+            ShapeError: the inputs do not fit.
+        """
+        found = self.subgraph.operators[operator]
+        tensors = [None if each == ABSENT else self.subgraph.tensors[each] for each in found.inputs]
+        operands = tuple(None if tensor is None or array is None else
+                         Operand(tensor.dtype, array.shape, array, tensor.quantization)
+                         for tensor, array in zip(tensors, inputs, strict=True))
+        try:
+            return found.op.infer(Operands(operands, len(found.outputs)))
+        except Unknown:
+            return None
+
+    def evaluate(self, operator: int, inputs: Sequence[Array | None], run: Run) -> Sequence[Array]:
+        """The results of an operator that makes them itself, as only running it tells their shapes; they are valid
+        until the next call.
+
+        Raises:
+            ExecutionError: it does not.
+        """
+        kernel = self.kernels[operator]
+        if not isinstance(kernel, DynamicKernel):
+            raise ExecutionError("the shape of the result cannot be told", self.place(operator))
+        return kernel.evaluate(inputs, run)
 
     def place(self, operator: int) -> Place:
         """Where an operator of this subgraph is, for messages."""

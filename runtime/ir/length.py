@@ -89,6 +89,10 @@ class Scope:
         """The length of a number, as what stands for it."""
         return cast(int, Length(self, ((1, (Symbol(number),)),)))
 
+    def late(self, most: Length | int | None) -> int:
+        """A length that the run computes, at most as long as another one; without one, as long as there is room."""
+        return self.computed(self.capacity() if most is None else most)
+
     def computed(self, most: Length | int, least: int = 0) -> int:
         """A length that the run computes, at most as long as another one."""
         limit = bound_of(terms_of(most))

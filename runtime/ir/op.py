@@ -172,9 +172,9 @@ class Op(ABC):
         """The element types of the outputs; None where any is allowed. By default that of the first input."""
         return (args[0].dtype,) * args.outputs
 
-    def bounded(self, args: Operands, computed: Callable[[int], int]) -> tuple[Shape, ...] | None:
-        """The shapes of the outputs where only a run tells some lengths, of which it is known what they are at the
-        most: `computed` makes such a length of that. None where there is no bound.
+    def bounded(self, args: Operands, computed: Callable[[int | None], int]) -> tuple[Shape, ...] | None:
+        """The shapes of the outputs where only a run tells some lengths: `computed` makes such a length of what it is
+        at the most, or of None where there is no bound. None where the operator is not one of these.
 
         Raises:
             ShapeError: the operands do not fit.

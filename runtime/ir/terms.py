@@ -339,7 +339,19 @@ def bounds(terms: Terms) -> tuple[int, int]:
         if found:
             least, most = _without_quotient(terms, *max(found, key=lambda each: len(repr(each[1]))))
             low, high = max(low, least), min(high, most)
+        maximum = next((each for each in terms if len(each[1]) == 1 and isinstance(each[1][0], Maximum)), None)
+        if maximum is not None:
+            least, most = _without_maximum(terms, maximum[0], maximum[1][0])
+            low, high = max(low, least), min(high, most)
     return low, high
+
+
+def _without_maximum(terms: Terms, factor: int, maximum: Atom) -> tuple[int, int]:
+    """Bounds of terms, with a maximum times a factor among them, which is one or the other of what it is of."""
+    assert isinstance(maximum, Maximum)
+    others = sum_of(terms, ((-factor, (maximum,)),))
+    found = [bounds(sum_of(others, scaled(each, factor))) for each in (maximum.one, maximum.other)]
+    return min(low for low, _ in found), max(high for _, high in found)
 
 
 def _without_quotient(terms: Terms, factor: int, quotient: Quotient) -> tuple[int, int]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from math import prod
 from typing import ClassVar
 
 from circlet.runtime.ir.op import Count, Op, Operands, ShapeError, Unknown, between, exactly
@@ -87,6 +89,9 @@ class SelectBoxes(Op):
             raise ShapeError(f"expected boxes (batches, n, 4) and scores (batches, classes, n), found {boxes} and "
                              f"{scores}")
         raise Unknown
+
+    def bounded(self, args: Operands, computed: Callable[[int | None], int]) -> tuple[Shape, ...] | None:
+        return ((computed(prod(args[1].shape)), 3),)
 
     def types(self, args: Operands) -> tuple[DType | None, ...]:
         return (DType.INT64,)

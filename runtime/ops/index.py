@@ -10,7 +10,7 @@ import numpy as np
 
 from circlet.runtime.ir.op import Count, Op, Operands, ShapeError, at_least, exactly
 from circlet.runtime.ir.types import DType, Shape
-from circlet.runtime.ops.operands import expect_one, expect_rank, normalize_axis, sizes
+from circlet.runtime.ops.operands import expect_one, expect_rank, normalize_axis, sized, sizes
 from circlet.runtime.ops.registry import operator
 from circlet.runtime.records import dataclass
 
@@ -88,6 +88,9 @@ class ScatterNd(Op):
             raise ShapeError(f"cannot scatter updates {updates} into {shape} by indices {indices}")
         return (shape,)
 
+    def bounded(self, args: Operands, computed: Callable[[int | None], int]) -> tuple[Shape, ...] | None:
+        return (sized(args[2], computed),)
+
     def types(self, args: Operands) -> tuple[DType | None, ...]:
         return (args[1].dtype,)
 
@@ -134,7 +137,7 @@ class Where(Op):
             raise ShapeError("condition: expected at least rank 1, found a scalar")
         return ((int(np.count_nonzero(args[0].value)), args[0].rank),)
 
-    def bounded(self, args: Operands, computed: Callable[[int], int]) -> tuple[Shape, ...] | None:
+    def bounded(self, args: Operands, computed: Callable[[int | None], int]) -> tuple[Shape, ...] | None:
         return ((computed(prod(args[0].shape)), args[0].rank),) if args[0].shape else None
 
     def types(self, args: Operands) -> tuple[DType | None, ...]:

@@ -82,7 +82,7 @@ class Slice(Op):
         begin, size = (_values(args[k + 1], name, len(shape)) for k, name in enumerate(("begin", "size")))
         return (tuple(map(self._length, shape, begin, size)),)
 
-    def bounded(self, args: Operands, computed: Callable[[int], int]) -> tuple[Shape, ...] | None:
+    def bounded(self, args: Operands, computed: Callable[[int | None], int]) -> tuple[Shape, ...] | None:
         shape = args[0].shape
         begin, size = (_values(args[k + 1], name, len(shape)) for k, name in enumerate(("begin", "size")))
         result: list[int] = []
@@ -147,7 +147,7 @@ class StridedSlice(Op):
                 result += self._extent(entry, args[0].shape[axis], *(each[entry] for each in values))
         return (tuple(result),)
 
-    def bounded(self, args: Operands, computed: Callable[[int], int]) -> tuple[Shape, ...] | None:
+    def bounded(self, args: Operands, computed: Callable[[int | None], int]) -> tuple[Shape, ...] | None:
         strides = args[3].known
         if args[1].rank != 1 or strides is None or strides.dtype.hasobject or not strides.all() or self.offset:
             return None

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from math import prod
 from typing import SupportsInt, cast
 
 import numpy as np
 
 from circlet.runtime.ir.length import is_length, is_open, may_differ
-from circlet.runtime.ir.op import Operand, ShapeError
+from circlet.runtime.ir.op import Operand, ShapeError, Unknown
 from circlet.runtime.ir.types import INTEGERS, Array, Shape
 
 
@@ -103,6 +103,34 @@ def sizes(operand: Operand, name: str) -> Shape:
     if any(size < 0 for size in found):
         raise ShapeError(f"{name}: expected sizes that are not negative, found {found}")
     return found
+
+
+MOST_LATE = 2
+"""Axes of a tensor of which only a run tells the lengths, without a bound: there is room for `CAPACITY` elements along
+each at first. A choice: three of them would take megabytes."""
+
+
+def late(rank: int, computed: Callable[[int | None], int]) -> Shape:
+    """A shape of which a run computes all lengths.
+
+    Raises:
+        Unknown: these are too many.
+    """
+    if rank > MOST_LATE:
+        raise Unknown
+    return tuple(computed(None) for _ in range(rank))
+
+
+def sized(operand: Operand, computed: Callable[[int | None], int]) -> Shape:
+    """The shape that the value of a parameter is, where only a run tells it.
+
+    Raises:
+        Unknown: the rank, too.
+    """
+    rank = operand.shape[0] if operand.rank == 1 else None
+    if not isinstance(rank, int):
+        raise Unknown
+    return late(rank, computed)
 
 
 def count(operand: Operand, name: str) -> int:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from enum import IntEnum
 from itertools import starmap
 from typing import ClassVar, TypeAlias
 
 from circlet.runtime.ir.op import Count, Op, Operand, Operands, ShapeError, exactly
 from circlet.runtime.ir.types import Shape
-from circlet.runtime.ops.operands import expect_one, vector
+from circlet.runtime.ops.operands import expect_one, late, vector
 from circlet.runtime.ops.registry import operator
 from circlet.runtime.records import dataclass
 
@@ -48,6 +48,9 @@ class Pad(Op):
 
     def infer(self, args: Operands) -> tuple[Shape, ...]:
         return (padded(args[0].shape, paddings(args[1], args[0].shape)),)
+
+    def bounded(self, args: Operands, computed: Callable[[int | None], int]) -> tuple[Shape, ...] | None:
+        return (late(args[0].rank, computed),)
 
 
 @operator
@@ -154,3 +157,6 @@ class Tile(Op):
         if min(counts, default=0) < 0:
             raise ShapeError(f"multiples: expected counts that are not negative, found {counts}")
         return (tuple(size * count for size, count in zip(shape, counts, strict=True)),)
+
+    def bounded(self, args: Operands, computed: Callable[[int | None], int]) -> tuple[Shape, ...] | None:
+        return (late(args[0].rank, computed),)

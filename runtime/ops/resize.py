@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import ClassVar
 
 from circlet.runtime.ir.op import Count, Op, Operands, ShapeError, exactly
@@ -31,6 +32,10 @@ class Resize(Op):
         if any(length < 1 for length in (height, width, image.shape[1], image.shape[2])):
             raise ShapeError(f"cannot resize {image.shape[1]} x {image.shape[2]} to {height} x {width}")
         return ((image.shape[0], height, width, image.shape[3]),)
+
+    def bounded(self, args: Operands, computed: Callable[[int | None], int]) -> tuple[Shape, ...] | None:
+        images, _, _, channels = args[0].shape
+        return ((images, computed(None), computed(None), channels),)
 
 
 @operator

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import ClassVar
 
 from circlet.runtime.ir.op import Count, Op, Operands, ShapeError, exactly
@@ -34,6 +35,9 @@ class SegmentSum(Op):
             raise ShapeError(f"input 1: expected ascending numbers from 0 on, found {numbers.tolist()}")
         return ((int(numbers[-1]) + 1 if numbers.size else 0, *data[1:]),)
 
+    def bounded(self, args: Operands, computed: Callable[[int | None], int]) -> tuple[Shape, ...] | None:
+        return ((computed(None), *args[0].shape[1:]),)
+
 
 @dataclass(frozen=True)
 class UnsortedSegment(Op):
@@ -51,6 +55,9 @@ class UnsortedSegment(Op):
             raise ShapeError(f"input 1: expected the leading dimensions of {data}, found shape {ids}")
         expect_integers(args[1], "input 1")
         return ((count(args[2], "input 2 is the count"), *data[len(ids):]),)
+
+    def bounded(self, args: Operands, computed: Callable[[int | None], int]) -> tuple[Shape, ...] | None:
+        return ((computed(None), *args[0].shape[args[1].rank:]),)
 
 
 @operator

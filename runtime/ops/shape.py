@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from math import ceil, prod
 from typing import ClassVar
 
@@ -18,6 +18,7 @@ from circlet.runtime.ops.operands import (
     normalize_axis,
     scalar,
     shape_value,
+    sized,
     sizes,
     vector,
 )
@@ -61,14 +62,18 @@ class Reshape(View):
         fixed = [size for size in target if size != -1]
         if len(target) - len(fixed) > 1 or any(size < 0 for size in fixed):
             raise ShapeError(f"shape: expected sizes that are not negative and at most one -1, found {tuple(target)}")
-        if 0 in shape and 0 in fixed:
-            rest = prod(size for size in shape if size) // prod(size for size in fixed if size)
-        else:
-            rest = prod(shape) // max(prod(fixed), 1)
-        result = tuple(rest if size == -1 else size for size in target)
+        result = tuple(fixed) if len(fixed) == len(target) else tuple(
+            self._rest(shape, fixed) if size == -1 else size for size in target)
         if prod(result) != prod(shape):
             raise ShapeError(f"cannot reshape {shape} ({prod(shape)} elements) to {tuple(target)}")
         return result
+
+    def _rest(self, shape: Shape, fixed: Sequence[int]) -> int:
+        """What -1 stands for beside other sizes."""
+        if 0 in shape and 0 in fixed:
+            return prod(size for size in shape if size) // prod(size for size in fixed if size)
+        count = prod(fixed)
+        return prod(shape) // (count if is_late(count) else max(count, 1))  # 0 of the run is 0 of both
 
 
 @operator
@@ -197,6 +202,9 @@ class Fill(Op):
         expect_rank(args[1], 0, "value")
         return (sizes(args[0], "dims"),)
 
+    def bounded(self, args: Operands, computed: Callable[[int | None], int]) -> tuple[Shape, ...] | None:
+        return (sized(args[0], computed),)
+
     def types(self, args: Operands) -> tuple[DType | None, ...]:
         return (args[1].dtype,)
 
@@ -217,7 +225,7 @@ class Range(Op):
         for index, name in enumerate(("start", "limit", "delta")):
             expect_rank(args[index], 0, name)
         start, limit, delta = (args[index].value[()] for index in range(3))
-        if not ((start >= limit and delta < 0) or (start <= limit and delta > 0)):
+        if not ((delta < 0 and start >= limit) or (delta > 0 and start <= limit)):
             raise ShapeError(f"delta: expected a step from start {start} towards limit {limit}, found {delta}")
         if args[0].dtype is not DType.FLOAT32:
             return ((-((integer(start) - integer(limit)) // integer(delta)),),)
@@ -226,6 +234,9 @@ class Range(Op):
         if not np.isfinite(count):
             raise ShapeError(f"limit: expected one that steps of {delta} from {start} reach, found {limit}")
         return ((ceil(count),),)
+
+    def bounded(self, args: Operands, computed: Callable[[int | None], int]) -> tuple[Shape, ...] | None:
+        return ((computed(None),),)
 
 
 @operator
@@ -249,6 +260,11 @@ class OneHot(Op):
             raise ShapeError(f"depth: expected a size that is not negative, found {depth}")
         return ((*shape[:axis], depth, *shape[axis:]),)
 
+    def bounded(self, args: Operands, computed: Callable[[int | None], int]) -> tuple[Shape, ...] | None:
+        shape = args[0].shape
+        axis = normalize_axis(self.axis, len(shape) + 1)
+        return ((*shape[:axis], computed(None), *shape[axis:]),)
+
     def types(self, args: Operands) -> tuple[DType | None, ...]:
         return (args[2].dtype,)
 
@@ -268,6 +284,9 @@ class BroadcastTo(Op):
         if len(aligned) != len(target) or any(a not in (1, b) for a, b in zip(aligned, target, strict=True)):
             raise ShapeError(f"cannot broadcast {shape} to {target}")
         return (target,)
+
+    def bounded(self, args: Operands, computed: Callable[[int | None], int]) -> tuple[Shape, ...] | None:
+        return (sized(args[1], computed),)
 
 
 @operator

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import pairwise
+from math import prod
 from typing import ClassVar
 
 import numpy as np
 
 from circlet.runtime.ir.op import Count, Op, Operands, ShapeError, Unknown, exactly
 from circlet.runtime.ir.types import DType, Shape
-from circlet.runtime.ops.operands import normalize_axis, scalar
+from circlet.runtime.ops.operands import expect_one, normalize_axis, scalar
 from circlet.runtime.ops.registry import operator
 from circlet.runtime.records import dataclass
 
@@ -37,6 +39,11 @@ class TopKV2(Op):
             raise ShapeError(f"input 1 is k: expected 0 to {length}, the length of the last axis, found {k}")
         return ((*rows, k),) * 2
 
+    def bounded(self, args: Operands, computed: Callable[[int | None], int]) -> tuple[Shape, ...] | None:
+        expect_one(args[1], "input 1 is k")
+        *rows, length = args[0].shape
+        return ((*rows, computed(length)),) * 2
+
     def types(self, args: Operands) -> tuple[DType | None, ...]:
         return (args[0].dtype, None if args[1].dtype is DType.INT16 else DType.INT32)
 
@@ -58,6 +65,9 @@ class Unique(Op):
         if args[0].rank != 1:
             raise ShapeError(f"input 0: expected a vector, found shape {args[0].shape}")
         return ((np.unique(args[0].value, equal_nan=False).size,), args[0].shape)
+
+    def bounded(self, args: Operands, computed: Callable[[int | None], int]) -> tuple[Shape, ...] | None:
+        return (computed(args[0].shape[0]),), args[0].shape
 
     def types(self, args: Operands) -> tuple[DType | None, ...]:
         return (args[0].dtype, self.idx_out_type)
@@ -99,6 +109,14 @@ class UniqueSlices(Op):
         if self.axis is not None:
             normalize_axis(self.axis, args[0].rank)
         raise Unknown
+
+    def bounded(self, args: Operands, computed: Callable[[int | None], int]) -> tuple[Shape, ...] | None:
+        shape = args[0].shape
+        axis = None if self.axis is None else normalize_axis(self.axis, len(shape))
+        given = prod(shape) if axis is None else shape[axis]
+        found = computed(given)
+        slices = (found,) if axis is None else (*shape[:axis], found, *shape[axis + 1:])
+        return slices, (found,), (given,), (found,)
 
     def types(self, args: Operands) -> tuple[DType | None, ...]:
         return (args[0].dtype, DType.INT64, DType.INT64, DType.INT64)

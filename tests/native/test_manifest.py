@@ -23,10 +23,12 @@ from circlet.backends.native.parts import (
     Marks,
     OpenLengths,
     Quote,
+    Request,
     RunNumber,
     Site,
     Staging,
     Tally,
+    Told,
     Variable,
 )
 from circlet.runtime.errors import Place
@@ -38,7 +40,8 @@ shape = st.lists(number, max_size=3).map(tuple)
 text = st.text(st.characters(exclude_categories=()), max_size=4)
 dtype = st.sampled_from(DType)
 place = st.builds(Place, number, text, number, text, st.none() | text)
-buffer = st.builds(External, number, shape, dtype) | st.builds(Staging, number, shape, dtype)
+buffer = st.builds(External, number, shape, dtype) | (
+    st.builds(Staging, number, shape, dtype) | st.builds(Told, number, dtype, st.booleans(), shape))
 
 
 def sums(atoms: st.SearchStrategy[Atom]) -> st.SearchStrategy[Terms]:
@@ -59,12 +62,13 @@ def some(strategy: st.SearchStrategy[object]) -> st.SearchStrategy[tuple[object,
 manifest = st.builds(
     Manifest,
     sites=some(st.builds(Site, place, text, number)),
-    host_calls=some(st.builds(HostCall, number, number, some(st.none() | buffer), some(buffer))),
+    host_calls=some(st.builds(HostCall, number, number, some(st.none() | buffer), some(buffer), number, number)),
     origins=some(st.one_of(
         st.builds(OpenLengths, number), st.builds(Held, number), st.builds(Variable, number, number),
         st.builds(Cell, number, shape, dtype, number),
         st.builds(Marks, number, shape, dtype), st.builds(RunNumber),
         st.builds(Holder, number), st.builds(Called, number), st.builds(Evidence), st.builds(Tally, number),
+        st.builds(Request, number),
         st.builds(Constant, number, number), st.builds(Stored, number, number))),
     arena_tops=some(terms), scratch_bytes=terms, shares_loops=st.booleans(), outline=some(text),
     assumptions=some(st.builds(Assumption, terms, st.sampled_from(("==", "<")), st.booleans())),

@@ -61,12 +61,8 @@ class Runnable:
     def is_code_for_any_lengths(self, index: int) -> bool:
         """Whether a subgraph becomes native code that goes on where shapes change."""
         spec = self.executors.generalizer.at(index, declared_shapes(self.model.subgraphs[index]))
-        if not self._is_native or spec.general is None or not spec.general.spec.is_static:
-            return False
-        from circlet.backends.native.lower.general import objections
-
-        found = spec.general.spec
-        return next(objections(self.executors, found, range(len(found.subgraph.operators))), None) is None
+        return self._is_native and spec.general is not None and spec.general.spec.is_static and not any(
+            each.dtype.numpy.hasobject for each in spec.subgraph.tensors)
 
     def peak(self, index: int, shapes: tuple[Shape, ...], is_lent: bool = False) -> Peak | None:
         """The memory of a subgraph, where subgraphs that it invokes have theirs in the same arena meanwhile, and work

@@ -12,7 +12,7 @@ import numpy as np
 
 from circlet.backends.native.abi import DONE, FIRST_SITE, STOPPED, control_of
 from circlet.backends.native.check.watched import OUTSIDE
-from circlet.backends.native.load.host_answers import Host
+from circlet.backends.native.load.host_answers import Host, OpenHostCall
 from circlet.backends.native.load.manifest import Constant, Origin, Stored
 from circlet.backends.native.load.store import Function
 from circlet.backends.native.load.team import Teams
@@ -30,10 +30,12 @@ from circlet.backends.native.parts import (
     Marks,
     OpenLengths,
     RegionTimes,
+    Request,
     RunNumber,
     Site,
     Staging,
     Tally,
+    Told,
     TurnTimes,
     Variable,
 )
@@ -47,6 +49,7 @@ from circlet.runtime.ir.types import Array
 from circlet.runtime.records import dataclass
 
 if TYPE_CHECKING:
+    from circlet.runtime.exec.executor import Executor
     from circlet.runtime.exec.step import Step
 
 _ENTRY_TYPE = ctypes.CFUNCTYPE(ctypes.c_int32)
@@ -67,8 +70,8 @@ class Setting:
     constant: Callable[[Constant], Array | None]
     variable: Callable[[int, int], Tensor]
     """What is declared of a variable tensor, by subgraph and tensor."""
-    host: Callable[[int, int, Sequence[Array | None], Sequence[Array]], Step]
-    """An operator, by subgraph and index, as numpy computes it on inputs and outputs."""
+    executor: Callable[[int], Executor]
+    """What computes operators of a subgraph with numpy."""
     located: located
     """Gives errors that have no place that of the function."""
 
@@ -190,6 +193,8 @@ class Invocation:
         elif isinstance(origin, OpenLengths):
             array = np.zeros(origin.count, np.int64)
             array[:len(setting.lengths)] = setting.lengths
+        elif isinstance(origin, Request):
+            array = np.zeros(origin.words, np.int64)
         else:
             array = self._evidence
         assert array is not None, f"{origin} has no memory"
@@ -201,12 +206,16 @@ class Invocation:
 
     def _bind_host(self, call: HostCall, setting: Setting) -> Step:
         """The numpy kernel of an operator on the buffers of a host call."""
+        executor = setting.executor(call.subgraph)
+        if call.request >= 0:
+            return OpenHostCall(call, self._arrays[call.request], executor, setting.run)
         inputs = [None if each is None else self._buffer(each) for each in call.inputs]
         outputs = [self._buffer(each) for each in call.outputs]
-        return setting.host(call.subgraph, call.operator, inputs, outputs)
+        return executor.bind(call.operator, inputs, outputs, setting.run)
 
-    def _buffer(self, place: External | Staging) -> Array:
-        """The array of an operand or a result of a host call."""
+    def _buffer(self, place: External | Staging | Told) -> Array:
+        """The array of an operand or a result of a host call at fixed shapes."""
+        assert not isinstance(place, Told), "lengths are fixed"
         dtype = place.dtype.numpy
         if isinstance(place, External):
             return retype(self._arrays[place.number], place.shape, dtype)

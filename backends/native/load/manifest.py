@@ -19,11 +19,13 @@ from circlet.backends.native.parts import (
     OpenLengths,
     Quote,
     RegionTimes,
+    Request,
     RunNumber,
     Site,
     Staging,
     Tally,
     TimedRegion,
+    Told,
     TurnTimes,
     Variable,
 )
@@ -49,7 +51,7 @@ class Stored:
 
 
 Origin: TypeAlias = ("OpenLengths | Held | Variable | Cell | Marks | Holder | RunNumber | Called | Evidence | Tally | "
-                     "Constant | Stored | RegionTimes | TurnTimes")
+                     "Constant | Stored | Request | RegionTimes | TurnTimes")
 """Where a frame finds an array that its function reads or writes."""
 
 
@@ -100,10 +102,10 @@ annotate("Terms", several(both(INTEGER, several(named("Atom")))))
 annotate("Atom", one_of(Symbol, Computed, Quotient, Maximum))
 annotate("Assumption", one_of(Assumption))
 annotate("Place", one_of(Place))
-annotate("External | Staging", one_of(External, Staging))
+annotate("External | Staging | Told", one_of(External, Staging, Told))
 annotate("Origin", one_of(
     OpenLengths, Held, Variable, Cell, Marks, Holder, RunNumber, Called, Evidence, Tally, Constant, Stored,
-    RegionTimes, TurnTimes))
+    Request, RegionTimes, TurnTimes))
 annotate("Site", one_of(Site))
 annotate("HostCall", one_of(HostCall))
 annotate("TimedRegion", one_of(TimedRegion))

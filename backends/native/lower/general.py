@@ -1,4 +1,4 @@
-"""Which operators become code that serves open lengths."""
+"""Which operators at open lengths become code, and which are left to the host."""
 
 from __future__ import annotations
 
@@ -16,10 +16,7 @@ from circlet.runtime.passes.analyses.specialize import Specialization
 
 
 def objections(executors: ExecutorMap, spec: Specialization, operators: range) -> Iterator[str]:
-    """Why operators of a subgraph at open lengths cannot be code that serves all of them, in words.
-
-    Such code calls no host: what the numpy backend computes it computes at lengths that are fixed.
-    """
+    """Why code for operators of a subgraph at open lengths calls the host, in words; nothing where it does not."""
     for number in operators:
         operator = spec.subgraph.operators[number]
         if isinstance(operator.op, Skip) or (operator.outputs and all(each in spec.known for each in operator.outputs)):

@@ -9,6 +9,7 @@ from llvmlite import ir
 
 from circlet.backends.native.emit.emitter import NATIVE_TYPES
 from circlet.backends.native.emit.value import Value, in_memory, in_register
+from circlet.backends.native.lower.open_host import call_host, lower_open_host_call
 from circlet.backends.native.lower.operators import OperatorLowering
 from circlet.backends.native.parts import External, HostCall, Staging
 from circlet.backends.native.program import Unlowerable
@@ -23,19 +24,17 @@ def lower_host_call(o: OperatorLowering, reason: str) -> Sequence[Value]:
         o: the operator.
         reason: why it has no native code.
     """
-    if o.function.e.lengths is not None:
-        raise Unlowerable(f"{o.place}: a host call at open lengths")
     tensors = o.spec.subgraph.tensors
     used = (*o.operator.outputs, *(each for each in o.operator.inputs if each != ABSENT))
     if any(tensors[each].dtype.numpy.hasobject for each in used):
         raise Unlowerable(f"{o.place}: strings are not native")
+    o.function.program.reasons.append(reason)
+    if o.function.e.lengths is not None:
+        return lower_open_host_call(o)
     kinds = [(shape, tensors[each].dtype) for each, shape in zip(o.operator.outputs, o.shapes, strict=True)]
     inputs = tuple(None if each is None else _input(o, each) for each in o.inputs)
     outputs = tuple(_output(o, home, *kind) for home, kind in zip(o.homes, kinds, strict=True))
-    o.function.program.host_calls.append(HostCall(o.spec.index, o.number, inputs, outputs,
-                                                            o.function.times.host()))
-    o.function.program.reasons.append(reason)
-    o.function.call_host(len(o.function.program.host_calls) - 1, o.place)
+    call_host(o, HostCall(o.spec.index, o.number, inputs, outputs, o.function.times.host()))
     return [_result(o, each, *kind, home) for each, kind, home in zip(outputs, kinds, o.homes, strict=True)]
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from io import SEEK_END
 from math import prod
 from struct import Struct
@@ -141,7 +141,7 @@ class Prepared:
         states = {(each.subgraph, each.tensor.number): tensor_of(each.tensor) for each in planned.states}
         return Setting(
             run=run, lengths=lengths, held=held.get, constant=lambda found: parts[_place(found)],
-            variable=lambda subgraph, tensor: states[subgraph, tensor], host=_no_host,
+            variable=lambda subgraph, tensor: states[subgraph, tensor], executor=_no_executor,
             located=located(lambda _: planned.leading, 0))
 
     def _part(self, found: Part) -> Array:
@@ -153,7 +153,7 @@ def _place(found: Constant) -> tuple[int, int]:
     return found.subgraph, found.tensor
 
 
-def _no_host(subgraph: int, operator: int, inputs: Sequence[Array | None], outputs: Sequence[Array]) -> NoReturn:
+def _no_executor(subgraph: int) -> NoReturn:
     raise AssertionError("functions with host calls are not planned")
 
 

@@ -224,7 +224,7 @@ class Specializer:
         try:
             if isinstance(operator.op, PreTestedLoop):
                 return self._settled(operator.op, tuple(shapes[each] or () for each in operator.inputs), so_far.scope)
-            return operator.op.bounded(self._operands(so_far, operator, shapes, values), so_far.scope.computed)
+            return operator.op.bounded(self._operands(so_far, operator, shapes, values), so_far.scope.late)
         except (Unknown, *FAULTS):
             return None
 

@@ -1,0 +1,201 @@
+"""Operators that numpy computes in the midst of code for any lengths: it stays one function."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+import circlet
+from circlet.runtime.ir.builder import ModelBuilder, Value
+from circlet.runtime.ir.model import Model
+from circlet.runtime.ir.op import Op
+from circlet.runtime.ir.tensor import Tensor
+from circlet.runtime.ir.types import DType
+from circlet.runtime.ops.comparison import Greater, Less
+from circlet.runtime.ops.controlflow import While
+from circlet.runtime.ops.elementwise import Add, Mul
+from circlet.runtime.ops.index import Gather, Where
+from circlet.runtime.ops.layout import ReverseSequence
+from circlet.runtime.ops.pad import Pad, Tile
+from circlet.runtime.ops.quantize import Cast
+from circlet.runtime.ops.resize import ResizeBilinear
+from circlet.runtime.ops.shape import BroadcastTo, Fill, OneHot, Range, Reshape
+from circlet.runtime.ops.sort import TopKV2, Unique, UniqueSlices
+from circlet.runtime.ops.unary import Tanh
+from tests.native.test_lengths import Graph, floats
+from tests.ops.cases import check
+
+Array: TypeAlias = npt.NDArray[Any]
+Write: TypeAlias = Callable[[Graph, Value, Value], Sequence[Value]]
+LENGTHS = ((8, 3), (5, 40), (64, 2), (33, 150), (12, 7), (150, 100), (8, 3), (2, 2))
+"""Of x (n, 6), and a number k."""
+INTS, I64 = DType.INT32, DType.INT64
+
+
+def several(g: Graph, op: Op, kinds: Sequence[DType], *inputs: Value) -> Sequence[Value]:
+    return g.builder.op(op, *inputs, outputs=[Tensor("", each, (), has_rank=False) for each in kinds])
+
+
+def column(g: Graph, x: Value, k: Value) -> Value:
+    """The first numbers of the rows, cut to integers: (n,)."""
+    first = g(Reshape(), g(Gather(1), x, g.ints(0)), g.ints(-1))
+    return g(Cast(), g(Mul(), first, g.number(2.0)), dtype=INTS)
+
+
+def turned(g: Graph, x: Value, k: Value) -> Sequence[Value]:
+    """Each row with as many of its first numbers turned round as its first number says."""
+    ones = g(Add(), g(Mul(), column(g, x, k), g.number(0), dtype=INTS), g.number(4), dtype=INTS)
+    return [g(Tanh(), g(ReverseSequence(1, 0), g(Tanh(), x), ones))]
+
+
+def as_bfloat16(g: Graph, x: Value, k: Value) -> Sequence[Value]:
+    """Through a type that no register holds."""
+    rounded = g(Cast(), g(Add(), x, g.number(1.0)), dtype=DType.BFLOAT16)
+    return [g(Tanh(), g(Cast(), rounded)), rounded]
+
+
+def distinct(g: Graph, x: Value, k: Value) -> Sequence[Value]:
+    values, places = several(g, Unique(), (INTS, INTS), column(g, x, k))
+    return [g(Add(), values, g.number(1), dtype=INTS), g(Gather(), values, places, dtype=INTS)]
+
+
+def distinct_in_order(g: Graph, x: Value, k: Value) -> Sequence[Value]:
+    return several(g, UniqueSlices(), (INTS, I64, I64, I64), column(g, x, k))
+
+
+def distinct_of_some(g: Graph, x: Value, k: Value) -> Sequence[Value]:
+    """Of a length that the code computes."""
+    places = g(Where(), g(Greater(), column(g, x, k), g.number(0), dtype=DType.BOOL), dtype=I64)
+    found = several(g, Unique(), (I64, INTS), g(Reshape(), places, g.ints(-1), dtype=I64))
+    return [places, *found]
+
+
+def greatest(g: Graph, x: Value, k: Value) -> Sequence[Value]:
+    """Two of each row, as a number says that only the run tells."""
+    count = g(Add(), g(Mul(), k, g.number(0), dtype=INTS), g.number(2), dtype=INTS)
+    return several(g, TopKV2(), (DType.FLOAT32, INTS), x, count)
+
+
+def filled(g: Graph, x: Value, k: Value) -> Sequence[Value]:
+    """k ones, and x repeated below itself."""
+    ones = g(Fill(), g(Reshape(), k, g.ints(1), dtype=INTS), g.number(1.0))
+    return [g(Mul(), ones, g.number(3.0)), g(Tile(), x, twice(g, k))]
+
+
+def twice(g: Graph, k: Value) -> Value:
+    """[2, 1], by way of a number."""
+    return g(Add(), g(Mul(), k, g.ints(0, 0), dtype=INTS), g.ints(2, 1), dtype=INTS)
+
+
+def counted(g: Graph, x: Value, k: Value) -> Sequence[Value]:
+    """0 to k, and a row of so many numbers for each place."""
+    numbers = g(Range(), g.number(0), k, g.number(1), dtype=INTS)
+    return [g(Mul(), numbers, numbers, dtype=INTS), g(OneHot(-1), g.ints(0, 1, 2), k, g.number(1.0), g.number(0.0))]
+
+
+def in_steps(g: Graph, x: Value, k: Value) -> Sequence[Value]:
+    """From 0 to k in halves, and k times the sum of the rows' lengths."""
+    return [g(Tanh(), g(Range(), g.number(0.0), g(Cast(), k), g.number(0.5)))]
+
+
+def wider(g: Graph, x: Value, k: Value) -> Sequence[Value]:
+    """Padded by k rows, and (k, 2) of the same row."""
+    amounts = g(Mul(), k, g.builder.constant(np.array([[0, 1], [0, 0]], np.int32)), dtype=INTS)
+    shape = g(Add(), g(Mul(), k, g.ints(1, 0), dtype=INTS), g.ints(0, 2), dtype=INTS)
+    return [g(Tanh(), g(Pad(), x, amounts)), g(BroadcastTo(), g.number(4.0), shape)]
+
+
+def images(g: Graph, x: Value, k: Value) -> Sequence[Value]:
+    """Rows as an image, made k by 3."""
+    size = g(Add(), g(Mul(), k, g.ints(1, 0), dtype=INTS), g.ints(0, 3), dtype=INTS)
+    return [g(Tanh(), g(ResizeBilinear(), g(Reshape(), x, g.ints(1, -1, 3, 2)), size))]
+
+
+CASES: dict[str, Write] = {
+    "rows turned": turned, "no register": as_bfloat16, "distinct": distinct, "in order": distinct_in_order,
+    "of some": distinct_of_some, "greatest": greatest, "filled": filled, "counted": counted, "steps": in_steps,
+    "wider": wider, "images": images,
+}
+
+
+def model(write: Write) -> Model:
+    b = ModelBuilder()
+    g = Graph(b.subgraph("main"))
+    x, k = g.builder.input("x", DType.FLOAT32, (-1, 6)), g.builder.input("k", INTS, ())
+    g.builder.output(*write(g, x, k))
+    return b.build()
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_one_function_serves_all_lengths(name: str, folder: object, compiled: list[str]) -> None:
+    native, cpu = (circlet.Session(model(CASES[name]), backend=each) for each in ("native", "cpu"))
+    for rows, k in LENGTHS:
+        given = [floats(rows, 6), np.array(k, np.int32)]
+        for found, expected in zip(native.invoke(0, given), cpu.invoke(0, given), strict=True):
+            assert found.shape == expected.shape
+            check(found, expected, 1e-5 if expected.dtype.kind == "f" else None)
+    assert len(compiled) == 1
+    assert "cpu" in {part for each in native.backend_of(0) for part in each.split("+")}
+
+
+def looping(turns: int) -> Model:
+    """x is turned round by rows, and made smaller, so many times: (n, 6)."""
+    b = ModelBuilder()
+    main, cond, body = (Graph(b.subgraph(name)) for name in ("main", "cond", "body"))
+    for g in (cond, body):
+        i, x = g.builder.input("i", INTS, ()), g.builder.input("x", DType.FLOAT32, (-1, 6))
+        if g is cond:
+            g.builder.output(g(Less(), i, g.number(turns), dtype=DType.BOOL))
+        else:
+            g.builder.output(g(Add(), i, g.number(1), dtype=INTS), g(Mul(), turned(g, x, i)[0], g.number(0.5)))
+    x = main.builder.input("x", DType.FLOAT32, (-1, 6))
+    kinds = [Tensor("", INTS, ()), Tensor("", DType.FLOAT32, (), has_rank=False)]
+    main.builder.output(*main.builder.op(While(cond.builder.index, body.builder.index), main.number(0), x,
+                                         outputs=kinds)[1:])
+    return b.build()
+
+
+@pytest.mark.parametrize("turns", [0, 1, 40])
+def test_a_loop_calls_the_host_in_each_turn(turns: int, folder: object, compiled: list[str]) -> None:
+    native, cpu = (circlet.Session(looping(turns), backend=each) for each in ("native", "cpu"))
+    for rows, _ in LENGTHS:
+        x = floats(rows, 6)
+        check(native.invoke(0, [x])[0], cpu.invoke(0, [x])[0], 1e-5)
+    assert len(compiled) == 1
+
+
+def reversed_as_told(g: Graph, x: Value, k: Value) -> Sequence[Value]:
+    lengths = g(Add(), g(Mul(), column(g, x, k), g.number(0), dtype=INTS), k, dtype=INTS)
+    return [g(ReverseSequence(1, 0), g(Tanh(), x), lengths)]
+
+
+def test_errors_have_their_place_and_the_session_goes_on(folder: object) -> None:
+    session = circlet.Session(model(reversed_as_told), backend="native")
+    x = floats(7, 6)
+    for _ in range(2):
+        with pytest.raises(circlet.ExecutionError, match=r"operator \d+ \(REVERSE_SEQUENCE\)"):
+            session.invoke(0, [x, np.array(9, np.int32)])
+        found, = session.invoke(0, [x, np.array(6, np.int32)])
+        check(found, np.tanh(x[:, ::-1]), 1e-5)
+
+
+def test_lengths_that_no_result_can_have_are_errors(folder: object) -> None:
+    session = circlet.Session(model(counted), backend="native")
+    x = floats(7, 6)
+    session.invoke(0, [x, np.array(5, np.int32)])
+    with pytest.raises(circlet.ExecutionError, match="RANGE"):
+        session.invoke(0, [x, np.array(-5, np.int32)])
+    assert len(session.invoke(0, [x, np.array(5, np.int32)])[0]) == 5
+
+
+def test_memory_is_limited(folder: object) -> None:
+    session = circlet.Session(model(filled), backend="native", limits=circlet.Limits(memory=1 << 22))
+    x = floats(7, 6)
+    session.invoke(0, [x, np.array(5, np.int32)])
+    with pytest.raises(circlet.LimitError):
+        session.invoke(0, [x, np.array(1 << 24, np.int32)])
+    session.invoke(0, [x, np.array(5, np.int32)])
