@@ -356,12 +356,12 @@ class NativeBackend:
                 self._spent += instructions(piece.text)
                 files.ask(piece)
 
-            lowering = self._lower(span, is_general, wish, put)
+            program = self._lower(span, is_general, wish, put).program
             try:
                 code = tuple(files.results())
             except RuntimeError as error:
                 raise RuleError.at(f"subgraph {span.spec.index} ({span.spec.subgraph.name!r})", error) from error
-            return gather(lowering.program, code, self._constants)
+            return gather(program, code, self._constants)
 
     @cached_property
     def _constants(self) -> Mapping[tuple[int, int], Constant]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from io import BufferedReader
 from pathlib import Path
+from weakref import ref
 
 import numpy as np
 import pytest
@@ -12,6 +13,10 @@ import pytest
 import circlet
 from circlet.backends.native.load.artifact import Artifact, load
 from circlet.backends.native.load.constants import shared
+from circlet.backends.native.load.gathering import gather
+from circlet.backends.native.load.manifest import Stored
+from circlet.backends.native.parts import FIXED
+from circlet.backends.native.program import Program
 from circlet.runtime.ir.builder import SubgraphBuilder, Value
 from circlet.runtime.ir.types import Array
 from circlet.runtime.ops.matmul import FullyConnected
@@ -66,3 +71,13 @@ def test_they_are_given_up_with_the_last_function() -> None:
     first[0] = 1
     del first
     assert shared(np.zeros(64, np.uint8), b"c")[0] == 0
+
+
+def test_arrays_are_gone_once_they_are_put_together() -> None:
+    program = Program(externals=[np.full(300 * k, k, np.uint8) for k in range(1, 6)], sources=[FIXED] * 5)
+    expected, left = [each.copy() for each in program.externals], [ref(each) for each in program.externals]
+    artifact = gather(program, (), {})
+    assert [each() for each in left] == [None] * 5
+    places = [each for each in artifact.manifest.origins if isinstance(each, Stored)]
+    for place, array in zip(places, expected, strict=True):
+        np.testing.assert_array_equal(artifact.constants[place.offset:place.offset + place.size], array, strict=True)

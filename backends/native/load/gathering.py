@@ -20,10 +20,12 @@ from circlet.runtime.ir.types import ALIGNMENT, Array
 
 
 def gather(program: Program, code: tuple[bytes, ...], places: Mapping[tuple[int, int], Constant]) -> Artifact:
-    """An artifact of what the lowering collected; `places` are the constants of the model."""
+    """An artifact of what the lowering collected; `places` are the constants of the model. The program is left without
+    its arrays, so that those which are not the model's are gone one by one while they are put together."""
     stored = _Parts()
     origins = [_origin(array, source, places, stored)
                for array, source in zip(program.externals, program.sources, strict=True)]
+    program.externals.clear()
     manifest = Manifest(tuple(program.sites), tuple(program.host_calls), tuple(origins),
                         tuple(map(terms_of, program.arena_tops)), terms_of(program.scratch_bytes),
                         program.shares_loops, program.is_brief, program.grows, tuple(program.outline), program.watched,
@@ -72,12 +74,14 @@ class _Parts:
         return found
 
     def joined(self) -> Array:
-        """The bytes of all of them."""
+        """The bytes of all of them, which it drops."""
         memory = allocate((self._size,), np.dtype(np.uint8))
-        end = 0
-        for place, content in self._parts:
-            memory[end:place.offset] = 0
+        begin = self._size
+        self._alike.clear()
+        while self._parts:
+            place, content = self._parts.pop()
             end = place.offset + place.size
+            memory[end:begin] = 0
             memory[place.offset:end] = content
-        memory[end:] = 0
+            begin = place.offset
         return memory

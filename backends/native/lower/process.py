@@ -243,6 +243,7 @@ class ProcessFunction(FunctionLowering):
 
     def finish(self) -> None:
         """Ends the function."""
+        self._derived.clear()
         self.times.finish()
         self.program.regions = tuple(self.times.regions)
         self.program.scratch_bytes, self.program.shares_loops = self._sharing.most, self._sharing.is_used
