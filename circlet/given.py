@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from circlet.runtime.ir.model import Model, Provenance
 from circlet.runtime.late import LOADING
+from circlet.runtime.sha256 import begun
 from circlet.schema.content import read_file
 
 if TYPE_CHECKING:
@@ -49,8 +50,9 @@ class Given:
             return self._model.provenance if self._model.is_as_read else None
         if isinstance(self._source, (str, os.PathLike)):
             self.content = read_file(os.fspath(self._source))
-            return Provenance(self.content, "", (), ())
+            return Provenance(self.content, "", (), (), begun(self.content))
         if isinstance(self._source, (bytes, bytearray, memoryview)):
-            return Provenance(memoryview(self._source).cast("B").toreadonly(), "", (), ())
+            content = memoryview(self._source).cast("B").toreadonly()
+            return Provenance(content, "", (), (), begun(content))
         return None
 

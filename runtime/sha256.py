@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from importlib import import_module
+from threading import Thread
 from typing import Protocol
 
 LITTLE = 1 << 20
@@ -35,3 +37,24 @@ def sha256(content: bytes | memoryview = b"") -> Hash:
     import hashlib
 
     return hashlib.sha256(content)
+
+
+def begun(content: bytes | memoryview) -> Callable[[], bytes]:
+    """Begins to make a digest, of much content in a thread: 14 MB take 8 ms, as long as some dozens of modules take to
+    be loaded meanwhile. What is given waits for it, and gives it."""
+    if memoryview(content).nbytes < LITTLE:
+        return sha256(content).digest
+    import hashlib  # before there is a thread, as a fork could find it in the midst
+
+    found = hashlib.sha256()
+    work = Thread(target=found.update, args=(content,), daemon=True)
+    try:
+        work.start()
+    except RuntimeError:
+        return hashlib.sha256(content).digest
+
+    def result() -> bytes:
+        work.join()
+        return found.digest()
+
+    return result

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -91,11 +91,13 @@ class Provenance:
     subgraphs: tuple[Subgraph, ...]
     signatures: tuple[Signature, ...]
     """What was read."""
+    begun: Callable[[], bytes] | None = None
+    """What gives the digest, where it was begun already."""
 
     @cached_property
     def digest(self) -> bytes:
         """The SHA-256 of the content."""
-        return sha256(self.content).digest()
+        return sha256(self.content).digest() if self.begun is None else self.begun()
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,7 +13,8 @@ MARK = b"circlep3"
 
 def plan_key(provenance: Provenance) -> str:
     """The name of the plan of a model that is read from somewhere, compiled as by default."""
-    return sha256(b"\n".join((MARK, provenance.digest, provenance.choices.encode(), installation()))).hexdigest()
+    reader = installation()  # first, as the digest may be in the making
+    return sha256(b"\n".join((MARK, provenance.digest, provenance.choices.encode(), reader))).hexdigest()
 
 
 def is_planned(provenance: Provenance) -> bool:
