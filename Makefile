@@ -8,7 +8,7 @@ SOURCES := circlet runtime backends schema tools
 # What pip does for packages that it copies: the first import of each file is then as quick as all others.
 BYTECODE = $(BIN)/python -m compileall -q -j 0 $(SOURCES)
 
-.PHONY: browser demo test slow native fallbacks matrix check lint types fuzz conformance bench clean
+.PHONY: browser devices demo test slow native fallbacks matrix check lint types fuzz conformance bench clean
 
 demo: $(VENV)/.installed
 	$(BIN)/python examples/demo.py
@@ -28,6 +28,15 @@ browser:
 
 native: $(VENV)/.tested
 	CIRCLET_BACKEND=native $(BIN)/python -m pytest -m "not slow"
+
+# What tests of code for other processors are built and run with; without a program those for it are skipped.
+DEVICES = gcc-aarch64-linux-gnu gcc-riscv64-linux-gnu gcc-arm-none-eabi libnewlib-arm-none-eabi qemu-user qemu-system-arm \
+	nodejs
+devices:
+	@command -v aarch64-linux-gnu-gcc riscv64-linux-gnu-gcc arm-none-eabi-gcc qemu-aarch64 qemu-riscv64 qemu-system-arm \
+	node > /dev/null || { apt-get update -q && apt-get install -y -q --no-install-recommends $(DEVICES) \
+	libc6-dev-arm64-cross libc6-dev-riscv64-cross; } || \
+	echo "no programs for other processors and no way to install them: tests of code for these are skipped"
 
 fallbacks: $(VENV)/.tested
 	CIRCLET_WITHOUT=shared-objects,threads $(BIN)/python -m pytest -m "not slow" tests/native tests/exec tests/test_platform.py

@@ -12,6 +12,7 @@ import click
 
 from circlet.backends.native.targets.catalogue import PROCESSORS, Processor
 from circlet.embed import chosen_processor, compile_model
+from circlet.embed.example import example
 from circlet.embed.files import KINDS, files
 from circlet.runtime.ir.types import Shape
 from circlet.schema.formats import OPTIONS
@@ -36,6 +37,7 @@ class CompileOptions(ModelOptions):
     optimize: str
     limits: bool
     emit: str | None
+    example: bool
 
 
 def execute(options: CompileOptions) -> Document:
@@ -46,6 +48,8 @@ def execute(options: CompileOptions) -> Document:
                           options.optimize == "size", options.limits)
     folder = Path(options.output)
     written = files(found, options.emit)
+    if options.example:
+        written["main.c"] = example(found).encode()
     folder.mkdir(parents=True, exist_ok=True)
     for each, content in written.items():
         (folder / each).write_bytes(content)
@@ -61,6 +65,7 @@ def _text(folder: Path, written: Sequence[str], target: Processor, report: Mappi
     lines = [f"{plain(str(folder))}: {', '.join(written)}, for {target.name} ({target.summary})"]
     lines += [f"  {plain(each['symbol'])}: {', '.join(map(_port, each['inputs'])) or 'no inputs'} -> "
               f"{', '.join(map(_port, each['outputs'])) or 'no outputs'}" for each in report["entries"]]
+    lines.append(f"  needs {', '.join(report['needs']) or 'no other functions'}")
     return "\n".join(lines), table(("", "bytes"), rows)
 
 
@@ -101,6 +106,7 @@ COMMAND = Command("compile", help=execute.__doc__, callback=_callback, params=[
            help="what files and symbols begin with (default: the model's name)"),
     Option("--emit", group=OUTPUT, type=Choice(list(KINDS)), help="the kind of file (default: wasm for WebAssembly, "
            "else object)"),
+    Option("--example", group=OUTPUT, is_flag=True, help="write main.c too, a program that runs the model on zeros"),
     Option("--json", group=OUTPUT, is_flag=True, help="print one line of JSON, errors too"),
     *reading_parameters(),
 ])

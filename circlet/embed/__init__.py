@@ -12,7 +12,7 @@ from circlet.backends.native.targets.catalogue import PROCESSORS, Processor
 from circlet.backends.native.targets.target import Goal
 from circlet.embed.compiled import Compiled, Interface, Port
 from circlet.embed.names import identifier, unique
-from circlet.runtime.errors import InputError, suggestion
+from circlet.runtime.errors import InputError, UnsupportedError, suggestion
 from circlet.runtime.exec.executor_map import ExecutorMap
 from circlet.runtime.exec.values.inputs import Entry, entry_of
 from circlet.runtime.ir.model import Model, Signature
@@ -24,6 +24,9 @@ from circlet.session import engine
 
 _OMITTED = frozenset({"update_variables"})
 """Passes for values that are kept for runs that fail, which the state of a device has no room for."""
+
+_HALVES = frozenset({"__extendhfsf2", "__truncdfhf2", "__truncsfhf2"})
+"""What converts float16 where there are no instructions; few compilers have these functions."""
 
 
 def chosen_processor(name: str, cpu: str | None = None) -> Processor:
@@ -82,7 +85,11 @@ def compile_model(model: Model, target: Processor | str, name: str = "model", si
     interfaces = [_interface(symbol, key, each, found)
                   for symbol, (key, each), found in zip(symbols, entries, code.entries, strict=True)]
     content = code.constants.fill(embedded_object(str(code.module), chosen, is_small))
-    return Compiled(name, chosen, content, code, interfaces, machine.alignment)
+    found = Compiled(name, chosen, content, code, interfaces, machine.alignment)
+    missing = _HALVES & {*found.contents.needed}
+    if missing:
+        raise UnsupportedError(f"target {chosen.name!r} has no instructions for float16: {', '.join(sorted(missing))}")
+    return found
 
 
 def _pipeline() -> Pipeline:

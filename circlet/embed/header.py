@@ -60,8 +60,9 @@ def _entry(entry: Interface) -> Iterator[str]:
             yield "    const void *none;"
         yield f"}} {entry.name}_{kind};"
         yield ""
-    for each in (*entry.inputs, *entry.outputs):
-        yield from _macros(f"{entry.name}_{each.name}".upper(), each)
+    for kind, ports in (("input", entry.inputs), ("output", entry.outputs)):
+        for each in ports:
+            yield from _macros(f"{entry.name}_{kind}_{each.name}".upper(), each)
     yield ""
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from _pytest.mark import ParameterSet
 
 import circlet
 from circlet.embed import compile_model
@@ -46,6 +47,8 @@ REFUSED = {
     "window": LENGTHS,
 }
 """What is said of models that have no code for devices."""
+WITHOUT_HALVES = ("riscv64", "wasm32", "wasm32-simd", "x86-64", "x86-64-v2")
+"""The targets that have no conversions of float16, and so refuse `float16_carry`."""
 
 
 def models() -> list[Path]:
@@ -53,7 +56,7 @@ def models() -> list[Path]:
     return [each for folder in FOLDERS for each in sorted(folder.glob("*.tflite")) if each.with_suffix(".npz").exists()]
 
 
-def accepted() -> list[object]:
+def accepted() -> list[ParameterSet]:
     """Those that are compiled, as parameters of tests."""
     return [pytest.param(each, id=f"{each.parent.name}-{each.stem}") for each in models() if each.stem not in REFUSED]
 

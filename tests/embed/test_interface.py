@@ -22,6 +22,7 @@ from circlet.runtime.ir.types import DType
 from circlet.runtime.ops.controlflow import CallOnce
 from circlet.runtime.ops.index import Gather
 from circlet.runtime.ops.variable import AssignVariable
+from circlet.tools.main import main
 from tests.embed.library import Library
 from tests.exec import graphs as g
 from tests.exec.graphs import f32, i32
@@ -117,7 +118,7 @@ def test_headers_are_c_and_cxx(compiler: str, language: str, tmp_path: Path) -> 
     if shutil.which(compiler) is None:
         pytest.skip(f"no {compiler}")
     (tmp_path / "sums.h").write_bytes(files(compile_model(sums(), "cortex-m4", "sums"))["sums.h"])
-    body = "static sums_add_inputs in; return in.x != 0 || SUMS_ADD_X_COUNT != 4;"
+    body = "static sums_add_inputs in; return in.x != 0 || SUMS_ADD_INPUT_X_COUNT != 4;"
     source = f'#include "sums.h"\nint main(void) {{ {body} }}\n'
     command = [compiler, "-x", language, "-Wall", "-Wextra", "-pedantic", "-Werror", "-fsyntax-only", "-"]
     subprocess.run(command, input=source, text=True, check=True, cwd=tmp_path)
@@ -158,3 +159,15 @@ def test_names_are_identifiers() -> None:
     assert [identifier(each) for each in ("serving_default_x:0", "int", "3d", "", "a//b")] == [
         "serving_default_x_0", "int_", "n3d", "unnamed", "a_b"]
     assert unique(["a", "a", "b", "a"]) == ["a", "a_2", "b", "a_3"]
+
+
+@pytest.mark.parametrize("compiler", ["gcc", "clang"])
+def test_the_example_runs(compiler: str, tmp_path: Path) -> None:
+    if shutil.which(compiler) is None or not HERE:
+        pytest.skip(f"no {compiler} for this machine")
+    folder = str(tmp_path)
+    assert main(["compile", str(COUNT), "--target", "host", "--example", "-o", folder]) == 0
+    command = [compiler, "-Wall", "-Wextra", "-Werror", "main.c", "collatz.o", "-o", "program"]
+    subprocess.run(command, cwd=tmp_path, check=True)
+    written = subprocess.run([str(tmp_path / "program")], check=True, capture_output=True, text=True).stdout
+    assert written == "collatz: status 0\nsteps: 0\npeak: 0\n"

@@ -43,11 +43,11 @@ class Browser:
     session: str
     """The address of the WebDriver session."""
 
-    def open(self, page: Path) -> None:
-        """Shows a file; what was logged before is forgotten."""
+    def open(self, page: Path | str) -> None:
+        """Shows a file, or what is at an address; what was logged before is forgotten."""
         self.errors()
         self.requests()
-        self.ask("url", {"url": page.absolute().as_uri()})
+        self.ask("url", {"url": page.absolute().as_uri() if isinstance(page, Path) else page})
 
     def run(self, script: str, *arguments: object) -> Any:
         """What the body of a function returns; a promise's value. Arguments are `arguments[0]` and so on."""

@@ -13,6 +13,7 @@ from llvmlite import ir
 from circlet.backends.native.emit.lengths import Entry, Lengths
 from circlet.backends.native.emit.polling import Meter
 from circlet.backends.native.emit.sharing import Sharing
+from circlet.backends.native.emit.soft import SOFT
 from circlet.backends.native.targets.target import Target
 from circlet.runtime.errors import UnsupportedError
 from circlet.runtime.ir.length import computed_number, is_length, may_be_less, may_differ, terms_of
@@ -56,6 +57,11 @@ def in_register_alone(size: int, dtype: DType) -> bool:
     """Whether a tensor of so many elements needs no memory: one number of a type that registers hold. Where the number
     of elements is open it has memory."""
     return not may_differ(size, 1) and dtype in NATIVE_TYPES
+
+
+def _bits(kind: ir.Type) -> int:
+    """Of a real number, or of each lane of a vector."""
+    return {"half": 16, "float": 32, "double": 64}[str(kind.element if isinstance(kind, ir.VectorType) else kind)]
 
 
 def _suffix(kind: ir.Type) -> str:
@@ -263,7 +269,10 @@ class Emitter:
         Raises:
             UnsupportedError: it may become a call of the C library, and the target has none.
         """
-        if name in _OF_LIBM and not self.target.has_libm:
+        target = self.target
+        if target.is_freestanding and name in SOFT and not target.has_instruction(name, _bits(arguments[0].type)):
+            return SOFT[name](self, *arguments)
+        if name in _OF_LIBM and not target.has_libm:
             raise UnsupportedError(f"no C library to call for {name}")
         kind = arguments[0].type
         function = self.declare(f"llvm.{name}.{_suffix(kind)}", ir.FunctionType(kind, [kind] * len(arguments)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from ctypes import string_at
 from functools import lru_cache
@@ -103,6 +104,10 @@ def described(processor: Processor, goal: Goal) -> Target:
     return kind_of(processor.triple)(processor.triple, processor.cpu, processor.features, layout, goal)
 
 
+_FORCED, _UNFORCED = re.compile(r'!"llvm\.loop\.vectorize\.enable", i1 1'), '!"llvm.loop.vectorize.enable", i1 0'
+"""A hint that LLVM complains of where it makes no vectors, and what stands in its place."""
+
+
 def embedded_object(module: str, processor: Processor, is_small: bool) -> bytes:
     """The object file of a whole module, for a processor.
 
@@ -116,7 +121,7 @@ def embedded_object(module: str, processor: Processor, is_small: bool) -> bytes:
     """
     level = 2 if is_small else 3
     machine = _embedding(processor, level)
-    parsed = llvm.parse_assembly(module, llvm.create_context())
+    parsed = llvm.parse_assembly(_FORCED.sub(_UNFORCED, module) if is_small else module, llvm.create_context())
     parsed.verify()
     options = llvm.create_pipeline_tuning_options(speed_level=level)
     options.loop_vectorization = not is_small

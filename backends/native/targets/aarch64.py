@@ -20,6 +20,9 @@ class AArch64(Target):
         kind = ir.FunctionType(ir.IntType(64), [])
         return w.builder.asm(kind, "mrs $0, cntvct_el0", "=r", [], side_effect=True)
 
+    def has_instruction(self, name: str, bits: int) -> bool:
+        return True
+
     @property
     def vector_registers(self) -> int:
         """V0 to V31, of 128 bits."""

@@ -178,6 +178,16 @@ class Target:
         return 64 if self.vector_bytes >= 16 else 8
 
     @property
+    def is_freestanding(self) -> bool:
+        """Whether there is no C library to call for real numbers."""
+        return self.goal is not Goal.HERE
+
+    def has_instruction(self, name: str, bits: int) -> bool:
+        """Whether one of LLVM's intrinsics on real numbers of so many bits becomes instructions, and no call of the C
+        library: `ceil`, `floor`, `fma`, `maximum`, `rint`, `trunc`."""
+        return False
+
+    @property
     def has_masks(self) -> bool:
         """Whether vectors are loaded and stored with a mask of lanes, of elements of any type."""
         return False

@@ -48,6 +48,10 @@ class X86(Target):
         """AVX-512 has twice as many."""
         return 32 if self.has("avx512f") else 16
 
+    def has_instruction(self, name: str, bits: int) -> bool:
+        """FMA, ROUNDSS; `maximum` is made of comparisons."""
+        return name == "maximum" or self.has("fma" if name == "fma" else "sse4.1")
+
     @property
     def has_masks(self) -> bool:
         """By AVX-512, with its instructions on bytes and words; AVX2 has none of these."""

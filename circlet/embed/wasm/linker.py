@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from circlet.embed.wasm.encoding import PADDED, Reader, padded, section, signed, text, unsigned, vector
+from circlet.embed.wasm.encoding import PADDED, padded, section, signed, text, unsigned, vector
 from circlet.embed.wasm.object_file import (
     CODE,
     DATA,
@@ -21,7 +21,6 @@ from circlet.embed.wasm.object_file import (
     GLOBAL,
     GLOBAL_SYMBOL,
     HEADER,
-    IMPORT,
     MEMORY,
     TABLE,
     TABLE_SYMBOL,
@@ -60,8 +59,6 @@ class _Linker:
     def __init__(self, source: ObjectFile, exports: Sequence[str]) -> None:
         self._source = source
         self._exports = exports
-        self._functions = sum(each.kind == 0 for each in source.imports)
-        """How many come from outside."""
         self._elements: dict[int, int] = {}
         """The place in the table of each function whose address is taken."""
         self._addresses: list[int] = []
@@ -80,7 +77,7 @@ class _Linker:
         found = {number: content for number, content in source.sections.items() if number in (TYPE, FUNCTION)}
         functions = [each for each in source.imports if each.kind == 0]
         if functions:
-            found[IMPORT] = vector(text(each.module) + text(each.name) + b"\0" + each.description for each in functions)
+            raise UnsupportedError(f"the module needs {', '.join(each.name for each in functions)}")
         if self._elements:
             size = unsigned(len(self._elements) + 1)
             found[TABLE] = vector([_FUNCREF + b"\1" + size + size])
@@ -94,7 +91,7 @@ class _Linker:
         if source.segments and data is not None:
             found[DATA_COUNT] = unsigned(len(source.segments))
             found[DATA] = vector(self._data(data))
-        order = [TYPE, IMPORT, FUNCTION, TABLE, MEMORY, GLOBAL, EXPORT, ELEMENT, DATA_COUNT, CODE, DATA]
+        order = [TYPE, FUNCTION, TABLE, MEMORY, GLOBAL, EXPORT, ELEMENT, DATA_COUNT, CODE, DATA]
         return HEADER + b"".join(section(number, found[number]) for number in order if number in found)
 
     def _globals(self) -> Iterator[bytes]:
@@ -149,17 +146,3 @@ class _Linker:
             return self._addresses[symbol.number] + symbol.offset + relocation.addend
         raise UnsupportedError(f"relocation of type {kind} of {symbol.name!r} in a WebAssembly object file")
 
-
-def imported(module: bytes) -> list[str]:
-    """The functions that a module takes from outside."""
-    reader, found = Reader(module, len(HEADER)), list[str]()
-    while not reader.is_done:
-        number, size = reader.byte(), reader.unsigned()
-        part = Reader(reader.take(size))
-        if number == IMPORT:
-            for _ in range(part.unsigned()):
-                part.text()
-                found.append(part.text())
-                part.byte()
-                part.unsigned()
-    return found

@@ -157,12 +157,13 @@ def _greatest(one: Lanes, other: Lanes) -> Lanes:
 
 
 def _over_lanes(value: Lanes, name: str) -> Lanes:
-    """All lanes combined by one of LLVM's reductions."""
+    """All lanes combined by one of LLVM's reductions; the extremes of numbers, none of which is NaN."""
     e, kind = value.e, value.value.type
     start = [ir.Constant(SINGLE, 0.0)] if name == "fadd" else []
     function = e.declare(f"llvm.vector.reduce.{name}.v{kind.count}f32",
                          ir.FunctionType(SINGLE, [*(each.type for each in start), kind]))
-    return Lanes(e, e.builder.call(function, [*start, value.value], fastmath=("reassoc",)))
+    flags = ("reassoc",) if name == "fadd" else ("nnan",)
+    return Lanes(e, e.builder.call(function, [*start, value.value], fastmath=flags))
 
 
 def _symmetric(low: Lanes, high: Lanes) -> tuple[Lanes, Lanes, Lanes]:

@@ -1,0 +1,150 @@
+"""Compiled models on other processors: C programs under emulators, WebAssembly under node."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from circlet.embed.compiled import Compiled, Interface, Port
+from circlet.embed.files import files
+from circlet.embed.header import C_TYPES
+from circlet.embed.names import identifier
+from tests.models.expectations import Expectation
+
+Array = npt.NDArray[Any]
+Outputs = Mapping[str, Array]
+HERE = Path(__file__).parent
+STARTUP = HERE.parents[1] / "examples" / "embed" / "cortex-m"
+_PATIENCE = 300
+"""Seconds after which an emulated program counts as one that hangs."""
+
+
+@dataclass(frozen=True)
+class Device:
+    """Where programs run.
+
+    Attributes:
+        target: the processor, by its name in circlet.
+        needs: the programs that must be installed.
+        run: builds a program in a folder of a compiled model and calls, and gives what it writes.
+    """
+
+    target: str
+    needs: Sequence[str]
+    run: Callable[[Compiled, Path], str]
+
+    @property
+    def missing(self) -> list[str]:
+        """What is not installed."""
+        return [each for each in self.needs if shutil.which(each) is None]
+
+
+def _linux(compiler: str, emulator: Sequence[str]) -> Callable[[Compiled, Path], str]:
+    def run(found: Compiled, folder: Path) -> str:
+        _output([compiler, "-static", "-O1", *_defines(found), "program.c", f"{found.name}.o", "-o", "program"], folder)
+        return _output([*emulator, "./program"], folder)
+
+    return run
+
+
+def _cortex(cpu: str, board: str) -> Callable[[Compiled, Path], str]:
+    def run(found: Compiled, folder: Path) -> str:
+        flags = {"cortex-m0": ["-mfloat-abi=soft"], "cortex-m4": ["-mfloat-abi=hard", "-mfpu=fpv4-sp-d16"],
+                 "cortex-m7": ["-mfloat-abi=hard", "-mfpu=fpv5-d16"]}[cpu]
+        _output(["arm-none-eabi-gcc", f"-mcpu={cpu}", "-mthumb", *flags, "-O1", *_defines(found), "program.c",
+                 str(STARTUP / "startup.c"), f"{found.name}.o", "-o", "program", "--specs=rdimon.specs",
+                 "-T", str(STARTUP / f"{board}.ld"), "-nostartfiles", "-Wl,--no-warn-rwx-segments"], folder)
+        return _output(["qemu-system-arm", "-M", board, "-kernel", "program", "-semihosting", "-display", "none",
+                        "-monitor", "none", "-serial", "none"], folder)
+
+    return run
+
+
+def _defines(found: Compiled) -> list[str]:
+    upper = found.name.upper()
+    return [f'-DMODEL_HEADER="{found.name}.h"', f"-DARENA_BYTES={upper}_ARENA_BYTES",
+            f"-DSTATE_BYTES={upper}_STATE_BYTES", f"-DINIT={found.name}_init"]
+
+
+def _output(command: Sequence[str], folder: Path) -> str:
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=_PATIENCE, check=False)
+    assert done.returncode == 0, f"{' '.join(command)}: {done.returncode}\n{done.stdout[-500:]}\n{done.stderr[-2000:]}"
+    return done.stdout
+
+
+def _node(_: Compiled, folder: Path) -> str:
+    return _output(["node", "program.mjs"], folder)
+
+
+DEVICES = (
+    Device("aarch64", ("aarch64-linux-gnu-gcc", "qemu-aarch64"), _linux("aarch64-linux-gnu-gcc", ["qemu-aarch64"])),
+    Device("aarch64-dotprod", ("aarch64-linux-gnu-gcc", "qemu-aarch64"),
+           _linux("aarch64-linux-gnu-gcc", ["qemu-aarch64", "-cpu", "max"])),
+    Device("riscv64", ("riscv64-linux-gnu-gcc", "qemu-riscv64"), _linux("riscv64-linux-gnu-gcc", ["qemu-riscv64"])),
+    Device("cortex-m4", ("arm-none-eabi-gcc", "qemu-system-arm"), _cortex("cortex-m4", "mps2-an386")),
+    Device("cortex-m7", ("arm-none-eabi-gcc", "qemu-system-arm"), _cortex("cortex-m7", "mps2-an500")),
+    Device("wasm32", ("node",), _node),
+    Device("wasm32-simd", ("node",), _node),
+)
+"""The devices that models are run on."""
+
+
+def run(device: Device, found: Compiled, calls: Sequence[Expectation], folder: Path) -> Iterator[tuple[int, Outputs]]:
+    """The status and the outputs of each call, by their names in C."""
+    entry = found.interfaces[0]
+    for name, content in files(found).items():
+        (folder / name).write_bytes(content)
+    inputs = [[np.ascontiguousarray({identifier(name): value for name, value in call.inputs.items()}[each.name])
+               for each in entry.inputs] for call in calls]
+    if found.is_wasm:
+        (folder / "calls.json").write_text(json.dumps(_wasm_calls(found, entry, inputs)))
+        shutil.copy(HERE / "program.mjs", folder)
+    else:
+        (folder / "calls.h").write_text("\n".join(_c_calls(entry, inputs)))
+        shutil.copy(HERE / "program.c", folder)
+    lines = iter(device.run(found, folder).splitlines())
+    for _ in calls:
+        status = int(next(lines).removeprefix("status "))
+        yield status, {each.name: _array(each, next(lines)) for each in entry.outputs}
+    rest = list(lines)
+    assert not rest, f"the program wrote beyond its memory: {rest}"
+
+
+def _array(port: Port, line: str) -> Array:
+    return np.frombuffer(bytes.fromhex(line), port.tensor.dtype.numpy).reshape(port.shape)
+
+
+def _c_calls(entry: Interface, calls: Sequence[Sequence[Array]]) -> Iterator[str]:
+    """A header with the inputs of all calls, and `CALLS`, which makes them."""
+    for number, arrays in enumerate(calls):
+        for each, array in zip(entry.inputs, arrays, strict=True):
+            data = ",".join(map(str, array.reshape(-1).view(np.uint8))) if array.size else "0"
+            yield f"static const unsigned char {each.name}_{number}[] ALIGNED = {{{data}}};"
+    for each in entry.outputs:
+        yield f"static unsigned char to_{each.name}[{max(each.nbytes, 1)}] ALIGNED;"
+    yield "#define CALLS \\"
+    for number in range(len(calls)):
+        given = ", ".join(f"(const {C_TYPES[each.tensor.dtype]} *){each.name}_{number}" for each in entry.inputs) or "0"
+        taken = ", ".join(f"({C_TYPES[each.tensor.dtype]} *)to_{each.name}" for each in entry.outputs) or "0"
+        yield (f"    {{ {entry.name}_inputs in = {{{given}}}; {entry.name}_outputs out = {{{taken}}}; "
+               f"run({entry.name}_run(&in, &out, arena, state)); }} \\")
+        for each in entry.outputs:
+            yield f"    write_bytes(to_{each.name}, {each.nbytes}); \\"
+    yield ""
+
+
+def _wasm_calls(found: Compiled, entry: Interface, calls: Sequence[Sequence[Array]]) -> dict[str, object]:
+    return {
+        "module": f"{found.name}.wasm", "name": found.name, "entry": f"{entry.name}_run",
+        "arena": found.code.arena_bytes, "state": found.code.state.nbytes, "alignment": found.alignment,
+        "outputs": [each.nbytes for each in entry.outputs],
+        "calls": [[array.tobytes().hex() for array in arrays] for arrays in calls],
+    }

@@ -1,0 +1,39 @@
+// Runs a compiled model on the inputs in calls.json and writes what it gives, in hexadecimal, a line for each output.
+import fs from 'fs';
+
+const {module, name, entry, arena, state, alignment, outputs, calls} = JSON.parse(fs.readFileSync('calls.json'));
+const {instance} = await WebAssembly.instantiate(fs.readFileSync(module), {});
+const {memory, __heap_base: base, ...functions} = instance.exports;
+let top = base.value;
+
+function allocate(size) {
+  const begin = Math.ceil(top / alignment) * alignment;
+  top = begin + size;
+  const missing = top - memory.buffer.byteLength;
+  if (missing > 0) memory.grow(Math.ceil(missing / 65536));
+  return begin;
+}
+
+function struct(places) {
+  const begin = allocate(4 * Math.max(places.length, 1));
+  new Uint32Array(memory.buffer, begin, places.length).set(places);
+  return begin;
+}
+
+const [stateAt, arenaAt] = [allocate(state + 1), allocate(arena + 1)];
+new Uint8Array(memory.buffer).fill(0xa5, stateAt);
+functions[`${name}_init`](stateAt);
+for (const inputs of calls) {
+  const given = inputs.map((each) => {
+    const data = Buffer.from(each, 'hex');
+    const begin = allocate(data.length);
+    new Uint8Array(memory.buffer).set(data, begin);
+    return begin;
+  });
+  const taken = outputs.map(allocate);
+  const status = functions[entry](struct(given), struct(taken), arenaAt, stateAt);
+  console.log(`status ${status}`);
+  taken.forEach((begin, k) => console.log(Buffer.from(memory.buffer, begin, outputs[k]).toString('hex')));
+}
+const bytes = new Uint8Array(memory.buffer);
+if (bytes[stateAt + state] !== 0xa5 || bytes[arenaAt + arena] !== 0xa5) console.log('status -1');

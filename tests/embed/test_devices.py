@@ -1,0 +1,44 @@
+"""Models that are compiled ahead of time for other processors give what every backend does, under emulators."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from _pytest.mark import ParameterSet
+
+import circlet
+from circlet.embed.names import identifier
+from tests.embed.devices import DEVICES, Device, run
+from tests.embed.models import WITHOUT_HALVES, accepted, compiled
+from tests.models.expectations import agrees
+
+FEW = ("collatz", "cond", "cnn_int8", "lstm_unrolled")
+"""The models that are run whenever tests are; the others are slow."""
+
+
+def few() -> Iterator[ParameterSet]:
+    """The models that are compiled, most of them slow."""
+    for each in accepted():
+        (path,) = each.values
+        assert isinstance(path, Path)
+        yield pytest.param(path, id=each.id, marks=() if path.stem in FEW else pytest.mark.slow)
+
+
+@pytest.mark.parametrize("device", [pytest.param(each, id=each.target) for each in DEVICES])
+@pytest.mark.parametrize("path", few())
+def test_model(path: Path, device: Device, tmp_path: Path) -> None:
+    if device.missing:
+        pytest.skip(f"not installed: {', '.join(device.missing)}")
+    if path.stem == "float16_carry" and device.target in WITHOUT_HALVES:
+        with pytest.raises(circlet.UnsupportedError, match="has no instructions for float16"):
+            list(compiled(path, device.target, is_small=True))
+        return
+    for number, (found, calls) in enumerate(compiled(path, device.target, is_small=True)):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        for call, (status, outputs) in zip(calls, run(device, found, calls, folder), strict=True):
+            assert status == 0
+            for name, expected in call.outputs.items():
+                assert agrees(outputs[identifier(name)], expected), name
