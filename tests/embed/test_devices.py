@@ -27,7 +27,7 @@ def few() -> Iterator[ParameterSet]:
 
 
 @pytest.mark.parametrize("device", [pytest.param(each, id=each.target) for each in DEVICES])
-@pytest.mark.parametrize("path", few())
+@pytest.mark.parametrize("path", list(few()))
 def test_model(path: Path, device: Device, tmp_path: Path) -> None:
     if device.missing:
         pytest.skip(f"not installed: {', '.join(device.missing)}")

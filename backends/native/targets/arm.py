@@ -40,6 +40,12 @@ class Arm(Target):
         """As on the Cortex-M7."""
         return self.has("fp64")
 
+    def has_instruction(self, name: str, bits: int) -> bool:
+        """VFMA from the second floating-point unit on, VRINT of the third (Armv8)."""
+        is_third = self.has("fp-armv8d16") or self.has("fp-armv8d16sp")
+        has_fma = is_third or self.has("vfp4d16sp")
+        return (bits == 32 or self.has_doubles) and (has_fma if name == "fma" else is_third and name != "maximum")
+
     def dot_signed(self, lanes: int) -> Dot | None:
         """SXTB16, SMLAD."""
         return _dot if lanes == 1 and self.has("dsp") else None
