@@ -7,6 +7,7 @@ from collections.abc import Mapping
 MODULES: Mapping[str, tuple[str, ...]] = {
     "comparison": ("real.comparison",),
     "conv": ("real.conv", "real.grouped"),
+    "detection": ("real.detection",),
     "elementwise": ("real.elementwise", "real.division"),
     "index": ("moving.index",),
     "layout": ("moving.layout",),
@@ -20,6 +21,7 @@ MODULES: Mapping[str, tuple[str, ...]] = {
     "reduce": ("real.reduce",),
     "resample": ("real.resample",),
     "resize": ("real.resize",),
+    "segment": ("real.segment",),
     "shape": ("moving.shape",),
     "sort": ("moving.sort",),
     "spatial": ("moving.spatial",),

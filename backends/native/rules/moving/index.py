@@ -49,13 +49,13 @@ def _selects_several(call: Call) -> str | None:
     return None if call.op.batch_dims == 0 and is_single(call.input(1)) else "more than one index"
 
 
-def _counts(call: Call) -> str | None:
+def counts(call: Call) -> str | None:
     """Refuses a number of indices that is known before."""
     return None if call.outputs[0].declared is None or not call.outputs[0].is_static or is_open(
         call.outputs[0].shape) else "a number of results that the model declares"
 
 
-@nest(Where, all_of(plain, _counts), is_last=True)
+@nest(Where, all_of(plain, counts), is_last=True)
 def where(node: Node[Where], e: Emitter, sinks: tuple[Sink, ...]) -> None:
     """Of x (d0, ..., dk): the indices (n, k + 1), i64, where it is not zero, in row-major order. One loop over all
     elements, with n in a register: each writes its index at n, which only those that count make larger."""

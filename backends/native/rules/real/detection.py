@@ -1,0 +1,215 @@
+"""Native rules of the operators that select boxes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from llvmlite import ir
+
+from circlet.backends.native.emit.emitter import Emitter
+from circlet.backends.native.emit.value import Value, in_memory
+from circlet.backends.native.rules.moving.index import counts
+from circlet.backends.native.rules.moving.move import extended
+from circlet.backends.native.rules.quantized.quantize import convert
+from circlet.backends.native.rules.real.reduce import Register
+from circlet.backends.native.rules.refusals import movable
+from circlet.backends.native.rules.rule import Node, Sink, nest
+from circlet.backends.refusal import Refusal, all_of, only
+from circlet.runtime.exec.kernel import Call
+from circlet.runtime.ir.types import DType
+from circlet.runtime.ops import detection as ops
+
+FLOAT = DType.FLOAT32
+"""What boxes and scores are."""
+
+
+class Boxes:
+    """Boxes (n, 4) in scratch memory, by their least and greatest corners and areas, and their scores as they stand."""
+
+    def __init__(self, node: Node[Any], e: Emitter, count: int) -> None:
+        """
+        Args:
+            node: the operator.
+            e: writes it.
+            count: of the boxes.
+        """
+        self._e, self._count = e, count
+        self._low, self._high = ([self._row(node) for _ in range(2)] for _ in range(2))
+        self._areas, self.scores = self._row(node), self._row(node)
+        self.best, self.score = Register(e, e.index), Register(e, ir.FloatType())
+
+    def _row(self, node: Node[Any]) -> Value:
+        """Scratch memory for a number of each box."""
+        return in_memory(node.function.reserve(self._count * FLOAT.numpy.itemsize), (self._count,), FLOAT)
+
+    def _put(self, row: Value, k: ir.Value, value: ir.Value) -> None:
+        assert row.memory is not None, "rows are written"
+        self._e.store(value, row.memory, FLOAT, k)
+
+    def _number(self, value: float) -> ir.Value:
+        return self._e.constant(value, FLOAT)
+
+    def take(self, k: ir.Value, one: list[ir.Value], other: list[ir.Value]) -> None:
+        """Takes a box by two opposite corners."""
+        b = self._e.builder
+        low, high = ([self._either(relation, *each) for each in zip(one, other, strict=True)] for relation in "<>")
+        for rows, values in ((self._low, low), (self._high, high)):
+            for row, value in zip(rows, values, strict=True):
+                self._put(row, k, value)
+        sides = [b.fsub(*each) for each in zip(high, low, strict=True)]
+        self._put(self._areas, k, b.fmul(*sides))
+
+    def _either(self, relation: str, one: ir.Value, other: ir.Value) -> ir.Value:
+        """The one of two numbers to which a relation holds; NaN where one is NaN."""
+        e, b = self._e, self._e.builder
+        found = e.select(b.fcmp_ordered(relation, one, other), one, other)
+        return e.select(b.fcmp_unordered("uno", one, other), self._number(np.nan), found)
+
+    def begin(self, scores: Any, least: ir.Value) -> None:
+        """Takes the scores, as a function of the number of a box, that are above a threshold; finds the best one."""
+        e, b = self._e, self._e.builder
+        self._reset()
+        with e.loop(self._count) as k:
+            score = scores(k)
+            self._keep(k, e.select(b.fcmp_ordered(">", score, least), score, self._number(-np.inf)))
+
+    def _reset(self) -> None:
+        self.best.set(self._e.number(0))
+        self.score.set(self._number(-np.inf))
+
+    def _keep(self, k: ir.Value, score: ir.Value) -> None:
+        """What the score of a box is from here on; the first of the best ones is the best."""
+        e, b = self._e, self._e.builder
+        self._put(self.scores, k, score)
+        is_better = b.fcmp_ordered(">", score, self.score.get())
+        self.best.set(e.select(is_better, k, self.best.get()))
+        self.score.set(e.select(is_better, score, self.score.get()))
+
+    @property
+    def is_left(self) -> ir.Value:
+        """Whether there is a box to select."""
+        return self._e.builder.fcmp_ordered(">", self.score.get(), self._number(-np.inf))
+
+    def suppress(self, limit: ir.Value) -> None:
+        """Takes the best box out, and those whose intersection over union with it is not below a limit; finds the next
+        best one."""
+        e, b = self._e, self._e.builder
+        chosen = self.best.get()
+        low, high = ([row.linear(e, chosen) for row in rows] for rows in (self._low, self._high))
+        area = self._areas.linear(e, chosen)
+        self._reset()
+        with e.loop(self._count) as k:
+            ratio = self._ratio(k, low, high, area)
+            is_out = b.or_(b.fcmp_ordered(">=", ratio, limit), b.icmp_signed("==", k, chosen))
+            self._keep(k, e.select(is_out, self._number(-np.inf), self.scores.linear(e, k)))
+
+    def _ratio(self, k: ir.Value, low: list[ir.Value], high: list[ir.Value], area: ir.Value) -> ir.Value:
+        """The intersection over union of a box with another one; 0 where one is empty."""
+        e, b, zero = self._e, self._e.builder, self._number(0)
+        sides = []
+        for axis in range(2):
+            top, bottom = self._high[axis].linear(e, k), self._low[axis].linear(e, k)
+            end = e.select(b.fcmp_ordered("<", high[axis], top), high[axis], top)
+            begin = e.select(b.fcmp_ordered(">", low[axis], bottom), low[axis], bottom)
+            side = b.fsub(end, begin)
+            sides.append(e.select(b.fcmp_ordered(">", side, zero), side, zero))
+        own, shared = self._areas.linear(e, k), b.fmul(*sides)
+        ratio = b.fdiv(shared, b.fsub(b.fadd(own, area), shared))
+        is_there = b.and_(b.fcmp_ordered(">", own, zero), b.fcmp_ordered(">", area, zero))
+        return e.select(is_there, ratio, zero)
+
+
+def _real(*inputs: int) -> Refusal:
+    """Refuses all calls but those whose given inputs are float32."""
+    return all_of(movable, *(only({FLOAT}, each) for each in inputs))
+
+
+def _is_soft(call: Call) -> str | None:
+    """Refuses to lower scores instead of taking boxes out."""
+    sigma = call.input(5).data
+    return None if sigma is not None and not sigma.any() else "sigma is not 0"
+
+
+@nest(ops.NonMaxSuppressionV4, _real(0, 1, 3, 4), parameters=frozenset({2}), is_last=True)
+def non_max_suppression_v4(node: Node[ops.NonMaxSuppressionV4], e: Emitter, sinks: tuple[Sink, ...]) -> None:
+    """Of boxes (n, 4), scores (n,), and limits: the indices (k,) of those selected, and their count ()."""
+    indices, count = sinks
+    _select(node, e, indices, None, count)
+
+
+@nest(ops.NonMaxSuppressionV5, all_of(_real(0, 1, 3, 4, 5), _is_soft), parameters=frozenset({2}), is_last=True)
+def non_max_suppression_v5(node: Node[ops.NonMaxSuppressionV5], e: Emitter, sinks: tuple[Sink, ...]) -> None:
+    """As `non_max_suppression_v4`, with the scores (k,) of those selected."""
+    indices, scores, count = sinks
+    _select(node, e, indices, scores, count)
+
+
+def _select(node: Node[Any], e: Emitter, indices: Sink, kept: Sink | None, count: Sink) -> None:
+    """One loop takes the boxes, then one selects as many as there may be: each turn goes through all boxes to take out
+    those that overlap and to find the next one. What is left of the results is zero."""
+    corners, scores, b = node.input(0), node.input(1), e.builder
+    boxes = Boxes(node, e, corners.shape[0])
+    with e.loop(corners.shape[0]) as k:
+        values = [corners.element(e, [k, e.number(each)]) for each in range(4)]
+        boxes.take(k, values[:2], values[2:])
+    boxes.begin(lambda k: scores.element(e, [k]), node.input(4).linear(e, e.number(0)))
+    limit, found = node.input(3).linear(e, e.number(0)), Register(e, e.index)
+    found.set(e.number(0))
+    with e.loop(node.shape[0]) as place:
+        is_left = boxes.is_left
+        index = e.select(is_left, boxes.best.get(), e.number(0))
+        indices(e, [place], convert(e, index, e.index_dtype, DType.INT32))
+        if kept is not None:
+            kept(e, [place], e.select(is_left, boxes.score.get(), e.constant(0, FLOAT)))
+        found.set(b.add(found.get(), b.zext(is_left, e.index)))
+        with b.if_then(is_left):
+            boxes.suppress(limit)
+    count(e, [], convert(e, found.get(), e.index_dtype, DType.INT32))
+
+
+def _fixed_limit(call: Call) -> str | None:
+    """Refuses thresholds that only the run tells."""
+    is_known = not call.has(3) or call.input(3).data is not None
+    return None if is_known else "an IoU threshold that is not constant"
+
+
+@nest(ops.SelectBoxes, all_of(_real(0, 1), _fixed_limit, counts), is_last=True)
+def select_boxes(node: Node[ops.SelectBoxes], e: Emitter, sinks: tuple[Sink, ...]) -> None:
+    """Of boxes (m, n, 4) and scores (m, c, n): the batch, class and box (k, 3), i64, of those selected. Loops over m,
+    which take the boxes, and over c, which select from them, one after the other."""
+    home, found, boxes = sinks[0].memory, Register(e, e.index), Boxes(node, e, node.input(0).shape[1])
+    assert home is not None, "what is last has its memory"
+    found.set(e.number(0))
+    b, (batches, classes, count), scores = e.builder, node.input(1).shape, node.input(1)
+    given = [node.optional(k) for k in (2, 3, 4)]
+    most = e.number(0) if given[0] is None else extended(e, given[0].linear(e, e.number(0)), given[0].dtype)
+    iou = np.float32(0) if given[1] is None or given[1].known is None else np.float32(given[1].known.item())
+    limit = e.constant(np.nextafter(iou, np.float32(np.inf)), FLOAT)  # the threshold itself does not suppress
+    least = e.constant(-np.inf, FLOAT) if given[2] is None else given[2].linear(e, e.number(0))
+    with e.loop(batches) as batch:
+        with e.loop(count) as k:
+            boxes.take(k, *_corners(node, e, batch, k))
+        with e.loop(classes) as kind:
+            boxes.begin(lambda k: scores.element(e, [batch, kind, k]), least)
+            with e.loop(count) as turn:
+                is_left = b.and_(boxes.is_left, b.icmp_signed("<", turn, most))
+                with b.if_then(is_left):
+                    first = b.mul(found.get(), e.number(3))
+                    for axis, value in enumerate((batch, kind, boxes.best.get())):
+                        e.store(convert(e, value, e.index_dtype, DType.INT64), home, DType.INT64,
+                                b.add(first, e.number(axis)))
+                    found.set(b.add(found.get(), e.number(1)))
+                    boxes.suppress(limit)
+    e.define(node.shape[0], found.get())
+
+
+def _corners(node: Node[ops.SelectBoxes], e: Emitter, batch: ir.Value, k: ir.Value
+             ) -> tuple[list[ir.Value], list[ir.Value]]:
+    """Two opposite corners of a box."""
+    b, values = e.builder, [node.input(0).element(e, [batch, k, e.number(each)]) for each in range(4)]
+    if not node.op.centers:
+        return values[:2], values[2:]
+    half = [b.fmul(each, e.constant(0.5, FLOAT)) for each in values[2:]]
+    pairs = list(zip(values[:2], half, strict=True))
+    return [b.fsub(*each) for each in pairs], [b.fadd(*each) for each in pairs]

@@ -1,0 +1,76 @@
+"""Native rules of the operators that combine the slices that carry the same number."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeAlias
+
+import numpy as np
+from llvmlite import ir
+
+from circlet.backends.native.emit.emitter import Emitter, is_real
+from circlet.backends.native.emit.loops import every
+from circlet.backends.native.emit.whole import Whole
+from circlet.backends.native.rules.moving.move import expect, extended, filled
+from circlet.backends.native.rules.real.elementwise import add, mul
+from circlet.backends.native.rules.refusals import movable, plain
+from circlet.backends.native.rules.rule import Node, Sink, nest
+from circlet.backends.refusal import all_of, only
+from circlet.runtime.ir.types import INTEGERS, DType
+from circlet.runtime.ops import segment as ops
+
+_Combine: TypeAlias = "Callable[[Emitter, DType, Sequence[ir.Value]], ir.Value]"
+_Nothing: TypeAlias = "Callable[[DType], float]"
+_COMPUTED = (DType.FLOAT32, DType.FLOAT64, DType.INT32, DType.INT64)
+"""The element types that are combined."""
+
+
+def _greater(e: Emitter, dtype: DType, values: Sequence[ir.Value]) -> ir.Value:
+    """The greater one; the other where one is NaN."""
+    return e.intrinsic("maxnum" if is_real(dtype) else "smax", *values)
+
+
+def _less(e: Emitter, dtype: DType, values: Sequence[ir.Value]) -> ir.Value:
+    """The lesser one; the other where one is NaN."""
+    return e.intrinsic("minnum" if is_real(dtype) else "smin", *values)
+
+
+def _limits(dtype: DType) -> tuple[float, float]:
+    """The least and the greatest finite number."""
+    found = np.finfo(dtype.numpy) if is_real(dtype) else np.iinfo(dtype.numpy)
+    return found.min, found.max
+
+
+_COMBINE: Mapping[type[ops.UnsortedSegment], tuple[_Combine, _Nothing]] = {
+    ops.UnsortedSegmentSum: (add, lambda dtype: 0),
+    ops.UnsortedSegmentProd: (mul, lambda dtype: 1),
+    ops.UnsortedSegmentMax: (_greater, lambda dtype: _limits(dtype)[0]),
+    ops.UnsortedSegmentMin: (_less, lambda dtype: _limits(dtype)[1]),
+}
+"""How two elements are combined, and the result of combining nothing."""
+
+
+_refuses = all_of(plain, only(_COMPUTED), only(INTEGERS - {DType.UINT64}, 1), movable)
+"""Refuses what is not combined here, and numbers that no axis has room for."""
+
+
+def unsorted_segment(node: Node[ops.UnsortedSegment], e: Emitter, sinks: tuple[Sink, ...]) -> None:
+    """Of x (p..., b...) and numbers (p...): (count, b...). It is filled with the result for nothing; then a loop over p
+    checks a number and combines a slice with what is there, in this order."""
+    x, numbers, home, shape = node.input(0), node.input(1), sinks[0].memory, node.shape
+    (combine, nothing), dtype = _COMBINE[type(node.op)], node.call.outputs[0].dtype
+    assert home is not None, "what is last has its memory"
+    filled(shape, dtype, e.constant(nothing(dtype), dtype)).write(e, home)
+    with e.nest(numbers.shape) as place:
+        number = extended(e, numbers.element(e, place), numbers.dtype)
+        expect(node, Whole(e, number).compare("<", shape[0]),
+               f"input 1: expected numbers below {shape[0]}, the count, found {{}}", Whole(e, number))
+        is_named = e.builder.icmp_signed(">=", number, e.number(0))
+        with e.builder.if_then(is_named), every(e, shape[1:]) as inner:
+            position = e.linear([number, *inner], shape)
+            combined = combine(e, dtype, [e.load(home, dtype, position), x.element(e, [*place, *inner])])
+            e.store(combined, home, dtype, position)
+
+
+for _op in _COMBINE:
+    nest(_op, _refuses, memory_inputs=frozenset({1}), parameters=frozenset({2}), is_last=True)(unsorted_segment)

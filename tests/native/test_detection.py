@@ -1,0 +1,120 @@
+"""Native selection of boxes, and combination of slices that carry the same number."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import circlet
+from circlet.runtime.ir.builder import Value
+from circlet.runtime.ir.tensor import Tensor
+from circlet.runtime.ir.types import DType
+from circlet.runtime.ops import segment
+from circlet.runtime.ops.detection import NonMaxSuppressionV4, NonMaxSuppressionV5, SelectBoxes
+from circlet.runtime.ops.segment import UnsortedSegment
+from tests.native.against_cpu import agree, applied, seeds, values
+from tests.native.native_cases import native_test
+from tests.native.test_lengths import Graph, model
+from tests.ops.cases import check
+from tests.ops.test_segment import UNSORTED
+from tests.ops.test_sort import SELECTED
+
+Array: TypeAlias = npt.NDArray[Any]
+
+test_detection = native_test([each for each in SELECTED if each.error is None])
+test_segments = native_test(UNSORTED)
+
+COUNTS = st.integers(0, 12)
+LIMITS = st.sampled_from([0.0, 0.3, 0.5, 1.0])
+SEGMENTS = [segment.UnsortedSegmentSum, segment.UnsortedSegmentProd, segment.UnsortedSegmentMax,
+            segment.UnsortedSegmentMin]
+
+
+def boxes(count: int, seed: int, special: bool) -> Array:
+    """Some that overlap, some alike, some empty; with infinities and NaN if asked for."""
+    found = np.round(values((count, 4), np.float32, seed) * 2).astype(np.float32) / 2
+    return np.where(values((count, 4), np.bool_, seed), found, values((count, 4), np.float32, seed, special))
+
+
+def scores(shape: Sequence[int], seed: int, special: bool) -> Array:
+    """Some of them alike."""
+    return np.abs(np.round(values(shape, np.float32, seed + 1, special), 1))
+
+
+@settings(max_examples=60, deadline=None)
+@given(COUNTS, COUNTS, LIMITS, LIMITS, st.booleans(), st.booleans(), seeds)
+def test_any_boxes(count: int, most: int, overlap: float, least: float, special: bool, tells: bool, seed: int) -> None:
+    given = boxes(count, seed, special), scores((count,), seed, special)
+    constants = [np.int32(most), np.float32(overlap), np.float32(least), *([np.float32(0)] if tells else [])]
+    agree(applied(NonMaxSuppressionV5() if tells else NonMaxSuppressionV4(), *constants), *given)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.sampled_from(SEGMENTS), st.sampled_from([np.float32, np.int32, np.int64]), st.integers(0, 9),
+       st.sampled_from([(), (1,), (3, 2)]), st.integers(1, 6), seeds)
+def test_any_segments(op: type[UnsortedSegment], dtype: type[np.generic], count: int, slices: tuple[int, ...],
+                      named: int, seed: int) -> None:
+    numbers = np.random.default_rng(seed).integers(-1, named, count).astype(np.int32)
+    agree(applied(op(), numbers, np.int32(named)), values((count, *slices), dtype, seed, special=True))
+
+
+def selected(g: Graph) -> Sequence[Value]:
+    """Up to 7 of any number of boxes, and their scores."""
+    x, found = g.builder.input("boxes", DType.FLOAT32, (-1, 4)), g.builder.input("scores", DType.FLOAT32, (-1,))
+    kinds = [Tensor("", DType.INT32, (7,)), Tensor("", DType.FLOAT32, (7,)), Tensor("", DType.INT32, ())]
+    return g.builder.op(NonMaxSuppressionV5(), x, found, g.number(7), g.number(0.5), g.number(0.2), g.number(0.0),
+                        outputs=kinds)
+
+
+def chosen(centers: bool) -> Callable[[Graph], Sequence[Value]]:
+    """Of boxes of two images and three classes, as many as there are."""
+    def write(g: Graph) -> Sequence[Value]:
+        x = g.builder.input("boxes", DType.FLOAT32, (2, -1, 4))
+        found = g.builder.input("scores", DType.FLOAT32, (2, 3, -1))
+        most = g.builder.constant(np.array([4], np.int64))
+        return [g(SelectBoxes(centers), x, found, most, g.builder.constant(np.array([0.5], np.float32)),
+                  g.builder.constant(np.array([0.1], np.float32)), dtype=DType.INT64)]
+
+    return write
+
+
+def combined(g: Graph) -> Sequence[Value]:
+    """Of any number of rows, as many as there are names."""
+    x, names = g.builder.input("x", DType.FLOAT32, (-1, 3)), g.builder.input("names", DType.INT32, (-1,))
+    return [g(each(), x, names, g.length(names, 0)) for each in SEGMENTS]
+
+
+def of_selected(n: int) -> list[Array]:
+    return [boxes(n, n, False), scores((n,), n, False)]
+
+
+def of_chosen(n: int) -> list[Array]:
+    return [boxes(2 * n, n, False).reshape(2, n, 4), scores((2, 3, n), n, False)]
+
+
+def of_combined(n: int) -> list[Array]:
+    return [values((n, 3), np.float32, n), np.random.default_rng(n).integers(-1, n, n).astype(np.int32)]
+
+
+OPEN: dict[str, tuple[Callable[[Graph], Sequence[Value]], Callable[[int], list[Array]]]] = {
+    "selected": (selected, of_selected), "chosen": (chosen(False), of_chosen), "centers": (chosen(True), of_chosen),
+    "combined": (combined, of_combined),
+}
+
+
+@pytest.mark.parametrize("name", OPEN)
+def test_any_number_of_them(name: str, folder: object, compiled: list[str]) -> None:
+    write, inputs = OPEN[name]
+    native, cpu = (circlet.Session(model(write), backend=each) for each in ("native", "cpu"))
+    for n in (9, 2, 64, 33, 9, 200):
+        given = inputs(n)
+        for found, expected in zip(native.invoke(0, given), cpu.invoke(0, given), strict=True):
+            check(found, expected, 1e-6 if expected.dtype.kind == "f" else None)
+    assert len(compiled) == 1
+    assert set(native.backend_of(0)) == {"native"}
