@@ -39,6 +39,8 @@ from circlet.tools.values import tensors_of, zeros
 OPEN = 8
 """The length that a run has where the model leaves it open: a choice beyond 0 and 1, which get code of their own; the
 code is for all others."""
+LENGTHS = ((OPEN, OPEN), (1, OPEN), (1, 1))
+"""The open lengths of runs, of the first axis and of the others: with the least that programs have most often."""
 _SHORT = Limits(max_iterations=100)
 """Of the run on zeros. A choice: code is made before the first iteration, or in the first few."""
 _HOST = "(host call: "
@@ -114,7 +116,8 @@ def _place(subgraph: str, operators: range) -> str:
 def execute(options: WarmOptions) -> Document | None:
     """Compile models into the folder of compiled functions, so that programs that run them need not.
 
-    Each entry point is run once on zeros. Lengths that a model leaves open need not be given: the code is for all.
+    Each entry point is run on zeros. Lengths that a model leaves open need not be given: code is made for all, and,
+    where that is other code, for one image or sequence at a time and for lengths of one.
     """
     if cache.folder() is None:
         raise InputError(f"nothing is kept: {cache.VARIABLE} is empty")
@@ -138,10 +141,12 @@ def _warmed(path: str, options: WarmOptions) -> Warmed:
     session = Session(model, Engine(backends, engine("native").pipeline), _SHORT)
     stopped = []
     for entry in _entries(session, options):
-        try:
-            session.run_entry(entry, _inputs(model, entry, options.shapes))
-        except RunError as error:
-            stopped.append(f"a run of {plain(entry.graph.name)} on zeros: {error}")
+        for number, inputs in enumerate(_inputs(model, entry, options.shapes)):
+            try:
+                session.run_entry(entry, inputs)
+            except RunError as error:
+                if number == 0:  # others may be lengths that the model is not for
+                    stopped.append(f"a run of {plain(entry.graph.name)} on zeros: {error}")
     return Warmed(path, list(record.functions.values()), list(record.left), stopped, time.monotonic() - begin)
 
 
@@ -157,8 +162,8 @@ def _entries(session: Session, options: WarmOptions) -> Iterator[Entry]:
         yield entry_of(model, index, next((each for each in signatures if each.subgraph == index), None))
 
 
-def _inputs(model: Model, entry: Entry, shapes: Mapping[str, Shape]) -> dict[str, Value]:
-    """Zeros for an entry point.
+def _inputs(model: Model, entry: Entry, shapes: Mapping[str, Shape]) -> Sequence[Mapping[str, Value]]:
+    """Zeros for runs of an entry point, with other lengths each.
 
     Raises:
         InputError: a shape is given that no input has.
@@ -168,15 +173,22 @@ def _inputs(model: Model, entry: Entry, shapes: Mapping[str, Shape]) -> dict[str
     if wrong is not None:
         raise InputError(f"no input {wrong!r}; the entry point takes {', '.join(tensors) or 'none'}"
                          f"{suggestion(wrong, tensors)}")
-    return {name: _zeros(tensor, shapes.get(name)) for name, tensor in tensors.items()}
+    sizes = ({name: shapes.get(name, _filled(tensor.signature, *lengths)) for name, tensor in tensors.items()}
+             for lengths in LENGTHS)
+    return [{name: _zeros(tensor, each[name]) for name, tensor in tensors.items()}
+            for each in dict((tuple(each.items()), each) for each in sizes).values()]
 
 
-def _zeros(tensor: Tensor, shape: Shape | None) -> Value:
-    """Zeros of a shape, by default of the declared one."""
+def _filled(signature: Shape, first: int, others: int) -> Shape:
+    """A shape with lengths in place of the open ones."""
+    return tuple((others if axis else first) if each < 0 else each for axis, each in enumerate(signature))
+
+
+def _zeros(tensor: Tensor, shape: Shape) -> Value:
+    """Zeros of a shape."""
     if tensor.dtype is DType.VARIANT:
         return zeros(tensor)
-    sizes = tuple(OPEN if each < 0 else each for each in tensor.signature) if shape is None else shape
-    return np.full(sizes, b"" if tensor.dtype is DType.STRING else 0, tensor.dtype.element)
+    return np.full(shape, b"" if tensor.dtype is DType.STRING else 0, tensor.dtype.element)
 
 
 def _text(found: Warmed) -> Iterator[str]:
