@@ -305,7 +305,7 @@ class NativeBackend:
             if work is None or not work.is_here:
                 work = self._under_way[key] = Compilation(partial(self._made, key, span, is_general))
             try:
-                with progress(f"compiling {span.spec.subgraph.name!r}"):
+                with progress(partial(_compiling, span.spec.subgraph.name, work.parts)):
                     return work.result(span.run.watch.check)
             except Abandoned:  # by another thread that waited for it
                 continue
@@ -329,7 +329,7 @@ class NativeBackend:
         begin = time.perf_counter()
         units: list[Unit] = []
         try:
-            function = keep(key, self._make(span, is_general, wish, None if self._heard_compiled is None else units))
+            function = keep(key, self._make(span, is_general, wish, units))
             if self._heard_compiled is not None:
                 self._heard_compiled(span, key, time.perf_counter() - begin, units)
             return function
@@ -346,12 +346,16 @@ class NativeBackend:
         if self._options.keep_text:
             self.listings.append(Listing(span.spec.index, span.operators, 0, (text,), ""))
 
-    def _make(self, span: Span, is_general: bool, wish: Wish, units: list[Unit] | None) -> Artifact:
-        """Lowers and compiles a span, in pieces that are compiled meanwhile; adds these to `units`, if it is there."""
+    def _make(self, span: Span, is_general: bool, wish: Wish, units: list[Unit]) -> Artifact:
+        """Lowers and compiles a span, in pieces that are compiled meanwhile; adds these to `units`."""
         with LOADING:
             from circlet.backends.native.load.llvm import host, making
 
-        with COLLECTOR.paused(), making(host(), wish, None if units is None else units.append) as files:
+        def heard(unit: Unit) -> None:
+            units.append(unit)
+            wish.parts.append(unit.kind)
+
+        with COLLECTOR.paused(), making(host(), wish, heard) as files:
             def put(piece: Piece) -> None:
                 self._spent += instructions(piece.text)
                 files.ask(piece)
@@ -401,3 +405,8 @@ def _invocation(observed: Observation) -> type[Invocation]:
         from circlet.backends.native.load.timed_invocation import TimedInvocation
 
     return TimedInvocation
+
+
+def _compiling(name: str, parts: Sequence[str]) -> str:
+    """What goes on, as far as it went: `compiling 'main', 57 kernels (tile_u8s8_6x4)`, which names the last one."""
+    return f"compiling {name!r}" + (f", {len(parts)} kernels ({parts[-1]})" if parts else "")

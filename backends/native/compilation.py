@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from threading import Condition, Event, Lock, Thread
 from typing import Generic, TypeVar
@@ -89,10 +89,12 @@ fork.watch(COLLECTOR)
 
 
 class Wish:
-    """Whether something is still wanted, for those that make it."""
+    """Whether something is still wanted, for those that make it; they say here what they have made."""
 
     def __init__(self) -> None:
         self.is_withdrawn = False
+        self.parts: list[str] = []
+        """What was made for it so far, by name."""
 
     def withdraw(self) -> None:
         """Nobody wants it any more."""
@@ -204,6 +206,11 @@ class Compilation(Generic[T]):
     def is_done(self) -> bool:
         """Whether it was made, or failed."""
         return self._done.is_set()
+
+    @property
+    def parts(self) -> Sequence[str]:
+        """What was made for it so far, by name."""
+        return self._wish.parts
 
     @property
     def is_abandoned(self) -> bool:

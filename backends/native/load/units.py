@@ -3,6 +3,7 @@ what it has in common with those that were compiled before."""
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable
 
@@ -12,6 +13,7 @@ from circlet.backends.native.lower.pieces import Piece
 from circlet.runtime.records import dataclass
 from circlet.runtime.sha256 import sha256
 
+_DIGITS = re.compile("_[0-9a-f]{24}$")
 _DIGEST = 32
 """Bytes of the digest that a file ends by; it tells of damage, not of forgery."""
 
@@ -26,6 +28,11 @@ class Unit:
     """That it took to make it, or to read it."""
     is_kept: bool
     """Whether it was on the disk."""
+
+    @property
+    def kind(self) -> str:
+        """The name without the digest that tells functions of operators apart."""
+        return _DIGITS.sub("", self.name)
 
 
 def kept(piece: Piece, maker: bytes, make: Callable[[], bytes], heard: Callable[[Unit], None] | None = None) -> bytes:
