@@ -18,9 +18,11 @@ from circlet.embed.files import files
 from circlet.embed.names import identifier, unique
 from circlet.runtime.ir.builder import ModelBuilder, Value
 from circlet.runtime.ir.model import Model
-from circlet.runtime.ir.types import DType
+from circlet.runtime.ir.tensor import Tensor
+from circlet.runtime.ir.types import DType, Quantization
 from circlet.runtime.ops.controlflow import CallOnce
 from circlet.runtime.ops.index import Gather
+from circlet.runtime.ops.matmul import FullyConnected
 from circlet.runtime.ops.variable import AssignVariable
 from circlet.tools.main import main
 from tests.embed.library import Library
@@ -171,3 +173,15 @@ def test_the_example_runs(compiler: str, tmp_path: Path) -> None:
     subprocess.run(command, cwd=tmp_path, check=True)
     written = subprocess.run([str(tmp_path / "program")], check=True, capture_output=True, text=True).stdout
     assert written == "collatz: status 0\nsteps: 0\npeak: 0\n"
+
+
+def test_constants_are_there_once_and_only_if_they_are_read() -> None:
+    weights = np.random.default_rng(0).integers(-127, 128, (64, 256)).astype(np.int8)
+    b = ModelBuilder()
+    main = b.subgraph("main")
+    x = main.input("x", DType.INT8, (1, 256), Quantization((0.1,), (3,)))
+    w = main.constant(weights, quantization=Quantization((0.01,), (0,)))
+    y = Tensor("y", DType.INT8, (1, 64), quantization=Quantization((0.2,), (1,)))
+    main.output(*main.op(FullyConnected(), x, w, None, outputs=[y]))
+    found = compile_model(b.build(), "cortex-m4", is_small=True)
+    assert weights.nbytes <= found.contents.data_bytes < 1.1 * weights.nbytes

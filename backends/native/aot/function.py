@@ -123,8 +123,7 @@ class EmbeddedFunction(FunctionLowering):
 
     def external(self, array: Array, source: Source = FIXED, size: int | None = None) -> ir.Value:
         if isinstance(source, Fixed):
-            constants = self._shared.constants
-            return self._offset(constants.block, constants.place(array))
+            return self._shared.constants.place(array)
         if isinstance(source, (Called, Variable)):
             region = self._shared.state.place(source, array.nbytes, self.e.target.alignment)
             home = self.in_state(region.offset)

@@ -147,7 +147,7 @@ class _Lowering:
         module = ir.Module(name=self._name)
         module.triple, module.data_layout = self._target.triple, self._target.data_layout
         state = State(self._header_bytes)
-        shared = Shared(self._target, module, Constants(module, f"{self._name}_constants"), state, self._variables,
+        shared = Shared(self._target, module, Constants(module, f"{self._name}_constant"), state, self._variables,
                         knowledge, self._is_limited)
         bodies = [self._body(shared, each) for each in entries]
         start = self._start(shared)
@@ -157,7 +157,6 @@ class _Lowering:
             raise RefusedError(_listed(refused))
         codes = [_enter(shared, entry, body, spec) for entry, (body, spec) in zip(entries, bodies, strict=True)]
         _publish(shared, self._name, start)
-        shared.constants.close(module)
         return ModelCode(module, shared.constants, state, codes)
 
     def _body(self, shared: Shared, entry: EntryPoint) -> tuple[EmbeddedFunction, Specialization]:

@@ -1,5 +1,4 @@
-"""Where the memory of a compiled model lies: constants in one block, what outlives runs in the state, the rest in the
-arena."""
+"""Where the memory of a compiled model lies: constants beside the code, what outlives runs in the state."""
 
 from __future__ import annotations
 
@@ -13,8 +12,10 @@ from circlet.backends.native.emit.emitter import I8
 from circlet.runtime.ir.types import Array
 from circlet.runtime.records import dataclass
 
-_MARK_BYTES = 32
-"""Of the mark that the block of constants is found by in an object file. 256 random bits are in no other place."""
+_PREFIX_BYTES, _NUMBER_BYTES = 24, 8
+"""Of the mark that a constant is found by in an object file: 192 random bits, which are in no other place, and its
+number."""
+_MARK_BYTES = _PREFIX_BYTES + _NUMBER_BYTES
 _MOST_ALIGNED = 16
 """What constants are aligned to at the most, as vectors are loaded without more."""
 
@@ -23,8 +24,8 @@ def _aligned(size: int, alignment: int) -> int:
     return -(-size // alignment) * alignment
 
 
-class _Block(ir.GlobalVariable):  # type: ignore[misc]  # llvmlite is untyped
-    """Constants of which LLVM knows no value."""
+class _Hidden(ir.GlobalVariable):  # type: ignore[misc]  # llvmlite is untyped
+    """A constant of which LLVM does not know the value."""
 
     def descr(self, buf: list[str]) -> None:
         """Writes its definition."""
@@ -34,65 +35,60 @@ class _Block(ir.GlobalVariable):  # type: ignore[misc]  # llvmlite is untyped
 
 
 class Constants:
-    """Constants, one behind another, each content once. They are not in the module's text, which would be three times
-    as large: the object file has a block with a mark, and is filled in afterwards."""
+    """Constants, each content once. Large ones are not in the module's text, which would be three times as large: the
+    object file has their marks, and is filled in afterwards. LLVM drops those that nothing reads."""
 
     def __init__(self, module: ir.Module, name: str) -> None:
         """
         Args:
             module: that refers to them.
-            name: of the block.
+            name: that their symbols begin with.
         """
-        self._parts: list[Array] = []
-        self._places: dict[bytes | tuple[int, int], int] = {}
+        self._module = module
+        self._name = name
+        self._prefix = os.urandom(_PREFIX_BYTES)
+        self._contents: list[bytes] = []
+        self._found: dict[bytes | tuple[int, int], ir.GlobalVariable] = {}
         self._kept: list[Array] = []
-        self._size = 0
-        self._mark = os.urandom(_MARK_BYTES)
-        self.block = _Block(module, ir.ArrayType(I8, 0), name)
-        self.block.linkage, self.block.global_constant, self.block.align = "internal", True, _MOST_ALIGNED
+        """The arrays, so that no others come to lie where they do."""
 
-    def place(self, array: Array) -> int:
-        """Where in the block the bytes of an array are."""
+    def place(self, array: Array) -> ir.GlobalVariable:
+        """The constant with the bytes of an array."""
         at = array.ctypes.data, array.nbytes
-        if at in self._places:
-            return self._places[at]
-        data = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
-        content = data.tobytes()
-        if content not in self._places:
-            alignment = min(_MOST_ALIGNED, 1 << max(data.nbytes - 1, 0).bit_length())
-            begin = _aligned(self._size, max(alignment, array.dtype.alignment))
-            self._parts.append(np.zeros(begin - self._size, np.uint8))
-            self._parts.append(data)
-            self._size = begin + data.nbytes
-            self._places[content] = begin
-        self._kept.append(array)
-        self._places[at] = self._places[content]
-        return self._places[content]
+        if at not in self._found:
+            content = np.ascontiguousarray(array).reshape(-1).view(np.uint8).tobytes()
+            if content not in self._found:
+                self._found[content] = self._made(content, array.dtype.alignment)
+            self._kept.append(array)
+            self._found[at] = self._found[content]
+        return self._found[at]
 
-    @property
-    def nbytes(self) -> int:
-        """Bytes of all of them."""
-        return self._size
-
-    def close(self, module: ir.Module) -> None:
-        """Defines the block; nothing more is placed then."""
-        if not self._size:
-            del module.globals[self.block.name]
-            return
-        size = max(self._size, _MARK_BYTES)
-        rest = ir.ArrayType(I8, size - _MARK_BYTES)
-        kind = ir.LiteralStructType([ir.ArrayType(I8, _MARK_BYTES), rest])
-        self.block.value_type, self.block.gtype = kind, kind
-        self.block.initializer = ir.Constant(kind, [ir.Constant(kind.elements[0], bytearray(self._mark)),
-                                                    ir.Constant(rest, None)])
+    def _made(self, content: bytes, alignment: int) -> ir.GlobalVariable:
+        number, size = len(self._contents), len(content)
+        self._contents.append(content)
+        if size < _MARK_BYTES:
+            kind = ir.ArrayType(I8, size)
+            value = ir.Constant(kind, bytearray(content))
+        else:
+            mark, rest = ir.ArrayType(I8, _MARK_BYTES), ir.ArrayType(I8, size - _MARK_BYTES)
+            kind = ir.LiteralStructType([mark, rest])
+            marked = bytearray(self._prefix + number.to_bytes(_NUMBER_BYTES, "little"))
+            value = ir.Constant(kind, [ir.Constant(mark, marked), ir.Constant(rest, None)])
+        found = _Hidden(self._module, kind, f"{self._name}_{number}")
+        found.linkage, found.global_constant, found.initializer = "internal", True, value
+        found.align = max(alignment, min(_MOST_ALIGNED, 1 << max(size - 1, 0).bit_length()))
+        return found
 
     def fill(self, code: bytes) -> bytes:
         """An object file with the constants in it."""
-        if not self._size:
-            return code
-        begin = code.index(self._mark)
-        data = np.concatenate(self._parts).tobytes()
-        return code[:begin] + data.ljust(_MARK_BYTES, b"\0") + code[begin + max(len(data), _MARK_BYTES):]
+        found = bytearray(code)
+        begin = code.find(self._prefix)
+        while begin >= 0:
+            number = int.from_bytes(code[begin + _PREFIX_BYTES:begin + _MARK_BYTES], "little")
+            content = self._contents[number]
+            found[begin:begin + len(content)] = content
+            begin = code.find(self._prefix, begin + _MARK_BYTES)
+        return bytes(found)
 
 
 @dataclass(frozen=True)
