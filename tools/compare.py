@@ -32,7 +32,8 @@ from circlet.tools.arguments import (
 from circlet.tools.comparing.beside import Beside, Recording, of_main, onnxruntime_values, openvino_values
 from circlet.tools.comparing.found import Findings, First
 from circlet.tools.comparing.inputs import extremes
-from circlet.tools.comparing.replay import Replay, litert, native
+from circlet.tools.comparing.merged import MergedReplay
+from circlet.tools.comparing.replay import Replay, litert
 from circlet.tools.comparing.statistics import Statistics, Tolerance, statistics
 from circlet.tools.console import Document, show
 from circlet.tools.debug import INPUTS, PASSES
@@ -142,10 +143,11 @@ def _compared(options: CompareOptions, model: Model, signature: Signature | None
         return session.run_entry(entry, inputs if given is model else _renamed(entry.inputs, inputs), listener)
 
     if against in BACKENDS:
-        expected = run(model, Replay(native, findings))
+        expected = run(model, MergedReplay(model, findings))
         found = run(model, backend="native")
-        return "each operator computed alone by the native backend, on the inputs that it had with numpy", _outputs(
-            options, model, signature, found, expected)
+        how = ("each operator computed alone by the native backend, and those that it merges together, on the inputs "
+               "that they had with numpy")
+        return how, _outputs(options, model, signature, found, expected)
     if against in OTHERS:
         work = _work(options, model, signature, inputs)
         found = dict(_peer(against, work)())
@@ -253,7 +255,9 @@ def _summary(comparison: Comparison) -> Iterator[str]:
         yield f"not compared: {plural(len(findings.skipped), 'operator')}: {reasons}"
     if findings.first is not None:
         first = findings.first
-        yield f"the first operator that differs is {place_text(first.moment)}, tensor {plain(first.tensor.name)}"
+        merged = f", as it is merged: {first.merged}" if first.merged else ""
+        yield (f"the first operator that differs is {place_text(first.moment)}, tensor {plain(first.tensor.name)}"
+               f"{merged}")
     elif comparison.differs:
         yield "outputs differ, and no operator that could be compared does"
     else:
@@ -282,7 +286,7 @@ def _json(comparison: Comparison) -> dict[str, Any]:
 def _json_first(first: First) -> dict[str, Any]:
     place = first.moment.place
     return {"subgraph": place.subgraph, "subgraph_name": place.subgraph_name, "operator": place.operator,
-            "operator_name": place.operator_name, "tensor": first.tensor.name,
+            "operator_name": place.operator_name, "tensor": first.tensor.name, "merged": first.merged or None,
             "iterations": [each.iteration for each in first.moment.calls if each.iteration is not None],
             **_json_statistics(first.found)}
 

@@ -18,6 +18,8 @@ class First:
     moment: Moment
     tensor: Tensor
     found: Statistics
+    merged: str
+    """The operators that were merged, the last of which it is; empty where it was computed alone."""
 
 
 class Findings:
@@ -40,8 +42,9 @@ class Findings:
         self.compared = 0
         """How often operators were compared."""
 
-    def compare(self, moment: Moment, found: Sequence[Array | None]) -> None:
-        """Notes how an operator's outputs differ from others; None is one that is not known."""
+    def compare(self, moment: Moment, found: Sequence[Array | None], merged: str = "") -> None:
+        """Notes how an operator's outputs differ from others; None is one that is not known. `merged` are the operators
+        that the others were computed by at once."""
         self.compared += 1
         self._tell(moment.path)
         for index, expected, value in zip(moment.operator.outputs, moment.outputs, found, strict=True):
@@ -53,7 +56,7 @@ class Findings:
             self.tensors[key] = tensor, before + result
             self.operators.setdefault(key, moment)
             if result.differs and self.first is None:
-                self.first = First(moment, tensor, result)
+                self.first = First(moment, tensor, result, merged)
 
     def skip(self, moment: Moment, reason: str) -> None:
         self.skipped.setdefault((moment.place.subgraph, moment.place.operator), reason)

@@ -102,7 +102,7 @@ class Replay(circlet.Listener):
 
     def _computing(self, moment: Moment) -> Compute | None:
         """What computes an operator elsewhere; None, of which the findings tell, where nothing does."""
-        reason = _unfit(moment)
+        reason = unfit(moment)
         if reason is not None:
             if reason:
                 self._findings.skip(moment, reason)
@@ -118,7 +118,7 @@ class Replay(circlet.Listener):
         return self._made[key]
 
 
-def _unfit(moment: Moment) -> str | None:
+def unfit(moment: Moment) -> str | None:
     """Why an operator is not computed alone: nothing is said of those whose subgraphs are compared; None if it is."""
     own, graph = moment.operator, moment.graph
     tensors = [graph.tensors[each] for each in (*own.inputs, *own.outputs) if each != ABSENT]
