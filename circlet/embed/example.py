@@ -2,29 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from circlet.embed.compiled import Compiled, Interface, Port
 from circlet.embed.header import C_TYPES
-from circlet.runtime.ir.types import DType
+from circlet.runtime.ir.types import Array, DType
 
 _SHOWN = 10
 """Elements of an output that the program prints at the most: a choice."""
 
 
-def example(found: Compiled) -> str:
-    """A program that runs each entry point once, on zeros, and prints the first elements of what it gives.
+def example(found: Compiled, inputs: Mapping[str, Array] | None = None) -> str:
+    """A program that runs each entry point once and prints the first elements of what it gives.
 
     Args:
         found: the model.
+        inputs: by their names in C; what is not given is zeros.
     """
-    return "\n".join((*_opening(found), *(line for each in found.interfaces for line in _entry(each)),
+    given = inputs or {}
+    return "\n".join((*_opening(found), *(line for each in found.interfaces for line in _entry(each, given)),
                       *_main(found))) + "\n"
 
 
 def _opening(found: Compiled) -> Iterator[str]:
     upper = found.name.upper()
-    yield f"/* Runs {found.name} on zeros. */"
+    yield f"/* Runs {found.name}. */"
     yield "#include <stdio.h>"
     yield ""
     yield f'#include "{found.name}.h"'
@@ -37,10 +39,12 @@ def _opening(found: Compiled) -> Iterator[str]:
     yield ""
 
 
-def _entry(entry: Interface) -> Iterator[str]:
+def _entry(entry: Interface, given: Mapping[str, Array]) -> Iterator[str]:
     """A function that runs an entry point."""
-    for each in (*entry.inputs, *entry.outputs):
-        yield f"static {C_TYPES[each.tensor.dtype]} {_array(entry, each)}[{max(each.count, 1)}] ALIGNED;"
+    for each in entry.inputs:
+        yield f"static {_declared(entry, each)}{_values(given.get(each.name))};"
+    for each in entry.outputs:
+        yield f"static {_declared(entry, each)};"
     yield ""
     yield f"static int32_t run_{entry.name}(void) {{"
     yield f"    const {entry.name}_inputs inputs = {{{_members(entry, entry.inputs)}}};"
@@ -59,6 +63,19 @@ def _entry(entry: Interface) -> Iterator[str]:
     yield "    return status;"
     yield "}"
     yield ""
+
+
+def _declared(entry: Interface, port: Port) -> str:
+    return f"{C_TYPES[port.tensor.dtype]} {_array(entry, port)}[{max(port.count, 1)}] ALIGNED"
+
+
+def _values(array: Array | None) -> str:
+    """What an array begins with; nothing for zeros. Real numbers are written in full."""
+    if array is None or not array.size:
+        return ""
+    flat = array.reshape(-1)
+    texts = map(float.hex, flat.astype(float).tolist()) if flat.dtype.kind == "f" else map(str, map(int, flat.tolist()))
+    return f" = {{{', '.join(texts)}}}"
 
 
 def _array(entry: Interface, port: Port) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -48,7 +48,12 @@ class Library:
 
     def call(self, name: str) -> None:
         """Calls `init` or `reset`."""
-        getattr(self._library, f"{self.found.name}_{name}")(ctypes.c_void_p(self.state.ctypes.data))
+        self.function(f"{self.found.name}_{name}")(ctypes.c_void_p(self.state.ctypes.data))
+
+    def function(self, symbol: str) -> Callable[..., int]:
+        """A function of the object."""
+        found: Callable[..., int] = getattr(self._library, symbol)
+        return found
 
     def run(self, inputs: Mapping[str, Array], key: str | None = None) -> tuple[int, dict[str, Array]]:
         """The status and the outputs of a run, by their names in C."""
@@ -56,10 +61,8 @@ class Library:
         given = {identifier(name): value for name, value in inputs.items()}
         taken = [np.ascontiguousarray(given[each.name]) for each in entry.inputs]
         made = [np.full(each.shape, 77, each.tensor.dtype.numpy) for each in entry.outputs]
-        function = getattr(self._library, f"{entry.name}_run")
-        function.restype = ctypes.c_int32
-        status = function(_struct(taken), _struct(made), ctypes.c_void_p(self.arena.ctypes.data),
-                          ctypes.c_void_p(self.state.ctypes.data))
+        status = self.function(f"{entry.name}_run")(_struct(taken), _struct(made), *(
+            ctypes.c_void_p(each.ctypes.data) for each in (self.arena, self.state)))
         return status, {each.name: value for each, value in zip(entry.outputs, made, strict=True)}
 
     def _entry(self, key: str | None) -> Interface:
