@@ -212,13 +212,18 @@ class Session:
         """
         if key is None and len(self._outline.signatures) == 1:
             key = self._outline.signatures[0].key
-        with LOADING:
-            from circlet.runtime.exec.signature_runner import SignatureRunner
-
         found = self._named.get(key)
         if found is None:
             raise InputError(f"no signature {key!r}; the model has {[each.key for each in self._outline.signatures]}")
-        return SignatureRunner(self, *found)
+        return self._runner(self, *found)
+
+    @cached_property
+    def _runner(self) -> type[SignatureRunner]:
+        """What runs an entry point by name, looked for once."""
+        with LOADING:
+            from circlet.runtime.exec.signature_runner import SignatureRunner
+
+        return SignatureRunner
 
     @cached_property
     def _named(self) -> Mapping[str | None, tuple[Signature, Entry]]:

@@ -37,7 +37,7 @@ class SignatureRunner:
         """
         if named and inputs is not None:
             raise InputError("expected inputs by keyword or as a dict or a list, found both")
-        return self.run(named if inputs is None else inputs)
+        return self.session.run_entry(self._entry, named if inputs is None else inputs)
 
     def run(self, inputs: Inputs = (), listener: Listener | None = None) -> Outputs:
         """As `Session.run`, for this entry point."""
