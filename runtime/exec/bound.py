@@ -7,13 +7,14 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from circlet.runtime.exec.frame import Frame
+from circlet.runtime.exec.frames.copying_frame import CopyingFrame
 from circlet.runtime.ir.types import Array, Shape
 
 
 class BoundRun:
     """One frame on arrays of the caller's. One thread at a time may use it."""
 
-    def __init__(self, frame: Frame, subgraph: int, inputs: Sequence[Array]) -> None:
+    def __init__(self, frame: Frame | CopyingFrame, subgraph: int, inputs: Sequence[Array]) -> None:
         """
         Args:
             frame: reads `inputs` where they are, and leaves them as they are.

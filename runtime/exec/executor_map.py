@@ -11,6 +11,7 @@ import numpy as np
 from circlet.runtime.errors import Place, UnsupportedError
 from circlet.runtime.exec.executor import Executor
 from circlet.runtime.exec.frame import Contract, Frame, SegmentedFrame, StaticFrame
+from circlet.runtime.exec.frames.copying_frame import CopyingFrame
 from circlet.runtime.exec.frames.layouts import open_layout
 from circlet.runtime.exec.frames.open_frame import OpenFrame, UnboundError
 from circlet.runtime.exec.frames.open_step import OpenStep
@@ -97,6 +98,16 @@ class ExecutorMap:
     def resizable_frame(self, index: int, shapes: tuple[Shape, ...], run: Run) -> Frame | OpenFrame:
         """As `frame`, where nothing is lent: for other lengths too, if these are open and a backend computes it so."""
         return self._open_frame(self._specialization(index, shapes), run) or self.frame(index, shapes, run)
+
+    def frame_on(self, index: int, arrays: Sequence[Array], run: Run) -> Frame | CopyingFrame:
+        """As `frame`, on inputs that the caller keeps; they are copied where only the run tells shapes and a backend
+        computes the subgraph so."""
+        shapes = tuple(each.shape for each in arrays)
+        spec = self._specialization(index, shapes)
+        opened = None if spec.is_static else self._open_frame(spec, run)
+        if opened is not None:
+            return CopyingFrame(opened, arrays, spec.shapes)
+        return self.frame(index, shapes, run, Contract(inputs=tuple(arrays)))
 
     def _specialization(self, index: int, shapes: tuple[Shape, ...]) -> Specialization:
         is_general = self.span_backends and index not in self._rounds

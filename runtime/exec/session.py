@@ -372,14 +372,12 @@ class Session:
     def _bind_arrays(self, subgraph: int, arrays: Sequence[Array], run: Run) -> BoundRun:
         with LOADING:
             from circlet.runtime.exec.bound import BoundRun
-            from circlet.runtime.exec.frame import Contract
 
         run.start(self.limits)
         self._running.add(run)
         try:
-            shapes, contract = tuple(each.shape for each in arrays), Contract(inputs=tuple(arrays))
             executors = self._entered(subgraph, len(arrays))
-            frame = self._bound(run, partial(executors.frame, subgraph, shapes, run, contract))
+            frame = self._bound(run, partial(executors.frame_on, subgraph, arrays, run))
         except (RecursionError, MemoryError) as error:
             raise _overrun(error) from None
         finally:

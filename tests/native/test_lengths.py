@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
@@ -269,3 +270,25 @@ def test_lengths_are_numbers_of_their_type(axis: int) -> None:
         (found,) = session.run([np.zeros((length, 4), np.float32)]).values()
         assert found.dtype == np.int64
         assert found.tolist() == [(length, 4)[axis]]
+
+
+@pytest.mark.parametrize("name", ["layers", "loop", "chosen"])
+def test_an_interpreter_is_resized_and_back_without_compiling(name: str, folder: object, compiled: list[str],
+                                                              tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CIRCLET_BACKEND", "native")
+    made, inputs = MODELS[name]
+    path = tmp_path / "model.tflite"
+    circlet.save(made, path)
+    interpreter = circlet.Interpreter(str(path))
+    cpu = circlet.Session(made, backend="cpu")
+    for n in (50, 9, 50, 33, 9):
+        given = inputs(n)
+        for position, each in enumerate(given):
+            interpreter.resize_tensor_input(interpreter.get_input_details()[position]["index"], each.shape)
+        interpreter.allocate_tensors()
+        for position, each in enumerate(given):
+            interpreter.set_tensor(interpreter.get_input_details()[position]["index"], each)
+        interpreter.invoke()
+        for detail, expected in zip(interpreter.get_output_details(), cpu.invoke(0, given), strict=True):
+            check(interpreter.get_tensor(detail["index"]), expected, 1e-4)
+    assert len(compiled) == 1
