@@ -124,6 +124,8 @@ def test_text_and_notebooks() -> None:
     assert repr(found).startswith("<Profile: 1 run of ")
     assert found._repr_html_().count("<table>") == 4
     assert found._repr_html_().count("<svg ") == 1
+    assert 'white-space:pre-wrap">    [0] WHILE</td>' in found._repr_html_(), "the tree is indented"
+    assert '<td style="text-align:right">100.0 %</td>' in found._repr_html_()
     with circlet.profile(circlet.Session("examples/collatz.tflite", "cpu")) as empty:
         pass
     assert (str(empty), empty._repr_html_()) == ("no runs", "")
