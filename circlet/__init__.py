@@ -6,6 +6,7 @@ What a name stands for is imported when it is first asked for.
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from circlet import compiled as compiled
     from circlet import interpreter as interpreter
     from circlet import network as network
     from circlet.conversion import convert
@@ -64,7 +65,7 @@ else:
         "session": "Session",
     }.items() for name in names.split()}
     """The module of each public name."""
-    _MODULES = ("interpreter", "network")
+    _MODULES = ("compiled", "interpreter", "network")
 
     def __getattr__(name):
         if name == "__version__":

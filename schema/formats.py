@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import partial
 
-from circlet.runtime.errors import InputError
+from circlet.runtime.errors import InputError, ModelError
 from circlet.runtime.ir.model import Model
 from circlet.schema.circle import CIRCLE
+from circlet.schema.container import expect_digest, is_container, read_table
 from circlet.schema.format import Format
 from circlet.schema.importer.entry import Content, ModelFormat, ReadOption
 from circlet.schema.onnx.format import ONNX
@@ -33,7 +34,30 @@ def _read(format: Format, content: Content, options: Mapping[str, str]) -> Model
     return read_model(content.data, format)
 
 
-FORMATS: tuple[ModelFormat, ...] = (*map(_flatbuffer, WRITTEN.values()), ONNX, OPENVINO)
+def _contained(content: Content, options: Mapping[str, str]) -> Model:
+    """The model inside; the code beside it is let be."""
+    format, data = model_inside(content.data)
+    return read_model(data, format)
+
+
+def model_inside(data: memoryview) -> tuple[Format, memoryview]:
+    """The model in a `.circlet` file.
+
+    Raises:
+        ModelError: the file is damaged.
+        UnsupportedError: it has another version.
+    """
+    table = read_table(lambda offset, size: data[offset:offset + size], len(data))
+    if table.format not in WRITTEN:
+        raise ModelError(f"expected a model of a format among {', '.join(WRITTEN)}, found {table.format!r}")
+    found = data[table.model.offset:table.model.offset + table.model.size]
+    expect_digest(table.model, [found], "the model")
+    return WRITTEN[table.format], found
+
+
+CONTAINER = ModelFormat("circlet", ".circlet", is_container, _contained, is_complete=lambda content: True)
+"""Models with code of theirs, as `circlet compile` writes them."""
+FORMATS: tuple[ModelFormat, ...] = (*map(_flatbuffer, WRITTEN.values()), CONTAINER, ONNX, OPENVINO)
 """The formats that can be read, in the order in which content is compared with them."""
 OPTIONS: dict[str, ReadOption] = {option.name: option for format in FORMATS for option in format.options}
 """All options of reading by name."""

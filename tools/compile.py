@@ -12,9 +12,12 @@ import click
 
 from circlet.backends.native.targets.catalogue import PROCESSORS, Processor
 from circlet.embed import chosen_processor, compile_model
+from circlet.embed.container import SUFFIX, TARGETS, container
 from circlet.embed.example import example
 from circlet.embed.files import KINDS, files
+from circlet.runtime.errors import InputError
 from circlet.runtime.ir.types import Shape
+from circlet.schema.container import read_table
 from circlet.schema.formats import OPTIONS
 from circlet.tools.arguments import OUTPUT, ModelOptions, load, reading_parameters, shape
 from circlet.tools.console import Document, show
@@ -28,7 +31,7 @@ COMPILING = "Compiling"
 class CompileOptions(ModelOptions):
     """What is to be compiled, and for what."""
 
-    target: str
+    targets: Sequence[str]
     cpu: str | None
     output: str
     name: str | None
@@ -41,9 +44,14 @@ class CompileOptions(ModelOptions):
 
 
 def execute(options: CompileOptions) -> Document:
-    """Compile a model to an object file, a C header and a report, for programs without Python."""
-    target = chosen_processor(options.target, options.cpu)
+    """Compile a model to an object file, a C header and a report, for programs without Python; or to one file that
+    circlet.compiled runs without LLVM."""
     name = options.name or Path(options.model).stem
+    if options.output.endswith(SUFFIX):
+        return _container(options, name)
+    if len(options.targets) != 1:
+        raise InputError(f"expected one --target, found {len(options.targets)}; files {SUFFIX} have code for several")
+    target = chosen_processor(options.targets[0], options.cpu)
     found = compile_model(load(options), target, name, options.signature, options.shapes,
                           options.optimize == "size", options.limits)
     folder = Path(options.output)
@@ -57,6 +65,23 @@ def execute(options: CompileOptions) -> Document:
     if options.json:
         return {"model": options.model, "files": [str(folder / each) for each in written], **report}
     return _text(folder, list(written), target, report)
+
+
+def _container(options: CompileOptions, name: str) -> Document:
+    """Writes one file with the model and its code."""
+    if options.emit is not None or options.cpu is not None or options.example:
+        raise InputError(f"files {SUFFIX} are made without --emit, --cpu and --example")
+    content = container(load(options), options.targets, name, options.signature, options.shapes,
+                        options.optimize == "size", options.limits)
+    Path(options.output).write_bytes(content)
+    found = read_table(lambda offset, size: content[offset:offset + size], len(content))
+    if options.json:
+        return {"model": options.model, "files": [options.output], "bytes": len(content),
+                "targets": {each.target: each.part.size for each in found.variants}}
+    rows: list[tuple[str | int, ...]] = [
+        *((each.target, each.part.size, each.arena_bytes, each.state_bytes) for each in found.variants),
+        (f"the model, .{found.format}", found.model.size, "", "")]
+    return (f"{plain(options.output)}: {len(content)} bytes", table(("", "bytes", "arena", "state"), rows))
 
 
 def _text(folder: Path, written: Sequence[str], target: Processor, report: Mapping[str, Any]) -> Document:
@@ -90,8 +115,9 @@ COMMAND = Command("compile", help=execute.__doc__, callback=_callback, params=[
     Argument("model", "a .tflite, .circle, .onnx or OpenVINO .xml file; - reads standard input"),
     Option("--list-targets", group=COMPILING, is_flag=True, is_eager=True, expose_value=False, callback=_list,
            help="print the targets that are known by name, and end"),
-    Option("--target", group=COMPILING, metavar="NAME|TRIPLE", required=True,
-           help="what it is for: a name of --list-targets, host, or LLVM's triple of architecture and system"),
+    Option("--target", "targets", group=COMPILING, metavar="NAME|TRIPLE", multiple=True,
+           help="what it is for: a name of --list-targets, host, or LLVM's triple of architecture and system; for a "
+                f"file {SUFFIX} names, again and again (default there: {', '.join(TARGETS)})"),
     Option("--cpu", group=COMPILING, metavar="CPU", help="LLVM's name of the processor (default: the target's)"),
     Option("--signature", group=COMPILING, metavar="KEY", help="the one to compile (default: all)"),
     Option("--shape", "shapes", group=COMPILING, metavar="NAME=LENGTH,...", multiple=True, type=shape,
@@ -100,8 +126,8 @@ COMMAND = Command("compile", help=execute.__doc__, callback=_callback, params=[
            help="what matters more (default: speed)"),
     Option("--limits/--no-limits", group=COMPILING, default=True,
            help="whether loops can be stopped and bounded by the caller (default: they can)"),
-    Option("--output", "-o", group=OUTPUT, metavar="DIR", required=True, type=click.Path(),
-           help="the folder to write to"),
+    Option("--output", "-o", group=OUTPUT, metavar=f"DIR|FILE{SUFFIX}", required=True, type=click.Path(),
+           help=f"the folder to write to, or a file {SUFFIX} for circlet.compiled"),
     Option("--name", group=OUTPUT, metavar="NAME",
            help="what files and symbols begin with (default: the model's name)"),
     Option("--emit", group=OUTPUT, type=Choice(list(KINDS)), help="the kind of file (default: wasm for WebAssembly, "

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from circlet.backends.native.abi import DONE, FIRST_SITE, STOPPED
-from circlet.backends.native.aot.function import EXHAUSTED
+from circlet.backends.native.aot.limits import EXHAUSTED
 from circlet.embed.compiled import Compiled, Interface, Port
 from circlet.runtime.ir.types import DType, Quantization
 

@@ -6,7 +6,7 @@ from collections import Counter
 from typing import TypeAlias
 
 from circlet.backends.native.abi import DONE, FIRST_SITE, STOPPED
-from circlet.backends.native.aot.function import EXHAUSTED
+from circlet.backends.native.aot.limits import EXHAUSTED
 from circlet.embed.compiled import Compiled, Interface, Port
 
 Json: TypeAlias = "dict[str, Json] | list[Json] | str | int | float | bool | None"

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any, Protocol
 
 from circlet.runtime.errors import InputError
-from circlet.runtime.exec.display import text
 from circlet.runtime.exec.observe.listener import Listener
 from circlet.runtime.exec.values.inputs import Entry, Inputs, Outputs
 from circlet.runtime.exec.values.tensor_info import TensorInfo
 from circlet.runtime.ir.model import Signature
+from circlet.runtime.late import LOADING
 from circlet.runtime.records import dataclass
 
 
@@ -54,4 +54,7 @@ class SignatureRunner:
         return self._entry.describe(self._entry.outputs)
 
     def __repr__(self) -> str:
+        with LOADING:
+            from circlet.runtime.exec.display import text
+
         return f"<SignatureRunner {self.signature.key!r}: {text(self)}>"

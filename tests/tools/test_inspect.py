@@ -230,7 +230,7 @@ def test_no_copies(program: Program) -> None:
 
 @pytest.mark.parametrize(("arguments", "message"), [
     (["nosuch.tflite"], "nosuch.tflite: No such file or directory"),
-    (["pyproject.toml"], "pyproject.toml: expected a .tflite, .circle, .onnx or OpenVINO model"),
+    (["pyproject.toml"], "pyproject.toml: expected a .tflite, .circle, .circlet, .onnx or OpenVINO model"),
     ([COLLATZ, "--subgraph", "5"], "no subgraph 5; the model has 5 subgraphs, from 0"),
 ])
 def test_errors(program: Program, arguments: list[str], message: str) -> None:

@@ -344,7 +344,8 @@ def test_save_outputs_of_strings(program: Program, echo: Echo, tmp_path: Path) -
     (["nosuch.tflite"], "nosuch.tflite: No such file or directory"),
     (["tests"], "tests: Is a directory"),
     (["README.md"],
-     "README.md: expected a .tflite, .circle, .onnx or OpenVINO model (TFL3 or CIR0 at byte 4), found b'# circle'"),
+     "README.md: expected a .tflite, .circle, .circlet, .onnx or OpenVINO model (TFL3 or CIR0 at byte 4), "
+     "found b'# circle'"),
     ([COLLATZ, "-i", "m=1"], "no input 'm'; the entry point takes n"),
     ([COLLATZ, "-i", "n=1", "-i", "n=2"], "input 'n' is given twice"),
     ([model("gcd"), "-i", "a=1"], "inputs: missing b (the entry point takes b, a)"),

@@ -10,6 +10,7 @@ from llvmlite import ir
 
 from circlet.backends.native.abi import DONE, FIRST_SITE, STOPPED
 from circlet.backends.native.aot.arena import Arena
+from circlet.backends.native.aot.limits import EXHAUSTED, ITERATIONS, STOP
 from circlet.backends.native.aot.storage import Constants, State
 from circlet.backends.native.emit.emitter import I8, I32
 from circlet.backends.native.emit.value import Value
@@ -26,11 +27,6 @@ from circlet.runtime.passes.analyses.alias import Aliases
 from circlet.runtime.passes.analyses.plan_memory import Interval
 from circlet.runtime.records import dataclass, field
 
-EXHAUSTED = 2
-"""The status of a run that made all iterations that it may."""
-STOP, ITERATIONS, HEADER_BYTES = 0, 1, 8
-"""The words, uint32 each, at the beginning of the state of a model with loops: whether to stop, and how many iterations
-a run may make."""
 ARENA, STATE = "arena", "state"
 """The names of a function's last arguments."""
 

@@ -8,16 +8,8 @@ from math import prod
 from llvmlite import ir
 
 from circlet.backends.native.abi import DONE
-from circlet.backends.native.aot.function import (
-    ARENA,
-    HEADER_BYTES,
-    ITERATIONS,
-    STATE,
-    STOP,
-    EmbeddedFunction,
-    Knowledge,
-    Shared,
-)
+from circlet.backends.native.aot.function import ARENA, STATE, EmbeddedFunction, Knowledge, Shared
+from circlet.backends.native.aot.limits import HEADER_BYTES, ITERATIONS, STOP
 from circlet.backends.native.aot.storage import Constants, State
 from circlet.backends.native.emit.emitter import I8, I32, NATIVE_TYPES, POINTER
 from circlet.backends.native.emit.value import in_memory

@@ -43,9 +43,22 @@ class SharedLibrary:
         Raises:
             OSError: the system refuses to, or has no paths of opened files (`/proc`).
         """
-        library = ctypes.CDLL(_visible_path(descriptor) if is_visible() else _path(descriptor))
-        finalize(self, _ctypes.dlclose, library._handle).atexit = False  # a daemon thread may be in it
-        self.address: int = ctypes.cast(library[ENTRY], ctypes.c_void_p).value or 0
+        self._library = opened(descriptor)
+        self.address: int = ctypes.cast(self._library[ENTRY], ctypes.c_void_p).value or 0
+
+
+def opened(descriptor: int) -> ctypes.CDLL:
+    """A shared object that the system loads, and lets go of when nobody has the library any more.
+
+    Args:
+        descriptor: of the opened file, which may be closed afterwards.
+
+    Raises:
+        OSError: the system refuses to, or has no paths of opened files (`/proc`).
+    """
+    library = ctypes.CDLL(_visible_path(descriptor) if is_visible() else _path(descriptor))
+    finalize(library, _ctypes.dlclose, library._handle).atexit = False  # a daemon thread may be in it
+    return library
 
 
 def is_visible() -> bool:
