@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from circlet.backends.cpu.rule import Node, rule, store
 from circlet.runtime.errors import ExecutionError
 from circlet.runtime.exec.step import Step
 from circlet.runtime.ir.types import Array, DType
-from circlet.runtime.ops.variable import AssignVariable, ReadVariable, VarHandle
+from circlet.runtime.ops.variable import AssignVariable, ReadDeclared, ReadVariable, VarHandle
 
 
 @rule(VarHandle, accepts=lambda call: None)
@@ -20,7 +22,7 @@ def var_handle(node: Node[VarHandle]) -> Step:
     return step
 
 
-def _read(node: Node[ReadVariable]) -> Array:
+def _read(node: Node[Any]) -> Array:
     value = node.run.variables.read(int(node.input(0).item()))
     expected = node.call.outputs[0].dtype
     if value.dtype != expected.numpy:
@@ -28,10 +30,19 @@ def _read(node: Node[ReadVariable]) -> Array:
     return value
 
 
-@rule(ReadVariable, accepts={DType.RESOURCE}, evaluate=lambda node: [_read(node).copy()])
-def read_variable(node: Node[ReadVariable]) -> Step:
+def _copied(node: Node[Any]) -> Step:
     out = node.out
     return lambda: store(out, _read(node))
+
+
+@rule(ReadVariable, accepts={DType.RESOURCE}, evaluate=lambda node: [_read(node).copy()])
+def read_variable(node: Node[ReadVariable]) -> Step:
+    return _copied(node)
+
+
+@rule(ReadDeclared, accepts={DType.RESOURCE}, evaluate=lambda node: [_read(node).copy()])
+def read_declared(node: Node[ReadDeclared]) -> Step:
+    return _copied(node)
 
 
 @rule(AssignVariable, accepts={DType.RESOURCE})

@@ -18,7 +18,8 @@ from circlet.runtime.exec.values.inputs import Entry, entry_of
 from circlet.runtime.ir.model import Model, Signature
 from circlet.runtime.ir.tensor import Tensor
 from circlet.runtime.ir.types import Shape
-from circlet.runtime.passes.manager import Pipeline
+from circlet.runtime.passes.manager import Pass, Pipeline
+from circlet.runtime.passes.transforms.declare_reads import declare_reads
 from circlet.runtime.records import replace
 from circlet.session import engine
 
@@ -94,8 +95,8 @@ def compile_model(model: Model, target: Processor | str, name: str = "model", si
 
 def _pipeline() -> Pipeline:
     """What is done to a model before its code is written."""
-    return Pipeline("embedded", tuple(each for each in engine("native").pipeline().passes
-                                      if each.name not in _OMITTED))
+    kept = (each for each in engine("native").pipeline().passes if each.name not in _OMITTED)
+    return Pipeline("embedded", (Pass("declare_reads", declare_reads), *kept))
 
 
 def _entries(model: Model, key: str | None) -> list[tuple[Signature | None, Entry]]:

@@ -57,6 +57,22 @@ class ReadVariable(Op):
         return (None,)
 
 
+@dataclass(frozen=True)
+class ReadDeclared(ReadVariable):
+    """The value last assigned, if it has the shape that the output declares, a scalar's too.
+
+    No format has this operator; `declare_reads` makes it.
+    """
+
+    name: ClassVar[str] = "READ_DECLARED"
+    table: ClassVar[str | None] = None
+    shape: Shape = ()
+
+    def infer(self, args: Operands) -> tuple[Shape, ...]:
+        expect_handle(args[0])
+        return (self.shape,)
+
+
 @operator
 @dataclass(frozen=True)
 class AssignVariable(Op):

@@ -99,21 +99,19 @@ DEVICES = (
 
 def run(device: Device, found: Compiled, calls: Sequence[Expectation], folder: Path) -> Iterator[tuple[int, Outputs]]:
     """The status and the outputs of each call, by their names in C."""
-    entry = found.interfaces[0]
     for name, content in files(found).items():
         (folder / name).write_bytes(content)
-    inputs = [[np.ascontiguousarray({identifier(name): value for name, value in call.inputs.items()}[each.name])
-               for each in entry.inputs] for call in calls]
+    made = [_call(found, each) for each in calls]
     if found.is_wasm:
-        (folder / "calls.json").write_text(json.dumps(_wasm_calls(found, entry, inputs)))
+        (folder / "calls.json").write_text(json.dumps(_wasm_calls(found, made)))
         shutil.copy(HERE / "program.mjs", folder)
     else:
-        (folder / "calls.h").write_text("\n".join(_c_calls(entry, inputs)))
+        (folder / "calls.h").write_text("\n".join(_c_calls(made)))
         shutil.copy(HERE / "program.c", folder)
     lines = iter(device.run(found, folder).splitlines())
-    for _ in calls:
+    for each in made:
         status = int(next(lines).removeprefix("status "))
-        yield status, {each.name: _array(each, next(lines)) for each in entry.outputs}
+        yield status, {port.name: _array(port, next(lines)) for port in each.entry.outputs}
     rest = list(lines)
     assert not rest, f"the program wrote beyond its memory: {rest}"
 
@@ -122,29 +120,44 @@ def _array(port: Port, line: str) -> Array:
     return np.frombuffer(bytes.fromhex(line), port.tensor.dtype.numpy).reshape(port.shape)
 
 
-def _c_calls(entry: Interface, calls: Sequence[Sequence[Array]]) -> Iterator[str]:
+@dataclass(frozen=True)
+class _Call:
+    """An entry point and its inputs in order."""
+
+    entry: Interface
+    inputs: Sequence[Array]
+
+
+def _call(found: Compiled, call: Expectation) -> _Call:
+    entry = next(each for each in found.interfaces if call.signature in ("", each.key))
+    given = {identifier(name): value for name, value in call.inputs.items()}
+    return _Call(entry, [np.ascontiguousarray(given[each.name]) for each in entry.inputs])
+
+
+def _c_calls(calls: Sequence[_Call]) -> Iterator[str]:
     """A header with the inputs of all calls, and `CALLS`, which makes them."""
-    for number, arrays in enumerate(calls):
-        for each, array in zip(entry.inputs, arrays, strict=True):
+    for number, call in enumerate(calls):
+        for each, array in zip(call.entry.inputs, call.inputs, strict=True):
             data = ",".join(map(str, array.reshape(-1).view(np.uint8))) if array.size else "0"
             yield f"static const unsigned char {each.name}_{number}[] ALIGNED = {{{data}}};"
-    for each in entry.outputs:
-        yield f"static unsigned char to_{each.name}[{max(each.nbytes, 1)}] ALIGNED;"
+        for each in call.entry.outputs:
+            yield f"static unsigned char to_{each.name}_{number}[{max(each.nbytes, 1)}] ALIGNED;"
     yield "#define CALLS \\"
-    for number in range(len(calls)):
-        given = ", ".join(f"(const {C_TYPES[each.tensor.dtype]} *){each.name}_{number}" for each in entry.inputs) or "0"
-        taken = ", ".join(f"({C_TYPES[each.tensor.dtype]} *)to_{each.name}" for each in entry.outputs) or "0"
-        yield (f"    {{ {entry.name}_inputs in = {{{given}}}; {entry.name}_outputs out = {{{taken}}}; "
-               f"run({entry.name}_run(&in, &out, arena, state)); }} \\")
-        for each in entry.outputs:
-            yield f"    write_bytes(to_{each.name}, {each.nbytes}); \\"
+    for number, call in enumerate(calls):
+        name, outputs = call.entry.name, call.entry.outputs
+        given = ", ".join(f"(const {C_TYPES[each.tensor.dtype]} *){each.name}_{number}" for each in call.entry.inputs)
+        taken = ", ".join(f"({C_TYPES[each.tensor.dtype]} *)to_{each.name}_{number}" for each in outputs)
+        yield (f"    {{ {name}_inputs in = {{{given or 0}}}; {name}_outputs out = {{{taken or 0}}}; "
+               f"run({name}_run(&in, &out, arena, state)); }} \\")
+        for each in outputs:
+            yield f"    write_bytes(to_{each.name}_{number}, {each.nbytes}); \\"
     yield ""
 
 
-def _wasm_calls(found: Compiled, entry: Interface, calls: Sequence[Sequence[Array]]) -> dict[str, object]:
+def _wasm_calls(found: Compiled, calls: Sequence[_Call]) -> dict[str, object]:
     return {
-        "module": f"{found.name}.wasm", "name": found.name, "entry": f"{entry.name}_run",
-        "arena": found.code.arena_bytes, "state": found.code.state.nbytes, "alignment": found.alignment,
-        "outputs": [each.nbytes for each in entry.outputs],
-        "calls": [[array.tobytes().hex() for array in arrays] for arrays in calls],
+        "module": f"{found.name}.wasm", "name": found.name, "arena": found.code.arena_bytes,
+        "state": found.code.state.nbytes, "alignment": found.alignment,
+        "calls": [{"entry": f"{call.entry.name}_run", "inputs": [array.tobytes().hex() for array in call.inputs],
+                   "outputs": [each.nbytes for each in call.entry.outputs]} for call in calls],
     }

@@ -17,7 +17,6 @@ ROOT = Path(__file__).parents[2]
 FOLDERS = (ROOT / "examples", ROOT / "tests" / "models", *(sorted((ROOT.parent / "shared" / "models").glob("*"))))
 LENGTHS = "shapes that are known only when it runs"
 REFUSED = {
-    "call_once_mul": LENGTHS,
     "cache_additive": LENGTHS,
     "cache_gru": LENGTHS,
     "cache_heads": LENGTHS,
@@ -27,12 +26,10 @@ REFUSED = {
     "computed_shapes": LENGTHS,
     "cond_shapes": LENGTHS,
     "cond_transposed": LENGTHS,
-    "counter": LENGTHS,
     "grow_concat": LENGTHS,
     "grow_pad": LENGTHS,
     "hash_table": "elements of type string",
     "indexing": "SEGMENT_SUM",
-    "k_means": "UNSORTED_SEGMENT_SUM",
     "list_dynamic": LENGTHS,
     "list_dynamic_update": LENGTHS,
     "non_zero": LENGTHS,
@@ -41,10 +38,7 @@ REFUSED = {
     "spectrum": "RFFT2D",
     "string_gather": "elements of type string",
     "unique": LENGTHS,
-    "variable_cond": LENGTHS,
-    "variable_loop": LENGTHS,
     "volumes": "CONV_3D",
-    "window": LENGTHS,
 }
 """What is said of models that have no code for devices."""
 WITHOUT_HALVES = ("riscv64", "wasm32", "wasm32-simd", "x86-64", "x86-64-v2")
@@ -62,11 +56,22 @@ def accepted() -> list[ParameterSet]:
 
 
 def compiled(path: Path, target: str, is_small: bool = False) -> Iterator[tuple[Compiled, list[Expectation]]]:
-    """A model compiled for each signature and shapes that there are calls of, and these calls."""
+    """A model compiled for the shapes that there are calls of, and these calls; all signatures together where each has
+    one set of shapes, so that calls share a state."""
+    calls = read(path.with_suffix(".npz"))
     groups: dict[object, list[Expectation]] = {}
-    for call in read(path.with_suffix(".npz")):
-        kind = call.signature, *((name, value.shape) for name, value in call.inputs.items())
-        groups.setdefault(kind, []).append(call)
-    for calls in groups.values():
-        shapes = {name: value.shape for name, value in calls[0].inputs.items()}
-        yield compile_model(circlet.load(path), target, path.stem, calls[0].signature or None, shapes, is_small), calls
+    for call in calls:
+        groups.setdefault((call.signature, *_shapes(call).items()), []).append(call)
+    shapes = {name: shape for call in calls for name, shape in _shapes(call).items()}
+    are_alike = len(groups) == len({call.signature for call in calls}) and all(
+        shapes[name] == shape for call in calls for name, shape in _shapes(call).items())
+    if are_alike and len(groups) > 1:
+        yield compile_model(circlet.load(path), target, path.stem, None, shapes, is_small), calls
+        return
+    for some in groups.values():
+        yield compile_model(circlet.load(path), target, path.stem, some[0].signature or None, _shapes(some[0]),
+                            is_small), some
+
+
+def _shapes(call: Expectation) -> dict[str, tuple[int, ...]]:
+    return {name: value.shape for name, value in call.inputs.items()}

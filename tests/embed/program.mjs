@@ -1,7 +1,7 @@
 // Runs a compiled model on the inputs in calls.json and writes what it gives, in hexadecimal, a line for each output.
 import fs from 'fs';
 
-const {module, name, entry, arena, state, alignment, outputs, calls} = JSON.parse(fs.readFileSync('calls.json'));
+const {module, name, arena, state, alignment, calls} = JSON.parse(fs.readFileSync('calls.json'));
 const {instance} = await WebAssembly.instantiate(fs.readFileSync(module), {});
 const {memory, __heap_base: base, ...functions} = instance.exports;
 let top = base.value;
@@ -23,7 +23,7 @@ function struct(places) {
 const [stateAt, arenaAt] = [allocate(state + 1), allocate(arena + 1)];
 new Uint8Array(memory.buffer).fill(0xa5, stateAt);
 functions[`${name}_init`](stateAt);
-for (const inputs of calls) {
+for (const {entry, inputs, outputs} of calls) {
   const given = inputs.map((each) => {
     const data = Buffer.from(each, 'hex');
     const begin = allocate(data.length);

@@ -23,7 +23,7 @@ def check(path: Path, target: str, is_small: bool, folder: Path) -> None:
     for found, calls in compiled(path, target, is_small):
         library = Library(found, folder)
         for call in calls:
-            status, outputs = library.run(call.inputs)
+            status, outputs = library.run(call.inputs, call.signature or None)
             assert status == 0
             for name, expected in call.outputs.items():
                 assert agrees(outputs[identifier(name)], expected), name

@@ -37,11 +37,13 @@ class Knowledge:
 
     Attributes:
         kinds: the shapes and types of the values that each variable has anywhere, by handle.
+        given: those that are assigned, with the handle.
         assigned: the variables that have a value before any run.
         called: the subgraphs that CALL_ONCE has run before any run.
     """
 
     kinds: dict[int, list[tuple[Shape, DType]]] = field(default_factory=dict)
+    given: set[tuple[int, Shape, DType]] = field(default_factory=set)
     assigned: frozenset[int] = frozenset()
     called: frozenset[int] = frozenset()
 
@@ -261,6 +263,7 @@ class EmbeddedCell:
     def assign(self, value: Value) -> None:
         number, word = self._number(), self._word()
         self.function.assigned.add(self.handle)
+        self.shared.knowledge.given.add((self.handle, self.shape, self.dtype))
         self.function.write(value, self._home())
         if word is not None:
             self.function.e.store(number, word, DType.INT32)

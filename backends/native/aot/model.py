@@ -113,6 +113,7 @@ def lower_model(executors: ExecutorMap, target: Target, name: str, entries: Sequ
     has_loops = any(isinstance(each.op, PreTestedLoop) for each in _operators(model, [e.subgraph for e in entries]))
     lowering = _Lowering(executors, target, name, is_limited, has_loops and is_limited)
     found = lowering.lower(entries, knowledge)
+    _expect_assigned(knowledge, lowering.variables)
     if knowledge.kinds:
         knowledge.assigned = lowering.assigned
         found = lowering.lower(entries, knowledge)
@@ -123,6 +124,15 @@ def lower_model(executors: ExecutorMap, target: Target, name: str, entries: Sequ
     return found
 
 
+def _expect_assigned(knowledge: Knowledge, variables: Variables) -> None:
+    """Raises RefusedError if a variable is read as what it never is."""
+    for handle, kinds in knowledge.kinds.items():
+        for shape, dtype in kinds:
+            if (handle, shape, dtype) not in knowledge.given:
+                raise RefusedError(f"variable {variables.name_of(handle)!r} is read as {dtype.value}{list(shape)}, "
+                                   "which is assigned nowhere; it has shapes that are known only when it runs")
+
+
 class _Lowering:
     def __init__(self, executors: ExecutorMap, target: Target, name: str, is_limited: bool, has_header: bool) -> None:
         self._executors = executors
@@ -130,7 +140,7 @@ class _Lowering:
         self._name = name
         self._is_limited = is_limited
         self._header_bytes = HEADER_BYTES if has_header else 0
-        self._variables = Variables()
+        self.variables = Variables()
         self.assigned: frozenset[int] = frozenset()
         """The variables that have a value before any run."""
 
@@ -139,7 +149,7 @@ class _Lowering:
         module = ir.Module(name=self._name)
         module.triple, module.data_layout = self._target.triple, self._target.data_layout
         state = State(self._header_bytes)
-        shared = Shared(self._target, module, Constants(module, f"{self._name}_constant"), state, self._variables,
+        shared = Shared(self._target, module, Constants(module, f"{self._name}_constant"), state, self.variables,
                         knowledge, self._is_limited)
         bodies = [self._body(shared, each) for each in entries]
         start = self._start(shared)

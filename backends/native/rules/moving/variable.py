@@ -11,7 +11,7 @@ from circlet.backends.native.emit.value import Value, in_memory, in_register
 from circlet.backends.native.rules.refusals import movable
 from circlet.backends.native.rules.rule import Node, Sink, fused, nest
 from circlet.runtime.ir.types import DType
-from circlet.runtime.ops.variable import AssignVariable, ReadVariable, VarHandle
+from circlet.runtime.ops.variable import AssignVariable, ReadDeclared, ReadVariable, VarHandle
 
 
 @fused(VarHandle)
@@ -29,19 +29,29 @@ def handle_of(node: Node[Any]) -> int:
     return int(known.item())
 
 
-def _read(node: Node[ReadVariable]) -> Value:
+def _read(node: Node[Any]) -> Value:
     """Of a handle: the value in its cell; leaves the function unless this cell holds it."""
     dtype = node.call.outputs[0].dtype
     cell = node.function.cell(handle_of(node), node.shape, dtype)
     return in_memory(cell.value(node.place), node.shape, dtype)
 
 
+def _copy(node: Node[Any], e: Emitter, sink: Sink) -> None:
+    value = _read(node)
+    assert sink.memory is not None, "nothing follows a rule that is the last one"
+    e.copy(sink.memory, value.memory, value.nbytes)
+
+
 @nest(ReadVariable, movable, parameters=frozenset({0}), is_last=True, lends=_read)
 def read_variable(node: Node[ReadVariable], e: Emitter, sinks: tuple[Sink, ...]) -> None:
     """Of a handle: the value, copied from its cell."""
-    value = _read(node)
-    assert sinks[0].memory is not None, "nothing follows a rule that is the last one"
-    e.copy(sinks[0].memory, value.memory, value.nbytes)
+    _copy(node, e, sinks[0])
+
+
+@nest(ReadDeclared, movable, parameters=frozenset({0}), is_last=True, lends=_read)
+def read_declared(node: Node[ReadDeclared], e: Emitter, sinks: tuple[Sink, ...]) -> None:
+    """The same."""
+    _copy(node, e, sinks[0])
 
 
 @nest(AssignVariable, movable, parameters=frozenset({0}), is_last=True)
