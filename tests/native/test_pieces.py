@@ -23,7 +23,6 @@ from circlet.backends.native.load.library import ENTRY, SharedLibrary, is_shared
 from circlet.backends.native.load.llvm import host, object_code, object_files
 from circlet.backends.native.load.manifest import Manifest
 from circlet.backends.native.lower.pieces import Cutter, Piece
-from circlet.backends.native.targets.target import Target
 from circlet.backends.platform import Feature, current
 from circlet.runtime.ir.builder import SubgraphBuilder, Value
 from circlet.runtime.ir.types import Activation, Padding
@@ -90,14 +89,14 @@ def folder(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tmp_
 def cut(monkeypatch: pytest.MonkeyPatch) -> list[Piece]:
     """The pieces that were compiled."""
     found: list[Piece] = []
-    compiled = target.object_code
+    compiled = target._object_code
 
-    def counted(piece: Piece, target: Target) -> bytes:
+    def counted(piece: Piece, machine: object) -> bytes:
         found.append(piece)
-        return compiled(piece, target)
+        return compiled(piece, machine)
 
     monkeypatch.delenv("CIRCLET_CHECK_BOUNDS", raising=False)  # checked code stays whole
-    monkeypatch.setattr(target, "object_code", counted)
+    monkeypatch.setattr(target, "_object_code", counted)
     return found
 
 

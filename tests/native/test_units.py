@@ -11,7 +11,6 @@ import pytest
 import circlet
 from circlet.backends.native.load import cache, fingerprint, llvm
 from circlet.backends.native.lower.pieces import Piece
-from circlet.backends.native.targets.target import Target
 from circlet.runtime.ir.builder import ModelBuilder
 from circlet.runtime.ir.model import Model
 from circlet.runtime.ir.types import DType
@@ -33,13 +32,13 @@ def _whole(monkeypatch: pytest.MonkeyPatch) -> None:
 def made(monkeypatch: pytest.MonkeyPatch) -> list[Piece]:
     """The pieces that LLVM compiled."""
     found: list[Piece] = []
-    compiled = llvm.object_code
+    compiled = llvm._object_code
 
-    def counted(piece: Piece, target: Target) -> bytes:
+    def counted(piece: Piece, machine: object) -> bytes:
         found.append(piece)
-        return compiled(piece, target)
+        return compiled(piece, machine)
 
-    monkeypatch.setattr(llvm, "object_code", counted)
+    monkeypatch.setattr(llvm, "_object_code", counted)
     return found
 
 
