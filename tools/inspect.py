@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from circlet.backends.native.compilation import COLLECTOR
 from circlet.runtime.ir.model import Model
 from circlet.runtime.ir.verify import verify
 from circlet.tools.arguments import Content, command, read, session_of, session_parameters, subgraph_index
@@ -39,6 +40,11 @@ def execute(options: InspectOptions) -> Document:
 
     Models that cannot be run are shown too, and why they cannot.
     """
+    with COLLECTOR.paused():
+        return _shown(options)
+
+
+def _shown(options: InspectOptions) -> Document:
     content = read(options)
     model = content.model
     subgraph = None if options.subgraph is None else subgraph_index(model, options.subgraph)

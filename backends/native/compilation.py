@@ -35,9 +35,10 @@ class Abandoned(Exception):
 
 
 class _Collector:
-    """Python's search for cycles of objects, which stands still while a thread writes code: of the many objects made
-    then none is in vain, and looking through them takes nearly half of the time. Threads take turns more often then, as
-    one that compiles asks Python for little, but at each of some thirty steps."""
+    """Python's search for cycles of objects, which stands still while a thread writes code, or what there is to say of
+    a model: of the many objects made then none is in vain, and looking through them takes up to half of the time.
+    Threads take turns more often then, as one that compiles asks Python for little, but at each of some thirty
+    steps."""
 
     def __init__(self) -> None:
         self._lock = Lock()

@@ -22,10 +22,11 @@ PITCH = 92.0
 BOX_HEIGHT = 44.0
 SWEEPS = 4
 """Passes down and up again over the layers; more seldom change a picture."""
-VISITS = 100_000
-"""Vertices that passes down or up may visit, all in all, which takes a second where there are 10 000 operators."""
-BENDS = 4
-"""Lines have at most so many bends for each box, all in all; the longest of them go straight beyond that."""
+VISITS = 40_000
+"""Vertices that passes down or up may visit, all in all, which takes 0.3 s where there are 10 000 operators."""
+BENDS, MOST_BENDS = 4, 20_000
+"""Lines have at most so many bends for each box, and so many, all in all; the longest of them go straight beyond
+that."""
 
 
 class Node(Protocol):
@@ -201,7 +202,7 @@ class _Wires:
         for edge in edges:
             key = edge.source, edge.tensor
             ends[key] = max(ends.get(key, 0), layers[edge.target])
-        left = BENDS * len(layers)
+        left = min(BENDS * len(layers), MOST_BENDS)
         for key, end in sorted(ends.items(), key=lambda each: each[1] - layers[each[0][0]]):
             length = max(end - layers[key[0]] - 1, 0)
             left -= length
