@@ -347,11 +347,14 @@ def bounds(terms: Terms) -> tuple[int, int]:
 
 
 def _without_maximum(terms: Terms, factor: int, maximum: Atom) -> tuple[int, int]:
-    """Bounds of terms, with a maximum times a factor among them, which is one or the other of what it is of."""
+    """Bounds of terms, with a maximum times a factor among them, which is one or the other of what it is of, and not
+    less than either."""
     assert isinstance(maximum, Maximum)
     others = sum_of(terms, ((-factor, (maximum,)),))
-    found = [bounds(sum_of(others, scaled(each, factor))) for each in (maximum.one, maximum.other)]
-    return min(low for low, _ in found), max(high for _, high in found)
+    lows, highs = zip(*(bounds(sum_of(others, scaled(each, factor))) for each in (maximum.one, maximum.other)),
+                      strict=True)
+    extreme = max if factor > 0 else min
+    return extreme(lows), extreme(highs)
 
 
 def _without_quotient(terms: Terms, factor: int, quotient: Quotient) -> tuple[int, int]:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from types import EllipsisType
 from typing import ClassVar, TypeAlias
 
+from circlet.runtime.ir.length import certain
 from circlet.runtime.ir.op import Count, Op, Operand, Operands, ShapeError, Unknown, at_least, exactly
 from circlet.runtime.ir.types import Activation, DType, Shape
 from circlet.runtime.ops.operands import expect_rank, normalize_axis, scalar, vector
@@ -226,7 +227,8 @@ class StridedSlice(Op):
             last = first + end
         elif not self.end_mask >> entry & 1:
             last = _clamped(end, dim, lowest, highest)
-        if first >= last if stride > 0 else first <= last:
+        goes_on = stride > 0 and certain(first, "<=", last)  # where both are one, `steps` counts 0
+        if not goes_on and (first >= last if stride > 0 else first <= last):
             return slice(0, 0, stride)
         if self.offset and not 0 <= first + (steps(first, last, stride) - 1) * stride < dim:
             raise ShapeError(f"offset {end} from {first} on leaves an axis of size {dim}")

@@ -17,9 +17,9 @@ from circlet.runtime.ir.tensor import Tensor
 from circlet.runtime.ir.types import DType
 from circlet.runtime.ops.comparison import Greater, Less
 from circlet.runtime.ops.controlflow import While
-from circlet.runtime.ops.elementwise import Add, Mul
+from circlet.runtime.ops.elementwise import Add, Div, Minimum, Mul
 from circlet.runtime.ops.index import Gather, Where
-from circlet.runtime.ops.layout import ReverseSequence
+from circlet.runtime.ops.layout import ReverseSequence, StridedSlice
 from circlet.runtime.ops.pad import Pad, Tile
 from circlet.runtime.ops.quantize import Cast
 from circlet.runtime.ops.resize import ResizeBilinear
@@ -102,6 +102,16 @@ def in_steps(g: Graph, x: Value, k: Value) -> Sequence[Value]:
     return [g(Tanh(), g(Range(), g.number(0.0), g(Cast(), k), g.number(0.5)))]
 
 
+def parted(g: Graph, x: Value, k: Value) -> Sequence[Value]:
+    """Rows times parts of 1, of which there are as many as floats make of the length, or one more."""
+    n = g.length(x, 0)
+    parts = g(Range(), g.number(0.0), g.number(1.0), g(Div(), g.number(1.0), g(Cast(), n)))
+    fewest = g(Reshape(), g(Minimum(), n, g.length(parts, 0), dtype=INTS), g.ints(1), dtype=INTS)
+    first = g(Reshape(), g(Gather(1), x, g.ints(0)), g.ints(-1))
+    one, other = (g(StridedSlice(begin_mask=1), each, g.ints(0), fewest, g.ints(1)) for each in (first, parts))
+    return [g(Mul(), one, other), parts]
+
+
 def wider(g: Graph, x: Value, k: Value) -> Sequence[Value]:
     """Padded by k rows, and (k, 2) of the same row."""
     amounts = g(Mul(), k, g.builder.constant(np.array([[0, 1], [0, 0]], np.int32)), dtype=INTS)
@@ -118,6 +128,7 @@ def images(g: Graph, x: Value, k: Value) -> Sequence[Value]:
 CASES: dict[str, Write] = {
     "rows turned": turned, "no register": as_bfloat16, "distinct": distinct, "in order": distinct_in_order,
     "of some": distinct_of_some, "greatest": greatest, "filled": filled, "counted": counted, "steps": in_steps,
+    "parted": parted,
     "wider": wider, "images": images,
 }
 

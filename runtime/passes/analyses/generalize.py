@@ -99,5 +99,10 @@ def _first_computed(spec: Specialization) -> int:
 
 
 def _agrees(case: Specialization, alone: Specialization) -> bool:
-    """Whether as much is known, and the same."""
-    return case.stop == alone.stop and case.shapes == alone.shapes
+    """Whether as much is known, and the same; or less, as only the run tells lengths that follow from fixed ones, such
+    as those that floats are computed for."""
+    if case.stop == alone.stop:
+        return case.shapes == alone.shapes
+    general = case.general
+    return general is not None and general.spec.is_static and case.stop < alone.stop and all(
+        one is None or one == other for one, other in zip(case.shapes, alone.shapes, strict=True))
