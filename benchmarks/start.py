@@ -1,4 +1,4 @@
-"""Measures a process of each runtime's own, from its start to the first result, and its peak of memory.
+"""Measures a process of each runtime's own, from its start to the first result, and its memory.
 
     python -m benchmarks.start [--rounds N] [MODEL...]
 """
@@ -24,7 +24,7 @@ import numpy as np
 from benchmarks.cases import EXTERNAL, SHIPPED, Array
 from tests.models.expectations import read
 
-Sample: TypeAlias = tuple[float, float, float, float]
+Sample: TypeAlias = tuple[float, ...]
 First: TypeAlias = "Callable[[Path, dict[str, Array]], object]"
 """Loads a model and runs it once."""
 
@@ -41,6 +41,17 @@ def _circlet_loaded() -> First:
     return lambda path, inputs: circlet.Session(circlet.load(path)).run(inputs)
 
 
+def _compiled() -> First:
+    from circlet.compiled import load
+
+    return lambda path, inputs: load(_file(path), fallback=False).run(inputs)
+
+
+def _file(path: Path) -> Path:
+    """Where the file with the model and its code is."""
+    return Path(os.environ["CIRCLET_CACHE_DIR"]) / f"{path.stem}.circlet"
+
+
 def _litert() -> First:
     from ai_edge_litert.interpreter import Interpreter
 
@@ -55,39 +66,53 @@ def _litert() -> First:
     return first
 
 
-RUNTIMES: dict[str, Callable[[], First]] = {"circlet": _circlet, "circlet.load": _circlet_loaded, "LiteRT": _litert}
-"""By path, by a model that `circlet.load` gave, and LiteRT."""
+RUNTIMES: dict[str, Callable[[], First]] = {
+    "circlet": _circlet, "circlet.load": _circlet_loaded, "circlet.compiled": _compiled, "LiteRT": _litert}
+"""By path, by a model that `circlet.load` gave, by code out of a file, and LiteRT."""
 
 
 def measure_here(runtime: str, path: Path) -> None:
     """Prints of this process the seconds to import the runtime, those from there to the first result, of processors so
-    far, and the peak of memory in MB."""
-    import resource
-
+    far, the peak of memory in MB, and how much of that came after numpy."""
     inputs = {name: np.array(value) for name, value in read(path.with_suffix(".npz"))[0].inputs.items()}
-    before = time.process_time()
+    before, size = time.process_time(), _peak()
     begin = time.perf_counter()
     first = RUNTIMES[runtime]()
     imported = time.perf_counter()
     first(path, inputs)
     print(imported - begin, time.perf_counter() - imported, time.process_time() - before,
-          resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
+          _peak(), _peak() - size)
+
+
+def _peak() -> float:
+    """The most memory that this program had, in MB; what `getrusage` tells counts the program that started it, too."""
+    text = Path("/proc/self/status").read_text(encoding="ascii")
+    return int(text.partition("VmHWM:")[2].split()[0]) / 1024
 
 
 def _measured(runtime: str, path: Path, cache: str) -> Sample:
     command = [sys.executable, "-m", "benchmarks.start", "--here", runtime, str(path)]
     found = subprocess.run(command, check=True, capture_output=True, text=True,
                            env={**os.environ, "CIRCLET_CACHE_DIR": cache})
-    imported, taken, processors, peak = map(float, found.stdout.split())
-    return imported, taken, processors, peak
+    return tuple(map(float, found.stdout.split()))
+
+
+def _compile(path: Path, folder: Path) -> None:
+    """Writes the file with a model and its code for this machine."""
+    from circlet import load  # not in the processes that are measured
+    from circlet.embed.container import container
+
+    content = container(load(path), ("host",), path.stem, shapes={
+        name: value.shape for name, value in read(path.with_suffix(".npz"))[0].inputs.items()})
+    (folder / f"{path.stem}.circlet").write_bytes(content)
 
 
 def _line(name: str, samples: list[Sample]) -> str:
     from circlet.tools.tables import duration_text  # not in the processes that are measured
 
-    imported, taken, processors, peak = (median(each) for each in zip(*samples, strict=True))
+    imported, taken, processors, peak, added = (median(each) for each in zip(*samples, strict=True))
     return (f"  {name:24}{duration_text(imported):>10}{duration_text(taken):>10}{duration_text(imported + taken):>10}"
-            f"{duration_text(processors):>10}{peak:8.0f} MB")
+            f"{duration_text(processors):>10}{peak:8.0f} MB{added:8.1f} MB")
 
 
 def main() -> int:
@@ -97,15 +122,17 @@ def main() -> int:
     parser.add_argument("--here", choices=RUNTIMES, help=argparse.SUPPRESS)
     options = parser.parse_args()
     known = [EXTERNAL / "straight" / "mobilenet_v2.tflite", EXTERNAL / "straight" / "mobilenet_v2_int8.tflite",
-             EXTERNAL / "real" / "okay_nabu.tflite", SHIPPED / "collatz.tflite", SHIPPED / "cnn.tflite"]
+             EXTERNAL / "real" / "okay_nabu.tflite", EXTERNAL / "real" / "mnist_quantized.tflite",
+             SHIPPED / "collatz.tflite", SHIPPED / "cnn.tflite"]
     models = options.models or [each for each in known if each.exists()]
     if options.here:
         measure_here(options.here, models[0])
         return 0
     for path in models:
-        print(f"{path.stem}, over numpy: {'import':>15}{'result':>10}{'both':>10}{'CPU':>10}{'peak':>11}")
+        print(f"{path.stem}, over numpy: {'import':>15}{'result':>10}{'both':>10}{'CPU':>10}{'peak':>11}{'added':>11}")
         with tempfile.TemporaryDirectory() as cache:
             print(_line("circlet, compiling", [_measured("circlet", path, cache)]))
+            _compile(path, Path(cache))
             for runtime in RUNTIMES:
                 print(_line(runtime, [_measured(runtime, path, cache) for _ in range(options.rounds)]), flush=True)
     return 0

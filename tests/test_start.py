@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import os
-import platform
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from circlet import load
-from circlet.embed.container import container
 from circlet.runtime.ir.op import Skip
 from circlet.runtime.ops.registry import OPERATORS, operator
 from tests.needs import NATIVE
@@ -72,18 +69,6 @@ def test_a_model_with_a_plan_is_not_read_to_be_loaded(tmp_path: Path) -> None:
     unused = {*NEVER, *MAKES_CODE, *READS} & {*found}
     assert not unused
     assert len(own(found)) <= 77, f"{len(own(found))} modules: {' '.join(own(found))}"
-
-
-@pytest.mark.skipif(not (sys.platform == "linux" and platform.machine() == "x86_64"),
-                    reason="shared objects are made for x86-64 Linux")
-@NATIVE
-def test_code_out_of_a_file_needs_little_else(tmp_path: Path) -> None:
-    path = tmp_path / "collatz.circlet"
-    path.write_bytes(container(load(ROOT / "examples" / "collatz.tflite"), ("host",)))
-    found = modules(f"import circlet.compiled; circlet.compiled.load({str(path)!r}, fallback=False).run([27])")
-    assert not {"llvmlite", "hashlib", "tempfile", "mmap", "circlet.session", "circlet.files", "circlet.embed",
-                *NEVER, *MAKES_CODE, *READS} & {*found}
-    assert len(own(found)) <= 38, f"{len(own(found))} modules: {' '.join(own(found))}"
 
 
 RULES = """

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from threading import RLock, Timer
+from typing import TYPE_CHECKING
 
 from circlet.backends.native.abi import DONE, FIRST_SITE, STOPPED
 from circlet.backends.native.aot.limits import EXHAUSTED
@@ -15,13 +16,16 @@ from circlet.runtime.errors import ClosedError, ExecutionError, InputError, Limi
 from circlet.runtime.exec import fork
 from circlet.runtime.exec.limits import Limits
 from circlet.runtime.exec.observe.listener import Listener
-from circlet.runtime.exec.signature_runner import SignatureRunner
 from circlet.runtime.exec.values.inputs import Entry, Inputs, Outputs
-from circlet.runtime.exec.values.tensor_info import TensorInfo
 from circlet.runtime.exec.watch import Watch
 from circlet.runtime.ir.model import Signature
 from circlet.runtime.ir.types import Array
+from circlet.runtime.late import LOADING
 from circlet.schema.container import Container, Variant
+
+if TYPE_CHECKING:
+    from circlet.runtime.exec.signature_runner import SignatureRunner
+    from circlet.runtime.exec.values.tensor_info import TensorInfo
 
 WAIT = 0.02
 """Seconds between two looks at the limits of a run that waits for another one."""
@@ -192,6 +196,9 @@ class CompiledModel:
             key = keys[0]
         if key is None or key not in self._entries:
             raise InputError(f"no signature {key!r}; the code has {keys}")
+        with LOADING:
+            from circlet.runtime.exec.signature_runner import SignatureRunner
+
         entry = self._entries[key]
         return SignatureRunner(self, Signature(key, entry.subgraph, dict(entry.inputs), dict(entry.outputs)), entry)
 
