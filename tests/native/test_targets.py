@@ -7,14 +7,19 @@ from typing import ClassVar
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import circlet
 from circlet.backends.controlflow.backend import ControlflowBackend
 from circlet.backends.native.backend import Listing, NativeBackend, Options
 from circlet.backends.native.load import cache, llvm
+from circlet.backends.native.rules.quantized.double_scale import factor_of
 from circlet.backends.native.targets.aarch64 import AArch64
 from circlet.backends.native.targets.arm import Arm
+from circlet.backends.native.targets.riscv import RiscV
 from circlet.backends.native.targets.target import Goal, Target, Tiles, kind_of
+from circlet.backends.native.targets.wasm import WebAssembly
 from circlet.backends.native.targets.x86_64 import X86
 from circlet.runtime.exec.engine import Engine
 from circlet.runtime.exec.executor_map import ExecutorMap
@@ -24,11 +29,12 @@ from circlet.runtime.ir.builder import ModelBuilder
 from circlet.runtime.ir.model import Model
 from circlet.runtime.ir.types import DType
 from circlet.runtime.ops.elementwise import Add
+from circlet.runtime.ops.matmul import FullyConnected
 from circlet.runtime.ops.unary import Floor
 from tests.native.native_cases import model_of
-from tests.ops.cases import Case, as_t, check
+from tests.ops.cases import Case, T, as_t, check, q
 from tests.ops.test_conv import CONV_2D, DEPTHWISE_CONV_2D
-from tests.ops.test_matmul import HYBRID, QUANTIZED
+from tests.ops.test_matmul import HYBRID, QUANTIZED, per_axis
 
 HOST = llvm.host()
 LAYOUT = "e-m:e-i64:64-n8:16:32:64-S128"
@@ -57,7 +63,8 @@ def lowered(model: Model, target: Target, monkeypatch: pytest.MonkeyPatch, compi
 
 @pytest.mark.parametrize(("triple", "kind"), [
     ("x86_64-unknown-linux-gnu", X86), ("aarch64-unknown-linux-gnu", AArch64), ("arm64-apple-darwin", AArch64),
-    ("riscv64-unknown-linux-gnu", Target), ("thumbv7em-unknown-none-eabihf", Arm),
+    ("riscv64-unknown-linux-gnu", RiscV), ("thumbv7em-unknown-none-eabihf", Arm),
+    ("wasm32-unknown-unknown", WebAssembly), ("powerpc64le-unknown-linux-gnu", Target),
 ])
 def test_the_class_of_a_processor(triple: str, kind: type[Target]) -> None:
     assert kind_of(triple) is kind
@@ -109,8 +116,9 @@ class Pairs(Target):
 
 
 class Words(Target):
-    """A processor without vectors."""
+    """A processor without vectors and doubles."""
 
+    has_doubles: ClassVar[bool] = False
     tiles: ClassVar[Tiles] = Tiles(most_rows=2, chains=1, turn=4)
 
     @property
@@ -168,3 +176,27 @@ def test_without_a_c_library_numpy_computes_what_may_need_it(monkeypatch: pytest
     (line,) = lowered(b.build(), Bare("", "", "", LAYOUT), monkeypatch, compiles=True)[0].outline
     assert line.startswith("left to numpy: ")
     assert line.endswith("no C library to call for floor")
+
+
+@settings(max_examples=60, deadline=None)
+@given(scales=st.lists(st.floats(1e-4, 4.0) | st.integers(1, 512).map(lambda n: 1 / n), min_size=1, max_size=4),
+       numbers=st.lists(st.integers(-128, 127), min_size=1, max_size=9), zero=st.integers(-128, 127))
+def test_sums_are_scaled_alike_without_doubles(scales: list[float], numbers: list[int], zero: int) -> None:
+    """To the bit, by integers for nearly all scales."""
+    rows = np.array(numbers, np.int8)[:, None]
+    weights = T(np.array([[1 + k % 3] for k in range(len(scales))], np.int8), q=per_axis(*scales), constant=True)
+    bias = T(np.arange(len(scales), dtype=np.int32) * 77 - 100, constant=True)
+    made = T(np.zeros((len(numbers), len(scales)), np.int8), q=q(1.0, zero))
+    model, _ = model_of(Case("scales", FullyConnected(), [T(rows, q=q(1.0)), weights, bias], [made]))
+    (expected,) = circlet.Session(model, "cpu").invoke(0, [rows])
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        monkeypatch.setenv(cache.VARIABLE, "")
+        monkeypatch.setattr(llvm, "host", lambda: plain(Words, Goal.SIZE))
+        (found,) = circlet.Session(model, "native").invoke(0, [rows])
+    np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize(("scale", "is_integer"), [(0.1, True), (1 / 3, True), (1 / 6, True), (1 / 98, False)])
+def test_scales_that_integers_stand_for(scale: float, is_integer: bool) -> None:
+    """In double precision 3 / 6 is a half, and so are some of the odd multiples of 49 / 98."""
+    assert (factor_of(scale) is not None) is is_integer

@@ -89,9 +89,8 @@ _EXPM1 = partial(_fit, lambda x: (math.expm1(x) - x) / (x * x) if x else 0.5, -m
 there."""
 
 
-@single
-def expm1(x: Lanes) -> Lanes:
-    """exp(x) - 1, to 1.45 ULP. x is n log(2) + r; the result is 2 ** n (expm1(r) + 1) - 1, scaled by a half on the way
+def _expm1(x: Lanes) -> Lanes:
+    """exp(x) - 1. x is n log(2) + r; the result is 2 ** n (expm1(r) + 1) - 1, scaled by a half on the way
     since 2 ** 128 is no float32. Below -20 it is -1."""
     x = x.clamp(-20.0, 89.0)
     n, bits = _nearest(x * (1 / math.log(2)))
@@ -99,6 +98,10 @@ def expm1(x: Lanes) -> Lanes:
     scale = _power_of_two(bits - 1, SINGLE)
     grown = (rest * rest).fma(rest.polynomial(_EXPM1()), rest)
     return (grown.fma(scale, scale - 0.5) * 2.0).sign_of(x)
+
+
+expm1 = single(_expm1)
+"""To 1.45 ULP."""
 
 
 _EXP2M1 = partial(_fit, lambda x: math.expm1(x * math.log(2)) / x if x else math.log(2), -0.5, 0.5, 8)
@@ -115,7 +118,10 @@ def _exp2_parts(x: Lanes, shift: int = 0) -> tuple[Lanes, Lanes]:
 @single
 def tanh(x: Lanes) -> Lanes:
     """Correctly rounded but for 68 of all arguments: (exp(2 |x|) - 1) / (exp(2 |x|) + 1) in double precision, with the
-    sign of x. From 10 on it is 1."""
+    sign of x. From 10 on it is 1. Where there are no instructions for that, in single precision, to 2.5 ULP."""
+    if not x.e.target.has_doubles:
+        more = _expm1(x.unary("fabs").at_most(10.0) * 2.0)
+        return (more / (more + 2.0)).sign_of(x)
     magnitude = x.unary("fabs").at_most(10.0).widen(DOUBLE)
     p, s = _exp2_parts(magnitude * (2 / math.log(2)))
     grown = p.fma(s, s - 1.0)
@@ -130,7 +136,10 @@ _UNIT = 2.0**_UNIT_BITS
 
 @single
 def logistic(x: Lanes) -> Lanes:
-    """1 / (1 + exp(-x)), to 2.49 ULP: in float32 from a correctly rounded exponential, as the numpy kernel."""
+    """1 / (1 + exp(-x)), to 2.49 ULP: in float32 from a correctly rounded exponential, as the numpy kernel. Where there
+    are no instructions for doubles the exponential is `exp`: 2.8 ULP, and results below 2e-38 may be 0."""
+    if not x.e.target.has_doubles:
+        return 1.0 / (_exp(-x) + 1.0)
     p, s = _exp2_parts(x.clamp(-104.5, 104.5).widen(DOUBLE) * (-1 / math.log(2)), _UNIT_BITS)
     return _UNIT / (p.fma(s, s).narrow(SINGLE) + _UNIT)
 

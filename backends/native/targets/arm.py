@@ -33,7 +33,7 @@ class Arm(Target):
     @property
     def vector_registers(self) -> int:
         """For sums and factors; others hold addresses and counts."""
-        return 7
+        return 8
 
     @property
     def has_doubles(self) -> bool:

@@ -28,8 +28,9 @@ from circlet.backends.native.gemm.plan import Plan
 from circlet.backends.native.gemm.product import multiply
 from circlet.backends.native.rules.function import Function
 from circlet.backends.native.rules.preferences import INT8
+from circlet.backends.native.rules.quantized.double_scale import Factors
 from circlet.backends.native.rules.quantized.elementwise import quantization
-from circlet.backends.native.rules.quantized.requantize import SUMS_BELOW
+from circlet.backends.native.rules.quantized.requantize import SUMS_BELOW, clamped
 from circlet.backends.native.rules.refusals import constant_inputs, largest, outputs_only, sums_below
 from circlet.backends.native.rules.rule import Node, Sink, nest
 from circlet.backends.native.targets.constants import Uniform
@@ -340,17 +341,35 @@ def fully_connected(node: Node[FullyConnected], e: Emitter, sinks: tuple[Sink, .
 
 
 def scaled(node: Node[FullyConnected], sink: Sink) -> Put:
-    """Takes the sums of a product and passes on its results; they are scaled as doubles, as the numpy backend does."""
+    """Takes the sums of a product and passes on its results; they are scaled as doubles, as the numpy backend does, or
+    by integers that give the same where there are no instructions for doubles."""
     output = node.call.outputs[0]
     given, weighted, made = map(quantization, (node.call.input(0), node.call.input(1), output))
     low, high = quantized_range(node.op.fused_activation_function, made, output.dtype)
     scales = np.float64(given.scale) * np.array(weighted.scales, np.float64) / made.scale
-    scale = node.function.external(np.ascontiguousarray(np.broadcast_to(scales, node.shape[-1:])))
+    scales = np.ascontiguousarray(np.broadcast_to(scales, node.shape[-1:]))
+    factors = None if node.function.e.target.has_doubles else Factors.of(node.function, scales)
+    if factors is not None:
+        return _scaled_by(factors, node, sink, (made.zero_point, low, high))
+    scale = node.function.external(scales)
 
     def put(e: Emitter, row: ir.Value, column: ir.Value, value: ir.Value) -> None:
         factor = Lanes(e, e.load(scale, DType.FLOAT64, column))
         result = round_half_away(Lanes(e, value).to_real(DOUBLE) * factor) + made.zero_point
         stored = e.builder.trunc(e.builder.fptosi(result.clamp(low, high).value, I32), register_type(output.dtype))
+        sink(e, [*e.delinear(row, node.shape[:-1]), column], stored)
+
+    return put
+
+
+def _scaled_by(factors: Factors, node: Node[FullyConnected], sink: Sink, interval: tuple[int, int, int]) -> Put:
+    """`scaled` in integers, given the zero point and the interval of results."""
+    zero, low, high = interval
+    kind = register_type(node.call.outputs[0].dtype)
+
+    def put(e: Emitter, row: ir.Value, column: ir.Value, value: ir.Value) -> None:
+        result = e.builder.add(factors.scaled(e, value, column), ir.Constant(I32, zero))
+        stored = e.builder.trunc(clamped(e, result, low, high), kind)
         sink(e, [*e.delinear(row, node.shape[:-1]), column], stored)
 
     return put

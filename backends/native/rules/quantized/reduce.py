@@ -128,13 +128,31 @@ def _pool(combine: str, node: Node[Any], e: Emitter, sinks: tuple[Sink, ...]) ->
                 so_far = e.load(row, DType.INT32, channel)
                 found = b.add(so_far, element) if averages else e.intrinsic("smax", so_far, element)
                 e.store(found, row, DType.INT32, channel)
-        count = Lanes(e, b.mul(height, width)).to_real(DOUBLE)
+        divide = _divide(e, b.mul(height, width)) if averages else None
         with independent(e, channels) as channel:
             value = e.load(row, DType.INT32, channel)
-            if averages:
-                value = b.fptosi(round_half_away(Lanes(e, value).to_real(DOUBLE) / count).value, I32)
+            if divide is not None:
+                value = divide(value)
             result = b.trunc(clamped(e, value, low, high), register_type(dtype))
             sinks[0](e, [image, i, j, channel], result)
+
+
+def _divide(e: Emitter, count: ir.Value) -> Callable[[ir.Value], ir.Value]:
+    """Divides i32 by a count, halves away from zero: as doubles, or by integers where there are no instructions for
+    these, as quotients of integers below 2 ** 31 are either a half or far enough from it."""
+    b = e.builder
+    if e.target.has_doubles:
+        divisor = Lanes(e, count).to_real(DOUBLE)
+        return lambda value: b.fptosi(round_half_away(Lanes(e, value).to_real(DOUBLE) / divisor).value, I32)
+    number = b.trunc(count, I32)
+    half = b.lshr(number, ir.Constant(I32, 1))
+
+    def divided(value: ir.Value) -> ir.Value:
+        is_negative = b.icmp_signed("<", value, ir.Constant(I32, 0))
+        quotient = b.udiv(b.add(b.select(is_negative, b.neg(value), value), half), number)
+        return b.select(is_negative, b.neg(quotient), quotient)
+
+    return divided
 
 
 nest(AveragePool2D, quantized, frozenset({0}), name=QUANTIZED)(partial(_pool, "add"))
