@@ -227,8 +227,7 @@ class StridedSlice(Op):
             last = first + end
         elif not self.end_mask >> entry & 1:
             last = _clamped(end, dim, lowest, highest)
-        goes_on = stride > 0 and certain(first, "<=", last)  # where both are one, `steps` counts 0
-        if not goes_on and (first >= last if stride > 0 else first <= last):
+        if (not certain(first, "<=", last) and first >= last) if stride > 0 else first <= last:
             return slice(0, 0, stride)
         if self.offset and not 0 <= first + (steps(first, last, stride) - 1) * stride < dim:
             raise ShapeError(f"offset {end} from {first} on leaves an axis of size {dim}")
