@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from importlib.metadata import version
 
@@ -39,7 +39,7 @@ def container(model: Model, targets: Iterable[str] = (), name: str = "model", si
 
     Args:
         model: from `load` or a `ModelBuilder`.
-        targets: the names of processors; `TARGETS` if there are none.
+        targets: the names of processors; if there are none, those of `TARGETS` that have instructions for the model.
         name, signature, shapes, is_small, limits: as for `compile_model`.
 
     Raises:
@@ -47,8 +47,10 @@ def container(model: Model, targets: Iterable[str] = (), name: str = "model", si
         UnsupportedError: operators have no code for devices; no shared objects are made for a target; or no file can
             have the model.
     """
-    chosen = {each: _processor(each) for each in tuple(targets) or TARGETS}
-    found = [compile_model(model, each, name, signature, shapes, is_small, limits) for each in chosen.values()]
+    compiled = partial(compile_model, model, name=name, signature=signature, shapes=shapes, is_small=is_small,
+                       limits=limits)
+    chosen = {each: _processor(each) for each in targets}
+    found = [compiled(each) for each in chosen.values()] or _for_many(compiled)
     format, content = _file(model)
     functions: list[Json] = [_function(model, each) for each in found[0].interfaces]
     options: dict[str, Json] = {
@@ -61,6 +63,22 @@ def container(model: Model, targets: Iterable[str] = (), name: str = "model", si
         "functions": functions,
         "entries": list(_entries(model, found[0].interfaces)),
     }, format, content, found)
+
+
+def _for_many(compiled: Callable[[Processor], Compiled]) -> Sequence[Compiled]:
+    """A model for those of `TARGETS` that have instructions for it: the first one has none for float16, say.
+
+    Raises:
+        UnsupportedError: none has.
+    """
+    found = []
+    for number, name in enumerate(TARGETS, 1):
+        try:
+            found.append(compiled(PROCESSORS[name]))
+        except UnsupportedError:
+            if number == len(TARGETS):
+                raise
+    return found
 
 
 def _processor(name: str) -> Processor:

@@ -284,6 +284,13 @@ def test_models_that_no_file_was_read_for_are_converted(tmp_path: Path) -> None:
     assert [each.key for each in circlet.load(path).signatures] == ["add", "get"]
 
 
+def test_processors_without_instructions_for_a_model_are_left_out() -> None:
+    model = circlet.load(Path(__file__).parents[1] / "models" / "float16_carry.tflite")
+    assert [each.target for each in described(container(model)).variants] == list(TARGETS[1:])
+    with pytest.raises(circlet.UnsupportedError, match="no instructions for float16"):
+        container(model, ("x86-64-v3", "x86-64-v2"))
+
+
 def test_targets_that_cannot_tell_what_they_fit() -> None:
     with pytest.raises(circlet.InputError, match="must say which machines they fit"):
         container(circlet.load(COLLATZ), ("x86_64-unknown-linux-gnu",))

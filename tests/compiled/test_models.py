@@ -8,28 +8,18 @@ import pytest
 
 import circlet
 from tests.compiled.files import here, opened
-from tests.embed.models import accepted
-from tests.models.expectations import Expectation, agrees, read
+from tests.embed.models import accepted, wanted
+from tests.models.expectations import agrees
 
 pytestmark = here
 
 
-def groups(calls: list[Expectation]) -> list[list[Expectation]]:
-    """Calls of the same signature and shapes, in order."""
-    found: dict[object, list[Expectation]] = {}
-    for each in calls:
-        kind = each.signature, *((name, value.shape) for name, value in each.inputs.items())
-        found.setdefault(kind, []).append(each)
-    return list(found.values())
-
-
 @pytest.mark.parametrize("path", accepted())
 def test_host(path: Path, tmp_path: Path) -> None:
-    for calls in groups(read(path.with_suffix(".npz"))):
-        key, shapes = calls[0].signature or None, {name: each.shape for name, each in calls[0].inputs.items()}
+    for key, shapes, calls in wanted(path):
         model = opened(circlet.load(path), tmp_path, signature=key, shapes=shapes)
         for call in calls:
-            found = model.run(call.inputs) if key is None else model.signature(key)(call.inputs)
+            found = model.signature(call.signature)(call.inputs) if call.signature else model.run(call.inputs)
             assert set(found) == set(call.outputs)
             for name, expected in call.outputs.items():
                 assert agrees(found[name], expected), name

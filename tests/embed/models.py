@@ -56,8 +56,14 @@ def accepted() -> list[ParameterSet]:
 
 
 def compiled(path: Path, target: str, is_small: bool = False) -> Iterator[tuple[Compiled, list[Expectation]]]:
-    """A model compiled for the shapes that there are calls of, and these calls; all signatures together where each has
-    one set of shapes, so that calls share a state."""
+    """A model compiled for the shapes that there are calls of, and these calls."""
+    for key, shapes, calls in wanted(path):
+        yield compile_model(circlet.load(path), target, path.stem, key, shapes, is_small), calls
+
+
+def wanted(path: Path) -> Iterator[tuple[str | None, dict[str, tuple[int, ...]], list[Expectation]]]:
+    """What to compile for the calls that there are of a model: signature, shapes, and these calls; all signatures
+    together where each has one set of shapes, so that calls share a state."""
     calls = read(path.with_suffix(".npz"))
     groups: dict[object, list[Expectation]] = {}
     for call in calls:
@@ -66,11 +72,10 @@ def compiled(path: Path, target: str, is_small: bool = False) -> Iterator[tuple[
     are_alike = len(groups) == len({call.signature for call in calls}) and all(
         shapes[name] == shape for call in calls for name, shape in _shapes(call).items())
     if are_alike and len(groups) > 1:
-        yield compile_model(circlet.load(path), target, path.stem, None, shapes, is_small), calls
+        yield None, shapes, calls
         return
     for some in groups.values():
-        yield compile_model(circlet.load(path), target, path.stem, some[0].signature or None, _shapes(some[0]),
-                            is_small), some
+        yield some[0].signature or None, _shapes(some[0]), some
 
 
 def _shapes(call: Expectation) -> dict[str, tuple[int, ...]]:
