@@ -173,11 +173,18 @@ def test_short_turns_are_timed_in_a_sample() -> None:
 
 @NATIVE
 def test_long_turns_are_all_timed() -> None:
-    path = next(each for each in MODELS if each.stem == "k_means")
-    profile, _ = profiled(path, "native", read(path.with_suffix(".npz"))[0])
+    """Turns of 8 million multiply-adds, some 100 us."""
+    net = circlet.Network()
+    x, weights = net.input("x", np.float32, (128, 256)), np.eye(256, dtype=np.float32)
+    _, y = net.while_loop(lambda turn, y: turn < 5, lambda turn, y: (turn + 1, y @ weights), (0, x))
+    net.output(y, "y")
+    session = circlet.Session(net.build(), "native")
+    with circlet.profile(session) as profile:
+        for _ in range(2):
+            session.run([np.ones((128, 256), np.float32)])
     node = loop_of(profile)
     assert node.loop is not None
-    assert node.loop.timed == node.loop.turns == sum(node.loop.classes.values())
+    assert node.loop.timed == node.loop.turns == sum(node.loop.classes.values()) == 10
 
 
 @NATIVE
