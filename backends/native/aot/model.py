@@ -120,7 +120,7 @@ def lower_model(executors: ExecutorMap, target: Target, name: str, entries: Sequ
     if is_small:
         for each in found.module.functions:
             if each.blocks:
-                each.attributes.update(("optsize",) if each.linkage == "internal" else ("minsize", "optsize"))
+                each.attributes.add("optsize")
     return found
 
 
