@@ -29,7 +29,8 @@ ELSEWHERE = {"console": {"docs/cli.md", "docs/debug.md"}, "pycon": {"docs/networ
 """Languages of blocks that `tests/tools/test_documentation.py` and `tests/network/test_documentation.py` run."""
 NOT_RUN = ("make ", "pip install ")
 """Commands that run tests themselves, or need the network."""
-MARKS = {"README.md": [ONNX], "cli.md": [pytest.mark.slow], "onnx.md": [ONNX, pytest.mark.slow]}
+COMPILER = pytest.mark.skipif(None in map(shutil.which, ("cc", "bash")), reason="no C compiler")
+MARKS = {"README.md": [ONNX], "embed.md": [COMPILER], "cli.md": [pytest.mark.slow], "onnx.md": [ONNX, pytest.mark.slow]}
 """Documents whose programs need a package, start several processes, or make all cases of the package onnx."""
 PEER = "from ai_edge_litert.interpreter import Interpreter"
 

@@ -11,7 +11,7 @@ from _pytest.mark import ParameterSet
 import circlet
 from circlet.embed.names import identifier
 from tests.embed.devices import DEVICES, Device, run
-from tests.embed.models import WITHOUT_HALVES, accepted, compiled
+from tests.embed.models import TOO_LARGE, WITHOUT_HALVES, accepted, compiled
 from tests.models.expectations import agrees
 
 FEW = ("collatz", "cond", "cnn_int8", "lstm_unrolled")
@@ -31,6 +31,8 @@ def few() -> Iterator[ParameterSet]:
 def test_model(path: Path, device: Device, tmp_path: Path) -> None:
     if device.missing:
         pytest.skip(f"not installed: {', '.join(device.missing)}")
+    if path.stem in TOO_LARGE and device.target.startswith("cortex"):
+        pytest.skip("the board has too little memory")
     if path.stem == "float16_carry" and device.target in WITHOUT_HALVES:
         with pytest.raises(circlet.UnsupportedError, match="has no instructions for float16"):
             list(compiled(path, device.target, is_small=True))
