@@ -40,6 +40,10 @@ class Module(pytest.Module):
     def collect(self) -> Iterable[pytest.Item | pytest.Collector]:
         try:
             return [*super().collect()]
+        except UnsupportedError as error:
+            if current().has(Feature.LLVM):
+                raise
+            pytest.skip(str(error), allow_module_level=True)
         except self.CollectError as error:
             cause = error.__cause__
             name = (cause.name or "").partition(".")[0] if isinstance(cause, ModuleNotFoundError) else ""

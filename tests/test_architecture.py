@@ -60,7 +60,7 @@ ARROWS: dict[str, set[str]] = {
 STOREYS = ("abi", "timed", "targets", "compilation", "emit", "check", "parts", "program", "gemm", "rules", "lower",
            "load", "plans", "coverage", "backend", "aot")
 """The files and folders of backends/native; each may import itself and those before it."""
-FACES = ("circlet", "circlet.compiled", "circlet.network", "circlet.runtime.records")
+FACES = ("circlet.embed", "circlet", "circlet.compiled", "circlet.network", "circlet.runtime.records")
 """What users import from, with names of files below; and the dataclasses, which are Python's own to type checkers."""
 MAX_FILES = 20
 WIDE_FOLDERS = {

@@ -16,7 +16,7 @@ import pytest
 import circlet
 from circlet.backends.platform import Feature, current
 from circlet.tools.main import main
-from tests.needs import ONNX
+from tests.needs import NATIVE, ONNX
 
 ROOT = Path(__file__).parents[1]
 README = ROOT / "README.md"
@@ -30,7 +30,8 @@ ELSEWHERE = {"console": {"docs/cli.md", "docs/debug.md"}, "pycon": {"docs/networ
 NOT_RUN = ("make ", "pip install ")
 """Commands that run tests themselves, or need the network."""
 COMPILER = pytest.mark.skipif(None in map(shutil.which, ("cc", "bash")), reason="no C compiler")
-MARKS = {"README.md": [ONNX], "embed.md": [COMPILER], "cli.md": [pytest.mark.slow], "onnx.md": [ONNX, pytest.mark.slow]}
+MARKS = {"README.md": [ONNX], "embed.md": [COMPILER, NATIVE], "cli.md": [pytest.mark.slow],
+         "onnx.md": [ONNX, pytest.mark.slow]}
 """Documents whose programs need a package, start several processes, or make all cases of the package onnx."""
 PEER = "from ai_edge_litert.interpreter import Interpreter"
 
@@ -105,7 +106,9 @@ def needs(block: Block) -> str | None:
 
 def run_commands(block: Block, folder: Path) -> None:
     for line in block.text.splitlines():
-        if line.startswith("circlet ") and not re.search(r" [|>] ", line):
+        if line.startswith("circlet compile ") and not current().has(Feature.LLVM):
+            assert main(shlex.split(line, comments=True)[1:]) == 1, line
+        elif line.startswith("circlet ") and not re.search(r" [|>] ", line):
             assert main(shlex.split(line, comments=True)[1:]) == 0, line
         elif not line.startswith(NOT_RUN):
             run_in_shell(line, folder)

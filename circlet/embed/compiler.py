@@ -1,0 +1,167 @@
+"""Makes object files of models."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from circlet.backends.controlflow.backend import ControlflowBackend
+from circlet.backends.native.aot.model import EntryCode, EntryPoint, lower_model
+from circlet.backends.native.backend import NativeBackend
+from circlet.backends.native.load.llvm import described, embedded_object, is_known, this_processor
+from circlet.backends.native.targets.catalogue import PROCESSORS, Processor
+from circlet.backends.native.targets.target import Goal
+from circlet.embed.compiled import Compiled, Interface, Port
+from circlet.embed.names import identifier, unique
+from circlet.runtime.errors import InputError, UnsupportedError, suggestion
+from circlet.runtime.exec.executor_map import ExecutorMap
+from circlet.runtime.exec.values.inputs import Entry, entry_of
+from circlet.runtime.ir.model import Model, Signature
+from circlet.runtime.ir.tensor import Tensor
+from circlet.runtime.ir.types import Shape
+from circlet.runtime.passes.manager import Pass, Pipeline
+from circlet.runtime.passes.transforms.declare_reads import declare_reads
+from circlet.runtime.records import replace
+from circlet.session import engine
+
+_OMITTED = frozenset({"update_variables"})
+"""Passes for values that are kept for runs that fail, which the state of a device has no room for."""
+
+_HALVES = frozenset({"__extendhfsf2", "__truncdfhf2", "__truncsfhf2"})
+"""What converts float16 where there are no instructions; few compilers have these functions."""
+
+
+def chosen_processor(name: str, cpu: str | None = None) -> Processor:
+    """The processor that is meant.
+
+    Args:
+        name: of those in `PROCESSORS`, `host` for the one of this machine, or LLVM's triple.
+        cpu: LLVM's name of the processor, if it is to be another one than the target's. Instructions that it has beyond
+            the target's features are left to LLVM.
+
+    Raises:
+        InputError: none is called so, or LLVM makes no code for it.
+    """
+    if name == "host":
+        found = this_processor()
+    elif name in PROCESSORS:
+        found = PROCESSORS[name]
+    elif "-" in name and is_known(name):
+        found = Processor(name, name, "", "", "as LLVM knows it", is_static="none" in name.split("-"))
+    else:
+        raise InputError(f"no target {name!r}; known are {', '.join(PROCESSORS)}, host, and LLVM's triples"
+                         f"{suggestion(name, PROCESSORS)}")
+    return found if cpu is None else replace(found, name=f"{found.name}, {cpu}", cpu=cpu)
+
+
+def compile_model(model: Model, target: Processor | str, name: str = "model", signature: str | None = None,
+                  shapes: Mapping[str, Shape] | None = None, is_small: bool = False, limits: bool = True) -> Compiled:
+    """Compiles a model ahead of time.
+
+    Args:
+        model: from `load` or a `ModelBuilder`.
+        target: the processor, or its name; `PROCESSORS` has those that are known.
+        name: of the model; symbols begin with it.
+        signature: the key of the one to compile; by default all are entry points, or the first subgraph.
+        shapes: of inputs whose lengths the model leaves open, by name; where that is the first alone, it is 1 by
+            default.
+        is_small: whether code is to be small rather than fast.
+        limits: whether loops can be stopped, and bounded.
+
+    Raises:
+        InputError: no such target, signature or input; a length is not given.
+        UnsupportedError: operators have no code for devices; the message lists them all.
+    """
+    chosen = chosen_processor(target) if isinstance(target, str) else target
+    name = identifier(name)
+    executed = _pipeline().run(model)
+    entries = _entries(model, signature)
+    symbols = unique([name if key is None or len(entries) == 1 else f"{name}_{identifier(key.key)}"
+                      for key, _ in entries])
+    _expect_inputs([each for _, each in entries], shapes or {})
+    points = [EntryPoint(f"{symbol}_run", each.subgraph, _shapes(each, shapes or {}))
+              for symbol, (_, each) in zip(symbols, entries, strict=True)]
+    machine = described(chosen, Goal.SIZE if is_small else Goal.SPEED)
+    executors = ExecutorMap(executed, lambda each: (ControlflowBackend(each), NativeBackend(each)), elide=True)
+    code = lower_model(executors, machine, name, points, limits, is_small)
+    interfaces = [_interface(symbol, key, each, found)
+                  for symbol, (key, each), found in zip(symbols, entries, code.entries, strict=True)]
+    content = code.constants.fill(embedded_object(str(code.module), chosen, is_small))
+    found = Compiled(name, chosen, content, code, interfaces, machine.alignment)
+    missing = _HALVES & {*found.contents.needed}
+    if missing:
+        raise UnsupportedError(f"target {chosen.name!r} has no instructions for float16: {', '.join(sorted(missing))}")
+    return found
+
+
+def _pipeline() -> Pipeline:
+    """What is done to a model before its code is written."""
+    kept = (each for each in engine("native").pipeline().passes if each.name not in _OMITTED)
+    return Pipeline("embedded", (Pass("declare_reads", declare_reads), *kept))
+
+
+def _entries(model: Model, key: str | None) -> list[tuple[Signature | None, Entry]]:
+    """The entry points that are asked for."""
+    keys = [each.key for each in model.signatures]
+    if key is not None and key not in keys:
+        raise InputError(f"no signature {key!r}; the model has {', '.join(keys) or 'none'}{suggestion(key, keys)}")
+    chosen = [each for each in model.signatures if key is None or each.key == key]
+    return [(each, entry_of(model, each.subgraph, each)) for each in chosen] or [(None, entry_of(model, 0, None))]
+
+
+def _names(named: Sequence[tuple[str, int]], tensors: Sequence[int]) -> list[str]:
+    """What tensors are called in C; of several names of one the first."""
+    first: dict[int, str] = {}
+    for name, tensor in named:
+        first.setdefault(tensor, name)
+    return unique([identifier(first.get(each, f"tensor_{each}")) for each in tensors])
+
+
+def _shapes(entry: Entry, given: Mapping[str, Shape]) -> tuple[Shape, ...]:
+    """The shapes of an entry point's inputs.
+
+    Raises:
+        InputError: a length is neither in the model nor given, or a shape is given that does not fit.
+    """
+    names = {tensor: name for name, tensor in entry.inputs}
+    return tuple(_shape(names.get(each, ""), entry.graph.tensors[each], given.get(names.get(each, "")))
+                 for each in entry.graph.inputs)
+
+
+def _shape(name: str, tensor: Tensor, given: Shape | None) -> Shape:
+    """The shape of an input; if nothing is given and the first length alone is open, as for batches, that is 1."""
+    declared = tensor.signature
+    if given is None:
+        if any(each < 0 for each in declared[1:]):
+            raise InputError(f"input {name!r} has shape {_text(declared)}; give its lengths, --shape {name}=...")
+        return tuple(abs(each) for each in declared)
+    fits = len(given) == len(declared) and all(one in (-1, other) for one, other in zip(declared, given, strict=True))
+    if not fits:
+        raise InputError(f"input {name!r} has shape {_text(declared)}, found {_text(given)}")
+    return given
+
+
+def _expect_inputs(entries: Sequence[Entry], given: Mapping[str, Shape]) -> None:
+    """Raises InputError if a shape is given that no input has."""
+    names = [name for each in entries for name, _ in each.inputs]
+    for each in given:
+        if each not in names:
+            raise InputError(f"no input {each!r}; there are {', '.join(names) or 'none'}{suggestion(each, names)}")
+
+
+def _text(shape: Shape) -> str:
+    """A shape for people, open lengths as `?`."""
+    return f"[{', '.join('?' if each < 0 else str(each) for each in shape)}]"
+
+
+def _interface(name: str, signature: Signature | None, entry: Entry, code: EntryCode) -> Interface:
+    """What C sees of an entry point."""
+    graph, spec = entry.graph, code.spec
+    inputs = _ports(entry, entry.inputs, graph.inputs, code.entry.shapes)
+    outputs = _ports(entry, entry.outputs, graph.outputs, [spec.shape(each) for each in spec.subgraph.outputs])
+    return Interface(name, None if signature is None else signature.key, code, inputs, outputs)
+
+
+def _ports(entry: Entry, named: Sequence[tuple[str, int]], tensors: Sequence[int], shapes: Sequence[Shape]
+           ) -> Sequence[Port]:
+    return [Port(name, entry.graph.tensors[tensor], shape)
+            for name, tensor, shape in zip(_names(named, tensors), tensors, shapes, strict=True)]
