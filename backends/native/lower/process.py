@@ -239,7 +239,7 @@ class ProcessFunction(FunctionLowering):
         if self._counts is not None and self._counted is not None:
             counts = self.external(self._counts, Tally(self._counted))
             before = self.e.load(counts, DType.INT64, position)
-            self.e.store(self.e.builder.add(before, self.e.wide(number)), counts, DType.INT64, position)
+            self.e.store(self.e.builder.add(before, self.e.number(number)), counts, DType.INT64, position)
 
     def finish(self) -> None:
         """Ends the function."""
