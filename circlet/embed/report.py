@@ -10,6 +10,8 @@ from circlet.backends.native.aot.limits import EXHAUSTED
 from circlet.embed.compiled import Compiled, Interface, Port
 
 Json: TypeAlias = "dict[str, Json] | list[Json] | str | int | float | bool | None"
+_LARGEST = 10
+"""Buffers of an entry point that a report lists: a choice."""
 
 
 def report(found: Compiled) -> dict[str, Json]:
@@ -45,6 +47,8 @@ def _entry(found: Interface, statuses: dict[str, Json]) -> dict[str, Json]:
         "inputs": [_port(each) for each in found.inputs],
         "outputs": [_port(each) for each in found.outputs],
         "arena": found.code.arena_bytes,
+        "buffers": [{"subgraph": each.subgraph, "tensor": each.tensor, "bytes": each.size} for each in sorted(
+            found.code.buffers, key=lambda each: each.size, reverse=True)[:_LARGEST]],
         "operators": dict(Counter(each.name for each in found.code.spec.subgraph.operators)),
         "statuses": {**statuses, **sites},
     }

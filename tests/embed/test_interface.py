@@ -33,6 +33,7 @@ from tests.exec.test_variables import handle, read
 HERE = sys.platform == "linux" and platform.machine() == "x86_64"
 here = pytest.mark.skipif(not HERE, reason="shared objects are made for x86-64 Linux")
 OK, STOPPED, EXHAUSTED, FAILED = 0, 1, 2, 16
+CNN = Path(__file__).parents[1] / "models" / "cnn.tflite"
 COUNT = Path(__file__).parents[2] / "examples" / "collatz.tflite"
 
 
@@ -76,6 +77,15 @@ def test_a_failed_run_leaves_the_state(tmp_path: Path) -> None:
     assert status >= FAILED
     assert report["entries"][0]["statuses"][str(status)]["name"] == "GATHER"
     np.testing.assert_array_equal(library.state, before)
+
+
+def test_the_report_lists_the_largest_buffers() -> None:
+    found = compile_model(circlet.load(CNN), "cortex-m4", is_small=True)
+    (entry,) = json.loads(files(found)["model.json"])["entries"]
+    sizes = [each["bytes"] for each in entry["buffers"]]
+    assert sizes == sorted(sizes, reverse=True)
+    assert 0 < sizes[0] <= entry["arena"] == found.code.arena_bytes
+    assert entry["buffers"][0]["tensor"] in {each.name for each in circlet.load(CNN).subgraphs[0].tensors}
 
 
 @here

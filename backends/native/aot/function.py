@@ -82,6 +82,15 @@ class Shared:
     is_limited: bool
 
 
+@dataclass(frozen=True)
+class Buffer:
+    """A tensor in the arena: its subgraph, its name and its bytes."""
+
+    subgraph: str
+    tensor: str
+    size: int
+
+
 class EmbeddedFunction(FunctionLowering):
     """A function that finds all it needs at the addresses it is given."""
 
@@ -102,6 +111,8 @@ class EmbeddedFunction(FunctionLowering):
         """Whether it looks whether it may go on."""
         self.refused: dict[Place, str] = {}
         """Why operators have no native code."""
+        self.buffers: list[Buffer] = []
+        """The tensors that have a part of the arena."""
         self.assigned: set[int] = set()
         """The variables that it assigns."""
         self._kept: set[ir.Value | None] = set()
@@ -209,6 +220,9 @@ class EmbeddedFunction(FunctionLowering):
         intervals = [Interval(size, aliases.first_write(root), max(aliases.last_read(root), aliases.first_write(root)))
                      for root, size in zip(wanted, sizes, strict=True)]
         offsets = self._memory.arrange(intervals)
+        graph = aliases.spec.subgraph
+        self.buffers += [Buffer(graph.name, graph.tensors[root].name, size)
+                         for root, size in zip(wanted, sizes, strict=True)]
         return {root: self.at(offset, size) for root, offset, size in zip(wanted, offsets, sizes, strict=True)}
 
     @contextmanager

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from math import prod
 
 from llvmlite import ir
 
 from circlet.backends.native.abi import DONE
-from circlet.backends.native.aot.function import ARENA, STATE, EmbeddedFunction, Knowledge, Shared
+from circlet.backends.native.aot.function import ARENA, STATE, Buffer, EmbeddedFunction, Knowledge, Shared
 from circlet.backends.native.aot.limits import HEADER_BYTES, ITERATIONS, STOP
 from circlet.backends.native.aot.storage import Constants, State
 from circlet.backends.native.emit.emitter import I8, I32, NATIVE_TYPES, POINTER
@@ -56,6 +55,7 @@ class EntryCode:
         sites: what the statuses from `FIRST_SITE` on stand for, in order.
         is_limited: whether it can be stopped.
         arena_bytes: of the arena that it needs.
+        buffers: the tensors that lie there, not all at a time.
         outline: what it computes, for people to read.
     """
 
@@ -64,6 +64,7 @@ class EntryCode:
     sites: Sequence[Site]
     is_limited: bool
     arena_bytes: int
+    buffers: Sequence[Buffer]
     outline: Sequence[str]
 
 
@@ -234,7 +235,7 @@ def _enter(shared: Shared, entry: EntryPoint, body: EmbeddedFunction, spec: Spec
             _copy(shared, b, home, copy, size)
     b.ret(status)
     return EntryCode(entry, spec, body.program.sites, body.is_interruptible,
-                     kept + size if has_kept else body.arena_bytes, body.program.outline)
+                     kept + size if has_kept else body.arena_bytes, body.buffers, body.program.outline)
 
 
 def _copy(shared: Shared, b: ir.IRBuilder, target: ir.Value, source: ir.Value, size: int) -> None:
@@ -294,8 +295,3 @@ def _leading(model: Model, index: int) -> Iterator[int]:
             yield callee
         elif each.op.callees() or isinstance(each.op, (AssignVariable, ReadVariable)):
             return
-
-
-def sizes(spec: Specialization, tensors: Sequence[int]) -> Sequence[int]:
-    """Bytes of tensors."""
-    return [prod(spec.shape(each)) * spec.subgraph.tensors[each].dtype.numpy.itemsize for each in tensors]
