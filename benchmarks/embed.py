@@ -17,6 +17,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -79,6 +80,18 @@ def seconds(call: Callable[[], object], rounds: int) -> float:
     return min(found)
 
 
+@dataclass(frozen=True, eq=False)
+class Entered:
+    """A call with the memory that it reads and writes."""
+
+    library: Library
+    arrays: Sequence[Array]
+    enter: Callable[[], int]
+
+    def __call__(self) -> None:
+        assert self.enter() == 0, "a run failed"
+
+
 def entered(library: Library, inputs: Mapping[str, Array]) -> Callable[[], object]:
     """A call of the function alone, on arrays that are made before."""
     entry = library.found.interfaces[0]
@@ -89,11 +102,7 @@ def entered(library: Library, inputs: Mapping[str, Array]) -> Callable[[], objec
     function = library.function(f"{entry.name}_run")
     arguments = (*structs, ctypes.c_void_p(library.arena.ctypes.data), ctypes.c_void_p(library.state.ctypes.data))
 
-    def call(kept: Sequence[Sequence[Array]] = (arrays, made)) -> object:
-        assert function(*arguments) == 0, "a run failed"
-        return kept
-
-    return call
+    return Entered(library, (*arrays, *made), partial(function, *arguments))
 
 
 def instructions(case: Case, cpu: str) -> int | None:
