@@ -1,8 +1,9 @@
-"""Numpy rule of resizing along any axes: each axis is multiplied by a matrix of weights."""
+"""Numpy rule of resizing along any axes, one after the other: each element is the sum of a few, times their weights."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import reduce
 
 import numpy as np
 import numpy.typing as npt
@@ -53,19 +54,31 @@ _NEAREST: dict[Nearest, Callable[[Numbers], Numbers]] = {
 }
 
 
+_KEEPS = frozenset({*_COORDINATES}) - {Coordinates.TF_HALF_PIXEL_FOR_NN, Coordinates.TF_CROP_AND_RESIZE}
+"""Where an axis stays as it is that is not made longer or shorter."""
+
+
 def _cubic(x: Numbers, a: float) -> Numbers:
     x = np.abs(x)
     near, far = ((a + 2) * x - (a + 3)) * x * x + 1, ((a * x - 5 * a) * x + 8 * a) * x - 4 * a
     return np.where(x <= 1, near, np.where(x < 2, far, 0))
 
 
-def _weights(op: Resample, axis: _Axis, places: Numbers) -> Numbers:
-    """What each element of the axis counts for each element of the result: (size, length)."""
-    rows = np.arange(axis.size)[:, None]
-    result = np.zeros((axis.size, axis.length))
+def _resized(op: Resample, x: Array, number: int, axis: _Axis, places: Numbers) -> Array:
+    """An array with one axis, by its number, at some places. What is not near one does not count for it, an infinity
+    neither."""
     if op.interpolation is Interpolation.NEAREST:
-        result[rows[:, 0], np.clip(_NEAREST[op.nearest](places), 0, axis.length - 1).astype(np.int64)] = 1
-        return result
+        return x.take(np.clip(_NEAREST[op.nearest](places), 0, axis.length - 1).astype(np.int64), number)
+    found, shares = _weights(op, axis, places)
+    along = [-1 if k == number else 1 for k in range(x.ndim)]
+    parts: Iterator[Array] = (x.take(np.clip(index, 0, axis.length - 1), number) * share.astype(x.dtype).reshape(along)
+             for index, share in zip(found.T, shares.T, strict=True))
+    return reduce(np.add, parts)
+
+
+def _weights(op: Resample, axis: _Axis, places: Numbers) -> tuple[npt.NDArray[np.int64], Numbers]:
+    """The elements that each one of the result is made of, before they are moved inside, and what these count:
+    (size, taps) each."""
     reach, scale = (1, 1.0) if op.interpolation is Interpolation.LINEAR else (2, 1.0)
     scale = min(axis.factor, scale) if op.antialias else scale
     first = int(np.floor(-reach / scale)) + 1
@@ -79,8 +92,7 @@ def _weights(op: Resample, axis: _Axis, places: Numbers) -> Numbers:
         shares = np.where((found >= 0) & (found < axis.length), shares, 0)
     if op.antialias or op.exclude_outside:
         shares = shares / shares.sum(axis=1, keepdims=True)
-    np.add.at(result, (np.broadcast_to(rows, found.shape), np.clip(found, 0, axis.length - 1)), shares)
-    return result
+    return found, shares
 
 
 def _refuses(call: Call) -> str | None:
@@ -103,8 +115,8 @@ def resample(node: Node[Resample]) -> Step:
         for axis, (size, factor), (start, end) in zip(op.axes, extents, bounds, strict=True):
             measure = _Axis(x.shape[axis], size, factor, float(start), float(end))
             places = _COORDINATES[op.coordinates](measure, np.arange(size, dtype=np.float64))
-            matrix = _weights(op, measure, places).astype(found.dtype)
-            found = np.moveaxis(np.tensordot(found, matrix, (axis, 1)), -1, axis)
+            if (size, factor) != (x.shape[axis], 1.0) or op.coordinates not in _KEEPS:
+                found = _resized(op, found, axis, measure, places)
             along = [-1 if k == axis else 1 for k in range(x.ndim)]
             outside = outside | ((places < 0) | (places > measure.length - 1)).reshape(along)
         if op.coordinates is Coordinates.TF_CROP_AND_RESIZE:

@@ -73,6 +73,14 @@ def test_maximum(kind: type[np.floating]) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=["float32", "float64"])
+@pytest.mark.parametrize(("name", "expected"), [("minnum", np.fmin), ("maxnum", np.fmax)])
+def test_extremes_of_numbers(name: str, expected: Callable[..., Floats], kind: type[np.floating]) -> None:
+    x, y = numbers(kind, 2000, 1), numbers(kind, 2000, 2)
+    with np.errstate(invalid="ignore"):
+        np.testing.assert_array_equal(computed(name, kind, x, y), expected(x, y))
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=["float32", "float64"])
 def test_fused_products(kind: type[np.floating]) -> None:
     random = np.random.default_rng(3)
     x, y, noise = (random.standard_normal(5000).astype(kind) for _ in range(3))

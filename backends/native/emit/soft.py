@@ -117,6 +117,18 @@ def maximum(e: Writer, x: ir.Value, y: ir.Value) -> ir.Value:
     return b.select(b.fcmp_unordered("uno", x, y), b.fadd(x, y), greater)
 
 
+def minnum(e: Writer, x: ir.Value, y: ir.Value) -> ir.Value:
+    """The lesser one; the number where the other is NaN."""
+    b = e.builder
+    return b.select(b.or_(b.fcmp_ordered("<", x, y), b.fcmp_unordered("uno", y, y)), x, y)
+
+
+def maxnum(e: Writer, x: ir.Value, y: ir.Value) -> ir.Value:
+    """The greater one; the number where the other is NaN."""
+    b = e.builder
+    return b.select(b.or_(b.fcmp_ordered(">", x, y), b.fcmp_unordered("uno", y, y)), x, y)
+
+
 def fma(e: Writer, x: ir.Value, y: ir.Value, z: ir.Value) -> ir.Value:
     """x y + z of float32, rounded once: the product is exact in float64, and the sum is rounded to odd, so that
     rounding it again gives what rounding it once does (Boldo and Melquiond, Emulation of a FMA and Correctly Rounded
@@ -175,6 +187,7 @@ def _odd_sum(e: Writer, x: ir.Value, y: ir.Value) -> ir.Value:
 
 
 SOFT: dict[str, Callable[..., ir.Value]] = {
-    "ceil": ceil, "floor": floor, "fma": fma, "maximum": maximum, "rint": rint, "trunc": trunc,
+    "ceil": ceil, "floor": floor, "fma": fma, "maximum": maximum, "maxnum": maxnum, "minnum": minnum, "rint": rint,
+    "trunc": trunc,
 }
 """What stands for an intrinsic, by its name."""

@@ -33,8 +33,8 @@ class WebAssembly(Target):
         return 16 if self.has("simd128") else 10
 
     def has_instruction(self, name: str, bits: int) -> bool:
-        """Everything that is rounded once, but for sums of products."""
-        return name != "fma"
+        """Everything that is rounded once but sums of products; its extremes are NaN if one number is."""
+        return name not in ("fma", "maxnum", "minnum")
 
     def add_pairs(self, lanes: int) -> AddPairs | None:
         """I32X4.DOT_I16X8_S."""

@@ -49,8 +49,8 @@ class X86(Target):
         return 32 if self.has("avx512f") else 16
 
     def has_instruction(self, name: str, bits: int) -> bool:
-        """FMA, ROUNDSS; `maximum` is made of comparisons."""
-        return name == "maximum" or self.has("fma" if name == "fma" else "sse4.1")
+        """FMA, ROUNDSS; extremes are made of comparisons."""
+        return name in ("maximum", "maxnum", "minnum") or self.has("fma" if name == "fma" else "sse4.1")
 
     @property
     def has_masks(self) -> bool:
