@@ -30,7 +30,7 @@ ELSEWHERE = {"console": {"docs/cli.md", "docs/debug.md"}, "pycon": {"docs/networ
 NOT_RUN = ("make ", "pip install ")
 """Commands that run tests themselves, or need the network."""
 COMPILER = pytest.mark.skipif(None in map(shutil.which, ("cc", "bash")), reason="no C compiler")
-MARKS = {"README.md": [ONNX], "embed.md": [COMPILER, NATIVE], "cli.md": [pytest.mark.slow],
+MARKS = {"README.md": [ONNX], "compiled.md": [NATIVE], "embed.md": [COMPILER, NATIVE], "cli.md": [pytest.mark.slow],
          "onnx.md": [ONNX, pytest.mark.slow]}
 """Documents whose programs need a package, start several processes, or make all cases of the package onnx."""
 PEER = "from ai_edge_litert.interpreter import Interpreter"

@@ -15,6 +15,7 @@ import pytest
 
 import circlet
 from circlet.tools.main import main
+from tests.needs import NATIVE
 from tests.tools.browser import CHROMIUM, Browser, browsers
 
 ROOT = Path(__file__).parents[2]
@@ -48,6 +49,7 @@ def served(tmp_path: Path) -> Iterator[tuple[Path, str]]:
             thread.join()
 
 
+@NATIVE
 @CHROMIUM
 @pytest.mark.parametrize("path", [pytest.param(each, id=each.stem) for each in (IMAGES, DIGITS) if each.exists()])
 @pytest.mark.parametrize("target", ["wasm32", "wasm32-simd"])
