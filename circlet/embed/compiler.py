@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 
 from circlet.backends.controlflow.backend import ControlflowBackend
 from circlet.backends.native.aot.model import EntryCode, EntryPoint, lower_model
 from circlet.backends.native.backend import NativeBackend
-from circlet.backends.native.load.llvm import described, embedded_object, is_known, this_processor
+from circlet.backends.native.load.llvm import described, embedded_object, is_cpu, is_known, this_processor
 from circlet.backends.native.targets.catalogue import PROCESSORS, Processor
 from circlet.backends.native.targets.target import Goal
 from circlet.embed.compiled import Compiled, Interface, Port
@@ -29,6 +30,12 @@ _OMITTED = frozenset({"update_variables"})
 _HALVES = frozenset({"__extendhfsf2", "__truncdfhf2", "__truncsfhf2"})
 """What converts float16 where there are no instructions; few compilers have these functions."""
 
+_ARCHITECTURES = re.compile(r"(x86_64|i[3-6]86|aarch64|arm|thumb|riscv32|riscv64|wasm32)[\w.]*-")
+"""The triples that code is made for, by how they begin: little-endian."""
+_OTHER_FILES = re.compile(
+    "windows|mingw|cygwin|uefi|darwin|macos|ios|tvos|watchos|xros|driverkit|apple|macho|coff|be-|eb-")
+"""Parts of triples whose object files are neither ELF nor WebAssembly, or big-endian."""
+
 
 def chosen_processor(name: str, cpu: str | None = None) -> Processor:
     """The processor that is meant.
@@ -39,18 +46,22 @@ def chosen_processor(name: str, cpu: str | None = None) -> Processor:
             the target's features are left to LLVM.
 
     Raises:
-        InputError: none is called so, or LLVM makes no code for it.
+        InputError: none is called so, or no object files are made for it.
     """
     if name == "host":
         found = this_processor()
     elif name in PROCESSORS:
         found = PROCESSORS[name]
-    elif "-" in name and is_known(name):
+    elif _ARCHITECTURES.match(name) and not _OTHER_FILES.search(name) and is_known(name):
         found = Processor(name, name, "", "", "as LLVM knows it", is_static="none" in name.split("-"))
     else:
-        raise InputError(f"no target {name!r}; known are {', '.join(PROCESSORS)}, host, and LLVM's triples"
-                         f"{suggestion(name, PROCESSORS)}")
-    return found if cpu is None else replace(found, name=f"{found.name}, {cpu}", cpu=cpu)
+        raise InputError(f"no target {name!r}; known are {', '.join(PROCESSORS)}, host, and LLVM's triples of x86-64, "
+                         f"ARM, RISC-V and WebAssembly with ELF files{suggestion(name, PROCESSORS)}")
+    if cpu is None:
+        return found
+    if not is_cpu(found.triple, cpu):
+        raise InputError(f"no processor {cpu!r} of {found.triple}, as far as LLVM knows")
+    return replace(found, name=f"{found.name}, {cpu}", cpu=cpu)
 
 
 def compile_model(model: Model, target: Processor | str, name: str = "model", signature: str | None = None,

@@ -7,13 +7,14 @@ import platform
 import shutil
 import subprocess
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import circlet
-from circlet.embed import compile_model
+from circlet.embed import chosen_processor, compile_model
 from circlet.embed.files import files
 from circlet.embed.names import identifier, unique
 from circlet.runtime.ir.builder import ModelBuilder, Value
@@ -65,6 +66,21 @@ def test_state_is_kept_between_runs_of_all_entry_points(tmp_path: Path) -> None:
     np.testing.assert_array_equal(library.run({}, "get")[1]["total"], [3, 4, 5, 6])
     library.call("reset")
     np.testing.assert_array_equal(library.run({}, "get")[1]["total"], [1, 2, 3, 4])
+
+
+@here
+def test_the_last_of_several_first_values_holds(tmp_path: Path) -> None:
+    b = ModelBuilder()
+    main, late, early = b.subgraph("main"), b.subgraph("late"), b.subgraph("early")
+    for each, value in ((late, 2), (early, 1)):
+        each.op(AssignVariable(), handle(each), each.constant(f32([value])), outputs=[])
+    for each in (early, late):
+        main.op(CallOnce(each.index), outputs=[])
+    main.output(read(main, shape=(1,), known=True))
+    library = Library(compile_model(b.build(), "host", "order"), tmp_path)
+    for _ in range(2):
+        (found,) = library.run({})[1].values()
+        assert found == circlet.Session(b.build()).run()["value"] == 2
 
 
 @here
@@ -158,6 +174,10 @@ def test_the_same_model_is_the_same_object() -> None:
 
 @pytest.mark.parametrize(("arguments", "message"), [
     ({"target": "cortex-m5"}, "no target 'cortex-m5'.* did you mean 'cortex-m"),
+    ({"target": "x86_64-pc-windows-msvc"}, "with ELF files"),
+    ({"target": "aarch64-apple-darwin"}, "with ELF files"),
+    ({"target": "aarch64_be-unknown-linux-gnu"}, "with ELF files"),
+    ({"target": "bpf-unknown-none"}, "with ELF files"),
     ({"signature": "ad"}, "no signature 'ad'; the model has add, get"),
     ({"shapes": {"y": (4,)}}, "no input 'y'; there are x, at"),
     ({"shapes": {"x": (5,)}}, r"input 'x' has shape \[4\], found \[5\]"),
@@ -165,6 +185,14 @@ def test_the_same_model_is_the_same_object() -> None:
 def test_wrong_arguments(arguments: dict[str, object], message: str) -> None:
     with pytest.raises(circlet.InputError, match=message):
         compile_model(sums(), **{"target": "cortex-m4", **arguments})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("target", "cpu", "is_there"), [
+    ("cortex-m4", "nonsense", False), ("x86-64-v3", "cortex-m4", False),
+    ("thumbv8m.main-none-gnueabihf", "cortex-m33", True)])
+def test_processors_are_those_that_llvm_knows(target: str, cpu: str, is_there: bool) -> None:
+    with nullcontext() if is_there else pytest.raises(circlet.InputError, match=f"no processor '{cpu}'"):
+        assert compile_model(sums(), chosen_processor(target, cpu)).object
 
 
 def test_names_are_identifiers() -> None:

@@ -39,13 +39,13 @@ class Knowledge:
         kinds: the shapes and types of the values that each variable has anywhere, by handle.
         given: those that are assigned, with the handle.
         assigned: the variables that have a value before any run.
-        called: the subgraphs that CALL_ONCE has run before any run.
+        called: the subgraphs that CALL_ONCE has run before any run, in order.
     """
 
     kinds: dict[int, list[tuple[Shape, DType]]] = field(default_factory=dict)
     given: set[tuple[int, Shape, DType]] = field(default_factory=set)
     assigned: frozenset[int] = frozenset()
-    called: frozenset[int] = frozenset()
+    called: tuple[int, ...] = ()
 
     def number(self, handle: int, shape: Shape, dtype: DType) -> int:
         """The number of a kind of values of a variable, from 1 on."""

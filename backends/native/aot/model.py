@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import takewhile
 
 from llvmlite import ir
 
@@ -183,7 +184,7 @@ class _Lowering:
         """The function that makes the state what it is before any run; written last, as the others place it."""
         function = EmbeddedFunction(f"{self._name}_start", shared, (STATE,))
         function.initialise(shared.state)
-        for callee in sorted(shared.knowledge.called):
+        for callee in shared.knowledge.called:
             self._invoke(function, callee, [], [], ends=False)
         function.finish()
         self.assigned = frozenset(function.assigned)
@@ -271,17 +272,18 @@ def _operators(model: Model, entries: Sequence[int]) -> Iterator[Operator]:
             seen.update(found)
 
 
-def _called_first(model: Model, entries: Sequence[int]) -> frozenset[int]:
-    """The subgraphs that CALL_ONCE runs at the beginning of every entry point that has to do with variables, and that
-    do nothing but assign them: they may be run before."""
-    found: frozenset[int] | None = None
+def _called_first(model: Model, entries: Sequence[int]) -> tuple[int, ...]:
+    """The subgraphs that CALL_ONCE runs at the beginning of every entry point that has to do with variables, in the
+    same order, and that do nothing but assign them: they may be run before."""
+    found: tuple[int, ...] | None = None
     for index in entries:
         kinds = (CallOnce, AssignVariable, ReadVariable)
         if not any(isinstance(each.op, kinds) for each in _operators(model, [index])):
             continue
-        first = frozenset(_leading(model, index))
-        found = first if found is None else found & first
-    return found or frozenset()
+        first = tuple(dict.fromkeys(_leading(model, index)))
+        found = first if found is None else tuple(one for one, _ in takewhile(
+            lambda pair: pair[0] == pair[1], zip(found, first, strict=False)))
+    return found or ()
 
 
 def _leading(model: Model, index: int) -> Iterator[int]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from collections.abc import Callable, Sequence
 from ctypes import string_at
 from functools import lru_cache
@@ -90,6 +92,15 @@ def is_known(triple: str) -> bool:
     except RuntimeError:
         return False
     return True
+
+
+def is_cpu(triple: str, name: str) -> bool:
+    """Whether LLVM knows a processor; it only complains of others, on stderr, so that is read in a process of its
+    own."""
+    program = ("import sys, llvmlite.binding as llvm; llvm.initialize_all_targets(); "
+               "llvm.Target.from_triple(sys.argv[1]).create_target_machine(cpu=sys.argv[2])")
+    done = subprocess.run([sys.executable, "-c", program, triple, name], capture_output=True, text=True, check=False)
+    return done.returncode == 0 and "not a recognized processor" not in done.stderr
 
 
 def this_processor() -> Processor:
