@@ -30,6 +30,8 @@ _OMITTED = frozenset({"update_variables"})
 _HALVES = frozenset({"__extendhfsf2", "__truncdfhf2", "__truncsfhf2"})
 """What converts float16 where there are no instructions; few compilers have these functions."""
 
+_COPYING = frozenset({"memcpy", "memmove", "memset"})
+"""What code may call of the C library."""
 _ARCHITECTURES = re.compile(r"(x86_64|i[3-6]86|aarch64|arm|thumb|riscv32|riscv64|wasm32)[\w.]*-")
 """The triples that code is made for, by how they begin: little-endian."""
 _OTHER_FILES = re.compile(
@@ -98,10 +100,18 @@ def compile_model(model: Model, target: Processor | str, name: str = "model", si
                   for symbol, (key, each), found in zip(symbols, entries, code.entries, strict=True)]
     content = code.constants.fill(embedded_object(str(code.module), chosen, is_small))
     found = Compiled(name, chosen, content, code, interfaces, machine.alignment)
-    missing = _HALVES & {*found.contents.needed}
-    if missing:
-        raise UnsupportedError(f"target {chosen.name!r} has no instructions for float16: {', '.join(sorted(missing))}")
+    _expect_instructions(found)
     return found
+
+
+def _expect_instructions(found: Compiled) -> None:
+    """Raises UnsupportedError if code calls what programs may not have: the C library's functions of real numbers, or
+    conversions of float16. Functions of the compiler's runtime are for it to bring."""
+    missing = [each for each in found.contents.needed
+               if each in _HALVES or not (each.startswith("__") or each in _COPYING)]
+    if missing:
+        what = "float16" if _HALVES & {*missing} else "what these functions compute"
+        raise UnsupportedError(f"target {found.processor.name!r} has no instructions for {what}: {', '.join(missing)}")
 
 
 def _pipeline() -> Pipeline:

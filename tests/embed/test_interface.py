@@ -19,11 +19,13 @@ from circlet.embed.files import files
 from circlet.embed.names import identifier, unique
 from circlet.runtime.ir.builder import ModelBuilder, Value
 from circlet.runtime.ir.model import Model
+from circlet.runtime.ir.op import Op
 from circlet.runtime.ir.tensor import Tensor
 from circlet.runtime.ir.types import DType, Quantization
 from circlet.runtime.ops.controlflow import CallOnce
 from circlet.runtime.ops.index import Gather
 from circlet.runtime.ops.matmul import FullyConnected
+from circlet.runtime.ops.unary import Ceil, Floor, Round, Sqrt
 from circlet.runtime.ops.variable import AssignVariable
 from circlet.tools.main import main
 from tests.embed.library import Library
@@ -193,6 +195,23 @@ def test_wrong_arguments(arguments: dict[str, object], message: str) -> None:
 def test_processors_are_those_that_llvm_knows(target: str, cpu: str, is_there: bool) -> None:
     with nullcontext() if is_there else pytest.raises(circlet.InputError, match=f"no processor '{cpu}'"):
         assert compile_model(sums(), chosen_processor(target, cpu)).object
+
+
+@pytest.mark.parametrize("op", [Ceil, Floor, Round])
+def test_halves_are_rounded_without_instructions(op: type[Op]) -> None:
+    b = ModelBuilder()
+    main = b.subgraph("main")
+    main.output(main.apply(op(), main.input("x", DType.FLOAT16, (8,))))
+    assert not {*compile_model(b.build(), "cortex-m4").contents.needed} - {"__gnu_h2f_ieee", "__gnu_f2h_ieee"}
+
+
+@pytest.mark.parametrize("target", ["cortex-m0", "riscv32imc"])
+def test_functions_of_the_c_library_are_refused(target: str) -> None:
+    b = ModelBuilder()
+    main = b.subgraph("main")
+    main.output(main.apply(Sqrt(), main.input("x", DType.FLOAT32, (8,))))
+    with pytest.raises(circlet.UnsupportedError, match="no instructions for what these functions compute: sqrtf"):
+        compile_model(b.build(), target)
 
 
 def test_names_are_identifiers() -> None:

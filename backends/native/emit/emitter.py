@@ -13,7 +13,7 @@ from llvmlite import ir
 from circlet.backends.native.emit.lengths import Entry, Lengths
 from circlet.backends.native.emit.polling import Meter
 from circlet.backends.native.emit.sharing import Sharing
-from circlet.backends.native.emit.soft import SOFT
+from circlet.backends.native.emit.soft import SOFT, soft
 from circlet.backends.native.targets.target import Target
 from circlet.runtime.errors import UnsupportedError
 from circlet.runtime.ir.length import computed_number, is_length, may_be_less, may_differ, terms_of
@@ -271,7 +271,7 @@ class Emitter:
         """
         target = self.target
         if target.is_freestanding and name in SOFT and not target.has_instruction(name, _bits(arguments[0].type)):
-            return SOFT[name](self, *arguments)
+            return soft(self, name, arguments)
         if name in _OF_LIBM and not target.has_libm:
             raise UnsupportedError(f"no C library to call for {name}")
         kind = arguments[0].type

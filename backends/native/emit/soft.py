@@ -191,3 +191,13 @@ SOFT: dict[str, Callable[..., ir.Value]] = {
     "trunc": trunc,
 }
 """What stands for an intrinsic, by its name."""
+
+
+def soft(e: Writer, name: str, arguments: Sequence[ir.Value]) -> ir.Value:
+    """What stands for an intrinsic. Halves are computed in float32, where integers and extremes of theirs are exact; no
+    rule asks for a fused product of these."""
+    b, kind = e.builder, arguments[0].type
+    if (kind.element if isinstance(kind, ir.VectorType) else kind) != ir.HalfType():
+        return SOFT[name](e, *arguments)
+    assert name != "fma", "it would be rounded twice"
+    return b.fptrunc(e.intrinsic(name, *(b.fpext(each, _like(kind, _SINGLE)) for each in arguments)), kind)
