@@ -8,9 +8,9 @@ from typing import SupportsInt, cast
 
 import numpy as np
 
-from circlet.runtime.ir.length import is_length, is_open, may_differ
+from circlet.runtime.ir.length import is_late, is_length, is_open, may_differ
 from circlet.runtime.ir.op import Operand, ShapeError, Unknown
-from circlet.runtime.ir.types import INTEGERS, Array, Shape
+from circlet.runtime.ir.types import INTEGERS, Array, DType, Shape
 
 
 def broadcast_shapes(shapes: Sequence[Shape]) -> Shape:
@@ -41,6 +41,20 @@ def shape_value(numbers: Sequence[int] | int, dtype: np.dtype[np.generic]) -> Ar
 def integer(value: SupportsInt) -> int:
     """A number of numpy's as Python's; a length that is open stays one."""
     return cast(int, value) if is_length(value) else int(value)
+
+
+def typed(values: Array, dtype: DType) -> Array:
+    """Numbers that shapes are computed with as values of an element type. Which of them are not 0, where that is BOOL,
+    is assumed for the lengths at hand.
+
+    Raises:
+        Unknown: only a run can tell.
+    """
+    if dtype is not DType.BOOL:
+        return values
+    if any(map(is_late, values.flat)):
+        raise Unknown
+    return np.array([bool(each) for each in values.flat], np.bool_).reshape(values.shape)
 
 
 def normalize_axis(axis: int, rank: int, name: str = "axis") -> int:

@@ -16,13 +16,14 @@ from circlet.runtime.ir.model import Model
 from circlet.runtime.ir.op import Op
 from circlet.runtime.ir.tensor import Tensor
 from circlet.runtime.ir.types import DType
-from circlet.runtime.ops.comparison import Greater, Less
+from circlet.runtime.ops.comparison import Equal, Greater, GreaterEqual, Less, LessEqual, NotEqual, SelectV2
 from circlet.runtime.ops.controlflow import While
 from circlet.runtime.ops.elementwise import Add, Mul, Sub
 from circlet.runtime.ops.index import Gather, GatherNd, Where
 from circlet.runtime.ops.layout import Concatenation, Pack, StridedSlice, Transpose
 from circlet.runtime.ops.matmul import BatchMatMul, FullyConnected
 from circlet.runtime.ops.normalize import Softmax
+from circlet.runtime.ops.quantize import Cast
 from circlet.runtime.ops.reduce import Mean, Sum
 from circlet.runtime.ops.shape import Reshape, ShapeOf
 from circlet.runtime.ops.unary import Rsqrt, Tanh
@@ -255,6 +256,22 @@ def test_an_index_is_checked_against_the_length_of_this_run() -> None:
         session.invoke(0, [floats(rows, 2), np.array([0, rows - 1], np.int32)])
         with pytest.raises(circlet.ExecutionError, match=rf"index {rows} is out of range for an axis of size {rows}"):
             session.invoke(0, [floats(rows, 2), np.array([0, rows], np.int32)])
+
+
+@pytest.mark.parametrize("relation", [Equal(), NotEqual(), Less(), LessEqual(), Greater(), GreaterEqual(), Cast()])
+def test_numbers_of_what_is_found_are_compared(relation: Op) -> None:
+    """With 3, 1 and 0 which a run may find as well as any other number, and with -1 and 9."""
+    b = ModelBuilder()
+    g = Graph(b.subgraph("main"))
+    x = g.builder.input("x", DType.FLOAT32, (-1,))
+    count = g.length(g(Where(), g(Greater(), x, g.number(0.0), dtype=DType.BOOL), dtype=DType.INT64), 0)
+    limits = g.ints(3, 1, 0, -1, 9)
+    found = g(relation, *([count] if isinstance(relation, Cast) else [count, limits]), dtype=DType.BOOL)
+    g.builder.output(g(SelectV2(), found, g.ints(5), g.ints(6), dtype=DType.INT32))
+    native, cpu = (circlet.Session(b.build(), backend=each) for each in ("native", "cpu"))
+    for row in ([1, 2, 3, -1], [1, -2, 3], [-1, -2, -3], [-1, 2], [3, 2, 1]):
+        given = [np.array(row, np.float32)]
+        assert native.invoke(0, given)[0].tolist() == cpu.invoke(0, given)[0].tolist(), row
 
 
 @pytest.mark.parametrize("axis", [0, 1])

@@ -19,6 +19,7 @@ from circlet.runtime.ir.op import (
 )
 from circlet.runtime.ir.tensor import Tensor
 from circlet.runtime.ir.types import Array, DType, Shape
+from circlet.runtime.ops.operands import typed
 from circlet.runtime.records import dataclass
 
 
@@ -102,7 +103,8 @@ class Fused(Op):
             made = evaluate(operator.op, given, operator.op.infer(Operands(operands, len(operator.outputs))))
             if made is None:
                 return None
-            known.update(zip(operator.outputs, made, strict=True))
+            known.update({tensor: typed(each, self.tensors[tensor].dtype)
+                          for tensor, each in zip(operator.outputs, made, strict=True)})
         last = known[self.members[-1].operator.outputs[0]]
         return None if last is None else (last,)
 

@@ -9,13 +9,15 @@ from typing import TypeAlias
 
 import numpy as np
 
-from circlet.runtime.ir.length import certain, larger, smaller
+from circlet.runtime.ir.length import certain, is_late, larger, smaller
 from circlet.runtime.ir.op import Op, Unknown
 from circlet.runtime.ir.types import Activation, Array, Shape
 from circlet.runtime.ops import comparison, elementwise, index, layout, quantize, segment, shape, unary
 from circlet.runtime.ops import reduce as reductions
 from circlet.runtime.ops.operands import broadcast_shapes
 
+_COMPARE: Mapping[str, Callable[[int, int], bool]] = {
+    "==": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
 _Rule: TypeAlias = "Callable[[Op, Sequence[Array | None], tuple[Shape, ...]], Sequence[Array]]"
 
 
@@ -147,10 +149,20 @@ def _zeros(op: Op, inputs: Sequence[Array | None], shapes: tuple[Shape, ...]) ->
     return (np.zeros(shapes[0], np.int64),)
 
 
-def _compared(relation: Callable[[int, int], bool]) -> _Rule:
+def _compared(relation: str) -> _Rule:
+    compare = _COMPARE[relation]
+
+    def holds(one: int, other: int) -> bool:
+        """For the lengths at hand; what does not hold for all of them is assumed, but for what a run computes."""
+        if not is_late(one - other):
+            return compare(one, other)
+        found = certain(one, relation, other)
+        if found is None:
+            raise Unknown
+        return found
+
     def find(op: Op, inputs: Sequence[Array | None], shapes: tuple[Shape, ...]) -> Sequence[Array]:
-        """For the lengths at hand; what does not hold for all of them is assumed."""
-        return (np.array(np.frompyfunc(relation, 2, 1)(*_given(inputs)), np.bool_).reshape(shapes[0]),)
+        return (np.array(np.frompyfunc(holds, 2, 1)(*_given(inputs)), np.bool_).reshape(shapes[0]),)
 
     return find
 
@@ -223,12 +235,12 @@ _RULES: Mapping[type[Op], _Rule] = {
     shape.Fill: _filled,
     shape.BroadcastArgs: _broadcast,
     shape.BroadcastTo: _filled,
-    comparison.Equal: _compared(operator.eq),
-    comparison.NotEqual: _compared(operator.ne),
-    comparison.Less: _compared(operator.lt),
-    comparison.LessEqual: _compared(operator.le),
-    comparison.Greater: _compared(operator.gt),
-    comparison.GreaterEqual: _compared(operator.ge),
+    comparison.Equal: _compared("=="),
+    comparison.NotEqual: _compared("!="),
+    comparison.Less: _compared("<"),
+    comparison.LessEqual: _compared("<="),
+    comparison.Greater: _compared(">"),
+    comparison.GreaterEqual: _compared(">="),
     comparison.Select: _chosen,
     comparison.SelectV2: _chosen,
     segment.UnsortedSegmentProd: _segments(_multiply, 1),

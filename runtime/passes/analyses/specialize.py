@@ -19,6 +19,7 @@ from circlet.runtime.ir.tensor import Tensor
 from circlet.runtime.ir.types import MOST_DIMENSIONS, Array, DType, Shape, fits
 from circlet.runtime.late import LOADING
 from circlet.runtime.ops.controlflow import PreTestedLoop
+from circlet.runtime.ops.operands import typed
 from circlet.runtime.passes.analyses.growing import settled
 from circlet.runtime.records import dataclass
 
@@ -322,7 +323,10 @@ class Specializer:
             from circlet.runtime.passes.analyses.open_values import open_results
 
         try:
-            return open_results(operator.op, inputs, shapes)
+            found = open_results(operator.op, inputs, shapes)
+            return None if found is None else [
+                typed(each, so_far.subgraph.tensors[tensor].dtype)
+                for tensor, each in zip(operator.outputs, found, strict=True)]
         except (Unknown, *FAULTS):
             return None
 
