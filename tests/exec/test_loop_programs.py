@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import circlet
@@ -21,6 +20,7 @@ from circlet.runtime.ops.layout import ReverseV2
 from circlet.runtime.ops.shape import Reshape
 from tests.exec import graphs as g
 from tests.exec.graphs import Array, i32
+from tests.properties import holds
 
 LENGTH = 4
 ROW = (DType.INT32, (LENGTH,))
@@ -132,8 +132,7 @@ def expected(body: Program, then: Program, other: Program, turns: int, rows: Seq
 START = [i32([1, 2, 3, 4]), i32([5, 6, 7, 8]), i32([-1, 0, 1, 2])]
 
 
-@settings(max_examples=300, deadline=None)
-@given(programs(SLOTS, SLOTS), programs(SLOTS, SLOTS), programs(SLOTS, SLOTS))
+@holds(programs(SLOTS, SLOTS), programs(SLOTS, SLOTS), programs(SLOTS, SLOTS), few=40, many=300)
 def test_elision_changes_nothing(body: Program, then: Program, other: Program) -> None:
     model = loop_model(body, then, other)
     sessions = [circlet.Session(model, copy_elision=elide) for elide in g.ELISION]

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import circlet
@@ -24,6 +23,7 @@ from circlet.runtime.ops.reduce import Cumsum, ReduceMax
 from circlet.runtime.ops.shape import Reshape
 from tests.exec import graphs as g
 from tests.exec.graphs import Array, i32
+from tests.properties import holds
 
 BACKENDS = ("cpu", "native")
 LENGTH = 4
@@ -165,15 +165,13 @@ def agrees(program: Program, sessions: Sequence[circlet.Session]) -> None:
             g.assert_equal(list(session.run([*start, np.int32(turns)]).values()), wanted)
 
 
-@settings(max_examples=200, deadline=None)
-@given(programs())
+@holds(programs(), few=30, many=200)
 def test_numpy_runs_random_rotations(program: Program) -> None:
     model = loop_model(program)
     agrees(program, [circlet.Session(model, "cpu", copy_elision=elide) for elide in g.ELISION])
 
 
-@settings(max_examples=25, deadline=None)
-@given(programs())
+@holds(programs(), few=5, many=25)
 def test_native_code_runs_random_rotations(program: Program) -> None:
     model = loop_model(program)
     agrees(program, [circlet.Session(model, "native", copy_elision=elide) for elide in g.ELISION])

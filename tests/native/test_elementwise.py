@@ -7,7 +7,6 @@ from typing import TypeAlias
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import circlet
@@ -31,6 +30,7 @@ from tests.ops.test_comparison import CASES as COMPARISON
 from tests.ops.test_elementwise import CASES as ELEMENTWISE
 from tests.ops.test_quantize import CASTS, DEQUANTIZE, FAKE_QUANT, QUANTIZE
 from tests.ops.test_unary import CASES as UNARY
+from tests.properties import holds
 
 test_elementwise = native_test(ELEMENTWISE)
 test_comparison = native_test(COMPARISON)
@@ -155,8 +155,7 @@ def drawn_inputs(data: st.DataObject, dtypes: Sequence[DType], seed: int) -> lis
             for k, (shape, dtype) in enumerate(zip(shapes, dtypes, strict=True))]
 
 
-@settings(max_examples=100, deadline=None)
-@given(st.data(), st.sampled_from(TYPES), st.sampled_from(TYPES), st.integers(3, 10), seeds)
+@holds(st.data(), st.sampled_from(TYPES), st.sampled_from(TYPES), st.integers(3, 10), seeds, few=10, many=100)
 def test_expressions_of_exact_operators(data: st.DataObject, one: DType, other: DType, steps: int, seed: int) -> None:
     kinds = [one, one, other, other]
     inputs = drawn_inputs(data, kinds, seed)
@@ -170,8 +169,7 @@ def test_expressions_of_exact_operators(data: st.DataObject, one: DType, other: 
     assert_same(b.build(), inputs, None)
 
 
-@settings(max_examples=50, deadline=None)
-@given(st.data(), st.sampled_from(TYPES), st.integers(2, 8), seeds)
+@holds(st.data(), st.sampled_from(TYPES), st.integers(2, 8), seeds, few=8, many=50)
 def test_expressions_as_the_body_of_a_loop(data: st.DataObject, dtype: DType, steps: int, seed: int) -> None:
     state, other = drawn_inputs(data, [dtype, dtype], seed)
 
@@ -185,8 +183,7 @@ def test_expressions_as_the_body_of_a_loop(data: st.DataObject, dtype: DType, st
     assert_same(graphs.while_model(graphs.at_most(3), body, [np.asarray(each) for each in inputs]), inputs, None)
 
 
-@settings(max_examples=50, deadline=None)
-@given(st.data(), st.integers(3, 10), seeds)
+@holds(st.data(), st.integers(3, 10), seeds, few=8, many=50)
 def test_expressions_of_smooth_functions(data: st.DataObject, steps: int, seed: int) -> None:
     kind = DType.FLOAT32
     inputs = [np.clip(each, -2, 2) for each in drawn_inputs(data, [kind] * 3, seed)]

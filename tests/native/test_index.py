@@ -24,6 +24,7 @@ from tests.exec.graphs import Array, i32
 from tests.native.against_cpu import agree, applied, seeds, shapes, values
 from tests.native.native_cases import native_test
 from tests.ops.test_index import GATHER, GATHER_ND, SCATTER_ND, SPARSE, UPDATE, WHERE
+from tests.properties import holds
 
 test_index = native_test([*GATHER, *GATHER_ND, *SCATTER_ND, *SPARSE, *WHERE, *UPDATE])
 
@@ -68,8 +69,7 @@ def test_gathering_along_any_axis(shape: list[int], data: st.DataObject, seed: i
     agree(applied(Gather(axis, batch)), values(shape, np.float32, seed), indices)
 
 
-@settings(max_examples=25, deadline=None)
-@given(shapes(1, 4, st.integers(1, 5)), st.data(), seeds)
+@holds(shapes(1, 4, st.integers(1, 5)), st.data(), seeds, few=4, many=25)
 def test_gathering_and_scattering_slices(shape: list[int], data: st.DataObject, seed: int) -> None:
     depth = data.draw(st.integers(0, len(shape)))
     count = data.draw(shapes(0, 2, st.integers(1, 3)))
@@ -168,8 +168,7 @@ def loop(body: tuple[Instruction, ...], results: tuple[int, int], state: Sequenc
     return g.while_model(g.at_most(5), turn, [i32(0), *state])
 
 
-@settings(max_examples=25, deadline=None)
-@given(bodies())
+@holds(bodies(), few=4, many=25)
 def test_updates_in_place_change_nothing_else(body: tuple[tuple[Instruction, ...], tuple[int, int]]) -> None:
     state = [np.arange(12, dtype=np.int32).reshape(ROWS, COLUMNS), -np.ones((ROWS, COLUMNS), np.int32)]
     model = loop(*body, state)

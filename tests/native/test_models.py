@@ -19,7 +19,7 @@ def _wrong(session: circlet.Session, calls: list[Expectation]) -> list[str]:
             for call, outputs in found for name in call.outputs if not agrees(outputs[name], call.outputs[name])]
 
 
-@pytest.mark.parametrize("copy_elision", [True, False], ids=["elision", "copies"])
+@pytest.mark.parametrize("copy_elision", [True, pytest.param(False, marks=pytest.mark.slow)], ids=["elision", "copies"])
 @pytest.mark.parametrize("path", MODELS, ids=lambda path: path.stem)
 def test_model(path: Path, copy_elision: bool) -> None:
     """The calls give the same again once the state is reset."""

@@ -135,8 +135,12 @@ def plain(kind: type[Target], goal: Goal) -> Target:
     return kind(HOST.triple, HOST.cpu, HOST.features, HOST.data_layout, goal)
 
 
-@pytest.mark.parametrize("goal", Goal)
-@pytest.mark.parametrize("kind", [Target, Pairs, Words])
+PLAIN = {Target: Goal.HERE, Pairs: Goal.SPEED, Words: Goal.SIZE}
+"""What code is made for; other goals are for the slow tests."""
+
+
+@pytest.mark.parametrize(("kind", "goal"), [
+    pytest.param(kind, goal, marks=() if PLAIN[kind] is goal else pytest.mark.slow) for kind in PLAIN for goal in Goal])
 @pytest.mark.parametrize("case", INTEGERS, ids=[f"{each.op.name}-{each.id}" for each in INTEGERS])
 def test_processors_of_which_nothing_is_known(case: Case, kind: type[Target], goal: Goal,
                                               monkeypatch: pytest.MonkeyPatch) -> None:
