@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 import circlet
+from circlet.backends.native.targets.catalogue import PROCESSORS
 from circlet.embed import chosen_processor, compile_model
 from circlet.embed.files import files
 from circlet.embed.names import identifier, unique
@@ -25,6 +26,7 @@ from circlet.runtime.ir.types import DType, Quantization
 from circlet.runtime.ops.controlflow import CallOnce
 from circlet.runtime.ops.index import Gather
 from circlet.runtime.ops.matmul import FullyConnected
+from circlet.runtime.ops.reduce import ReduceMax, ReduceMin
 from circlet.runtime.ops.unary import Ceil, Floor, Round, Sqrt
 from circlet.runtime.ops.variable import AssignVariable
 from circlet.tools.main import main
@@ -212,6 +214,16 @@ def test_functions_of_the_c_library_are_refused(target: str) -> None:
     main.output(main.apply(Sqrt(), main.input("x", DType.FLOAT32, (8,))))
     with pytest.raises(circlet.UnsupportedError, match="no instructions for what these functions compute: sqrtf"):
         compile_model(b.build(), target)
+
+
+@pytest.mark.parametrize("op", [ReduceMax, ReduceMin])
+@pytest.mark.parametrize("target", PROCESSORS)
+def test_extremes_need_no_library(target: str, op: type[Op]) -> None:
+    b = ModelBuilder()
+    main = b.subgraph("main")
+    main.output(main.apply(op(), main.input("x", DType.FLOAT32, (4, 6)), main.constant([1])))
+    needed = compile_model(b.build(), target).contents.needed
+    assert not [each for each in needed if "max" in each or "min" in each]
 
 
 def test_names_are_identifiers() -> None:

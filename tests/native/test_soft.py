@@ -73,7 +73,8 @@ def test_maximum(kind: type[np.floating]) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=["float32", "float64"])
-@pytest.mark.parametrize(("name", "expected"), [("minnum", np.fmin), ("maxnum", np.fmax)])
+@pytest.mark.parametrize(("name", "expected"), [
+    ("minnum", np.fmin), ("minimumnum", np.fmin), ("maxnum", np.fmax), ("maximumnum", np.fmax)])
 def test_extremes_of_numbers(name: str, expected: Callable[..., Floats], kind: type[np.floating]) -> None:
     x, y = numbers(kind, 2000, 1), numbers(kind, 2000, 2)
     with np.errstate(invalid="ignore"):

@@ -187,8 +187,8 @@ def _odd_sum(e: Writer, x: ir.Value, y: ir.Value) -> ir.Value:
 
 
 SOFT: dict[str, Callable[..., ir.Value]] = {
-    "ceil": ceil, "floor": floor, "fma": fma, "maximum": maximum, "maxnum": maxnum, "minnum": minnum, "rint": rint,
-    "trunc": trunc,
+    "ceil": ceil, "floor": floor, "fma": fma, "maximum": maximum, "maximumnum": maxnum, "maxnum": maxnum,
+    "minimumnum": minnum, "minnum": minnum, "rint": rint, "trunc": trunc,
 }
 """What stands for an intrinsic, by its name."""
 

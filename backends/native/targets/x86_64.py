@@ -50,7 +50,8 @@ class X86(Target):
 
     def has_instruction(self, name: str, bits: int) -> bool:
         """FMA, ROUNDSS; extremes are made of comparisons."""
-        return name in ("maximum", "maxnum", "minnum") or self.has("fma" if name == "fma" else "sse4.1")
+        are_compared = name in ("maximum", "maximumnum", "maxnum", "minimumnum", "minnum")
+        return are_compared or self.has("fma" if name == "fma" else "sse4.1")
 
     @property
     def has_masks(self) -> bool:
