@@ -82,6 +82,17 @@ def test_extremes_of_numbers(name: str, expected: Callable[..., Floats], kind: t
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=["float32", "float64"])
+def test_square_roots(kind: type[np.floating]) -> None:
+    info = np.finfo(kind)
+    least = np.array([info.smallest_subnormal, info.tiny, info.max, 4, 2, 1, np.nextafter(kind(1), kind(0))], kind)
+    x = np.concatenate([numbers(kind, 5000, 4), least, least * kind(3)])
+    with np.errstate(invalid="ignore", over="ignore"):
+        found, expected = computed("sqrt", kind, x), np.sqrt(x)
+    np.testing.assert_array_equal(found, expected)
+    assert not np.signbit(computed("sqrt", kind, np.zeros(1, kind))[0])
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=["float32", "float64"])
 def test_fused_products(kind: type[np.floating]) -> None:
     random = np.random.default_rng(3)
     x, y, noise = (random.standard_normal(5000).astype(kind) for _ in range(3))

@@ -7,6 +7,7 @@ Each takes and gives scalars or vectors of float32 or float64, and has the resul
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from math import inf, nan
 from typing import Protocol
 
 from llvmlite import ir
@@ -186,9 +187,71 @@ def _odd_sum(e: Writer, x: ir.Value, y: ir.Value) -> ir.Value:
     return b.bitcast(b.select(b.or_(is_exact, is_odd), bits, moved), by.real)
 
 
+def sqrt(e: Writer, x: ir.Value) -> ir.Value:
+    """The square root of a number, not of a vector, rounded to nearest (IEEE 754, 5.4.1)."""
+    module, by = e.builder.module, _Format.of(x.type)
+    name = f"circlet_sqrt_{by.bits}"
+    return e.builder.call(module.globals.get(name) or _function(module, name, by), [x])
+
+
+def _function(module: ir.Module, name: str, by: _Format) -> ir.Function:
+    """A function of one number, which all calls of a module share."""
+    function = ir.Function(module, ir.FunctionType(by.real, [by.real]), name)
+    function.linkage = "internal"
+    (x,) = function.args
+    entry, positive, special = (function.append_basic_block(each) for each in ("entry", "positive", "special"))
+    b = ir.IRBuilder(entry)
+    is_finite = b.fcmp_ordered("<", x, by.number(inf))
+    b.cbranch(b.and_(b.fcmp_ordered(">", x, by.number(0.0)), is_finite), positive, special)
+    b.position_at_end(special)
+    b.ret(b.select(b.fcmp_ordered("<", x, by.number(0.0)), by.number(nan), x))
+    b.position_at_end(positive)
+    b.ret(_root(b, by, x))
+    return function
+
+
+def _root(b: ir.IRBuilder, by: _Format, x: ir.Value) -> ir.Value:
+    """The square root of a positive number: half of its exponent, and the root of its digits."""
+    even = by.digits + by.digits % 2  # by this power of 2 the least numbers are multiplied, which lack digits
+    is_small = b.icmp_unsigned("<", b.bitcast(x, by.integer), by.pattern(1 << by.digits))
+    bits = b.bitcast(b.select(is_small, b.fmul(x, by.number(float(1 << even))), x), by.integer)
+    exponent = b.sub(b.lshr(bits, by.pattern(by.digits)), by.pattern(by.bias))
+    fraction = b.or_(b.and_(bits, by.pattern((1 << by.digits) - 1)), by.pattern(1 << by.digits))
+    is_odd = b.and_(exponent, by.pattern(1))
+    root, rest = _digits(b, by, b.shl(fraction, b.add(is_odd, by.pattern(1))))
+    is_inexact = b.icmp_unsigned("!=", rest, by.pattern(0))
+    nearest = b.add(root, b.select(is_inexact, b.and_(root, by.pattern(1)), by.pattern(0)))
+    half = b.sub(b.ashr(exponent, by.pattern(1)), b.select(is_small, by.pattern(even // 2), by.pattern(0)))
+    power = b.shl(b.add(half, by.pattern(by.bias - 1)), by.pattern(by.digits))
+    return b.bitcast(b.add(b.lshr(nearest, by.pattern(1)), power), by.real)
+
+
+def _digits(b: ir.IRBuilder, by: _Format, number: ir.Value) -> tuple[ir.Value, ir.Value]:
+    """The root of a number from 1 to 4, with one binary digit more than a fraction has, and what is left: a digit is in
+    the root if its square and twice its product with those before are in what is left."""
+    before = b.block
+    turn, after = (b.function.append_basic_block(each) for each in ("turn", "after"))
+    b.branch(turn)
+    b.position_at_end(turn)
+    digit, root, twice, rest = (b.phi(by.integer) for _ in range(4))
+    tried = b.add(twice, digit)
+    is_in = b.icmp_unsigned("<=", tried, rest)
+    roots = b.select(is_in, b.add(root, digit), root)
+    rests = b.shl(b.select(is_in, b.sub(rest, tried), rest), by.pattern(1))
+    smaller = b.lshr(digit, by.pattern(1))
+    for each, start, later in ((digit, by.pattern(2 << by.digits), smaller), (root, by.pattern(0), roots),
+                               (twice, by.pattern(0), b.select(is_in, b.add(tried, digit), twice)),
+                               (rest, number, rests)):
+        each.add_incoming(start, before)
+        each.add_incoming(later, turn)
+    b.cbranch(b.icmp_unsigned("==", smaller, by.pattern(0)), after, turn)
+    b.position_at_end(after)
+    return roots, rests
+
+
 SOFT: dict[str, Callable[..., ir.Value]] = {
     "ceil": ceil, "floor": floor, "fma": fma, "maximum": maximum, "maximumnum": maxnum, "maxnum": maxnum,
-    "minimumnum": minnum, "minnum": minnum, "rint": rint, "trunc": trunc,
+    "minimumnum": minnum, "minnum": minnum, "rint": rint, "sqrt": sqrt, "trunc": trunc,
 }
 """What stands for an intrinsic, by its name."""
 

@@ -41,11 +41,11 @@ class Arm(Target):
         return self.has("fp64")
 
     def has_instruction(self, name: str, bits: int) -> bool:
-        """VFMA from the second floating-point unit on, VRINT of the third (Armv8); comparisons of any unit are quicker
-        than what stands for numbers' extremes."""
+        """VFMA from the second floating-point unit on, VRINT of the third (Armv8); VSQRT, and comparisons,
+        which are quicker than what stands for numbers' extremes, of any."""
         is_third = self.has("fp-armv8d16") or self.has("fp-armv8d16sp")
         is_second = is_third or self.has("vfp4d16sp")
-        of_second = name in ("fma", "maximumnum", "minimumnum")
+        of_second = name in ("fma", "maximumnum", "minimumnum", "sqrt")
         return (bits == 32 or self.has_doubles) and (is_second if of_second else is_third and name != "maximum")
 
     def dot_signed(self, lanes: int) -> Dot | None:

@@ -30,4 +30,4 @@ class RiscV(Target):
 
     def has_instruction(self, name: str, bits: int) -> bool:
         """By the extensions F and D."""
-        return name in ("fma", "maximumnum", "minimumnum") and self.has("d" if bits == 64 else "f")
+        return name in ("fma", "maximumnum", "minimumnum", "sqrt") and self.has("d" if bits == 64 else "f")

@@ -185,7 +185,7 @@ class Target:
     def has_instruction(self, name: str, bits: int) -> bool:
         """Whether one of LLVM's intrinsics on real numbers of so many bits becomes instructions, and no call of the C
         library: `ceil`, `floor`, `fma`, `maximum`, `maximumnum`, `maxnum`, `minimumnum`, `minnum`, `rint`,
-        `trunc`."""
+        `sqrt`, `trunc`."""
         return False
 
     @property

@@ -49,9 +49,10 @@ class X86(Target):
         return 32 if self.has("avx512f") else 16
 
     def has_instruction(self, name: str, bits: int) -> bool:
-        """FMA, ROUNDSS; extremes are made of comparisons."""
-        are_compared = name in ("maximum", "maximumnum", "maxnum", "minimumnum", "minnum")
-        return are_compared or self.has("fma" if name == "fma" else "sse4.1")
+        """FMA, ROUNDSS, SQRTSS; extremes are made of comparisons."""
+        if name in ("maximum", "maximumnum", "maxnum", "minimumnum", "minnum", "sqrt"):
+            return True
+        return self.has("fma" if name == "fma" else "sse4.1")
 
     @property
     def has_masks(self) -> bool:
