@@ -8,8 +8,9 @@ from pathlib import Path
 
 import circlet
 from benchmarks.cases import Array
+from circlet.tools.measuring.benched import Benched, bench
 from circlet.tools.measuring.peers import PEERS, Peer, circlet_peer
-from circlet.tools.measuring.sampling import Effort, Measured, measure
+from circlet.tools.measuring.sampling import Effort, Measured
 from circlet.tools.measuring.work import work_of
 
 REFERENCES = {".tflite": "LiteRT", ".onnx": "ONNX Runtime"}
@@ -18,27 +19,32 @@ REFERENCES = {".tflite": "LiteRT", ".onnx": "ONNX Runtime"}
 
 @dataclass(frozen=True)
 class Result:
-    """What was measured of one runtime on one case."""
+    """What was measured on one case."""
 
     case: str
     iterations: int | None
-    reference: str
-    """The runtime that the others are compared with."""
-    measured: Measured
+    benched: Benched
 
     @property
-    def is_reference(self) -> bool:
-        return self.measured.peer == self.reference
+    def reference(self) -> Measured | None:
+        """What the table compares the others with; None where it did not run."""
+        name = REFERENCES[self.benched.work.path.suffix]
+        return next((each for each in self.benched.found if each.peer == name and each.samples), None)
+
+    def per_iteration(self, each: Measured) -> float | None:
+        """The median of a runtime for an innermost iteration."""
+        return each.median / self.iterations if self.iterations else None
 
     @property
-    def per_iteration(self) -> float | None:
-        return self.measured.median / self.iterations if self.iterations else None
+    def agrees(self) -> bool:
+        """Whether all that ran have the results of the first one."""
+        return not any(difference(each) for each in self.benched.found)
 
-    @property
-    def difference(self) -> str | None:
-        """How its outputs differ from those of the first runtime."""
-        found = self.measured.agreement
-        return None if found is None or found.agrees else found.text
+
+def difference(each: Measured) -> str | None:
+    """How the outputs of a runtime differ from those of the first one."""
+    found = each.agreement
+    return None if found is None or found.agrees else found.text
 
 
 def peers(backends: Sequence[str]) -> list[Peer]:
@@ -50,8 +56,9 @@ def peers(backends: Sequence[str]) -> list[Peer]:
 def measure_case(
     case: str, path: Path, inputs: Mapping[str, Array], iterations: int | None, peers: Sequence[Peer], rounds: int,
     threads: int = 1,
-) -> list[Result]:
-    """Runs a model in every runtime that reads its kind of file; results are in the order of `peers`."""
+) -> Result:
+    """Runs a model in every runtime that reads its kind of file, by `circlet bench`; measured are in the order of
+    `peers`."""
     work = work_of(path, circlet.load(path), inputs, threads=threads)
-    found = measure(work, [each for each in peers if each.reads_files(path.suffix)], Effort(rounds))
-    return [Result(case, iterations, REFERENCES[path.suffix], each) for each in found]
+    return Result(case, iterations, bench(work, [each for each in peers if each.reads_files(path.suffix)],
+                                          Effort(rounds)))

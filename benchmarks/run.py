@@ -1,6 +1,8 @@
 """Measures circlet and its peers in one process, with as many threads each: one, unless a case says otherwise.
 
-    python -m benchmarks.run [--only NAMES] [--rounds N] [--json FILE]
+    python -m benchmarks.run [--only NAMES] [--rounds N] [--json FILE] [--chart FILE.svg]
+
+Each case is measured by what `circlet bench` measures a model with.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ from benchmarks.cases import EXTERNAL, Case, suite
 from benchmarks.dialects import dialect_cases
 from benchmarks.made import made_cases
 from benchmarks.measure import Result, measure_case, peers
-from benchmarks.report import table, write_json
+from benchmarks.report import table, write_chart, write_json
 from circlet.tools.measuring.environment import environment
 from circlet.tools.measuring.peers import Peer
 
@@ -37,6 +39,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--rounds", type=int, default=15, help="samples of each runtime (default: %(default)s)")
     parser.add_argument("--turns", type=int, help="how often loops turn, where an input decides it")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write all samples to a file")
+    parser.add_argument("--chart", type=Path, metavar="FILE.svg", help="draw the medians")
     parser.add_argument("--backends", type=_names, default=["auto"], metavar="NAMES",
                         help="circlet's backends, separated by commas (default: auto)")
     parser.add_argument("--models", type=Path, default=EXTERNAL, metavar="DIR",
@@ -65,8 +68,8 @@ def _run(cases: list[Case], folder: Path, runtimes: list[Peer], options: argpars
         _progress(f"{case.name}: {case.what}")
         for threads in case.threads:
             name = case.name if case.threads == (1,) else f"{case.name} ({threads} threads)"
-            results += measure_case(name, path, case.inputs(folder, options.turns), case.iterations(options.turns),
-                                    runtimes, options.rounds, threads)
+            results.append(measure_case(name, path, case.inputs(folder, options.turns),
+                                        case.iterations(options.turns), runtimes, options.rounds, threads))
     return results
 
 
@@ -84,7 +87,9 @@ def main() -> int:
     print(table(results))
     if options.json is not None:
         write_json(options.json, results)
-    return 1 if any(each.difference for each in results) else 0
+    if options.chart is not None:
+        write_chart(options.chart, results)
+    return 0 if all(each.agrees for each in results) else 1
 
 
 if __name__ == "__main__":

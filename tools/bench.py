@@ -13,7 +13,8 @@ from circlet.runtime.ir.types import Shape
 from circlet.session import BACKENDS, engine
 from circlet.tools.arguments import COMPUTING, amount, counts, words
 from circlet.tools.console import Document, Rendered, show
-from circlet.tools.measuring.charts import Bar, Chart, svg
+from circlet.tools.measuring.benched import Benched, bench
+from circlet.tools.measuring.charts import svg
 from circlet.tools.measuring.environment import environment
 from circlet.tools.measuring.options import (
     MEASURING,
@@ -25,11 +26,10 @@ from circlet.tools.measuring.options import (
     measuring_parameters,
 )
 from circlet.tools.measuring.peers import PEERS, circlet_peer, readers
-from circlet.tools.measuring.sampling import Effort, Measured, measure
+from circlet.tools.measuring.sampling import Effort, Measured
 from circlet.tools.measuring.work import Work
 from circlet.tools.progress import Progress
-from circlet.tools.results import json_shape
-from circlet.tools.tables import Cell, Marked, duration_text, plain, plural, table
+from circlet.tools.tables import Cell, Marked, duration_text, plain, table
 from circlet.tools.usage import Argument, Command, Option
 
 HEADINGS = ("runtime", "first result", "median", "p10", "p90", "minimum", "times circlet", "results")
@@ -50,60 +50,34 @@ class BenchOptions(WorkOptions):
         return Effort(self.runs, self.seconds, self.warmup)
 
 
-@dataclass(frozen=True, eq=False)
-class Benched:
-    """What was measured of a model with a number of threads; the first runtime is circlet."""
-
-    given: Given
-    work: Work
-    found: Sequence[Measured]
-
-    @property
-    def title(self) -> str:
-        return f"{self.work.path}, {plural(self.work.threads, 'thread')}"
-
-    @property
-    def reference(self) -> Measured | None:
-        """The runtime that others are compared with: circlet, if it ran."""
-        return self.found[0] if self.found[0].samples else None
-
-    def ratio(self, each: Measured) -> float | None:
-        """How many times as long as circlet a runtime takes."""
-        return each.median / self.reference.median if self.reference is not None and each.samples else None
-
-    def chart(self, title: str) -> Chart:
-        """Medians as bars."""
-        return Chart(title, [Bar(each.peer, each.median, *each.spread) for each in self.found if each.samples])
-
-
 def execute(options: BenchOptions) -> Document:
     """Measure runs of models in circlet and, beside it, in other runtimes, on the same inputs.
 
     Results are compared before anything is measured. Runtimes then take turns, so that a disturbance hits all of them.
     """
-    found: list[Benched] = []
+    found: list[tuple[Given, Benched]] = []
     with Progress(not (options.quiet or options.json)) as progress:
         for path in options.models:
             model = given(path, options)
             for threads in options.threads:
                 work = replace(model.work, threads=threads)
-                found.append(Benched(model, work, _measured(work, options, progress)))
+                found.append((model, _benched(work, options, progress)))
     if options.chart is not None:
-        Path(options.chart).write_text(svg([each.chart(each.title) for each in found]), encoding="utf-8")
-    return _json(found, options) if options.json else [part for each in found for part in _text(each)]
+        Path(options.chart).write_text(svg([each.chart(each.title) for _, each in found]), encoding="utf-8")
+    return _json(found, options) if options.json else [part for each in found for part in _text(*each)]
 
 
-def _measured(work: Work, options: BenchOptions, progress: Progress) -> list[Measured]:
+def _benched(work: Work, options: BenchOptions, progress: Progress) -> Benched:
     """What all runtimes take for a work."""
     backends = dict.fromkeys(engine(each).name for each in options.backend)
     peers = [*map(circlet_peer, backends), *readers(options.against, work.path.suffix)]
-    return measure(work, peers, options.effort, lambda text, done: progress.show(f"{work.path.name}: {text}", done))
+    return bench(work, peers, options.effort, lambda text, done: progress.show(f"{work.path.name}: {text}", done))
 
 
-def _text(benched: Benched) -> list[str | Rendered]:
+def _text(given: Given, benched: Benched) -> list[str | Rendered]:
     rows = [_row(benched, each) for each in benched.found if each.samples]
     notes = [f"{each.peer} did not run: {each.failure}" for each in benched.found if each.failure is not None]
-    notes += [benched.given.note] if benched.given.note else []
+    notes += [given.note] if given.note else []
     parts: list[str | Rendered] = [plain(benched.title)]
     if rows:
         parts += [table(HEADINGS, rows), benched.chart("median of a run")]
@@ -119,34 +93,9 @@ def _row(benched: Benched, each: Measured) -> tuple[Cell, ...]:
     return (each.peer, *map(duration_text, times), "" if ratio is None else f"{ratio:.2f}", result)
 
 
-def _json(found: Sequence[Benched], options: BenchOptions) -> dict[str, Any]:
-    return {
-        "environment": environment(),
-        "seed": options.seed,
-        "warmup": options.warmup,
-        "models": [{
-            "model": str(each.work.path),
-            "signature": each.work.signature,
-            "threads": each.work.threads,
-            "inputs": [{"name": name, "shape": json_shape(value), "random": name in each.given.random}
-                       for name, value in each.work.inputs.items()],
-            "runtimes": [_json_runtime(each, one) for one in each.found],
-        } for each in found],
-    }
-
-
-def _json_runtime(benched: Benched, each: Measured) -> dict[str, Any]:
-    compared = each.agreement
-    if each.failure is not None or compared is None:
-        return {"runtime": each.peer, "failure": each.failure}
-    low, high = each.spread
-    # JSON has no infinity.
-    largest = compared.largest if compared.largest is None or compared.largest < float("inf") else None
-    return {
-        "runtime": each.peer, "failure": None, "first_seconds": each.first, "median": each.median, "p10": low,
-        "p90": high, "minimum": each.minimum, "samples": list(each.samples), "times_circlet": benched.ratio(each),
-        "agrees": compared.agrees, "difference": compared.text, "largest_difference": largest,
-    }
+def _json(found: Sequence[tuple[Given, Benched]], options: BenchOptions) -> dict[str, Any]:
+    return {"environment": environment(), "seed": options.seed, "warmup": options.warmup,
+            "models": [each.to_json(given.random) for given, each in found]}
 
 
 def _callback(shapes: Sequence[tuple[str, Shape]], **values: Any) -> None:

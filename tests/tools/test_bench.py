@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
 import sys
 from importlib.util import find_spec
 from pathlib import Path
@@ -150,3 +152,20 @@ def test_the_standard_input_cannot_be_read_by_several(program: Program, command:
 def test_every_runtime_is_named_in_the_documentation() -> None:
     text = Path("docs/cli.md").read_text(encoding="utf-8")
     assert all(name in text for name in PEERS)
+
+
+def test_benchmarks_of_cases_measure_as_the_command_does(program: Program, tmp_path: Path) -> None:
+    written, drawn = tmp_path / "cases.json", tmp_path / "cases.svg"
+    arguments = ("--models", tmp_path / "none", "--only", "cond", "--backends", "cpu", "--rounds", 1,
+                 "--json", written, "--chart", drawn)
+    done = subprocess.run([sys.executable, "-m", "benchmarks.run", *map(str, arguments)], text=True,
+                          capture_output=True, check=False)
+    assert done.returncode == 0, done.stderr
+    (case,) = json.loads(written.read_text(encoding="utf-8"))["cases"]
+    (model,) = program.json("bench", case["model"], "--backend", "cpu", "--against", "none", "--runs", 1)["models"]
+    assert case.keys() == {"case", "iterations", *model}
+    assert case["runtimes"][0].keys() == model["runtimes"][0].keys()
+    assert [each["runtime"] for each in case["runtimes"][:2]] == ["circlet cpu", "circlet cpu, copying"]
+    assert case["runtimes"][1]["agrees"]
+    assert "circlet cpu, copying" in done.stdout
+    assert ">cond<" in drawn.read_text(encoding="utf-8")
