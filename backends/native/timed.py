@@ -10,6 +10,8 @@ for, how many there were, their address; the counter's value when the function w
 COUNT, TIMED, TICKS, BYTES, REGION = range(5)
 """The words of a region: how often it was entered, how often it was timed then, how long that took, and what it copied.
 The first two regions are empty."""
+WARM_UP, EMPTY, FIRST_REGION = range(3)
+"""The first of them makes a reading quick, the second tells what it takes."""
 EVENT = 5
 """The words of an event: its region, begin, end, the turn of a loop or -1, and the number of the thread of a team that
 did a part of the region, 0 for events of whole regions."""

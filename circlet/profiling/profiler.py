@@ -11,6 +11,7 @@ from circlet.profiling.profile import Profile
 from circlet.profiling.timed_runs import Track
 from circlet.runtime.errors import InputError
 from circlet.runtime.exec.observe.recorder import Loops, Recorder
+from circlet.runtime.exec.observe.unseen import find_unseen
 from circlet.runtime.ir.model import Model
 from circlet.runtime.late import LOADING
 from circlet.session import Session
@@ -46,8 +47,7 @@ class _Recorders:
         thread = get_ident()
         found = self.found.get(thread)
         if found is None:
-            made = Recorder(self._loops, self._most_events)
-            made.calibrate()
+            made = Recorder(self._loops, self._most_events, find_unseen)
             with self._lock:
                 found = self.found.setdefault(thread, made)
         return found

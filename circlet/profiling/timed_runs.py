@@ -62,13 +62,13 @@ class TimedRuns:
 
     @property
     def walls(self) -> list[float]:
-        """How long each run took, thread by thread, without what profiling itself took; of that what readings in
-        compiled code took is known of all runs together only."""
+        """How long each run took, thread by thread, without what profiling itself took."""
         found: list[float] = []
         for each in self.tracks:
-            walls = each.recorder.walls
-            share = 1 - each.recorder.native_cost / max(sum(walls), 1)
-            found += [wall * share for wall in walls]
+            recorder = each.recorder
+            cost = recorder.native_cost / max(sum(recorder.readings), 1)
+            found += [max(wall - cost * readings, 0.0)
+                      for wall, readings in zip(recorder.walls, recorder.readings, strict=True)]
         return found
 
     def per_run(self, amount: float) -> float:

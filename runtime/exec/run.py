@@ -36,7 +36,8 @@ class Run:
     def start(self, limits: Limits, listener: Listener | None = None) -> None:
         """Begins a run under the given limits."""
         if listener is not self._listener:
-            self._listener, self.observer.listener = listener, listener or SILENT
+            self._listener = listener
+            self.observer.tell(listener or SILENT)
         if self.room.most != limits.memory:
             self.room.limit(limits.memory)
         self.watch.start(limits)

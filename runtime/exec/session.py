@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from circlet.runtime.exec.values.tensor_info import TensorInfo
     from circlet.runtime.ir.op import Op
 
-UNOBSERVED = Observation.NONE.value
+UNOBSERVED, TIMED = Observation.NONE.value, Observation.TIMES
 WAIT = 0.02
 """Seconds between two looks at the limits of a run that waits for another one."""
 S = TypeVar("S", bound="Session")
@@ -236,7 +236,7 @@ class Session:
         if self.recording.recorder is not None and listener is None:
             return self.recording.run(partial(self.run_entry, entry, inputs))
         ready = entry.ready(inputs)
-        if ready is not None and (listener is None or listener.observation is Observation.TIMES):
+        if ready is not None and (listener is None or listener.observation is TIMED):
             return entry.named(self._run(entry.key if listener is None else entry.timed_key, ready, listener))
         return entry.named(self.invoke(entry.subgraph, entry.arrays(inputs), listener))
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections import Counter
 from pathlib import Path
+from statistics import median
 
 import numpy as np
 import pytest
@@ -133,8 +135,8 @@ def test_durations_have_classes() -> None:
     times = np.unique(np.geomspace(1, 1e12, 5000).astype(np.int64)).tolist()
     classes = [duration_class(each) for each in times]
     assert classes == sorted(classes)
-    for time, number in zip(times, classes, strict=True):
-        assert duration_of_class(number) <= time < duration_of_class(number + 1)
+    for duration, number in zip(times, classes, strict=True):
+        assert duration_of_class(number) <= duration < duration_of_class(number + 1)
 
 
 @NATIVE
@@ -212,3 +214,37 @@ def test_code_that_is_not_profiled_reads_no_counter(tmp_path: Path) -> None:
             name: value.tolist() for name, value in first.items()}
     assert {name: value.tolist() for name, value in session.run([27]).items()} == {
         name: value.tolist() for name, value in first.items()}
+
+
+@NATIVE
+def test_runs_take_in_a_profile_what_they_take_without() -> None:
+    """A quarter more or less is what other work on the machine does to them."""
+    session = circlet.Session(MODELS[0].with_stem("cond"), "native")
+    inputs = read(MODELS[0].with_stem("cond").with_suffix(".npz"))[0].inputs
+
+    def medians() -> tuple[float, float]:
+        plain = []
+        for _ in range(500):
+            begin = time.perf_counter_ns()
+            session.run(inputs)
+            plain.append(time.perf_counter_ns() - begin)
+        with circlet.profile(session) as profile:
+            for _ in range(500):
+                session.run(inputs)
+        return median(plain), median(profile.walls)
+
+    medians()
+    found = [medians() for _ in range(9)]
+    assert median(timed / plain for plain, timed in found) == pytest.approx(1, abs=0.25)
+
+
+def test_readings_are_taken_from_the_runs_that_made_them() -> None:
+    session = circlet.Session("examples/collatz.tflite", "cpu")
+    with circlet.profile(session) as profile:
+        for _ in range(3):
+            session.run([3])
+    (track,) = profile.tracks
+    walls = list(track.recorder.walls)
+    track.recorder.readings[:] = [0, 1, 3]
+    track.recorder.native_cost = 4 * 50.0
+    assert profile.walls == [walls[0], walls[1] - 50, walls[2] - 150]

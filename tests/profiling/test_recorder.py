@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 
 import pytest
 
-from circlet.runtime.exec.observe.recorder import Recorder
+from circlet.runtime.exec.observe.recorder import AGAIN, Recorder, Unseen
 from circlet.runtime.exec.observe.regions import Kind, Region
+from circlet.runtime.exec.observe.unseen import find_unseen
 
 MAIN, BODY = Region(Kind.SUBGRAPH, 0), Region(Kind.SUBGRAPH, 1)
 
@@ -33,16 +35,9 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     return found
 
 
-def recorder(is_calibrated: bool) -> Recorder:
-    found = Recorder({})
-    if is_calibrated:
-        found.calibrate()
-    return found
-
-
-@pytest.mark.parametrize(("is_calibrated", "unseen"), [(True, 0), (False, 10)])
-def test_readings_are_subtracted(clock: Clock, is_calibrated: bool, unseen: int) -> None:
-    r = recorder(is_calibrated)
+@pytest.mark.parametrize(("find", "unseen"), [(find_unseen, 0), (None, 10)], ids=["found", "not found"])
+def test_readings_are_subtracted(clock: Clock, find: Callable[[], Unseen] | None, unseen: int) -> None:
+    r = Recorder({}, find_unseen=find)
 
     def body() -> None:
         clock.pass_by(700)
@@ -50,10 +45,22 @@ def test_readings_are_subtracted(clock: Clock, is_calibrated: bool, unseen: int)
         clock.pass_by(5000)
         r.pause(since)
 
+    def ready(recorder: Recorder) -> None:
+        clock.pass_by(6000)
+
+    def code() -> int:
+        clock.pass_by(400)
+        return 7
+
+    def done(recorder: Recorder, called: int) -> int:
+        clock.pass_by(7000)
+        return 3
+
     def main() -> None:
         clock.pass_by(200)
         for _ in range(3):
             r.perform(body, BODY)
+        assert r.call(code, ready, done) == 7
         clock.pass_by(100)
 
     r.start()
@@ -63,13 +70,26 @@ def test_readings_are_subtracted(clock: Clock, is_calibrated: bool, unseen: int)
     outer = r.root.children[MAIN]
     inner = outer.children[BODY]
     assert (inner.count, inner.own) == (3, 3 * (700 + 2 * unseen))
-    assert (outer.count, outer.own) == (1, 300 + (1 + 3) * unseen)
-    assert r.root.own == 50 + 10 + unseen, "a run begins and ends by readings of its own"
+    assert (outer.count, outer.own) == (1, 300 + 400 + (1 + 3 + 2) * unseen)
+    assert r.root.own == 50 + 2 * unseen
     assert r.walls == [r.root.total]
+    assert r.readings == [3]
+
+
+def test_what_is_unseen_is_found_anew(clock: Clock) -> None:
+    """Processors do not always work at one speed."""
+    found = iter([Unseen(run=100), Unseen(run=200)])
+    r = Recorder({}, find_unseen=lambda: next(found))
+    for passing in (0, AGAIN // 2, AGAIN // 2):
+        clock.pass_by(passing)
+        r.start()
+        clock.pass_by(1000)
+        r.finish()
+    assert r.walls == [910, 910, 810]
 
 
 def test_time_never_goes_back(clock: Clock) -> None:
-    r = recorder(is_calibrated=True)
+    r = Recorder({}, find_unseen=find_unseen)
     for _ in range(3):
         r.start()
         for _ in range(5):

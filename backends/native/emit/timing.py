@@ -15,6 +15,7 @@ from circlet.backends.native.timed import (
     CLASSES,
     COUNT,
     COUNTS,
+    EMPTY,
     EVENT,
     EVENTS,
     FIRST,
@@ -42,6 +43,9 @@ _COST = 192
 the reading and what becomes of it take 64, the others are what the processor can no longer do at the same time."""
 _SHARE = 20
 """Of the time that turns take, readings may take one in so many parts, 5 %."""
+_LONGEST = 1 << 12
+"""Ticks of a reading: in more of them, 1 to 2 us, something else had the processor, and that for milliseconds, which
+were as much as 10 ns for each of thousands of runs. A choice."""
 _SELDOM = 1 << 14
 """Turns from one that is timed to the next where a turn is too short to be told from its readings. A choice."""
 
@@ -104,6 +108,14 @@ def _keep(b: ir.IRBuilder, regions: ir.Value, number: ir.Value, words: Sequence[
     place = b.mul(number, _number(EVENT))
     for offset, value in enumerate(words):
         b.store(value, b.gep(events, [b.add(place, _number(offset))], source_etype=_I64))
+
+
+def note_empty(b: ir.IRBuilder, regions: ir.Value, ticks: ir.Value) -> None:
+    """Adds the time of the empty region that tells what a reading takes."""
+    base = HEAD + EMPTY * REGION
+    umin = _intrinsic(b.module, "llvm.umin.i64", [_I64, _I64])
+    add(b, regions, _number(base + TICKS), b.call(umin, [ticks, _number(_LONGEST)]))
+    add(b, regions, _number(base + TIMED), _number(1))
 
 
 def _write_note_part(function: ir.Function, b: ir.IRBuilder) -> None:

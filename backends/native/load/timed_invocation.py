@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from functools import partial
 
 import numpy as np
@@ -60,26 +59,27 @@ class TimedInvocation(Invocation):
         return self._words if isinstance(origin, RegionTimes) else self._turns
 
     def step(self) -> Step:
-        enter, fail, words, observer = self._enter, self._fail, self._words, self._run.observer
+        enter, fail, observer = self._enter, self._fail, self._run.observer
+        get_ready, is_done = self._get_ready, self._is_done
 
         def step() -> None:
-            real = time.perf_counter_ns()
-            recorder = observer.recorder
-            if recorder.top is not self._node:
-                self._turn_to(recorder)
-            words[USED] = 0
-            recorder.pause(real)
-            now = time.perf_counter_ns()
-            status = enter()
-            real = time.perf_counter_ns()
-            recorder.rate.note(now, int(words[ENTERED]))
-            if words[CAPACITY]:
-                self._keep_events(recorder, now - recorder.paused)
-            recorder.pause(real)
+            status = observer.recorder.call(enter, get_ready, is_done)
             if status != DONE:
                 fail(status)
 
         return step
+
+    def _get_ready(self, recorder: Recorder) -> None:
+        if recorder.top is not self._node:
+            self._turn_to(recorder)
+        self._words[USED] = 0
+
+    def _is_done(self, recorder: Recorder, called: int) -> int:
+        """Takes the times of a call; gives how often the function read the counter."""
+        recorder.rate.note(called, int(self._words[ENTERED]))
+        if self._words[CAPACITY]:
+            self._keep_events(recorder, called - recorder.paused)
+        return int(self._words[USED])
 
     def _turn_to(self, recorder: Recorder) -> None:
         """From here on times are of what another call path leads to."""

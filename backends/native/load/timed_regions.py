@@ -14,8 +14,10 @@ from circlet.backends.native.timed import (
     CLASSES,
     COUNT,
     COUNTS,
+    EMPTY,
     FEWEST,
     FIRST,
+    FIRST_REGION,
     FIRST_TICKS,
     LOOP,
     MOST_TURNS,
@@ -35,8 +37,6 @@ from circlet.runtime.exec.observe.regions import (
     duration_of_class,
 )
 
-WARM_UP, EMPTY, FIRST_REGION = range(3)
-"""Two regions with nothing in them: the first makes a reading quick, the second tells what it takes."""
 Words = NDArray[np.int64]
 
 

@@ -15,9 +15,20 @@ import numpy as np
 from llvmlite import ir
 
 from circlet.backends.native.emit.emitter import I64, Emitter
-from circlet.backends.native.emit.timing import add, keep_activation, note, note_part, turned
+from circlet.backends.native.emit.timing import add, keep_activation, note, note_empty, note_part, turned
 from circlet.backends.native.parts import RegionTimes, Source, TimedRegion, TurnTimes
-from circlet.backends.native.timed import BYTES, CALLS, COUNT, ENTERED, FEWEST, HEAD, LOOP, MOST_TURNS, REGION
+from circlet.backends.native.timed import (
+    BYTES,
+    CALLS,
+    COUNT,
+    ENTERED,
+    FEWEST,
+    HEAD,
+    LOOP,
+    MOST_TURNS,
+    REGION,
+    WARM_UP,
+)
 from circlet.runtime.exec.observe.regions import Kind
 from circlet.runtime.ir.types import Array
 
@@ -105,8 +116,9 @@ class Timing(Untimed):
         entered = self._now()
         b.store(entered, self._word(self._memory, ENTERED))
         add(b, self._memory, ir.Constant(I64, CALLS), ir.Constant(I64, 1))
-        self._note(0, entered, _NOT_A_TURN)
-        self._note(1, self._mark_or_now(), _NOT_A_TURN)
+        self._note(WARM_UP, entered, _NOT_A_TURN)
+        begin = self._mark_or_now()
+        note_empty(b, self._memory, b.sub(self._now(), begin))
 
     @contextmanager
     def operator(self, subgraph: int, operator: int) -> Iterator[None]:
@@ -214,9 +226,9 @@ class Timing(Untimed):
             return
         b = self._e.builder
         ticks = b.sub(self._now(), loop.began)
-        readings = ir.Constant(I64, self._readings - loop.readings)
+        number, readings = (ir.Constant(I64, each) for each in (loop.number, self._readings - loop.readings))
         is_first = b.load(loop.is_first, typ=I64)
-        wait = b.call(turned(self._e.module), [self._turns, ir.Constant(I64, loop.number), ticks, is_first, readings])
+        wait = self._call(turned(self._e.module), [self._turns, number, ticks, is_first, readings])
         b.store(wait, loop.wait)
         b.store(ir.Constant(I64, 0), loop.is_first)
         self._mark = None
@@ -228,7 +240,7 @@ class Timing(Untimed):
             return
         mark, begin = self._mark, self._now()
         yield
-        self._e.builder.call(note_part(self._e.module), [
+        self._call(note_part(self._e.module), [
             self._memory, ir.Constant(I64, self.current), begin, self._now(), participant])
         self._mark = mark
 
@@ -269,7 +281,15 @@ class Timing(Untimed):
         self._readings += 1
         end = self._now()
         turn = ir.Constant(I64, turn) if isinstance(turn, int) else turn
-        self._e.builder.call(note(self._e.module), [self._memory, ir.Constant(I64, number), begin, end, turn])
+        self._call(note(self._e.module), [self._memory, ir.Constant(I64, number), begin, end, turn])
+
+    def _call(self, function: ir.Function, arguments: Sequence[ir.Value]) -> ir.Value:
+        """Writes a call that counts for nothing of what the function executes: code that is timed is entered, and looks
+        whether it must stop, as code that is not."""
+        called = self._e.called
+        found = self._e.builder.call(function, arguments)
+        self._e.called = called
+        return found
 
     def _word(self, memory: ir.Value, word: int) -> ir.Value:
         return self._e.builder.gep(memory, [ir.Constant(I64, word)], source_etype=I64)

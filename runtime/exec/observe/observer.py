@@ -27,6 +27,14 @@ class Observer:
         self.observation = observation
         """What frames report; fixed when they are bound."""
         self.listener = SILENT
+        self.recorder: Recorder
+        """The listener of runs that are timed."""
+
+    def tell(self, listener: Listener) -> None:
+        """From here on a listener hears what there is."""
+        self.listener = listener
+        if self.observation is Observation.TIMES:
+            self.recorder = cast("Recorder", listener)
 
     @property
     def is_on(self) -> bool:
@@ -37,11 +45,6 @@ class Observer:
     def is_stepped(self) -> bool:
         """Whether the listener is to hear of each invocation as it happens."""
         return self.observation not in (Observation.NONE, Observation.COUNTS, Observation.TIMES)
-
-    @property
-    def recorder(self) -> Recorder:
-        """The listener of runs that are timed."""
-        return cast("Recorder", self.listener)
 
     def preparing(self) -> AbstractContextManager[None]:
         """What is done inside makes later runs ready, and is none of this one."""
@@ -89,19 +92,21 @@ class Observer:
 
         return observed
 
-    def _timed(self, step: Step, subgraph: int, operator: int, size: int | None = None) -> Step:
-        """A step that is a region: an operator, or where a size is given a copy of so many bytes."""
-        return partial(self._time, step, _region(subgraph, operator, size is not None), size)
+    def _timed(self, step: Step, subgraph: int, operator: int = -1, size: int | None = None) -> Step:
+        """A step that is a region: a subgraph, an operator, or where a size is given a copy of so many bytes."""
+        region = _region(subgraph, operator, size is not None)
 
-    def _time(self, step: Step, region: Region, size: int | None) -> None:
-        self.recorder.perform(step, region, size)
+        def timed() -> None:
+            self.recorder.perform(step, region, size)
+
+        return timed
 
     def invocation(self, steps: Sequence[Step], subgraph: int) -> Sequence[Step]:
         """The steps of a subgraph, reporting its beginning and end."""
         if not self.is_on:
             return steps
         if self.observation is Observation.TIMES:
-            return [partial(self._time, partial(_all, steps), _region(subgraph), None)]
+            return [self._timed(steps[0] if len(steps) == 1 else partial(_all, steps), subgraph)]
         return [partial(self.will_invoke, subgraph), *steps, partial(self.did_invoke, subgraph)]
 
     def will_invoke(self, subgraph: int) -> None:

@@ -5,19 +5,19 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from statistics import median
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from circlet.runtime.exec.observe.listener import Listener, Observation
 from circlet.runtime.exec.observe.regions import Kind, LoopTimes, Node, Region
-from circlet.runtime.exec.step import Step, idle
+from circlet.runtime.exec.step import Step
 from circlet.runtime.records import dataclass
 
 _RUN = Region(Kind.RUN)
 MOST_FOUND = 64
 """Findings of compiled code that wait until it is known how long a tick is; a choice."""
-_TRIED = 64
-"""Runs that tell what the recorder itself takes, of each of three kinds: a choice, 0.5 ms of all."""
+AGAIN = 20_000_000
+"""Nanoseconds from which on it is found out anew what is unseen, as processors do not always work at one speed: a
+choice, the time of some scheduler's turns."""
 Loops: TypeAlias = Mapping[tuple[int, int], int]
 """The operators that are loops, by subgraph and index, each with the subgraph that is its body."""
 
@@ -47,6 +47,20 @@ class Reading:
     end: int
     turn: int
     worker: int
+
+
+class Unseen(NamedTuple):
+    """Nanoseconds that the recorder takes and that are not between its own readings of the clock, but come before the
+    first or after the last one."""
+
+    run: int = 0
+    inside: int = 0
+    """Of a region, those in it."""
+    outside: int = 0
+    """Those in the one around it."""
+    pause: int = 0
+    call: int = 0
+    """Of a call of compiled code."""
 
 
 class Rate:
@@ -83,11 +97,12 @@ class Recorder(Listener):
 
     observation = Observation.TIMES
 
-    def __init__(self, loops: Loops, most_events: int = 0) -> None:
+    def __init__(self, loops: Loops, most_events: int = 0, find_unseen: Callable[[], Unseen] | None = None) -> None:
         """
         Args:
             loops: the operators of which each turn is timed.
             most_events: how many events are kept, but for those around them; later ones are counted only.
+            find_unseen: finds out what is unseen; None: nothing is.
         """
         self.root = Node(_RUN)
         self.top = self.root
@@ -99,6 +114,8 @@ class Recorder(Listener):
         self.most_events = most_events
         self.walls: list[int] = []
         """Nanoseconds of each run."""
+        self.readings: list[int] = []
+        """How often compiled code read the counter in each run, which its wall still has."""
         self.paused = 0
         """Nanoseconds that the recorder itself has taken."""
         self.prepared = 0
@@ -113,56 +130,56 @@ class Recorder(Listener):
         """When the last event that there was room for was; what began before is around it."""
         self._back: list[Node] = []
         self.native_cost = 0.0
-        """Nanoseconds that readings in compiled code have taken, which are in `walls`, but nobody's."""
-        self._unseen_inside = self._unseen_outside = self._unseen_of_pause = 0
-        """Nanoseconds that the recorder takes and that are not between its own readings of the clock, but come before
-        the first or after the last one: for a region, those in it and those in the one around; for a pause."""
-
-    def now(self) -> int:
-        """Nanoseconds of the clock that stands still while the recorder works."""
-        return time.perf_counter_ns() - self.paused
-
-    def calibrate(self) -> None:
-        """Finds out what is unseen: medians of regions with nothing in them, with a pause, and of runs without any."""
-        tried = Recorder({})
-        run, (around, inside), (_, paused) = (tried._tried(step) for step in (None, idle, tried._pause_at_once))
-        self._unseen_inside, self._unseen_outside = round(inside), max(round(around - run[0]), 0)
-        self._unseen_of_pause = max(round(paused - inside), 0)
-
-    def _tried(self, step: Step | None) -> tuple[float, float]:
-        """Nanoseconds of a run that are in no region, and of one in a region that is a step: medians."""
-        around, inside = [], []
-        for _ in range(_TRIED):
-            node = self.root.child(_RUN)
-            node.own = self.root.own = 0.0
-            self.start()
-            if step is not None:
-                self.perform(step, _RUN)
-            self.finish()
-            around.append(self.root.own)
-            inside.append(node.own)
-        return median(around), median(inside)
-
-    def _pause_at_once(self) -> None:
-        self.pause(time.perf_counter_ns())
+        """Nanoseconds that all readings in compiled code have taken."""
+        self._read = 0
+        """How often compiled code read the counter in the run in progress."""
+        self._find_unseen = find_unseen
+        self._unseen = Unseen()
+        self._found_unseen = -AGAIN
+        """When that was."""
 
     def pause(self, since: int) -> None:
         """What was done since a reading of the real clock was nobody's."""
-        self.paused += time.perf_counter_ns() - since + self._unseen_of_pause
+        self.paused += time.perf_counter_ns() - since + self._unseen.pause
+
+    def call(self, code: Callable[[], int], ready: Callable[[Recorder], None],
+             done: Callable[[Recorder, int], int]) -> int:
+        """Calls compiled code, and gives its status. The clock stands still for what makes the code ready, and for
+        what is done with its times: that is told when the code was called, by the real clock, and tells how often it
+        read the counter."""
+        real = time.perf_counter_ns()
+        ready(self)
+        paused = self.paused + self._unseen.call - real
+        called = time.perf_counter_ns()
+        self.paused = paused + called
+        status = code()
+        real = time.perf_counter_ns()
+        self._read += done(self, called)
+        self.paused += time.perf_counter_ns() - real
+        return status
 
     def start(self) -> None:
         """A run begins."""
+        if self._find_unseen is not None and time.perf_counter_ns() - self._found_unseen >= AGAIN:
+            self._unseen = self._find_unseen()
+            self._found_unseen = time.perf_counter_ns()
         self.top = self.root
         self._back.clear()
         self.root.count += 1
-        self._begin = self._last = max(self.now(), self._last)
+        self._read = 0
+        last, paused = self._last, self.paused
+        self.paused = paused + self._unseen.run
+        now = time.perf_counter_ns() - paused
+        self._begin = self._last = now if now > last else last
 
     def finish(self) -> None:
         """The run has ended, or failed."""
-        now = max(self.now(), self._last)
+        real = time.perf_counter_ns()
+        now = max(real - self.paused, self._last)
         self.top.own += now - self._last
-        self.top = self.root
+        self.top, self._last = self.root, now
         self.walls.append(now - self._begin)
+        self.readings.append(self._read)
         if self.most_events:
             self.keep(Event(self.root, self._begin, now))
 
@@ -226,19 +243,19 @@ class Recorder(Listener):
 
     def perform(self, step: Step, region: Region, size: int | None = None) -> None:
         """Does what is a region; where a size is given, it copies so many bytes."""
-        self._enter(self.top, region)
+        self._enter(time.perf_counter_ns(), self.top, region)
         step()
+        real = time.perf_counter_ns()
         if size is not None:
             self.did_copy(region.subgraph, region.operator, "", size)
-        self._end(self.top.parent)
+        self._end(real, self.top.parent)
 
     def enter(self, region: Region) -> None:
         """What follows is a region below the one that was entered last."""
-        self._enter(self.top, region)
+        self._enter(time.perf_counter_ns(), self.top, region)
 
-    def _enter(self, above: Node, region: Region) -> None:
-        real = time.perf_counter_ns()
-        self.paused += self._unseen_outside
+    def _enter(self, real: int, above: Node, region: Region) -> None:
+        self.paused += self._unseen.outside
         before = self._last
         now = max(real - self.paused, before)
         self.top.own += now - before
@@ -251,12 +268,11 @@ class Recorder(Listener):
 
     def leave(self) -> None:
         """The region that was entered last has ended."""
-        self._end(self.top.parent)
+        self._end(time.perf_counter_ns(), self.top.parent)
 
-    def _end(self, back: Node | None) -> None:
+    def _end(self, real: int, back: Node | None) -> None:
         assert back is not None, "what ends has begun"
-        real = time.perf_counter_ns()
-        self.paused += self._unseen_inside
+        self.paused += self._unseen.inside
         now = max(real - self.paused, self._last)
         node = self.top
         node.own += now - self._last
@@ -271,15 +287,16 @@ class Recorder(Listener):
 
     def visit(self, path: Sequence[Region]) -> None:
         """What follows is a region somewhere below the one that was entered last, until `come_back`."""
+        real = time.perf_counter_ns()
         self._back.append(self.top)
         for each in path[:-1]:
             self.top = self.top.child(each)
         above, self.top = self.top, self._back[-1]
-        self._enter(above, path[-1])
+        self._enter(real, above, path[-1])
 
     def come_back(self) -> None:
         """It has ended."""
-        self._end(self._back.pop())
+        self._end(time.perf_counter_ns(), self._back.pop())
 
     def keep(self, event: Event) -> None:
         """Keeps an event, if there is room, or if it is around one that is kept."""
