@@ -127,7 +127,8 @@ class ExecutorMap:
         for backend in self.span_backends:
             with suppress(UnboundError), run.binding():
                 return OpenFrame(layout, values, spec.lengths, run,
-                                 partial(_bound_whole, backend, spec, aliases, run))
+                                 partial(_bound_whole, backend, spec, aliases, run),
+                                 lambda shapes: self.frame(spec.index, shapes, run))
         return None
 
     def _is_repeatable(self, index: int) -> bool:

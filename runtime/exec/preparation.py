@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from circlet.runtime.exec.run import Run
 from circlet.runtime.exec.state.variables import Variables
@@ -11,7 +11,11 @@ from circlet.runtime.ir.model import Model
 from circlet.runtime.ir.types import Array, Shape
 
 if TYPE_CHECKING:
+    from circlet.runtime.exec.frames.cache import Invocable
     from circlet.runtime.exec.frames.open_frame import OpenFrame
+
+
+MakeFrame: TypeAlias = "Callable[[tuple[Shape, ...], Run], Invocable]"
 
 
 class EntryFrame(Protocol):
@@ -40,8 +44,9 @@ class Preparation(Protocol):
         """Gives variables the handles that they have in all sessions of the model; compiled code relies on it."""
         ...
 
-    def frame(self, subgraph: int, shapes: tuple[Shape, ...], run: Run) -> EntryFrame | None:
-        """A frame for a subgraph and the shapes of its inputs; None where the model must be read for it."""
+    def frame(self, subgraph: int, shapes: tuple[Shape, ...], run: Run, alone: MakeFrame) -> EntryFrame | None:
+        """A frame for a subgraph and the shapes of its inputs; None where the model must be read for it. `alone` reads
+        it and makes a frame for values that no code was made for."""
         ...
 
     def close(self) -> None:

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from circlet.runtime.exec.bound import BoundRun
     from circlet.runtime.exec.crossing import CopyEdge
     from circlet.runtime.exec.executor_map import ExecutorMap
+    from circlet.runtime.exec.frame import Frame
     from circlet.runtime.exec.preparation import EntryFrame, Preparation
     from circlet.runtime.exec.signature_runner import SignatureRunner
     from circlet.runtime.exec.values.tensor_info import TensorInfo
@@ -326,12 +327,17 @@ class Session:
         subgraph, shapes, observed = key
         self.expect_open()
         if self._prepared is not None and observed == UNOBSERVED:
-            found = self._bound(run, partial(self._prepared.frame, subgraph, shapes, run))
+            alone = partial(self._read, subgraph)
+            found = self._bound(run, partial(self._prepared.frame, subgraph, shapes, run, alone))
             if found is not None:
                 self._unread.add((subgraph, shapes))
                 return found
         executors = self._entered(subgraph, len(shapes), run.observer.sees_values)
         return self._bound(run, partial(executors.resizable_frame, subgraph, shapes, run))
+
+    def _read(self, subgraph: int, shapes: tuple[Shape, ...], run: Run) -> Frame:
+        """A frame for any values, of a model that is read for it."""
+        return self._entered(subgraph, len(shapes)).frame(subgraph, shapes, run)
 
     def _bound(self, run: Run, bind: Callable[[], T]) -> T:
         """Binds a frame, which moves values of variables to where it wants them."""

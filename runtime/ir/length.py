@@ -9,7 +9,9 @@ it as an assumption: what was derived holds for all lengths for which every assu
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
 from math import gcd
 from typing import cast
 
@@ -112,6 +114,14 @@ class Scope:
         found = self.computed(most, least)
         self._carried.add(self.count - 1)
         return found
+
+    @contextmanager
+    def tentatively(self) -> Iterator[Callable[[], None]]:
+        """Forgets the lengths that are made inside, unless what it gives is called."""
+        lengths, capacities, kept = len(self.lengths), len(self.capacities), [False]
+        yield partial(kept.__setitem__, 0, True)
+        if not kept[0]:
+            del self.lengths[lengths:], self.capacities[capacities:]
 
     def is_carried(self, number: Length | int) -> bool:
         """Whether an integer is a length that changes from turn to turn."""

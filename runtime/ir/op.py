@@ -151,6 +151,13 @@ class Op(ABC):
     """Output element k depends on element k of each input of the same shape, so an output may lie on such an input."""
     pure: ClassVar[bool] = True
     """Equal inputs give equal outputs, and nothing else is read or written."""
+    sizes: ClassVar[frozenset[int]] = frozenset()
+    """The positions of inputs that hold sizes, such as those of results; what is computed does not hang on them
+    otherwise."""
+    least_size: ClassVar[int] = 0
+    """What these are at the least."""
+    parts_from: ClassVar[frozenset[int]] = frozenset()
+    """The positions of inputs that say which part of another one the result is."""
     has_state: ClassVar[bool] = False
     """Whether a session remembers something of it from run to run that no tensor holds."""
 

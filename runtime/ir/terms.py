@@ -118,27 +118,24 @@ def bound_of(terms: Terms) -> Terms | None:
     """What terms are at the most, without what the run computes; None where that cannot be told."""
     found: Terms = ()
     for factor, atoms in terms:
-        late = [each for each in atoms if is_computed(each)]
-        known: Terms = ((factor, tuple(each for each in atoms if each not in late)),)
-        most = _less_negative(known, late) if late and factor < 0 else _times(known, map(_atom_bound, late))
+        most: Terms | None = ((factor, atoms),)
+        if any(map(is_computed, atoms)):
+            ranges = list(map(_range, atoms))
+            is_negative = (factor < 0) ^ (sum(high <= 0 for _, high in ranges) % 2 == 1)
+            if is_negative and all(low >= 0 or high <= 0 for low, high in ranges):
+                continue
+            most = _times(constant(abs(factor)), map(_magnitude, atoms))
         if most is None:
             return None
         found = sum_of(found, most)
     return found
 
 
-def _less_negative(product: Terms, late: Sequence[Atom]) -> Terms | None:
-    """What a negative product is at the most, times atoms of which one may be negative: with what that one is at the
-    least, and the others at the most; nothing if none is."""
-    negative = [each for each in late if _range(each)[0] < 0]
-    if not negative:
-        return ()
-    (one, *more), others = negative, [each for each in late if _range(each)[0] >= 0]
-    low = _atom_least(one)
-    if more or low is None:
-        return None
-    below = product_of(scaled(product, -1), maximum_of(scaled(low, -1), ()))
-    return _times(below, map(_atom_bound, others))
+def _magnitude(atom: Atom) -> Terms | None:
+    """How far an atom is from 0 at the most, without what the run computes; None where that cannot be told."""
+    low, high = _range(atom)
+    above, least = _atom_bound(atom) if high > 0 else (), _atom_least(atom) if low < 0 else ()
+    return None if above is None or least is None else maximum_of(above, scaled(least, -1))
 
 
 def _times(product: Terms, factors: Iterable[Terms | None]) -> Terms | None:
@@ -151,6 +148,9 @@ def _times(product: Terms, factors: Iterable[Terms | None]) -> Terms | None:
 
 
 def _atom_bound(atom: Atom) -> Terms | None:
+    """What an atom is at the most, without what the run computes; None where that cannot be told."""
+    if not is_computed(atom):
+        return ((1, (atom,)),)
     if isinstance(atom, Computed):
         return atom.most
     if isinstance(atom, Maximum):
@@ -161,12 +161,20 @@ def _atom_bound(atom: Atom) -> Terms | None:
 
 def _atom_least(atom: Atom) -> Terms | None:
     """What an atom is at the least, without what the run computes; None where that cannot be told."""
+    if not is_computed(atom):
+        return ((1, (atom,)),)
     if isinstance(atom, Computed):
         return constant(atom.least)
-    if not isinstance(atom, Quotient):
-        return None
-    above = bound_of(scaled(atom.numerator, -1))
-    return None if above is None else _bounding_quotient(scaled(above, -1), atom.denominator)
+    if isinstance(atom, Maximum):
+        one = _least_of(atom.one)
+        return _least_of(atom.other) if one is None else one
+    return _bounding_quotient(_least_of(atom.numerator), atom.denominator) if isinstance(atom, Quotient) else None
+
+
+def _least_of(terms: Terms) -> Terms | None:
+    """What terms are at the least, without what the run computes; None where that cannot be told."""
+    above = bound_of(scaled(terms, -1))
+    return None if above is None else scaled(above, -1)
 
 
 def _bounding_quotient(numerator: Terms | None, denominator: Terms) -> Terms | None:

@@ -78,6 +78,7 @@ class ScatterNd(Op):
     name: ClassVar[str] = "SCATTER_ND"
     table: ClassVar[str | None] = "ScatterNdOptions"
     inputs: ClassVar[Count] = exactly(3)
+    sizes: ClassVar[frozenset[int]] = frozenset({2})
 
     def infer(self, args: Operands) -> tuple[Shape, ...]:
         indices, updates = args[0].shape, args[1].shape

@@ -77,6 +77,7 @@ class Slice(Op):
     name: ClassVar[str] = "SLICE"
     table: ClassVar[str | None] = "SliceOptions"
     inputs: ClassVar[Count] = exactly(3)
+    parts_from: ClassVar[frozenset[int]] = frozenset({1, 2})
 
     def infer(self, args: Operands) -> tuple[Shape, ...]:
         shape = args[0].shape
@@ -96,10 +97,8 @@ class Slice(Op):
 
     def index(self, shape: Shape, begin: Sequence[int], size: Sequence[int]) -> Index:
         """The index of the slice in a tensor of `shape`."""
-        index: list[slice] = []
-        for dim, first, count in zip(shape, begin, size, strict=True):
-            index.append(slice(first, first + self._length(dim, first, count)))
-        return (*index, ...)
+        return (*(slice(first, first + self._length(dim, first, count))
+                  for dim, first, count in zip(shape, begin, size, strict=True)), ...)
 
     def _length(self, dim: int, begin: int | None, size: int | None) -> int:
         if size is None or (begin is None and size == -1):
@@ -126,6 +125,7 @@ class StridedSlice(Op):
     name: ClassVar[str] = "STRIDED_SLICE"
     table: ClassVar[str | None] = "StridedSliceOptions"
     inputs: ClassVar[Count] = exactly(4)
+    parts_from: ClassVar[frozenset[int]] = frozenset({1, 2})
     begin_mask: int = 0
     end_mask: int = 0
     ellipsis_mask: int = 0

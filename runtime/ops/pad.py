@@ -45,6 +45,7 @@ class Pad(Op):
     name: ClassVar[str] = "PAD"
     table: ClassVar[str | None] = "PadOptions"
     inputs: ClassVar[Count] = exactly(2)
+    sizes: ClassVar[frozenset[int]] = frozenset({1})
 
     def infer(self, args: Operands) -> tuple[Shape, ...]:
         return (padded(args[0].shape, paddings(args[1], args[0].shape)),)
@@ -84,6 +85,7 @@ class MirrorPad(Op):
     name: ClassVar[str] = "MIRROR_PAD"
     table: ClassVar[str | None] = "MirrorPadOptions"
     inputs: ClassVar[Count] = exactly(2)
+    sizes: ClassVar[frozenset[int]] = frozenset({1})
     mode: MirrorPadMode = MirrorPadMode.REFLECT
 
     def infer(self, args: Operands) -> tuple[Shape, ...]:
@@ -94,6 +96,10 @@ class MirrorPad(Op):
             if max(both) > max(most, 0):
                 raise ShapeError(f"paddings: expected at most {most} for axis {axis} of {shape}, found {both}")
         return (padded(shape, amounts),)
+
+    def bounded(self, args: Operands, computed: Callable[[int | None], int]) -> tuple[Shape, ...] | None:
+        """Where only the run tells whether the input is long enough, which it says if it is not."""
+        return (padded(args[0].shape, paddings(args[1], args[0].shape)),)
 
 
 @operator
@@ -150,6 +156,7 @@ class Tile(Op):
     name: ClassVar[str] = "TILE"
     table: ClassVar[str | None] = "TileOptions"
     inputs: ClassVar[Count] = exactly(2)
+    sizes: ClassVar[frozenset[int]] = frozenset({1})
 
     def infer(self, args: Operands) -> tuple[Shape, ...]:
         shape = args[0].shape

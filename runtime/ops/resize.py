@@ -17,6 +17,8 @@ class Resize(Op):
     """Base of the operators that resize an image to the height and width that input 1 holds."""
 
     inputs: ClassVar[Count] = exactly(2)
+    least_size: ClassVar[int] = 1
+    sizes: ClassVar[frozenset[int]] = frozenset({1})
     align_corners: bool = False
     """The corner elements' centers stay where they are."""
     half_pixel_centers: bool = False

@@ -48,6 +48,7 @@ class UnsortedSegment(Op):
     """
 
     inputs: ClassVar[Count] = exactly(3)
+    sizes: ClassVar[frozenset[int]] = frozenset({2})
 
     def infer(self, args: Operands) -> tuple[Shape, ...]:
         data, ids = args[0].shape, args[1].shape

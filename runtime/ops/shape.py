@@ -46,6 +46,7 @@ class Reshape(View):
     name: ClassVar[str] = "RESHAPE"
     table: ClassVar[str | None] = "ReshapeOptions"
     inputs: ClassVar[Count] = between(1, 2)
+    sizes: ClassVar[frozenset[int]] = frozenset({1})
     optional: ClassVar[frozenset[int]] = frozenset({1})
     new_shape: tuple[int, ...] = ()
     """`(0,)` means `()` for a tensor that has elements: old files write a scalar's shape so."""
@@ -197,6 +198,7 @@ class Fill(Op):
     name: ClassVar[str] = "FILL"
     table: ClassVar[str | None] = "FillOptions"
     inputs: ClassVar[Count] = exactly(2)
+    sizes: ClassVar[frozenset[int]] = frozenset({0})
 
     def infer(self, args: Operands) -> tuple[Shape, ...]:
         expect_rank(args[1], 0, "value")
@@ -220,6 +222,7 @@ class Range(Op):
     name: ClassVar[str] = "RANGE"
     table: ClassVar[str | None] = "RangeOptions"
     inputs: ClassVar[Count] = exactly(3)
+    sizes: ClassVar[frozenset[int]] = frozenset({0, 1, 2})
 
     def infer(self, args: Operands) -> tuple[Shape, ...]:
         for index, name in enumerate(("start", "limit", "delta")):
@@ -247,6 +250,7 @@ class OneHot(Op):
     name: ClassVar[str] = "ONE_HOT"
     table: ClassVar[str | None] = "OneHotOptions"
     inputs: ClassVar[Count] = exactly(4)
+    sizes: ClassVar[frozenset[int]] = frozenset({1})
     axis: int = 0
     """Where the new axis goes; -1 is behind the others."""
 
@@ -277,6 +281,7 @@ class BroadcastTo(Op):
     name: ClassVar[str] = "BROADCAST_TO"
     table: ClassVar[str | None] = "BroadcastToOptions"
     inputs: ClassVar[Count] = exactly(2)
+    sizes: ClassVar[frozenset[int]] = frozenset({1})
 
     def infer(self, args: Operands) -> tuple[Shape, ...]:
         shape, target = args[0].shape, sizes(args[1], "shape")

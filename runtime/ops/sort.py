@@ -29,6 +29,7 @@ class TopKV2(Op):
     table: ClassVar[str | None] = "TopKV2Options"
     inputs: ClassVar[Count] = exactly(2)
     results: ClassVar[Count] = exactly(2)
+    sizes: ClassVar[frozenset[int]] = frozenset({1})
 
     def infer(self, args: Operands) -> tuple[Shape, ...]:
         if args[0].rank == 0:

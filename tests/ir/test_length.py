@@ -8,7 +8,7 @@ from itertools import product
 from typing import TypeAlias
 
 import pytest
-from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
 
 from circlet.runtime.ir.length import (
@@ -93,6 +93,8 @@ def test_answers_hold_for_all_lengths_that_fit(one: Formula, other: Formula, rel
 
 
 @given(formula, some_lengths, st.integers(0, 2))
+@example(lambda n: (-n[0] // 2) * (-n[1] // 2), [2, 2, 9], 0)
+@example(lambda n: (-n[2] // 2) * (n[0] - n[1]) * n[0], [2, 2, 9], 0)
 def test_a_bound_is_one(made: Formula, at_hand: list[int], least: int) -> None:
     """The first two lengths are computed by the run, at most as long as the third one."""
     scope = Scope(at_hand[2:])

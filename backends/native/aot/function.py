@@ -195,7 +195,7 @@ class EmbeddedFunction(FunctionLowering):
         with self._unless(condition, FIRST_SITE + len(self.program.sites) - 1):
             pass
 
-    def expect_capacity(self, length: ir.Value, most: int) -> None:
+    def expect_capacity(self, length: ir.Value, most: int, least: int | None = None) -> None:
         raise Unlowerable("lengths that change from turn to turn")
 
     def count(self, position: int, number: int) -> None:

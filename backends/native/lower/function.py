@@ -140,9 +140,10 @@ class FunctionLowering(ABC):
         of the given indices."""
 
     @abstractmethod
-    def expect_capacity(self, length: ir.Value, most: int) -> None:
+    def expect_capacity(self, length: ir.Value, most: int, least: int | None = None) -> None:
         """Leaves the function unless there is room for a length that a loop comes to; says what it is to have room for
-        when it is entered again: for twice as much at least, so that this happens seldom."""
+        when it is entered again: for twice as much at least, so that this happens seldom; -1 where the length is
+        less than it may be."""
 
     @abstractmethod
     def finish(self) -> None:

@@ -87,8 +87,9 @@ def _growing(o: OperatorLowering, result: _Result) -> tuple[int, ...]:
 def _take_lengths(o: OperatorLowering, result: _Result, request: ir.Value, first: int) -> None:
     """Says what the lengths are that the host computed, which lie from a word on; leaves where there is no room."""
     e, growing = o.function.e, _growing(o, result)
+    told = {computed_number(each) for array in o.spec.told.roots.values() for each in array.flat}
     for axis, (size, most) in enumerate(zip(result.shape, result.most, strict=True)):
-        if computed_number(size) is not None:
+        if computed_number(size) not in (None, *told):
             length = e.builder.trunc(e.load(request, DType.INT64, first + axis), e.index)
             if axis in growing:
                 o.function.expect_capacity(length, most)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from math import prod
 from typing import Protocol
 
@@ -92,6 +93,19 @@ class OperatorLowering:
     def call(self) -> Call:
         """The operator and its tensors."""
         return Call.of(self.spec.subgraph, self.operator, self.place)
+
+    def with_told(self) -> OperatorLowering:
+        """The same with parameters of its rule that only the run tells as the lengths that it computes."""
+        told, call = self.spec.told.values, self.call()
+        if not any(each in told for each in self.operator.inputs):
+            return self
+        rule = rule_of(call)
+        if isinstance(rule, str):
+            return self
+        return replace(self, inputs=tuple(
+            self.function.constant(told[tensor], each.dtype) if each is not None and tensor in told and (
+                position in rule.parameters) else each
+            for position, (tensor, each) in enumerate(zip(self.operator.inputs, self.inputs, strict=True))))
 
     def rule(self) -> Rule[Op] | str:
         """The operator's native rule or, where the host computes it, why."""

@@ -222,17 +222,23 @@ class ProcessFunction(FunctionLowering):
             for position, number in enumerate(quoted):
                 self.e.store(self.e.builder.sext(number, I64), evidence, DType.INT64, position)
 
-    def expect_capacity(self, length: ir.Value, most: int) -> None:
+    def expect_capacity(self, length: ir.Value, most: int, least: int | None = None) -> None:
         """Leaves the function unless there is room for a length that a loop comes to; says what it is to have room for
-        when it is entered again: for twice as much at least, so that this happens seldom."""
+        when it is entered again: for twice as much at least, so that this happens seldom; -1 where the length is
+        less than it may be."""
         number = open_number(most)
         assert self.e.lengths is not None, "lengths that change are open"
         assert number is not None, f"{most} is no capacity"
         self.program.grows = True
         b, capacity = self.e.builder, self.e.number(most)
-        with self._unless(b.icmp_signed("<=", length, capacity), OUTGROWN):
-            twice = b.shl(capacity, self.e.number(1))
-            self.e.lengths.ask(b, number, self.e.intrinsic("smax", length, twice))
+        fits = b.icmp_signed("<=", length, capacity)
+        if least is not None:
+            fits = b.and_(fits, b.icmp_signed(">=", length, self.e.number(least)))
+        with self._unless(fits, OUTGROWN):
+            wanted = self.e.intrinsic("smax", length, b.shl(capacity, self.e.number(1)))
+            if least is not None:
+                wanted = b.select(b.icmp_signed("<", length, self.e.number(least)), self.e.number(-1), wanted)
+            self.e.lengths.ask(b, number, wanted)
 
     def count(self, position: int, number: int) -> None:
         """Adds to what the function counts, if it does."""

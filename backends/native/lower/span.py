@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from math import prod
 
 from circlet.backends.native.compilation import Wish
@@ -21,6 +22,7 @@ from circlet.runtime.exec.kernel import Span
 from circlet.runtime.exec.observe.listener import Observation
 from circlet.runtime.ir.model import ABSENT
 from circlet.runtime.passes.analyses.specialize import General, Specialization
+from circlet.runtime.passes.analyses.told import NOTHING
 
 
 def lower_span(executors: ExecutorMap, span: Span, target: Target, symbol: str, general: General | None = None,
@@ -55,7 +57,9 @@ def lower_span(executors: ExecutorMap, span: Span, target: Target, symbol: str, 
         _Body(span, span.spec, function, lowering).write()
     else:
         function.open(general.scope)
-        _Body(span, general.spec, function, lowering).write()
+        # a part ends before what hangs on lengths that the run computes
+        given = general.spec if span.is_whole else replace(general.spec, told=NOTHING)
+        _Body(span, given, function, lowering).write()
         function.program.assume(general.scope)
     if cutter is not None:
         cutter.finish()

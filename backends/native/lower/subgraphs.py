@@ -21,13 +21,15 @@ from circlet.backends.native.lower.lent import lent
 from circlet.backends.native.lower.operators import OperatorLowering
 from circlet.backends.native.parts import COUNTED_COPIES, Variable
 from circlet.backends.native.program import RuleError, Unlowerable
+from circlet.backends.native.rules.moving.move import extended
 from circlet.backends.native.rules.rule import Rule
 from circlet.runtime.errors import CircletError, LimitError, Place
 from circlet.runtime.exec.executor_map import ExecutorMap
 from circlet.runtime.ir.faults import raise_located
-from circlet.runtime.ir.length import Scope
+from circlet.runtime.ir.length import Scope, bound, lowest
 from circlet.runtime.ir.model import ABSENT
 from circlet.runtime.ir.op import Op, Skip
+from circlet.runtime.ir.types import Array
 from circlet.runtime.passes.analyses.alias import Aliases
 from circlet.runtime.passes.analyses.elide_copies import given
 from circlet.runtime.passes.analyses.specialize import Specialization
@@ -142,6 +144,8 @@ class SubgraphLowering:
     def emit(self, spec: Specialization, span: range, aliases: Aliases, values: dict[int, Value],
              places: Mapping[int, ir.Value]) -> None:
         """Emits operators in order; adds their results to `values`."""
+        told = spec.told.roots
+        self._tell(told, values, [each for each in told if each in values])
         for number in span:
             self._wish.check()
             operator = spec.subgraph.operators[number]
@@ -157,9 +161,21 @@ class SubgraphLowering:
                   self._function.times.operator(spec.index, number)):
                 for tensor, value in zip(operator.outputs, _lowered(lowering), strict=True):
                     values[tensor] = value
+                self._tell(told, values, [each for each in operator.outputs if each in told])
                 self._growth.expect_room()
             if self._written is not None:
                 self._written()
+
+    def _tell(self, told: Mapping[int, Array], values: Mapping[int, Value], tensors: Sequence[int]) -> None:
+        """Says what lengths are that tensors hold; leaves where they cannot be, or there is no room for them."""
+        function = self._function
+        e = function.e
+        for tensor in tensors:
+            value = values[tensor]
+            for position, length in enumerate(told[tensor].reshape(-1).tolist()):
+                number = extended(e, value.linear(e, e.number(position)), value.dtype)
+                function.expect_capacity(number, bound(length), lowest(length))
+                e.define(length, number)
 
 
 def _lowered(lowering: OperatorLowering) -> Sequence[Value]:
@@ -189,6 +205,7 @@ def _lower(o: OperatorLowering) -> Sequence[Value]:
         o.function.note(o.describe())
         with _apart(o):
             return (GroupLowering(o, op).lower(),)
+    o = o.with_told()
     rule: Rule[Op] | str
     if type(op) in CONTROL_FLOW:
         refused = refuses(o.subgraphs.executors, op, given(o.spec, o.operator), o.spec.scope,

@@ -33,7 +33,7 @@ from circlet.runtime.sha256 import sha256
 
 if TYPE_CHECKING:
     from circlet.runtime.exec.frames.open_frame import OpenFrame
-    from circlet.runtime.exec.preparation import EntryFrame
+    from circlet.runtime.exec.preparation import EntryFrame, MakeFrame
 
 _END = Struct("<8sQQ32s32s")
 """Mark, bytes of plan and constants, checksum of the constants, SHA-256 of the plan: against damage, not forgery."""
@@ -101,12 +101,14 @@ class Prepared:
     def close(self) -> None:
         self._teams.close()
 
-    def frame(self, subgraph: int, shapes: tuple[Shape, ...], run: Run) -> EntryFrame | None:
+    def frame(self, subgraph: int, shapes: tuple[Shape, ...], run: Run, alone: MakeFrame) -> EntryFrame | None:
         for each in self._plan.functions:
             lengths = _lengths(each, subgraph, shapes)
             function = None if lengths is None else self._function(each.key)
             if lengths is not None and function is not None and function.manifest.fits(lengths):
-                return self._open(each, function, lengths, run) if each.is_open else self._fixed(each, function, run)
+                if not each.is_open:
+                    return self._fixed(each, function, run)
+                return self._open(each, function, lengths, run, alone)
         return None
 
     def _function(self, key: str) -> Function | None:
@@ -114,13 +116,14 @@ class Prepared:
             self._functions[key] = stored(key)
         return self._functions[key]
 
-    def _open(self, planned: Planned, function: Function, lengths: tuple[int, ...], run: Run) -> OpenFrame:
+    def _open(self, planned: Planned, function: Function, lengths: tuple[int, ...], run: Run,
+              alone: MakeFrame) -> OpenFrame:
         with LOADING:
             from circlet.backends.native.load.open_invocation import OpenInvocation
             from circlet.runtime.exec.frames.open_frame import OpenFrame
 
         return OpenFrame(planned.layout, {}, lengths, run, lambda arrays: OpenInvocation(
-            function, self._setting(planned, arrays, lengths, run), self._teams))
+            function, self._setting(planned, arrays, lengths, run), self._teams), lambda shapes: alone(shapes, run))
 
     def _fixed(self, planned: Planned, function: Function, run: Run) -> WholeFrame:
         layout = planned.layout

@@ -8,7 +8,7 @@ from typing import Protocol, final
 
 import numpy as np
 
-from circlet.runtime.exec.frames.cache import Resizable
+from circlet.runtime.exec.frames.cache import Invocable, Resizable
 from circlet.runtime.exec.frames.layout import Border, Buffer, Layout
 from circlet.runtime.exec.frames.open_step import OpenStep, OutgrownError
 from circlet.runtime.exec.memory import LITTLE, copied
@@ -77,7 +77,8 @@ class OpenFrame(Resizable):
     """A subgraph bound to memory for any lengths: `resize`, write `inputs`, `invoke()`, read `outputs`."""
 
     def __init__(self, layout: Layout, values: Mapping[int, Value], lengths: tuple[int, ...], run: Run,
-                 bind: Callable[[Mapping[int, Array]], OpenStep | None]) -> None:
+                 bind: Callable[[Mapping[int, Array]], OpenStep | None],
+                 alone: Callable[[tuple[Shape, ...]], Invocable]) -> None:
         """
         Args:
             layout: where inputs and results lie.
@@ -85,6 +86,7 @@ class OpenFrame(Resizable):
             lengths: to begin with, all that the layout is for.
             run: the run, or runs one after another, that the frame serves.
             bind: makes the step, given buffers by tensor.
+            alone: makes a frame for inputs of some shapes that takes any values.
 
         Raises:
             UnboundError: there is no step.
@@ -108,6 +110,10 @@ class OpenFrame(Resizable):
         self._shapes: tuple[Shape, ...] = ()
         self._lengths = lengths
         self._grows = bool(layout.room)
+        self._make_alone = alone
+        self._alone: tuple[tuple[Shape, ...], Invocable] | None = None
+        self._is_left = False
+        """Whether results are those of another frame."""
         self.asked: tuple[Shape, ...] = ()
         """The shapes of the inputs that `call` is to get next; whoever holds the frame says so."""
         self._arrays: dict[int, Array] = {}
@@ -172,16 +178,39 @@ class OpenFrame(Resizable):
         self._lengths = lengths
 
     def _repeat(self) -> None:
-        """Runs the subgraph with as much room as its loops turn out to need."""
+        """Runs the subgraph with as much room as its loops turn out to need; where a number is negative that the step
+        takes for a length, by another frame."""
+        if self._is_left:
+            self._retake(self._lengths)
         while True:
             try:
                 self._attempt()
             except OutgrownError as error:
-                shapes, self._shapes = self._shapes, ()
-                self._take(error.lengths)
-                self._shapes = shapes
+                if min(error.lengths) < 0:
+                    self._leave()
+                    return
+                self._retake(error.lengths)
             else:
                 return
+
+    def _retake(self, lengths: tuple[int, ...]) -> None:
+        """As `_take`, for the same shapes of inputs."""
+        shapes, self._shapes = self._shapes, ()
+        self._take(lengths)
+        self._shapes, self._is_left = shapes, False
+
+    def _leave(self) -> None:
+        """Runs the subgraph on a frame for any values."""
+        self._retake(self._lengths)
+        if self._alone is None or self._alone[0] != self._shapes:
+            self._alone = self._shapes, self._make_alone(self._shapes)
+        frame = self._alone[1]
+        for target, source in zip(frame.inputs, self.inputs, strict=True):
+            np.copyto(target, source)
+        with np.errstate(all="ignore"):
+            frame.invoke()
+        self._is_left = True
+        self._show(frame.outputs)
 
     def _view(self, lengths: tuple[int, ...]) -> None:
         """Makes arrays for some lengths of all inputs and results."""
@@ -215,6 +244,8 @@ class OpenFrame(Resizable):
 
     def _view_results(self) -> None:
         """Makes arrays for results whose shapes the run has computed."""
+        if self._is_left:
+            return
         lengths = self._step.lengths
         self._show([self._tensors[each].at(lengths) for each in self._results])
 

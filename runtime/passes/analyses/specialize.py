@@ -21,6 +21,7 @@ from circlet.runtime.late import LOADING
 from circlet.runtime.ops.controlflow import PreTestedLoop
 from circlet.runtime.ops.operands import typed
 from circlet.runtime.passes.analyses.growing import settled
+from circlet.runtime.passes.analyses.told import NOTHING, Teller, Told
 from circlet.runtime.records import dataclass
 
 MEMO_SIZE = 256
@@ -55,6 +56,8 @@ class Specialization:
     """The lengths of which case: open ones, and what there is at first of those that the run computes."""
     scope: Scope | None = None
     """What is assumed of lengths that differ from run to run, where there are any."""
+    told: Told = NOTHING
+    """What only the run tells of tensors of integers, as lengths that it computes."""
 
     @property
     def is_open(self) -> bool:
@@ -115,7 +118,8 @@ class General:
                        for number, each in enumerate(spec.shapes))
         known = {tensor: closed(array, lengths, spec.subgraph.tensors[tensor].dtype.numpy)
                  if is_open_value(array) else array for tensor, array in spec.known.items() if tensor not in late}
-        return replace(spec, shapes=shapes, known=known, stop=self.stop, general=self, lengths=lengths, scope=None)
+        return replace(spec, shapes=shapes, known=known, stop=self.stop, general=self, lengths=lengths, scope=None,
+                       told=NOTHING)
 
     @cached_property
     def _late(self) -> frozenset[int]:
@@ -179,10 +183,11 @@ class Specializer:
         """
         shapes, known, stop = list(so_far.shapes), dict(so_far.known), so_far.stop
         subgraph = so_far.subgraph
+        teller = None if so_far.scope is None else Teller(subgraph, so_far.scope, shapes, known, so_far.told)
         at_hand: Mapping[int, Array] = known if values is None else {**values, **known}
         for stop in range(so_far.stop, len(subgraph.operators)):
             operator = subgraph.operators[stop]
-            found = self._infer(so_far, stop, shapes, at_hand)
+            found = self._infer(so_far, stop, shapes, at_hand, teller)
             if found is None:
                 break
             for tensor, shape in zip(operator.outputs, found, strict=True):
@@ -191,10 +196,11 @@ class Specializer:
             at_hand = known
         else:
             stop = len(subgraph.operators)
-        return replace(so_far, shapes=tuple(shapes), known=known, stop=stop, general=None, lengths=())
+        return replace(so_far, shapes=tuple(shapes), known=known, stop=stop, general=None, lengths=(),
+                       told=NOTHING if teller is None else teller.told)
 
     def _infer(self, so_far: Specialization, number: int, shapes: list[Shape | None],
-               values: Mapping[int, Array]) -> tuple[Shape, ...] | None:
+               values: Mapping[int, Array], teller: Teller | None) -> tuple[Shape, ...] | None:
         operator = so_far.subgraph.operators[number]
         try:
             found = operator.op.infer(self._operands(so_far, operator, shapes, values))
@@ -211,21 +217,23 @@ class Specializer:
             promised = so_far.promised and not operator.op.callees()
             if promised and all(each.shape and each.is_static for each in declared):
                 return tuple(each.shape for each in declared)
-            return self._computed(so_far, operator, shapes, values)
+            return self._computed(so_far, operator, shapes, values, teller)
         except FAULTS as error:
             if so_far.is_open:
                 return None
             raise_located(error, Place(so_far.index, so_far.subgraph.name, number, operator.name))
 
     def _computed(self, so_far: Specialization, operator: Operator, shapes: list[Shape | None],
-                  values: Mapping[int, Array]) -> tuple[Shape, ...] | None:
+                  values: Mapping[int, Array], teller: Teller | None) -> tuple[Shape, ...] | None:
         """The shapes of results of which the run computes lengths, where these are bounded."""
-        if so_far.scope is None or any(shapes[each] is None for each in operator.inputs if each != ABSENT):
+        if so_far.scope is None or teller is None or any(
+                shapes[each] is None for each in operator.inputs if each != ABSENT):
             return None
         try:
             if isinstance(operator.op, PreTestedLoop):
                 return self._settled(operator.op, tuple(shapes[each] or () for each in operator.inputs), so_far.scope)
-            return operator.op.bounded(self._operands(so_far, operator, shapes, values), so_far.scope.late)
+            return teller.shapes(operator, lambda told: self._operands(so_far, operator, shapes, told)) or (
+                operator.op.bounded(self._operands(so_far, operator, shapes, values), so_far.scope.late))
         except (Unknown, *FAULTS):
             return None
 

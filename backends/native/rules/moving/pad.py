@@ -9,11 +9,13 @@ from llvmlite import ir
 from circlet.backends.native.emit.emitter import Emitter, Index
 from circlet.backends.native.emit.loops import every, independent
 from circlet.backends.native.emit.value import Value, computed
-from circlet.backends.native.rules.moving.move import parameter
+from circlet.backends.native.emit.whole import Whole
+from circlet.backends.native.rules.moving.move import expect, parameter
 from circlet.backends.native.rules.refusals import movable
 from circlet.backends.native.rules.rule import Node, Sink, fused, nest
 from circlet.backends.refusal import all_of
 from circlet.runtime.exec.kernel import Call
+from circlet.runtime.ir.length import larger
 from circlet.runtime.ir.types import QUANTIZABLE
 from circlet.runtime.ops.pad import MirrorPad, MirrorPadMode, Pad, PadV2, Tile
 
@@ -66,6 +68,10 @@ def mirror_pad(node: Node[MirrorPad]) -> tuple[Value]:
     """Of x and paddings (rank, 2): x surrounded by its reflection; a value that reads x by another index."""
     x, paddings = node.input(0), parameter(node, 1).tolist()
     edge = int(node.op.mode is MirrorPadMode.SYMMETRIC)
+    for axis, (size, (before, after)) in enumerate(zip(x.shape, paddings, strict=True)):
+        wanted, most = Whole(node.function.e, larger(before, after)), larger(size - 1 + edge, 0)
+        expect(node, wanted.compare("<=", most),
+               f"paddings: expected at most {most} for axis {axis}, found {{}}", wanted)
 
     def element(e: Emitter, index: Index) -> ir.Value:
         return x.element(e, [_mirrored(e, each, size, before, after, edge)

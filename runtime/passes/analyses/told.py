@@ -1,0 +1,147 @@
+"""Values that only a run tells and that shapes follow from, as lengths that the run computes: how many rows are to be
+taken, how large an image is to become."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from functools import cached_property
+from math import prod
+
+import numpy as np
+
+from circlet.runtime.ir.faults import FAULTS
+from circlet.runtime.ir.length import Scope, is_open
+from circlet.runtime.ir.model import ABSENT, Operator, Subgraph
+from circlet.runtime.ir.op import Operands, Unknown
+from circlet.runtime.ir.types import Array, DType, Shape
+from circlet.runtime.late import LOADING
+from circlet.runtime.ops.operands import typed
+from circlet.runtime.records import dataclass
+
+MOST_NUMBERS = 16
+"""In a tensor: more than a shape or the paddings of one have. A choice."""
+_KINDS = (DType.INT32, DType.INT64)
+
+
+@dataclass(frozen=True, eq=False)
+class Told:
+    """What the run tells of a subgraph's tensors."""
+
+    values: Mapping[int, Array]
+    """By tensor: integers, in terms of lengths."""
+    roots: Mapping[int, Array]
+    """Those of which each integer is such a length, by tensor. A value that is less than the length may be is left to
+    frames for any values."""
+
+
+NOTHING = Told({}, {})
+
+
+class Teller:
+    """Takes values that only a run tells for lengths."""
+
+    def __init__(self, subgraph: Subgraph, scope: Scope, shapes: list[Shape | None], known: Mapping[int, Array],
+                 told: Told) -> None:
+        """
+        Args:
+            subgraph: of which tensors are told.
+            scope: of the lengths.
+            shapes: by tensor, None where they are not known yet; the caller adds to them.
+            known: values that are known before the run; the caller adds to them.
+            told: so far.
+        """
+        self._subgraph = subgraph
+        self._scope = scope
+        self._shapes = shapes
+        self._known = known
+        self.told = told
+
+    @cached_property
+    def _makers(self) -> Mapping[int, Operator]:
+        """The operator that gives a tensor."""
+        return {tensor: each for each in self._subgraph.operators for tensor in each.outputs}
+
+    def shapes(self, operator: Operator, operands: Callable[[Mapping[int, Array]], Operands]) -> (
+            tuple[Shape, ...] | None):
+        """The shapes of an operator's results, from its inputs as lengths; None where they do not follow.
+
+        Args:
+            operator: the operator.
+            operands: its inputs, given values by tensor.
+        """
+        sizes, parts = ([each for position, each in enumerate(operator.inputs) if position in positions
+                         and each != ABSENT and each not in self._known]
+                        for positions in (operator.op.sizes, operator.op.parts_from))
+        before = self.told
+        with self._scope.tentatively() as keep:
+            for each in sizes:
+                self._tell(each, operator.op.least_size)
+            for each in parts:
+                self._tell(each, 0, self._sized)
+            values = {each: self.told.values[each] for each in (*sizes, *parts) if each in self.told.values}
+            if values and len(values) == len({*sizes, *parts}):
+                try:
+                    found = operator.op.infer(operands({**self._known, **values}))
+                except (Unknown, *FAULTS):
+                    found = None
+                if found is not None:
+                    keep()
+                    return found
+        self.told = before
+        return None
+
+    @cached_property
+    def _sized(self) -> frozenset[int]:
+        """The tensors that sizes follow from."""
+        found = {operator.inputs[position] for operator in self._subgraph.operators for position in operator.op.sizes
+                 if position < len(operator.inputs)}
+        for operator in reversed(self._subgraph.operators):
+            if not operator.op.callees() and not found.isdisjoint(operator.outputs):
+                found.update(operator.inputs)
+        return frozenset(found)
+
+    def _tell(self, tensor: int, least: int, among: frozenset[int] | None = None) -> Array | None:
+        """The integers of a tensor; None where it has none, or too many.
+
+        Args:
+            tensor: the tensor.
+            least: what lengths are at the least that were not told yet.
+            among: the tensors that may become such lengths; None for any.
+        """
+        if tensor in self._known or tensor in self.told.values:
+            return self._known[tensor] if tensor in self._known else self.told.values[tensor]
+        shape = self._shapes[tensor]
+        if shape is None or self._subgraph.tensors[tensor].dtype not in _KINDS or is_open(shape) or not (
+                0 < prod(shape) <= MOST_NUMBERS):
+            return None
+        found = self._followed(tensor, least, among)
+        if found is None and among is not None and tensor not in among:
+            return None
+        if found is None:
+            found = np.empty(shape, np.object_)
+            found.reshape(-1)[:] = [self._scope.computed(self._scope.capacity(), least) for _ in range(found.size)]
+            self.told = Told(self.told.values, {**self.told.roots, tensor: found})
+        self.told = Told({**self.told.values, tensor: found}, self.told.roots)
+        return found
+
+    def _followed(self, tensor: int, least: int, among: frozenset[int] | None) -> Array | None:
+        """What an operator makes of integers that are told; None where it computes with others, or otherwise."""
+        operator, before = self._makers.get(tensor), self.told
+        if operator is None or operator.op.callees():
+            return None
+        with LOADING:
+            from circlet.runtime.passes.analyses.open_values import open_results
+
+        with self._scope.tentatively() as keep:
+            inputs = {each: self._tell(each, least, among) for each in operator.inputs if each != ABSENT}
+            shapes = tuple(self._shapes[each] or () for each in operator.outputs)
+            with suppress(Unknown, *FAULTS):
+                made = None if any(each is None for each in inputs.values()) else open_results(
+                    operator.op, [inputs.get(each) for each in operator.inputs], shapes)
+                if made is not None:
+                    found = typed(made[operator.outputs.index(tensor)], self._subgraph.tensors[tensor].dtype)
+                    keep()
+                    return found
+        self.told = before
+        return None

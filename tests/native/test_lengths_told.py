@@ -1,0 +1,216 @@
+"""Values that only a run tells, and that shapes follow from, are lengths: code for any of them is one function."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import circlet
+from circlet.runtime.ir.builder import ModelBuilder, Value
+from circlet.runtime.ir.model import Model
+from circlet.runtime.ir.tensor import Tensor
+from circlet.runtime.ir.types import DType
+from circlet.runtime.ops.comparison import Less
+from circlet.runtime.ops.controlflow import While
+from circlet.runtime.ops.elementwise import Add, Maximum, Minimum, Mul, Sub
+from circlet.runtime.ops.index import Gather, ScatterNd
+from circlet.runtime.ops.layout import Pack, StridedSlice
+from circlet.runtime.ops.pad import MirrorPad, Pad, Tile
+from circlet.runtime.ops.pool import AveragePool2D
+from circlet.runtime.ops.quantize import Cast
+from circlet.runtime.ops.resize import ResizeBilinear, ResizeNearestNeighbor
+from circlet.runtime.ops.segment import UnsortedSegmentSum
+from circlet.runtime.ops.shape import BroadcastTo, Fill, OneHot, Range, Reshape
+from circlet.runtime.ops.unary import Neg, Tanh
+from tests.native.test_lengths import Graph, floats
+from tests.native.test_lengths_hosted import INTS, Write, model
+from tests.ops.cases import check
+
+LENGTHS = ((8, 3), (5, 40), (64, 2), (33, 150), (12, 0), (150, 100), (8, 1), (2, 2), (9, 1000), (8, 3))
+"""Of x (n, 6), and a number k."""
+
+
+def filled(g: Graph, x: Value, k: Value) -> Sequence[Value]:
+    """k ones, and x repeated below itself."""
+    ones = g(Fill(), g(Reshape(), k, g.ints(1), dtype=INTS), g.number(1.0))
+    return [g(Mul(), ones, g.number(3.0)), g(Tile(), x, twice(g, k))]
+
+
+def twice(g: Graph, k: Value) -> Value:
+    """[2, 1], by way of a number."""
+    return g(Add(), g(Mul(), k, g.ints(0, 0), dtype=INTS), g.ints(2, 1), dtype=INTS)
+
+
+def counted(g: Graph, x: Value, k: Value) -> Sequence[Value]:
+    """0 to k, and a row of so many numbers for each place."""
+    numbers = g(Range(), g.number(0), k, g.number(1), dtype=INTS)
+    return [g(Mul(), numbers, numbers, dtype=INTS), g(OneHot(-1), g.ints(0, 1, 2), k, g.number(1.0), g.number(0.0))]
+
+
+def wider(g: Graph, x: Value, k: Value) -> Sequence[Value]:
+    """Padded by k rows, and (k, 2) of the same row."""
+    amounts = g(Mul(), k, g.builder.constant(np.array([[0, 1], [0, 0]], np.int32)), dtype=INTS)
+    shape = g(Add(), g(Mul(), k, g.ints(1, 0), dtype=INTS), g.ints(0, 2), dtype=INTS)
+    return [g(Tanh(), g(Pad(), x, amounts)), g(BroadcastTo(), g.number(4.0), shape)]
+
+
+def images(g: Graph, x: Value, k: Value) -> Sequence[Value]:
+    """Rows as an image, made k by 3."""
+    size = g(Add(), g(Mul(), k, g.ints(1, 0), dtype=INTS), g.ints(0, 3), dtype=INTS)
+    return [g(Tanh(), g(ResizeBilinear(), g(Reshape(), x, g.ints(1, -1, 3, 2)), size))]
+
+
+def met(g: Graph, x: Value, k: Value) -> Sequence[Value]:
+    """Rows as many as k says, at most as x has, by different ways."""
+    count = g(Minimum(), k, g.length(x, 0), dtype=INTS)
+    ones = g(Fill(), g(Pack(2), count, g.number(6), dtype=INTS), g.number(2.0))
+    numbers = g(Range(), g.number(0), count, g.number(1), dtype=INTS)
+    first = g(StridedSlice(begin_mask=1), x, g.ints(0), g(Reshape(), count, g.ints(1), dtype=INTS), g.ints(1))
+    return [g(Mul(), ones, g(Gather(), x, numbers)), g(Add(), first, ones)]
+
+
+def moved_on(g: Graph, x: Value, k: Value) -> Sequence[Value]:
+    """What shapes are computed with, from k: its double, halves, remainders."""
+    two = g.number(2)
+    sizes = [g(Add(), g(Mul(), k, two, dtype=INTS), g.number(1), dtype=INTS), g(Maximum(), k, two, dtype=INTS),
+             g(Sub(), g(Maximum(), k, two, dtype=INTS), k, dtype=INTS)]
+    return [g(Tanh(), g(Fill(), g(Pack(2), each, two, dtype=INTS), g.number(0.5))) for each in sizes]
+
+
+def scattered(g: Graph, x: Value, k: Value) -> Sequence[Value]:
+    """Rows to the first of k + 9 places, and sums of k + 1 segments."""
+    size = g(Pack(2), g(Add(), k, g.number(9), dtype=INTS), g.number(6), dtype=INTS)
+    some = g(StridedSlice(begin_mask=1), x, g.ints(0), g.ints(2), g.ints(1))
+    count = g(Add(), k, g.number(1), dtype=INTS)
+    return [g(ScatterNd(), g.builder.constant(np.array([[0], [8]], np.int32)), some, size),
+            g(UnsortedSegmentSum(), some, g.ints(0, 0), count)]
+
+
+def resized(g: Graph, x: Value, k: Value) -> Sequence[Value]:
+    """An image of k + 4 by some 2 k + 4, mirrored around, pooled and thinned out, as floats say."""
+    wide = g(Cast(), g(Mul(), g(Cast(), k), g.number(2.2)), dtype=INTS)
+    size = g(Pack(2), *(g(Add(), each, g.number(4), dtype=INTS) for each in (k, wide)), dtype=INTS)
+    image = g(Reshape(), x, g.ints(1, -1, 3, 2))
+    found = g(ResizeBilinear(), image, size)
+    around = g(MirrorPad(), found, g.builder.constant(np.array([[0, 0], [2, 2], [2, 2], [0, 0]], np.int32)))
+    thin = g(StridedSlice(begin_mask=15, end_mask=15), g(ResizeNearestNeighbor(), image, size), g.ints(0, 0, 0, 0),
+             g.ints(0, 0, 0, 0), g.ints(1, 2, 2, 1))
+    return [g(AveragePool2D(stride_h=2, stride_w=2, filter_height=3, filter_width=3), around), thin]
+
+
+CASES: dict[str, Write] = {
+    "filled": filled, "counted": counted, "wider": wider, "images": images, "met": met, "moved on": moved_on,
+    "scattered": scattered, "resized": resized,
+}
+NOT_EMPTY = frozenset({"images"})
+"""Of which no length may be 0."""
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_one_function_serves_all_values(name: str, folder: object, compiled: list[str]) -> None:
+    native, cpu = (circlet.Session(model(CASES[name]), backend=each) for each in ("native", "cpu"))
+    for rows, k in LENGTHS:
+        if k or name not in NOT_EMPTY:
+            given = [floats(rows, 6), np.array(k, np.int32)]
+            for found, expected in zip(native.invoke(0, given), cpu.invoke(0, given), strict=True):
+                check(found, expected, 1e-5 if expected.dtype.kind == "f" else None)
+    assert len(compiled) == 1
+    assert {*native.backend_of(0)} <= {"native", "none"}
+
+
+def around_zero(g: Graph, x: Value, k: Value) -> Sequence[Value]:
+    """As many ones as k differs from 0 by."""
+    size = g(Maximum(), k, g(Neg(), k, dtype=INTS), dtype=INTS)
+    return [g(Fill(), g(Reshape(), size, g.ints(1), dtype=INTS), g.number(1.0)), g(Tanh(), x)]
+
+
+def test_what_is_no_length_is_left_to_numpy(folder: object) -> None:
+    """In this process, and in the next one, where the model is read for it."""
+    given = model(around_zero)
+    for _ in range(2):
+        session = circlet.Session(given, backend="native")
+        for k in (3, -2, 5, -70, -70, 200, -1, 0, 4):
+            x = floats(4, 6)
+            ones, rest = session.invoke(0, [x, np.array(k, np.int32)])
+            assert ones.tolist() == [1.0] * abs(k)
+            check(rest, np.tanh(x), 1e-6)
+
+
+def test_files_too(tmp_path: Path, folder: object) -> None:
+    path = tmp_path / "model.tflite"
+    circlet.save(model(around_zero), path)
+    for numbers in ((3, 4), (5, -2, 7)):
+        session = circlet.Session(path, backend="native")
+        for k in numbers:
+            assert session.invoke(0, [floats(4, 6), np.array(k, np.int32)])[0].tolist() == [1.0] * abs(k)
+
+
+def test_results_of_a_bound_run_follow_the_values() -> None:
+    session = circlet.Session(model(around_zero), backend="native")
+    x, k = floats(4, 6), np.array(3, np.int32)
+    bound = session.bind(0, [x, k])
+    for number in (3, -2, 100, -5, 2):
+        k[...] = number
+        session.run_bound(bound)
+        assert bound.results[0].tolist() == [1.0] * abs(number)
+        check(bound.results[1], np.tanh(x), 1e-6)
+
+
+@pytest.mark.parametrize(("write", "k", "message"), [
+    (filled, -1, "not negative"), (counted, -3, "delta"), (images, 0, "cannot resize"),
+    (lambda g, x, k: resized(g, x, g(Sub(), k, g.number(1), dtype=INTS)), 0, "at most 1 for axis 2")])
+def test_errors_are_those_of_numpy(write: Write, k: int, message: str) -> None:
+    native, cpu = (circlet.Session(model(write), backend=each) for each in ("native", "cpu"))
+    for each in (native, cpu):
+        with pytest.raises(circlet.ExecutionError, match=message):
+            each.invoke(0, [floats(6, 6), np.array(k, np.int32)])
+        each.invoke(0, [floats(6, 6), np.array(5, np.int32)])
+
+
+def test_lengths_that_no_result_can_have_are_errors(folder: object) -> None:
+    session = circlet.Session(model(counted), backend="native")
+    x = floats(7, 6)
+    session.invoke(0, [x, np.array(5, np.int32)])
+    with pytest.raises(circlet.ExecutionError, match="RANGE"):
+        session.invoke(0, [x, np.array(-5, np.int32)])
+    assert len(session.invoke(0, [x, np.array(5, np.int32)])[0]) == 5
+
+
+def test_memory_is_limited(folder: object) -> None:
+    session = circlet.Session(model(filled), backend="native", limits=circlet.Limits(memory=1 << 22))
+    x = floats(7, 6)
+    session.invoke(0, [x, np.array(5, np.int32)])
+    with pytest.raises(circlet.LimitError):
+        session.invoke(0, [x, np.array(1 << 24, np.int32)])
+    session.invoke(0, [x, np.array(5, np.int32)])
+
+
+def looping() -> Model:
+    """In turn i, the sum of i ones is added to each row of x: (n, 6)."""
+    b = ModelBuilder()
+    main, cond, body = (Graph(b.subgraph(name)) for name in ("main", "cond", "body"))
+    for g in (cond, body):
+        i, n, x = (g.builder.input(name, kind, shape) for name, kind, shape in (
+            ("i", INTS, ()), ("n", INTS, ()), ("x", DType.FLOAT32, (-1, 6))))
+        if g is cond:
+            g.builder.output(g(Less(), i, n, dtype=DType.BOOL))
+        else:
+            ones = g(Fill(), g(Pack(2), i, g.number(6), dtype=INTS), g.number(1.0))
+            total = g(UnsortedSegmentSum(), ones, g(Fill(), g(Reshape(), i, g.ints(1), dtype=INTS), g.number(0),
+                                                    dtype=INTS), g.number(1))
+            g.builder.output(g(Add(), i, g.number(1), dtype=INTS), n, g(Add(), x, total))
+    x, k = main.builder.input("x", DType.FLOAT32, (-1, 6)), main.builder.input("k", INTS, ())
+    kinds = [Tensor("", INTS, ()), Tensor("", INTS, ()), Tensor("", DType.FLOAT32, (), has_rank=False)]
+    main.builder.output(main.builder.op(While(cond.builder.index, body.builder.index), main.number(0), k, x,
+                                        outputs=kinds)[2])
+    return b.build()
+
+
+def test_in_each_turn_of_a_loop() -> None:
+    session = circlet.Session(looping(), backend="native")
+    for rows, k in ((3, 4), (5, 1), (2, 90), (4, 0)):
+        x = floats(rows, 6)
+        check(session.invoke(0, [x, np.array(k, np.int32)])[0], x + np.float32(k * (k - 1) // 2), 1e-5)
