@@ -66,7 +66,7 @@ def container(model: Model, targets: Iterable[str] = (), name: str = "model", si
 
 
 def _for_many(compiled: Callable[[Processor], Compiled]) -> Sequence[Compiled]:
-    """A model for those of `TARGETS` that have instructions for it: the first one has none for float16, say.
+    """A model for those of `TARGETS` that have instructions for it.
 
     Raises:
         UnsupportedError: none has.

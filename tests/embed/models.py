@@ -43,8 +43,7 @@ REFUSED = {
 """What is said of models that have no code for devices."""
 TOO_LARGE = ("bigadd", "bigscatter", "mobilenet_v2", "mobilenet_v2_int8")
 """Models with inputs and expectations that the emulated boards of Cortex-M have no memory for."""
-WITHOUT_HALVES = ("riscv64", "wasm32", "wasm32-simd", "x86-64", "x86-64-v2")
-"""The targets that have no conversions of float16, and so refuse `float16_carry`."""
+
 
 
 def models() -> list[Path]:

@@ -8,10 +8,9 @@ from pathlib import Path
 import pytest
 from _pytest.mark import ParameterSet
 
-import circlet
 from circlet.embed.names import identifier
 from tests.embed.devices import DEVICES, Device, run
-from tests.embed.models import TOO_LARGE, WITHOUT_HALVES, accepted, compiled
+from tests.embed.models import TOO_LARGE, accepted, compiled
 from tests.models.expectations import agrees
 
 FEW = ("collatz", "cond", "cnn_int8", "lstm_unrolled")
@@ -33,10 +32,6 @@ def test_model(path: Path, device: Device, tmp_path: Path) -> None:
         pytest.skip(f"not installed: {', '.join(device.missing)}")
     if path.stem in TOO_LARGE and device.target.startswith("cortex"):
         pytest.skip("the board has too little memory")
-    if path.stem == "float16_carry" and device.target in WITHOUT_HALVES:
-        with pytest.raises(circlet.UnsupportedError, match="has no instructions for float16"):
-            list(compiled(path, device.target, is_small=True))
-        return
     for number, (found, calls) in enumerate(compiled(path, device.target, is_small=True)):
         folder = tmp_path / str(number)
         folder.mkdir()

@@ -12,10 +12,11 @@ import pytest
 from llvmlite import ir
 
 from circlet.backends.native.emit.emitter import POINTER, Emitter
-from circlet.backends.native.emit.soft import SOFT
+from circlet.backends.native.emit.soft import SOFT, extended, truncated
 from circlet.backends.native.load.llvm import host, link, object_code
 from circlet.backends.native.lower.passes import Passes
 from circlet.backends.native.lower.pieces import Piece
+from tests.native.compiled import call_of
 
 Floats = npt.NDArray[np.floating]
 EXACT: dict[str, Callable[..., Floats]] = {
@@ -109,3 +110,40 @@ def _rounded(exact: Fraction) -> np.float32:
     guess = np.float32(float(exact))
     around = [np.nextafter(guess, np.float32(-np.inf)), guess, np.nextafter(guess, np.float32(np.inf))]
     return min(around, key=lambda each: (abs(Fraction(float(each)) - exact), int(each.view(np.uint32)) & 1))
+
+
+def test_halves_of_all_patterns() -> None:
+    halves = np.arange(1 << 16, dtype=np.uint16).view(np.float16)
+
+    def write(e: Emitter, source: ir.Value, target: ir.Value) -> None:
+        with e.loop(halves.size) as k:
+            half = e.builder.load(e.address(source, ir.HalfType(), k), typ=ir.HalfType())
+            e.builder.store(extended(e, half), e.address(target, ir.FloatType(), k))
+
+    found = np.zeros(halves.size, np.float32)
+    call_of(write)(halves, found)
+    expected = halves.astype(np.float32)
+    is_number = ~np.isnan(expected)
+    np.testing.assert_array_equal(found[is_number].view(np.uint32), expected[is_number].view(np.uint32))
+    assert np.isnan(found[~is_number]).all()
+
+
+def test_numbers_become_the_nearest_halves() -> None:
+    """Any patterns, and numbers in the middle of two halves or next to that."""
+    halves = np.arange(0x7C00, dtype=np.uint16).view(np.float16).astype(np.float32)
+    middles = (halves[:-1] + halves[1:]) / 2
+    near = [np.nextafter(middles, np.float32(to)) for to in (-np.inf, np.inf)]
+    numbers_ = np.concatenate([halves, middles, *near, -middles, numbers(np.float32, 20000, 5).astype(np.float32)])
+
+    def write(e: Emitter, source: ir.Value, target: ir.Value) -> None:
+        with e.loop(numbers_.size) as k:
+            x = e.builder.load(e.address(source, ir.FloatType(), k), typ=ir.FloatType())
+            e.builder.store(truncated(e, x), e.address(target, ir.HalfType(), k))
+
+    found = np.zeros(numbers_.size, np.float16)
+    call_of(write)(numbers_, found)
+    with np.errstate(over="ignore"):
+        expected = numbers_.astype(np.float16)
+    is_number = ~np.isnan(expected)
+    np.testing.assert_array_equal(found[is_number].view(np.uint16), expected[is_number].view(np.uint16))
+    assert np.isnan(found[~is_number]).all()

@@ -33,8 +33,8 @@ from circlet.runtime.ops.matmul import FullyConnected
 from circlet.runtime.ops.unary import Floor
 from tests.native.native_cases import model_of
 from tests.ops.cases import Case, T, as_t, check, q
-from tests.ops.test_conv import CONV_2D, DEPTHWISE_CONV_2D
-from tests.ops.test_matmul import HYBRID, QUANTIZED, per_axis
+from tests.ops.test_conv import CONV_2D, DEPTHWISE_CONV_2D, TRANSPOSE_CONV
+from tests.ops.test_matmul import HYBRID, INT4, QUANTIZED, per_axis
 
 HOST = llvm.host()
 LAYOUT = "e-m:e-i64:64-n8:16:32:64-S128"
@@ -102,7 +102,7 @@ def test_tables_of_x86(features: str, size: int) -> None:
     assert x86("").look_up() is None
 
 
-INTEGERS = [each for each in (*QUANTIZED, *HYBRID, *CONV_2D, *DEPTHWISE_CONV_2D)
+INTEGERS = [each for each in (*QUANTIZED, *HYBRID, *INT4, *CONV_2D, *DEPTHWISE_CONV_2D, *TRANSPOSE_CONV)
             if each.error is None and any(given is not None and as_t(given).q is not None for given in each.inputs)]
 """Cases with quantised inputs."""
 

@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from math import prod
 
+import numpy as np
 from llvmlite import ir
 
 from circlet.backends.native.abi import DONE, FIRST_SITE, STOPPED
@@ -25,6 +26,7 @@ from circlet.runtime.ir.length import is_open
 from circlet.runtime.ir.types import Array, DType, Shape
 from circlet.runtime.passes.analyses.alias import Aliases
 from circlet.runtime.passes.analyses.plan_memory import Interval
+from circlet.runtime.passes.analyses.specialize import is_open_value
 from circlet.runtime.records import dataclass, field
 
 ARENA, STATE = "arena", "state"
@@ -251,7 +253,21 @@ class EmbeddedFunction(FunctionLowering):
         if state.nbytes > state.header_bytes:
             self.e.fill(self.in_state(state.header_bytes), 0, state.nbytes - state.header_bytes)
         for offset, array in state.initial.items():
-            self.e.copy(self.in_state(offset), self.external(array), array.nbytes)
+            home = self.in_state(offset)
+            if not self._filled(array, home):
+                self.e.copy(home, self.external(array), array.nbytes)
+
+    def write(self, value: Value, home: ir.Value) -> None:
+        if value.known is None or is_open_value(value.known) or not self._filled(value.known, home):
+            super().write(value, home)
+
+    def _filled(self, array: Array, home: ir.Value) -> bool:
+        """Writes a constant to memory if all of its bytes are one, which takes no constant."""
+        stored = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+        is_uniform = array.nbytes > 0 and bool((stored == stored[0]).all())
+        if is_uniform:
+            self.e.fill(home, int(stored[0]), array.nbytes)
+        return is_uniform
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from llvmlite import ir
 from circlet.backends.native.emit.lengths import Entry, Lengths
 from circlet.backends.native.emit.polling import Meter
 from circlet.backends.native.emit.sharing import Sharing
-from circlet.backends.native.emit.soft import SOFT, soft
+from circlet.backends.native.emit.soft import SOFT, extended, soft, truncated
 from circlet.backends.native.targets.target import Target
 from circlet.runtime.errors import UnsupportedError
 from circlet.runtime.ir.length import computed_number, is_length, may_be_less, may_differ, terms_of
@@ -277,6 +277,22 @@ class Emitter:
         kind = arguments[0].type
         function = self.declare(f"llvm.{name}.{_suffix(kind)}", ir.FunctionType(kind, [kind] * len(arguments)))
         return self.builder.call(function, list(arguments), fastmath=flags)
+
+    def widened(self, value: ir.Value, kind: ir.Type) -> ir.Value:
+        """A real number, or a vector of them, as a wider type."""
+        if not self._is_soft(value.type):
+            return self.builder.fpext(value, kind)
+        found = extended(self, value)
+        return found if found.type == kind else self.builder.fpext(found, kind)
+
+    def narrowed(self, value: ir.Value, kind: ir.Type) -> ir.Value:
+        """A real number, or a vector of them, as a narrower type, rounded once: a half from float32."""
+        return truncated(self, value) if self._is_soft(kind) else self.builder.fptrunc(value, kind)
+
+    def _is_soft(self, kind: ir.Type) -> bool:
+        """Whether a type is half precision, for which there are no instructions."""
+        element = kind.element if isinstance(kind, ir.VectorType) else kind
+        return element == ir.HalfType() and self.target.is_freestanding and not self.target.has_halves
 
     @contextmanager
     def loop(self, count: ir.Value | int) -> Iterator[ir.Value]:

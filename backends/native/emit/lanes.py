@@ -177,12 +177,12 @@ class Lanes:
 
     def widen(self, element: ir.Type) -> Lanes:
         """As a wider real type or a wider integer, which is filled with zeros."""
-        method = self.e.builder.fpext if self._is_real else self.e.builder.zext
+        method = self.e.widened if self._is_real else self.e.builder.zext
         return self._new(method(self.value, self.like(element)))
 
     def narrow(self, element: ir.Type) -> Lanes:
         """As a narrower type: a real number rounded once, an integer's low bits."""
-        method = self.e.builder.fptrunc if self._is_real else self.e.builder.trunc
+        method = self.e.narrowed if self._is_real else self.e.builder.trunc
         return self._new(method(self.value, self.like(element)))
 
     def to_real(self, element: ir.Type) -> Lanes:

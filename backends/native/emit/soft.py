@@ -26,6 +26,14 @@ class Writer(Protocol):
         """Calls an intrinsic whose arguments and result have one type."""
         ...
 
+    def widened(self, value: ir.Value, kind: ir.Type) -> ir.Value:
+        """A real number as a wider type."""
+        ...
+
+    def narrowed(self, value: ir.Value, kind: ir.Type) -> ir.Value:
+        """A real number as a narrower type, rounded once."""
+        ...
+
 
 @dataclass(frozen=True)
 class _Format:
@@ -249,6 +257,40 @@ def _digits(b: ir.IRBuilder, by: _Format, number: ir.Value) -> tuple[ir.Value, i
     return roots, rests
 
 
+def extended(e: Writer, x: ir.Value) -> ir.Value:
+    """A half as float32: its digits as those of a number 2 ** 112 times as small, which a product corrects exactly,
+    subnormal ones too; what is not finite stays so."""
+    b, whole = e.builder, _like(x.type, ir.IntType(32))
+    single = _like(x.type, _SINGLE)
+    bits = b.zext(b.bitcast(x, _like(x.type, ir.IntType(16))), whole)
+    magnitude = b.and_(bits, _constant(whole, 0x7FFF))
+    moved = b.shl(magnitude, _constant(whole, 13))
+    finite = b.bitcast(b.fmul(b.bitcast(moved, single), _constant(single, 2.0**112)), whole)
+    is_finite = b.icmp_unsigned("<", magnitude, _constant(whole, 0x7C00))
+    found = b.select(is_finite, finite, b.or_(moved, _constant(whole, 0x7F800000)))
+    sign = b.shl(b.and_(bits, _constant(whole, 0x8000)), _constant(whole, 16))
+    return b.bitcast(b.or_(found, sign), single)
+
+
+def truncated(e: Writer, x: ir.Value) -> ir.Value:
+    """A float32 as the nearest half, of two the even one. Numbers that become subnormal are rounded by adding a half,
+    whose last digit is theirs; others by an integer that carries into what is left of them."""
+    b, whole, half = e.builder, _like(x.type, ir.IntType(32)), _like(x.type, ir.IntType(16))
+    bits = b.bitcast(x, whole)
+    magnitude = b.and_(bits, _constant(whole, 0x7FFFFFFF))
+    small = b.bitcast(b.fadd(b.bitcast(magnitude, x.type), _constant(x.type, 0.5)), whole)
+    small = b.sub(small, _constant(whole, 0x3F000000))
+    odd = b.and_(b.lshr(magnitude, _constant(whole, 13)), _constant(whole, 1))
+    rounded = b.add(b.add(magnitude, _constant(whole, 0xFFF - (112 << 23))), odd)
+    found = b.select(b.icmp_unsigned("<", magnitude, _constant(whole, 0x38800000)), small,
+                     b.lshr(rounded, _constant(whole, 13)))
+    found = b.select(b.icmp_unsigned("<", magnitude, _constant(whole, 0x47800000)), found, _constant(whole, 0x7C00))
+    payload = b.or_(b.and_(b.lshr(magnitude, _constant(whole, 13)), _constant(whole, 0x3FF)), _constant(whole, 0x7E00))
+    found = b.select(b.icmp_unsigned(">", magnitude, _constant(whole, 0x7F800000)), payload, found)
+    sign = b.and_(b.lshr(bits, _constant(whole, 16)), _constant(whole, 0x8000))
+    return b.bitcast(b.trunc(b.or_(found, sign), half), _like(x.type, ir.HalfType()))
+
+
 SOFT: dict[str, Callable[..., ir.Value]] = {
     "ceil": ceil, "floor": floor, "fma": fma, "maximum": maximum, "maximumnum": maxnum, "maxnum": maxnum,
     "minimumnum": minnum, "minnum": minnum, "rint": rint, "sqrt": sqrt, "trunc": trunc,
@@ -259,8 +301,9 @@ SOFT: dict[str, Callable[..., ir.Value]] = {
 def soft(e: Writer, name: str, arguments: Sequence[ir.Value]) -> ir.Value:
     """What stands for an intrinsic. Halves are computed in float32, where integers and extremes of theirs are exact; no
     rule asks for a fused product of these."""
-    b, kind = e.builder, arguments[0].type
+    kind = arguments[0].type
     if (kind.element if isinstance(kind, ir.VectorType) else kind) != ir.HalfType():
         return SOFT[name](e, *arguments)
     assert name != "fma", "it would be rounded twice"
-    return b.fptrunc(e.intrinsic(name, *(b.fpext(each, _like(kind, _SINGLE)) for each in arguments)), kind)
+    single = _like(kind, _SINGLE)
+    return e.narrowed(e.intrinsic(name, *(e.widened(each, single) for each in arguments)), kind)

@@ -13,7 +13,7 @@ The rows are memory at equal distances, or, for images, wherever a table of offs
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import TypeAlias
+from typing import Protocol, TypeAlias
 
 from llvmlite import ir
 
@@ -73,6 +73,31 @@ class Finish:
     write: Write
 
 
+Units: TypeAlias = "Sequence[Sequence[ir.Value]]"
+"""What a tile loads before all others: for each vector of a panel its scales and zero points."""
+
+
+class Stored(Protocol):
+    """How a right factor is kept that is no words; see `stored.py`. Equal ones have equal names."""
+
+    @property
+    def name(self) -> str:
+        """Tells it from others in the names of functions."""
+        ...
+
+    def step_bytes(self, columns: int) -> int:
+        """Of a step of the depth in a panel."""
+        ...
+
+    def units(self, e: Emitter, memory: ir.Value, vectors: int, lanes: int) -> Units:
+        """Loads what belongs to the columns of a panel."""
+        ...
+
+    def words(self, e: Emitter, panel: ir.Value, vectors: int, lanes: int, units: Units) -> list[ir.Value]:
+        """Loads a step of the depth, as vectors of words."""
+        ...
+
+
 @dataclass(frozen=True)
 class Tile:
     """A register tile and what its function takes.
@@ -89,6 +114,7 @@ class Tile:
         fetches: memory that is needed soon is brought into the cache.
         adds: what the sums are added to differs from row to row.
         finish: what is written instead of the sums.
+        stored: how the panel is kept, if not as words.
     """
 
     arithmetic: Arithmetic
@@ -102,14 +128,15 @@ class Tile:
     fetches: bool = False
     adds: bool = False
     finish: Finish | None = None
+    stored: Stored | None = None
 
     @property
     def name(self) -> str:
         """What tells its function from others of the module."""
         holds = (self.has_taps, self.clamps, self.is_partial, self.reads_partial, self.fetches, self.adds)
         flags = "".join(letter for letter, each in zip("tcprfa", holds, strict=True) if each)
-        finish = "" if self.finish is None else f"_{self.finish.name}"
-        return f"tile_{self.arithmetic.name}_{self.rows}x{self.vectors}{flags}{finish}"
+        further = (each.name for each in (self.stored, self.finish) if each is not None)
+        return "_".join(("tile", self.arithmetic.name, f"{self.rows}x{self.vectors}{flags}", *further))
 
     @property
     def columns(self) -> int:
@@ -136,6 +163,7 @@ class Call:
         columns: how many columns are written, or read.
         ahead: how far ahead of the panel memory is brought into the cache, a line for each step of the depth.
         terms: the table that the tile finishes its sums by.
+        units: the scales of a panel that is stored as it was quantised.
     """
 
     left: ir.Value
@@ -152,10 +180,11 @@ class Call:
     columns: ir.Value | None = None
     ahead: ir.Value | None = None
     terms: ir.Value | None = None
+    units: ir.Value | None = None
 
     def arguments(self) -> list[ir.Value]:
         """In the order of the function's parameters; see `_make`."""
-        extra = [each for each in (self.columns, self.ahead, self.terms) if each is not None]
+        extra = [each for each in (self.columns, self.ahead, self.units, self.terms) if each is not None]
         return [self.left, self.rows, self.run, self.right, self.right_step, self.start, self.start_step, self.out,
                 self.out_step, *(self.taps or ()), *(self.limits or ()), *extra]
 
@@ -173,7 +202,7 @@ def _make(e: Emitter, tile: Tile) -> ir.Function:
     kinds += [POINTER, e.index] if tile.has_taps else []
     kinds += [tile.arithmetic.total] * 2 if tile.clamps else []
     kinds += [e.index] * ((tile.is_partial or tile.reads_partial) + tile.fetches)
-    kinds += [] if tile.finish is None else [POINTER]
+    kinds += [POINTER] * ((tile.stored is not None) + (tile.finish is not None))
     function = internal_function(e, tile.name, kinds, Microkernel)
     inner = Emitter(e.module, function, e.target)
     _TileBody(inner, tile).emit()
@@ -289,7 +318,9 @@ class _TileBody:
         self._columns: ir.Value | None
         has_columns = tile.is_partial or tile.reads_partial
         self._columns, rest = (rest[0], rest[1:]) if has_columns else (None, rest)
-        self._ahead = rest[0] if tile.fetches else None
+        self._ahead: ir.Value | None
+        self._ahead, rest = (rest[0], rest[1:]) if tile.fetches else (None, rest)
+        self._units = () if tile.stored is None else tile.stored.units(e, rest[0], tile.vectors, tile.lanes)
         self._terms = arguments[-1]
         self._words = Vectors(e, tile.arithmetic.word, tile.lanes)
         self._totals = Vectors(e, tile.arithmetic.total, tile.lanes)
@@ -382,8 +413,11 @@ class _TileBody:
         e, tile = self._e, self._tile
         if self._ahead is not None:
             fetch(e, self._words.address(panel, self._ahead))
-        right = [self._load(self._words, self._words.address(panel, k * tile.lanes * WORD), k * tile.lanes,
-                            tile.reads_partial) for k in range(tile.vectors)]
+        if tile.stored is None:
+            right = [self._load(self._words, self._words.address(panel, k * tile.lanes * WORD), k * tile.lanes,
+                                tile.reads_partial) for k in range(tile.vectors)]
+        else:
+            right = tile.stored.words(e, panel, tile.vectors, tile.lanes, self._units)
         found: Sums = []
         for row, address in enumerate(rows):
             word = e.builder.load(self._words.address(address, offset, further), typ=tile.arithmetic.word,

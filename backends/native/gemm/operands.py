@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TypeAlias
 
 from llvmlite import ir
 
 from circlet.backends.native.emit.emitter import Emitter
-from circlet.backends.native.gemm.microkernel import Finish
+from circlet.backends.native.gemm.microkernel import Finish, Stored
 from circlet.backends.native.gemm.tiling import Split
 from circlet.runtime.ir.length import is_open
+from circlet.runtime.ir.types import Shape
 from circlet.runtime.records import dataclass
 
 Put: TypeAlias = Callable[[Emitter, ir.Value, ir.Value, ir.Value], None]
@@ -28,16 +29,62 @@ def table(e: Emitter, numbers: Sequence[int]) -> ir.Value:
     return found
 
 
+@dataclass(frozen=True)
+class Grid:
+    """Places in row-major order of a shape, with the distance of two places along each axis, in bytes."""
+
+    shape: Shape
+    steps: Shape
+
+    @classmethod
+    def of(cls, shape: Shape, steps: Shape) -> Grid:
+        """With as few axes as can be: those along which nothing moves are left out, and two are one if no place tells
+        them apart."""
+        kept: list[tuple[int, int]] = []
+        for size, step in zip(shape, steps, strict=True):
+            if kept and kept[-1][1] == size * step:
+                kept[-1] = kept[-1][0] * size, step
+            elif size != 1:
+                kept.append((size, step))
+        kept = kept or [(1, 0)]
+        return cls(tuple(size for size, _ in kept), tuple(step for _, step in kept))
+
+    def places(self, e: Emitter, first: ir.Value, count: int) -> Iterator[ir.Value]:
+        """How far so many places are from that of number 0, from one on: each follows from the one before it, along
+        the last two axes; it may be beyond the grid."""
+        b, index = e.builder, e.delinear(first, self.shape)
+        place = self._place(e, index)
+        yield place
+        for k in range(1, count):
+            if len(self.shape) > 2:
+                yield self._place(e, e.delinear(b.add(first, e.number(k)), self.shape))
+                continue
+            last = b.add(index[-1], e.number(1))
+            is_over = b.icmp_signed("==", last, e.number(self.shape[-1]))
+            back = self.steps[0] - (self.shape[-1] - 1) * self.steps[-1]
+            place = b.add(place, e.select(is_over, e.number(back), e.number(self.steps[-1])))
+            index = (*index[:-1], e.select(is_over, e.number(0), last))
+            yield place
+
+    def _place(self, e: Emitter, index: Sequence[ir.Value]) -> ir.Value:
+        """How far an index is from the first one."""
+        total: ir.Value = e.number(0)
+        for each, step in zip(index, self.steps, strict=True):
+            total = e.builder.add(total, e.builder.mul(each, e.number(step)))
+        return total
+
+
 @dataclass(frozen=True, eq=False)
 class Left:
     """Rows in memory; distances in bytes.
 
     Attributes:
         memory: what the offsets of rows count from.
-        rows: a table of where rows begin, indices; None where that follows from `step` in this run.
+        rows: a table of where rows begin, indices; None where that follows from `step` in this run, or from `grid`.
         step: the distance of two rows if all distances are equal; the table is then as long as a tile.
         run: the length of a row, or of each tap.
         taps: a table of where each tap begins in a row, indices, and how many there are.
+        grid: where rows begin, if that is computed for each tile.
     """
 
     memory: ir.Value
@@ -45,6 +92,7 @@ class Left:
     step: int | None
     run: int
     taps: tuple[ir.Value, int] | None = None
+    grid: Grid | None = None
 
     @classmethod
     def even(cls, e: Emitter, split: Split, memory: ir.Value, step: int, run: int) -> Left:
@@ -62,12 +110,18 @@ class Panels:
         distance: the distance of two panels.
         step: the distance of two steps of the depth in a panel.
         is_packed: whether the last panel is filled up.
+        stored: how it is kept, if not as words.
+        units: where the scales are of what is stored as it was quantised.
+        units_distance: the distance of those of two panels.
     """
 
     memory: ir.Value
     distance: int
     step: int
     is_packed: bool = True
+    stored: Stored | None = None
+    units: ir.Value | None = None
+    units_distance: int = 0
 
 
 @dataclass(frozen=True, eq=False)

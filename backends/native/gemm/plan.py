@@ -8,7 +8,7 @@ from typing import TypeAlias
 import numpy as np
 from llvmlite import ir
 
-from circlet.backends.native.gemm.microkernel import WORD, Arithmetic, lanes
+from circlet.backends.native.gemm.microkernel import WORD, Arithmetic, Stored, lanes
 from circlet.backends.native.gemm.operands import Panels
 from circlet.backends.native.gemm.tiling import Split, panel_vectors, split_rows
 from circlet.backends.native.targets.target import Target
@@ -153,6 +153,8 @@ class Plan:
             packed[:self.columns] = row.reshape(-1)
         return packed
 
-    def packed(self, memory: ir.Value) -> Panels:
-        """Where the panels of a packed factor are."""
-        return Panels(memory, self.panel_bytes, self.panel * WORD)
+    def packed(self, memory: ir.Value, stored: Stored | None = None, units: ir.Value | None = None,
+               units_distance: int = 0) -> Panels:
+        """Where the panels of a packed factor are; see `Panels`."""
+        step = self.panel * WORD if stored is None else stored.step_bytes(self.panel)
+        return Panels(memory, self.depth * step, step, True, stored, units, units_distance)

@@ -119,8 +119,10 @@ class _Nest:
     def _stored_distances(self) -> ir.Value:
         """A table of where the rows of a tile begin, indices, in this function's own memory."""
         e, step = self._e, self._left.step
-        assert step is not None, "rows at any distances come with their table"
         found = e.slot(e.index, max(self._plan.split.sizes))
+        if self._left.grid is not None:
+            return found
+        assert step is not None, "rows at any distances come with their table"
         for k in range(max(self._plan.split.sizes)):
             e.store(e.number(k * step), found, e.index_dtype, k)
         return found
@@ -197,19 +199,30 @@ class _Nest:
             columns=e.number(group.columns) if is_partial or reads_partial else None,
             ahead=self._ahead(number, right, chunk) if plan.fetches else None,
             terms=self._at(result.terms, panel, result.terms_step) if isinstance(result, Finished) else None,
+            units=self._units(panel),
         )
         tile = Tile(plan.arithmetic, plan.split.sizes[0], plan.vectors, plan.lanes, call.taps is not None,
                     limits is not None, is_partial, reads_partial, plan.fetches,
-                    self._adds, result.finish(group.columns) if isinstance(result, Finished) else None)
+                    self._adds, result.finish(group.columns) if isinstance(result, Finished) else None, right.stored)
         rows = self._call(tile, call, number)
         if chunk.ends and isinstance(result, (Collected, Filtered)):
             self._pass_on(result, self._fresh(Block(out, plan.panel, row, rows, column, group.columns), number))
+
+    def _units(self, panel: ir.Value) -> ir.Value | None:
+        """Where a panel has its scales, if it is stored otherwise than as words."""
+        right = self._right
+        if right.stored is None:
+            return None
+        return right.memory if right.units is None else self._at(right.units, panel, right.units_distance)
 
     def _rows(self, row: ir.Value, chunk: _Chunk) -> tuple[ir.Value, ir.Value, ir.Value]:
         """What the offsets of a tile's rows count from, their table, and the length of a run."""
         e, left = self._e, self._left
         memory, rows = left.memory, self._distances
-        if left.step is None:
+        if left.grid is not None:
+            for k, place in enumerate(left.grid.places(e, row, max(self._plan.split.sizes))):
+                e.store(place, rows, e.index_dtype, k)
+        elif left.step is None:
             rows = self._at_index(rows, row)
         else:
             memory = self._at(memory, row, left.step)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from circlet.backends.native.gemm.microkernel import lanes
-from circlet.backends.native.targets.target import Target
+from circlet.backends.native.targets.target import Goal, Target
 from circlet.runtime.ir.length import divisor, is_length
 from circlet.runtime.records import dataclass
 
@@ -82,6 +84,10 @@ class Split:
         return steps * _SIZES if self.larger else steps
 
 
+_FILLED = 64
+"""Columns for each that may be filled up where constants are to be small: a choice, 1.5 % of the weights."""
+
+
 def _most_rows(target: Target, vectors: int, spare: int) -> int:
     """The rows of the largest tile of a width, in vectors, that fits into the registers: sums take `tiles.share` of
     them, the panel's vectors, the broadcast word and what the arithmetic needs the others."""
@@ -103,7 +109,8 @@ def split_rows(target: Target, rows: int, vectors: int, spare: int = 0) -> Split
 
 def panel_vectors(target: Target, rows: int, columns: int, spare: int = 0) -> int:
     """The width of panels, in vectors, that is best for a product of so many rows and columns: up to 4 vectors or, for
-    one row, half of the registers."""
+    one row, half of the registers. Where constants are to be small, hardly any of what the last panel is filled up
+    with counts."""
     if is_length(columns):
         return _OPEN_VECTORS
     rows = TYPICAL if is_length(rows) else rows
@@ -116,4 +123,7 @@ def panel_vectors(target: Target, rows: int, columns: int, spare: int = 0) -> in
                 * (_SPLIT if splits_lines else 1))
 
     widest = min(needed, target.vector_registers // 2 if rows == 1 else 4)
-    return min(range(widest, 0, -1), key=cost)
+    widths: Sequence[int] = range(widest, 0, -1)
+    if target.goal is not Goal.HERE:
+        widths = [each for each in widths if -needed % each * _FILLED <= needed]
+    return min(widths, key=cost)

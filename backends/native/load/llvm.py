@@ -57,7 +57,7 @@ def host() -> Target:
     llvm.initialize_native_asmprinter()
     triple, cpu, features = llvm.get_process_triple(), llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten()
     kind = kind_of(triple)
-    features = kind.tuned(features)
+    features = kind.tuned(features, Goal.HERE)
     return kind(triple, cpu, features, str(_created(triple, cpu, features).target_data))
 
 
@@ -76,11 +76,12 @@ def _created(triple: str, cpu: str, features: str, is_hasty: bool = False) -> ll
     return found.create_target_machine(cpu=cpu, features=features, opt=level, reloc="pic", codemodel="default")
 
 
-def _embedding(processor: Processor, level: int) -> llvm.TargetMachine:
+def _embedding(processor: Processor, goal: Goal) -> llvm.TargetMachine:
     """LLVM's machine for code that is made ahead of time."""
     _all_processors()
+    features, level = kind_of(processor.triple).tuned(processor.features, goal), 2 if goal is Goal.SIZE else 3
     return llvm.Target.from_triple(processor.triple).create_target_machine(
-        cpu=processor.cpu, features=processor.features, opt=level, reloc="static" if processor.is_static else "pic",
+        cpu=processor.cpu, features=features, opt=level, reloc="static" if processor.is_static else "pic",
         codemodel="default", abiname=processor.abi)
 
 
@@ -111,7 +112,7 @@ def this_processor() -> Processor:
 
 def described(processor: Processor, goal: Goal) -> Target:
     """What code has to know of a processor that it is made for ahead of time."""
-    layout = str(_embedding(processor, 3).target_data)
+    layout = str(_embedding(processor, goal).target_data)
     return kind_of(processor.triple)(processor.triple, processor.cpu, processor.features, layout, goal)
 
 
@@ -130,11 +131,10 @@ def embedded_object(module: str, processor: Processor, is_small: bool) -> bytes:
     Raises:
         RuntimeError: LLVM cannot make it.
     """
-    level = 2 if is_small else 3
-    machine = _embedding(processor, level)
+    machine = _embedding(processor, Goal.SIZE if is_small else Goal.SPEED)
     parsed = llvm.parse_assembly(_FORCED.sub(_UNFORCED, module) if is_small else module, llvm.create_context())
     parsed.verify()
-    options = llvm.create_pipeline_tuning_options(speed_level=level)
+    options = llvm.create_pipeline_tuning_options(speed_level=2 if is_small else 3)
     options.loop_vectorization = not is_small
     options.loop_unrolling = not is_small
     options.slp_vectorization = False

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import replace
 
 import numpy as np
 from llvmlite import ir
@@ -21,13 +22,14 @@ from circlet.backends.native.emit.emitter import (
 )
 from circlet.backends.native.emit.outlined import Outlined
 from circlet.backends.native.emit.sharing import Sharing
-from circlet.backends.native.emit.value import Value, in_memory, in_register
+from circlet.backends.native.emit.value import Value, computed, in_memory, in_register
 from circlet.backends.native.lower.labels import label
 from circlet.backends.native.lower.timing import Timing, Untimed
 from circlet.backends.native.parts import FIXED, External, Source
 from circlet.backends.native.program import EMBEDDED_BYTES, Program
 from circlet.backends.native.rules.function import VariableCell
-from circlet.backends.native.targets.target import Target
+from circlet.backends.native.rules.narrow import Narrow
+from circlet.backends.native.targets.target import Goal, Target
 from circlet.runtime.errors import Place
 from circlet.runtime.exec.memory import expect_room
 from circlet.runtime.exec.state.variables import Variables
@@ -77,6 +79,7 @@ class FunctionLowering(ABC):
         self.blocks = Blocks()
         """Memory for what is made of constants."""
         self._derived: dict[Hashable, tuple[Array, Array]] = {}
+        self._narrow: dict[tuple[int, int], tuple[Array, Narrow]] = {}
         self._apart: Outlined | None = None
         """The function of the operator that is being written, if it has one."""
         self._is_muted = False
@@ -164,6 +167,15 @@ class FunctionLowering(ABC):
             self._derived[key] = source, make()
         return self._derived[key][1]
 
+    def narrow(self, array: Array) -> Narrow | None:
+        """What the model has for a constant in fewer bits, if that is what is to be kept."""
+        found = self._narrow.get((array.ctypes.data, array.nbytes))
+        return None if found is None else found[1]
+
+    def keep_narrow(self, array: Array, narrow: Narrow) -> None:
+        """Says what the model has for a constant."""
+        self._narrow[array.ctypes.data, array.nbytes] = array, narrow
+
     def reserve(self, size: int) -> ir.Value:
         """The address of `size` bytes of the arena, until the invocation that asks for them ends; inside a loop that
         is shared out, of `scratch`."""
@@ -210,6 +222,9 @@ class FunctionLowering(ABC):
             return self._opened(array, dtype)
         if array.size == 1 and dtype in NATIVE_TYPES:
             return in_register(self.e.constant(array.reshape(-1)[0], dtype), array.shape, dtype, array)
+        if self.e.target.goal is not Goal.HERE and dtype in NATIVE_TYPES and array.size and _is_uniform(array):
+            only = self.e.constant(array.reshape(-1)[0], dtype)
+            return replace(computed(array.shape, dtype, lambda *_: only, lambda *_: only), known=array)
         if array.nbytes <= EMBEDDED_BYTES and dtype in NATIVE_TYPES:
             return in_memory(self._embedded(array, dtype), array.shape, dtype, array)
         return in_memory(self.external(array), array.shape, dtype, array)
@@ -300,3 +315,9 @@ class FunctionLowering(ABC):
         home = self.reserve(value.nbytes)
         self.write(value, home)
         return home
+
+
+def _is_uniform(array: Array) -> bool:
+    """Whether all elements have the same bits."""
+    stored = np.ascontiguousarray(array).reshape(-1)
+    return stored.tobytes() == stored[:1].tobytes() * stored.size

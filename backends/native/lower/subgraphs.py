@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from math import prod
 
+import numpy as np
 from llvmlite import ir
 
 from circlet.backends.native.compilation import Abandoned, Wish
@@ -21,15 +22,19 @@ from circlet.backends.native.lower.lent import lent
 from circlet.backends.native.lower.operators import OperatorLowering
 from circlet.backends.native.parts import COUNTED_COPIES, Variable
 from circlet.backends.native.program import RuleError, Unlowerable
+from circlet.backends.native.rules.dequantized import dequantized
 from circlet.backends.native.rules.moving.move import extended
+from circlet.backends.native.rules.narrow import Narrow
 from circlet.backends.native.rules.rule import Rule
+from circlet.backends.native.targets.target import Goal
 from circlet.runtime.errors import CircletError, LimitError, Place
 from circlet.runtime.exec.executor_map import ExecutorMap
 from circlet.runtime.ir.faults import raise_located
 from circlet.runtime.ir.length import Scope, bound, lowest
-from circlet.runtime.ir.model import ABSENT
+from circlet.runtime.ir.model import ABSENT, Operator
 from circlet.runtime.ir.op import Op, Skip
 from circlet.runtime.ir.types import Array
+from circlet.runtime.ops.quantize import Dequantize
 from circlet.runtime.passes.analyses.alias import Aliases
 from circlet.runtime.passes.analyses.elide_copies import given
 from circlet.runtime.passes.analyses.specialize import Specialization
@@ -141,6 +146,17 @@ class SubgraphLowering:
         values[tensor] = in_memory(memory, array.shape, declared.dtype)
         return values[tensor]
 
+    def _kept(self, spec: Specialization, operator: Operator) -> Iterator[tuple[int, Value]]:
+        """The result of an operator on constants that is computed as it is read, since what it is made of is narrower:
+        of DEQUANTIZE, where constants are to be small."""
+        if self._function.e.target.goal is Goal.HERE or not isinstance(operator.op, Dequantize):
+            return
+        found, (result,) = Narrow.of(spec.subgraph.tensors[operator.inputs[0]]), operator.outputs
+        known = spec.known[result]
+        if found is not None and known.size > 1 and found.values.tobytes() == np.ascontiguousarray(known).tobytes():
+            self._function.keep_narrow(known, found)
+            yield result, dequantized(self._function, found, known)
+
     def emit(self, spec: Specialization, span: range, aliases: Aliases, values: dict[int, Value],
              places: Mapping[int, ir.Value]) -> None:
         """Emits operators in order; adds their results to `values`."""
@@ -149,9 +165,11 @@ class SubgraphLowering:
         for number in span:
             self._wish.check()
             operator = spec.subgraph.operators[number]
-            if isinstance(operator.op, Skip) or (
-                operator.outputs and all(each in spec.known for each in operator.outputs)
-            ):
+            is_known = operator.outputs and all(each in spec.known for each in operator.outputs)
+            if isinstance(operator.op, Skip):
+                continue
+            if is_known:
+                values.update(self._kept(spec, operator))
                 continue
             inputs = tuple(None if each == ABSENT else self._tensor(spec, values, each) for each in operator.inputs)
             homes = tuple(places.get(aliases.root(each)) for each in operator.outputs)

@@ -11,6 +11,8 @@ from circlet.backends.native.emit.blocks import Blocks
 from circlet.backends.native.emit.emitter import Emitter
 from circlet.backends.native.emit.value import Value
 from circlet.backends.native.parts import FIXED, External, Source
+from circlet.backends.native.rules.narrow import Narrow
+from circlet.backends.native.targets.target import Goal
 from circlet.runtime.errors import Place
 from circlet.runtime.exec.state.variables import Variables
 from circlet.runtime.ir.types import Array, DType, Shape
@@ -48,6 +50,14 @@ class Function(Protocol):
         """What is made of a constant for a use, made once however often the operator is emitted."""
         ...
 
+    def narrow(self, array: Array) -> Narrow | None:
+        """What the model has for a constant in fewer bits, if that is what is to be kept."""
+        ...
+
+    def keep_narrow(self, array: Array, narrow: Narrow) -> None:
+        """Says what the model has for a constant."""
+        ...
+
     def behind(self, memory: ir.Value | None, shape: Shape, dtype: DType) -> External | None:
         """The array that lies at an address, if the host knows it."""
         ...
@@ -78,3 +88,13 @@ class Function(Protocol):
         """Leaves the function with an error of an operator unless a condition holds; the message has a `{}` for each
         of the given indices."""
         ...
+
+
+def kept(function: Function, array: Array) -> ir.Value:
+    """Where an array lies that is only read: outside the arena, or in it if that takes no constant, as of zeros, which
+    are then written in each run."""
+    if function.e.target.goal is Goal.HERE or array.any():
+        return function.external(array)
+    memory = function.reserve(array.nbytes)
+    function.e.fill(memory, 0, array.nbytes)
+    return memory

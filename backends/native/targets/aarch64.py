@@ -20,6 +20,11 @@ class AArch64(Target):
         kind = ir.FunctionType(ir.IntType(64), [])
         return w.builder.asm(kind, "mrs $0, cntvct_el0", "=r", [], side_effect=True)
 
+    @property
+    def has_halves(self) -> bool:
+        """All have."""
+        return True
+
     def has_instruction(self, name: str, bits: int) -> bool:
         return True
 

@@ -28,6 +28,11 @@ class RiscV(Target):
         """By the extension D."""
         return self.has("d")
 
+    @property
+    def has_halves(self) -> bool:
+        """By the extension Zfhmin."""
+        return self.has("zfhmin") or self.has("zfh")
+
     def has_instruction(self, name: str, bits: int) -> bool:
         """By the extensions F and D."""
         return name in ("fma", "maximumnum", "minimumnum", "sqrt") and self.has("d" if bits == 64 else "f")

@@ -132,8 +132,8 @@ class Target:
     """In LLVM's language a declaration and an instruction that lets the processor rest for a moment, if it has one."""
 
     @classmethod
-    def tuned(cls, features: str) -> str:
-        """The features that code is made with on a processor that has some."""
+    def tuned(cls, features: str, goal: Goal) -> str:
+        """The features that code is made with for a goal, on a processor that has some."""
         return features
 
     def has(self, feature: str) -> bool:
@@ -149,6 +149,11 @@ class Target:
     def has_doubles(self) -> bool:
         """Whether there are instructions for double precision; integers and single precision do its work elsewhere."""
         return True
+
+    @property
+    def has_halves(self) -> bool:
+        """Whether there are instructions that convert half precision; integers do that elsewhere."""
+        return False
 
     @property
     def vector_registers(self) -> int:

@@ -12,7 +12,7 @@ from typing import ClassVar
 from llvmlite import ir
 
 from circlet.backends.native.targets.constants import Uniform
-from circlet.backends.native.targets.target import AddPairs, Dot, LookUp, Pack, Target, Writer, target
+from circlet.backends.native.targets.target import AddPairs, Dot, Goal, LookUp, Pack, Target, Writer, target
 from circlet.runtime.records import dataclass
 
 _I8, _I16, _I32 = ir.IntType(8), ir.IntType(16), ir.IntType(32)
@@ -31,7 +31,7 @@ class X86(Target):
     pause: ClassVar[tuple[str, str]] = ("declare void @llvm.x86.sse2.pause()", "call void @llvm.x86.sse2.pause()")
 
     @classmethod
-    def tuned(cls, features: str) -> str:
+    def tuned(cls, features: str, goal: Goal) -> str:
         """With all of the vector registers: LLVM would use half of each where an early AVX-512 processor slows down
         from all of it."""
         return f"{features},-prefer-256-bit" if "+avx512f" in features.split(",") else features
@@ -47,6 +47,11 @@ class X86(Target):
     def vector_registers(self) -> int:
         """AVX-512 has twice as many."""
         return 32 if self.has("avx512f") else 16
+
+    @property
+    def has_halves(self) -> bool:
+        """F16C."""
+        return self.has("f16c")
 
     def has_instruction(self, name: str, bits: int) -> bool:
         """FMA, ROUNDSS, SQRTSS; extremes are made of comparisons."""

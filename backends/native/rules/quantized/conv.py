@@ -15,7 +15,7 @@ from circlet.backends.native.emit.emitter import I8, Emitter
 from circlet.backends.native.emit.loops import every, independent, rolled
 from circlet.backends.native.emit.value import Value
 from circlet.backends.native.gemm.microkernel import WORD
-from circlet.backends.native.gemm.operands import Block, Collected, Filtered, Finished, Left, Result
+from circlet.backends.native.gemm.operands import Block, Collected, Filtered, Finished, Grid, Left, Result
 from circlet.backends.native.gemm.plan import Plan
 from circlet.backends.native.rules.function import Function
 from circlet.backends.native.rules.preferences import INT8
@@ -25,17 +25,18 @@ from circlet.backends.native.rules.quantized.fully_connected import (
     constant,
     form_of,
     known,
+    left_of,
     long_rows,
     multiply_integers,
     placed,
-    rows_of,
     start,
     takes_integers,
 )
 from circlet.backends.native.rules.quantized.requantize import GREATEST_SHIFT, Requantization, Rows
 from circlet.backends.native.rules.rule import Node, Sink, nest
+from circlet.backends.native.targets.target import Goal
 from circlet.backends.refusal import all_of
-from circlet.runtime.ir.length import assumed, is_open
+from circlet.runtime.ir.length import assumed, is_open, may_differ
 from circlet.runtime.ir.types import Array, Shape
 from circlet.runtime.ops.conv import Conv2D
 from circlet.runtime.ops.window import Window
@@ -68,34 +69,41 @@ class Taps:
         return tuple((each.before, each.after) for each in self.windows)
 
     @property
-    def is_pointwise(self) -> bool:
-        """Whether each position sees itself only."""
-        whole = self.channels == self.image[3]
-        return whole and all(each.size == each.stride == 1 and not each.before + each.after for each in self.windows)
-
-    @property
     def along_width(self) -> int:
         """Runs in a row of the image: one, if the window's positions and channels lie side by side."""
         wide = self.windows[1]
         return 1 if wide.dilation == 1 and self.channels == self.image[3] else wide.size
 
     @property
+    def along_height(self) -> int:
+        """Rows of the window: one, if they lie side by side, as where the window is as wide as the image."""
+        tall, wide = self.windows
+        across = wide.before + wide.length + wide.after
+        is_whole = self.along_width == tall.dilation == 1 and not may_differ(across, wide.size)
+        return 1 if is_whole else tall.size
+
+    @property
     def run(self) -> int:
         """Elements of a run."""
-        return self.windows[1].size // self.along_width * self.channels
+        tall, wide = self.windows
+        return tall.size // self.along_height * (wide.size // self.along_width) * self.channels
 
     def left(self, function: Function, memory: ir.Value) -> Left:
         """The rows of a product with the image in memory."""
-        if self.is_pointwise:
-            return rows_of(function, self.form, memory, self.channels)
         tall, wide = self.windows
         column = self.image[3] * self.form.size
         row = (wide.before + wide.length + wide.after) * column
         high = tall.before + tall.length + tall.after
-        places = _sums(function, (self.image[0], tall.count, wide.count),
-                       (high * row, tall.stride * row, wide.stride * column))
-        runs = _sums(function, (tall.size, self.along_width), (tall.dilation * row, wide.dilation * column))
-        return Left(memory, places, None, self.form.run(self.run), (runs, tall.size * self.along_width))
+        shape, steps = (self.image[0], tall.count, wide.count), (high * row, tall.stride * row, wide.stride * column)
+        if self.along_height == self.along_width == 1:
+            taps = None
+        else:
+            taps = (_sums(function, (tall.size, self.along_width), (tall.dilation * row, wide.dilation * column)),
+                    tall.size * self.along_width)
+        run = self.form.run(self.run)
+        if is_open((*shape, *steps)):
+            return Left(memory, _sums(function, shape, steps), None, run, taps)
+        return left_of(function, memory, Grid.of(shape, steps), run, taps)
 
 
 def _sums(function: Function, shape: Shape, steps: Shape) -> ir.Value:
@@ -129,7 +137,8 @@ def requantization(node: Node[Any], channels: int, data: int = 0) -> Requantizat
     low, high = quantized_range(node.op.fused_activation_function, made, output.dtype)
     if len(multipliers) == 1:
         multipliers, shifts = multipliers.repeat(channels), shifts.repeat(channels)
-    return Requantization(multipliers, shifts, made.zero_point, low, high)
+    is_small = node.function.e.target.goal is not Goal.HERE
+    return Requantization(multipliers, shifts, made.zero_point, low, high, is_small)
 
 
 def requantized(function: Function, sink: Sink, shape: Shape, by: Requantization,

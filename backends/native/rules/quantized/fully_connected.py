@@ -23,10 +23,11 @@ from circlet.backends.native.emit.parallel import parallel
 from circlet.backends.native.emit.value import Value
 from circlet.backends.native.gemm.dot_products import OFFSET, dot, dot_of_bytes, dot_of_magnitudes, dot_of_pairs
 from circlet.backends.native.gemm.microkernel import WORD, Arithmetic, VectorLoop, internal_function, lanes
-from circlet.backends.native.gemm.operands import Filtered, Left, Put, Result
+from circlet.backends.native.gemm.operands import Filtered, Grid, Left, Put, Result
 from circlet.backends.native.gemm.plan import Plan
 from circlet.backends.native.gemm.product import multiply
-from circlet.backends.native.rules.function import Function
+from circlet.backends.native.gemm.stored import Integers
+from circlet.backends.native.rules.function import Function, kept
 from circlet.backends.native.rules.preferences import INT8
 from circlet.backends.native.rules.quantized.double_scale import Factors
 from circlet.backends.native.rules.quantized.elementwise import quantization
@@ -258,8 +259,16 @@ def _stage_runs(function: Function, form: Form, shape: tuple[int, int, int], sou
     return memory
 
 
+def kept_as(form: Form, target: Target, weights: Array, bits: int) -> Integers | None:
+    """How weights, of so many bits in the model, are kept if not as words of a form: where constants are to be small,
+    in as many bits as in the model."""
+    parts = WORD // form.size
+    is_kept = target.goal is not Goal.HERE and (parts, bits) != (WORD, 8)
+    return Integers.of(parts, bits, weights) if is_kept else None
+
+
 def multiply_integers(function: Function, form: Form, rows: int, left: Left, weights: Array, first: Int32s,
-                      result: Callable[[Plan, ir.Value], Result]) -> None:
+                      result: Callable[[Plan, ir.Value], Result], bits: int = 8) -> None:
     """Emits the product of rows of unsigned elements (rows, taps, elements) with weights, which gives (rows, columns)
     i32.
 
@@ -268,16 +277,18 @@ def multiply_integers(function: Function, form: Form, rows: int, left: Left, wei
         form: of the rows.
         rows: how many.
         left: where they are.
-        weights: int8, of shape (columns, taps, elements).
+        weights: of shape (columns, taps, elements); int8, or int16 for pairs.
         first: what the sum of each column starts with.
         result: where the sums go, given how the product is cut and memory for those of a tile.
+        bits: of the weights in the model.
     """
     if form.taken:
         first = first + form.taken * weights.sum(axis=(1, 2), dtype=np.int32)
-    matrix = form.words(weights)
+    matrix, stored = form.words(weights), kept_as(form, function.e.target, weights, bits)
     plan = Plan.of(function.e.target, form.arithmetic, rows, *matrix.shape)
-    panels = plan.packed(function.external(plan.pack(matrix)))
-    begin = function.external(plan.pack_row(first, np.dtype(np.int32)))
+    packed = plan.pack(matrix if stored is None else stored.kept(matrix))
+    panels = plan.packed(function.external(packed), stored)
+    begin = kept(function, plan.pack_row(first, np.dtype(np.int32)))
     multiply(function.e, plan, left, panels, begin, result(plan, function.scratch(plan.tile_bytes)))
 
 
@@ -286,8 +297,21 @@ def rows_of(function: Function, form: Form, memory: ir.Value, count: int) -> Lef
     size = count * form.size
     if is_length(size):
         return Left(memory, None, size, form.run(count))
-    table = function.external(np.arange(function.e.target.vector_registers, dtype=function.e.index_dtype.numpy) * size)
-    return Left(memory, table, size, form.run(count))
+    return left_of(function, memory, Grid((1,), (size,)), form.run(count))
+
+
+def left_of(function: Function, memory: ir.Value, grid: Grid, run: int, taps: tuple[ir.Value, int] | None = None
+            ) -> Left:
+    """Rows that begin at the places of a grid: known by a table, which is as long as a tile if all distances are equal;
+    by arithmetic where constants are to be small."""
+    e, is_even = function.e, len(grid.shape) == 1
+    step = grid.steps[0] if is_even else None
+    if e.target.goal is not Goal.HERE:
+        return Left(memory, None, step, run, taps, None if is_even else grid)
+    shape = (e.target.vector_registers,) if is_even else grid.shape
+    parts = (each * step for each, step in zip(np.ogrid[tuple(map(slice, shape))], grid.steps, strict=True))
+    table = function.external(np.array(sum(parts), e.index_dtype.numpy).reshape(-1))
+    return Left(memory, table, step, run, taps)
 
 
 takes_integers = all_of(only((DType.INT8,)), only((DType.INT8,), 1), outputs_only(DType.INT8), constant_inputs(1, 2))

@@ -37,11 +37,12 @@ from circlet.backends.native.rules.quantized.fully_connected import (
     rows_of,
     stage,
 )
-from circlet.backends.native.rules.quantized.wide import many_taps, window_sums
+from circlet.backends.native.rules.quantized.wide import bits_of, many_taps, window_sums
 from circlet.backends.native.rules.real.conv import grouped
 from circlet.backends.native.rules.real.elementwise import activate
 from circlet.backends.native.rules.refusals import constant_inputs
 from circlet.backends.native.rules.rule import Node, Sink, nest
+from circlet.backends.native.targets.target import Goal
 from circlet.backends.refusal import Refusal, all_of, only
 from circlet.runtime.exec.kernel import Call
 from circlet.runtime.ir.tensor import Tensor
@@ -232,6 +233,7 @@ class Scaling:
         bias: of each column; none is zero.
         parameters: those of the rows.
         activation: is applied last; it clamps.
+        is_centred: whether rows are stored around zero.
     """
 
     function: Function
@@ -240,29 +242,42 @@ class Scaling:
     bias: Array | None
     parameters: ir.Value
     activation: Activation
+    is_centred: bool = False
 
     def rows(self, rescale: Rescale) -> OfRow:
         """How the sums of a quantised row become results: the zero point times the sum of the column's weights is taken
         off, the rest rescaled, the bias added, and the activation applied."""
         columns = len(self.weights)
         total = self.weights.sum(axis=tuple(range(1, self.weights.ndim)), dtype=np.int32)
-        bias = np.zeros(columns, np.float32) if self.bias is None else self.bias.reshape(-1)
-        scales = np.broadcast_to(self.scales, (columns,)).copy()
-        totals, biases, factors = map(self.function.external, (total, bias, scales))
+        bias = np.zeros(1, np.float32) if self.bias is None else self.bias.reshape(-1)
+        is_short = self.function.e.target.goal is not Goal.HERE and np.array_equal(total, total.astype(np.int16))
+        kind = DType.INT16 if is_short else DType.INT32
+        totals = None if self.is_centred else self.function.external(total.astype(kind.numpy))
+        bias_of, factor_of = (self._by_column(each, columns) for each in (bias, self.scales))
 
         def of_row(e: Emitter, row: ir.Value) -> Callable[[ir.Value, ir.Value], ir.Value]:
             b, mine = e.builder, _of_row(e, self.parameters, row)
             zero, scale = e.load(mine, DType.INT32, _MOVED), Lanes(e, e.load(mine, DType.FLOAT32, _SCALE))
 
             def result(column: ir.Value, value: ir.Value) -> ir.Value:
-                moved = b.mul(zero, e.load(totals, DType.INT32, column))
-                factor, each = (Lanes(e, e.load(memory, DType.FLOAT32, column)) for memory in (factors, biases))
-                found = rescale(Lanes(e, b.sub(value, moved)).to_real(SINGLE), factor, scale) + each
+                if totals is not None:
+                    weighted = e.load(totals, kind, column)
+                    value = b.sub(value, b.mul(zero, b.sext(weighted, I32) if is_short else weighted))
+                factor, each = (Lanes(e, load(e, column)) for load in (factor_of, bias_of))
+                found = rescale(Lanes(e, value).to_real(SINGLE), factor, scale) + each
                 return activate(e, found.value, DType.FLOAT32, self.activation)
 
             return result
 
         return of_row
+
+    def _by_column(self, numbers: npt.NDArray[np.float32], columns: int) -> Callable[[Emitter, ir.Value], ir.Value]:
+        """What loads one of the numbers of columns, or gives the only one."""
+        is_one = len(numbers) == 1 and (columns == 1 or self.function.e.target.goal is not Goal.HERE)
+        if is_one:
+            return lambda e, column: e.constant(numbers[0], DType.FLOAT32)
+        memory = self.function.external(np.broadcast_to(numbers, (columns,)).copy())
+        return lambda e, column: e.load(memory, DType.FLOAT32, column)
 
 
 def _refuses(*kinds: DType) -> Refusal:
@@ -296,20 +311,21 @@ def fully_connected(node: Node[FullyConnected], e: Emitter, sinks: tuple[Sink, .
     depth, form = weights.shape[1], form_of(e.target, rows, weights)
     source, parameters = staged(function, form, node.input(0), depth, node.op.asymmetric_quantize_inputs)
     memory = stage(function, form, (rows, 1, 1, depth), source)
-    scaling = _scaling(node, weights, parameters)
+    scaling = _scaling(node, weights, parameters, not (form.offset or node.op.asymmetric_quantize_inputs))
 
     def take(e: Emitter, row: ir.Value, column: ir.Value, value: ir.Value) -> None:
         sinks[0](e, [*e.delinear(row, node.shape[:-1]), column], value)
 
     left = rows_of(function, form, memory, depth)
-    multiply_scaled(scaling, form, rows, left, weights[:, None], scaling.rows(by_product), take)
+    multiply_scaled(scaling, form, rows, left, weights[:, None], scaling.rows(by_product), take,
+                    bits_of(node.call.input(1)))
 
 
-def _scaling(node: Node[Any], weights: Array, parameters: ir.Value) -> Scaling:
+def _scaling(node: Node[Any], weights: Array, parameters: ir.Value, is_centred: bool = False) -> Scaling:
     """How the sums of a call on input, weights and bias become floats."""
     scales = np.array(quantization(node.call.input(1)).scales, np.float32)
     return Scaling(node.function, weights, scales, known(node.optional(2)), parameters,
-                   node.op.fused_activation_function)
+                   node.op.fused_activation_function, is_centred)
 
 
 def by_product(value: Lanes, factor: Lanes, scale: Lanes) -> Lanes:
@@ -318,8 +334,9 @@ def by_product(value: Lanes, factor: Lanes, scale: Lanes) -> Lanes:
 
 
 def multiply_scaled(scaling: Scaling, form: Form, rows: int, left: Left, weights: Array, of_row: OfRow,
-                    take: Put) -> None:
-    """Emits a product of rows with weights (columns, taps, elements), and passes its scaled results on, tile by tile.
+                    take: Put, bits: int = 8) -> None:
+    """Emits a product of rows with weights (columns, taps, elements), of so many bits in the model, and passes its
+    scaled results on, tile by tile.
 
     What belongs to a row is read before its columns: they would else be thought to overwrite it.
     """
@@ -334,7 +351,7 @@ def multiply_scaled(scaling: Scaling, form: Form, rows: int, left: Left, weights
 
     none = np.zeros(len(weights), np.int32)
     multiply_integers(scaling.function, form, rows, left, weights, none,
-                      lambda plan, scratch: Collected(scratch, collect))
+                      lambda plan, scratch: Collected(scratch, collect), bits)
 
 
 @nest(Conv2D, all_of(_refuses(DType.INT8), grouped), name=HYBRID)
@@ -358,9 +375,9 @@ def conv_2d(node: Node[Conv2D], e: Emitter, sinks: tuple[Sink, ...]) -> None:
     def image_of(e: Emitter, row: ir.Value) -> ir.Value:
         return e.delinear(row, node.shape[:-1])[0]
 
-    scaling, runs = _scaling(node, weights, parameters), taps.runs(weights)
+    scaling = _scaling(node, weights, parameters, symmetric and not form.offset)
     of_image = scaling.rows(rescale)
-    multiply_scaled(scaling, form, prod(node.shape[:-1]), taps.left(function, memory), runs,
+    multiply_scaled(scaling, form, prod(node.shape[:-1]), taps.left(function, memory), taps.runs(weights),
                     lambda e, row: of_image(e, image_of(e, row)), take)
 
 

@@ -65,9 +65,9 @@ def _from_real(e: Emitter, value: ir.Value, source: DType, result: DType) -> ir.
     greatest."""
     b, kind = e.builder, register_type(result)
     if is_real(result):
-        return b.fpext(value, kind) if result.numpy.itemsize > source.numpy.itemsize else b.fptrunc(value, kind)
+        return e.widened(value, kind) if result.numpy.itemsize > source.numpy.itemsize else e.narrowed(value, kind)
     if source is DType.FLOAT16:
-        value, source = b.fpext(value, register_type(FLOAT)), FLOAT
+        value, source = e.widened(value, register_type(FLOAT)), FLOAT
     limits = np.iinfo(result.numpy)
     least = e.constant(limits.min, source)
     clamped = e.select(compare(e, source, "<", value, least), least, value)

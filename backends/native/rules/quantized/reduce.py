@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from llvmlite import ir
 
-from circlet.backends.arithmetic.fixed_point import quantize_multiplier, quantized_range, shift_right
+from circlet.backends.arithmetic.fixed_point import quantize_multiplier, quantized_range
 from circlet.backends.arithmetic.softmax import SUM_BITS, Decay
 from circlet.backends.native.emit.emitter import I32, I64, UNSIGNED, Emitter, register_type
 from circlet.backends.native.emit.lanes import DOUBLE, SINGLE, Lanes
@@ -167,8 +167,8 @@ def softmax(node: Node[Softmax], e: Emitter, sinks: tuple[Sink, ...]) -> None:
     x, b, made = node.input(0), e.builder, node.call.outputs[0].dtype
     depth, limits = x.shape[-1], np.iinfo(made.numpy)
     exponentials = Decay.of(float(np.float32(node.op.beta)) * quantization(node.call.input(0)).scale).exponentials
-    powers, summands = (node.function.external(np.ascontiguousarray(each, np.int64))
-                        for each in (exponentials, shift_right(exponentials, SUM_BITS)))
+    powers = node.function.external(np.ascontiguousarray(exponentials, np.int32))
+    half = ir.Constant(I32, 1 << SUM_BITS - 1)
     greatest, total = Register(e, I32), Register(e, I64)
     source = node.function.pointer(x)
     with parallel(e, prod(x.shape[:-1]), 32 * x.size) as row:
@@ -177,22 +177,23 @@ def softmax(node: Node[Softmax], e: Emitter, sinks: tuple[Sink, ...]) -> None:
         def element(k: ir.Value, begin: ir.Value = begin) -> ir.Value:
             return widened(e, e.load(source, x.dtype, b.add(begin, k)), x.dtype)
 
-        def looked_up(table: ir.Value, k: ir.Value) -> ir.Value:
-            return e.load(table, DType.INT64, b.zext(b.sub(greatest.get(), element(k)), e.index))
+        def power(k: ir.Value) -> ir.Value:
+            return e.load(powers, DType.INT32, b.zext(b.sub(greatest.get(), element(k)), e.index))
 
         greatest.set(ir.Constant(I32, int(np.iinfo(x.dtype.numpy).min)))
         with e.loop(depth) as k:
             greatest.set(e.intrinsic("smax", greatest.get(), element(k)))
         total.set(e.wide(0))
         with e.loop(depth) as k:
-            total.set(b.add(total.get(), looked_up(summands, k)))
+            summand = b.lshr(b.add(power(k), half), ir.Constant(I32, SUM_BITS))
+            total.set(b.add(total.get(), b.zext(summand, I64)))
         inverse, shift = _inverse(e, total.get())
         shift = b.sub(e.wide(SUM_BITS + 31 - 8 * made.numpy.itemsize), shift)
-        half = b.lshr(b.shl(e.wide(1), shift), e.wide(1))
+        unit = b.lshr(b.shl(e.wide(1), shift), e.wide(1))
         index = e.delinear(row, x.shape[:-1])
         with e.loop(depth) as k:
-            share = _product(e, inverse, looked_up(powers, k))
-            value = b.add(b.trunc(b.ashr(b.add(share, half), shift), I32), ir.Constant(I32, int(limits.min)))
+            share = _product(e, inverse, b.zext(power(k), I64))
+            value = b.add(b.trunc(b.ashr(b.add(share, unit), shift), I32), ir.Constant(I32, int(limits.min)))
             result = clamped(e, value, int(limits.min), int(limits.max))
             sinks[0](e, [*index, k], b.trunc(result, register_type(made)))
 

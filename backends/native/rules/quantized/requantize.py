@@ -28,6 +28,8 @@ _SMALL_SHIFT = 29
 """The right shift up to which a number of at most 2 ** 30 and half a unit, 2 ** 28, add up in 32 bits."""
 GREATEST_SHIFT = 31
 """A longer left shift leaves nothing of 32 bits."""
+_FIELD = 8
+"""Bits of a word of `Requantization.table` that hold a shift."""
 _PACKED = 4
 """Lanes from which on four vectors are packed as one."""
 SUMS_BELOW = 1 << 30
@@ -125,6 +127,7 @@ class Requantization:
         zero_point: of the result.
         low: the least result.
         high: the greatest result.
+        is_small: whether tables are to be as small as they can be.
     """
 
     multipliers: Int32s
@@ -132,6 +135,13 @@ class Requantization:
     zero_point: int
     low: int
     high: int
+    is_small: bool = False
+
+    @property
+    def is_compact(self) -> bool:
+        """Whether what is added before the shift follows from the shift, and is not in the table."""
+        right = -self.shifts[self.multipliers != 0]
+        return self.is_small and (not self.is_rectified or bool(np.all(right > _SHIFTS.start)))
 
     @property
     def is_rectified(self) -> bool:
@@ -158,12 +168,17 @@ class Requantization:
 
     def table(self, lanes: int, channels: int, order: Array | None = None) -> Array:
         """What `call` reads: vector by vector of `lanes` channels the mantissas, the shifts and what is added before
-        the shift; for so many channels, a multiple of the lanes, and if need be in another order."""
+        the shift; for so many channels, a multiple of the lanes, and if need be in another order. A compact table has
+        mantissas and words: a shift and, above it, twice the zero point and one."""
         missing = channels - len(self.multipliers)
         multipliers, shifts = (np.pad(each, (0, missing)).astype(np.int64) for each in (self.multipliers, self.shifts))
         if order is not None:
             multipliers, shifts = multipliers[order], shifts[order]
-        right = np.where(multipliers == 0, 1, -shifts)
+        right = np.where(multipliers == 0, 2, -shifts)
+        if self.is_compact:
+            words = (2 * self.zero_point + 1 << _FIELD) + right - self.is_rectified
+            pairs = [each.astype(np.int32).reshape(-1, lanes) for each in (multipliers, words)]
+            return np.ascontiguousarray(np.concatenate(pairs, axis=1))
         if self.is_rectified:
             last = right - 1
             added = (1 << 30) + (1 << (30 + right)) + (self.zero_point << (31 + right))
@@ -178,7 +193,7 @@ class Requantization:
 
     def vector_bytes(self, lanes: int) -> int:
         """Of `table` for one vector."""
-        return 4 * lanes * (4 if self.is_rectified else 3)
+        return 4 * lanes * (2 if self.is_compact else 4 if self.is_rectified else 3)
 
     def call(self, e: Emitter, lanes: int, columns: int, sums: Rows, table: ir.Value, out: Rows,
              rows: ir.Value) -> None:
@@ -198,7 +213,7 @@ class Requantization:
         """Requantises the four vectors of sums of each row, which packing brings into the order of channels; only some
         columns are written, in one store."""
         def write(e: Emitter, sums: list[list[ir.Value]], table: ir.Value, places: Sequence[ir.Value]) -> None:
-            vectors = [_Vector(e, e.address(table, I8, k * self.vector_bytes(lanes)), lanes, self.is_rectified)
+            vectors = [_Vector(e, e.address(table, I8, k * self.vector_bytes(lanes)), lanes, self)
                        for k in range(4)]
             for given, place in zip(sums, places, strict=True):
                 values = [vector.rescaled(each) for vector, each in zip(vectors, given, strict=True)]
@@ -213,7 +228,7 @@ class Requantization:
         def write(e: Emitter, sums: list[list[ir.Value]], table: ir.Value, places: Sequence[ir.Value]) -> None:
             rows: list[list[ir.Value]] = [[] for _ in sums]
             for number in range(-(-columns // lanes)):
-                vector = _Vector(e, e.address(table, I8, number * self.vector_bytes(lanes)), lanes, self.is_rectified)
+                vector = _Vector(e, e.address(table, I8, number * self.vector_bytes(lanes)), lanes, self)
                 for row, given in zip(rows, sums, strict=True):
                     row.append(vector.rescaled(given[number]))
             for values, place in zip(rows, places, strict=True):
@@ -242,7 +257,7 @@ class Requantization:
         """Writes the results of a vector of sums, given the vector's number in the table."""
         lanes = sums.type.count
         terms = e.address(table, I8, e.builder.mul(number, e.number(self.vector_bytes(lanes))))
-        e.builder.store(self._narrowed(e, _Vector(e, terms, lanes, self.is_rectified).rescaled(sums)), place, align=1)
+        e.builder.store(self._narrowed(e, _Vector(e, terms, lanes, self).rescaled(sums)), place, align=1)
 
     @property
     def name(self) -> str:
@@ -251,7 +266,7 @@ class Requantization:
 
     def _name(self, kind: str | int) -> str:
         """A name for code that requantises, which differs where the code does."""
-        sign = "rectified" if self.is_rectified else "signed"
+        sign = f"{'rectified' if self.is_rectified else 'signed'}{'_compact' * self.is_compact}"
         return f"{sign}_{kind}_{self.low}_{self.high}".replace("-", "m")
 
     @property
@@ -281,7 +296,7 @@ class Requantization:
         written."""
         b = e.builder
         terms = e.address(table, I8, b.mul(number, e.number(self.vector_bytes(lanes))))
-        vector = _Vector(e, terms, lanes, self.is_rectified)
+        vector = _Vector(e, terms, lanes, self)
         column = b.mul(number, e.number(lanes))
         with rolled(e, rows) as row:
             value = vector.rescaled(_load(e, sums.memory, I32, lanes, b.add(b.mul(row, sums.step), column)))
@@ -301,20 +316,34 @@ class Rows:
 class _Vector:
     """The rescaling of as many channels as a vector has lanes."""
 
-    def __init__(self, e: Emitter, table: ir.Value, lanes: int, is_rectified: bool) -> None:
+    def __init__(self, e: Emitter, table: ir.Value, lanes: int, by: Requantization) -> None:
         self._e = e
         self._lanes = lanes
         multipliers, self._shifts = (_load(e, table, I32, lanes, k * lanes) for k in range(2))
         self._multipliers = self._wide(multipliers)
         """As i64: those of the even and of the odd lanes, or of the only one."""
+        self._is_rectified = by.is_rectified
         terms = e.address(table, I32, 2 * lanes)
-        self._is_rectified = is_rectified
-        if is_rectified:
+        if by.is_compact:
+            self._compute()
+        elif by.is_rectified:
             half = max(lanes // 2, 1)
             self._terms = [_load(e, terms, I64, half, k * half) for k in range(len(self._multipliers))]
         else:
             self._half = _load(e, terms, I32, lanes)
+        if not by.is_rectified:
             self._terms = [_splat(1 << 31, I64, max(lanes // 2, 1))] * len(self._multipliers)
+
+    def _compute(self) -> None:
+        """Takes the words of a compact table apart, and computes what is added."""
+        b, words = self._e.builder, self._shifts
+        field, mask, one = (_splat(each, I32, self._lanes) for each in (_FIELD, (1 << _FIELD) - 1, 1))
+        self._shifts = b.and_(words, mask)
+        self._half = b.shl(b.ashr(words, field), b.sub(self._shifts, one))
+        if self._is_rectified:
+            half = max(self._lanes // 2, 1)
+            low, high = _splat(1 << 30, I64, half), _splat(32, I64, half)
+            self._terms = [b.or_(b.shl(each, high), low) for each in self._wide(self._half)]
 
     def rescaled(self, sums: ir.Value) -> ir.Value:
         """With the zero point added, not clamped."""

@@ -23,6 +23,8 @@ from circlet.backends.native.gemm.microkernel import lanes
 from circlet.backends.native.gemm.operands import Direct, Filtered, Left, Put
 from circlet.backends.native.gemm.plan import Plan
 from circlet.backends.native.gemm.product import multiply
+from circlet.backends.native.gemm.stored import Integers
+from circlet.backends.native.rules.function import Function
 from circlet.backends.native.rules.image import BYTES, Image, empty_image
 from circlet.backends.native.rules.preferences import INTEGER
 from circlet.backends.native.rules.quantized.conv import Taps, images, requantization, requantized
@@ -32,6 +34,7 @@ from circlet.backends.native.rules.quantized.fully_connected import (
     PAIRS,
     Source,
     each_element,
+    kept_as,
     known,
     multiply_integers,
     rows_of,
@@ -46,6 +49,7 @@ from circlet.backends.native.rules.quantized.requantize import (
 )
 from circlet.backends.native.rules.refusals import constant_inputs, largest, outputs_only, sums_below
 from circlet.backends.native.rules.rule import Node, Sink, nest
+from circlet.backends.native.targets.target import Goal
 from circlet.backends.refusal import Refusal, all_of, only
 from circlet.runtime.exec.kernel import Call
 from circlet.runtime.ir.length import may_differ
@@ -67,6 +71,11 @@ def _weights(tensor: Tensor) -> Array:
     stored = unpack_int4(tensor.data, tensor.shape) if tensor.dtype is DType.INT4 else tensor.data
     found: Array = np.subtract(stored, quantization(tensor).zero_point, dtype=np.int16)
     return found
+
+
+def bits_of(tensor: Tensor) -> int:
+    """Of an element of weights."""
+    return 4 if tensor.dtype is DType.INT4 else 8
 
 
 def _takes(data: int = 0, bias: int = 2, channels: int = 0) -> Refusal:
@@ -115,7 +124,8 @@ def fully_connected(node: Node[FullyConnected], e: Emitter, sinks: tuple[Sink, .
     memory = stage(function, PAIRS, (1, 1, rows, depth), _centred(node.input(0), node.call.input(0)))
     put = scaled(node, sinks[0])
     multiply_integers(function, PAIRS, rows, rows_of(function, PAIRS, memory, depth), weights[:, None],
-                      _first(units, node.optional(2)), lambda plan, scratch: Filtered(scratch, put))
+                      _first(units, node.optional(2)), lambda plan, scratch: Filtered(scratch, put),
+                      bits_of(node.call.input(1)))
 
 
 @nest(Conv2D, _takes(), frozenset({0, 1, 2}), name=INTEGER)
@@ -128,7 +138,7 @@ def conv_2d(node: Node[Conv2D], e: Emitter, sinks: tuple[Sink, ...]) -> None:
     memory = stage(function, PAIRS, shape, _centred(image, node.call.input(0)), taps.margins)
     runs, first = taps.runs(weights), _first(len(weights), node.optional(2))
     groups = shape[3] // taps.channels
-    size, by = len(weights) // groups, requantization(node, len(weights))
+    size, by, bits = len(weights) // groups, requantization(node, len(weights)), bits_of(node.call.input(1))
     for group in range(groups):
         part = slice(group * size, (group + 1) * size)
         left = taps.left(function, e.address(memory, PAIRS.element, group * taps.channels))
@@ -136,9 +146,9 @@ def conv_2d(node: Node[Conv2D], e: Emitter, sinks: tuple[Sink, ...]) -> None:
         if image.dtype is DType.INT16:
             put = _to_place(node, sinks[0], group * size)
             multiply_integers(function, PAIRS, prod(node.shape[:-1]), left, runs[part], first[part],
-                              lambda plan, scratch, put=put: Filtered(scratch, put))  # type: ignore[misc]
+                              lambda plan, scratch, put=put: Filtered(scratch, put), bits)  # type: ignore[misc]
         else:
-            multiply_integers(function, PAIRS, prod(node.shape[:-1]), left, runs[part], first[part], result)
+            multiply_integers(function, PAIRS, prod(node.shape[:-1]), left, runs[part], first[part], result, bits)
 
 
 def _to_place(node: Node[Any], sink: Sink, begin: int) -> Put:
@@ -223,7 +233,7 @@ def window_sums(node: Node[DepthwiseConv2D], e: Emitter, source: Source, weights
     windows = node.op.windows(image, node.input(1).shape)
     memory = stage(node.function, PAIRS, image, source, [(each.before, each.after) for each in windows])
     shape = (image[0], *(each.before + each.length + each.after for each in windows), image[3])
-    filter = node.function.external(np.ascontiguousarray(weights))
+    filter = _elements(node.function, weights, bits_of(node.call.input(1)))
     with e.nest(node.shape[:3]) as (number, i, j):
         corner = [b.mul(each, e.number(window.stride)) for each, window in zip((i, j), windows, strict=True)]
         with independent(e, channels) as channel:
@@ -233,9 +243,19 @@ def window_sums(node: Node[DepthwiseConv2D], e: Emitter, source: Source, weights
                 at = [b.add(each, e.number(tap * window.dilation))
                       for each, tap, window in zip(corner, (k, m), windows, strict=True)]
                 x = e.load(memory, DType.INT16, e.linear([number, *at, given], shape))
-                w = e.load(filter, DType.INT16, b.add(channel, e.number((k * across + m) * channels)))
-                total = b.add(total, b.mul(b.sext(x, I32), b.sext(w, I32)))
+                w = filter(e, b.add(channel, e.number((k * across + m) * channels)))
+                total = b.add(total, b.mul(b.sext(x, I32), w))
             put(e, [number, i, j, channel], total)
+
+
+def _elements(function: Function, weights: Array, bits: int) -> Callable[[Emitter, ir.Value], ir.Value]:
+    """What loads weights, int16, one by one as i32; where constants are to be small, they have so many bits."""
+    if function.e.target.goal is Goal.HERE:
+        memory = function.external(np.ascontiguousarray(weights))
+        return lambda e, place: e.builder.sext(e.load(memory, DType.INT16, place), I32)
+    kept, flat = Integers.of(1, bits, weights), weights.reshape(-1)
+    stored = function.external(kept.elements(flat))
+    return lambda e, place: kept.element(e, stored, place)
 
 
 @nest(TransposeConv, all_of(_takes(2, 3), constant_inputs(0)), frozenset({1, 2, 3}), name=INTEGER)
@@ -246,29 +266,34 @@ def transpose_conv(node: Node[TransposeConv], e: Emitter, sinks: tuple[Sink, ...
     tall, wide = windows = node.op.windows(node.shape, weights.shape)
     images, height, width, depth = image.shape
     plan = Plan.of(e.target, PAIRS.arithmetic, width, len(weights), PAIRS.run(depth) // BYTES)
+    stored = kept_as(PAIRS, e.target, weights, bits_of(node.call.input(1)))
     memory = stage(function, PAIRS, image.shape, _centred(image, node.call.input(2)))
     made = empty_image(node, 1, windows, len(weights), behind=plan.panel * BYTES)
-    panels = function.external(_packed_elements(plan, weights))
+    panels = function.external(_packed_elements(plan, weights, stored))
+    element_bytes = plan.panels * plan.packed(panels, stored).distance
     row_bytes = width * depth * PAIRS.size
     with rolled(e, images) as number:
         e.fill(made.memory, 0, made.size)
         with rolled(e, tall.size) as k, rolled(e, wide.size) as m, rolled(e, height) as y:
             element = b.add(b.mul(k, e.number(wide.size)), m)
-            right = e.address(panels, I8, b.mul(element, e.number(plan.panels * plan.panel_bytes)))
+            right = e.address(panels, I8, b.mul(element, e.number(element_bytes)))
             row = b.add(b.mul(y, e.number(tall.stride)), k)
             target = e.address(made.at(e, e.number(0), row), I8, b.mul(m, e.number(made.column)))
             line = b.add(b.mul(number, e.number(height)), y)
             left = Left.even(e, plan.split, e.address(memory, I8, b.mul(line, e.number(row_bytes))), depth * PAIRS.size,
                              PAIRS.run(depth))
-            multiply(e, plan, left, plan.packed(right), target, Direct(target, wide.stride * made.column, adds=True))
+            multiply(e, plan, left, plan.packed(right, stored), target,
+                     Direct(target, wide.stride * made.column, adds=True))
         _deliver(node, e, made, number, sinks[0])
 
 
-def _packed_elements(plan: Plan, weights: Array) -> Array:
+def _packed_elements(plan: Plan, weights: Array, stored: Integers | None) -> Array:
     """The filter (o, h, w, c) as packed matrices, element by element."""
     columns, tall, wide, channels = weights.shape
     words = PAIRS.words(weights.reshape(columns, tall * wide, channels)).reshape(columns, tall * wide, plan.depth)
-    return np.ascontiguousarray(np.stack([plan.pack(words[:, each]) for each in range(tall * wide)]))
+    matrices = [words[:, each] if stored is None else stored.kept(np.ascontiguousarray(words[:, each]))
+                for each in range(tall * wide)]
+    return np.ascontiguousarray(np.stack([plan.pack(each) for each in matrices]))
 
 
 def _deliver(node: Node[TransposeConv], e: Emitter, made: Image, number: ir.Value, sink: Sink) -> None:

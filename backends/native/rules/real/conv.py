@@ -16,7 +16,7 @@ from llvmlite import ir
 from circlet.backends.native.emit.emitter import I8, Emitter
 from circlet.backends.native.emit.loops import every, independent, rolled
 from circlet.backends.native.gemm.microkernel import lanes
-from circlet.backends.native.gemm.operands import Direct, Left, table
+from circlet.backends.native.gemm.operands import Direct, Grid, Left, table
 from circlet.backends.native.gemm.plan import Plan
 from circlet.backends.native.gemm.product import multiply
 from circlet.backends.native.program import Unlowerable
@@ -27,6 +27,7 @@ from circlet.backends.native.rules.real.product import FloatProduct, refuses
 from circlet.backends.native.rules.real.taps import all_finite, convolve_by_taps
 from circlet.backends.native.rules.refusals import constant_inputs
 from circlet.backends.native.rules.rule import Node, Sink, nest
+from circlet.backends.native.targets.target import Goal
 from circlet.backends.refusal import all_of
 from circlet.runtime.exec.kernel import Call
 from circlet.runtime.ir.length import is_open
@@ -111,16 +112,21 @@ def positions(node: Node[Conv2D], e: Emitter, image: Image, windows: tuple[Windo
     columns = [0] if is_run else [k * wide.dilation * image.column for k in range(wide.size)]
     taps = [k * tall.dilation * image.row + column for k in range(tall.size) for column in columns]
     run = taken * BYTES * (wide.size if is_run else 1)
+    rows: ir.Value | None = None
     if is_open((*steps, *shape, *taps)):
         rows, offsets = _written(node, e, shape, steps), _stored(node, e, taps)
     else:
-        found = np.add.outer(*(np.arange(count) * step for count, step in zip(shape, steps, strict=True)))
-        rows = node.function.external(found.reshape(-1).astype(e.index_dtype.numpy))
         offsets = table(e, taps)
+        if e.target.goal is Goal.HERE:
+            found = np.add.outer(*(np.arange(count) * step for count, step in zip(shape, steps, strict=True)))
+            rows = node.function.external(found.reshape(-1).astype(e.index_dtype.numpy))
+
+    grid = None if rows is not None else Grid.of(shape, steps)
 
     def left(number: ir.Value, begin: ir.Value | None = None) -> Left:
         memory = image.at(e, number)
-        return Left(memory if begin is None else e.address(memory, I8, begin), rows, None, run, (offsets, len(taps)))
+        memory = memory if begin is None else e.address(memory, I8, begin)
+        return Left(memory, rows, None, run, (offsets, len(taps)), grid)
 
     return left
 

@@ -160,7 +160,7 @@ class _Nest:
         function, value = self._node.function, self._node.optional(position)
         if value is None:
             return function.external(np.zeros(self._image.channels + self._lanes, np.float32))
-        if value.known is None:
+        if value.known is None or function.narrow(value.known) is not None:
             memory = function.reserve(value.nbytes + self._lanes * BYTES)
             function.write(value, memory)
             return memory

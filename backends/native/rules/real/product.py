@@ -17,6 +17,7 @@ from circlet.backends.native.gemm.microkernel import FLOAT32, WORD
 from circlet.backends.native.gemm.operands import Direct, Filtered, Left, Panels, Put, Result
 from circlet.backends.native.gemm.packing import copy_panels, transpose_panels
 from circlet.backends.native.gemm.plan import CACHE, Plan
+from circlet.backends.native.rules.function import kept
 from circlet.backends.native.rules.real.elementwise import activate, refuses_activation
 from circlet.backends.native.rules.refusals import tensors
 from circlet.backends.native.rules.rule import Node, Sink
@@ -65,16 +66,23 @@ class FloatProduct:
         self.plan = Plan.of(e.target, FLOAT32, prod(self._rows), shape[-1], depth)
 
     def known(self, source: Array, is_transposed: bool = True) -> Panels:
-        """A constant right factor: (columns, depth) if it is transposed, else (depth, columns)."""
+        """A constant right factor: (columns, depth) if it is transposed, else (depth, columns); kept in as many bits as
+        the model has, where that is to be."""
         plan, function = self.plan, self._node.function
 
-        def pack() -> Array:
+        def pack(matrix: Array) -> Array:
             shape = (plan.columns, plan.depth)
-            matrix = source.reshape(shape) if is_transposed else source.reshape(shape[::-1]).T
+            matrix = matrix.reshape(shape) if is_transposed else matrix.reshape(shape[::-1]).T
             return plan.pack(matrix, function.blocks.allocate)
 
-        packed = function.derived(source, ("panels", plan.panel, plan.depth, is_transposed), pack)
-        return plan.packed(function.external(packed))
+        axis, narrow = 0 if is_transposed else source.ndim - 1, function.narrow(source)
+        stored = None if narrow is None else narrow.columns(axis)
+        if narrow is None or stored is None:
+            use = "panels", plan.panel, plan.depth, is_transposed
+            return plan.packed(function.external(function.derived(source, use, lambda: pack(source))))
+        units = narrow.units(plan.panels * plan.panel, plan.panel)
+        return plan.packed(function.external(stored.kept(pack(narrow.stored))), stored,
+                           function.external(units) if units.size else None, stored.unit_bytes(plan.panel))
 
     def reserve(self) -> ir.Value:
         """Memory for a packed right factor."""
@@ -125,8 +133,8 @@ class FloatProduct:
         function, plan = self._node.function, self.plan
         if bias is None and is_length(plan.columns):
             return self._zeros()
-        if bias is None or bias.known is not None:
-            return function.external(plan.pack_row(None if bias is None else bias.known, np.dtype(np.float32)))
+        if bias is None or (bias.known is not None and function.narrow(bias.known) is None):
+            return kept(function, plan.pack_row(None if bias is None else bias.known, np.dtype(np.float32)))
         memory = function.reserve(plan.panels * plan.panel * WORD)
         function.write(bias, memory)
         return memory

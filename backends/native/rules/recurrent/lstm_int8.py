@@ -5,7 +5,7 @@ Products leave sums of 32 bits; a gate rescales those of the input and of the st
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from math import frexp
 from typing import TypeAlias
 
@@ -31,6 +31,7 @@ from circlet.backends.native.rules.quantized.fully_connected import (
     start,
 )
 from circlet.backends.native.rules.quantized.requantize import SUMS_BELOW, clamped, rescale
+from circlet.backends.native.rules.recurrent import gate_functions
 from circlet.backends.native.rules.recurrent.product import Rows, joined
 from circlet.backends.native.rules.recurrent.rnn import (
     Results,
@@ -44,6 +45,7 @@ from circlet.backends.native.rules.recurrent.rnn import (
 )
 from circlet.backends.native.rules.refusals import constant_inputs, largest, sums_below
 from circlet.backends.native.rules.rule import Node, Sink, nest
+from circlet.backends.native.targets.target import Goal
 from circlet.backends.refusal import all_of, only
 from circlet.runtime.exec.kernel import Call
 from circlet.runtime.ir.types import Array, DType
@@ -57,6 +59,8 @@ _PEEPHOLE = {_ADMIT: 0, _FORGET: 1, _EMIT: 2}
 _BEYOND = 1 << 16
 """What is added to a number of 16 bits may be limited to this before the sum is."""
 
+Of16Bits: TypeAlias = Callable[[Emitter, ir.Value], ir.Value]
+"""Emits a function of 16 bits, of an i32 to an i32."""
 Factor: TypeAlias = "tuple[int, int]"
 """A quantised multiplier: mantissa and shift."""
 LstmNode: TypeAlias = "Node[UnidirectionalSequenceLstm]"
@@ -110,18 +114,18 @@ class _Gate:
     Attributes:
         driven: what the sums of the input are rescaled by.
         again: those of the state.
-        table: its function, of all numbers of 16 bits.
+        function: makes an i32 of one, both of 16 bits.
         peephole: the weights of the cells, and what their products are rescaled by.
     """
 
     driven: Factor
     again: Factor
-    table: ir.Value
+    function: Of16Bits
     peephole: tuple[ir.Value, Factor] | None
 
     @classmethod
-    def of(cls, node: LstmNode, gate: int, table: ir.Value) -> _Gate:
-        """A gate of an operator, given where the table of its function lies."""
+    def of(cls, node: LstmNode, gate: int, function: Of16Bits) -> _Gate:
+        """A gate of an operator, given its function."""
         def factor(weights: int, unit: np.float32) -> Factor:
             return quantize_multiplier(float(_scale(node, weights) * unit / GATE_SCALE))
 
@@ -131,7 +135,7 @@ class _Gate:
             memory = node.function.external(constant(node.input(place)))
             peephole = memory, factor(place, np.float32(2.0 ** (_cell_bits(node) - 15)))
         return cls(factor(LSTM.weights + gate, _scale(node, 0)),
-                   factor(LSTM.recurrent + gate, _scale(node, LSTM.output_state)), table, peephole)
+                   factor(LSTM.recurrent + gate, _scale(node, LSTM.output_state)), function, peephole)
 
     def value(self, e: Emitter, driven: ir.Value, again: ir.Value, cell: ir.Value, k: ir.Value) -> ir.Value:
         """Given the sums of the input and of the state, and the cell."""
@@ -139,7 +143,7 @@ class _Gate:
         if self.peephole is not None:
             weights, factor = self.peephole
             x = _sum(e, x, _rescaled(e, e.builder.mul(_load(e, weights, DType.INT16, k), cell), factor))
-        return _looked_up(e, self.table, x)
+        return self.function(e, x)
 
 
 def _cell_bits(node: LstmNode) -> int:
@@ -157,17 +161,22 @@ class _Network:
     def __init__(self, node: LstmNode, e: Emitter) -> None:
         self._node, self._e = node, e
         self._count = node.input(LSTM.cell_state).shape[1]
-        logistic, tanh = self._table(LOGISTIC), self._table(TANH)
+        bits = _cell_bits(node)
+        logistic, tanh = self._computed(LOGISTIC, gate_functions.logistic), self._computed(TANH, gate_functions.tanh)
         self._gates = {gate: _Gate.of(node, gate, tanh if gate == _UPDATE else logistic)
                        for gate in range(4) if node.call.has(LSTM.weights + gate)}
-        self._tanh = self._table(fixed.tanh(INT16, _cell_bits(node), width=15))
+        self._tanh = self._computed(fixed.tanh(INT16, bits, width=15), gate_functions.tanh, bits)
         self._clip = cell_limit(node.op.cell_clip, _scale(node, LSTM.cell_state))
         unit = np.float32(2**-15)
         self._emitted = quantize_multiplier(float(unit / _scale(node, LSTM.output_state) * unit))
 
-    def _table(self, values: Array) -> ir.Value:
-        """The address of a table of int16."""
-        return self._node.function.external(np.ascontiguousarray(values, np.int16))
+    def _computed(self, values: Array, code: Callable[[Emitter, ir.Value, int], ir.Value], bits: int = 3) -> Of16Bits:
+        """A function by a table of its values or, where constants are to be small, by code, for numbers with so many
+        integer bits."""
+        if self._e.target.goal is not Goal.HERE:
+            return lambda e, x: code(e, x, bits)
+        table = self._node.function.external(np.ascontiguousarray(values, np.int16))
+        return lambda e, x: _looked_up(e, table, x)
 
     def _group(self, first: int) -> list[int]:
         """The positions of the gates' matrices or vectors from a position on."""
@@ -224,7 +233,7 @@ class _Network:
             e.store(b.trunc(limited, ir.IntType(16)), cells, DType.INT16, k)
         with independent(e, self._count) as k:
             cell = _load(e, cells, DType.INT16, k)
-            emitted = _rescaled(e, b.mul(gate(_EMIT, cell, k), _looked_up(e, self._tanh, cell)), self._emitted)
+            emitted = _rescaled(e, b.mul(gate(_EMIT, cell, k), self._tanh(e, cell)), self._emitted)
             stored = clamped(e, _sum(e, ir.Constant(I32, zero_point), emitted), -128, 127)
             e.store(b.trunc(stored, ir.IntType(8)), state, DType.INT8, k)
 

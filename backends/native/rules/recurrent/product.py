@@ -15,6 +15,8 @@ from circlet.backends.native.emit.value import in_memory
 from circlet.backends.native.gemm.microkernel import WORD
 from circlet.backends.native.gemm.operands import Direct
 from circlet.backends.native.gemm.product import multiply
+from circlet.backends.native.rules.function import kept
+from circlet.backends.native.rules.narrow import Narrow
 from circlet.backends.native.rules.quantized.elementwise import quantization
 from circlet.backends.native.rules.quantized.fully_connected import constant, form_of, rows_of, stage
 from circlet.backends.native.rules.quantized.hybrid import Scaling, by_product, multiply_scaled, staged
@@ -65,8 +67,15 @@ def _scales(node: Node[Any], position: int) -> Floats:
 def joined(node: Node[Any], positions: Sequence[int]) -> Array:
     """Constant matrices of as many columns, one below the other."""
     parts = [constant(node.input(k)) for k in positions]
+    if len(parts) == 1:
+        return parts[0]
     key = "joined", *((each.ctypes.data, each.nbytes) for each in parts)
-    return parts[0] if len(parts) == 1 else node.function.derived(parts[0], key, lambda: np.concatenate(parts))
+    found = node.function.derived(parts[0], key, lambda: np.concatenate(parts))
+    narrow = [each for each in map(node.function.narrow, parts) if each is not None]
+    together = Narrow.joined(narrow) if len(narrow) == len(parts) else None
+    if together is not None:
+        node.function.keep_narrow(found, together)
+    return found
 
 
 def add_product(node: Node[Any], positions: Sequence[int], rows: ir.Value, sums: Rows, bias: Floats | None = None,
@@ -91,7 +100,7 @@ def _by_floats(node: Node[Any], positions: Sequence[int], rows: ir.Value, sums: 
     e, weights = node.function.e, joined(node, positions)
     columns, depth = weights.shape
     product = FloatProduct(node, e, (sums.count, columns), depth)
-    start = node.function.external(product.plan.pack_row(bias, np.dtype(np.float32)))
+    start = kept(node.function, product.plan.pack_row(bias, np.dtype(np.float32)))
     multiply(e, product.plan, product.rows(depth * WORD)(rows), product.known(weights), start,
              Direct(sums.memory, sums.step * WORD, adds=adds))
 
@@ -107,7 +116,8 @@ def _by_integers(node: Node[Any], positions: Sequence[int], rows: ir.Value, sums
     memory = stage(function, form, (sums.count, 1, 1, depth), source)
     scales = np.concatenate([_scales(node, k) for k in positions])
 
-    scaling = Scaling(function, weights, scales, bias, parameters, Activation.NONE)
+    is_centred = not (form.offset or node.op.asymmetric_quantize_inputs)
+    scaling = Scaling(function, weights, scales, bias, parameters, Activation.NONE, is_centred)
 
     def take(e: Emitter, row: ir.Value, column: ir.Value, value: ir.Value) -> None:
         place = sums.at(e, row)

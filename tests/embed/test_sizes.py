@@ -1,0 +1,84 @@
+"""Constants of compiled models take no more memory than in the file."""
+
+from __future__ import annotations
+
+from math import prod
+from pathlib import Path
+
+import pytest
+
+import circlet
+from circlet.runtime.ir.model import ABSENT, Model
+from circlet.runtime.ir.tensor import Tensor
+from circlet.runtime.ir.types import DType
+from tests.embed.models import accepted, compiled
+
+SCALE, ZERO_POINT = 4, 8
+"""Bytes in a file of a scale and of a zero point."""
+OF_COLUMN = 12
+"""Bytes that results of a column of weights are scaled by at the most, where the model has one scale for all: the sum
+of the weights, a multiplier and a shift."""
+OF_OPERATOR = 48
+"""Bytes of short tables of places, and of what aligns constants."""
+TABLES = {"SOFTMAX": 1024, **dict.fromkeys((
+    "ABS", "EXP", "GELU", "HARD_SWISH", "LEAKY_RELU", "LOG", "LOGISTIC", "RELU", "RELU_0_TO_1", "RELU6",
+    "RELU_N1_TO_1", "RSQRT", "SQRT", "TANH", "QUANTIZE", "ADD", "SUB", "MUL", "MAXIMUM", "MINIMUM"), 256)}
+"""Bytes of the table of a function of 8 bits."""
+LARGE = 100_000
+"""Bytes of constants from which on code, too, is little beside them."""
+
+
+def bytes_of(tensor: Tensor) -> int:
+    """Of a constant and of its scales and zero points, in a file."""
+    if tensor.data is None:
+        return 0
+    known = tensor.quantization
+    size = -(-prod(tensor.shape) // 2) if tensor.dtype is DType.INT4 else tensor.data.nbytes
+    return size + (0 if known is None else SCALE * len(known.scales) + ZERO_POINT * len(known.zero_points))
+
+
+def in_file(model: Model) -> int:
+    """Bytes of the constants that are read, each once."""
+    found: dict[bytes, int] = {}
+    for graph in model.subgraphs:
+        read = {tensor for operator in graph.operators for tensor in operator.inputs}
+        for each in (read | {*graph.outputs}) - {ABSENT}:
+            tensor = graph.tensors[each]
+            if tensor.data is not None:
+                key = tensor.data.tobytes()
+                found[key] = max(found.get(key, 0), bytes_of(tensor))
+    return sum(found.values())
+
+
+def further(model: Model) -> int:
+    """Bytes of what a model does not have."""
+    total = 0
+    for graph in model.subgraphs:
+        for operator in graph.operators:
+            total += OF_OPERATOR + TABLES.get(operator.name, 0)
+            weights = (graph.tensors[each] for each in operator.inputs if each != ABSENT)
+            columns = -1 if operator.name == "DEPTHWISE_CONV_2D" else 0
+            total += OF_COLUMN * sum(each.shape[columns] for each in weights
+                                     if each.quantization is not None and each.is_constant and len(each.shape) > 1)
+    return total
+
+
+@pytest.mark.parametrize("path", accepted())
+def test_no_constant_is_wider_than_in_the_file(path: Path) -> None:
+    model = circlet.load(path)
+    for found, _ in compiled(path, "cortex-m4", is_small=True):
+        size, most = found.contents.data_bytes, in_file(model)
+        assert size <= most + further(model)
+        if size >= LARGE:
+            assert size <= 1.02 * most
+            assert found.contents.code_bytes <= 0.05 * size
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("target", "filled"), [("aarch64-dotprod", 1.2), ("wasm32", 1.2), ("x86-64-v3", 1.65)])
+@pytest.mark.parametrize("path", [each for each in accepted() if isinstance(each.id, str) and "real" in each.id])
+def test_fast_code(path: Path, target: str, filled: float) -> None:
+    """Ten columns are filled up to whole vectors."""
+    model = circlet.load(path)
+    for found, _ in compiled(path, target):
+        assert found.contents.data_bytes <= filled * in_file(model) + 2 * further(model)
