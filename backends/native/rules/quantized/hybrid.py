@@ -38,6 +38,7 @@ from circlet.backends.native.rules.quantized.fully_connected import (
     stage,
 )
 from circlet.backends.native.rules.quantized.wide import bits_of, many_taps, window_sums
+from circlet.backends.native.rules.quantized.zero_point import zero_point
 from circlet.backends.native.rules.real.conv import grouped
 from circlet.backends.native.rules.real.elementwise import activate
 from circlet.backends.native.rules.refusals import constant_inputs
@@ -176,8 +177,13 @@ def _symmetric(low: Lanes, high: Lanes) -> tuple[Lanes, Lanes, Lanes]:
 
 
 def _asymmetric(low: Lanes, high: Lanes) -> tuple[Lanes, Lanes, Lanes]:
-    """The same where all of int8 is used, and zero is represented exactly: TFLite's `AsymmetricQuantizeFloats`."""
+    """The same where all of int8 is used, and zero is represented exactly: TFLite's `AsymmetricQuantizeFloats`. A 255th
+    is the same whether or not double precision is on the way (Figueroa, When is double rounding innocuous?, 1995)."""
     span = high - low
+    if not low.e.target.has_doubles:
+        span = span.unless((1.0 / (span / 255.0)).equals(inf), 255.0)
+        number = zero_point(low.e, low.value, high.value, span.value)
+        return span / 255.0, 1.0 / (span / 255.0), Lanes(low.e, number).to_real(SINGLE)
     inverse = 1.0 / (span.widen(DOUBLE) / 255.0).narrow(SINGLE)
     exact = span.unless(inverse.equals(inf), 255.0).widen(DOUBLE) / 255.0
     scale = exact.narrow(SINGLE)
