@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import cached_property
+from functools import cached_property, partial
+from itertools import zip_longest
 from typing import TypeAlias
 
 from circlet.runtime.ir.op import Op, Operand, Operands, ShapeError, Unknown
@@ -88,7 +89,9 @@ def result_shapes(op: Op, given: Sequence[Outline | None], count: int, open_shap
         found: list[Sequence[Shape]] = []
         for lengths in (LENGTHS, COMMON, sizes.difference((-1, *LENGTHS, *COMMON)), DIVISIBLE):
             if len(found) < 2:
-                found += _tried(op, given, count, lengths, call)
+                found += _tried(op, [partial(operands, given, count, each, call) for each in lengths])
+        if not found:
+            found += list(_tried(op, [partial(_aligned, given, count, call)]))[:1]
     except Unknown:
         found = []
     if not found:
@@ -96,14 +99,29 @@ def result_shapes(op: Op, given: Sequence[Outline | None], count: int, open_shap
     return [merged([each[k] for each in found], sure=len(found) > 1) for k in range(count)]
 
 
-def _tried(op: Op, given: Sequence[Outline | None], count: int, lengths: Iterable[int],
-           call: Call | None) -> Iterator[Sequence[Shape]]:
-    """The shapes of the results for each length that fits."""
-    for length in lengths:
+def _tried(op: Op, attempts: Iterable[Callable[[], Operands]]) -> Iterator[Sequence[Shape]]:
+    """The shapes of the results for each attempt at operands that fit."""
+    for attempt in attempts:
         try:
-            yield op.infer(operands(given, count, length, call))
+            yield op.infer(attempt())
         except ShapeError:
             continue
+
+
+def _aligned(given: Sequence[Outline | None], count: int, call: Call | None) -> Operands:
+    """The operands, in place of each open dimension the one that another operand has as far from the end,
+    where that is known: for operators that join or combine tensors of which other dimensions are known."""
+    shapes = [each.shape[::-1] for each in given if each is not None and each.shape is not None]
+    sizes = [max(column) for column in zip_longest(*shapes, fillvalue=-1)]
+    filled: list[Operand | None] = []
+    for each in given:
+        if each is not None and each.shape is not None:
+            shape = tuple(size if dim < 0 and size > 0 else abs(dim)
+                          for dim, size in zip(each.shape[::-1], sizes, strict=False))[::-1]
+            filled.append(Operand(each.dtype, shape, each.data, each.quantization))
+        else:
+            filled.append(None)
+    return Operands(tuple(filled), count, call)
 
 
 def merged(shapes: Sequence[Shape | None], sure: bool = True) -> Shape | None:

@@ -30,6 +30,7 @@ def vector(*values: int) -> Outline:
     (shape.Reshape(), [outline(-1, 6), Outline(DType.INT32, (3,))], (-1, -1, -1)),
     (reduce.Sum(), [outline(-1, 6), vector(0)], (6,)),
     (layout.Split(1), [Outline(DType.INT32, (), np.int32(0)), outline(-1, 5)], (-1, 5)),
+    (layout.Concatenation(2), [outline(-1, 4, -1, 8), outline(-1, -1, -1, -1)], (-1, -1, -1, -1)),
     (spatial.SpaceToDepth(35), [outline(1, 70, -1, 2)], (1, 2, -1, 2450)),
 ])
 def test_results(op: Op, given: list[Outline], expected: Shape | None) -> None:

@@ -267,7 +267,7 @@ class _Direction:
     def _loop(self, x: Value, states: Sequence[Value], lengths: Value | None) -> list[Value]:
         inner = self._graph.program.graph(f"{self._node.operator.lower()}_step", self._graph)
         step = inner.input(DType.INT64, (), "step")
-        own = [inner.input(each.dtype, each.shape, f"state_{k}")
+        own = [inner.input(each.dtype, ((each.shape or (-1,))[0], self._weights.size), f"state_{k}")
                for k, each in enumerate(states)]
         taken = inner.input(x.dtype, None if x.shape is None else x.shape[1:], "x")
         after = list(self._cell(inner, self._weights, taken, own))
