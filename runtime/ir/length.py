@@ -440,6 +440,8 @@ def value(number: Length | int, lengths: Sequence[int]) -> int:
 def _quotient(scope: Scope, numerator: Terms, denominator: Terms) -> Length | int:
     if not denominator:
         raise ZeroDivisionError("division of a length by zero")
+    if has_computed(denominator) and least(denominator) < 1:
+        raise Indefinite(f"a length divided by ({text(denominator)}), which may be 0")
     if not is_fixed(denominator) and scope.decide(denominator, "<"):
         raise Indefinite(f"a length divided by ({text(denominator)}), which is negative")
     if is_fixed(denominator) and fixed(denominator) < 0:

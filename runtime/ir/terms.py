@@ -119,7 +119,10 @@ def bound_of(terms: Terms) -> Terms | None:
     found: Terms = ()
     for factor, atoms in terms:
         most: Terms | None = ((factor, atoms),)
-        if any(map(is_computed, atoms)):
+        pair = _multiple(atoms)
+        if pair is not None and factor > 0:
+            most = bound_of(scaled(pair.numerator, factor))
+        elif any(map(is_computed, atoms)):
             ranges = list(map(_range, atoms))
             is_negative = (factor < 0) ^ (sum(high <= 0 for _, high in ranges) % 2 == 1)
             if is_negative and all(low >= 0 or high <= 0 for low, high in ranges):
@@ -156,7 +159,12 @@ def _atom_bound(atom: Atom) -> Terms | None:
     if isinstance(atom, Maximum):
         one, other = bound_of(atom.one), bound_of(atom.other)
         return None if one is None or other is None else maximum_of(one, other)
-    return _bounding_quotient(bound_of(atom.numerator), atom.denominator) if isinstance(atom, Quotient) else None
+    if not isinstance(atom, Quotient):
+        return None
+    above = bound_of(atom.numerator)
+    if has_computed(atom.denominator) and above is not None and bounds(atom.denominator)[0] > 0:
+        return maximum_of(above, ())
+    return _bounding_quotient(above, atom.denominator)
 
 
 def _atom_least(atom: Atom) -> Terms | None:
@@ -178,8 +186,20 @@ def _least_of(terms: Terms) -> Terms | None:
 
 
 def _bounding_quotient(numerator: Terms | None, denominator: Terms) -> Terms | None:
-    """A quotient of what bounds the numerator; None where only the run tells the denominator, or nothing bounds it."""
+    """A quotient of what bounds the numerator, which only the run tells; None where nothing bounds it, or only the run
+    tells the denominator."""
     return None if numerator is None or has_computed(denominator) else quotient_of(numerator, denominator)
+
+
+def _multiple(atoms: Monomial) -> Quotient | None:
+    """The quotient of a product of one and its denominator, which is the greatest multiple of this up to the numerator;
+    None where atoms are no such product."""
+    if len(atoms) != 2:
+        return None
+    for each, other in (atoms, atoms[::-1]):
+        if isinstance(each, Quotient) and each.denominator == ((1, (other,)),) and _range(other)[0] > 0:
+            return each
+    return None
 
 
 def value_of(terms: Terms, lengths: Sequence[int]) -> int:
@@ -341,6 +361,10 @@ def can_vanish(terms: Terms) -> bool:
 def bounds(terms: Terms) -> tuple[int, int]:
     """What terms are at least and at most for any lengths; the bounds need not be the closest."""
     low, high = _by_term(terms)
+    multiple = next(((factor, found) for factor, atoms in terms if (found := _multiple(atoms)) is not None), None)
+    if low < high and len(terms) <= MOST_TERMS and multiple is not None:
+        least, most = _without_multiple(terms, *multiple)
+        low, high = max(low, least), min(high, most)
     if low < high and len(terms) <= MOST_TERMS and all(len(atoms) <= 1 for _, atoms in terms):
         found = [(factor, each) for factor, atoms in terms for each in atoms
                  if isinstance(each, Quotient) and is_fixed(each.denominator)]
@@ -352,6 +376,16 @@ def bounds(terms: Terms) -> tuple[int, int]:
             least, most = _without_maximum(terms, maximum[0], maximum[1][0])
             low, high = max(low, least), min(high, most)
     return low, high
+
+
+def _without_multiple(terms: Terms, factor: int, quotient: Quotient) -> tuple[int, int]:
+    """Bounds of terms, with the product of a quotient and its denominator times a factor among them, which is the
+    numerator or less than the denominator less."""
+    product = product_of(((1, (quotient,)),), quotient.denominator)
+    ends = [sum_of(sum_of(terms, scaled(product, -factor)), scaled(each, factor)) for each in (
+        quotient.numerator, sum_of(sum_of(quotient.numerator, scaled(quotient.denominator, -1)), constant(1)))]
+    lows, highs = zip(*map(bounds, ends), strict=True)
+    return min(lows), max(highs)
 
 
 def _without_maximum(terms: Terms, factor: int, maximum: Atom) -> tuple[int, int]:

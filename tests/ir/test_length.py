@@ -95,6 +95,8 @@ def test_answers_hold_for_all_lengths_that_fit(one: Formula, other: Formula, rel
 @given(formula, some_lengths, st.integers(0, 2))
 @example(lambda n: (-n[0] // 2) * (-n[1] // 2), [2, 2, 9], 0)
 @example(lambda n: (-n[2] // 2) * (n[0] - n[1]) * n[0], [2, 2, 9], 0)
+@example(lambda n: (n[2] // larger(n[0], 1)) * larger(n[0], 1) * 3, [2, 2, 9], 0)
+@example(lambda n: (n[2] // larger(n[0], 1)) * n[1], [2, 2, 9], 0)
 def test_a_bound_is_one(made: Formula, at_hand: list[int], least: int) -> None:
     """The first two lengths are computed by the run, at most as long as the third one."""
     scope = Scope(at_hand[2:])
@@ -133,6 +135,17 @@ def test_equal_things_are_equal_without_assumptions() -> None:
     assert n + m > m
     assert {n * m: 1}[m * n] == 1
     assert not scope.assumptions
+
+
+def test_multiples_up_to_a_number() -> None:
+    scope = Scope([40])
+    n = scope.symbol(0)
+    size = larger(scope.computed(n), 1)
+    whole = n // size * size
+    for one, relation, other in ((whole, "<=", n), (n - whole, "<", size), (whole, ">=", 0)):
+        assert certain(one, relation, other)
+    with pytest.raises(Indefinite, match="may be 0"):
+        n // scope.computed(n)
 
 
 def test_a_question_is_one_however_it_is_asked() -> None:

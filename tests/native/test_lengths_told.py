@@ -15,12 +15,13 @@ from circlet.runtime.ir.tensor import Tensor
 from circlet.runtime.ir.types import DType
 from circlet.runtime.ops.comparison import Less
 from circlet.runtime.ops.controlflow import While
-from circlet.runtime.ops.elementwise import Add, Maximum, Minimum, Mul, Sub
+from circlet.runtime.ops.elementwise import Add, FloorDiv, Maximum, Minimum, Mul, Sub
 from circlet.runtime.ops.index import Gather, ScatterNd
-from circlet.runtime.ops.layout import Pack, StridedSlice
+from circlet.runtime.ops.layout import Concatenation, Pack, StridedSlice
 from circlet.runtime.ops.pad import MirrorPad, Pad, Tile
 from circlet.runtime.ops.pool import AveragePool2D
 from circlet.runtime.ops.quantize import Cast
+from circlet.runtime.ops.reduce import ReduceMax, Sum
 from circlet.runtime.ops.resize import ResizeBilinear, ResizeNearestNeighbor
 from circlet.runtime.ops.segment import UnsortedSegmentSum
 from circlet.runtime.ops.shape import BroadcastTo, Fill, OneHot, Range, Reshape
@@ -89,6 +90,24 @@ def scattered(g: Graph, x: Value, k: Value) -> Sequence[Value]:
             g(UnsortedSegmentSum(), some, g.ints(0, 0), count)]
 
 
+def grouped(g: Graph, x: Value, k: Value) -> Sequence[Value]:
+    """Groups of k rows, without the rows that are left over: sums of each group, the greatest of each place in one."""
+    size = g(Maximum(), k, g.number(1), dtype=INTS)
+    count = g(FloorDiv(), g(Maximum(), g.length(x, 0), size, dtype=INTS), size, dtype=INTS)
+    whole = g(Minimum(), g(Mul(), count, size, dtype=INTS), g.length(x, 0), dtype=INTS)
+    return [g(StridedSlice(begin_mask=1), x, g.ints(0), g(Reshape(), whole, g.ints(1), dtype=INTS), g.ints(1)),
+            *_groups(g, x, size)]
+
+
+def _groups(g: Graph, x: Value, size: Value) -> Sequence[Value]:
+    twice = g(Concatenation(0), x, g(Fill(), g(Pack(2), size, g.number(6), dtype=INTS), g.number(1.0)))
+    count = g(FloorDiv(), g.length(twice, 0), size, dtype=INTS)
+    end = g(Reshape(), g(Mul(), count, size, dtype=INTS), g.ints(1), dtype=INTS)
+    shape = g(Pack(3), count, size, g.number(6), dtype=INTS)
+    groups = g(Reshape(), g(StridedSlice(begin_mask=1), twice, g.ints(0), end, g.ints(1)), shape)
+    return [g(Sum(), groups, g.ints(1)), g(ReduceMax(), groups, g.ints(0))]
+
+
 def resized(g: Graph, x: Value, k: Value) -> Sequence[Value]:
     """An image of k + 4 by some 2 k + 4, mirrored around, pooled and thinned out, as floats say."""
     wide = g(Cast(), g(Mul(), g(Cast(), k), g.number(2.2)), dtype=INTS)
@@ -103,7 +122,7 @@ def resized(g: Graph, x: Value, k: Value) -> Sequence[Value]:
 
 CASES: dict[str, Write] = {
     "filled": filled, "counted": counted, "wider": wider, "images": images, "met": met, "moved on": moved_on,
-    "scattered": scattered, "resized": resized,
+    "scattered": scattered, "resized": resized, "grouped": grouped,
 }
 NOT_EMPTY = frozenset({"images"})
 """Of which no length may be 0."""
