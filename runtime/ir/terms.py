@@ -361,7 +361,7 @@ def can_vanish(terms: Terms) -> bool:
 def bounds(terms: Terms) -> tuple[int, int]:
     """What terms are at least and at most for any lengths; the bounds need not be the closest."""
     low, high = _by_term(terms)
-    multiple = next(((factor, found) for factor, atoms in terms if (found := _multiple(atoms)) is not None), None)
+    multiple = next(((factor, each) for factor, atoms in terms if (each := _multiple(atoms)) is not None), None)
     if low < high and len(terms) <= MOST_TERMS and multiple is not None:
         least, most = _without_multiple(terms, *multiple)
         low, high = max(low, least), min(high, most)
@@ -384,8 +384,8 @@ def _without_multiple(terms: Terms, factor: int, quotient: Quotient) -> tuple[in
     product = product_of(((1, (quotient,)),), quotient.denominator)
     ends = [sum_of(sum_of(terms, scaled(product, -factor)), scaled(each, factor)) for each in (
         quotient.numerator, sum_of(sum_of(quotient.numerator, scaled(quotient.denominator, -1)), constant(1)))]
-    lows, highs = zip(*map(bounds, ends), strict=True)
-    return min(lows), max(highs)
+    found = [bounds(each) for each in ends]
+    return min(low for low, _ in found), max(high for _, high in found)
 
 
 def _without_maximum(terms: Terms, factor: int, maximum: Atom) -> tuple[int, int]:
