@@ -35,6 +35,12 @@ def profiled(name: str, runs: int = 2, backend: str = "cpu") -> circlet.Profile:
     return found
 
 
+def share_of_entry(profile: circlet.Profile) -> float:
+    """How much of its time is in the subgraph: less where other programs took the processor in between."""
+    (entry,) = profile.root.children.values()
+    return entry.total / profile.root.total
+
+
 def shown(browser: Browser, tmp_path: Path, profile: circlet.Profile) -> None:
     path = tmp_path / "page.html"
     path.write_text(profile_page(profile.tables, "A model", [("model", "m.tflite")]), encoding="utf-8")
@@ -72,7 +78,7 @@ def width(browser: Browser, label: str) -> float:
 
 @CHROMIUM
 def test_the_flame_chart_zooms_and_searches(browser: Browser, tmp_path: Path) -> None:
-    profile = profiled("nested_while")
+    profile = max((profiled("nested_while") for _ in range(5)), key=share_of_entry)
     root, (entry,) = profile.root, profile.root.children.values()
     shown(browser, tmp_path, profile)
     assert labels(browser)[:3] == ["run (own: inputs in, results out, memory)", "@0 main", "[0] WHILE"]
