@@ -97,7 +97,7 @@ def entered(library: Library, inputs: Mapping[str, Array]) -> Callable[[], objec
     entry = library.found.interfaces[0]
     given = {identifier(name): np.ascontiguousarray(value) for name, value in inputs.items()}
     arrays = [given[each.name] for each in entry.inputs]
-    made = [np.zeros(each.shape, each.tensor.dtype.numpy) for each in entry.outputs]
+    made = [np.zeros(each.count, each.tensor.dtype.numpy) for each in entry.outputs]
     structs = [(ctypes.c_void_p * max(len(each), 1))(*(one.ctypes.data for one in each)) for each in (arrays, made)]
     function = library.function(f"{entry.name}_run")
     arguments = (*structs, ctypes.c_void_p(library.arena.ctypes.data), ctypes.c_void_p(library.state.ctypes.data))

@@ -11,7 +11,7 @@ import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import isfinite, prod
 from struct import Struct
-from typing import TypeVar
+from typing import TypeAlias, TypeVar
 
 from circlet.runtime.errors import ModelError, Place, UnsupportedError
 from circlet.runtime.ir.model import Subgraph
@@ -30,6 +30,10 @@ _MOST = 1 << 48
 """What sizes are below: an address of x86-64 has 48 bits."""
 _WORDS = 8
 """Bytes of the words of the caller, where there are any."""
+_MOST_LENGTH = 1 << 31
+"""What open lengths are below."""
+Bounds: TypeAlias = "tuple[tuple[int, int], ...]"
+"""What the open lengths of a tensor are at least and at most."""
 T = TypeVar("T")
 Reads = Callable[[int, int], "bytes | memoryview"]
 """Gives so many bytes of a file from an offset on, or those that there are."""
@@ -110,6 +114,7 @@ class Container:
         format: of the model inside, `tflite` or `circle`.
         model: where that lies.
         functions: inputs and outputs of the compiled subgraphs; these have no operators.
+        bounds: for each function, of each tensor: what its open lengths are at least and at most, in order.
         entries: what they are called.
         variants: their code.
     """
@@ -118,6 +123,7 @@ class Container:
     format: str
     model: Part
     functions: tuple[Subgraph, ...]
+    bounds: tuple[tuple[Bounds, ...], ...]
     entries: tuple[EntryPoint, ...]
     variants: tuple[Variant, ...]
 
@@ -226,11 +232,14 @@ class _Fields:
 
 def _container(table: _Fields, size: int) -> Container:
     model = table.object("model")
-    functions = tuple(_function(each) for each in table.objects("functions"))
+    described = table.objects("functions")
+    functions = tuple(_function(each) for each in described)
+    bounds = tuple(tuple(map(_bounds, each.objects("tensors"))) for each in described)
     entries = tuple(_entry(each, functions) for each in table.objects("entries"))
     variants = tuple(_variant(each, size, functions, interface(table.get("functions", list), each.value))
                      for each in table.objects("variants"))
-    return Container(table.get("name", str), model.get("format", str), _part(model, size), functions, entries, variants)
+    return Container(table.get("name", str), model.get("format", str), _part(model, size), functions, bounds, entries,
+                     variants)
 
 
 def _part(found: _Fields, size: int) -> Part:
@@ -249,14 +258,28 @@ def _function(found: _Fields) -> Subgraph:
 
 
 def _tensor(found: _Fields) -> Tensor:
-    shape, kind = found.numbers("shape", _MOST), found.get("dtype", str)
+    signature, kind, left = found.all("shape", int), found.get("dtype", str), iter(_bounds(found))
+    shape = tuple(next(left)[1] if each == -1 else each for each in signature)
+    if min(shape, default=0) < 0 or max(shape, default=0) >= _MOST:
+        raise ModelError(f"{found.where}: no array has shape {signature}")
     dtype = next((each for each in DType if each.value == kind and each.is_computable), None)
     if dtype is None or dtype.numpy.hasobject or dtype.numpy.name != kind:
         raise ModelError(f"{found.where}: expected a type that compiled code computes with, found {kind!r}")
     if len(shape) > MOST_DIMENSIONS or prod(shape) * dtype.numpy.itemsize >= _MOST:
         raise ModelError(f"{found.where}: no array has shape {shape}")
     quantization = _quantization(found.object("quantization")) if found.has("quantization") else None
-    return Tensor(found.get("name", str), dtype, shape, quantization=quantization)
+    return Tensor(found.get("name", str), dtype, shape, None if -1 not in signature else signature,
+                  quantization=quantization)
+
+
+def _bounds(found: _Fields) -> Bounds:
+    """Of the open lengths of a tensor."""
+    wanted = found.all("shape", int).count(-1)
+    pairs = found.all("lengths", list) if found.has("lengths") else ()
+    if len(pairs) != wanted or not all(len(each) == 2 and all(type(one) is int for one in each)
+                                       and 0 <= each[0] <= each[1] < _MOST_LENGTH for each in pairs):
+        raise ModelError(f"{found.where}: expected bounds for {wanted} lengths, found {list(pairs)}")
+    return tuple((least, most) for least, most in pairs)
 
 
 def _quantization(found: _Fields) -> Quantization:

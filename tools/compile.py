@@ -10,16 +10,16 @@ from typing import Any
 
 import click
 
+from circlet.backends.native.aot.between import Between, Dims
 from circlet.backends.native.targets.catalogue import PROCESSORS, Processor
 from circlet.embed import chosen_processor, compile_model
 from circlet.embed.container import SUFFIX, TARGETS, container
 from circlet.embed.example import example
 from circlet.embed.files import KINDS, files
 from circlet.runtime.errors import InputError
-from circlet.runtime.ir.types import Shape
 from circlet.schema.container import read_table
 from circlet.schema.formats import OPTIONS
-from circlet.tools.arguments import OUTPUT, ModelOptions, load, reading_parameters, shape
+from circlet.tools.arguments import OUTPUT, ModelOptions, count, load, reading_parameters
 from circlet.tools.console import Document, show
 from circlet.tools.tables import plain, table
 from circlet.tools.usage import Argument, Choice, Command, Option
@@ -36,7 +36,8 @@ class CompileOptions(ModelOptions):
     output: str
     name: str | None
     signature: str | None
-    shapes: Mapping[str, Shape]
+    shapes: Mapping[str, Dims]
+    capacity: int | None
     optimize: str
     limits: bool
     emit: str | None
@@ -53,7 +54,7 @@ def execute(options: CompileOptions) -> Document:
         raise InputError(f"expected one --target, found {len(options.targets)}; files {SUFFIX} have code for several")
     target = chosen_processor(options.targets[0], options.cpu)
     found = compile_model(load(options), target, name, options.signature, options.shapes,
-                          options.optimize == "size", options.limits)
+                          options.optimize == "size", options.limits, options.capacity)
     folder = Path(options.output)
     written = files(found, options.emit)
     if options.example:
@@ -72,7 +73,7 @@ def _container(options: CompileOptions, name: str) -> Document:
     if options.emit is not None or options.cpu is not None or options.example:
         raise InputError(f"files {SUFFIX} are made without --emit, --cpu and --example")
     content = container(load(options), options.targets, name, options.signature, options.shapes,
-                        options.optimize == "size", options.limits)
+                        options.optimize == "size", options.limits, options.capacity)
     Path(options.output).write_bytes(content)
     found = read_table(lambda offset, size: content[offset:offset + size], len(content))
     if options.json:
@@ -95,7 +96,28 @@ def _text(folder: Path, written: Sequence[str], target: Processor, report: Mappi
 
 
 def _port(found: Mapping[str, Any]) -> str:
-    return f"{plain(found['name'])} {found['dtype']}{found['shape']}"
+    lengths = {each["axis"]: f"{each['least']}..{each['most']}" for each in found["lengths"]}
+    sizes = [lengths.get(axis, str(size)) for axis, size in enumerate(found["shape"])]
+    return f"{plain(found['name'])} {found['dtype']}[{', '.join(sizes)}]"
+
+
+def _bounded_shape(text: str) -> tuple[str, Dims]:
+    """Splits `NAME=2,1..128`."""
+    name, equals, sizes = text.partition("=")
+    if not (name and equals):
+        raise click.BadParameter(f"expected NAME=LENGTH,LENGTH,..., found {text!r}")
+    return name, tuple(map(_length, sizes.split(","))) if sizes else ()
+
+
+def _length(text: str) -> int | Between:
+    """A length, or bounds of one."""
+    numbers = text.split("..")
+    if text in ("?", "-1"):
+        raise click.BadParameter(f"length {text} has no bound, which memory is planned for; expected one, as 1..128")
+    if len(numbers) > 2 or not all(each.isascii() and each.isdecimal() for each in numbers):
+        raise click.BadParameter(f"expected lengths as 16 or 1..128, found {text!r}")
+    least, most = int(numbers[0]), int(numbers[-1])
+    return least if len(numbers) == 1 else Between(least, most)
 
 
 def _list(context: click.Context, _: click.Parameter, is_asked: bool) -> None:
@@ -106,7 +128,7 @@ def _list(context: click.Context, _: click.Parameter, is_asked: bool) -> None:
         context.exit()
 
 
-def _callback(shapes: Sequence[tuple[str, Shape]], **values: Any) -> None:
+def _callback(shapes: Sequence[tuple[str, Dims]], **values: Any) -> None:
     reading = {name: values.pop(name) for name in OPTIONS}
     show(execute(CompileOptions(shapes=dict(shapes), reading=reading, **values)))
 
@@ -120,8 +142,12 @@ COMMAND = Command("compile", help=execute.__doc__, callback=_callback, params=[
                 f"file {SUFFIX} names, again and again (default there: {', '.join(TARGETS)})"),
     Option("--cpu", group=COMPILING, metavar="CPU", help="LLVM's name of the processor (default: the target's)"),
     Option("--signature", group=COMPILING, metavar="KEY", help="the one to compile (default: all)"),
-    Option("--shape", "shapes", group=COMPILING, metavar="NAME=LENGTH,...", multiple=True, type=shape,
-           help="of an input whose lengths the model leaves open"),
+    Option("--shape", "shapes", group=COMPILING, metavar="NAME=LENGTH,...", multiple=True, type=_bounded_shape,
+           help="of an input whose lengths the model leaves open; 1..128 for one that each run is given, within these "
+                "bounds"),
+    Option("--capacity", group=COMPILING, metavar="LENGTH", type=count,
+           help="room along an axis where only a run tells how long it is and nothing bounds that; a run that comes to "
+                "more fails (default: such operators are refused)"),
     Option("--optimize", group=COMPILING, type=Choice(["speed", "size"]), default="speed",
            help="what matters more (default: speed)"),
     Option("--limits/--no-limits", group=COMPILING, default=True,

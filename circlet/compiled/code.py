@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from itertools import chain
+from typing import Protocol
 
 import numpy as np
 
@@ -18,7 +19,8 @@ from circlet.runtime.exec.watch import UNBOUNDED
 from circlet.runtime.ir.model import Subgraph
 from circlet.runtime.ir.tensor import Tensor
 from circlet.runtime.ir.types import ALIGNMENT, Array
-from circlet.schema.container import FunctionCode, Part, Variant, expect_digest
+from circlet.runtime.late import LOADING
+from circlet.schema.container import Bounds, FunctionCode, Part, Variant, expect_digest
 
 _PIECE = 1 << 16
 """Bytes that are copied at a time."""
@@ -127,17 +129,24 @@ class Words(ctypes.Structure):
 class Function:
     """A function of a library that computes a subgraph."""
 
-    def __init__(self, code: ctypes.CDLL, found: FunctionCode, graph: Subgraph) -> None:
+    def __init__(self, code: ctypes.CDLL, found: FunctionCode, graph: Subgraph, bounds: Sequence[Bounds]) -> None:
         """
+        Args:
+            code: the library.
+            found: which of its functions.
+            graph: its inputs and outputs.
+            bounds: of the open lengths of each tensor.
+
         Raises:
             ModelError: the library does not have it.
         """
+        self._bounds = bounds if any(bounds) else None
         self.sites = found.sites
         self._code = symbol(code, found.symbol)
         self._code.argtypes, self._code.restype = [ctypes.c_void_p] * 4, ctypes.c_int32
         self._graph = graph
 
-    def bind(self, arena: int, state: int) -> BoundFunction:
+    def bind(self, arena: int, state: int) -> Bound:
         """The function with memory for inputs and outputs.
 
         Args:
@@ -146,9 +155,31 @@ class Function:
         Raises:
             LimitError: there is not memory enough.
         """
+        if self._bounds is not None:
+            with LOADING:
+                from circlet.compiled.lengths import OpenFunction
+
+            return OpenFunction(self._code, self._graph, self._bounds, arena, state)
         inputs, outputs = ([_array(self._graph.tensors[each]) for each in side]
                            for side in (self._graph.inputs, self._graph.outputs))
         return BoundFunction(self._code, inputs, outputs, arena, state)
+
+
+class Bound(Protocol):
+    """A function with memory for one run at a time."""
+
+    @property
+    def results(self) -> Callable[[], list[Array]]:
+        """Gives copies of the outputs of the last run.
+
+        Raises:
+            LimitError: there is not memory enough.
+        """
+        ...
+
+    def run(self, arrays: Sequence[Array]) -> int:
+        """Runs it on arrays of the inputs' types and shapes; gives the status."""
+        ...
 
 
 class BoundFunction:

@@ -10,8 +10,8 @@ from threading import RLock, Timer
 from typing import TYPE_CHECKING
 
 from circlet.backends.native.abi import DONE, FIRST_SITE, STOPPED
-from circlet.backends.native.aot.limits import EXHAUSTED
-from circlet.compiled.code import MOST_ITERATIONS, BoundFunction, Function, Words, memory, symbol
+from circlet.backends.native.aot.limits import EXHAUSTED, MISFIT
+from circlet.compiled.code import MOST_ITERATIONS, Bound, Function, Words, memory, symbol
 from circlet.runtime.errors import ClosedError, ExecutionError, InputError, LimitError, UnsupportedError
 from circlet.runtime.exec import fork
 from circlet.runtime.exec.limits import Limits
@@ -52,7 +52,7 @@ class _Run:
         self._arena = memory(variant.arena_bytes, variant.alignment)
         self._address = self._arena.ctypes.data
         self._state = state
-        self._bound: dict[Function, BoundFunction] = {}
+        self._bound: dict[Function, Bound] = {}
 
     def call(self, function: Function, arrays: Sequence[Array]) -> list[Array]:
         """Runs a function on arrays of its inputs' types and shapes; the results belong to the caller.
@@ -71,7 +71,7 @@ class _Run:
             watch.check()
         return bound.results()
 
-    def _watched(self, bound: BoundFunction, arrays: Sequence[Array], words: Words) -> int:
+    def _watched(self, bound: Bound, arrays: Sequence[Array], words: Words) -> int:
         """Runs what the words of the state can stop."""
         self.watch.move(words)
         try:
@@ -87,6 +87,8 @@ class _Run:
             self.watch.stopped()
         if status == EXHAUSTED:
             raise self._exhausted()
+        if status == MISFIT:
+            raise InputError("lengths of inputs do not fit each other")
         sites = function.sites[status - FIRST_SITE:]
         if status < FIRST_SITE or not sites:
             raise ExecutionError(f"the code ended with status {status}")
@@ -121,8 +123,9 @@ class CompiledModel:
     """A model with the code for this machine, made by `load`. It may be used from several threads at once, as a
     `Session`, and after a fork by parent and child, each for itself.
 
-    The shapes of inputs are those that it was compiled for. Nobody can listen to operators. Ctrl-C is heeded when a run
-    has ended; a deadline, or `cancel` in another thread, stops its loops.
+    The shapes of inputs are those that it was compiled for, with any lengths within the bounds that were given for
+    them. Nobody can listen to operators. Ctrl-C is heeded when a run has ended; a deadline, or `cancel` in another
+    thread, stops its loops.
     """
 
     def __init__(self, found: Container, variant: Variant, code: ctypes.CDLL, limits: Limits | None = None) -> None:
@@ -142,8 +145,8 @@ class CompiledModel:
         self.target = variant.target
         """The processor that the code is for."""
         self._variant = variant
-        self._functions = [Function(code, each, graph)
-                           for each, graph in zip(variant.functions, found.functions, strict=True)]
+        self._functions = [Function(code, each, graph, bounds) for each, graph, bounds in zip(
+            variant.functions, found.functions, found.bounds, strict=True)]
         self._init, self._reset = (_starter(code, each) for each in (variant.init, variant.reset))
         self._entries = {each.signature: Entry(each.function, each.inputs, each.outputs, found.functions[each.function])
                          for each in found.entries}

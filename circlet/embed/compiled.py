@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
-from math import prod
 
-from circlet.backends.native.aot.model import EntryCode, ModelCode
+from circlet.backends.native.aot.between import Dims, most_elements, opened
+from circlet.backends.native.aot.entry import EntryCode
+from circlet.backends.native.aot.model import ModelCode
 from circlet.backends.native.targets.catalogue import Processor
 from circlet.embed import elf
 from circlet.embed.contents import Contents
 from circlet.embed.wasm import object_file as wasm
 from circlet.runtime.ir.tensor import Tensor
-from circlet.runtime.ir.types import Shape
 from circlet.runtime.records import dataclass
 
 
@@ -23,21 +23,28 @@ class Port:
     Attributes:
         name: in C.
         tensor: what the model says of it.
-        shape: that it has.
+        shape: that it has, with lengths that a run is given, or tells, within bounds.
+        lengths: what these are called in C.
     """
 
     name: str
     tensor: Tensor
-    shape: Shape
+    shape: Dims
+    lengths: str
+
+    @property
+    def opened(self) -> Sequence[int]:
+        """The axes whose lengths a run is given, or tells."""
+        return opened(self.shape)
 
     @property
     def count(self) -> int:
-        """The number of elements."""
-        return prod(self.shape)
+        """The number of elements, at the most."""
+        return most_elements(self.shape)
 
     @property
     def nbytes(self) -> int:
-        """Bytes of all elements."""
+        """Bytes of all elements, at the most."""
         return self.count * self.tensor.dtype.numpy.itemsize
 
 
@@ -88,6 +95,11 @@ class Compiled:
     def is_wasm(self) -> bool:
         """Whether it is for WebAssembly."""
         return self.processor.triple.startswith("wasm")
+
+    @property
+    def takes_lengths(self) -> bool:
+        """Whether runs are given lengths of inputs."""
+        return any(each.code.takes_lengths for each in self.interfaces)
 
     @property
     def exports(self) -> tuple[str, ...]:

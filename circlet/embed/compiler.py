@@ -6,7 +6,10 @@ import re
 from collections.abc import Mapping, Sequence
 
 from circlet.backends.controlflow.backend import ControlflowBackend
-from circlet.backends.native.aot.model import EntryCode, EntryPoint, lower_model
+from circlet.backends.native.aot.between import Between, Dims
+from circlet.backends.native.aot.cases import EntryPoint
+from circlet.backends.native.aot.entry import EntryCode
+from circlet.backends.native.aot.model import lower_model
 from circlet.backends.native.backend import NativeBackend
 from circlet.backends.native.load.llvm import described, embedded_object, is_cpu, is_known, this_processor
 from circlet.backends.native.targets.catalogue import PROCESSORS, Processor
@@ -18,7 +21,6 @@ from circlet.runtime.exec.executor_map import ExecutorMap
 from circlet.runtime.exec.values.inputs import Entry, entry_of
 from circlet.runtime.ir.model import Model, Signature
 from circlet.runtime.ir.tensor import Tensor
-from circlet.runtime.ir.types import Shape
 from circlet.runtime.passes.manager import Pass, Pipeline
 from circlet.runtime.passes.transforms.declare_reads import declare_reads
 from circlet.runtime.records import replace
@@ -32,6 +34,8 @@ _HALVES = frozenset({"__extendhfsf2", "__truncdfhf2", "__truncsfhf2"})
 
 _COPYING = frozenset({"memcpy", "memmove", "memset"})
 """What code may call of the C library."""
+_MOST_LENGTH = 1 << 31
+"""What lengths within bounds are below."""
 _ARCHITECTURES = re.compile(r"(x86_64|i[3-6]86|aarch64|arm|thumb|riscv32|riscv64|wasm32)[\w.]*-")
 """The triples that code is made for, by how they begin: little-endian."""
 _OTHER_FILES = re.compile(
@@ -67,7 +71,8 @@ def chosen_processor(name: str, cpu: str | None = None) -> Processor:
 
 
 def compile_model(model: Model, target: Processor | str, name: str = "model", signature: str | None = None,
-                  shapes: Mapping[str, Shape] | None = None, is_small: bool = False, limits: bool = True) -> Compiled:
+                  shapes: Mapping[str, Dims] | None = None, is_small: bool = False, limits: bool = True,
+                  capacity: int | None = None) -> Compiled:
     """Compiles a model ahead of time.
 
     Args:
@@ -76,9 +81,11 @@ def compile_model(model: Model, target: Processor | str, name: str = "model", si
         name: of the model; symbols begin with it.
         signature: the key of the one to compile; by default all are entry points, or the first subgraph.
         shapes: of inputs whose lengths the model leaves open, by name; where that is the first alone, it is 1 by
-            default.
+            default. A length that is `Between` others is given in each run.
         is_small: whether code is to be small rather than fast.
         limits: whether loops can be stopped, and bounded.
+        capacity: for how many elements along an axis there is room where only a run tells how many there are and
+            nothing bounds that; None where there are to be no such axes. A run that comes to more fails.
 
     Raises:
         InputError: no such target, signature or input; a length is not given.
@@ -91,7 +98,8 @@ def compile_model(model: Model, target: Processor | str, name: str = "model", si
     symbols = unique([name if key is None or len(entries) == 1 else f"{name}_{identifier(key.key)}"
                       for key, _ in entries])
     _expect_inputs([each for _, each in entries], shapes or {})
-    points = [EntryPoint(f"{symbol}_run", each.subgraph, _shapes(each, shapes or {}))
+    points = [EntryPoint(f"{symbol}_run", each.subgraph, _shapes(each, shapes or {}),
+                         tuple(_names(each.inputs, each.graph.inputs)), capacity)
               for symbol, (_, each) in zip(symbols, entries, strict=True)]
     machine = described(chosen, Goal.SIZE if is_small else Goal.SPEED)
     executors = ExecutorMap(executed, lambda each: (ControlflowBackend(each), NativeBackend(each)), elide=True)
@@ -137,7 +145,7 @@ def _names(named: Sequence[tuple[str, int]], tensors: Sequence[int]) -> list[str
     return unique([identifier(first.get(each, f"tensor_{each}")) for each in tensors])
 
 
-def _shapes(entry: Entry, given: Mapping[str, Shape]) -> tuple[Shape, ...]:
+def _shapes(entry: Entry, given: Mapping[str, Dims]) -> tuple[Dims, ...]:
     """The shapes of an entry point's inputs.
 
     Raises:
@@ -148,7 +156,7 @@ def _shapes(entry: Entry, given: Mapping[str, Shape]) -> tuple[Shape, ...]:
                  for each in entry.graph.inputs)
 
 
-def _shape(name: str, tensor: Tensor, given: Shape | None) -> Shape:
+def _shape(name: str, tensor: Tensor, given: Dims | None) -> Dims:
     """The shape of an input; if nothing is given and the first length alone is open, as for batches, that is 1."""
     declared = tensor.signature
     if given is None:
@@ -158,10 +166,23 @@ def _shape(name: str, tensor: Tensor, given: Shape | None) -> Shape:
     fits = len(given) == len(declared) and all(one in (-1, other) for one, other in zip(declared, given, strict=True))
     if not fits:
         raise InputError(f"input {name!r} has shape {_text(declared)}, found {_text(given)}")
-    return given
+    return tuple(map(_narrowed, given))
 
 
-def _expect_inputs(entries: Sequence[Entry], given: Mapping[str, Shape]) -> None:
+def _narrowed(length: int | Between) -> int | Between:
+    """A length that can be but one as a number.
+
+    Raises:
+        InputError: it can be none.
+    """
+    if not isinstance(length, Between):
+        return length
+    if not 0 <= length.least <= length.most < _MOST_LENGTH:
+        raise InputError(f"expected bounds of a length in order, from 0 to below {_MOST_LENGTH}, found {length}")
+    return length.least if length.least == length.most else length
+
+
+def _expect_inputs(entries: Sequence[Entry], given: Mapping[str, Dims]) -> None:
     """Raises InputError if a shape is given that no input has."""
     names = [name for each in entries for name, _ in each.inputs]
     for each in given:
@@ -169,20 +190,22 @@ def _expect_inputs(entries: Sequence[Entry], given: Mapping[str, Shape]) -> None
             raise InputError(f"no input {each!r}; there are {', '.join(names) or 'none'}{suggestion(each, names)}")
 
 
-def _text(shape: Shape) -> str:
+def _text(shape: Dims) -> str:
     """A shape for people, open lengths as `?`."""
-    return f"[{', '.join('?' if each < 0 else str(each) for each in shape)}]"
+    return f"[{', '.join('?' if each == -1 else str(each) for each in shape)}]"
 
 
 def _interface(name: str, signature: Signature | None, entry: Entry, code: EntryCode) -> Interface:
     """What C sees of an entry point."""
-    graph, spec = entry.graph, code.spec
+    graph = entry.graph
     inputs = _ports(entry, entry.inputs, graph.inputs, code.entry.shapes)
-    outputs = _ports(entry, entry.outputs, graph.outputs, [spec.shape(each) for each in spec.subgraph.outputs])
+    outputs = _ports(entry, entry.outputs, graph.outputs, code.outputs)
     return Interface(name, None if signature is None else signature.key, code, inputs, outputs)
 
 
-def _ports(entry: Entry, named: Sequence[tuple[str, int]], tensors: Sequence[int], shapes: Sequence[Shape]
+def _ports(entry: Entry, named: Sequence[tuple[str, int]], tensors: Sequence[int], shapes: Sequence[Dims]
            ) -> Sequence[Port]:
-    return [Port(name, entry.graph.tensors[tensor], shape)
-            for name, tensor, shape in zip(_names(named, tensors), tensors, shapes, strict=True)]
+    names = _names(named, tensors)
+    lengths = unique([*names, *(f"{each}_lengths" for each in names)])[len(names):]
+    return [Port(name, entry.graph.tensors[tensor], shape, told)
+            for name, tensor, shape, told in zip(names, tensors, shapes, lengths, strict=True)]

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from importlib.metadata import version
 
+from circlet.backends.native.aot.between import Between, Dims
 from circlet.backends.native.load.elf.shared_object import UnknownObject, shared_object
 from circlet.backends.native.targets.catalogue import PROCESSORS, Processor
 from circlet.backends.native.targets.features import flags
@@ -19,7 +20,7 @@ from circlet.runtime.errors import InputError, UnsupportedError
 from circlet.runtime.exec.values.entry_points import primary
 from circlet.runtime.exec.values.inputs import Entry, entry_of
 from circlet.runtime.ir.model import Model
-from circlet.runtime.ir.types import Quantization, Shape
+from circlet.runtime.ir.types import Quantization
 from circlet.runtime.sha256 import sha256
 from circlet.schema.container import ALIGNMENT, HEADER, MAGIC, VERSION, interface, is_container
 from circlet.schema.files import dump_model
@@ -34,13 +35,14 @@ _SLACK = 64
 
 
 def container(model: Model, targets: Iterable[str] = (), name: str = "model", signature: str | None = None,
-              shapes: Mapping[str, Shape] | None = None, is_small: bool = False, limits: bool = True) -> bytes:
+              shapes: Mapping[str, Dims] | None = None, is_small: bool = False, limits: bool = True,
+              capacity: int | None = None) -> bytes:
     """A file with a model and its code.
 
     Args:
         model: from `load` or a `ModelBuilder`.
         targets: the names of processors; if there are none, those of `TARGETS` that have instructions for the model.
-        name, signature, shapes, is_small, limits: as for `compile_model`.
+        name, signature, shapes, is_small, limits, capacity: as for `compile_model`.
 
     Raises:
         InputError: a target is unknown, or not one of which it can be told what it fits; as `compile_model`.
@@ -48,14 +50,16 @@ def container(model: Model, targets: Iterable[str] = (), name: str = "model", si
             have the model.
     """
     compiled = partial(compile_model, model, name=name, signature=signature, shapes=shapes, is_small=is_small,
-                       limits=limits)
+                       limits=limits, capacity=capacity)
     chosen = {each: _processor(each) for each in targets}
     found = [compiled(each) for each in chosen.values()] or _for_many(compiled)
     format, content = _file(model)
     functions: list[Json] = [_function(model, each) for each in found[0].interfaces]
     options: dict[str, Json] = {
         "optimize": "size" if is_small else "speed", "limits": limits, "signature": signature,
-        "shapes": {each: list(shape) for each, shape in (shapes or {}).items()}}
+        "shapes": {each: [str(size) if isinstance(size, Between) else size for size in shape]
+                   for each, shape in (shapes or {}).items()},
+        "capacity": capacity}
     return _joined({
         "name": name,
         "versions": {each: version(each) for each in ("circlet", "llvmlite")},
@@ -125,7 +129,9 @@ def _numbers(model: Model, found: Interface) -> dict[int, int]:
 
 def _tensor(port: Port) -> dict[str, Json]:
     known = port.tensor.quantization
-    return {"name": port.tensor.name, "dtype": port.tensor.dtype.value, "shape": list(port.shape),
+    return {"name": port.tensor.name, "dtype": port.tensor.dtype.value,
+            "shape": [-1 if isinstance(each, Between) else each for each in port.shape],
+            "lengths": [[each.least, each.most] for each in port.shape if isinstance(each, Between)],
             "quantization": None if known is None or not known.scales else _quantization(known)}
 
 

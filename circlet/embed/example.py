@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
+from circlet.backends.native.aot.between import longest
 from circlet.embed.compiled import Compiled, Interface, Port
 from circlet.embed.header import C_TYPES
 from circlet.runtime.ir.types import Array, DType
@@ -45,10 +46,12 @@ def _entry(entry: Interface, given: Mapping[str, Array]) -> Iterator[str]:
         yield f"static {_declared(entry, each)}{_values(given.get(each.name))};"
     for each in entry.outputs:
         yield f"static {_declared(entry, each)};"
+        if each.opened:
+            yield f"static size_t {entry.name}_{each.lengths}[{len(each.opened)}];"
     yield ""
     yield f"static int32_t run_{entry.name}(void) {{"
-    yield f"    const {entry.name}_inputs inputs = {{{_members(entry, entry.inputs)}}};"
-    yield f"    const {entry.name}_outputs outputs = {{{_members(entry, entry.outputs)}}};"
+    yield f"    const {entry.name}_inputs inputs = {{{_members(entry, entry.inputs, _given)}}};"
+    yield f"    const {entry.name}_outputs outputs = {{{_members(entry, entry.outputs, _told)}}};"
     yield "    uint64_t begin = ticks ? ticks() : 0;"
     yield f"    int32_t status = {entry.name}_run(&inputs, &outputs, arena, state);"
     yield "    uint64_t end = ticks ? ticks() : 0;"
@@ -56,13 +59,32 @@ def _entry(entry: Interface, given: Mapping[str, Array]) -> Iterator[str]:
     yield '    if (ticks) printf(", %lu ticks", (unsigned long)(end - begin));'
     yield '    printf("\\n");'
     for each in entry.outputs:
-        yield f'    printf("{each.name}:");'
-        yield (f"    for (int k = 0; k < {min(each.count, _SHOWN)}; k++) "
-               f'printf(" {_format(each)}", {_cast(each)}{_array(entry, each)}[k]);')
-        yield f'    printf("{" ..." if each.count > _SHOWN else ""}\\n");'
+        yield from _shown_open(entry, each) if each.opened else _shown(entry, each)
     yield "    return status;"
     yield "}"
     yield ""
+
+
+def _shown(entry: Interface, port: Port) -> Iterator[str]:
+    """Prints the first elements of an output."""
+    yield f'    printf("{port.name}:");'
+    yield (f"    for (int k = 0; k < {min(port.count, _SHOWN)}; k++) "
+           f'printf(" {_format(port)}", {_cast(port)}{_array(entry, port)}[k]);')
+    yield f'    printf("{" ..." if port.count > _SHOWN else ""}\\n");'
+
+
+def _shown_open(entry: Interface, port: Port) -> Iterator[str]:
+    """The same, and the lengths that the run told, if it is done."""
+    lengths = iter(f"{entry.name}_{port.lengths}[{k}]" for k in range(len(port.opened)))
+    sizes = [next(lengths) if axis in port.opened else str(size) for axis, size in enumerate(port.shape)]
+    yield "    if (!status) {"
+    yield f"        size_t count = (size_t){' * '.join(sizes)};"
+    of, numbers = ", ".join(["%lu"] * len(sizes)), ", ".join(f"(unsigned long){each}" for each in sizes)
+    yield f'        printf("{port.name}[{of}]:", {numbers});'
+    yield (f"        for (size_t k = 0; k < count && k < {_SHOWN}; k++) "
+           f'printf(" {_format(port)}", {_cast(port)}{_array(entry, port)}[k]);')
+    yield f'        printf("%s\\n", count > {_SHOWN} ? " ..." : "");'
+    yield "    }"
 
 
 def _declared(entry: Interface, port: Port) -> str:
@@ -82,8 +104,18 @@ def _array(entry: Interface, port: Port) -> str:
     return f"{entry.name}_{port.name}_data"
 
 
-def _members(entry: Interface, ports: Sequence[Port]) -> str:
-    return ", ".join(_array(entry, each) for each in ports) or "0"
+def _members(entry: Interface, ports: Sequence[Port], lengths: Callable[[Interface, Port], str]) -> str:
+    return ", ".join(_array(entry, each) + (f", {lengths(entry, each)}" if each.opened else "")
+                     for each in ports) or "0"
+
+
+def _given(_: Interface, port: Port) -> str:
+    """The longest that an input may be."""
+    return f"{{{', '.join(str(longest(port.shape)[axis]) for axis in port.opened)}}}"
+
+
+def _told(entry: Interface, port: Port) -> str:
+    return f"{entry.name}_{port.lengths}"
 
 
 def _format(port: Port) -> str:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from circlet.backends.native.abi import DONE, FIRST_SITE, STOPPED
-from circlet.backends.native.aot.limits import EXHAUSTED
+from circlet.backends.native.aot.between import Between, longest
+from circlet.backends.native.aot.limits import EXHAUSTED, MISFIT
 from circlet.embed.compiled import Compiled, Interface, Port
 from circlet.runtime.ir.types import DType, Quantization
 
@@ -31,6 +32,7 @@ def _opening(found: Compiled) -> Iterator[str]:
     yield f"#ifndef {guard}"
     yield f"#define {guard}"
     yield ""
+    yield "#include <stddef.h>"
     yield "#include <stdint.h>"
     yield ""
     yield "#ifdef __cplusplus"
@@ -56,6 +58,8 @@ def _entry(entry: Interface) -> Iterator[str]:
         yield "typedef struct {"
         for each in ports:
             yield f"    {qualifier}{C_TYPES[each.tensor.dtype]} *{each.name};{_described(each)}"
+            if each.opened:
+                yield f"    {_lengths(each, kind == 'inputs')}"
         if not ports:
             yield "    const void *none;"
         yield f"}} {entry.name}_{kind};"
@@ -68,15 +72,28 @@ def _entry(entry: Interface) -> Iterator[str]:
 
 def _described(port: Port) -> str:
     """`/* int8[1, 1, 40] */`."""
-    return f" /* {port.tensor.dtype.value}{list(port.shape)} */"
+    return f" /* {port.tensor.dtype.value}[{', '.join(map(str, port.shape))}] */"
+
+
+def _lengths(port: Port, is_input: bool) -> str:
+    """`size_t x_lengths[1]; /* of axis 1 */`."""
+    count, axes = len(port.opened), ", ".join(map(str, port.opened))
+    of = f"of {'axes' if count > 1 else 'axis'} {axes}"
+    if is_input:
+        return f"size_t {port.lengths}[{count}]; /* {of} */"
+    return f"size_t *{port.lengths}; /* [{count}], {of}, which a run writes; or NULL */"
 
 
 def _macros(name: str, port: Port) -> Iterator[str]:
-    yield f"#define {name}_COUNT {port.count}"
-    yield f"#define {name}_BYTES {port.nbytes}"
+    most = "MAX_" if port.opened else ""
+    yield f"#define {name}_{most}COUNT {port.count}"
+    yield f"#define {name}_{most}BYTES {port.nbytes}"
     yield f"#define {name}_RANK {len(port.shape)}"
     if port.shape:
-        yield f"#define {name}_SHAPE {{ {', '.join(map(str, port.shape))} }}"
+        sizes = ["-1" if isinstance(each, Between) else str(each) for each in port.shape]
+        yield f"#define {name}_SHAPE {{ {', '.join(sizes)} }}"
+    if port.opened:
+        yield f"#define {name}_MAX_SHAPE {{ {', '.join(map(str, longest(port.shape)))} }}"
     if port.tensor.quantization is not None:
         yield from _quantization(name, port.tensor.quantization)
 
@@ -101,6 +118,8 @@ def _statuses(found: Compiled) -> Iterator[str]:
     if found.code.state.header_bytes:
         yield f"#define {upper}_STOPPED {STOPPED}"
         yield f"#define {upper}_EXHAUSTED {EXHAUSTED}"
+    if found.takes_lengths:
+        yield f"#define {upper}_MISFIT {MISFIT}"
     yield f"#define {upper}_FAILED {FIRST_SITE}"
     yield ""
 

@@ -6,7 +6,8 @@ from collections import Counter
 from typing import TypeAlias
 
 from circlet.backends.native.abi import DONE, FIRST_SITE, STOPPED
-from circlet.backends.native.aot.limits import EXHAUSTED
+from circlet.backends.native.aot.between import Between
+from circlet.backends.native.aot.limits import EXHAUSTED, MISFIT
 from circlet.embed.compiled import Compiled, Interface, Port
 
 Json: TypeAlias = "dict[str, Json] | list[Json] | str | int | float | bool | None"
@@ -37,6 +38,8 @@ def report(found: Compiled) -> dict[str, Json]:
 
 
 def _entry(found: Interface, statuses: dict[str, Json]) -> dict[str, Json]:
+    if found.code.takes_lengths:
+        statuses = {**statuses, str(MISFIT): "a length of an input is out of its bounds, or does not fit the others"}
     sites: dict[str, Json] = {
         str(FIRST_SITE + number): {"subgraph": each.place.subgraph, "operator": each.place.operator,
                                    "name": each.place.operator_name, "message": each.message}
@@ -57,7 +60,10 @@ def _entry(found: Interface, statuses: dict[str, Json]) -> dict[str, Json]:
 def _port(found: Port) -> dict[str, Json]:
     known = found.tensor.quantization
     return {
-        "name": found.name, "dtype": found.tensor.dtype.value, "shape": list(found.shape), "bytes": found.nbytes,
+        "name": found.name, "dtype": found.tensor.dtype.value, "bytes": found.nbytes,
+        "shape": [-1 if isinstance(each, Between) else each for each in found.shape],
+        "lengths": [{"axis": axis, "least": each.least, "most": each.most}
+                    for axis, each in enumerate(found.shape) if isinstance(each, Between)],
         "scales": None if known is None else list(known.scales),
         "zero_points": None if known is None else list(known.zero_points),
     }

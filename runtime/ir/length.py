@@ -9,14 +9,16 @@ it as an assumption: what was derived holds for all lengths for which every assu
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from math import gcd
+from types import MappingProxyType
 from typing import cast
 
 from circlet.runtime.ir.op import Unknown
 from circlet.runtime.ir.terms import (
+    LEAST,
     Assumption,
     Computed,
     Formula,
@@ -41,6 +43,7 @@ from circlet.runtime.ir.terms import (
     value_of,
 )
 
+NO_LEAST: Mapping[int, int] = MappingProxyType({})
 CAPACITY = 64
 """For how long a length there is room at first that changes from turn to turn of a loop; a choice."""
 
@@ -52,13 +55,15 @@ class Indefinite(Unknown):
 class Scope:
     """The open lengths of one derivation, and what was assumed of them."""
 
-    def __init__(self, lengths: Sequence[int]) -> None:
+    def __init__(self, lengths: Sequence[int], least: Mapping[int, int] = NO_LEAST) -> None:
         """
         Args:
             lengths: those at hand, each at least `LEAST`.
+            least: the least ones that are to be told, by number, where that is not `LEAST`; positive.
         """
         self.opened = len(lengths)
         """How many are open."""
+        self._least = least
         self.lengths = [*lengths]
         """At hand; behind the open lengths 0 for what the run computes, and how much buffers are to hold."""
         self.capacities: list[int] = []
@@ -89,7 +94,7 @@ class Scope:
 
     def symbol(self, number: int) -> int:
         """The length of a number, as what stands for it."""
-        return cast(int, Length(self, ((1, (Symbol(number),)),)))
+        return cast(int, Length(self, ((1, (Symbol(number, self._least.get(number, LEAST)),)),)))
 
     def late(self, most: Length | int | None) -> int:
         """A length that the run computes, at most as long as another one; without one, as long as there is room."""

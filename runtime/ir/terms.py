@@ -11,8 +11,8 @@ from typing import TypeAlias
 from circlet.runtime.records import dataclass
 
 LEAST = 2
-"""The least length that a symbol stands for. Axes of length 0 and 1 are another matter: nothing is computed, and
-broadcasting begins."""
+"""The least length that a symbol stands for, unless it says another one. Axes of length 0 and 1 are another matter:
+nothing is computed, and broadcasting begins."""
 MOST = 1 << 40
 """More than any length."""
 MOST_TERMS = 6
@@ -26,6 +26,8 @@ class Symbol:
     """A length that is open, by its number."""
 
     number: int
+    least: int = LEAST
+    """What it is at the least."""
 
 
 @dataclass(frozen=True)
@@ -440,7 +442,7 @@ def _from_least(terms: Terms) -> tuple[int, Terms]:
 
 def _range(atom: Atom) -> tuple[int, int]:
     if isinstance(atom, Symbol):
-        return LEAST, MOST
+        return atom.least, MOST
     if isinstance(atom, Computed):
         return atom.least, max(bounds(atom.most)[1], atom.least)
     if isinstance(atom, Quotient):

@@ -151,4 +151,5 @@ def test_the_table_says_what_it_was_made_with() -> None:
     size = HEADER.unpack_from(content())[3]
     table = json.loads(content()[HEADER.size:HEADER.size + size])
     assert table["versions"].keys() == {"circlet", "llvmlite"}
-    assert table["options"] == {"optimize": "speed", "limits": True, "signature": None, "shapes": {}}
+    assert table["options"] == {"optimize": "speed", "limits": True, "signature": None, "shapes": {},
+                                "capacity": None}

@@ -8,7 +8,7 @@ import pytest
 
 import circlet
 from tests.compiled.files import here, opened
-from tests.embed.models import accepted, wanted
+from tests.embed.models import CAPACITY, accepted, wanted
 from tests.models.expectations import agrees
 
 pytestmark = here
@@ -24,7 +24,7 @@ FIRST = {"bool_carries", "cached_attention_update", "cnn_int8", "collatz", "cond
     for each in accepted()])
 def test_host(path: Path, tmp_path: Path) -> None:
     for key, shapes, calls in wanted(path):
-        model = opened(circlet.load(path), tmp_path, signature=key, shapes=shapes)
+        model = opened(circlet.load(path), tmp_path, signature=key, shapes=shapes, capacity=CAPACITY)
         for call in calls:
             found = model.signature(call.signature)(call.inputs) if call.signature else model.run(call.inputs)
             assert set(found) == set(call.outputs)

@@ -17,6 +17,7 @@ from circlet.embed.compiled import Compiled, Interface, Port
 from circlet.embed.files import files
 from circlet.embed.header import C_TYPES
 from circlet.embed.names import identifier
+from tests.embed.library import view
 from tests.models.expectations import Expectation
 
 Array = npt.NDArray[Any]
@@ -111,13 +112,15 @@ def run(device: Device, found: Compiled, calls: Sequence[Expectation], folder: P
     lines = iter(device.run(found, folder).splitlines())
     for each in made:
         status = int(next(lines).removeprefix("status "))
-        yield status, {port.name: _array(port, next(lines)) for port in each.entry.outputs}
+        yield status, {port.name: _array(port, lines, status) for port in each.entry.outputs}
     rest = list(lines)
     assert not rest, f"the program wrote beyond its memory: {rest}"
 
 
-def _array(port: Port, line: str) -> Array:
-    return np.frombuffer(bytes.fromhex(line), port.tensor.dtype.numpy).reshape(port.shape)
+def _array(port: Port, lines: Iterator[str], status: int) -> Array:
+    content = np.frombuffer(bytes.fromhex(next(lines)), np.uint8)
+    lengths = list(map(int, next(lines).split())) if port.opened else []
+    return content if status else view(port, content, lengths)
 
 
 @dataclass(frozen=True)
@@ -142,22 +145,36 @@ def _c_calls(calls: Sequence[_Call]) -> Iterator[str]:
             yield f"static const unsigned char {each.name}_{number}[] ALIGNED = {{{data}}};"
         for each in call.entry.outputs:
             yield f"static unsigned char to_{each.name}_{number}[{max(each.nbytes, 1)}] ALIGNED;"
+            if each.opened:
+                yield f"static size_t lengths_{each.name}_{number}[{len(each.opened)}];"
     yield "#define CALLS \\"
     for number, call in enumerate(calls):
         name, outputs = call.entry.name, call.entry.outputs
-        given = ", ".join(f"(const {C_TYPES[each.tensor.dtype]} *){each.name}_{number}" for each in call.entry.inputs)
-        taken = ", ".join(f"({C_TYPES[each.tensor.dtype]} *)to_{each.name}_{number}" for each in outputs)
+        given = ", ".join(f"(const {C_TYPES[each.tensor.dtype]} *){each.name}_{number}{_lengths(each, array)}"
+                          for each, array in zip(call.entry.inputs, call.inputs, strict=True))
+        taken = ", ".join(f"({C_TYPES[each.tensor.dtype]} *)to_{each.name}_{number}"
+                          + (f", lengths_{each.name}_{number}" if each.opened else "") for each in outputs)
         yield (f"    {{ {name}_inputs in = {{{given or 0}}}; {name}_outputs out = {{{taken or 0}}}; "
                f"run({name}_run(&in, &out, arena, state)); }} \\")
         for each in outputs:
             yield f"    write_bytes(to_{each.name}_{number}, {each.nbytes}); \\"
+            if each.opened:
+                yield f"    write_numbers(lengths_{each.name}_{number}, {len(each.opened)}); \\"
     yield ""
+
+
+def _lengths(port: Port, array: Array) -> str:
+    """What follows the address of an input: its open lengths."""
+    return f", {{{', '.join(str(array.shape[axis]) for axis in port.opened)}}}" if port.opened else ""
 
 
 def _wasm_calls(found: Compiled, calls: Sequence[_Call]) -> dict[str, object]:
     return {
         "module": f"{found.name}.wasm", "name": found.name, "arena": found.code.arena_bytes,
         "state": found.code.state.nbytes, "alignment": found.alignment,
-        "calls": [{"entry": f"{call.entry.name}_run", "inputs": [array.tobytes().hex() for array in call.inputs],
-                   "outputs": [each.nbytes for each in call.entry.outputs]} for call in calls],
+        "calls": [{"entry": f"{call.entry.name}_run", "inputs": [
+            {"data": array.tobytes().hex(), "lengths": [array.shape[axis] for axis in each.opened]}
+            for each, array in zip(call.entry.inputs, call.inputs, strict=True)],
+                   "outputs": [{"bytes": each.nbytes, "lengths": len(each.opened)} for each in call.entry.outputs]}
+                  for call in calls],
     }

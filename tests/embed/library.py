@@ -5,13 +5,15 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable, Mapping, Sequence
 from itertools import count
+from math import prod
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from circlet.embed.compiled import Compiled, Interface
+from circlet.backends.native.aot.between import Between, longest
+from circlet.embed.compiled import Compiled, Interface, Port
 from circlet.embed.files import files
 from circlet.embed.names import identifier
 
@@ -60,14 +62,36 @@ class Library:
         entry = self._entry(key)
         given = {identifier(name): value for name, value in inputs.items()}
         taken = [np.ascontiguousarray(given[each.name]) for each in entry.inputs]
-        made = [np.full(each.shape, 77, each.tensor.dtype.numpy) for each in entry.outputs]
-        status = self.function(f"{entry.name}_run")(_struct(taken), _struct(made), *(
+        made = [memory(each.nbytes + 1, 64) for each in entry.outputs]
+        told = [np.full(len(each.opened), 77, np.uintp) for each in entry.outputs]
+        words = [[value.ctypes.data, *(value.shape[axis] for axis in each.opened)]
+                 for each, value in zip(entry.inputs, taken, strict=True)]
+        results = [[value.ctypes.data, *([lengths.ctypes.data] if lengths.size else [])]
+                   for value, lengths in zip(made, told, strict=True)]
+        status = self.function(f"{entry.name}_run")(_struct(words), _struct(results), *(
             ctypes.c_void_p(each.ctypes.data) for each in (self.arena, self.state)))
-        return status, {each.name: value for each, value in zip(entry.outputs, made, strict=True)}
+        assert all(each[-1] == _DIRT for each in made), "the code wrote beyond an output"
+        if status:
+            return status, {each.name: value for each, value in zip(entry.outputs, made, strict=True)}
+        return status, {each.name: view(each, value, lengths.tolist())
+                        for each, value, lengths in zip(entry.outputs, made, told, strict=True)}
 
     def _entry(self, key: str | None) -> Interface:
         return next(each for each in self.found.interfaces if key in (None, each.key))
 
 
-def _struct(arrays: Sequence[Array]) -> ctypes.Array[ctypes.c_void_p]:
-    return (ctypes.c_void_p * max(len(arrays), 1))(*(each.ctypes.data for each in arrays))
+def view(port: Port, content: Array, lengths: Sequence[int]) -> Array:
+    """The output in memory for the largest one, of the lengths that the run told."""
+    told = dict(zip(port.opened, lengths, strict=True))
+    for axis, length in told.items():
+        found = port.shape[axis]
+        assert isinstance(found, Between)
+        assert found.least <= length <= found.most, f"{port.name}: length {length}, expected {found}"
+    shape = [told.get(axis, size) for axis, size in enumerate(longest(port.shape))]
+    dtype = port.tensor.dtype.numpy
+    return content[:prod(shape) * dtype.itemsize].view(dtype).reshape(shape)
+
+
+def _struct(words: Sequence[Sequence[int]]) -> ctypes.Array[ctypes.c_size_t]:
+    flat = [each for some in words for each in some]
+    return (ctypes.c_size_t * max(len(flat), 1))(*flat)

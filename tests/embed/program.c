@@ -25,6 +25,11 @@ static void write_bytes(const unsigned char *data, unsigned long size) {
     fwrite(line, 1, at, stdout);
 }
 
+__attribute__((unused)) static void write_numbers(const size_t *numbers, int count) {
+    for (int k = 0; k < count; k++) printf("%s%lu", k ? " " : "", (unsigned long)numbers[k]);
+    printf("\n");
+}
+
 static void run(int status) {
     printf("status %d\n", status);
 }

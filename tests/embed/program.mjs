@@ -14,9 +14,9 @@ function allocate(size) {
   return begin;
 }
 
-function struct(places) {
-  const begin = allocate(4 * Math.max(places.length, 1));
-  new Uint32Array(memory.buffer, begin, places.length).set(places);
+function struct(words) {
+  const begin = allocate(4 * Math.max(words.length, 1));
+  new Uint32Array(memory.buffer, begin, words.length).set(words);
   return begin;
 }
 
@@ -24,16 +24,20 @@ const [stateAt, arenaAt] = [allocate(state + 1), allocate(arena + 1)];
 new Uint8Array(memory.buffer).fill(0xa5, stateAt);
 functions[`${name}_init`](stateAt);
 for (const {entry, inputs, outputs} of calls) {
-  const given = inputs.map((each) => {
-    const data = Buffer.from(each, 'hex');
+  const given = inputs.flatMap((each) => {
+    const data = Buffer.from(each.data, 'hex');
     const begin = allocate(data.length);
     new Uint8Array(memory.buffer).set(data, begin);
-    return begin;
+    return [begin, ...each.lengths];
   });
-  const taken = outputs.map(allocate);
-  const status = functions[entry](struct(given), struct(taken), arenaAt, stateAt);
+  const taken = outputs.map((each) => ({begin: allocate(each.bytes), told: allocate(4 * each.lengths), ...each}));
+  const results = taken.flatMap((each) => each.lengths ? [each.begin, each.told] : [each.begin]);
+  const status = functions[entry](struct(given), struct(results), arenaAt, stateAt);
   console.log(`status ${status}`);
-  taken.forEach((begin, k) => console.log(Buffer.from(memory.buffer, begin, outputs[k]).toString('hex')));
+  for (const {begin, bytes, told, lengths} of taken) {
+    console.log(Buffer.from(memory.buffer, begin, bytes).toString('hex'));
+    if (lengths) console.log([...new Uint32Array(memory.buffer, told, lengths)].join(' '));
+  }
 }
 const bytes = new Uint8Array(memory.buffer);
 if (bytes[stateAt + state] !== 0xa5 || bytes[arenaAt + arena] !== 0xa5) console.log('status -1');

@@ -12,7 +12,7 @@ import circlet
 from circlet.embed import compile_model
 from circlet.embed.names import identifier
 from tests.embed.library import Library
-from tests.embed.models import REFUSED, accepted, compiled, models
+from tests.embed.models import CAPACITY, REFUSED, accepted, compiled, models
 from tests.models.expectations import agrees, read
 
 HERE = sys.platform == "linux" and platform.machine() == "x86_64"
@@ -46,4 +46,5 @@ def test_refused(path: Path) -> None:
     call = read(path.with_suffix(".npz"))[0]
     shapes = {name: value.shape for name, value in call.inputs.items()}
     with pytest.raises(circlet.UnsupportedError, match=REFUSED[path.stem]):
-        compile_model(circlet.load(path), "host", signature=call.signature or None, shapes=shapes)
+        compile_model(circlet.load(path), "host", signature=call.signature or None, shapes=shapes,
+                      capacity=CAPACITY)

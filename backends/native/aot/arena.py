@@ -69,8 +69,8 @@ class Arena:
         return [base + each for each in plan.offsets]
 
     def _used(self) -> Iterator[tuple[int, int]]:
-        """The parts that are in use, filled up to where others may begin."""
+        """The parts that are in use before the innermost scope ends, filled up to where others may begin."""
         for scope in self._scopes:
             for each in scope.parts:
-                if each.first <= scope.now <= each.last:
+                if scope is self._scopes[-1] or each.first <= scope.now <= each.last:
                     yield each.begin, -(-each.end // self._alignment) * self._alignment

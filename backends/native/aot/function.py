@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from math import prod
@@ -13,24 +14,29 @@ from circlet.backends.native.abi import DONE, FIRST_SITE, STOPPED
 from circlet.backends.native.aot.arena import Arena
 from circlet.backends.native.aot.limits import EXHAUSTED, ITERATIONS, STOP
 from circlet.backends.native.aot.storage import Constants, State
-from circlet.backends.native.emit.emitter import I8, I32
+from circlet.backends.native.emit.emitter import I8, I32, POINTER
+from circlet.backends.native.emit.lengths import Lengths
 from circlet.backends.native.emit.value import Value
 from circlet.backends.native.lower.function import FunctionLowering
 from circlet.backends.native.lower.timing import Untimed
-from circlet.backends.native.parts import FIXED, Called, External, Fixed, Site, Source, Variable
+from circlet.backends.native.parts import FIXED, Called, External, Fixed, Request, Site, Source, Variable
 from circlet.backends.native.program import Unlowerable
 from circlet.backends.native.targets.target import Target
 from circlet.runtime.errors import Place
 from circlet.runtime.exec.state.variables import Variables
-from circlet.runtime.ir.length import is_open
+from circlet.runtime.ir.intervals import Box, interval
+from circlet.runtime.ir.length import Scope, is_late, is_open, terms_of
+from circlet.runtime.ir.terms import Assumption, hangs_on
 from circlet.runtime.ir.types import Array, DType, Shape
 from circlet.runtime.passes.analyses.alias import Aliases
 from circlet.runtime.passes.analyses.plan_memory import Interval
-from circlet.runtime.passes.analyses.specialize import is_open_value
+from circlet.runtime.passes.analyses.specialize import Specialization, is_open_value
 from circlet.runtime.records import dataclass, field
 
-ARENA, STATE = "arena", "state"
+LENGTHS, ARENA, STATE = "lengths", "arena", "state"
 """The names of a function's last arguments."""
+_QUOTED, _NUMBERED = re.compile("‹([^›]*)›"), re.compile(r"\bn(\d+)\b")
+"""A length in a message, and the lengths that it follows from."""
 
 
 @dataclass
@@ -85,6 +91,23 @@ class Shared:
 
 
 @dataclass(frozen=True)
+class Opening:
+    """The lengths that a function finds out when it runs.
+
+    Attributes:
+        scope: of these.
+        box: what each is at least and at most, by its number.
+        names: what each is called in messages; those that the run computes have none.
+        place: where values of inputs are taken for lengths.
+    """
+
+    scope: Scope
+    box: Box
+    names: Sequence[str]
+    place: Place
+
+
+@dataclass(frozen=True)
 class Buffer:
     """A tensor in the arena: its subgraph, its name and its bytes."""
 
@@ -96,12 +119,16 @@ class Buffer:
 class EmbeddedFunction(FunctionLowering):
     """A function that finds all it needs at the addresses it is given."""
 
-    def __init__(self, symbol: str, shared: Shared, arguments: Sequence[str]) -> None:
+    def __init__(self, symbol: str, shared: Shared, arguments: Sequence[str], sites: list[Site] | None = None,
+                 opening: Opening | None = None) -> None:
         """
         Args:
             symbol: its name.
             shared: what it shares with others.
-            arguments: the names of its arguments, `STATE` last, before it perhaps `ARENA`.
+            arguments: the names of its arguments, `STATE` last, before it perhaps `ARENA`, before that perhaps
+                `LENGTHS`: the address of an i64 for each of the `opening`, of which it writes those that it computes.
+            sites: the places that can fail of all functions whose statuses are told apart, so far.
+            opening: what it is a function for, if that is for more than one length.
         """
         arena = ARENA if ARENA in arguments else STATE
         super().__init__(shared.target, symbol, shared.variables, arguments, arena, False, shared.module)
@@ -121,6 +148,18 @@ class EmbeddedFunction(FunctionLowering):
         """The addresses of variable tensors."""
         self._left: ir.Value | None = None
         """Where the iterations are that may still be made."""
+        self._fails = False
+        self._places: list[Place] = []
+        """The operators that are being written, outer ones first."""
+        self.conditions: dict[Assumption, None] = {}
+        """What must hold of the lengths beside what their scope assumes: no tensor is shorter than nothing."""
+        self._opening = opening
+        if sites is not None:
+            self.program.sites = sites
+        if opening is not None:
+            opening.scope.complete()
+            memory = self._arguments[arguments.index(LENGTHS)]
+            self.e.lengths = Lengths(self._entry, memory, self.e.index)
 
     @property
     def arena_bytes(self) -> int:
@@ -142,6 +181,8 @@ class EmbeddedFunction(FunctionLowering):
                 self._shared.state.initialise(region, array)
                 self._kept.add(home)
             return home
+        if isinstance(source, Request):
+            return ir.Constant(POINTER, None)
         raise Unlowerable(f"{type(source).__name__} is not known ahead of time")
 
     def _offset(self, base: ir.Value, offset: int) -> ir.Value:
@@ -155,6 +196,9 @@ class EmbeddedFunction(FunctionLowering):
         return External(0, shape, dtype) if memory in self._kept else None
 
     def cell(self, handle: int, shape: Shape, dtype: DType) -> EmbeddedCell:
+        if is_open(shape):
+            name = self._shared.variables.name_of(handle)
+            raise Unlowerable(f"variable {name!r} has lengths that differ from run to run")
         return EmbeddedCell(self, self._shared, handle, shape, dtype)
 
     def is_called(self, callee: int) -> bool:
@@ -193,12 +237,32 @@ class EmbeddedFunction(FunctionLowering):
         self.e.builder.ret(status)
 
     def fail_unless(self, condition: ir.Value, place: Place, message: str, *numbers: ir.Value) -> None:
-        self.program.sites.append(Site(place, message.replace("{}", "..."), 0))
-        with self._unless(condition, FIRST_SITE + len(self.program.sites) - 1):
+        self._fails = True
+        with self._unless(condition, status_of(Site(place, self._said(message.replace("{}", "..."))),
+                                               self.program.sites)):
             pass
 
+    def _said(self, message: str) -> str:
+        """A message with lengths as people know them."""
+        def named(found: re.Match[str]) -> str:
+            number = int(found[1])
+            names = () if self._opening is None else self._opening.names
+            return names[number] if number < len(names) else "..."
+
+        return _QUOTED.sub(lambda found: _NUMBERED.sub(named, found[1]), message)
+
     def expect_capacity(self, length: ir.Value, most: int, least: int | None = None) -> None:
-        raise Unlowerable("lengths that change from turn to turn")
+        assert self._opening is not None, "lengths that change are open"
+        b, place = self.e.builder, self._places[-1] if self._places else self._opening.place
+        is_fitting = b.icmp_signed("<=", length, self.e.number(most))
+        self.fail_unless(is_fitting, place, f"a length is more than the {self._most(most)} that there is room for")
+        if least is not None:
+            self.fail_unless(b.icmp_signed(">=", length, self.e.number(least)), place,
+                             f"a length is less than {least}, which there is no code for")
+
+    def _most(self, size: int) -> int:
+        """What an integer is at the most."""
+        return size if self._opening is None else interval(size, self._opening.box)[1]
 
     def count(self, position: int, number: int) -> None:
         """Counts nothing."""
@@ -213,12 +277,11 @@ class EmbeddedFunction(FunctionLowering):
         return self.reserve(size)
 
     def reserve_offset(self, size: int) -> int:
-        return self._memory.reserve(size)
+        return self._memory.reserve(self._most(size))
 
     def arrange(self, aliases: Aliases, wanted: Collection[int]) -> dict[int, ir.Value]:
-        sizes = [aliases.size(root) for root in wanted]
-        if is_open(sizes):
-            raise Unlowerable("lengths that are known only when it runs")
+        self._expect_sizes(aliases.spec)
+        sizes = [self._most(aliases.size(root)) for root in wanted]
         intervals = [Interval(size, aliases.first_write(root), max(aliases.last_read(root), aliases.first_write(root)))
                      for root, size in zip(wanted, sizes, strict=True)]
         offsets = self._memory.arrange(intervals)
@@ -232,10 +295,18 @@ class EmbeddedFunction(FunctionLowering):
         with self._memory.scope():
             yield
 
+    def _expect_sizes(self, spec: Specialization) -> None:
+        """Adds to the `conditions` that no tensor of a subgraph is shorter than nothing."""
+        if self._opening is not None:
+            found = negative_sizes(spec, self._opening.box, len(self._opening.names))
+            self.conditions.update(dict.fromkeys(found))
+
     @contextmanager
     def operator(self, place: Place, name: str) -> Iterator[None]:
+        self._places.append(place)
         with self._memory.operator(place.operator):
             yield
+        self._places.pop()
 
     def _begin(self, address: ir.Value, size: int) -> None:
         """Nothing is checked."""
@@ -246,7 +317,7 @@ class EmbeddedFunction(FunctionLowering):
     @property
     def is_fallible(self) -> bool:
         """Whether a run may end with anything but `DONE`."""
-        return bool(self.program.sites) or self.is_interruptible
+        return self._fails or self.is_interruptible
 
     def initialise(self, state: State) -> None:
         """Makes the state what it is before any run, but for the words of the caller: zeros, then what tensors are."""
@@ -268,6 +339,29 @@ class EmbeddedFunction(FunctionLowering):
         if is_uniform:
             self.e.fill(home, int(stored[0]), array.nbytes)
         return is_uniform
+
+
+def negative_sizes(spec: Specialization, box: Box, given: int) -> list[Assumption]:
+    """What must hold so that no tensor of a subgraph is shorter than nothing, where it may be for lengths in a box, of
+    which the first ones are given.
+
+    Raises:
+        Unlowerable: there is too little room for a tensor.
+    """
+    found = []
+    for size in (size for shape in spec.shapes for size in shape or ()):
+        if not is_late(size) and interval(size, box)[0] < 0:
+            if any(hangs_on(terms_of(size), each) for each in range(given, len(box))):
+                raise Unlowerable(f"a length of {size} may be less than nothing")
+            found.append(Assumption(terms_of(size), "<", False))
+    return found
+
+
+def status_of(site: Site, sites: list[Site]) -> int:
+    """The status that says that a run failed at a place, which is added to those that there are."""
+    if site not in sites:
+        sites.append(site)
+    return FIRST_SITE + sites.index(site)
 
 
 @dataclass(frozen=True)

@@ -2,71 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import takewhile
 
 from llvmlite import ir
 
-from circlet.backends.native.abi import DONE
-from circlet.backends.native.aot.function import ARENA, STATE, Buffer, EmbeddedFunction, Knowledge, Shared
+from circlet.backends.native.aot.cases import Cases, EntryPoint, invoke
+from circlet.backends.native.aot.entry import EntryCode, enter
+from circlet.backends.native.aot.function import STATE, EmbeddedFunction, Knowledge, Shared
 from circlet.backends.native.aot.limits import HEADER_BYTES, ITERATIONS, STOP
+from circlet.backends.native.aot.refused import RefusedError, listed
 from circlet.backends.native.aot.storage import Constants, State
-from circlet.backends.native.emit.emitter import I8, I32, NATIVE_TYPES, POINTER
-from circlet.backends.native.emit.value import in_memory
+from circlet.backends.native.emit.emitter import I32, POINTER
 from circlet.backends.native.lower.subgraphs import SubgraphLowering
-from circlet.backends.native.parts import Site
-from circlet.backends.native.program import Unlowerable
 from circlet.backends.native.targets.target import Target
-from circlet.runtime.errors import CircletError, Place, UnsupportedError
 from circlet.runtime.exec.executor_map import ExecutorMap
 from circlet.runtime.exec.state.variables import Variables
 from circlet.runtime.ir.model import Model, Operator
-from circlet.runtime.ir.types import Shape
 from circlet.runtime.ops.controlflow import CallOnce, PreTestedLoop
 from circlet.runtime.ops.variable import AssignVariable, ReadVariable, VarHandle
-from circlet.runtime.passes.analyses.specialize import Specialization
 from circlet.runtime.records import dataclass
-
-_SLOTS = "in_{}", "out_{}"
-"""The names of the arguments of a function for inputs and outputs."""
-
-
-@dataclass(frozen=True)
-class EntryPoint:
-    """Where runs of a model begin.
-
-    Attributes:
-        symbol: the function's name.
-        subgraph: that it computes.
-        shapes: of the inputs.
-    """
-
-    symbol: str
-    subgraph: int
-    shapes: tuple[Shape, ...]
-
-
-@dataclass(frozen=True)
-class EntryCode:
-    """What became of an entry point.
-
-    Attributes:
-        entry: the point.
-        spec: its shapes.
-        sites: what the statuses from `FIRST_SITE` on stand for, in order.
-        is_limited: whether it can be stopped.
-        arena_bytes: of the arena that it needs.
-        buffers: the tensors that lie there, not all at a time.
-        outline: what it computes, for people to read.
-    """
-
-    entry: EntryPoint
-    spec: Specialization
-    sites: Sequence[Site]
-    is_limited: bool
-    arena_bytes: int
-    buffers: Sequence[Buffer]
-    outline: Sequence[str]
 
 
 @dataclass(frozen=True)
@@ -89,10 +44,6 @@ class ModelCode:
     def arena_bytes(self) -> int:
         """Of an arena for any of the entry points."""
         return max((each.arena_bytes for each in self.entries), default=0)
-
-
-class RefusedError(UnsupportedError):
-    """Operators have no code for devices; the message lists them all."""
 
 
 def lower_model(executors: ExecutorMap, target: Target, name: str, entries: Sequence[EntryPoint], is_limited: bool,
@@ -153,99 +104,29 @@ class _Lowering:
         state = State(self._header_bytes)
         shared = Shared(self._target, module, Constants(module, f"{self._name}_constant"), state, self.variables,
                         knowledge, self._is_limited)
-        bodies = [self._body(shared, each) for each in entries]
+        cases = [Cases(shared, self._executors, each) for each in entries]
+        for each in cases:
+            each.lower()
         start = self._start(shared)
-        refused = {place: reason for each in (start, *(body for body, _ in bodies))
-                   for place, reason in each.refused.items()}
+        functions = (start, *(body.function for each in cases for body in each.bodies))
+        refused = {place: reason for each in functions for place, reason in each.refused.items()}
         if refused:
-            raise RefusedError(_listed(refused))
-        codes = [_enter(shared, entry, body, spec) for entry, (body, spec) in zip(entries, bodies, strict=True)]
+            raise RefusedError(listed(refused))
+        codes = [enter(shared, entry, found) for entry, found in zip(entries, cases, strict=True)]
         _publish(shared, self._name, start)
         return ModelCode(module, shared.constants, state, codes)
-
-    def _body(self, shared: Shared, entry: EntryPoint) -> tuple[EmbeddedFunction, Specialization]:
-        """The function that computes an entry point."""
-        spec = self._executors.specializer.at(entry.subgraph, entry.shapes)
-        graph = spec.subgraph
-        counts = len(graph.inputs), len(graph.outputs)
-        names = [name.format(k) for name, count in zip(_SLOTS, counts, strict=True) for k in range(count)]
-        function = EmbeddedFunction(f"{entry.symbol}_body", shared, (*names, ARENA, STATE))
-        for tensor in (*graph.inputs, *graph.outputs):
-            if graph.tensors[tensor].dtype not in NATIVE_TYPES:
-                raise RefusedError(f"subgraph {spec.index} ({graph.name!r}): tensor {graph.tensor_label(tensor)} has "
-                                   f"elements of type {graph.tensors[tensor].dtype.value}")
-        inputs = [in_memory(home, shape, graph.tensors[tensor].dtype) for home, shape, tensor in zip(
-            function.arguments, entry.shapes, graph.inputs, strict=False)]
-        homes = function.arguments[counts[0]:sum(counts)]
-        self._invoke(function, entry.subgraph, inputs, homes)
-        return function, spec
 
     def _start(self, shared: Shared) -> EmbeddedFunction:
         """The function that makes the state what it is before any run; written last, as the others place it."""
         function = EmbeddedFunction(f"{self._name}_start", shared, (STATE,))
         function.initialise(shared.state)
         for callee in shared.knowledge.called:
-            self._invoke(function, callee, [], [], ends=False)
+            invoke(SubgraphLowering(function, self._executors), function, callee, [], [], ends=False)
         function.finish()
         self.assigned = frozenset(function.assigned)
         if function.arena_bytes:
             raise RefusedError("what CALL_ONCE invokes needs memory to compute in")
         return function
-
-    def _invoke(self, function: EmbeddedFunction, index: int, inputs: Sequence[object], homes: Sequence[ir.Value],
-                ends: bool = True) -> None:
-        try:
-            SubgraphLowering(function, self._executors).invoke(index, inputs, homes, frozenset())  # type: ignore[arg-type]
-        except (Unlowerable, CircletError) as error:
-            raise RefusedError(str(error)) from error
-        if ends:
-            function.finish()
-
-
-def _listed(refused: Mapping[Place, str]) -> str:
-    """Operators and reasons, a line each."""
-    lines = [f"  {place}: {reason}" for place, reason in refused.items()]
-    return "\n".join((f"{len(lines)} operators have no code for devices:" if len(lines) > 1 else
-                      "1 operator has no code for devices:", *lines))
-
-
-def _enter(shared: Shared, entry: EntryPoint, body: EmbeddedFunction, spec: Specialization) -> EntryCode:
-    """The function that C calls: takes addresses out of structs; if the run fails, what it wrote to the state is as it
-    was before."""
-    function = ir.Function(shared.module, ir.FunctionType(I32, [POINTER] * 4), entry.symbol)
-    for argument, name in zip(function.args, ("inputs", "outputs", ARENA, STATE), strict=True):
-        argument.name = name
-        argument.add_attribute("noalias")
-    function.attributes.add("nounwind")
-    b = ir.IRBuilder(function.append_basic_block("entry"))
-    inputs, outputs, arena, state = function.args
-    taken = [b.load(b.gep(struct, [I32(k)], source_etype=POINTER), typ=POINTER)
-             for struct, tensors in ((inputs, spec.subgraph.inputs), (outputs, spec.subgraph.outputs))
-             for k in range(len(tensors))]
-    header, size = shared.state.header_bytes, shared.state.nbytes - shared.state.header_bytes
-    alignment = shared.target.alignment
-    kept = -(-body.arena_bytes // alignment) * alignment
-    has_kept = body.is_fallible and size > 0
-    home = b.gep(state, [I32(header)], source_etype=I8)
-    copy = b.gep(arena, [I32(kept)], source_etype=I8)
-    if has_kept:
-        _copy(shared, b, copy, home, size)
-    status = b.call(body.e.function, [*taken, arena, state])
-    if has_kept:
-        with b.if_then(b.icmp_unsigned("!=", status, I32(DONE)), likely=False):
-            _copy(shared, b, home, copy, size)
-    b.ret(status)
-    return EntryCode(entry, spec, body.program.sites, body.is_interruptible,
-                     kept + size if has_kept else body.arena_bytes, body.buffers, body.program.outline)
-
-
-def _copy(shared: Shared, b: ir.IRBuilder, target: ir.Value, source: ir.Value, size: int) -> None:
-    name = "llvm.memcpy.p0.p0.i32"
-    found = shared.module.globals.get(name)
-    if found is None:
-        kind = ir.FunctionType(ir.VoidType(), [POINTER, POINTER, I32, ir.IntType(1)])
-        found = ir.Function(shared.module, kind, name)
-    b.call(found, [target, source, I32(size), ir.IntType(1)(0)])
 
 
 def _publish(shared: Shared, name: str, start: EmbeddedFunction) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Protocol
+
 from llvmlite import ir
 
 from circlet.runtime.ir.length import least
@@ -26,10 +28,18 @@ class Entry:
         return self._builder
 
 
+class Beginning(Protocol):
+    """Where numbers are computed that do not change."""
+
+    def builder(self) -> ir.IRBuilder:
+        """Writes there."""
+        ...
+
+
 class Lengths:
     """What open lengths are in registers."""
 
-    def __init__(self, entry: Entry, memory: ir.Value, index: ir.IntType) -> None:
+    def __init__(self, entry: Beginning, memory: ir.Value, index: ir.IntType) -> None:
         """
         Args:
             entry: of the function.
@@ -50,6 +60,14 @@ class Lengths:
     def ask(self, b: ir.IRBuilder, number: int, value: ir.Value) -> None:
         """Says what an open length is to be when the function is entered again."""
         b.store(b.sext(value, _I64), b.gep(self._memory, [ir.Constant(_I64, number)], source_etype=_I64))
+
+    def recall(self, b: ir.IRBuilder, number: int) -> None:
+        """Takes a length from memory that another function computed."""
+        self._computed[number] = self._loaded(b, number)
+
+    def _loaded(self, b: ir.IRBuilder, number: int) -> ir.Value:
+        place = b.gep(self._memory, [ir.Constant(_I64, number)], source_etype=_I64)
+        return b.trunc(b.load(place, typ=_I64), self._index)
 
     def is_defined(self, number: int) -> bool:
         """Whether it was said what a computed length is."""
@@ -85,8 +103,7 @@ class Lengths:
         if isinstance(atom, Computed):
             return self._computed[atom.number]
         if isinstance(atom, Symbol):
-            place = b.gep(self._memory, [ir.Constant(_I64, atom.number)], source_etype=_I64)
-            return b.trunc(b.load(place, typ=_I64), self._index)
+            return self._loaded(b, atom.number)
         if isinstance(atom, Maximum):
             one, other = self.register(atom.one, b), self.register(atom.other, b)
             return b.select(b.icmp_signed(">", one, other), one, other)

@@ -37,36 +37,64 @@ export class Model {
   bind(entry) {
     const place = (tensor) => ({...tensor, begin: this.allocate(tensor.bytes)});
     const inputs = entry.inputs.map(place), outputs = entry.outputs.map(place);
-    return {...entry, inputs, outputs, given: this.struct(inputs), taken: this.struct(outputs)};
+    for (const each of outputs) each.told = this.allocate(4 * each.lengths.length);
+    const given = this.words(inputs.flatMap((each) => [each.begin, ...each.lengths.map((of) => of.most)]));
+    const taken = this.words(outputs.flatMap((each) => each.lengths.length ? [each.begin, each.told] : [each.begin]));
+    return {...entry, inputs, outputs, given, taken};
   }
 
-  struct(tensors) {
-    const begin = this.allocate(4 * Math.max(tensors.length, 1));
-    new Uint32Array(this.memory.buffer, begin, tensors.length).set(tensors.map((each) => each.begin));
+  // Where words of 32 bits lie.
+  words(values) {
+    const begin = this.allocate(4 * Math.max(values.length, 1));
+    new Uint32Array(this.memory.buffer, begin, values.length).set(values);
     return begin;
   }
 
-  view(tensor) {
-    const kind = ARRAYS[tensor.dtype];
-    return new kind(this.memory.buffer, tensor.begin, tensor.bytes / kind.BYTES_PER_ELEMENT);
+  view(tensor, shape) {
+    return new ARRAYS[tensor.dtype](this.memory.buffer, tensor.begin, shape.reduce((one, other) => one * other, 1));
   }
 
-  // What the model makes of {name: array, ...}; `signature` says which entry point, by default the first. Throws what
-  // the report says of a run that fails.
+  // The shape of a value for an input: its property `shape`, or what follows where one length at most is open.
+  shape(tensor, value) {
+    const fixed = tensor.shape.filter((each) => each >= 0).reduce((one, other) => one * other, 1);
+    const found = value.shape ?? (tensor.lengths.length < 2 &&
+      tensor.shape.map((each) => each < 0 ? value.length / fixed : each));
+    if (!found) throw new Error(`input ${tensor.name}: expected an array with a property shape`);
+    const fits = found.length === tensor.shape.length &&
+      found.every((each, axis) => tensor.shape[axis] === -1 || tensor.shape[axis] === each) &&
+      tensor.lengths.every(({axis, least, most}) => Number.isInteger(found[axis]) && found[axis] >= least &&
+        found[axis] <= most) && found.reduce((one, other) => one * other, 1) === value.length;
+    if (!fits) {
+      throw new Error(`input ${tensor.name}: expected shape [${tensor.shape}] with ${JSON.stringify(tensor.lengths)}, ` +
+        `found [${found}] of ${value.length} elements`);
+    }
+    return found;
+  }
+
+  // What the model makes of {name: array, ...}; `signature` says which entry point, by default the first. Arrays that it
+  // gives have a property `shape`. Throws what the report says of a run that fails.
   run(inputs, signature = this.entries[0].signature) {
     const entry = this.entries.find((each) => each.signature === signature);
     if (!entry) throw new Error(`no signature ${signature}`);
+    let word = entry.given / 4;
     for (const each of entry.inputs) {
-      const value = inputs[each.name], view = this.view(each);
+      const value = inputs[each.name];
       if (value === undefined) throw new Error(`no input ${each.name}`);
-      if (value.length !== view.length) {
-        throw new Error(`input ${each.name}: expected ${view.length} elements, found ${value.length}`);
-      }
-      view.set(value);
+      const shape = this.shape(each, value);
+      this.view(each, shape).set(value);
+      new Uint32Array(this.memory.buffer).set(each.lengths.map(({axis}) => shape[axis]), word + 1);
+      word += 1 + each.lengths.length;
     }
     const status = this.functions[entry.symbol](entry.given, entry.taken, this.arena, this.state);
     if (status) throw new Error(`status ${status}: ${JSON.stringify(entry.statuses[status])}`);
-    return Object.fromEntries(entry.outputs.map((each) => [each.name, this.view(each).slice()]));
+    return Object.fromEntries(entry.outputs.map((each) => [each.name, this.result(each)]));
+  }
+
+  // A copy of an output, with its shape.
+  result(tensor) {
+    const shape = [...tensor.shape], told = new Uint32Array(this.memory.buffer, tensor.told, tensor.lengths.length);
+    tensor.lengths.forEach(({axis}, k) => { shape[axis] = told[k]; });
+    return Object.assign(this.view(tensor, shape).slice(), {shape});
   }
 
   reset() {
