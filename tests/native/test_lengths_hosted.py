@@ -16,7 +16,7 @@ from circlet.runtime.ir.op import Op
 from circlet.runtime.ir.tensor import Tensor
 from circlet.runtime.ir.types import DType
 from circlet.runtime.ops.comparison import Greater, Less
-from circlet.runtime.ops.controlflow import While
+from circlet.runtime.ops.controlflow import CallOnce, While
 from circlet.runtime.ops.elementwise import Add, Div, Minimum, Mul
 from circlet.runtime.ops.index import Gather, Where
 from circlet.runtime.ops.layout import ReverseSequence, StridedSlice
@@ -24,6 +24,8 @@ from circlet.runtime.ops.quantize import Cast
 from circlet.runtime.ops.shape import Range, Reshape
 from circlet.runtime.ops.sort import TopKV2, Unique, UniqueSlices
 from circlet.runtime.ops.unary import Tanh
+from circlet.runtime.ops.variable import AssignVariable
+from tests.exec.test_variables import handle, read
 from tests.native.test_lengths import Graph, floats
 from tests.ops.cases import check
 
@@ -158,3 +160,18 @@ def test_errors_have_their_place_and_the_session_goes_on(folder: object) -> None
             session.invoke(0, [x, np.array(9, np.int32)])
         found, = session.invoke(0, [x, np.array(6, np.int32)])
         check(found, np.tanh(x[:, ::-1]), 1e-5)
+
+
+@pytest.mark.parametrize("backend", ["cpu", "native"])
+def test_without_inputs(backend: str) -> None:
+    """The numbers of a variable tell the lengths, and there is no input of which shapes could change."""
+    b = ModelBuilder()
+    main, init = b.subgraph("main"), b.subgraph("init")
+    init.op(AssignVariable(), handle(init), init.constant(np.array([3, 1, 3, 2], np.int32)), outputs=[])
+    main.op(CallOnce(init.index), outputs=[])
+    main.output(*main.op(Unique(), read(main, DType.INT32, (4,)), count=2))
+    session = circlet.Session(b.build(), backend)
+    for _ in range(2):
+        values, places = session.invoke(0, [])
+        np.testing.assert_array_equal(values, [3, 1, 2])
+        np.testing.assert_array_equal(places, [0, 1, 0, 2])

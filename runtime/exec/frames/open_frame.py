@@ -20,6 +20,8 @@ from circlet.runtime.ir.types import Array, Shape
 GROWTH = 1 << 20
 """Bytes that are allocated beyond what is needed at the most, so that lengths that grow by one do not allocate each
 time; a choice."""
+_UNSIZED: tuple[Shape, ...] = ((-1,),)
+"""In the place of the shapes of inputs, where the frame is not made for any, not even for none."""
 
 
 class UnboundError(Exception):
@@ -107,7 +109,7 @@ class OpenFrame(Resizable):
                           for tensor in layout.inputs]
         self._open = [(position, axis) for position, pattern in enumerate(self._patterns)
                       for axis, size in enumerate(pattern) if size is None]
-        self._shapes: tuple[Shape, ...] = ()
+        self._shapes = _UNSIZED
         self._lengths = lengths
         self._grows = bool(layout.room)
         self._make_alone = alone
@@ -166,7 +168,7 @@ class OpenFrame(Resizable):
         """
         if shapes == self._shapes:
             return
-        self._shapes = ()
+        self._shapes = _UNSIZED
         self._take(self._at(shapes))
         self._run_step = self._repeat if self._grows else self._attempt
         self._shapes = self.asked = shapes
@@ -195,7 +197,7 @@ class OpenFrame(Resizable):
 
     def _retake(self, lengths: tuple[int, ...]) -> None:
         """As `_take`, for the same shapes of inputs."""
-        shapes, self._shapes = self._shapes, ()
+        shapes, self._shapes = self._shapes, _UNSIZED
         self._take(lengths)
         self._shapes, self._is_left = shapes, False
 
