@@ -22,7 +22,7 @@ from circlet.runtime.ops.index import Gather, Where
 from circlet.runtime.ops.layout import ReverseSequence, StridedSlice
 from circlet.runtime.ops.quantize import Cast
 from circlet.runtime.ops.shape import Range, Reshape
-from circlet.runtime.ops.sort import TopKV2, Unique, UniqueSlices
+from circlet.runtime.ops.sort import Unique, UniqueSlices
 from circlet.runtime.ops.unary import Tanh
 from circlet.runtime.ops.variable import AssignVariable
 from tests.exec.test_variables import handle, read
@@ -74,12 +74,6 @@ def distinct_of_some(g: Graph, x: Value, k: Value) -> Sequence[Value]:
     return [places, *found]
 
 
-def greatest(g: Graph, x: Value, k: Value) -> Sequence[Value]:
-    """Two of each row, as a number says that only the run tells."""
-    count = g(Add(), g(Mul(), k, g.number(0), dtype=INTS), g.number(2), dtype=INTS)
-    return several(g, TopKV2(), (DType.FLOAT32, INTS), x, count)
-
-
 def in_steps(g: Graph, x: Value, k: Value) -> Sequence[Value]:
     """From 0 to k in halves, and k times the sum of the rows' lengths."""
     return [g(Tanh(), g(Range(), g.number(0.0), g(Cast(), k), g.number(0.5)))]
@@ -97,7 +91,7 @@ def parted(g: Graph, x: Value, k: Value) -> Sequence[Value]:
 
 CASES: dict[str, Write] = {
     "rows turned": turned, "no register": as_bfloat16, "distinct": distinct, "in order": distinct_in_order,
-    "of some": distinct_of_some, "greatest": greatest, "steps": in_steps, "parted": parted,
+    "of some": distinct_of_some, "steps": in_steps, "parted": parted,
 }
 
 

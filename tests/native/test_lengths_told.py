@@ -25,9 +25,10 @@ from circlet.runtime.ops.reduce import ReduceMax, Sum
 from circlet.runtime.ops.resize import ResizeBilinear, ResizeNearestNeighbor
 from circlet.runtime.ops.segment import UnsortedSegmentSum
 from circlet.runtime.ops.shape import BroadcastTo, Fill, OneHot, Range, Reshape
+from circlet.runtime.ops.sort import TopKV2
 from circlet.runtime.ops.unary import Neg, Tanh
 from tests.native.test_lengths import Graph, floats
-from tests.native.test_lengths_hosted import INTS, Write, model
+from tests.native.test_lengths_hosted import INTS, Write, model, several
 from tests.ops.cases import check
 
 LENGTHS = ((8, 3), (5, 40), (64, 2), (33, 150), (12, 0), (150, 100), (8, 1), (2, 2), (9, 1000), (8, 3))
@@ -90,6 +91,16 @@ def scattered(g: Graph, x: Value, k: Value) -> Sequence[Value]:
             g(UnsortedSegmentSum(), some, g.ints(0, 0), count)]
 
 
+def greatest(g: Graph, x: Value, k: Value) -> Sequence[Value]:
+    """Two of each row; all of a column in order; k of them, at most; k of many numbers, among which few are."""
+    two = g(Add(), g(Mul(), k, g.number(0), dtype=INTS), g.number(2), dtype=INTS)
+    first = g(Reshape(), g(Gather(1), x, g.ints(0)), g.ints(-1))
+    some = g(Minimum(), k, g.length(x, 0), dtype=INTS)
+    many = g(Tile(), first, g.ints(9))
+    return [found for row, count in ((x, two), (first, g.length(x, 0)), (first, some), (many, some))
+            for found in several(g, TopKV2(), (DType.FLOAT32, INTS), row, count)]
+
+
 def grouped(g: Graph, x: Value, k: Value) -> Sequence[Value]:
     """Groups of k rows, without the rows that are left over: sums of each group, the greatest of each place in one."""
     size = g(Maximum(), k, g.number(1), dtype=INTS)
@@ -123,6 +134,7 @@ def resized(g: Graph, x: Value, k: Value) -> Sequence[Value]:
 CASES: dict[str, Write] = {
     "filled": filled, "counted": counted, "wider": wider, "images": images, "met": met, "moved on": moved_on,
     "scattered": scattered, "resized": resized, "grouped": grouped,
+    "greatest": greatest,
 }
 NOT_EMPTY = frozenset({"images"})
 """Of which no length may be 0."""

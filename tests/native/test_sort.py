@@ -22,3 +22,13 @@ def test_top_k(data: st.DataObject, shape: list[int], dtype: type[np.generic], e
     x = values(shape, dtype, seed, special=True)
     k = data.draw(st.integers(0, shape[-1]))
     agree(applied(TopKV2(), np.int32(k)), np.sign(x).astype(dtype) if equal else x)
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.sampled_from([65, 66, 100, 128, 257]), st.sampled_from([np.float32, np.int32, np.uint8]), st.booleans(),
+       st.integers(1, 3), st.data(), seeds)
+def test_more_than_are_inserted(length: int, dtype: type[np.generic], equal: bool, rows: int, data: st.DataObject,
+                                seed: int) -> None:
+    x = values([rows, length], dtype, seed, special=True)
+    k = data.draw(st.integers(65, length))
+    agree(applied(TopKV2(), np.int32(k)), np.sign(x).astype(dtype) if equal else x)

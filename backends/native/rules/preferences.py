@@ -43,6 +43,7 @@ PREFERENCES: Mapping[str, tuple[str, ...]] = {
     "GATHER": ("one", PLAIN),
     "SCATTER_ND": ("one", PLAIN),
     "TILE": ("broadcast", PLAIN),
+    "TOPK_V2": ("insertion", "merge"),
     "LSTM": (PLAIN, "basic"),
     "UNIDIRECTIONAL_SEQUENCE_LSTM": (INT8, PLAIN),
 }

@@ -97,6 +97,8 @@ def _repeats_elements(call: Call) -> str | None:
     multiples, shape = call.input(1).data, call.input(0).signature
     if multiples is None:
         return "multiples are not constant"
+    if multiples.size != len(shape):
+        return "the rank of input 0 is not declared"
     repeated = [axis for axis, (size, count) in enumerate(zip(shape, multiples.reshape(-1).tolist(), strict=False))
                 if size != 1 and count != 1]
     return f"axes {repeated} are no broadcasts" if repeated else None
@@ -122,7 +124,7 @@ def _wrapped(e: Emitter, index: ir.Value, size: int, length: int) -> ir.Value:
 def tile(node: Node[Tile], e: Emitter, sinks: tuple[Sink, ...]) -> None:
     """Of x (n...) and multiples (m...): (n m...). Loops over copies and the elements of a copy apart, so that no index
     is divided."""
-    x = node.input(0)
+    x, counts = node.input(0), parameter(node, 1).reshape(-1).tolist()
     if not x.size:
         return
 
@@ -133,7 +135,7 @@ def tile(node: Node[Tile], e: Emitter, sinks: tuple[Sink, ...]) -> None:
             return
         size = x.shape[axis]
         loop = independent if axis == len(x.shape) - 1 else Emitter.loop
-        with e.loop(node.shape[axis] // size) as copy, loop(e, size) as index:
+        with e.loop(counts[axis]) as copy, loop(e, size) as index:
             place = e.builder.add(e.builder.mul(copy, e.number(size)), index)
             go([*outer, place], [*inner, index])
 
