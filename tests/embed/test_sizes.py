@@ -1,4 +1,4 @@
-"""Constants of compiled models take no more memory than in the file."""
+"""Constants of compiled models take no more memory than in the file, and code calls no more than it must."""
 
 from __future__ import annotations
 
@@ -72,6 +72,25 @@ def test_no_constant_is_wider_than_in_the_file(path: Path) -> None:
         if size >= LARGE:
             assert size <= 1.02 * most
             assert found.contents.code_bytes <= 0.05 * size
+
+
+COPYING = {"memcpy", "memmove", "memset"}
+INTEGERS = {"__aeabi_ldivmod", "__aeabi_uldivmod"}
+"""Divisions of 64 bits, which processors of 32 bits have no instruction for."""
+
+
+@pytest.mark.parametrize("path", accepted())
+def test_code_calls_no_functions_of_doubles(path: Path) -> None:
+    """On a processor with single precision alone, unless the model has numbers of double precision."""
+    model = circlet.load(path)
+    kinds = {tensor.dtype for graph in model.subgraphs for tensor in graph.tensors}
+    for found, _ in compiled(path, "cortex-m4", is_small=True):
+        further = {*found.contents.needed} - COPYING
+        if DType.INT64 in kinds:
+            further -= INTEGERS
+        if DType.FLOAT64 in kinds:
+            further = {each for each in further if not each.startswith("__aeabi_")}
+        assert not further
 
 
 @pytest.mark.slow

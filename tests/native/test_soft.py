@@ -118,7 +118,7 @@ def test_halves_of_all_patterns() -> None:
     def write(e: Emitter, source: ir.Value, target: ir.Value) -> None:
         with e.loop(halves.size) as k:
             half = e.builder.load(e.address(source, ir.HalfType(), k), typ=ir.HalfType())
-            e.builder.store(extended(e, half), e.address(target, ir.FloatType(), k))
+            e.builder.store(extended(e.builder, half), e.address(target, ir.FloatType(), k))
 
     found = np.zeros(halves.size, np.float32)
     call_of(write)(halves, found)
@@ -138,7 +138,7 @@ def test_numbers_become_the_nearest_halves() -> None:
     def write(e: Emitter, source: ir.Value, target: ir.Value) -> None:
         with e.loop(numbers_.size) as k:
             x = e.builder.load(e.address(source, ir.FloatType(), k), typ=ir.FloatType())
-            e.builder.store(truncated(e, x), e.address(target, ir.HalfType(), k))
+            e.builder.store(truncated(e.builder, x), e.address(target, ir.HalfType(), k))
 
     found = np.zeros(numbers_.size, np.float16)
     call_of(write)(numbers_, found)

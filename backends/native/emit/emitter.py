@@ -10,6 +10,7 @@ from typing import Any, TypeAlias, cast
 import numpy as np
 from llvmlite import ir
 
+from circlet.backends.native.emit.halves import HalfBuilder, is_half
 from circlet.backends.native.emit.lengths import Entry, Lengths
 from circlet.backends.native.emit.polling import Meter
 from circlet.backends.native.emit.sharing import Sharing
@@ -74,12 +75,13 @@ _OF_LIBM = frozenset({"ceil", "floor", "fma", "rint", "sqrt", "trunc"})
 """The intrinsics that LLVM makes calls of where the processor has no instruction."""
 
 
-class _Builder(ir.IRBuilder):  # type: ignore[misc]  # llvmlite is untyped
+class _Builder(HalfBuilder):
     """Writes instructions; tells the emitter of calls of functions that the module has."""
 
     def __init__(self, emitter: Emitter, block: ir.Block) -> None:
         super().__init__(block)
         self._emitter = emitter
+        self.has_soft_halves = emitter.target.is_freestanding and not emitter.target.has_halves
         self._lengths: dict[str, int] = {}
         """What functions take, found when they are first called: later their instructions may be gone."""
 
@@ -275,6 +277,9 @@ class Emitter:
         if name in _OF_LIBM and not target.has_libm:
             raise UnsupportedError(f"no C library to call for {name}")
         kind = arguments[0].type
+        if self._is_soft(kind):
+            single = ir.VectorType(ir.FloatType(), kind.count) if isinstance(kind, ir.VectorType) else ir.FloatType()
+            return self.narrowed(self.intrinsic(name, *(self.widened(each, single) for each in arguments)), kind)
         function = self.declare(f"llvm.{name}.{_suffix(kind)}", ir.FunctionType(kind, [kind] * len(arguments)))
         return self.builder.call(function, list(arguments), fastmath=flags)
 
@@ -282,17 +287,16 @@ class Emitter:
         """A real number, or a vector of them, as a wider type."""
         if not self._is_soft(value.type):
             return self.builder.fpext(value, kind)
-        found = extended(self, value)
+        found = extended(self.builder, value)
         return found if found.type == kind else self.builder.fpext(found, kind)
 
     def narrowed(self, value: ir.Value, kind: ir.Type) -> ir.Value:
         """A real number, or a vector of them, as a narrower type, rounded once: a half from float32."""
-        return truncated(self, value) if self._is_soft(kind) else self.builder.fptrunc(value, kind)
+        return truncated(self.builder, value) if self._is_soft(kind) else self.builder.fptrunc(value, kind)
 
     def _is_soft(self, kind: ir.Type) -> bool:
         """Whether a type is half precision, for which there are no instructions."""
-        element = kind.element if isinstance(kind, ir.VectorType) else kind
-        return element == ir.HalfType() and self.target.is_freestanding and not self.target.has_halves
+        return is_half(kind) and self.target.is_freestanding and not self.target.has_halves
 
     @contextmanager
     def loop(self, count: ir.Value | int) -> Iterator[ir.Value]:

@@ -15,8 +15,9 @@ from functools import cache, partial
 import numpy as np
 from llvmlite import ir
 
-from circlet.backends.native.emit.emitter import I64
+from circlet.backends.native.emit.emitter import I32, I64
 from circlet.backends.native.emit.lanes import DOUBLE, SINGLE, Lanes, single
+from circlet.backends.native.emit.pairs import Pair
 
 _SHIFTER = {SINGLE: 1.5 * 2.0**23, DOUBLE: 1.5 * 2.0**52}
 """Adding it to a small number leaves the nearest integer in the low bits of the sum: the last bit of a number in [2 **
@@ -198,12 +199,50 @@ def _exp2(x: Lanes) -> Lanes:
     return p.fma(s, s).narrow(SINGLE)
 
 
+def _log2_pair(x: Lanes) -> Pair:
+    """Of a positive float, to 40 digits."""
+    is_tiny = x < _TINY
+    exponent, mantissa = _frexp(x.unless(is_tiny, x * 2.0**23))
+    n = exponent.to_real(SINGLE)
+    f = Pair.of(mantissa - 1.0)
+    return f * f.polynomial(_LOG2(), 6) + Pair.of(n.unless(is_tiny, n - 23.0))
+
+
+_PATTERN = 0x4B400000
+"""That of `_SHIFTER`."""
+
+
+def _exp2_pair(x: Pair) -> Lanes:
+    """2 ** x, to 0.9 ULP; below -200 and above 200 results are 0 and infinite all the same."""
+    limited = x.high.clamp(-200.0, 200.0)
+    n, bits = _nearest(limited)
+    rest = limited - n + x.high.equals(limited).where(x.low, 0.0)
+    found = rest.polynomial(_EXP2M1()).fma(rest, 1.0)
+    whole = bits - _PATTERN
+    half = whole >> 1
+    return found * _power_of_two(half, SINGLE) * _power_of_two(whole - half, SINGLE)
+
+
+def _power_by_pairs(x: Lanes, y: Lanes) -> Lanes:
+    """x ** y of a number that is not negative, to 0.9 ULP, but where it is 1 or y is 0."""
+    found = _exp2_pair(Pair.of(y.clamp(-_MOST_POWER, _MOST_POWER)) * _log2_pair(x))
+    end = (x < 1.0) ^ (y < 0.0)
+    found = found.unless(x.equals(0.0) | x.equals(math.inf), end.where(x.constant(0.0), math.inf))
+    return (x.equals(x) & y.equals(y)).where(found, math.nan)
+
+
+_MOST_POWER = 2.0**40
+"""A power from which on those of all floats but 1 are infinite or 0: their logarithms are 8e-8 at least."""
+
+
 @single
 def power(x: Lanes, y: Lanes) -> Lanes:
     """x ** y to 0.501 ULP, as C's `pow` defines it: a negative number has a power only where y is whole. It is 2 ** (y
-    log2(|x|)) in double precision, then signs and special values."""
+    log2(|x|)) in double precision, then signs and special values. Where there are no instructions for that, to 0.9
+    ULP."""
     size = x.unary("fabs")
-    found = _exp2(y.widen(DOUBLE) * _log2(size.widen(DOUBLE)))
+    wide = x.e.target.has_doubles
+    found = _exp2(y.widen(DOUBLE) * _log2(size.widen(DOUBLE))) if wide else _power_by_pairs(size, y)
     is_whole = y.equals(y.unary("floor"))
     half = y * 0.5
     is_odd = is_whole & (half > half.unary("floor"))
@@ -215,7 +254,11 @@ def power(x: Lanes, y: Lanes) -> Lanes:
 
 @single
 def cbrt(x: Lanes) -> Lanes:
-    """The real cube root, correctly rounded but for 700 of all arguments."""
+    """The real cube root, correctly rounded but for 700 of all arguments, or to 0.9 ULP."""
+    if not x.e.target.has_doubles:
+        size = x.unary("fabs")
+        is_special = size.equals(0.0) | (size < math.inf) ^ True
+        return _exp2_pair(_log2_pair(size) * (1 / 3)).unless(is_special, size).sign_of(x)
     return _exp2(_log2(x.unary("fabs").widen(DOUBLE)) * (1 / 3)).sign_of(x)
 
 
@@ -325,7 +368,8 @@ _COS = partial(_fit, lambda square: math.cos(math.sqrt(square)), 0.0, (math.pi /
 
 
 def _turned(x: Lanes) -> tuple[Lanes, Lanes]:
-    """(k, r) such that |x| is k quarter turns and r, a double of at most pi / 4; k counts modulo 4 in its low bits.
+    """(k, r) such that |x| is k quarter turns and r, of at most half of one in units of 2 ** -64; k counts modulo 4 in
+    its low bits. Of small numbers k is 0.
 
     The product of the significand, an integer, with a fraction of 2 / pi loses nothing that matters (Payne and Hanek).
     """
@@ -341,10 +385,43 @@ def _turned(x: Lanes) -> tuple[Lanes, Lanes]:
     high, low = first.funnel(second, doublings), second.funnel(third, doublings)
     turns = significand * high + (significand * low.shift_right(32)).shift_right(32)
     quarter = (turns + (1 << 61)).shift_right(62)
-    rest = (turns << 2).to_real(DOUBLE) * (math.pi / 2 / 2.0**64)
+    return quarter.unless(exponent < _FIRST_EXPONENT, 0), turns << 2
+
+
+def _sine_of_quarters(x: Lanes, quarter: Lanes, part: Lanes) -> Lanes:
+    """The sine of `quarter` quarter turns, which count modulo 4, and of `part` of one in units of 2 ** -64, as
+    `_turned` gives them for |x|; as float32."""
+    exponent = x.unary("fabs").bits() >> 23
     is_small = exponent < _FIRST_EXPONENT
-    rest = rest.unless(is_small, x.unary("fabs").widen(DOUBLE))
-    return quarter.unless(is_small, 0), rest.unless(exponent.equals(255), math.nan)
+    if x.e.target.has_doubles:
+        rest = part.to_real(DOUBLE) * (math.pi / 2 / 2.0**64)
+        rest = rest.unless(is_small, x.unary("fabs").widen(DOUBLE)).unless(exponent.equals(255), math.nan)
+        return _sine_of_turned(quarter, rest)
+    pair = _fraction(part) * (math.pi / 2)
+    high = pair.high.unless(is_small, x.unary("fabs")).unless(exponent.equals(255), math.nan)
+    return _sine_of_pair(quarter, Pair(high, pair.low.unless(is_small, 0.0)))
+
+
+def _fraction(part: Lanes) -> Pair:
+    """An i64 in units of 2 ** -64: its first 48 digits."""
+    is_negative = part < 0
+    magnitude = is_negative.where(part * -1, part)
+    zeros = Lanes(part.e, part.e.builder.ctlz(magnitude.value, ir.Constant(ir.IntType(1), 0))).at_most(63)
+    digits = Lanes(part.e, part.e.builder.shl(magnitude.value, zeros.value))
+    scale = _power_of_two(zeros.narrow(I32) * -1 - 24, SINGLE)
+    high, low = (digits.shift_right(each).narrow(I32) & 0xFFFFFF for each in (40, 16))
+    negated = is_negative.where(-scale, scale)
+    return Pair(high.to_real(SINGLE) * negated, low.to_real(SINGLE) * (negated * 2.0**-24))
+
+
+def _sine_of_pair(quarter: Lanes, rest: Pair) -> Lanes:
+    """As `_sine_of_turned`, to 1.3 ULP."""
+    x, square = rest.high, rest.high * rest.high
+    sine = x + (rest.low + x * (square * square.polynomial(_SIN()[1:])))
+    less = rest.high * rest.low * 2.0 + square
+    cosine = less * less.polynomial(_COS()[1:]) + 1.0
+    found = (quarter & 1).equals(0).where(sine, cosine)
+    return (quarter & 2).equals(0).where(found, -found)
 
 
 def _sine_of_turned(quarter: Lanes, rest: Lanes) -> Lanes:
@@ -359,17 +436,16 @@ def _sine_of_turned(quarter: Lanes, rest: Lanes) -> Lanes:
 @single
 def sin(x: Lanes) -> Lanes:
     """Correctly rounded but for fewer than 900 of all arguments, however great: the argument in quarter turns
-    (`_turned`), then a polynomial in double precision."""
-    quarter, rest = _turned(x)
-    found = _sine_of_turned(quarter, rest)
+    (`_turned`), then a polynomial in double precision. Where there are no instructions for that, to 1.3 ULP."""
+    found = _sine_of_quarters(x, *_turned(x))
     return (x < 0.0).where(-found, found.unless(x.equals(0.0), x))
 
 
 @single
 def cos(x: Lanes) -> Lanes:
-    """Correctly rounded but for fewer than 900 of all arguments, however great."""
-    quarter, rest = _turned(x)
-    return _sine_of_turned(quarter + 1, rest)
+    """Correctly rounded but for fewer than 900 of all arguments, however great; or to 1.3 ULP, as `sin`."""
+    quarter, part = _turned(x)
+    return _sine_of_quarters(x, quarter + 1, part)
 
 
 _ATAN = partial(_fit, lambda square: math.atan(math.sqrt(square)) / math.sqrt(square), 0.0, 1.0, 12)
@@ -379,13 +455,16 @@ _ATAN = partial(_fit, lambda square: math.atan(math.sqrt(square)) / math.sqrt(sq
 @single
 def atan2(y: Lanes, x: Lanes) -> Lanes:
     """The angle of the point (x, y), in [-pi, pi], to 0.501 ULP: atan of the smaller coordinate over the larger one, in
-    double precision, then taken to its octant."""
-    a, b = y.unary("fabs").widen(DOUBLE), x.unary("fabs").widen(DOUBLE)
+    double precision, then taken to its octant. Where there are no instructions for that, in single precision, to 2.5
+    ULP."""
+    a, b = y.unary("fabs"), x.unary("fabs")
+    if x.e.target.has_doubles:
+        a, b = a.widen(DOUBLE), b.widen(DOUBLE)
     is_steep = a > b
     low, high = is_steep.where(b, a), is_steep.where(a, b)
     ratio = (low / high).unless(low.equals(high), 1.0).unless((low + high).equals(0.0), 0.0)
     angle = ratio * (ratio * ratio).polynomial(_ATAN())
     angle = angle.unless(is_steep, -angle + math.pi / 2)
     angle = angle.unless(x.bits() < 0, -angle + math.pi)
-    return angle.narrow(SINGLE).sign_of(y)
+    return (angle.narrow(SINGLE) if x.e.target.has_doubles else angle).sign_of(y)
 

@@ -257,10 +257,10 @@ def _digits(b: ir.IRBuilder, by: _Format, number: ir.Value) -> tuple[ir.Value, i
     return roots, rests
 
 
-def extended(e: Writer, x: ir.Value) -> ir.Value:
+def extended(b: ir.IRBuilder, x: ir.Value) -> ir.Value:
     """A half as float32: its digits as those of a number 2 ** 112 times as small, which a product corrects exactly,
     subnormal ones too; what is not finite stays so."""
-    b, whole = e.builder, _like(x.type, ir.IntType(32))
+    whole = _like(x.type, ir.IntType(32))
     single = _like(x.type, _SINGLE)
     bits = b.zext(b.bitcast(x, _like(x.type, ir.IntType(16))), whole)
     magnitude = b.and_(bits, _constant(whole, 0x7FFF))
@@ -272,10 +272,10 @@ def extended(e: Writer, x: ir.Value) -> ir.Value:
     return b.bitcast(b.or_(found, sign), single)
 
 
-def truncated(e: Writer, x: ir.Value) -> ir.Value:
+def truncated(b: ir.IRBuilder, x: ir.Value) -> ir.Value:
     """A float32 as the nearest half, of two the even one. Numbers that become subnormal are rounded by adding a half,
     whose last digit is theirs; others by an integer that carries into what is left of them."""
-    b, whole, half = e.builder, _like(x.type, ir.IntType(32)), _like(x.type, ir.IntType(16))
+    whole, half = _like(x.type, ir.IntType(32)), _like(x.type, ir.IntType(16))
     bits = b.bitcast(x, whole)
     magnitude = b.and_(bits, _constant(whole, 0x7FFFFFFF))
     small = b.bitcast(b.fadd(b.bitcast(magnitude, x.type), _constant(x.type, 0.5)), whole)

@@ -13,6 +13,8 @@ from llvmlite import ir
 from circlet.backends.native.emit import math
 from circlet.backends.native.emit.emitter import NATIVE_TYPES, UNSIGNED, Emitter, is_real
 from circlet.backends.native.emit.lanes import DOUBLE, Function, Lanes, single
+from circlet.backends.native.emit.pairs import Pair
+from circlet.backends.native.emit.remainder import remainder
 from circlet.backends.native.emit.value import Value
 from circlet.backends.native.rules.real.elementwise import (
     Combine,
@@ -135,10 +137,23 @@ def _modulo(e: Emitter, dtype: DType, values: Sequence[ir.Value]) -> ir.Value:
     return e.builder.select(past, e.builder.add(rest, values[1]), rest)
 
 
+_HUGE, _LESS = 2.0**100, 2.0**-30
+"""A divisor that is made less so that no product overflows with which it is compared, and by what."""
+
+
 @single
 def _real_floored(a: Lanes, b: Lanes) -> Lanes:
     """The quotient, rounded down, by way of double precision, in which no quotient of floats below 2 ** 29 rounds up to
-    a whole number."""
+    a whole number. Where there are no instructions for that, what a whole quotient leaves tells whether it is too
+    great."""
+    if not a.e.target.has_doubles:
+        quotient = a / b
+        size = b.unary("fabs")
+        scale = (size > _HUGE).where(b.constant(_LESS), 1.0)
+        floor, made = quotient.unary("floor"), Pair.product(quotient, b * scale)
+        rest = ((a * scale - made.high) - made.low).unless(quotient.equals(0.0) & (size < np.inf), a)
+        is_above = quotient.equals(floor) & ((rest < 0.0) ^ (b < 0.0)) & ((rest < 0.0) | (rest > 0.0))
+        return floor.unless(is_above, floor - 1.0)
     return (a.widen(DOUBLE) / b.widen(DOUBLE)).unary("floor").narrow(a.element)
 
 
@@ -149,7 +164,10 @@ precision, and a quotient and this product err by half a unit each."""
 
 @single
 def _real_remainder(a: Lanes, b: Lanes) -> Lanes:
-    """The exact remainder with the sign of a, as C's `fmod`: each turn takes 51 bits off the quotient."""
+    """The exact remainder with the sign of a, as C's `fmod`: each turn takes 51 bits off the quotient; or one, where
+    there are no instructions for doubles."""
+    if not a.e.target.has_doubles:
+        return remainder(a, b)
     e, divisor = a.e, b.unary("fabs").widen(DOUBLE)
 
     def turn(state: State) -> State:
@@ -248,13 +266,21 @@ def _root(x: Lanes) -> Lanes:
     return (x + 0.0).unary("sqrt").unless(x.equals(-np.inf), np.inf)
 
 
+@single
+def _cube(x: Lanes) -> Lanes:
+    """x ** 3, correctly rounded; where there are no instructions for doubles, to 1 ULP."""
+    if not x.e.target.has_doubles:
+        return x * x * x
+    return (x.widen(DOUBLE) * x.widen(DOUBLE) * x.widen(DOUBLE)).narrow(x.element)
+
+
 _SIMPLE_POWERS: dict[float, Function] = {
     -1.0: single(lambda x: 1.0 / x),
     -0.5: single(lambda x: 1.0 / Lanes(x.e, _root(x.e, x.value))),
     0.5: _root,
     1.0: single(lambda x: x),
     2.0: single(lambda x: x * x),
-    3.0: single(lambda x: (x.widen(DOUBLE) * x.widen(DOUBLE) * x.widen(DOUBLE)).narrow(x.element)),
+    3.0: _cube,
 }
 """Powers that need no logarithm, by exponent."""
 
