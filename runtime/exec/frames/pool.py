@@ -26,10 +26,21 @@ class FramePool:
     def __init__(self) -> None:
         self._idle: dict[Key, list[EntryFrame]] = {}
         self._open: dict[tuple[int, str], list[OpenFrame]] = {}
+        self._latest: list[tuple[Key, OpenFrame]] = []
+        """The one for any lengths that was given back last, with what it served."""
         self._kinds = KINDS
 
     def take(self, key: Key) -> EntryFrame | None:
         """A frame for a key, which is then the caller's; None if there is none."""
+        if self._latest:
+            try:
+                served, latest = self._latest.pop()
+            except IndexError:  # another thread was faster
+                pass
+            else:
+                if served == key:
+                    return latest
+                self._give_open(served, latest)
         idle = self._idle.get(key)
         if idle is None and self._open:
             return self._take_open(key)
@@ -74,7 +85,10 @@ class FramePool:
         """Keeps a frame for later; the keys made longest ago lose theirs first."""
         opened = frame.opened
         if opened is not None:
-            self._give_open(key, opened)
+            if self._latest or not self._kinds:
+                self._give_open(key, opened)
+            else:
+                self._latest.append((key, opened))
             return
         idle = self._idle.get(key)
         if idle is None:
@@ -93,3 +107,4 @@ class FramePool:
         self._kinds = 0
         self._idle.clear()
         self._open.clear()
+        self._latest.clear()
