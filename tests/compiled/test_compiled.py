@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 
 import circlet
+from circlet.backends.native.aot.between import Dims
 from circlet.backends.native.targets.catalogue import Processor
 from circlet.compiled import CompiledModel, load, machine
 from circlet.embed import compile_model
@@ -25,7 +26,6 @@ from circlet.embed.compiled import Compiled
 from circlet.embed.container import TARGETS, container
 from circlet.runtime.errors import CircletError
 from circlet.runtime.ir.model import Model
-from circlet.runtime.ir.types import Shape
 from tests.compiled.files import COLLATZ, changed, described, here, only, opened
 from tests.embed.test_interface import sums
 from tests.exec import graphs as g
@@ -293,11 +293,11 @@ def test_models_that_no_file_was_read_for_are_converted(tmp_path: Path) -> None:
 def test_processors_without_code_for_a_model_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     model = circlet.load(COLLATZ)
 
-    def made(model: Model, target: Processor, name: str, signature: str | None, shapes: Mapping[str, Shape] | None,
-             is_small: bool, limits: bool) -> Compiled:
+    def made(model: Model, target: Processor, name: str, signature: str | None, shapes: Mapping[str, Dims] | None,
+             is_small: bool, limits: bool, capacity: int | None) -> Compiled:
         if target.name == TARGETS[0]:
             raise circlet.UnsupportedError("no instructions")
-        return compile_model(model, target, name, signature, shapes, is_small, limits)
+        return compile_model(model, target, name, signature, shapes, is_small, limits, capacity)
 
     monkeypatch.setattr(making, "compile_model", made)
     assert [each.target for each in described(container(model)).variants] == list(TARGETS[1:])
