@@ -254,6 +254,13 @@ def test_lengths_without_a_bound_are_refused() -> None:
         compile_model(stored("grow_concat")(), "cortex-m4")
 
 
+def test_memory_beyond_addresses_is_refused() -> None:
+    bounds = {"x": (Between(1, 1 << 30), 2)}
+    assert compile_model(stored("map_rows_dynamic")(), "aarch64", shapes=bounds).object
+    with pytest.raises(circlet.UnsupportedError, match=r"runs need 8589934592 bytes .* addresses of 32 bits"):
+        compile_model(stored("map_rows_dynamic")(), "cortex-m4", shapes=bounds)
+
+
 def test_the_arena_is_that_of_the_longest() -> None:
     sizes = [compile_model(stored("lstm_time")(), "cortex-m4", shapes={"x": (1, each, 4)}).code.arena_bytes
              for each in (Between(1, 40), 40)]

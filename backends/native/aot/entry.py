@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from llvmlite import ir
 
 from circlet.backends.native.abi import DONE
-from circlet.backends.native.aot.between import Between, Dims, opened
+from circlet.backends.native.aot.between import Between, Dims, most_elements, opened
 from circlet.backends.native.aot.cases import Body, Cases, EntryPoint, Misfit
 from circlet.backends.native.aot.function import ARENA, STATE, Buffer, Shared, status_of
 from circlet.backends.native.aot.limits import MISFIT
@@ -89,9 +89,8 @@ class _Entering:
         self._arena_bytes = max(each.function.arena_bytes for each in bodies)
         alignment = shared.target.alignment
         self._kept = -(-self._arena_bytes // alignment) * alignment
-        """Where in the arena a copy of the state is."""
-        self._state_bytes = shared.state.nbytes - shared.state.header_bytes
-        """That runs write to."""
+        """Where in the arena copies of parts of the state are."""
+        self._most_kept = max(sum(one.size for one in each.function.changes.regions) for each in bodies)
 
     def write(self) -> EntryCode:
         """The whole function."""
@@ -99,6 +98,7 @@ class _Entering:
         homes, given = self._words(inputs, self._entry.shapes, self._index)
         results, told = self._words(outputs, self._outputs, POINTER)
         self._expect_bounds(given)
+        self._expect_addresses()
         bodies = self._cases.bodies
         count = max((each.opening.scope.count for each in bodies if each.opening is not None), default=0)
         memory = self._remembered(count, given)
@@ -111,6 +111,16 @@ class _Entering:
         if not b.block.is_terminated:
             b.ret(I32(MISFIT))
         return self._code(bodies)
+
+    def _expect_addresses(self) -> None:
+        """Raises RefusedError if runs need more memory than the processor has addresses for."""
+        graph = self._cases.bodies[0].spec.subgraph
+        sizes = [self._kept + self._most_kept, *(
+            most_elements(shape) * graph.tensors[each].dtype.numpy.itemsize for each, shape in zip(
+                (*graph.inputs, *graph.outputs), (*self._entry.shapes, *self._outputs), strict=True))]
+        if max(sizes) >= 1 << (self._index.width - 1):
+            raise RefusedError(f"runs need {max(sizes)} bytes in one place, more than addresses of {self._index.width} "
+                               "bits reach")
 
     def _words(self, struct: ir.Value, shapes: Sequence[Dims], kind: ir.Type
                ) -> tuple[list[ir.Value], list[ir.Value]]:
@@ -171,31 +181,36 @@ class _Entering:
             for number in scope.capacities:
                 b.store(I64(scope.lengths[number]), b.gep(memory, [I32(number)], source_etype=I64))
         lengths = () if body.opening is None else (memory,)
-        home = b.gep(state, [I32(self._shared.state.header_bytes)], source_etype=I8)
-        copy = b.gep(arena, [I32(self._kept)], source_etype=I8)
-        if self._keeps(body):
-            self._copy(copy, home)
+        kept = list(self._copies(body, arena, state))
+        for home, copy, size in kept:
+            self._copy(copy, home, size)
         status = b.call(body.function.e.function, [*homes, *lengths, arena, state])
-        if self._keeps(body):
+        if kept:
             with b.if_then(b.icmp_unsigned("!=", status, I32(DONE)), likely=False):
-                self._copy(home, copy)
+                for home, copy, size in kept:
+                    self._copy(home, copy, size)
         if told:
             with b.if_then(b.icmp_unsigned("==", status, I32(DONE)), likely=True):
                 self._tell(body, told, memory)
         b.ret(status)
 
-    def _keeps(self, body: Body) -> bool:
-        """Whether a function may fail after it wrote to the state."""
-        return body.function.is_fallible and self._state_bytes > 0
+    def _copies(self, body: Body, arena: ir.Value, state: ir.Value) -> Iterator[tuple[ir.Value, ir.Value, int]]:
+        """The parts of the state that are to be as they were if a function fails: the address of each, that of its
+        copy, and its bytes."""
+        b, offset = self._b, self._kept
+        for each in body.function.changes.regions:
+            yield (b.gep(state, [self._index(each.offset)], source_etype=I8),
+                   b.gep(arena, [self._index(offset)], source_etype=I8), each.size)
+            offset += each.size
 
-    def _copy(self, target: ir.Value, source: ir.Value) -> None:
-        """Copies the state but for the words of the caller."""
+    def _copy(self, target: ir.Value, source: ir.Value, size: int) -> None:
+        """Copies a part of the state."""
         name = "llvm.memcpy.p0.p0.i32"
         found = self._shared.module.globals.get(name)
         if found is None:
             kind = ir.FunctionType(ir.VoidType(), [POINTER, POINTER, I32, I1])
             found = ir.Function(self._shared.module, kind, name)
-        self._b.call(found, [target, source, I32(self._state_bytes), I1(0)])
+        self._b.call(found, [target, source, I32(size), I1(0)])
 
     def _tell(self, body: Body, told: Sequence[ir.Value], memory: ir.Value) -> None:
         """Writes how long outputs are, where the caller wants to know."""
@@ -221,11 +236,10 @@ class _Entering:
 
     def _code(self, bodies: Sequence[Body]) -> EntryCode:
         functions = [each.function for each in bodies]
-        keeps = any(map(self._keeps, bodies))
         return EntryCode(
             self._entry, bodies[0].spec, self._outputs, self._cases.sites,
             any(each.is_interruptible for each in functions),
-            self._kept + self._state_bytes if keeps else self._arena_bytes,
+            self._kept + self._most_kept if self._most_kept else self._arena_bytes,
             list(dict.fromkeys(buffer for each in functions for buffer in each.buffers)),
             [line for each in functions for line in each.program.outline])
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from math import prod
 
 import numpy as np
@@ -12,8 +12,9 @@ from llvmlite import ir
 
 from circlet.backends.native.abi import DONE, FIRST_SITE, STOPPED
 from circlet.backends.native.aot.arena import Arena
+from circlet.backends.native.aot.changes import Changes
 from circlet.backends.native.aot.limits import EXHAUSTED, ITERATIONS, STOP
-from circlet.backends.native.aot.storage import Constants, State
+from circlet.backends.native.aot.storage import Constants, Region, State
 from circlet.backends.native.emit.emitter import I8, I32, POINTER
 from circlet.backends.native.emit.lengths import Lengths
 from circlet.backends.native.emit.value import Value
@@ -41,7 +42,7 @@ _QUOTED, _NUMBERED = re.compile("‹([^›]*)›"), re.compile(r"\bn(\d+)\b")
 
 @dataclass
 class Knowledge:
-    """What is known of the variables of a model, which is found by writing its functions once.
+    """What is known of the variables of a model, which is found out while its functions are written.
 
     Attributes:
         kinds: the shapes and types of the values that each variable has anywhere, by handle.
@@ -61,6 +62,11 @@ class Knowledge:
         if (shape, dtype) not in kinds:
             kinds.append((shape, dtype))
         return kinds.index((shape, dtype)) + 1
+
+    @property
+    def settled(self) -> frozenset[int]:
+        """The variables that always have a value, of their one kind."""
+        return frozenset(each for each in self.kinds if self.is_settled(each))
 
     def is_settled(self, handle: int) -> bool:
         """Whether a variable always has a value, of its one kind."""
@@ -148,7 +154,8 @@ class EmbeddedFunction(FunctionLowering):
         """The addresses of variable tensors."""
         self._left: ir.Value | None = None
         """Where the iterations are that may still be made."""
-        self._fails = False
+        self.changes = Changes()
+        """What it writes to the state."""
         self._places: list[Place] = []
         """The operators that are being written, outer ones first."""
         self.conditions: dict[Assumption, None] = {}
@@ -177,6 +184,7 @@ class EmbeddedFunction(FunctionLowering):
         if isinstance(source, (Called, Variable)):
             region = self._shared.state.place(source, array.nbytes, self.e.target.alignment)
             home = self.in_state(region.offset)
+            self.changes.write(region)
             if isinstance(source, Variable):
                 self._shared.state.initialise(region, array)
                 self._kept.add(home)
@@ -212,6 +220,7 @@ class EmbeddedFunction(FunctionLowering):
         if not self._shared.is_limited:
             return
         self.is_interruptible = True
+        self.changes.fail()
         b, left = self.e.builder, self._iterations()
         flag = b.load_atomic(self._word(STOP), "monotonic", 4, typ=I32)
         with self._unless(b.icmp_unsigned("==", flag, I32(0)), STOPPED):
@@ -233,11 +242,15 @@ class EmbeddedFunction(FunctionLowering):
             entry.store(entry.load(self._word(ITERATIONS), typ=I32), self._left)
         return self._left
 
+    def looping(self) -> AbstractContextManager[None]:
+        self.changes.loop()
+        return nullcontext()
+
     def leave(self, status: ir.Value) -> None:
         self.e.builder.ret(status)
 
     def fail_unless(self, condition: ir.Value, place: Place, message: str, *numbers: ir.Value) -> None:
-        self._fails = True
+        self.changes.fail()
         with self._unless(condition, status_of(Site(place, self._said(message.replace("{}", "..."))),
                                                self.program.sites)):
             pass
@@ -304,7 +317,7 @@ class EmbeddedFunction(FunctionLowering):
     @contextmanager
     def operator(self, place: Place, name: str) -> Iterator[None]:
         self._places.append(place)
-        with self._memory.operator(place.operator):
+        with self._memory.operator(place.operator), self.changes.operator():
             yield
         self._places.pop()
 
@@ -313,11 +326,6 @@ class EmbeddedFunction(FunctionLowering):
 
     def _enter(self, place: Place) -> None:
         """Nothing is checked."""
-
-    @property
-    def is_fallible(self) -> bool:
-        """Whether a run may end with anything but `DONE`."""
-        return self._fails or self.is_interruptible
 
     def initialise(self, state: State) -> None:
         """Makes the state what it is before any run, but for the words of the caller: zeros, then what tensors are."""
@@ -388,8 +396,10 @@ class EmbeddedCell:
         number, word = self._number(), self._word()
         self.function.assigned.add(self.handle)
         self.shared.knowledge.given.add((self.handle, self.shape, self.dtype))
+        self.function.changes.write(self._region())
         self.function.write(value, self._home())
         if word is not None:
+            self.function.changes.write(self._mark())
             self.function.e.store(number, word, DType.INT32)
 
     def _number(self) -> ir.Value:
@@ -399,10 +409,14 @@ class EmbeddedCell:
         """Where the number is of the kind of value that the variable has, 0 for none; None if there is no question."""
         if self.shared.knowledge.is_settled(self.handle):
             return None
-        region = self.shared.state.place(self.handle, 4, 4)
-        return self.function.in_state(region.offset)
+        return self.function.in_state(self._mark().offset)
+
+    def _mark(self) -> Region:
+        return self.shared.state.place(self.handle, 4, 4)
 
     def _home(self) -> ir.Value:
+        return self.function.in_state(self._region().offset)
+
+    def _region(self) -> Region:
         size = prod(self.shape) * self.dtype.numpy.itemsize
-        region = self.shared.state.place((self.handle, self.shape, self.dtype), size, self.function.e.target.alignment)
-        return self.function.in_state(region.offset)
+        return self.shared.state.place((self.handle, self.shape, self.dtype), size, self.function.e.target.alignment)

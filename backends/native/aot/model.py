@@ -65,10 +65,11 @@ def lower_model(executors: ExecutorMap, target: Target, name: str, entries: Sequ
     knowledge = Knowledge(called=_called_first(model, [each.subgraph for each in entries]))
     has_loops = any(isinstance(each.op, PreTestedLoop) for each in _operators(model, [e.subgraph for e in entries]))
     lowering = _Lowering(executors, target, name, is_limited, has_loops and is_limited)
+    lowering.start(knowledge)
+    settled = knowledge.settled
     found = lowering.lower(entries, knowledge)
     _expect_assigned(knowledge, lowering.variables)
-    if knowledge.kinds:
-        knowledge.assigned = lowering.assigned
+    if knowledge.settled != settled:
         found = lowering.lower(entries, knowledge)
     if is_small:
         for each in found.module.functions:
@@ -94,16 +95,21 @@ class _Lowering:
         self._is_limited = is_limited
         self._header_bytes = HEADER_BYTES if has_header else 0
         self.variables = Variables()
-        self.assigned: frozenset[int] = frozenset()
-        """The variables that have a value before any run."""
+
+    def _shared(self, knowledge: Knowledge) -> Shared:
+        """An empty module, with what is known of variables."""
+        module = ir.Module(name=self._name)
+        module.triple, module.data_layout = self._target.triple, self._target.data_layout
+        return Shared(self._target, module, Constants(module, f"{self._name}_constant"), State(self._header_bytes),
+                      self.variables, knowledge, self._is_limited)
+
+    def start(self, knowledge: Knowledge) -> None:
+        """Finds out which variables have a value before any run, and of which kind."""
+        knowledge.assigned = frozenset(self._start(self._shared(knowledge)).assigned)
 
     def lower(self, entries: Sequence[EntryPoint], knowledge: Knowledge) -> ModelCode:
         """The model, with what is known of its variables; adds to that."""
-        module = ir.Module(name=self._name)
-        module.triple, module.data_layout = self._target.triple, self._target.data_layout
-        state = State(self._header_bytes)
-        shared = Shared(self._target, module, Constants(module, f"{self._name}_constant"), state, self.variables,
-                        knowledge, self._is_limited)
+        shared = self._shared(knowledge)
         cases = [Cases(shared, self._executors, each) for each in entries]
         for each in cases:
             each.lower()
@@ -114,7 +120,7 @@ class _Lowering:
             raise RefusedError(listed(refused))
         codes = [enter(shared, entry, found) for entry, found in zip(entries, cases, strict=True)]
         _publish(shared, self._name, start)
-        return ModelCode(module, shared.constants, state, codes)
+        return ModelCode(shared.module, shared.constants, shared.state, codes)
 
     def _start(self, shared: Shared) -> EmbeddedFunction:
         """The function that makes the state what it is before any run; written last, as the others place it."""
@@ -123,7 +129,6 @@ class _Lowering:
         for callee in shared.knowledge.called:
             invoke(SubgraphLowering(function, self._executors), function, callee, [], [], ends=False)
         function.finish()
-        self.assigned = frozenset(function.assigned)
         if function.arena_bytes:
             raise RefusedError("what CALL_ONCE invokes needs memory to compute in")
         return function
