@@ -31,10 +31,11 @@ native: $(VENV)/.tested
 
 # What tests of code for other processors are built and run with; without a program those for it are skipped.
 DEVICES = gcc-aarch64-linux-gnu gcc-riscv64-linux-gnu gcc-arm-none-eabi libnewlib-arm-none-eabi qemu-user qemu-system-arm \
-	nodejs
+	gcc-riscv64-unknown-elf picolibc-riscv64-unknown-elf nodejs
 devices:
-	@command -v aarch64-linux-gnu-gcc riscv64-linux-gnu-gcc arm-none-eabi-gcc qemu-aarch64 qemu-riscv64 qemu-system-arm \
-	node > /dev/null || { apt-get update -q && apt-get install -y -q --no-install-recommends $(DEVICES) \
+	@command -v aarch64-linux-gnu-gcc riscv64-linux-gnu-gcc riscv64-unknown-elf-gcc arm-none-eabi-gcc qemu-aarch64 \
+	qemu-riscv64 qemu-riscv32 qemu-system-arm node > /dev/null && test -d /usr/lib/picolibc/riscv64-unknown-elf || \
+	{ apt-get update -q && apt-get install -y -q --no-install-recommends $(DEVICES) \
 	libc6-dev-arm64-cross libc6-dev-riscv64-cross; } || \
 	echo "no programs for other processors and no way to install them: tests of code for these are skipped"
 

@@ -23,6 +23,8 @@ from tests.models.expectations import Expectation
 Array = npt.NDArray[Any]
 Outputs = Mapping[str, Array]
 HERE = Path(__file__).parent
+PICOLIBC = "/usr/lib/picolibc/riscv64-unknown-elf"
+"""A C library for bare metal, as Debian has it."""
 STARTUP = HERE.parents[1] / "examples" / "embed" / "cortex-m"
 _PATIENCE = 300
 """Seconds after which an emulated program counts as one that hangs."""
@@ -34,18 +36,29 @@ class Device:
 
     Attributes:
         target: the processor, by its name in circlet.
-        needs: the programs that must be installed.
+        needs: the programs, and folders, that must be installed.
         run: builds a program in a folder of a compiled model and calls, and gives what it writes.
+        flash, memory: bytes that there are for code and constants, and for all else.
     """
 
     target: str
     needs: Sequence[str]
     run: Callable[[Compiled, Path], str]
+    flash: int = 1 << 30
+    memory: int = 1 << 30
 
     @property
     def missing(self) -> list[str]:
         """What is not installed."""
-        return [each for each in self.needs if shutil.which(each) is None]
+        return [each for each in self.needs if shutil.which(each) is None and not Path(each).is_dir()]
+
+    def has_room(self, found: Compiled, calls: Sequence[Expectation]) -> bool:
+        """Whether a model, what it is given and what it gives have room."""
+        given = sum(value.nbytes for call in calls for value in call.inputs.values())
+        made = sum(each.nbytes for _ in calls for entry in found.interfaces for each in entry.outputs)
+        contents = found.contents
+        return (contents.code_bytes + contents.data_bytes + given <= self.flash
+                and found.code.arena_bytes + found.code.state.nbytes + made <= self.memory)
 
 
 def _linux(compiler: str, emulator: Sequence[str]) -> Callable[[Compiled, Path], str]:
@@ -69,6 +82,16 @@ def _cortex(cpu: str, board: str) -> Callable[[Compiled, Path], str]:
     return run
 
 
+def _riscv32(found: Compiled, folder: Path) -> str:
+    """A program on bare metal, which qemu runs as one of Linux all the same: it has nothing but semihosting, whose
+    console is that of errors."""
+    libraries = ["-L", f"{PICOLIBC}/lib/release/rv32im/ilp32", "-lc", "-lsemihost", "-lc", "-lgcc"]
+    _output(["riscv64-unknown-elf-gcc", "-march=rv32imc", "-mabi=ilp32", "-O1", "-nostdlib", *_defines(found),
+             "-isystem", f"{PICOLIBC}/include", "program.c", str(HERE / "riscv32.c"), f"{found.name}.o", *libraries,
+             "-o", "program"], folder)
+    return _output(["sh", "-c", "qemu-riscv32 ./program 2>&1"], folder)
+
+
 def _defines(found: Compiled) -> list[str]:
     upper = found.name.upper()
     return [f'-DMODEL_HEADER="{found.name}.h"', f"-DARENA_BYTES={upper}_ARENA_BYTES",
@@ -90,6 +113,8 @@ DEVICES = (
     Device("aarch64-dotprod", ("aarch64-linux-gnu-gcc", "qemu-aarch64"),
            _linux("aarch64-linux-gnu-gcc", ["qemu-aarch64", "-cpu", "max"])),
     Device("riscv64", ("riscv64-linux-gnu-gcc", "qemu-riscv64"), _linux("riscv64-linux-gnu-gcc", ["qemu-riscv64"])),
+    Device("riscv32imc", ("riscv64-unknown-elf-gcc", PICOLIBC, "qemu-riscv32"), _riscv32),
+    Device("cortex-m0", ("arm-none-eabi-gcc", "qemu-system-arm"), _cortex("cortex-m0", "microbit"), 200 << 10, 8 << 10),
     Device("cortex-m4", ("arm-none-eabi-gcc", "qemu-system-arm"), _cortex("cortex-m4", "mps2-an386")),
     Device("cortex-m7", ("arm-none-eabi-gcc", "qemu-system-arm"), _cortex("cortex-m7", "mps2-an500")),
     Device("wasm32", ("node",), _node),

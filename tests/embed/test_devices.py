@@ -33,6 +33,8 @@ def test_model(path: Path, device: Device, tmp_path: Path) -> None:
     if path.stem in TOO_LARGE and device.target.startswith("cortex"):
         pytest.skip("the board has too little memory")
     for number, (found, calls) in enumerate(compiled(path, device.target, is_small=True)):
+        if not device.has_room(found, calls):
+            pytest.skip("the board has too little memory")
         folder = tmp_path / str(number)
         folder.mkdir()
         for call, (status, outputs) in zip(calls, run(device, found, calls, folder), strict=True):
