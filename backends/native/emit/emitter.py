@@ -245,6 +245,13 @@ class Emitter:
         function = self.declare(name, ir.FunctionType(kind, [POINTER, I32, mask.type, kind]))
         return self.builder.call(function, [place, ir.Constant(I32, alignment), mask, other])
 
+    def store_masked(self, value: ir.Value, place: ir.Value, mask: ir.Value, alignment: int) -> None:
+        """A vector to memory: the lanes where a mask holds."""
+        kind = value.type
+        name = f"llvm.masked.store.{_suffix(kind)}.p0"
+        function = self.declare(name, ir.FunctionType(ir.VoidType(), [kind, POINTER, I32, mask.type]))
+        self.builder.call(function, [value, place, ir.Constant(I32, alignment), mask])
+
     def copy(self, target: ir.Value, source: ir.Value, size: ir.Value | int) -> None:
         """Copies bytes between two places, which may overlap."""
         count = self.register(size)
