@@ -22,10 +22,12 @@ from circlet.embed.names import identifier
 from circlet.runtime.ir.builder import ModelBuilder, Value
 from circlet.runtime.ir.model import Model
 from circlet.runtime.ir.types import Array, DType
-from circlet.runtime.ops.controlflow import CallOnce
+from circlet.runtime.ops.controlflow import CallOnce, CallSubgraph
 from circlet.runtime.ops.elementwise import Add, Mul
 from circlet.runtime.ops.index import Gather
+from circlet.runtime.ops.quantize import Cast
 from circlet.runtime.ops.reduce import Sum
+from circlet.runtime.ops.shape import Reshape
 from circlet.runtime.ops.variable import AssignVariable
 from circlet.tools.main import main
 from tests.embed.devices import DEVICES, Device, run
@@ -252,6 +254,17 @@ def test_a_run_that_comes_to_more_than_there_is_room_for_fails(tmp_path: Path) -
 def test_lengths_without_a_bound_are_refused() -> None:
     with pytest.raises(circlet.UnsupportedError, match=r"operator 0 \(WHILE\): lengths that nothing bounds.*capacity"):
         compile_model(stored("grow_concat")(), "cortex-m4")
+
+
+def test_an_operator_of_unknown_shape_is_named_where_it_is() -> None:
+    b = ModelBuilder()
+    main, inner = Graph(b.subgraph("main")), Graph(b.subgraph("inner"))
+    taken, given = ([each.builder.input(name, DType.FLOAT32, (size,)) for name, size in (("x", 4), ("shape", 2))]
+                    for each in (inner, main))
+    inner.builder.output(inner(Reshape(), taken[0], inner(Cast(), taken[1], dtype=DType.INT32)))
+    main.builder.output(main(CallSubgraph(inner.builder.index), *given))
+    with pytest.raises(circlet.UnsupportedError, match=r"subgraph 1 \('inner'\), operator 1 \(RESHAPE\): shapes that"):
+        compile_model(b.build(), "cortex-m4", capacity=4)
 
 
 def test_memory_beyond_addresses_is_refused() -> None:

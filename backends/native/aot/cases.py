@@ -27,6 +27,7 @@ from circlet.runtime.errors import CircletError, ExecutionError, LimitError, Pla
 from circlet.runtime.exec.executor_map import ExecutorMap
 from circlet.runtime.ir.intervals import Box, Interval, holds, interval, uncovered
 from circlet.runtime.ir.length import Scope, terms_of
+from circlet.runtime.ir.op import Unknown
 from circlet.runtime.ir.terms import LEAST, Assumption, Symbol, bound_of, constant, hangs_on, sum_of
 from circlet.runtime.ir.types import Shape
 from circlet.runtime.passes.analyses.elide_copies import given
@@ -268,13 +269,28 @@ class Cases:
             return alone, [], None
         spec, scope, conditions = self._derived(point)
         if spec is None or not spec.is_static:
-            raise RefusedError(listed({_place(spec or alone, (spec or alone).stop): _UNKNOWN}))
+            raise RefusedError(listed(dict.fromkeys(self._unknown(spec or alone, scope), _UNKNOWN)))
         if scope.capacities and self._entry.capacity is None:
             found = dict.fromkeys(_unbounded(spec, scope), _UNBOUNDED)
             raise RefusedError(listed(found) if found else _UNBOUNDED)
         for each in scope.capacities:
             scope.lengths[each] = self._entry.capacity or 0
         return spec, conditions, Opening(scope, self._whole(scope), self._names, _place(spec, 0))
+
+    def _unknown(self, spec: Specialization, scope: Scope) -> Iterator[Place]:
+        """The operators whose results have shapes that only a run can tell: the first one or, in what it invokes, the
+        first ones."""
+        operator, found = spec.subgraph.operators[spec.stop], False
+        for callee in operator.op.callees():
+            try:
+                inner = self._executors.specializer.within(callee, given(spec, operator), scope)
+            except (Unknown, ExecutionError, LimitError):
+                continue
+            if not inner.is_static:
+                found = True
+                yield from self._unknown(inner, scope)
+        if not found:
+            yield _place(spec, spec.stop)
 
     def _tells(self, spec: Specialization) -> bool:
         """Whether what operators of a subgraph invoke computes lengths."""
