@@ -11,6 +11,7 @@ import pytest
 from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
 
+from circlet.runtime.ir.formulas import Conditions, Formulas
 from circlet.runtime.ir.length import (
     Indefinite,
     Scope,
@@ -135,6 +136,20 @@ def test_equal_things_are_equal_without_assumptions() -> None:
     assert n + m > m
     assert {n * m: 1}[m * n] == 1
     assert not scope.assumptions
+
+
+@given(st.lists(formula, max_size=4), some_lengths, some_lengths)
+def test_formulas_have_the_values_that_each_has(made: list[Formula], at_hand: list[int], others: list[int]) -> None:
+    scope = Scope(at_hand)
+    try:
+        found = [each([scope.symbol(k) for k in range(3)]) for each in made]
+    except Indefinite:
+        assume(False)
+    numbers = [each(others) for each in made]
+    assert Formulas(map(terms_of, found))(others) == [value(each, others) for each in found]
+    fit = all(each.fits(others) for each in scope.assumptions)
+    assert Conditions(scope.assumptions).fit(others) is fit
+    assert not fit or [value(each, others) for each in found] == numbers
 
 
 def test_multiples_up_to_a_number() -> None:

@@ -13,7 +13,7 @@ from circlet.backends.native.load.team import Teams
 from circlet.backends.native.parts import Held, OpenLengths
 from circlet.runtime.exec.frames.open_step import OutgrownError
 from circlet.runtime.exec.step import Step
-from circlet.runtime.ir.terms import formula_of
+from circlet.runtime.ir.formulas import Conditions, Formulas
 from circlet.runtime.ir.types import Array
 
 
@@ -27,14 +27,13 @@ class OpenInvocation(Invocation):
                       if isinstance(each, Held)]
         self._symbols = [array for array, each in zip(self._arrays, manifest.origins, strict=True)
                          if isinstance(each, OpenLengths)]
-        self._tops = [formula_of(each) for each in manifest.arena_tops]
-        self._scratch_size = formula_of(manifest.scratch_bytes)
-        self._assumptions = manifest.assumptions
+        self._sizes = Formulas((manifest.scratch_bytes, *manifest.arena_tops))
+        self._assumptions = Conditions(manifest.assumptions)
         self._grows = manifest.grows
         self._teams = teams
 
     def fits(self, lengths: Sequence[int]) -> bool:
-        return all(each.fits(lengths) for each in self._assumptions)
+        return self._assumptions.fit(lengths)
 
     def resize(self, lengths: tuple[int, ...], arrays: Mapping[int, Array]) -> Step:
         self._lengths = lengths
@@ -42,8 +41,8 @@ class OpenInvocation(Invocation):
             each[:len(lengths)] = lengths
         for position, tensor in self._held:
             self._table[position] = arrays[tensor].ctypes.data
-        size = max((each(lengths) for each in self._tops), default=0)
-        scratch = self._scratch_size(lengths) * self._teams.participants
+        scratch, *tops = self._sizes(lengths)
+        size, scratch = max(tops, default=0), scratch * self._teams.participants
         if size > self._arena.nbytes or scratch > self._scratch.nbytes:
             self._grow(max(size, self._arena.nbytes), max(scratch, self._scratch.nbytes))
         return self.step()

@@ -14,6 +14,7 @@ from circlet.runtime.exec.frames.open_step import OpenStep, OutgrownError
 from circlet.runtime.exec.memory import LITTLE, copied
 from circlet.runtime.exec.run import Run
 from circlet.runtime.exec.step import Step
+from circlet.runtime.ir.formulas import Conditions
 from circlet.runtime.ir.terms import LEAST, fixed, formula_of, has_computed, is_fixed
 from circlet.runtime.ir.types import Array, Shape
 
@@ -95,7 +96,7 @@ class OpenFrame(Resizable):
             LimitError: there is not memory enough.
         """
         self.run = run
-        self._assumptions = layout.assumptions
+        self._assumptions = Conditions(layout.assumptions)
         self._given, self._results = layout.inputs, layout.outputs
         self._memory = {each.number: _Memory(run, each) for each in layout.buffers}
         self._tensors: dict[int, Value] = {
@@ -154,7 +155,7 @@ class OpenFrame(Resizable):
                 if size != wanted and (wanted is not None or size < LEAST):
                     return False
         lengths = self._at(shapes)
-        return all(each.fits(lengths) for each in self._assumptions) and self._step.fits(lengths)
+        return self._assumptions.fit(lengths) and self._step.fits(lengths)
 
     def _at(self, shapes: tuple[Shape, ...]) -> tuple[int, ...]:
         """All lengths for inputs of some shapes."""
