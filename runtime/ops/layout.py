@@ -449,9 +449,9 @@ class ReverseSequence(Op):
         sequence, batch = self.axes(len(shape))
         if args[1].shape != (shape[batch],):
             raise ShapeError(f"seq_lengths: expected shape {(shape[batch],)}, found {args[1].shape}")
-        lengths = args[1].known
-        if lengths is not None and lengths.size and not 0 <= lengths.min() <= lengths.max() <= shape[sequence]:
-            raise ShapeError(f"seq_lengths: expected 0 to {shape[sequence]}, found {tuple(lengths.tolist())}")
+        for length in () if args[1].known is None else args[1].known.tolist():
+            if not 0 <= length <= shape[sequence]:
+                raise ShapeError(f"seq_lengths: expected 0 to {shape[sequence]}, found {length}")
         return (shape,)
 
     def axes(self, rank: int) -> tuple[int, int]:

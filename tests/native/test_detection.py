@@ -22,13 +22,13 @@ from tests.native.against_cpu import agree, applied, seeds, values
 from tests.native.native_cases import native_test
 from tests.native.test_lengths import Graph, model
 from tests.ops.cases import check
-from tests.ops.test_segment import UNSORTED
+from tests.ops.test_segment import SORTED, UNSORTED
 from tests.ops.test_sort import SELECTED
 
 Array: TypeAlias = npt.NDArray[Any]
 
 test_detection = native_test([each for each in SELECTED if each.error is None])
-test_segments = native_test(UNSORTED)
+test_segments = native_test([*SORTED, *UNSORTED])
 
 COUNTS = st.integers(0, 12)
 LIMITS = st.sampled_from([0.0, 0.3, 0.5, 1.0])

@@ -175,7 +175,7 @@ REVERSE = [
     Case("columns", ReverseSequence(0, 1), [X.T, i64([0, 3])], [f32([[0, 5], [1, 4], [2, 3]])]),
     Case("inner", ReverseSequence(1, 2), [X[..., None], [2]], [f32([[[1], [0], [2]], [[4], [3], [5]]])]),
     Case("string", ReverseSequence(1, 0), [WORDS, const([2, 1])], [strings([b"", b"a"], [b"ccc", b"d"])]),
-    Case("length", ReverseSequence(1, 0), [X, [4, 1]], [X], error=r"seq_lengths: expected 0 to 3, found \(4, 1\)"),
+    Case("length", ReverseSequence(1, 0), [X, [4, 1]], [X], error="seq_lengths: expected 0 to 3, found 4"),
     Case("count", ReverseSequence(1, 0), [X, [2]], [X], error=r"seq_lengths: expected shape \(2,\), found \(1,\)"),
     Case("axes", ReverseSequence(1, -1), [X, [2, 2, 2]], [X], error="another axis than batch_dim, found 1 for both"),
 ]

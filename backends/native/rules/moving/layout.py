@@ -18,6 +18,7 @@ from circlet.backends.native.emit.whole import Whole, both, either
 from circlet.backends.native.rules.moving.move import (
     expect,
     expect_shape,
+    extended,
     overwrite,
     parameter,
     part,
@@ -26,15 +27,16 @@ from circlet.backends.native.rules.moving.move import (
 )
 from circlet.backends.native.rules.refusals import movable
 from circlet.backends.native.rules.rule import Node, Sink, fused, nest
-from circlet.backends.refusal import all_of
+from circlet.backends.refusal import all_of, only
 from circlet.runtime.exec.kernel import Call
 from circlet.runtime.ir.length import is_length, may_differ
-from circlet.runtime.ir.types import Activation, DType, Quantization
+from circlet.runtime.ir.types import INTEGERS, Activation, DType, Quantization
 from circlet.runtime.ops.layout import (
     Concatenation,
     MatrixDiag,
     MatrixSetDiag,
     Pack,
+    ReverseSequence,
     ReverseV2,
     Slice,
     Split,
@@ -102,6 +104,29 @@ def reverse_v2(node: Node[ReverseV2]) -> tuple[Value]:
     axes = {normalize_axis(axis, len(x.shape)) for axis in parameter(node, 1).tolist()}
     starts = [Whole(e, size - 1 if axis in axes else 0) for axis, size in enumerate(x.shape)]
     return (part(e, x, starts, x.shape, [-1 if axis in axes else 1 for axis in range(len(x.shape))]),)
+
+
+@fused(ReverseSequence, all_of(movable, only(INTEGERS - {DType.UINT64}, 1)), is_free=True,
+       memory_inputs=frozenset({1}))
+def reverse_sequence(node: Node[ReverseSequence]) -> tuple[Value]:
+    """Of x and lengths (b,): the same shape; of slice k of the batch axis as many entries of the sequence axis as
+    length k says are read backwards. What is not known is checked."""
+    x, lengths = node.input(0), node.input(1)
+    sequence, batch = node.op.axes(len(x.shape))
+    if lengths.known is None:
+        outer, most = node.function.e, x.shape[sequence]
+        with outer.nest(lengths.shape) as place:
+            length = Whole(outer, extended(outer, lengths.element(outer, place), lengths.dtype))
+            expect(node, length.is_in(0, most), f"seq_lengths: expected 0 to {most}, found {{}}", length)
+
+    def element(e: Emitter, index: Index) -> ir.Value:
+        b, length = e.builder, extended(e, lengths.element(e, [index[batch]]), lengths.dtype)
+        turned = b.sub(b.sub(length, e.number(1)), index[sequence])
+        inside = b.icmp_signed("<", index[sequence], length)
+        return x.element(e, [b.select(inside, turned, each) if axis == sequence else each
+                             for axis, each in enumerate(index)])
+
+    return (computed(node.shape, x.dtype, element, quantization=x.quantization),)
 
 
 @fused(Slice, movable, is_free=True, memory_inputs=frozenset({1, 2}))

@@ -72,5 +72,22 @@ def unsorted_segment(node: Node[ops.UnsortedSegment], e: Emitter, sinks: tuple[S
             e.store(combined, home, dtype, position)
 
 
+@nest(ops.SegmentSum, all_of(plain, only(_COMPUTED), only(INTEGERS - {DType.UINT64}, 1), movable),
+      parameters=frozenset({1}), is_last=True)
+def segment_sum(node: Node[ops.SegmentSum], e: Emitter, sinks: tuple[Sink, ...]) -> None:
+    """Of x (n, b...) and ascending numbers (n,): (count, b...). It is filled with zeros; then a loop over n adds a row
+    to what is there, in this order."""
+    x, numbers, home, shape = node.input(0), node.input(1), sinks[0].memory, node.shape
+    dtype = node.call.outputs[0].dtype
+    assert home is not None, "what is last has its memory"
+    filled(shape, dtype, e.constant(0, dtype)).write(e, home)
+    with e.nest(numbers.shape) as place:
+        number = extended(e, numbers.element(e, place), numbers.dtype)
+        with every(e, shape[1:]) as inner:
+            position = e.linear([number, *inner], shape)
+            total = add(e, dtype, [e.load(home, dtype, position), x.element(e, [*place, *inner])])
+            e.store(total, home, dtype, position)
+
+
 for _op in _COMBINE:
     nest(_op, _refuses, memory_inputs=frozenset({1}), parameters=frozenset({2}), is_last=True)(unsorted_segment)
