@@ -72,7 +72,7 @@ class TimedRegions:
             words: (regions, words of a region).
             loops: (loops, words of a loop).
         """
-        found = _Found(self._regions, self._inner, self._outermost, calls, words)
+        found = _Found(self._regions, self._inner, self._outermost, calls, words, loops)
         rate = recorder.rate.nanoseconds
         nodes: dict[int, Node] = {}
         for number, each in enumerate(self._regions[FIRST_REGION:], FIRST_REGION):
@@ -125,8 +125,10 @@ class _Found:
     """What the readings come to, in ticks."""
 
     def __init__(self, regions: Sequence[TimedRegion], inner: Sequence[Sequence[int]], outermost: Sequence[int],
-                 calls: int, words: Words) -> None:
+                 calls: int, words: Words, loops: Words) -> None:
+        self._regions = regions
         self._inner = inner
+        self._loops = loops
         self._timed: list[int] = words[:, TIMED].tolist()
         self._ticks: list[int] = words[:, TICKS].tolist()
         self._cost: float = self._ticks[EMPTY] / max(self._timed[EMPTY], 1)
@@ -165,10 +167,31 @@ class _Found:
             self._wholes[number] = whole
             inner = [(each, self._whole(each)) for each in self._inner[number]]
             total = sum(each for _, each in inner)
-            fits = min(1.0, whole / total) if total else 1.0
+            between = self._between(number)
+            fits = whole / (total + (between or 0.0)) if total else 1.0
+            fits = fits if between is not None else min(1.0, fits)
             left += [(each, time * fits) for each, time in inner]
             own[number] = max(whole - total * fits, 0.0)
         return own
+
+    def _between(self, number: int) -> float | None:
+        """What the turns of a loop took beside what they invoke, where a sample of them was timed that tells; all
+        turns together then take what the loop does. None for other regions."""
+        if self._regions[number].loop < 0:
+            return None
+        words = self._loops[self._regions[number].loop]
+        timed, inner = int(words[TURNS_TIMED]), self._inner[number]
+        turns = max(self.counts[each] for each in inner)
+        taken = float(words[TURN_TICKS]) - self._cost * sum(self._readings[each] for each in inner)
+        if not 0 < timed < turns or self._is_short(taken, inner):
+            return None
+        left: float = taken - sum(max(self._ticks[each] - self._cost * self._readings[each], 0.0) for each in inner)
+        return max(left, 0.0) * turns / timed
+
+    def _is_short(self, taken: float, inner: Sequence[int]) -> bool:
+        """Whether turns that were timed took less than their readings."""
+        cost: float = self._cost * sum(self._readings[each] for each in inner)
+        return taken < cost
 
     def loop(self, number: int, body: int, words: Words, rate: float) -> LoopTimes:
         """The turns of a loop, in nanoseconds."""
@@ -182,7 +205,7 @@ class _Found:
         readings = sum(self._readings[each] for each in self._inner[number])
         cost = self._cost * readings / max(found.timed, 1)
         total = float(words[TURN_TICKS]) - cost * found.timed
-        if total < cost * found.timed:
+        if self._is_short(total, self._inner[number]):
             found.is_short = True
             found.total = self._wholes[number] / max(found.turns, 1) * found.timed * rate
             return found
