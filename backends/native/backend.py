@@ -18,7 +18,7 @@ from circlet.backends.native.load.artifact import Artifact
 from circlet.backends.native.load.fingerprint import digest, general_key, span_key
 from circlet.backends.native.load.gathering import constants_of, gather
 from circlet.backends.native.load.invocation import CountedInvocation, Invocation, Setting
-from circlet.backends.native.load.library import ENTRY
+from circlet.backends.native.load.library import ENTRY, is_visible
 from circlet.backends.native.load.manifest import Constant, Manifest
 from circlet.backends.native.load.open_invocation import OpenInvocation
 from circlet.backends.native.load.progress import progress
@@ -68,6 +68,8 @@ class Options:
     """Make machine code; without it, the steps that functions become do nothing."""
     check_bounds: bool = field(default_factory=are_checked)
     """Check every access of the code to memory."""
+    keeps_frames: bool = field(default_factory=is_visible)
+    """Let profilers see from where functions were called."""
 
 
 @dataclass(frozen=True)
@@ -209,7 +211,7 @@ class NativeBackend:
         return _invocation(observed)(function, self._setting(span), self._teams).step()
 
     def _tell(self, span: Span, function: Function) -> None:
-        if self._heard is not None:
+        if self._heard is not None and not self._options.keeps_frames:
             self._heard(self._executors.model, span, function.key, function.manifest)
 
     def _setting(self, span: Span) -> Setting:
@@ -384,7 +386,8 @@ class NativeBackend:
             from circlet.backends.native.lower.span import lower_span
 
         keeps = self._options.keep_text
-        lowering = lower_span(self._executors, span, host(), ENTRY, general, self._options.check_bounds, wish,
+        lowering = lower_span(self._executors, span, host(), ENTRY, general, self._options.check_bounds,
+                              self._options.keeps_frames, wish,
                               None if keeps else put)
         self._coverage.add_crossings(lowering.program.crossings)
         if keeps:

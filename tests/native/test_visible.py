@@ -6,6 +6,7 @@ import ctypes
 import os
 from collections.abc import Iterable
 from pathlib import Path
+from platform import machine
 from struct import Struct
 
 import numpy as np
@@ -118,6 +119,26 @@ def test_names_do_not_keep_models_from_sharing_code(monkeypatch: pytest.MonkeyPa
 
 def _names(path: Path) -> Iterable[str]:
     return named(path) if path.read_bytes().startswith(library.ELF) else ()
+
+
+@SHARED
+@pytest.mark.skipif(machine() != "x86_64", reason="the instructions are those of x86-64")
+@pytest.mark.parametrize("is_wanted", [False, True])
+def test_callers_can_be_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, is_wanted: bool) -> None:
+    """Each function begins with PUSH RBP, if that is asked for, and no other session is given such code."""
+    folder = tmp_path / "functions"
+    monkeypatch.setenv(cache.VARIABLE, str(folder))
+    monkeypatch.setenv(library.VARIABLE, "1" if is_wanted else "")
+    model = tmp_path / "dense.tflite"
+    circlet.save(dense("main"), model)
+    outputs = [circlet.Session(model, "native").run({"x": X})]
+    (path,) = shared_objects(str(folder))
+    code = path.read_bytes()
+    assert all(code[each.start] == 0x55 for each in named(path).values()) == is_wanted
+    monkeypatch.setenv(library.VARIABLE, "" if is_wanted else "1")
+    outputs.append(circlet.Session(model, "native").run({"x": X}))
+    assert len(shared_objects(str(folder))) == 2
+    assert all(np.array_equal(*values) for values in zip(*(each.values() for each in outputs), strict=True))
 
 
 @pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="perf is Linux's")

@@ -51,16 +51,19 @@ class Cutter:
     that were outlined are named after what they do, so that equal ones are one. The text of a piece hangs on its
     function alone, not on where it is in the module."""
 
-    def __init__(self, module: ir.Module, put: Callable[[Piece], None], keeps: bool = False) -> None:
+    def __init__(self, module: ir.Module, put: Callable[[Piece], None], keeps: bool = False,
+                 keeps_frames: bool = False) -> None:
         """
         Args:
             module: with the entry as its first function.
             put: is given each piece.
             keeps: whether functions stay as they are; else their instructions are gone once they are cut off.
+            keeps_frames: whether each function in a piece keeps the address of its caller's frame in a register.
         """
         self._module = module
         self._put = put
         self._keeps = keeps
+        self._attribute = ' "frame-pointer"="all"\n{' if keeps_frames else "\n{"
         self._has_loops: dict[str, bool] = {}
         self._seen = 0
         """How many of the module's global values were looked at."""
@@ -141,7 +144,7 @@ class Cutter:
 
     def _piece(self, function: ir.Function, name: str, text: str) -> Piece:
         """A module of one function, given its name and text there, with what it refers to."""
-        text = self._renamed(text)
+        text = self._renamed(text).replace("\n{", self._attribute, 1)
         others = [self._declared(each) for each in dict.fromkeys(_NAME.findall(text)) if each != name]
         return Piece(self._head + _numbered("\n".join((*others, text, *self._nodes(text)))),
                      passes_for(function, self._takes_time))

@@ -26,7 +26,7 @@ from circlet.runtime.passes.analyses.told import NOTHING
 
 
 def lower_span(executors: ExecutorMap, span: Span, target: Target, symbol: str, general: General | None = None,
-               check_bounds: bool = False, wish: Wish | None = None,
+               check_bounds: bool = False, keeps_frames: bool = False, wish: Wish | None = None,
                put: Callable[[Piece], None] | None = None) -> FunctionLowering:
     """The function for a span.
 
@@ -37,6 +37,7 @@ def lower_span(executors: ExecutorMap, span: Span, target: Target, symbol: str, 
         symbol: the function's name.
         general: of which the shapes are a case, if the function is to serve others too; more is assumed of it.
         check_bounds: whether every access to memory is checked; not in code that is timed.
+        keeps_frames: whether each function keeps the address of its caller's frame in a register.
         wish: may be withdrawn.
         put: is given the pieces of the function's module, each once it is complete.
 
@@ -49,7 +50,7 @@ def lower_span(executors: ExecutorMap, span: Span, target: Target, symbol: str, 
     is_timed = observation is Observation.TIMES
     check_bounds = check_bounds and not is_timed
     function = ProcessFunction(target, symbol, span.run.variables, check_bounds, counted, is_timed)
-    cutter = None if put is None else Cutter(function.e.module, put)
+    cutter = None if put is None else Cutter(function.e.module, put, keeps_frames=keeps_frames)
     spec = span.spec if general is None else general.spec
     lowering = SubgraphLowering(function, executors, wish, None if cutter is None or check_bounds else cutter.cut,
                                 spec.scope)

@@ -15,6 +15,7 @@ from circlet.backends.native.load import cache
 from circlet.backends.native.load.codec import DamageError, decode, encode
 from circlet.backends.native.load.constants import checksum
 from circlet.backends.native.load.invocation import Invocation, Setting
+from circlet.backends.native.load.library import is_visible
 from circlet.backends.native.load.manifest import Constant
 from circlet.backends.native.load.store import Function, stored
 from circlet.backends.native.load.team import Teams
@@ -69,8 +70,9 @@ def keep(key: str, plan: Plan, constants: Array) -> None:
 
 
 def prepared(provenance: Provenance, num_threads: int) -> Prepared | None:
-    """What earlier runs left of a model; None if there is nothing, or code is to check bounds, which is not planned."""
-    found = None if are_checked() else find(plan_key(provenance))
+    """What earlier runs left of a model; None if there is nothing, or code is to check bounds or to be
+    seen by tools, which is not planned."""
+    found = None if are_checked() or is_visible() else find(plan_key(provenance))
     return None if found is None else Prepared(*found, provenance.content, num_threads)
 
 
