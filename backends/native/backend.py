@@ -20,7 +20,7 @@ from circlet.backends.native.load.gathering import constants_of, gather
 from circlet.backends.native.load.invocation import CountedInvocation, Invocation, Setting
 from circlet.backends.native.load.library import ENTRY, is_visible
 from circlet.backends.native.load.manifest import Constant, Manifest
-from circlet.backends.native.load.open_invocation import OpenInvocation
+from circlet.backends.native.load.open_invocation import CountedOpenInvocation, OpenInvocation
 from circlet.backends.native.load.progress import progress
 from circlet.backends.native.load.store import Function, keep, stored
 from circlet.backends.native.load.team import Teams
@@ -229,12 +229,14 @@ class NativeBackend:
         if not self._options.compiles or len(self.parts(span.spec.index, span.operators)) > 1 or all(
                 each.op.name in _MOVES for each in operators):
             return None
-        function = self._general(span, Observation.NONE)
+        observed = span.run.observer.observation
+        function = self._general(span, observed)
         if function is None:
             return None
         self._coverage.add_function(span, (each.position for each in function.manifest.host_calls))
-        self._tell(span, function)
-        return OpenInvocation(function, self._setting(span), self._teams)
+        if observed is Observation.NONE:
+            self._tell(span, function)
+        return _open_invocation(observed)(function, self._setting(span), self._teams)
 
     def _general(self, span: Span, observed: Observation) -> Function | None:
         """The function for a span at any lengths, where these are open and it can serve all of them."""
@@ -408,6 +410,16 @@ def _invocation(observed: Observation) -> type[Invocation]:
         from circlet.backends.native.load.timed_invocation import TimedInvocation
 
     return TimedInvocation
+
+
+def _open_invocation(observed: Observation) -> type[OpenInvocation]:
+    """The same for any lengths."""
+    if observed is not Observation.TIMES:
+        return CountedOpenInvocation if observed is Observation.COUNTS else OpenInvocation
+    with LOADING:
+        from circlet.backends.native.load.timed_invocation import TimedOpenInvocation
+
+    return TimedOpenInvocation
 
 
 def _compiling(name: str, parts: Sequence[str]) -> str:

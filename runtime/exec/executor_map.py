@@ -29,6 +29,9 @@ from circlet.runtime.passes.analyses.elide_copies import CopyPlanner
 from circlet.runtime.passes.analyses.generalize import Generalizer
 from circlet.runtime.passes.analyses.specialize import Specialization, Specializer
 
+_OPEN = frozenset({Observation.NONE, Observation.COUNTS, Observation.TIMES})
+"""What frames for any lengths report."""
+
 
 class ExecutorMap:
     """Owns exactly one executor for each subgraph index; the only way one subgraph reaches another."""
@@ -115,7 +118,7 @@ class ExecutorMap:
 
     def _open_frame(self, spec: Specialization, run: Run) -> OpenFrame | None:
         general = spec.general
-        if general is None or not general.spec.is_static or run.observer.observation is not Observation.NONE:
+        if general is None or not general.spec.is_static or run.observer.observation not in _OPEN:
             return None
         if any(each.dtype.numpy.hasobject for each in spec.subgraph.tensors):
             return None  # Python's objects lie in no bytes
@@ -126,7 +129,7 @@ class ExecutorMap:
         layout, values = open_layout(general, aliases)
         for backend in self.span_backends:
             with suppress(UnboundError), run.binding():
-                return OpenFrame(layout, values, spec.lengths, run,
+                return OpenFrame(spec.index, layout, values, spec.lengths, run,
                                  partial(_bound_whole, backend, spec, aliases, run),
                                  lambda shapes: self.frame(spec.index, shapes, run))
         return None

@@ -248,3 +248,18 @@ def test_readings_are_taken_from_the_runs_that_made_them() -> None:
     track.recorder.readings[:] = [0, 1, 3]
     track.recorder.native_cost = 4 * 50.0
     assert profile.walls == [walls[0], walls[1] - 50, walls[2] - 150]
+
+
+@NATIVE
+@pytest.mark.parametrize("name", ["grow_concat", "dense_batch"])
+def test_code_for_any_lengths_is_timed_as_it_is(name: str) -> None:
+    """Runs that are timed, or counted, take no other way than others: growing loops stay native."""
+    path = next(each for each in MODELS if each.stem == name)
+    call = read(path.with_suffix(".npz"))[0]
+    profile, counter = profiled(path, "native", call, times=3)
+    assert all(each.is_native for each in profile.root.walk() if each.region.kind is Kind.OPERATOR)
+    assert profile.shapes[0] == tuple(np.shape(each) for each in call.inputs.values())
+    assert invocations(profile) == {each: 3 * count for each, count in counter.invocations.items()}
+    first = circlet.Counter()
+    circlet.Session(circlet.load(path), "native").run(call.inputs, listener=first)
+    assert (first.invocations, first.copies) == (counter.invocations, counter.copies), "with room that is too little"

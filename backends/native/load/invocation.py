@@ -243,8 +243,10 @@ class CountedInvocation(Invocation):
     """A function that counts what it does, for a listener."""
 
     def step(self) -> Step:
-        uncounted = super().step()
+        return self.counting(super().step())
 
+    def counting(self, uncounted: Step) -> Step:
+        """A step that tells what it has counted."""
         def step() -> None:
             self._counts[:] = 0
             try:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from circlet.backends.native.abi import DONE, FIRST_ARRAY, OUTGROWN, SCRATCH
-from circlet.backends.native.load.invocation import Invocation, Setting
+from circlet.backends.native.load.invocation import CountedInvocation, Invocation, Setting
 from circlet.backends.native.load.store import Function
 from circlet.backends.native.load.team import Teams
 from circlet.backends.native.parts import Held, OpenLengths
@@ -73,3 +73,19 @@ class OpenInvocation(Invocation):
         self._arena, self._scratch = (room.allocate((size,), np.dtype(np.uint8)) for size in (arena, scratch))
         self._table[SCRATCH] = self._scratch.ctypes.data
         self._bind_entry(self._teams)
+
+
+class CountedOpenInvocation(CountedInvocation, OpenInvocation):
+    """The same, which counts what it does, for a listener."""
+
+    def step(self) -> Step:
+        uncounted = OpenInvocation.step(self)
+
+        def step() -> None:
+            try:
+                uncounted()
+            except OutgrownError:
+                self._counts[:] = 0  # all is done again
+                raise
+
+        return self.counting(step)

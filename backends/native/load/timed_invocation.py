@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
-from circlet.backends.native.abi import DONE
+from circlet.backends.native.abi import OUTGROWN
 from circlet.backends.native.load.invocation import Invocation, Setting
+from circlet.backends.native.load.open_invocation import OpenInvocation
 from circlet.backends.native.load.store import Function
 from circlet.backends.native.load.team import Teams
 from circlet.backends.native.load.timed_regions import TimedRegions
@@ -58,16 +60,14 @@ class TimedInvocation(Invocation):
     def _times(self, origin: RegionTimes | TurnTimes) -> Array:
         return self._words if isinstance(origin, RegionTimes) else self._turns
 
-    def step(self) -> Step:
-        enter, fail, observer = self._enter, self._fail, self._run.observer
-        get_ready, is_done = self._get_ready, self._is_done
+    def _bind_entry(self, teams: Teams) -> None:
+        super()._bind_entry(teams)
+        enter, observer, get_ready, is_done = self._enter, self._run.observer, self._get_ready, self._is_done
 
-        def step() -> None:
-            status = observer.recorder.call(enter, get_ready, is_done)
-            if status != DONE:
-                fail(status)
+        def timed() -> int:
+            return observer.recorder.call(enter, get_ready, is_done)
 
-        return step
+        self._enter = timed
 
     def _get_ready(self, recorder: Recorder) -> None:
         if recorder.top is not self._node:
@@ -121,3 +121,19 @@ class TimedInvocation(Invocation):
 
         return timed
 
+
+class TimedOpenInvocation(TimedInvocation, OpenInvocation):
+    """The same for any lengths."""
+
+    def _bind_entry(self, teams: Teams) -> None:
+        super()._bind_entry(teams)
+        if self._function.manifest.grows:
+            self._enter = partial(self._try, self._enter)
+
+    def _try(self, enter: Callable[[], int]) -> int:
+        """Calls a function that may be called again with more room, which is then one call: other counts are added up
+        where the function ends."""
+        status = enter()
+        if status == OUTGROWN:
+            self._words[CALLS] -= 1
+        return status

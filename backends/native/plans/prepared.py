@@ -124,7 +124,7 @@ class Prepared:
             from circlet.backends.native.load.open_invocation import OpenInvocation
             from circlet.runtime.exec.frames.open_frame import OpenFrame
 
-        return OpenFrame(planned.layout, {}, lengths, run, lambda arrays: OpenInvocation(
+        return OpenFrame(planned.leading.subgraph, planned.layout, {}, lengths, run, lambda arrays: OpenInvocation(
             function, self._setting(planned, arrays, lengths, run), self._teams), lambda shapes: alone(shapes, run))
 
     def _fixed(self, planned: Planned, function: Function, run: Run) -> WholeFrame:

@@ -79,11 +79,12 @@ class _Placed:
 class OpenFrame(Resizable):
     """A subgraph bound to memory for any lengths: `resize`, write `inputs`, `invoke()`, read `outputs`."""
 
-    def __init__(self, layout: Layout, values: Mapping[int, Value], lengths: tuple[int, ...], run: Run,
+    def __init__(self, index: int, layout: Layout, values: Mapping[int, Value], lengths: tuple[int, ...], run: Run,
                  bind: Callable[[Mapping[int, Array]], OpenStep | None],
                  alone: Callable[[tuple[Shape, ...]], Invocable]) -> None:
         """
         Args:
+            index: of the subgraph.
             layout: where inputs and results lie.
             values: those that have no buffer.
             lengths: to begin with, all that the layout is for.
@@ -96,6 +97,7 @@ class OpenFrame(Resizable):
             LimitError: there is not memory enough.
         """
         self.run = run
+        self._index = index
         self._assumptions = Conditions(layout.assumptions)
         self._given, self._results = layout.inputs, layout.outputs
         self._memory = {each.number: _Memory(run, each) for each in layout.buffers}
@@ -171,7 +173,7 @@ class OpenFrame(Resizable):
             return
         self._shapes = _UNSIZED
         self._take(self._at(shapes))
-        self._run_step = self._repeat if self._grows else self._attempt
+        self._run_step = self.run.observer.whole(self._repeat if self._grows else self._attempt, self._index)
         self._shapes = self.asked = shapes
 
     def _take(self, lengths: tuple[int, ...]) -> None:
@@ -210,6 +212,7 @@ class OpenFrame(Resizable):
         frame = self._alone[1]
         for target, source in zip(frame.inputs, self.inputs, strict=True):
             np.copyto(target, source)
+        self.run.observer.begin_again(self._index)
         with np.errstate(all="ignore"):
             frame.invoke()
         self._is_left = True

@@ -100,7 +100,11 @@ class FramePool:
 
     def shapes(self, observed: str) -> list[tuple[int, tuple[Shape, ...]]]:
         """The subgraphs, each with input shapes, that frames are kept for which report so much; latest first."""
-        return [(subgraph, shapes) for subgraph, shapes, kind in reversed(list(self._idle)) if kind == observed]
+        latest = [key for key, _ in tuple(self._latest)]
+        opened = [(subgraph, each.asked, kind) for (subgraph, kind), idle in list(self._open.items())
+                  for each in reversed(tuple(idle))]
+        return [(subgraph, shapes) for subgraph, shapes, kind in (*latest, *opened, *reversed(list(self._idle)))
+                if kind == observed]
 
     def close(self) -> None:
         """Lets go of all frames, and keeps none from here on."""

@@ -109,6 +109,18 @@ class Observer:
             return [self._timed(steps[0] if len(steps) == 1 else partial(_all, steps), subgraph)]
         return [partial(self.will_invoke, subgraph), *steps, partial(self.did_invoke, subgraph)]
 
+    def whole(self, step: Step, subgraph: int) -> Step:
+        """A step that is all of a subgraph, reporting its beginning and end."""
+        steps = self.invocation([step], subgraph)
+        return steps[0] if len(steps) == 1 else partial(_all, steps)
+
+    def begin_again(self, subgraph: int) -> None:
+        """What was reported of the beginning of a subgraph does not count, as another frame will report it."""
+        if self.observation is Observation.TIMES:
+            self.recorder.top.count -= 1
+        elif self.is_on:
+            self.did_count({subgraph: -1}, 0, 0)
+
     def will_invoke(self, subgraph: int) -> None:
         self._tell(self.listener.will_invoke, subgraph)
 

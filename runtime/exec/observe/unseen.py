@@ -51,7 +51,10 @@ class _Trials:
         self._recorder.pause(time.perf_counter_ns())
 
     def _call(self) -> None:
-        self._recorder.call(_do_nothing, _get_ready, _be_done)
+        self._enter()
+
+    def _enter(self) -> int:
+        return self._recorder.call(_do_nothing, _get_ready, _be_done)
 
 
 def _taken(step: Step) -> int:
