@@ -67,10 +67,12 @@ class EntryPoint:
 
 @dataclass(frozen=True)
 class FunctionCode:
-    """A function in a shared object: its symbol, and what statuses from `FIRST_SITE` on say, in order."""
+    """A function in a shared object: its symbol, what statuses from `FIRST_SITE` on say, in order, and the parts of the
+    state that it writes: offset and bytes of each."""
 
     symbol: str
     sites: tuple[tuple[Place, str], ...]
+    writes: tuple[tuple[int, int], ...]
 
 
 @dataclass(frozen=True)
@@ -307,17 +309,27 @@ def _names(found: _Fields, side: str, graph: Subgraph) -> tuple[tuple[str, int],
 
 
 def _variant(found: _Fields, size: int, functions: Sequence[Subgraph], text: bytes) -> Variant:
-    codes = tuple(FunctionCode(each.get("symbol", str), tuple(map(_site, each.objects("sites"))))
+    codes = tuple(FunctionCode(each.get("symbol", str), tuple(map(_site, each.objects("sites"))), _writes(each))
                   for each in found.objects("functions"))
     if len(codes) != len(functions):
         raise ModelError(f"{found.where}: expected {len(functions)} functions, found {len(codes)}")
     alignment, state, words = (found.number(each) for each in ("alignment", "state", "words"))
     if alignment.bit_count() != 1 or alignment > ALIGNMENT or words not in (0, _WORDS) or words > state:
         raise ModelError(f"{found.where}: no state has {state} bytes with {words} of words, aligned to {alignment}")
+    if any(not words <= offset <= offset + size <= state for each in codes for offset, size in each.writes):
+        raise ModelError(f"{found.where}: expected functions to write to the {state} bytes of the state alone")
     return Variant(
         found.get("target", str), found.get("system", str), found.get("machine", str), found.all("features", str),
         _part(found, size), found.number("arena"), state, words, alignment, found.get("init", str),
         found.get("reset", str), codes, text)
+
+
+def _writes(found: _Fields) -> tuple[tuple[int, int], ...]:
+    """The parts of the state that a function writes."""
+    parts = found.all("writes", list)
+    if not all(len(each) == 2 and all(type(one) is int and 0 <= one < _MOST for one in each) for each in parts):
+        raise ModelError(f"{found.where}: expected offsets and bytes, found {list(parts)}")
+    return tuple((offset, size) for offset, size in parts)
 
 
 def _site(found: _Fields) -> tuple[Place, str]:

@@ -141,7 +141,7 @@ class Function:
             ModelError: the library does not have it.
         """
         self._bounds = bounds if any(bounds) else None
-        self.sites = found.sites
+        self.sites, self.writes = found.sites, found.writes
         self._code = symbol(code, found.symbol)
         self._code.argtypes, self._code.restype = [ctypes.c_void_p] * 4, ctypes.c_int32
         self._graph = graph

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from threading import RLock, Timer
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from circlet.backends.native.abi import DONE, FIRST_SITE, STOPPED
 from circlet.backends.native.aot.limits import EXHAUSTED, MISFIT
@@ -31,6 +31,10 @@ WAIT = 0.02
 """Seconds between two looks at the limits of a run that waits for another one."""
 
 
+_Copy: TypeAlias = "tuple[Array, Array]"
+"""A part of a state, and what it was."""
+
+
 class _State:
     """What outlives a run: variables, behind the words that say whether it may go on."""
 
@@ -38,9 +42,12 @@ class _State:
         self.bytes = memory(variant.state_bytes, variant.alignment)
         self.address = self.bytes.ctypes.data
         self.words = Words.from_address(self.address) if variant.header_bytes else None
-        self.kept = self.bytes[variant.header_bytes:]
-        """The variables."""
         init(self.address)
+
+    def copies(self, parts: Sequence[tuple[int, int]]) -> Sequence[_Copy]:
+        """Copies of parts, each given by offset and bytes."""
+        views = [self.bytes[offset:offset + size] for offset, size in parts]
+        return [(each, each.copy()) for each in views]
 
 
 class _Run:
@@ -153,8 +160,8 @@ class CompiledModel:
         self._state = _State(variant, self._init) if variant.state_bytes > variant.header_bytes else None
         """What all runs share; None where each has its own."""
         self._lock = RLock()
-        self._before: Array | None = None
-        """The variables before what changes them at present."""
+        self._before: Sequence[_Copy] = ()
+        """What changes at present, and what it was before; the last change first."""
         self._spare: list[_Run] = []
         self._running: set[_Run] = set()
         self._is_closed = False
@@ -252,12 +259,12 @@ class CompiledModel:
         if not self._lock.acquire(blocking=False):
             while not self._lock.acquire(timeout=WAIT):
                 run.watch.check()
-        outer, before = self._before, state.kept.copy()
+        outer, before = self._before, state.copies(function.writes)
         try:
-            self._before = before if outer is None else outer
+            self._before = [*before, *outer]
             return run.call(function, arrays)
         except BaseException:
-            state.kept[:] = before
+            _take_back(before)
             raise
         finally:
             self._before = outer
@@ -282,9 +289,8 @@ class CompiledModel:
             self._lock.release()
             return
         self._lock = RLock()
-        if self._before is not None and self._state is not None:
-            self._state.kept[:] = self._before
-            self._before = None
+        _take_back(self._before)
+        self._before = ()
 
     def close(self) -> None:
         """Gives up what later runs would need; those in progress go on to their end. It may be closed again."""
@@ -303,6 +309,12 @@ class CompiledModel:
 
     def __repr__(self) -> str:
         return f"<CompiledModel {self.name!r} for {self.target}{', closed' * self._is_closed}>"
+
+
+def _take_back(copies: Sequence[_Copy]) -> None:
+    """Makes parts of a state what they were."""
+    for part, before in copies:
+        part[:] = before
 
 
 def _starter(code: ctypes.CDLL, name: str) -> Callable[[int], None]:

@@ -172,7 +172,8 @@ def _variant(found: Compiled) -> dict[str, Json]:
         "arena": found.code.arena_bytes, "state": found.code.state.nbytes, "words": found.code.state.header_bytes,
         "alignment": found.alignment,
         "init": f"{found.name}_init", "reset": f"{found.name}_reset",
-        "functions": [{"symbol": f"{each.name}_run", "sites": _sites(each)} for each in found.interfaces],
+        "functions": [{"symbol": f"{each.name}_run", "sites": _sites(each),
+                       "writes": [[part.offset, part.size] for part in each.code.writes]} for each in found.interfaces],
     }
 
 

@@ -206,11 +206,13 @@ def test_a_state_is_taken_back_in_a_child_of_a_fork_in_the_midst_of_a_run(tmp_pa
     model = opened(sums(), tmp_path)
     state = model._state
     assert state is not None
-    model._before = state.kept.copy()
+    add, get = (each.writes for each in model._functions)
+    assert (add, get) == (((0, 16),), ())
+    model._before = state.copies(add)
     thread = Thread(target=model._lock.acquire)
     thread.start()
     thread.join()
-    state.kept[:] = 0xFF
+    state.bytes[:16] = 0xFF
     model.after_fork()
     assert model.signature("get")()["total"].tolist() == [1, 2, 3, 4]
 

@@ -124,6 +124,8 @@ def test_whatever_a_table_says_is_taken_or_refused(data: st.DataObject) -> None:
     (("variants", 0, "alignment"), True, "expected 'alignment' of type int, found bool"),
     (("variants", 0, "init"), "nothing", "the code has no function 'nothing'"),
     (("variants", 0, "functions"), [], "expected 2 functions, found 0"),
+    (("variants", 0, "functions", 0, "writes"), [[0, 1 << 30]], "to write to the .* bytes of the state alone"),
+    (("variants", 0, "functions", 0, "writes"), [[1]], "expected offsets and bytes"),
     (("functions", 0, "inputs", 0), 99, "expected numbers in 'inputs'"),
     (("functions", 0, "tensors", 0, "dtype"), "string", "a type that compiled code computes with, found 'string'"),
     (("functions", 0, "tensors", 0, "shape"), [1 << 40, 1 << 40], "no array has shape"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
 from circlet.backends.native.aot.storage import Region
@@ -45,12 +45,21 @@ class Changes:
 
     @property
     def regions(self) -> Sequence[Region]:
-        """What may have been written before the function fails, in order; what lies side by side is one part."""
-        found: list[Region] = []
-        for each in sorted((each for each, time in self._written.items() if time < self._failed),
-                           key=lambda each: each.offset):
-            if found and found[-1].offset + found[-1].size == each.offset:
-                found[-1] = Region(found[-1].offset, found[-1].size + each.size)
-            else:
-                found.append(each)
-        return found
+        """What may have been written before the function fails."""
+        return joined(each for each, time in self._written.items() if time < self._failed)
+
+    @property
+    def written(self) -> Sequence[Region]:
+        """All that the function writes."""
+        return list(self._written)
+
+
+def joined(regions: Iterable[Region]) -> Sequence[Region]:
+    """Parts in order, each once; what lies side by side is one."""
+    found: list[Region] = []
+    for each in sorted(set(regions), key=lambda each: each.offset):
+        if found and found[-1].offset + found[-1].size == each.offset:
+            found[-1] = Region(found[-1].offset, found[-1].size + each.size)
+        else:
+            found.append(each)
+    return found

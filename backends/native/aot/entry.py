@@ -10,9 +10,11 @@ from llvmlite import ir
 from circlet.backends.native.abi import DONE
 from circlet.backends.native.aot.between import Between, Dims, most_elements, opened
 from circlet.backends.native.aot.cases import Body, Cases, EntryPoint, Misfit
+from circlet.backends.native.aot.changes import joined
 from circlet.backends.native.aot.function import ARENA, STATE, Buffer, Shared, status_of
 from circlet.backends.native.aot.limits import MISFIT
 from circlet.backends.native.aot.refused import RefusedError
+from circlet.backends.native.aot.storage import Region
 from circlet.backends.native.emit.emitter import I1, I8, I32, I64, POINTER
 from circlet.backends.native.emit.lengths import Lengths
 from circlet.backends.native.parts import Site
@@ -33,7 +35,8 @@ class EntryCode:
         sites: what the statuses from `FIRST_SITE` on stand for, in order.
         is_limited: whether it can be stopped.
         arena_bytes: of the arena that it needs.
-        buffers: the tensors that lie there, not all at a time.
+        writes: the parts of the state that it writes.
+        buffers: the tensors that lie in the arena, not all at a time.
         outline: what it computes, for people to read.
     """
 
@@ -43,6 +46,7 @@ class EntryCode:
     sites: Sequence[Site]
     is_limited: bool
     arena_bytes: int
+    writes: Sequence[Region]
     buffers: Sequence[Buffer]
     outline: Sequence[str]
 
@@ -240,6 +244,7 @@ class _Entering:
             self._entry, bodies[0].spec, self._outputs, self._cases.sites,
             any(each.is_interruptible for each in functions),
             self._kept + self._most_kept if self._most_kept else self._arena_bytes,
+            joined(region for each in functions for region in each.changes.written),
             list(dict.fromkeys(buffer for each in functions for buffer in each.buffers)),
             [line for each in functions for line in each.program.outline])
 
