@@ -3,12 +3,13 @@ for each thread, and on one more track all runs together, a slice for each call 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, TypeAlias
 
 from circlet.profiling.timed_runs import TimedRuns, Track
 from circlet.runtime.exec.observe.recorder import Event
 from circlet.runtime.exec.observe.regions import Kind, Node
+from circlet.runtime.records import replace
 
 Slice: TypeAlias = dict[str, Any]
 """One of the format's events."""
@@ -27,7 +28,7 @@ def trace(runs: TimedRuns) -> dict[str, Any]:
         events.append(_named("process_name", RUNS, 0, "runs"))
     for number, (name, found) in enumerate(threads.items(), 1):
         events += [_named("thread_name", RUNS, number, name),
-                   *(_slice(runs, each, begin, number) for each in sorted(found, key=_order))]
+                   *(_slice(runs, each, begin, number) for each in _nested(found))]
     dropped = sum(each.dropped for each in runs.tracks)
     return {
         "traceEvents": events,
@@ -49,9 +50,18 @@ def _threads(runs: TimedRuns) -> dict[str, list[Event]]:
     return found
 
 
-def _order(event: Event) -> tuple[float, float]:
-    """Regions before those within them."""
-    return event.begin, -event.end
+def _nested(events: Iterable[Event]) -> Iterator[Event]:
+    """Regions before those within them, none beyond the end of those around it: compiled code and what calls it have
+    clocks of their own, which differ by some nanoseconds."""
+    around: list[Event] = []
+    for each in sorted(events, key=lambda event: (event.begin, -event.end)):
+        begin, end = each.begin, each.end
+        while around and end - around[-1].end > around[-1].end - begin:
+            begin = max(begin, around.pop().end)
+        if around:
+            begin, end = max(begin, around[-1].begin), min(end, around[-1].end)
+        around.append(replace(each, begin=begin, end=end))
+        yield around[-1]
 
 
 def _track_name(track: Track) -> str:
@@ -68,9 +78,10 @@ def _slice(runs: TimedRuns, event: Event, begin: float, thread: int) -> Slice:
     node = event.node
     name = runs.label(node)
     found: Slice = {"turn": event.turn} if event.turn >= 0 else {}
+    since = _micro(event.begin - begin)
     return {"ph": "X", "name": name if event.turn < 0 else f"{name}, turn {event.turn}",
-            "cat": node.region.kind.value, "pid": RUNS, "tid": thread, "ts": _micro(event.begin - begin),
-            "dur": _micro(event.end - event.begin), "args": {**found, **_results(runs, node)}}
+            "cat": node.region.kind.value, "pid": RUNS, "tid": thread, "ts": since,
+            "dur": round(_micro(event.end - begin) - since, 3), "args": {**found, **_results(runs, node)}}
 
 
 def _together(runs: TimedRuns, node: Node, begin: float) -> Iterator[Slice]:

@@ -12,6 +12,8 @@ import pytest
 
 import circlet
 from circlet.backends.platform import Feature, current
+from circlet.profiling.trace import RUNS
+from circlet.runtime.exec.observe.regions import Kind
 from tests.needs import NATIVE
 
 
@@ -110,3 +112,30 @@ def test_all_runs_together() -> None:
     assert track[0]["dur"] == pytest.approx(profile.root.total / 1000, abs=2e-3)
     loop = next(each for each in track if each["name"] == "[0] WHILE")
     assert (loop["args"]["count"], loop["args"]["turns"]) == (3, 333)
+
+
+@NATIVE
+def test_slices_lie_within_each_other_around_what_the_host_computes() -> None:
+    """The clock stands still while operators of the host are recorded, the processor's counter does not."""
+    net = circlet.Network()
+    x = net.input("x", np.float64, (4,))
+    _, y = net.while_loop(lambda turn, y: turn < 200, lambda turn, y: (turn + 1, net.exp(y) * 0.5), (0, x))
+    net.output(y, "y")
+    session = circlet.Session(net.build(), "native")
+    with circlet.profile(session):
+        session.run([np.zeros(4)])
+    with circlet.profile(session, events=10_000) as profile:
+        for _ in range(3):
+            session.run([np.zeros(4)])
+    events = profile.tracks[0].events
+    runs = [each for each in events if each.node.region.kind is Kind.RUN]
+    assert len(runs) == 3
+    for each in events:
+        assert any(run.begin - 1000 <= each.begin and each.end <= run.end + 1000 for run in runs), each.node.region
+    ends: list[float] = []
+    for each in profile.to_trace()["traceEvents"]:
+        if each["ph"] == "X" and each["pid"] == RUNS:
+            while ends and ends[-1] <= each["ts"] + 1e-6:
+                ends.pop()
+            assert not ends or each["ts"] + each["dur"] <= ends[-1] + 1e-6, each
+            ends.append(each["ts"] + each["dur"])

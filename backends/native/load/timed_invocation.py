@@ -27,7 +27,7 @@ from circlet.backends.native.timed import (
     REGION,
     USED,
 )
-from circlet.runtime.exec.observe.recorder import Recorder
+from circlet.runtime.exec.observe.recorder import Called, Recorder
 from circlet.runtime.exec.observe.regions import Node
 from circlet.runtime.exec.step import Step
 from circlet.runtime.ir.types import Array
@@ -78,7 +78,7 @@ class TimedInvocation(Invocation):
         """Takes the times of a call; gives how often the function read the counter."""
         recorder.rate.note(called, int(self._words[ENTERED]))
         if self._words[CAPACITY]:
-            self._keep_events(recorder, called - recorder.paused)
+            self._keep_events(recorder, recorder.called(called))
         return int(self._words[USED])
 
     def _turn_to(self, recorder: Recorder) -> None:
@@ -101,12 +101,12 @@ class TimedInvocation(Invocation):
             self._turns.reshape(-1, LOOP).copy()))
         self._clear()
 
-    def _keep_events(self, recorder: Recorder, begin: int) -> None:
-        """Keeps single regions of a call that began at a time of the recorder's clock."""
+    def _keep_events(self, recorder: Recorder, called: Called) -> None:
+        """Keeps single regions of a call."""
         assert self._node is not None, "it was said what the call path is"
         count, entered = int(self._words[USED]), int(self._words[ENTERED])
         kept: NDArray[np.int64] = self._events[1:min(count, len(self._events))]
-        self._regions.keep(self._node, recorder, begin, entered, kept.tolist())
+        self._regions.keep(self._node, recorder, called, entered, kept.tolist())
         recorder.dropped += max(count - len(self._events), 0)
 
     def _bind_host(self, call: HostCall, setting: Setting) -> Step:

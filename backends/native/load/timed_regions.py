@@ -26,7 +26,7 @@ from circlet.backends.native.timed import (
     TURN_TICKS,
     TURNS_TIMED,
 )
-from circlet.runtime.exec.observe.recorder import Reading, Recorder
+from circlet.runtime.exec.observe.recorder import Called, Reading, Recorder
 from circlet.runtime.exec.observe.regions import (
     MOST_ACTIVATIONS,
     Kind,
@@ -96,13 +96,14 @@ class TimedRegions:
         """The region of a loop's body, which is the first that was made inside of it."""
         return next(each for each in self._inner[number] if self._regions[each].kind == Kind.SUBGRAPH.value)
 
-    def keep(self, node: Node, recorder: Recorder, begin: int, entered: int, events: Sequence[Sequence[int]]) -> None:
+    def keep(self, node: Node, recorder: Recorder, called: Called, entered: int,
+             events: Sequence[Sequence[int]]) -> None:
         """Keeps single regions of a call.
 
         Args:
             node: that called.
             recorder: that keeps them.
-            begin: nanoseconds, when the function was entered.
+            called: when the function was entered.
             entered: the counter's value then.
             events: region, begin, end, turn and thread of each; see `timed.EVENT`.
         """
@@ -112,7 +113,7 @@ class TimedRegions:
                 continue
             if number not in nodes:
                 nodes[number] = _descend(node, self.path(number))
-            recorder.read(Reading(nodes[number], begin, start - entered, end - entered, turn, worker))
+            recorder.read(Reading(nodes[number], called, start - entered, end - entered, turn, worker))
 
 
 def _descend(node: Node, path: Sequence[Region]) -> Node:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import time
+from bisect import bisect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from math import inf
 from typing import NamedTuple, TypeAlias
 
 from circlet.runtime.exec.observe.listener import Listener, Observation
@@ -36,12 +38,27 @@ class Event:
 
 
 @dataclass(frozen=True)
+class Called:
+    """When compiled code was entered."""
+
+    real: int
+    clock: int
+    """By the recorder's clock."""
+    pauses: Sequence[tuple[int, int]]
+    """How long that had stood still since, when the code went on behind each operator that it left to numpy."""
+
+    def at(self, since: float) -> float:
+        """The recorder's clock so many nanoseconds later."""
+        passed = bisect(self.pauses, (self.real + since, inf))
+        return self.clock + since - (self.pauses[passed - 1][1] if passed else 0)
+
+
+@dataclass(frozen=True)
 class Reading:
     """An event in a call of compiled code, whose clock is the processor's counter."""
 
     node: Node
-    called: int
-    """When the code was entered, by the recorder's clock."""
+    called: Called
     begin: int
     """Ticks since then."""
     end: int
@@ -128,7 +145,12 @@ class Recorder(Listener):
         self._readings: list[Reading] = []
         self._kept_until = 0.0
         """When the last event that there was room for was; what began before is around it."""
-        self._back: list[Node] = []
+        self._back: list[tuple[Node, int]] = []
+        """The regions to come back to, each with how long the clock had stood still before."""
+        self._pauses: list[tuple[int, int]] = []
+        """As `Called.pauses`, for the code that runs, as long as there is room for events."""
+        self._paused_inside = 0
+        """How long the clock has stood still in its operators."""
         self.native_cost = 0.0
         """Nanoseconds that all readings in compiled code have taken."""
         self._read = 0
@@ -149,14 +171,21 @@ class Recorder(Listener):
         read the counter."""
         real = time.perf_counter_ns()
         ready(self)
+        outer = self._pauses, self._paused_inside
+        self._pauses, self._paused_inside = [], 0
         paused = self.paused + self._unseen.call - real
         called = time.perf_counter_ns()
         self.paused = paused + called
         status = code()
         real = time.perf_counter_ns()
         self._read += done(self, called)
+        self._pauses, self._paused_inside = outer
         self.paused += time.perf_counter_ns() - real
         return status
+
+    def called(self, real: int) -> Called:
+        """When the code that has just run was entered, of which is told when that was by the real clock."""
+        return Called(real, real - self.paused + self._paused_inside, self._pauses)
 
     def start(self) -> None:
         """A run begins."""
@@ -199,7 +228,7 @@ class Recorder(Listener):
             each()
         self._settle()
         rate = self.rate.nanoseconds
-        self.events += [Event(each.node, each.called + each.begin * rate, each.called + each.end * rate, each.turn,
+        self.events += [Event(each.node, each.called.at(each.begin * rate), each.called.at(each.end * rate), each.turn,
                               each.worker)
                         for each in self._readings]
         self._readings.clear()
@@ -223,7 +252,7 @@ class Recorder(Listener):
         """Keeps an event, if there is room."""
         if self._has_room:
             self._readings.append(reading)
-            self._kept_until = reading.called + 1
+            self._kept_until = reading.called.clock + 1
         else:
             self.dropped += 1
 
@@ -288,15 +317,19 @@ class Recorder(Listener):
     def visit(self, path: Sequence[Region]) -> None:
         """What follows is a region somewhere below the one that was entered last, until `come_back`."""
         real = time.perf_counter_ns()
-        self._back.append(self.top)
+        self._back.append((self.top, self.paused))
         for each in path[:-1]:
             self.top = self.top.child(each)
-        above, self.top = self.top, self._back[-1]
+        above, self.top = self.top, self._back[-1][0]
         self._enter(real, above, path[-1])
 
     def come_back(self) -> None:
         """It has ended."""
-        self._end(time.perf_counter_ns(), self._back.pop())
+        back, paused = self._back.pop()
+        self._end(time.perf_counter_ns(), back)
+        self._paused_inside += self.paused - paused
+        if self._has_room:
+            self._pauses.append((time.perf_counter_ns(), self._paused_inside))
 
     def keep(self, event: Event) -> None:
         """Keeps an event, if there is room, or if it is around one that is kept."""
