@@ -24,7 +24,7 @@ from circlet.runtime.ops.layout import Concatenation, Pack, StridedSlice, Transp
 from circlet.runtime.ops.matmul import BatchMatMul, FullyConnected
 from circlet.runtime.ops.normalize import Softmax
 from circlet.runtime.ops.quantize import Cast
-from circlet.runtime.ops.reduce import Mean, Sum
+from circlet.runtime.ops.reduce import Mean, ReduceMax, ReduceMin, Sum
 from circlet.runtime.ops.shape import Reshape, ShapeOf
 from circlet.runtime.ops.unary import Rsqrt, Tanh
 from tests.ops.cases import check
@@ -272,6 +272,23 @@ def test_numbers_of_what_is_found_are_compared(relation: Op) -> None:
     for row in ([1, 2, 3, -1], [1, -2, 3], [-1, -2, -3], [-1, 2], [3, 2, 1]):
         given = [np.array(row, np.float32)]
         assert native.invoke(0, given)[0].tolist() == cpu.invoke(0, given)[0].tolist(), row
+
+
+@pytest.mark.parametrize("axes", [[0], [1], [0, 1]])
+@pytest.mark.parametrize("op", [ReduceMax(), ReduceMin(), Sum()])
+def test_nothing_is_found_and_combined(op: Op, axes: list[int]) -> None:
+    """Extremes of nothing are the other ends of the type, of NaN alone they are NaN."""
+    b = ModelBuilder()
+    g = Graph(b.subgraph("main"))
+    x = g.builder.input("x", DType.FLOAT32, (-1,))
+    places = g(Where(), g(NotEqual(), x, g.number(0.0), dtype=DType.BOOL), dtype=DType.INT64)
+    rows = g(Mul(), g(GatherNd(), x, places), g.builder.constant(np.ones((3, 1), np.float32)))
+    g.builder.output(g(op, rows, g.ints(*axes)), g(op, g(Transpose(), rows, g.ints(1, 0)), g.ints(*axes)))
+    native, cpu = (circlet.Session(b.build(), backend=each) for each in ("native", "cpu"))
+    for row in ([1, 2, 0, -3], [0, 0, 0, 0], [np.nan, 0, 0, 0], [0, 5, 0, np.nan], list(range(40)), [0, 0]):
+        given = [np.array(row, np.float32)]
+        for found, expected in zip(native.invoke(0, given), cpu.invoke(0, given), strict=True):
+            check(found, expected, 1e-6)
 
 
 @pytest.mark.parametrize("axis", [0, 1])

@@ -22,7 +22,7 @@ from circlet.backends.native.rules.refusals import movable, plain
 from circlet.backends.native.rules.row_vectors import RowVectors
 from circlet.backends.native.rules.rule import Node, Sink, nest
 from circlet.backends.native.targets.constants import Uniform
-from circlet.runtime.ir.length import certain, is_length, larger, may_differ
+from circlet.runtime.ir.length import certain, is_late, is_length, larger, lowest, may_differ
 from circlet.runtime.ir.types import DType
 from circlet.runtime.ops import reduce as ops
 from circlet.runtime.records import dataclass
@@ -112,7 +112,14 @@ def extreme(relation: str, dtype: DType, count: int = 1) -> Fold:
     start = limits.min if greatest else limits.max
     if is_real(dtype):
         name = "maximumnum" if greatest else "minimumnum"
-        return Fold(dtype, nan if count else start, lambda e, a, b: e.intrinsic(name, a, b, flags=("nsz",)))
+
+        def finish(e: Emitter, value: ir.Value) -> ir.Value:
+            if not (is_late(count) and lowest(count) < 1):
+                return value
+            is_empty = e.builder.icmp_signed("==", e.number(count), e.number(0))
+            return e.select(is_empty, e.constant(start, dtype), value)
+
+        return Fold(dtype, nan if count else start, lambda e, a, b: e.intrinsic(name, a, b, flags=("nsz",)), finish)
     return Fold(dtype, start, lambda e, a, b: e.select(compare(e, dtype, relation, b, a), b, a))
 
 
