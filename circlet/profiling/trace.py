@@ -17,6 +17,10 @@ RUNS, TOGETHER = 1, 2
 """The processes of the trace: runs as they went, and all of them together."""
 
 
+_DIFFERENCE = 1000
+"""Nanoseconds up to which two clocks differ if nothing comes between their readings: a choice."""
+
+
 def trace(runs: TimedRuns) -> dict[str, Any]:
     """A trace as an object for `json.dumps`. It holds the events that were kept, and says how many were not; without
     any, it has runs together alone."""
@@ -59,8 +63,9 @@ def _nested(events: Iterable[Event]) -> Iterator[Event]:
         while around and end - around[-1].end > around[-1].end - begin:
             begin = max(begin, around.pop().end)
         if around:
-            begin, end = max(begin, around[-1].begin), min(end, around[-1].end)
-        around.append(replace(each, begin=begin, end=end))
+            begin = max(begin, around[-1].begin)
+            end = around[-1].end if 0 < end - around[-1].end < _DIFFERENCE else end
+        around.append(replace(each, begin=begin, end=max(begin, end)))
         yield around[-1]
 
 
@@ -86,7 +91,7 @@ def _slice(runs: TimedRuns, event: Event, begin: float, thread: int) -> Slice:
 
 def _together(runs: TimedRuns, node: Node, begin: float) -> Iterator[Slice]:
     """A slice for a region, and in it those below one after another."""
-    total = node.total
+    total, since = node.total, _micro(begin)
     found: Slice = {"count": node.count, "own_us": _micro(node.own), "copies": node.copies,
                     "copied_bytes": node.copied_bytes}
     if node.loop is not None:
@@ -94,7 +99,7 @@ def _together(runs: TimedRuns, node: Node, begin: float) -> Iterator[Slice]:
     if node.sampled < 1:
         found["sampled"] = round(node.sampled, 6)
     yield {"ph": "X", "name": runs.label(node), "cat": node.region.kind.value, "pid": TOGETHER, "tid": 0,
-           "ts": _micro(begin), "dur": _micro(total), "args": {**found, **_results(runs, node)}}
+           "ts": since, "dur": round(_micro(begin + total) - since, 3), "args": {**found, **_results(runs, node)}}
     for each in node.children.values():
         yield from _together(runs, each, begin)
         begin += each.total

@@ -326,10 +326,11 @@ class Recorder(Listener):
     def come_back(self) -> None:
         """It has ended."""
         back, paused = self._back.pop()
-        self._end(time.perf_counter_ns(), back)
+        real = time.perf_counter_ns()
+        self._end(real, back)
         self._paused_inside += self.paused - paused
         if self._has_room:
-            self._pauses.append((time.perf_counter_ns(), self._paused_inside))
+            self._pauses.append((real, self._paused_inside))
 
     def keep(self, event: Event) -> None:
         """Keeps an event, if there is room, or if it is around one that is kept."""
