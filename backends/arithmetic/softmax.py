@@ -1,6 +1,8 @@
-"""Exponentials in fixed point, as the softmax of bytes needs them."""
+"""Exponentials in fixed point, as softmax needs them."""
 
 from __future__ import annotations
+
+from functools import cache
 
 import numpy as np
 
@@ -38,3 +40,22 @@ class Decay:
         scaled = rescaler(multiplier, shift)(-np.minimum(steps, reach)).astype(np.int64)
         return Decay(scaled, np.where(steps <= reach, fixed.exp_of_negative(scaled, SCALED_BITS), 0), reach,
                      multiplier, shift)
+
+
+def decay_of_16(scale: float, beta: float) -> float:
+    """What int16 of a scale are multiplied by, so that 65535 of them span ten: TFLite's `SoftmaxPrepare`."""
+    return float(np.float32(scale) * np.float32(beta)) / (10 / 65535)
+
+
+@cache
+def exponentials_16() -> Int64s:
+    """exp with 15 bits of fraction at 513 points from -10 to 0; see `interpolate`."""
+    one = np.float64(1)
+    return fixed.interpolation_table(np.exp, -10 * one, 0 * one, 32768 * one)
+
+
+@cache
+def reciprocals_16() -> Int64s:
+    """1 / (1 + x) with 15 bits of fraction at 513 points from 0 to 1; see `interpolate`."""
+    one = np.float64(1)
+    return fixed.interpolation_table(lambda x: 1 / (1 + x), 0 * one, one, 32768 * one)

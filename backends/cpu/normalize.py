@@ -14,7 +14,14 @@ import numpy as np
 from circlet.backends.arithmetic import fixed_point_functions as fixed
 from circlet.backends.arithmetic.fixed_point import Int64s, product, quantize_multiplier, rescaler, shift_right
 from circlet.backends.arithmetic.quantization import scale_and_zero_point
-from circlet.backends.arithmetic.softmax import SCALED_BITS, SUM_BITS, Decay
+from circlet.backends.arithmetic.softmax import (
+    SCALED_BITS,
+    SUM_BITS,
+    Decay,
+    decay_of_16,
+    exponentials_16,
+    reciprocals_16,
+)
 from circlet.backends.cpu.reduce import mean
 from circlet.backends.cpu.rule import Node, rule
 from circlet.backends.cpu.steps import activate, chain, saturating
@@ -112,11 +119,8 @@ def _softmax_8(node: Node[Softmax]) -> Step:
 
 def _softmax_16(node: Node[Softmax]) -> Step:
     x, out = node.input(0), node.out
-    scale = float(np.float32(node.quantization().scale) * np.float32(node.op.beta)) / (10 / 65535)
-    rescale = rescaler(*quantize_multiplier(scale))
-    one = np.float64(1)
-    exponential = fixed.interpolation_table(np.exp, -10 * one, 0 * one, 32768 * one)
-    reciprocal = fixed.interpolation_table(lambda x: 1 / (1 + x), 0 * one, one, 32768 * one)
+    rescale = rescaler(*quantize_multiplier(decay_of_16(node.quantization().scale, node.op.beta)))
+    exponential, reciprocal = exponentials_16(), reciprocals_16()
 
     def step() -> None:
         distances = rescale(-_below_maximum(x)) + np.int64(32767)

@@ -18,7 +18,6 @@ FOLDERS = (ROOT / "examples", ROOT / "tests" / "models", *(sorted((ROOT.parent /
 LENGTHS = "shapes that are known only when it runs"
 REFUSED = {
     "cache_tokens": LENGTHS,
-    "cnn_int16x8": "SOFTMAX",
     "complex_parts": "complex64",
     "cond_shapes": LENGTHS,
     "cond_transposed": LENGTHS,

@@ -20,10 +20,10 @@ OF_COLUMN = 12
 of the weights, a multiplier and a shift."""
 OF_OPERATOR = 48
 """Bytes of short tables of places, and of what aligns constants."""
-TABLES = {"SOFTMAX": 1024, **dict.fromkeys((
+TABLES = {"SOFTMAX": 2052, **dict.fromkeys((
     "ABS", "EXP", "GELU", "HARD_SWISH", "LEAKY_RELU", "LOG", "LOGISTIC", "RELU", "RELU_0_TO_1", "RELU6",
     "RELU_N1_TO_1", "RSQRT", "SQRT", "TANH", "QUANTIZE", "ADD", "SUB", "MUL", "MAXIMUM", "MINIMUM"), 256)}
-"""Bytes of the table of a function of 8 bits."""
+"""Bytes of the table of a function of 8 bits, and of the two tables of 513 points that softmax of 16 bits has."""
 LARGE = 100_000
 """Bytes of constants from which on code, too, is little beside them."""
 

@@ -60,12 +60,13 @@ def test_pooling(op: type[AveragePool2D | MaxPool2D], dtype: DType, data: st.Dat
     network.agree()
 
 
-@pytest.mark.parametrize(("dtype", "zero_point"), [(DType.INT8, -128), (DType.UINT8, 0)])
+@pytest.mark.parametrize(("dtype", "scale", "zero_point"), [
+    (DType.INT8, 1 / 256, -128), (DType.UINT8, 1 / 256, 0), (DType.INT16, 1 / 32768, 0)])
 @settings(max_examples=20, deadline=None)
 @given(data=st.data())
-def test_softmax(dtype: DType, zero_point: int, data: st.DataObject) -> None:
+def test_softmax(dtype: DType, scale: float, zero_point: int, data: st.DataObject) -> None:
     network = Network()
     shape = data.draw(st.sampled_from([(1, 1), (1, 10), (3, 2, 1001)]))
     x = network.input(stored(shape, dtype, data.draw(seeds)), data.draw(quantizations(dtype)))
-    network.op(Softmax(data.draw(st.sampled_from([1.0, 0.5]))), x, quantization=q(1 / 256, zero_point))
+    network.op(Softmax(data.draw(st.sampled_from([1.0, 0.5]))), x, quantization=q(scale, zero_point))
     network.agree()

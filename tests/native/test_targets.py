@@ -184,13 +184,16 @@ def test_without_a_c_library_numpy_computes_what_may_need_it(monkeypatch: pytest
 
 @settings(max_examples=60, deadline=None)
 @given(scales=st.lists(st.floats(1e-4, 4.0) | st.integers(1, 512).map(lambda n: 1 / n), min_size=1, max_size=4),
-       numbers=st.lists(st.integers(-128, 127), min_size=1, max_size=9), zero=st.integers(-128, 127))
-def test_sums_are_scaled_alike_without_doubles(scales: list[float], numbers: list[int], zero: int) -> None:
-    """To the bit, by integers for nearly all scales."""
-    rows = np.array(numbers, np.int8)[:, None]
+       numbers=st.lists(st.integers(-128, 127), min_size=1, max_size=9), zero=st.integers(-128, 127),
+       is_wide=st.booleans())
+def test_sums_are_scaled_alike_without_doubles(scales: list[float], numbers: list[int], zero: int,
+                                               is_wide: bool) -> None:
+    """To the bit, by integers for nearly all scales, of int8 and of int16."""
+    dtype, zero = (np.int16, 0) if is_wide else (np.int8, zero)
+    rows = (np.array(numbers, np.int64)[:, None] * (251 if is_wide else 1)).astype(dtype)
     weights = T(np.array([[1 + k % 3] for k in range(len(scales))], np.int8), q=per_axis(*scales), constant=True)
     bias = T(np.arange(len(scales), dtype=np.int32) * 77 - 100, constant=True)
-    made = T(np.zeros((len(numbers), len(scales)), np.int8), q=q(1.0, zero))
+    made = T(np.zeros((len(numbers), len(scales)), dtype), q=q(1.0, zero))
     model, _ = model_of(Case("scales", FullyConnected(), [T(rows, q=q(1.0)), weights, bias], [made]))
     (expected,) = circlet.Session(model, "cpu").invoke(0, [rows])
     with pytest.MonkeyPatch.context() as monkeypatch:
@@ -203,4 +206,4 @@ def test_sums_are_scaled_alike_without_doubles(scales: list[float], numbers: lis
 @pytest.mark.parametrize(("scale", "is_integer"), [(0.1, True), (1 / 3, True), (1 / 6, True), (1 / 98, False)])
 def test_scales_that_integers_stand_for(scale: float, is_integer: bool) -> None:
     """In double precision 3 / 6 is a half, and so are some of the odd multiples of 49 / 98."""
-    assert (factor_of(scale) is not None) is is_integer
+    assert (factor_of(scale, 512) is not None) is is_integer

@@ -36,7 +36,7 @@ OF_STORED: Mapping[str, tuple[str, ...]] = {
     "conv": ("quantized.conv", "quantized.depthwise", "quantized.hybrid", "quantized.wide"),
     "elementwise": ("quantized.elementwise",),
     "matmul": ("quantized.batch_matmul", "quantized.fully_connected", "quantized.hybrid", "quantized.wide"),
-    "normalize": ("quantized.reduce",),
+    "normalize": ("quantized.softmax",),
     "pool": ("quantized.reduce",),
     "reduce": ("quantized.reduce",),
     "resize": ("quantized.resize",),

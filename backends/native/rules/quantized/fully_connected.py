@@ -372,7 +372,8 @@ def scaled(node: Node[FullyConnected], sink: Sink) -> Put:
     low, high = quantized_range(node.op.fused_activation_function, made, output.dtype)
     scales = np.float64(given.scale) * np.array(weighted.scales, np.float64) / made.scale
     scales = np.ascontiguousarray(np.broadcast_to(scales, node.shape[-1:]))
-    factors = None if node.function.e.target.has_doubles else Factors.of(node.function, scales)
+    bits = 8 * output.dtype.numpy.itemsize
+    factors = None if node.function.e.target.has_doubles else Factors.of(node.function, scales, bits)
     if factors is not None:
         return _scaled_by(factors, node, sink, (made.zero_point, low, high))
     scale = node.function.external(scales)

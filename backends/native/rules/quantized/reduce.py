@@ -1,35 +1,30 @@
-"""Native rules that combine quantised elements: reductions, pooling and softmax; equal to the bit to the numpy
-backend's."""
+"""Native rules that combine quantised elements: reductions and pooling; equal to the bit to the numpy backend's."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from math import prod
 from typing import Any, TypeAlias
 
 import numpy as np
 from llvmlite import ir
 
 from circlet.backends.arithmetic.fixed_point import quantize_multiplier, quantized_range
-from circlet.backends.arithmetic.softmax import SUM_BITS, Decay
 from circlet.backends.native.emit.emitter import I32, I64, UNSIGNED, Emitter, register_type
 from circlet.backends.native.emit.lanes import DOUBLE, SINGLE, Lanes
 from circlet.backends.native.emit.loops import independent
-from circlet.backends.native.emit.parallel import parallel, parallel_nest
+from circlet.backends.native.emit.parallel import parallel_nest
 from circlet.backends.native.rules.preferences import QUANTIZED
 from circlet.backends.native.rules.quantized.elementwise import quantization, stored, widened
 from circlet.backends.native.rules.quantized.fully_connected import round_half_away
 from circlet.backends.native.rules.quantized.requantize import GREATEST_SHIFT, clamped, rescale, rescale_by
 from circlet.backends.native.rules.real.pool import covered
-from circlet.backends.native.rules.real.reduce import AXES, Fold, Register, extreme, fold_along
+from circlet.backends.native.rules.real.reduce import AXES, Fold, extreme, fold_along
 from circlet.backends.native.rules.refusals import quantized
 from circlet.backends.native.rules.rule import Node, Sink, nest
-from circlet.backends.refusal import all_of, only
 from circlet.runtime.ir.length import is_length, may_differ
 from circlet.runtime.ir.types import DType
 from circlet.runtime.ops import reduce as ops
-from circlet.runtime.ops.normalize import Softmax
 from circlet.runtime.ops.pool import AveragePool2D, MaxPool2D
 
 Finish: TypeAlias = Callable[[Emitter, ir.Value], ir.Value]
@@ -157,67 +152,3 @@ def _divide(e: Emitter, count: ir.Value) -> Callable[[ir.Value], ir.Value]:
 
 nest(AveragePool2D, quantized, frozenset({0}), name=QUANTIZED)(partial(_pool, "add"))
 nest(MaxPool2D, quantized, frozenset({0}), name=QUANTIZED)(partial(_pool, "max"))
-
-
-@nest(Softmax, all_of(quantized, only((DType.INT8, DType.UINT8))), frozenset({0}), name=QUANTIZED)
-def softmax(node: Node[Softmax], e: Emitter, sinks: tuple[Sink, ...]) -> None:
-    """Of x (..., n), int8 or uint8, the same shape: TFLite's `Softmax` of integers. The exponentials of how far
-    elements are below the greatest are in a table; the quotient is in fixed point. Three loops for each row, shared
-    out."""
-    x, b, made = node.input(0), e.builder, node.call.outputs[0].dtype
-    depth, limits = x.shape[-1], np.iinfo(made.numpy)
-    exponentials = Decay.of(float(np.float32(node.op.beta)) * quantization(node.call.input(0)).scale).exponentials
-    powers = node.function.external(np.ascontiguousarray(exponentials, np.int32))
-    half = ir.Constant(I32, 1 << SUM_BITS - 1)
-    greatest, total = Register(e, I32), Register(e, I64)
-    source = node.function.pointer(x)
-    with parallel(e, prod(x.shape[:-1]), 32 * x.size) as row:
-        begin = b.mul(row, e.number(depth))
-
-        def element(k: ir.Value, begin: ir.Value = begin) -> ir.Value:
-            return widened(e, e.load(source, x.dtype, b.add(begin, k)), x.dtype)
-
-        def power(k: ir.Value) -> ir.Value:
-            return e.load(powers, DType.INT32, b.zext(b.sub(greatest.get(), element(k)), e.index))
-
-        greatest.set(ir.Constant(I32, int(np.iinfo(x.dtype.numpy).min)))
-        with e.loop(depth) as k:
-            greatest.set(e.intrinsic("smax", greatest.get(), element(k)))
-        total.set(e.wide(0))
-        with e.loop(depth) as k:
-            summand = b.lshr(b.add(power(k), half), ir.Constant(I32, SUM_BITS))
-            total.set(b.add(total.get(), b.zext(summand, I64)))
-        inverse, shift = _inverse(e, total.get())
-        shift = b.sub(e.wide(SUM_BITS + 31 - 8 * made.numpy.itemsize), shift)
-        unit = b.lshr(b.shl(e.wide(1), shift), e.wide(1))
-        index = e.delinear(row, x.shape[:-1])
-        with e.loop(depth) as k:
-            share = _product(e, inverse, b.zext(power(k), I64))
-            value = b.add(b.trunc(b.ashr(b.add(share, unit), shift), I32), ir.Constant(I32, int(limits.min)))
-            result = clamped(e, value, int(limits.min), int(limits.max))
-            sinks[0](e, [*index, k], b.trunc(result, register_type(made)))
-
-
-def _product(e: Emitter, one: ir.Value, other: ir.Value | int) -> ir.Value:
-    """Of fractions with 31 bits, halves rounded up."""
-    factor = e.wide(other) if isinstance(other, int) else other
-    return e.builder.ashr(e.builder.add(e.builder.mul(one, factor), e.wide(1 << 30)), e.wide(31))
-
-
-def _inverse(e: Emitter, total: ir.Value) -> tuple[ir.Value, ir.Value]:
-    """The reciprocal, with 31 fraction bits, of a positive i32 moved left until its first bit is that of a fraction,
-    and by how many bits it is moved, as i64: TFLite's `GetReciprocal`, gemmlowp's `one_over_one_plus_x_for_x_in_0_1`,
-    as `reciprocal_of_one_plus` of the numpy backend computes it (48 / 17 and -32 / 17 in Q2, then Newton's method)."""
-    b = e.builder
-    headroom = e.builder.zext(b.ctlz(b.trunc(total, I32), ir.Constant(ir.IntType(1), 1)), I64)
-    half_sum = b.lshr(b.shl(total, headroom), e.wide(1))
-    result = b.add(_product(e, half_sum, -1010580540), e.wide(1515870810))
-    for _ in range(3):
-        error = b.sub(e.wide(1 << 29), _product(e, half_sum, result))
-        result = b.add(result, _saturated(e, b.shl(_product(e, result, error), e.wide(2))))
-    return _saturated(e, b.shl(result, e.wide(1))), headroom
-
-
-def _saturated(e: Emitter, value: ir.Value) -> ir.Value:
-    """Limited to 32 bits."""
-    return clamped(e, value, -(1 << 31), (1 << 31) - 1)

@@ -1,0 +1,139 @@
+"""Native rule of softmax of quantised elements: equal to the bit to the numpy backend's."""
+
+from __future__ import annotations
+
+from math import prod
+
+import numpy as np
+from llvmlite import ir
+
+from circlet.backends.arithmetic.fixed_point import quantize_multiplier
+from circlet.backends.arithmetic.softmax import SUM_BITS, Decay, decay_of_16, exponentials_16, reciprocals_16
+from circlet.backends.native.emit.emitter import I32, I64, Emitter, register_type
+from circlet.backends.native.emit.parallel import parallel
+from circlet.backends.native.rules.preferences import QUANTIZED
+from circlet.backends.native.rules.quantized.elementwise import quantization, widened
+from circlet.backends.native.rules.quantized.requantize import clamped, rescale
+from circlet.backends.native.rules.real.reduce import Register
+from circlet.backends.native.rules.refusals import quantized
+from circlet.backends.native.rules.rule import Node, Sink, nest
+from circlet.backends.refusal import all_of, only
+from circlet.runtime.ir.types import DType
+from circlet.runtime.ops.normalize import Softmax
+
+
+@nest(Softmax, all_of(quantized, only((DType.INT8, DType.UINT8, DType.INT16))), frozenset({0}), name=QUANTIZED)
+def softmax(node: Node[Softmax], e: Emitter, sinks: tuple[Sink, ...]) -> None:
+    (_softmax_16 if node.input(0).dtype is DType.INT16 else _softmax_8)(node, e, sinks)
+
+
+def _softmax_8(node: Node[Softmax], e: Emitter, sinks: tuple[Sink, ...]) -> None:
+    """Of x (..., n), int8 or uint8, the same shape: TFLite's `Softmax` of integers. The exponentials of how far
+    elements are below the greatest are in a table; the quotient is in fixed point. Three loops for each row, shared
+    out."""
+    x, b, made = node.input(0), e.builder, node.call.outputs[0].dtype
+    depth, limits = x.shape[-1], np.iinfo(made.numpy)
+    exponentials = Decay.of(float(np.float32(node.op.beta)) * quantization(node.call.input(0)).scale).exponentials
+    powers = node.function.external(np.ascontiguousarray(exponentials, np.int32))
+    half = ir.Constant(I32, 1 << SUM_BITS - 1)
+    greatest, total = Register(e, I32), Register(e, I64)
+    source = node.function.pointer(x)
+    with parallel(e, prod(x.shape[:-1]), 32 * x.size) as row:
+        begin = b.mul(row, e.number(depth))
+
+        def element(k: ir.Value, begin: ir.Value = begin) -> ir.Value:
+            return widened(e, e.load(source, x.dtype, b.add(begin, k)), x.dtype)
+
+        def power(k: ir.Value) -> ir.Value:
+            return e.load(powers, DType.INT32, b.zext(b.sub(greatest.get(), element(k)), e.index))
+
+        greatest.set(ir.Constant(I32, int(np.iinfo(x.dtype.numpy).min)))
+        with e.loop(depth) as k:
+            greatest.set(e.intrinsic("smax", greatest.get(), element(k)))
+        total.set(e.wide(0))
+        with e.loop(depth) as k:
+            summand = b.lshr(b.add(power(k), half), ir.Constant(I32, SUM_BITS))
+            total.set(b.add(total.get(), b.zext(summand, I64)))
+        inverse, shift = _inverse(e, total.get())
+        shift = b.sub(e.wide(SUM_BITS + 31 - 8 * made.numpy.itemsize), shift)
+        unit = b.lshr(b.shl(e.wide(1), shift), e.wide(1))
+        index = e.delinear(row, x.shape[:-1])
+        with e.loop(depth) as k:
+            share = _product(e, inverse, b.zext(power(k), I64))
+            value = b.add(b.trunc(b.ashr(b.add(share, unit), shift), I32), ir.Constant(I32, int(limits.min)))
+            result = clamped(e, value, int(limits.min), int(limits.max))
+            sinks[0](e, [*index, k], b.trunc(result, register_type(made)))
+
+
+def _softmax_16(node: Node[Softmax], e: Emitter, sinks: tuple[Sink, ...]) -> None:
+    """Of x (..., n), int16, the same shape: TFLite's `SoftmaxInt16`. Exponentials and the reciprocal of their sum are
+    looked up in tables of 513 points. Three loops for each row, shared out."""
+    x, b = node.input(0), e.builder
+    depth, limits = x.shape[-1], np.iinfo(np.int16)
+    decay = quantize_multiplier(decay_of_16(quantization(node.call.input(0)).scale, node.op.beta))
+    exponentials, reciprocals = (node.function.external(each().astype(np.int16))
+                                 for each in (exponentials_16, reciprocals_16))
+    greatest, total = Register(e, I32), Register(e, I64)
+    source = node.function.pointer(x)
+    with parallel(e, prod(x.shape[:-1]), 48 * x.size) as row:
+        begin = b.mul(row, e.number(depth))
+
+        def element(k: ir.Value, begin: ir.Value = begin) -> ir.Value:
+            return widened(e, e.load(source, x.dtype, b.add(begin, k)), x.dtype)
+
+        def power(k: ir.Value) -> ir.Value:
+            below = rescale(e, b.sub(element(k), greatest.get()), *decay)
+            place = clamped(e, b.add(b.sext(below, I64), e.wide(limits.max)), limits.min, limits.max)
+            return _interpolated(e, exponentials, b.trunc(place, I32))
+
+        greatest.set(ir.Constant(I32, limits.min))
+        with e.loop(depth) as k:
+            greatest.set(e.intrinsic("smax", greatest.get(), element(k)))
+        total.set(e.wide(0))
+        with e.loop(depth) as k:
+            total.set(b.add(total.get(), b.sext(power(k), I64)))
+        headroom = b.zext(b.ctlz(b.trunc(total.get(), I32), ir.Constant(ir.IntType(1), 0)), I64)
+        mantissa = b.ashr(b.add(b.shl(total.get(), b.sub(headroom, e.wide(1))), e.wide(1 << 13)), e.wide(14))
+        place = clamped(e, b.sub(mantissa, e.wide(3 << 15)), limits.min, limits.max)
+        inverse = b.sext(_interpolated(e, reciprocals, b.trunc(place, I32)), I64)
+        shift = b.sub(e.wide(31), headroom)
+        half = b.shl(e.wide(1), b.sub(shift, e.wide(1)))
+        index = e.delinear(row, x.shape[:-1])
+        with e.loop(depth) as k:
+            share = b.ashr(b.add(b.mul(b.sext(power(k), I64), inverse), half), shift)
+            sinks[0](e, [*index, k], b.trunc(clamped(e, share, 0, limits.max), register_type(DType.INT16)))
+
+
+def _interpolated(e: Emitter, table: ir.Value, place: ir.Value) -> ir.Value:
+    """What a table has at a place, an i32 that an int16 holds; see `interpolate`."""
+    b = e.builder
+    entry = b.zext(b.add(b.ashr(place, ir.Constant(I32, 7)), ir.Constant(I32, 256)), e.index)
+    one, other = (b.sext(e.load(table, DType.INT16, b.add(entry, e.number(k))), I32) for k in range(2))
+    offset = b.and_(place, ir.Constant(I32, 127))
+    rest = b.add(b.mul(b.sub(other, one), offset), ir.Constant(I32, 64))
+    return b.add(one, b.ashr(rest, ir.Constant(I32, 7)))
+
+
+def _product(e: Emitter, one: ir.Value, other: ir.Value | int) -> ir.Value:
+    """Of fractions with 31 bits, halves rounded up."""
+    factor = e.wide(other) if isinstance(other, int) else other
+    return e.builder.ashr(e.builder.add(e.builder.mul(one, factor), e.wide(1 << 30)), e.wide(31))
+
+
+def _inverse(e: Emitter, total: ir.Value) -> tuple[ir.Value, ir.Value]:
+    """The reciprocal, with 31 fraction bits, of a positive i32 moved left until its first bit is that of a fraction,
+    and by how many bits it is moved, as i64: TFLite's `GetReciprocal`, gemmlowp's `one_over_one_plus_x_for_x_in_0_1`,
+    as `reciprocal_of_one_plus` of the numpy backend computes it (48 / 17 and -32 / 17 in Q2, then Newton's method)."""
+    b = e.builder
+    headroom = e.builder.zext(b.ctlz(b.trunc(total, I32), ir.Constant(ir.IntType(1), 1)), I64)
+    half_sum = b.lshr(b.shl(total, headroom), e.wide(1))
+    result = b.add(_product(e, half_sum, -1010580540), e.wide(1515870810))
+    for _ in range(3):
+        error = b.sub(e.wide(1 << 29), _product(e, half_sum, result))
+        result = b.add(result, _saturated(e, b.shl(_product(e, result, error), e.wide(2))))
+    return _saturated(e, b.shl(result, e.wide(1))), headroom
+
+
+def _saturated(e: Emitter, value: ir.Value) -> ir.Value:
+    """Limited to 32 bits."""
+    return clamped(e, value, -(1 << 31), (1 << 31) - 1)
