@@ -58,7 +58,7 @@ ARROWS: dict[str, set[str]] = {
 }
 """What each layer may import; `circlet` is the public face, that is the files of the folder `circlet` itself."""
 STOREYS = ("abi", "timed", "targets", "compilation", "emit", "check", "parts", "program", "gemm", "rules", "lower",
-           "load", "plans", "coverage", "backend", "aot")
+           "load", "counter", "plans", "coverage", "backend", "aot")
 """The files and folders of backends/native; each may import itself and those before it."""
 FACES = ("circlet.embed", "circlet", "circlet.compiled", "circlet.network", "circlet.runtime.records")
 """What users import from, with names of files below; and the dataclasses, which are Python's own to type checkers."""

@@ -37,9 +37,10 @@ def loops_of(model: Model) -> Loops:
 class _Recorders:
     """A recorder for each thread that runs a session."""
 
-    def __init__(self, loops: Loops, most_events: int) -> None:
+    def __init__(self, loops: Loops, most_events: int, reading: tuple[int, int] | None) -> None:
         self._loops = loops
         self._most_events = most_events
+        self._reading = reading
         self._lock = Lock()
         self.found: dict[int, Recorder] = {}
 
@@ -47,7 +48,7 @@ class _Recorders:
         thread = get_ident()
         found = self.found.get(thread)
         if found is None:
-            made = Recorder(self._loops, self._most_events, find_unseen)
+            made = Recorder(self._loops, self._most_events, find_unseen, self._reading)
             with self._lock:
                 found = self.found.setdefault(thread, made)
         return found
@@ -62,6 +63,16 @@ def _session(of: Session | Interpreter) -> Session:
     if not isinstance(of, Interpreter):
         raise InputError(f"expected a Session or an Interpreter, found {type(of).__name__}")
     return of.session
+
+
+def _reading(session: Session) -> tuple[int, int] | None:
+    """The counter of compiled code, and when that was; None where nothing is compiled."""
+    if session.backend != "native":
+        return None
+    with LOADING:
+        from circlet.backends.native.counter import early_reading
+
+    return early_reading()
 
 
 @contextmanager
@@ -89,7 +100,7 @@ def profile(session: Session | Interpreter, events: int = 0) -> Iterator[Profile
     """
     session = _session(session)
     model = session.executed
-    recorders = _Recorders(loops_of(model), events)
+    recorders = _Recorders(loops_of(model), events, _reading(session))
     found = Profile(model, session)
     try:
         with session.recording.into(recorders.of_this_thread):

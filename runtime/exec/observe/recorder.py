@@ -83,8 +83,12 @@ class Unseen(NamedTuple):
 class Rate:
     """How long a tick of the counter is that compiled code reads."""
 
-    def __init__(self) -> None:
-        self._first: tuple[int, int] | None = None
+    def __init__(self, first: tuple[int, int] | None = None) -> None:
+        """
+        Args:
+            first: an earlier nanosecond, and the value of the counter then.
+        """
+        self._first = first
         self._last = (0, 0)
 
     def note(self, time: int, tick: int) -> None:
@@ -114,17 +118,20 @@ class Recorder(Listener):
 
     observation = Observation.TIMES
 
-    def __init__(self, loops: Loops, most_events: int = 0, find_unseen: Callable[[], Unseen] | None = None) -> None:
+    def __init__(self, loops: Loops, most_events: int = 0, find_unseen: Callable[[], Unseen] | None = None,
+                 reading: tuple[int, int] | None = None) -> None:
         """
         Args:
             loops: the operators of which each turn is timed.
             most_events: how many events are kept, but for those around them; later ones are counted only.
             find_unseen: finds out what is unseen; None: nothing is.
+            reading: an earlier nanosecond, and the value then of the counter that compiled code reads; without one a
+                single call does not tell how long a tick is.
         """
         self.root = Node(_RUN)
         self.top = self.root
         """The region that is timed now."""
-        self.rate = Rate()
+        self.rate = Rate(reading)
         self.events: list[Event] = []
         self.dropped = 0
         """How many events there was no room for."""
