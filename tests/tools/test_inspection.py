@@ -188,7 +188,7 @@ def test_a_shape_that_follows_from_data() -> None:
 
 @NATIVE
 def test_why_operators_are_not_native(program: Program) -> None:
-    path = "tests/models/cnn_int16x8.tflite"
+    path = "tests/models/spectrum.tflite"
     model = circlet.load(path)
     hosted = list(inspected(model, "native").hosted)
     assert hosted

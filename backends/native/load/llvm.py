@@ -153,14 +153,22 @@ class _Machines(local):
     """LLVM's machines for a target, other ones in each thread: no two threads may use one at a time. To make one takes
     as long as a tenth of what most modules take."""
 
-    def __init__(self, target: Target) -> None:
+    def __init__(self, target: Target, all_made: list[llvm.TargetMachine]) -> None:
+        """
+        Args:
+            target: is for all of them.
+            all_made: keeps those of all threads. A fork drops what other threads alone have, before anything else is
+                done in the child: to let go of a machine then would wait for llvmlite's lock, which one of them held.
+        """
         self._target = target
+        self._all_made = all_made
         self._made: dict[Passes, llvm.TargetMachine] = {}
 
     def machine(self, passes: Passes) -> llvm.TargetMachine:
         """As `_machine`."""
         if passes not in self._made:
             self._made[passes] = _machine(self._target, passes)
+            self._all_made.append(self._made[passes])
         return self._made[passes]
 
 
@@ -253,7 +261,7 @@ def _object_code(piece: Piece, machine: llvm.TargetMachine) -> bytes:
 def making(target: Target, wish: Wish, heard: Callable[[Unit], None] | None = None) -> Making[Piece, bytes]:
     """Makes object files of modules, on all processors; those that are on the disk are taken from there. `heard` is
     told of each, in the thread that makes it."""
-    maker, machines = digest(_compiler(), target.triple, target.cpu, target.features), _Machines(target)
+    maker, machines = digest(_compiler(), target.triple, target.cpu, target.features), _Machines(target, [])
     return Making(lambda piece: kept(piece, maker, lambda: _object_code(piece, machines.machine(piece.passes)), heard),
                   wish, processors())
 
