@@ -57,6 +57,7 @@ class OpenInvocation(Invocation):
             status = enter()
             if status == OUTGROWN:
                 control.iterations = turns
+                self._outgrew()
                 raise OutgrownError(self._all_lengths())
             if status != DONE:
                 fail(status)
@@ -66,6 +67,9 @@ class OpenInvocation(Invocation):
     @property
     def lengths(self) -> Sequence[int]:
         return self._all_lengths()
+
+    def _outgrew(self) -> None:
+        """The function is called again with more room, for the same run."""
 
     def _grow(self, arena: int, scratch: int) -> None:
         """Takes larger memory."""

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
-from circlet.backends.native.abi import OUTGROWN
 from circlet.backends.native.load.invocation import Invocation, Setting
 from circlet.backends.native.load.open_invocation import OpenInvocation
 from circlet.backends.native.load.store import Function
@@ -125,15 +123,6 @@ class TimedInvocation(Invocation):
 class TimedOpenInvocation(TimedInvocation, OpenInvocation):
     """The same for any lengths."""
 
-    def _bind_entry(self, teams: Teams) -> None:
-        super()._bind_entry(teams)
-        if self._function.manifest.grows:
-            self._enter = partial(self._try, self._enter)
-
-    def _try(self, enter: Callable[[], int]) -> int:
-        """Calls a function that may be called again with more room, which is then one call: other counts are added up
-        where the function ends."""
-        status = enter()
-        if status == OUTGROWN:
-            self._words[CALLS] -= 1
-        return status
+    def _outgrew(self) -> None:
+        """Both calls are one: other counts are added up where the function ends."""
+        self._words[CALLS] -= 1
