@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import circlet
+from circlet.embed.compiled import Compiled
 from circlet.runtime.ir.model import ABSENT, Model
 from circlet.runtime.ir.tensor import Tensor
 from circlet.runtime.ir.types import DType
@@ -26,6 +27,9 @@ TABLES = {"SOFTMAX": 2052, **dict.fromkeys((
 """Bytes of the table of a function of 8 bits, and of the two tables of 513 points that softmax of 16 bits has."""
 LARGE = 100_000
 """Bytes of constants from which on code, too, is little beside them."""
+COPYING = {"memcpy", "memmove", "memset"}
+INTEGERS = {"__aeabi_ldivmod", "__aeabi_uldivmod"}
+"""Divisions of 64 bits, which processors of 32 bits have no instruction for."""
 
 
 def bytes_of(tensor: Tensor) -> int:
@@ -64,33 +68,30 @@ def further(model: Model) -> int:
 
 
 @pytest.mark.parametrize("path", accepted())
-def test_no_constant_is_wider_than_in_the_file(path: Path) -> None:
+def test_small_code(path: Path) -> None:
     model = circlet.load(path)
     for found, _ in compiled(path, "cortex-m4", is_small=True):
-        size, most = found.contents.data_bytes, in_file(model)
-        assert size <= most + further(model)
-        if size >= LARGE:
-            assert size <= 1.02 * most
-            assert found.contents.code_bytes <= 0.05 * size
+        assert_no_constant_is_wider_than_in_the_file(model, found)
+        assert_code_calls_no_functions_of_doubles(model, found)
 
 
-COPYING = {"memcpy", "memmove", "memset"}
-INTEGERS = {"__aeabi_ldivmod", "__aeabi_uldivmod"}
-"""Divisions of 64 bits, which processors of 32 bits have no instruction for."""
+def assert_no_constant_is_wider_than_in_the_file(model: Model, found: Compiled) -> None:
+    size, most = found.contents.data_bytes, in_file(model)
+    assert size <= most + further(model)
+    if size >= LARGE:
+        assert size <= 1.02 * most
+        assert found.contents.code_bytes <= 0.05 * size
 
 
-@pytest.mark.parametrize("path", accepted())
-def test_code_calls_no_functions_of_doubles(path: Path) -> None:
+def assert_code_calls_no_functions_of_doubles(model: Model, found: Compiled) -> None:
     """On a processor with single precision alone, unless the model has numbers of double precision."""
-    model = circlet.load(path)
     kinds = {tensor.dtype for graph in model.subgraphs for tensor in graph.tensors}
-    for found, _ in compiled(path, "cortex-m4", is_small=True):
-        further = {*found.contents.needed} - COPYING
-        if DType.INT64 in kinds:
-            further -= INTEGERS
-        if DType.FLOAT64 in kinds:
-            further = {each for each in further if not each.startswith("__aeabi_")}
-        assert not further
+    called = {*found.contents.needed} - COPYING
+    if DType.INT64 in kinds:
+        called -= INTEGERS
+    if DType.FLOAT64 in kinds:
+        called = {each for each in called if not each.startswith("__aeabi_")}
+    assert not called
 
 
 @pytest.mark.slow
