@@ -23,12 +23,25 @@ MOST = 64
 of 10000, 0.08 of the time in which numpy sorts on AVX2 and 0.25 on AVX-512."""
 
 
+FEW, LONGER = 8, 8
+"""Up to how many elements are inserted in rows of any length; how many times as long other rows are at least."""
+
+
 def _large(call: Call) -> str | None:
     """Refuses a k that is large, or that is not constant."""
     k = call.input(1).data
     if k is None or k.size != 1:
         return "k is not constant"
     return None if int(k.item()) <= MOST else f"k is {k.item()} (supported: up to {MOST})"
+
+
+def _short(call: Call) -> str | None:
+    """Refuses rows that are not much longer than a k that is not small: most elements would move most others. 64 of 64
+    take 21 us by insertion and 2.5 us by merging, 8 of 64 take 1 us."""
+    k, length = call.input(1).data, call.input(0).shape[-1]
+    if k is None or k.size != 1 or is_length(length) or k.item() <= FEW or LONGER * k.item() <= length:
+        return None
+    return f"k is {k.item()} of {length}"
 
 
 def _leads(e: Emitter, dtype: DType, value: ir.Value, other: ir.Value) -> ir.Value:
@@ -133,7 +146,7 @@ def _rows(node: Node[TopKV2], sinks: tuple[Sink, ...]) -> _Rows:
     return _Rows(node, x, node.shape[-1], (x.dtype, node.call.outputs[1].dtype), sinks)
 
 
-@nest(TopKV2, all_of(movable, _large), frozenset(), frozenset({1}), name="insertion")
+@nest(TopKV2, all_of(movable, _large, _short), frozenset(), frozenset({1}), name="insertion")
 def top_k(node: Node[TopKV2], e: Emitter, sinks: tuple[Sink, ...]) -> None:
     """Of x (..., n): the k greatest of each row, in order, and where they are, (..., k) each."""
     rows = _rows(node, sinks)
@@ -155,7 +168,7 @@ def sorted_rows(node: Node[TopKV2], e: Emitter, sinks: tuple[Sink, ...]) -> None
             return
         k = e.number(rows.k)
         is_small = b.and_(b.icmp_signed("<=", k, e.number(MOST)), b.and_(
-            b.icmp_signed(">", k, e.number(0)), b.icmp_signed("<=", b.shl(k, e.number(3)), e.number(rows.length))))
+            b.icmp_signed(">", k, e.number(0)), b.icmp_signed("<=", b.mul(k, e.number(LONGER)), e.number(rows.length))))
         with b.if_else(is_small) as (small, large):
             with small:
                 rows.insert(e, index, memory)
