@@ -17,7 +17,7 @@ from circlet.runtime.ir.types import DType
 from circlet.runtime.ops import unary
 from circlet.tools.measuring import peers
 from circlet.tools.measuring.peers import PEERS
-from tests.needs import NATIVE
+from tests.needs import NATIVE, ONNX
 from tests.tools.conftest import Program
 
 COLLATZ, SIGNATURES = "examples/collatz.tflite", "tests/models/signatures.tflite"
@@ -154,6 +154,7 @@ def test_every_runtime_is_named_in_the_documentation() -> None:
     assert all(name in text for name in PEERS)
 
 
+@ONNX
 def test_benchmarks_of_cases_measure_as_the_command_does(program: Program, tmp_path: Path) -> None:
     written, drawn = tmp_path / "cases.json", tmp_path / "cases.svg"
     arguments = ("--models", tmp_path / "none", "--only", "cond", "--backends", "cpu", "--rounds", 1,
