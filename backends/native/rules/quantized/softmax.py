@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from math import prod
 
 import numpy as np
@@ -9,7 +11,7 @@ from llvmlite import ir
 
 from circlet.backends.arithmetic.fixed_point import quantize_multiplier
 from circlet.backends.arithmetic.softmax import SUM_BITS, Decay, decay_of_16, exponentials_16, reciprocals_16
-from circlet.backends.native.emit.emitter import I32, I64, Emitter, register_type
+from circlet.backends.native.emit.emitter import I32, I64, Emitter, Index, register_type
 from circlet.backends.native.emit.parallel import parallel
 from circlet.backends.native.rules.preferences import QUANTIZED
 from circlet.backends.native.rules.quantized.elementwise import quantization, widened
@@ -27,6 +29,24 @@ def softmax(node: Node[Softmax], e: Emitter, sinks: tuple[Sink, ...]) -> None:
     (_softmax_16 if node.input(0).dtype is DType.INT16 else _softmax_8)(node, e, sinks)
 
 
+@contextmanager
+def _rows(node: Node[Softmax], e: Emitter, work: int) -> Iterator[tuple[Index, Callable[[ir.Value], ir.Value]]]:
+    """A loop over the rows of x, shared out: the index of a row, and what gives how far its elements, by number, are
+    below the greatest one, an i32. An element takes so much work."""
+    x, b = node.input(0), e.builder
+    greatest, source = Register(e, I32), node.function.pointer(x)
+    with parallel(e, prod(x.shape[:-1]), work * x.size) as row:
+        begin = b.mul(row, e.number(x.shape[-1]))
+
+        def element(k: ir.Value) -> ir.Value:
+            return widened(e, e.load(source, x.dtype, b.add(begin, k)), x.dtype)
+
+        greatest.set(ir.Constant(I32, int(np.iinfo(x.dtype.numpy).min)))
+        with e.loop(x.shape[-1]) as k:
+            greatest.set(e.intrinsic("smax", greatest.get(), element(k)))
+        yield e.delinear(row, x.shape[:-1]), lambda k: b.sub(greatest.get(), element(k))
+
+
 def _softmax_8(node: Node[Softmax], e: Emitter, sinks: tuple[Sink, ...]) -> None:
     """Of x (..., n), int8 or uint8, the same shape: TFLite's `Softmax` of integers. The exponentials of how far
     elements are below the greatest are in a table; the quotient is in fixed point. Three loops for each row, shared
@@ -36,20 +56,11 @@ def _softmax_8(node: Node[Softmax], e: Emitter, sinks: tuple[Sink, ...]) -> None
     exponentials = Decay.of(float(np.float32(node.op.beta)) * quantization(node.call.input(0)).scale).exponentials
     powers = node.function.external(np.ascontiguousarray(exponentials, np.int32))
     half = ir.Constant(I32, 1 << SUM_BITS - 1)
-    greatest, total = Register(e, I32), Register(e, I64)
-    source = node.function.pointer(x)
-    with parallel(e, prod(x.shape[:-1]), 32 * x.size) as row:
-        begin = b.mul(row, e.number(depth))
-
-        def element(k: ir.Value, begin: ir.Value = begin) -> ir.Value:
-            return widened(e, e.load(source, x.dtype, b.add(begin, k)), x.dtype)
-
+    total = Register(e, I64)
+    with _rows(node, e, 32) as (index, below):
         def power(k: ir.Value) -> ir.Value:
-            return e.load(powers, DType.INT32, b.zext(b.sub(greatest.get(), element(k)), e.index))
+            return e.load(powers, DType.INT32, b.zext(below(k), e.index))
 
-        greatest.set(ir.Constant(I32, int(np.iinfo(x.dtype.numpy).min)))
-        with e.loop(depth) as k:
-            greatest.set(e.intrinsic("smax", greatest.get(), element(k)))
         total.set(e.wide(0))
         with e.loop(depth) as k:
             summand = b.lshr(b.add(power(k), half), ir.Constant(I32, SUM_BITS))
@@ -57,7 +68,6 @@ def _softmax_8(node: Node[Softmax], e: Emitter, sinks: tuple[Sink, ...]) -> None
         inverse, shift = _inverse(e, total.get())
         shift = b.sub(e.wide(SUM_BITS + 31 - 8 * made.numpy.itemsize), shift)
         unit = b.lshr(b.shl(e.wide(1), shift), e.wide(1))
-        index = e.delinear(row, x.shape[:-1])
         with e.loop(depth) as k:
             share = _product(e, inverse, b.zext(power(k), I64))
             value = b.add(b.trunc(b.ashr(b.add(share, unit), shift), I32), ir.Constant(I32, int(limits.min)))
@@ -73,22 +83,13 @@ def _softmax_16(node: Node[Softmax], e: Emitter, sinks: tuple[Sink, ...]) -> Non
     decay = quantize_multiplier(decay_of_16(quantization(node.call.input(0)).scale, node.op.beta))
     exponentials, reciprocals = (node.function.external(each().astype(np.int16))
                                  for each in (exponentials_16, reciprocals_16))
-    greatest, total = Register(e, I32), Register(e, I64)
-    source = node.function.pointer(x)
-    with parallel(e, prod(x.shape[:-1]), 48 * x.size) as row:
-        begin = b.mul(row, e.number(depth))
-
-        def element(k: ir.Value, begin: ir.Value = begin) -> ir.Value:
-            return widened(e, e.load(source, x.dtype, b.add(begin, k)), x.dtype)
-
+    total = Register(e, I64)
+    with _rows(node, e, 48) as (index, below):
         def power(k: ir.Value) -> ir.Value:
-            below = rescale(e, b.sub(element(k), greatest.get()), *decay)
-            place = clamped(e, b.add(b.sext(below, I64), e.wide(limits.max)), limits.min, limits.max)
+            distance = rescale(e, b.neg(below(k)), *decay)
+            place = clamped(e, b.add(b.sext(distance, I64), e.wide(limits.max)), limits.min, limits.max)
             return _interpolated(e, exponentials, b.trunc(place, I32))
 
-        greatest.set(ir.Constant(I32, limits.min))
-        with e.loop(depth) as k:
-            greatest.set(e.intrinsic("smax", greatest.get(), element(k)))
         total.set(e.wide(0))
         with e.loop(depth) as k:
             total.set(b.add(total.get(), b.sext(power(k), I64)))
@@ -98,7 +99,6 @@ def _softmax_16(node: Node[Softmax], e: Emitter, sinks: tuple[Sink, ...]) -> Non
         inverse = b.sext(_interpolated(e, reciprocals, b.trunc(place, I32)), I64)
         shift = b.sub(e.wide(31), headroom)
         half = b.shl(e.wide(1), b.sub(shift, e.wide(1)))
-        index = e.delinear(row, x.shape[:-1])
         with e.loop(depth) as k:
             share = b.ashr(b.add(b.mul(b.sext(power(k), I64), inverse), half), shift)
             sinks[0](e, [*index, k], b.trunc(clamped(e, share, 0, limits.max), register_type(DType.INT16)))
