@@ -89,8 +89,10 @@ class TimedRegions:
             if each.loop >= 0 and not each.is_host:
                 below.loop = below.loop or LoopTimes()
                 below.loop.add(found.loop(number, self._body(number), loops[each.loop], rate))
-        node.own = max(node.own - (found.all_own + found.all_readings) * rate, 0.0)
-        recorder.native_cost += found.all_readings * rate
+        left = max(node.own - found.all_own * rate, 0.0)
+        cost = min(found.all_readings * rate, left)
+        node.own = left - cost
+        recorder.native_cost += cost
 
     def _body(self, number: int) -> int:
         """The region of a loop's body, which is the first that was made inside of it."""
