@@ -1,6 +1,7 @@
 """circlet runs, profiles and compiles models that branch and loop.
 
-What a name stands for is imported when it is first asked for.
+What runs models whose code was kept on the disk is imported with the package, where code can be made at all, so that
+the first run need not wait for it; what any other name stands for is imported when it is first asked for.
 """
 
 from typing import TYPE_CHECKING
@@ -40,6 +41,9 @@ if TYPE_CHECKING:
 
     __version__: str
 else:
+    import sys
+    from os.path import basename, splitext
+
     from circlet.runtime.late import imported
 
     _HOMES = {name: home for home, names in {
@@ -67,6 +71,11 @@ else:
     """The module of each public name."""
     _MODULES = ("compiled", "interpreter", "network")
 
+    def _is_program():
+        """Whether this process is the `circlet` program, of which each command imports what it needs."""
+        return (splitext(basename("".join(sys.argv[:1])))[0] == "circlet"
+                or sys.orig_argv[1:3] == ["-m", "circlet"])
+
     def __getattr__(name):
         if name == "__version__":
             from importlib.metadata import version
@@ -83,6 +92,9 @@ else:
 
     def __dir__():
         return sorted({*globals(), *__all__})
+
+    if not _is_program():
+        imported("circlet.ready").get_ready()
 
 __all__ = [
     "Breakpoint",

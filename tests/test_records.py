@@ -76,6 +76,43 @@ def test_construction() -> None:
         More(1, other=2)  # type: ignore[call-arg]
 
 
+@pytest.mark.parametrize("made", range(6))
+def test_the_first_objects_are_as_later_ones(made: int) -> None:
+    @dataclass(frozen=True)
+    class Size:
+        width: int
+        height: int = 2
+        parts: list[int] = field(default_factory=list)
+
+        def __post_init__(self) -> None:
+            if self.width < 0:
+                raise ValueError("negative")
+
+    for _ in range(made):
+        Size(1)
+    assert vars(Size(parts=[1], width=3)) == {"width": 3, "height": 2, "parts": [1]}
+    assert [*vars(Size(parts=[1], width=3))] == ["width", "height", "parts"]
+    assert (Size(1, 5), Size(1).parts is Size(1).parts) == (Size(1, height=5, parts=[]), False)
+    with pytest.raises(ValueError, match="negative"):
+        Size(-1)
+
+
+@pytest.mark.parametrize(("args", "named", "message"), [
+    ((), {}, "missing 1 required positional argument: 'number'"),
+    ((), {"put": "x"}, "missing 1 required positional argument: 'number'"),
+    ((1,), {"number": 2}, "got multiple values for argument 'number'"),
+    ((1,), {"other": 2}, "got an unexpected keyword argument 'other'"),
+    ((1, "a", [], 4), {}, "takes from 2 to 4 positional arguments but 5 were given")])
+def test_the_first_object_is_refused_as_later_ones(args: tuple[object, ...], named: dict[str, object],
+                                                   message: str) -> None:
+    @dataclass(frozen=True)
+    class One(Base):
+        pass
+
+    with pytest.raises(TypeError, match=message):
+        One(*args, **named)  # type: ignore[arg-type]
+
+
 def test_comparison() -> None:
     assert Base(1) == Base(1) != Base(2)
     assert Base(1) != Same(1)

@@ -1,0 +1,27 @@
+"""What runs models whose code is kept on the disk, to be imported before a first run waits for it."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+from circlet.backends.platform import Feature, current
+from circlet.runtime.late import imported
+
+_RUNS = (
+    "files", "session", "unread", "runtime.exec.signature_runner", "runtime.exec.values.exact",
+    "runtime.exec.values.rule", "runtime.exec.frames.whole_frame", "runtime.exec.frames.open_frame",
+    "backends.native.plans.prepared", "backends.native.load.invocation", "backends.native.load.open_invocation",
+)
+"""Modules that with what they import are what runs of models of fixed and of open lengths use."""
+
+
+def get_ready() -> None:
+    """Imports what runs compiled code, where code can be compiled, and finds out what of it is for this installation.
+    Elsewhere the package stays small."""
+    with suppress(ValueError):  # of the variable that turns features off; a session tells it
+        if current().has(Feature.LLVM):
+            for name in _RUNS:
+                imported(f"circlet.{name}")
+            from circlet.backends.native.load.fingerprint import installation
+
+            installation()
