@@ -8,7 +8,7 @@ from functools import partial
 from circlet.runtime.errors import InputError, ModelError
 from circlet.runtime.ir.model import Model
 from circlet.schema.circle import CIRCLE
-from circlet.schema.container import expect_digest, is_container, read_table
+from circlet.schema.container import expect_checksum, is_container, read_table
 from circlet.schema.format import Format
 from circlet.schema.importer.entry import Content, ModelFormat, ReadOption
 from circlet.schema.onnx.format import ONNX
@@ -51,7 +51,7 @@ def model_inside(data: memoryview) -> tuple[Format, memoryview]:
     if table.format not in WRITTEN:
         raise ModelError(f"expected a model of a format among {', '.join(WRITTEN)}, found {table.format!r}")
     found = data[table.model.offset:table.model.offset + table.model.size]
-    expect_digest(table.model, [found], "the model")
+    expect_checksum(table.model, [found], "the model")
     return WRITTEN[table.format], found
 
 

@@ -20,7 +20,7 @@ from circlet.runtime.ir.model import Subgraph
 from circlet.runtime.ir.tensor import Tensor
 from circlet.runtime.ir.types import ALIGNMENT, Array
 from circlet.runtime.late import LOADING
-from circlet.schema.container import Bounds, FunctionCode, Part, Variant, expect_digest
+from circlet.schema.container import Bounds, FunctionCode, Part, Variant, expect_checksum
 
 _PIECE = 1 << 16
 """Bytes that are copied at a time."""
@@ -70,7 +70,7 @@ def _copy(file: int, variant: Variant, target: int) -> None:
     Raises:
         ModelError: it is not.
     """
-    expect_digest(variant.part, chain(_pieces(file, variant.part, target), [variant.interface]), "the code")
+    expect_checksum(variant.part, chain(_pieces(file, variant.part, target), [variant.interface]), "the code")
 
 
 def _pieces(file: int, part: Part, target: int) -> Iterator[bytes]:
