@@ -13,8 +13,9 @@ from typing import Protocol
 import numpy as np
 
 from circlet.backends.native.load.library import opened
-from circlet.runtime.errors import ModelError
+from circlet.runtime.errors import InputError, ModelError
 from circlet.runtime.exec.memory import allocate, copier
+from circlet.runtime.exec.values.inputs import Entry
 from circlet.runtime.exec.watch import UNBOUNDED
 from circlet.runtime.ir.model import Subgraph
 from circlet.runtime.ir.tensor import Tensor
@@ -140,11 +141,31 @@ class Function:
         Raises:
             ModelError: the library does not have it.
         """
-        self._bounds = bounds if any(bounds) else None
+        self._lengths = [list(zip(_open_axes(graph.tensors[each]), bounds[each], strict=True)) for each in graph.inputs]
+        """For each input the axes whose lengths are open, with what these are at least and at most."""
+        self.is_open = any(bounds)
+        """Whether there are such."""
         self.sites, self.writes = found.sites, found.writes
         self._code = symbol(code, found.symbol)
         self._code.argtypes, self._code.restype = [ctypes.c_void_p] * 4, ctypes.c_int32
         self._graph = graph
+
+    def expect_lengths(self, entry: Entry, arrays: Sequence[Array]) -> None:
+        """Expects lengths that there is code for.
+
+        Args:
+            entry: has the names that the caller knows.
+            arrays: for the inputs.
+
+        Raises:
+            InputError: one is out of its bounds.
+        """
+        for tensor, value, lengths in zip(self._graph.inputs, arrays, self._lengths, strict=True):
+            for axis, (least, most) in lengths:
+                if not least <= value.shape[axis] <= most:
+                    name = next(name for name, each in entry.inputs if each == tensor)
+                    raise InputError(f"input {name!r}: the code is for lengths {least} to {most} of axis {axis}, found "
+                                     f"{value.shape[axis]}; a Session of the same file takes any")
 
     def bind(self, arena: int, state: int) -> Bound:
         """The function with memory for inputs and outputs.
@@ -155,11 +176,11 @@ class Function:
         Raises:
             LimitError: there is not memory enough.
         """
-        if self._bounds is not None:
+        if self.is_open:
             with LOADING:
                 from circlet.compiled.lengths import OpenFunction
 
-            return OpenFunction(self._code, self._graph, self._bounds, arena, state)
+            return OpenFunction(self._code, self._graph, arena, state)
         inputs, outputs = ([_array(self._graph.tensors[each]) for each in side]
                            for side in (self._graph.inputs, self._graph.outputs))
         return BoundFunction(self._code, inputs, outputs, arena, state)
@@ -178,7 +199,7 @@ class Bound(Protocol):
         ...
 
     def run(self, arrays: Sequence[Array]) -> int:
-        """Runs it on arrays of the inputs' types and shapes; gives the status."""
+        """Runs it on arrays of the inputs' types and shapes, within the bounds; gives the status."""
         ...
 
 
@@ -204,6 +225,11 @@ class BoundFunction:
         for home, value in zip(self._inputs, arrays, strict=True):
             home[...] = value
         return self._call()
+
+
+def _open_axes(tensor: Tensor) -> list[int]:
+    """The axes whose lengths are open."""
+    return [axis for axis, size in enumerate(tensor.signature) if size == -1]
 
 
 def _array(tensor: Tensor) -> Array:

@@ -7,25 +7,22 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from circlet.runtime.errors import InputError
 from circlet.runtime.exec.memory import allocate, copies
 from circlet.runtime.ir.model import Subgraph
 from circlet.runtime.ir.tensor import Tensor
 from circlet.runtime.ir.types import Array
-from circlet.schema.container import Bounds
 
 
 class _Port:
     """An input or an output: memory for the longest one."""
 
-    def __init__(self, tensor: Tensor, bounds: Bounds) -> None:
+    def __init__(self, tensor: Tensor) -> None:
         """
         Raises:
             LimitError: there is not memory enough.
         """
-        self.name, self._shape = tensor.name, tensor.signature
+        self._shape = tensor.signature
         self.axes = [axis for axis, size in enumerate(self._shape) if size == -1]
-        self.bounds = bounds
         self.memory = allocate(tensor.shape, tensor.dtype.numpy)
         self.told = np.zeros(len(self.axes), np.uintp)
         """The lengths that a run tells."""
@@ -37,30 +34,16 @@ class _Port:
         found: Array = np.ndarray(shape, self.memory.dtype, self.memory)
         return found
 
-    def lengths(self, value: Array) -> list[int]:
-        """The open lengths of a value for it.
-
-        Raises:
-            InputError: one is out of its bounds.
-        """
-        found = [value.shape[axis] for axis in self.axes]
-        for axis, length, (least, most) in zip(self.axes, found, self.bounds, strict=True):
-            if not least <= length <= most:
-                raise InputError(f"input {self.name!r}: the code is for lengths {least} to {most} of axis {axis}, "
-                                 f"found {length}; a Session of the same file takes any")
-        return found
-
 
 class OpenFunction:
     """A function with memory for one run at a time, for any lengths; see `BoundFunction`."""
 
-    def __init__(self, code: ctypes._FuncPointer, graph: Subgraph, bounds: Sequence[Bounds], arena: int, state: int
-                 ) -> None:
+    def __init__(self, code: ctypes._FuncPointer, graph: Subgraph, arena: int, state: int) -> None:
         """
         Raises:
             LimitError: there is not memory enough.
         """
-        self._inputs, self._outputs = ([_Port(graph.tensors[each], bounds[each]) for each in side]
+        self._inputs, self._outputs = ([_Port(graph.tensors[each]) for each in side]
                                        for side in (graph.inputs, graph.outputs))
         self._code = code
         self._given = (ctypes.c_size_t * (1 + sum(1 + len(each.axes) for each in self._inputs)))()
@@ -70,14 +53,10 @@ class OpenFunction:
         self._others = taken, ctypes.c_void_p(arena), ctypes.c_void_p(state)
 
     def run(self, arrays: Sequence[Array]) -> int:
-        """Runs it on arrays of the inputs' types and shapes; gives the status.
-
-        Raises:
-            InputError: a length is out of its bounds.
-        """
+        """Runs it on arrays of the inputs' types and shapes, of lengths within the bounds; gives the status."""
         words: list[int] = []
-        given = [each.lengths(value) for each, value in zip(self._inputs, arrays, strict=True)]
-        for port, value, lengths in zip(self._inputs, arrays, given, strict=True):
+        for port, value in zip(self._inputs, arrays, strict=True):
+            lengths = [value.shape[axis] for axis in port.axes]
             port.array(lengths)[...] = value
             words += port.memory.ctypes.data, *lengths
         for position, word in enumerate(words):

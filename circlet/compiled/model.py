@@ -222,8 +222,11 @@ class CompiledModel:
         """Runs an entry point; see `run`."""
         if listener is not None:
             raise UnsupportedError("compiled code tells listeners nothing; a Session of the same file does")
-        arrays = entry.ready(inputs)
-        return entry.named(self._run(self._functions[entry.subgraph], arrays or entry.arrays(inputs)))
+        function = self._functions[entry.subgraph]
+        arrays = entry.ready(inputs) or entry.arrays(inputs)
+        if function.is_open:
+            function.expect_lengths(entry, arrays)
+        return entry.named(self._run(function, arrays))
 
     def _run(self, function: Function, arrays: Sequence[Array]) -> list[Array]:
         self._expect_open()

@@ -34,6 +34,15 @@ def test_results_have_the_bits_of_a_session(name: str, tmp_path: Path) -> None:
     assert declared == [tuple(-1 if isinstance(one, Between) else one for one in each) for each in case.shapes.values()]
 
 
+def test_messages_have_the_names_that_callers_know(tmp_path: Path) -> None:
+    case = CASES["time of an LSTM"]
+    model = opened(case.model(), tmp_path, shapes={name: tuple(each) for name, each in case.shapes.items()})
+    for given in case.misfits:
+        for run in (model.run, model.signature().__call__):
+            with pytest.raises(circlet.InputError, match=r"^input 'x': the code is for lengths 1 to 40 of axis 1,"):
+                run(given)
+
+
 def _expect_refused(model: circlet.compiled.CompiledModel, given: Inputs) -> None:
     with pytest.raises(circlet.InputError, match=r"the code is for lengths \d+ to \d+ of axis 0, found \d+"):
         model.run(given)
