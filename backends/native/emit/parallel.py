@@ -63,9 +63,15 @@ class Part(Outlined):
         """Writes what is inside to the part."""
         self._sharing.part = self
         sharing = self._sharing
-        with super().written(), sharing.meter.part(self._participant, self._work), sharing.timed(self._participant):
+        with (super().written(), sharing.meter.part(self._participant, self._work, self._takes_long()),
+              sharing.timed(self._participant)):
             yield
         self._sharing.part = None
+
+    def _takes_long(self) -> ir.Value | None:
+        """Whether all turns take so long that one looks whether to stop; None where that is known."""
+        e = self._e
+        return e.builder.icmp_signed(">=", e.number(self._work), e.number(LONG)) if is_length(self._work) else None
 
     def share(self, count: int) -> None:
         """Takes `count` turns: stores what the part reads in a context, then calls `fork` of the team, or the part for
@@ -89,7 +95,7 @@ class Part(Outlined):
                 b.call(fork, [sharing.team, self.function, context, e.number(count), sharing.scratch,
                               e.number(sharing.top), e.number(most)])
         if is_length(self._work) or self._work >= LONG:
-            sharing.meter.look()
+            sharing.meter.look_if(self._takes_long())
 
     def _brought(self, value: ir.Value) -> ir.Value:
         """Addresses are computed again, so that LLVM sees which of them differ, and scratch memory is the part's."""

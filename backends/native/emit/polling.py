@@ -9,7 +9,7 @@ so that signal handlers run. Tight loops, and those that are over soon, have not
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Protocol
 
 from llvmlite import ir
@@ -141,19 +141,20 @@ class Meter:
                 self._spend(b.mul(b.sext(turns, I64), ir.Constant(I64, span.cost)))
 
     @contextmanager
-    def part(self, participant: ir.Value, work: int) -> Iterator[None]:
+    def part(self, participant: ir.Value, work: int, takes_long: ir.Value | None = None) -> Iterator[None]:
         """What is written inside is a function of its own, that takes turns of a loop.
 
         Args:
             participant: the number of the thread.
             work: of all turns.
+            takes_long: an i1, whether that is `LONG`, where only a run can tell.
         """
         outer = self._participant, self._spans, self._is_asleep
         self._participant, self._spans = participant, [_Span(0, 0)]
         self._is_asleep = self._is_asleep or (not is_length(work) and work < LONG)
         self._is_part = True
         if not self._is_asleep:
-            self.look()
+            self.look_if(takes_long)
         yield
         self._is_part = False
         self._participant, self._spans, self._is_asleep = outer
@@ -186,6 +187,11 @@ class Meter:
         if span.cost >= LONG:
             self._spend(ir.Constant(I64, span.cost))
             span.cost = 0
+
+    def look_if(self, condition: ir.Value | None) -> None:
+        """Looks where a condition holds, or always if there is none."""
+        with nullcontext() if condition is None else self._writer.builder.if_then(condition, likely=False):
+            self.look()
 
     def look(self) -> None:
         """Leaves the function, or the part that is being written, if the run must stop."""
