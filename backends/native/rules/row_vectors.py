@@ -1,21 +1,25 @@
-"""Combines rows in memory of an open length a vector at a time, down to the last element.
+"""Combines rows in memory a vector at a time, down to the last element.
 
 LLVM leaves up to a vector's worth of elements of such a row to scalar code, which takes most of the time of a short
-one.
+one, or combines a row of a known length element by element.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import nullcontext
+from dataclasses import replace
+from functools import partial
 from typing import TypeAlias
 
 from llvmlite import ir
 
-from circlet.backends.native.emit.emitter import I32, Emitter, register_type
-from circlet.backends.native.emit.loops import Carried, carry
+from circlet.backends.native.emit.emitter import I1, I8, I32, Emitter, register_type
+from circlet.backends.native.emit.loops import Carried, carry, choose, first_turn
 from circlet.backends.native.emit.value import Value
+from circlet.backends.native.emit.whole import Whole
 from circlet.backends.native.targets.constants import Uniform
+from circlet.runtime.ir.length import is_length
 from circlet.runtime.ir.types import DType
 from circlet.runtime.records import dataclass
 
@@ -23,8 +27,13 @@ _BESIDE = 4
 """Vectors that are combined side by side: an addition takes four cycles. A choice."""
 _RUN = 4096
 """Elements that are combined in a lane before the outcome joins that of the others, as `real.reduce.RUN` has it."""
+_NARROW = (4, 2, 1)
+"""What parts of a register few elements are taken for: 2000 sums of rows of 4 or 8 floats take 2 and 4 us so, of whole
+registers with masks 5 and 6, on AVX-512."""
 Combine: TypeAlias = Callable[[Emitter, ir.Value, ir.Value], ir.Value]
 """Emits two vectors, or two elements, combined."""
+Matches: TypeAlias = Callable[[Emitter, ir.Value], ir.Value]
+"""Emits an i1 for each lane of a vector."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,50 +55,114 @@ class RowVectors:
     def _kind(self) -> ir.Type:
         return ir.VectorType(register_type(self.dtype), self.lanes)
 
-    def combined(self, e: Emitter, combine: Combine, start: float | int, begin: ir.Value, count: ir.Value) -> ir.Value:
-        """`count` elements from a position on: whole vectors side by side, then what is left with masks, then the
-        lanes by halves. `start` is what changes nothing."""
-        b, nothing, block = e.builder, Uniform(self._kind, start), e.number(_BESIDE * self.lanes)
-        blocks = b.udiv(count, block)
-        done = b.mul(blocks, block)
-        rest = b.sub(count, done)
+    def _by_length(self, e: Emitter, count: Whole, few: Callable[[RowVectors], ir.Value],
+                   many: Callable[[], ir.Value]) -> ir.Value:
+        """What `few` emits of the narrowest vectors one of which holds `count` elements, `many` if none does."""
+        for parts in _NARROW[::-1]:
+            narrow = replace(self, lanes=self.lanes // parts)
+            many = partial(choose, e, count.compare("<=", narrow.lanes), partial(few, narrow), many)
+        return many()
+
+    def combined(self, e: Emitter, combine: Combine, start: float | int, begin: ir.Value, count: Whole) -> ir.Value:
+        """`count` elements from a position on: whole vectors, then what is left with a mask, then the lanes by halves.
+        `start` is what changes nothing."""
+        def few(narrow: RowVectors) -> ir.Value:
+            nothing = Uniform(narrow._kind, start)
+            return narrow._by_halves(e, combine, narrow._first(e, begin, count.register, nothing))
+
+        return self._by_length(e, count, few, lambda: self._of_many(e, combine, start, begin, count))
+
+    def _of_many(self, e: Emitter, combine: Combine, start: float | int, begin: ir.Value, count: Whole) -> ir.Value:
+        b, nothing = e.builder, Uniform(self._kind, start)
+        blocks = count // (_BESIDE * self.lanes)
+        done = blocks * (_BESIDE * self.lanes)
+        turns = (count - done) // self.lanes
+        end = done + turns * self.lanes
+        left = count - end
+
+        def one(number: ir.Value, totals: Carried) -> Carried:
+            place = b.add(begin, (done + Whole(e, number) * self.lanes).register)
+            return [combine(e, totals[0], self._load(e, place))]
+
+        with nullcontext() if e.meter is None else e.meter.turn(self._turns(count)):
+            total = choose(e, blocks.compare(">", 0), lambda: self._beside(e, combine, begin, blocks), lambda: nothing)
+            (total,) = carry(e, turns.register, [total], one)
+            total = choose(e, left.compare(">", 0), lambda: combine(
+                e, total, self._first(e, b.add(begin, end.register), left.register, nothing)), lambda: total)
+        return self._by_halves(e, combine, total)
+
+    def _turns(self, count: Whole) -> int | None:
+        """How many vectors there are, if that is known."""
+        known = count.value
+        return None if isinstance(known, ir.Value) or is_length(known) else -(-known // self.lanes)
+
+    def _beside(self, e: Emitter, combine: Combine, begin: ir.Value, blocks: Whole) -> ir.Value:
+        """Blocks of some vectors each, one at least, which are combined side by side, in runs."""
+        b = e.builder
+
+        def block(number: Whole) -> Carried:
+            place = b.add(begin, (number * (_BESIDE * self.lanes)).register)
+            return [self._load(e, b.add(place, e.number(k * self.lanes))) for k in range(_BESIDE)]
+
+        def several(first: Whole, some: Whole) -> Carried:
+            return carry(e, (some - 1).register, block(first), lambda number, totals: [
+                combine(e, *each) for each in zip(totals, block(first + 1 + Whole(e, number)), strict=True)])
 
         def run(number: ir.Value, totals: Carried) -> Carried:
-            first = b.mul(number, e.number(_RUN))
-            some = e.intrinsic("smin", b.sub(blocks, first), e.number(_RUN))
-            found = carry(e, some, [nothing] * _BESIDE, lambda k, sums: whole(b.add(first, k), sums))
+            first = Whole(e, number) * _RUN + _RUN
+            found = several(first, (blocks - first).at_most(_RUN))
             return [combine(e, *each) for each in zip(totals, found, strict=True)]
 
-        def whole(number: ir.Value, totals: Carried) -> Carried:
-            first = b.add(begin, b.mul(number, block))
-            return [combine(e, total, self._load(e, b.add(first, e.number(k * self.lanes))))
-                    for k, total in enumerate(totals)]
+        totals = several(Whole(e, 0), blocks.at_most(_RUN))
+        further = (blocks - 1) // _RUN
+        if not further.is_zero:
+            totals = carry(e, further.register, totals, run)
+        while len(totals) > 1:
+            totals = [combine(e, *totals[k:k + 2]) for k in range(0, len(totals), 2)]
+        return totals[0]
 
-        def masked(number: ir.Value, totals: Carried) -> Carried:
-            offset = b.mul(number, e.number(self.lanes))
-            place = b.add(begin, b.add(done, offset))
-            return [combine(e, totals[0], self._first(e, place, b.sub(rest, offset), nothing))]
+    def place_of(self, e: Emitter, is_found: Matches, begin: ir.Value, count: Whole) -> ir.Value:
+        """The place of the first of `count` elements from a position on that are found; `count` if none is. Whole
+        vectors are looked at until one has it."""
+        b = e.builder
 
-        with nullcontext() if e.meter is None else e.meter.turn(None):
-            runs = b.udiv(b.add(blocks, e.number(_RUN - 1)), e.number(_RUN))
-            totals = carry(e, runs, [nothing] * _BESIDE, run)
-            while len(totals) > 1:
-                totals = [combine(e, *totals[k:k + 2]) for k in range(0, len(totals), 2)]
-            turns = b.udiv(b.add(rest, e.number(self.lanes - 1)), e.number(self.lanes))
-            (total,) = carry(e, turns, totals, masked)
-        return self._by_halves(e, combine, total)
+        def is_in(number: ir.Value) -> ir.Value:
+            elements = self._load(e, b.add(begin, b.mul(number, e.number(self.lanes))))
+            found = self._bits(e, is_found(e, elements))
+            return b.icmp_unsigned("!=", found, ir.Constant(found.type, 0))
+
+        def many() -> ir.Value:
+            with nullcontext() if e.meter is None else e.meter.turn(self._turns(count)):
+                before = Whole(e, first_turn(e, (count // self.lanes).register, is_in)) * self.lanes
+            place = self._place_in_vector(e, is_found, b.add(begin, before.register),
+                                          (count - before).at_most(self.lanes).register)
+            return b.add(before.register, place)
+
+        return self._by_length(e, count, lambda narrow: narrow._place_in_vector(e, is_found, begin, count.register),
+                               many)
+
+    def _place_in_vector(self, e: Emitter, is_found: Matches, begin: ir.Value, count: ir.Value) -> ir.Value:
+        """Among as many elements as there are lanes at the most."""
+        b = e.builder
+        found = self._bits(e, is_found(e, self._first(e, begin, count, ir.Constant(self._kind, None))))
+        zeros = e.declare(f"llvm.cttz.{found.type}", ir.FunctionType(found.type, [found.type, I1]))
+        place = b.call(zeros, [found, I1(0)])
+        return e.intrinsic("smin", place if self.lanes == e.index.width else b.zext(place, e.index), count)
+
+    def _bits(self, e: Emitter, mask: ir.Value) -> ir.Value:
+        """A bit for each lane."""
+        return e.builder.bitcast(mask, ir.IntType(self.lanes))
 
     def _load(self, e: Emitter, position: ir.Value) -> ir.Value:
         place = e.address(self.memory, register_type(self.dtype), position)
         return e.builder.load(place, typ=self._kind, align=self.dtype.numpy.itemsize)
 
     def _first(self, e: Emitter, position: ir.Value, count: ir.Value, other: ir.Value) -> ir.Value:
-        """The first `count` elements from a position on, and `other` in the lanes behind."""
-        b, numbers = e.builder, ir.VectorType(I32, self.lanes)
-        left = b.trunc(e.intrinsic("smin", count, e.number(self.lanes)), I32)
-        empty = ir.Constant(numbers, ir.Undefined)
-        every = b.shuffle_vector(b.insert_element(empty, left, I32(0)), empty, Uniform(numbers, 0))
-        mask = b.icmp_signed("<", ir.Constant(numbers, list(range(self.lanes))), every)
+        """The first `count` elements from a position on, as many as there are lanes at the most, and `other` in the
+        lanes behind."""
+        numbers = ir.VectorType(I8, self.lanes)
+        every = in_every_lane(e, e.builder.trunc(count, I8), numbers)
+        mask = e.builder.icmp_unsigned("<", ir.Constant(numbers, list(range(self.lanes))), every)
         place = e.address(self.memory, register_type(self.dtype), position)
         return e.load_masked(place, mask, other, self.dtype.numpy.itemsize)
 
@@ -101,3 +174,10 @@ class RowVectors:
             low, high = (ir.Constant(ir.VectorType(I32, width), list(range(k, k + width))) for k in (0, width))
             total = combine(e, *(e.builder.shuffle_vector(total, total, each) for each in (low, high)))
         return e.builder.extract_element(total, I32(0))
+
+
+def in_every_lane(e: Emitter, value: ir.Value, kind: ir.Type) -> ir.Value:
+    """A vector of equal elements."""
+    empty = ir.Constant(kind, ir.Undefined)
+    return e.builder.shuffle_vector(e.builder.insert_element(empty, value, I32(0)), empty,
+                                    ir.Constant(ir.VectorType(I32, kind.count), None))

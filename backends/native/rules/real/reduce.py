@@ -16,10 +16,11 @@ from circlet.backends.native.emit.loops import fold as combine
 from circlet.backends.native.emit.loops import independent, rolled, rolled_nest
 from circlet.backends.native.emit.parallel import parallel_nest
 from circlet.backends.native.emit.value import Value
+from circlet.backends.native.emit.whole import Whole
 from circlet.backends.native.rules.quantized.quantize import convert
 from circlet.backends.native.rules.real.elementwise import add, compare
 from circlet.backends.native.rules.refusals import movable, plain
-from circlet.backends.native.rules.row_vectors import RowVectors
+from circlet.backends.native.rules.row_vectors import RowVectors, in_every_lane
 from circlet.backends.native.rules.rule import Node, Sink, nest
 from circlet.backends.native.targets.constants import Uniform
 from circlet.runtime.ir.length import certain, is_late, is_length, larger, lowest, may_differ
@@ -218,8 +219,8 @@ class Traversal:
         return self._x.dtype
 
     def row_vectors(self, e: Emitter) -> RowVectors | None:
-        """What combines a row of an open length by vectors; None where that is left to LLVM."""
-        return RowVectors.of(e, self._x) if is_length(self.length) else None
+        """What combines a row by vectors; None where that is left to LLVM."""
+        return RowVectors.of(e, self._x)
 
     @contextmanager
     def kept(self, e: Emitter) -> Iterator[dict[int, ir.Value]]:
@@ -299,7 +300,7 @@ def _reduce_row(e: Emitter, traversal: Traversal, fold: Fold, sink: Sink) -> Non
         with traversal.reduced(e) as reduced:
             if vectors is not None:
                 begin = traversal.position(e, {**kept, **reduced}, e.number(0))
-                row = vectors.combined(e, fold.combine, fold.start, begin, e.number(traversal.length))
+                row = vectors.combined(e, fold.combine, fold.start, begin, Whole(e, traversal.length))
                 whole.set(fold.combine(e, whole.get(), row))
             elif not is_real(fold.dtype) or certain(traversal.length, "<=", RUN):
                 _combine_row(e, traversal, fold, whole, {**kept, **reduced}, e.number(0), e.number(traversal.length))
@@ -400,27 +401,46 @@ def _ranked(e: Emitter, relation: str, dtype: DType, value: ir.Value) -> ir.Valu
 def _find_in_row(relation: str, node: Node[Any], e: Emitter, traversal: Traversal, sink: Sink) -> None:
     """Reads each row twice, in loops of which LLVM makes vectors: for the extreme, and for the least place at which it
     is. Both are in registers."""
-    dtype, made, length = node.input(0).dtype, node.call.outputs[0].dtype, traversal.length
-    best, first = Register(e, register_type(dtype)), Register(e, register_type(made))
+    dtype, made = node.input(0).dtype, node.call.outputs[0].dtype
     fold, vectors, worst = extreme(relation, dtype), traversal.row_vectors(e), _worst(relation, dtype)
     with traversal.kept(e) as kept:
-        best.set(e.constant(worst, dtype))
         if vectors is not None:
-            begin = traversal.position(e, kept, e.number(0))
-            best.set(vectors.combined(e, fold.combine, worst, begin, e.number(length)))
+            begin, count = traversal.position(e, kept, e.number(0)), Whole(e, traversal.length)
+            most = vectors.combined(e, fold.combine, worst, begin, count)
+            place = vectors.place_of(e, partial(_is_extreme, relation, dtype, most), begin, count)
+            found = convert(e, place, e.index_dtype, made)
         else:
-            with e.loop(length) as position:
-                best.set(fold.combine(e, best.get(), traversal.read(e, kept, position)))
-        first.set(e.constant(length, made))
+            found = _found_by_turns(relation, e, traversal, kept, dtype, made)
+        sink(e, traversal.result_index(e, kept, e.number(0)), found)
 
-        def look(position: ir.Value) -> None:
-            value = _ranked(e, relation, dtype, traversal.read(e, kept, position))
-            found = e.select(compare(e, dtype, "==", value, best.get()), convert(e, position, e.index_dtype, made),
-                             e.constant(length, made))
-            first.set(e.intrinsic("smin", first.get(), found))
 
-        combine(e, length, look)
-        sink(e, traversal.result_index(e, kept, e.number(0)), first.get())
+def _is_extreme(relation: str, dtype: DType, extreme: ir.Value, e: Emitter, elements: ir.Value) -> ir.Value:
+    """An i1 for each lane of a vector: whether the element is the extreme one."""
+    b, every = e.builder, in_every_lane(e, extreme, elements.type)
+    if not is_real(dtype):
+        return b.icmp_signed("==", elements, every)
+    ranked = b.select(b.fcmp_unordered("uno", elements, elements), Uniform(elements.type, _worst(relation, dtype)),
+                      elements)
+    return b.fcmp_ordered("==", ranked, every)
+
+
+def _found_by_turns(relation: str, e: Emitter, traversal: Traversal, kept: dict[int, ir.Value], dtype: DType,
+                    made: DType) -> ir.Value:
+    """The least place in a row at which the extreme is, by loops over its elements."""
+    best, first, length = Register(e, register_type(dtype)), Register(e, register_type(made)), traversal.length
+    best.set(e.constant(_worst(relation, dtype), dtype))
+    with e.loop(length) as position:
+        best.set(extreme(relation, dtype).combine(e, best.get(), traversal.read(e, kept, position)))
+    first.set(e.constant(length, made))
+
+    def look(position: ir.Value) -> None:
+        value = _ranked(e, relation, dtype, traversal.read(e, kept, position))
+        found = e.select(compare(e, dtype, "==", value, best.get()), convert(e, position, e.index_dtype, made),
+                         e.constant(length, made))
+        first.set(e.intrinsic("smin", first.get(), found))
+
+    combine(e, length, look)
+    return first.get()
 
 
 def _find_beside(relation: str, node: Node[Any], e: Emitter, traversal: Traversal, sink: Sink) -> None:
