@@ -14,7 +14,7 @@ from circlet.runtime.ir.op import Op
 from circlet.runtime.ir.tensor import Tensor
 from circlet.runtime.ir.types import Activation, DType, Padding, Quantization, Shape
 from circlet.runtime.ops.conv import Conv2D, DepthwiseConv2D
-from circlet.runtime.ops.elementwise import Add, Mul
+from circlet.runtime.ops.elementwise import Add, Mul, SquaredDifference, Sub
 from circlet.runtime.ops.layout import Concatenation, StridedSlice, Transpose
 from circlet.runtime.ops.matmul import BatchMatMul, FullyConnected
 from circlet.runtime.ops.normalize import L2Normalization, LogSoftmax, RmsNorm, Softmax
@@ -22,7 +22,8 @@ from circlet.runtime.ops.pad import Pad
 from circlet.runtime.ops.pool import AveragePool2D, MaxPool2D
 from circlet.runtime.ops.reduce import ArgMax, Cumsum, Mean, ReduceMax, Sum
 from circlet.runtime.ops.resize import ResizeBilinear, ResizeNearestNeighbor
-from circlet.runtime.ops.unary import Gelu, Logistic, Tanh
+from circlet.runtime.ops.shape import Reshape
+from circlet.runtime.ops.unary import Gelu, Logistic, Rsqrt, Tanh
 from circlet.runtime.records import dataclass
 
 F32, I8 = DType.FLOAT32, DType.INT8
@@ -113,6 +114,28 @@ def _attention(n: Network, x: Value) -> Value:
     return n(BatchMatMul(), scores, x)
 
 
+def _layer_norm(width: int | None) -> Write:
+    """As exporters write it: of rows of a width, or of an open one without scale and offset."""
+    def write(n: Network, x: Value) -> Value:
+        mean = n(Mean(keep_dims=True), x, n.ints(-1))
+        variance = n(Mean(keep_dims=True), n(SquaredDifference(), x, mean), n.ints(-1))
+        root = n(Rsqrt(), n(Add(), variance, n.builder.constant(np.float32(1e-5))))
+        result = n(Mul(), n(Sub(), x, mean), root)
+        return n(Add(), n(Mul(), result, n.weights(width)), n.weights(width)) if width else result
+
+    return write
+
+
+def _heads(n: Network, x: Value) -> Value:
+    """Attention of 4 heads that are 64 wide: (b, n, 256) to the same shape."""
+    def split(width: int) -> Value:
+        return n(Transpose(), n(Reshape(), x, n.ints(-1, width, 4, 64)), n.ints(0, 2, 1, 3))
+
+    heads = split(50)
+    mixed = n(BatchMatMul(), n(Softmax(1.0), n(BatchMatMul(adj_y=True), heads, heads)), heads)
+    return n(Reshape(), n(Transpose(), mixed, n.ints(0, 2, 1, 3)), n.ints(-1, 50, 256))
+
+
 def _beside(n: Network, x: Value) -> Value:
     return n(Concatenation(1), x, n(Tanh(), x))
 
@@ -162,9 +185,10 @@ class Case:
         return random.normal(size=shape).astype(np.float32)
 
 
-_ROWS = ((2000, 8), (2000, 13), (400, 100), (400, 128), (100, 1000))
+_ROWS = ((2000, 4), (2000, 8), (2000, 13), (1000, 32), (500, 64), (400, 100), (400, 128), (100, 768), (100, 1000))
 _COUNTS = ((7,), (64,), (100,), (1000,))
-_IMAGES, _SMALL = ((32, 32), (64, 64), (97, 101)), ((16, 16), (32, 32), (64, 64))
+_IMAGES, _SMALL = ((7, 7), (32, 32), (64, 64), (97, 101)), ((7, 7), (16, 16), (32, 32), (64, 64))
+_LARGE = (*_IMAGES[:2], (56, 56), (97, 101), (224, 224))
 
 CASES: dict[str, Case] = {
     "sums of rows": Case(_one(Sum(), [1]), (-1, -1), _ROWS),
@@ -174,13 +198,16 @@ CASES: dict[str, Case] = {
     "softmax": Case(_one(Softmax(1.0)), (-1, -1), _ROWS),
     "log softmax": Case(_one(LogSoftmax()), (-1, -1), _ROWS),
     "L2": Case(_one(L2Normalization()), (-1, -1), _ROWS),
-    "sums of columns": Case(_one(Sum(), [0]), (-1, -1), ((1000, 8), (1000, 13), (1000, 100), (100, 1000))),
+    "sums of columns": Case(_one(Sum(), [0]), (-1, -1), _ROWS),
     "means of images": Case(_one(Mean(), [1, 2]), (1, -1, -1, 64), ((14, 14), (50, 50))),
     "means of all": Case(_one(Mean(), [0, 1]), (-1, -1), _ROWS),
     "sums of fixed rows": Case(_one(Sum(), [1]), (-1, 64), _COUNTS),
     "sums of fixed columns": Case(_one(Sum(), [0]), (-1, 64), _COUNTS),
     "softmax of fixed rows": Case(_one(Softmax(1.0)), (-1, 10), _COUNTS),
     "mean squares": Case(_one(RmsNorm(1e-5), ONES), (-1, 64), _COUNTS),
+    "layer norm": Case(_layer_norm(None), (-1, -1), _ROWS),
+    "layer norm, 64 wide": Case(_layer_norm(64), (-1, 64), _COUNTS),
+    "layer norm, 768 wide": Case(_layer_norm(768), (-1, 768), ((7,), (64,), (100,))),
     "sums so far": Case(_one(Cumsum(), 1), (-1, -1), _ROWS),
     "sums so far of columns": Case(_one(Cumsum(), 0), (-1, -1), _ROWS),
     "tanh": Case(_one(Tanh()), (-1, -1), _ROWS),
@@ -196,17 +223,21 @@ CASES: dict[str, Case] = {
     "dense": Case(_dense(64, 256), (-1, 64), _COUNTS),
     "narrow": Case(_dense(64, 10), (-1, 64), _COUNTS),
     "attention": Case(_attention, (4, -1, 32), ((7,), (50,), (100,), (128,))),
-    "convolution 3x3": Case(_convolution(3, 16, 32), (1, -1, -1, 16), _IMAGES),
-    "convolution 3x3, stride 2": Case(_convolution(3, 3, 16, 2), (1, -1, -1, 3), _IMAGES),
+    "attention, 64 wide": Case(_attention, (12, -1, 64), ((7,), (50,), (128,))),
+    "batches of heads": Case(_heads, (-1, 50, 256), ((2,), (8,))),
+    "products of a batch": Case(lambda n, x: n(BatchMatMul(adj_y=True), x, x), (-1, 50, 64), ((2,), (12,), (96,))),
+    "convolution 3x3": Case(_convolution(3, 16, 32), (1, -1, -1, 16), _LARGE),
+    "convolution 3x3, stride 2": Case(_convolution(3, 3, 16, 2), (1, -1, -1, 3), _LARGE),
     "convolution 1x1": Case(_convolution(1, 32, 64), (1, -1, -1, 32), _IMAGES),
-    "depthwise 3x3": Case(_depthwise(3, 32), (1, -1, -1, 32), _IMAGES),
-    "depthwise 3x3, stride 2": Case(_depthwise(3, 32, 2), (1, -1, -1, 32), _IMAGES),
+    "depthwise 3x3": Case(_depthwise(3, 32), (1, -1, -1, 32), _LARGE),
+    "depthwise 3x3, stride 2": Case(_depthwise(3, 32, 2), (1, -1, -1, 32), _LARGE),
     "max pool": Case(_one(LARGEST), (1, -1, -1, 32), _IMAGES),
     "average pool": Case(_one(AROUND), (1, -1, -1, 32), _IMAGES),
     "bilinear": Case(_one(ResizeBilinear(), np.array([64, 64], np.int32)), (1, -1, -1, 16), _IMAGES),
     "nearest": Case(_one(ResizeNearestNeighbor(), np.array([64, 64], np.int32)), (1, -1, -1, 16), _IMAGES),
     "dense int8": Case(_dense_int8(64, 256), (-1, 64), _COUNTS, I8),
     "narrow int8": Case(_dense_int8(64, 10), (-1, 64), _COUNTS, I8),
+    "wide int8": Case(_dense_int8(256, 1000), (-1, 256), ((2,), (7,), (32,)), I8),
     "convolution 3x3 int8": Case(_convolution_int8(3, 16, 32), (1, -1, -1, 16), _SMALL, I8),
     "convolution 3x3 int8, stride 2": Case(_convolution_int8(3, 3, 16, 2), (1, -1, -1, 3), _SMALL, I8),
     "convolution 1x1 int8": Case(_convolution_int8(1, 32, 64), (1, -1, -1, 32), _SMALL, I8),
