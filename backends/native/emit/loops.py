@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from functools import partial
 from typing import Any, TypeAlias
 
 from llvmlite import ir
@@ -242,19 +243,33 @@ def carry(e: Emitter, count: ir.Value, values: Sequence[ir.Value],
     return list(phis[1:])
 
 
+def branch(e: Emitter, condition: Truth, one: Callable[[], None], other: Callable[[], None]) -> None:
+    """What `one` emits where a condition holds, else what `other` does."""
+    if isinstance(condition, bool):
+        (one if condition else other)()
+        return
+    with e.builder.if_else(condition) as (then, otherwise):
+        with then:
+            one()
+        with otherwise:
+            other()
+
+
 def choose(e: Emitter, condition: Truth, one: Callable[[], ir.Value], other: Callable[[], ir.Value]) -> ir.Value:
-    """What `one` emits where a condition holds, else what `other` does: values of one type, in a register."""
+    """As `branch`, of values of one type, in a register."""
     if isinstance(condition, bool):
         return one() if condition else other()
-    found = []
-    with e.builder.if_else(condition) as branches:
-        for branch, emit in zip(branches, (one, other), strict=True):
-            with branch:
-                found.append((emit(), e.builder.block))
+    found: list[tuple[ir.Value, ir.Block]] = []
+    branch(e, condition, *(partial(_append, e, found, each) for each in (one, other)))
     phi = e.builder.phi(found[0][0].type)
     for each in found:
         phi.add_incoming(*each)
     return phi
+
+
+def _append(e: Emitter, found: list[tuple[ir.Value, ir.Block]], emit: Callable[[], ir.Value]) -> None:
+    """A value, and the block in which it is known."""
+    found.append((emit(), e.builder.block))
 
 
 def first_turn(e: Emitter, count: ir.Value, holds: Callable[[ir.Value], ir.Value]) -> ir.Value:

@@ -68,7 +68,7 @@ class RowVectors:
         `start` is what changes nothing."""
         def few(narrow: RowVectors) -> ir.Value:
             nothing = Uniform(narrow._kind, start)
-            return narrow._by_halves(e, combine, narrow._first(e, begin, count.register, nothing))
+            return narrow._by_halves(e, combine, narrow.first(e, begin, count.register, nothing))
 
         return self._by_length(e, count, few, lambda: self._of_many(e, combine, start, begin, count))
 
@@ -82,13 +82,13 @@ class RowVectors:
 
         def one(number: ir.Value, totals: Carried) -> Carried:
             place = b.add(begin, (done + Whole(e, number) * self.lanes).register)
-            return [combine(e, totals[0], self._load(e, place))]
+            return [combine(e, totals[0], self.load(e, place))]
 
         with nullcontext() if e.meter is None else e.meter.turn(self._turns(count)):
             total = choose(e, blocks.compare(">", 0), lambda: self._beside(e, combine, begin, blocks), lambda: nothing)
             (total,) = carry(e, turns.register, [total], one)
             total = choose(e, left.compare(">", 0), lambda: combine(
-                e, total, self._first(e, b.add(begin, end.register), left.register, nothing)), lambda: total)
+                e, total, self.first(e, b.add(begin, end.register), left.register, nothing)), lambda: total)
         return self._by_halves(e, combine, total)
 
     def _turns(self, count: Whole) -> int | None:
@@ -102,7 +102,7 @@ class RowVectors:
 
         def block(number: Whole) -> Carried:
             place = b.add(begin, (number * (_BESIDE * self.lanes)).register)
-            return [self._load(e, b.add(place, e.number(k * self.lanes))) for k in range(_BESIDE)]
+            return [self.load(e, b.add(place, e.number(k * self.lanes))) for k in range(_BESIDE)]
 
         def several(first: Whole, some: Whole) -> Carried:
             return carry(e, (some - 1).register, block(first), lambda number, totals: [
@@ -127,7 +127,7 @@ class RowVectors:
         b = e.builder
 
         def is_in(number: ir.Value) -> ir.Value:
-            elements = self._load(e, b.add(begin, b.mul(number, e.number(self.lanes))))
+            elements = self.load(e, b.add(begin, b.mul(number, e.number(self.lanes))))
             found = self._bits(e, is_found(e, elements))
             return b.icmp_unsigned("!=", found, ir.Constant(found.type, 0))
 
@@ -144,7 +144,7 @@ class RowVectors:
     def _place_in_vector(self, e: Emitter, is_found: Matches, begin: ir.Value, count: ir.Value) -> ir.Value:
         """Among as many elements as there are lanes at the most."""
         b = e.builder
-        found = self._bits(e, is_found(e, self._first(e, begin, count, ir.Constant(self._kind, None))))
+        found = self._bits(e, is_found(e, self.first(e, begin, count, ir.Constant(self._kind, None))))
         zeros = e.declare(f"llvm.cttz.{found.type}", ir.FunctionType(found.type, [found.type, I1]))
         place = b.call(zeros, [found, I1(0)])
         return e.intrinsic("smin", place if self.lanes == e.index.width else b.zext(place, e.index), count)
@@ -153,11 +153,12 @@ class RowVectors:
         """A bit for each lane."""
         return e.builder.bitcast(mask, ir.IntType(self.lanes))
 
-    def _load(self, e: Emitter, position: ir.Value) -> ir.Value:
+    def load(self, e: Emitter, position: ir.Value) -> ir.Value:
+        """The vector from a position on."""
         place = e.address(self.memory, register_type(self.dtype), position)
         return e.builder.load(place, typ=self._kind, align=self.dtype.numpy.itemsize)
 
-    def _first(self, e: Emitter, position: ir.Value, count: ir.Value, other: ir.Value) -> ir.Value:
+    def first(self, e: Emitter, position: ir.Value, count: ir.Value, other: ir.Value) -> ir.Value:
         """The first `count` elements from a position on, as many as there are lanes at the most, and `other` in the
         lanes behind."""
         numbers = ir.VectorType(I8, self.lanes)

@@ -12,8 +12,9 @@ from llvmlite import ir
 from circlet.backends.native.emit.emitter import Emitter
 from circlet.backends.native.emit.parallel import parallel_nest
 from circlet.backends.native.rules.real.elementwise import activate, refuses_activation
-from circlet.backends.native.rules.real.reduce import REORDERED, Register, Tiles, reserve
+from circlet.backends.native.rules.real.reduce import REORDERED, Register, reserve
 from circlet.backends.native.rules.rule import Node, Sink, nest
+from circlet.backends.native.rules.tiles import Tiles
 from circlet.backends.refusal import all_of, only
 from circlet.runtime.ir.types import DType
 from circlet.runtime.ops.pool import AveragePool2D, L2Pool2D, MaxPool2D

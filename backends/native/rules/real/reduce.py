@@ -12,8 +12,8 @@ import numpy as np
 from llvmlite import ir
 
 from circlet.backends.native.emit.emitter import UNSIGNED, Emitter, Index, is_real, register_type
+from circlet.backends.native.emit.loops import branch, independent, rolled, rolled_nest
 from circlet.backends.native.emit.loops import fold as combine
-from circlet.backends.native.emit.loops import independent, rolled, rolled_nest
 from circlet.backends.native.emit.parallel import parallel_nest
 from circlet.backends.native.emit.value import Value
 from circlet.backends.native.emit.whole import Whole
@@ -22,6 +22,7 @@ from circlet.backends.native.rules.real.elementwise import add, compare
 from circlet.backends.native.rules.refusals import movable, plain
 from circlet.backends.native.rules.row_vectors import RowVectors, in_every_lane
 from circlet.backends.native.rules.rule import Node, Sink, nest
+from circlet.backends.native.rules.tiles import Tiles
 from circlet.backends.native.targets.constants import Uniform
 from circlet.runtime.ir.length import certain, is_late, is_length, larger, lowest, may_differ
 from circlet.runtime.ir.types import DType
@@ -41,6 +42,9 @@ SHORT = 256
 """The longest row of results that is accumulated in vector registers rather than in memory. Of 200 rows of 16 to 64
 floats the sum takes 16 to 67 % less time so, of 128 up to 15 % less, of 256 up to 23 % more, of 512 some 30 % more,
 AVX2 and AVX-512."""
+_SIDE = 4
+"""How many vector registers a part of such a row has where only a run knows its length, unless this is shorter: a
+choice, with which sums of rows of 4 to 256 floats take the time of code for one length, within 7 %."""
 AXES = frozenset({1})
 """The parameter of these operators."""
 REORDERED = ("reassoc", "contract")
@@ -146,50 +150,6 @@ class Register:
         self._e.builder.store(value, self._slots[name])
 
 
-@dataclass(frozen=True, eq=False)
-class Tiles:
-    """A row in parts that fit into vector registers, all of one size."""
-
-    dtype: DType
-    length: int
-    """Elements of the row."""
-    size: int
-    """Elements of a part: a power of two."""
-
-    @classmethod
-    def of(cls, e: Emitter, dtype: DType, length: int) -> Tiles:
-        """Parts that take at most a quarter of the registers."""
-        most = e.target.vector_bytes // dtype.numpy.itemsize * (e.target.vector_registers // 4)
-        return cls(dtype, length, 1 << max(min(length, most).bit_length() - 1, 0))
-
-    @property
-    def kind(self) -> ir.Type:
-        """The vector that holds a part."""
-        return ir.VectorType(register_type(self.dtype), self.size)
-
-    @contextmanager
-    def each(self, e: Emitter) -> Iterator[ir.Value]:
-        """A loop over where the parts begin; the last one overlaps the one before where the row is no multiple."""
-        with e.loop(-(-self.length // self.size)) as number:
-            start = e.builder.mul(number, e.number(self.size), flags=("nsw",))
-            yield start if self.length % self.size == 0 else e.intrinsic("smin", start,
-                                                                         e.number(self.length - self.size))
-
-    def constant(self, value: float | int) -> ir.Value:
-        """A number in every lane."""
-        return Uniform(self.kind, value)
-
-    def load(self, e: Emitter, memory: ir.Value, position: ir.Value) -> ir.Value:
-        """The part from a position in memory on, in elements."""
-        place = e.address(memory, register_type(self.dtype), position)
-        return e.builder.load(place, typ=self.kind, align=self.dtype.numpy.itemsize)
-
-    def store(self, e: Emitter, value: ir.Value, memory: ir.Value, position: ir.Value) -> None:
-        """Writes a part from a position in memory on."""
-        place = e.address(memory, register_type(self.dtype), position)
-        e.builder.store(value, place, align=self.dtype.numpy.itemsize)
-
-
 class Traversal:
     """The elements of a tensor in the order in which they are combined along axes.
 
@@ -283,10 +243,9 @@ def fold_along(make: MakeFold, node: Node[Any], e: Emitter, sinks: tuple[Sink, .
     traversal = Traversal(x, axes, node.op.keep_dims)
     if traversal.reduces_row or traversal.length == 1:
         _reduce_row(e, traversal, fold, sinks[0])
-    elif x.memory is not None and certain(traversal.length, "<=", SHORT) and fold.dtype is x.dtype is not DType.BOOL:
-        _reduce_tiles(node, e, traversal, fold, sinks[0])
     else:
-        _reduce_beside(node, e, traversal, fold, sinks[0])
+        in_vectors = x.memory is not None and fold.dtype is x.dtype is not DType.BOOL
+        _reduce_columns(node, e, traversal, fold, sinks[0], in_vectors)
 
 
 def _reduce_row(e: Emitter, traversal: Traversal, fold: Fold, sink: Sink) -> None:
@@ -320,28 +279,55 @@ def _combine_row(e: Emitter, traversal: Traversal, fold: Fold, register: Registe
         register.set(fold.combine(e, register.get(), element))
 
 
-def _reduce_tiles(node: Node[Any], e: Emitter, traversal: Traversal, fold: Fold, sink: Sink) -> None:
-    """Accumulates the results of a row side by side in vector registers: loops over the kept outer axes, shared out,
-    over the parts of the row, and over the reduced axes. Results go through scratch memory of the row's length to the
-    sink."""
-    tiles, source = Tiles.of(e, fold.dtype, traversal.length), node.function.pointer(node.input(0))
-    register, memory = Register(e, tiles.kind), reserve(node, traversal.length, fold.dtype)
+def _reduce_columns(node: Node[Any], e: Emitter, traversal: Traversal, fold: Fold, sink: Sink,
+                    in_vectors: bool) -> None:
+    """Accumulates the results of a row side by side, where they are few in vector registers, else in memory: loops over
+    the kept outer axes, shared out, and what of `_reduce_tiles` and `_reduce_beside` the length asks for."""
+    length = traversal.length
+    memory = reserve(node, _beside(length), fold.dtype)
+    source = node.function.pointer(node.input(0)) if in_vectors else memory
     with traversal.kept(e) as kept:
-        with tiles.each(e) as start:
-            register.set(tiles.constant(fold.start))
-            with traversal.reduced(e) as reduced:
-                elements = tiles.load(e, source, traversal.position(e, {**kept, **reduced}, start))
-                register.set(fold.combine(e, register.get(), elements))
-            tiles.store(e, register.get(), memory, start)
-        with e.loop(traversal.length) as k:
-            sink(e, traversal.result_index(e, kept, k), fold.finish(e, e.load(memory, fold.dtype, k)))
+        count = Whole(e, length)
+
+        def beside() -> None:
+            _reduce_beside(e, traversal, fold, sink, kept, memory)
+
+        def tiled(tiles: Tiles) -> Callable[[], None]:
+            return lambda: _reduce_tiles(e, traversal, fold, sink, kept, tiles, source, memory)
+
+        if not in_vectors:
+            beside()
+        elif not is_length(length):
+            branch(e, length <= SHORT, tiled(Tiles.of(e, fold.dtype, length)), beside)
+        else:
+            lanes = e.target.vector_bytes // fold.dtype.numpy.itemsize
+            chosen = tiled(Tiles(fold.dtype, length, lanes, is_masked=True)) if e.target.has_masks else beside
+            for size in (lanes, _SIDE * lanes):
+                fits = count.compare(">=", size)
+                chosen = partial(branch, e, fits, tiled(Tiles(fold.dtype, length, size)), chosen)
+            branch(e, count.compare(">", SHORT), beside, chosen)
 
 
-def _reduce_beside(node: Node[Any], e: Emitter, traversal: Traversal, fold: Fold, sink: Sink) -> None:
-    """Accumulates the results of a part of a row side by side in memory: loops over the kept outer axes, shared out,
-    over parts of up to `BLOCK` results, over the reduced axes, and over the part."""
-    memory = reserve(node, _beside(traversal.length), fold.dtype)
-    with traversal.kept(e) as kept, parts(e, traversal.length) as (start, count):
+def _reduce_tiles(e: Emitter, traversal: Traversal, fold: Fold, sink: Sink, kept: dict[int, ir.Value], tiles: Tiles,
+                  source: ir.Value, memory: ir.Value) -> None:
+    """Accumulates the results of a row in vector registers: loops over the parts of the row, and over the reduced axes.
+    Results go through scratch memory of the row's length to the sink."""
+    register = Register(e, tiles.kind)
+    with tiles.each(e) as start:
+        register.set(tiles.constant(fold.start))
+        with traversal.reduced(e) as reduced:
+            elements = tiles.load(e, source, traversal.position(e, {**kept, **reduced}, start))
+            register.set(fold.combine(e, register.get(), elements))
+        tiles.store(e, register.get(), memory, start)
+    with e.loop(traversal.length) as k:
+        sink(e, traversal.result_index(e, kept, k), fold.finish(e, e.load(memory, fold.dtype, k)))
+
+
+def _reduce_beside(e: Emitter, traversal: Traversal, fold: Fold, sink: Sink, kept: dict[int, ir.Value],
+                   memory: ir.Value) -> None:
+    """Accumulates the results of a part of a row in memory: loops over parts of up to `BLOCK` results, over the reduced
+    axes, and over the part."""
+    with parts(e, traversal.length) as (start, count):
         with independent(e, count) as k:
             e.store(e.constant(fold.start, fold.dtype), memory, fold.dtype, k)
         with traversal.reduced(e, has_loops=True) as reduced, independent(e, count) as k:
