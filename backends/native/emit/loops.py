@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 from llvmlite import ir
 
-from circlet.backends.native.emit.emitter import I1, I32, Emitter
+from circlet.backends.native.emit.emitter import I1, I32, Emitter, Index
 from circlet.backends.native.emit.whole import Truth
 from circlet.backends.native.targets.target import Goal
 from circlet.runtime.ir.length import is_length, may_differ
@@ -115,7 +115,8 @@ def independent(e: Emitter, count: ir.Value | int, width: int | None = None,
     wanted: Hints = ()
     if latch is first:
         wanted = cut or (*_vectors(e, count, width), *_several(e, count, instructions))
-    _hint(latch, e.module, ["llvm.loop.parallel_accesses", group], ["llvm.loop.unroll.disable"], *wanted)
+    rolled_up = [] if cut else [["llvm.loop.unroll.disable"]]
+    _hint(latch, e.module, ["llvm.loop.parallel_accesses", group], *rolled_up, *wanted)
 
 
 def _is_plain(e: Emitter) -> bool:
@@ -215,6 +216,16 @@ def every(e: Emitter, shape: Shape) -> Iterator[tuple[ir.Value, ...]]:
         return
     with rolled_nest(e, shape[:last]) as outer, independent(e, shape[last]) as each:
         yield (*outer, each, *(e.number(0) for _ in shape[last + 1:]))
+
+
+def spread_every(e: Emitter, shape: Shape, turn: Callable[[Index], None]) -> None:
+    """Loops over the elements of a shape, given the index of each; the innermost one is cut as `spread` does it."""
+    last = max((axis for axis, size in enumerate(shape) if may_differ(size, 1)), default=None)
+    if last is None:
+        turn([e.number(0) for _ in shape])
+        return
+    with rolled_nest(e, shape[:last]) as outer:
+        spread(e, shape[last], lambda k: turn([*outer, k, *(e.number(0) for _ in shape[last + 1:])]))
 
 
 def carry(e: Emitter, count: ir.Value, values: Sequence[ir.Value],

@@ -8,14 +8,14 @@ are the results: a turn computes what it would alone.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from math import prod
 
 from llvmlite import ir
 
-from circlet.backends.native.emit.emitter import I32, LONG_LOOP, POINTER, Emitter
-from circlet.backends.native.emit.loops import every, independent, rolled, rolled_nest
+from circlet.backends.native.emit.emitter import I32, LONG_LOOP, POINTER, Emitter, Index
+from circlet.backends.native.emit.loops import independent, rolled, rolled_nest, spread, spread_every
 from circlet.backends.native.emit.outlined import Outlined
 from circlet.backends.native.emit.polling import LONG
 from circlet.backends.native.emit.sharing import Sharing
@@ -199,13 +199,12 @@ def parallel_run(e: Emitter, count: int, work: int) -> Iterator[ir.Value]:
         yield e.builder.add(first, k)
 
 
-@contextmanager
-def parallel_every(e: Emitter, shape: Shape, work: int) -> Iterator[tuple[ir.Value, ...]]:
-    """Loops over the elements of a shape, as `every`; the turns of the first ones are shared out."""
+def parallel_every(e: Emitter, shape: Shape, work: int, turn: Callable[[Index], None]) -> None:
+    """Loops over the elements of a shape, given the index of each, as `spread_every`; the turns of the first ones are
+    shared out."""
     last = max((axis for axis, size in enumerate(shape) if may_differ(size, 1)), default=0)
     if not is_shared(e, prod(shape[:last]), work):
-        with every(e, shape) as index:
-            yield index
+        spread_every(e, shape, turn)
         return
-    with parallel_nest(e, shape[:last], work) as outer, independent(e, shape[last]) as each:
-        yield (*outer, each, *(e.number(0) for _ in shape[last + 1:]))
+    with parallel_nest(e, shape[:last], work) as outer:
+        spread(e, shape[last], lambda k: turn([*outer, k, *(e.number(0) for _ in shape[last + 1:])]))

@@ -85,8 +85,8 @@ class Value:
             with parallel_run(e, self.size, self._work) as position:
                 e.store(self.linear(e, position), home, self.dtype, position)
         else:
-            with parallel_every(e, self.shape, self._work) as index:
-                e.store(self.element(e, index), home, self.dtype, e.linear(index, self.shape))
+            parallel_every(e, self.shape, self._work, lambda index: e.store(
+                self.element(e, index), home, self.dtype, e.linear(index, self.shape)))
 
     @property
     def _work(self) -> int:

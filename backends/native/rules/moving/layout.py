@@ -10,8 +10,7 @@ from typing import Any
 from llvmlite import ir
 
 from circlet.backends.native.emit.emitter import Emitter, Index
-from circlet.backends.native.emit.loops import spread
-from circlet.backends.native.emit.parallel import parallel_every, parallel_nest
+from circlet.backends.native.emit.parallel import parallel_every
 from circlet.backends.native.emit.transpose import copy_transposed
 from circlet.backends.native.emit.value import Value, computed
 from circlet.backends.native.emit.whole import Whole, both, either
@@ -29,7 +28,7 @@ from circlet.backends.native.rules.refusals import movable
 from circlet.backends.native.rules.rule import Node, Sink, fused, nest
 from circlet.backends.refusal import all_of, only
 from circlet.runtime.exec.kernel import Call
-from circlet.runtime.ir.length import is_length, may_differ
+from circlet.runtime.ir.length import may_differ
 from circlet.runtime.ir.types import INTEGERS, Activation, DType, Quantization
 from circlet.runtime.ops.layout import (
     Concatenation,
@@ -298,12 +297,7 @@ def _put(e: Emitter, sink: Sink, x: Value, axis: int, offset: int) -> None:
         place = e.builder.add(index[axis], e.number(offset), flags=("nuw", "nsw"))
         sink(e, [*index[:axis], place, *index[axis + 1:]], x.element(e, index))
 
-    if is_length(x.shape[-1]):
-        with parallel_nest(e, x.shape[:-1], 4 * x.nbytes) as outer:
-            spread(e, x.shape[-1], lambda k: give([*outer, k]))
-    else:
-        with parallel_every(e, x.shape, 4 * x.nbytes) as index:
-            give(index)
+    parallel_every(e, x.shape, 4 * x.nbytes, give)
 
 
 @fused(MatrixDiag, movable)

@@ -12,7 +12,7 @@ from typing import Any
 from llvmlite import ir
 
 from circlet.backends.native.emit.emitter import I1, I8, I32, I64, UNSIGNED, Emitter, Index, memory_type
-from circlet.backends.native.emit.loops import every
+from circlet.backends.native.emit.loops import spread_every
 from circlet.backends.native.emit.parallel import parallel_nest
 from circlet.backends.native.emit.value import Value, computed, in_memory
 from circlet.backends.native.emit.whole import Truth, Whole, both
@@ -147,9 +147,11 @@ def overwrite(e: Emitter, home: ir.Value, shape: Shape, window: Value, starts: S
         source = Box(window.memory, window.shape, [Whole(e, 0)] * len(shape))
         _copy(e, Box(home, shape, starts), source, window.shape, window.dtype)
     else:
-        with every(e, window.shape) as index:
+        def give(index: Index) -> None:
             place = [(start + Whole(e, each)).register for start, each in zip(starts, index, strict=True)]
             e.store(window.element(e, index), home, window.dtype, e.linear(place, shape))
+
+        spread_every(e, window.shape, give)
 
 
 @dataclass(frozen=True, eq=False)
