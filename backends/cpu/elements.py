@@ -64,14 +64,15 @@ def rows(node: Node[ScatterSlices]) -> Places:
 
 def _scatter(node: Node[Any], places: Places, combine: Combine) -> Step:
     x, updates, out = node.input(0), node.input(2), node.out
-    function = _FUNCTIONS.get(combine)
+    function, slices = _FUNCTIONS.get(combine), out[np.newaxis]
 
     def step() -> None:
         found = places()
+        target, where = (out, found) if found else (slices, (np.zeros(node.input(1).shape[:-1], np.int64),))
         if function is None:
-            out[found] = updates
+            target[where] = updates
         else:
-            function.at(out, found, updates)
+            function.at(target, where, updates)
 
     return step if np.may_share_memory(x, out) else chain(copy(out, x), step)
 

@@ -25,6 +25,9 @@ CASES = [
     Case("slices-elements", ScatterSlices(Combine.MULTIPLY), [GRID, [[1, 1], [1, 1]], [2.0, 3.0]],
          [[[0.0, 1.0, 2.0], [3.0, 24.0, 5.0]]]),
     Case("slices-outside", ScatterSlices(), [GRID, [[2]], [[7.0, 8.0, 9.0]]], [GRID], error="index 2 is out of range"),
+    Case("slices-whole", ScatterSlices(Combine.ADD), [[1, 2], np.zeros((2, 0), np.int32), [[10, 20], [100, 200]]],
+         [[111, 222]]),
+    Case("slices-none", ScatterSlices(), [[1, 2], np.zeros((0, 0), np.int32), np.zeros((0, 2), np.int32)], [[1, 2]]),
     Case("slices-shape", ScatterSlices(), [GRID, [[0]], [[7.0]]], [GRID], error="cannot scatter"),
 ]
 

@@ -8,6 +8,7 @@ MODULES: Mapping[str, tuple[str, ...]] = {
     "comparison": ("real.comparison",),
     "conv": ("real.conv", "real.grouped"),
     "detection": ("real.detection",),
+    "elements": ("moving.elements",),
     "elementwise": ("real.elementwise", "real.division"),
     "index": ("moving.index",),
     "layout": ("moving.layout",),

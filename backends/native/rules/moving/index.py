@@ -14,7 +14,7 @@ from circlet.backends.native.emit.loops import Carried, carry, every
 from circlet.backends.native.emit.value import Value, computed
 from circlet.backends.native.emit.whole import Whole
 from circlet.backends.native.rules.moving.move import expect, expect_inside, extended, filled, overwrite, part, wholes
-from circlet.backends.native.rules.real.elementwise import add
+from circlet.backends.native.rules.real.elementwise import plus
 from circlet.backends.native.rules.refusals import movable, plain
 from circlet.backends.native.rules.rule import Node, Sink, fused, is_single, nest
 from circlet.backends.refusal import Refusal, all_of, only
@@ -154,11 +154,6 @@ def gather_nd(node: Node[GatherNd], e: Emitter, sinks: tuple[Sink, ...]) -> None
             sinks[0](e, [*place, *inner], x.element(e, [*row, *inner]))
 
 
-def _plus(e: Emitter, dtype: DType, one: ir.Value, other: ir.Value) -> ir.Value:
-    """The sum; of booleans the disjunction."""
-    return e.builder.or_(one, other) if dtype is DType.BOOL else add(e, dtype, [one, other])
-
-
 _refuses_scatter = all_of(plain, _indices(0))
 """Refuses what `plain` does, and indices that no axis has room for."""
 
@@ -183,7 +178,7 @@ def scatter_one(node: Node[ScatterNd]) -> tuple[Value]:
         hits = [e.builder.icmp_signed("==", each, wanted) for each, wanted in zip(index, row, strict=False)]
         hit = reduce(e.builder.and_, hits, ir.Constant(I1, True))
         zero = e.constant(0, dtype)
-        return e.select(hit, _plus(e, dtype, zero, update.element(e, index[depth:])), zero)
+        return e.select(hit, plus(e, dtype, [zero, update.element(e, index[depth:])]), zero)
 
     return (computed(node.shape, dtype, element),)
 
@@ -200,7 +195,7 @@ def scatter_nd(node: Node[ScatterNd], e: Emitter, sinks: tuple[Sink, ...]) -> No
         with every(e, shape[depth:]) as inner:
             position = e.linear([*row, *inner], shape)
             update = updates.element(e, [*place, *inner])
-            e.store(_plus(e, dtype, e.load(home, dtype, position), update), home, dtype, position)
+            e.store(plus(e, dtype, [e.load(home, dtype, position), update]), home, dtype, position)
 
 
 @nest(SparseToDense, _indices(0), memory_inputs=frozenset(), parameters=SECOND,

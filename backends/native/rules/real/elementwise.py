@@ -167,8 +167,12 @@ def _shift_right(e: Emitter, dtype: DType, values: Sequence[ir.Value]) -> ir.Val
     return e.builder.lshr(values[0], count) if dtype in UNSIGNED else e.builder.ashr(values[0], count)
 
 
+plus, times = _on_bools(_bits("or_"), add), _on_bools(_bits("and_"), mul)
+"""The sum, of booleans the disjunction; the product, of booleans the conjunction."""
 _greatest, _least = _nan_if_any(maximum), _nan_if_any(minimum)
 """The larger and the smaller of two, NaN where either is."""
+greatest, least = _on_bools(_bits("or_"), _greatest), _on_bools(_bits("and_"), _least)
+"""The same; of booleans the disjunction and the conjunction."""
 
 
 def _clamp(e: Emitter, dtype: DType, values: Sequence[ir.Value]) -> ir.Value:
@@ -187,11 +191,11 @@ _COMBINE: dict[type[Op], Combine] = {
     ops.BitwiseXor: _bits("xor"),
     ops.RightShift: _shift_right,
     ops.Prelu: _prelu,
-    ops.StablehloAdd: _on_bools(_bits("or_"), add),
+    ops.StablehloAdd: plus,
     ops.StablehloSubtract: sub,
-    ops.StablehloMultiply: _on_bools(_bits("and_"), mul),
-    ops.StablehloMaximum: _on_bools(_bits("or_"), _greatest),
-    ops.StablehloMinimum: _on_bools(_bits("and_"), _least),
+    ops.StablehloMultiply: times,
+    ops.StablehloMaximum: greatest,
+    ops.StablehloMinimum: least,
     ops.StablehloAnd: _bits("and_"),
     ops.StablehloOr: _bits("or_"),
     ops.StablehloShiftLeft: _shift_left,
