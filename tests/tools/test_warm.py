@@ -120,7 +120,7 @@ def test_what_numpy_computes_is_listed(program: Program, tmp_path: Path) -> None
     circlet.save(b.build(), tmp_path / "unique.tflite")
     text = program.text("warm", tmp_path / "unique.tflite")
     assert "left to numpy: main" in text
-    assert "UNIQUE  (host call: no native rule)" in text
+    assert "UNIQUE  (host call: a number of results that the model declares)" in text
 
 
 def test_a_run_that_stops(program: Program, tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
 from typing import Any, TypeAlias
 
@@ -226,6 +226,26 @@ def spread_every(e: Emitter, shape: Shape, turn: Callable[[Index], None]) -> Non
         return
     with rolled_nest(e, shape[:last]) as outer:
         spread(e, shape[last], lambda k: turn([*outer, k, *(e.number(0) for _ in shape[last + 1:])]))
+
+
+def search(e: Emitter, count: ir.Value, is_found: Callable[[ir.Value], ir.Value]) -> ir.Value:
+    """The first index below `count` for which a condition, an i1, holds; `count` where there is none."""
+    b, before = e.builder, e.builder.block
+    with nullcontext() if e.meter is None else e.meter.turn(None) as span:
+        head, body, after = (e.function.append_basic_block(name) for name in ("look", "looked", "found"))
+        b.branch(head)
+        b.position_at_end(head)
+        index = b.phi(e.index)
+        index.add_incoming(e.number(0), before)
+        b.cbranch(b.icmp_signed("<", index, count), body, after)
+        b.position_at_end(body)
+        found = is_found(index)
+    index.add_incoming(b.add(index, e.number(1), flags=("nuw", "nsw")), b.block)
+    b.cbranch(found, after, head)
+    b.position_at_end(after)
+    if e.meter is not None and span is not None:
+        e.meter.spend_loop(span, index)
+    return index
 
 
 def carry(e: Emitter, count: ir.Value, values: Sequence[ir.Value],

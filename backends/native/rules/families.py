@@ -24,7 +24,7 @@ MODULES: Mapping[str, tuple[str, ...]] = {
     "resize": ("real.resize",),
     "segment": ("real.segment",),
     "shape": ("moving.shape",),
-    "sort": ("moving.sort",),
+    "sort": ("moving.sort", "moving.unique"),
     "spatial": ("moving.spatial",),
     "transcendental": ("real.transcendental",),
     "unary": ("real.unary",),

@@ -6,6 +6,7 @@ from llvmlite import ir
 
 from circlet.backends.native.emit.emitter import I1, Emitter, Index, is_real, register_type
 from circlet.backends.native.emit.value import Value
+from circlet.backends.native.rules.moving.merge import Merge
 from circlet.backends.native.rules.quantized.quantize import convert
 from circlet.backends.native.rules.real.elementwise import compare
 from circlet.backends.native.rules.real.reduce import Register, reserve
@@ -38,7 +39,7 @@ def _large(call: Call) -> str | None:
 def _short(call: Call) -> str | None:
     """Refuses rows that are not much longer than a k that is not small: most elements would move most others. 64 of 64
     take 21 us by insertion and 2.5 us by merging, 8 of 64 take 1 us."""
-    k, length = call.input(1).data, call.input(0).shape[-1]
+    k, length = call.input(1).data, call.input(0).shape[-1] if call.input(0).shape else 0
     if k is None or k.size != 1 or is_length(length) or k.item() <= FEW or LONGER * k.item() <= length:
         return None
     return f"k is {k.item()} of {length}"
@@ -104,41 +105,13 @@ class _Rows:
         self.put(e, index, kept, e.number(0))
 
     def merge(self, e: Emitter, index: Index, memory: list[ir.Value]) -> None:
-        """Sorts a row: merges runs of 1, 2, 4... elements, from one half of memory to the other."""
-        b, length, zero = e.builder, e.number(self.length), e.number(0)
+        """Sorts a row, in memory for two."""
         with e.loop(self.length) as turn:
             e.store(self.x.element(e, [*index, turn]), memory[0], self.kinds[0], turn)
             e.store(convert(e, turn, e.index_dtype, self.kinds[1]), memory[1], self.kinds[1], turn)
-        side = Register(e, e.index)
-        side.set(zero)
-        with e.loop(e.index.width - 2) as step:
-            run = b.shl(e.number(1), step)
-            with b.if_then(b.icmp_signed("<", run, length)):
-                self._merge_runs(e, memory, run, side.get())
-                side.set(b.sub(length, side.get()))
-        self.put(e, index, memory, side.get())
-
-    def _merge_runs(self, e: Emitter, memory: list[ir.Value], run: ir.Value, source: ir.Value) -> None:
-        """Merges each two runs of a length; `source` is where the half begins that holds them."""
-        b, length = e.builder, e.number(self.length)
-        target, last = b.sub(length, source), b.sub(length, e.number(1))
-        ours, theirs = Register(e, e.index), Register(e, e.index)
-        for each in (ours, theirs):
-            each.set(e.number(0))
-        both = b.shl(run, e.number(1))
-        with e.loop(self.length) as place:
-            begin = b.and_(place, b.sub(e.number(0), both))
-            middle, end = (e.intrinsic("smin", b.add(begin, each), length) for each in (run, both))
-            is_new = b.icmp_signed("==", place, begin)
-            one, other = b.select(is_new, begin, ours.get()), b.select(is_new, middle, theirs.get())
-            found = [[e.load(each, dtype, b.add(source, e.intrinsic("smin", at, last)))
-                      for each, dtype in zip(memory, self.kinds, strict=True)] for at in (one, other)]
-            leads = b.or_(b.icmp_signed(">=", one, middle), _leads(e, self.kinds[0], found[1][0], found[0][0]))
-            takes = b.and_(b.icmp_signed("<", other, end), leads)
-            for each, dtype, ahead, behind in zip(memory, self.kinds, found[1], found[0], strict=True):
-                e.store(e.select(takes, ahead, behind), each, dtype, b.add(target, place))
-            ours.set(b.add(one, b.zext(b.not_(takes), e.index)))
-            theirs.set(b.add(other, b.zext(takes, e.index)))
+        merge = Merge(e, tuple(zip(memory, self.kinds, strict=True)),
+                      lambda one, other: _leads(e, self.kinds[0], one[0], other[0]))
+        self.put(e, index, memory, merge.sort(e.number(self.length)))
 
 
 def _rows(node: Node[TopKV2], sinks: tuple[Sink, ...]) -> _Rows:
