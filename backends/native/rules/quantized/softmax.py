@@ -12,11 +12,12 @@ from llvmlite import ir
 from circlet.backends.arithmetic.fixed_point import quantize_multiplier
 from circlet.backends.arithmetic.softmax import SUM_BITS, Decay, decay_of_16, exponentials_16, reciprocals_16
 from circlet.backends.native.emit.emitter import I32, I64, Emitter, Index, register_type
+from circlet.backends.native.emit.loops import fold, spread
 from circlet.backends.native.emit.parallel import parallel
 from circlet.backends.native.rules.preferences import QUANTIZED
 from circlet.backends.native.rules.quantized.elementwise import quantization, widened
 from circlet.backends.native.rules.quantized.requantize import clamped, rescale
-from circlet.backends.native.rules.real.reduce import Register
+from circlet.backends.native.rules.real.reduce import Register, reserve
 from circlet.backends.native.rules.refusals import quantized
 from circlet.backends.native.rules.rule import Node, Sink, nest
 from circlet.backends.refusal import all_of, only
@@ -42,66 +43,71 @@ def _rows(node: Node[Softmax], e: Emitter, work: int) -> Iterator[tuple[Index, C
             return widened(e, e.load(source, x.dtype, b.add(begin, k)), x.dtype)
 
         greatest.set(ir.Constant(I32, int(np.iinfo(x.dtype.numpy).min)))
-        with e.loop(x.shape[-1]) as k:
-            greatest.set(e.intrinsic("smax", greatest.get(), element(k)))
+        fold(e, x.shape[-1], lambda k: greatest.set(e.intrinsic("smax", greatest.get(), element(k))))
         yield e.delinear(row, x.shape[:-1]), lambda k: b.sub(greatest.get(), element(k))
 
 
 def _softmax_8(node: Node[Softmax], e: Emitter, sinks: tuple[Sink, ...]) -> None:
     """Of x (..., n), int8 or uint8, the same shape: TFLite's `Softmax` of integers. The exponentials of how far
-    elements are below the greatest are in a table; the quotient is in fixed point. Three loops for each row, shared
-    out."""
+    elements are below the greatest are in a table, and kept in scratch memory (n,); the quotient is in fixed point.
+    Three loops for each row, shared out."""
     x, b, made = node.input(0), e.builder, node.call.outputs[0].dtype
     depth, limits = x.shape[-1], np.iinfo(made.numpy)
     exponentials = Decay.of(float(np.float32(node.op.beta)) * quantization(node.call.input(0)).scale).exponentials
     powers = node.function.external(np.ascontiguousarray(exponentials, np.int32))
     half = ir.Constant(I32, 1 << SUM_BITS - 1)
-    total = Register(e, I64)
+    total, kept = Register(e, I64), reserve(node, depth, DType.INT32)
     with _rows(node, e, 32) as (index, below):
-        def power(k: ir.Value) -> ir.Value:
-            return e.load(powers, DType.INT32, b.zext(below(k), e.index))
-
         total.set(e.wide(0))
         with e.loop(depth) as k:
-            summand = b.lshr(b.add(power(k), half), ir.Constant(I32, SUM_BITS))
+            power = e.load(powers, DType.INT32, b.zext(below(k), e.index))
+            e.store(power, kept, DType.INT32, k)
+            summand = b.lshr(b.add(power, half), ir.Constant(I32, SUM_BITS))
             total.set(b.add(total.get(), b.zext(summand, I64)))
         inverse, shift = _inverse(e, total.get())
         shift = b.sub(e.wide(SUM_BITS + 31 - 8 * made.numpy.itemsize), shift)
         unit = b.lshr(b.shl(e.wide(1), shift), e.wide(1))
-        with e.loop(depth) as k:
-            share = _product(e, inverse, b.zext(power(k), I64))
+
+        def give(k: ir.Value) -> None:
+            share = _product(e, inverse, b.zext(e.load(kept, DType.INT32, k), I64))
             value = b.add(b.trunc(b.ashr(b.add(share, unit), shift), I32), ir.Constant(I32, int(limits.min)))
             result = clamped(e, value, int(limits.min), int(limits.max))
             sinks[0](e, [*index, k], b.trunc(result, register_type(made)))
 
+        spread(e, depth, give)
+
 
 def _softmax_16(node: Node[Softmax], e: Emitter, sinks: tuple[Sink, ...]) -> None:
     """Of x (..., n), int16, the same shape: TFLite's `SoftmaxInt16`. Exponentials and the reciprocal of their sum are
-    looked up in tables of 513 points. Three loops for each row, shared out."""
+    looked up in tables of 513 points, the exponentials kept in scratch memory (n,). Three loops for each row, shared
+    out."""
     x, b = node.input(0), e.builder
     depth, limits = x.shape[-1], np.iinfo(np.int16)
     decay = quantize_multiplier(decay_of_16(quantization(node.call.input(0)).scale, node.op.beta))
     exponentials, reciprocals = (node.function.external(each().astype(np.int16))
                                  for each in (exponentials_16, reciprocals_16))
-    total = Register(e, I64)
+    total, kept = Register(e, I64), reserve(node, depth, DType.INT32)
     with _rows(node, e, 48) as (index, below):
-        def power(k: ir.Value) -> ir.Value:
-            distance = rescale(e, b.neg(below(k)), *decay)
-            place = clamped(e, b.add(b.sext(distance, I64), e.wide(limits.max)), limits.min, limits.max)
-            return _interpolated(e, exponentials, b.trunc(place, I32))
-
         total.set(e.wide(0))
         with e.loop(depth) as k:
-            total.set(b.add(total.get(), b.sext(power(k), I64)))
+            distance = rescale(e, b.neg(below(k)), *decay)
+            place = clamped(e, b.add(b.sext(distance, I64), e.wide(limits.max)), limits.min, limits.max)
+            power = _interpolated(e, exponentials, b.trunc(place, I32))
+            e.store(power, kept, DType.INT32, k)
+            total.set(b.add(total.get(), b.sext(power, I64)))
         headroom = b.zext(b.ctlz(b.trunc(total.get(), I32), ir.Constant(ir.IntType(1), 0)), I64)
         mantissa = b.ashr(b.add(b.shl(total.get(), b.sub(headroom, e.wide(1))), e.wide(1 << 13)), e.wide(14))
         place = clamped(e, b.sub(mantissa, e.wide(3 << 15)), limits.min, limits.max)
         inverse = b.sext(_interpolated(e, reciprocals, b.trunc(place, I32)), I64)
         shift = b.sub(e.wide(31), headroom)
         half = b.shl(e.wide(1), b.sub(shift, e.wide(1)))
-        with e.loop(depth) as k:
-            share = b.ashr(b.add(b.mul(b.sext(power(k), I64), inverse), half), shift)
+
+        def give(k: ir.Value) -> None:
+            power = b.sext(e.load(kept, DType.INT32, k), I64)
+            share = b.ashr(b.add(b.mul(power, inverse), half), shift)
             sinks[0](e, [*index, k], b.trunc(clamped(e, share, 0, limits.max), register_type(DType.INT16)))
+
+        spread(e, depth, give)
 
 
 def _interpolated(e: Emitter, table: ir.Value, place: ir.Value) -> ir.Value:
