@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from math import prod
 
 from llvmlite import ir
 
 from circlet.backends.native.emit.emitter import I32, Emitter, Index, memory_type
-from circlet.backends.native.emit.loops import independent, rolled
+from circlet.backends.native.emit.loops import branch, independent, rolled
 from circlet.backends.native.emit.parallel import parallel, parallel_nest
-from circlet.runtime.ir.length import is_length, may_differ
+from circlet.backends.native.emit.whole import Whole, both
+from circlet.runtime.ir.length import is_length, may_differ, smaller
 from circlet.runtime.ir.types import DType, Shape
 
-MOST_SIDE = 16
+_SIDES = (4, 8, 16)
 """Rows and columns of the squares that are turned in registers. With float32 on AVX-512, squares of 16 take a matrix of
 256 x 256 in 13 microseconds, of 8 in 29, of 4 in 56, of 2 in 107; 1000 x 1000 in 100, 112, 179 and 319. More rows than
 registers would spill."""
@@ -85,24 +87,35 @@ class _Turning:
         self._bits = 8 * dtype.numpy.itemsize
 
     def emit(self, axis: int) -> None:
-        """Loops over all other axes, the rows of squares and the squares in a row; what is left over on the right and
-        below is copied element by element. `axis` of the result is the innermost one of the source."""
+        """Loops over all other axes, and over the squares of the largest size that fits, or over elements where none
+        does. `axis` of the result is the innermost one of the source."""
         e, sizes, last = self._e, self._sizes, len(self._sizes) - 1
         others = [each for each in range(last) if each != axis]
-        side = min(MOST_SIDE, e.target.vector_bytes // (self._bits // 8))
-        rows, columns = sizes[last] // side, sizes[axis] // side
         work = prod(sizes) * self._bits // 2
         with parallel_nest(e, tuple(sizes[each] for each in others), work) as outer:
             def index(column: ir.Value, row: ir.Value) -> list[ir.Value]:
                 found = dict(zip((*others, axis, last), (*outer, column, row), strict=True))
                 return [found[each] for each in range(last + 1)]
 
-            if may_differ(rows, 0) and may_differ(columns, 0):
-                with parallel(e, rows, work) as row, rolled(e, columns) as column:
-                    corner = index(*(e.builder.mul(each, e.number(side)) for each in (column, row)))
-                    self._turn(corner, axis, side)
-            self._copy(index, (0, columns * side), (rows * side, sizes[last]))
-            self._copy(index, (columns * side, sizes[axis]), (0, sizes[last]))
+            chosen = partial(self._copy, index, (0, sizes[axis]), (0, sizes[last]))
+            for side in _SIDES:
+                if side <= e.target.vector_bytes // (self._bits // 8):
+                    fits = (Whole(e, sizes[each]).compare(">=", side) for each in (axis, last))
+                    chosen = partial(branch, e, both(e, *fits), partial(self._squares, index, axis, side), chosen)
+            chosen()
+
+    def _squares(self, index: Callable[[ir.Value, ir.Value], Index], axis: int, side: int) -> None:
+        """Loops over the rows of squares and the squares in a row. The last one of either overlaps the one before where
+        it is at least half of one; less is copied element by element."""
+        e, columns, rows = self._e, self._sizes[axis], self._sizes[-1]
+        (some, covered), (many, deep) = ((count, smaller(count * side, size)) for size in (columns, rows)
+                                         for count in [(size + side // 2) // side])
+        with parallel(e, many, prod(self._sizes) * self._bits // 2) as row, rolled(e, some) as column:
+            corner = index(*((Whole(e, each) * side).at_most(size - side).register
+                             for each, size in ((column, columns), (row, rows))))
+            self._turn(corner, axis, side)
+        self._copy(index, (0, covered), (deep, rows))
+        self._copy(index, (covered, columns), (0, rows))
 
     def _turn(self, corner: Index, axis: int, side: int) -> None:
         """Loads the vectors of a square, whose `side` rows are as long, turns it in registers, and stores the columns
@@ -121,7 +134,8 @@ class _Turning:
         e, b = self._e, self._e.builder
         if not may_differ(*columns) or not may_differ(*rows):
             return
-        with rolled(e, columns[1] - columns[0]) as column, independent(e, rows[1] - rows[0]) as row:
+        many, long = columns[1] - columns[0], rows[1] - rows[0]
+        with rolled(e, many) as column, (rolled if is_length(long) else independent)(e, long) as row:
             place = index(b.add(column, e.number(columns[0])), b.add(row, e.number(rows[0])))
             value = b.load(self._address(self._source, self._from(place), 0), typ=self._kind)
             b.store(value, self._address(self._target, e.linear(place, self._sizes), 0))
