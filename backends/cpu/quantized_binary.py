@@ -123,12 +123,11 @@ def divide(node: Node[ops.Div]) -> Step:
     The step raises ExecutionError where the divisor is zero.
     """
     first, second, target = parameters(node)
-    ratio = np.float32(first.scale) / (np.float32(second.scale) * np.float32(target.scale))
-    multiplier, shift = quantize_multiplier(float(ratio))
+    multiplier, shift = quotient_factor(first, second, target)
     dividend, divisor = offset(node, 0), offset(node, 1)
     values = stored_values(node.dtype(1)) - second.zero_point
-    reciprocals, exponents = _reciprocal(np.abs(values))
-    reciprocal, exponent = reader(node.input(1), reciprocals), reader(node.input(1), exponents)
+    reciprocals, exponents = reciprocal(np.abs(values))
+    inverse, exponent = reader(node.input(1), reciprocals), reader(node.input(1), exponents)
 
     def compute() -> Array:
         by = divisor()
@@ -136,13 +135,18 @@ def divide(node: Node[ops.Div]) -> Step:
             raise ExecutionError("division by zero")
         value = np.where(by < 0, -dividend(), dividend()).astype(np.int64)
         headroom: Int64s = 31 - fixed.bit_length(np.where(value < 0, ~value, value))
-        quotient = product(value << headroom, reciprocal())
+        quotient = product(value << headroom, inverse())
         return rescaler(multiplier, shift - headroom - exponent())(quotient)
 
     return _finish(node, lambda value: value, compute)
 
 
-def _reciprocal(values: Int64s) -> tuple[Int64s, Int64s]:
+def quotient_factor(first: Quantization, second: Quantization, target: Quantization) -> tuple[int, int]:
+    """The multiplier from quotients of stored values to the target's; the ratio is computed in single precision."""
+    return quantize_multiplier(float(np.float32(first.scale) / (np.float32(second.scale) * np.float32(target.scale))))
+
+
+def reciprocal(values: Int64s) -> tuple[Int64s, Int64s]:
     """1 / x of positive integers, as fractions of 31 bits in [1/2, 1] and the exponents of two to divide them by."""
     bits = fixed.bit_length(values)
     return fixed.reciprocal_of_one_plus((values << (32 - bits)) - (1 << 31)), bits - 1

@@ -56,6 +56,23 @@ def run(data: st.DataObject, op: Op, dtype: DType, *found: Quantization) -> None
 
 
 @pytest.mark.parametrize("dtype", [*BYTES, DType.INT16])
+@settings(max_examples=25, deadline=None)
+@given(data=st.data())
+def test_quotients(dtype: DType, data: st.DataObject) -> None:
+    """By anything but zero, which a constant that has none and an input may hold."""
+    found = [data.draw(quantizations(dtype)) for _ in range(3)]
+    shape, network, seed = data.draw(st.sampled_from([(1,), (7,), (0, 3), (4, 33)])), Network(), data.draw(seeds)
+    divisor = stored(data.draw(st.sampled_from([shape, shape[-1:], (1,)])), dtype, seed)
+    zero = found[1].zero_point
+    divisor[divisor == zero] = zero + 1 if zero < np.iinfo(dtype.numpy).max else zero - 1
+    add = network.constant if data.draw(st.booleans()) else network.input
+    operands = network.input(stored(shape, dtype, seed + 1), found[0]), add(divisor, found[1])
+    activation = data.draw(st.sampled_from([Activation.NONE, Activation.RELU6]))
+    network.op(elementwise.Div(activation), *operands, quantization=found[2])
+    network.agree(is_native=True)
+
+
+@pytest.mark.parametrize("dtype", [*BYTES, DType.INT16])
 @pytest.mark.parametrize("op", ARITHMETIC, ids=lambda op: op.name)
 @settings(max_examples=15, deadline=None)
 @given(data=st.data())

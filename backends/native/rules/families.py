@@ -35,7 +35,7 @@ MODULES: Mapping[str, tuple[str, ...]] = {
 OF_STORED: Mapping[str, tuple[str, ...]] = {
     "comparison": ("quantized.elementwise",),
     "conv": ("quantized.conv", "quantized.depthwise", "quantized.hybrid", "quantized.wide"),
-    "elementwise": ("quantized.elementwise",),
+    "elementwise": ("quantized.elementwise", "quantized.division"),
     "matmul": ("quantized.batch_matmul", "quantized.fully_connected", "quantized.hybrid", "quantized.wide"),
     "normalize": ("quantized.softmax",),
     "pool": ("quantized.reduce",),

@@ -53,7 +53,7 @@ def repeat(e: Emitter, state: State, goes_on: Callable[[State], ir.Value], turn:
     return list(phis)
 
 
-def _checked(node: Node[Any], holds: Callable[[Emitter, ir.Value], ir.Value], is_sound: Callable[[Array], Any],
+def checked(node: Node[Any], holds: Callable[[Emitter, ir.Value], ir.Value], is_sound: Callable[[Array], Any],
              message: str, combine: Combine) -> Combine:
     """`combine` where a condition holds for every element of input 1; elsewhere the operator fails, unless its result
     is empty.
@@ -71,17 +71,17 @@ def _checked(node: Node[Any], holds: Callable[[Emitter, ir.Value], ir.Value], is
         check(node.function.e, value.scalar(node.function.e))
         return combine
 
-    def checked(e: Emitter, dtype: DType, values: Sequence[ir.Value]) -> ir.Value:
+    def after_check(e: Emitter, dtype: DType, values: Sequence[ir.Value]) -> ir.Value:
         check(e, values[1])
         return combine(e, dtype, values)
 
-    return checked
+    return after_check
 
 
 def _not_by_zero(node: Node[Any], combine: Combine) -> Combine:
     """`combine`, which divides by input 1."""
     dtype = node.input(1).dtype
-    return _checked(node, lambda e, element: compare(e, dtype, "!=", element, e.constant(0, dtype)), np.all,
+    return checked(node, lambda e, element: compare(e, dtype, "!=", element, e.constant(0, dtype)), np.all,
                     "division by zero", combine)
 
 
@@ -308,7 +308,7 @@ def _power(node: Node[Any]) -> tuple[Value]:
         return elementwise(node, _constant_power(exponent))
     if dtype in UNSIGNED:
         return elementwise(node, _integer_power)
-    return elementwise(node, _checked(
+    return elementwise(node, checked(
         node, lambda e, element: compare(e, dtype, ">=", element, e.constant(0, dtype)),
         _are_natural, "an integer to a negative power", _integer_power))
 
