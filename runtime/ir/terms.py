@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from math import gcd, prod
 from operator import itemgetter
-from typing import TypeAlias
+from typing import ClassVar, TypeAlias
 
 from circlet.runtime.records import dataclass
 
@@ -21,17 +21,42 @@ MEMO_SIZE = 1 << 12
 """Terms whose bounds are kept: more than the shapes of a large model have."""
 
 
+class _Kept:
+    """Keeps what tells an atom from others: it may be made of many, and is asked again and again."""
+
+    __match_args__: ClassVar[tuple[str, ...]] = ()
+
+    @cached_property
+    def digest(self) -> int:
+        """The hash of its fields."""
+        return hash(tuple(getattr(self, each) for each in self.__match_args__))
+
+    @cached_property
+    def written(self) -> str:
+        """Its fields as text, by which sums and products are in order."""
+        fields = ", ".join(f"{each}={getattr(self, each)!r}" for each in self.__match_args__)
+        return f"{type(self).__name__}({fields})"
+
+    def __hash__(self) -> int:
+        return self.digest
+
+    def __repr__(self) -> str:
+        return self.written
+
+
 @dataclass(frozen=True)
-class Symbol:
+class Symbol(_Kept):
     """A length that is open, by its number."""
 
     number: int
     least: int = LEAST
     """What it is at the least."""
 
+    __hash__, __repr__ = _Kept.__hash__, _Kept.__repr__
+
 
 @dataclass(frozen=True)
-class Computed:
+class Computed(_Kept):
     """A length that the run computes on its way, by its number behind the open ones; nothing can be assumed of it."""
 
     number: int
@@ -40,21 +65,37 @@ class Computed:
     least: int = 0
     """What it is at the least."""
 
+    __hash__, __repr__ = _Kept.__hash__, _Kept.__repr__
+
 
 @dataclass(frozen=True)
-class Quotient:
+class Quotient(_Kept):
     """`numerator // denominator`, rounded down; the denominator is positive."""
 
     numerator: Terms
     denominator: Terms
 
+    __hash__, __repr__ = _Kept.__hash__, _Kept.__repr__
+
+    @cached_property
+    def is_computed(self) -> bool:
+        """Whether it is known only after a part of the run."""
+        return has_computed(self.numerator) or has_computed(self.denominator)
+
 
 @dataclass(frozen=True)
-class Maximum:
+class Maximum(_Kept):
     """The larger one of two."""
 
     one: Terms
     other: Terms
+
+    __hash__, __repr__ = _Kept.__hash__, _Kept.__repr__
+
+    @cached_property
+    def is_computed(self) -> bool:
+        """Whether it is known only after a part of the run."""
+        return has_computed(self.one) or has_computed(self.other)
 
 
 Atom: TypeAlias = "Symbol | Computed | Quotient | Maximum"
@@ -109,11 +150,7 @@ def has_computed(terms: Terms) -> bool:
 
 def is_computed(atom: Atom) -> bool:
     """Whether an atom is known only after a part of the run."""
-    if isinstance(atom, Quotient):
-        return has_computed(atom.numerator) or has_computed(atom.denominator)
-    if isinstance(atom, Maximum):
-        return has_computed(atom.one) or has_computed(atom.other)
-    return isinstance(atom, Computed)
+    return atom.is_computed if isinstance(atom, (Quotient, Maximum)) else isinstance(atom, Computed)
 
 
 def bound_of(terms: Terms) -> Terms | None:
