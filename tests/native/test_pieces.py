@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from llvmlite import ir
 
+import circlet
 from circlet.backends.native.compilation import Wish
 from circlet.backends.native.emit.emitter import I64
 from circlet.backends.native.load import cache, store
@@ -24,14 +25,18 @@ from circlet.backends.native.load.llvm import host, object_code, object_files
 from circlet.backends.native.load.manifest import Manifest
 from circlet.backends.native.lower.pieces import Cutter, Piece
 from circlet.backends.platform import Feature, current
-from circlet.runtime.ir.builder import SubgraphBuilder, Value
-from circlet.runtime.ir.types import Activation, Padding
+from circlet.runtime.ir.builder import ModelBuilder, SubgraphBuilder, Value
+from circlet.runtime.ir.tensor import Tensor
+from circlet.runtime.ir.types import Activation, DType, Padding
 from circlet.runtime.ops import normalize, unary
 from circlet.runtime.ops.conv import Conv2D, DepthwiseConv2D
+from circlet.runtime.ops.elementwise import Mul
 from circlet.runtime.ops.matmul import FullyConnected
 from tests.native.against_cpu import agree, values
 from tests.native.conftest import functions
 
+OPEN = Tensor("", DType.FLOAT32, (), has_rank=False)
+"""A result whose shape the model does not say."""
 HEAD = f'target triple = "{host().triple}"\ntarget datalayout = "{host().data_layout}"\n'
 COPY = "declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)\n"
 ENTERED = """
@@ -199,3 +204,27 @@ def test_what_was_written_is_gone_once_it_is_cut() -> None:
         assert [each() for each in left if each() is not None] == []
     finally:
         gc.enable()
+
+
+def deep(s: SubgraphBuilder, layers: int) -> None:
+    """So many layers that are alike, of an open number of rows."""
+    x = s.input("x", DType.FLOAT32, (-1, 24))
+    for number in range(layers):
+        weights = s.constant(values((24, 24), np.float32, number))
+        (product,) = s.op(FullyConnected(), x, weights, outputs=[OPEN])
+        (soft,) = s.op(normalize.Softmax(1.0), product, outputs=[OPEN])
+        (x,) = s.op(Mul(), x, soft, outputs=[OPEN])
+    s.output(x)
+
+
+def test_layers_of_open_lengths_share_their_functions(cut: list[Piece], monkeypatch: pytest.MonkeyPatch) -> None:
+    """More layers, whose buffers are elsewhere, need no function that two have not."""
+    monkeypatch.setenv(cache.VARIABLE, "")
+    names = []
+    for layers in (2, 6):
+        b = ModelBuilder()
+        deep(b.subgraph("main"), layers)
+        circlet.Session(b.build(), backend="native").invoke(0, [values((7, 24), np.float32, 9)])
+        names.append({each.name for each in cut})
+        cut.clear()
+    assert names[0] == names[1]

@@ -98,14 +98,21 @@ class Part(Outlined):
             sharing.meter.look_if(self._takes_long())
 
     def _brought(self, value: ir.Value) -> ir.Value:
-        """Addresses are computed again, so that LLVM sees which of them differ, and scratch memory is the part's."""
+        """Scratch memory is the part's. Other addresses are computed again, so that LLVM sees which of them differ;
+        where lengths are open, it would not, and parts are alike that differ in where their buffers are."""
         if value is self._sharing.scratch:
             return self._scratch
         assert not isinstance(value, ir.AllocaInstr), "a slot outside a shared loop would be that of all threads"
-        if isinstance(value, ir.GEPInstr):
+        if isinstance(value, ir.GEPInstr) and (self._e.lengths is None or self._is_scratch(value)):
             base, *indices = map(self._inner, value.operands)
             return self._entry.builder().gep(base, indices, source_etype=value.source_etype)
         return super()._brought(value)
+
+    def _is_scratch(self, value: ir.Value) -> bool:
+        """Whether an address is in scratch memory."""
+        while isinstance(value, ir.GEPInstr):
+            value = value.operands[0]
+        return value is self._sharing.scratch
 
 
 def is_shared(e: Emitter, count: int, work: int) -> bool:
