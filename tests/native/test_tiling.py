@@ -1,5 +1,5 @@
 """How rows are cut into register tiles: into ones of one size, the last of which overlaps the one before it, where that
-takes hardly longer."""
+takes hardly longer; where their number is open, into ones for several numbers of them."""
 
 from __future__ import annotations
 
@@ -11,9 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import circlet
+from circlet.backends.native.gemm.microkernel import chains
 from circlet.backends.native.gemm.tiling import Split, panel_vectors, split_rows
 from circlet.backends.native.load.llvm import host
 from circlet.runtime.ir.builder import ModelBuilder, SubgraphBuilder, Value
+from circlet.runtime.ir.length import Scope
 from circlet.runtime.ir.types import DType
 from circlet.runtime.ops.comparison import Less
 from circlet.runtime.ops.controlflow import While
@@ -50,6 +52,29 @@ def test_tiles_are_all_rows(rows: int, vectors: int, spare: int) -> None:
 @pytest.mark.parametrize("columns", [24, 64, 96, 144, 576])
 def test_rows_of_images_are_tiles_of_one_size(rows: int, columns: int) -> None:
     assert len(split_rows(host(), rows, panel_vectors(host(), rows, columns)).sizes) == 1
+
+
+@pytest.mark.parametrize("vectors", [1, 2, 3, 4])
+@pytest.mark.parametrize("spare", [0, 1])
+def test_tiles_for_any_rows_sum_up_as_those_for_just_these(vectors: int, spare: int) -> None:
+    split = split_rows(host(), Scope([64]).symbol(0), vectors, spare)
+    assert split.sizes == (split.size, *split.fewer)
+    for rows in range(1, split.size):
+        tile = min(size for size in split.fewer if size >= rows)
+        assert chains(host(), tile, vectors) == chains(host(), rows, vectors)
+
+
+@pytest.mark.parametrize("columns", [20, 48, 100])
+def test_products_of_any_number_of_rows(columns: int) -> None:
+    weights = values((columns, 40), np.float32, 1)
+    b = ModelBuilder()
+    main = b.subgraph("main")
+    x = main.input("x", DType.FLOAT32, (-1, 40))
+    main.output(main.apply(FullyConnected(), x, main.constant(weights)))
+    native, cpu = (circlet.Session(b.build(), backend=each) for each in ("native", "cpu"))
+    for rows in range(1, 40):
+        given = values((rows, 40), np.float32, rows)
+        check(_run_on(native, given), _run_on(cpu, given), 1e-4)
 
 
 def test_some_rows_overlap() -> None:
@@ -90,8 +115,13 @@ def test_rows_that_overlap_among_threads(rows: int) -> None:
     np.testing.assert_array_equal(one, two)
 
 
-def _run(session: circlet.Session, x: Array) -> Array:
+def _run_on(session: circlet.Session, x: Array) -> Array:
     (found,) = session.invoke(0, [x])
+    return found
+
+
+def _run(session: circlet.Session, x: Array) -> Array:
+    found = _run_on(session, x)
     session.close()
     return found
 

@@ -115,6 +115,8 @@ class Tile:
         adds: what the sums are added to differs from row to row.
         finish: what is written instead of the sums.
         stored: how the panel is kept, if not as words.
+        least: the fewest rows that there may be where a call says how many; those that are not there are computed, and
+            written, as the first one is. None where there are always as many as the tile has.
     """
 
     arithmetic: Arithmetic
@@ -129,6 +131,7 @@ class Tile:
     adds: bool = False
     finish: Finish | None = None
     stored: Stored | None = None
+    least: int | None = None
 
     @property
     def name(self) -> str:
@@ -136,12 +139,28 @@ class Tile:
         holds = (self.has_taps, self.clamps, self.is_partial, self.reads_partial, self.fetches, self.adds)
         flags = "".join(letter for letter, each in zip("tcprfa", holds, strict=True) if each)
         further = (each.name for each in (self.stored, self.finish) if each is not None)
-        return "_".join(("tile", self.arithmetic.name, f"{self.rows}x{self.vectors}{flags}", *further))
+        rows = str(self.rows) if self.least is None else f"{self.least}to{self.rows}"
+        return "_".join(("tile", self.arithmetic.name, f"{rows}x{self.vectors}{flags}", *further))
 
     @property
     def columns(self) -> int:
         """Columns of a panel."""
         return self.vectors * self.lanes
+
+    def kinds(self, index: ir.IntType) -> list[ir.Type]:
+        """The types of its function's parameters, in the order of `Call`."""
+        found = [POINTER, POINTER, index, POINTER, index, POINTER, index, POINTER, index]
+        found += [POINTER, index] if self.has_taps else []
+        found += [self.arithmetic.total] * 2 if self.clamps else []
+        found += [index] * ((self.is_partial or self.reads_partial) + self.fetches)
+        found += [POINTER] * ((self.stored is not None) + (self.finish is not None))
+        return found + [index] * (self.least is not None)
+
+
+def chains(target: Target, rows: int, vectors: int) -> int:
+    """Sums that a tile has of each element, which it adds up in the end: so many that enough are under way."""
+    sums, wanted = rows * vectors, target.tiles.chains
+    return min(-(-wanted // sums), 4) if sums < wanted else 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -164,6 +183,7 @@ class Call:
         ahead: how far ahead of the panel memory is brought into the cache, a line for each step of the depth.
         terms: the table that the tile finishes its sums by.
         units: the scales of a panel that is stored as it was quantised.
+        count: how many rows there are.
     """
 
     left: ir.Value
@@ -181,29 +201,28 @@ class Call:
     ahead: ir.Value | None = None
     terms: ir.Value | None = None
     units: ir.Value | None = None
+    count: ir.Value | None = None
 
     def arguments(self) -> list[ir.Value]:
-        """In the order of the function's parameters; see `_make`."""
-        extra = [each for each in (self.columns, self.ahead, self.units, self.terms) if each is not None]
+        """In the order of the function's parameters; see `Tile.kinds`."""
+        extra = [each for each in (self.columns, self.ahead, self.units, self.terms, self.count) if each is not None]
         return [self.left, self.rows, self.run, self.right, self.right_step, self.start, self.start_step, self.out,
                 self.out_step, *(self.taps or ()), *(self.limits or ()), *extra]
 
 
 def call_tile(e: Emitter, tile: Tile, call: Call) -> None:
-    """Calls a tile's function, which is made when it is first called."""
-    function = e.module.globals.get(tile.name) or _make(e, tile)
-    e.builder.call(function, call.arguments())
+    """Calls a tile's function."""
+    e.builder.call(function_of(e, tile), call.arguments())
+
+
+def function_of(e: Emitter, tile: Tile) -> ir.Function:
+    """A tile's function, which is made when it is first asked for."""
+    return e.module.globals.get(tile.name) or _make(e, tile)
 
 
 def _make(e: Emitter, tile: Tile) -> ir.Function:
-    """The function of a tile: declares its parameters, in the order of `Call`, and writes its body. Nothing is
-    returned; the results are in memory."""
-    kinds = [POINTER, POINTER, e.index, POINTER, e.index, POINTER, e.index, POINTER, e.index]
-    kinds += [POINTER, e.index] if tile.has_taps else []
-    kinds += [tile.arithmetic.total] * 2 if tile.clamps else []
-    kinds += [e.index] * ((tile.is_partial or tile.reads_partial) + tile.fetches)
-    kinds += [POINTER] * ((tile.stored is not None) + (tile.finish is not None))
-    function = internal_function(e, tile.name, kinds, Microkernel)
+    """The function of a tile. Nothing is returned; the results are in memory."""
+    function = internal_function(e, tile.name, tile.kinds(e.index), Microkernel)
     inner = Emitter(e.module, function, e.target)
     _TileBody(inner, tile).emit()
     inner.builder.ret_void()
@@ -321,12 +340,11 @@ class _TileBody:
         self._ahead: ir.Value | None
         self._ahead, rest = (rest[0], rest[1:]) if tile.fetches else (None, rest)
         self._units = () if tile.stored is None else tile.stored.units(e, rest[0], tile.vectors, tile.lanes)
-        self._terms = arguments[-1]
+        self._terms = arguments[-1 if tile.least is None else -2]
+        self._count = arguments[-1]
         self._words = Vectors(e, tile.arithmetic.word, tile.lanes)
         self._totals = Vectors(e, tile.arithmetic.total, tile.lanes)
-        vectors = tile.rows * tile.vectors
-        wanted = e.target.tiles.chains
-        self._chains = min(-(-wanted // vectors), 4) if vectors < wanted else 1
+        self._chains = chains(e.target, tile.rows, tile.vectors)
 
     def emit(self) -> None:
         """The code of a tile: loads the addresses of its rows, keeps rows x vectors x chains vectors of sums in
@@ -343,8 +361,15 @@ class _TileBody:
     def _row_addresses(self) -> list[ir.Value]:
         """Where each row of the tile begins, loaded from the table."""
         e = self._e
-        return [self._words.address(self._left, e.builder.load(e.address(self._rows, e.index, k), typ=e.index))
-                for k in range(self._tile.rows)]
+        return [self._words.address(self._left, e.builder.load(e.address(self._rows, e.index, each), typ=e.index))
+                for each in map(self._row, range(self._tile.rows))]
+
+    def _row(self, number: int) -> ir.Value:
+        """A row's number, that of the first one where there is no such row."""
+        e, least = self._e, self._tile.least
+        if least is None or number < least:
+            return e.number(number)
+        return e.select(e.builder.icmp_signed("<", e.number(number), self._count), e.number(number), e.number(0))
 
     def _places(self, base: ir.Value, step: ir.Value, rows: int) -> Iterator[tuple[int, ir.Value]]:
         """The address of each vector of a block of so many rows and the tile's columns, and its first column."""
@@ -355,8 +380,8 @@ class _TileBody:
 
     def _lines(self, base: ir.Value, step: ir.Value, rows: int) -> Iterator[ir.Value]:
         """Where so many rows begin that are a step apart."""
-        for row in range(rows):
-            yield self._totals.address(base, self._e.builder.mul(step, self._e.number(row)))
+        for row in map(self._row, range(rows)):
+            yield self._totals.address(base, self._e.builder.mul(step, row))
 
     def _load(self, vectors: Vectors, place: ir.Value, column: int, is_partial: bool) -> ir.Value:
         """The vector from a column of the panel on, at a place."""

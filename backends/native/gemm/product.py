@@ -24,6 +24,7 @@ from circlet.backends.native.gemm.operands import (
     Result,
 )
 from circlet.backends.native.gemm.plan import Group, Plan
+from circlet.backends.native.gemm.tails import call_tiles
 from circlet.backends.native.gemm.tiling import Split
 from circlet.runtime.ir.length import is_length, is_open, larger, may_differ
 from circlet.runtime.records import dataclass
@@ -265,21 +266,11 @@ class _Nest:
         return e.select(is_larger, e.number(larger), e.number(smaller))
 
     def _call_open(self, tile: Tile, call: Call, number: ir.Value) -> ir.Value:
-        """Calls the tile of the rows that are left, or a full one; gives how many."""
+        """Calls the tile for the rows that are left, or a full one; gives how many there are."""
         e, b, split = self._e, self._e.builder, self._plan.split
         left = b.sub(e.number(split.total), b.mul(number, e.number(split.size)))
         rows = e.intrinsic("smin", left, e.number(split.size))
-        after = e.function.append_basic_block("after")
-        full = e.function.append_basic_block("full")
-        choice = b.switch(rows, full)
-        for size in split.sizes:
-            block = full if size == split.size else e.function.append_basic_block(f"rows_{size}")
-            if block is not full:
-                choice.add_case(e.number(size), block)
-            b.position_at_end(block)
-            call_tile(e, replace(tile, rows=size), call)
-            b.branch(after)
-        b.position_at_end(after)
+        call_tiles(e, tile, split.fewer, replace(call, count=rows))
         return rows
 
     def _at(self, base: ir.Value, index: ir.Value, distance: int) -> ir.Value:

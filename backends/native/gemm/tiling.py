@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
-from circlet.backends.native.gemm.microkernel import lanes
+from circlet.backends.native.gemm.microkernel import chains, lanes
 from circlet.backends.native.targets.target import Goal, Target
 from circlet.runtime.ir.length import divisor, is_length
-from circlet.runtime.records import dataclass
+from circlet.runtime.records import dataclass, replace
 
 _SPLIT = 1.05
 """How much longer a product takes if two panels share lines of the result: an estimate, which decides between widths
@@ -17,6 +17,9 @@ _SIZES = 1.02
 little beside what compiling one takes."""
 TYPICAL = 64
 """What an open number of rows is taken for where the shape of tiles is chosen: some tiles, none of them by itself."""
+_FEWER = 1.25
+"""How much longer a tile may take than one with as many rows as there are, where their number is open: a choice, so
+that half as many functions are compiled; the rows that are left are a small part of most products."""
 _OPEN_VECTORS = 1
 """The width of panels, in vectors, where the number of columns is open. Products of 7 to 250 rows and as many columns
 with a depth of 32 take up to 20 % longer than with known lengths, on AVX-512; with 2 up to 33 %, with 4 up to 59 %, as
@@ -32,6 +35,8 @@ class Split:
     size: int
     larger: int
     total: int
+    fewer: tuple[int, ...] = ()
+    """The sizes that an open count's last part may have, the largest one first, where that is not any."""
 
     @classmethod
     def of(cls, total: int, largest: int) -> Split:
@@ -66,9 +71,9 @@ class Split:
 
     @property
     def sizes(self) -> tuple[int, ...]:
-        """The sizes that occur, the larger one first."""
+        """The sizes that tiles have, the larger one first."""
         if self.is_open:
-            return tuple(range(self.size, 0, -1)) if divisor(self.total) % self.size else (self.size,)
+            return (self.size, *self.fewer)
         return tuple(size for size, count in self._counted if count)
 
     @property
@@ -77,11 +82,30 @@ class Split:
         return (self.size + 1, self.larger), (self.size, self.parts - self.larger)
 
     def cost(self, vectors: int, chains: int) -> float:
-        """How long tiles of so many rows take, of a width in vectors. By a model of ours, each step of a tile takes as
-        long as its multiplications, its loads or, if the tile is small, the time until a sum can be added to again, at
-        two instructions a cycle."""
-        steps = sum(count * max(size * vectors, size + vectors, chains) + count for size, count in self._counted)
+        """How long tiles of so many rows take, of a width in vectors."""
+        steps = sum(count * _step_cost(size, vectors, chains) + count for size, count in self._counted)
         return steps * _SIZES if self.larger else steps
+
+
+def _step_cost(rows: int, vectors: int, chains: int) -> int:
+    """How long a step of a tile takes. By a model of ours, that is as long as its multiplications, its loads or, if the
+    tile is small, the time until a sum can be added to again, at two instructions a cycle."""
+    return max(rows * vectors, rows + vectors, chains)
+
+
+def _fewer_rows(target: Target, largest: int, vectors: int) -> Iterator[int]:
+    """Sizes of tiles for fewer rows than the largest one has: each is for as many as take nearly as long, and are
+    summed up in the same order."""
+
+    def kind(rows: int) -> tuple[float, int]:
+        return _step_cost(rows, vectors, target.tiles.chains), chains(target, rows, vectors)
+
+    cost, order = kind(largest)
+    for rows in range(largest - 1, 0, -1):
+        least, own = kind(rows)
+        if rows == largest - 1 or own != order or cost > least * _FEWER:
+            cost, order = least, own
+            yield rows
 
 
 _FILLED = 64
@@ -99,12 +123,15 @@ def _most_rows(target: Target, vectors: int, spare: int) -> int:
 def split_rows(target: Target, rows: int, vectors: int, spare: int = 0) -> Split:
     """So many rows in tiles of a width, in vectors: of one size, so that one function does, where that takes hardly any
     longer than sizes that differ by one. How small tiles sum up stays as it is."""
-    most, chains = _most_rows(target, vectors, spare), target.tiles.chains
+    most, wanted = _most_rows(target, vectors, spare), target.tiles.chains
     found = Split.of(rows, most)
-    if found.is_open or not found.larger or found.size * vectors < chains:
+    if found.is_open:
+        fewer = _fewer_rows(target, found.size, vectors) if divisor(rows) % found.size else ()
+        return replace(found, fewer=tuple(fewer))
+    if not found.larger or found.size * vectors < wanted:
         return found
-    sizes = range(most, -(-chains // vectors) - 1, -1)
-    return min(found, *(Split.even(rows, each) for each in sizes), key=lambda each: each.cost(vectors, chains))
+    sizes = range(most, -(-wanted // vectors) - 1, -1)
+    return min(found, *(Split.even(rows, each) for each in sizes), key=lambda each: each.cost(vectors, wanted))
 
 
 def panel_vectors(target: Target, rows: int, columns: int, spare: int = 0) -> int:

@@ -26,7 +26,8 @@ class Passes(Enum):
 
 def has_loop(function: ir.Function) -> bool:
     """Whether a function of the module takes some time."""
-    return "cold" not in function.attributes and any(True for _ in _back_edges(function.blocks))
+    return isinstance(function, Microkernel) or (
+        "cold" not in function.attributes and any(True for _ in _back_edges(function.blocks)))
 
 
 def passes_for(function: ir.Function, takes_time: Callable[[ir.Function], bool] = has_loop) -> Passes:

@@ -1,0 +1,61 @@
+"""Tiles for as many rows as the run tells: fewer functions than there are numbers of rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from llvmlite import ir
+
+from circlet.backends.native.emit.emitter import Emitter
+from circlet.backends.native.gemm.microkernel import (
+    Call,
+    Microkernel,
+    Tile,
+    call_tile,
+    function_of,
+    internal_function,
+)
+from circlet.runtime.records import replace
+
+
+def call_tiles(e: Emitter, tile: Tile, fewer: Sequence[int], call: Call) -> None:
+    """Calls a tile or, where there are fewer rows, the smallest that has as many.
+
+    Args:
+        e: writes the code.
+        tile: the one with all rows.
+        fewer: the rows of the others, the largest first.
+        call: with the number of rows, which is the tile's at most.
+    """
+    name = f"{replace(tile, least=1).name}_or_fewer"
+    tiles = [replace(tile, rows=rows, least=below + 1) for rows, below in zip(fewer, (*fewer[1:], 0), strict=True)]
+    is_full = e.builder.icmp_signed("==", call.count, e.number(tile.rows))
+    with e.builder.if_else(is_full, likely=True) as (then, otherwise):
+        with then:
+            call_tile(e, tile, replace(call, count=None))
+        with otherwise:
+            e.builder.call(e.module.globals.get(name) or _make(e, name, tiles), call.arguments())
+    for each in tiles:
+        e.callers.setdefault(each.name, {})[e.label] = None
+
+
+def _make(e: Emitter, name: str, tiles: Sequence[Tile]) -> ir.Function:
+    """The function that goes on to one of the tiles, of which the first has the most rows: a jump where the
+    processor can, as all of them take the same."""
+    function = internal_function(e, name, tiles[0].kinds(e.index), Microkernel)
+    inner = Emitter(e.module, function, e.target)
+    choice = inner.builder.switch(function.args[-1], _jump(inner, tiles[0]))
+    for each in tiles[1:]:
+        block = _jump(inner, each)
+        for rows in range(each.least or 1, each.rows + 1):
+            choice.add_case(e.number(rows), block)
+    return function
+
+
+def _jump(e: Emitter, tile: Tile) -> ir.Block:
+    """A block that goes on to a tile with what the function was called with."""
+    block = e.function.append_basic_block(tile.name)
+    b = ir.IRBuilder(block)
+    b.call(function_of(e, tile), e.function.args, tail="tail")
+    b.ret_void()
+    return block
