@@ -8,10 +8,14 @@ from pathlib import Path
 import pytest
 from _pytest.mark import ParameterSet
 
+import circlet
+from circlet.embed import compile_model
 from circlet.embed.names import identifier
+from circlet.runtime.ir.types import DType
 from tests.embed.devices import DEVICES, Device, run
 from tests.embed.models import TOO_LARGE, accepted, compiled
-from tests.models.expectations import agrees
+from tests.models.expectations import Expectation, agrees
+from tests.native.test_narrow import model
 
 FEW = ("collatz", "cond", "cnn_int8", "lstm_unrolled")
 """The models that are run whenever tests are; the others are slow."""
@@ -41,3 +45,18 @@ def test_model(path: Path, device: Device, tmp_path: Path) -> None:
             assert status == 0
             for name, expected in call.outputs.items():
                 assert agrees(outputs[identifier(name)], expected), name
+
+
+@pytest.mark.parametrize("device", [pytest.param(each, id=each.target) for each in DEVICES])
+@pytest.mark.parametrize("dtype", [DType.INT8, DType.UINT8, DType.INT4])
+@pytest.mark.parametrize("kind", ["eight", "row", "conv"])
+def test_dequantised_weights(kind: str, dtype: DType, device: Device, tmp_path: Path) -> None:
+    """With a scale and a zero point for each column."""
+    if device.missing:
+        pytest.skip(f"not installed: {', '.join(device.missing)}")
+    built, x = model(kind, dtype, 0, 1)
+    call = Expectation(1, "", {"x": x}, circlet.Session(built, "cpu").run({"x": x}))
+    ((status, outputs),) = run(device, compile_model(built, device.target, is_small=True), [call], tmp_path)
+    assert status == 0
+    for name, expected in call.outputs.items():
+        assert agrees(outputs[identifier(name)], expected)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from llvmlite import ir
 
@@ -31,7 +31,22 @@ from tests.native.compiled import call_of
 from tests.native.test_targets import HOST, Words, plain
 
 Array = npt.NDArray[Any]
-TARGETS: dict[str, Target] = {"vectors": replace(HOST, goal=Goal.SPEED), "words": plain(Words, Goal.SIZE)}
+
+
+class Extending(Words):
+    """Adds any byte of a word to a word, and has registers for four columns."""
+
+    @property
+    def vector_registers(self) -> int:
+        return 16
+
+    @property
+    def has_extending_sums(self) -> bool:
+        return True
+
+
+TARGETS: dict[str, Target] = {"vectors": replace(HOST, goal=Goal.SPEED), "words": plain(Words, Goal.SIZE),
+                              "bytes of words": plain(Extending, Goal.SIZE)}
 KINDS = (DType.FLOAT16, DType.INT8, DType.UINT8, DType.INT16, DType.INT4)
 
 
@@ -54,13 +69,15 @@ def constant(dtype: DType, shape: tuple[int, ...], axis: int | None, seed: int) 
 
 def model(kind: str, dtype: DType, axis: int | None, seed: int) -> tuple[Model, Array]:
     """An operator on a constant that is dequantised, and what it is given."""
-    given, weights = {"dense": ((3, 7), (5, 7)), "row": ((1, 7), (9, 7)), "conv": ((1, 5, 4, 2), (5, 3, 2, 2)),
+    given, weights = {"dense": ((3, 7), (5, 7)), "row": ((1, 7), (9, 7)),
+                      "eight": ((5, 7), (8, 7)), "conv": ((1, 5, 4, 2), (5, 3, 2, 2)),
                       "depthwise": ((1, 5, 4, 3), (1, 3, 2, 3)), "add": ((2, 5, 3), (5, 3))}[kind]
     b = ModelBuilder()
     main = b.subgraph("main")
     x = main.input("x", DType.FLOAT32, given)
-    w = main.apply(Dequantize(), main.tensor(constant(dtype, weights, axis, seed)))
-    if kind in ("dense", "row"):
+    stored = main.tensor(constant(dtype, weights, axis, seed))
+    (w,) = main.op(Dequantize(), stored, outputs=[Tensor("real", DType.FLOAT32, weights)])
+    if kind in ("dense", "row", "eight"):
         y = main.apply(FullyConnected(), x, w, None)
     elif kind == "conv":
         y = main.apply(Conv2D(padding=Padding.SAME, stride_h=1, stride_w=1), x, w, None)
@@ -74,8 +91,10 @@ def model(kind: str, dtype: DType, axis: int | None, seed: int) -> tuple[Model, 
 
 @pytest.mark.parametrize("target", TARGETS)
 @settings(max_examples=25, deadline=None)
-@given(kind=st.sampled_from(["dense", "row", "conv", "depthwise", "add"]), dtype=st.sampled_from(KINDS),
+@given(kind=st.sampled_from(["dense", "row", "eight", "conv", "depthwise", "add"]), dtype=st.sampled_from(KINDS),
        axis=st.sampled_from([None, 0, 1]), seed=st.integers(0, 1 << 32))
+@example(kind="eight", dtype=DType.INT8, axis=0, seed=0)
+@example(kind="eight", dtype=DType.UINT8, axis=0, seed=0)
 def test_dequantised_constants(kind: str, dtype: DType, axis: int | None, seed: int, target: str) -> None:
     built, x = model(kind, dtype, axis, seed)
     (expected,) = circlet.Session(built, "cpu").run([x]).values()

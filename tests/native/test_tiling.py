@@ -4,6 +4,7 @@ takes hardly longer; where their number is open, into ones for several numbers o
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import circlet
-from circlet.backends.native.gemm.microkernel import chains
+from circlet.backends.native.gemm.microkernel import FLOAT32, chains
 from circlet.backends.native.gemm.tiling import Split, panel_vectors, split_rows
 from circlet.backends.native.load.llvm import host
 from circlet.runtime.ir.builder import ModelBuilder, SubgraphBuilder, Value
@@ -24,7 +25,7 @@ from circlet.runtime.ops.matmul import FullyConnected
 from tests.native.against_cpu import Array, agree, values
 from tests.ops.cases import check
 
-OVERLAPPING = [rows for rows in range(100) if split_rows(host(), rows, 3).overlaps]
+OVERLAPPING = [rows for rows in range(100) if split_rows(host(), rows, 3, FLOAT32).overlaps]
 """Numbers of rows whose last tile overlaps, for panels of three vectors."""
 
 
@@ -38,7 +39,7 @@ def parts(split: Split) -> list[range]:
 @settings(max_examples=300, deadline=None)
 @given(st.integers(1, 20000), st.integers(1, 4), st.integers(0, 1))
 def test_tiles_are_all_rows(rows: int, vectors: int, spare: int) -> None:
-    split = split_rows(host(), rows, vectors, spare)
+    split = split_rows(host(), rows, vectors, replace(FLOAT32, spare=spare))
     found = parts(split)
     assert sorted({row for part in found for row in part}) == list(range(rows))
     assert max(map(len, found)) * vectors <= host().vector_registers - vectors - 1 - spare
@@ -51,13 +52,14 @@ def test_tiles_are_all_rows(rows: int, vectors: int, spare: int) -> None:
 @pytest.mark.parametrize("rows", [784, 3136, 12544])
 @pytest.mark.parametrize("columns", [24, 64, 96, 144, 576])
 def test_rows_of_images_are_tiles_of_one_size(rows: int, columns: int) -> None:
-    assert len(split_rows(host(), rows, panel_vectors(host(), rows, columns)).sizes) == 1
+    vectors = panel_vectors(host(), rows, columns, FLOAT32)
+    assert len(split_rows(host(), rows, vectors, FLOAT32).sizes) == 1
 
 
 @pytest.mark.parametrize("vectors", [1, 2, 3, 4])
 @pytest.mark.parametrize("spare", [0, 1])
 def test_tiles_for_any_rows_sum_up_as_those_for_just_these(vectors: int, spare: int) -> None:
-    split = split_rows(host(), Scope([64]).symbol(0), vectors, spare)
+    split = split_rows(host(), Scope([64]).symbol(0), vectors, replace(FLOAT32, spare=spare))
     assert split.sizes == (split.size, *split.fewer)
     for rows in range(1, split.size):
         tile = min(size for size in split.fewer if size >= rows)

@@ -50,6 +50,11 @@ class Arithmetic:
     align: int = WORD
     spare: int = 0
 
+    @property
+    def is_real(self) -> bool:
+        """Whether sums are real numbers."""
+        return isinstance(self.total, ir.FloatType)
+
 
 FLOAT32 = Arithmetic("f32", ir.FloatType(), ir.FloatType(),
                      lambda e, left, right, total: e.intrinsic("fmuladd", left, right, total))

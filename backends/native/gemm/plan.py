@@ -74,9 +74,9 @@ class Plan:
     @classmethod
     def of(cls, target: Target, arithmetic: Arithmetic, rows: int, columns: int, depth: int) -> Plan:
         """What is fastest."""
-        vectors = panel_vectors(target, rows, columns, arithmetic.spare)
+        vectors = panel_vectors(target, rows, columns, arithmetic)
         return cls(arithmetic, rows, columns, depth, lanes(target), vectors,
-                   split_rows(target, rows, vectors, arithmetic.spare))
+                   split_rows(target, rows, vectors, arithmetic))
 
     @property
     def panel(self) -> int:

@@ -6,7 +6,7 @@ are loaded as the integers, or the halves, that the model has, and computed as D
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 from llvmlite import ir
@@ -20,7 +20,11 @@ from circlet.runtime.records import dataclass
 
 _BITS = {DType.INT4: 4, DType.INT8: 8, DType.UINT8: 8, DType.INT16: 16, DType.FLOAT16: 16}
 """Of an element, as memory has it."""
-
+_FLOAT_BITS, _FLOAT = 0x4B000001, (1 << 23) + 1
+"""The bits of a float32, and the number: the bits plus n are those of the number plus n, for n below 2^23 - 1. One that
+were even LLVM would join by OR, of which no instruction does two steps at once."""
+_SIGNS, _LOWEST = 0x80808080, 1 << 7
+"""The signs of the bytes of a word; changed, bytes count from -128."""
 @dataclass(frozen=True)
 class Integers:
     """Words of signed integers.
@@ -137,7 +141,7 @@ class Reals:
         return np.ascontiguousarray(halves[..., ::2] | halves[..., 1::2] << 4)
 
     def units(self, e: Emitter, memory: ir.Value, vectors: int, lanes: int) -> Units:
-        """Scales, then zero points, of all columns or of each."""
+        """Scales, then zero points, of all columns or of each, as `words` takes them."""
         if self.dtype is DType.FLOAT16:
             return ()
         kinds = range(1 + self.shifts)
@@ -145,8 +149,28 @@ class Reals:
             found = [broadcast(e, e.load(memory, DType.FLOAT32, k), lanes) for k in kinds]
             return [found] * vectors
         whole = ir.VectorType(SINGLE, lanes)
-        return [[e.builder.load(e.address(memory, SINGLE, (kind * vectors + k) * lanes), typ=whole, align=WORD)
+        found = [[e.builder.load(e.address(memory, SINGLE, (kind * vectors + k) * lanes), typ=whole, align=WORD)
                  for kind in kinds] for k in range(vectors)]
+        if not self._takes_words(e, vectors, lanes):
+            return found
+        above = Uniform(whole, float(_FLOAT + _LOWEST * (self.dtype is DType.INT8)))
+        return [[scale, e.builder.fadd(zero, above)] for scale, zero in found]
+
+    def _takes_words(self, e: Emitter, vectors: int, lanes: int) -> bool:
+        """Whether bytes are loaded four at a time, and made floats by a sum of integers and a difference, which takes
+        the zero point, too."""
+        return (self.shifts and self.is_each and _BITS[self.dtype] == 8 and lanes == 1 and vectors % WORD == 0
+                and e.target.has_extending_sums)
+
+    def _floats(self, e: Emitter, panel: ir.Value, vectors: int) -> Iterator[ir.Value]:
+        """Bytes, as what is added to `_FLOAT`."""
+        b = e.builder
+        for k in range(vectors):
+            if k % WORD == 0:
+                word = b.load(e.address(panel, I8, k), typ=I32, align=WORD)
+                word = b.xor(word, I32(_SIGNS)) if self.dtype is DType.INT8 else word
+            byte = b.and_(b.lshr(word, I32(8 * (k % WORD))), I32(0xff))
+            yield broadcast(e, b.bitcast(b.add(byte, I32(_FLOAT_BITS)), SINGLE), 1)
 
     def unit_bytes(self, columns: int) -> int:
         """Of the scales and zero points of a panel, if each column has some."""
@@ -157,6 +181,9 @@ class Reals:
         if self.dtype is DType.FLOAT16:
             return [e.widened(each, kind) for each in self._loaded(e, panel, vectors, lanes, ir.HalfType())]
         whole = ir.VectorType(I32, lanes)
+        if self._takes_words(e, vectors, lanes):
+            floats = self._floats(e, panel, vectors)
+            return [self._real(e, each, mine) for each, mine in zip(floats, units, strict=True)]
         if self.dtype is DType.INT4:
             stored = _quarters(e, panel, vectors, lanes)
         else:

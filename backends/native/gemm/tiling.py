@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from circlet.backends.native.gemm.microkernel import chains, lanes
+from circlet.backends.native.gemm.microkernel import Arithmetic, chains, lanes
 from circlet.backends.native.targets.target import Goal, Target
 from circlet.runtime.ir.length import divisor, is_length
 from circlet.runtime.records import dataclass, replace
@@ -112,18 +112,21 @@ _FILLED = 64
 """Columns for each that may be filled up where constants are to be small: a choice, 1.5 % of the weights."""
 
 
-def _most_rows(target: Target, vectors: int, spare: int) -> int:
+def _most_rows(target: Target, vectors: int, arithmetic: Arithmetic) -> int:
     """The rows of the largest tile of a width, in vectors, that fits into the registers: sums take `tiles.share` of
     them, the panel's vectors, the broadcast word and what the arithmetic needs the others."""
     most, whole = target.tiles.share
-    sums = min(target.vector_registers * most // whole, target.vector_registers - vectors - 1 - spare)
-    return max(min(sums // vectors, target.tiles.most_rows), 1)
+    is_real = arithmetic.is_real
+    registers = target.real_registers if is_real else target.vector_registers
+    rows = (is_real and target.tiles.real_rows) or target.tiles.most_rows
+    sums = min(registers * most // whole, registers - vectors - 1 - arithmetic.spare)
+    return max(min(sums // vectors, rows), 1)
 
 
-def split_rows(target: Target, rows: int, vectors: int, spare: int = 0) -> Split:
+def split_rows(target: Target, rows: int, vectors: int, arithmetic: Arithmetic) -> Split:
     """So many rows in tiles of a width, in vectors: of one size, so that one function does, where that takes hardly any
     longer than sizes that differ by one. How small tiles sum up stays as it is."""
-    most, wanted = _most_rows(target, vectors, spare), target.tiles.chains
+    most, wanted = _most_rows(target, vectors, arithmetic), target.tiles.chains
     found = Split.of(rows, most)
     if found.is_open:
         fewer = _fewer_rows(target, found.size, vectors) if divisor(rows) % found.size else ()
@@ -134,7 +137,7 @@ def split_rows(target: Target, rows: int, vectors: int, spare: int = 0) -> Split
     return min(found, *(Split.even(rows, each) for each in sizes), key=lambda each: each.cost(vectors, wanted))
 
 
-def panel_vectors(target: Target, rows: int, columns: int, spare: int = 0) -> int:
+def panel_vectors(target: Target, rows: int, columns: int, arithmetic: Arithmetic) -> int:
     """The width of panels, in vectors, that is best for a product of so many rows and columns: up to 4 vectors or, for
     one row, half of the registers. Where constants are to be small, hardly any of what the last panel is filled up
     with counts."""
@@ -146,7 +149,7 @@ def panel_vectors(target: Target, rows: int, columns: int, spare: int = 0) -> in
     def cost(vectors: int) -> float:
         panels = -(-needed // vectors)
         splits_lines = panels > 1 and vectors * target.vector_bytes % target.tiles.line_bytes
-        return (panels * split_rows(target, rows, vectors, spare).cost(vectors, target.tiles.chains)
+        return (panels * split_rows(target, rows, vectors, arithmetic).cost(vectors, target.tiles.chains)
                 * (_SPLIT if splits_lines else 1))
 
     widest = min(needed, target.vector_registers // 2 if rows == 1 else 4)

@@ -95,6 +95,7 @@ class Tiles:
         turn: products of vectors in a turn of the innermost loop, at the least. Tiles of 24 vectors take 0.5 % less
             time with one step of the depth a turn than with two on AVX-512, those of 12 vectors 0.4 % more, and up to
             2.5 %, on AVX2: the mean of 22 products.
+        real_rows: as `most_rows`, of real numbers, if these have registers of their own.
     """
 
     most_rows: int = 12
@@ -102,6 +103,7 @@ class Tiles:
     chains: int = 8
     line_bytes: int = 64
     turn: int = 16
+    real_rows: int | None = None
 
 
 @dataclass(frozen=True)
@@ -159,6 +161,16 @@ class Target:
     def vector_registers(self) -> int:
         """How many vector registers there are."""
         return 16
+
+    @property
+    def real_registers(self) -> int:
+        """How many there are for real numbers."""
+        return self.vector_registers
+
+    @property
+    def has_extending_sums(self) -> bool:
+        """Whether one instruction adds any byte of a word to a word."""
+        return False
 
     def read_counter(self, w: Writer) -> ir.Value:
         """Emits the value, an i64, of a counter that grows at a steady rate; reading it takes some 10 ns."""

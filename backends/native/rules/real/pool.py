@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from itertools import product
 from math import inf
 from typing import Any
 
@@ -23,6 +24,8 @@ from circlet.runtime.records import dataclass
 
 FLOAT = DType.FLOAT32
 """What the rules compute with."""
+_UNROLLED = 4
+"""Elements of a window that need no loop: as many loads as a loop for them takes instructions, for any channels."""
 
 
 @dataclass(frozen=True)
@@ -54,6 +57,7 @@ def _pool(pooling: Pooling, node: Node[Any], e: Emitter, sinks: tuple[Sink, ...]
     (images, _, _, channels), (tall, wide) = x.shape, node.op.windows(x.shape)
     source, tiles = node.function.pointer(x), Tiles.of(e, FLOAT, channels)
     register, row = Register(e, tiles.kind), reserve(node, channels, FLOAT)
+    is_unrolled = tall.size * wide.size <= _UNROLLED and not (tall.is_padded or wide.is_padded)
     work = 2 * images * tall.count * wide.count * tall.size * wide.size * channels
     with parallel_nest(e, (images, tall.count), work) as (image, i):
         top, height = covered(e, tall, i)
@@ -61,9 +65,17 @@ def _pool(pooling: Pooling, node: Node[Any], e: Emitter, sinks: tuple[Sink, ...]
             left, width = covered(e, wide, j)
             with tiles.each(e) as start:
                 register.set(tiles.constant(pooling.start))
-                with e.loop(height) as k, e.loop(width) as m:
+
+                def take(k: ir.Value, m: ir.Value) -> None:
                     place = e.linear([image, b.add(top, k), b.add(left, m), start], x.shape)
                     register.set(pooling.combine(e, register.get(), tiles.load(e, source, place)))
+
+                if is_unrolled:
+                    for k, m in product(range(tall.size), range(wide.size)):
+                        take(e.number(k), e.number(m))
+                else:
+                    with e.loop(height) as k, e.loop(width) as m:
+                        take(k, m)
                 tiles.store(e, register.get(), row, start)
             count = b.sitofp(b.mul(height, width), ir.FloatType())
             with e.loop(channels) as channel:
