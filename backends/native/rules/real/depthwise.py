@@ -9,6 +9,7 @@ open, when it is called; rows of it when it is called.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import groupby
 from typing import Any
 
@@ -78,6 +79,14 @@ class Tile:
         """Positions all columns of which are inside or, if it `checks`, some of them."""
         last = (positions - 1) * window.stride + window.span - 1
         return cls(positions, window.size, window.stride, window.dilation, 0, last, clamps, is_partial, checks)
+
+    @classmethod
+    def inside_but(cls, window: Window, positions: int, clamps: bool, is_partial: bool) -> Sequence[Tile]:
+        """Positions all columns of which are inside; and those at either end of a row whose padding is that of a
+        result as long as the row."""
+        whole = cls.anywhere(window, positions, clamps, is_partial, checks=False)
+        before = (window.span - 1) // 2
+        return (whole, replace(whole, first=before), replace(whole, last=whole.last - (window.span - 1 - before)))
 
     @property
     def name(self) -> str:
@@ -194,12 +203,12 @@ class _Nest:
                 self._any_row(rows, *kinds)
 
     def _any_row(self, rows: _Rows, clamps: bool, is_partial: bool) -> None:
-        """The tiles of a row of open length: all but the last one are of one size, and all but the first and the last
-        ones inside the image. A loop over them looks which tile it is."""
+        """The tiles of a row of open length: all are of one size, of which the last begins so early that it ends with
+        the row, unless that is shorter. A loop over them looks which columns of a tile are inside the image."""
         e, b, wide = self._e, self._e.builder, self._wide
         with rolled(e, -(-wide.count // POSITIONS)) as k:
-            x = b.mul(k, e.number(POSITIONS))
-            positions = e.intrinsic("smin", b.sub(e.number(wide.count), x), e.number(POSITIONS))
+            positions = e.intrinsic("smin", e.number(wide.count), e.number(POSITIONS))
+            x = e.intrinsic("smin", b.mul(k, e.number(POSITIONS)), b.sub(e.number(wide.count), positions))
             left = self._column(x)
             first = e.intrinsic("smax", b.neg(left), e.number(0))
             last = b.sub(b.sub(e.number(wide.length), left), e.number(1))
@@ -207,10 +216,14 @@ class _Nest:
                      for size in range(1, POSITIONS + 1)}
             kind = positions
             if wide.is_padded:
-                every[0] = whole = Tile.anywhere(wide, POSITIONS, clamps, is_partial, checks=False)
-                is_whole = b.and_(b.icmp_signed("==", positions, e.number(POSITIONS)), b.and_(
-                    b.icmp_signed("==", first, e.number(0)), b.icmp_signed(">=", last, e.number(whole.last))))
-                kind = e.select(is_whole, e.number(0), positions)
+                end = every[POSITIONS].last
+                right = b.sub(e.intrinsic("smin", last, e.number(end)), e.number(end))
+                for number, tile in enumerate(Tile.inside_but(wide, POSITIONS, clamps, is_partial), POSITIONS + 1):
+                    every[number] = tile
+                    is_it = b.and_(b.icmp_signed("==", first, e.number(tile.first)),
+                                   b.icmp_signed("==", right, e.number(tile.last - end)))
+                    is_it = b.and_(is_it, b.icmp_signed("==", positions, e.number(POSITIONS)))
+                    kind = e.select(is_it, e.number(number), kind)
             after = e.function.append_basic_block("after")
             choice = b.switch(kind, after)
             for number, tile in every.items():
