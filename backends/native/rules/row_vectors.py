@@ -32,6 +32,8 @@ _NARROW = (4, 2, 1)
 registers with masks 5 and 6, on AVX-512."""
 Combine: TypeAlias = Callable[[Emitter, ir.Value, ir.Value], ir.Value]
 """Emits two vectors, or two elements, combined."""
+Of: TypeAlias = Callable[[ir.Value], ir.Value]
+"""Emits a function of each element of a vector."""
 Matches: TypeAlias = Callable[[Emitter, ir.Value], ir.Value]
 """Emits an i1 for each lane of a vector."""
 
@@ -63,16 +65,18 @@ class RowVectors:
             many = partial(choose, e, count.compare("<=", narrow.lanes), partial(few, narrow), many)
         return many()
 
-    def combined(self, e: Emitter, combine: Combine, start: float | int, begin: ir.Value, count: Whole) -> ir.Value:
-        """`count` elements from a position on: whole vectors, then what is left with a mask, then the lanes by halves.
-        `start` is what changes nothing."""
+    def combined(self, e: Emitter, combine: Combine, start: float | int, begin: ir.Value, count: Whole,
+                 of: Of = lambda value: value) -> ir.Value:
+        """A function of `count` elements from a position on: whole vectors, then what is left with a mask, then the
+        lanes by halves. The function of `start` is what changes nothing."""
         def few(narrow: RowVectors) -> ir.Value:
             nothing = Uniform(narrow._kind, start)
-            return narrow._by_halves(e, combine, narrow.first(e, begin, count.register, nothing))
+            return narrow._by_halves(e, combine, of(narrow.first(e, begin, count.register, nothing)))
 
-        return self._by_length(e, count, few, lambda: self._of_many(e, combine, start, begin, count))
+        return self._by_length(e, count, few, lambda: self._of_many(e, combine, start, begin, count, of))
 
-    def _of_many(self, e: Emitter, combine: Combine, start: float | int, begin: ir.Value, count: Whole) -> ir.Value:
+    def _of_many(self, e: Emitter, combine: Combine, start: float | int, begin: ir.Value, count: Whole,
+                 of: Of) -> ir.Value:
         b, nothing = e.builder, Uniform(self._kind, start)
         blocks = count // (_BESIDE * self.lanes)
         done = blocks * (_BESIDE * self.lanes)
@@ -82,13 +86,14 @@ class RowVectors:
 
         def one(number: ir.Value, totals: Carried) -> Carried:
             place = b.add(begin, (done + Whole(e, number) * self.lanes).register)
-            return [combine(e, totals[0], self.load(e, place))]
+            return [combine(e, totals[0], of(self.load(e, place)))]
 
         with nullcontext() if e.meter is None else e.meter.turn(self._turns(count)):
-            total = choose(e, blocks.compare(">", 0), lambda: self._beside(e, combine, begin, blocks), lambda: nothing)
+            total = choose(e, blocks.compare(">", 0), lambda: self._beside(e, combine, begin, blocks, of),
+                           lambda: of(nothing))
             (total,) = carry(e, turns.register, [total], one)
             total = choose(e, left.compare(">", 0), lambda: combine(
-                e, total, self.first(e, b.add(begin, end.register), left.register, nothing)), lambda: total)
+                e, total, of(self.first(e, b.add(begin, end.register), left.register, nothing))), lambda: total)
         return self._by_halves(e, combine, total)
 
     def _turns(self, count: Whole) -> int | None:
@@ -96,13 +101,13 @@ class RowVectors:
         known = count.value
         return None if isinstance(known, ir.Value) or is_length(known) else -(-known // self.lanes)
 
-    def _beside(self, e: Emitter, combine: Combine, begin: ir.Value, blocks: Whole) -> ir.Value:
+    def _beside(self, e: Emitter, combine: Combine, begin: ir.Value, blocks: Whole, of: Of) -> ir.Value:
         """Blocks of some vectors each, one at least, which are combined side by side, in runs."""
         b = e.builder
 
         def block(number: Whole) -> Carried:
             place = b.add(begin, (number * (_BESIDE * self.lanes)).register)
-            return [self.load(e, b.add(place, e.number(k * self.lanes))) for k in range(_BESIDE)]
+            return [of(self.load(e, b.add(place, e.number(k * self.lanes)))) for k in range(_BESIDE)]
 
         def several(first: Whole, some: Whole) -> Carried:
             return carry(e, (some - 1).register, block(first), lambda number, totals: [

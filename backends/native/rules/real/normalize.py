@@ -10,13 +10,15 @@ import numpy as np
 from llvmlite import ir
 
 from circlet.backends.native.emit import math
-from circlet.backends.native.emit.emitter import I32, Emitter, Index
+from circlet.backends.native.emit.emitter import Emitter, Index
 from circlet.backends.native.emit.lanes import Lanes
 from circlet.backends.native.emit.loops import fold, spread
 from circlet.backends.native.emit.parallel import parallel, parallel_nest
 from circlet.backends.native.emit.value import Value
+from circlet.backends.native.emit.whole import Whole
 from circlet.backends.native.rules.real.elementwise import activate, maximum, refuses_activation
 from circlet.backends.native.rules.real.reduce import REORDERED, Register, reserve
+from circlet.backends.native.rules.row_vectors import Combine, Of, RowVectors
 from circlet.backends.native.rules.rule import Node, Sink, nest
 from circlet.backends.refusal import all_of, only
 from circlet.runtime.exec.kernel import Call
@@ -47,6 +49,7 @@ class Row:
         self.length = self._x.shape[-1]
         computed = self._x.memory is None
         self._memory = (memory or reserve(node, self.length, FLOAT)) if computed else None
+        self._vectors = RowVectors.of(e, self._x)
 
     def first(self, index: Index) -> ir.Value:
         """An element that is read for the first time, and kept if it is computed."""
@@ -61,28 +64,31 @@ class Row:
             return self._x.element(self._e, index)
         return self._e.load(self._memory, FLOAT, index[-1])
 
-    def total(self, outer: Index, function: Callable[[ir.Value], ir.Value]) -> ir.Value:
+    def total(self, outer: Index, function: Of) -> ir.Value:
         """The sum of a function of the elements, which are read for the first time."""
-        register, e = Register(self._e, ir.FloatType()), self._e
-        register.set(e.constant(0, FLOAT))
+        def add(e: Emitter, one: ir.Value, other: ir.Value) -> ir.Value:
+            return e.builder.fadd(one, other, flags=REORDERED)
 
-        def turn(k: ir.Value) -> None:
-            register.set(e.builder.fadd(register.get(), function(self.first([*outer, k])), flags=REORDERED))
-
-        fold(e, self.length, turn)
-        return register.get()
+        return self._combined(outer, add, 0.0, function)
 
     def greatest(self, outer: Index) -> ir.Value:
         """The greatest element, read for the first time; any number or NaN if one of them is NaN."""
-        register, e = Register(self._e, I32), self._e
-        register.set(_ordered(Lanes(e, e.constant(-inf, FLOAT)).bits()).value)
+        def most(e: Emitter, one: ir.Value, other: ir.Value) -> ir.Value:
+            return e.intrinsic("smax", one, other)
 
-        def turn(k: ir.Value) -> None:
-            pattern = _ordered(Lanes(e, self.first([*outer, k])).bits())
-            register.set(e.intrinsic("smax", register.get(), pattern.value))
+        found = self._combined(outer, most, -inf, lambda value: _ordered(Lanes(self._e, value).bits()).value)
+        return _ordered(Lanes(self._e, found)).real().value
 
-        fold(e, self.length, turn)
-        return _ordered(Lanes(e, register.get())).real().value
+    def _combined(self, outer: Index, combine: Combine, start: float, function: Of) -> ir.Value:
+        """A function of the elements, combined; that of `start` changes nothing."""
+        e, nothing = self._e, function(self._e.constant(start, FLOAT))
+        if self._vectors is not None:
+            begin = e.linear([*outer, e.number(0)], self._x.shape)
+            return self._vectors.combined(e, combine, start, begin, Whole(e, self.length), function)
+        register = Register(e, nothing.type)
+        register.set(nothing)
+        fold(e, self.length, lambda k: register.set(combine(e, register.get(), function(self.first([*outer, k])))))
+        return register.get()
 
 
 def _ordered(pattern: Lanes) -> Lanes:
