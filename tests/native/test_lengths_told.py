@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import strategies as st
 
 import circlet
 from circlet.runtime.ir.builder import ModelBuilder, Value
@@ -15,7 +16,7 @@ from circlet.runtime.ir.tensor import Tensor
 from circlet.runtime.ir.types import DType
 from circlet.runtime.ops.comparison import Less
 from circlet.runtime.ops.controlflow import While
-from circlet.runtime.ops.elementwise import Add, FloorDiv, Maximum, Minimum, Mul, Sub
+from circlet.runtime.ops.elementwise import Add, Div, FloorDiv, Maximum, Minimum, Mul, Sub
 from circlet.runtime.ops.index import Gather, ScatterNd
 from circlet.runtime.ops.layout import Concatenation, Pack, StridedSlice
 from circlet.runtime.ops.pad import MirrorPad, Pad, Tile
@@ -27,9 +28,11 @@ from circlet.runtime.ops.segment import UnsortedSegmentSum
 from circlet.runtime.ops.shape import BroadcastTo, Fill, OneHot, Range, Reshape
 from circlet.runtime.ops.sort import TopKV2
 from circlet.runtime.ops.unary import Neg, Tanh
+from tests.native.against_cpu import agree, applied
 from tests.native.test_lengths import Graph, floats
 from tests.native.test_lengths_hosted import INTS, Write, model, several
 from tests.ops.cases import check
+from tests.properties import holds
 
 LENGTHS = ((8, 3), (5, 40), (64, 2), (33, 150), (12, 0), (150, 100), (8, 1), (2, 2), (9, 1000), (8, 3))
 """Of x (n, 6), and a number k."""
@@ -131,10 +134,27 @@ def resized(g: Graph, x: Value, k: Value) -> Sequence[Value]:
     return [g(AveragePool2D(stride_h=2, stride_w=2, filter_height=3, filter_width=3), around), thin]
 
 
+def in_steps(g: Graph, x: Value, k: Value) -> Sequence[Value]:
+    """From 0 to k in halves, and down again in thirds."""
+    end = g(Cast(), k)
+    return [g(Tanh(), g(Range(), g.number(0.0), end, g.number(0.5))),
+            g(Range(), end, g.number(-1.0), g.number(-1.0 / 3.0))]
+
+
+def parted(g: Graph, x: Value, k: Value) -> Sequence[Value]:
+    """Rows times parts of 1, of which there are as many as floats make of the length, or one more."""
+    n = g.length(x, 0)
+    parts = g(Range(), g.number(0.0), g.number(1.0), g(Div(), g.number(1.0), g(Cast(), n)))
+    fewest = g(Reshape(), g(Minimum(), n, g.length(parts, 0), dtype=INTS), g.ints(1), dtype=INTS)
+    first = g(Reshape(), g(Gather(1), x, g.ints(0)), g.ints(-1))
+    one, other = (g(StridedSlice(begin_mask=1), each, g.ints(0), fewest, g.ints(1)) for each in (first, parts))
+    return [g(Mul(), one, other), parts]
+
+
 CASES: dict[str, Write] = {
     "filled": filled, "counted": counted, "wider": wider, "images": images, "met": met, "moved on": moved_on,
     "scattered": scattered, "resized": resized, "grouped": grouped,
-    "greatest": greatest,
+    "greatest": greatest, "steps": in_steps, "parted": parted,
 }
 NOT_EMPTY = frozenset({"images"})
 """Of which no length may be 0."""
@@ -151,6 +171,34 @@ def test_one_function_serves_all_values(name: str, folder: object, compiled: lis
     assert len(compiled) == 1
     assert {*native.backend_of(0)} <= {"native", "none"}
 
+
+WRONG = ((0.0, 5.0, 0.0), (0.0, 5.0, -1.0), (5.0, 0.0, 1.0), (0.0, np.inf, 1.0), (np.nan, 1.0, 1.0), (0.0, 1.0, np.nan))
+"""Start, limit and delta of no range."""
+
+
+@pytest.mark.parametrize("wrong", WRONG)
+def test_floats_that_make_no_range(wrong: tuple[float, ...], folder: object) -> None:
+    """The message is numpy's, and the session goes on."""
+    b = ModelBuilder()
+    g = Graph(b.subgraph("main"))
+    g.builder.output(g(Tanh(), g(Range(), *(g.builder.input(name, DType.FLOAT32, ()) for name in "abc"))))
+    built, messages = b.build(), []
+    for backend in ("cpu", "native"):
+        session = circlet.Session(built, backend=backend)
+        for _ in range(2):
+            (found,) = session.invoke(0, [np.array(each, np.float32) for each in (0.5, 2.5, 0.75)])
+            check(found, np.tanh(np.array([0.5, 1.25, 2.0], np.float32)), 1e-5)
+            with pytest.raises(circlet.CircletError) as error:
+                session.invoke(0, [np.array(each, np.float32) for each in wrong])
+            messages.append(str(error.value))
+    assert len(set(messages)) == 1
+
+
+@holds(st.floats(-8, 8, width=32), st.floats(-8, 8, width=32), st.floats(2**-5, 3, width=32), few=10, many=100)
+def test_ranges_of_floats(start: float, limit: float, delta: float) -> None:
+    """To the bit, empty ones among them."""
+    step = delta if start <= limit else -delta
+    agree(applied(Range()), *(np.array(each, np.float32) for each in (start, limit, step)), floats=0)
 
 def around_zero(g: Graph, x: Value, k: Value) -> Sequence[Value]:
     """As many ones as k differs from 0 by."""

@@ -89,6 +89,12 @@ class Function(Protocol):
         of the given indices."""
         ...
 
+    def expect_capacity(self, length: ir.Value, most: int, least: int | None = None) -> None:
+        """Leaves the function unless there is room for a length that it computes, of which `most` says how much there
+        is, and the length is at least `least`; the run then is begun again."""
+        ...
+
+
 
 def kept(function: Function, array: Array) -> ir.Value:
     """Where an array lies that is only read: outside the arena, or in it if that takes no constant, as of zeros, which

@@ -41,6 +41,7 @@ PREFERENCES: Mapping[str, tuple[str, ...]] = {
     "BATCH_MATMUL": (PLAIN, INT8),
     "QUANTIZE": (PLAIN, "requantize", TABLE),
     "GATHER": ("one", PLAIN),
+    "RANGE": (PLAIN, "sums"),
     "SCATTER_ND": ("one", PLAIN),
     "TILE": ("broadcast", PLAIN),
     "TOPK_V2": ("insertion", "merge"),

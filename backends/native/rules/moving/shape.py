@@ -9,12 +9,14 @@ from llvmlite import ir
 
 from circlet.backends.native.emit.emitter import Emitter, Index, register_type
 from circlet.backends.native.emit.value import Value, computed, in_memory
+from circlet.backends.native.rules.moving.index import counts
 from circlet.backends.native.rules.moving.move import extended, filled, impossible
 from circlet.backends.native.rules.quantized.quantize import convert
+from circlet.backends.native.rules.real.reduce import Register
 from circlet.backends.native.rules.refusals import movable
-from circlet.backends.native.rules.rule import Node, fused
-from circlet.backends.refusal import only
-from circlet.runtime.ir.length import may_differ
+from circlet.backends.native.rules.rule import Node, Sink, fused, nest
+from circlet.backends.refusal import all_of, only
+from circlet.runtime.ir.length import bound, may_differ
 from circlet.runtime.ir.op import ShapeError
 from circlet.runtime.ir.types import DType, Shape
 from circlet.runtime.ops.shape import (
@@ -83,6 +85,29 @@ def range_(node: Node[Range]) -> tuple[Value]:
         return e.builder.add(start, e.builder.mul(convert(e, index[0], e.index_dtype, dtype), delta))
 
     return (computed(node.shape, dtype, element, lambda e, position: element(e, [position])),)
+
+
+_LONGEST = 2147483520.0
+"""The greatest number of single precision that an index of 32 bits holds."""
+
+
+@nest(Range, all_of(only((DType.FLOAT32,)), counts), is_last=True, name="sums")
+def sums(node: Node[Range], e: Emitter, sinks: tuple[Sink, ...]) -> None:
+    """Of floats start, limit and delta that only the run tells: start, and as often as ceil((limit - start) / delta)
+    says but once, what is there plus delta. Where that is no length, a frame for any values says so."""
+    b, (start, limit, delta) = e.builder, (node.input(k).scalar(e) for k in range(3))
+    zero, reached = e.constant(0.0, DType.FLOAT32), b.fdiv(b.fsub(limit, start), delta)
+    towards = [b.and_(b.fcmp_ordered(one, delta, zero), b.fcmp_ordered(other, start, limit))
+               for one, other in (("<", ">="), (">", "<="))]
+    is_length = b.and_(b.or_(*towards), b.fcmp_ordered("<=", reached, e.constant(_LONGEST, DType.FLOAT32)))
+    count = b.select(is_length, b.fptosi(e.intrinsic("ceil", reached), e.index), e.number(-1))
+    node.function.expect_capacity(count, bound(node.shape[0]), 0)
+    e.define(node.shape[0], count)
+    value = Register(e, register_type(DType.FLOAT32))
+    value.set(start)
+    with e.loop(count) as k:
+        sinks[0](e, [k], value.get())
+        value.set(b.fadd(value.get(), delta))
 
 
 @fused(OneHot, movable, parameters=SECOND)
