@@ -88,7 +88,7 @@ class Variant:
         arena_bytes, state_bytes, header_bytes: of the memory that runs are given, and of the words of the caller at the
             beginning of the state.
         alignment: of that memory.
-        init, reset: the functions that make a state what it is before any run.
+        init, reset: the functions that make a state what it is before any run; None where there is no state.
         functions: in the order of the file's.
         interface: what `interface` gives of it.
     """
@@ -102,8 +102,8 @@ class Variant:
     state_bytes: int
     header_bytes: int
     alignment: int
-    init: str
-    reset: str
+    init: str | None
+    reset: str | None
     functions: tuple[FunctionCode, ...]
     interface: bytes
 
@@ -318,12 +318,13 @@ def _variant(found: _Fields, size: int, functions: Sequence[Subgraph], text: byt
     alignment, state, words = (found.number(each) for each in ("alignment", "state", "words"))
     if alignment.bit_count() != 1 or alignment > ALIGNMENT or words not in (0, _WORDS) or words > state:
         raise ModelError(f"{found.where}: no state has {state} bytes with {words} of words, aligned to {alignment}")
+    init, reset = (found.get(each, str) if state or found.has(each) else None for each in ("init", "reset"))
     if any(not words <= offset <= offset + size <= state for each in codes for offset, size in each.writes):
         raise ModelError(f"{found.where}: expected functions to write to the {state} bytes of the state alone")
     return Variant(
         found.get("target", str), found.get("system", str), found.get("machine", str), found.all("features", str),
-        _part(found, size), found.number("arena"), state, words, alignment, found.get("init", str),
-        found.get("reset", str), codes, text)
+        _part(found, size), found.number("arena"), state, words, alignment, init, reset, codes,
+        text)
 
 
 def _writes(found: _Fields) -> tuple[tuple[int, int], ...]:

@@ -320,8 +320,10 @@ def _take_back(copies: Sequence[_Copy]) -> None:
         part[:] = before
 
 
-def _starter(code: ctypes.CDLL, name: str) -> Callable[[int], None]:
-    """A function that makes a state what it is before any run, given its address."""
+def _starter(code: ctypes.CDLL, name: str | None) -> Callable[[int], None]:
+    """A function that makes a state what it is before any run, given its address; one of no name does nothing."""
+    if name is None:
+        return lambda address: None
     found = symbol(code, name)
     found.argtypes, found.restype = [ctypes.c_void_p], None
 

@@ -104,4 +104,9 @@ class Compiled:
     @property
     def exports(self) -> tuple[str, ...]:
         """The functions that programs call."""
-        return (f"{self.name}_init", f"{self.name}_reset", *(f"{each.name}_run" for each in self.interfaces))
+        return (*self.starters, *(f"{each.name}_run" for each in self.interfaces))
+
+    @property
+    def starters(self) -> tuple[str, ...]:
+        """The functions `init` and `reset`; none where there is no state."""
+        return (f"{self.name}_init", f"{self.name}_reset") if self.code.state.nbytes else ()

@@ -172,7 +172,7 @@ def _variant(found: Compiled) -> dict[str, Json]:
         "features": [each for each in known if each in features()] if is_host else list(known),
         "arena": found.code.arena_bytes, "state": found.code.state.nbytes, "words": found.code.state.header_bytes,
         "alignment": found.alignment,
-        "init": f"{found.name}_init", "reset": f"{found.name}_reset",
+        **dict(zip(("init", "reset"), found.starters or (None, None), strict=True)),
         "functions": [{"symbol": f"{each.name}_run", "sites": _sites(each),
                        "writes": [[part.offset, part.size] for part in each.code.writes]} for each in found.interfaces],
     }

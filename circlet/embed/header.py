@@ -127,8 +127,11 @@ def _statuses(found: Compiled) -> Iterator[str]:
 def _functions(found: Compiled) -> Iterator[str]:
     name = found.name
     yield "/* Makes a state what it is before any run; init is the first to be called, reset may be called later. */"
-    yield f"void {name}_init(void *state);"
-    yield f"void {name}_reset(void *state);"
+    for starter in ("init", "reset"):
+        if found.starters:
+            yield f"void {name}_{starter}(void *state);"
+        else:
+            yield f"static inline void {name}_{starter}(void *state) {{ (void)state; }}"
     yield ""
     for each in found.interfaces:
         yield f"int32_t {each.name}_run(const {each.name}_inputs *inputs, const {each.name}_outputs *outputs,"

@@ -335,3 +335,12 @@ def test_llvm_is_not_needed(tmp_path: Path) -> None:
     path.write_bytes(container(circlet.load(COLLATZ), ("host",)))
     found = subprocess.run([sys.executable, "-c", PROGRAM, str(path)], capture_output=True, text=True, check=True)
     assert found.stdout == "111\n"
+
+
+@here
+def test_without_a_state_there_is_nothing_to_reset(tmp_path: Path) -> None:
+    path = tmp_path / "model.circlet"
+    path.write_bytes(container(circlet.load(COLLATZ), ("host",), limits=False))
+    with load(path, fallback=False) as model:
+        model.reset_state()
+        assert model.run([27])["steps"] == 111

@@ -123,6 +123,7 @@ def test_whatever_a_table_says_is_taken_or_refused(data: st.DataObject) -> None:
     (("variants", 0, "alignment"), 3, "aligned to 3"),
     (("variants", 0, "alignment"), True, "expected 'alignment' of type int, found bool"),
     (("variants", 0, "init"), "nothing", "the code has no function 'nothing'"),
+    (("variants", 0, "reset"), None, "expected 'reset' of type str, found NoneType"),
     (("variants", 0, "functions"), [], "expected 2 functions, found 0"),
     (("variants", 0, "functions", 0, "writes"), [[0, 1 << 30]], "to write to the .* bytes of the state alone"),
     (("variants", 0, "functions", 0, "writes"), [[1]], "expected offsets and bytes"),

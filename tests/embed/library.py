@@ -49,8 +49,9 @@ class Library:
         self.call("init")
 
     def call(self, name: str) -> None:
-        """Calls `init` or `reset`."""
-        self.function(f"{self.found.name}_{name}")(ctypes.c_void_p(self.state.ctypes.data))
+        """Calls `init` or `reset`; these are there if there is a state."""
+        if self.found.code.state.nbytes:
+            self.function(f"{self.found.name}_{name}")(ctypes.c_void_p(self.state.ctypes.data))
 
     def function(self, symbol: str) -> Callable[..., int]:
         """A function of the object."""

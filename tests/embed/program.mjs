@@ -22,7 +22,7 @@ function struct(words) {
 
 const [stateAt, arenaAt] = [allocate(state + 1), allocate(arena + 1)];
 new Uint8Array(memory.buffer).fill(0xa5, stateAt);
-functions[`${name}_init`](stateAt);
+functions[`${name}_init`]?.(stateAt);
 for (const {entry, inputs, outputs} of calls) {
   const given = inputs.flatMap((each) => {
     const data = Buffer.from(each.data, 'hex');

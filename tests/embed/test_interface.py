@@ -142,6 +142,7 @@ def test_loops_are_stopped_and_bounded(tmp_path: Path) -> None:
 def test_without_limits_there_is_no_state(tmp_path: Path) -> None:
     found = compile_model(circlet.load(COUNT), "host", "collatz", limits=False)
     assert found.code.state.nbytes == 0
+    assert {*found.exports} == {*found.contents.exported} == {"collatz_run"}
     assert _collatz(Library(found, tmp_path)) == (OK, 111, 9232)
 
 
@@ -154,6 +155,32 @@ def test_headers_are_c_and_cxx(compiler: str, language: str, tmp_path: Path) -> 
     source = f'#include "sums.h"\nint main(void) {{ {body} }}\n'
     command = [compiler, "-x", language, "-Wall", "-Wextra", "-pedantic", "-Werror", "-fsyntax-only", "-"]
     subprocess.run(command, input=source, text=True, check=True, cwd=tmp_path)
+
+
+@here
+@pytest.mark.parametrize("limits", [False, True])
+@pytest.mark.parametrize(("compiler", "language"), [("gcc", "c"), ("g++", "c++")])
+def test_programs_need_not_know_whether_there_is_a_state(
+        compiler: str, language: str, limits: bool, tmp_path: Path) -> None:
+    if shutil.which(compiler) is None:
+        pytest.skip(f"no {compiler}")
+    for name, content in files(compile_model(circlet.load(COUNT), "host", "collatz", limits=limits)).items():
+        (tmp_path / name).write_bytes(content)
+    (tmp_path / "main.c").write_text("""
+        #include "collatz.h"
+        int main(void) {
+            static uint64_t state[COLLATZ_STATE_BYTES / 8 + 1];
+            int32_t n = 27, steps, peak;
+            collatz_inputs inputs = {&n};
+            collatz_outputs outputs = {&steps, &peak};
+            collatz_init(state);
+            collatz_reset(state);
+            return collatz_run(&inputs, &outputs, 0, state) != COLLATZ_OK || steps != 111 || peak != 9232;
+        }""")
+    warnings = "-Wall", "-Wextra", "-pedantic", "-Werror"
+    command = [compiler, *warnings, "-x", language, "main.c", "-x", "none", "collatz.o", "-o", "program"]
+    subprocess.run(command, check=True, cwd=tmp_path)
+    subprocess.run([tmp_path / "program"], check=True)
 
 
 def test_archives_hold_the_object(tmp_path: Path) -> None:

@@ -29,7 +29,7 @@ class ModelCode:
     """A model in LLVM's language.
 
     Attributes:
-        module: with a function for each entry point, and `init` and `reset`.
+        module: with a function for each entry point, and `init` and `reset` if there is a state.
         constants: of all of them.
         state: of the model.
         entries: the points.
@@ -119,7 +119,8 @@ class _Lowering:
         if refused:
             raise RefusedError(listed(refused))
         codes = [enter(shared, entry, found) for entry, found in zip(entries, cases, strict=True)]
-        _publish(shared, self._name, start)
+        if shared.state.nbytes:
+            _publish(shared, self._name, start)
         return ModelCode(shared.module, shared.constants, shared.state, codes)
 
     def _start(self, shared: Shared) -> EmbeddedFunction:

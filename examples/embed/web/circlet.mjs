@@ -21,7 +21,7 @@ export class Model {
     this.state = this.allocate(report.bytes.state);
     this.arena = this.allocate(report.bytes.arena);
     this.entries = report.entries.map((entry) => this.bind(entry));
-    exports[`${report.name}_init`](this.state);
+    exports[`${report.name}_init`]?.(this.state);
   }
 
   // The address of so many bytes, which stay where they are; the memory grows.
@@ -98,6 +98,6 @@ export class Model {
   }
 
   reset() {
-    this.functions[`${this.report.name}_reset`](this.state);
+    this.functions[`${this.report.name}_reset`]?.(this.state);
   }
 }
