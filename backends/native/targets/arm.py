@@ -80,7 +80,7 @@ class Arm(Target):
         return _dot if lanes == 1 and self.has("dsp") else None
 
     def multiply_each(self) -> MultiplyEach | None:
-        """SXTB16, SSUB16, SMLABB, SMLATT."""
+        """SXTAB16, SXTB16, SMLABB, SMLATT."""
         return _multiply_each if self.has("dsp") else None
 
 
@@ -104,10 +104,11 @@ def _dot(w: Writer, left: ir.Value, right: ir.Value, total: ir.Value) -> ir.Valu
     return b.insert_element(Uniform(total.type, ir.Undefined), found, only)
 
 
-def _multiply_each(w: Writer, left: ir.Value, right: ir.Value, taken: ir.Value,
+def _multiply_each(w: Writer, left: ir.Value, right: ir.Value, added: ir.Value,
                    totals: Sequence[ir.Value]) -> list[ir.Value]:
-    """The difference is taken of two bytes at a time."""
-    evens, odds = zip(_halves(w, left), _halves(w, right), strict=True)
-    pairs = [(_call(w, "arm.ssub16", one, taken), other) for one, other in (evens, odds)]
+    """Sums are of two bytes at a time."""
+    turned = _call(w, "fshr.i32", left, left, ir.Constant(_I32, 8))
+    sums = (_call(w, "arm.sxtab16", added, each) for each in (left, turned))
+    pairs = list(zip(sums, _halves(w, right), strict=True))
     return [_call(w, f"arm.smla{half}", *pair, total)
             for (half, pair), total in zip(product(("bb", "tt"), pairs), totals, strict=True)]

@@ -48,8 +48,8 @@ and so on."""
 
 
 MultiplyEach: TypeAlias = Callable[[Writer, ir.Value, ir.Value, ir.Value, Sequence[ir.Value]], list[ir.Value]]
-"""Emits four i32 `totals`, each plus the product of a byte of `left`, less `taken`, with one of `right`; given those
-two, words of signed bytes, then `taken` in both halves of a word, then the totals."""
+"""Emits four i32 `totals`, each plus the product of a byte of `left`, plus `added`, with one of `right`; given those
+two, words of signed bytes, then `added` in both halves of a word, then the totals."""
 
 
 class LookUp(Protocol):

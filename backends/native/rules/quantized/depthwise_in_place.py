@@ -58,7 +58,7 @@ class InPlace:
         tables = [[function.external(each) for each in (self.first[part.channels], part.table(self.by))]
                   for part in parts]
         row = function.scratch(channels) if sink.memory is None else None
-        taken = ir.Constant(I32, (self.zero & 0xFFFF) * 0x10001)
+        added = ir.Constant(I32, (-self.zero & 0xFFFF) * 0x10001)
         steps = [tall.dilation * self.image[2] * channels, wide.dilation * channels, width * channels, channels]
         with rolled(e, node.shape[0]) as image, rolled(e, tall.count) as i:
             top, above, high = _inside(e, tall, i)
@@ -70,7 +70,7 @@ class InPlace:
                 for part, known in zip(parts, tables, strict=True):
                     places = [e.address(each, I8, part.channels.start) for each in (out, source, begin)]
                     sizes = [part.count, high, across, *steps]
-                    b.call(_function(e, part, self.by), [*places, *known, *map(e.register, sizes), taken])
+                    b.call(_function(e, part, self.by), [*places, *known, *map(e.register, sizes), added])
                 if row is not None:
                     with independent(e, channels) as channel:
                         sink(e, [image, i, j, channel], e.load(row, DType.INT8, channel))
@@ -126,8 +126,8 @@ def _inside(e: Emitter, window: Window, position: ir.Value) -> tuple[ir.Value, i
 
 def _function(e: Emitter, part: _Part, by: Requantization) -> ir.Function:
     """`void(out, source, weights, first, table, groups, high, across, row, column, row and column of the weights,
-    taken)`: the results of one position, for so many groups of channels; distances are in bytes, and `taken` is the
-    zero point in both halves of a word."""
+    added)`: the results of one position, for so many groups of channels; distances are in bytes, and `added`, the
+    negative of the zero point, is in both halves of a word."""
     name = f"window_{part.size}_{by.name}{'' if by.has_vectors else '_any'}"
     found = e.module.globals.get(name)
     if found is not None:
@@ -142,8 +142,8 @@ class _Body:
     def __init__(self, e: Emitter, part: _Part, by: Requantization) -> None:
         self._e, self._part, self._by = e, part, by
         (self._out, self._source, self._weights, self._first, self._table, self._count, self._high, self._across,
-         *self._steps, self._taken) = e.function.args
-        self._zero = e.builder.ashr(self._taken, ir.Constant(I32, 16))
+         *self._steps, self._added) = e.function.args
+        self._offset = e.builder.ashr(self._added, ir.Constant(I32, 16))
 
     def write(self) -> None:
         """Loops over the groups, the rows of the window and its columns, with a group's sums in registers."""
@@ -188,7 +188,7 @@ class _Body:
         b, size = self._e.builder, self._part.size
         narrow, half, whole = (ir.VectorType(each, size) for each in (I8, _I16, I32))
         left, right = (b.sext(b.load(each, typ=narrow, align=1), half) for each in (x, w))
-        left = b.sub(left, broadcast(self._e, b.trunc(self._taken, _I16), size))
+        left = b.add(left, broadcast(self._e, b.trunc(self._added, _I16), size))
         return [b.add(sums[0], b.mul(b.sext(left, whole), b.sext(right, whole)))]
 
     def _four(self, x: ir.Value, w: ir.Value, sums: list[ir.Value]) -> list[ir.Value]:
@@ -199,13 +199,13 @@ class _Body:
             return [total for k, each in enumerate(sums)
                     for total in self._one_by_one(e.address(x, I8, k), e.address(w, I8, k), [each])]
         left, right = (b.load(each, typ=I32, align=1) for each in (x, w))
-        return multiply(e, left, right, self._taken, sums)
+        return multiply(e, left, right, self._added, sums)
 
     def _one_by_one(self, x: ir.Value, w: ir.Value, sums: list[ir.Value]) -> list[ir.Value]:
         """A single channel."""
         b = self._e.builder
         left, right = (b.sext(b.load(each, typ=I8), I32) for each in (x, w))
-        return [b.add(sums[0], b.mul(b.sub(left, self._zero), right))]
+        return [b.add(sums[0], b.mul(b.add(left, self._offset), right))]
 
     def _finish_vectors(self, number: ir.Value, channel: ir.Value, sums: ir.Value) -> None:
         """Stores the results of a group."""
