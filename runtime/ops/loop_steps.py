@@ -257,6 +257,7 @@ class LoopBuffer(LoopZeros):
 
     name: ClassVar[str] = "LOOP_BUFFER"
     inputs: ClassVar[Count] = at_least(1)
+    sizes: ClassVar[frozenset[int]] = frozenset({0})
     own: ClassVar[int] = 1
     scan: ScanOutput = field(default_factory=lambda: ScanOutput(0))
 
@@ -332,6 +333,7 @@ class LoopTake(Collection):
 
     name: ClassVar[str] = "LOOP_TAKE"
     inputs: ClassVar[Count] = exactly(2)
+    sizes: ClassVar[frozenset[int]] = frozenset({1})
 
     def infer(self, args: Operands) -> tuple[Shape, ...]:
         shape = args[0].shape

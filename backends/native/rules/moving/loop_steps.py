@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from circlet.backends.native.emit.emitter import Emitter
+from llvmlite import ir
+
+from circlet.backends.native.emit.emitter import I64, Emitter
 from circlet.backends.native.emit.value import Value, in_register
 from circlet.backends.native.emit.whole import Whole
 from circlet.backends.native.rules.moving.move import expect, expect_shape, filled, overwrite, part, unreached, wholes
@@ -13,12 +15,15 @@ from circlet.backends.native.rules.quantized.quantize import convert
 from circlet.backends.native.rules.refusals import movable
 from circlet.backends.native.rules.rule import Node, Sink, fused, nest
 from circlet.runtime.exec.kernel import Call
+from circlet.runtime.ir.types import DType
 from circlet.runtime.ops.loop_options import TripPolicy
 from circlet.runtime.ops.loop_steps import (
+    LEAST_ROOM,
     LoopBuffer,
     LoopCount,
     LoopGrow,
     LoopKeep,
+    LoopRoom,
     LoopScalar,
     LoopStore,
     LoopTake,
@@ -44,6 +49,18 @@ def loop_count(node: Node[LoopCount]) -> tuple[Value]:
     e, x, dtype = node.function.e, node.input(0), node.op.dtype
     value, zero = convert(e, x.scalar(e), x.dtype, dtype), e.constant(0, dtype)
     return (in_register(e.select(e.builder.icmp_signed(">", value, zero), value, zero), (), dtype),)
+
+
+@fused(LoopRoom, movable)
+def loop_room(node: Node[LoopRoom]) -> tuple[Value]:
+    """Of a scalar: the next power of two."""
+    e, b, x = node.function.e, node.function.e.builder, node.input(0)
+    found = b.sub(convert(e, x.scalar(e), x.dtype, DType.INT64), ir.Constant(I64, 1))
+    found = e.intrinsic("smax", found, ir.Constant(I64, LEAST_ROOM - 1))
+    for shift in (1, 2, 4, 8, 16, 32):
+        found = b.or_(found, b.lshr(found, ir.Constant(I64, shift)))
+    room = convert(e, b.add(found, ir.Constant(I64, 1)), DType.INT64, node.call.outputs[0].dtype)
+    return (in_register(room, (), node.call.outputs[0].dtype),)
 
 
 def _zeros(node: Node[Any], e: Emitter, sinks: tuple[Sink, ...]) -> None:
