@@ -114,6 +114,7 @@ class Interpreter:
         self._session = session = PreparedSession(runnable, num_threads=num_threads or 1, limits=limits)
         self._compress = experimental_compress_quantization_zero_points
         self._tensors = [SubgraphTensors(session, index, each) for index, each in enumerate(model.subgraphs)]
+        self._main = self._tensors[0]
 
     def __repr__(self) -> str:
         return f"<Interpreter: {self._model.subgraphs[0].type_text}>"
@@ -138,7 +139,7 @@ class Interpreter:
         Raises:
             RuntimeError: an operator cannot compute with these shapes.
         """
-        self._tensors[0].allocate()
+        self._main.allocate()
 
     def invoke(self) -> None:
         """Runs the model.
@@ -146,7 +147,7 @@ class Interpreter:
         Raises:
             RuntimeError: tensors are not allocated, or an operator cannot compute with the values it got.
         """
-        self._tensors[0].invoke()
+        self._main.invoke()
 
     def cancel(self) -> None:
         """Stops `invoke` and `allocate_tensors` where they are in progress, which then raise CancelledError, a
@@ -192,7 +193,7 @@ class Interpreter:
         Raises:
             ValueError: it is of another type or shape than the tensor, or tensors are not allocated.
         """
-        self._tensors[0].set(tensor_index, value)
+        self._main.set(tensor_index, value)
 
     def get_tensor(self, tensor_index: int, subgraph_index: int = 0) -> Any:
         """A copy of a tensor: an array, or a numpy scalar where it has no dimensions; strings are `bytes` objects.
@@ -203,15 +204,14 @@ class Interpreter:
         Raises:
             ValueError: there is no such tensor, or it has no memory (yet).
         """
-        copy = self._subgraph(subgraph_index).array(tensor_index).copy()
-        return copy if copy.ndim or copy.dtype.hasobject else copy[()]
+        return (self._main if subgraph_index == 0 else self._subgraph(subgraph_index)).copy(tensor_index)
 
     def tensor(self, tensor_index: int) -> Callable[[], Array]:
         """A function that gives the tensor itself, not a copy, for reading and writing.
 
         `invoke` leaves the arrays of inputs where they are and makes new ones for results.
         """
-        return lambda: self._tensors[0].array(tensor_index)
+        return lambda: self._main.array(tensor_index)
 
     def resize_tensor_input(self, input_index: int, tensor_size: npt.ArrayLike, strict: bool = False) -> None:
         """Gives an input another shape; `allocate_tensors` must follow.
@@ -225,7 +225,7 @@ class Interpreter:
             RuntimeError: the tensor is no input, or must not have this shape.
             ValueError: that is no shape.
         """
-        self._tensors[0].resize(input_index, tensor_size, strict)
+        self._main.resize(input_index, tensor_size, strict)
 
     def reset_all_variables(self) -> None:
         """Makes variable tensors zero. Resource variables keep their values."""
@@ -330,6 +330,13 @@ class SignatureRunner:
             raise InputError("Invalid number of inputs provided for running a SignatureDef, "
                              f"expected {len(self._inputs)} vs provided {len(inputs)}")
         tensors = self._interpreter._tensors[self._index]
+        if not tensors.take(inputs, self._inputs):
+            self._take(tensors, inputs)
+        tensors.invoke()
+        return {name: tensors.copy(each) for name, each in self._outputs.items()}
+
+    def _take(self, tensors: SubgraphTensors, inputs: Mapping[str, npt.ArrayLike]) -> None:
+        """Sets inputs to values, resized to their shapes."""
         given = {name: value if hasattr(value, "shape") else self._literal(name, value)
                  for name, value in inputs.items()}
         for name, value in given.items():
@@ -339,8 +346,6 @@ class SignatureRunner:
         tensors.allocate()
         for name, value in given.items():
             tensors.set(self._inputs[name], value)
-        tensors.invoke()
-        return {name: self._interpreter.get_tensor(each, self._index) for name, each in self._outputs.items()}
 
     def _input(self, name: str) -> int:
         if name not in self._inputs:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import suppress
 from functools import partial
 from operator import index as as_index
@@ -15,12 +16,13 @@ from circlet.runtime.errors import CircletError, InputError
 from circlet.runtime.exec.bound import BoundRun
 from circlet.runtime.exec.memory import allocate
 from circlet.runtime.exec.values.rule import as_array
-from circlet.runtime.ir.model import Subgraph
+from circlet.runtime.ir.model import ABSENT, Subgraph
 from circlet.runtime.ir.packed import BITS, unpacked
 from circlet.runtime.ir.tensor import Tensor
 from circlet.runtime.ir.types import Array, DType, Shape
 from circlet.session import Session
 
+_ARRAY = np.ndarray
 SHOWN_WIDER = frozenset({*BITS, DType.FLOAT8_E4M3FN, DType.FLOAT8_E5M2})
 """The types of which LiteRT shows the elements as int8 or uint8."""
 
@@ -38,8 +40,7 @@ class PreparedSession(Session):
 
     def reset_variable_tensors(self, subgraph: int | None = None) -> None:
         """Makes the variable tensors of one subgraph, or of all, zero."""
-        with self._state_lock:
-            self._revocably(partial(self._variables.clear_tensors, subgraph))
+        self._state.change(partial(self._variables.clear_tensors, subgraph))
 
 
 class SubgraphTensors:
@@ -98,23 +99,45 @@ class SubgraphTensors:
         raise InputError(f"Tensor data is null. Tensor {self.subgraph.tensor_label(index)} is no input, output or "
                          "constant; experimental_preserve_all_tensors keeps what operators of entry points compute")
 
+    def copy(self, index: int) -> Any:
+        """A copy of a tensor, see `array`: a numpy scalar where it has no dimensions and is no string.
+
+        Raises:
+            InputError: it has no memory.
+        """
+        found = self._arrays.get(index) if type(index) is int else None
+        copy = (self.array(index) if found is None or self._views else found).copy()
+        return copy if copy.ndim or copy.dtype.hasobject else copy[()]
+
     def set(self, index: int, value: npt.ArrayLike) -> None:
         """Copies a value into a tensor.
 
         Raises:
             InputError: the tensor has no memory, or the value is of another type or shape.
         """
-        if not self._is_copied(index, value):
-            self._set_checked(self.checked(index), value)
+        if type(value) is _ARRAY and type(index) is int and value.dtype is self._plain.get(index):
+            target = self._arrays.get(index)
+            if target is not None and value.shape == target.shape:
+                target[...] = value
+                return
+        self._set_checked(self.checked(index), value)
 
-    def _is_copied(self, index: int, value: npt.ArrayLike) -> bool:
-        """Copies a value that needs neither conversion nor a message; says whether it did."""
-        if type(value) is not np.ndarray or type(index) is not int or value.dtype is not self._plain.get(index):
+    def take(self, values: Mapping[str, npt.ArrayLike], indices: Mapping[str, int]) -> bool:
+        """Copies values into inputs, given by name; says whether it did. It does nothing where the subgraph is not
+        ready to run on values of their shapes, or one of them needs conversion or a message."""
+        if self._bound is None:
             return False
-        target = self._arrays.get(index)
-        if target is None or value.shape != target.shape:
-            return False
-        target[...] = value
+        rows = []
+        for name, value in values.items():
+            index = indices.get(name, ABSENT)
+            if type(value) is not _ARRAY or value.dtype is not self._plain.get(index):
+                return False
+            target = self._arrays[index]
+            if value.shape != target.shape:
+                return False
+            rows.append((target, value))
+        for target, value in rows:
+            target[...] = value
         return True
 
     def _set_checked(self, index: int, value: npt.ArrayLike) -> None:

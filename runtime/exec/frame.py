@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -11,7 +12,7 @@ from circlet.runtime.errors import ExecutionError
 from circlet.runtime.exec.copying import same_memory
 from circlet.runtime.exec.executor import Executor
 from circlet.runtime.exec.kernel import SKIP, DynamicKernel, Span
-from circlet.runtime.exec.memory import copier, copies, expect_room, retype
+from circlet.runtime.exec.memory import copiers, copies, expect_room, retype
 from circlet.runtime.exec.run import Run
 from circlet.runtime.exec.step import Step, idle
 from circlet.runtime.ir.faults import FAULTS, located, raise_located
@@ -22,6 +23,9 @@ from circlet.runtime.passes.analyses.elide_copies import CopyPlanner
 from circlet.runtime.passes.analyses.plan_memory import place_classes
 from circlet.runtime.passes.analyses.specialize import Specialization, Specializer
 from circlet.runtime.records import dataclass
+
+if TYPE_CHECKING:
+    from circlet.runtime.exec.values.inputs import Lane
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,8 +68,10 @@ class Frame(ABC):
     """What `invoke` does, if it is one step that a backend made of all operators."""
     is_fixed = False
     """Whether `outputs` are the same arrays after each run."""
-    _give: Callable[[], list[Array]] | None = None
+    copies: Sequence[Callable[[], Array]] | None = None
     """What gives copies of `outputs`, if these are always the same arrays."""
+    lane: Lane | None = None
+    """Of the entry point that used it last."""
 
     def __init__(self, executor: Executor, spec: Specialization, planner: CopyPlanner, specializer: Specializer,
                  run: Run, contract: Contract) -> None:
@@ -90,6 +96,10 @@ class Frame(ABC):
         """Runs the subgraph on copies of the inputs; the results belong to the caller."""
         for target, source in zip(self.inputs, arrays):  # noqa: B905  # checked when the frame was made
             target[...] = source
+        return self.compute()
+
+    def compute(self) -> list[Array]:
+        """The same, on what `inputs` hold."""
         if self.whole is not None:
             self.whole()
         elif self.is_compiled:
@@ -97,7 +107,7 @@ class Frame(ABC):
         else:
             with np.errstate(all="ignore"):
                 self.invoke()
-        return copies(self.outputs) if self._give is None else self._give()
+        return copies(self.outputs) if self.copies is None else [copy() for copy in self.copies]
 
     @property
     @abstractmethod
@@ -248,7 +258,7 @@ class StaticFrame(Frame):
             for tensor, lent in zip(spec.subgraph.outputs, contract.outputs or (None,) * len(spec.subgraph.outputs),
                                     strict=True)
         )
-        self._give = copier(self._outputs)
+        self.copies = copiers(self._outputs)
         steps = [step for _, step in bound.steps]
         self._operators = {id(step): number for number, step in bound.steps}
         self._steps = tuple(run.observer.invocation(steps, executor.index))

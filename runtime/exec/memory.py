@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from functools import lru_cache, partial
 from math import prod
 from pathlib import Path
@@ -145,15 +145,15 @@ def _made(shape: Shape, dtype: np.dtype[np.generic], size: int) -> Array:
     return retype(raw[start:start + size], shape, dtype)
 
 
-def copier(arrays: Sequence[Array]) -> Callable[[], list[Array]]:
+def copier(arrays: Iterable[Array]) -> Callable[[], list[Array]]:
     """What gives copies of arrays, again and again; it raises LimitError where there is no room for a large one."""
-    if any(each.nbytes > LITTLE for each in arrays):
-        return partial(copies, arrays)
-    copy = tuple(each.copy for each in arrays)
-    if len(copy) == 1:
-        only, = copy
-        return lambda: [only()]
+    copy = copiers(arrays)
     return lambda: [each() for each in copy]
+
+
+def copiers(arrays: Iterable[Array]) -> tuple[Callable[[], Array], ...]:
+    """The same for each of them."""
+    return tuple([each.copy if each.nbytes <= LITTLE else partial(copied, each) for each in arrays])
 
 
 def copies(arrays: Iterable[Array]) -> list[Array]:

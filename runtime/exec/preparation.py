@@ -7,21 +7,25 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from circlet.runtime.exec.run import Run
 from circlet.runtime.exec.state.variables import Variables
+from circlet.runtime.exec.values.inputs import Direct
 from circlet.runtime.ir.model import Model
 from circlet.runtime.ir.types import Array, Shape
 
 if TYPE_CHECKING:
     from circlet.runtime.exec.frames.cache import Invocable
     from circlet.runtime.exec.frames.open_frame import OpenFrame
+    from circlet.runtime.exec.values.inputs import Lane
 
 
 MakeFrame: TypeAlias = "Callable[[tuple[Shape, ...], Run], Invocable]"
 
 
-class EntryFrame(Protocol):
+class EntryFrame(Direct, Protocol):
     """A subgraph bound to memory of a run."""
 
     run: Run
+    lane: Lane | None
+    """Of the entry point that used it last."""
 
     @property
     def opened(self) -> OpenFrame | None:

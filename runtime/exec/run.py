@@ -40,7 +40,12 @@ class Run:
             self.observer.tell(listener or SILENT)
         if self.room.most != limits.memory:
             self.room.limit(limits.memory)
-        self.watch.start(limits)
+        watch = self.watch
+        if limits is watch.lasting:
+            watch.cancelled = False
+            watch.control.stop = 0
+        else:
+            watch.start(limits)
 
     @contextmanager
     def binding(self) -> Iterator[None]:

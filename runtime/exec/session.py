@@ -6,21 +6,22 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property, partial
 from threading import RLock
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
 from circlet.runtime.errors import CircletError, ClosedError, InputError, LimitError, RunError, UnsupportedError
 from circlet.runtime.exec import fork
 from circlet.runtime.exec.engine import Engine
-from circlet.runtime.exec.frames.pool import FramePool, Key
+from circlet.runtime.exec.frames.pool import SPARES, FramePool, Key
 from circlet.runtime.exec.limits import Limits
 from circlet.runtime.exec.observe.listener import Listener, ListenerFailure, Observation, observation
 from circlet.runtime.exec.observe.recording import Recording
 from circlet.runtime.exec.run import Run, observed_run
-from circlet.runtime.exec.state.variables import Snapshot, Variables
+from circlet.runtime.exec.state.transactions import Transactions
+from circlet.runtime.exec.state.variables import Variables
 from circlet.runtime.exec.values.entry_points import entries_of, has_state, primary
-from circlet.runtime.exec.values.inputs import Entry, Inputs, Outputs, entry_of
+from circlet.runtime.exec.values.inputs import Entry, Inputs, Lane, Outputs, entry_of
 from circlet.runtime.ir.model import Model, Signature
 from circlet.runtime.ir.types import Array, Shape
 from circlet.runtime.late import LOADING
@@ -36,8 +37,6 @@ if TYPE_CHECKING:
     from circlet.runtime.ir.op import Op
 
 UNOBSERVED, TIMED = Observation.NONE.value, Observation.TIMES
-WAIT = 0.02
-"""Seconds between two looks at the limits of a run that waits for another one."""
 S = TypeVar("S", bound="Session")
 T = TypeVar("T")
 
@@ -67,10 +66,8 @@ class Session:
         self._variables = Variables()
         self._frames = FramePool()
         self._running: set[Run] = set()
-        self._state_lock = RLock()
+        self._state = Transactions(self._variables)
         self._building = RLock()
-        self._before: Snapshot | None = None
-        """The state before what changes it at present."""
         self._model = model
         self._open: ExecutorMap | None = None
         self._is_closed = False
@@ -140,6 +137,7 @@ class Session:
             if each is not None:
                 each.close()
         self._open, self._prepared, self._variables = None, None, Variables()
+        self._state = Transactions(self._variables)
         self._frames.close()
 
     def __enter__(self: S) -> S:
@@ -216,7 +214,8 @@ class Session:
         found = self._named.get(key)
         if found is None:
             raise InputError(f"no signature {key!r}; the model has {[each.key for each in self._outline.signatures]}")
-        return self._runner(self, *found)
+        signature, entry = found
+        return self._runner(self, signature, entry)
 
     @cached_property
     def _runner(self) -> type[SignatureRunner]:
@@ -234,12 +233,50 @@ class Session:
 
     def run_entry(self, entry: Entry, inputs: Inputs, listener: Listener | None = None) -> Outputs:
         """Runs an entry point; see `run`."""
-        if self.recording.recorder is not None and listener is None:
-            return self.recording.run(partial(self.run_entry, entry, inputs))
+        if listener is None:
+            if self.recording.recorder is not None:
+                return self.recording.run(partial(self.run_entry, entry, inputs))
+            idle = self._frames.direct.get(entry)
+            if idle and type(inputs) is dict:
+                found = self._run_again(entry, idle, inputs)
+                if found is not None:
+                    return found
         ready = entry.ready(inputs)
-        if ready is not None and (listener is None or listener.observation is TIMED):
-            return entry.named(self._run(entry.key if listener is None else entry.timed_key, ready, listener))
-        return entry.named(self.invoke(entry.subgraph, entry.arrays(inputs), listener))
+        if ready is None or (listener is not None and listener.observation is not TIMED):
+            return entry.named(self.invoke(entry.subgraph, entry.arrays(inputs), listener))
+        results = self._run(entry.key if listener is None else entry.timed_key, ready, listener)
+        if listener is None:
+            self._frames.enter(entry)
+        return entry.named(results)
+
+    def _run_again(self, entry: Entry, idle: list[EntryFrame], inputs: dict[str, Any]) -> Outputs | None:
+        """Runs an entry point on one of the frames that are idle, with no work but what each run needs; None, and
+        nothing is changed, where inputs are not arrays that fit as they are."""
+        try:
+            frame = idle.pop()
+        except IndexError:  # another thread was faster
+            return None
+        lane, run = frame.lane, frame.run
+        if lane is None or lane.entry is not entry:
+            lane = frame.lane = Lane(entry, frame)
+        results: Outputs | None = None
+        run.start(self.limits)
+        self._running.add(run)
+        try:
+            if lane.fill(inputs):
+                if self._stateful:
+                    results = self._state.alone(run.watch, partial(lane.finish, frame))
+                else:
+                    results = lane.finish(frame)
+                    if run.watch.is_timed:
+                        run.watch.check()
+        except (RecursionError, MemoryError) as error:
+            raise _overrun(error) from None
+        finally:
+            self._running.discard(run)
+        if len(idle) < SPARES:
+            idle.append(frame)
+        return results
 
     def invoke(self, subgraph: int, arrays: Sequence[Array], listener: Listener | None = None) -> list[Array]:
         """Runs a subgraph on stored values of its inputs' types, of any shapes that its operators can compute with.
@@ -272,7 +309,7 @@ class Session:
                 with run.observer.preparing():
                     frame = self._frame(key, run)
             if self._stateful:
-                results = self._alone(run, partial(frame.call, arrays))
+                results = self._state.alone(run.watch, partial(frame.call, arrays))
             else:
                 results = frame.call(arrays)
                 if run.watch.is_timed:
@@ -284,44 +321,11 @@ class Session:
         self._frames.give(key, frame)
         return results
 
-    def _alone(self, run: Run, work: Callable[[], T]) -> T:
-        """Does work of a run on the state: waits for others, keeps them out, and takes it back if it fails."""
-        if not self._state_lock.acquire(blocking=False):
-            while not self._state_lock.acquire(timeout=WAIT):
-                run.watch.check()
-        try:
-            return self._revocably(work, run.watch.check)
-        finally:
-            self._state_lock.release()
-
-    def _revocably(self, work: Callable[[], T], check: Callable[[], None] | None = None) -> T:
-        """Does what changes the state, then a check; takes it back after an error, and in the child of a fork by
-        another thread."""
-        outer = self._before
-        snapshot = self._variables.snapshot(is_nested=outer is not None)
-        try:
-            self._before = outer or snapshot
-            result = work()
-            if check is not None:
-                check()
-            return result
-        except BaseException:
-            self._variables.restore(snapshot)
-            raise
-        finally:
-            self._before = outer
-
     def after_fork(self) -> None:
         """Takes back what threads that are not in this process were changing."""
         self._running.clear()
         self._building = RLock()
-        if self._state_lock.acquire(blocking=False):
-            self._state_lock.release()
-            return
-        self._state_lock = RLock()
-        if self._before is not None:
-            self._variables.restore(self._before)
-            self._before = None
+        self._state.after_fork()
 
     def _frame(self, key: Key, run: Run) -> EntryFrame:
         subgraph, shapes, observed = key
@@ -342,7 +346,7 @@ class Session:
     def _bound(self, run: Run, bind: Callable[[], T]) -> T:
         """Binds a frame, which moves values of variables to where it wants them."""
         with np.errstate(all="ignore"):
-            return self._alone(run, bind) if self._stateful else bind()
+            return self._state.alone(run.watch, bind) if self._stateful else bind()
 
     def _entered(self, subgraph: int, count: int, is_seen: bool = False) -> ExecutorMap:
         """The executors to run a subgraph with that a caller passes so many inputs, and of which values may be seen."""
@@ -390,7 +394,7 @@ class Session:
             self._running.discard(run)
         return BoundRun(frame, subgraph, arrays)
 
-    def run_bound(self, bound: BoundRun) -> None:
+    def run_bound(self, bound: BoundRun, listener: Listener | None = None) -> None:
         """Runs what `bind` made; a run that fails leaves nothing of worth in `bound.results`.
 
         Raises:
@@ -398,29 +402,16 @@ class Session:
         """
         if self._is_closed:
             self.expect_open()
-        if self.recording.recorder is not None:
+        if listener is None and self.recording.recorder is not None:
             self._run_timed(bound)
             return
         bound.was_timed = False
-        self._run_bound(bound)
-
-    def _run_timed(self, bound: BoundRun) -> None:
-        """Runs what stands for what `bind` made, while runs are timed."""
-        timed = bound.timed
-        if timed is None:
-            run = observed_run(self._variables, Observation.TIMES, lambda: self.model)
-            timed = bound.timed = self._bind_arrays(bound.subgraph, bound.inputs, run)
-        self.recording.bound[bound.subgraph] = tuple(each.shape for each in bound.inputs)
-        self.recording.run(partial(self._run_bound, timed))
-        bound.take(timed)
-
-    def _run_bound(self, bound: BoundRun, listener: Listener | None = None) -> None:
         run = bound.run
         run.start(self.limits, listener)
         self._running.add(run)
         try:
             if self._stateful:
-                self._alone(run, bound.step)
+                self._state.alone(run.watch, bound.step)
             else:
                 bound.step()
                 if run.watch.is_timed:
@@ -430,6 +421,16 @@ class Session:
         finally:
             self._running.discard(run)
 
+    def _run_timed(self, bound: BoundRun) -> None:
+        """Runs what stands for what `bind` made, while runs are timed."""
+        timed = bound.timed
+        if timed is None:
+            run = observed_run(self._variables, Observation.TIMES, lambda: self.model)
+            timed = bound.timed = self._bind_arrays(bound.subgraph, bound.inputs, run)
+        self.recording.bound[bound.subgraph] = tuple(each.shape for each in bound.inputs)
+        self.recording.run(partial(self.run_bound, timed))
+        bound.take(timed)
+
     def cancel(self) -> None:
         """Stops every run in progress, those too that wait, bind or compile; each raises CancelledError. It may be
         called from any thread, and from signal handlers."""
@@ -438,8 +439,7 @@ class Session:
 
     def reset_state(self) -> None:
         """Forgets all variables, as in a new session."""
-        with self._state_lock:
-            self._revocably(self._variables.reset)
+        self._state.change(self._variables.reset)
 
     @property
     def executed(self) -> Model:

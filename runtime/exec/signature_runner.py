@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Any, Protocol, final
 
 from circlet.runtime.errors import InputError
 from circlet.runtime.exec.observe.listener import Listener
@@ -10,7 +10,6 @@ from circlet.runtime.exec.values.inputs import Entry, Inputs, Outputs
 from circlet.runtime.exec.values.tensor_info import TensorInfo
 from circlet.runtime.ir.model import Signature
 from circlet.runtime.late import LOADING
-from circlet.runtime.records import dataclass
 
 
 class Runs(Protocol):
@@ -21,13 +20,14 @@ class Runs(Protocol):
         ...
 
 
-@dataclass(frozen=True)
+@final
 class SignatureRunner:
     """A named entry point of a session; call it with inputs by name, or with one dictionary or list of them."""
 
-    session: Runs
-    signature: Signature
-    _entry: Entry
+    def __init__(self, session: Runs, signature: Signature, entry: Entry) -> None:
+        self.session = session
+        self.signature = signature
+        self._entry = entry
 
     def __call__(self, inputs: Inputs | None = None, /, **named: Any) -> Outputs:
         """Runs the entry point; returns `{output name: value}`.
@@ -35,9 +35,11 @@ class SignatureRunner:
         Raises:
             InputError: inputs are given both ways; otherwise as `Session.run`.
         """
-        if named and inputs is not None:
+        if inputs is None:
+            return self.session.run_entry(self._entry, named)
+        if named:
             raise InputError("expected inputs by keyword or as a dict or a list, found both")
-        return self.session.run_entry(self._entry, named if inputs is None else inputs)
+        return self.session.run_entry(self._entry, inputs)
 
     def run(self, inputs: Inputs = (), listener: Listener | None = None) -> Outputs:
         """As `Session.run`, for this entry point."""

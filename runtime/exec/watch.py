@@ -53,6 +53,9 @@ class Watch:
         self.is_timed = False
         """Whether the run has a deadline."""
         self._limits = Limits()
+        self.lasting: Limits | None = self._limits
+        """The limits, if they set nothing that a run uses up: to begin another one, it is enough to take back that this
+        one was cancelled."""
         self._most: int | None = None
         self._seconds = 0.0
         self._allowed = 0
@@ -78,7 +81,8 @@ class Watch:
         if self._most is not None:
             control.iterations = self._most
         if self.is_timed:
-            control.deadline = self._end = min(time.monotonic_ns() + self._allowed, UNBOUNDED)
+            end = time.monotonic_ns() + self._allowed
+            control.deadline = self._end = end if end < UNBOUNDED else UNBOUNDED
 
     def _obey(self, limits: Limits) -> None:
         """Takes limits that are not those of the run before."""
@@ -86,6 +90,7 @@ class Watch:
         self.control.iterations = self.control.deadline = UNBOUNDED
         self._most = None if most is None else index(min(most, UNBOUNDED))
         self.is_timed = seconds is not None
+        self.lasting = limits if most is None and seconds is None else None
         self._seconds = seconds or 0.0
         self._allowed = int(min(self._seconds * 1e9, UNBOUNDED))
 

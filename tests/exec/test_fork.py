@@ -139,7 +139,7 @@ def test_the_state_is_that_before_a_run_of_another_thread(backend: str) -> None:
     with meanwhile(lambda: counters(turns)):
         for _ in range(FORKS):
             expect(goes_on)
-            under_way += session._before is not None
+            under_way += session._state.is_changing
             time.sleep(0.002)
     assert under_way > FORKS // 4, "too few runs were interrupted to tell"
     assert goes_on()

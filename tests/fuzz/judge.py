@@ -21,6 +21,7 @@ import numpy as np
 import circlet
 from circlet.backends.native.check.watched import VARIABLE
 from circlet.backends.native.load import cache
+from circlet.runtime.exec.state.store import NOW
 from circlet.runtime.exec.state.variables import Snapshot
 from circlet.runtime.ir.held import Held
 from circlet.runtime.ir.model import ABSENT, Model, Operator, Subgraph
@@ -322,7 +323,8 @@ class _Trial:
 def _is_same_state(before: Snapshot, after: Snapshot) -> bool:
     """Whether variables are what they were; there may be new ones without a value."""
     pairs = [*((value, after.values.get(key)) for key, value in before.values.items()),
-             *((one, other[:len(one)]) for one, other in zip(before.content, after.content, strict=False))]
+             *((one, other[:len(one)]) for one, other in zip(before.content, after.content, strict=False)),
+             *((one[:, NOW], other[:, NOW]) for one, other in zip(before.words, after.words, strict=False))]
     return before.values.keys() == after.values.keys() and all(
         one.tobytes() == other.tobytes() for one, other in pairs if not one.dtype.hasobject and other is not None)
 

@@ -113,13 +113,24 @@ class Invocation:
         manifest = self._function.manifest
         entry = (_BRIEF_TYPE if manifest.is_brief else _ENTRY_TYPE)(self._function.library.address)
         memory = (ctypes.byref(ctypes.c_char.from_address(each.ctypes.data)) for each in (self._arena, self._table))
-        alone: Callable[[], int] = partial(entry, ctypes.byref(self._control), *memory)
+        alone = partial(entry, ctypes.byref(self._control), *memory)
+        # What the code uses must stay as long as what enters it, which steps may be.
+        alone.uses = (  # type: ignore[attr-defined]
+            self._function, self._arrays, self._arena, self._scratch, self._table, self._host)
         is_shared = teams.participants > 1 and manifest.shares_loops
-        self._enter = partial(self._with_team, alone, teams) if is_shared else alone
+        self._enter: Callable[[], int] = partial(self._with_team, alone, teams) if is_shared else alone
+
+    @property
+    def _is_infallible(self) -> bool:
+        """Whether there is nothing that the function could fail at, nor does it ask whether to go on."""
+        manifest = self._function.manifest
+        return manifest.is_brief and not manifest.sites and manifest.watched is None
 
     def step(self) -> Step:
         """What runs the function once, as long as memory stays where it is."""
         enter, fail = self._enter, self._fail
+        if self._is_infallible:
+            return enter
 
         def step() -> None:
             status = enter()

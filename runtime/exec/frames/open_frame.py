@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import partial
-from typing import Protocol, final
+from typing import TYPE_CHECKING, Protocol, final
 
 import numpy as np
 
 from circlet.runtime.exec.frames.cache import Invocable, Resizable
 from circlet.runtime.exec.frames.layout import Border, Buffer, Layout
 from circlet.runtime.exec.frames.open_step import OpenStep, OutgrownError
-from circlet.runtime.exec.memory import LITTLE, copied
+from circlet.runtime.exec.memory import copiers
 from circlet.runtime.exec.run import Run
 from circlet.runtime.exec.step import Step
 from circlet.runtime.ir.formulas import Conditions
 from circlet.runtime.ir.terms import LEAST, fixed, formula_of, has_computed, is_fixed
 from circlet.runtime.ir.types import Array, Shape
+
+if TYPE_CHECKING:
+    from circlet.runtime.exec.values.inputs import Lane
 
 GROWTH = 1 << 20
 """Bytes that are allocated beyond what is needed at the most, so that lengths that grow by one do not allocate each
@@ -78,6 +80,9 @@ class _Placed:
 @final
 class OpenFrame(Resizable):
     """A subgraph bound to memory for any lengths: `resize`, write `inputs`, `invoke()`, read `outputs`."""
+
+    lane: Lane | None = None
+    whole = copies = None
 
     def __init__(self, index: int, layout: Layout, values: Mapping[int, Value], lengths: tuple[int, ...], run: Run,
                  bind: Callable[[Mapping[int, Array]], OpenStep | None],
@@ -233,6 +238,10 @@ class OpenFrame(Resizable):
             self.resize(self.asked)
         for target, source in zip(self.inputs, arrays):  # noqa: B905  # checked when shapes were asked for
             target[...] = source
+        return self.compute()
+
+    def compute(self) -> list[Array]:
+        """The same, on what `inputs` hold."""
         self._run_step()
         if self._computes:
             self._view_results()
@@ -257,4 +266,4 @@ class OpenFrame(Resizable):
 
     def _show(self, outputs: Iterable[Array]) -> None:
         self.outputs = tuple(outputs)
-        self._copies = [partial(copied, each) if each.nbytes > LITTLE else each.copy for each in self.outputs]
+        self._copies = copiers(self.outputs)

@@ -9,6 +9,7 @@ from circlet.runtime.ir.types import Shape
 if TYPE_CHECKING:
     from circlet.runtime.exec.frames.open_frame import OpenFrame
     from circlet.runtime.exec.preparation import EntryFrame
+    from circlet.runtime.exec.values.inputs import Entry
 
 Key: TypeAlias = tuple[int, tuple[Shape, ...], str]
 """Subgraph, input shapes, and what is observed."""
@@ -29,6 +30,9 @@ class FramePool:
         self._latest: list[tuple[Key, OpenFrame]] = []
         """The one for any lengths that was given back last, with what it served."""
         self._kinds = KINDS
+        self.direct: dict[Entry, list[EntryFrame]] = {}
+        """For entry points, the idle frames at the declared shapes, to be taken and given back without a key; no more
+        than `SPARES` are kept."""
 
     def take(self, key: Key) -> EntryFrame | None:
         """A frame for a key, which is then the caller's; None if there is none."""
@@ -95,8 +99,18 @@ class FramePool:
             idle = self._idle.setdefault(key, [])
             for each in list(self._idle)[:max(len(self._idle) - self._kinds, 0)]:
                 self._idle.pop(each, None)
+                self.direct.clear()
         if len(idle) < SPARES:
             idle.append(frame)
+
+    def enter(self, entry: Entry) -> None:
+        """From here on `direct` has the frames of an entry point, if there are any."""
+        if entry not in self.direct:
+            idle = self._idle.get(entry.key)
+            if len(self.direct) >= KINDS:
+                self.direct.clear()
+            if idle is not None:
+                self.direct[entry] = idle
 
     def shapes(self, observed: str) -> list[tuple[int, tuple[Shape, ...]]]:
         """The subgraphs, each with input shapes, that frames are kept for which report so much; latest first."""
@@ -109,6 +123,7 @@ class FramePool:
     def close(self) -> None:
         """Lets go of all frames, and keeps none from here on."""
         self._kinds = 0
+        self.direct.clear()
         self._idle.clear()
         self._open.clear()
         self._latest.clear()

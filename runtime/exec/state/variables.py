@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from threading import Lock
 from typing import TYPE_CHECKING
 
@@ -10,7 +11,7 @@ import numpy as np
 
 from circlet.runtime.errors import ExecutionError
 from circlet.runtime.exec import fork
-from circlet.runtime.exec.state.store import Store
+from circlet.runtime.exec.state.store import BEFORE, CHANGED, NOW, Store, Words
 from circlet.runtime.ir.tensor import Tensor
 from circlet.runtime.ir.types import Array, DType, Shape
 from circlet.runtime.late import LOADING
@@ -18,10 +19,6 @@ from circlet.runtime.records import dataclass
 
 if TYPE_CHECKING:
     from circlet.runtime.exec.state.cell import Cell
-
-NOW, BEFORE, CHANGED = range(3)
-"""The words of a variable: the address of what holds its value, in one of its cells, 0 if none does; what that was
-before the run; and the number of the last run that wrote over a part of it there and keeps what that was."""
 
 
 class Variables:
@@ -40,12 +37,17 @@ class Variables:
         self._lock = Lock()
         """Held while memory is handed out."""
         self._cells: dict[int, tuple[Cell, ...]] = {}
+        self._words = Words()
         self._holders: dict[int, Array] = {}
         """For each handle its words."""
         self.updated: set[int] = set()
         """The handles of variables of which the model writes over parts."""
         self.number = np.zeros(1, np.int64)
         """An int64: how many runs have begun."""
+        self._begun = 0
+        """The same."""
+        self._before: tuple[dict[int, Array], Sequence[Array]] = {}, ()
+        """Values, and what the store held, when the latest run began."""
         self._called: dict[int, Array] = {}
         self._tensors: dict[tuple[int, int], tuple[Array, int]] = {}
         fork.watch(self)
@@ -80,16 +82,16 @@ class Variables:
 
     def holder(self, handle: int) -> Array:
         """The words of a variable, three int64: `NOW`, `BEFORE`, `CHANGED`."""
-        return self._word(self._holders, handle, (3,), np.dtype(np.int64))
+        return self._word(self._holders, handle, self._words.take)
 
-    def _word(self, words: dict[int, Array], key: int, shape: Shape, dtype: np.dtype[np.generic]) -> Array:
+    def _word(self, words: dict[int, Array], key: int, make: Callable[[], Array]) -> Array:
         """The word, or the words, of a key, zero at first."""
         found = words.get(key)
         if found is not None:
             return found
         with self._lock:
             if key not in words:
-                words[key] = self._store.allocate(shape, dtype)
+                words[key] = make()
         return words[key]
 
     def _fitting(self, handle: int, shape: Shape, dtype: np.dtype[np.generic]) -> Cell | None:
@@ -182,7 +184,7 @@ class Variables:
 
     def called(self, subgraph: int) -> Array:
         """An int32: whether CALL_ONCE has run a subgraph."""
-        return self._word(self._called, subgraph, (), np.dtype(np.int32))
+        return self._word(self._called, subgraph, partial(self._store.allocate, (), np.dtype(np.int32)))
 
     def tensor(self, subgraph: int, index: int, declared: Tensor) -> Array:
         """The memory of a variable tensor, which kernels write into; it starts as zero, as real value."""
@@ -201,20 +203,28 @@ class Variables:
             if subgraph in (None, owner):
                 array.fill(zero)
 
-    def snapshot(self, is_nested: bool = False) -> Snapshot:
-        """What `restore` needs to bring the present state back.
+    def begin(self) -> None:
+        """A run begins, which `roll_back` takes back. It leaves the values in cells where they are."""
+        self._begun += 1
+        self.number[0] = self._begun
+        self._words.begin()
+        self._before = self.values.copy(), self._store.content()
 
-        Args:
-            is_nested: whether a run, for which another snapshot was taken, is in progress. Otherwise one begins, which
-                leaves the values in cells where they are.
-        """
-        if is_nested:
-            return Snapshot(dict(self.values), self._store.content(),
-                            [(each, each.copy()) for handle in tuple(self._cells) for each in self._needed(handle)])
-        self.number += 1
-        for each in tuple(self._holders.values()):
-            each[BEFORE] = each[NOW]
-        return Snapshot(dict(self.values), self._store.content())
+    def roll_back(self) -> None:
+        """Goes back to the state when the latest run began; the memory of cells and variable tensors stays where it
+        is."""
+        for handle, holder in tuple(self._holders.items()):
+            self._take_back(handle, holder)
+        values, content = self._before
+        self.values = dict(values)
+        self._store.restore(content)
+        self._words.roll_back()
+        self._settle_all()
+
+    def snapshot(self) -> Snapshot:
+        """What `restore` needs to bring the present state back, in the midst of a run."""
+        return Snapshot(self.values.copy(), self._store.content(), self._words.content(),
+                        [(each, each.copy()) for handle in tuple(self._cells) for each in self._needed(handle)])
 
     def _needed(self, handle: int) -> list[Array]:
         """The memory of a variable's cells that says what its value is, and what it was before the run."""
@@ -225,24 +235,23 @@ class Variables:
         return found
 
     def restore(self, snapshot: Snapshot) -> None:
-        """Goes back to an earlier state; the memory of cells and variable tensors stays where it is."""
-        if snapshot.held is None:
-            for handle, holder in tuple(self._holders.items()):
-                self._take_back(handle, holder)
+        """Goes back to an earlier state of the same run; the memory of cells and variable tensors stays where it is."""
         self.values = dict(snapshot.values)
         self._store.restore(snapshot.content)
-        for memory, content in snapshot.held or ():
+        self._words.restore(snapshot.words)
+        for memory, content in snapshot.held:
             memory[...] = content
+        self._settle_all()
+
+    def _settle_all(self) -> None:
         for handle in tuple(self.values):
             self._settle(handle)
 
     def reset(self) -> None:
         """Forgets every assignment, as in a new session."""
-        before = [(each, each[BEFORE:].copy()) for each in tuple(self._holders.values())]
         self.values = {}
         self._store.restore(())
-        for holder, words in before:
-            holder[BEFORE:] = words
+        self._words.reset()
 
 
 @dataclass(frozen=True, eq=False)
@@ -251,9 +260,11 @@ class Snapshot:
 
     values: dict[int, Array]
     content: Sequence[Array]
-    """Of variable tensors, what CALL_ONCE has run, and which cells hold values."""
-    held: Sequence[tuple[Array, Array]] | None = None
-    """Of a run within a run, memory of cells with what it held; other runs keep what they overwrite themselves."""
+    """Of variable tensors, and what CALL_ONCE has run."""
+    words: Sequence[Array]
+    """Which cells hold values."""
+    held: Sequence[tuple[Array, Array]]
+    """Memory of cells with what it held."""
 
 
 def _zero(declared: Tensor) -> int:

@@ -1,10 +1,10 @@
-"""Entry points, and what callers pass to them."""
+"""Entry points, what callers pass to them, and how that gets into frames."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, final
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from circlet.runtime.ir.types import Array, DType, Shape
 from circlet.runtime.late import LOADING
 
 if TYPE_CHECKING:
+    from circlet.runtime.exec.step import Step
     from circlet.runtime.exec.values.tensor_info import TensorInfo
 
 _ARRAY = np.ndarray
@@ -40,9 +41,9 @@ class Entry:
         """
         self.subgraph, self.inputs, self.outputs, self.graph = subgraph, inputs, outputs, graph
         self._names = tuple(name for name, _ in inputs)
-        self._declared = _declared(inputs, graph)
+        self.declared = _declared(inputs, graph)
         """For each input of the subgraph, in its order, the name and what an array must be to need no other check."""
-        self.key = subgraph, tuple(shape for _, _, shape in self._declared), Observation.NONE.value
+        self.key = subgraph, tuple(shape for _, _, shape in self.declared), Observation.NONE.value
         """Subgraph, shapes of what `ready` gives, and what is observed of runs without a listener."""
         self.timed_key = *self.key[:2], Observation.TIMES.value
         """The same of runs that are timed."""
@@ -60,6 +61,10 @@ class Entry:
         givers = ((name, _giver(graph.tensors[tensor], is_text)) for name, tensor in outputs)
         self._givers = tuple((name, give) for name, give in givers if give is not None)
         """The outputs that callers get in another form than they are stored in, and what gives them that."""
+        self.is_converted = bool(self._givers)
+        """Whether callers get some outputs in another form than they are stored in."""
+        self.places = tuple((name, position) for name, position, _ in self._results)
+        """For each output its name, and its position in the subgraph."""
         self._only = outputs[0][0] if len(made) == len(graph.outputs) == 1 and not self._givers else None
         """The name of the one output that there is, if callers get it as it is stored."""
 
@@ -90,7 +95,7 @@ class Entry:
         if type(inputs) is not dict or len(inputs) != self._count:
             return None
         found = []
-        for name, dtype, shape in self._declared:
+        for name, dtype, shape in self.declared:
             if name not in inputs:
                 return None
             value = inputs[name]
@@ -129,6 +134,88 @@ class Entry:
         for name, give in self._givers:
             found[name] = give(found[name])
         return found
+
+
+class Direct(Protocol):
+    """A subgraph bound to memory that stays where it is."""
+
+    @property
+    def inputs(self) -> tuple[Array, ...]:
+        """Where values of inputs go."""
+        ...
+
+    @property
+    def whole(self) -> Step | None:
+        """What computes the outputs, if it is one step of a backend."""
+        ...
+
+    @property
+    def copies(self) -> Sequence[Callable[[], Array]] | None:
+        """What gives copies of the outputs, if these are always the same arrays."""
+        ...
+
+    def compute(self) -> list[Array]:
+        """Runs the subgraph on what `inputs` hold; the results belong to the caller."""
+        ...
+
+
+_Fill: TypeAlias = Callable[[dict[str, Any]], bool]
+_Finish: TypeAlias = Callable[[Direct], Outputs]
+
+
+@final
+class Lane:
+    """An entry point on a frame at the declared shapes. It does not hold the frame, which holds it."""
+
+    def __init__(self, entry: Entry, frame: Direct) -> None:
+        """
+        Args:
+            entry: has a dictionary of arrays for each input that fits, see `Entry.ready`.
+            frame: at the shapes that the entry point declares.
+        """
+        self.entry = entry
+        self.fill = _fill(entry, frame.inputs)
+        """Copies arrays to the inputs of the frame; says whether they were what is declared, otherwise the inputs may
+        hold anything."""
+        self.finish = _finish(entry, frame)
+        """Runs the frame, and gives what callers get."""
+
+
+def _fill(entry: Entry, targets: tuple[Array, ...]) -> _Fill:
+    rows = tuple((*each, target) for each, target in zip(entry.declared, targets, strict=True))
+
+    def fill(inputs: dict[str, Any]) -> bool:
+        if len(inputs) != len(rows):
+            return False
+        for name, dtype, shape, target in rows:
+            value = inputs.get(name)
+            if type(value) is not _ARRAY or value.dtype is not dtype or value.shape != shape:
+                return False
+            target[...] = value
+        return True
+
+    return fill
+
+
+def _finish(entry: Entry, frame: Direct) -> _Finish:
+    named, step, copies = entry.named, frame.whole, frame.copies
+    if step is None or copies is None or entry.is_converted:
+        return lambda frame: named(frame.compute())
+    pairs = tuple((name, copies[position]) for name, position in entry.places)
+    if len(pairs) == 1:
+        (only, copy), = pairs
+
+        def finish_only(frame: Direct) -> Outputs:
+            step()
+            return {only: copy()}
+
+        return finish_only
+
+    def finish(frame: Direct) -> Outputs:
+        step()
+        return {name: copy() for name, copy in pairs}
+
+    return finish
 
 
 _CONVERTED = frozenset(each for each in DType if not each.is_computable) | {

@@ -12,7 +12,7 @@ from circlet.backends.native.parts import Cell, Holder, Marks, RunNumber
 from circlet.backends.native.rules.function import Function
 from circlet.runtime.errors import Place
 from circlet.runtime.exec.state.cell import BLOCK
-from circlet.runtime.exec.state.variables import BEFORE, CHANGED, NOW
+from circlet.runtime.exec.state.store import BEFORE, CHANGED, NOW
 from circlet.runtime.ir.types import DType, Shape
 from circlet.runtime.records import dataclass
 

@@ -18,7 +18,7 @@ from circlet.backends.native.rules.moving.variable import handle_of
 from circlet.backends.native.rules.rule import Node, Rule, Sink, nest, rule_of
 from circlet.runtime.exec.kernel import Call
 from circlet.runtime.exec.state.cell import BLOCK
-from circlet.runtime.exec.state.variables import BEFORE, CHANGED, NOW
+from circlet.runtime.exec.state.store import BEFORE, CHANGED, NOW
 from circlet.runtime.ir.length import may_differ
 from circlet.runtime.ir.op import Op
 from circlet.runtime.ir.types import DType
