@@ -13,8 +13,11 @@ from hypothesis import strategies as st
 
 import circlet
 from circlet.backends.native.gemm.microkernel import FLOAT32, chains
+from circlet.backends.native.gemm.plan import Plan
 from circlet.backends.native.gemm.tiling import Split, panel_vectors, split_rows
+from circlet.backends.native.load import cache, llvm
 from circlet.backends.native.load.llvm import host
+from circlet.backends.native.targets.target import Goal
 from circlet.runtime.ir.builder import ModelBuilder, SubgraphBuilder, Value
 from circlet.runtime.ir.length import Scope
 from circlet.runtime.ir.types import DType
@@ -131,3 +134,23 @@ def _run(session: circlet.Session, x: Array) -> Array:
 def _inputs(s: SubgraphBuilder, rows: int) -> list[Value]:
     return [s.input("n", DType.INT32), s.input("total", DType.FLOAT32, (rows, 48)),
             s.input("factor", DType.FLOAT32, (rows, 20))]
+
+
+@pytest.mark.parametrize("columns", [1, 2, 3, 5, 10, 17, 18, 20, 33, 66])
+def test_the_last_panel_has_in_memory_what_loads_take(columns: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    target = replace(host(), goal=Goal.SPEED)
+    plan = Plan.of(target, FLOAT32, 5, columns, 40)
+    rest = columns - (plan.panels - 1) * plan.panel
+    assert rest <= plan.last_columns <= min(plan.panel, max(2 * rest - 1, 1))
+    packed = plan.pack_compact(np.ones((columns, 40), np.float32))
+    assert packed.size == ((plan.panels - 1) * plan.panel + plan.last_columns) * 40
+    assert packed.sum() == columns * 40
+    b = ModelBuilder()
+    main = b.subgraph("main")
+    x = main.input("x", DType.FLOAT32, (5, 40))
+    main.output(main.apply(FullyConnected(), x, main.constant(values((columns, 40), np.float32, 1))))
+    given = values((5, 40), np.float32, 2)
+    expected = _run_on(circlet.Session(b.build(), "cpu"), given)
+    monkeypatch.setenv(cache.VARIABLE, "")
+    monkeypatch.setattr(llvm, "host", lambda: target)
+    check(_run_on(circlet.Session(b.build(), "native"), given), expected, 1e-4)

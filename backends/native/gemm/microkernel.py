@@ -13,12 +13,13 @@ The rows are memory at equal distances, or, for images, wherever a table of offs
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Protocol, TypeAlias
+from typing import TypeAlias
 
 from llvmlite import ir
 
 from circlet.backends.native.emit.emitter import I8, I32, POINTER, Emitter
 from circlet.backends.native.emit.loops import carry
+from circlet.backends.native.gemm.storage import Stored
 from circlet.backends.native.targets.constants import Uniform
 from circlet.backends.native.targets.target import Target
 from circlet.runtime.records import dataclass
@@ -78,31 +79,6 @@ class Finish:
     write: Write
 
 
-Units: TypeAlias = "Sequence[Sequence[ir.Value]]"
-"""What a tile loads before all others: for each vector of a panel its scales and zero points."""
-
-
-class Stored(Protocol):
-    """How a right factor is kept that is no words; see `stored.py`. Equal ones have equal names."""
-
-    @property
-    def name(self) -> str:
-        """Tells it from others in the names of functions."""
-        ...
-
-    def step_bytes(self, columns: int) -> int:
-        """Of a step of the depth in a panel."""
-        ...
-
-    def units(self, e: Emitter, memory: ir.Value, vectors: int, lanes: int) -> Units:
-        """Loads what belongs to the columns of a panel."""
-        ...
-
-    def words(self, e: Emitter, panel: ir.Value, vectors: int, lanes: int, units: Units) -> list[ir.Value]:
-        """Loads a step of the depth, as vectors of words."""
-        ...
-
-
 @dataclass(frozen=True)
 class Tile:
     """A register tile and what its function takes.
@@ -122,6 +98,7 @@ class Tile:
         stored: how the panel is kept, if not as words.
         least: the fewest rows that there may be where a call says how many; those that are not there are computed, and
             written, as the first one is. None where there are always as many as the tile has.
+        held: columns of the panel that are in memory, if not all; the others are zeros.
     """
 
     arithmetic: Arithmetic
@@ -137,12 +114,14 @@ class Tile:
     finish: Finish | None = None
     stored: Stored | None = None
     least: int | None = None
+    held: int | None = None
 
     @property
     def name(self) -> str:
         """What tells its function from others of the module."""
         holds = (self.has_taps, self.clamps, self.is_partial, self.reads_partial, self.fetches, self.adds)
         flags = "".join(letter for letter, each in zip("tcprfa", holds, strict=True) if each)
+        flags += "" if self.held is None else f"h{self.held}"
         further = (each.name for each in (self.stored, self.finish) if each is not None)
         rows = str(self.rows) if self.least is None else f"{self.least}to{self.rows}"
         return "_".join(("tile", self.arithmetic.name, f"{rows}x{self.vectors}{flags}", *further))
@@ -290,6 +269,18 @@ class Vectors:
         kind = ir.FunctionType(self.kind, [POINTER, I32, self._mask, self.kind])
         function = self._e.declare(name, kind)
         return self._e.builder.call(function, [address, ir.Constant(I32, WORD), self.first(count), self.splat(0)])
+
+    def load_first(self, address: ir.Value, count: int) -> ir.Value:
+        """Loads so many lanes, or all if they are fewer; the others are zero, and their memory is not touched."""
+        if count >= self.kind.count:
+            return self.load(address)
+        if count <= 0:
+            return self.splat(0)
+        some = ir.VectorType(self.kind.element, count)
+        loaded = self._e.builder.load(address, typ=some, align=WORD)
+        order = [min(lane, count) for lane in range(self.kind.count)]
+        return self._e.builder.shuffle_vector(
+            loaded, Uniform(some, 0), ir.Constant(ir.VectorType(I32, len(order)), order))
 
     def first(self, count: ir.Value) -> ir.Value:
         """An i1 a lane, true for as many lanes as `count` says."""
@@ -443,7 +434,10 @@ class _TileBody:
         e, tile = self._e, self._tile
         if self._ahead is not None:
             fetch(e, self._words.address(panel, self._ahead))
-        if tile.stored is None:
+        if tile.held is not None:
+            right = [self._words.load_first(self._words.address(panel, column * WORD), tile.held - column)
+                     for column in range(0, tile.columns, tile.lanes)]
+        elif tile.stored is None:
             right = [self._load(self._words, self._words.address(panel, k * tile.lanes * WORD), k * tile.lanes,
                                 tile.reads_partial) for k in range(tile.vectors)]
         else:

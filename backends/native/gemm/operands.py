@@ -8,7 +8,8 @@ from typing import TypeAlias
 from llvmlite import ir
 
 from circlet.backends.native.emit.emitter import Emitter
-from circlet.backends.native.gemm.microkernel import Finish, Stored
+from circlet.backends.native.gemm.microkernel import Finish
+from circlet.backends.native.gemm.storage import Stored
 from circlet.backends.native.gemm.tiling import Split
 from circlet.runtime.ir.length import is_open
 from circlet.runtime.ir.types import Shape
@@ -109,7 +110,8 @@ class Panels:
         memory: the first panel.
         distance: the distance of two panels.
         step: the distance of two steps of the depth in a panel.
-        is_packed: whether the last panel is filled up.
+        is_packed: whether panels lie one after the other, the last one filled up.
+        is_compact: whether the last one is not, but has steps of `Plan.last_columns`.
         stored: how it is kept, if not as words.
         units: where the scales are of what is stored as it was quantised.
         units_distance: the distance of those of two panels.
@@ -122,6 +124,7 @@ class Panels:
     stored: Stored | None = None
     units: ir.Value | None = None
     units_distance: int = 0
+    is_compact: bool = False
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,8 +8,9 @@ from typing import TypeAlias
 import numpy as np
 from llvmlite import ir
 
-from circlet.backends.native.gemm.microkernel import WORD, Arithmetic, Stored, lanes
+from circlet.backends.native.gemm.microkernel import WORD, Arithmetic, lanes
 from circlet.backends.native.gemm.operands import Panels
+from circlet.backends.native.gemm.storage import Stored
 from circlet.backends.native.gemm.tiling import Split, panel_vectors, split_rows
 from circlet.backends.native.targets.target import Target
 from circlet.runtime.exec.memory import allocate
@@ -89,6 +90,15 @@ class Plan:
         return -(-self.columns // self.panel)
 
     @property
+    def last_columns(self) -> int:
+        """Columns that the last panel needs to have in memory so that each vector of them is loaded by an instruction:
+        what is no whole vector is filled up to a power of two."""
+        if is_length(self.columns):
+            return self.panel
+        whole, rest = divmod((self.columns - 1) % self.panel + 1, self.lanes)
+        return whole * self.lanes + (1 << (rest - 1).bit_length() if rest else 0)
+
+    @property
     def panel_bytes(self) -> int:
         """Of a packed panel."""
         return self.depth * self.panel * WORD
@@ -144,6 +154,13 @@ class Plan:
             packed[full, :, :len(rest)] = rest.T
             packed[full, :, len(rest):] = 0
         return packed
+
+    def pack_compact(self, matrix: Array) -> Array:
+        """As `pack`, but for the last panel, which has steps of `last_columns`."""
+        full = matrix[:self.columns // self.panel * self.panel]
+        panels = full.reshape(-1, self.panel, self.depth).transpose(0, 2, 1)
+        rest = np.pad(matrix[len(full):], ((0, self.last_columns - (len(matrix) - len(full))), (0, 0)))
+        return np.concatenate([panels.reshape(-1), rest.T.reshape(-1)])
 
     def pack_row(self, row: Array | None, dtype: np.dtype[np.generic]) -> Array:
         """An element for each column, zeros if there are none, filled up to whole panels."""

@@ -187,10 +187,12 @@ class _Nest:
         right = self._right
         reads_partial = group.is_partial(plan.panel) and not right.is_packed
         begin = e.builder.mul(chunk.first, e.number(self._words))
+        held = plan.last_columns if right.is_compact and group.is_partial(plan.panel) else None
+        right_step = right.step if held is None else held * WORD
         call = Call(
             *self._rows(row, chunk),
-            right=self._at(self._at(right.memory, panel, right.distance), begin, right.step),
-            right_step=e.number(right.step),
+            right=self._at(self._at(right.memory, panel, right.distance), begin, right_step),
+            right_step=e.number(right_step),
             start=start,
             start_step=start_step,
             out=out,
@@ -204,7 +206,8 @@ class _Nest:
         )
         tile = Tile(plan.arithmetic, plan.split.sizes[0], plan.vectors, plan.lanes, call.taps is not None,
                     limits is not None, is_partial, reads_partial, plan.fetches,
-                    self._adds, result.finish(group.columns) if isinstance(result, Finished) else None, right.stored)
+                    self._adds, result.finish(group.columns) if isinstance(result, Finished) else None, right.stored,
+                    held=held)
         rows = self._call(tile, call, number)
         if chunk.ends and isinstance(result, (Collected, Filtered)):
             self._pass_on(result, self._fresh(Block(out, plan.panel, row, rows, column, group.columns), number))

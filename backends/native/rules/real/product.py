@@ -21,9 +21,11 @@ from circlet.backends.native.rules.function import kept
 from circlet.backends.native.rules.real.elementwise import activate, refuses_activation
 from circlet.backends.native.rules.refusals import tensors
 from circlet.backends.native.rules.rule import Node, Sink
+from circlet.backends.native.targets.target import Goal
 from circlet.runtime.exec.kernel import Call
 from circlet.runtime.ir.length import is_length, is_open
 from circlet.runtime.ir.types import Activation, Array, DType, Shape
+from circlet.runtime.records import replace
 
 _FEW_TILES = 2
 """Tiles of rows for which a right factor beyond `gemm.product.CACHE` is read where it lies rather than packed first. A
@@ -77,12 +79,23 @@ class FloatProduct:
 
         axis, narrow = 0 if is_transposed else source.ndim - 1, function.narrow(source)
         stored = None if narrow is None else narrow.columns(axis)
+        if narrow is None and plan.last_columns < plan.panel and self._e.target.goal is not Goal.HERE:
+            return self._compact(source, is_transposed)
         if narrow is None or stored is None:
             use = "panels", plan.panel, plan.depth, is_transposed
             return plan.packed(function.external(function.derived(source, use, lambda: pack(source))))
         units = narrow.units(plan.panels * plan.panel, plan.panel)
         return plan.packed(function.external(stored.kept(pack(narrow.stored))), stored,
                            function.external(units) if units.size else None, stored.unit_bytes(plan.panel))
+
+    def _compact(self, source: Array, is_transposed: bool) -> Panels:
+        """A constant right factor whose last panel takes hardly more memory than the model has it in."""
+        plan, function = self.plan, self._node.function
+        shape = (plan.columns, plan.depth)
+        matrix = source.reshape(shape) if is_transposed else source.reshape(shape[::-1]).T
+        use = "compact panels", plan.panel, plan.depth, is_transposed
+        memory = function.external(function.derived(source, use, lambda: plan.pack_compact(matrix)))
+        return replace(plan.packed(memory), is_compact=True)
 
     def reserve(self) -> ir.Value:
         """Memory for a packed right factor."""
