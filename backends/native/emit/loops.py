@@ -174,21 +174,23 @@ def folded(e: Emitter, count: ir.Value | int, cut: Hints | None = None) -> Itera
         _hint(latch, e.module, *hints)
 
 
-def fold(e: Emitter, count: int, turn: Turn) -> None:
+def fold(e: Emitter, count: int, turn: Turn, rereads: bool = False) -> None:
     """`for index in range(count): turn(index)`, as `folded`; where only a run knows the number of turns, vectors with
     masks are made of those that no whole vectors are, each half as wide. Known turns that are few are cut so too, as
     LLVM takes them one by one where it keeps elements meanwhile: the exponentials of a softmax of rows of 3 to 20 took
-    1.2 to 3 times as long."""
+    1.2 to 3 times as long. There are no masks if it `rereads` what a loop before it stored, for which the processor
+    would wait: with rows of 5 that took 1.7 times as long."""
     lanes = e.target.vector_bytes // 4
     rest = 0 if is_length(count) or count >= _BESIDE * lanes or not e.target.has_masks else count % lanes
-    if not rest:
+    width = next((each for each in (lanes // _LEFT, lanes // 4) if rest % each == 0), lanes // _LEFT)
+    is_masked = rest % width > 0
+    if not rest or (is_masked and rereads):
         _in_two(e, count, turn, folded)
         return
     if count > rest:
         with folded(e, count - rest) as k:
             turn(k)
-    width = lanes // _LEFT
-    few: Hints = (["llvm.loop.unroll.disable"], *_vectors_of(width, 1, is_forced=True, is_masked=rest % width > 0))
+    few: Hints = (["llvm.loop.unroll.disable"], *_vectors_of(width, 1, is_forced=True, is_masked=is_masked))
     with folded(e, rest, cut=few) as k:
         turn(e.builder.add(e.number(count - rest), k))
 

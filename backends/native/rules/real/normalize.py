@@ -48,6 +48,7 @@ class Row:
         self._x, self._e = node.input(0), e
         self.length = self._x.shape[-1]
         computed = self._x.memory is None
+        self.is_stored = computed
         self._memory = (memory or reserve(node, self.length, FLOAT)) if computed else None
         self._vectors = RowVectors.of(e, self._x)
 
@@ -87,7 +88,8 @@ class Row:
             return self._vectors.combined(e, combine, start, begin, Whole(e, self.length), function)
         register = Register(e, nothing.type)
         register.set(nothing)
-        fold(e, self.length, lambda k: register.set(combine(e, register.get(), function(self.first([*outer, k])))))
+        fold(e, self.length, lambda k: register.set(combine(e, register.get(), function(self.first([*outer, k])))),
+             self.is_stored)
         return register.get()
 
 
@@ -116,7 +118,7 @@ def softmax(node: Node[Softmax], e: Emitter, sinks: tuple[Sink, ...]) -> None:
             e.store(value, memory, FLOAT, k)
             total.set(b.fadd(total.get(), value, flags=REORDERED))
 
-        fold(e, length, turn)
+        fold(e, length, turn, row.is_stored)
         share = b.fdiv(e.constant(1, FLOAT), total.get())
         spread(e, length, lambda k: sinks[0](e, [*index, k], b.fmul(e.load(memory, FLOAT, k), share)))
 
@@ -135,7 +137,7 @@ def log_softmax(node: Node[LogSoftmax], e: Emitter, sinks: tuple[Sink, ...]) -> 
             value = math.exp(e, b.fsub(row.again([*index, k]), most))
             total.set(b.fadd(total.get(), value, flags=REORDERED))
 
-        fold(e, length, turn)
+        fold(e, length, turn, row.is_stored)
         base = math.log(e, total.get())
         spread(e, length, lambda k: sinks[0](e, [*index, k], b.fsub(b.fsub(row.again([*index, k]), most), base)))
 
