@@ -70,7 +70,8 @@ class InPlace:
                 for part, known in zip(parts, tables, strict=True):
                     places = [e.address(each, I8, part.channels.start) for each in (out, source, begin)]
                     sizes = [part.count, high, across, *steps]
-                    b.call(_function(e, part, self.by), [*places, *known, *map(e.register, sizes), added])
+                    window = _function(e, part, self.by, wide.dilation == 1)
+                    b.call(window, [*places, *known, *map(e.register, sizes), added])
                 if row is not None:
                     with independent(e, channels) as channel:
                         sink(e, [image, i, j, channel], e.load(row, DType.INT8, channel))
@@ -124,23 +125,30 @@ def _inside(e: Emitter, window: Window, position: ir.Value) -> tuple[ir.Value, i
     return b.add(begin, b.mul(skipped, dilation)), skipped, count
 
 
-def _function(e: Emitter, part: _Part, by: Requantization) -> ir.Function:
+def _function(e: Emitter, part: _Part, by: Requantization, is_dense: bool) -> ir.Function:
     """`void(out, source, weights, first, table, groups, high, across, row, column, row and column of the weights,
     added)`: the results of one position, for so many groups of channels; distances are in bytes, and `added`, the
     negative of the zero point, is in both halves of a word."""
-    name = f"window_{part.size}_{by.name}{'' if by.has_vectors else '_any'}"
+    name = f"window_{part.size}_{by.name}{'' if by.has_vectors else '_any'}{'_dense' if is_dense else ''}"
     found = e.module.globals.get(name)
     if found is not None:
         return found
     function = internal_function(e, name, [POINTER] * 5 + [e.index] * 7 + [I32])
     function.args[0].add_attribute("noalias")
-    _Body(Emitter(e.module, function, e.target), part, by).write()
+    _Body(Emitter(e.module, function, e.target), part, by, is_dense).write()
     return function
 
 
 class _Body:
-    def __init__(self, e: Emitter, part: _Part, by: Requantization) -> None:
-        self._e, self._part, self._by = e, part, by
+    def __init__(self, e: Emitter, part: _Part, by: Requantization, is_dense: bool) -> None:
+        """
+        Args:
+            e: writes the function.
+            part: the channels.
+            by: how sums become results.
+            is_dense: columns of the image and of the weights are as far apart.
+        """
+        self._e, self._part, self._by, self._is_dense = e, part, by, is_dense
         (self._out, self._source, self._weights, self._first, self._table, self._count, self._high, self._across,
          *self._steps, self._added) = e.function.args
         self._offset = e.builder.ashr(self._added, ir.Constant(I32, 16))
@@ -173,7 +181,8 @@ class _Body:
 
         def down(_: ir.Value, carried: list[ir.Value]) -> list[ir.Value]:
             x, w, *sums = carried
-            sums = carry(e, self._across, [x, w, *sums], along)[2:]
+            sums = self._dense(x, w, sums, step) if self._is_dense else (
+                carry(e, self._across, [x, w, *sums], along)[2:])
             return [e.address(x, I8, row), e.address(w, I8, weights_row), *sums]
 
         def along(_: ir.Value, carried: list[ir.Value]) -> list[ir.Value]:
@@ -182,6 +191,22 @@ class _Body:
 
         begin = [e.address(each, I8, channel) for each in (self._source, self._weights)]
         return carry(e, self._high, [*begin, *sums], down)[2:]
+
+    def _dense(self, x: ir.Value, w: ir.Value, sums: list[ir.Value],
+               step: Callable[[ir.Value, ir.Value, list[ir.Value]], list[ir.Value]]) -> list[ir.Value]:
+        """The sums with the products of a row of the window, by one address that is counted up, and how far the weights
+        are from it. They are integers, or LLVM makes two addresses of them for a Cortex-M4, and keeps less in
+        registers: MobileNetV2 then takes 722 million instructions instead of 697."""
+        e, b, column = self._e, self._e.builder, self._steps[1]
+        begin = b.ptrtoint(x, e.index)
+        distance = b.sub(b.ptrtoint(w, e.index), begin)
+
+        def along(_: ir.Value, carried: list[ir.Value]) -> list[ir.Value]:
+            place, *sums = carried
+            left, right = (b.inttoptr(each, POINTER) for each in (place, b.add(place, distance)))
+            return [b.add(place, column), *step(left, right, sums)]
+
+        return carry(e, self._across, [begin, *sums], along)[1:]
 
     def _in_vectors(self, x: ir.Value, w: ir.Value, sums: list[ir.Value]) -> list[ir.Value]:
         """A group of channels, in products of 16 bits."""
