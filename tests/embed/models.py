@@ -26,7 +26,6 @@ REFUSED = {
     "shrink": LENGTHS,
     "spectrum": "RFFT2D",
     "string_gather": "elements of type string",
-    "volumes": "CONV_3D",
 }
 """What is said of models that have no code for devices."""
 CAPACITY = 128

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 MODULES: Mapping[str, tuple[str, ...]] = {
     "comparison": ("real.comparison",),
-    "conv": ("real.conv", "real.grouped"),
+    "conv": ("real.conv", "real.grouped", "real.volume"),
     "detection": ("real.detection",),
     "elements": ("moving.elements",),
     "elementwise": ("real.elementwise", "real.division"),

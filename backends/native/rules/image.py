@@ -14,7 +14,7 @@ from circlet.backends.native.emit.parallel import parallel
 from circlet.backends.native.emit.value import Value
 from circlet.backends.native.gemm.microkernel import lanes
 from circlet.backends.native.rules.rule import Node
-from circlet.runtime.ir.types import DType
+from circlet.runtime.ir.types import DType, Shape
 from circlet.runtime.ops.window import Window
 from circlet.runtime.records import dataclass
 
@@ -53,6 +53,11 @@ class Image:
         return self.width * self.column
 
     @property
+    def distances(self) -> Shape:
+        """Of two elements along each axis, in bytes."""
+        return self.row, self.column
+
+    @property
     def size(self) -> int:
         """Bytes of an image."""
         return self.height * self.row
@@ -61,6 +66,40 @@ class Image:
         """Where an image, or a row of it, begins."""
         begin = e.address(self.memory, I8, e.builder.mul(number, e.number(self.size)))
         return begin if row is None else e.address(begin, I8, e.builder.mul(row, e.number(self.row)))
+
+
+@dataclass(frozen=True, eq=False)
+class Volume:
+    """Volumes of float32, one after the other.
+
+    Attributes:
+        memory: where they begin.
+        count: how many there are.
+        lengths: depth, height and width of each.
+        channels: of each.
+    """
+
+    memory: ir.Value
+    count: int
+    lengths: Shape
+    channels: int
+
+    @property
+    def distances(self) -> Shape:
+        """Of two elements along each axis, in bytes."""
+        return tuple(prod(self.lengths[axis + 1:]) * self.channels * BYTES for axis in range(len(self.lengths)))
+
+    @property
+    def size(self) -> int:
+        """Bytes of a volume."""
+        return prod(self.lengths) * self.channels * BYTES
+
+    def at(self, e: Emitter, number: ir.Value, *index: ir.Value) -> ir.Value:
+        """Where a volume, or a part of it, begins."""
+        place = e.builder.mul(number, e.number(self.size))
+        for each, distance in zip(index, self.distances, strict=False):
+            place = e.builder.add(place, e.builder.mul(each, e.number(distance)))
+        return e.address(self.memory, I8, place)
 
 
 def image_of(node: Node[Any], value: Value) -> Image:

@@ -6,9 +6,11 @@ not be brought together: each row of the window is a run of contiguous memory, a
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
-from functools import partial
+from functools import partial, reduce
 from math import prod
+from typing import Any
 
 import numpy as np
 from llvmlite import ir
@@ -20,7 +22,7 @@ from circlet.backends.native.gemm.operands import Direct, Grid, Left, table
 from circlet.backends.native.gemm.plan import Plan
 from circlet.backends.native.gemm.product import multiply
 from circlet.backends.native.program import Unlowerable
-from circlet.backends.native.rules.image import BYTES, Image, empty_image, image_of, repeated, with_margins
+from circlet.backends.native.rules.image import BYTES, Image, Volume, empty_image, image_of, repeated, with_margins
 from circlet.backends.native.rules.real.depthwise import depthwise
 from circlet.backends.native.rules.real.elementwise import activate
 from circlet.backends.native.rules.real.product import FloatProduct, refuses
@@ -92,7 +94,7 @@ def _product(node: Node[Conv2D], e: Emitter, sink: Sink, windows: tuple[Window, 
         multiply(e, plan, left, panels, start, product.result(sink, node.op.fused_activation_function, index))
 
 
-def positions(node: Node[Conv2D], e: Emitter, image: Image, windows: tuple[Window, ...], taken: int
+def positions(node: Node[Any], e: Emitter, image: Image | Volume, windows: Sequence[Window], taken: int
               ) -> Callable[..., Left]:
     """The elements under the window, position by position, given the number of an image and where in a column the
     channels begin, in bytes: a table of where each position begins, and one of its rows. These stand for an
@@ -103,14 +105,18 @@ def positions(node: Node[Conv2D], e: Emitter, image: Image, windows: tuple[Windo
         node: the operator.
         e: writes them.
         image: with margins.
-        windows: along height and width.
+        windows: along each axis, the last of which is the width.
         taken: how many channels are read.
     """
-    tall, wide = windows
-    steps, shape = (tall.stride * image.row, wide.stride * image.column), (tall.count, wide.count)
+    *outer, wide = windows
+    *far, column = image.distances
+    steps = tuple(each.stride * distance for each, distance in zip(windows, image.distances, strict=True))
+    shape = tuple(each.count for each in windows)
     is_run = wide.dilation == 1 and taken == image.channels
-    columns = [0] if is_run else [k * wide.dilation * image.column for k in range(wide.size)]
-    taps = [k * tall.dilation * image.row + column for k in range(tall.size) for column in columns]
+    columns = [0] if is_run else [k * wide.dilation * column for k in range(wide.size)]
+    rows_of_window = itertools.product(*([k * each.dilation * distance for k in range(each.size)]
+                                         for each, distance in zip(outer, far, strict=True)))
+    taps = [sum(row) + each for row in rows_of_window for each in columns]
     run = taken * BYTES * (wide.size if is_run else 1)
     rows: ir.Value | None = None
     if is_open((*steps, *shape, *taps)):
@@ -118,7 +124,7 @@ def positions(node: Node[Conv2D], e: Emitter, image: Image, windows: tuple[Windo
     else:
         offsets = table(e, taps)
         if e.target.goal is Goal.HERE:
-            found = np.add.outer(*(np.arange(count) * step for count, step in zip(shape, steps, strict=True)))
+            found = reduce(np.add.outer, (np.arange(count) * step for count, step in zip(shape, steps, strict=True)))
             rows = node.function.external(found.reshape(-1).astype(e.index_dtype.numpy))
 
     grid = None if rows is not None else Grid.of(shape, steps)
@@ -131,16 +137,16 @@ def positions(node: Node[Conv2D], e: Emitter, image: Image, windows: tuple[Windo
     return left
 
 
-def _written(node: Node[Conv2D], e: Emitter, shape: Shape, steps: Shape) -> ir.Value:
+def _written(node: Node[Any], e: Emitter, shape: Shape, steps: Shape) -> ir.Value:
     """Scratch memory with a table of indices, the sum of steps for each index of a shape."""
     memory = node.function.reserve(prod(shape) * e.index_dtype.numpy.itemsize)
     with every(e, shape) as index:
-        y, x = (e.builder.mul(each, e.number(step)) for each, step in zip(index, steps, strict=True))
-        e.store(e.builder.add(y, x), memory, e.index_dtype, e.linear(index, shape))
+        moved = [e.builder.mul(each, e.number(step)) for each, step in zip(index, steps, strict=True)]
+        e.store(reduce(e.builder.add, moved), memory, e.index_dtype, e.linear(index, shape))
     return memory
 
 
-def _stored(node: Node[Conv2D], e: Emitter, numbers: Sequence[int]) -> ir.Value:
+def _stored(node: Node[Any], e: Emitter, numbers: Sequence[int]) -> ir.Value:
     """Scratch memory with a table of indices."""
     memory = node.function.reserve(len(numbers) * e.index_dtype.numpy.itemsize)
     for position, number in enumerate(numbers):
