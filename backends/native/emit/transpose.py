@@ -8,10 +8,11 @@ from math import prod
 
 from llvmlite import ir
 
-from circlet.backends.native.emit.emitter import I32, Emitter, Index, memory_type
+from circlet.backends.native.emit.emitter import Emitter, Index, memory_type
 from circlet.backends.native.emit.loops import branch, independent, rolled
 from circlet.backends.native.emit.parallel import parallel, parallel_nest
 from circlet.backends.native.emit.whole import Whole, both
+from circlet.backends.native.targets.constants import shuffle_mask
 from circlet.runtime.ir.length import is_length, may_differ, smaller
 from circlet.runtime.ir.types import DType, Shape
 
@@ -159,6 +160,5 @@ def _turned(e: Emitter, rows: Sequence[ir.Value]) -> Sequence[ir.Value]:
     low, high = ([each for k in range(first, first + side // 2) for each in (k, side + k)] for first in (0, side // 2))
     for _ in range(side.bit_length() - 1):
         pairs = list(zip(rows[:side // 2], rows[side // 2:], strict=True))
-        rows = [e.builder.shuffle_vector(*pair, ir.Constant(ir.VectorType(I32, side), order))
-                for pair in pairs for order in (low, high)]
+        rows = [e.builder.shuffle_vector(*pair, shuffle_mask(*lanes)) for pair in pairs for lanes in (low, high)]
     return rows

@@ -20,7 +20,7 @@ from llvmlite import ir
 from circlet.backends.native.emit.emitter import I8, I32, POINTER, Emitter
 from circlet.backends.native.emit.loops import carry
 from circlet.backends.native.gemm.storage import Stored
-from circlet.backends.native.targets.constants import Uniform
+from circlet.backends.native.targets.constants import Uniform, splat, undefined
 from circlet.backends.native.targets.target import Target
 from circlet.runtime.records import dataclass
 
@@ -301,10 +301,9 @@ def fetch(e: Emitter, address: ir.Value) -> None:
 
 def broadcast(e: Emitter, value: ir.Value, count: int) -> ir.Value:
     """A vector of one value."""
-    kind = ir.VectorType(value.type, count)
-    empty = Uniform(kind, ir.Undefined)
+    empty = undefined(value.type, count)
     first = e.builder.insert_element(empty, value, ir.Constant(I32, 0))
-    return e.builder.shuffle_vector(first, empty, Uniform(ir.VectorType(I32, count), 0))
+    return e.builder.shuffle_vector(first, empty, splat(0, I32, count))
 
 
 def limited(e: Emitter, value: ir.Value, limits: Sequence[ir.Value]) -> ir.Value:

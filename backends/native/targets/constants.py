@@ -1,8 +1,14 @@
-"""Constant vectors whose lanes are one."""
+"""Constant vectors that code is full of."""
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from llvmlite import ir
+
+_I32 = ir.IntType(32)
+_KEPT = 1 << 8
+"""Constants that are kept: more than the code of a model has."""
 
 
 class Uniform(ir.Constant):  # type: ignore[misc]  # llvmlite is untyped
@@ -16,3 +22,21 @@ class Uniform(ir.Constant):  # type: ignore[misc]  # llvmlite is untyped
         """In LLVM's language."""
         lane = self.constant[0]
         return "undef" if lane.constant is ir.Undefined else f"splat ({lane})"
+
+
+@lru_cache(_KEPT)
+def splat(value: int, kind: ir.IntType, count: int) -> Uniform:
+    """An integer in every lane, the same object for the same: its text is made once."""
+    return Uniform(ir.VectorType(kind, count), value)
+
+
+@lru_cache(_KEPT)
+def undefined(kind: ir.Type, count: int) -> Uniform:
+    """Nothing in particular in every lane, as `splat`."""
+    return Uniform(ir.VectorType(kind, count), ir.Undefined)
+
+
+@lru_cache(_KEPT)
+def shuffle_mask(*lanes: int) -> ir.Constant:
+    """The lanes that a vector takes of two others, as `splat`."""
+    return ir.Constant(ir.VectorType(_I32, len(lanes)), list(lanes))

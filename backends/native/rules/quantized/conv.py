@@ -132,7 +132,8 @@ def requantization(node: Node[Any], channels: int, data: int = 0) -> Requantizat
     """How the sums of a convolution of input `data` with a filter, input 1, become its output."""
     output = node.call.outputs[0]
     given, weighted, made = map(quantization, (node.call.input(data), node.call.input(1), output))
-    multipliers, shifts = quantize_multipliers(given.scale * scale / made.scale for scale in weighted.scales)
+    of_data, of_result = given.scale, made.scale
+    multipliers, shifts = quantize_multipliers(of_data * each / of_result for each in weighted.scales)
     multipliers, shifts = np.where(shifts > GREATEST_SHIFT, 0, (multipliers, shifts))
     low, high = quantized_range(node.op.fused_activation_function, made, output.dtype)
     if len(multipliers) == 1:

@@ -42,7 +42,7 @@ from circlet.backends.native.rules.quantized.fully_connected import (
 )
 from circlet.backends.native.rules.quantized.requantize import Requantization
 from circlet.backends.native.rules.rule import Node, Sink, nest
-from circlet.backends.native.targets.constants import Uniform
+from circlet.backends.native.targets.constants import Uniform, shuffle_mask
 from circlet.backends.refusal import all_of
 from circlet.runtime.exec.kernel import Call
 from circlet.runtime.ir.types import Array, DType, Shape
@@ -349,10 +349,9 @@ def _interleaved(e: Emitter, rows: Sequence[ir.Value], size: int) -> list[ir.Val
 def _zipped(e: Emitter, one: ir.Value, other: ir.Value, unit: int, is_high: bool, size: int) -> ir.Value:
     """Units of bytes of two vectors by turns, those of the lower or the higher half of each part."""
     half = PART // 2
-    order = [source + part + is_high * half + k + byte
-             for part in range(0, size, PART) for k in range(0, half, unit) for source in (0, size)
-             for byte in range(unit)]
-    return e.builder.shuffle_vector(one, other, ir.Constant(ir.VectorType(I32, size), order))
+    return e.builder.shuffle_vector(one, other, shuffle_mask(*(
+        source + part + is_high * half + k + byte for part in range(0, size, PART) for k in range(0, half, unit)
+        for source in (0, size) for byte in range(unit))))
 
 
 def _summing(e: Emitter, size: int, groups: int, across: int, finish: Finish | None) -> ir.Function:

@@ -17,7 +17,7 @@ from circlet.backends.arithmetic.fixed_point import Int32s
 from circlet.backends.native.emit.emitter import I8, I32, I64, POINTER, Emitter
 from circlet.backends.native.emit.loops import rolled
 from circlet.backends.native.gemm.microkernel import Finish, VectorLoop, internal_function
-from circlet.backends.native.targets.constants import Uniform
+from circlet.backends.native.targets.constants import Uniform, shuffle_mask, splat
 from circlet.runtime.ir.types import Array
 from circlet.runtime.records import dataclass
 
@@ -332,17 +332,17 @@ class _Vector:
         else:
             self._half = _load(e, terms, I32, lanes)
         if not by.is_rectified:
-            self._terms = [_splat(1 << 31, I64, max(lanes // 2, 1))] * len(self._multipliers)
+            self._terms = [splat(1 << 31, I64, max(lanes // 2, 1))] * len(self._multipliers)
 
     def _compute(self) -> None:
         """Takes the words of a compact table apart, and computes what is added."""
         b, words = self._e.builder, self._shifts
-        field, mask, one = (_splat(each, I32, self._lanes) for each in (_FIELD, (1 << _FIELD) - 1, 1))
+        field, mask, one = (splat(each, I32, self._lanes) for each in (_FIELD, (1 << _FIELD) - 1, 1))
         self._shifts = b.and_(words, mask)
         self._half = b.shl(b.ashr(words, field), b.sub(self._shifts, one))
         if self._is_rectified:
             half = max(self._lanes // 2, 1)
-            low, high = _splat(1 << 30, I64, half), _splat(32, I64, half)
+            low, high = splat(1 << 30, I64, half), splat(32, I64, half)
             self._terms = [b.or_(b.shl(each, high), low) for each in self._wide(self._half)]
 
     def rescaled(self, sums: ir.Value) -> ir.Value:
@@ -351,7 +351,7 @@ class _Vector:
         if self._is_rectified:
             return b.ashr(self._high_halves(sums), self._shifts)
         nearest = self._high_halves(b.add(sums, sums))
-        sign = b.ashr(nearest, _splat(31, I32, self._lanes))
+        sign = b.ashr(nearest, splat(31, I32, self._lanes))
         return b.ashr(b.add(b.add(nearest, self._half), sign), self._shifts)
 
     def _high_halves(self, sums: ir.Value) -> ir.Value:
@@ -360,10 +360,10 @@ class _Vector:
         factors = zip(self._wide(sums), self._multipliers, self._terms, strict=True)
         if not half:
             ((one, other, term),) = factors
-            return b.trunc(b.ashr(b.add(b.mul(one, other), term), _splat(32, I64, 1)), sums.type)
+            return b.trunc(b.ashr(b.add(b.mul(one, other), term), splat(32, I64, 1)), sums.type)
         products = [b.bitcast(b.add(b.mul(one, other), term), sums.type) for one, other, term in factors]
-        order = [each for k in range(half) for each in (2 * k + 1, self._lanes + 2 * k + 1)]
-        return b.shuffle_vector(*products, ir.Constant(ir.VectorType(I32, self._lanes), order))
+        return b.shuffle_vector(*products, shuffle_mask(*(each for k in range(half)
+                                                   for each in (2 * k + 1, self._lanes + 2 * k + 1))))
 
     def _wide(self, values: ir.Value) -> tuple[ir.Value, ...]:
         """The even and the odd lanes as i64, in place: so LLVM finds the processor's instruction for such products; or
@@ -371,13 +371,8 @@ class _Vector:
         b, half = self._e.builder, self._lanes // 2
         if not half:
             return (b.sext(values, ir.VectorType(I64, 1)),)
-        pairs, shift = b.bitcast(values, ir.VectorType(I64, half)), _splat(32, I64, half)
+        pairs, shift = b.bitcast(values, ir.VectorType(I64, half)), splat(32, I64, half)
         return b.ashr(b.shl(pairs, shift), shift), b.ashr(pairs, shift)
-
-
-def _splat(value: int, kind: ir.Type, count: int) -> ir.Constant:
-    """A constant in every lane."""
-    return Uniform(ir.VectorType(kind, count), value)
 
 
 def _load(e: Emitter, base: ir.Value, kind: ir.Type, count: int, offset: ir.Value | int = 0) -> ir.Value:
@@ -390,7 +385,7 @@ def _first(e: Emitter, value: ir.Value, count: int) -> ir.Value:
     if count >= value.type.count:
         return value
     undefined = Uniform(value.type, ir.Undefined)
-    return e.builder.shuffle_vector(value, undefined, ir.Constant(ir.VectorType(I32, count), list(range(count))))
+    return e.builder.shuffle_vector(value, undefined, shuffle_mask(*range(count)))
 
 
 def _four(values: list[ir.Value]) -> list[ir.Value]:
@@ -401,8 +396,8 @@ def _four(values: list[ir.Value]) -> list[ir.Value]:
 def _in_order(e: Emitter, packed: ir.Value, count: int) -> ir.Value:
     """The first bytes of four packed vectors in the order of their lanes."""
     lanes = packed.type.count // 4
-    order = [k % lanes // 4 * 16 + k // lanes * 4 + k % 4 for k in range(count)]
-    return _shuffled(e, packed, Uniform(packed.type, ir.Undefined), order)
+    chosen = [k % lanes // 4 * 16 + k // lanes * 4 + k % 4 for k in range(count)]
+    return e.builder.shuffle_vector(packed, Uniform(packed.type, ir.Undefined), shuffle_mask(*chosen))
 
 
 def _packed(e: Emitter, vectors: Sequence[ir.Value]) -> ir.Value:
@@ -412,11 +407,6 @@ def _packed(e: Emitter, vectors: Sequence[ir.Value]) -> ir.Value:
     if pack is not None:
         return pack(e, vectors)
     narrow = [e.builder.trunc(clamped(e, each, -128, 127), ir.VectorType(I8, lanes)) for each in vectors]
-    low, high = (_shuffled(e, narrow[k], narrow[k + 1], range(2 * lanes)) for k in (0, 2))
-    order = [vector * lanes + four + k for four in range(0, lanes, 4) for vector in range(4) for k in range(4)]
-    return _shuffled(e, low, high, order)
-
-
-def _shuffled(e: Emitter, one: ir.Value, other: ir.Value, order: Sequence[int]) -> ir.Value:
-    """The lanes of two vectors in an order."""
-    return e.builder.shuffle_vector(one, other, ir.Constant(ir.VectorType(I32, len(order)), list(order)))
+    low, high = (e.builder.shuffle_vector(narrow[k], narrow[k + 1], shuffle_mask(*range(2 * lanes))) for k in (0, 2))
+    chosen = [vector * lanes + four + k for four in range(0, lanes, 4) for vector in range(4) for k in range(4)]
+    return e.builder.shuffle_vector(low, high, shuffle_mask(*chosen))
