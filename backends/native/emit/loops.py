@@ -182,9 +182,12 @@ def fold(e: Emitter, count: int, turn: Turn, rereads: bool = False) -> None:
     would wait: with rows of 5 that took 1.7 times as long."""
     lanes = e.target.vector_bytes // 4
     rest = 0 if is_length(count) or count >= _BESIDE * lanes or not e.target.has_masks else count % lanes
+    if not rest:
+        _in_two(e, count, turn, folded)
+        return
     width = next((each for each in (lanes // _LEFT, lanes // 4) if rest % each == 0), lanes // _LEFT)
     is_masked = rest % width > 0
-    if not rest or (is_masked and rereads):
+    if is_masked and rereads:
         _in_two(e, count, turn, folded)
         return
     if count > rest:
