@@ -43,14 +43,19 @@ def integer(value: SupportsInt) -> int:
     return cast(int, value) if is_length(value) else int(value)
 
 
+def has_gaps(values: Array) -> bool:
+    """Whether elements are None: those that only a run tells."""
+    return values.dtype.hasobject and any(each is None for each in values.flat)
+
+
 def typed(values: Array, dtype: DType) -> Array:
     """Numbers that shapes are computed with as values of an element type. Which of them are not 0, where that is BOOL,
-    is assumed for the lengths at hand.
+    is assumed for the lengths at hand. None stays as it is.
 
     Raises:
         Unknown: only a run can tell.
     """
-    if dtype is not DType.BOOL:
+    if dtype is not DType.BOOL or has_gaps(values):
         return values
     if any(map(is_late, values.flat)):
         raise Unknown

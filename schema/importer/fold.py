@@ -30,14 +30,24 @@ def _divide(a: Array, b: Array) -> Array:
     return a // b
 
 
+def _floor(function: Callable[[Array, Array], Array]) -> Callable[[Array, Array], Array]:
+    def find(a: Array, b: Array) -> Array:
+        if not b.all():
+            raise ValueError
+        return function(a, b)
+
+    return find
+
+
 _FUNCTIONS: dict[type[Op], Callable[..., Array]] = {
     comparison.Equal: np.equal, comparison.NotEqual: np.not_equal, comparison.Less: np.less,
     comparison.LessEqual: np.less_equal, comparison.Greater: np.greater, comparison.GreaterEqual: np.greater_equal,
     comparison.LogicalAnd: np.logical_and, comparison.LogicalOr: np.logical_or, comparison.SelectV2: np.where,
     unary.LogicalNot: np.logical_not, unary.Neg: np.negative, elementwise.Add: np.add, elementwise.Sub: np.subtract,
     elementwise.Mul: np.multiply, elementwise.Div: _divide,
+    elementwise.FloorDiv: _floor(np.floor_divide), elementwise.FloorMod: _floor(np.mod),
     elementwise.Maximum: np.maximum, elementwise.Minimum: np.minimum,
-    shape.Alias: np.copy,
+    shape.Alias: np.copy, shape.Reshape: np.reshape,
 }
 FOLDS: dict[type[Op], Callable[..., Array]] = {
     index.Gather: _gather, **{op: _plain(function) for op, function in _FUNCTIONS.items()},

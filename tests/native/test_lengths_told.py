@@ -293,3 +293,16 @@ def test_in_each_turn_of_a_loop() -> None:
     for rows, k in ((3, 4), (5, 1), (2, 90), (4, 0)):
         x = floats(rows, 6)
         check(session.invoke(0, [x, np.array(k, np.int32)])[0], x + np.float32(k * (k - 1) // 2), 1e-5)
+
+
+def test_loops_that_put_rows_into_lists_are_one_function(folder: object, compiled: list[str]) -> None:
+    """Of ONNX, where slices of which one bound follows from an index and others from shapes are in a loop's body."""
+    pytest.importorskip("onnx")
+    from tests.schema.onnx.graphs import load
+    from tests.schema.onnx.test_open import LISTED, listed
+
+    session = circlet.Session(load(LISTED, 16), "native")
+    for length in (5, 9, 2, 30, 70):
+        case = listed(length)
+        np.testing.assert_array_equal(next(iter(session.run(case.inputs).values())), case.outputs[0])
+    assert len(compiled) == 1

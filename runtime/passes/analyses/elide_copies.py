@@ -314,7 +314,7 @@ class CopyPlanner:
 
     def _reuse(self, subgraphs: tuple[int, ...], shapes: tuple[Shape, ...], scope: Scope | None = None
                ) -> tuple[tuple[int, int], ...]:
-        specs = [self._specializer.callee(index, shapes, scope) for index in subgraphs]
+        specs = [self._specializer.callee(index, shapes, scope, takes_late=len(subgraphs) == 1) for index in subgraphs]
         if len({spec.output_shapes for spec in specs}) != 1:
             raise Unknown
         if not self.elide:

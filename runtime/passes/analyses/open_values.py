@@ -14,7 +14,7 @@ from circlet.runtime.ir.op import Op, Unknown
 from circlet.runtime.ir.types import Activation, Array, Shape
 from circlet.runtime.ops import comparison, elementwise, index, layout, quantize, segment, shape, unary
 from circlet.runtime.ops import reduce as reductions
-from circlet.runtime.ops.operands import broadcast_shapes
+from circlet.runtime.ops.operands import broadcast_shapes, has_gaps
 
 _COMPARE: Mapping[str, Callable[[int, int], bool]] = {
     "==": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
@@ -40,12 +40,20 @@ def _negated(_: Op, inputs: Sequence[Array | None], shapes: tuple[Shape, ...]) -
     return (_objects(np.asarray(-_given(inputs)[0], np.object_)),)
 
 
+def _each(combine: Callable[[int, int], int | bool | None], pair: Sequence[Array]) -> Array:
+    """Element by element; None of None."""
+    def combined(one: int | None, other: int | None) -> int | bool | None:
+        return None if one is None or other is None else combine(one, other)
+
+    found: Array = np.frompyfunc(combined, 2, 1)(*pair)
+    return found
+
+
 def _binary(combine: Callable[[int, int], int]) -> _Rule:
     def find(op: Op, inputs: Sequence[Array | None], shapes: tuple[Shape, ...]) -> Sequence[Array]:
         if getattr(op, "fused_activation_function", Activation.NONE) is not Activation.NONE:
             raise Unknown
-        found = np.frompyfunc(combine, 2, 1)(*_given(inputs))
-        return (_objects(np.asarray(found, np.object_)),)
+        return (_objects(np.asarray(_each(combine, _given(inputs)), np.object_)),)
 
     return find
 
@@ -152,17 +160,12 @@ def _zeros(op: Op, inputs: Sequence[Array | None], shapes: tuple[Shape, ...]) ->
 def _compared(relation: str) -> _Rule:
     compare = _COMPARE[relation]
 
-    def holds(one: int, other: int) -> bool:
+    def holds(one: int, other: int) -> bool | None:
         """For the lengths at hand; what does not hold for all of them is assumed, but for what a run computes."""
-        if not is_late(one - other):
-            return compare(one, other)
-        found = certain(one, relation, other)
-        if found is None:
-            raise Unknown
-        return found
+        return certain(one, relation, other) if is_late(one - other) else compare(one, other)
 
     def find(op: Op, inputs: Sequence[Array | None], shapes: tuple[Shape, ...]) -> Sequence[Array]:
-        return (np.array(np.frompyfunc(holds, 2, 1)(*_given(inputs)), np.bool_).reshape(shapes[0]),)
+        return (np.array(_each(holds, _given(inputs)), np.object_).reshape(shapes[0]),)
 
     return find
 
@@ -174,8 +177,10 @@ def _broadcast(op: Op, inputs: Sequence[Array | None], shapes: tuple[Shape, ...]
 
 
 def _chosen(op: Op, inputs: Sequence[Array | None], shapes: tuple[Shape, ...]) -> Sequence[Array]:
-    conditions, one, other = _given(inputs)
-    return (_objects(np.where(conditions.astype(np.bool_), one, other)),)
+    conditions, one, other = np.broadcast_arrays(*_given(inputs))
+    found = [None if which is None else first if which else second
+             for which, first, second in zip(conditions.flat, one.flat, other.flat, strict=True)]
+    return (_objects(np.array([*found, None], np.object_)[:-1].reshape(shapes[0])),)
 
 
 def _add(one: int, other: int) -> int:
@@ -250,6 +255,14 @@ _RULES: Mapping[type[Op], _Rule] = {
 }
 
 
+_PARTLY = (
+    shape.Reshape, shape.ExpandDims, shape.Squeeze, shape.Alias, quantize.Cast, elementwise.Add, elementwise.Sub,
+    elementwise.Mul, elementwise.Maximum, elementwise.Minimum, layout.Concatenation, layout.Pack, comparison.Equal,
+    comparison.NotEqual, comparison.Less, comparison.LessEqual, comparison.Greater, comparison.GreaterEqual,
+    comparison.Select, comparison.SelectV2)
+"""Operators of which an element follows from those that it is made of, whatever the others are."""
+
+
 def open_results(op: Op, inputs: Sequence[Array | None], shapes: tuple[Shape, ...]) -> Sequence[Array] | None:
     """The results of an operator of which an input holds open lengths; None where it is not one that shapes are
     computed with.
@@ -262,5 +275,17 @@ def open_results(op: Op, inputs: Sequence[Array | None], shapes: tuple[Shape, ..
     Raises:
         Unknown: its options or values are not those that shapes are computed with.
     """
+    found = partial_results(op, inputs, shapes)
+    if found is not None and any(map(has_gaps, found)):
+        raise Unknown
+    return found
+
+
+def partial_results(op: Op, inputs: Sequence[Array | None], shapes: tuple[Shape, ...]) -> Sequence[Array] | None:
+    """The same, where elements are None that do not follow."""
     rule = _RULES.get(type(op))
-    return op.open_results(inputs, open_results) if rule is None else rule(op, inputs, shapes)
+    if rule is None:
+        return op.open_results(inputs, partial_results)
+    if not isinstance(op, _PARTLY) and any(has_gaps(each) for each in inputs if each is not None):
+        raise Unknown
+    return rule(op, inputs, shapes)

@@ -18,7 +18,7 @@ from circlet.runtime.ir.op import Operand, Operands, ShapeError, Unknown
 from circlet.runtime.ir.tensor import Tensor
 from circlet.runtime.ir.types import MOST_DIMENSIONS, Array, DType, Shape, fits
 from circlet.runtime.late import LOADING
-from circlet.runtime.ops.controlflow import PreTestedLoop
+from circlet.runtime.ops.controlflow import Invoke, PreTestedLoop
 from circlet.runtime.ops.operands import typed
 from circlet.runtime.passes.analyses.growing import settled
 from circlet.runtime.passes.analyses.told import NOTHING, Teller, Told
@@ -233,7 +233,8 @@ class Specializer:
             if isinstance(operator.op, PreTestedLoop):
                 return self._settled(operator.op, tuple(shapes[each] or () for each in operator.inputs), so_far.scope)
             return teller.shapes(operator, lambda told: self._operands(so_far, operator, shapes, told)) or (
-                operator.op.bounded(self._operands(so_far, operator, shapes, values), so_far.scope.late))
+                operator.op.bounded(self._operands(so_far, operator, shapes, {**values, **teller.parts(operator)}),
+                                    so_far.scope.late))
         except (Unknown, *FAULTS):
             return None
 
@@ -268,7 +269,8 @@ class Specializer:
             if shape is None:
                 raise Unknown
             operands.append(Operand(tensor.dtype, shape, values.get(index), tensor.quantization))
-        return Operands(tuple(operands), len(operator.outputs), partial(self._call, so_far.scope))
+        return Operands(tuple(operands), len(operator.outputs), partial(
+            self._call, so_far.scope, isinstance(operator.op, Invoke)))
 
     def callee(self, index: int, inputs: tuple[Shape, ...], scope: Scope | None = None,
                takes_late: bool = False) -> Specialization:
@@ -290,8 +292,10 @@ class Specializer:
             raise Unknown
         return found
 
-    def _call(self, scope: Scope | None, subgraph: int, shapes: tuple[Shape, ...]) -> tuple[Shape, ...]:
-        return self.callee(subgraph, shapes, scope).output_shapes
+    def _call(self, scope: Scope | None, is_certain: bool, subgraph: int, shapes: tuple[Shape, ...]
+              ) -> tuple[Shape, ...]:
+        """The shapes of the results of a subgraph, whose lengths may be computed by it where it is certain to run."""
+        return self.callee(subgraph, shapes, scope, takes_late=is_certain).output_shapes
 
     def _fold(self, so_far: Specialization, number: int, shapes: list[Shape | None], known: dict[int, Array]) -> None:
         """Computes the operator's results now if they are the same in every run, or follow from open lengths alone."""

@@ -91,6 +91,37 @@ class Teller:
         self.told = before
         return None
 
+    def parts(self, operator: Operator) -> Mapping[int, Array]:
+        """The numbers that say which parts an operator takes, as far as they follow; None for the others."""
+        return {tensor: self._numbers(tensor) for position, tensor in enumerate(operator.inputs)
+                if position in operator.op.parts_from and tensor not in (ABSENT, *self._known)}
+
+    def _numbers(self, tensor: int) -> Array:
+        """The integers of a tensor, or conditions, that follow from lengths; None for the others.
+
+        Raises:
+            Unknown: it has too many, or others.
+        """
+        found = self._known.get(tensor, self.told.values.get(tensor))
+        if found is not None:
+            return found
+        shape = self._shapes[tensor]
+        if shape is None or self._subgraph.tensors[tensor].dtype not in (*_KINDS, DType.BOOL) or is_open(shape) or (
+                prod(shape) > MOST_NUMBERS):
+            raise Unknown
+        operator = self._makers.get(tensor)
+        if operator is not None and operator.inputs and not operator.op.callees():
+            with LOADING:
+                from circlet.runtime.passes.analyses.open_values import partial_results
+
+            with suppress(Unknown, *FAULTS):
+                made = partial_results(operator.op, [None if each == ABSENT else self._numbers(each)
+                                                     for each in operator.inputs],
+                                       tuple(self._shapes[each] or () for each in operator.outputs))
+                if made is not None:
+                    return typed(made[operator.outputs.index(tensor)], self._subgraph.tensors[tensor].dtype)
+        return np.full(shape, None, np.object_)
+
     @cached_property
     def _sized(self) -> frozenset[int]:
         """The tensors that sizes follow from."""

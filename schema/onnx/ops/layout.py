@@ -153,30 +153,48 @@ def _split(node: Node, sizes: Value | None) -> Sequence[Value]:
     return graph.op(layout.SplitV(count), node[0], sizes, node.constant(np.array(axis, np.int32)), count=count)
 
 
-@rule("DepthToSpace")
-def depth_to_space(node: Node) -> Value:
+def _axes_and_block(node: Node) -> tuple[list[Value], int]:
+    """The four sizes of the first input, each as int64 of shape (1,), and the attribute `blocksize`."""
+    if node.rank() != 4:
+        raise ModelError(f"input 0: expected rank 4, found shape {node.shape()}")
     block = node.integer("blocksize")
-    n, depth, h, w = node.sizes(4)
     if block < 1:
         raise ModelError(f"blocksize: expected a positive number, found {block}")
+    return [c.dims(node.graph, node[0], axis, axis + 1) for axis in range(4)], block
+
+
+def _reshaped(node: Node, x: Value, sizes: Sequence[Value | int]) -> Value:
+    """A value with sizes of which some may be those of a run."""
+    return c.reshape_to(node.graph, x, c.concatenate(node.graph, [
+        c.integers([each]) if isinstance(each, int) else each for each in sizes]))
+
+
+def _times(node: Node, size: Value, factor: int) -> Value:
+    return c.multiply(node.graph, size, c.integers([factor]))
+
+
+def _part(node: Node, size: Value, divisor: int) -> Value:
+    return c.binary(elementwise.FloorDiv)(node.graph, size, c.integers([divisor]))
+
+
+@rule("DepthToSpace")
+def depth_to_space(node: Node) -> Value:
+    (n, depth, h, w), block = _axes_and_block(node)
+    left = _part(node, depth, block**2)
     if node.string("mode", "DCR") == "DCR":
-        order, split = (0, 3, 4, 1, 5, 2), [block, block, depth // block**2]
+        inner = c.transpose(node.graph, _reshaped(node, node[0], [n, block, block, left, h, w]), (0, 3, 4, 1, 5, 2))
     else:
-        order, split = (0, 1, 4, 2, 5, 3), [depth // block**2, block, block]
-    inner = c.reshape(node.graph, node[0], [n, *split, h, w])
-    return c.reshape(node.graph, c.transpose(node.graph, inner, order), [n, depth // block**2, h * block, w * block])
+        inner = c.transpose(node.graph, _reshaped(node, node[0], [n, left, block, block, h, w]), (0, 1, 4, 2, 5, 3))
+    return _reshaped(node, inner, [n, left, _times(node, h, block), _times(node, w, block)])
 
 
 @rule("SpaceToDepth")
 def space_to_depth(node: Node) -> Value:
-    block = node.integer("blocksize")
-    n, depth, h, w = node.sizes(4)
-    if block < 1:
-        raise ModelError(f"blocksize: expected a positive number, found {block}")
-    inner = c.reshape(node.graph, node[0], [n, depth, h // block, block, w // block, block])
+    (n, depth, h, w), block = _axes_and_block(node)
+    rows, columns = _part(node, h, block), _part(node, w, block)
+    inner = _reshaped(node, node[0], [n, depth, rows, block, columns, block])
     order = (0, 3, 5, 1, 2, 4) if node.string("mode", "DCR") == "DCR" else (0, 1, 3, 5, 2, 4)
-    moved = c.transpose(node.graph, inner, order)
-    return c.reshape(node.graph, moved, [n, depth * block**2, h // block, w // block])
+    return _reshaped(node, c.transpose(node.graph, inner, order), [n, _times(node, depth, block**2), rows, columns])
 
 
 @rule("ReverseSequence")

@@ -60,7 +60,7 @@ def same(found: Any, expected: Any) -> None:
         for one, other in zip(found, expected, strict=True):
             same(one, other)
         return
-    np.testing.assert_allclose(found, expected, rtol=1e-6, strict=True)
+    np.testing.assert_allclose(found, expected, rtol=1e-6, atol=2e-7, strict=True)
 
 
 def f32(*values: Any) -> Any:

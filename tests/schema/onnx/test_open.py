@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from tests.needs import NATIVE
 from tests.schema.onnx.graphs import Case, check, f32
@@ -31,6 +32,54 @@ RECURRENT = """g (float[t, b, 1] x, int32[b] lens) => (float[t, 1, b, 1] y) {
     w = Constant<value = float[1, 3, 1] {0.5, 1.0, 2.0}>() r = Constant<value = float[1, 3, 1] {0.0, 0.0, 0.0}>()
     none = Constant<value = float[1, 6] {0.0, 0.0, 0.0, 0.0, 0.0, 0.0}>()
     y = GRU<hidden_size = 1, linear_before_reset = 1>(x, w, r, none, lens) }"""
+BLOCKS = """g (float[b, c, h, w] x) => (float[b, c2, h2, w2] wide, float[b, c, h, w] back) {
+    wide = DepthToSpace<blocksize = 2, mode = "CRD">(x) deep = SpaceToDepth<blocksize = 2>(wide)
+    flat = DepthToSpace<blocksize = 2>(deep) back = SpaceToDepth<blocksize = 2, mode = "CRD">(flat) }"""
+TRACED = """g (float[t, b, 4] x) => (float[t, b, 2, 2] y) {
+    shape = Shape(x) zero = Constant<value = int64[1] {0}>() last = Constant<value = int64[1] {-1}>()
+    rank = Constant<value = int64[1] {3}>() one = Constant<value = int64[1] {-1}>()
+    at = Mod(last, rank) end = Reshape(at, one) first = Slice(shape, zero, end)
+    split = Constant<value = int64[2] {2, 2}>() all = Concat<axis = 0>(first, split) z = Reshape(x, all)
+    scale = Constant<value = float[2] {1.0, 1.0}>() y = LayerNormalization<axis = -1, epsilon = 0.0>(z, scale) }"""
+LISTED = """g (float[n, 3] x) => (float[m, 3] y) {
+    sizes = Shape(x) zero = Constant<value = int64 {0}>() n = Gather(sizes, zero) yes = Constant<value = bool {1}>()
+    empty = ConstantOfShape(sizes)
+    y = Loop(n, yes, empty)<body = body (int64 i, bool c, float[k, 3] list) => (bool more, float[k2, 3] next) {
+        more = Identity(yes) first = Constant<value = int64[1] {0}>() begin = Constant<value = int64[2] {0, 0}>()
+        rest = Constant<value = int64[1] {-1}>() one = Constant<value = int64 {1}>()
+        at = Unsqueeze(i, first) ends = Concat<axis = 0>(at, rest) low = Less(ends, first) shape = Shape(list)
+        end = Where(low, shape, ends) head = Slice(list, begin, end)
+        taken = Gather(x, i) double = Add(taken, taken) row = Unsqueeze(double, first)
+        j = Add(i, one) next_at = Unsqueeze(j, first) start = Concat<axis = 0>(next_at, first)
+        tail = Slice(list, start, shape) next = Concat<axis = 0>(head, row, tail) }> }"""
+"""As OpenVINO spells what TensorFlow's lists are: sizes of which some follow from shapes, and one from an index."""
+
+
+def blocks(length: int) -> Case:
+    x = np.arange(8 * length * (length + 1), dtype=np.float32).reshape(1, 8, length, length + 1)
+    split = x.reshape(1, 2, 2, 2, length, length + 1).transpose(0, 1, 4, 2, 5, 3)
+    wide = split.reshape(1, 2, 2 * length, 2 * length + 2)
+    return Case(f"blocks of {length}", BLOCKS, {"x": x}, [wide, np.ascontiguousarray(_again(wide))])
+
+
+def _again(x: NDArray[np.float32]) -> NDArray[np.float32]:
+    """To channels by rows and columns, from there to places by columns last, and back with channels first."""
+    b, c, h, w = x.shape
+    deep = x.reshape(b, c, h // 2, 2, w // 2, 2).transpose(0, 3, 5, 1, 2, 4).reshape(b, 4 * c, h // 2, w // 2)
+    flat = deep.reshape(b, 2, 2, c, h // 2, w // 2).transpose(0, 3, 4, 1, 5, 2).reshape(b, c, h, w)
+    return flat.reshape(b, c, h // 2, 2, w // 2, 2).transpose(0, 1, 3, 5, 2, 4).reshape(b, 4 * c, h // 2, w // 2)
+
+
+def traced(length: int) -> Case:
+    x = np.sin(np.arange(8 * length, dtype=np.float32)).reshape(length, 2, 4)
+    pairs = x.reshape(length, 2, 2, 2)
+    expected = (pairs - pairs.mean(-1, keepdims=True)) / pairs.std(-1, keepdims=True)
+    return Case(f"a shape of {length}", TRACED, {"x": x}, [expected])
+
+
+def listed(length: int) -> Case:
+    x = np.arange(3 * length, dtype=np.float32).reshape(length, 3)
+    return Case(f"a list of {length}", LISTED, {"x": x}, [2 * x])
 
 
 def picked(length: int) -> Case:
@@ -66,8 +115,10 @@ def recurrent(length: int) -> Case:
     return Case(f"GRU of {length}", RECURRENT, {"x": x, "lens": np.array([length, length - 2], np.int32)}, [expected])
 
 
+CASES = (picked, resized, cached, recurrent, blocks, traced, listed)
+
+
 @pytest.mark.parametrize("backend", ["cpu", pytest.param("native", marks=NATIVE)])
-@pytest.mark.parametrize("case", [make(length) for make in (picked, resized, cached, recurrent) for length in (4, 7)],
-                         ids=str)
+@pytest.mark.parametrize("case", [make(length) for make in CASES for length in (4, 7)], ids=str)
 def test_open(case: Case, backend: str) -> None:
     check(case, backend)
