@@ -9,6 +9,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from circlet.backends.platform import Feature, current
 from circlet.runtime.errors import UnsupportedError
@@ -18,8 +19,11 @@ PEERS = {"ai_edge_litert", "circle_schema", "llvmlite", "onnx", "openvino"}
 
 
 def pytest_configure() -> None:
-    """Tests that do not choose a backend run on numpy, unless the environment says otherwise; see `make native`."""
+    """Tests that do not choose a backend run on numpy, unless the environment says otherwise; see `make native`.
+    Properties are tried on the same examples each time, unless HYPOTHESIS_PROFILE is `default`."""
     os.environ.setdefault("CIRCLET_BACKEND", "cpu")
+    settings.register_profile("same", derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+    settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "same"))
 
 
 @pytest.hookimpl(wrapper=True)

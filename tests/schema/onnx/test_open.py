@@ -59,7 +59,7 @@ def blocks(length: int) -> Case:
     x = np.arange(8 * length * (length + 1), dtype=np.float32).reshape(1, 8, length, length + 1)
     split = x.reshape(1, 2, 2, 2, length, length + 1).transpose(0, 1, 4, 2, 5, 3)
     wide = split.reshape(1, 2, 2 * length, 2 * length + 2)
-    return Case(f"blocks of {length}", BLOCKS, {"x": x}, [wide, np.ascontiguousarray(_again(wide))])
+    return Case(f"blocks of {length}", BLOCKS, {"x": x}, [wide, _again(wide)])
 
 
 def _again(x: NDArray[np.float32]) -> NDArray[np.float32]:
@@ -67,7 +67,8 @@ def _again(x: NDArray[np.float32]) -> NDArray[np.float32]:
     b, c, h, w = x.shape
     deep = x.reshape(b, c, h // 2, 2, w // 2, 2).transpose(0, 3, 5, 1, 2, 4).reshape(b, 4 * c, h // 2, w // 2)
     flat = deep.reshape(b, 2, 2, c, h // 2, w // 2).transpose(0, 3, 4, 1, 5, 2).reshape(b, c, h, w)
-    return flat.reshape(b, c, h // 2, 2, w // 2, 2).transpose(0, 1, 3, 5, 2, 4).reshape(b, 4 * c, h // 2, w // 2)
+    found = flat.reshape(b, c, h // 2, 2, w // 2, 2).transpose(0, 1, 3, 5, 2, 4)
+    return np.ascontiguousarray(found.reshape(b, 4 * c, h // 2, w // 2))
 
 
 def traced(length: int) -> Case:
