@@ -52,7 +52,7 @@ def test_what_does_not_go_together(program: Program, arguments: list[str], wante
 
 
 def test_a_model_without_code_for_devices_is_refused(program: Program, tmp_path: Path) -> None:  # noqa: F811
-    path = tmp_path / "volumes.circlet"
-    assert "CONV_3D" in program.error("compile", "tests/models/volumes.tflite", "-o", path)
+    path = tmp_path / "complex_parts.circlet"
+    assert "complex64" in program.error("compile", "tests/models/complex_parts.tflite", "-o", path)
     assert not path.exists()
-    assert circlet.load("tests/models/volumes.tflite")
+    assert circlet.load("tests/models/complex_parts.tflite")
