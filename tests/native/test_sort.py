@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from circlet.runtime.ops.sort import TopKV2
+from circlet.runtime.ops.sort import Bucketize, TopKV2
 from tests.native.against_cpu import agree, applied, seeds, shapes, values
 from tests.native.native_cases import native_test
 from tests.ops.test_sort import BUCKETS, DISTINCT, TOP
@@ -32,3 +32,15 @@ def test_more_than_are_inserted(length: int, dtype: type[np.generic], equal: boo
     x = values([rows, length], dtype, seed, special=True)
     k = data.draw(st.integers(65, length))
     agree(applied(TopKV2(), np.int32(k)), np.sign(x).astype(dtype) if equal else x)
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.lists(st.sampled_from([-np.inf, -3.5, -1.0, 0.0, 0.25, 1.0, 2.0, 7.0, 16777220.0, np.inf]), max_size=40),
+       st.sampled_from([np.float32, np.float64, np.int32, np.int64]), st.sampled_from([0, 1, 7, 100]), seeds)
+def test_buckets(boundaries: list[float], dtype: type[np.generic], length: int, seed: int) -> None:
+    """Elements on boundaries and beyond all of them among others."""
+    x = values([length], dtype, seed, special=True)
+    near = np.random.default_rng(seed).choice([*boundaries, 0.0], length)
+    finite = np.where(np.isfinite(near), near, 0.0) if np.dtype(dtype).kind == "i" else near
+    found = np.where(np.random.default_rng(seed + 1).random(length) < 0.5, finite, x).astype(dtype)
+    agree(applied(Bucketize(tuple(sorted(boundaries)))), found)

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+import numpy as np
 from llvmlite import ir
 
 from circlet.backends.native.emit.emitter import I1, Emitter, Index, is_real, register_type
 from circlet.backends.native.emit.value import Value
 from circlet.backends.native.rules.moving.merge import Merge
 from circlet.backends.native.rules.quantized.quantize import convert
-from circlet.backends.native.rules.real.elementwise import compare
+from circlet.backends.native.rules.real.elementwise import compare, elementwise
 from circlet.backends.native.rules.real.reduce import Register, reserve
-from circlet.backends.native.rules.refusals import movable
-from circlet.backends.native.rules.rule import Node, Sink, nest
+from circlet.backends.native.rules.refusals import movable, plain
+from circlet.backends.native.rules.rule import Node, Sink, fused, nest
 from circlet.backends.refusal import all_of
 from circlet.runtime.exec.kernel import Call
 from circlet.runtime.ir.length import bound, is_length
 from circlet.runtime.ir.types import DType
-from circlet.runtime.ops.sort import TopKV2
+from circlet.runtime.ops.sort import Bucketize, TopKV2
 from circlet.runtime.records import dataclass
 
 MOST = 64
@@ -147,3 +150,32 @@ def sorted_rows(node: Node[TopKV2], e: Emitter, sinks: tuple[Sink, ...]) -> None
                 rows.insert(e, index, memory)
             with large:
                 rows.merge(e, index, memory)
+
+
+def _no_number(call: Call) -> str | None:
+    """Refuses boundaries that are NaN, of which the order says nothing."""
+    assert isinstance(call.op, Bucketize)
+    return "a boundary that is NaN" if np.isnan(call.op.boundaries).any() else None
+
+
+@fused(Bucketize, all_of(plain, _no_number))
+def bucketize(node: Node[Bucketize]) -> tuple[Value]:
+    """Of x: how many of the ascending boundaries are not above each element, by halving, in as many steps as their
+    number has digits; all of them for NaN."""
+    x, bounds = node.input(0), np.array(node.op.boundaries, np.float32)
+    real = DType.FLOAT64 if x.dtype is DType.FLOAT64 else DType.FLOAT32
+    steps = [1 << k for k in reversed(range(len(bounds).bit_length()))]
+    table = np.append(bounds, np.full(2 * max(steps, default=0) - len(bounds), np.inf)).astype(real.numpy)
+    memory = node.function.external(table)
+
+    def combine(e: Emitter, dtype: DType, values: Sequence[ir.Value]) -> ir.Value:
+        b, value, found = e.builder, convert(e, values[0], dtype, real), e.number(0)
+        for step in steps:
+            further = b.add(found, e.number(step))
+            is_there = b.icmp_signed("<=", further, e.number(len(bounds)))
+            bound = e.load(memory, real, b.sub(further, e.number(1)))
+            is_passed = b.and_(is_there, b.fcmp_unordered("<=", bound, value))
+            found = b.select(is_passed, further, found)
+        return convert(e, found, e.index_dtype, DType.INT32)
+
+    return elementwise(node, combine)
