@@ -17,6 +17,8 @@ from circlet.backends.native.lower.pieces import Piece
 _NAME = "circlet_counter"
 _TRIES = 9
 """Readings of which the quickest counts, as the others may have been interrupted: a choice."""
+_SLEEP = 100_000_000
+"""Nanoseconds; shorter sleeps are not noticed: a choice."""
 _BASELINE = 2_000_000
 """Nanoseconds. A function is entered within 2 us of when Python calls it; so ticks are known to 0.1 %."""
 
@@ -43,7 +45,19 @@ def counter() -> Callable[[], int]:
 
 def early_reading() -> tuple[int, int]:
     """A time of `perf_counter_ns`, and the counter's value then: so long ago that any later reading tells how long a
-    tick is."""
+    tick is. It is taken once, and anew when the machine has slept."""
+    return _early_reading(_slept())
+
+
+def _slept() -> int:
+    """For how long the machine has slept, in units of 0.1 s, where Linux tells: its clock stops then, the counter may
+    go on."""
+    clock = getattr(time, "CLOCK_BOOTTIME", None)
+    return 0 if clock is None else (time.clock_gettime_ns(clock) - time.monotonic_ns() + _SLEEP // 2) // _SLEEP
+
+
+@lru_cache(1)
+def _early_reading(slept: int) -> tuple[int, int]:
     read = counter()
     _, at, tick = min(_reading(read) for _ in range(_TRIES))
     while time.perf_counter_ns() < at + _BASELINE:

@@ -10,6 +10,7 @@ import pytest
 from circlet.runtime.exec.observe.recorder import AGAIN, Recorder, Unseen
 from circlet.runtime.exec.observe.regions import Kind, Region
 from circlet.runtime.exec.observe.unseen import find_unseen
+from tests.needs import NATIVE
 
 MAIN, BODY = Region(Kind.SUBGRAPH, 0), Region(Kind.SUBGRAPH, 1)
 
@@ -99,3 +100,13 @@ def test_time_never_goes_back(clock: Clock) -> None:
     assert r.root.children[MAIN].own >= 0
     assert all(each >= 0 for each in r.walls)
     assert r.root.total == sum(r.walls)
+
+
+@NATIVE
+def test_the_counter_is_read_early_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    from circlet.backends.native import counter
+
+    first = counter.early_reading()
+    assert counter.early_reading() is first
+    monkeypatch.setattr(counter, "_slept", lambda: -1)
+    assert counter.early_reading()[0] > first[0]
