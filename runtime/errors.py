@@ -18,6 +18,11 @@ def suggestion(word: str, known: Iterable[str]) -> str:
     return f"; did you mean {found[0]!r}?" if found else ""
 
 
+def plural(number: int, noun: str) -> str:
+    """A number of things, e.g. `2 inputs`."""
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
 class CircletError(Exception):
     """Base of every error that circlet raises on purpose."""
 

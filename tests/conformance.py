@@ -55,7 +55,7 @@ def main() -> int:
 def reason(result: Result) -> str:
     """Why a case was refused, without what is particular to it."""
     text = re.sub(r"^(graph '[^']*', node \d+[^(]*\([\w.]+\): )+", "", result.message).replace("\n", " ")
-    text = re.sub(r"\d+ kinds of operators cannot be (read|run):", "", text)
+    text = re.sub(r"\d+ kinds? of operators cannot be (read|run):", "", text)
     return re.sub(r", first in .*| \(version \d+\)|: not implemented", "", text).strip()[:100]
 
 

@@ -20,6 +20,7 @@ import numpy as np
 import pytest
 
 import circlet
+from circlet.runtime.ir.builder import ModelBuilder
 from circlet.runtime.ir.types import DType, Quantization
 from circlet.runtime.ops.unary import Neg
 from tests.models.expectations import agrees, read
@@ -133,6 +134,17 @@ def test_everything_prints_in_short() -> None:
         parts = [found, *found.subgraphs, *(each for subgraph in found.subgraphs for each in (
             *subgraph.tensors, *subgraph.operators))]
         assert max(len(repr(each)) for each in parts) < 2000
+
+
+def test_one_thing_is_no_plural() -> None:
+    b = ModelBuilder()
+    main = b.subgraph("main")
+    main.output(main.apply(Neg(), main.input("x", DType.FLOAT32, ())))
+    model = b.build()
+    assert "1 subgraph, 1 operator, " in repr(model)
+    assert "1 operator, " in repr(model.subgraphs[0])
+    with pytest.raises(circlet.InputError, match=r"expected 1 input \(x\)"):
+        circlet.Session(model, "cpu").run(3)  # type: ignore[arg-type]
 
 
 def test_notebooks_have_tables() -> None:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
-from circlet.runtime.errors import CircletError, ModelError, Place, UnsupportedError
+from circlet.runtime.errors import CircletError, ModelError, Place, UnsupportedError, plural
 from circlet.runtime.exec.crossing import CopyEdge
 from circlet.runtime.exec.executor_map import NOT_MINE, ExecutorMap
 from circlet.runtime.exec.kernel import Backend, Call
@@ -80,7 +80,7 @@ def _expected(model: Model, chosen: Choice) -> Support:
     refused = {(operator.name, operator.version, verdict.reason)
                for subgraph, own in zip(model.subgraphs, verdicts, strict=True)
                for operator, verdict in zip(subgraph.operators, own, strict=True) if verdict.backend is None}
-    return Support(verdicts, f"{len(refused)} kinds of operators cannot be run" if refused else None)
+    return Support(verdicts, f"{plural(len(refused), 'kind')} of operators cannot be run" if refused else None)
 
 
 def _problem(error: CircletError) -> str:

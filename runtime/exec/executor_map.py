@@ -8,7 +8,7 @@ from functools import partial
 
 import numpy as np
 
-from circlet.runtime.errors import Place, UnsupportedError
+from circlet.runtime.errors import Place, UnsupportedError, plural
 from circlet.runtime.exec.executor import Executor
 from circlet.runtime.exec.frame import Contract, Frame, SegmentedFrame, StaticFrame
 from circlet.runtime.exec.frames.copying_frame import CopyingFrame
@@ -60,7 +60,8 @@ class ExecutorMap:
             self._executor(index, subgraph, made, refused) for index, subgraph in enumerate(model.subgraphs)
         )
         if refused:
-            raise UnsupportedError(f"{len(refused)} kinds of operators cannot be run:\n  " + "\n  ".join(refused))
+            raise UnsupportedError(
+                f"{plural(len(refused), 'kind')} of operators cannot be run:\n  " + "\n  ".join(refused))
 
     @property
     def elide(self) -> bool:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from circlet.runtime.errors import plural
 from circlet.runtime.ir.tensor import Tensor
 from circlet.runtime.late import LOADING
 from circlet.runtime.records import dataclass, field
@@ -67,7 +68,7 @@ class Subgraph:
         return f"({', '.join(texts)})"
 
     def __repr__(self) -> str:
-        return f"<Subgraph {self.name!r}: {len(self.operators)} operators, {self.type_text}>"
+        return f"<Subgraph {self.name!r}: {plural(len(self.operators), 'operator')}, {self.type_text}>"
 
 
 @dataclass(frozen=True)
@@ -127,7 +128,8 @@ class Model:
     def __repr__(self) -> str:
         count = sum(len(each.operators) for each in self.subgraphs)
         entry = f", {self.subgraphs[0].type_text}" if self.subgraphs else ""
-        return f"<Model from {self.format}: {len(self.subgraphs)} subgraphs, {count} operators{entry}>"
+        size = f"{plural(len(self.subgraphs), 'subgraph')}, {plural(count, 'operator')}"
+        return f"<Model from {self.format}: {size}{entry}>"
 
     def _repr_html_(self) -> str:
         """For notebooks: a row for each of the first subgraphs, and a picture of the first one if it is small."""
@@ -137,6 +139,6 @@ class Model:
 
         rows = [(f"@{index}", each.name, len(each.operators), each.type_text)
                 for index, each in enumerate(self.subgraphs[:SHOWN_SUBGRAPHS])]
-        table = html_table(f"Model from {self.format}, {len(self.subgraphs)} subgraphs",
+        table = html_table(f"Model from {self.format}, {plural(len(self.subgraphs), 'subgraph')}",
                            ("subgraph", "name", "operators", "type"), rows)
         return table + "".join(map(picture, self.subgraphs[:1]))

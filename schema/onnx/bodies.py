@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from circlet.runtime.errors import ModelError
+from circlet.runtime.errors import ModelError, plural
 from circlet.runtime.ir.types import Shape
 from circlet.runtime.records import dataclass
 from circlet.schema.importer.graph import Graph, Type, Value, type_text
@@ -55,7 +55,7 @@ def translate_body(scope: Scope, proto: Any, types: Sequence[Type], shapes: Sequ
         ModelError: it declares another number or other types of inputs.
     """
     if len(proto.input) != len(types):
-        raise ModelError(f"graph {proto.name!r}: expected {len(types)} inputs, found {len(proto.input)}")
+        raise ModelError(f"graph {proto.name!r}: expected {plural(len(types), 'input')}, found {len(proto.input)}")
     inner = scope.inner(proto.name)
     inputs = []
     for each, type, shape in zip(proto.input, types, shapes, strict=True):

@@ -10,7 +10,7 @@ import onnx
 from google.protobuf.message import DecodeError
 
 import circlet.schema.onnx.ops  # noqa: F401  # fills the table of rules
-from circlet.runtime.errors import ModelError, UnsupportedError
+from circlet.runtime.errors import ModelError, UnsupportedError, plural
 from circlet.runtime.ir.model import Model, Signature
 from circlet.runtime.records import dataclass
 from circlet.schema.importer.graph import Program, Value
@@ -110,7 +110,7 @@ def _refuse_unknown(proto: Any, unit: Unit) -> None:
             if version is not None and unit.functions.find(node) is None and not _is_known(node, name, version):
                 unknown[f"{name} (version {version})"] = None
     if unknown:
-        raise UnsupportedError(f"{len(unknown)} kinds of operators cannot be read: {', '.join(unknown)}")
+        raise UnsupportedError(f"{plural(len(unknown), 'kind')} of operators cannot be read: {', '.join(unknown)}")
 
 
 def _is_known(node: Any, name: str, version: int) -> bool:

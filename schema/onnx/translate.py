@@ -9,7 +9,7 @@ from typing import Any
 
 from onnx import AttributeProto
 
-from circlet.runtime.errors import ModelError, UnsupportedError
+from circlet.runtime.errors import ModelError, UnsupportedError, plural
 from circlet.runtime.ir.op import ShapeError
 from circlet.schema.importer.graph import Value
 from circlet.schema.onnx.definitions import schema_function
@@ -44,7 +44,7 @@ def _translate(scope: Scope, proto: Any) -> None:
         dict(_attributes(scope.unit, proto)), proto)
     results = _results(node)
     if len(results) < len(proto.output):
-        raise ModelError(f"expected at most {len(results)} outputs, found {len(proto.output)}")
+        raise ModelError(f"expected at most {plural(len(results), 'output')}, found {len(proto.output)}")
     for name, value in zip(proto.output, results, strict=False):
         if not name:
             continue
@@ -78,7 +78,7 @@ def _call(function: Function, node: Node) -> Sequence[Value | None]:
     if around.depth >= MOST_NESTED:
         raise ModelError("functions call each other in a cycle, or too deeply")
     if len(node.inputs) > len(function.inputs):
-        raise ModelError(f"expected at most {len(function.inputs)} inputs, found {len(node.inputs)}")
+        raise ModelError(f"expected at most {plural(len(function.inputs), 'input')}, found {len(node.inputs)}")
     unit = replace(around, opsets={**around.opsets, **function.opsets}, depth=around.depth + 1,
                    attributes={**function.defaults, **node.attributes})
     scope = Scope(node.graph, unit)

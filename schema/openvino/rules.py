@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeAlias, TypeVar
 
-from circlet.runtime.errors import ModelError, UnsupportedError
+from circlet.runtime.errors import ModelError, UnsupportedError, plural
 from circlet.runtime.ir.types import DType, Shape
 from circlet.runtime.ops.loop_options import Overrun
 from circlet.runtime.records import dataclass, field, replace
@@ -48,7 +48,7 @@ class Node:
     def __getitem__(self, index: int) -> Value:
         value = self.get(index)
         if value is None:
-            raise self.error(f"expected input {index}, found {len(self.inputs)} inputs")
+            raise self.error(f"expected input {index}, found {plural(len(self.inputs), 'input')}")
         return value
 
     def get(self, index: int) -> Value | None:
@@ -71,7 +71,7 @@ class Node:
             ModelError: there are more or fewer.
         """
         if len(self.inputs) != count:
-            raise self.error(f"expected {count} inputs, found {len(self.inputs)}")
+            raise self.error(f"expected {plural(count, 'input')}, found {len(self.inputs)}")
         return self.required
 
     def error(self, message: str) -> ModelError:

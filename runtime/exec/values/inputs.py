@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, final
 
 import numpy as np
 
-from circlet.runtime.errors import InputError
+from circlet.runtime.errors import InputError, plural
 from circlet.runtime.exec.observe.listener import Observation
 from circlet.runtime.ir.model import Model, Signature, Subgraph
 from circlet.runtime.ir.tensor import Tensor
@@ -110,7 +110,7 @@ class Entry:
         if type(inputs) is not dict and not isinstance(inputs, Mapping):
             listed = isinstance(inputs, Sequence) and not isinstance(inputs, (str, bytes))
             if not listed or len(inputs) != len(names):
-                raise InputError(f"expected {len(names)} inputs ({', '.join(names)}) as a dict or a list, "
+                raise InputError(f"expected {plural(len(names), 'input')} ({', '.join(names)}) as a dict or a list, "
                                  f"found {len(inputs) if listed else type(inputs).__name__}")
             return inputs
         if len(inputs) == len(names):

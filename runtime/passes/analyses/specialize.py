@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from circlet.runtime.errors import ExecutionError, LimitError, Place
+from circlet.runtime.errors import ExecutionError, LimitError, Place, plural
 from circlet.runtime.ir.faults import FAULTS, raise_located
 from circlet.runtime.ir.length import Scope, is_late, is_open, scope_of, value
 from circlet.runtime.ir.model import ABSENT, Model, Operator, Subgraph
@@ -206,7 +206,7 @@ class Specializer:
             found = operator.op.infer(self._operands(so_far, operator, shapes, values))
             _expect_storable(found)
             if len(found) != len(operator.outputs):
-                raise ShapeError(f"expected {len(found)} outputs, found {len(operator.outputs)}")
+                raise ShapeError(f"expected {plural(len(found), 'output')}, found {len(operator.outputs)}")
             for tensor, shape in zip(operator.outputs, found, strict=False):
                 problem = _quantization_problem(so_far.subgraph.tensors[tensor], shape)
                 if problem is not None:
