@@ -7,7 +7,7 @@ from math import prod
 import numpy as np
 
 from circlet.runtime.ir.types import DType
-from circlet.runtime.ops import index, sort
+from circlet.runtime.ops import elements, index, sort
 from circlet.schema.importer import compose as c
 from circlet.schema.importer.graph import Graph, Value, constant
 from circlet.schema.openvino.rules import Node, layer
@@ -58,8 +58,11 @@ def _gather(node: Node, indices: Value) -> Value:
 def gather_elements(node: Node) -> Value:
     """Element (i, j, ...) of the result is that of input 0 whose index along the axis is element (i, j, ...) of input
     1."""
-    coordinates = _coordinates(node, node[1], node.axis(node.integer("axis"), node.rank(0)))
-    return node.graph.apply(index.GatherNd(), node[0], coordinates)
+    axis = node.axis(node.integer("axis"), node.rank(0))
+    shape = node[1].shape
+    if shape is not None and len(shape) == node.rank(0) and -1 in shape:
+        return node.graph.apply(elements.GatherElements(axis), node[0], node[1])
+    return node.graph.apply(index.GatherNd(), node[0], _coordinates(node, node[1], axis))
 
 
 def _coordinates(node: Node, indices: Value, axis: int) -> Value:

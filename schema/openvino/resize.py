@@ -7,6 +7,8 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import numpy.typing as npt
 
+from circlet.runtime.ir.types import DType
+from circlet.runtime.ops.resample import Coordinates, Interpolation, Nearest, Resample
 from circlet.runtime.records import dataclass
 from circlet.schema.importer import compose as c
 from circlet.schema.importer.graph import Graph, Value, constant
@@ -97,6 +99,9 @@ def _by_mode(node: Node, sizes: int, scales: int, axes: int) -> Value:
         node.axis(each, rank, "axes") for each in node.values(axes, "axes"))
     coordinates = node.choice("coordinate_transformation_mode", {each: each for each in _COORDINATES}, "half_pixel")
     nearest = node.choice("nearest_mode", {each: each for each in _NEAREST}, "round_prefer_floor")
+    found_by_run = _by_run(node, along, node[sizes], node[scales], coordinates, nearest)
+    if found_by_run is not None:
+        return found_by_run
     if node.choice("shape_calculation_mode", {"sizes": True, "scales": False}):
         found = _axes(node, along, node.values(sizes, "sizes"), None, coordinates)
     else:
@@ -105,6 +110,21 @@ def _by_mode(node: Node, sizes: int, scales: int, axes: int) -> Value:
             raise node.refusal(f"scales, input {scales}, is not a constant")
         found = _axes(node, along, None, data.astype(np.float64).reshape(-1).tolist(), coordinates)
     return _resized(node, found, nearest, node.number("cube_coeff", -0.75))
+
+
+def _by_run(node: Node, axes: Sequence[int], sizes: Value, scales: Value, coordinates: str, nearest: str
+            ) -> Value | None:
+    """Resized where a run tells lengths or sizes; None where no operator does it, or they are known."""
+    is_sized = node.choice("shape_calculation_mode", {"sizes": True, "scales": False})
+    given = sizes if is_sized else scales
+    mode = node.choice("mode", {"nearest": "nearest", "linear": "linear", "linear_onnx": "linear", "cubic": "cubic"})
+    is_known = given.data is not None and all(node.shape(0)[axis] > 0 for axis in axes)
+    if is_known or nearest == "simple" or node.flag("antialias", False) or given.shape != (len(axes),) or (
+            any(node.integers("pads_begin", ())) or any(node.integers("pads_end", ()))):
+        return None
+    op = Resample(tuple(axes), Interpolation(mode), Coordinates(coordinates), Nearest(nearest),
+                  cubic_coefficient=node.number("cube_coeff", -0.75))
+    return node.graph.apply(op, node[0], c.cast(node.graph, given, DType.INT64 if is_sized else DType.FLOAT32))
 
 
 def _axes(node: Node, axes: Sequence[int], sizes: Sequence[int] | None, scales: Sequence[float] | None,

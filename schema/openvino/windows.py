@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from circlet.runtime.errors import UnsupportedError
 from circlet.runtime.ir.types import Padding
 from circlet.runtime.ops import pad
 from circlet.runtime.ops.window import slide
@@ -27,6 +28,8 @@ class Axis:
     dilation: int = 1
     before: int = 0
     after: int = 0
+    open_same: UnsupportedError | None = None
+    """Where the padding is SAME of a length that is not known, what to say if it must be."""
 
     @property
     def span(self) -> int:
@@ -35,7 +38,7 @@ class Axis:
     def fits(self) -> bool:
         """Whether the schema's padding SAME is that of the axis."""
         if self.length < 1:
-            return False
+            return self.open_same is not None
         same = slide(self.length, self.size, self.stride, Padding.SAME, self.dilation)
         needed = max((same.count - 1) * self.stride + self.span - self.length, 0)
         return (same.before, needed - same.before) == (self.before, self.after)
@@ -68,8 +71,11 @@ def axes_of(node: Node, sizes: Sequence[int]) -> list[Axis]:
 def _same(node: Node, axis: Axis, is_upper: bool) -> Axis:
     """The axis with padding that gives ceil(length / stride) positions."""
     if axis.length < 0:
-        if axis.stride != 1:
-            raise node.refusal("auto_pad of a length that is not known before the model runs")
+        refusal = node.refusal("auto_pad of a length that is not known before the model runs")
+        if is_upper:
+            axis = replace(axis, open_same=refusal)
+        elif axis.stride != 1:
+            raise refusal
         total = axis.span - 1
     else:
         total = max((-(-axis.length // axis.stride) - 1) * axis.stride + axis.span - axis.length, 0)
@@ -79,13 +85,20 @@ def _same(node: Node, axis: Axis, is_upper: bool) -> Axis:
 
 def padding_of(axes: Sequence[Axis]) -> Padding | None:
     """The schema's padding that does what the axes say; None where elements must be added."""
-    if all(axis.before == axis.after == 0 for axis in axes):
+    if all(axis.before == axis.after == 0 and (axis.open_same is None or axis.stride == 1) for axis in axes):
         return Padding.VALID
     return Padding.SAME if all(axis.fits() for axis in axes) else None
 
 
 def padded(g: Graph, x: Value, axes: Sequence[Axis], value: float = 0) -> Value:
-    """The input (n, spatial..., c) with the axes' padding around it."""
+    """The input (n, spatial..., c) with the axes' padding around it.
+
+    Raises:
+        UnsupportedError: it depends on lengths that are not known.
+    """
+    for axis in axes:
+        if axis.open_same is not None and axis.stride != 1:
+            raise axis.open_same
     amounts = np.array([[0, 0], *([axis.before, axis.after] for axis in axes), [0, 0]], np.int32)
     if not amounts.any():
         return x

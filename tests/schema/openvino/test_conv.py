@@ -38,6 +38,7 @@ CONVOLUTIONS = [
     Case("padded", conv((4, 3, 3, 3), [2, 1], [1, 0], [1, 2], [1, 2]), [IMAGE], tolerance=SMALL),
     Case("behind", conv((4, 3, 3, 3), [2, 2], [0, 0], ONE, ONE), [IMAGE], tolerance=SMALL),
     Case("same", conv((4, 3, 3, 3), ONE, [0, 0], [0, 0], ONE, "same_upper"), [IMAGE], tolerance=SMALL),
+    Case("same_by_two", conv((4, 3, 3, 4), [2, 3], [0, 0], [0, 0], ONE, "same_upper"), [IMAGE], tolerance=SMALL),
     Case("same_lower", conv((4, 3, 2, 3), [2, 2], [0, 0], [0, 0], ONE, "same_lower"), [IMAGE], dynamic=False,
          tolerance=SMALL),
     Case("sequence", conv((4, 3, 3), [2], [1], [0], [1]), [draw(2, 3, 7)], tolerance=SMALL),
@@ -76,19 +77,18 @@ POOLS = [
         x, [2, 2], [1, 0], end, [3, 3], e, r), [SQUARE], dynamic=rounding == "floor")
       for end in ([0, 0], [1, 0]) for excluded in (False, True) for rounding in ("floor", "ceil", "ceil_torch")),
     *(Case(f"mean_same_{excluded}", lambda x, e=excluded: opset1.avg_pool(
-        x, [2, 2], [0, 0], [0, 0], [3, 2], e, "floor", "same_upper"), [IMAGE], dynamic=False)
+        x, [2, 2], [0, 0], [0, 0], [3, 2], e, "floor", "same_upper"), [IMAGE], dynamic=excluded)
       for excluded in (False, True)),
 ]
 RESIZED = [
     *(Case(f"{mode}_{coordinates}_{size}", lambda x, m=mode, c=coordinates, s=size: op.interpolate(
-        x, const(s), m, "sizes", coordinate_transformation_mode=c, axes=[2, 3]), [draw(1, 2, 5, 6)], dynamic=False,
-           tolerance=SMALL)
+        x, const(s), m, "sizes", coordinate_transformation_mode=c, axes=[2, 3]), [draw(1, 2, 5, 6)], tolerance=SMALL)
       for mode in ("nearest", "linear", "linear_onnx", "cubic")
       for coordinates in ("half_pixel", "pytorch_half_pixel", "asymmetric", "align_corners", "tf_half_pixel_for_nn")
       for size in ([8, 9], [1, 4])),
     *(Case(f"{nearest}_{scales}", lambda x, n=nearest, s=scales: op.interpolate(
         x, const(s), "nearest", "scales", coordinate_transformation_mode="asymmetric", nearest_mode=n, axes=[2, 3]),
-           [draw(1, 2, 5, 6)], dynamic=False)
+           [draw(1, 2, 5, 6)], dynamic=nearest != "simple")
       for nearest in ("round_prefer_floor", "round_prefer_ceil", "floor", "ceil", "simple")
       for scales in ([2.0, 1.5], [0.5, 0.6])),
 ]
@@ -100,8 +100,17 @@ def test_as_openvino(tmp_path: Path, cases: list[Case], dynamic: bool) -> None:
     check(tmp_path, cases, dynamic)
 
 
-def test_interpolation(tmp_path: Path) -> None:
-    check(tmp_path, RESIZED, dynamic=False)
+@pytest.mark.parametrize("dynamic", [False, True], ids=["static", "dynamic"])
+def test_interpolation(tmp_path: Path, dynamic: bool) -> None:
+    check(tmp_path, RESIZED, dynamic)
+
+
+def test_sizes_that_a_run_computes(tmp_path: Path) -> None:
+    """As large as another image, each along axes of its own."""
+    check(tmp_path, [Case(mode, lambda x, y, m=mode: op.interpolate(
+        x, op.gather(op.shape_of(y), const([2, 3]), const(0)), m, "sizes", axes=[2, 3]),
+        [draw(1, 2, 5, 6), draw(1, 1, *sizes)], tolerance=SMALL)
+        for mode, sizes in (("linear_onnx", (9, 4)), ("nearest", (10, 12)), ("cubic", (3, 7)))], dynamic=True)
 
 
 @pytest.mark.parametrize("dynamic", [False, True], ids=["static", "dynamic"])
