@@ -67,6 +67,7 @@ bench: $(VENV)/.benched
 	$(BIN)/python -m benchmarks.start
 	$(BIN)/python -m benchmarks.cold
 	$(BIN)/python -m benchmarks.overhead
+	$(BIN)/python -m benchmarks.threads
 	$(BIN)/python -m benchmarks.lengths
 	$(BIN)/python -m benchmarks.embed
 	$(BIN)/python -m benchmarks.open_code

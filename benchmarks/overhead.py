@@ -12,7 +12,7 @@ os.environ.update({f"{library}_NUM_THREADS": "1" for library in ("OMP", "OPENBLA
 import argparse
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -49,6 +49,8 @@ TURNS, ROW = 28, 8
 """Of a loop whose value grows by a row in each."""
 BATCH = 0.002
 """Seconds for which a run is repeated between two looks at the clock."""
+WARM = 20
+"""Runs before the first that are measured."""
 THREADS, SHARE = 8, 1_000
 """Threads that run one session, and the runs of each."""
 
@@ -88,22 +90,23 @@ def _threads(path: Path, inputs: Inputs) -> Run:
 
 
 def _runner(kind: Any, path: Path, inputs: Inputs) -> Run:
-    return partial(_ready(kind, path).get_signature_runner(), **inputs)
+    return partial(ready(kind, path).get_signature_runner(), **inputs)
 
 
 def _invoke(kind: Any, path: Path, inputs: Inputs) -> Run:
     """`invoke` alone, once values are set."""
-    interpreter = _ready(kind, path)
+    interpreter = ready(kind, path)
     _whole(interpreter, inputs)()
     run: Run = interpreter.invoke
     return run
 
 
 def _set_and_get(kind: Any, path: Path, inputs: Inputs) -> Run:
-    return _whole(_ready(kind, path), inputs)
+    return _whole(ready(kind, path), inputs)
 
 
-def _ready(kind: Any, path: Path) -> Any:
+def ready(kind: Any, path: Path) -> Any:
+    """An interpreter of that class whose tensors are allocated."""
     interpreter = kind(model_path=str(path), num_threads=1)
     interpreter.allocate_tensors()
     return interpreter
@@ -187,20 +190,35 @@ def _growing() -> Model:
     return b.build()
 
 
-def _least(run: Run, rounds: int, runs: int = 1) -> float:
-    """Seconds that one of the runs takes that a call makes: of CPU time, or of the wall's where threads may wait."""
-    clock = time.process_time if runs == 1 else time.perf_counter
-    run()
-    begin = time.perf_counter()
-    run()
-    repeats = max(1, int(BATCH / max(time.perf_counter() - begin, 1e-7)))
-    best = float("inf")
+def _least(sides: Sequence[tuple[Run, int]], rounds: int) -> list[float]:
+    """Seconds that a run of each side takes, measured in turns: of CPU time, or of the wall's where threads may wait.
+    Each side is a call and the number of runs that it makes."""
+    clocks = [time.process_time if runs == 1 else time.perf_counter for _, runs in sides]
+    repeats = [repeats_of(run) for run, _ in sides]
+    best = [float("inf")] * len(sides)
     for _ in range(rounds):
-        begin = clock()
-        for _ in range(repeats):
-            run()
-        best = min(best, clock() - begin)
-    return best / repeats / runs
+        for side, (run, _) in enumerate(sides):
+            clock, repeat = clocks[side], range(repeats[side])
+            begin = clock()
+            for _ in repeat:
+                run()
+            best[side] = min(best[side], clock() - begin)
+    return [found / count / runs for found, count, (_, runs) in zip(best, repeats, sides, strict=True)]
+
+
+def repeats_of(run: Run, seconds: float = BATCH) -> int:
+    """How many runs take so long, once they are as quick as they get."""
+    times = []
+    for _ in range(WARM):
+        begin = time.perf_counter()
+        run()
+        times.append(time.perf_counter() - begin)
+    return max(1, int(seconds / max(min(times), 1e-7)))
+
+
+def _print(name: str, own: tuple[Run, int], other: Run | None, rounds: int) -> None:
+    found = _least([own] if other is None else [own, (other, 1)], rounds)
+    print(_line(name, found[0], found[1] if len(found) > 1 else None), flush=True)
 
 
 def _line(name: str, own: float, other: float | None) -> str:
@@ -208,31 +226,29 @@ def _line(name: str, own: float, other: float | None) -> str:
     return f"{name:40}{duration_text(own):>12}{beside}"
 
 
-def _lines(path: Path, inputs: Inputs, litert: Any, rounds: int) -> None:
-    found: dict[object, float] = {}
+def _lines(path: Path, inputs: Inputs, peer: Any, rounds: int) -> None:
     for name, (way, beside) in STATELESS.items():
-        if litert is not None and beside not in found:
-            found[beside] = _least(beside(litert, path, inputs), rounds)
-        print(_line(name, _least(way(path, inputs), rounds, PARTS.get(name, 1)), found.get(beside)), flush=True)
+        other = None if peer is None else beside(peer, path, inputs)
+        _print(name, (way(path, inputs), PARTS.get(name, 1)), other, rounds)
 
 
-def _stateful_lines(folder: Path, litert: Any, rounds: int) -> None:
+def _stateful_lines(folder: Path, peer: Any, rounds: int) -> None:
     for name, writes_large in (("a counter beside a variable of 100 MB", False), ("a row of 100 MB", True)):
         path = folder / f"state_{writes_large:d}.tflite"
         circlet.save(circlet.convert(_stateful(writes_large)), path)
         inputs = {"x": np.ones((1, LARGE[1]) if writes_large else SMALL, np.float32)}
-        other = None if litert is None else _least(_set_and_get(litert, path, inputs), rounds)
-        print(_line(name, _least(_session(path, inputs), rounds), other), flush=True)
+        other = None if peer is None else _set_and_get(peer, path, inputs)
+        _print(name, (_session(path, inputs), 1), other, rounds)
 
 
-def _growing_line(folder: Path, litert: Any, rounds: int) -> None:
+def _growing_line(folder: Path, peer: Any, rounds: int) -> None:
     path, inputs = folder / "growing.tflite", {"n": np.array(TURNS, np.int32), "x": np.ones((1, ROW), np.float32)}
     circlet.save(circlet.convert(_growing()), path)
-    other = None if litert is None else _least(_set_and_get(litert, path, inputs), rounds)
-    print(_line(f"a loop that grows, {TURNS} turns", _least(_session(path, inputs), rounds), other), flush=True)
+    other = None if peer is None else _set_and_get(peer, path, inputs)
+    _print(f"a loop that grows, {TURNS} turns", (_session(path, inputs), 1), other, rounds)
 
 
-def _litert() -> Any:
+def litert() -> Any:
     """LiteRT's class; None if it is not installed."""
     try:
         from ai_edge_litert.interpreter import Interpreter as Peer
@@ -249,14 +265,14 @@ def main() -> int:
     options = parser.parse_args()
     folder, cases = suite(options.models)
     case = next(each for each in cases if each.name in ("if", "cond"))
-    litert = _litert()
+    peer = litert()
     print(", ".join(f"{name} {value}" for name, value in environment().items()))
     print(f"{case.name}: {case.what}; the least of {options.rounds} batches, CPU time but for threads\n")
     print(f"{'':40}{'circlet':>12}{'LiteRT':>12}{'ratio':>8}")
-    _lines(case.file(folder), case.inputs(folder), litert, options.rounds)
+    _lines(case.file(folder), case.inputs(folder), peer, options.rounds)
     with TemporaryDirectory() as made:
-        _stateful_lines(Path(made), litert, options.rounds)
-        _growing_line(Path(made), litert, options.rounds)
+        _stateful_lines(Path(made), peer, options.rounds)
+        _growing_line(Path(made), peer, options.rounds)
     return 0
 
 
