@@ -25,6 +25,10 @@ SAMPLE = 2e-3
 SLOWER = 1.05
 """What is told of by default: the part of the time of code for one length that code for any may take."""
 
+AGAIN = 3
+"""How many times as many samples are taken of what seems to take longer: other work on the machine makes one of the two
+look slow as often as the other."""
+
 
 def _time(run: Callable[[], object], repeats: int) -> float:
     """Seconds of the processor for a run."""
@@ -48,7 +52,11 @@ def _measure(name: str, case: Case, rounds: int, least: float) -> None:
     general = circlet.Session(case.model(case.shape), backend="native")
     for lengths in case.lengths:
         alone = circlet.Session(case.model(case.at(lengths)), backend="native")
-        open_one, fixed = _compare((general, alone), case.input(lengths), rounds)
+        x = case.input(lengths)
+        open_one, fixed = _compare((general, alone), x, rounds)
+        if open_one / fixed >= SLOWER:
+            again = _compare((general, alone), x, AGAIN * rounds)
+            open_one, fixed = map(min, zip((open_one, fixed), again, strict=True))
         if open_one / fixed >= least:
             size = " x ".join(map(str, lengths))
             times = "".join(f"{duration_text(each):>10}" for each in (open_one, fixed))
