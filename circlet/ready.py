@@ -18,7 +18,7 @@ _RUNS = (
 def get_ready() -> None:
     """Imports what runs compiled code, where code can be compiled, and finds out what of it is for this installation.
     Elsewhere the package stays small."""
-    with suppress(ValueError):  # of the variable that turns features off; a session tells it
+    with suppress(ValueError, OSError):  # a session tells them: a wrong variable, a package that is no folder of files
         if current().has(Feature.LLVM):
             for name in _RUNS:
                 imported(f"circlet.{name}")
