@@ -102,3 +102,12 @@ def test_fast_code(path: Path, target: str, filled: float) -> None:
     model = circlet.load(path)
     for found, _ in compiled(path, target):
         assert found.contents.data_bytes <= filled * in_file(model) + 2 * further(model)
+
+
+@pytest.mark.parametrize("target", ["x86-64-v4", "aarch64"])
+def test_loops_of_the_model_are_not_unrolled(target: str) -> None:
+    """Where code is to be fast: it is not any faster, and was three times as large."""
+    path = Path(__file__).parent.parent / "models" / "break_continue.tflite"
+    fast, small = (sum(found.contents.code_bytes for found, _ in compiled(path, target, is_small))
+                   for is_small in (False, True))
+    assert fast <= 1.5 * small

@@ -70,6 +70,11 @@ def rolled_nest(e: Emitter, shape: Shape) -> Iterator[tuple[ir.Value, ...]]:
         yield (first, *rest)
 
 
+def not_unrolled(e: Emitter) -> None:
+    """Hints that the loop which the block at hand ends is not unrolled."""
+    _hint(e.builder.block, e.module, ["llvm.loop.unroll.disable"])
+
+
 def _keep_rolled(e: Emitter, latch: ir.Block) -> None:
     """Hints that the loop which a block ends is neither unrolled nor made vectors of."""
     _hint(latch, e.module, ["llvm.loop.unroll.disable"], ["llvm.loop.vectorize.enable", ir.Constant(I1, 0)])

@@ -11,12 +11,14 @@ from typing import TypeAlias
 from llvmlite import ir
 
 from circlet.backends.native.emit.emitter import Emitter, in_register_alone, register_type
+from circlet.backends.native.emit.loops import not_unrolled
 from circlet.backends.native.emit.value import Value, in_memory, in_register
 from circlet.backends.native.lower.budget import MOST_INVOKED, Sizes
 from circlet.backends.native.lower.host import lower_host_call
 from circlet.backends.native.lower.operators import OperatorLowering
 from circlet.backends.native.parts import Called
 from circlet.backends.native.program import Unlowerable
+from circlet.backends.native.targets.target import Goal
 from circlet.runtime.exec.executor_map import ExecutorMap
 from circlet.runtime.ir.length import Scope, bound, larger, may_differ
 from circlet.runtime.ir.op import Op, Unknown
@@ -333,6 +335,8 @@ class _LoopLowering:
                                            is_turn=True)
             self._close(turn.numbers, turn.places, turn.lengths, results)
         e.builder.branch(turn.head)
+        if e.target.goal is not Goal.HERE:
+            not_unrolled(e)
 
     def _is_number(self, k: int) -> bool:
         """Whether a carried value changes from turn to turn in a register."""
