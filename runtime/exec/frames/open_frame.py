@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Protocol, final
 
 import numpy as np
 
+from circlet.runtime.errors import LimitError
 from circlet.runtime.exec.frames.cache import Invocable, Resizable
 from circlet.runtime.exec.frames.layout import Border, Buffer, Layout
 from circlet.runtime.exec.frames.open_step import OpenStep, OutgrownError
@@ -188,20 +189,29 @@ class OpenFrame(Resizable):
         self._lengths = lengths
 
     def _repeat(self) -> None:
-        """Runs the subgraph with as much room as its loops turn out to need; where a number is negative that the step
-        takes for a length, by another frame."""
+        """Runs the subgraph with as much room as its loops turn out to need; by another frame where a number that the
+        step takes for a length is negative, or so large that there is no such room, which that frame tells."""
         if self._is_left:
             self._retake(self._lengths)
         while True:
             try:
                 self._attempt()
             except OutgrownError as error:
-                if min(error.lengths) < 0:
+                if min(error.lengths) < 0 or not self._has_taken(error.lengths):
                     self._leave()
                     return
-                self._retake(error.lengths)
             else:
                 return
+
+    def _has_taken(self, lengths: tuple[int, ...]) -> bool:
+        """As `_retake`, if there is memory enough."""
+        shapes = self._shapes
+        try:
+            self._retake(lengths)
+        except LimitError:
+            self._shapes = shapes
+            return False
+        return True
 
     def _retake(self, lengths: tuple[int, ...]) -> None:
         """As `_take`, for the same shapes of inputs."""
