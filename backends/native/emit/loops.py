@@ -252,10 +252,11 @@ def spread_every(e: Emitter, shape: Shape, turn: Callable[[Index], None]) -> Non
         spread(e, shape[last], lambda k: turn([*outer, k, *(e.number(0) for _ in shape[last + 1:])]))
 
 
-def search(e: Emitter, count: ir.Value, is_found: Callable[[ir.Value], ir.Value]) -> ir.Value:
-    """The first index below `count` for which a condition, an i1, holds; `count` where there is none."""
+def search(e: Emitter, count: ir.Value, is_found: Callable[[ir.Value], ir.Value], most: int | None = None) -> ir.Value:
+    """The first index below `count` for which a condition, an i1, holds; `count` where there is none. At most `most`
+    turns are metered, if that is known."""
     b, before = e.builder, e.builder.block
-    with nullcontext() if e.meter is None else e.meter.turn(None) as span:
+    with nullcontext() if e.meter is None else e.meter.turn(most) as span:
         head, body, after = (e.function.append_basic_block(name) for name in ("look", "looked", "found"))
         b.branch(head)
         b.position_at_end(head)
@@ -325,20 +326,3 @@ def choose(e: Emitter, condition: Truth, one: Callable[[], ir.Value], other: Cal
 def _append(e: Emitter, found: list[tuple[ir.Value, ir.Block]], emit: Callable[[], ir.Value]) -> None:
     """A value, and the block in which it is known."""
     found.append((emit(), e.builder.block))
-
-
-def first_turn(e: Emitter, count: ir.Value, holds: Callable[[ir.Value], ir.Value]) -> ir.Value:
-    """The first of `count` turns of which an i1 holds that is emitted for it, or their number."""
-    b, before = e.builder, e.builder.block
-    head, inside, after = (e.function.append_basic_block(name) for name in ("head", "loop", "after"))
-    b.branch(head)
-    b.position_at_end(head)
-    turn = b.phi(count.type)
-    turn.add_incoming(e.number(0), before)
-    b.cbranch(b.icmp_signed("<", turn, count), inside, after)
-    b.position_at_end(inside)
-    found, following = holds(turn), b.add(turn, e.number(1), flags=("nuw", "nsw"))
-    turn.add_incoming(following, b.block)
-    b.cbranch(found, after, head)
-    b.position_at_end(after)
-    return turn

@@ -15,7 +15,7 @@ from typing import TypeAlias
 from llvmlite import ir
 
 from circlet.backends.native.emit.emitter import I1, I8, I32, Emitter, register_type
-from circlet.backends.native.emit.loops import Carried, carry, choose, first_turn
+from circlet.backends.native.emit.loops import Carried, carry, choose, search
 from circlet.backends.native.emit.value import Value
 from circlet.backends.native.emit.whole import Whole
 from circlet.backends.native.targets.constants import Uniform
@@ -137,8 +137,8 @@ class RowVectors:
             return b.icmp_unsigned("!=", found, ir.Constant(found.type, 0))
 
         def many() -> ir.Value:
-            with nullcontext() if e.meter is None else e.meter.turn(self._turns(count)):
-                before = Whole(e, first_turn(e, (count // self.lanes).register, is_in)) * self.lanes
+            whole = search(e, (count // self.lanes).register, is_in, self._turns(count))
+            before = Whole(e, whole) * self.lanes
             place = self._place_in_vector(e, is_found, b.add(begin, before.register),
                                           (count - before).at_most(self.lanes).register)
             return b.add(before.register, place)
