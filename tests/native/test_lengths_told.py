@@ -306,3 +306,19 @@ def test_loops_that_put_rows_into_lists_are_one_function(folder: object, compile
         case = listed(length)
         np.testing.assert_array_equal(next(iter(session.run(case.inputs).values())), case.outputs[0])
     assert len(compiled) == 1
+
+
+@pytest.mark.parametrize("depth", [3, 60, 500])
+def test_long_computations_of_bounds_are_followed_in_time(depth: int) -> None:
+    """Each number is made of the one before twice, so that they have 2 to the power of the depth ways to the first."""
+    b = ModelBuilder()
+    g = Graph(b.subgraph("main"))
+    x, end = g.builder.input("x", DType.FLOAT32, (-1, 6)), g.builder.input("k", INTS, (2,))
+    for _ in range(depth):
+        end = g(Gather(), end, g(Sub(), end, end, dtype=INTS), dtype=INTS)
+    g.builder.output(g(StridedSlice(), x, g.ints(0, 0), end, g.ints(1, 1)))
+    session = circlet.Session(b.build(), "native")
+    for length in (5, 9):
+        value = np.arange(6 * length, dtype=np.float32).reshape(length, 6)
+        (found,) = session.invoke(0, [value, np.array([3, 4], np.int32)])
+        np.testing.assert_array_equal(found, value[:3, :3])

@@ -21,6 +21,9 @@ from circlet.runtime.records import dataclass
 
 MOST_NUMBERS = 16
 """In a tensor: more than a shape or the paddings of one have. A choice."""
+MOST_FOLLOWED = 64
+"""Operators in a row through which numbers are followed: more than exporters write, and no deeper than Python's stack
+is. A choice."""
 _KINDS = (DType.INT32, DType.INT64)
 
 
@@ -93,29 +96,40 @@ class Teller:
 
     def parts(self, operator: Operator) -> Mapping[int, Array]:
         """The numbers that say which parts an operator takes, as far as they follow; None for the others."""
-        return {tensor: self._numbers(tensor) for position, tensor in enumerate(operator.inputs)
+        found: dict[int, Array] = {}
+        return {tensor: self._numbers(tensor, found) for position, tensor in enumerate(operator.inputs)
                 if position in operator.op.parts_from and tensor not in (ABSENT, *self._known)}
 
-    def _numbers(self, tensor: int) -> Array:
+    def _numbers(self, tensor: int, found: dict[int, Array], depth: int = 0) -> Array:
         """The integers of a tensor, or conditions, that follow from lengths; None for the others.
+
+        Args:
+            tensor: the tensor.
+            found: those of other tensors, to which it adds.
+            depth: how many operators lie between.
 
         Raises:
             Unknown: it has too many, or others.
         """
-        found = self._known.get(tensor, self.told.values.get(tensor))
-        if found is not None:
-            return found
+        known = self._known.get(tensor, self.told.values.get(tensor))
+        if known is not None:
+            return known
+        if tensor not in found:
+            found[tensor] = self._followed_in_part(tensor, found, depth)
+        return found[tensor]
+
+    def _followed_in_part(self, tensor: int, found: dict[int, Array], depth: int) -> Array:
         shape = self._shapes[tensor]
         if shape is None or self._subgraph.tensors[tensor].dtype not in (*_KINDS, DType.BOOL) or is_open(shape) or (
                 prod(shape) > MOST_NUMBERS):
             raise Unknown
         operator = self._makers.get(tensor)
-        if operator is not None and operator.inputs and not operator.op.callees():
+        if depth < MOST_FOLLOWED and operator is not None and operator.inputs and not operator.op.callees():
             with LOADING:
                 from circlet.runtime.passes.analyses.open_values import partial_results
 
             with suppress(Unknown, *FAULTS):
-                made = partial_results(operator.op, [None if each == ABSENT else self._numbers(each)
+                made = partial_results(operator.op, [None if each == ABSENT else self._numbers(each, found, depth + 1)
                                                      for each in operator.inputs],
                                        tuple(self._shapes[each] or () for each in operator.outputs))
                 if made is not None:
@@ -132,13 +146,14 @@ class Teller:
                 found.update(operator.inputs)
         return frozenset(found)
 
-    def _tell(self, tensor: int, least: int, among: frozenset[int] | None = None) -> Array | None:
+    def _tell(self, tensor: int, least: int, among: frozenset[int] | None = None, depth: int = 0) -> Array | None:
         """The integers of a tensor; None where it has none, or too many.
 
         Args:
             tensor: the tensor.
             least: what lengths are at the least that were not told yet.
             among: the tensors that may become such lengths; None for any.
+            depth: how many operators lie between.
         """
         if tensor in self._known or tensor in self.told.values:
             return self._known[tensor] if tensor in self._known else self.told.values[tensor]
@@ -146,7 +161,7 @@ class Teller:
         if shape is None or self._subgraph.tensors[tensor].dtype not in _KINDS or is_open(shape) or not (
                 0 < prod(shape) <= MOST_NUMBERS):
             return None
-        found = self._followed(tensor, least, among)
+        found = self._followed(tensor, least, among, depth) if depth < MOST_FOLLOWED else None
         if found is None and among is not None and tensor not in among:
             return None
         if found is None:
@@ -156,7 +171,7 @@ class Teller:
         self.told = Told({**self.told.values, tensor: found}, self.told.roots)
         return found
 
-    def _followed(self, tensor: int, least: int, among: frozenset[int] | None) -> Array | None:
+    def _followed(self, tensor: int, least: int, among: frozenset[int] | None, depth: int) -> Array | None:
         """What an operator makes of integers that are told; None where it computes with others, or otherwise."""
         operator, before = self._makers.get(tensor), self.told
         if operator is None or operator.op.callees():
@@ -165,7 +180,7 @@ class Teller:
             from circlet.runtime.passes.analyses.open_values import open_results
 
         with self._scope.tentatively() as keep:
-            inputs = {each: self._tell(each, least, among) for each in operator.inputs if each != ABSENT}
+            inputs = {each: self._tell(each, least, among, depth + 1) for each in operator.inputs if each != ABSENT}
             shapes = tuple(self._shapes[each] or () for each in operator.outputs)
             with suppress(Unknown, *FAULTS):
                 made = None if any(each is None for each in inputs.values()) else open_results(
