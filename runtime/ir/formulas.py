@@ -79,6 +79,8 @@ class Conditions:
 
     def fit(self, lengths: Sequence[int]) -> bool:
         """Whether all of them are so for some lengths."""
+        if not self._wanted:
+            return True
         for value, (is_equal, holds) in zip(self._formulas(lengths), self._wanted, strict=True):
             if (value == 0 if is_equal else value < 0) is not holds:
                 return False

@@ -25,6 +25,8 @@ class OpenInvocation(Invocation):
         manifest = function.manifest
         self._held = [(FIRST_ARRAY + number, each.tensor) for number, each in enumerate(manifest.origins)
                       if isinstance(each, Held)]
+        self._memory: list[object] = [None] * len(self._held)
+        """What owns the memory of each, at whose begin a buffer lies whatever its length is."""
         self._symbols = [array for array, each in zip(self._arrays, manifest.origins, strict=True)
                          if isinstance(each, OpenLengths)]
         self._sizes = Formulas((manifest.scratch_bytes, *manifest.arena_tops))
@@ -39,8 +41,10 @@ class OpenInvocation(Invocation):
         self._lengths = lengths
         for each in self._symbols:
             each[:len(lengths)] = lengths
-        for position, tensor in self._held:
-            self._table[position] = arrays[tensor].ctypes.data
+        for number, (position, tensor) in enumerate(self._held):
+            array = arrays[tensor]
+            if array.base is None or array.base is not self._memory[number]:
+                self._table[position], self._memory[number] = array.ctypes.data, array.base
         scratch, *tops = self._sizes(lengths)
         size, scratch = max(tops, default=0), scratch * self._teams.participants
         if size > self._arena.nbytes or scratch > self._scratch.nbytes:
@@ -66,7 +70,7 @@ class OpenInvocation(Invocation):
 
     @property
     def lengths(self) -> Sequence[int]:
-        return self._all_lengths()
+        return self._symbols[0].tolist() if self._symbols else self._lengths
 
     def _outgrew(self) -> None:
         """The function is called again with more room, for the same run."""

@@ -119,6 +119,8 @@ class OpenFrame(Resizable):
         self._open = [(position, axis) for position, pattern in enumerate(self._patterns)
                       for axis, size in enumerate(pattern) if size is None]
         self._shapes = _UNSIZED
+        self._taken = _UNSIZED, lengths
+        """Shapes that were taken last, and all lengths for them."""
         self._lengths = lengths
         self._grows = bool(layout.room)
         self._make_alone = alone
@@ -163,7 +165,10 @@ class OpenFrame(Resizable):
                 if size != wanted and (wanted is not None or size < LEAST):
                     return False
         lengths = self._at(shapes)
-        return self._assumptions.fit(lengths) and self._step.fits(lengths)
+        if not (self._assumptions.fit(lengths) and self._step.fits(lengths)):
+            return False
+        self._taken = shapes, lengths
+        return True
 
     def _at(self, shapes: tuple[Shape, ...]) -> tuple[int, ...]:
         """All lengths for inputs of some shapes."""
@@ -178,7 +183,8 @@ class OpenFrame(Resizable):
         if shapes == self._shapes:
             return
         self._shapes = _UNSIZED
-        self._take(self._at(shapes))
+        known, lengths = self._taken
+        self._take(lengths if shapes is known else self._at(shapes))
         self._run_step = self.run.observer.whole(self._repeat if self._grows else self._attempt, self._index)
         self._shapes = self.asked = shapes
 
