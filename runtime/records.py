@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from dataclasses import replace as replace
 else:
     from functools import cache, partial
-    from inspect import get_annotations
     from operator import attrgetter
     from reprlib import recursive_repr
 
@@ -50,10 +49,12 @@ else:
         """An attribute of classes that is made when it is asked for."""
 
         def __init__(self, make):
-            self._make = cache(make)
+            self._make, self._made = make, _NOTHING
 
         def __get__(self, instance, owner):
-            return self._make()
+            if self._made is _NOTHING:
+                self._made = self._make()
+            return self._made
 
     def _made(cls, frozen, eq):
         kind, own = (frozen, eq), _own_fields(cls)
@@ -68,7 +69,7 @@ else:
         if "__init__" not in defined:
             cls.__init__ = _deferred(cls, found, frozen)
         if "__repr__" not in defined:
-            cls.__repr__ = _representing(names)
+            cls.__repr__ = _representation
         if eq and "__eq__" not in defined:
             cls.__eq__ = _comparing(names)
             if "__hash__" not in defined or not frozen:
@@ -80,7 +81,7 @@ else:
     def _own_fields(cls):
         """Annotation and default of each field, by name."""
         found = {}
-        for name, text in get_annotations(cls).items():
+        for name, text in cls.__annotations__.items():
             if text.startswith("ClassVar"):
                 continue
             default = getattr(cls, name, _NOTHING)
@@ -186,13 +187,10 @@ else:
         values = _values(names)
         return lambda self: hash(values(self))
 
-    def _representing(names):
-        @recursive_repr()
-        def __repr__(self):  # noqa: N807
-            given = zip(names, _values(names)(self), strict=True)
-            return f"{self.__class__.__qualname__}({', '.join(f'{name}={value!r}' for name, value in given)})"
-
-        return __repr__
+    @recursive_repr()
+    def _representation(self):
+        given = zip(self.__match_args__, _values(self.__match_args__)(self), strict=True)
+        return f"{self.__class__.__qualname__}({', '.join(f'{name}={value!r}' for name, value in given)})"
 
     def _refuse_to_set(self, name, value):
         from dataclasses import FrozenInstanceError

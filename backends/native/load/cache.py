@@ -30,8 +30,8 @@ ABANDONED = 3600
 """Seconds after which nobody works on an unfinished entry any more: a choice, far beyond what writing takes."""
 UNIT = ".o"
 """What the name of an entry ends by that is a part of functions; see `units.py`."""
-_KEY = re.compile(f"[0-9a-f]{{64}}({re.escape(UNIT)})?")
-"""The name of an entry: a SHA-256 in hexadecimal digits."""
+_KEY = rf"[0-9a-f]{{64}}(\{UNIT})?"
+"""The pattern of entries' names: a SHA-256 in hexadecimal digits."""
 
 
 @dataclass(frozen=True)
@@ -133,7 +133,7 @@ def clear() -> list[Entry]:
 
 def _entries(place: Folder) -> list[Entry]:
     """What a folder keeps, the entries used longest ago first."""
-    found = (Entry(name, status.st_size, status.st_mtime) for name, status in place.files() if _KEY.fullmatch(name))
+    found = (Entry(name, status.st_size, status.st_mtime) for name, status in place.files() if re.fullmatch(_KEY, name))
     return sorted(found, key=lambda each: each.used)
 
 
@@ -153,7 +153,7 @@ def _delete(place: Folder, some: Sequence[Entry]) -> None:
     """Deletes some entries, and what was begun and abandoned."""
     old = time.time() - ABANDONED
     abandoned = [name for name, status in place.files()
-                 if status.st_mtime < old and _KEY.fullmatch(finished(name) or "")]
+                 if status.st_mtime < old and re.fullmatch(_KEY, finished(name) or "")]
     for name in (*(each.key for each in some), *abandoned):
         with suppress(FileNotFoundError):
             place.remove(name)

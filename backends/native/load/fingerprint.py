@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import pickle
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -47,9 +47,10 @@ def installation() -> bytes:
     there are, of what size, and when they were written and put there, which no later content shares."""
     llvm = find_spec("llvmlite")
     library = None if llvm is None or llvm.origin is None else _status(os.stat(llvm.origin))
-    sources = sorted([(name, _status(each.stat())) for part in ("runtime", "backends", "schema")
-                      for name, each in _sources(f"{_PACKAGE}/{part}", part)])
-    return sha256(repr((machine.identity(), np.__version__, library, sources)).encode()).digest()
+    found = sorted(_sources(_PACKAGE, ("runtime", "backends", "schema")))
+    told = [number for _, each in found for number in _status(each.stat())]
+    names = " ".join([name for name, _ in found])
+    return sha256(repr((machine.identity(), np.__version__, library, names, told)).encode()).digest()
 
 
 def _status(found: os.stat_result) -> tuple[int, ...]:
@@ -60,22 +61,26 @@ def content(package: Path, parts: Sequence[str]) -> bytes:
     """A digest of every Python file below some folders of a package: of names and bytes, as builds that are to be
     reproducible give all files one time, and copies new ones."""
     found = sha256()
-    for name, path in sorted((name, each.path) for part in parts for name, each in _sources(f"{package}/{part}", part)):
-        with open(path, "rb", buffering=0) as file:
+    for name, each in sorted(_sources(package, parts)):
+        with open(each.path, "rb", buffering=0) as file:
             source = file.read()
         found.update(f"{name} {len(source)}\n".encode())
         found.update(source)
     return found.digest()
 
 
-def _sources(folder: str, name: str) -> Iterator[tuple[str, os.DirEntry[str]]]:
-    """Every Python file below a folder of a name, and its name."""
-    with os.scandir(folder) as entries:
-        for each in entries:
-            if each.name.endswith(".py"):
-                yield f"{name}/{each.name}", each
-            elif "." not in each.name and each.name != "__pycache__" and each.is_dir():
-                yield from _sources(each.path, f"{name}/{each.name}")
+def _sources(package: Path, parts: Sequence[str]) -> list[tuple[str, os.DirEntry[str]]]:
+    """Every Python file below some folders of a package, and its name, which no other has."""
+    found, folders = [], [(f"{package}/{part}", part) for part in parts]
+    while folders:
+        folder, name = folders.pop()
+        with os.scandir(folder) as entries:
+            for each in entries:
+                if each.name.endswith(".py"):
+                    found.append((f"{name}/{each.name}", each))
+                elif "." not in each.name and each.name != "__pycache__" and each.is_dir():
+                    folders.append((each.path, f"{name}/{each.name}"))
+    return found
 
 
 def span_key(model: bytes, span: Span, elide: bool, options: object) -> str:

@@ -23,8 +23,8 @@ _FLAGS = sum(getattr(os, name, 0) for name in ("O_CLOEXEC", "O_NOFOLLOW", "O_NON
 """No link is followed, and a pipe does not wait for its other end."""
 _RANDOM = 8
 """Bytes of the name of an unfinished file: 64 bits, so that no two processes choose one."""
-_UNFINISHED = re.compile(rf"\.(.+)\.[0-9a-f]{{{2 * _RANDOM}}}")
-"""The name of an unfinished file: a dot, the name it is to get, and random digits."""
+_UNFINISHED = rf"\.(.+)\.[0-9a-f]{{{2 * _RANDOM}}}"
+"""The pattern of unfinished files' names: a dot, the name it is to get, and random digits."""
 
 
 class Folder:
@@ -107,7 +107,7 @@ class Folder:
 
 def finished(name: str) -> str | None:
     """The name that an unfinished file is to get; None for other files."""
-    found = _UNFINISHED.fullmatch(name)
+    found = re.fullmatch(_UNFINISHED, name)
     return None if found is None else found[1]
 
 
