@@ -14,10 +14,13 @@ from circlet.runtime.ir.types import DType
 from circlet.runtime.ops import segment
 from circlet.runtime.ops.comparison import Equal, GreaterEqual, SelectV2
 from circlet.runtime.ops.elementwise import Add, Div, FloorDiv, FloorMod, Mul, Sub
-from circlet.runtime.ops.layout import Concatenation, Pack, ReverseV2, Slice, Split, SplitV, StridedSlice
+from circlet.runtime.ops.layout import Concatenation, Pack, ReverseV2, Slice, Split, SplitV, StridedSlice, Transpose
+from circlet.runtime.ops.pad import Pad
+from circlet.runtime.ops.quantize import Cast
+from circlet.runtime.ops.reduce import ReduceProd
 from circlet.runtime.ops.shape import BroadcastArgs, BroadcastTo, Fill, Range, Reshape, ShapeOf
 from circlet.runtime.ops.spatial import BatchToSpaceND, SpaceToBatchND
-from circlet.runtime.ops.unary import Neg, ZerosLike
+from circlet.runtime.ops.unary import Ceil, Floor, Neg, Relu, ZerosLike
 from tests.native.test_lengths import Graph, floats
 from tests.ops.cases import check
 
@@ -130,9 +133,43 @@ def fours_rounded_up(g: Graph, x: Value) -> Value:
     return g(Fill(), ints(g, Pack(2), ints(g, Mul(), fours, g.number(4)), g.number(6)), g.number(0.5))
 
 
+def columns_first(g: Graph, x: Value) -> Value:
+    """Margins of n % 4 rows behind and one column before, transposed from what PyTorch writes: befores, then afters."""
+    rest = ints(g, Reshape(), ints(g, FloorMod(), length(g, x), g.number(4)), g.ints(1))
+    apart = ints(g, Reshape(), ints(g, Concatenation(0), g.ints(0, 1), rest, g.ints(0)), g.ints(2, 2))
+    return g(Pad(), x, ints(g, Transpose(), apart, g.ints(1, 0)))
+
+
+def times_nothing(g: Graph, x: Value) -> Value:
+    """(n, 6) as (6 n, 1), the 1 as the product of no lengths."""
+    rest = ints(g, StridedSlice(end_mask=1), shape_of(g, x), g.ints(2), g.ints(0), g.ints(1))
+    ones = ints(g, ReduceProd(), rest, g.ints(0))
+    return g(Reshape(), x, ints(g, Pack(2), ints(g, ReduceProd(), shape_of(g, x), g.ints(0)), ones))
+
+
+def cast(g: Graph, x: Value, dtype: DType) -> Value:
+    return g(Cast(), x, dtype=dtype)
+
+
+def steps(g: Graph, x: Value) -> Value:
+    """From n - 1 down to 1 - n, as often as a quotient of floats says."""
+    n = length(g, x)
+    begin, end = cast(g, ints(g, Sub(), n, g.number(1)), DType.FLOAT32), cast(g, ints(g, Neg(), n), DType.FLOAT32)
+    count = g(Relu(), g(Ceil(), g(Div(), g(Sub(), end, begin), g.number(-1.0))))
+    return ints(g, Range(), g.number(0), cast(g, count, I32), g.number(1))
+
+
+def scaled(g: Graph, x: Value) -> Value:
+    """floor(1.25 n) + ceil(n / 3) - 2 numbers."""
+    n = cast(g, length(g, x), DType.FLOAT32)
+    more = cast(g, g(Floor(), g(Mul(), n, g.number(1.25))), I32)
+    third = cast(g, g(Ceil(), g(Div(), n, g.number(3.0))), I32)
+    return ints(g, Range(), g.number(2), ints(g, Add(), more, third), g.number(1))
+
+
 CASES: Sequence[Callable[[Graph, Value], Value]] = (
     whole_fours, halves, merged, summed, turned, in_parts, expanded, kept, numbered, backwards, dilated,
-    fours_rounded_up)
+    fours_rounded_up, columns_first, times_nothing, steps, scaled)
 
 
 @pytest.mark.parametrize("write", CASES, ids=lambda write: str(write.__name__))

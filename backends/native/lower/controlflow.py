@@ -179,23 +179,50 @@ def lower_branch(o: OperatorLowering) -> Sequence[Value]:
     operands, e = _operands(o, first=1), o.function.e
     selector = o.inputs[0]
     assert selector is not None
+    if selector.known is not None:
+        return _lower_taken(o, op, operands, op.select(int(selector.known.item())))
     blocks = [e.function.append_basic_block(f"branch{k}") for k in range(len(op.branches()))]
     _dispatch(e, selector.scalar(e), blocks)
     after = e.function.append_basic_block("joined")
-    arrivals: list[tuple[list[Value], ir.Block]] = []
+    shapes = [o.spec.shape(each) for each in o.operator.outputs]
+    arrivals: list[_Arrival] = []
     with o.function.indented(o.describe()):
         for emit, callee, block in zip(_invoked(o, op, operands), op.calls(), blocks, strict=True):
             e.builder.position_at_end(block)
             with o.function.indented(f"{callee.role} @{callee.subgraph}"):
                 results = emit()
-            scalars = [each.scalar(e) if is_scalar(each) else None for each in results]
-            kept = [each if scalar is None else in_register(scalar, each.shape, each.dtype)
-                    for each, scalar in zip(results, scalars, strict=True)]
-            arrivals.append((kept, e.builder.block))
+            lengths = {size: e.number(each.shape[axis]) for each, shape in zip(results, shapes, strict=True)
+                       for axis, size in enumerate(shape) if may_differ(size, each.shape[axis])}
+            numbers = {k: each.scalar(e) for k, (each, shape) in enumerate(zip(results, shapes, strict=True))
+                       if in_register_alone(prod(shape), each.dtype)}
+            arrivals.append(_Arrival(results, numbers, lengths, e.builder.block))
             e.builder.branch(after)
     e.builder.position_at_end(after)
-    return [_joined(e, [(results[k], block) for results, block in arrivals], home)
-            for k, home in enumerate(o.homes)]
+    met = {size: _met(e, e.index, [(each.lengths[size], each.block) for each in arrivals])
+           for size in arrivals[0].lengths}
+    joined = [_joined(e, arrivals, k, shape, home) for k, (shape, home) in enumerate(zip(shapes, o.homes, strict=True))]
+    for size, phi in met.items():
+        e.define(size, phi)
+    return joined
+
+
+def _lower_taken(o: OperatorLowering, op: Branch, operands: Sequence[Value], number: int) -> Sequence[Value]:
+    """A branch of which is known before the run that it is taken."""
+    callee = op.calls()[number]
+    with o.function.indented(o.describe()), o.function.indented(f"{callee.role} @{callee.subgraph}"):
+        return list(_invoked(o, op, operands))[number]()
+
+
+@dataclass(frozen=True, eq=False)
+class _Arrival:
+    """What a branch comes with to where branches meet."""
+
+    results: Sequence[Value]
+    numbers: Mapping[int, ir.Value]
+    """The results in registers, by position."""
+    lengths: Mapping[int, ir.Value]
+    """What lengths are that hang on the branch."""
+    block: ir.Block
 
 
 def _dispatch(e: Emitter, selector: ir.Value, blocks: Sequence[ir.Block]) -> None:
@@ -209,16 +236,22 @@ def _dispatch(e: Emitter, selector: ir.Value, blocks: Sequence[ir.Block]) -> Non
         switch.add_case(ir.Constant(selector.type, number), block)
 
 
-def _joined(e: Emitter, arrivals: Sequence[tuple[Value, ir.Block]], home: ir.Value | None) -> Value:
+def _met(e: Emitter, kind: ir.Type, arrivals: Sequence[tuple[ir.Value, ir.Block]]) -> ir.Value:
+    """A phi of what each branch has."""
+    phi = e.builder.phi(kind)
+    for value, block in arrivals:
+        phi.add_incoming(value, block)
+    return phi
+
+
+def _joined(e: Emitter, arrivals: Sequence[_Arrival], k: int, shape: Shape, home: ir.Value | None) -> Value:
     """A result where branches meet: a phi for a scalar; arrays are in one place, whichever branch was taken."""
-    value = arrivals[0][0]
-    if not is_scalar(value):
+    dtype = arrivals[0].results[k].dtype
+    if k not in arrivals[0].numbers:
         assert home is not None
-        return in_memory(home, value.shape, value.dtype)
-    phi = e.builder.phi(register_type(value.dtype))
-    for each, block in arrivals:
-        phi.add_incoming(each.scalar(e), block)
-    return in_register(phi, value.shape, value.dtype)
+        return in_memory(home, shape, dtype)
+    met = _met(e, register_type(dtype), [(each.numbers[k], each.block) for each in arrivals])
+    return in_register(met, shape, dtype)
 
 
 def lower_loop(o: OperatorLowering) -> Sequence[Value]:

@@ -19,7 +19,7 @@ from circlet.runtime.ir.op import (
 )
 from circlet.runtime.ir.tensor import Tensor
 from circlet.runtime.ir.types import Array, DType, Shape
-from circlet.runtime.ops.operands import typed
+from circlet.runtime.late import LOADING
 from circlet.runtime.records import dataclass
 
 
@@ -95,6 +95,9 @@ class Fused(Op):
         return (None,)
 
     def open_results(self, inputs: Sequence[Array | None], evaluate: OpenResults) -> Sequence[Array] | None:
+        with LOADING:
+            from circlet.runtime.passes.analyses.open_values import valued
+
         known: dict[int, Array | None] = {ABSENT: None, **dict(zip(self.sources, inputs, strict=True))}
         for operator in (each.operator for each in self.members):
             given = [known[each] for each in operator.inputs]
@@ -103,7 +106,7 @@ class Fused(Op):
             made = evaluate(operator.op, given, operator.op.infer(Operands(operands, len(operator.outputs))))
             if made is None:
                 return None
-            known.update({tensor: typed(each, self.tensors[tensor].dtype)
+            known.update({tensor: valued(each, self.tensors[tensor].dtype)
                           for tensor, each in zip(operator.outputs, made, strict=True)})
         last = known[self.members[-1].operator.outputs[0]]
         return None if last is None else (last,)

@@ -314,14 +314,17 @@ class CopyPlanner:
 
     def _reuse(self, subgraphs: tuple[int, ...], shapes: tuple[Shape, ...], scope: Scope | None = None
                ) -> tuple[tuple[int, int], ...]:
-        specs = [self._specializer.callee(index, shapes, scope, takes_late=len(subgraphs) == 1) for index in subgraphs]
-        if len({spec.output_shapes for spec in specs}) != 1:
+        specs = [self._specializer.callee(index, shapes, scope, takes_late=scope is not None or len(subgraphs) == 1)
+                 for index in subgraphs]
+        made = [tuple(map(len, spec.output_shapes)) if scope is not None else spec.output_shapes for spec in specs]
+        if len(set(made)) != 1:
             raise Unknown
         if not self.elide:
             return ()
         found = [self.aliases(spec, range(len(spec.subgraph.operators)), range(len(shapes))) for spec in specs]
         pairs: list[tuple[int, int]] = []
-        for output in range(len(specs[0].output_shapes)):
+        alike = [len(set(each)) == 1 for each in zip(*(spec.output_shapes for spec in specs), strict=True)]
+        for output in (number for number, is_one in enumerate(alike) if is_one):
             taken = {position for _, position in pairs}
             free = (position for position in range(len(shapes)) if position not in taken)
             fitting = [each for each in free if all(_is_in_place(aliases, each, output) for aliases in found)]

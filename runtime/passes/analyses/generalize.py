@@ -84,7 +84,7 @@ class Generalizer:
                             for axis, size in enumerate(shape)) for position, shape in enumerate(shapes))
         try:
             spec = self._specializer.at(index, given, scope)
-            return General(spec, scope, _first_computed(spec))
+            return General(spec, scope, _first_computed(spec), tuple(scope.lengths[scope.opened:]))
         except (ExecutionError, LimitError):
             return None
 

@@ -9,12 +9,13 @@ from typing import TypeAlias
 
 import numpy as np
 
-from circlet.runtime.ir.length import certain, is_late, larger, smaller
+from circlet.runtime.ir.length import certain, is_late, larger, may_differ, smaller
 from circlet.runtime.ir.op import Op, Unknown
-from circlet.runtime.ir.types import Activation, Array, Shape
+from circlet.runtime.ir.ratio import EXACT, Ratio, ratio_of
+from circlet.runtime.ir.types import Activation, Array, DType, Shape
 from circlet.runtime.ops import comparison, elementwise, index, layout, quantize, segment, shape, unary
 from circlet.runtime.ops import reduce as reductions
-from circlet.runtime.ops.operands import broadcast_shapes, has_gaps
+from circlet.runtime.ops.operands import broadcast_shapes, has_gaps, typed
 
 _COMPARE: Mapping[str, Callable[[int, int], bool]] = {
     "==": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
@@ -40,20 +41,49 @@ def _negated(_: Op, inputs: Sequence[Array | None], shapes: tuple[Shape, ...]) -
     return (_objects(np.asarray(-_given(inputs)[0], np.object_)),)
 
 
-def _each(combine: Callable[[int, int], int | bool | None], pair: Sequence[Array]) -> Array:
+def _each(combine: Callable[[int, int], int | bool | None], pair: Sequence[Array],
+          of_floats: Callable[[Ratio, Ratio], Ratio] | None = None) -> Array:
     """Element by element; None of None."""
-    def combined(one: int | None, other: int | None) -> int | bool | None:
-        return None if one is None or other is None else combine(one, other)
+    def combined(one: int | Ratio | None, other: int | Ratio | None) -> int | bool | Ratio | None:
+        if one is None or other is None:
+            return None
+        if not isinstance(one, Ratio) and not isinstance(other, Ratio):
+            return combine(one, other)
+        if of_floats is None:
+            raise Unknown
+        return of_floats(ratio_of(one), ratio_of(other))
 
     found: Array = np.frompyfunc(combined, 2, 1)(*pair)
     return found
 
 
-def _binary(combine: Callable[[int, int], int]) -> _Rule:
+def _rounded(change: Callable[[Ratio], Ratio]) -> _Rule:
+    """Of floats, element by element."""
+    def find(op: Op, inputs: Sequence[Array | None], shapes: tuple[Shape, ...]) -> Sequence[Array]:
+        found: Array = np.frompyfunc(lambda each: change(ratio_of(each)), 1, 1)(_given(inputs)[0])
+        return (_objects(np.asarray(found, np.object_)),)
+
+    return find
+
+
+def _without_negatives(_: Op, inputs: Sequence[Array | None], shapes: tuple[Shape, ...]) -> Sequence[Array]:
+    values = _given(inputs)[0]
+    found = _each(larger, [values, np.zeros(values.shape, np.object_)], Ratio.maximum)
+    return (_objects(np.asarray(found, np.object_)),)
+
+
+def _transposed(_: Op, inputs: Sequence[Array | None], shapes: tuple[Shape, ...]) -> Sequence[Array]:
+    values, axes = inputs[:2]
+    if values is None or axes is None or axes.dtype.hasobject:
+        raise Unknown
+    return (_objects(values).transpose(axes.tolist()),)
+
+
+def _binary(combine: Callable[[int, int], int], of_floats: Callable[[Ratio, Ratio], Ratio] | None = None) -> _Rule:
     def find(op: Op, inputs: Sequence[Array | None], shapes: tuple[Shape, ...]) -> Sequence[Array]:
         if getattr(op, "fused_activation_function", Activation.NONE) is not Activation.NONE:
             raise Unknown
-        return (_objects(np.asarray(_each(combine, _given(inputs)), np.object_)),)
+        return (_objects(np.asarray(_each(combine, _given(inputs), of_floats), np.object_)),)
 
     return find
 
@@ -100,14 +130,14 @@ def _cut(op: Op, inputs: Sequence[Array | None], shapes: tuple[Shape, ...]) -> S
                                                                                    strict=True))],)
 
 
-def _reduced(combine: Callable[[int, int], int]) -> _Rule:
+def _reduced(combine: Callable[[int, int], int], nothing: int) -> _Rule:
     def find(op: Op, inputs: Sequence[Array | None], shapes: tuple[Shape, ...]) -> Sequence[Array]:
         """Over all elements."""
         values = _given(inputs[:1])[0]
-        if any(size != 1 for size in shapes[0]) or not values.size:
+        if any(size != 1 for size in shapes[0]):
             raise Unknown
         found = np.empty(shapes[0], np.object_)
-        found.reshape(-1)[:] = [reduce(combine, values.reshape(-1).tolist())]
+        found.reshape(-1)[:] = [reduce(combine, values.reshape(-1).tolist(), nothing)]
         return (found,)
 
     return find
@@ -178,9 +208,14 @@ def _broadcast(op: Op, inputs: Sequence[Array | None], shapes: tuple[Shape, ...]
 
 def _chosen(op: Op, inputs: Sequence[Array | None], shapes: tuple[Shape, ...]) -> Sequence[Array]:
     conditions, one, other = np.broadcast_arrays(*_given(inputs))
-    found = [None if which is None else first if which else second
+    found = [first if which or (which is None and _are_one(first, second)) else None if which is None else second
              for which, first, second in zip(conditions.flat, one.flat, other.flat, strict=True)]
     return (_objects(np.array([*found, None], np.object_)[:-1].reshape(shapes[0])),)
+
+
+def _are_one(first: int | None, second: int | None) -> bool:
+    """Whether two numbers are the same, so that it is of no account which one is chosen."""
+    return first is not None and second is not None and not may_differ(first, second)
 
 
 def _add(one: int, other: int) -> int:
@@ -219,13 +254,16 @@ _RULES: Mapping[type[Op], _Rule] = {
     shape.Alias: _viewed,
     quantize.Cast: _viewed,
     unary.Neg: _negated,
-    elementwise.Add: _binary(_add),
-    elementwise.Sub: _binary(_subtract),
-    elementwise.Mul: _binary(_multiply),
+    unary.Relu: _without_negatives,
+    unary.Floor: _rounded(Ratio.floor),
+    unary.Ceil: _rounded(Ratio.ceil),
+    elementwise.Add: _binary(_add, Ratio.__add__),
+    elementwise.Sub: _binary(_subtract, Ratio.__sub__),
+    elementwise.Mul: _binary(_multiply, Ratio.__mul__),
     elementwise.FloorDiv: _binary(_divide),
     elementwise.FloorMod: _binary(_remain),
-    elementwise.Div: _binary(_truncate),
-    elementwise.Maximum: _binary(larger),
+    elementwise.Div: _binary(_truncate, Ratio.__truediv__),
+    elementwise.Maximum: _binary(larger, Ratio.maximum),
     elementwise.Minimum: _binary(smaller),
     layout.Concatenation: _joined,
     layout.Pack: _packed,
@@ -236,6 +274,7 @@ _RULES: Mapping[type[Op], _Rule] = {
     layout.Split: _split,
     layout.SplitV: _split,
     layout.ReverseV2: _reversed,
+    layout.Transpose: _transposed,
     unary.ZerosLike: _zeros,
     shape.Fill: _filled,
     shape.BroadcastArgs: _broadcast,
@@ -250,8 +289,8 @@ _RULES: Mapping[type[Op], _Rule] = {
     comparison.SelectV2: _chosen,
     segment.UnsortedSegmentProd: _segments(_multiply, 1),
     segment.UnsortedSegmentSum: _segments(_add, 0),
-    reductions.ReduceProd: _reduced(_multiply),
-    reductions.Sum: _reduced(_add),
+    reductions.ReduceProd: _reduced(_multiply, 1),
+    reductions.Sum: _reduced(_add, 0),
 }
 
 
@@ -289,3 +328,24 @@ def partial_results(op: Op, inputs: Sequence[Array | None], shapes: tuple[Shape,
     if not isinstance(op, _PARTLY) and any(has_gaps(each) for each in inputs if each is not None):
         raise Unknown
     return rule(op, inputs, shapes)
+
+
+def valued(values: Array, dtype: DType) -> Array:
+    """What an operator makes of such values as those of its result's element type: `typed`, with floats that become
+    integers truncated, and what becomes a float a `Ratio`.
+
+    Raises:
+        Unknown: only a run can tell, or the type does not have it exactly.
+    """
+    if dtype in EXACT:
+        return _changed(values, lambda number: ratio_of(number).within(dtype))
+    if values.dtype.hasobject and any(isinstance(each, Ratio) for each in values.flat):
+        values = _changed(values, lambda number: ratio_of(number).truncated())
+    return typed(values, dtype)
+
+
+def _changed(values: Array, change: Callable[[int | Ratio], int | Ratio]) -> Array:
+    """What becomes of each number; None stays as it is."""
+    found = np.empty(values.shape, np.object_)
+    found.reshape(-1)[:] = [None if each is None else change(each) for each in _objects(values).flat]
+    return found

@@ -18,9 +18,9 @@ from circlet.runtime.ir.op import Operand, Operands, ShapeError, Unknown
 from circlet.runtime.ir.tensor import Tensor
 from circlet.runtime.ir.types import MOST_DIMENSIONS, Array, DType, Shape, fits
 from circlet.runtime.late import LOADING
-from circlet.runtime.ops.controlflow import Invoke, PreTestedLoop
-from circlet.runtime.ops.operands import typed
+from circlet.runtime.ops.controlflow import Branch, Invoke, PreTestedLoop
 from circlet.runtime.passes.analyses.growing import settled
+from circlet.runtime.passes.analyses.joining import joined
 from circlet.runtime.passes.analyses.told import NOTHING, Teller, Told
 from circlet.runtime.records import dataclass
 
@@ -31,6 +31,10 @@ FOLDED_BYTES = 1 << 20
 
 _OF_SHAPES = (DType.INT32, DType.INT64, DType.BOOL)
 """The element types that shapes are computed with."""
+_BETWEEN = (DType.FLOAT32, DType.FLOAT64)
+"""Those that lengths become in between."""
+MOST_FLOATS = 16
+"""In a tensor of such numbers; a choice."""
 
 Evaluate: TypeAlias = Callable[[int, int, list["Array | None"], tuple[Shape, ...]], "list[Array]"]
 """Computes operator `(subgraph, operator)` from constant inputs into arrays of the given shapes."""
@@ -97,10 +101,13 @@ class General:
     """What is assumed of these."""
     stop: int
     """The first operator of which a run computes the lengths of results; the end of `spec` if there is none."""
+    at_first: tuple[int, ...]
+    """What there is at first of the lengths that the run computes; plans of subgraphs that are never run may add others
+    to the scope later."""
 
     def all_lengths(self, lengths: Sequence[int]) -> tuple[int, ...]:
         """Open lengths, and behind them what there is at first of those that the run computes."""
-        return (*lengths, *self.scope.lengths[self.scope.opened:])
+        return (*lengths, *self.at_first)
 
     def fits(self, lengths: Sequence[int]) -> bool:
         """Whether it holds for some open lengths."""
@@ -182,6 +189,7 @@ class Specializer:
             LimitError: a result is larger than any memory.
         """
         shapes, known, stop = list(so_far.shapes), dict(so_far.known), so_far.stop
+        floats: dict[int, Array] = {}
         subgraph = so_far.subgraph
         teller = None if so_far.scope is None else Teller(subgraph, so_far.scope, shapes, known, so_far.told)
         at_hand: Mapping[int, Array] = known if values is None else {**values, **known}
@@ -192,7 +200,7 @@ class Specializer:
                 break
             for tensor, shape in zip(operator.outputs, found, strict=True):
                 shapes[tensor] = shape
-            self._fold(so_far, stop, shapes, known)
+            self._fold(so_far, stop, shapes, known, floats)
             at_hand = known
         else:
             stop = len(subgraph.operators)
@@ -229,9 +237,12 @@ class Specializer:
         if so_far.scope is None or teller is None or any(
                 shapes[each] is None for each in operator.inputs if each != ABSENT):
             return None
+        given = tuple(shapes[each] or () for each in operator.inputs)
         try:
             if isinstance(operator.op, PreTestedLoop):
-                return self._settled(operator.op, tuple(shapes[each] or () for each in operator.inputs), so_far.scope)
+                return self._settled(operator.op, given, so_far.scope)
+            if isinstance(operator.op, Branch):
+                return self._joined(operator.op, given[1:], so_far.scope)
             return teller.shapes(operator, lambda told: self._operands(so_far, operator, shapes, told)) or (
                 operator.op.bounded(self._operands(so_far, operator, shapes, {**values, **teller.parts(operator)}),
                                     so_far.scope.late))
@@ -243,6 +254,14 @@ class Specializer:
         if not op.counts:
             raise Unknown
         return settled(initial, scope, lambda shapes: self.body(op, shapes, scope).output_shapes)
+
+    def _joined(self, op: Branch, inputs: tuple[Shape, ...], scope: Scope) -> tuple[Shape, ...]:
+        """The shapes of what one of several subgraphs gives, of which the run tells which one it is."""
+        with scope.tentatively() as keep:
+            found = joined([self.callee(each, inputs, scope, takes_late=True).output_shapes for each in op.branches()],
+                           scope)
+            keep()
+            return found
 
     def within(self, index: int, inputs: tuple[Shape, ...], scope: Scope | None) -> Specialization:
         """As `at`, where lengths differ from run to run: the subgraph may compute some if its shapes are fixed, too."""
@@ -297,8 +316,10 @@ class Specializer:
         """The shapes of the results of a subgraph, whose lengths may be computed by it where it is certain to run."""
         return self.callee(subgraph, shapes, scope, takes_late=is_certain).output_shapes
 
-    def _fold(self, so_far: Specialization, number: int, shapes: list[Shape | None], known: dict[int, Array]) -> None:
-        """Computes the operator's results now if they are the same in every run, or follow from open lengths alone."""
+    def _fold(self, so_far: Specialization, number: int, shapes: list[Shape | None], known: dict[int, Array],
+              floats: dict[int, Array]) -> None:
+        """Computes the operator's results now if they are the same in every run, or follow from open lengths alone;
+        `floats` has those of floats that do, which the run computes all the same."""
         subgraph = so_far.subgraph
         operator = subgraph.operators[number]
         op = operator.op
@@ -309,38 +330,43 @@ class Specializer:
             return
         values: Sequence[Array] | None = op.from_shapes(self._operands(so_far, operator, shapes, known))
         if values is None:
-            if any(each != ABSENT and each not in known for each in operator.inputs):
+            if any(each != ABSENT and each not in known and each not in floats for each in operator.inputs):
                 return
-            inputs = [None if each == ABSENT else known[each] for each in operator.inputs]
+            inputs = [None if each == ABSENT else known[each] if each in known else floats[each]
+                      for each in operator.inputs]
             if not _worth_keeping(subgraph, operator, out_shapes, inputs):
                 return
-            values = self._evaluated(so_far, number, inputs, out_shapes)
+            is_open_now = any(each in floats for each in operator.inputs) or any(
+                each is not None and is_open_value(each) for each in inputs)
+            values = (_followed(subgraph, operator, inputs, out_shapes) if is_open_now else
+                      self._evaluate(so_far.index, number, inputs, out_shapes))
             if values is None:
+                return
+            if is_open_now and subgraph.tensors[operator.outputs[0]].dtype in _BETWEEN:
+                floats.update(zip(operator.outputs, values, strict=True))
                 return
         for tensor, found in zip(operator.outputs, values, strict=True):
             dtype = subgraph.tensors[tensor].dtype.numpy
             known[tensor] = found if found.dtype == dtype or is_open_value(found) else closed(found, (), dtype)
             known[tensor].setflags(write=False)
 
-    def _evaluated(self, so_far: Specialization, number: int, inputs: list[Array | None],
-                   shapes: tuple[Shape, ...]) -> Sequence[Array] | None:
-        """The results of an operator on constants; None where they follow from open lengths in a way that only a run
-        computes."""
-        if not any(each is not None and is_open_value(each) for each in inputs):
-            return self._evaluate(so_far.index, number, inputs, shapes)
-        operator = so_far.subgraph.operators[number]
-        if any(so_far.subgraph.tensors[each].dtype not in _OF_SHAPES for each in operator.outputs):
-            return None
-        with LOADING:
-            from circlet.runtime.passes.analyses.open_values import open_results
 
-        try:
-            found = open_results(operator.op, inputs, shapes)
-            return None if found is None else [
-                typed(each, so_far.subgraph.tensors[tensor].dtype)
-                for tensor, each in zip(operator.outputs, found, strict=True)]
-        except (Unknown, *FAULTS):
-            return None
+def _followed(subgraph: Subgraph, operator: Operator, inputs: list[Array | None], shapes: tuple[Shape, ...]
+              ) -> Sequence[Array] | None:
+    """The results of an operator on values that hold open lengths; None where only a run computes them."""
+    dtypes = [subgraph.tensors[each].dtype for each in operator.outputs]
+    if not {*dtypes} <= {*_OF_SHAPES, *_BETWEEN}:
+        return None
+    if {*dtypes} & {*_BETWEEN} and any(prod(each) > MOST_FLOATS for each in shapes):
+        return None
+    with LOADING:
+        from circlet.runtime.passes.analyses.open_values import open_results, valued
+
+    try:
+        found = open_results(operator.op, inputs, shapes)
+        return None if found is None else [valued(each, dtype) for dtype, each in zip(dtypes, found, strict=True)]
+    except (Unknown, *FAULTS):
+        return None
 
 
 def _worth_keeping(subgraph: Subgraph, operator: Operator, shapes: tuple[Shape, ...],

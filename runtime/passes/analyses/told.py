@@ -16,7 +16,7 @@ from circlet.runtime.ir.model import ABSENT, Operator, Subgraph
 from circlet.runtime.ir.op import Operands, Unknown
 from circlet.runtime.ir.types import Array, DType, Shape
 from circlet.runtime.late import LOADING
-from circlet.runtime.ops.operands import typed
+from circlet.runtime.ops.operands import has_gaps, typed
 from circlet.runtime.records import dataclass
 
 MOST_NUMBERS = 16
@@ -79,6 +79,7 @@ class Teller:
         before = self.told
         with self._scope.tentatively() as keep:
             for each in sizes:
+                self._follow(each)
                 self._tell(each, operator.op.least_size)
             for each in parts:
                 self._tell(each, 0, self._sized)
@@ -93,6 +94,14 @@ class Teller:
                     return found
         self.told = before
         return None
+
+    def _follow(self, tensor: int) -> None:
+        """Tells the integers of a tensor if all of them follow from lengths, though not all that they are computed with
+        do."""
+        with suppress(Unknown):
+            found = self._numbers(tensor, {})
+            if not has_gaps(found):
+                self.told = Told({**self.told.values, tensor: found}, self.told.roots)
 
     def parts(self, operator: Operator) -> Mapping[int, Array]:
         """The numbers that say which parts an operator takes, as far as they follow; None for the others."""

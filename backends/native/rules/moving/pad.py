@@ -15,7 +15,7 @@ from circlet.backends.native.rules.refusals import movable
 from circlet.backends.native.rules.rule import Node, Sink, fused, nest
 from circlet.backends.refusal import all_of
 from circlet.runtime.exec.kernel import Call
-from circlet.runtime.ir.length import larger
+from circlet.runtime.ir.length import larger, may_differ
 from circlet.runtime.ir.types import QUANTIZABLE
 from circlet.runtime.ops.pad import MirrorPad, MirrorPadMode, Pad, PadV2, Tile
 
@@ -44,7 +44,7 @@ def _surround(node: Node[Any], e: Emitter, sink: Sink, value: ir.Value) -> None:
 
     def margin(outer: list[ir.Value], first: int, count: int) -> None:
         """`count` slices of the first axis behind `outer`."""
-        if count:
+        if may_differ(count, 0):
             with every(e, (count, *node.shape[len(outer) + 1:])) as (layer, *rest):
                 sink(e, [*outer, e.builder.add(layer, e.number(first)), *rest], value)
 

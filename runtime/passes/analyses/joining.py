@@ -1,0 +1,36 @@
+"""Shapes of results that one of several subgraphs gives: lengths in which these differ are lengths that the run
+computes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import reduce
+from typing import TypeAlias
+
+from circlet.runtime.ir.length import Scope, bound, larger, lowest
+from circlet.runtime.ir.op import Unknown
+from circlet.runtime.ir.types import Shape
+
+Shapes: TypeAlias = "tuple[Shape, ...]"
+
+
+def joined(found: Sequence[Shapes], scope: Scope) -> Shapes:
+    """The shapes of results, given those that each subgraph makes. Lengths are one that are the same in each of them.
+
+    Raises:
+        Unknown: numbers of results or ranks differ, or a length has no bound.
+    """
+    lengths: dict[tuple[int, ...], int] = {}
+
+    def length(*sizes: int) -> int:
+        if all(scope.is_one(each, sizes[0]) for each in sizes):
+            return sizes[0]
+        if sizes not in lengths:
+            lengths[sizes] = scope.computed(reduce(larger, map(bound, sizes)), max(min(map(lowest, sizes)), 0))
+        return lengths[sizes]
+
+    try:
+        return tuple(tuple(length(*sizes) for sizes in zip(*shapes, strict=True))
+                     for shapes in zip(*found, strict=True))
+    except ValueError as error:
+        raise Unknown from error

@@ -1,0 +1,145 @@
+"""Branches that make results of different lengths are branches of one native function."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+import pytest
+
+import circlet
+from circlet.runtime.ir.builder import ModelBuilder, Value
+from circlet.runtime.ir.model import Model
+from circlet.runtime.ir.tensor import Tensor
+from circlet.runtime.ir.types import Array, DType
+from circlet.runtime.ops.comparison import Greater
+from circlet.runtime.ops.controlflow import If, StablehloCase
+from circlet.runtime.ops.index import GatherNd, Where
+from circlet.runtime.ops.layout import Concatenation, ReverseV2, Slice
+from circlet.runtime.ops.reduce import ReduceMax
+from circlet.runtime.ops.unary import Relu
+from tests.exec import graphs
+from tests.native.test_lengths import Graph, floats
+from tests.needs import NATIVE
+
+pytestmark = NATIVE
+Write = Callable[[Graph, Value], Sequence[Value]]
+"""What a branch makes of (n, 3)."""
+ANY = Tensor("", DType.FLOAT32, (), has_rank=False)
+
+
+def itself(g: Graph, x: Value) -> Sequence[Value]:
+    return [x]
+
+
+def positive(g: Graph, x: Value) -> Sequence[Value]:
+    return [g(Relu(), x)]
+
+
+def twice(g: Graph, x: Value) -> Sequence[Value]:
+    return [g(Concatenation(0), x, x)]
+
+
+def ten(g: Graph, x: Value) -> Sequence[Value]:
+    return [g(Slice(), g(Concatenation(0), *[x] * 5), g.ints(0, 0), g.ints(10, 3))]
+
+
+def some(g: Graph, x: Value) -> Sequence[Value]:
+    """As many rows as have elements above 1; the run tells how many those are."""
+    found = g(Where(), g(Greater(), x, g.number(1.0), dtype=DType.BOOL), dtype=DType.INT64)
+    return [g(GatherNd(), g(Concatenation(0), x, x), found)]
+
+
+def flat(g: Graph, x: Value) -> Sequence[Value]:
+    return [g(ReduceMax(), x, g.ints(1))]
+
+
+def two(first: Write, second: Write) -> Write:
+    return lambda g, x: [*first(g, x), *second(g, x)]
+
+
+def alike(g: Graph, x: Value) -> Sequence[Value]:
+    """Two of one length, which is another one in the other branch."""
+    return [x, g(ReverseV2(), x, g.ints(0))]
+
+
+CASES: Mapping[str, tuple[Write, ...]] = {
+    "itself or twice": (itself, twice),
+    "twice or itself": (twice, itself),
+    "positive or ten": (positive, ten),
+    "some or flat": (some, flat),
+    "two results": (two(itself, twice), two(twice, itself)),
+    "alike": (alike, two(twice, twice)),
+    "one result differs": (two(positive, itself), two(positive, twice)),
+    "three": (positive, twice, ten),
+}
+
+
+def branching(branches: Sequence[Write]) -> Model:
+    """Which branch is taken, an int32, and rows of three to what that makes of them, and the greatest of its first
+    result."""
+    b = ModelBuilder()
+    main = Graph(b.subgraph("main"))
+    which, x = main.builder.input("which", DType.INT32, ()), main.builder.input("x", DType.FLOAT32, (-1, 3))
+    made: list[tuple[int, int]] = []
+    for number, write in enumerate(branches):
+        g = Graph(b.subgraph(f"branch{number}"))
+        results = write(g, g.builder.input("x", DType.FLOAT32, (-1, 3)))
+        g.builder.output(*results)
+        made.append((g.builder.index, len(results)))
+    indices = tuple(index for index, _ in made)
+    selector = main(Greater(), which, main.number(0), dtype=DType.BOOL) if len(made) == 2 else which
+    op = If(*indices) if len(made) == 2 else StablehloCase(indices)
+    results = main.builder.op(op, selector, x, outputs=[ANY] * made[0][1])
+    main.builder.output(*results, main(ReduceMax(), results[0], main.ints(0)))
+    return b.build()
+
+
+RUNS = [(which, n) for n in (5, 2, 40, 17) for which in (0, 1, 2)]
+
+
+def compared(branches: Sequence[Write], runs: Sequence[tuple[int, int]] = RUNS) -> circlet.Session:
+    model = branching(branches)
+    native, cpu = (circlet.Session(model, backend=each) for each in ("native", "cpu"))
+    for which, n in runs:
+        given: list[Array] = [np.array(which, np.int32), floats(n, 3)]
+        graphs.assert_equal(native.invoke(0, given), cpu.invoke(0, given))
+    return native
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_one_function_serves_all_branches_and_lengths(name: str, folder: object, compiled: list[str]) -> None:
+    session = compared(CASES[name])
+    assert set(session.backend_of(0)) == {"native"}
+    assert len(compiled) == 1
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_no_access_is_outside(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CIRCLET_CHECK_BOUNDS", "1")
+    compared(CASES[name])
+
+
+def test_lengths_of_none_and_one() -> None:
+    compared(CASES["itself or twice"], [(which, n) for n in (1, 3, 0, 4, 1) for which in (0, 1)])
+
+
+def test_the_branch_is_known_by_the_length(folder: object, compiled: list[str]) -> None:
+    """Beyond ten rows some are taken, else they are there twice: one function for each."""
+    b = ModelBuilder()
+    main = Graph(b.subgraph("main"))
+    x = main.builder.input("x", DType.FLOAT32, (-1, 3))
+    indices = []
+    for write in (ten, twice):
+        g = Graph(b.subgraph(write.__name__))
+        g.builder.output(*write(g, g.builder.input("x", DType.FLOAT32, (-1, 3))))
+        indices.append(g.builder.index)
+    longer = main(Greater(), main.length(x, 0), main.number(10), dtype=DType.BOOL)
+    (found,) = main.builder.op(If(*indices), longer, x, outputs=[ANY])
+    main.builder.output(main(Relu(), found))
+    native, cpu = (circlet.Session(b.build(), backend=each) for each in ("native", "cpu"))
+    for n in (20, 5, 33, 7, 11, 10):
+        given = floats(n, 3)
+        graphs.assert_equal(native.invoke(0, [given]), cpu.invoke(0, [given]))
+    assert set(native.backend_of(0)) == {"native"}
+    assert len(compiled) == 2
