@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
+from circlet.runtime.digests import begun
 from circlet.runtime.ir.model import Model, Provenance
 from circlet.runtime.late import LOADING
-from circlet.runtime.sha256 import begun
 from circlet.schema.content import read_file
 
 if TYPE_CHECKING:

@@ -14,12 +14,12 @@ from math import isfinite, prod
 from struct import Struct
 from typing import TypeAlias, TypeVar
 
+from circlet.runtime.digests import sha256
 from circlet.runtime.errors import ModelError, Place, UnsupportedError
 from circlet.runtime.ir.model import Subgraph
 from circlet.runtime.ir.tensor import Tensor
 from circlet.runtime.ir.types import MOST_DIMENSIONS, DType, Quantization
 from circlet.runtime.records import dataclass
-from circlet.runtime.sha256 import sha256
 
 MAGIC = b"circlet\0"
 VERSION = 2

@@ -27,7 +27,7 @@ PRODUCT = ("circlet", "runtime", "schema", "backends", "tools")
 ALL = (*PRODUCT, "tests", "benchmarks", "examples")
 MAX_LINES = 500
 
-FOUNDATION = {"runtime.errors", "runtime.late", "runtime.records", "runtime.sha256"}
+FOUNDATION = {"runtime.errors", "runtime.late", "runtime.records", "runtime.digests"}
 IR = FOUNDATION | {"runtime.ir"}
 OPS = IR | {"runtime.ops"}
 PASSES = OPS | {"runtime.passes"}
@@ -39,7 +39,7 @@ ARROWS: dict[str, set[str]] = {
     "runtime.errors": FOUNDATION,
     "runtime.late": FOUNDATION,
     "runtime.records": FOUNDATION,
-    "runtime.sha256": FOUNDATION,
+    "runtime.digests": FOUNDATION,
     "runtime.ir": IR,
     "runtime.ops": OPS,
     "runtime.passes": PASSES,

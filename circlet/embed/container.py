@@ -17,12 +17,12 @@ from circlet.conversion import convert
 from circlet.embed import chosen_processor, compile_model
 from circlet.embed.compiled import Compiled, Interface, Port
 from circlet.embed.report import Json
+from circlet.runtime.digests import sha256
 from circlet.runtime.errors import InputError, UnsupportedError
 from circlet.runtime.exec.values.entry_points import primary
 from circlet.runtime.exec.values.inputs import Entry, entry_of
 from circlet.runtime.ir.model import Model
 from circlet.runtime.ir.types import Quantization
-from circlet.runtime.sha256 import sha256
 from circlet.schema.container import ALIGNMENT, HEADER, MAGIC, VERSION, interface, is_container
 from circlet.schema.files import dump_model
 from circlet.schema.formats import WRITTEN, model_inside, recognized

@@ -15,8 +15,8 @@ import pytest
 import circlet
 from circlet.compiled import CompiledModel, load
 from circlet.embed.container import container
+from circlet.runtime.digests import sha256
 from circlet.runtime.ir.model import Model
-from circlet.runtime.sha256 import sha256
 from circlet.schema.container import HEADER, MAGIC, VERSION, Container, interface, read_table
 
 HERE = sys.platform == "linux" and platform.machine() == "x86_64"

@@ -13,10 +13,10 @@ from circlet.backends.native.load import codec
 from circlet.backends.native.load.codec import DamageError
 from circlet.backends.native.load.constants import checksum, shared
 from circlet.backends.native.load.manifest import Manifest
+from circlet.runtime.digests import blake2b
 from circlet.runtime.exec.memory import allocate
 from circlet.runtime.ir.types import Array
 from circlet.runtime.records import dataclass, replace
-from circlet.runtime.sha256 import sha256
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,9 +31,9 @@ class Artifact:
 
 
 _END = Struct("<8sQQQ32s32s")
-"""Mark, bytes of code, manifest and constants, checksum of the constants, SHA-256 of code and manifest. They tell of
+"""Mark, bytes of code, manifest and constants, checksum of the constants, BLAKE2b of code and manifest. They tell of
 damage, not of forgery: a file is as trustworthy as those who can write to it."""
-_MARK = b"circlet6"
+_MARK = b"circlet7"
 """What an artifact's file ends by; the number is that of the format."""
 
 
@@ -42,7 +42,7 @@ def encode(artifact: Artifact) -> tuple[bytes, memoryview, bytes, bytes]:
     code, constants = b"".join(artifact.code), artifact.constants.data
     manifest = codec.encode(replace(artifact.manifest, pieces=tuple(len(each) for each in artifact.code)))
     end = _END.pack(_MARK, len(code), len(manifest), len(constants), checksum(artifact.constants),
-                    sha256(code + manifest).digest())
+                    blake2b(code + manifest).digest())
     return code, constants, manifest, end
 
 
@@ -60,7 +60,7 @@ def load(file: BufferedReader, held: Array | None = None) -> Artifact | None:
     code, constants = file.read(code_size), _constants(file, size, expected) if held is None else held
     file.seek(code_size + size)
     content = file.read(manifest_size)
-    if constants is None or sha256(code + content).digest() != digest:
+    if constants is None or blake2b(code + content).digest() != digest:
         return None
     try:
         manifest = codec.decode(Manifest, content)

@@ -31,7 +31,7 @@ ABANDONED = 3600
 UNIT = ".o"
 """What the name of an entry ends by that is a part of functions; see `units.py`."""
 _KEY = rf"[0-9a-f]{{64}}(\{UNIT})?"
-"""The pattern of entries' names: a SHA-256 in hexadecimal digits."""
+"""The pattern of entries' names: a digest in hexadecimal digits."""
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,7 @@ items of a tuple how many they are. Bytes that do not say all that, to their end
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache, partial
-from inspect import get_annotations
+from itertools import islice
 from struct import Struct
 from struct import error as StructError  # noqa: N812
 from typing import TypeVar
@@ -17,7 +16,7 @@ from typing import TypeVar
 import numpy as np
 
 from circlet.runtime.ir.types import DType
-from circlet.runtime.records import dataclass
+from circlet.runtime.records import dataclass, record_of
 
 RecordT = TypeVar("RecordT")
 _HEAD = Struct("<Q")
@@ -44,6 +43,13 @@ class Source:
         """The next number."""
         self._text = content[begin:].decode(*_ENCODING)
         self._at = 0
+
+    def several(self, count: int) -> tuple[int, ...]:
+        """The next numbers."""
+        found = tuple(islice(self._numbers, max(count, 0)))
+        if len(found) != count:
+            raise DamageError(f"expected {count} numbers, found {len(found)}")
+        return found
 
     def truth(self) -> bool:
         """The next number as a truth value."""
@@ -143,13 +149,17 @@ def _optional(form: Form) -> Form:
 
 def several(form: Form) -> Form:
     """A tuple of any length."""
+    take = form.read
+
     def write(sink: Sink, value: object) -> None:
         assert isinstance(value, tuple), f"{value!r} is no tuple"
         sink.numbers.append(len(value))
         for each in value:
             form.write(sink, each)
 
-    return Form(lambda source: tuple([form.read(source) for _ in range(source.number())]), write)
+    if form is INTEGER:
+        return Form(lambda source: source.several(source.number()), write)
+    return Form(lambda source: tuple([take(source) for _ in range(source.number())]), write)
 
 
 def both(first: Form, second: Form) -> Form:
@@ -176,26 +186,31 @@ def named(annotation: str) -> Form:
 
 def one_of(*kinds: type) -> Form:
     """A record of one of these classes."""
-    fields = [cache(partial(_fields, each)) for each in kinds]
+    known: dict[int, tuple[tuple[str, Form], ...]] = {}
+    reads: dict[int, tuple[Callable[[Source], object], ...]] = {}
+
+    def fields(number: int) -> tuple[tuple[str, Form], ...]:
+        """The names and forms of the fields of a class."""
+        if number not in known:
+            known[number] = tuple((name, FORMS[text]) for name, text in kinds[number].__annotations__.items())
+            reads[number] = tuple(form.read for _, form in known[number])
+        return known[number]
 
     def write(sink: Sink, value: object) -> None:
         number = kinds.index(type(value))
         sink.numbers.append(number)
-        for name, form in fields[number]():
+        for name, form in fields(number):
             form.write(sink, getattr(value, name))
 
     def read(source: Source) -> object:
         number = source.number()
-        if not 0 <= number < len(kinds):
-            raise DamageError(f"expected one of {len(kinds)} classes, found {number}")
-        return kinds[number](*[form.read(source) for _, form in fields[number]()])
+        if number not in reads:
+            if not 0 <= number < len(kinds):
+                raise DamageError(f"expected one of {len(kinds)} classes, found {number}")
+            fields(number)
+        return record_of(kinds[number], [take(source) for take in reads[number]])
 
     return Form(read, write)
-
-
-def _fields(kind: type) -> tuple[tuple[str, Form], ...]:
-    """The names and forms of a record's fields."""
-    return tuple((name, FORMS[text]) for name, text in get_annotations(kind).items())
 
 
 annotate("int", INTEGER)

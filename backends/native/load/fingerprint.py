@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from circlet.backends.native.targets import machine
+from circlet.runtime.digests import blake2b
 from circlet.runtime.ir.types import Array
-from circlet.runtime.sha256 import sha256
 
 if TYPE_CHECKING:
     from circlet.runtime.exec.kernel import Span
@@ -26,7 +26,7 @@ _PACKAGE = Path(__file__).resolve().parents[3]
 def digest(*parts: object) -> bytes:
     """32 bytes that differ where the parts do: data classes, arrays and what Python is built of."""
     buffers: list[pickle.PickleBuffer] = []
-    found = sha256(pickle.dumps(parts, protocol=5, buffer_callback=buffers.append))
+    found = blake2b(pickle.dumps(parts, protocol=5, buffer_callback=buffers.append))
     for each in buffers:
         found.update(each.raw())
     return found.digest()
@@ -50,7 +50,7 @@ def installation() -> bytes:
     found = sorted(_sources(_PACKAGE, ("runtime", "backends", "schema")))
     told = [number for _, each in found for number in _status(each.stat())]
     names = " ".join([name for name, _ in found])
-    return sha256(repr((machine.identity(), np.__version__, library, names, told)).encode()).digest()
+    return blake2b(repr((machine.identity(), np.__version__, library, names, told)).encode()).digest()
 
 
 def _status(found: os.stat_result) -> tuple[int, ...]:
@@ -60,7 +60,7 @@ def _status(found: os.stat_result) -> tuple[int, ...]:
 def content(package: Path, parts: Sequence[str]) -> bytes:
     """A digest of every Python file below some folders of a package: of names and bytes, as builds that are to be
     reproducible give all files one time, and copies new ones."""
-    found = sha256()
+    found = blake2b()
     for name, each in sorted(_sources(package, parts)):
         with open(each.path, "rb", buffering=0) as file:
             source = file.read()

@@ -10,8 +10,8 @@ from collections.abc import Callable
 from circlet.backends.native.load import cache
 from circlet.backends.native.load.fingerprint import digest
 from circlet.backends.native.lower.pieces import Piece
+from circlet.runtime.digests import blake2b
 from circlet.runtime.records import dataclass
-from circlet.runtime.sha256 import sha256
 
 _DIGITS = re.compile("_[0-9a-f]{24}$")
 _DIGEST = 32
@@ -44,7 +44,7 @@ def kept(piece: Piece, maker: bytes, make: Callable[[], bytes], heard: Callable[
     found = read = _read(name)
     if found is None:
         found = make()
-        cache.write(name, (found, sha256(found).digest()))
+        cache.write(name, (found, blake2b(found).digest()))
     if heard is not None:
         heard(Unit(piece.name, time.perf_counter() - begin, read is not None))
     return found
@@ -61,4 +61,4 @@ def _read(name: str) -> bytes | None:
     except OSError:
         return None
     code = content[:-_DIGEST]
-    return code if sha256(code).digest() == content[-_DIGEST:] else None
+    return code if blake2b(code).digest() == content[-_DIGEST:] else None

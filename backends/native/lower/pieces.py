@@ -11,8 +11,8 @@ from llvmlite import ir
 
 from circlet.backends.native.emit.outlined import OutlinedFunction
 from circlet.backends.native.lower.passes import Passes, has_loop, passes_for
+from circlet.runtime.digests import blake2b
 from circlet.runtime.records import dataclass
-from circlet.runtime.sha256 import sha256
 
 _INTERNAL, _OUTER, _DECLARED = "define internal ", "define hidden ", "declare hidden "
 """How a function's definition begins in LLVM's language, before and after it is cut off, and its declaration
@@ -123,7 +123,7 @@ class Cutter:
             own = f'@"{name}"'
             renamed = self._renamed(text.replace(own, "@", 1))
             content = "\n".join((renamed, *self._nodes(renamed)))
-            name = f"{name.partition('.')[0]}_{sha256(_numbered(content).encode()).hexdigest()[:_DIGITS]}"
+            name = f"{name.partition('.')[0]}_{blake2b(_numbered(content).encode()).hexdigest()[:_DIGITS]}"
             text = text.replace(own, f'@"{name}"', 1)
         self._names[function.name] = name
         if name not in self._heads:

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from circlet.backends.native.load import cache
 from circlet.backends.native.load.fingerprint import installation
+from circlet.runtime.digests import blake2b
 from circlet.runtime.ir.model import Provenance
-from circlet.runtime.sha256 import sha256
 
-MARK = b"circlep3"
+MARK = b"circlep4"
 """What a plan's file ends by; the number is that of the format."""
 
 
 def plan_key(provenance: Provenance) -> str:
     """The name of the plan of a model that is read from somewhere, compiled as by default."""
     reader = installation()  # first, as the digest may be in the making
-    return sha256(b"\n".join((MARK, provenance.digest, provenance.choices.encode(), reader))).hexdigest()
+    return blake2b(b"\n".join((MARK, provenance.digest, provenance.choices.encode(), reader))).hexdigest()
 
 
 def is_planned(provenance: Provenance) -> bool:

@@ -21,6 +21,7 @@ from circlet.backends.native.load.store import Function, stored
 from circlet.backends.native.load.team import Teams
 from circlet.backends.native.plans.key import MARK, plan_key
 from circlet.backends.native.plans.plan import Part, Plan, Planned, tensor_of
+from circlet.runtime.digests import blake2b
 from circlet.runtime.exec.frames.whole_frame import WholeFrame
 from circlet.runtime.exec.memory import allocate, retype
 from circlet.runtime.exec.run import Run
@@ -30,14 +31,13 @@ from circlet.runtime.ir.model import Provenance
 from circlet.runtime.ir.terms import LEAST, fixed
 from circlet.runtime.ir.types import Array, Shape
 from circlet.runtime.late import LOADING
-from circlet.runtime.sha256 import sha256
 
 if TYPE_CHECKING:
     from circlet.runtime.exec.frames.open_frame import OpenFrame
     from circlet.runtime.exec.preparation import EntryFrame, MakeFrame
 
 _END = Struct("<8sQQ32s32s")
-"""Mark, bytes of plan and constants, checksum of the constants, SHA-256 of the plan: against damage, not forgery."""
+"""Mark, bytes of plan and constants, checksum of the constants, BLAKE2b of the plan: against damage, not forgery."""
 
 
 
@@ -54,7 +54,7 @@ def find(key: str) -> tuple[Plan, Array] | None:
             return None
     mark, size, rest, expected, digest = _END.unpack(content[-_END.size:].tobytes())
     plan, constants = content[:size].tobytes(), content[size:size + rest]
-    if mark != MARK or size + rest + _END.size != total or sha256(plan).digest() != digest:
+    if mark != MARK or size + rest + _END.size != total or blake2b(plan).digest() != digest:
         return None
     try:
         return (decode(Plan, plan), constants) if checksum(constants) == expected else None
@@ -65,7 +65,7 @@ def find(key: str) -> tuple[Plan, Array] | None:
 def keep(key: str, plan: Plan, constants: Array) -> None:
     """Keeps a plan under a name, with constants, if there is room."""
     content = encode(plan)
-    end = _END.pack(MARK, len(content), constants.nbytes, checksum(constants), sha256(content).digest())
+    end = _END.pack(MARK, len(content), constants.nbytes, checksum(constants), blake2b(content).digest())
     cache.write(key, (content, constants.data, end))
 
 
