@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from circlet.runtime.ir.types import Activation, DType, Padding
 from circlet.runtime.ops import elementwise
 from circlet.runtime.ops.conv import Conv2D, DepthwiseConv2D
-from circlet.runtime.ops.matmul import FullyConnected
+from circlet.runtime.ops.matmul import BatchMatMul, FullyConnected
 from tests.native.native_cases import native_test
 from tests.native.quantized_models import Array, Network, stored
 from tests.native.test_quantized_conv import weights
@@ -54,6 +54,19 @@ def test_fully_connected(rows: int, depth: int, units: int, per_axis: bool, asym
     bias = network.constant(floats((units,), seed, "plain")) if has_bias else None
     network.op(FullyConnected(activation, asymmetric_quantize_inputs=asymmetric), x, w, bias)
     network.agree()
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.sampled_from([(1,), (9,), (2, 3), (3, 2, 4)]), st.sampled_from([1, 15, 64, 333]),
+       st.sampled_from([1, 20, 64]), st.booleans(), st.booleans(), st.booleans(), kinds, seeds)
+def test_batch_matmul(rows: tuple[int, ...], depth: int, units: int, is_transposed: bool, per_axis: bool,
+                      asymmetric: bool, kind: str, seed: int) -> None:
+    network = Network()
+    x = network.input(floats((*rows, depth), seed, kind))
+    shape = (units, depth) if is_transposed else (depth, units)
+    y = weights(network, shape, 0 if is_transposed else 1, per_axis, seed, 0.01)
+    network.op(BatchMatMul(adj_y=is_transposed, asymmetric_quantize_inputs=asymmetric), x, y)
+    network.agree(is_native=True)
 
 
 @settings(max_examples=40, deadline=None)

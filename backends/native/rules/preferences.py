@@ -38,7 +38,7 @@ PREFERENCES: Mapping[str, tuple[str, ...]] = {
     "DEPTHWISE_CONV_2D": (PLAIN, INTEGER, HYBRID, INT8),
     "TRANSPOSE_CONV": (PLAIN, INTEGER),
     "FULLY_CONNECTED": (INT8, INTEGER, HYBRID, PLAIN),
-    "BATCH_MATMUL": (PLAIN, INT8),
+    "BATCH_MATMUL": (PLAIN, INT8, HYBRID),
     "QUANTIZE": (PLAIN, "requantize", TABLE),
     "GATHER": ("one", PLAIN),
     "RANGE": (PLAIN, "sums"),

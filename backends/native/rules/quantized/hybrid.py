@@ -49,7 +49,7 @@ from circlet.runtime.exec.kernel import Call
 from circlet.runtime.ir.tensor import Tensor
 from circlet.runtime.ir.types import Activation, Array, DType
 from circlet.runtime.ops.conv import Conv2D, DepthwiseConv2D
-from circlet.runtime.ops.matmul import FullyConnected
+from circlet.runtime.ops.matmul import BatchMatMul, FullyConnected
 from circlet.runtime.records import dataclass
 
 _SCALE, _INVERSE, _ZERO, _MOVED = range(4)
@@ -288,12 +288,16 @@ class Scaling:
 
 def _refuses(*kinds: DType) -> Refusal:
     """Refuses all but weights of some types and a bias that are constant, and activations that do not clamp."""
-    return all_of(only((DType.FLOAT32,)), only(kinds, 1), constant_inputs(1, 2), _long_rows, _other_activation)
+    return all_of(only((DType.FLOAT32,)), only(kinds, 1), constant_inputs(1, 2), _other_activation)
 
 
 def _long_rows(call: Call) -> str | None:
     """Refuses rows that make sums too large."""
-    depth = prod(call.input(1).shape[1:])
+    return _too_long(prod(call.input(1).shape[1:]))
+
+
+def _too_long(depth: int) -> str | None:
+    """Refuses so many products in a sum."""
     return None if depth <= LONGEST else f"rows of {depth} weights (supported: up to {LONGEST})"
 
 
@@ -309,18 +313,41 @@ def _matrix(tensor: Tensor) -> Array:
     return unpack_int4(tensor.data, tensor.shape) if tensor.dtype is DType.INT4 else tensor.data.view(np.int8)
 
 
-@nest(FullyConnected, _refuses(DType.INT8, DType.UINT8, DType.INT4), name=HYBRID)
+@nest(FullyConnected, all_of(_refuses(DType.INT8, DType.UINT8, DType.INT4), _long_rows), name=HYBRID)
 def fully_connected(node: Node[FullyConnected], e: Emitter, sinks: tuple[Sink, ...]) -> None:
-    """Of x (..., k), float32, and weights (n, k) of 8 or 4 bits: (..., n), float32. Each row is quantised as it is
-    staged; sums are multiplied by the scales of row and column."""
-    weights, function, rows = _matrix(node.call.input(1)), node.function, prod(node.shape[:-1])
+    """Of x (..., k), float32, and weights (n, k) of 8 or 4 bits: (..., n), float32."""
+    _multiply_rows(node, e, sinks[0], _matrix(node.call.input(1)))
+
+
+def _one_matrix(call: Call) -> str | None:
+    """Refuses several matrices of weights, columns that make sums too large, and a transposed x."""
+    assert isinstance(call.op, BatchMatMul)
+    shape = call.input(1).shape
+    if call.op.adj_x:
+        return "x is transposed"
+    if prod(shape[:-2]) != 1:
+        return f"{prod(shape[:-2])} matrices of weights (supported: 1)"
+    return _too_long(shape[-1 if call.op.adj_y else -2])
+
+
+@nest(BatchMatMul, all_of(_refuses(DType.INT8), _one_matrix), name=HYBRID)
+def batch_matmul(node: Node[BatchMatMul], e: Emitter, sinks: tuple[Sink, ...]) -> None:
+    """Of x (..., m, k), float32, and one matrix y (k, n) or, transposed, (n, k) of int8: (..., m, n), float32."""
+    matrix = constant(node.input(1)).reshape(node.input(1).shape[-2:])
+    _multiply_rows(node, e, sinks[0], matrix if node.op.adj_y else np.ascontiguousarray(matrix.T))
+
+
+def _multiply_rows(node: Node[Any], e: Emitter, sink: Sink, weights: Array) -> None:
+    """Of x (..., k), float32, and weights (n, k): (..., n), float32. Each row is quantised as it is staged; sums are
+    multiplied by the scales of row and column."""
+    function, rows = node.function, prod(node.shape[:-1])
     depth, form = weights.shape[1], form_of(e.target, rows, weights)
     source, parameters = staged(function, form, node.input(0), depth, node.op.asymmetric_quantize_inputs)
     memory = stage(function, form, (rows, 1, 1, depth), source)
     scaling = _scaling(node, weights, parameters, not (form.offset or node.op.asymmetric_quantize_inputs))
 
     def take(e: Emitter, row: ir.Value, column: ir.Value, value: ir.Value) -> None:
-        sinks[0](e, [*e.delinear(row, node.shape[:-1]), column], value)
+        sink(e, [*e.delinear(row, node.shape[:-1]), column], value)
 
     left = rows_of(function, form, memory, depth)
     multiply_scaled(scaling, form, rows, left, weights[:, None], scaling.rows(by_product), take,
@@ -331,7 +358,7 @@ def _scaling(node: Node[Any], weights: Array, parameters: ir.Value, is_centred: 
     """How the sums of a call on input, weights and bias become floats."""
     scales = np.array(quantization(node.call.input(1)).scales, np.float32)
     return Scaling(node.function, weights, scales, known(node.optional(2)), parameters,
-                   node.op.fused_activation_function, is_centred)
+                   getattr(node.op, "fused_activation_function", Activation.NONE), is_centred)
 
 
 def by_product(value: Lanes, factor: Lanes, scale: Lanes) -> Lanes:
@@ -360,7 +387,7 @@ def multiply_scaled(scaling: Scaling, form: Form, rows: int, left: Left, weights
                       lambda plan, scratch: Collected(scratch, collect), bits)
 
 
-@nest(Conv2D, all_of(_refuses(DType.INT8), grouped), name=HYBRID)
+@nest(Conv2D, all_of(_refuses(DType.INT8), _long_rows, grouped), name=HYBRID)
 def conv_2d(node: Node[Conv2D], e: Emitter, sinks: tuple[Sink, ...]) -> None:
     """Of images (n, h, w, c), float32, and a filter (o, kh, kw, c), int8: (n, i, j, o), float32. An image is quantised
     around 0 where the filter has one scale, else so that int8 is used up."""
@@ -387,7 +414,7 @@ def conv_2d(node: Node[Conv2D], e: Emitter, sinks: tuple[Sink, ...]) -> None:
                     lambda e, row: of_image(e, image_of(e, row)), take)
 
 
-@nest(DepthwiseConv2D, all_of(_refuses(DType.INT8), many_taps), name=HYBRID)
+@nest(DepthwiseConv2D, all_of(_refuses(DType.INT8), _long_rows, many_taps), name=HYBRID)
 def depthwise_conv_2d(node: Node[DepthwiseConv2D], e: Emitter, sinks: tuple[Sink, ...]) -> None:
     """Of images (n, h, w, c), float32, and a filter (1, kh, kw, c m), int8: (n, i, j, c m), float32. An image is
     quantised so that int8 is used up."""
