@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
 
 import numpy as np
 
@@ -14,6 +15,10 @@ from circlet.schema.importer.graph import Graph, Value, constant
 from circlet.schema.onnx.node import Node
 from circlet.schema.onnx.rules import rule
 
+Stored: TypeAlias = "tuple[Value, Value | None]"
+"""Stored integers and their zero point, if there is one."""
+Multiply: TypeAlias = Callable[[Value, Value], Value]
+"""Multiplies matrices."""
 PRODUCTS = frozenset({DType.FLOAT32, DType.FLOAT64, DType.INT32, DType.INT64})
 """The types that circlet multiplies matrices in."""
 
@@ -23,18 +28,19 @@ def matrix_product(node: Node) -> Value:
     dtype = node.dtype()
     if dtype in PRODUCTS:
         return product(node.graph, node[0], node[1])
-    wide = [c.cast(node.graph, each, DType.INT64) for each in (node[0], node[1])]
-    return c.cast(node.graph, product(node.graph, *wide), dtype)
+    a, b = (c.cast(node.graph, each, DType.INT64) for each in (node[0], node[1]))
+    return c.cast(node.graph, product(node.graph, a, b), dtype)
 
 
-def product(graph: Graph, a: Value, b: Value) -> Value:
-    """The product of tensors by numpy's rule: one without a second axis is a row, or on the right a column."""
+def product(graph: Graph, a: Value, b: Value, multiply: Multiply | None = None) -> Value:
+    """The product of tensors by numpy's rule: one without a second axis is a row, or on the right a column. `multiply`
+    says how matrices are multiplied, if not as they are."""
     row, column = (each.shape is not None and c.rank_of(each) == 1 for each in (a, b))
     if 0 in (len(a.shape or (1,)), len(b.shape or (1,))):
         raise ModelError("expected matrices or vectors, found a scalar")
     left = c.unsqueeze(graph, a, [0]) if row else a
     right = c.unsqueeze(graph, b, [1]) if column else b
-    found = graph.apply(matmul.BatchMatMul(), left, right)
+    found = multiply(left, right) if multiply else graph.apply(matmul.BatchMatMul(), left, right)
     gone = [-1 - k for k, vector in enumerate((column, row)) if vector]
     return graph.apply(reduce.Sum(), found, constant(np.array(gone, np.int32))) if gone else found
 
@@ -63,18 +69,66 @@ def gemm(node: Node) -> Value:
 
 @rule("MatMulInteger")
 def matrix_product_of_integers(node: Node) -> Value:
-    a, b = centered(node, 0, 2, [1]), centered(node, 1, 3, [])
-    return product(node.graph, a, b)
+    graph = node.graph
+    points = [_point(graph, node.get(2), [1]), _point(graph, node.get(3), [])]
+    return product_of_stored(graph, (node[0], points[0]), (node[1], points[1]))
+
+
+def product_of_stored(graph: Graph, a: Stored, b: Stored) -> Value:
+    """The product of bytes less their zero points, which broadcast to them: int32.
+
+    Of signed bytes a and b with the points p and q it is a b - p (1 b - k q) - a 1 q, where 1 sums up: the product of
+    the bytes themselves, and what is the same for a row or a column.
+    """
+    (a_bytes, p), (b_bytes, q) = (_signed(graph, *each) for each in (a, b))
+
+    def multiply(left: Value, right: Value) -> Value:
+        found = graph.apply(matmul.BatchMatMul(), left, right, type=DType.INT32)
+        if p is not None:
+            sums = _sums(graph, right, -2)
+            if q is not None:
+                depth = c.cast(graph, c.dimension(graph, left, -1), DType.INT32)
+                sums = c.subtract(graph, sums, c.multiply(graph, q, depth))
+            found = c.subtract(graph, found, c.multiply(graph, p, sums))
+        return found if q is None else c.subtract(graph, found, c.multiply(graph, q, _sums(graph, left, -1)))
+
+    return product(graph, a_bytes, b_bytes, multiply)
+
+
+def _signed(graph: Graph, x: Value, point: Value | None) -> Stored:
+    """Bytes as signed ones, and their zero point as int32; None if it is 0."""
+    moved = -128 if x.dtype is DType.UINT8 else 0
+    if point is None or point.data is not None:
+        number = np.zeros((), np.int32) if point is None or point.data is None else point.data.astype(np.int32)
+        point = constant(np.asarray(number + moved)) if (number + moved).any() else None
+    else:
+        point = c.shift(graph, c.cast(graph, point, DType.INT32), moved)
+    if not moved:
+        return x, point
+    if x.data is not None:
+        return constant((x.data.astype(np.int16) + moved).astype(np.int8), name=x.name), point
+    return c.cast(graph, c.shift(graph, c.cast(graph, x, DType.INT32), moved), DType.INT8), point
+
+
+def _sums(graph: Graph, x: Value, axis: int) -> Value:
+    """Sums of bytes along an axis, which stays: int32."""
+    if x.data is not None:
+        return constant(x.data.sum(axis, np.int32, keepdims=True))
+    return c.total(graph, c.cast(graph, x, DType.INT32), [axis])
+
+
+def _point(graph: Graph, point: Value | None, behind: Sequence[int]) -> Value | None:
+    """A zero point: one number, or one for each index of the axis before the axes `behind`."""
+    if point is None or c.rank_of(point) != 1 or point.shape == (1,):
+        return point
+    return c.unsqueeze(graph, point, behind)
 
 
 def centered(node: Node, position: int, zero: int, behind: Sequence[int]) -> Value:
     """An input as int32, less its zero point: one number, or one for each index of the axis before the axes
     `behind`."""
     graph = node.graph
-    x, point = c.cast(graph, node[position], DType.INT32), node.get(zero)
+    x, point = c.cast(graph, node[position], DType.INT32), _point(graph, node.get(zero), behind)
     if point is None:
         return x
-    point = c.cast(graph, point, DType.INT32)
-    if c.rank_of(point) == 1 and point.shape != (1,):
-        point = c.unsqueeze(graph, point, behind)
-    return c.subtract(graph, x, point)
+    return c.subtract(graph, x, c.cast(graph, point, DType.INT32))

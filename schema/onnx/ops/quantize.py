@@ -13,7 +13,7 @@ from circlet.schema.importer.graph import Graph, Value, constant
 from circlet.schema.onnx.node import Node
 from circlet.schema.onnx.ops.conv import convolved
 from circlet.schema.onnx.ops.layout import cropped
-from circlet.schema.onnx.ops.matmul import product
+from circlet.schema.onnx.ops.matmul import product_of_stored
 from circlet.schema.onnx.rules import rule
 from circlet.schema.onnx.types import dtype_of
 
@@ -139,15 +139,9 @@ def _rescaled(node: Node, sums: Value, scales: Sequence[Value], made: Value, zer
 @rule("QLinearMatMul", since=10)
 def quantized_product(node: Node) -> Value:
     graph = node.graph
-    point_a, point_b = (_own_rank(node, each, position) for position, each in ((2, [1]), (5, [])))
-    a = c.subtract(graph, c.cast(graph, node[0], DType.INT32), point_a)
-    b = c.subtract(graph, c.cast(graph, node[3], DType.INT32), point_b)
+    a, b = ((node[k], _column(node, node[k + 2], behind)) for k, behind in ((0, [1]), (3, [])))
     scales = [_column(node, node[1], [1]), _column(node, node[4], [])]
-    return _rescaled(node, product(graph, a, b), scales, node[6], node[7])
-
-
-def _own_rank(node: Node, behind: list[int], position: int) -> Value:
-    return c.cast(node.graph, _column(node, node[position], behind), DType.INT32)
+    return _rescaled(node, product_of_stored(graph, a, b), scales, node[6], node[7])
 
 
 def _column(node: Node, parameter: Value, behind: list[int]) -> Value:

@@ -1,4 +1,4 @@
-"""Native rule of the products of int8 matrices neither of which is constant: the right one is packed in each run."""
+"""Native rule of the products of int8 matrices: the right one is packed in each run, unless it is one constant."""
 
 from __future__ import annotations
 
@@ -21,7 +21,17 @@ from circlet.backends.native.program import Unlowerable
 from circlet.backends.native.rules.function import Function
 from circlet.backends.native.rules.preferences import INT8
 from circlet.backends.native.rules.quantized.elementwise import quantization, stored
-from circlet.backends.native.rules.quantized.fully_connected import BYTES, rows_of, stage, unsigned
+from circlet.backends.native.rules.quantized.fully_connected import (
+    BYTES,
+    constant,
+    form_of,
+    multiply_integers,
+    placed,
+    rows_of,
+    stage,
+    start,
+    unsigned,
+)
 from circlet.backends.native.rules.quantized.requantize import rescale
 from circlet.backends.native.rules.rule import Node, Sink, nest
 from circlet.backends.refusal import all_of, only
@@ -62,11 +72,14 @@ def batch_matmul(node: Node[BatchMatMul], e: Emitter, sinks: tuple[Sink, ...]) -
     rows, depth, columns = prod(node.shape[len(outer):-1]), x.shape[-1], node.shape[-1]
     if depth > _LONGEST:
         raise Unlowerable(f"{node.place}: {_too_long(depth)}")
+    moved, zero = (0 if _is_raw(node.call) else quantization(node.call.input(k)).zero_point for k in range(2))
+    if is_one and y.known is not None and not zero:
+        _multiply_by_constant(node, e, sinks[0], moved)
+        return
     plan = Plan.of(e.target, BYTES.arithmetic, rows, columns, BYTES.run(depth) // WORD)
     matrices = prod(outer)
     work = matrices * rows * plan.columns * plan.depth if is_length(matrices) or matrices >= _MANY else 0
     left, other = function.pointer(x), function.pointer(y)
-    moved, zero = (0 if _is_raw(node.call) else quantization(node.call.input(k)).zero_point for k in range(2))
     with parallel_nest(e, outer, work) as index:
         right, totals = _Right(function, plan, depth, node.op.adj_y), function.reserve(rows * WORD)
         mine = in_memory(_matrix(e, left, x, index), (rows, depth), DType.INT8)
@@ -85,6 +98,21 @@ def batch_matmul(node: Node[BatchMatMul], e: Emitter, sinks: tuple[Sink, ...]) -
 
         scratch = function.scratch(plan.tile_bytes)
         multiply(e, plan, rows_of(function, BYTES, memory, depth), right.panels, begin, Filtered(scratch, put))
+
+
+def _multiply_by_constant(node: Node[BatchMatMul], e: Emitter, sink: Sink, zero: int) -> None:
+    """Of x (..., m, k) with a zero point and one constant matrix without: it is packed when the code is made."""
+    x, function, rows, shape = node.input(0), node.function, prod(node.shape[:-1]), node.input(1).shape[-2:]
+    matrix = constant(node.input(1)).reshape(shape)
+    weights = matrix if node.op.adj_y else np.ascontiguousarray(matrix.T)
+    depth, form = weights.shape[1], form_of(e.target, rows, weights)
+    source = placed(function, form, x, zero, (1, 1, rows, depth), depth)
+
+    def put(e: Emitter, row: ir.Value, column: ir.Value, value: ir.Value) -> None:
+        sink(e, [*e.delinear(row, node.shape[:-1]), column], _result(node.call, e, value))
+
+    multiply_integers(function, form, rows, rows_of(function, form, source, depth), weights[:, None],
+                      start(weights, zero, None, form.offset), lambda plan, scratch: Filtered(scratch, put))
 
 
 def _is_raw(call: Call) -> bool:

@@ -1,0 +1,100 @@
+"""Products of stored integers, against products of int64: both backends, to the bit."""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import onnx
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from onnx import TensorProto, helper, numpy_helper
+
+import circlet
+
+Array: TypeAlias = npt.NDArray[Any]
+BYTES = {"int8": TensorProto.INT8, "uint8": TensorProto.UINT8}
+SHAPES = [((3, 5), (5, 4)), ((2, 3, 64), (64, 70)), ((1, 40), (40, 20)), ((2, 2, 3, 5), (2, 5, 4)), ((5,), (5, 3)),
+          ((4, 5), (5,)), ((33, 100), (100, 17))]
+POINTS = st.sampled_from(["absent", "zero", "one", "each", "live"])
+"""Of zero points: whether there is one, and whether for each row or column; a live one is an input."""
+
+
+def values(shape: tuple[int, ...], kind: str, seed: int) -> Array:
+    limits = np.iinfo(kind)
+    return np.random.default_rng(seed).integers(limits.min, limits.max + 1, shape).astype(kind)
+
+
+def point(kind: str, of: str, count: int, seed: int) -> Array | None:
+    if of == "absent":
+        return None
+    return np.zeros((), kind) if of == "zero" else values((count,) if of == "each" else (), kind, seed)
+
+
+def model(op: str, operands: dict[str, Array | None], constants: set[str], result: int) -> bytes:
+    """One node with some inputs; an axis of the first one is open."""
+    present = {name: each for name, each in operands.items() if each is not None}
+    declared = [helper.make_tensor_value_info(
+        name, helper.np_dtype_to_tensor_dtype(each.dtype), ["n", *each.shape[1:]] if name == "a" else each.shape)
+        for name, each in present.items() if name not in constants]
+    node = helper.make_node(op, [name if name in present else "" for name in operands], ["y"])
+    graph = helper.make_graph([node], "g", declared, [helper.make_tensor_value_info("y", result, None)],
+                              [numpy_helper.from_array(present[name], name) for name in present if name in constants])
+    return bytes(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+                 .SerializeToString())
+
+
+def agree(content: bytes, given: dict[str, Array], expected: Array) -> None:
+    for backend in ("cpu", "native"):
+        session = circlet.Session(circlet.load(content), backend=backend)
+        (found,) = session.run(given).values()
+        np.testing.assert_array_equal(found, expected, strict=True)
+        assert set(session.backend_of(0)) == {backend}
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.sampled_from(SHAPES), st.sampled_from([*BYTES]), st.sampled_from([*BYTES]), POINTS, POINTS, st.booleans(),
+       st.integers(0, 99))
+def test_matrix_products(shapes: tuple[tuple[int, ...], tuple[int, ...]], one: str, other: str, p: str, q: str,
+                         is_constant: bool, seed: int) -> None:
+    a, b = values(shapes[0], one, seed), values(shapes[1], other, seed + 1)
+    has_rows, has_columns = a.ndim == 2, b.ndim > 1
+    a_point = point(one, p if has_rows or p != "each" else "one", len(a), seed + 2)
+    b_point = point(other, q if has_columns or q != "each" else "one", b.shape[-1], seed + 3)
+    operands = {"a": a, "b": b, "p": a_point, "q": b_point}
+    live = {"a", *("p" for _ in [0] if p == "live"), *("q" for _ in [0] if q == "live"), *(
+        () if is_constant else ("b",))}
+    left, right = a.astype(np.int64), b.astype(np.int64)
+    if a_point is not None:
+        left = left - (a_point.astype(np.int64)[:, None] if a_point.ndim else a_point.astype(np.int64))
+    if b_point is not None:
+        right = right - b_point.astype(np.int64)
+    given_now = {name: each for name, each in operands.items() if name in live and each is not None}
+    agree(model("MatMulInteger", operands, {*operands} - live, TensorProto.INT32), given_now,
+          np.asarray(np.matmul(left, right), np.int32))
+
+
+@pytest.mark.parametrize("kind", BYTES)
+def test_a_layer_with_dynamic_quantisation(kind: str) -> None:
+    """As ONNX Runtime's `quantize_dynamic` writes it: no part of it is left to numpy."""
+    weights, zero = values((64, 48), kind, 1), np.array(0 if kind == "int8" else 121, kind)
+    nodes = [helper.make_node("DynamicQuantizeLinear", ["x"], ["stored", "scale", "zero"]),
+             helper.make_node("MatMulInteger", ["stored", "w", "zero", "point"], ["sums"]),
+             helper.make_node("Cast", ["sums"], ["real"], to=TensorProto.FLOAT),
+             helper.make_node("Mul", ["real", "scale"], ["y"])]
+    graph = helper.make_graph(
+        nodes, "g", [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", 64])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["n", 48])],
+        [numpy_helper.from_array(weights, "w"), numpy_helper.from_array(zero, "point")])
+    content = onnx.helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    found = {}
+    for backend in ("cpu", "native"):
+        session = circlet.Session(circlet.load(content.SerializeToString()), backend=backend)
+        for n in (7, 1, 3):
+            x = np.random.default_rng(n).standard_normal((n, 64)).astype(np.float32)
+            found[backend, n] = session.run({"x": x})["y"]
+        assert set(session.backend_of(0)) == {backend}
+    for n in (7, 1, 3):
+        np.testing.assert_array_equal(found["native", n], found["cpu", n])
