@@ -14,7 +14,7 @@ import numpy.typing as npt
 import pytest
 from llvmlite import ir
 
-from circlet.backends.native.emit import math
+from circlet.backends.native.emit import hyperbolic, math, trigonometry
 from circlet.backends.native.emit.emitter import I64, POINTER, Emitter, register_type
 from circlet.backends.native.emit.lanes import Function
 from circlet.backends.native.load.llvm import assembly, host, link, object_code
@@ -89,11 +89,20 @@ UNARY: dict[Function, tuple[Reference, float]] = {
     math.sqrt: (np.sqrt, 0.5),
     math.rsqrt: (lambda x: 1 / np.sqrt(x), 1.5),
     math.cbrt: (np.cbrt, 0.50001),
-    math.sin: (np.sin, 0.50001),
-    math.cos: (np.cos, 0.50001),
+    trigonometry.sin: (np.sin, 0.50001),
+    trigonometry.cos: (np.cos, 0.50001),
+    trigonometry.tan: (np.tan, 0.501),
+    trigonometry.asin: (np.arcsin, 0.501),
+    trigonometry.acos: (np.arccos, 0.501),
+    trigonometry.atan: (np.arctan, 0.501),
+    hyperbolic.sinh: (np.sinh, 0.501),
+    hyperbolic.cosh: (np.cosh, 0.501),
+    hyperbolic.asinh: (np.arcsinh, 0.51),
+    hyperbolic.acosh: (np.arccosh, 0.51),
+    hyperbolic.atanh: (np.arctanh, 0.51),
 }
 """The reference of each function and its bound, as the documentation states it."""
-BINARY: dict[Function, Reference] = {math.power: np.power, math.atan2: np.arctan2}
+BINARY: dict[Function, Reference] = {math.power: np.power, trigonometry.atan2: np.arctan2}
 
 
 def name(function: object) -> str:

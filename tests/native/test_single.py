@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from circlet.backends.native.emit import math
+from circlet.backends.native.emit import hyperbolic, math, trigonometry
 from circlet.backends.native.emit.emitter import Emitter
 from circlet.backends.native.emit.lanes import Function
 from circlet.backends.native.rules.real import division
@@ -30,14 +30,18 @@ def words(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(("function", "expected", "most"), [
-    (math.sin, np.sin, 1.3), (math.cos, np.cos, 1.3), (math.cbrt, np.cbrt, 0.9)], ids=["sin", "cos", "cbrt"])
+    (trigonometry.sin, np.sin, 1.3), (trigonometry.cos, np.cos, 1.3), (math.cbrt, np.cbrt, 0.9),
+    (trigonometry.tan, np.tan, 3.2), (trigonometry.asin, np.arcsin, 4), (trigonometry.acos, np.arccos, 4),
+    (trigonometry.atan, np.arctan, 2.5), (hyperbolic.sinh, np.sinh, 4), (hyperbolic.cosh, np.cosh, 4),
+    (hyperbolic.asinh, np.arcsinh, 4), (hyperbolic.acosh, np.arccosh, 4), (hyperbolic.atanh, np.arctanh, 4)],
+    ids=lambda value: getattr(value, "__name__", "") if callable(value) else "")
 def test_of_one_number(function: Function, expected: np.ufunc, most: float) -> None:
-    with np.errstate(invalid="ignore"):
+    with np.errstate(all="ignore"):
         assert errors(applied(function, DENSE), expected(DENSE.astype(np.float64))).max() <= most
 
 
 @pytest.mark.parametrize(("function", "expected", "most"), [
-    (math.power, np.power, 0.9), (math.atan2, np.arctan2, 2.5)], ids=["power", "atan2"])
+    (math.power, np.power, 0.9), (trigonometry.atan2, np.arctan2, 2.5)], ids=["power", "atan2"])
 def test_of_two_numbers(function: Function, expected: np.ufunc, most: float) -> None:
     positive = np.stack([np.exp2(RANDOM.uniform(-140, 127, 200000)), RANDOM.uniform(-3, 3, 200000)])
     with np.errstate(all="ignore"):

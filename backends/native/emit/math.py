@@ -15,7 +15,6 @@ from functools import cache, partial
 import numpy as np
 from llvmlite import ir
 
-from circlet.backends.native.emit.emitter import I32, I64
 from circlet.backends.native.emit.lanes import DOUBLE, SINGLE, Lanes, single
 from circlet.backends.native.emit.pairs import Pair
 
@@ -34,7 +33,7 @@ _TINY = 2.0**-126
 
 
 @cache
-def _fit(function: Callable[[float], float], low: float, high: float, degree: int) -> tuple[float, ...]:
+def fit(function: Callable[[float], float], low: float, high: float, degree: int) -> tuple[float, ...]:
     """The coefficients of the polynomial that interpolates a function on an interval, lowest power first."""
     polynomials = np.polynomial
     curve = polynomials.Chebyshev.interpolate(np.vectorize(function, otypes=[np.float64]), degree, domain=[low, high])
@@ -56,7 +55,7 @@ def _nearest(x: Lanes) -> tuple[Lanes, Lanes]:
     return shifted - _SHIFTER[x.element], shifted.bits()
 
 
-def _power_of_two(exponent: Lanes, kind: ir.Type) -> Lanes:
+def power_of_two(exponent: Lanes, kind: ir.Type) -> Lanes:
     """2 ** exponent, made of its pattern; it must be in the range of normal numbers. Only low bits of the exponent
     count."""
     return ((exponent + _BIAS[kind]) << _FRACTION[kind]).real()
@@ -66,7 +65,7 @@ _BIASED = _SHIFTER[SINGLE] + _BIAS[SINGLE]
 """Adding it to a small number leaves the nearest integer as the exponent of a float32 in the low bits of the sum."""
 _LN2_HIGH, _LN2_LOW = _split(math.log(2), 16)
 """log(2) as a number of 16 bits, whose products with integers of up to 8 bits are exact in float32, and the rest."""
-_EXP = partial(_fit, lambda x: math.expm1(x) / x if x else 1.0, -math.log(2), math.log(2), 7)
+_EXP = partial(fit, lambda x: math.expm1(x) / x if x else 1.0, -math.log(2), math.log(2), 7)
 """(exp(x) - 1) / x on [-log(2), log(2)]: our own interpolation, which leaves exp(x) a relative error below 1.6e-9, a
 fortieth of half a unit in the last place."""
 
@@ -85,7 +84,7 @@ def _exp(x: Lanes) -> Lanes:
 exp = single(_exp)
 """To 1.44 ULP; 1.6 on a processor that cannot fuse products and sums."""
 
-_EXPM1 = partial(_fit, lambda x: (math.expm1(x) - x) / (x * x) if x else 0.5, -math.log(2) / 2, math.log(2) / 2, 5)
+_EXPM1 = partial(fit, lambda x: (math.expm1(x) - x) / (x * x) if x else 0.5, -math.log(2) / 2, math.log(2) / 2, 5)
 """(exp(x) - 1 - x) / x ** 2 on [-log(2) / 2, log(2) / 2]: our own interpolation; expm1 has a relative error below 6e-10
 there."""
 
@@ -96,7 +95,7 @@ def _expm1(x: Lanes) -> Lanes:
     x = x.clamp(-20.0, 89.0)
     n, bits = _nearest(x * (1 / math.log(2)))
     rest = n.fma(-_LN2_LOW, n.fma(-_LN2_HIGH, x))
-    scale = _power_of_two(bits - 1, SINGLE)
+    scale = power_of_two(bits - 1, SINGLE)
     grown = (rest * rest).fma(rest.polynomial(_EXPM1()), rest)
     return (grown.fma(scale, scale - 0.5) * 2.0).sign_of(x)
 
@@ -105,15 +104,15 @@ expm1 = single(_expm1)
 """To 1.45 ULP."""
 
 
-_EXP2M1 = partial(_fit, lambda x: math.expm1(x * math.log(2)) / x if x else math.log(2), -0.5, 0.5, 8)
+_EXP2M1 = partial(fit, lambda x: math.expm1(x * math.log(2)) / x if x else math.log(2), -0.5, 0.5, 8)
 """(2 ** x - 1) / x on [-1/2, 1/2]: our own interpolation, to 1e-13 relative; 2 ** x to 4e-14."""
 
 
-def _exp2_parts(x: Lanes, shift: int = 0) -> tuple[Lanes, Lanes]:
+def exp2_parts(x: Lanes, shift: int = 0) -> tuple[Lanes, Lanes]:
     """Doubles (p, s) such that 2 ** (x + shift) is p * s + s, for |x| < 1000; s is a power of two."""
     n, bits = _nearest(x)
     rest = x - n
-    return rest * rest.polynomial(_EXP2M1()), _power_of_two(bits + shift, DOUBLE)
+    return rest * rest.polynomial(_EXP2M1()), power_of_two(bits + shift, DOUBLE)
 
 
 @single
@@ -124,7 +123,7 @@ def tanh(x: Lanes) -> Lanes:
         more = _expm1(x.unary("fabs").at_most(10.0) * 2.0)
         return (more / (more + 2.0)).sign_of(x)
     magnitude = x.unary("fabs").at_most(10.0).widen(DOUBLE)
-    p, s = _exp2_parts(magnitude * (2 / math.log(2)))
+    p, s = exp2_parts(magnitude * (2 / math.log(2)))
     grown = p.fma(s, s - 1.0)
     return (grown / (grown + 2.0)).narrow(SINGLE).sign_of(x)
 
@@ -141,7 +140,7 @@ def logistic(x: Lanes) -> Lanes:
     are no instructions for doubles the exponential is `exp`: 2.8 ULP, and results below 2e-38 may be 0."""
     if not x.e.target.has_doubles:
         return 1.0 / (_exp(-x) + 1.0)
-    p, s = _exp2_parts(x.clamp(-104.5, 104.5).widen(DOUBLE) * (-1 / math.log(2)), _UNIT_BITS)
+    p, s = exp2_parts(x.clamp(-104.5, 104.5).widen(DOUBLE) * (-1 / math.log(2)), _UNIT_BITS)
     return _UNIT / (p.fma(s, s).narrow(SINGLE) + _UNIT)
 
 
@@ -158,7 +157,7 @@ def _frexp(x: Lanes) -> tuple[Lanes, Lanes]:
     return n, (bits - (n << width)).real()
 
 
-_LOG = partial(_fit, lambda x: (math.log1p(x) - x) / (x * x), math.sqrt(0.5) - 1, math.sqrt(2) - 1, 9)
+_LOG = partial(fit, lambda x: (math.log1p(x) - x) / (x * x), math.sqrt(0.5) - 1, math.sqrt(2) - 1, 9)
 """(log(1 + x) - x) / x ** 2 on [sqrt(1 / 2) - 1, sqrt(2) - 1]: our own interpolation; log(1 + x) has a relative error
 below 1.4e-9."""
 
@@ -182,11 +181,11 @@ def _with_ends_of_log(x: Lanes, found: Lanes) -> Lanes:
     return found.unless(x.equals(math.inf), math.inf)
 
 
-_LOG2 = partial(_fit, lambda x: math.log1p(x) / (x * math.log(2)), math.sqrt(0.5) - 1, math.sqrt(2) - 1, 15)
+_LOG2 = partial(fit, lambda x: math.log1p(x) / (x * math.log(2)), math.sqrt(0.5) - 1, math.sqrt(2) - 1, 15)
 """log2(1 + x) / x on [sqrt(1 / 2) - 1, sqrt(2) - 1]: our own interpolation, to 1e-13 relative."""
 
 
-def _log2(x: Lanes) -> Lanes:
+def log2(x: Lanes) -> Lanes:
     """Of a double that came from a float32, so that it is not subnormal."""
     n, mantissa = _frexp(x)
     f = mantissa - 1.0
@@ -195,7 +194,7 @@ def _log2(x: Lanes) -> Lanes:
 
 def _exp2(x: Lanes) -> Lanes:
     """2 ** x of a double, as float32; below -200 and above 200 results are 0 and infinite all the same."""
-    p, s = _exp2_parts(x.clamp(-200.0, 200.0))
+    p, s = exp2_parts(x.clamp(-200.0, 200.0))
     return p.fma(s, s).narrow(SINGLE)
 
 
@@ -220,7 +219,7 @@ def _exp2_pair(x: Pair) -> Lanes:
     found = rest.polynomial(_EXP2M1()).fma(rest, 1.0)
     whole = bits - _PATTERN
     half = whole >> 1
-    return found * _power_of_two(half, SINGLE) * _power_of_two(whole - half, SINGLE)
+    return found * power_of_two(half, SINGLE) * power_of_two(whole - half, SINGLE)
 
 
 def _power_by_pairs(x: Lanes, y: Lanes) -> Lanes:
@@ -242,7 +241,7 @@ def power(x: Lanes, y: Lanes) -> Lanes:
     ULP."""
     size = x.unary("fabs")
     wide = x.e.target.has_doubles
-    found = _exp2(y.widen(DOUBLE) * _log2(size.widen(DOUBLE))) if wide else _power_by_pairs(size, y)
+    found = _exp2(y.widen(DOUBLE) * log2(size.widen(DOUBLE))) if wide else _power_by_pairs(size, y)
     is_whole = y.equals(y.unary("floor"))
     half = y * 0.5
     is_odd = is_whole & (half > half.unary("floor"))
@@ -259,16 +258,16 @@ def cbrt(x: Lanes) -> Lanes:
         size = x.unary("fabs")
         is_special = size.equals(0.0) | (size < math.inf) ^ True
         return _exp2_pair(_log2_pair(size) * (1 / 3)).unless(is_special, size).sign_of(x)
-    return _exp2(_log2(x.unary("fabs").widen(DOUBLE)) * (1 / 3)).sign_of(x)
+    return _exp2(log2(x.unary("fabs").widen(DOUBLE)) * (1 / 3)).sign_of(x)
 
 
 _ERF_FROM, _ERF_END = 0.875, 4.0
 """Where the polynomial of erf ends and that of log(erfc) begins, and where erf is 1 in float32 (from 3.92 on). The
 first is a choice; both polynomials are exact enough there."""
-_ERF = partial(_fit, lambda square: math.erf(math.sqrt(square)) / math.sqrt(square) - 1.0, 0.0, _ERF_FROM**2, 6)
+_ERF = partial(fit, lambda square: math.erf(math.sqrt(square)) / math.sqrt(square) - 1.0, 0.0, _ERF_FROM**2, 6)
 """erf(r) / r - 1 as a function of r * r, for r up to 0.875: our own interpolation; erf has a relative error below
 3e-10."""
-_LOG_ERFC = partial(_fit, lambda r: math.log(math.erfc(r)), _ERF_FROM, _ERF_END, 8)
+_LOG_ERFC = partial(fit, lambda r: math.log(math.erfc(r)), _ERF_FROM, _ERF_END, 8)
 """log(1 - erf(r)) for r from 0.875 to 4: our own interpolation, to 2.3e-8; erf has an absolute error below 5e-9."""
 
 
@@ -300,7 +299,7 @@ def _odds() -> tuple[float, ...]:
     return tuple(float(each) for each in curve.convert(kind=polynomials.Polynomial).coef)
 
 
-_EXP2 = partial(_fit, lambda x: 2.0**x, -0.5, 0.5, 5)
+_EXP2 = partial(fit, lambda x: 2.0**x, -0.5, 0.5, 5)
 """2 ** x on [-1/2, 1/2]: our own interpolation, to 1.1e-7 relative, two units in the last place."""
 
 
@@ -341,130 +340,3 @@ def sqrt(x: Lanes) -> Lanes:
 def rsqrt(x: Lanes) -> Lanes:
     """1 / sqrt(x), to 1.50 ULP."""
     return 1.0 / x.unary("sqrt")
-
-
-_FIRST_EXPONENT = 100
-"""The biased exponent below which x is the sine of x, and 1 its cosine: 2 ** -27, where x ** 3 / 6 is 1e-17 of x. The
-doublings from it on, 154 for the greatest number, must stay below 192, for which the five words of `_TURNS` are
-made."""
-
-
-_TWO_OVER_PI = 0xA2F9836E4E441529FC2757D1F534DDC0DB6295993C439041FE5163ABDEBBC561B724
-"""2 / pi as a binary fraction of 272 bits, of which `_TURNS` takes 268."""
-
-
-def _signed_words(number: int, count: int) -> list[int]:
-    """An integer as signed 64-bit words, the highest first."""
-    words = [number >> 64 * k & (1 << 64) - 1 for k in reversed(range(count))]
-    return [each - (each >> 63 << 64) for each in words]
-
-
-_TURNS = _signed_words(_TWO_OVER_PI >> 272 - (62 + _FIRST_EXPONENT - 150 + 4 * 64), 5)
-"""The quarter turns that the last bit of a significand with the first exponent is worth, two bits before the point."""
-_SIN = partial(_fit, lambda square: math.sin(math.sqrt(square)) / math.sqrt(square), 0.0, (math.pi / 4)**2, 5)
-"""sin(r) / r as a function of r * r, for r up to pi / 4: our own interpolation, to 6e-15 relative."""
-_COS = partial(_fit, lambda square: math.cos(math.sqrt(square)), 0.0, (math.pi / 4)**2, 5)
-"""cos(r) as a function of r * r, for r up to pi / 4: our own interpolation, to 8e-14 relative."""
-
-
-def _turned(x: Lanes) -> tuple[Lanes, Lanes]:
-    """(k, r) such that |x| is k quarter turns and r, of at most half of one in units of 2 ** -64; k counts modulo 4 in
-    its low bits. Of small numbers k is 0.
-
-    The product of the significand, an integer, with a fraction of 2 / pi loses nothing that matters (Payne and Hanek).
-    """
-    pattern = x.unary("fabs").bits()
-    exponent = pattern >> 23
-    significand = ((pattern & 0x7FFFFF) | 0x800000).widen(I64)
-    doublings = (exponent - _FIRST_EXPONENT).widen(I64)
-    first, second, third = (
-        (doublings < 64).where(doublings.constant(_TURNS[k]),
-                               (doublings < 128).where(doublings.constant(_TURNS[k + 1]), _TURNS[k + 2]))
-        for k in range(3)
-    )
-    high, low = first.funnel(second, doublings), second.funnel(third, doublings)
-    turns = significand * high + (significand * low.shift_right(32)).shift_right(32)
-    quarter = (turns + (1 << 61)).shift_right(62)
-    return quarter.unless(exponent < _FIRST_EXPONENT, 0), turns << 2
-
-
-def _sine_of_quarters(x: Lanes, quarter: Lanes, part: Lanes) -> Lanes:
-    """The sine of `quarter` quarter turns, which count modulo 4, and of `part` of one in units of 2 ** -64, as
-    `_turned` gives them for |x|; as float32."""
-    exponent = x.unary("fabs").bits() >> 23
-    is_small = exponent < _FIRST_EXPONENT
-    if x.e.target.has_doubles:
-        rest = part.to_real(DOUBLE) * (math.pi / 2 / 2.0**64)
-        rest = rest.unless(is_small, x.unary("fabs").widen(DOUBLE)).unless(exponent.equals(255), math.nan)
-        return _sine_of_turned(quarter, rest)
-    pair = _fraction(part) * (math.pi / 2)
-    high = pair.high.unless(is_small, x.unary("fabs")).unless(exponent.equals(255), math.nan)
-    return _sine_of_pair(quarter, Pair(high, pair.low.unless(is_small, 0.0)))
-
-
-def _fraction(part: Lanes) -> Pair:
-    """An i64 in units of 2 ** -64: its first 48 digits."""
-    is_negative = part < 0
-    magnitude = is_negative.where(part * -1, part)
-    zeros = Lanes(part.e, part.e.builder.ctlz(magnitude.value, ir.Constant(ir.IntType(1), 0))).at_most(63)
-    digits = Lanes(part.e, part.e.builder.shl(magnitude.value, zeros.value))
-    scale = _power_of_two(zeros.narrow(I32) * -1 - 24, SINGLE)
-    high, low = (digits.shift_right(each).narrow(I32) & 0xFFFFFF for each in (40, 16))
-    negated = is_negative.where(-scale, scale)
-    return Pair(high.to_real(SINGLE) * negated, low.to_real(SINGLE) * (negated * 2.0**-24))
-
-
-def _sine_of_pair(quarter: Lanes, rest: Pair) -> Lanes:
-    """As `_sine_of_turned`, to 1.3 ULP."""
-    x, square = rest.high, rest.high * rest.high
-    sine = x + (rest.low + x * (square * square.polynomial(_SIN()[1:])))
-    less = rest.high * rest.low * 2.0 + square
-    cosine = less * less.polynomial(_COS()[1:]) + 1.0
-    found = (quarter & 1).equals(0).where(sine, cosine)
-    return (quarter & 2).equals(0).where(found, -found)
-
-
-def _sine_of_turned(quarter: Lanes, rest: Lanes) -> Lanes:
-    """The sine of `quarter` quarter turns, an i64 that counts modulo 4, and `rest`, a double of at most pi / 4; as
-    float32."""
-    square = rest * rest
-    sine, cosine = rest * square.polynomial(_SIN()), square.polynomial(_COS())
-    found = (quarter & 1).equals(0).where(sine, cosine)
-    return (quarter & 2).equals(0).where(found, -found).narrow(SINGLE)
-
-
-@single
-def sin(x: Lanes) -> Lanes:
-    """Correctly rounded but for fewer than 900 of all arguments, however great: the argument in quarter turns
-    (`_turned`), then a polynomial in double precision. Where there are no instructions for that, to 1.3 ULP."""
-    found = _sine_of_quarters(x, *_turned(x))
-    return (x < 0.0).where(-found, found.unless(x.equals(0.0), x))
-
-
-@single
-def cos(x: Lanes) -> Lanes:
-    """Correctly rounded but for fewer than 900 of all arguments, however great; or to 1.3 ULP, as `sin`."""
-    quarter, part = _turned(x)
-    return _sine_of_quarters(x, quarter + 1, part)
-
-
-_ATAN = partial(_fit, lambda square: math.atan(math.sqrt(square)) / math.sqrt(square), 0.0, 1.0, 12)
-"""atan(r) / r as a function of r * r, for r up to 1: our own interpolation, to 1.2e-11 relative."""
-
-
-@single
-def atan2(y: Lanes, x: Lanes) -> Lanes:
-    """The angle of the point (x, y), in [-pi, pi], to 0.501 ULP: atan of the smaller coordinate over the larger one, in
-    double precision, then taken to its octant. Where there are no instructions for that, in single precision, to 2.5
-    ULP."""
-    a, b = y.unary("fabs"), x.unary("fabs")
-    if x.e.target.has_doubles:
-        a, b = a.widen(DOUBLE), b.widen(DOUBLE)
-    is_steep = a > b
-    low, high = is_steep.where(b, a), is_steep.where(a, b)
-    ratio = (low / high).unless(low.equals(high), 1.0).unless((low + high).equals(0.0), 0.0)
-    angle = ratio * (ratio * ratio).polynomial(_ATAN())
-    angle = angle.unless(is_steep, -angle + math.pi / 2)
-    angle = angle.unless(x.bits() < 0, -angle + math.pi)
-    return (angle.narrow(SINGLE) if x.e.target.has_doubles else angle).sign_of(y)
-

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 from llvmlite import ir
 
-from circlet.backends.native.emit import math
+from circlet.backends.native.emit import math, trigonometry
 from circlet.backends.native.emit.emitter import UNSIGNED, Emitter, Index, is_real
 from circlet.backends.native.emit.value import Value, computed
 from circlet.backends.native.rules.refusals import movable, plain, single_or_half
@@ -206,4 +206,4 @@ for _op, _combine in _COMBINE.items():
     fused(_op)(partial(elementwise, combine=_combine))
 fused(ops.Maximum, movable)(partial(elementwise, combine=_choice(">")))
 fused(ops.Minimum, movable)(partial(elementwise, combine=_choice("<")))
-fused(ops.Atan2, single_or_half)(partial(elementwise, combine=lambda e, dtype, v: math.atan2(e, *v)))
+fused(ops.Atan2, single_or_half)(partial(elementwise, combine=lambda e, dtype, v: trigonometry.atan2(e, *v)))

@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 from llvmlite import ir
 
-from circlet.backends.native.emit import math
+from circlet.backends.native.emit import math, trigonometry
 from circlet.backends.native.emit.emitter import Emitter, is_real
 from circlet.backends.native.emit.lanes import Function, Lanes, single
 from circlet.backends.native.emit.value import Value
@@ -98,8 +98,8 @@ _SINGLE: dict[type[Op], Function] = {
     ops.Rsqrt: math.rsqrt,
     ops.Exp: math.exp,
     ops.Log: math.log,
-    ops.Sin: math.sin,
-    ops.Cos: math.cos,
+    ops.Sin: trigonometry.sin,
+    ops.Cos: trigonometry.cos,
     ops.Tanh: math.tanh,
     ops.Logistic: math.logistic,
     ops.Silu: math.silu,
