@@ -66,6 +66,7 @@ MAX_FILES = 20
 WIDE_FOLDERS = {
     "runtime/ops": "a file for each family of operators",
     "backends/cpu": "a file for each family of operators",
+    "backends/native/rules/real": "a file for each family of operators",
     "tools": "a file for each sub-command, beside what they share",
     "schema/openvino": "a file for each family of layers",
     "schema/onnx/ops": "a file for each family of operators",

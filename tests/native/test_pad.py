@@ -2,7 +2,30 @@
 
 from __future__ import annotations
 
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from circlet.runtime.ir.types import DType
+from circlet.runtime.ops.pad import Dilate, StablehloPad
+from tests.native.against_cpu import agree, applied, seeds, values
 from tests.native.native_cases import native_test
 from tests.ops.test_pad import MIRROR, PAD, SPREAD, TILE
 
 test_pad = native_test([*PAD, *MIRROR, *SPREAD, *TILE])
+
+AXES = st.lists(st.tuples(st.integers(0, 6), st.integers(-1, 3), st.integers(-1, 3), st.integers(0, 3)), min_size=1,
+                max_size=3)
+"""Of each axis its size, the padding before and behind it, and that between elements."""
+KINDS = st.sampled_from([DType.FLOAT32, DType.INT8, DType.INT64, DType.BOOL])
+
+
+@settings(max_examples=40, deadline=None)
+@given(AXES, KINDS, seeds)
+def test_elements_apart_from_each_other(axes: list[tuple[int, int, int, int]], dtype: DType, seed: int) -> None:
+    sizes, low, high, gaps = (tuple(each) for each in zip(*(
+        (size, *(max(each, 0 if size < 2 else -1) for each in edges), gap) for size, *edges, gap in axes), strict=True))
+    x = values(sizes, dtype.numpy, seed)
+    value = np.ones((), dtype.numpy)
+    agree(applied(StablehloPad(low, high, gaps), value), x)
+    agree(applied(Dilate(), np.array([each + 1 for each in gaps], np.int32), value), x)

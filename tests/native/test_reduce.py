@@ -15,6 +15,7 @@ from circlet.runtime.ops.elementwise import Add, Mul
 from circlet.runtime.ops.reduce import (
     ArgMax,
     ArgMin,
+    Cumprod,
     Cumsum,
     Mean,
     ReduceAll,
@@ -86,11 +87,12 @@ def test_arg(data: st.DataObject, op: type[ArgMax | ArgMin], dtype: type[np.gene
 
 @settings(max_examples=30, deadline=None)
 @given(st.data(), st.sampled_from(NUMBERS), st.booleans(), st.booleans(), seeds)
-def test_cumulative_sum(data: st.DataObject, dtype: type[np.generic], exclusive: bool, reverse: bool,
+def test_cumulative(data: st.DataObject, dtype: type[np.generic], exclusive: bool, reverse: bool,
                         seed: int) -> None:
     shape = data.draw(shapes(1, 4))
     axis = data.draw(st.integers(-len(shape), len(shape) - 1))
-    agree(applied(Cumsum(exclusive, reverse), np.int32(axis)), values(shape, dtype, seed))
+    for op in (Cumsum(exclusive, reverse), Cumprod(exclusive, reverse)):
+        agree(applied(op, np.int32(axis)), values(shape, dtype, seed))
 
 
 @pytest.mark.parametrize("shape", [(3, 2500), (2, 1030, 3), (5, 7, 300)])

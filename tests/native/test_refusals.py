@@ -22,7 +22,7 @@ from circlet.runtime.ir.types import DType, Quantization
 from circlet.runtime.ops.layout import ReverseV2
 from circlet.runtime.ops.matmul import FullyConnected
 from circlet.runtime.ops.quantize import Cast, Quantize
-from circlet.runtime.ops.reduce import Cumprod
+from circlet.runtime.ops.random import RandomUniform
 from circlet.runtime.ops.unary import Exp
 from tests.exec import graphs as g
 
@@ -46,8 +46,8 @@ def outline(model: Model) -> list[str]:
     return [line for each in made[0].listings for line in each.outline]
 
 
-def cumulative_product(s: SubgraphBuilder) -> Sequence[Value]:
-    return [s.apply(Cumprod(), s.input("x", FLOAT, (2, 3)), s.constant(np.int32(0)))]
+def random_numbers(s: SubgraphBuilder) -> Sequence[Value]:
+    return [s.apply(RandomUniform(), s.constant(np.array([2, 3], np.int32)))]
 
 
 def to_bfloat16(s: SubgraphBuilder) -> Sequence[Value]:
@@ -68,7 +68,7 @@ def live_weights(s: SubgraphBuilder) -> Sequence[Value]:
 
 
 @pytest.mark.parametrize(("define", "reason"), [
-    (cumulative_product, "no native rule"),
+    (random_numbers, "no native rule"),
     (to_bfloat16, "element type bfloat16 of output 0, which no register holds"),
     (reverse_along_an_input, "input 1 is known only when it runs"),
     (double_exponential, "table, look up: input 0 is not quantised; "

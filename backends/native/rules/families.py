@@ -19,7 +19,7 @@ MODULES: Mapping[str, tuple[str, ...]] = {
     "pool": ("real.pool",),
     "quantize": ("quantized.quantize", "quantized.elementwise", "quantized.table"),
     "recurrent": ("recurrent.lstm", "recurrent.lstm_int8", "recurrent.rnn"),
-    "reduce": ("real.reduce",),
+    "reduce": ("real.reduce", "real.cumulative"),
     "resample": ("real.resample",),
     "resize": ("real.resize",),
     "segment": ("real.segment",),

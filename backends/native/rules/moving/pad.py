@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import partial
+from math import prod
 from typing import Any
 
 from llvmlite import ir
 
 from circlet.backends.native.emit.emitter import Emitter, Index
-from circlet.backends.native.emit.loops import every, independent
+from circlet.backends.native.emit.loops import choose, every, independent
+from circlet.backends.native.emit.parallel import parallel_nest
 from circlet.backends.native.emit.value import Value, computed
-from circlet.backends.native.emit.whole import Whole
+from circlet.backends.native.emit.whole import Truth, Whole, both
 from circlet.backends.native.rules.moving.move import expect, parameter
 from circlet.backends.native.rules.refusals import movable
 from circlet.backends.native.rules.rule import Node, Sink, fused, nest
@@ -17,7 +21,7 @@ from circlet.backends.refusal import all_of
 from circlet.runtime.exec.kernel import Call
 from circlet.runtime.ir.length import larger, may_differ
 from circlet.runtime.ir.types import QUANTIZABLE
-from circlet.runtime.ops.pad import MirrorPad, MirrorPadMode, Pad, PadV2, Tile
+from circlet.runtime.ops.pad import Dilate, MirrorPad, MirrorPadMode, Pad, PadV2, StablehloPad, Tile
 
 SECOND = frozenset({1})
 """Inputs by position, as `parameters` names them."""
@@ -61,6 +65,38 @@ def _surround(node: Node[Any], e: Emitter, sink: Sink, value: ir.Value) -> None:
         margin(outer, before + size, after)
 
     go([], [])
+
+
+@nest(StablehloPad, movable, memory_inputs=frozenset())
+def stablehlo_pad(node: Node[StablehloPad], e: Emitter, sinks: tuple[Sink, ...]) -> None:
+    """Of x and a value: the elements of x apart from each other, in between and around them the value."""
+    steps = [gap + 1 for gap in node.op.interior_padding]
+    _spread(node, e, sinks[0], node.op.edge_padding_low, steps, node.input(1).reshaped(()).scalar(e))
+
+
+@nest(Dilate, movable, memory_inputs=frozenset(), parameters=SECOND)
+def dilate(node: Node[Dilate], e: Emitter, sinks: tuple[Sink, ...]) -> None:
+    """Of x, steps (rank,) and a value: the elements of x so many steps apart, in between the value."""
+    steps = parameter(node, 1).tolist()
+    _spread(node, e, sinks[0], [0] * len(steps), steps, node.input(2).reshaped(()).scalar(e))
+
+
+def _spread(node: Node[Any], e: Emitter, sink: Sink, starts: Sequence[int], steps: Sequence[int],
+            value: ir.Value) -> None:
+    """Goes through the output in order: gives the element of x that lies at a place, as they begin at `starts` and are
+    `steps` apart, or a value where none does."""
+    x, b = node.input(0), e.builder
+    with parallel_nest(e, node.shape, 4 * node.call.outputs[0].dtype.numpy.itemsize * prod(node.shape)) as index:
+        is_there: Truth = True
+        places = []
+        for each, start, step, size in zip(index, starts, steps, x.shape, strict=True):
+            distance = b.sub(each, e.number(start))
+            place = distance if step == 1 else b.udiv(distance, e.number(step))
+            places.append(place)
+            is_there = both(e, is_there, b.icmp_unsigned("<", place, e.number(size)))
+            if step > 1:
+                is_there = both(e, is_there, b.icmp_signed("==", b.mul(place, e.number(step)), distance))
+        sink(e, index, choose(e, is_there, partial(x.element, e, places), lambda: value))
 
 
 @fused(MirrorPad, movable, parameters=SECOND)

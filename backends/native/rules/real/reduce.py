@@ -18,7 +18,7 @@ from circlet.backends.native.emit.parallel import parallel_nest
 from circlet.backends.native.emit.value import Value
 from circlet.backends.native.emit.whole import Whole
 from circlet.backends.native.rules.quantized.quantize import convert
-from circlet.backends.native.rules.real.elementwise import add, compare
+from circlet.backends.native.rules.real.elementwise import compare
 from circlet.backends.native.rules.refusals import movable, plain
 from circlet.backends.native.rules.row_vectors import RowVectors, in_every_lane
 from circlet.backends.native.rules.rule import Node, Sink, nest
@@ -452,47 +452,3 @@ def _find_beside(relation: str, node: Node[Any], e: Emitter, traversal: Traversa
 
 nest(ops.ArgMax, movable, frozenset({0}), AXES)(partial(_arg, ">"))
 nest(ops.ArgMin, movable, frozenset({0}), AXES)(partial(_arg, "<"))
-
-
-@nest(ops.Cumsum, plain, frozenset(), AXES)
-def cumsum(node: Node[ops.Cumsum], e: Emitter, sinks: tuple[Sink, ...]) -> None:
-    """Of x the sums so far along an axis, of the same shape: loops over the axes before it, shared out, over the axis,
-    and over those behind it, whose sums lie side by side in scratch memory; a single one is in a register."""
-    x, (axis,) = node.input(0), axes_of(node)
-    dtype, inner, length = x.dtype, x.shape[axis + 1:], x.shape[axis]
-    sums = _Sums(node, e, prod(inner), dtype)
-    with parallel_nest(e, x.shape[:axis], 2 * x.nbytes) as outer:
-        sums.clear()
-        with e.loop(length) as turn, e.nest(inner) as rest:
-            place = e.builder.sub(e.number(length - 1), turn) if node.op.reverse else turn
-            index, k = [*outer, place, *rest], e.linear(rest, inner)
-            before = sums.get(k)
-            after = add(e, dtype, [before, x.element(e, index)])
-            sums.set(k, after)
-            sinks[0](e, index, before if node.op.exclusive else after)
-
-
-class _Sums:
-    """Sums of a type, by number."""
-
-    def __init__(self, node: Node[Any], e: Emitter, count: int, dtype: DType) -> None:
-        self._e, self._count, self._dtype = e, count, dtype
-        is_single = not may_differ(count, 1)
-        self._register = Register(e, register_type(dtype)) if is_single else None
-        self._memory = None if is_single else reserve(node, count, dtype)
-
-    def clear(self) -> None:
-        """Makes all of them zero."""
-        with self._e.loop(self._count) as k:
-            self.set(k, self._e.constant(0, self._dtype))
-
-    def get(self, k: ir.Value) -> ir.Value:
-        """One of them."""
-        return self._register.get() if self._register else self._e.load(self._memory, self._dtype, k)
-
-    def set(self, k: ir.Value, value: ir.Value) -> None:
-        """Changes one."""
-        if self._register:
-            self._register.set(value)
-        else:
-            self._e.store(value, self._memory, self._dtype, k)
