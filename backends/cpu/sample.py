@@ -11,6 +11,7 @@ import numpy as np
 
 from circlet.backends.cpu.rule import Node, rule
 from circlet.backends.refusal import all_of, only
+from circlet.runtime.errors import ExecutionError
 from circlet.runtime.exec.step import Step
 from circlet.runtime.ir.types import FLOATS, Array
 from circlet.runtime.ops.resample import Interpolation
@@ -79,6 +80,8 @@ def grid_sample(node: Node[GridSample]) -> Step:
     batch = np.arange(len(x))[:, None]
 
     def step() -> None:
+        if out.size and 0 in x.shape[2:]:
+            raise ExecutionError("input 0 has no elements to sample")
         places = grid.reshape(len(x), count, len(spatial)).astype(np.float64)
         taps = [_taps(op, places[..., len(spatial) - 1 - axis], length) for axis, length in enumerate(spatial)]
         total: Array = np.zeros((len(x), count, x.shape[1]))

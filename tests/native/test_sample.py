@@ -1,0 +1,53 @@
+"""Native sampling at places that a tensor names."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import circlet
+from circlet.runtime.ir.builder import ModelBuilder
+from circlet.runtime.ir.types import DType
+from circlet.runtime.ops.resample import Interpolation
+from circlet.runtime.ops.sample import GridSample, Outside
+from tests.native.against_cpu import agree, applied, seeds, values
+from tests.native.native_cases import native_test
+from tests.ops.test_resample import SAMPLES
+
+test_cases = native_test(SAMPLES)
+
+OPTIONS = st.tuples(st.sampled_from(Interpolation), st.sampled_from(Outside), st.booleans())
+SPATIAL = st.lists(st.sampled_from([1, 2, 5, 9]), min_size=1, max_size=3)
+
+
+def places(shape: tuple[int, ...], seed: int, special: bool) -> np.ndarray:
+    """Inside of the input, on its borders, and a little and far outside."""
+    random = np.random.default_rng(seed)
+    found = np.where(random.random(shape) < 0.3, random.choice([-1.0, 0.0, 0.25, 1.0], shape),
+                     random.uniform(-2.5, 2.5, shape)).astype(np.float32)
+    if special:
+        found[random.random(shape) < 0.1] = random.choice([np.nan, np.inf, -np.inf])
+    return found
+
+
+@settings(max_examples=60, deadline=None)
+@given(OPTIONS, SPATIAL, st.sampled_from([1, 3]), st.booleans(), seeds)
+def test_samples(options: tuple[Interpolation, Outside, bool], sizes: list[int], channels: int, special: bool,
+                 seed: int) -> None:
+    x = values((2, channels, *sizes), np.float32, seed, special)
+    grid = places((2, *(3, 2, 2)[:len(sizes)], len(sizes)), seed, special)
+    with np.errstate(all="ignore"):
+        agree(applied(GridSample(*options)), x, grid)
+
+
+@pytest.mark.parametrize("backend", ["cpu", "native"])
+def test_nothing_to_sample(backend: str) -> None:
+    b = ModelBuilder()
+    main = b.subgraph("main")
+    x, grid = main.input("x", DType.FLOAT32, (1, 1, 0, 2)), main.input("grid", DType.FLOAT32, (1, 1, 1, 2))
+    main.output(main.apply(GridSample(), x, grid))
+    session = circlet.Session(b.build(), backend=backend)
+    with pytest.raises(circlet.ExecutionError, match="no elements to sample"):
+        session.invoke(0, [np.zeros((1, 1, 0, 2), np.float32), np.zeros((1, 1, 1, 2), np.float32)])
