@@ -16,6 +16,7 @@ from circlet.backends.native.targets.catalogue import PROCESSORS, Processor
 from circlet.backends.native.targets.target import Goal
 from circlet.embed.compiled import Compiled, Interface, Port
 from circlet.embed.names import identifier, unique
+from circlet.embed.supply import Supply
 from circlet.runtime.errors import InputError, UnsupportedError, suggestion
 from circlet.runtime.exec.executor_map import ExecutorMap
 from circlet.runtime.exec.values.inputs import Entry, entry_of
@@ -33,8 +34,8 @@ are entered anew, with more memory."""
 _HALVES = frozenset({"__extendhfsf2", "__truncdfhf2", "__truncsfhf2"})
 """What converts float16 where there are no instructions; few compilers have these functions."""
 
-_COPYING = frozenset({"memcpy", "memmove", "memset"})
-"""What code may call of the C library."""
+_COPYING = frozenset({"memcpy", "memset"})
+"""What code may call, and nothing else."""
 _MOST_LENGTH = 1 << 31
 """What lengths within bounds are below."""
 _ARCHITECTURES = re.compile(r"(x86_64|i[3-6]86|aarch64|arm|thumb|riscv32|riscv64|wasm32)[\w.]*-")
@@ -107,17 +108,16 @@ def compile_model(model: Model, target: Processor | str, name: str = "model", si
     code = lower_model(executors, machine, name, points, limits, is_small)
     interfaces = [_interface(symbol, key, each, found)
                   for symbol, (key, each), found in zip(symbols, entries, code.entries, strict=True)]
-    content = code.constants.fill(embedded_object(str(code.module), chosen, is_small))
+    content = code.constants.fill(embedded_object(str(code.module), chosen, is_small, Supply(code.module, machine)))
     found = Compiled(name, chosen, content, code, interfaces, machine.alignment)
     _expect_instructions(found)
     return found
 
 
 def _expect_instructions(found: Compiled) -> None:
-    """Raises UnsupportedError if code calls what programs may not have: the C library's functions of real numbers, or
-    conversions of float16. Functions of the compiler's runtime are for it to bring."""
-    missing = [each for each in found.contents.needed
-               if each in _HALVES or not (each.startswith("__") or each in _COPYING)]
+    """Raises UnsupportedError if code calls what programs may not have: functions of real numbers, or conversions of
+    float16."""
+    missing = [each for each in found.contents.needed if each not in _COPYING]
     if missing:
         what = "float16" if _HALVES & {*missing} else "what these functions compute"
         raise UnsupportedError(f"target {found.processor.name!r} has no instructions for {what}: {', '.join(missing)}")

@@ -37,6 +37,7 @@ def test_model(path: Path, device: Device, tmp_path: Path) -> None:
     if path.stem in TOO_LARGE and device.target.startswith("cortex"):
         pytest.skip("the board has too little memory")
     for number, (found, calls) in enumerate(compiled(path, device.target, is_small=True)):
+        assert {*found.contents.needed} <= {"memcpy", "memset"}
         if not device.has_room(found, calls):
             pytest.skip("the board has too little memory")
         folder = tmp_path / str(number)

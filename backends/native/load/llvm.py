@@ -120,19 +120,20 @@ _FORCED, _UNFORCED = re.compile(r'!"llvm\.loop\.vectorize\.enable", i1 1'), '!"l
 """A hint that LLVM complains of where it makes no vectors, and what stands in its place."""
 
 
-def embedded_object(module: str, processor: Processor, is_small: bool) -> bytes:
+def embedded_object(module: str, processor: Processor, is_small: bool, supply: Callable[[bytes], str]) -> bytes:
     """The object file of a whole module, for a processor.
 
     Args:
         module: in LLVM's language.
         processor: that it is for.
         is_small: whether it is to be small rather than fast.
+        supply: a module to be added, with functions that the object file calls, or nothing.
 
     Raises:
         RuntimeError: LLVM cannot make it.
     """
-    machine = _embedding(processor, Goal.SIZE if is_small else Goal.SPEED)
-    parsed = llvm.parse_assembly(_FORCED.sub(_UNFORCED, module) if is_small else module, llvm.create_context())
+    machine, context = _embedding(processor, Goal.SIZE if is_small else Goal.SPEED), llvm.create_context()
+    parsed = llvm.parse_assembly(_FORCED.sub(_UNFORCED, module) if is_small else module, context)
     parsed.verify()
     options = llvm.create_pipeline_tuning_options(speed_level=2 if is_small else 3)
     options.loop_vectorization = not is_small
@@ -140,7 +141,12 @@ def embedded_object(module: str, processor: Processor, is_small: bool) -> bytes:
     options.slp_vectorization = False
     builder = llvm.create_pass_builder(machine, options)
     builder.getModulePassManager().run(parsed, builder)
-    return machine.emit_object(parsed)  # type: ignore[no-any-return]  # llvmlite is untyped
+    content: bytes = machine.emit_object(parsed.clone())
+    while added := supply(content):
+        whole = parsed.clone()
+        whole.link_in(llvm.parse_assembly(added, context))
+        content = machine.emit_object(whole)
+    return content
 
 
 def _machine(target: Target, passes: Passes) -> llvm.TargetMachine:
