@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import ceil
 
 from circlet.runtime.errors import ModelError
@@ -25,6 +26,10 @@ class Windows:
     """The padding is what circlet calls SAME."""
     more: tuple[int, ...]
     """Elements behind the padding that the last window reaches into where their count is rounded up."""
+    automatic: str = ""
+    """SAME_UPPER or SAME_LOWER, where what is before and behind hangs on lengths that are open."""
+    rounds_up: bool = False
+    """Whether it hangs on these how far the last window reaches."""
 
     @property
     def rank(self) -> int:
@@ -41,8 +46,14 @@ class Windows:
                 in zip(self.before, self.after, self.more, strict=True)]
 
     @property
+    def is_open(self) -> bool:
+        """Whether open lengths tell the padding."""
+        return self.rounds_up or bool(self.automatic)
+
+    @property
     def is_padded(self) -> bool:
-        return any(map(any, self.pads))
+        """Whether there may be padding."""
+        return self.is_open or any(map(any, self.pads))
 
 
 def windows(node: Node, sizes: Shape) -> Windows:
@@ -50,7 +61,6 @@ def windows(node: Node, sizes: Shape) -> Windows:
 
     Raises:
         ModelError: the attributes do not fit each other.
-        UnsupportedError: dimensions that decide the padding are not known.
     """
     rank = len(sizes)
     if rank != node.rank() - 2:
@@ -71,41 +81,41 @@ def _automatic(node: Node, found: Windows, mode: str) -> Windows:
     lengths = node.shape()[2:]
     if mode == "VALID":
         zero = (0,) * found.rank
-        return Windows(found.size, found.stride, found.dilation, zero, zero, False, _more(node, found, zero, zero))
+        return _rounded(node, replace(found, before=zero, after=zero))
     if mode == "NOTSET":
         same = -1 not in lengths and _same(found, lengths) == (found.before, found.after)
-        return Windows(found.size, found.stride, found.dilation, found.before, found.after, same,
-                       _more(node, found, found.before, found.after))
+        return _rounded(node, replace(found, same=same))
     if mode not in ("SAME_UPPER", "SAME_LOWER"):
         raise ModelError(f"auto_pad: expected NOTSET, SAME_UPPER, SAME_LOWER or VALID, found {mode!r}")
-    if -1 in lengths:
-        node.unsupported(f"auto_pad {mode} of an input of shape {node.shape()}")
+    if any(length < 0 and step > 1 for length, step in zip(lengths, found.stride, strict=True)):
+        return replace(found, same=mode == "SAME_UPPER", automatic=mode)
     before, after = _same(found, lengths)
     if mode == "SAME_LOWER":
         before, after = after, before
-    return Windows(found.size, found.stride, found.dilation, before, after, mode == "SAME_UPPER" or before == after,
-                   (0,) * found.rank)
+    return replace(found, before=before, after=after, same=mode == "SAME_UPPER" or before == after)
 
 
 def _same(found: Windows, lengths: Shape) -> tuple[Shape, Shape]:
-    """The padding with which there are ceil(length / stride) windows, the odd element behind."""
-    total = [max((ceil(length / step) - 1) * step + span - length, 0)
+    """The padding with which there are ceil(length / stride) windows, the odd element behind. With steps of 1 it hangs
+    on no length."""
+    total = [span - 1 if step == 1 else max((ceil(length / step) - 1) * step + span - length, 0)
              for length, step, span in zip(lengths, found.stride, found.span, strict=True)]
     return tuple(each // 2 for each in total), tuple(each - each // 2 for each in total)
 
 
-def _more(node: Node, found: Windows, before: Shape, after: Shape) -> Shape:
-    """What windows need behind the padding if their count is rounded up; the last one begins before that."""
+def _rounded(node: Node, found: Windows) -> Windows:
+    """The windows with what they need behind the padding if their count is rounded up; the last one begins before
+    that."""
     if not node.integer("ceil_mode", 0):
-        return (0,) * found.rank
+        return found
     lengths = node.shape()[2:]
     if -1 in lengths:
-        node.unsupported(f"ceil_mode of an input of shape {node.shape()}")
+        return replace(found, same=False, rounds_up=True)
     result = []
-    for length, step, span, front, back in zip(lengths, found.stride, found.span, before, after, strict=True):
+    for length, step, span, front, back in zip(lengths, found.stride, found.span, found.before, found.after,
+                                               strict=True):
         count = ceil((length + front + back - span) / step) + 1
         if (count - 1) * step >= length + front:
             count -= 1
         result.append(max((count - 1) * step + span - length - front - back, 0))
-    return tuple(result)
-
+    return replace(found, more=tuple(result))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -11,6 +12,7 @@ from circlet.runtime.ir.types import DType, Padding
 from circlet.runtime.ops import conv, layout, pad, shape
 from circlet.schema.importer import compose as c
 from circlet.schema.importer.graph import Graph, Value, constant
+from circlet.schema.onnx.margins import margins
 from circlet.schema.onnx.node import Node
 from circlet.schema.onnx.ops.layout import cropped
 from circlet.schema.onnx.ops.matmul import centered
@@ -51,18 +53,22 @@ def _squeezed(graph: Graph, x: Value) -> Value:
 
 def _widened(found: Windows) -> Windows:
     """The windows over a signal as windows over an image of height 1."""
-    return Windows((1, *found.size), (1, *found.stride), (1, *found.dilation), (0, *found.before), (0, *found.after),
-                   found.same, (0, *found.more))
+    return replace(found, size=(1, *found.size), stride=(1, *found.stride), dilation=(1, *found.dilation),
+                   before=(0, *found.before), after=(0, *found.after), more=(0, *found.more))
 
 
 def padded(graph: Graph, x: Value, found: Windows, number: float = 0) -> Value:
     """A tensor with channels last surrounded as windows need it, unless the operator does that."""
     if found.same or not found.is_padded:
         return x
-    zero = constant(np.array([0], np.int64))
-    sizes = [[constant(np.array([each], np.int64)) for each in pair] for pair in found.pads]
-    amounts = [(zero, zero), *((before, after) for before, after in sizes), (zero, zero)]
-    return constant_padded(graph, x, amounts, c.like(number, x))
+    return surrounded(graph, x, [(before, c.add(graph, after, more)) for before, after, more
+                                 in margins(graph, x, found)], number)
+
+
+def surrounded(graph: Graph, x: Value, sizes: Sequence[tuple[Value, Value]], number: float = 0) -> Value:
+    """A tensor with channels last between so many numbers before and behind each spatial axis."""
+    zero = c.integers([0])
+    return constant_padded(graph, x, [(zero, zero), *sizes, (zero, zero)], c.like(number, x))
 
 
 def _image(node: Node, x: Value, weights: Value, bias: Value | None, found: Windows) -> Value:
@@ -158,8 +164,10 @@ class _Extents:
     def _fitted(self, node: Node, rank: int, more: Sequence[int]) -> tuple[list[int], list[int]]:
         """The padding that gives the result the shape asked for."""
         lengths = node.shape()[2:]
+        if not node.has("output_shape"):  # which makes it hang on no length
+            lengths = (1,) * rank
         if -1 in lengths:
-            node.unsupported(f"output_shape or auto_pad of an input of shape {node.shape()}")
+            node.unsupported(f"output_shape of an input of shape {node.shape()}")
         scaled = [length * step for length, step in zip(lengths, self.stride, strict=True)]
         wanted = node.integers("output_shape", scaled)
         total = [step * (length - 1) + extra + span - size for step, length, extra, span, size

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from functools import reduce as fold
 from itertools import product
 from math import inf, prod
@@ -15,8 +16,9 @@ from circlet.runtime.ir.types import FLOATS, Padding
 from circlet.runtime.ops import elementwise, pool, shape, unary
 from circlet.schema.importer import compose as c
 from circlet.schema.importer.graph import Graph, Value, constant
+from circlet.schema.onnx.margins import margins
 from circlet.schema.onnx.node import Node
-from circlet.schema.onnx.ops.conv import padded
+from circlet.schema.onnx.ops.conv import padded, surrounded
 from circlet.schema.onnx.ops.layout import sliced
 from circlet.schema.onnx.ops.reduce import greatest, mean, total
 from circlet.schema.onnx.rules import rule
@@ -93,23 +95,25 @@ def average_pool(node: Node) -> Value:
     x = c.channels_last(graph, node[0])
     plain = replace(found, same=False)
     means = _means(node, padded(graph, x, plain), found)
-    if found.is_padded and (any(found.more) or not node.integer("count_include_pad", 0)):
+    if found.is_padded and (any(found.more) or found.rounds_up or not node.integer("count_include_pad", 0)):
         means = c.divide(graph, means, _shares(node, x, plain))
     return c.channels_first(graph, means)
 
 
 def _shares(node: Node, x: Value, found: Windows) -> Value:
     """Which part of each window counts: (1, ..., 1)."""
-    graph = node.graph
-    lengths = (x.shape or ())[1:-1]
-    if -1 in lengths:
-        node.unsupported(f"padding of an input of shape {node.shape()}")
+    graph, around = node.graph, margins(node.graph, x, found)
+    lengths = [c.dimension(graph, x, 1 + axis) for axis in range(found.rank)]
     if node.integer("count_include_pad", 0):
-        lengths = tuple(map(sum, zip(lengths, found.before, found.after, strict=True)))
-        zero = (0,) * found.rank
-        found = replace(found, before=zero, after=zero)
-    ones = c.like(1, x, (1, *lengths, 1))
-    return _means(node, padded(graph, ones, found), found)
+        lengths = [fold(partial(c.add, graph), (before, length, after))
+                   for length, (before, after, _) in zip(lengths, around, strict=True)]
+        around = [(c.integers([0]), c.integers([0]), more) for _, _, more in around]
+    known = [int(each.data.item()) for each in lengths if each.data is not None]
+    one = c.integers([1])
+    ones = (c.like(1, x, (1, *known, 1)) if len(known) == len(lengths) else
+            c.fill(graph, c.concatenate(graph, [one, *lengths, one]), c.like(1, x)))
+    sizes = [(before, c.add(graph, after, more)) for before, after, more in around]
+    return _means(node, surrounded(graph, ones, sizes), found)
 
 
 @rule("LpPool")
