@@ -117,7 +117,7 @@ def loop_store(node: Node[LoopStore]) -> Step:
     return step if np.may_share_memory(x, out) else chain(copy(out, x), step)
 
 
-@rule(LoopGrow, accepts=moving())
+@rule(LoopGrow, accepts=moving(parameters=(1,)))
 def loop_grow(node: Node[LoopGrow]) -> Step:
     x, out, op = node.input(0), node.out, node.op
     axis = op.axis(x.ndim)

@@ -68,7 +68,7 @@ class Scope:
         """At hand; behind the open lengths 0 for what the run computes, and how much buffers are to hold."""
         self.capacities: list[int] = []
         """The numbers of lengths that say for how much a loop has room, which must be as large as it comes to be."""
-        self._carried: set[int] = set()
+        self._carried: dict[int, int | None] = {}
         self.quoted: dict[str, Terms] = {}
         """What messages call lengths, as these are known when a message is shown."""
         self._assumed: dict[tuple[Terms, str], Assumption] = {}
@@ -114,11 +114,18 @@ class Scope:
         self.capacities.append(self.count - 1)
         return self.symbol(self.count - 1)
 
-    def carried(self, most: Length | int, least: int = 0) -> int:
-        """As `computed`, a length that changes from turn to turn of a loop."""
-        found = self.computed(most, least)
-        self._carried.add(self.count - 1)
+    def carried(self, most: Length | int, begin: int | None = None) -> int:
+        """As `computed`, a length that changes from turn to turn of a loop; `begin` is what it begins with if no turn
+        makes it shorter."""
+        found = self.computed(most, 0 if begin is None else max(lowest(begin), 0))
+        self._carried[self.count - 1] = begin
         return found
+
+    def lasts(self, length: Length | int, begin: Length | int) -> bool:
+        """Whether it is a length of a loop in which it began with another one, and no turn makes it shorter."""
+        number = computed_number(length)
+        known = None if number is None else self._carried.get(number)
+        return known is not None and (self.is_one(known, begin) or self.lasts(known, begin))
 
     @contextmanager
     def tentatively(self) -> Iterator[Callable[[], None]]:

@@ -23,6 +23,8 @@ class NonMaxSuppression(Op):
     lower index goes first among equal scores. Results are padded with zeros.
     """
 
+    sizes: ClassVar[frozenset[int]] = frozenset({2})
+
     def infer(self, args: Operands) -> tuple[Shape, ...]:
         boxes, scores = args[0].shape, args[1].shape
         if len(boxes) != 2 or boxes[1] != 4:

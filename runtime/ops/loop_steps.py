@@ -11,7 +11,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from circlet.runtime.ir.op import Count, Op, Operands, ShapeError, Unknown, at_least, exactly
+from circlet.runtime.ir.length import bound, is_late, is_length
+from circlet.runtime.ir.op import Count, Op, Operands, ShapeError, Unknown, at_least, between, exactly
 from circlet.runtime.ir.types import Array, DType, Shape
 from circlet.runtime.ops.layout import replaced
 from circlet.runtime.ops.loop import Loop
@@ -304,9 +305,11 @@ class LoopStore(Collection):
 
 @dataclass(frozen=True)
 class LoopGrow(Collection):
-    """Input 0 with room for more elements."""
+    """Input 0 with room for more elements: a certain number more or, where the length changes from turn to turn of a
+    loop, all that there is room for. Input 1, if there is one, is how many elements it has."""
 
     name: ClassVar[str] = "LOOP_GROW"
+    inputs: ClassVar[Count] = between(1, 2)
     even: bool = False
     """How much room there is depends on the number of elements alone, so that tensors that are equally long stay so."""
     need: int = 1
@@ -317,7 +320,11 @@ class LoopGrow(Collection):
     def infer(self, args: Operands) -> tuple[Shape, ...]:
         shape = args[0].shape
         axis, part = self.axis(len(shape)), self.scan.part
+        if is_late(shape[axis]) and not self.even:
+            return (replaced(shape, axis, bound(shape[axis])),)
         size = prod(replaced(shape, axis, part)) * args[0].dtype.numpy.itemsize
+        if is_length(size):  # in code for any lengths, where the room becomes a length itself
+            return (replaced(shape, axis, (shape[axis] // part + LEAST_ROOM) * part),)
         first = min(max(1 << (FIRST_BYTES // max(size, 1)).bit_length() >> 1, LEAST_ROOM), MOST_ROOM)
         elements = shape[axis] // part
         if self.even:

@@ -16,9 +16,10 @@ from circlet.runtime.ir.tensor import Tensor
 from circlet.runtime.ir.types import DType
 from circlet.runtime.ops.comparison import Less
 from circlet.runtime.ops.controlflow import While
+from circlet.runtime.ops.detection import NonMaxSuppressionV4
 from circlet.runtime.ops.elementwise import Add, Div, FloorDiv, Maximum, Minimum, Mul, Sub
 from circlet.runtime.ops.index import Gather, ScatterNd
-from circlet.runtime.ops.layout import Concatenation, Pack, StridedSlice
+from circlet.runtime.ops.layout import Concatenation, Pack, Slice, StridedSlice
 from circlet.runtime.ops.pad import MirrorPad, Pad, Tile
 from circlet.runtime.ops.pool import AveragePool2D
 from circlet.runtime.ops.quantize import Cast
@@ -151,12 +152,22 @@ def parted(g: Graph, x: Value, k: Value) -> Sequence[Value]:
     return [g(Mul(), one, other), parts]
 
 
+def selected(g: Graph, x: Value, k: Value) -> Sequence[Value]:
+    """At most k of the boxes that the first four columns are."""
+    n = g.length(x, 0)
+    boxes = g(Slice(), x, g.ints(0, 0), g.ints(-1, 4))
+    scores = g(ReduceMax(), x, g.ints(1))
+    found = g.builder.op(NonMaxSuppressionV4(), boxes, scores, g(Reshape(), k, g.ints(), dtype=INTS), g.number(0.5),
+                         g.number(0.0), outputs=[Tensor("", INTS, (), has_rank=False)] * 2)
+    return [g(Gather(), x, g(Minimum(), found[0], g(Sub(), n, g.number(1), dtype=INTS), dtype=INTS)), found[1]]
+
+
 CASES: dict[str, Write] = {
     "filled": filled, "counted": counted, "wider": wider, "images": images, "met": met, "moved on": moved_on,
     "scattered": scattered, "resized": resized, "grouped": grouped,
-    "greatest": greatest, "steps": in_steps, "parted": parted,
+    "greatest": greatest, "steps": in_steps, "parted": parted, "selected": selected,
 }
-NOT_EMPTY = frozenset({"images"})
+NOT_EMPTY = frozenset({"images", "selected"})
 """Of which no length may be 0."""
 
 

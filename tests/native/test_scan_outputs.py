@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 import circlet
 from circlet.runtime.ir.builder import SubgraphBuilder, Value
+from circlet.runtime.ir.tensor import Tensor
 from circlet.runtime.ir.types import DType
+from circlet.runtime.ops.comparison import Less
 from circlet.runtime.ops.elementwise import Add, Mul
+from circlet.runtime.ops.layout import Concatenation, Slice
 from circlet.runtime.ops.loop import Loop
-from circlet.runtime.ops.loop_options import Carried, Feed, Mode, Order, ScanOutput
+from circlet.runtime.ops.loop_options import Carried, Feed, Mode, Order, ScanOutput, ShapePolicy
+from circlet.runtime.ops.reduce import Sum
 from tests.ops.loop_cases import LoopCase, arguments, loop_model
 
 ROW = np.arange(1, 5, dtype=np.int32)
@@ -39,6 +44,37 @@ def test_one_function_serves_all_counts(scan: ScanOutput, open: bool, folder: ob
     native, cpu = (circlet.Session(model, backend=each) for each in ("native", "cpu"))
     for count in COUNTS:
         given = arguments((np.int64(count), None, ROW))
+        for found, wanted in zip(native.invoke(0, given), cpu.invoke(0, given), strict=True):
+            np.testing.assert_array_equal(found, wanted, strict=True)
+    assert len(compiled) == 1
+
+
+def until(s: SubgraphBuilder, v: Sequence[Value]) -> Sequence[Value]:
+    """As `turn`, and all so far with two columns more; it goes on while the turn is below the limit."""
+    number, limit, row, rows = v
+    (made, total) = turn(s, [number, row])
+    more = s.op(Concatenation(1), rows, s.op(Slice(), rows, s.constant(np.array([0, 0])), s.constant(np.array([-1, 2])),
+                                             outputs=[ROWS])[0], outputs=[ROWS])[0]
+    return [s.apply(Less(), number, limit), limit, made, more, total, s.apply(Sum(), made, s.constant(np.array([0])))]
+
+
+ROWS = Tensor("", DType.INT32, (2, 2), (2, -1))
+
+
+@pytest.mark.parametrize("scan", SCANS, ids=str)
+@pytest.mark.parametrize("open", [False, True])
+def test_one_function_serves_all_turns_that_a_condition_ends(scan: ScanOutput, open: bool, folder: object,
+                                                             compiled: list[str]) -> None:
+    """With a second output of numbers, which room is made for apart, and a value that grows by the way."""
+    scans = (replace(scan, body_output=4), ScanOutput(5))
+    op = Loop(iteration=Feed(0), cond_output=0, scan_outputs=scans,
+              carried=(Carried(1, 1), Carried(2, 2), Carried(3, 3, ShapePolicy.FIXED_RANK)))
+    kinds = ((DType.INT64, ()), (DType.INT64, ()), (DType.INT32, (-1 if open else 4,)), (DType.INT32, (2, -1)))
+    model = loop_model(LoopCase("until", op, until, kinds, (), open=open),
+                       (np.int64(1 << 40), None, np.int64(3), ROW, np.ones((2, 2), np.int32)))
+    native, cpu = (circlet.Session(model, backend=each) for each in ("native", "cpu"))
+    for count in COUNTS:
+        given = arguments((np.int64(1 << 40), None, np.int64(count), ROW, np.ones((2, 2), np.int32)))
         for found, wanted in zip(native.invoke(0, given), cpu.invoke(0, given), strict=True):
             np.testing.assert_array_equal(found, wanted, strict=True)
     assert len(compiled) == 1

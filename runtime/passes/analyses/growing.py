@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import TypeAlias
 
-from circlet.runtime.ir.length import Scope, lowest, may_be_less
+from circlet.runtime.ir.length import Scope, bound, may_be_less
 from circlet.runtime.ir.op import Unknown
 from circlet.runtime.ir.types import Shape
 
@@ -30,10 +30,16 @@ def settled(initial: Shapes, scope: Scope, turn: Turn) -> Shapes:
     limits: list[int] = []
     with suppress(Unknown):
         shapes, made = _found(initial, scope, turn, limits, lasts=True)
-        if not any(may_be_less(after, before) for one, other in zip(shapes, made, strict=True)
+        if not any(_may_shrink(before, after, scope) for one, other in zip(shapes, made, strict=True)
                    for before, after in zip(one, other, strict=True) if scope.is_carried(before)):
             return shapes
     return _found(initial, scope, turn, limits, lasts=False)[0]
+
+
+def _may_shrink(before: int, after: int, scope: Scope) -> bool:
+    """Whether a turn may make a length shorter; it does not where it makes of it all that there is room for, or what an
+    inner loop began with it."""
+    return may_be_less(after, before) and may_be_less(after, bound(before)) and not scope.lasts(after, before)
 
 
 def _found(initial: Shapes, scope: Scope, turn: Turn, limits: list[int], lasts: bool) -> tuple[Shapes, Shapes]:
@@ -82,7 +88,6 @@ def _with_lengths(initial: Shapes, groups: Mapping[_Axis, int], scope: Scope, li
     """The shapes with a length for each group of axes, at most as long as one of the limits, to which may be added."""
     begins = {number: initial[k][axis] for (k, axis), number in groups.items()}
     limits += [scope.capacity() for _ in range(len(begins) - len(limits))]
-    lengths = [scope.carried(limits[number], max(lowest(begins[number]), 0) if lasts else 0)
-               for number in range(len(begins))]
+    lengths = [scope.carried(limits[number], begins[number] if lasts else None) for number in range(len(begins))]
     return tuple(tuple(lengths[groups[k, axis]] if (k, axis) in groups else size for axis, size in enumerate(shape))
                  for k, shape in enumerate(initial))

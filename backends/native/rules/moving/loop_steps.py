@@ -15,6 +15,7 @@ from circlet.backends.native.rules.quantized.quantize import convert
 from circlet.backends.native.rules.refusals import movable
 from circlet.backends.native.rules.rule import Node, Sink, fused, nest
 from circlet.runtime.exec.kernel import Call
+from circlet.runtime.ir.length import is_late
 from circlet.runtime.ir.types import DType
 from circlet.runtime.ops.loop_options import TripPolicy
 from circlet.runtime.ops.loop_steps import (
@@ -94,11 +95,16 @@ def loop_store(node: Node[LoopStore], e: Emitter, sinks: tuple[Sink, ...]) -> No
     overwrite(e, home, node.shape, slices, [place if each == axis else Whole(e, 0) for each in range(len(node.shape))])
 
 
-@nest(LoopGrow, movable, memory_inputs=frozenset(), is_last=True)
+@nest(LoopGrow, movable, memory_inputs=frozenset({1}), is_last=True)
 def loop_grow(node: Node[LoopGrow], e: Emitter, sinks: tuple[Sink, ...]) -> None:
-    """Of an array: a larger one, filled with zeros, with the elements at the end that they count from."""
+    """Of an array: a larger one, filled with zeros, with the elements at the end that they count from. Where there is
+    no room for another element, the function is left, to be entered anew with more."""
     x, home = node.input(0), sinks[0].memory
     assert home is not None
+    axis = node.op.axis(len(node.shape))
+    if is_late(x.shape[axis]):
+        (number,) = wholes(e, node.input(1)) if len(node.call.inputs) > 1 else (Whole(e, x.shape[axis]),)
+        node.function.expect_capacity(((number + 1) * node.op.scan.part).register, node.shape[axis])
     filled(node.shape, x.dtype, e.constant(0, x.dtype)).write(e, home)
     overwrite(e, home, node.shape, x, _starts(node, node.shape, x.shape))
 

@@ -205,6 +205,6 @@ def build_growth(s: SubgraphBuilder, plan: Plan, layout: Layout, cond: int, body
     values = layout.enter(s)
     for k in plan.open_scans:
         key = Key(Role.COLLECTED, k)
-        values[key] = s.op(LoopGrow(plan.op.scan_outputs[k]), values[key],
+        values[key] = s.op(LoopGrow(plan.op.scan_outputs[k]), values[key], values[ITERATION],
                            outputs=[like(layout.slots[key], f"grown_{k}")])[0]
     s.output(*layout.arrange(run_loop(s, layout, values, cond, body)))
