@@ -10,6 +10,7 @@ import numpy.typing as npt
 import pytest
 
 import circlet
+from circlet.backends.native.load.llvm import host
 from circlet.backends.native.lower.fuse import fuse_operators
 from circlet.backends.native.lower.fused import Fused
 from circlet.runtime.ir.builder import ModelBuilder, Value
@@ -148,6 +149,18 @@ def test_bits_are_those_of_code_for_one_length(name: str, folder: object, compil
         alone, = circlet.Session(model(write, x.shape), backend="native").invoke(0, [x])
         np.testing.assert_array_equal(y, alone)
         check(y, circlet.Session(model(write, shape), backend="cpu").invoke(0, [x])[0], 1e-4)
+
+
+@pytest.mark.skipif(not host().has_masks, reason="no vectors with masks")
+@pytest.mark.parametrize("name", ["softmax", "log softmax"])
+def test_short_rows_have_the_bits_of_code_for_one_length(name: str) -> None:
+    """Those that one register holds: both kinds of code compute them in the same way."""
+    write, shape = REORDERED[name]
+    session = circlet.Session(model(write, shape), backend="native")
+    for length in range(2, host().vector_bytes // 4 + 1):
+        x = floats(at(shape, length))
+        alone, = circlet.Session(model(write, x.shape), backend="native").invoke(0, [x])
+        np.testing.assert_array_equal(session.invoke(0, [x])[0], alone)
 
 
 @pytest.mark.parametrize("name", REORDERED)

@@ -54,7 +54,7 @@ class RowVectors:
         return cls(x.memory, x.dtype, e.target.vector_bytes // x.dtype.numpy.itemsize)
 
     @property
-    def _kind(self) -> ir.Type:
+    def kind(self) -> ir.Type:
         return ir.VectorType(register_type(self.dtype), self.lanes)
 
     def _by_length(self, e: Emitter, count: Whole, few: Callable[[RowVectors], ir.Value],
@@ -70,14 +70,14 @@ class RowVectors:
         """A function of `count` elements from a position on: whole vectors, then what is left with a mask, then the
         lanes by halves. The function of `start` is what changes nothing."""
         def few(narrow: RowVectors) -> ir.Value:
-            nothing = Uniform(narrow._kind, start)
-            return narrow._by_halves(e, combine, of(narrow.first(e, begin, count.register, nothing)))
+            nothing = Uniform(narrow.kind, start)
+            return narrow.over_lanes(e, combine, of(narrow.first(e, begin, count.register, nothing)))
 
         return self._by_length(e, count, few, lambda: self._of_many(e, combine, start, begin, count, of))
 
     def _of_many(self, e: Emitter, combine: Combine, start: float | int, begin: ir.Value, count: Whole,
                  of: Of) -> ir.Value:
-        b, nothing = e.builder, Uniform(self._kind, start)
+        b, nothing = e.builder, Uniform(self.kind, start)
         blocks = count // (_BESIDE * self.lanes)
         done = blocks * (_BESIDE * self.lanes)
         turns = (count - done) // self.lanes
@@ -94,7 +94,7 @@ class RowVectors:
             (total,) = carry(e, turns.register, [total], one)
             total = choose(e, left.compare(">", 0), lambda: combine(
                 e, total, of(self.first(e, b.add(begin, end.register), left.register, nothing))), lambda: total)
-        return self._by_halves(e, combine, total)
+        return self.over_lanes(e, combine, total)
 
     def _turns(self, count: Whole) -> int | None:
         """How many vectors there are, if that is known."""
@@ -149,7 +149,7 @@ class RowVectors:
     def _place_in_vector(self, e: Emitter, is_found: Matches, begin: ir.Value, count: ir.Value) -> ir.Value:
         """Among as many elements as there are lanes at the most."""
         b = e.builder
-        found = self._bits(e, is_found(e, self.first(e, begin, count, ir.Constant(self._kind, None))))
+        found = self._bits(e, is_found(e, self.first(e, begin, count, ir.Constant(self.kind, None))))
         zeros = e.declare(f"llvm.cttz.{found.type}", ir.FunctionType(found.type, [found.type, I1]))
         place = b.call(zeros, [found, I1(0)])
         return e.intrinsic("smin", place if self.lanes == e.index.width else b.zext(place, e.index), count)
@@ -161,18 +161,30 @@ class RowVectors:
     def load(self, e: Emitter, position: ir.Value) -> ir.Value:
         """The vector from a position on."""
         place = e.address(self.memory, register_type(self.dtype), position)
-        return e.builder.load(place, typ=self._kind, align=self.dtype.numpy.itemsize)
+        return e.builder.load(place, typ=self.kind, align=self.dtype.numpy.itemsize)
 
     def first(self, e: Emitter, position: ir.Value, count: ir.Value, other: ir.Value) -> ir.Value:
         """The first `count` elements from a position on, as many as there are lanes at the most, and `other` in the
         lanes behind."""
-        numbers = ir.VectorType(I8, self.lanes)
-        every = in_every_lane(e, e.builder.trunc(count, I8), numbers)
-        mask = e.builder.icmp_unsigned("<", ir.Constant(numbers, list(range(self.lanes))), every)
+        return self.load_masked(e, position, self.mask(e, count), other)
+
+    def load_masked(self, e: Emitter, position: ir.Value, mask: ir.Value, other: ir.Value) -> ir.Value:
+        """The elements from a position on in the lanes where a mask holds, `other` elsewhere."""
         place = e.address(self.memory, register_type(self.dtype), position)
         return e.load_masked(place, mask, other, self.dtype.numpy.itemsize)
 
-    def _by_halves(self, e: Emitter, combine: Combine, total: ir.Value) -> ir.Value:
+    def store_masked(self, e: Emitter, value: ir.Value, position: ir.Value, mask: ir.Value) -> None:
+        """Writes the lanes where a mask holds from a position on."""
+        place = e.address(self.memory, register_type(self.dtype), position)
+        e.store_masked(value, place, mask, self.dtype.numpy.itemsize)
+
+    def mask(self, e: Emitter, count: ir.Value) -> ir.Value:
+        """An i1 for each lane: whether it is one of the first `count`."""
+        numbers = ir.VectorType(I8, self.lanes)
+        every = in_every_lane(e, e.builder.trunc(count, I8), numbers)
+        return e.builder.icmp_unsigned("<", ir.Constant(numbers, list(range(self.lanes))), every)
+
+    def over_lanes(self, e: Emitter, combine: Combine, total: ir.Value) -> ir.Value:
         """All lanes combined."""
         width = self.lanes
         while width > 1:

@@ -20,6 +20,7 @@ from circlet.backends.native.rules.real.elementwise import activate, maximum, re
 from circlet.backends.native.rules.real.reduce import REORDERED, Register, reserve
 from circlet.backends.native.rules.row_vectors import Combine, Of, RowVectors
 from circlet.backends.native.rules.rule import Node, Sink, nest
+from circlet.backends.native.rules.short_rows import ShortRow, applied, by_short_rows
 from circlet.backends.refusal import all_of, only
 from circlet.runtime.exec.kernel import Call
 from circlet.runtime.ir.length import is_length
@@ -74,10 +75,7 @@ class Row:
 
     def greatest(self, outer: Index) -> ir.Value:
         """The greatest element, read for the first time; any number or NaN if one of them is NaN."""
-        def most(e: Emitter, one: ir.Value, other: ir.Value) -> ir.Value:
-            return e.intrinsic("smax", one, other)
-
-        found = self._combined(outer, most, -inf, lambda value: _ordered(Lanes(self._e, value).bits()).value)
+        found = self._combined(outer, _greater, -inf, lambda value: _ordered(Lanes(self._e, value).bits()).value)
         return _ordered(Lanes(self._e, found)).real().value
 
     def _combined(self, outer: Index, combine: Combine, start: float, function: Of) -> ir.Value:
@@ -100,11 +98,35 @@ def _ordered(pattern: Lanes) -> Lanes:
     return pattern ^ (pattern >> 31).shift_right(1)
 
 
+def _below(row: ShortRow) -> Lanes:
+    """How far elements are below the greatest one, where that is as `Row.greatest` has it."""
+    e, patterns = row.elements.e, _ordered(row.mask.where(row.elements, -inf).bits())
+    most = row.vectors.over_lanes(e, _greater, patterns.value)
+    return row.elements - row.every(_ordered(Lanes(e, most)).real())
+
+
+def _greater(e: Emitter, one: ir.Value, other: ir.Value) -> ir.Value:
+    """The greater ones of signed integers."""
+    return e.intrinsic("smax", one, other)
+
+
 @nest(Softmax, _refuses, frozenset())
 def softmax(node: Node[Softmax], e: Emitter, sinks: tuple[Sink, ...]) -> None:
-    """Of x (..., n), float32, the same shape. For each row, shared out, three loops: for the greatest element; for the
-    exponentials of what is below it, kept in scratch memory (n,), and their sum; for their products with its
-    reciprocal."""
+    """Of x (..., n), float32, the same shape, row by row, shared out."""
+    beta = np.float32(node.op.beta)
+    name = "softmax" if beta == 1 else f"softmax_by_{beta.view(np.uint32):x}"
+
+    def of_row(row: ShortRow) -> Lanes:
+        below = _below(row)
+        powers = applied(math.exp, below if beta == 1 else below * float(beta))
+        return powers * row.every(1.0 / row.total(powers))
+
+    by_short_rows(node, e, sinks[0], name, of_row, lambda: _softmax_by_loops(node, e, sinks[0]))
+
+
+def _softmax_by_loops(node: Node[Softmax], e: Emitter, sink: Sink) -> None:
+    """Of each row three loops: for the greatest element; for the exponentials of what is below it, kept in scratch
+    memory (n,), and their sum; for their products with its reciprocal."""
     *outer, length = node.shape
     memory, total = reserve(node, length, FLOAT), Register(e, ir.FloatType())
     row, b, beta = Row(node, e, memory), e.builder, np.float32(node.op.beta)
@@ -120,13 +142,24 @@ def softmax(node: Node[Softmax], e: Emitter, sinks: tuple[Sink, ...]) -> None:
 
         fold(e, length, turn, row.is_stored)
         share = b.fdiv(e.constant(1, FLOAT), total.get())
-        spread(e, length, lambda k: sinks[0](e, [*index, k], b.fmul(e.load(memory, FLOAT, k), share)))
+        spread(e, length, lambda k: sink(e, [*index, k], b.fmul(e.load(memory, FLOAT, k), share)))
 
 
 @nest(LogSoftmax, _refuses, frozenset())
 def log_softmax(node: Node[LogSoftmax], e: Emitter, sinks: tuple[Sink, ...]) -> None:
-    """Of x (..., n), float32, the same shape. For each row, shared out, three loops: for the greatest element, for the
-    sum of exponentials, and for the differences from both logarithms."""
+    """Of x (..., n), float32, the same shape, row by row, shared out."""
+    by_short_rows(node, e, sinks[0], "log_softmax", _log_softmax_of, lambda: _log_softmax_by_loops(node, e, sinks[0]))
+
+
+def _log_softmax_of(row: ShortRow) -> Lanes:
+    """The result of a row."""
+    below = _below(row)
+    return below - row.every(applied(math.log, row.total(applied(math.exp, below))))
+
+
+def _log_softmax_by_loops(node: Node[LogSoftmax], e: Emitter, sink: Sink) -> None:
+    """Of each row three loops: for the greatest element, for the sum of exponentials, and for the differences from both
+    logarithms."""
     *outer, length = node.shape
     row, total, b = Row(node, e), Register(e, ir.FloatType()), e.builder
     with parallel_nest(e, tuple(outer), 16 * node.input(0).nbytes) as index:
@@ -139,7 +172,7 @@ def log_softmax(node: Node[LogSoftmax], e: Emitter, sinks: tuple[Sink, ...]) -> 
 
         fold(e, length, turn, row.is_stored)
         base = math.log(e, total.get())
-        spread(e, length, lambda k: sinks[0](e, [*index, k], b.fsub(b.fsub(row.again([*index, k]), most), base)))
+        spread(e, length, lambda k: sink(e, [*index, k], b.fsub(b.fsub(row.again([*index, k]), most), base)))
 
 
 def _square(e: Emitter) -> Callable[[ir.Value], ir.Value]:
