@@ -10,6 +10,7 @@ from itertools import islice
 from llvmlite import ir
 
 from circlet.backends.native.emit.outlined import OutlinedFunction
+from circlet.backends.native.emit.written.text import function_text
 from circlet.backends.native.lower.passes import Passes, has_loop, passes_for
 from circlet.runtime.digests import blake2b
 from circlet.runtime.records import dataclass
@@ -93,7 +94,7 @@ class Cutter:
             return
         self.cut()
         if self._entry is not None:
-            self._put(self._piece(self._entry, self._entry.name, str(self._entry)))
+            self._put(self._piece(self._entry, self._entry.name, function_text(self._entry)))
             if not self._keeps:
                 _release(self._entry)
                 for each in self._module.globals.values():
@@ -115,7 +116,7 @@ class Cutter:
         if function.name in self._names:
             return self._names[function.name]
         self._takes_time(function)
-        name, text = str(function.name), str(function).replace(_INTERNAL, _OUTER, 1)
+        name, text = str(function.name), function_text(function).replace(_INTERNAL, _OUTER, 1)
         for each in self._own(text):
             if each is not function:
                 self._cut(each)

@@ -1,0 +1,1 @@
+"""What becomes of instructions once they are written: text, or vectors."""
