@@ -11,6 +11,7 @@ from llvmlite import ir
 
 from circlet.backends.native.emit.emitter import I1, I32, Emitter, Index
 from circlet.backends.native.emit.whole import Truth
+from circlet.backends.native.emit.written.widening import widened
 from circlet.backends.native.targets.target import Goal
 from circlet.runtime.ir.length import is_length, may_differ
 from circlet.runtime.ir.types import Shape
@@ -80,6 +81,18 @@ def _keep_rolled(e: Emitter, latch: ir.Block) -> None:
     _hint(latch, e.module, ["llvm.loop.unroll.disable"], ["llvm.loop.vectorize.enable", ir.Constant(I1, 0)])
 
 
+def _mark(module: ir.Module, latch: ir.Block) -> None:
+    """Says of the loop that a block ends that it is made of vectors already."""
+    _hint(latch, module, ["llvm.loop.isvectorized", ir.Constant(I32, 1)], ["llvm.loop.unroll.disable"])
+
+
+def is_of_vectors(latch: ir.Block) -> bool:
+    """Whether the loop that a block ends was made of vectors here."""
+    hints = latch.terminator.metadata.get("llvm.loop")
+    return hints is not None and any(isinstance(each, ir.MDValue) and isinstance(each.operands[0], ir.MetaDataString)
+                                     and each.operands[0].string == "llvm.loop.isvectorized" for each in hints.operands)
+
+
 _BESIDE = 2
 """How many vectors of a loop are computed side by side where only a run knows its number of turns. For a softmax of
 rows of 100, 128 and 1000 on AVX-512, 1, 2 and 4 are within 8 % of each other, 2 within 3 % of the best."""
@@ -96,15 +109,18 @@ time than the others, on AVX2 8 to 18 %; SQRT and ABS, which are shorter, take t
 
 
 @contextmanager
-def independent(e: Emitter, count: ir.Value | int, width: int | None = None,
-                cut: Hints | None = None) -> Iterator[ir.Value]:
-    """`for index in range(count)`, of turns none of which writes what another one reads or writes: LLVM computes
-    `width` of them at a time, or as many as it likes, without checking addresses. It would write the turns of a short
-    loop one after the other before it looks for vectors, so that is forbidden. It complains on stderr of a width that
-    it cannot use, so there is none for fewer turns, or if the turns branch; and of loops that it is forced to make
-    vectors of where none are left in the end, as when it moves the hints of a loop to one around it, so it is forced
-    only where it must be. If turns are long, it is told to compute several vectors side by side. Where turns do not
-    branch, `cut` is said in place of all that."""
+def independent(e: Emitter, count: ir.Value | int, width: int | None = None, cut: Hints | None = None,
+                rereads: bool = False) -> Iterator[ir.Value]:
+    """`for index in range(count)`, of turns none of which writes what another one reads or writes. They become vectors
+    as they are written (`written/widening.py`), without masks if the loop `rereads` what one before it stored, or one
+    behind it will, for which the processor would wait.
+
+    Where they cannot, LLVM computes `width` of them at a time, or as many as it likes, without checking addresses. It
+    would write the turns of a short loop one after the other before it looks for vectors, so that is forbidden. It
+    complains on stderr of a width that it cannot use, so there is none for fewer turns, or if the turns branch; and of
+    loops that it is forced to make vectors of where none are left in the end, as when it moves the hints of a loop to
+    one around it, so it is forced only where it must be. If turns are long, it is told to compute several vectors side
+    by side. Where turns do not branch, `cut` is said in place of all that."""
     blocks = len(e.function.blocks)
     with e.loop(count) as index:
         first = e.builder.block
@@ -112,8 +128,11 @@ def independent(e: Emitter, count: ir.Value | int, width: int | None = None,
     latch = e.latch
     if latch is None:
         return
-    group = _Distinct(e.module, [], is_loop=False)
     instructions = [each for block in e.function.blocks[blocks:] for each in block.instructions]
+    several, has_masks = _beside(e, count, instructions), e.target.has_masks and not rereads
+    if latch is first and not cut and widened(e, latch, count, several, has_masks, partial(_mark, e.module)):
+        return
+    group = _Distinct(e.module, [], is_loop=False)
     for instruction in instructions:
         if instruction.opname in ("load", "store"):
             instruction.set_metadata("llvm.access.group", group)
@@ -149,11 +168,18 @@ def _several(e: Emitter, turns: ir.Value | int, instructions: Sequence[ir.Instru
         turns: their number.
         instructions: those of a turn.
     """
-    lanes = e.target.vector_bytes // 4
-    several = next((k for k in (4, 2) if not isinstance(turns, int) or turns % (k * lanes) == 0), 1)
-    if several == 1 or len(instructions) < _LONG or _is_plain(e):
+    several = _beside(e, turns, instructions)
+    if several in (1, None) or _is_plain(e):
         return ()
     return (["llvm.loop.interleave.count", ir.Constant(I32, several)],)
+
+
+def _beside(e: Emitter, turns: ir.Value | int, instructions: Sequence[ir.Instruction]) -> int | None:
+    """How many vectors `_several` asks for; None where turns are so short that it does not matter."""
+    if len(instructions) < _LONG:
+        return None
+    lanes = e.target.vector_bytes // 4
+    return next((k for k in (4, 2) if not isinstance(turns, int) or turns % (k * lanes) == 0), 1)
 
 
 _FOLDED = range(8, 65)

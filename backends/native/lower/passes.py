@@ -7,6 +7,7 @@ from enum import Enum
 
 from llvmlite import ir
 
+from circlet.backends.native.emit.loops import is_of_vectors
 from circlet.backends.native.gemm.microkernel import Microkernel, VectorLoop
 
 
@@ -41,8 +42,10 @@ def passes_for(function: ir.Function, takes_time: Callable[[ir.Function], bool] 
         return Passes.NONE
     if isinstance(function, VectorLoop):
         return Passes.FOLDING
-    calls = (any(takes_time(each) for each in _called(loop)) for loop in _innermost(function.blocks))
-    return Passes.FEW if all(calls) else Passes.ALL
+    left = [loop for loop in _innermost(function.blocks) if not any(map(takes_time, _called(loop)))]
+    if not left:
+        return Passes.FEW
+    return Passes.FOLDING if all(any(map(is_of_vectors, loop)) for loop in left) else Passes.ALL
 
 
 def _called(loop: set[ir.Block]) -> Iterator[ir.Function]:

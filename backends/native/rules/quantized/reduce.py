@@ -114,17 +114,17 @@ def _pool(combine: str, node: Node[Any], e: Emitter, sinks: tuple[Sink, ...]) ->
     work = 2 * images * tall.count * wide.count * tall.size * wide.size * channels
     with parallel_nest(e, (images, tall.count, wide.count), work) as (image, i, j):
         (top, height), (left, width) = covered(e, tall, i), covered(e, wide, j)
-        with independent(e, channels) as channel:
+        with independent(e, channels, rereads=True) as channel:
             e.store(ir.Constant(I32, least), row, DType.INT32, channel)
         with e.loop(height) as k, e.loop(width) as m:
             pixel = e.linear([image, b.add(top, k), b.add(left, m), e.number(0)], x.shape)
-            with independent(e, channels) as channel:
+            with independent(e, channels, rereads=True) as channel:
                 element = widened(e, e.load(source, dtype, b.add(pixel, channel)), dtype)
                 so_far = e.load(row, DType.INT32, channel)
                 found = b.add(so_far, element) if averages else e.intrinsic("smax", so_far, element)
                 e.store(found, row, DType.INT32, channel)
         divide = _divide(e, b.mul(height, width)) if averages else None
-        with independent(e, channels) as channel:
+        with independent(e, channels, rereads=True) as channel:
             value = e.load(row, DType.INT32, channel)
             if divide is not None:
                 value = divide(value)

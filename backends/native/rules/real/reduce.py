@@ -328,12 +328,12 @@ def _reduce_beside(e: Emitter, traversal: Traversal, fold: Fold, sink: Sink, kep
     """Accumulates the results of a part of a row in memory: loops over parts of up to `BLOCK` results, over the reduced
     axes, and over the part."""
     with parts(e, traversal.length) as (start, count):
-        with independent(e, count) as k:
+        with independent(e, count, rereads=True) as k:
             e.store(e.constant(fold.start, fold.dtype), memory, fold.dtype, k)
-        with traversal.reduced(e, has_loops=True) as reduced, independent(e, count) as k:
+        with traversal.reduced(e, has_loops=True) as reduced, independent(e, count, rereads=True) as k:
             element = traversal.read(e, {**kept, **reduced}, e.builder.add(start, k))
             e.store(fold.combine(e, e.load(memory, fold.dtype, k), element), memory, fold.dtype, k)
-        with independent(e, count) as k:
+        with independent(e, count, rereads=True) as k:
             sink(e, traversal.result_index(e, kept, e.builder.add(start, k)),
                  fold.finish(e, e.load(memory, fold.dtype, k)))
 

@@ -1,0 +1,443 @@
+"""Computes several turns of a loop at a time, by vectors.
+
+LLVM would find them too, in thirty passes over the function, which take longer than all else that becomes of a short
+loop. A turn that is one block of arithmetic on neighbouring elements needs none of them: each instruction becomes one
+on vectors, or stays as it is where it computes the same in all turns or an address.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+
+from llvmlite import ir
+
+from circlet.backends.native.emit.emitter import I8, I32, LONG_LOOP, Emitter
+from circlet.backends.native.targets.constants import Uniform
+from circlet.backends.native.targets.target import Goal
+from circlet.runtime.records import dataclass
+
+_SUFFIXES = {"half": "f16", "float": "f32", "double": "f64"}
+"""How the names of intrinsics on real numbers end."""
+_EACH = frozenset(("fabs", "sqrt", "floor", "ceil", "trunc", "rint", "nearbyint", "roundeven", "fma", "fmuladd",
+                   "copysign", "minnum", "maxnum", "minimum", "maximum", "smin", "smax", "umin", "umax", "fshl"))
+"""Intrinsics that compute each lane from the same one of their arguments, all of one type."""
+_PURE = frozenset(("add", "sub", "mul", "shl", "lshr", "ashr", "and", "or", "xor", "fadd", "fsub", "fmul", "fdiv",
+                   "fneg"))
+"""Instructions that any numbers can be given to."""
+_QUOTIENTS = frozenset(("udiv", "urem", "sdiv", "srem"))
+"""Instructions that only some numbers can be given to."""
+_BESIDE = (4, 2, 1)
+"""How many vectors are computed side by side: what LLVM chooses for short turns."""
+_FEWEST = 4
+"""Elements that a vector is worth: a choice."""
+_LONGEST = 240
+"""Instructions of a turn that are too many to be written several times: a choice."""
+
+
+class _NotWidened(Exception):
+    """An instruction that vectors do not serve."""
+
+
+@dataclass(frozen=True, eq=False)
+class Loop:
+    """A loop of one block, as `Emitter.loop` writes it."""
+
+    before: ir.Block
+    head: ir.Block
+    body: ir.Block
+    after: ir.Block
+    index: ir.PhiInstr
+    count: ir.Value | int
+
+    @classmethod
+    def of(cls, latch: ir.Block, count: ir.Value | int) -> Loop:
+        """That which a block ends."""
+        (head,) = latch.terminator.operands
+        index, _, leave = head.instructions
+        return cls(index.incomings[0][1], head, latch, leave.operands[2], index, count)
+
+    @property
+    def turn(self) -> Sequence[ir.Instruction]:
+        """What a turn does, but for counting."""
+        return self.body.instructions[:-2]  # type: ignore[no-any-return]  # llvmlite is untyped
+
+
+def widened(e: Emitter, latch: ir.Block, count: ir.Value | int, several: int | None, has_masks: bool,
+            mark: Callable[[ir.Block], None]) -> bool:
+    """Makes vectors of the loop that a block ends, none of whose turns writes what another one reads or writes; whether
+    it could, else all is as it was. Turns that fill no vector are computed with masks, or one by one where the
+    processor has none.
+
+    Args:
+        e: writes the code, behind the loop.
+        latch: the loop's only block besides its head.
+        count: of turns.
+        several: vectors that are computed side by side, if that is known.
+        has_masks: whether vectors may be read and written in part.
+        mark: is told of the block that ends the loop over vectors.
+    """
+    if e.target.goal is not Goal.HERE or e.target.vector_bytes < 16 or (
+            isinstance(count, int) and count >= LONG_LOOP):
+        return False
+    loop = Loop.of(latch, count)
+    try:
+        _Widening(e, loop, _Turn.of(loop), several, has_masks).write(mark)
+    except _NotWidened:
+        return False
+    return True
+
+
+class _Turn:
+    """What the values of a turn are: the same in all turns; a number or an address that grows by as much from turn to
+    turn; or one of a vector."""
+
+    def __init__(self) -> None:
+        self.steps: dict[int, int] = {}
+        """By how much values grow, in bytes if they are addresses, by `id`."""
+        self.varying: list[ir.Instruction] = []
+        """What vectors hold."""
+        self.same: list[ir.Instruction] = []
+        """What is the same in all turns."""
+        self.needs_turns = False
+        """Whether some of that can be computed only if there is a turn."""
+        self._vectors: set[int] = set()
+
+    @classmethod
+    def of(cls, loop: Loop) -> _Turn:
+        """That of a loop.
+
+        Raises:
+            _NotWidened: there are no vectors for it.
+        """
+        found = cls()
+        found.steps[id(loop.index)] = 1
+        for each in loop.turn:
+            found._look(each)
+        if not found.varying or len(found.varying) > _LONGEST:
+            raise _NotWidened
+        return found
+
+    def is_vector(self, value: ir.Value) -> bool:
+        """Whether it differs from turn to turn other than by a step."""
+        return id(value) in self._vectors
+
+    def differs(self, value: ir.Value) -> bool:
+        """Whether it is not the same in all turns."""
+        return self.is_vector(value) or self.step(value) != 0
+
+    def step(self, value: ir.Value) -> int:
+        """By how much a value grows from turn to turn."""
+        return self.steps.get(id(value), 0)
+
+    @property
+    def widest(self) -> int:
+        """Bytes of the widest elements of vectors."""
+        return max(_size(each.operands[0].type if isinstance(each, ir.StoreInstr) else each.type)
+                   for each in self.varying)
+
+    def _look(self, each: ir.Instruction) -> None:
+        """Tells what an instruction gives."""
+        if isinstance(each, (ir.LoadInstr, ir.StoreInstr)):
+            self._look_at_memory(each)
+        elif any(map(self.is_vector, each.operands)) or (
+                any(map(self.step, each.operands)) and not self._grows(each)):
+            _check(each)
+            self._add(each)
+        elif not self.step(each):
+            self._keep(each, _is_pure(each) or each.opname in _QUOTIENTS)
+
+    def _look_at_memory(self, each: ir.Instruction) -> None:
+        place = each.operands[-1]
+        kind = each.type if isinstance(each, ir.LoadInstr) else each.operands[0].type
+        if self.is_vector(place):
+            raise _NotWidened
+        if not self.step(place):
+            self._keep(each, isinstance(each, ir.LoadInstr))
+        elif isinstance(kind, (ir.PointerType, ir.VectorType)) or self.step(place) != _size(kind):
+            raise _NotWidened
+        else:
+            self._add(each)
+
+    def _keep(self, each: ir.Instruction, can_be: bool) -> None:
+        """Takes an instruction for one that gives the same in all turns."""
+        if not can_be:
+            raise _NotWidened
+        self.needs_turns = self.needs_turns or not _is_pure(each)
+        self.same.append(each)
+
+    def _add(self, each: ir.Instruction) -> None:
+        self._vectors.add(id(each))
+        self.varying.append(each)
+
+    def _grows(self, each: ir.Instruction) -> bool:
+        """Whether an instruction gives what grows by as much from turn to turn; its step then is noted."""
+        step = None
+        if isinstance(each, ir.GEPInstr) and len(each.indices) == 1:
+            step = self.step(each.pointer) + self.step(each.indices[0]) * _size(each.source_etype)
+        elif each.opname == "add":
+            step = sum(map(self.step, each.operands))
+        elif each.opname == "sub":
+            step = self.step(each.operands[0]) - self.step(each.operands[1])
+        elif each.opname == "mul":
+            for one, other in (each.operands, each.operands[::-1]):
+                if type(other) is ir.Constant and isinstance(other.constant, int):
+                    step = self.step(one) * other.constant
+        if not step:
+            return False
+        self.steps[id(each)] = step
+        return True
+
+
+def _lanes(most: int, count: ir.Value | int) -> int:
+    """How many elements vectors have: of few turns, so many that none is left over."""
+    if not isinstance(count, int) or count >= 2 * most or count % most == 0:
+        return most
+    found = next((each for each in (most // 2, most // 4, most // 8) if each >= _FEWEST and count % each == 0), None)
+    if found is None and count < most:
+        raise _NotWidened
+    return found or most
+
+
+def _size(kind: ir.Type) -> int:
+    """Bytes of an element."""
+    if isinstance(kind, ir.IntType):
+        return max(int(kind.width) // 8, 1)
+    found = {"half": 2, "float": 4, "double": 8}.get(str(kind))
+    if found is None:
+        raise _NotWidened
+    return found
+
+
+def _is_pure(each: ir.Instruction) -> bool:
+    """Whether an instruction may be carried out where it need not be."""
+    if each.opname in _QUOTIENTS:
+        divisor = each.operands[1]
+        return type(divisor) is ir.Constant and isinstance(divisor.constant, int) and divisor.constant > 0
+    return each.opname in _PURE or isinstance(
+        each, (ir.GEPInstr, ir.CastInstr, ir.CompareInstr, ir.SelectInstr)) or _intrinsic(each) is not None
+
+
+def _check(each: ir.Instruction) -> None:
+    """Raises _NotWidened for what there is no instruction on vectors for."""
+    if isinstance(each, ir.GEPInstr) or each.opname in _QUOTIENTS or not _is_pure(each) or any(
+            isinstance(value.type, (ir.PointerType, ir.VectorType)) for value in (each, *_arguments(each))):
+        raise _NotWidened
+
+
+def _arguments(each: ir.Instruction) -> Sequence[ir.Value]:
+    """What an instruction computes with."""
+    found: Sequence[ir.Value] = each.operands[1:] if isinstance(each, ir.CallInstr) else each.operands
+    return found
+
+
+def _intrinsic(each: ir.Instruction) -> str | None:
+    """The name of what is called, if that computes each lane by itself."""
+    if not isinstance(each, ir.CallInstr) or not isinstance(each.callee, ir.Function):
+        return None
+    _, _, name = str(each.callee.name).partition("llvm.")
+    name, _, suffix = name.partition(".")
+    whole = _SUFFIXES.get(str(each.type), str(each.type))
+    return name if name in _EACH and suffix == whole else None
+
+
+class _Widening:
+    """A loop on its way to vectors."""
+
+    def __init__(self, e: Emitter, loop: Loop, turn: _Turn, several: int | None, has_masks: bool) -> None:
+        self._e = e
+        self._has_masks = has_masks
+        self._loop = loop
+        self._turn = turn
+        count = loop.count
+        self._lanes = _lanes(e.target.vector_bytes // turn.widest, count)
+        beside = _BESIDE if several is None else (several, 2, 1)
+        self._several = next(k for k in beside if not isinstance(count, int) or count // self._lanes % k == 0)
+        self._outer: dict[int, ir.Value] = {}
+        """What stands before the loop for values that are the same in all turns, by `id`."""
+        self._splats: dict[int, ir.Value] = {}
+        """Those as vectors."""
+
+    def write(self, mark: Callable[[ir.Block], None]) -> None:
+        """Writes the loop over vectors, and takes away or shortens the one that there was."""
+        e, b, loop = self._e, self._e.builder, self._loop
+        block = self._lanes * self._several
+        end = b.block
+        _reopen(loop.before)
+        b.position_at_end(loop.before)
+        if self._turn.needs_turns and not isinstance(loop.count, int):
+            self._leave_unless(b.icmp_signed(">", loop.count, e.number(0)))
+        for each in self._turn.same:
+            self._outer[id(each)] = self._copied(each, self._outer)
+        for each in self._turn.varying:
+            for value in _arguments(each):
+                self._prepare(value)
+        total, known = e.register(loop.count), loop.count
+        whole = e.number(known // block * block) if isinstance(known, int) else b.and_(total, e.number(-block))
+        self._rolled(e.number(0), whole, block, partial(self._vectors, self._several), mark)
+        self._rest(whole, total, mark)
+        b.position_at_end(end)
+
+    def _leave_unless(self, condition: ir.Value) -> None:
+        """Goes on behind the loop where a condition does not hold."""
+        b, inside = self._e.builder, self._loop.head.function.append_basic_block("turns")
+        b.cbranch(condition, inside, self._loop.after)
+        b.position_at_end(inside)
+
+    def _rest(self, whole: ir.Value, total: ir.Value, mark: Callable[[ir.Block], None]) -> None:
+        """The turns that are left, if there are any."""
+        b, loop, lanes = self._e.builder, self._loop, self._lanes
+        is_known = isinstance(loop.count, int)
+        if (not is_known or loop.count % lanes) and not self._has_masks:
+            if not is_known and self._several > 1:
+                begin, whole = whole, b.and_(total, self._e.number(-lanes))
+                self._rolled(begin, whole, lanes, partial(self._vectors, 1), mark)
+            b.branch(loop.head)
+            loop.index.incomings[0] = (whole, b.block)
+            return
+        if not is_known:
+            self._rolled(whole, total, lanes, lambda begin: self._masked(begin, b.sub(total, begin)), mark)
+        elif loop.count % lanes:
+            self._masked(whole, b.sub(total, whole))
+        b.branch(loop.after)
+        loop.head.function.blocks = [each for each in loop.head.function.blocks if each not in (loop.head, loop.body)]
+
+    def _rolled(self, first: ir.Value, last: ir.Value, step: int, turn: Callable[[ir.Value], None],
+                mark: Callable[[ir.Block], None]) -> None:
+        """A loop from `first` to `last` by steps: a block that ends with the look whether there are more, behind
+        another look unless it is known that there is one."""
+        e, b = self._e, self._e.builder
+        before, function = b.block, self._loop.head.function
+        body, after = (function.append_basic_block(name) for name in ("vectors", "after"))
+        if isinstance(self._loop.count, int):
+            b.branch(body)
+        else:
+            b.cbranch(b.icmp_signed("<", first, last), body, after)
+        b.position_at_end(body)
+        index = b.phi(e.index)
+        index.add_incoming(first, before)
+        turn(index)
+        following = b.add(index, e.number(step), flags=("nuw", "nsw"))
+        index.add_incoming(following, b.block)
+        b.cbranch(b.icmp_signed("<", following, last), body, after)
+        mark(b.block)
+        b.position_at_end(after)
+
+    def _masked(self, begin: ir.Value, count: ir.Value) -> None:
+        """A vector of which some lanes count: the first ones."""
+        e, b = self._e, self._e.builder
+        left = b.trunc(e.intrinsic("smin", count, e.number(self._lanes)), I8)
+        numbers = ir.VectorType(I8, self._lanes)
+        mask = b.icmp_unsigned("<", ir.Constant(numbers, list(range(self._lanes))), self._in_every_lane(left, numbers))
+        self._vectors(1, begin, mask)
+
+    def _vectors(self, several: int, begin: ir.Value, mask: ir.Value | None = None) -> None:
+        """Vectors side by side, from a turn on."""
+        scalars = {**self._outer, id(self._loop.index): begin}
+        found: list[dict[int, ir.Value]] = [{} for _ in range(several)]
+        varying = set(map(id, self._turn.varying))
+        for each in self._loop.turn:
+            if id(each) in varying:
+                for number, values in enumerate(found):
+                    values[id(each)] = self._vector(each, scalars, values, number, mask)
+            elif id(each) not in scalars:
+                scalars[id(each)] = self._copied(each, scalars)
+
+    def _vector(self, each: ir.Instruction, scalars: dict[int, ir.Value], vectors: dict[int, ir.Value], number: int,
+                mask: ir.Value | None) -> ir.Value:
+        """An instruction on vectors, of those side by side the one of a number."""
+        if isinstance(each, (ir.LoadInstr, ir.StoreInstr)):
+            return self._moved(each, scalars, vectors, number, mask)
+        name = _intrinsic(each)
+        values = [self._operand(value, scalars, vectors, number) for value in _arguments(each)]
+        if name is not None:
+            return self._e.intrinsic(name, *values, flags=tuple(each.fastmath))
+        return self._made(each, values, self._wide(each.type))
+
+    def _moved(self, each: ir.Instruction, scalars: dict[int, ir.Value], vectors: dict[int, ir.Value], number: int,
+               mask: ir.Value | None) -> ir.Value:
+        """A vector from memory or to it."""
+        e, b = self._e, self._e.builder
+        is_load = isinstance(each, ir.LoadInstr)
+        kind = each.type if is_load else each.operands[0].type
+        place = e.address(scalars.get(id(each.operands[-1]), each.operands[-1]), kind, number * self._lanes)
+        if is_load:
+            return b.load(place, typ=self._wide(kind), align=_size(kind)) if mask is None else e.load_masked(
+                place, mask, ir.Constant(self._wide(kind), None), _size(kind))
+        value = self._operand(each.operands[0], scalars, vectors, number)
+        if mask is not None:
+            e.store_masked(value, place, mask, _size(kind))
+            return value
+        return b.store(value, place, align=_size(kind))
+
+    def _operand(self, value: ir.Value, scalars: dict[int, ir.Value], vectors: dict[int, ir.Value],
+                 number: int) -> ir.Value:
+        """A value as a vector."""
+        if id(value) in vectors:
+            return vectors[id(value)]
+        if self._turn.step(value):
+            return self._counted(scalars[id(value)], self._turn.step(value), number)
+        return self._splats[id(value)]
+
+    def _counted(self, first: ir.Value, step: int, number: int) -> ir.Value:
+        """Numbers that grow by a step from lane to lane."""
+        kind = self._wide(first.type)
+        steps = ir.Constant(kind, [(number * self._lanes + k) * step for k in range(self._lanes)])
+        return self._e.builder.add(self._in_every_lane(first, kind), steps)
+
+    def _prepare(self, value: ir.Value) -> None:
+        """Writes a value that is the same in all turns in every lane, once."""
+        if id(value) in self._splats or self._turn.differs(value) or isinstance(value.type, ir.PointerType):
+            return
+        if type(value) is ir.Constant and value.constant is not None and _is_plain(value):
+            self._splats[id(value)] = Uniform(self._wide(value.type), value.constant)
+        else:
+            self._splats[id(value)] = self._in_every_lane(self._outer.get(id(value), value), self._wide(value.type))
+
+    def _in_every_lane(self, value: ir.Value, kind: ir.VectorType) -> ir.Value:
+        """A vector of equal elements."""
+        b, empty = self._e.builder, Uniform(kind, ir.Undefined)
+        return b.shuffle_vector(b.insert_element(empty, value, I32(0)), empty,
+                                ir.Constant(ir.VectorType(I32, kind.count), None))
+
+    def _wide(self, kind: ir.Type) -> ir.VectorType:
+        """A vector of elements of a type."""
+        return ir.VectorType(kind, self._lanes)
+
+    def _copied(self, each: ir.Instruction, values: dict[int, ir.Value]) -> ir.Value:
+        """The same instruction, where the block at hand ends."""
+        operands = [values.get(id(value), value) for value in each.operands]
+        b = self._e.builder
+        if isinstance(each, ir.CallInstr):
+            return b.call(operands[0], operands[1:], fastmath=tuple(each.fastmath))
+        if isinstance(each, ir.LoadInstr):
+            return b.load(operands[0], typ=each.type, align=each.align)
+        if isinstance(each, ir.GEPInstr):
+            return b.gep(operands[0], operands[1:], inbounds=each.inbounds, source_etype=each.source_etype)
+        return self._made(each, operands, each.type)
+
+    def _made(self, each: ir.Instruction, operands: Sequence[ir.Value], kind: ir.Type) -> ir.Instruction:
+        """Writes an instruction that does the same with other operands, and gives a value of a type."""
+        b = self._e.builder
+        if isinstance(each, ir.CompareInstr):
+            made = type(each)(b.block, each.op, *operands, flags=each.flags)
+        elif isinstance(each, ir.CastInstr):
+            made = ir.CastInstr(b.block, each.opname, *operands, kind)
+            made.flags = list(each.flags)
+        elif isinstance(each, ir.SelectInstr):
+            made = ir.SelectInstr(b.block, *operands, flags=each.flags)
+        else:
+            made = ir.Instruction(b.block, kind, each.opname, list(operands), flags=each.flags)
+        b._insert(made)
+        return made
+
+
+def _is_plain(value: ir.Constant) -> bool:
+    """Whether a constant is a number."""
+    return isinstance(value.constant, (int, float))
+
+
+def _reopen(block: ir.Block) -> None:
+    """Lets a block be continued."""
+    block.instructions.pop()
+    block.terminator = None
