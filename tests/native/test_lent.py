@@ -17,6 +17,8 @@ from circlet.runtime.ir.types import DType
 from circlet.runtime.ops.controlflow import CallSubgraph
 from circlet.runtime.ops.index import DynamicUpdateSlice
 from circlet.runtime.ops.layout import Slice
+from circlet.runtime.ops.matmul import BatchMatMul
+from circlet.runtime.ops.shape import Reshape
 from circlet.runtime.passes.pipelines import INTERPRETED
 from tests.exec import graphs as g
 from tests.exec.test_updates import assign, read
@@ -65,6 +67,12 @@ def a_row_after_a_call(b: ModelBuilder, s: SubgraphBuilder) -> Value:
     return row(s, x)
 
 
+def a_product_of_a_view(b: ModelBuilder, s: SubgraphBuilder) -> Value:
+    assign(s, g.plus(s, read(s, SHAPE), 1.0))
+    turned = s.apply(Reshape(), read(s, SHAPE), s.constant(SHAPE[::-1]))
+    return s.apply(BatchMatMul(), s.constant(np.ones((1, SHAPE[1]), np.float32)), turned)
+
+
 def the_whole(b: ModelBuilder, s: SubgraphBuilder) -> Value:
     return read(s, SHAPE)
 
@@ -75,7 +83,7 @@ def what_is_overwritten(b: ModelBuilder, s: SubgraphBuilder) -> Value:
 
 CASES: dict[Write, int] = {
     a_row: 1, a_row_before_an_update: 1, a_row_of_what_is_updated: 1, a_row_after_an_assignment: 0,
-    a_row_after_a_call: 0, the_whole: 0, what_is_overwritten: 0}
+    a_row_after_a_call: 0, a_product_of_a_view: 2, the_whole: 0, what_is_overwritten: 0}
 
 
 @pytest.mark.parametrize("write", CASES, ids=lambda write: write.__name__)

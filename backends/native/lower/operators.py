@@ -167,6 +167,7 @@ class OperatorLowering:
             if home is not None:
                 e.store(scalar, home, value.dtype)
             return in_register(scalar, value.shape, value.dtype, value.known)
+        home = value.memory if home is None else home  # a view of what is lent lies where that does
         assert home is not None, f"{self.place}: a result has no memory"
         if value.memory is not home:
             value.write(e, home)
