@@ -20,6 +20,7 @@ from tests.tools.browser import CHROMIUM, Browser, browsers
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "examples" / "embed" / "web"
+COLLATZ = ROOT / "examples" / "collatz.tflite"
 IMAGES = ROOT / "tests" / "models" / "cnn.tflite"
 DIGITS = ROOT.parent / "shared" / "models" / "real" / "mnist_quantized.tflite"
 
@@ -74,3 +75,34 @@ def test_scores_are_those_of_a_session(browser: Browser, served: tuple[Path, str
     (expected,) = circlet.Session(circlet.load(path)).run([image]).values()
     np.testing.assert_allclose(found, expected.reshape(-1), rtol=1e-4, atol=1e-5)
     assert not browser.errors()
+
+
+@NATIVE
+@CHROMIUM
+@pytest.mark.parametrize(("given", "expected"), [
+    ("27", "steps []: 111\npeak []: 9232"), ("[27, 28]", "input n: expected shape [] with [], found [] of 2 elements")])
+def test_models_of_no_images_have_fields(browser: Browser, served: tuple[Path, str], given: str, expected: str) -> None:
+    folder, address = served
+    assert main(["compile", str(COLLATZ), "--target", "wasm32", "-o", str(folder)]) == 0
+    browser.open(f"{address}/index.html?model=collatz")
+    browser.run("while (!document.body.dataset.ready) await new Promise((go) => setTimeout(go, 20));")
+    found = browser.run(f"""
+        const form = document.querySelector('form');
+        form.elements.n.value = {json.dumps(given)};
+        form.requestSubmit();
+        return form.querySelector('pre').textContent;""")
+    assert found == expected
+    assert not browser.errors()
+
+
+@NATIVE
+@CHROMIUM
+def test_a_model_that_is_not_there(browser: Browser, served: tuple[Path, str]) -> None:
+    _, address = served
+    browser.open(f"{address}/index.html?model=none")
+    told = browser.run("""
+        const about = document.getElementById('about');
+        while (!about.textContent) await new Promise((go) => setTimeout(go, 20));
+        return about.textContent;""")
+    assert "none.wasm: 404" in str(told) or "none.json: 404" in str(told)
+    browser.errors()
