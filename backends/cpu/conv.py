@@ -21,7 +21,7 @@ from circlet.runtime.ops.window import Window
 CONV_2D = Roles(FLOATING + QUANTIZED + HYBRID)
 DEPTHWISE_CONV_2D = Roles(FLOATING + QUANTIZED + HYBRID, channels=3)
 CONV_3D = Roles(FLOATING, channels=4)
-TRANSPOSE_CONV = Roles(FLOATING + QUANTIZED, data=2, bias=3)
+TRANSPOSE_CONV = Roles(FLOATING + QUANTIZED + HYBRID, data=2, bias=3)
 CONV_3D_TRANSPOSE = Roles(FLOATING, data=2, bias=3, channels=3)
 
 

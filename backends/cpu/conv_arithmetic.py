@@ -132,11 +132,12 @@ def _quantized(node: Node[Any], roles: Roles) -> Arithmetic:
 
 
 def _hybrid(node: Node[Any], roles: Roles) -> Arithmetic:
-    """Each image is quantised when it is loaded: around 0 where the filter has one scale, else so that int8 is used
-    up. A plain convolution scales its sums back by the filter's scale, then the image's; others by their product."""
+    """Each image is quantised when it is loaded: around 0 where the filter of a plain convolution has one scale, else
+    so that int8 is used up. A plain convolution scales its sums back by the filter's scale, then the image's; others by
+    their product."""
     data, bias = node.input(roles.data), node.optional(roles.bias)
     weighted = node.quantization(roles.filter)
-    symmetric = roles.channels == 0 and not weighted.per_axis
+    symmetric = roles.channels == 0 and roles.data == 0 and not weighted.per_axis
     dtype, weights, prepare = _weights(node, roles, 127 if symmetric else 255)
     filter_scales = np.array(weighted.scales, np.float32)
     apart = roles.channels == 0 and not symmetric
