@@ -62,6 +62,8 @@ class Resample(Op):
 
     name: ClassVar[str] = "RESAMPLE"
     inputs: ClassVar[Count] = between(2, 3)
+    sizes: ClassVar[frozenset[int]] = frozenset({1})
+    least_size: ClassVar[int] = 1
     axes: tuple[int, ...] = ()
     interpolation: Interpolation = Interpolation.NEAREST
     coordinates: Coordinates = Coordinates.HALF_PIXEL

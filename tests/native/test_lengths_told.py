@@ -24,6 +24,7 @@ from circlet.runtime.ops.pad import MirrorPad, Pad, Tile
 from circlet.runtime.ops.pool import AveragePool2D
 from circlet.runtime.ops.quantize import Cast
 from circlet.runtime.ops.reduce import ReduceMax, Sum
+from circlet.runtime.ops.resample import Interpolation, Resample
 from circlet.runtime.ops.resize import ResizeBilinear, ResizeNearestNeighbor
 from circlet.runtime.ops.segment import UnsortedSegmentSum
 from circlet.runtime.ops.shape import BroadcastTo, Fill, OneHot, Range, Reshape
@@ -162,12 +163,19 @@ def selected(g: Graph, x: Value, k: Value) -> Sequence[Value]:
     return [g(Gather(), x, g(Minimum(), found[0], g(Sub(), n, g.number(1), dtype=INTS), dtype=INTS)), found[1]]
 
 
+def resampled(g: Graph, x: Value, k: Value) -> Sequence[Value]:
+    """k + 1 rows, between those that there are, as ONNX resizes."""
+    size = g(Reshape(), g(Add(), k, g.number(1), dtype=INTS), g.ints(1), dtype=INTS)
+    return [g(Resample((0,), Interpolation.LINEAR), x, size), g(Resample((0,)), x, size)]
+
+
 CASES: dict[str, Write] = {
     "filled": filled, "counted": counted, "wider": wider, "images": images, "met": met, "moved on": moved_on,
     "scattered": scattered, "resized": resized, "grouped": grouped,
     "greatest": greatest, "steps": in_steps, "parted": parted, "selected": selected,
+    "resampled": resampled,
 }
-NOT_EMPTY = frozenset({"images", "selected"})
+NOT_EMPTY = frozenset({"images", "selected", "resampled"})
 """Of which no length may be 0."""
 
 

@@ -18,11 +18,14 @@ from circlet.runtime.ir.model import Model
 from circlet.runtime.ir.tensor import Tensor
 from circlet.runtime.ir.types import Array, DType
 from circlet.runtime.ops.controlflow import CallOnce, CallSubgraph
+from circlet.runtime.ops.elementwise import Add
 from circlet.runtime.ops.index import Gather
+from circlet.runtime.ops.layout import Concatenation, StridedSlice
 from circlet.runtime.ops.variable import AssignVariable, ReadVariable, VarHandle
 from tests.exec import graphs as g
 from tests.exec.graphs import f32
 from tests.exec.test_variables import assign_and_read, counting_model
+from tests.native.test_lengths import Graph, floats
 
 START = f32([1, 2, 3])
 PATIENCE = 20
@@ -238,3 +241,31 @@ def test_large_variables_are_not_copied_where_they_are_not_assigned() -> None:
     session.invoke(0, [np.zeros(1 << 20, np.float32)])
     session.invoke(1, [x])
     assert g.memory_of(lambda: session.invoke(1, [x])) < 1 << 18
+
+
+def test_one_function_reads_scalars_and_serves_all_lengths(folder: object, compiled: list[str]) -> None:
+    """How many rows came so far, which a declared scalar holds, and the last two, which come before those of a run."""
+    b = ModelBuilder()
+    main, init = Graph(b.subgraph("main")), b.subgraph("init")
+
+    def handle(s: SubgraphBuilder, name: str) -> Value:
+        return s.op(VarHandle("", name), outputs=[Tensor(name, DType.RESOURCE, ())])[0]
+
+    def read(name: str, dtype: DType, shape: tuple[int, ...]) -> Value:
+        return main.builder.op(ReadVariable(), handle(main.builder, name), outputs=[Tensor("", dtype, shape)])[0]
+
+    for name, value in (("count", np.array(0, np.int32)), ("last", np.zeros((2, 3), np.float32))):
+        init.op(AssignVariable(), handle(init, name), init.constant(value), outputs=[])
+    main.builder.op(CallOnce(init.index), outputs=[])
+    x = main.builder.input("x", DType.FLOAT32, (-1, 3))
+    together = main(Concatenation(0), read("last", DType.FLOAT32, (2, 3)), x)
+    count = main(Add(), read("count", DType.INT32, ()), main.length(x, 0), dtype=DType.INT32)
+    last = main(StridedSlice(end_mask=3), together, main.ints(-2, 0), main.ints(0, 0), main.ints(1, 1))
+    for name, found in (("count", count), ("last", last)):
+        main.builder.op(AssignVariable(), handle(main.builder, name), found, outputs=[])
+    main.builder.output(together, read("count", DType.INT32, ()))
+    native, cpu = (circlet.Session(b.build(), backend=each) for each in ("native", "cpu"))
+    for n in (5, 3, 40, 17):
+        given = floats(n, 3)
+        g.assert_equal(native.invoke(0, [given]), cpu.invoke(0, [given]))
+    assert len(compiled) == 1

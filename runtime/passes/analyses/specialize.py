@@ -223,7 +223,7 @@ class Specializer:
         except Unknown:
             declared = [so_far.subgraph.tensors[index] for index in operator.outputs]
             promised = so_far.promised and not operator.op.callees()
-            if promised and all(each.shape and each.is_static for each in declared):
+            if promised and all(each.is_static for each in declared):
                 return tuple(each.shape for each in declared)
             return self._computed(so_far, operator, shapes, values, teller)
         except FAULTS as error:
