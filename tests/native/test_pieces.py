@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 from collections.abc import Sequence
 from ctypes import CFUNCTYPE, c_int64
+from dataclasses import replace
 from pathlib import Path
 from weakref import ref
 
@@ -23,14 +24,17 @@ from circlet.backends.native.load.elf.shared_object import UnknownObject, shared
 from circlet.backends.native.load.library import ENTRY, SharedLibrary, is_shared
 from circlet.backends.native.load.llvm import host, object_code, object_files
 from circlet.backends.native.load.manifest import Manifest
+from circlet.backends.native.lower.passes import Passes
 from circlet.backends.native.lower.pieces import Cutter, Piece
 from circlet.backends.platform import Feature, current
 from circlet.runtime.ir.builder import ModelBuilder, SubgraphBuilder, Value
 from circlet.runtime.ir.tensor import Tensor
 from circlet.runtime.ir.types import Activation, DType, Padding
 from circlet.runtime.ops import normalize, unary
+from circlet.runtime.ops.comparison import Greater
 from circlet.runtime.ops.conv import Conv2D, DepthwiseConv2D
 from circlet.runtime.ops.elementwise import Mul
+from circlet.runtime.ops.index import GatherNd, Where
 from circlet.runtime.ops.matmul import FullyConnected
 from tests.native.against_cpu import agree, values
 from tests.native.conftest import functions
@@ -228,3 +232,26 @@ def test_layers_of_open_lengths_share_their_functions(cut: list[Piece], monkeypa
         names.append({each.name for each in cut})
         cut.clear()
     assert names[0] == names[1]
+
+
+def test_operators_that_tell_lengths_are_functions_too(cut: list[Piece], monkeypatch: pytest.MonkeyPatch) -> None:
+    """The entry takes from memory how many elements there are: it has no loops, however many operators tell that."""
+    monkeypatch.setenv(cache.VARIABLE, "")
+    b = ModelBuilder()
+    main = b.subgraph("main")
+    x = main.input("x", DType.FLOAT32, (-1,))
+    for least in (-1.0, 0.0, 1.0):
+        (places,) = main.op(Where(), main.apply(Greater(), x, main.constant(np.float32(least))),
+                            outputs=[replace(OPEN, dtype=DType.INT64)])
+        (x,) = main.op(GatherNd(), x, places, outputs=[OPEN])
+    main.output(main.apply(Mul(), x, x))
+    session = circlet.Session(b.build(), backend="native")
+    for count in (0, 5, 200, 33):
+        given = values((count,), np.float32, count)
+        (found,) = session.invoke(0, [given])
+        wanted = given[given > 1]
+        assert np.array_equal(found, wanted * wanted)
+    entries = [each for each in cut if each.name == "circlet_entry"]
+    assert all("declare hidden i32 @\"operator_" in each.text for each in entries)
+    assert not any(" phi " in each.text for each in entries)
+    assert {each.passes for each in entries} == {Passes.FEW}

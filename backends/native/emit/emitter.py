@@ -195,6 +195,13 @@ class Emitter:
         assert number is not None, f"{length} is not what the function computes"
         self.lengths.define(self.builder, number, value)
 
+    def recall(self, length: int) -> None:
+        """Takes a length that a function computed which was called from memory, where it left it."""
+        number = computed_number(length)
+        assert number is not None, f"{length} is not what functions compute"
+        assert self.lengths is not None, "no length is open"
+        self.lengths.recall(self.builder, number)
+
     def is_undefined(self, length: int) -> bool:
         """Whether it is still to be said what a length is."""
         number = computed_number(length)

@@ -82,12 +82,10 @@ class OperatorLowering:
 
     @property
     def is_apart(self) -> bool:
-        """Whether the code of the operator may be a function of its own: it runs once, gives nothing in a register, and
-        tells no length."""
-        e = self.function.e
+        """Whether the code of the operator may be a function of its own: it runs once, and gives nothing in a
+        register."""
         return self.subgraphs.loops == 0 and all(
             home is not None and not in_register_alone(prod(shape), self.spec.subgraph.tensors[each].dtype)
-            and not any(map(e.is_undefined, shape))
             for each, shape, home in zip(self.operator.outputs, self.shapes, self.homes, strict=True))
 
     def call(self) -> Call:

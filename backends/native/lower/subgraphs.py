@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
 from math import prod
 
 import numpy as np
@@ -241,6 +241,17 @@ def _lower(o: OperatorLowering) -> Sequence[Value]:
         return o.by_rule(rule)
 
 
-def _apart(o: OperatorLowering) -> AbstractContextManager[None]:
-    """Writes an operator to a function of its own, if it may have one."""
-    return o.function.apart() if o.is_apart else nullcontext()
+@contextmanager
+def _apart(o: OperatorLowering) -> Iterator[None]:
+    """Writes an operator to a function of its own, if it may have one; the lengths that it tells are taken from memory
+    then."""
+    if not o.is_apart:
+        yield
+        return
+    e = o.function.e
+    untold = [each for shape in o.shapes for each in shape if e.is_undefined(each)]
+    with o.function.apart():
+        yield
+    for each in untold:
+        if not e.is_undefined(each):
+            e.recall(each)
