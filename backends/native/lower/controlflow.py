@@ -21,6 +21,7 @@ from circlet.backends.native.program import Unlowerable
 from circlet.backends.native.targets.target import Goal
 from circlet.runtime.exec.executor_map import ExecutorMap
 from circlet.runtime.ir.length import Scope, bound, larger, may_differ
+from circlet.runtime.ir.model import Operator
 from circlet.runtime.ir.op import Op, Unknown
 from circlet.runtime.ir.types import DType, Shape
 from circlet.runtime.ops.controlflow import (
@@ -49,6 +50,15 @@ Lower: TypeAlias = Callable[[OperatorLowering], Sequence[Value]]
 def is_scalar(value: Value) -> bool:
     """Whether a tensor is carried in a register."""
     return in_register_alone(value.size, value.dtype)
+
+
+def taken(spec: Specialization, operator: Operator) -> Op:
+    """What an operator does: where it is known before the run which branch is taken, it calls that one."""
+    op = operator.op
+    selector = spec.known.get(operator.inputs[0]) if isinstance(op, Branch) else None
+    if not isinstance(op, Branch) or selector is None:
+        return op
+    return CallSubgraph(op.branches()[op.select(int(selector.item()))])
 
 
 def refuses(executors: ExecutorMap, op: Op, shapes: tuple[Shape, ...], scope: Scope | None,
@@ -87,7 +97,7 @@ def _objections(executors: ExecutorMap, spec: Specialization, found: dict[Specia
         yield f"subgraph {spec.index} has strings"
     for each in spec.subgraph.operators:
         if type(each.op) in CONTROL_FLOW:
-            reason = refuses(executors, each.op, given(spec, each), spec.scope, found)
+            reason = refuses(executors, taken(spec, each), given(spec, each), spec.scope, found)
             if reason is not None:
                 yield reason
 
@@ -179,8 +189,11 @@ def lower_branch(o: OperatorLowering) -> Sequence[Value]:
     operands, e = _operands(o, first=1), o.function.e
     selector = o.inputs[0]
     assert selector is not None
-    if selector.known is not None:
-        return _lower_taken(o, op, operands, op.select(int(selector.known.item())))
+    call = taken(o.spec, o.operator)
+    if isinstance(call, CallSubgraph):
+        (emit,) = _invoked(o, call, operands)
+        with o.function.indented(f"{o.describe()} @{call.subgraph}"):
+            return emit()
     blocks = [e.function.append_basic_block(f"branch{k}") for k in range(len(op.branches()))]
     _dispatch(e, selector.scalar(e), blocks)
     after = e.function.append_basic_block("joined")
@@ -204,13 +217,6 @@ def lower_branch(o: OperatorLowering) -> Sequence[Value]:
     for size, phi in met.items():
         e.define(size, phi)
     return joined
-
-
-def _lower_taken(o: OperatorLowering, op: Branch, operands: Sequence[Value], number: int) -> Sequence[Value]:
-    """A branch of which is known before the run that it is taken."""
-    callee = op.calls()[number]
-    with o.function.indented(o.describe()), o.function.indented(f"{callee.role} @{callee.subgraph}"):
-        return list(_invoked(o, op, operands))[number]()
 
 
 @dataclass(frozen=True, eq=False)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from circlet.backends.native.lower.controlflow import CONTROL_FLOW, refuses
+from circlet.backends.native.lower.controlflow import CONTROL_FLOW, refuses, taken
 from circlet.backends.native.lower.fused import Fused
 from circlet.backends.native.rules.rule import Rule, rule_of
 from circlet.runtime.errors import Place
@@ -36,11 +36,12 @@ def objections(executors: ExecutorMap, spec: Specialization, operators: range) -
 def _of_callees(executors: ExecutorMap, spec: Specialization, number: int, place: Place) -> Iterator[str]:
     operator = spec.subgraph.operators[number]
     shapes = given(spec, operator)
-    reason = refuses(executors, operator.op, shapes, spec.scope, {})
+    op = taken(spec, operator)
+    reason = refuses(executors, op, shapes, spec.scope, {})
     if reason is not None:
         yield f"{place}: {reason}"
         return
-    for callee in operator.op.callees():
+    for callee in op.callees():
         try:
             inner = executors.specializer.within(callee, shapes, spec.scope)
         except Unknown:

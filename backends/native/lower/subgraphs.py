@@ -13,7 +13,7 @@ from circlet.backends.native.compilation import Abandoned, Wish
 from circlet.backends.native.emit.emitter import in_register_alone
 from circlet.backends.native.emit.value import Value, in_memory, is_copied
 from circlet.backends.native.lower.budget import Growth
-from circlet.backends.native.lower.controlflow import CONTROL_FLOW, refuses
+from circlet.backends.native.lower.controlflow import CONTROL_FLOW, refuses, taken
 from circlet.backends.native.lower.function import FunctionLowering
 from circlet.backends.native.lower.fused import Fused
 from circlet.backends.native.lower.groups import GroupLowering
@@ -226,7 +226,7 @@ def _lower(o: OperatorLowering) -> Sequence[Value]:
     o = o.with_told()
     rule: Rule[Op] | str
     if type(op) in CONTROL_FLOW:
-        refused = refuses(o.subgraphs.executors, op, given(o.spec, o.operator), o.spec.scope,
+        refused = refuses(o.subgraphs.executors, taken(o.spec, o.operator), given(o.spec, o.operator), o.spec.scope,
                           o.subgraphs.refused)
         if refused is None:
             return CONTROL_FLOW[type(op)](o)
