@@ -27,7 +27,7 @@ from circlet.runtime.ops.controlflow import CallOnce
 from circlet.runtime.ops.index import Gather
 from circlet.runtime.ops.matmul import FullyConnected
 from circlet.runtime.ops.reduce import ReduceMax, ReduceMin
-from circlet.runtime.ops.unary import Ceil, Floor, Round, Sqrt
+from circlet.runtime.ops.unary import Ceil, Floor, Logistic, Round, Sqrt
 from circlet.runtime.ops.variable import AssignVariable
 from circlet.tools.main import main
 from tests.embed.library import Library
@@ -247,7 +247,9 @@ def test_square_roots_need_no_library(target: str) -> None:
 def test_extremes_need_no_library(target: str, op: type[Op]) -> None:
     b = ModelBuilder()
     main = b.subgraph("main")
-    main.output(main.apply(op(), main.input("x", DType.FLOAT32, (4, 6)), main.constant([1])))
+    x = main.input("x", DType.FLOAT32, (4, 8))
+    for each in (x, main.apply(Logistic(), x)):
+        main.output(main.apply(op(), each, main.constant([1])))
     needed = compile_model(b.build(), target).contents.needed
     assert not [each for each in needed if "max" in each or "min" in each]
 

@@ -33,8 +33,9 @@ class WebAssembly(Target):
         return 16 if self.has("simd128") else 10
 
     def has_instruction(self, name: str, bits: int) -> bool:
-        """Everything that is rounded once but sums of products; its extremes are NaN if one number is."""
-        return name not in ("fma", "maxnum", "minnum")
+        """Everything that is rounded once but sums of products; its extremes are NaN if one number is, so that LLVM
+        calls the C library for the greatest number of many."""
+        return name not in ("fma", "maximumnum", "maxnum", "minimumnum", "minnum")
 
     def add_pairs(self, lanes: int) -> AddPairs | None:
         """I32X4.DOT_I16X8_S."""
