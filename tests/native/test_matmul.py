@@ -53,6 +53,17 @@ def test_batch_matmul(batches: tuple[tuple[int, ...], tuple[int, ...]], rows: in
     agree(applied(BatchMatMul(adj_x, adj_y)), x, y, floats=FLOATS)
 
 
+@settings(max_examples=40, deadline=None)
+@given(st.sampled_from([((), ()), ((2,), (2,)), ((3, 1), (2,)), ((1,), (3, 2))]), st.sampled_from([0, 1, 3, 20]),
+       st.sampled_from([1, 2, 17, 64]), st.sampled_from([0, 1, 5, 33]), st.booleans(), st.booleans(),
+       st.sampled_from([np.float64, np.int32, np.int64]), seeds)
+def test_products_of_wide_numbers(batches: tuple[tuple[int, ...], tuple[int, ...]], rows: int, columns: int, depth: int,
+                                  adj_x: bool, adj_y: bool, dtype: type[np.generic], seed: int) -> None:
+    x = values((*batches[0], *((depth, rows) if adj_x else (rows, depth))), dtype, seed)
+    y = values((*batches[1], *((columns, depth) if adj_y else (depth, columns))), dtype, seed + 1)
+    agree(applied(BatchMatMul(adj_x, adj_y)), x, y)
+
+
 @pytest.mark.parametrize(("columns", "depth"), [(1024, 16), (1100, 33), (2049, 9), (3000, 7), (20, 4001)])
 def test_one_row_times_a_large_matrix(columns: int, depth: int) -> None:
     x, y = (values(shape, np.float32, 3) for shape in ((3, 1, depth), (3, depth, columns)))

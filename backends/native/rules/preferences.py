@@ -18,6 +18,8 @@ INTEGER = "integer"
 """By products of pairs of 16-bit integers, which all stored integers fit into."""
 HYBRID = "hybrid"
 """Of float32 with weights of int8."""
+LOOPS = "loops"
+"""Of doubles and wide integers, which have no register tiles."""
 TABLE = "table"
 """By shuffles of a table of the results for all stored bytes."""
 LOOK_UP = "look up"
@@ -38,7 +40,7 @@ PREFERENCES: Mapping[str, tuple[str, ...]] = {
     "DEPTHWISE_CONV_2D": (PLAIN, INTEGER, HYBRID, INT8),
     "TRANSPOSE_CONV": (PLAIN, INTEGER),
     "FULLY_CONNECTED": (INT8, INTEGER, HYBRID, PLAIN),
-    "BATCH_MATMUL": (PLAIN, INT8, HYBRID),
+    "BATCH_MATMUL": (PLAIN, INT8, HYBRID, LOOPS),
     "QUANTIZE": (PLAIN, "requantize", TABLE),
     "GATHER": ("one", PLAIN),
     "RANGE": (PLAIN, "sums"),

@@ -1,4 +1,4 @@
-"""Native rules of the matrix products of float32."""
+"""Native rules of the matrix products of float32, and of doubles and wide integers."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from math import prod
 from llvmlite import ir
 
 from circlet.backends.native.emit.emitter import Emitter, Index
+from circlet.backends.native.emit.loops import independent, rolled
 from circlet.backends.native.emit.parallel import parallel_nest
 from circlet.backends.native.emit.value import Value
 from circlet.backends.native.gemm.few_rows import multiply_few, multiply_row
@@ -16,11 +17,16 @@ from circlet.backends.native.gemm.operands import Left
 from circlet.backends.native.gemm.packing import transpose, transposed_step
 from circlet.backends.native.gemm.plan import Plan
 from circlet.backends.native.gemm.product import multiply
+from circlet.backends.native.rules.preferences import LOOPS
+from circlet.backends.native.rules.real.elementwise import mul
 from circlet.backends.native.rules.real.product import FloatProduct, refuses
+from circlet.backends.native.rules.real.reduce import reserve, total
+from circlet.backends.native.rules.refusals import plain
 from circlet.backends.native.rules.rule import Node, Sink, nest
-from circlet.backends.refusal import all_of
+from circlet.backends.refusal import all_of, only
 from circlet.runtime.exec.kernel import Call
 from circlet.runtime.ir.length import is_length
+from circlet.runtime.ir.types import DType
 from circlet.runtime.ops.matmul import BatchMatMul, FullyConnected
 
 FEW_ROWS = 6
@@ -34,6 +40,8 @@ took 82 microseconds so and 148 by tiles."""
 _MANY = 4
 """Products that are shared out as a whole, each to one thread; fewer are shared out inside. A choice, for 2 to 4
 threads."""
+_WIDE = (DType.FLOAT64, DType.INT32, DType.INT64)
+"""The types that are multiplied by loops."""
 
 
 def is_few(rows: int) -> bool:
@@ -106,6 +114,38 @@ def batch_matmul(node: Node[BatchMatMul], e: Emitter, sinks: tuple[Sink, ...]) -
         multiply(e, plan, factor(rows), panels, start, product.result(sinks[0], outer=index))
 
 
+@nest(BatchMatMul, all_of(plain, only(_WIDE), only(_WIDE, 1)), frozenset({0, 1}), name=LOOPS)
+def batch_matmul_by_loops(node: Node[BatchMatMul], e: Emitter, sinks: tuple[Sink, ...]) -> None:
+    """Of x (..., m, k) and y (..., k, n) of doubles or wide integers: (..., m, n). A loop over the rows of all results,
+    shared out, around one over the depth: the products of an element of x with a row of y are added to sums in scratch
+    memory."""
+    (x, y), (*rows, columns) = (node.input(k) for k in range(2)), node.shape
+    dtype, depth = x.dtype, x.shape[-2 if node.op.adj_x else -1]
+    sums, combine = reserve(node, columns, dtype), total(dtype).combine
+    with parallel_nest(e, tuple(rows), 2 * prod(node.shape) * depth) as (*index, row):
+        with independent(e, columns) as column:
+            e.store(e.constant(0, dtype), sums, dtype, column)
+        with rolled(e, depth) as k:
+            factor = _element(e, x, index, (k, row) if node.op.adj_x else (row, k))
+            with independent(e, columns) as column:
+                other = _element(e, y, index, (column, k) if node.op.adj_y else (k, column))
+                e.store(combine(e, e.load(sums, dtype, column), mul(e, dtype, [factor, other])), sums, dtype, column)
+        with independent(e, columns) as column:
+            sinks[0](e, [*index, row, column], e.load(sums, dtype, column))
+
+
+def _element(e: Emitter, value: Value, index: Index, place: tuple[ir.Value, ir.Value]) -> ir.Value:
+    """An element of the matrix for an index of the result's outer dimensions; they broadcast."""
+    return value.element(e, [*_kept(e, value, index), *place])
+
+
+def _kept(e: Emitter, value: Value, index: Index) -> list[ir.Value]:
+    """The index of the matrix for one of the result's outer dimensions; they broadcast."""
+    outer = value.shape[:-2]
+    given = index[len(index) - len(outer):]
+    return [e.number(0) if size == 1 else each for each, size in zip(given, outer, strict=True)]
+
+
 def _turned(node: Node[BatchMatMul], e: Emitter, plan: Plan) -> Callable[[ir.Value], Left]:
     """What makes a matrix (k, m), stored column by column, the left factor: it is transposed into scratch memory."""
     step = transposed_step(e, plan.depth)
@@ -122,8 +162,6 @@ def _matrix(e: Emitter, memory: ir.Value, value: Value, index: Index) -> ir.Valu
     """Where the matrix for an index of the result's outer dimensions begins; they broadcast."""
     if not index:
         return memory
-    outer = value.shape[:-2]
-    given = index[len(index) - len(outer):]
-    kept = [e.number(0) if size == 1 else each for each, size in zip(given, outer, strict=True)]
-    position = e.builder.mul(e.linear(kept, outer), e.number(prod(value.shape[-2:])))
+    position = e.linear(_kept(e, value, index), value.shape[:-2])
+    position = e.builder.mul(position, e.number(prod(value.shape[-2:])))
     return e.address(memory, FLOAT32.word, position)
