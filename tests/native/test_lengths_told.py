@@ -18,7 +18,7 @@ from circlet.runtime.ops.comparison import Less
 from circlet.runtime.ops.controlflow import While
 from circlet.runtime.ops.detection import NonMaxSuppressionV4
 from circlet.runtime.ops.elementwise import Add, Div, FloorDiv, Maximum, Minimum, Mul, Sub
-from circlet.runtime.ops.index import Gather, ScatterNd
+from circlet.runtime.ops.index import Gather, ScatterNd, Where
 from circlet.runtime.ops.layout import Concatenation, Pack, Slice, StridedSlice
 from circlet.runtime.ops.pad import MirrorPad, Pad, Tile
 from circlet.runtime.ops.pool import AveragePool2D
@@ -275,6 +275,28 @@ def test_lengths_that_no_result_can_have_are_errors(folder: object) -> None:
     with pytest.raises(circlet.ExecutionError, match="RANGE"):
         session.invoke(0, [x, np.array(-5, np.int32)])
     assert len(session.invoke(0, [x, np.array(5, np.int32)])[0]) == 5
+
+
+def test_inputs_of_one_shape_give_results_of_many() -> None:
+    """By name, so that runs take the frame without asking for shapes: results that callers hold stay as they are,
+    also where room grows, and after an error."""
+    b = ModelBuilder()
+    g = Graph(b.subgraph("main"))
+    end, x = g.builder.input("end", DType.INT32, ()), g.builder.input("x", DType.FLOAT32, (4,))
+    numbers = g(Range(), g.number(0), end, g.number(1), dtype=DType.INT32)
+    g.builder.output(numbers, g(Where(), x, dtype=DType.INT64))
+    session = circlet.Session(b.build(), backend="native")
+    kept = []
+    for k in (3, 3, 200, 5, -2, 5, 5, 3000, 1, 0, 200):
+        given = {"end": np.array(k, np.int32), "x": (np.arange(4) < k).astype(np.float32)}
+        if k < 0:
+            with pytest.raises(circlet.ExecutionError, match="RANGE"):
+                session.run(given)
+            continue
+        kept.append((k, given["x"], list(session.run(given).values())))
+    for k, x_given, (found, places) in kept:
+        np.testing.assert_array_equal(found, np.arange(k, dtype=np.int32), strict=True)
+        np.testing.assert_array_equal(places, np.argwhere(x_given), strict=True)
 
 
 def test_memory_is_limited(folder: object) -> None:

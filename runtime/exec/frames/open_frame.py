@@ -129,6 +129,8 @@ class OpenFrame(Resizable):
         """Whether results are those of another frame."""
         self.asked: tuple[Shape, ...] = ()
         """The shapes of the inputs that `call` is to get next; whoever holds the frame says so."""
+        self._viewed: Sequence[int] = ()
+        """The lengths for which results whose shapes the run computes are shown."""
         self._arrays: dict[int, Array] = {}
         self.inputs: tuple[Array, ...] = ()
         self.outputs: tuple[Array, ...] = ()
@@ -145,9 +147,9 @@ class OpenFrame(Resizable):
         self.resize(tuple(map(np.shape, self.inputs)))
 
     @property
-    def opened(self) -> OpenFrame:
-        """This."""
-        return self
+    def opened(self) -> OpenFrame | None:
+        """This, if it is for inputs of several shapes."""
+        return self if self._open else None
 
     @property
     def size(self) -> int:
@@ -190,6 +192,7 @@ class OpenFrame(Resizable):
 
     def _take(self, lengths: tuple[int, ...]) -> None:
         """Changes to some lengths; inputs stay where they are that have the same."""
+        self.lane = None
         self._view(lengths)
         self._attempt = self._step.resize(lengths, self._arrays)
         self._lengths = lengths
@@ -236,11 +239,12 @@ class OpenFrame(Resizable):
         self.run.observer.begin_again(self._index)
         with np.errstate(all="ignore"):
             frame.invoke()
-        self._is_left = True
+        self._is_left, self._viewed = True, ()
         self._show(frame.outputs)
 
     def _view(self, lengths: tuple[int, ...]) -> None:
         """Makes arrays for some lengths of all inputs and results."""
+        self._viewed = ()
         for memory in self._memory.values():
             memory.expect(lengths)
         self._arrays = {number: each.at(lengths) for number, each in self._tensors.items() if not each.is_late}
@@ -278,7 +282,10 @@ class OpenFrame(Resizable):
         if self._is_left:
             return
         lengths = self._step.lengths
+        if lengths == self._viewed:
+            return
         self._show([self._tensors[each].at(lengths) for each in self._results])
+        self._viewed = lengths
 
     def _show(self, outputs: Iterable[Array]) -> None:
         self.outputs = tuple(outputs)
