@@ -17,6 +17,9 @@ MOST = 1 << 40
 """More than any length."""
 MOST_TERMS = 6
 """Terms whose quotients are looked into for bounds: a choice; margins and counts of windows have up to five."""
+DEPTH = 6
+"""Atoms in a row that are written as others for the sake of bounds: margins of four strides in each other need five.
+Each may be written in several ways, so that without an end nested maxima take half a minute."""
 MEMO_SIZE = 1 << 12
 """Terms whose bounds are kept: more than the shapes of a large model have."""
 
@@ -397,53 +400,56 @@ def can_vanish(terms: Terms) -> bool:
 
 
 @lru_cache(MEMO_SIZE)
-def bounds(terms: Terms) -> tuple[int, int]:
-    """What terms are at least and at most for any lengths; the bounds need not be the closest."""
+def bounds(terms: Terms, depth: int = DEPTH) -> tuple[int, int]:
+    """What terms are at least and at most for any lengths; the bounds need not be the closest. So many atoms in a row
+    are written as others."""
     low, high = _by_term(terms)
+    if depth == 0:
+        return low, high
     multiple = next(((factor, each) for factor, atoms in terms if (each := _multiple(atoms)) is not None), None)
     if low < high and len(terms) <= MOST_TERMS and multiple is not None:
-        least, most = _without_multiple(terms, *multiple)
+        least, most = _without_multiple(terms, *multiple, depth - 1)
         low, high = max(low, least), min(high, most)
     if low < high and len(terms) <= MOST_TERMS and all(len(atoms) <= 1 for _, atoms in terms):
         found = [(factor, each) for factor, atoms in terms for each in atoms
                  if isinstance(each, Quotient) and is_fixed(each.denominator)]
         if found:
-            least, most = _without_quotient(terms, *max(found, key=lambda each: len(repr(each[1]))))
+            least, most = _without_quotient(terms, *max(found, key=lambda each: len(repr(each[1]))), depth - 1)
             low, high = max(low, least), min(high, most)
         maximum = next((each for each in terms if len(each[1]) == 1 and isinstance(each[1][0], Maximum)), None)
         if maximum is not None:
-            least, most = _without_maximum(terms, maximum[0], maximum[1][0])
+            least, most = _without_maximum(terms, maximum[0], maximum[1][0], depth - 1)
             low, high = max(low, least), min(high, most)
     return low, high
 
 
-def _without_multiple(terms: Terms, factor: int, quotient: Quotient) -> tuple[int, int]:
+def _without_multiple(terms: Terms, factor: int, quotient: Quotient, depth: int) -> tuple[int, int]:
     """Bounds of terms, with the product of a quotient and its denominator times a factor among them, which is the
     numerator or less than the denominator less."""
     product = product_of(((1, (quotient,)),), quotient.denominator)
     ends = [sum_of(sum_of(terms, scaled(product, -factor)), scaled(each, factor)) for each in (
         quotient.numerator, sum_of(sum_of(quotient.numerator, scaled(quotient.denominator, -1)), constant(1)))]
-    found = [bounds(each) for each in ends]
+    found = [bounds(each, depth) for each in ends]
     return min(low for low, _ in found), max(high for _, high in found)
 
 
-def _without_maximum(terms: Terms, factor: int, maximum: Atom) -> tuple[int, int]:
+def _without_maximum(terms: Terms, factor: int, maximum: Atom, depth: int) -> tuple[int, int]:
     """Bounds of terms, with a maximum times a factor among them, which is one or the other of what it is of, and not
     less than either."""
     assert isinstance(maximum, Maximum)
     others = sum_of(terms, ((-factor, (maximum,)),))
-    lows, highs = zip(*(bounds(sum_of(others, scaled(each, factor))) for each in (maximum.one, maximum.other)),
+    lows, highs = zip(*(bounds(sum_of(others, scaled(each, factor)), depth) for each in (maximum.one, maximum.other)),
                       strict=True)
     extreme = max if factor > 0 else min
     return extreme(lows), extreme(highs)
 
 
-def _without_quotient(terms: Terms, factor: int, quotient: Quotient) -> tuple[int, int]:
+def _without_quotient(terms: Terms, factor: int, quotient: Quotient, depth: int) -> tuple[int, int]:
     """Bounds of terms, with a quotient times a factor among them, the deepest one, written as what its remainder leaves
     of the numerator, which may cancel other terms."""
     by = fixed(quotient.denominator)
     others = sum_of(terms, ((-factor, (quotient,)),))
-    low, high = bounds(sum_of(scaled(others, by), scaled(quotient.numerator, factor)))
+    low, high = bounds(sum_of(scaled(others, by), scaled(quotient.numerator, factor)), depth)
     least, most = sorted((0, -factor * (by - 1)))
     return -(-(low + least) // by), (high + most) // by
 

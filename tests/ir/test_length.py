@@ -11,6 +11,7 @@ import pytest
 from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
 
+from circlet.runtime.ir import terms
 from circlet.runtime.ir.formulas import Conditions, Formulas
 from circlet.runtime.ir.length import (
     Indefinite,
@@ -118,6 +119,16 @@ def test_room_for_whole_vectors_of_what_the_run_computes() -> None:
     found = scope.computed(100)
     assert bound(-(-found // 16) * 16) == 7 * 16
     assert bound(-(-found // 16) * 16 * found) == 7 * 16 * 100
+
+
+def test_numbers_of_many_strides_are_compared_soon() -> None:
+    n = Scope([640]).symbol(0)
+    deep: int = n
+    terms.bounds.cache_clear()
+    for _ in range(8):
+        deep = larger((deep + 1) // 2, (4 * deep + 3) // 9 + 1)
+    assert may_be_less(deep, n)
+    assert terms.bounds.cache_info().misses < 4_000
 
 
 def test_equal_things_are_equal_without_assumptions() -> None:
