@@ -11,13 +11,14 @@ from circlet.runtime.ir.op import Op, Operand, Operands, ShapeError, Unknown
 from circlet.runtime.ir.types import Array, DType, Quantization, Shape
 from circlet.runtime.records import dataclass
 
-LENGTHS = (1, 96)
+LENGTHS = (1, 11_531_520)
 """What stands for an open dimension when a shape rule is tried. No size of a result both grows and shrinks with it, so
-where the ends agree there is nothing else between."""
-COMMON = (64,)
+where the ends agree there is nothing else between. The long one is a multiple of 256 and of all up to 16, so that it
+splits and reshapes in many ways, and of more elements than windows are apart."""
+COMMON = (96, 64)
 """What is tried too where not both of them fit; then the sizes that are known."""
 DIVISIBLE = (720_720, 1_441_440)
-"""What is tried last: numbers that split and reshape in many ways."""
+"""What is tried last."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,6 +16,7 @@ from circlet.schema.onnx.definitions import schema_function
 from circlet.schema.onnx.functions import Function, input_count
 from circlet.schema.onnx.narrow import narrowed, widened
 from circlet.schema.onnx.node import Node
+from circlet.schema.onnx.ranks import ranked
 from circlet.schema.onnx.rules import find_rule
 from circlet.schema.onnx.scope import Scope, Unit, plain, qualified, refuse_narrow
 
@@ -64,7 +65,7 @@ def _results(node: Node) -> Sequence[Value | None]:
         for each in filter(None, node.inputs):
             refuse_narrow(each)
     if rule is not None:
-        found = rule(widened(node))
+        found = rule(widened(ranked(node)))
         return narrowed(node, [found] if isinstance(found, Value) else list(found))
     function = schema_function(node)
     if function is None:

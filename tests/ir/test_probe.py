@@ -8,8 +8,8 @@ import pytest
 from circlet.runtime.ir.builder import ModelBuilder
 from circlet.runtime.ir.op import Op, ShapeError
 from circlet.runtime.ir.probe import Outline, merged, result_shapes
-from circlet.runtime.ir.types import DType, Shape
-from circlet.runtime.ops import elementwise, layout, matmul, reduce, shape, spatial
+from circlet.runtime.ir.types import DType, Padding, Shape
+from circlet.runtime.ops import conv, elementwise, layout, matmul, pool, reduce, shape, spatial
 from circlet.runtime.ops.ranks import open_shape
 
 
@@ -31,6 +31,8 @@ def vector(*values: int) -> Outline:
     (reduce.Sum(), [outline(-1, 6), vector(0)], (6,)),
     (layout.Split(1), [Outline(DType.INT32, (), np.int32(0)), outline(-1, 5)], (-1, 5)),
     (layout.Concatenation(2), [outline(-1, 4, -1, 8), outline(-1, -1, -1, -1)], (-1, -1, -1, -1)),
+    (conv.Conv2D(Padding.VALID, 128, 1), [outline(1, 1, -1, 1), outline(258, 1, 256, 1)], (1, 1, -1, 258)),
+    (pool.MaxPool2D(Padding.SAME, 128, 1, filter_width=3, filter_height=1), [outline(1, 1, -1, 2)], (1, 1, -1, 2)),
     (spatial.SpaceToDepth(35), [outline(1, 70, -1, 2)], (1, 2, -1, 2450)),
 ])
 def test_results(op: Op, given: list[Outline], expected: Shape | None) -> None:

@@ -54,6 +54,40 @@ LISTED = """g (float[n, 3] x) => (float[m, 3] y) {
         tail = Slice(list, start, shape) next = Concat<axis = 0>(head, row, tail) }> }"""
 """As OpenVINO spells what TensorFlow's lists are: sizes of which some follow from shapes, and one from an index."""
 
+FRAMED = """g (float[1, l] x) => (float[1, 1, n] y) {
+    one = Constant<value = int64[1] {1}>() row = Unsqueeze(x, one)
+    size = Constant<value = int64[3] {258, 1, 256}>() wide = ConstantOfShape<value = float[1] {1.0}>(size)
+    frames = Conv<strides = [128]>(row, wide)
+    more = Constant<value = int64[3] {1, 258, 3}>() next = ConstantOfShape<value = float[1] {1.0}>(more)
+    y = Conv<strides = [2], pads = [1, 1]>(frames, next) }"""
+"""Frames as an exported short-time Fourier transform makes them: filters that are longer than most sizes known."""
+RANKED = """g (float[b, 2, l] x, float[b, 2] h, bool flag) => (float[l2, 1, b, 1] y, float[b, 1, k] z) {
+    signal = If(flag)<then_branch = given () => (float[b, 2, l] same) { same = Identity(x) },
+                      else_branch = flat () => (float[b, 2] last) { last = Identity(h) }>
+    filter = Constant<value = float[1, 2, 3] {1.0, 2.0, 3.0, 4.0, 5.0, 6.0}>() z = Conv(signal, filter)
+    steps = Transpose<perm = [2, 0, 1]>(x)
+    way = If(flag)<then_branch = many () => (float[l, b, 2] all) { all = Identity(steps) },
+                   else_branch = few () => (float[b, 2] one) { one = Identity(h) }>
+    w = Constant<value = float[1, 1, 2] {0.5, 0.25}>() r = Constant<value = float[1, 1, 1] {0.0}>()
+    y = RNN<hidden_size = 1>(way, w, r) }"""
+"""Branches of different ranks, of which what follows takes one."""
+
+
+def framed(length: int) -> Case:
+    x = (np.arange(128 * length + 128) % 3).astype(np.float32)
+    frames = np.array([x[128 * k:128 * k + 256].sum() for k in range(length)])
+    around = np.pad(frames, 1)
+    expected = [258 * around[k:k + 3].sum() for k in range(0, length, 2)]
+    return Case(f"{length} frames", FRAMED, {"x": x[None]}, [f32([[expected]])])
+
+
+def ranked(length: int) -> Case:
+    x = np.sin(np.arange(4 * length, dtype=np.float32)).reshape(2, 2, length)
+    filters = np.arange(1, 7, dtype=np.float32).reshape(2, 3)
+    z = np.stack([(x[:, :, k:k + 3] * filters).sum((1, 2)) for k in range(length - 2)], -1)[:, None]
+    y = np.tanh(0.5 * x[:, 0] + 0.25 * x[:, 1]).T[:, None, :, None]
+    return Case(f"ranks at {length}", RANKED, {"x": x, "h": x[:, :, 0], "flag": np.array(True)}, [y, z])
+
 
 def blocks(length: int) -> Case:
     x = np.arange(8 * length * (length + 1), dtype=np.float32).reshape(1, 8, length, length + 1)
@@ -116,7 +150,7 @@ def recurrent(length: int) -> Case:
     return Case(f"GRU of {length}", RECURRENT, {"x": x, "lens": np.array([length, length - 2], np.int32)}, [expected])
 
 
-CASES = (picked, resized, cached, recurrent, blocks, traced, listed)
+CASES = (picked, resized, cached, recurrent, blocks, traced, listed, framed, ranked)
 
 
 @pytest.mark.parametrize("backend", ["cpu", pytest.param("native", marks=NATIVE)])
