@@ -416,7 +416,8 @@ class Emitter:
 
 
 def _matching_axes(shape: Shape, target: Shape) -> Iterator[tuple[slice, slice]]:
-    """The smallest runs of axes of two shapes, neither of which is empty, that hold as many elements."""
+    """The smallest runs of axes of two shapes of as many elements, neither of which is empty, that hold as many. Open
+    lengths need not tell that all axes do: a length may be 1 of necessity."""
     i = j = 0
     while i < len(shape) or j < len(target):
         first, other = i, j
@@ -426,7 +427,7 @@ def _matching_axes(shape: Shape, target: Shape) -> Iterator[tuple[slice, slice]]
             j += 1
         else:
             i, j = i + 1, j + 1
-            while may_differ(prod(shape[first:i]), prod(target[other:j])):
+            while (i < len(shape) or j < len(target)) and may_differ(prod(shape[first:i]), prod(target[other:j])):
                 if j == len(target) or (i < len(shape) and may_be_less(prod(shape[first:i]), prod(target[other:j]))):
                     i += 1
                 else:

@@ -72,6 +72,17 @@ RANKED = """g (float[b, 2, l] x, float[b, 2] h, bool flag) => (float[l2, 1, b, 1
     y = RNN<hidden_size = 1>(way, w, r) }"""
 """Branches of different ranks, of which what follows takes one."""
 
+SQUEEZED = """g (float[b, 2, h, w] x) => (float[b, 2, w2] y) {
+    pooled = MaxPool<kernel_shape = [3, 2], strides = [3, 2]>(x) two = Constant<value = int64[1] {2}>()
+    flat = Squeeze(pooled, two) twice = Add(flat, flat) y = Relu(twice) }"""
+"""A height that must be 1, which only the run tells."""
+
+
+def squeezed(length: int) -> Case:
+    x = np.sin(np.arange(32 * length, dtype=np.float32)).reshape(2, 2, 4, 2 * length)
+    pooled = x[:, :, :3].reshape(2, 2, 3, length, 2).max((2, 4))
+    return Case(f"rows of {length}", SQUEEZED, {"x": x}, [np.maximum(2 * pooled, 0)])
+
 
 def framed(length: int) -> Case:
     x = (np.arange(128 * length + 128) % 3).astype(np.float32)
@@ -150,7 +161,7 @@ def recurrent(length: int) -> Case:
     return Case(f"GRU of {length}", RECURRENT, {"x": x, "lens": np.array([length, length - 2], np.int32)}, [expected])
 
 
-CASES = (picked, resized, cached, recurrent, blocks, traced, listed, framed, ranked)
+CASES = (picked, resized, cached, recurrent, blocks, traced, listed, framed, ranked, squeezed)
 
 
 @pytest.mark.parametrize("backend", ["cpu", pytest.param("native", marks=NATIVE)])
