@@ -19,8 +19,6 @@ LENGTHS = "shapes that are known only when it runs"
 REFUSED = {
     "cache_tokens": LENGTHS,
     "complex_parts": "complex64",
-    "cond_shapes": LENGTHS,
-    "cond_transposed": LENGTHS,
     "hash_table": "elements of type string",
     "list_dynamic_update": LENGTHS,
     "shrink": LENGTHS,

@@ -171,7 +171,7 @@ def test_shapes_that_a_run_finds_out() -> None:
 def test_code_for_any_lengths_finds_out_shapes() -> None:
     """Native code appends where numpy's turns are bound anew; what follows from data is bound anew in both."""
     assert found(loop(_grow, (-1,)), "shapes", "native") == []
-    path = Path(__file__).parents[1] / "models" / "cond_shapes.tflite"
+    path = Path(__file__).parents[1] / "models" / "shrink.tflite"
     assert len(found(circlet.load(path), "shapes", "native")) == 1
 
 
