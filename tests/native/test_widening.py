@@ -122,7 +122,7 @@ def test_turns_give_the_same_by_vectors(turn: Turn, kind: Any, expected: Callabl
         one, other = (random.normal(size=count + 2).astype(np.float32) for _ in range(2))
         wanted = np.full(count + SPARE, 99, kind)
         wanted[:count] = expected(one, other, count)
-        for known in (None, *([count] if count > 1 else [])):
+        for known in (None, count):
             found = _ran(turn, target, known, count, one, other, kind)
             assert np.array_equal(found, wanted), f"{count} turns, {known} known"
 

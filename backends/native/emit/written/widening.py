@@ -190,7 +190,13 @@ class _Turn:
 
 
 def _lanes(most: int, count: ir.Value | int) -> int:
-    """How many elements vectors have: of few turns, so many that none is left over."""
+    """How many elements vectors have: of few turns, so many that none is left over.
+
+    Raises:
+        _NotWidened: there are too few turns, or none.
+    """
+    if count == 0:
+        raise _NotWidened
     if not isinstance(count, int) or count >= 2 * most or count % most == 0:
         return most
     found = next((each for each in (most // 2, most // 4, most // 8) if each >= _FEWEST and count % each == 0), None)
