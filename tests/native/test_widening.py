@@ -78,6 +78,13 @@ def _bytes(e: Emitter, arrays: Sequence[ir.Value], k: ir.Value) -> None:
     e.store(b.trunc(b.select(b.icmp_signed("<", x, y), least, x), I8), out, DType.INT8, k)
 
 
+def _narrowed(e: Emitter, arrays: Sequence[ir.Value], k: ir.Value) -> None:
+    """Products of 64 bits, of which 8 are kept."""
+    b, (one, other, out) = e.builder, arrays
+    x, y = (b.sext(e.load(each, DType.INT32, k), I64) for each in (one, other))
+    e.store(b.trunc(b.ashr(b.mul(x, y), I64(20)), I8), out, DType.INT8, k)
+
+
 def _doubles(e: Emitter, arrays: Sequence[ir.Value], k: ir.Value) -> None:
     """Where all are read behind the first one."""
     b, (one, _, out) = e.builder, arrays
@@ -102,11 +109,18 @@ def _expected_bytes(one: Array, other: Array, n: int) -> Array:
     return found
 
 
+def _expected_narrowed(one: Array, other: Array, n: int) -> Array:
+    x, y = (each.view(np.int32)[:n].astype(np.int64) for each in (one, other))
+    found: Array = (x * y >> 20).astype(np.int8)
+    return found
+
+
 CASES = [
     pytest.param(_sum, np.float32, _float(lambda x, y, n: np.abs(x[:n] + y[:n])), id="sum"),
     pytest.param(_scaled, np.float32, _float(
         lambda x, y, n: x[:n] * y[0] + (3 * np.arange(n)).astype(np.float32)), id="scaled"),
     pytest.param(_bytes, np.int8, _expected_bytes, id="bytes"),
+    pytest.param(_narrowed, np.int8, _expected_narrowed, id="narrowed"),
     pytest.param(_doubles, np.float64, _float(lambda x, _, n: np.abs(x[2:n + 2].astype(np.float64))), id="doubles"),
     pytest.param(_truths, np.bool_, _float(lambda x, y, n: x[:n] < y[:n]), id="truths"),
 ]

@@ -195,12 +195,10 @@ def _lanes(most: int, count: ir.Value | int) -> int:
     Raises:
         _NotWidened: there are too few turns, or none.
     """
-    if count == 0:
-        raise _NotWidened
-    if not isinstance(count, int) or count >= 2 * most or count % most == 0:
+    if not isinstance(count, int) or count >= 2 * most or (count and count % most == 0):
         return most
     found = next((each for each in (most // 2, most // 4, most // 8) if each >= _FEWEST and count % each == 0), None)
-    if found is None and count < most:
+    if (found is None and count < most) or not count:
         raise _NotWidened
     return found or most
 
@@ -271,14 +269,14 @@ class _Widening:
         end = b.block
         _reopen(loop.before)
         b.position_at_end(loop.before)
-        if self._turn.needs_turns and not isinstance(loop.count, int):
-            self._leave_unless(b.icmp_signed(">", loop.count, e.number(0)))
+        total, known = e.register(loop.count), loop.count
+        if self._turn.needs_turns and not isinstance(known, int):
+            self._leave_unless(b.icmp_signed(">", total, e.number(0)))
         for each in self._turn.same:
             self._outer[id(each)] = self._copied(each, self._outer)
         for each in self._turn.varying:
             for value in _arguments(each):
                 self._prepare(value)
-        total, known = e.register(loop.count), loop.count
         whole = e.number(known // block * block) if isinstance(known, int) else b.and_(total, e.number(-block))
         self._rolled(e.number(0), whole, block, partial(self._vectors, self._several), mark)
         self._rest(whole, total, mark)
@@ -291,10 +289,12 @@ class _Widening:
         b.position_at_end(inside)
 
     def _rest(self, whole: ir.Value, total: ir.Value, mark: Callable[[ir.Block], None]) -> None:
-        """The turns that are left, if there are any."""
+        """The turns that are left, if there are any. One that is known to be the only one has no mask: of a vector that
+        is narrowed, LLVM 22 stores the first element as wide as it was where the mask is that of one lane."""
         b, loop, lanes = self._e.builder, self._loop, self._lanes
         is_known = isinstance(loop.count, int)
-        if (not is_known or loop.count % lanes) and not self._has_masks:
+        is_single = is_known and loop.count % lanes == 1
+        if is_single or ((not is_known or loop.count % lanes) and not self._has_masks):
             if not is_known and self._several > 1:
                 begin, whole = whole, b.and_(total, self._e.number(-lanes))
                 self._rolled(begin, whole, lanes, partial(self._vectors, 1), mark)
