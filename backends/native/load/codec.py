@@ -187,14 +187,13 @@ def named(annotation: str) -> Form:
 def one_of(*kinds: type) -> Form:
     """A record of one of these classes."""
     known: dict[int, tuple[tuple[str, Form], ...]] = {}
-    reads: dict[int, tuple[Callable[[Source], object], ...]] = {}
 
     def fields(number: int) -> tuple[tuple[str, Form], ...]:
         """The names and forms of the fields of a class."""
-        if number not in known:
-            known[number] = tuple((name, FORMS[text]) for name, text in kinds[number].__annotations__.items())
-            reads[number] = tuple(form.read for _, form in known[number])
-        return known[number]
+        found = known.get(number)
+        if found is None:
+            found = known[number] = tuple((name, FORMS[text]) for name, text in kinds[number].__annotations__.items())
+        return found
 
     def write(sink: Sink, value: object) -> None:
         number = kinds.index(type(value))
@@ -204,11 +203,9 @@ def one_of(*kinds: type) -> Form:
 
     def read(source: Source) -> object:
         number = source.number()
-        if number not in reads:
-            if not 0 <= number < len(kinds):
-                raise DamageError(f"expected one of {len(kinds)} classes, found {number}")
-            fields(number)
-        return record_of(kinds[number], [take(source) for take in reads[number]])
+        if not 0 <= number < len(kinds):
+            raise DamageError(f"expected one of {len(kinds)} classes, found {number}")
+        return record_of(kinds[number], [form.read(source) for _, form in fields(number)])
 
     return Form(read, write)
 
