@@ -77,6 +77,15 @@ def quantize_multiplier(real: float) -> tuple[int, int]:
     return int(mantissas[0]), int(shifts[0])
 
 
+def convolution_multipliers(given: Quantization, weighted: Quantization, made: Quantization, dtype: DType
+                            ) -> tuple[Int32s, Int32s]:
+    """The mantissas and the shifts of the sums of a convolution, for each scale of the filter: TFLite's
+    `PopulateConvolutionQuantizationParams`. Of uint8 the product of the scales of image and filter is a float32."""
+    if dtype is DType.UINT8:
+        return quantize_multipliers([float(np.float32(given.scale) * np.float32(weighted.scale)) / made.scale])
+    return quantize_multipliers(given.scale * scale / made.scale for scale in weighted.scales)
+
+
 def rescaler(multiplier: Integers, shift: Integers) -> Callable[[npt.ArrayLike], Int32s]:
     """A function that multiplies int32 values, held as int32 or int64, by a quantised multiplier.
 

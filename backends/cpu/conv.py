@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from circlet.backends.cpu.conv_arithmetic import FLOATING, HYBRID, QUANTIZED, Arithmetic, Roles
+from circlet.backends.cpu.conv_arithmetic import FLOATING, HYBRID, QUANTIZED, SUMS, Arithmetic, Roles
 from circlet.backends.cpu.rule import Node, rule
 from circlet.backends.cpu.steps import chain, guarded
 from circlet.backends.cpu.window import margins, padded, parts, patches
@@ -18,7 +18,7 @@ from circlet.runtime.ir.types import Array
 from circlet.runtime.ops.conv import Conv2D, Conv3D, Conv3DTranspose, DepthwiseConv2D, TransposeConv
 from circlet.runtime.ops.window import Window
 
-CONV_2D = Roles(FLOATING + QUANTIZED + HYBRID)
+CONV_2D = Roles(FLOATING + SUMS + QUANTIZED + HYBRID)
 DEPTHWISE_CONV_2D = Roles(FLOATING + QUANTIZED + HYBRID, channels=3)
 CONV_3D = Roles(FLOATING, channels=4)
 TRANSPOSE_CONV = Roles(FLOATING + QUANTIZED + HYBRID, data=2, bias=3)

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from circlet.backends.arithmetic.fixed_point import quantize_multipliers, quantized_range, rescaler, rescaler_64
+from circlet.backends.arithmetic.fixed_point import convolution_multipliers, quantized_range, rescaler, rescaler_64
 from circlet.backends.arithmetic.quantization import quantization_of
 from circlet.backends.cpu.hybrid import exact_dtype, quantize_rows
 from circlet.backends.cpu.quantized import object_to_activations, object_to_weights
@@ -54,6 +54,8 @@ class Combination:
     biases: frozenset[DType]
     bind: Callable[[Node[Any], Roles], Arithmetic]
     refuses: Callable[[Call, Roles], str | None]
+    made: DType | None = None
+    """The type of results, if it is one alone."""
 
     def __str__(self) -> str:
         return f"{self.data.value} with {self.filter.value}"
@@ -88,7 +90,9 @@ class Roles:
 
     def _find(self, call: Call) -> Combination | None:
         types = (call.input(self.data).dtype, call.input(self.filter).dtype)
-        return next((each for each in self.combinations if (each.data, each.filter) == types), None)
+        made = call.outputs[0].dtype
+        return next((each for each in self.combinations
+                     if (each.data, each.filter) == types and each.made in (None, made)), None)
 
 
 def _floating(node: Node[Any], roles: Roles) -> Arithmetic:
@@ -109,8 +113,8 @@ def _quantized(node: Node[Any], roles: Roles) -> Arithmetic:
     made = node.output_quantization()
     zero = given.zero_point
     limits = np.iinfo(data.dtype)
-    dtype, weights, prepare = _weights(node, roles, max(limits.max - zero, zero - limits.min))
-    multipliers, shifts = quantize_multipliers(given.scale * scale / made.scale for scale in weighted.scales)
+    dtype, weights, prepare = _weights(node, roles, weighted.zero_point, max(limits.max - zero, zero - limits.min))
+    multipliers, shifts = convolution_multipliers(given, weighted, made, DType.of(data.dtype))
     kind = getattr(node.op, "quantized_bias_type", None) if bias is None else DType.of(bias.dtype)
     wide = data.dtype == np.int16 and kind is not DType.INT32
     rescale = (rescaler_64 if wide else rescaler)(multipliers, shifts)
@@ -131,6 +135,18 @@ def _quantized(node: Node[Any], roles: Roles) -> Arithmetic:
                       lambda into: partial(np.subtract, data[..., None], zero, into, dtype=dtype), False, finish)
 
 
+def _sums(node: Node[Any], roles: Roles) -> Arithmetic:
+    """Stored integers are multiplied as they are, and their sums are the results."""
+    data, bias = node.input(roles.data), node.optional(roles.bias)
+    dtype, weights, prepare = _weights(node, roles, 0, 128)
+
+    def finish(sums: Array, out: Array, images: slice) -> list[Step]:
+        store = partial(np.copyto, out, sums, casting="unsafe")
+        return [store] if bias is None else [store, partial(np.add, out, bias, out)]
+
+    return Arithmetic(dtype, weights, prepare, lambda into: partial(np.copyto, into, data[..., None]), False, finish)
+
+
 def _hybrid(node: Node[Any], roles: Roles) -> Arithmetic:
     """Each image is quantised when it is loaded: around 0 where the filter of a plain convolution has one scale, else
     so that int8 is used up. A plain convolution scales its sums back by the filter's scale, then the image's; others by
@@ -138,7 +154,7 @@ def _hybrid(node: Node[Any], roles: Roles) -> Arithmetic:
     data, bias = node.input(roles.data), node.optional(roles.bias)
     weighted = node.quantization(roles.filter)
     symmetric = roles.channels == 0 and roles.data == 0 and not weighted.per_axis
-    dtype, weights, prepare = _weights(node, roles, 127 if symmetric else 255)
+    dtype, weights, prepare = _weights(node, roles, weighted.zero_point, 127 if symmetric else 255)
     filter_scales = np.array(weighted.scales, np.float32)
     apart = roles.channels == 0 and not symmetric
     factor = np.ones(1, np.float32) if apart else filter_scales
@@ -161,10 +177,11 @@ def _hybrid(node: Node[Any], roles: Roles) -> Arithmetic:
     return Arithmetic(dtype, weights, prepare, lambda into: partial(load, into), False, finish)
 
 
-def _weights(node: Node[Any], roles: Roles, reach: int) -> tuple[npt.DTypeLike, Array, tuple[Step, ...]]:
+def _weights(node: Node[Any], roles: Roles, zero: int, reach: int
+             ) -> tuple[npt.DTypeLike, Array, tuple[Step, ...]]:
     """The type that sums are exact in where inputs lie within `reach` of their zero point, the filter less its zero
     point in that type, and what fills it."""
-    stored, zero = node.input(roles.filter), node.quantization(roles.filter).zero_point
+    stored = node.input(roles.filter)
     axes = tuple(axis for axis in range(stored.ndim) if axis != roles.channels)
     if node.constant(roles.filter) is not None:
         bound = int(np.abs(np.subtract(stored, zero, dtype=np.int32)).sum(axis=axes).max(initial=0)) * reach
@@ -205,6 +222,7 @@ def _refuses_hybrid(call: Call, roles: Roles) -> str | None:
 
 FLOATING = tuple(Combination(dtype, dtype, frozenset({dtype}), _floating, _accepts)
                  for dtype in (DType.FLOAT32, DType.FLOAT64))
+SUMS = (Combination(DType.INT8, DType.INT8, frozenset({DType.INT32}), _sums, _accepts, DType.INT32),)
 QUANTIZED = tuple(Combination(data, filter, frozenset(biases), _quantized, _refuses_quantized)
                   for data, filter, biases in ((DType.INT8, DType.INT8, {DType.INT32}),
                                                (DType.UINT8, DType.UINT8, {DType.INT32}),

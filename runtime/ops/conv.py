@@ -16,7 +16,10 @@ from circlet.runtime.records import dataclass
 @operator
 @dataclass(frozen=True)
 class Conv2D(Windowed):
-    """Convolution of an image (n, h, w, groups * c) with a filter (groups * o, kh, kw, c) plus a bias (groups * o,)."""
+    """Convolution of an image (n, h, w, groups * c) with a filter (groups * o, kh, kw, c) plus a bias (groups * o,).
+
+    The result has the element type of the image, or int32 where both are int8: the sums of products of stored integers.
+    """
 
     name: ClassVar[str] = "CONV_2D"
     table: ClassVar[str | None] = "Conv2DOptions"
@@ -41,6 +44,9 @@ class Conv2D(Windowed):
         expect_bias(args.get(2), filter.shape[0])
         counts = (window.count for window in self.windows(image.shape, filter.shape))
         return ((image.shape[0], *counts, filter.shape[0]),)
+
+    def types(self, args: Operands) -> tuple[DType | None, ...]:
+        return (None if args[0].dtype is args[1].dtype is DType.INT8 else args[0].dtype,)
 
 
 @operator

@@ -132,6 +132,34 @@ def test_sums_that_need_more_than_30_bits() -> None:
     network.agree()
 
 
+def faint(network: Network, shape: tuple[int, ...], axis: int, seed: int, halvings: range) -> Value:
+    """int8 weights of which each channel's scale, halved so often or less, leaves hardly anything."""
+    random = np.random.default_rng(seed)
+    scales = 2.0 ** -random.choice(halvings, shape[axis]) * random.uniform(0.5, 1, shape[axis])
+    return network.constant(stored(shape, DType.INT8, seed),
+                            Quantization(tuple(map(float, scales.astype(np.float32))), (0,) * shape[axis], axis))
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.sampled_from([(Conv2D, (33, 1, 1, 19), 0), (Conv2D, (64, 3, 3, 8), 0), (Conv2D, (5, 1, 1, 3), 0),
+                        (DepthwiseConv2D, (1, 3, 3, 64), 3), (DepthwiseConv2D, (1, 3, 3, 24), 3),
+                        (DepthwiseConv2D, (1, 3, 3, 5), 3)]),
+       st.sampled_from([Activation.NONE, Activation.RELU]),
+       st.sampled_from([range(1, 32), range(22, 34), range(-1, 9)]), st.sampled_from([DType.INT8, DType.INT16]), seeds)
+def test_large_biases_of_faint_channels(kind: tuple[type[Conv2D] | type[DepthwiseConv2D], tuple[int, ...], int],
+                                        activation: Activation, halvings: range, dtype: DType, seed: int) -> None:
+    """Sums of up to 31 bits that are shifted to the right by up to 31."""
+    op, shape, axis = kind
+    network, channels = Network(), shape[axis]
+    x = network.input(stored((1, 6, 7, shape[3]), dtype, seed) // (1 if dtype is DType.INT8 else 64), q(1.0))
+    least = 255 * 128 * int(np.prod(shape[1:])) if dtype is DType.INT8 else 1 << 29
+    large = np.random.default_rng(seed).choice([least - 2**31 + 1, -(2**30), 0, 77, 2**30, 2**31 - 1 - least], channels)
+    w = faint(network, shape, axis, seed, halvings)
+    network.op(op(stride_h=1, stride_w=1, fused_activation_function=activation), x, w,
+               network.constant(large.astype(np.int32)), quantization=q(1.0, 0 if dtype is DType.INT16 else -9))
+    network.agree(is_native=dtype is DType.INT8)
+
+
 @pytest.mark.parametrize("form", [BYTES, PAIRS], ids=lambda form: form.arithmetic.name)
 @pytest.mark.parametrize(("size", "channels"), [((1, 1), 64), ((3, 3), 19)])
 def test_forms_of_products(monkeypatch: pytest.MonkeyPatch, form: Form, size: tuple[int, int], channels: int) -> None:

@@ -33,6 +33,9 @@ VALID = Conv2D(padding=Padding.VALID, stride_h=1, stride_w=1)
 PARTS = np.broadcast_to(np.arange(128, dtype=np.float32)[:, None, None], (3, 128, 128, 1)) * 2
 IMAGES = np.broadcast_to(np.arange(40, dtype=np.float32)[:, None, None, None], (40, 32, 32, 1))
 
+SUMS = np.stack([INT8.array[:, :-1, :, 0].astype(np.int32) + INT8.array[:, 1:, :, 1],
+                 127 * (INT8.array[:, :-1].astype(np.int32) + INT8.array[:, 1:]).sum(-1, np.int32) - 5], axis=-1)
+
 CONV_2D = [
     Case("same-stride-relu6", Conv2D(stride_h=2, stride_w=2, fused_activation_function=Activation.RELU6),
          [IMAGE, T(FILTER, constant=True), T(BIAS, constant=True)],
@@ -62,11 +65,20 @@ CONV_2D = [
     Case("int8-per-channel", SAME_2, [INT8, PER_CHANNEL, INT32_BIAS],
          [T(grid((1, 3, 2, 3), [14, -4, 0, 67, 10, 29, -128, -65, -121, -128, -48, -88, 5, -6, -3, -44, -18, -28],
                  np.int8), q=q(0.2, -5))]),
+    Case("int8-faint-channels", SAME_2,
+         [INT8, T(INT8_FILTER, q=per_channel(0, 2.0**-24, 0.005, 2.0**-26), constant=True),
+          T(np.array([2**30, -2000, -(2**30) - 64], np.int32), constant=True)],
+         [T(grid((1, 3, 2, 3), [11, -4, -9, 11, 10, -9, 11, -65, -9, 11, -48, -9, 11, -6, -9, 11, -18, -9], np.int8),
+            q=q(0.2, -5))]),
     Case("int8-per-tensor-relu", Conv2D(stride_h=2, stride_w=2, fused_activation_function=Activation.RELU),
          [INT8, T(INT8_FILTER, q=q(0.01)), INT32_BIAS],
          [T(grid((1, 3, 2, 3), [5, -3, 0, 31, 25, 29, -5, -5, -5, -5, -5, -5, 0, -5, -3, -5, -5, -5], np.int8),
             q=q(0.2, -5))]),
     # 599 * 127 * 255 + 126 * 255 is odd and above 2**24.
+    Case("int8-sums-of-stored-integers", VALID,
+         [INT8, T(np.stack([np.eye(2, dtype=np.int8), np.full((2, 2), 127, np.int8)]).reshape(
+             2, 2, 1, 2), constant=True), T(np.array([0, -5], np.int32), constant=True)],
+         [SUMS]),
     Case("int8-sum-beyond-float32", VALID,
          [T(np.full((1, 1, 1, 600), 127, np.int8), q=q(0.5, -128)),
           T(np.array([127] * 599 + [126], np.int8).reshape(1, 1, 1, 600), q=q(0.5), constant=True),
@@ -77,6 +89,11 @@ CONV_2D = [
           INT32_BIAS],
          [T(grid((1, 3, 2, 3), [108, 103, 110, 136, 131, 137, 0, 3, 9, 20, 10, 16, 103, 172, 178, 78, 120, 126],
                  np.uint8), q=q(0.2, 100))]),
+    # In double precision the product of the scales gives 95.
+    Case("uint8-product-of-scales", VALID,
+         [T(np.zeros((1, 1, 1, 1), np.uint8), q=q(0.043)),
+          T(np.ones((1, 1, 1, 1), np.uint8), q=q(0.048), constant=True), T(np.array([2729], np.int32), constant=True)],
+         [T(grid((1, 1, 1, 1), [96], np.uint8), q=q(0.059))]),
     Case("int16-int64-bias", SAME_2, [INT16, PER_CHANNEL, T(np.array([300, -2000, 77], np.int64), constant=True)],
          [T(grid((1, 3, 2, 3), [-21152, -5415, -11077, -16773, -4353, -9016, -30028, -7476, -14882, -15173, -3786,
                                 -7548, 14482, 3591, 7131, 7193, 1573, 2704], np.int16), q=q(0.002))]),
@@ -125,6 +142,11 @@ DEPTHWISE_CONV_2D = [
     Case("int8", DEPTHWISE, [INT8, DEPTHWISE_INT8, DEPTHWISE_BIAS],
          [T(grid((1, 3, 2, 4), [78, -34, -45, 57, -8, 4, -36, 127, 69, 6, 88, -63, -38, -22, 85, -18, -77, -33, -16,
                                 -128, -32, -8, -68, -128], np.int8), q=q(0.1, -5))]),
+    Case("int8-faint-channels", DEPTHWISE,
+         [INT8, T(DEPTHWISE_INT8.value, q=per_channel(3, 2.0**-24, 0.005, 2.0**-26, 2.0**-28), constant=True),
+          T(np.array([2**30, -2000, -(2**30) - 64, 2**31 - 200000], np.int32), constant=True)],
+         [T(grid((1, 3, 2, 4), [11, -20, -9, -3, 11, 0, -9, -3, 11, 0, -9, -3, 11, -14, -9, -3, 11, -19, -9, -3, 11, -6,
+                                -9, -3], np.int8), q=q(0.2, -5))]),
     Case("uint8", DEPTHWISE, [UINT8, T(ramp((1, 3, 2, 4), np.uint8, step=71, span=256, start=0), q=q(0.01, 120)),
                               DEPTHWISE_BIAS],
          [T(grid((1, 3, 2, 4), [135, 41, 173, 115, 98, 124, 124, 172, 130, 122, 86, 81, 78, 68, 21, 92, 59, 45, 92, 55,

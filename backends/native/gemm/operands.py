@@ -11,7 +11,7 @@ from circlet.backends.native.emit.emitter import Emitter
 from circlet.backends.native.gemm.microkernel import Finish
 from circlet.backends.native.gemm.storage import Stored
 from circlet.backends.native.gemm.tiling import Split
-from circlet.runtime.ir.length import is_open
+from circlet.runtime.ir.length import is_known, is_open, may_differ
 from circlet.runtime.ir.types import Shape
 from circlet.runtime.records import dataclass
 
@@ -43,9 +43,9 @@ class Grid:
         them apart."""
         kept: list[tuple[int, int]] = []
         for size, step in zip(shape, steps, strict=True):
-            if kept and kept[-1][1] == size * step:
+            if kept and not may_differ(kept[-1][1], size * step):
                 kept[-1] = kept[-1][0] * size, step
-            elif size != 1:
+            elif not is_known(size, 1):
                 kept.append((size, step))
         kept = kept or [(1, 0)]
         return cls(tuple(size for size, _ in kept), tuple(step for _, step in kept))

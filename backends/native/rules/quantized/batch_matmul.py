@@ -36,7 +36,7 @@ from circlet.backends.native.rules.quantized.requantize import rescale
 from circlet.backends.native.rules.rule import Node, Sink, nest
 from circlet.backends.refusal import all_of, only
 from circlet.runtime.exec.kernel import Call
-from circlet.runtime.ir.length import is_length
+from circlet.runtime.ir.length import is_known, is_length, may_differ
 from circlet.runtime.ir.types import DType
 from circlet.runtime.ops.matmul import BatchMatMul
 
@@ -67,7 +67,7 @@ def batch_matmul(node: Node[BatchMatMul], e: Emitter, sinks: tuple[Sink, ...]) -
     stages x, packs y word by word, multiplies, and takes zero points off each sum. Where y is one matrix, the rows of
     all x are those of one product."""
     x, y, function = node.input(0), node.input(1), node.function
-    is_one = prod(y.shape[:-2]) == 1 and prod(x.shape[:-2]) == prod(node.shape[:-2])
+    is_one = is_known(prod(y.shape[:-2]), 1) and not may_differ(prod(x.shape[:-2]), prod(node.shape[:-2]))
     outer = () if is_one else node.shape[:-2]
     rows, depth, columns = prod(node.shape[len(outer):-1]), x.shape[-1], node.shape[-1]
     if depth > _LONGEST:
@@ -133,7 +133,7 @@ def _matrix(e: Emitter, memory: ir.Value, value: Value, index: Index) -> ir.Valu
     """Where the matrix for an index of the result's outer dimensions begins; they broadcast."""
     outer = value.shape[:-2] if index else ()
     given = index[len(index) - len(outer):]
-    kept = [e.number(0) if size == 1 else each for each, size in zip(given, outer, strict=True)]
+    kept = [e.number(0) if is_known(size, 1) else each for each, size in zip(given, outer, strict=True)]
     return e.address(memory, I8, e.builder.mul(e.linear(kept, outer), e.number(prod(value.shape[-2:]))))
 
 

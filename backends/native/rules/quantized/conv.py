@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from llvmlite import ir
 
-from circlet.backends.arithmetic.fixed_point import quantize_multipliers, quantized_range
+from circlet.backends.arithmetic.fixed_point import convolution_multipliers, quantized_range
 from circlet.backends.native.emit.emitter import I8, Emitter
 from circlet.backends.native.emit.loops import every, independent, rolled
 from circlet.backends.native.emit.value import Value
@@ -18,7 +18,7 @@ from circlet.backends.native.gemm.microkernel import WORD
 from circlet.backends.native.gemm.operands import Block, Collected, Filtered, Finished, Grid, Left, Result
 from circlet.backends.native.gemm.plan import Plan
 from circlet.backends.native.rules.function import Function
-from circlet.backends.native.rules.preferences import INT8
+from circlet.backends.native.rules.preferences import INT8, RAW
 from circlet.backends.native.rules.quantized.elementwise import quantization
 from circlet.backends.native.rules.quantized.fully_connected import (
     Form,
@@ -29,15 +29,17 @@ from circlet.backends.native.rules.quantized.fully_connected import (
     long_rows,
     multiply_integers,
     placed,
+    reach,
     start,
     takes_integers,
 )
 from circlet.backends.native.rules.quantized.requantize import GREATEST_SHIFT, Requantization, Rows
+from circlet.backends.native.rules.refusals import constant_inputs, outputs_only
 from circlet.backends.native.rules.rule import Node, Sink, nest
 from circlet.backends.native.targets.target import Goal
-from circlet.backends.refusal import all_of
+from circlet.backends.refusal import all_of, only
 from circlet.runtime.ir.length import assumed, is_open, may_differ
-from circlet.runtime.ir.types import Array, Shape
+from circlet.runtime.ir.types import Array, DType, Shape
 from circlet.runtime.ops.conv import Conv2D
 from circlet.runtime.ops.window import Window
 from circlet.runtime.records import dataclass
@@ -128,18 +130,18 @@ def images(value: Value) -> Shape:
     return (*outer, assumed(channels))
 
 
-def requantization(node: Node[Any], channels: int, data: int = 0) -> Requantization:
-    """How the sums of a convolution of input `data` with a filter, input 1, become its output."""
+def requantization(node: Node[Any], channels: int, reach: int, data: int = 0) -> Requantization:
+    """How the sums of a convolution of input `data` with a filter, input 1, of a magnitude up to `reach`, become its
+    output."""
     output = node.call.outputs[0]
     given, weighted, made = map(quantization, (node.call.input(data), node.call.input(1), output))
-    of_data, of_result = given.scale, made.scale
-    multipliers, shifts = quantize_multipliers(of_data * each / of_result for each in weighted.scales)
+    multipliers, shifts = convolution_multipliers(given, weighted, made, node.call.input(data).dtype)
     multipliers, shifts = np.where(shifts > GREATEST_SHIFT, 0, (multipliers, shifts))
     low, high = quantized_range(node.op.fused_activation_function, made, output.dtype)
     if len(multipliers) == 1:
         multipliers, shifts = multipliers.repeat(channels), shifts.repeat(channels)
     is_small = node.function.e.target.goal is not Goal.HERE
-    return Requantization(multipliers, shifts, made.zero_point, low, high, is_small)
+    return Requantization(multipliers, shifts, made.zero_point, low, high, is_small, reach)
 
 
 def requantized(function: Function, sink: Sink, shape: Shape, by: Requantization,
@@ -202,16 +204,38 @@ def requantized(function: Function, sink: Sink, shape: Shape, by: Requantization
     return finished if by.has_vectors else put_by
 
 
+@nest(Conv2D, all_of(only((DType.INT8,)), only((DType.INT8,), 1), outputs_only(DType.INT32),
+                     constant_inputs(1, 2), long_rows), frozenset({1, 2}), name=RAW)
+def sums_of_products(node: Node[Conv2D], e: Emitter, sinks: tuple[Sink, ...]) -> None:
+    """Of images (n, h, w, c) and a filter (o, kh, kw, c / groups), int8: (n, i, j, o), i32. As `conv_2d`, but that the
+    sums of products are the results."""
+    def passed_on(first: int) -> Callable[[Plan, ir.Value], Result]:
+        def put(e: Emitter, row: ir.Value, column: ir.Value, value: ir.Value) -> None:
+            sinks[0](e, [*e.delinear(row, node.shape[:-1]), e.builder.add(column, e.number(first))], value)
+
+        return lambda plan, scratch: Filtered(scratch, put)
+
+    _multiply(node, 0, lambda part: passed_on(part.start))
+
+
 @nest(Conv2D, all_of(takes_integers, long_rows), frozenset({1, 2}), name=INT8)
 def conv_2d(node: Node[Conv2D], e: Emitter, sinks: tuple[Sink, ...]) -> None:
     """Of images (n, h, w, c) and a filter (o, kh, kw, c / groups), int8: (n, i, j, o). Images are staged with margins;
     for each group a product of n i j positions with o / groups columns, whose rows are found by tables of offsets (an
     indirection buffer, as Dukhan 2019 has it, of offsets). Its sums are requantised in tiles, by blocks, or one by
     one."""
-    image, weights, function = node.input(0), constant(node.input(1)), node.function
+    filter = node.call.input(1).shape
+    by = requantization(node, filter[0], reach(node.call, prod(filter[1:])))
+    zero = quantization(node.call.input(0)).zero_point
+    _multiply(node, zero, lambda part: requantized(node.function, sinks[0], node.shape, by.part(part), part.start))
+
+
+def _multiply(node: Node[Conv2D], zero: int, result: Callable[[slice], Callable[[Plan, ir.Value], Result]]) -> None:
+    """Stages the images, whose zero point is `zero`, and multiplies; `result` says where the sums of some of the
+    channels go."""
+    image, weights, function, e = node.input(0), constant(node.input(1)), node.function, node.function.e
     form, shape = form_of(e.target, prod(node.shape[:-1]), weights), images(image)
     taps = Taps(form, shape, node.op.windows(shape, weights.shape), weights.shape[3])
-    zero, by = quantization(node.call.input(0)).zero_point, requantization(node, len(weights))
     memory = placed(function, form, image, zero, shape, taps.run, taps.margins)
     runs = taps.runs(weights)
     first = start(weights, zero, known(node.optional(2)), form.offset)
@@ -220,5 +244,4 @@ def conv_2d(node: Node[Conv2D], e: Emitter, sinks: tuple[Sink, ...]) -> None:
     for group in range(groups):
         part = slice(group * size, (group + 1) * size)
         left = taps.left(function, e.address(memory, taps.form.element, group * taps.channels))
-        multiply_integers(function, form, prod(node.shape[:-1]), left, runs[part], first[part],
-                          requantized(function, sinks[0], node.shape, by.part(part), group * size))
+        multiply_integers(function, form, prod(node.shape[:-1]), left, runs[part], first[part], result(part))

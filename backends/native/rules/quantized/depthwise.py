@@ -36,6 +36,7 @@ from circlet.backends.native.rules.quantized.fully_connected import (
     fits,
     form_of,
     known,
+    reach,
     stage,
     start,
     takes_integers,
@@ -147,7 +148,7 @@ def depthwise_conv_2d(node: Node[DepthwiseConv2D], e: Emitter, sinks: tuple[Sink
     shape = images(given)
     tall, wide = node.op.windows(shape, weights.shape)
     geometry = Geometry((*shape[:3], channels), tall, wide)
-    by = requantization(node, channels)
+    by = requantization(node, channels, reach(node.call, prod(weights.shape[1:3])))
     if e.target.vector_bytes < PART or form_of(e.target, prod(node.shape[:-1]), weights) is SIGNED:
         memory = node.function.pointer(given) if channels == shape[3] else _repeated(node)
         bias = known(node.optional(2))

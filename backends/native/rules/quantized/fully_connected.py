@@ -318,9 +318,14 @@ takes_integers = all_of(only((DType.INT8,)), only((DType.INT8,), 1), outputs_onl
 """Refuses operators on input, weights and bias unless factors are int8, and weights and bias constant."""
 
 
+def reach(call: Call, depth: int) -> int:
+    """A magnitude that no sum of `depth` products of bytes and the bias, input 2, exceeds."""
+    return depth * 255 * 128 + largest(call.input(2) if call.has(2) else None)
+
+
 def fits(call: Call, depth: int) -> str | None:
     """Refuses sums of `depth` products and the bias, input 2, that may reach `SUMS_BELOW`."""
-    return sums_below(SUMS_BELOW, depth * 255 * 128 + largest(call.input(2) if call.has(2) else None))
+    return sums_below(SUMS_BELOW, reach(call, depth))
 
 
 def known(value: Value | None) -> Array | None:

@@ -32,8 +32,10 @@ _FIELD = 8
 """Bits of a word of `Requantization.table` that hold a shift."""
 _PACKED = 4
 """Lanes from which on four vectors are packed as one."""
-SUMS_BELOW = 1 << 30
-"""The magnitude of sums that `Requantization` takes."""
+SUMS_BELOW = 1 << 31
+"""The magnitude of sums, i32, that `Requantization` takes."""
+SHORT_SUMS_BELOW = 1 << 30
+"""The magnitude of sums that are rescaled without products of 64 bits being shifted."""
 
 
 def rescale(e: Emitter, value: ir.Value, multiplier: int, shift: int, is_small: bool = False) -> ir.Value:
@@ -128,6 +130,8 @@ class Requantization:
         low: the least result.
         high: the greatest result.
         is_small: whether tables are to be as small as they can be.
+        reach: the greatest magnitude of a sum. Where all weights of a channel are nearly zero, converters make biases
+            as large as 2 ** 30, and right shifts of up to 31.
     """
 
     multipliers: Int32s
@@ -136,12 +140,28 @@ class Requantization:
     low: int
     high: int
     is_small: bool = False
+    reach: int = 0
+
+    @property
+    def is_wide(self) -> bool:
+        """Whether sums or shifts are too large for anything but shifts of 64 bits."""
+        return self.reach >= SHORT_SUMS_BELOW or bool(np.any(self._right >= _SHIFTS.stop))
+
+    @property
+    def _right(self) -> Int32s:
+        """The right shifts of channels whose results are not all alike."""
+        found: Int32s = -self.shifts[self.multipliers != 0]
+        return found
 
     @property
     def is_compact(self) -> bool:
         """Whether what is added before the shift follows from the shift, and is not in the table."""
-        right = -self.shifts[self.multipliers != 0]
-        return self.is_small and (not self.is_rectified or bool(np.all(right > _SHIFTS.start)))
+        return self.is_small and (not self.is_rectified or bool(np.all(self._right > _SHIFTS.start)))
+
+    @property
+    def has_words(self) -> bool:
+        """Whether the table has a word for each channel beside its mantissa."""
+        return self.is_wide or self.is_compact
 
     @property
     def is_rectified(self) -> bool:
@@ -151,8 +171,7 @@ class Requantization:
     @property
     def has_vectors(self) -> bool:
         """Whether `call` computes it."""
-        right = -self.shifts[self.multipliers != 0]
-        return bool(np.all((right >= _SHIFTS.start) & (right < _SHIFTS.stop)))
+        return bool(np.all(self._right >= _SHIFTS.start))
 
     def part(self, channels: slice) -> Requantization:
         """That of some of the channels."""
@@ -169,14 +188,16 @@ class Requantization:
     def table(self, lanes: int, channels: int, order: Array | None = None) -> Array:
         """What `call` reads: vector by vector of `lanes` channels the mantissas, the shifts and what is added before
         the shift; for so many channels, a multiple of the lanes, and if need be in another order. A compact table has
-        mantissas and words: a shift and, above it, twice the zero point and one."""
+        mantissas and words: a shift and, above it, twice the zero point and one. A wide one has them too, with the zero
+        point alone."""
         missing = channels - len(self.multipliers)
         multipliers, shifts = (np.pad(each, (0, missing)).astype(np.int64) for each in (self.multipliers, self.shifts))
         if order is not None:
             multipliers, shifts = multipliers[order], shifts[order]
         right = np.where(multipliers == 0, 2, -shifts)
-        if self.is_compact:
-            words = (2 * self.zero_point + 1 << _FIELD) + right - self.is_rectified
+        if self.has_words:
+            above = self.zero_point if self.is_wide else 2 * self.zero_point + 1
+            words = (above << _FIELD) + right - (self.is_rectified and not self.is_wide)
             pairs = [each.astype(np.int32).reshape(-1, lanes) for each in (multipliers, words)]
             return np.ascontiguousarray(np.concatenate(pairs, axis=1))
         if self.is_rectified:
@@ -193,7 +214,7 @@ class Requantization:
 
     def vector_bytes(self, lanes: int) -> int:
         """Of `table` for one vector."""
-        return 4 * lanes * (2 if self.is_compact else 4 if self.is_rectified else 3)
+        return 4 * lanes * (2 if self.has_words else 4 if self.is_rectified else 3)
 
     def call(self, e: Emitter, lanes: int, columns: int, sums: Rows, table: ir.Value, out: Rows,
              rows: ir.Value) -> None:
@@ -266,7 +287,8 @@ class Requantization:
 
     def _name(self, kind: str | int) -> str:
         """A name for code that requantises, which differs where the code does."""
-        sign = f"{'rectified' if self.is_rectified else 'signed'}{'_compact' * self.is_compact}"
+        sign = "rectified" if self.is_rectified else "signed"
+        sign = "wide" if self.is_wide else f"{sign}{'_compact' * self.is_compact}"
         return f"{sign}_{kind}_{self.low}_{self.high}".replace("-", "m")
 
     @property
@@ -323,16 +345,28 @@ class _Vector:
         self._multipliers = self._wide(multipliers)
         """As i64: those of the even and of the odd lanes, or of the only one."""
         self._is_rectified = by.is_rectified
+        self._is_wide = by.is_wide
         terms = e.address(table, I32, 2 * lanes)
-        if by.is_compact:
+        if by.is_wide:
+            self._take_apart()
+        elif by.is_compact:
             self._compute()
         elif by.is_rectified:
             half = max(lanes // 2, 1)
             self._terms = [_load(e, terms, I64, half, k * half) for k in range(len(self._multipliers))]
         else:
             self._half = _load(e, terms, I32, lanes)
-        if not by.is_rectified:
+        if not by.is_rectified and not by.is_wide:
             self._terms = [splat(1 << 31, I64, max(lanes // 2, 1))] * len(self._multipliers)
+
+    def _take_apart(self) -> None:
+        """Takes the words of a wide table apart: shifts of whole products, halves of units, the zero point."""
+        b, (field, mask) = self._e.builder, (splat(each, I32, self._lanes) for each in (_FIELD, (1 << _FIELD) - 1))
+        self._zero = b.ashr(self._shifts, field)
+        last, one = (splat(each, I64, max(self._lanes // 2, 1)) for each in (30, 1))
+        before = [b.add(each, last) for each in self._wide(b.and_(self._shifts, mask))]
+        self._terms = [b.shl(one, each) for each in before]
+        self._places = [b.add(each, one) for each in before]
 
     def _compute(self) -> None:
         """Takes the words of a compact table apart, and computes what is added."""
@@ -348,11 +382,27 @@ class _Vector:
     def rescaled(self, sums: ir.Value) -> ir.Value:
         """With the zero point added, not clamped."""
         b = self._e.builder
+        if self._is_wide:
+            return b.add(self._rescaled_products(sums), self._zero)
         if self._is_rectified:
             return b.ashr(self._high_halves(sums), self._shifts)
         nearest = self._high_halves(b.add(sums, sums))
         sign = b.ashr(nearest, splat(31, I32, self._lanes))
         return b.ashr(b.add(b.add(nearest, self._half), sign), self._shifts)
+
+    def _rescaled_products(self, sums: ir.Value) -> ir.Value:
+        """The products of lanes, each shifted at once; even and odd lanes apart."""
+        b, half = self._e.builder, self._lanes // 2
+        nearest, up, sign = (splat(each, I64, max(half, 1)) for each in (1 << 30, 31, 63))
+        results = []
+        for one, other, term, place in zip(self._wide(sums), self._multipliers, self._terms, self._places, strict=True):
+            product = b.add(b.mul(one, other), nearest)
+            below = b.shl(b.ashr(product, sign), up)
+            results.append(b.ashr(b.add(b.add(product, below), term), place))
+        if not half:
+            return b.trunc(results[0], sums.type)
+        return b.shuffle_vector(*(b.bitcast(each, sums.type) for each in results), shuffle_mask(
+            *(each for k in range(half) for each in (2 * k, self._lanes + 2 * k))))
 
     def _high_halves(self, sums: ir.Value) -> ir.Value:
         """The high halves of the products of lanes, to which the terms are added; even and odd lanes apart."""

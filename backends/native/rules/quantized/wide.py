@@ -92,11 +92,16 @@ def _made_of(data: int, call: Call) -> str | None:
 
 def _fits(data: int, bias: int, channels: int, call: Call) -> str | None:
     """Refuses sums that may reach `SUMS_BELOW`."""
+    return sums_below(SUMS_BELOW, _reach(data, bias, channels, call))
+
+
+def _reach(data: int, bias: int, channels: int, call: Call) -> int:
+    """A magnitude that no sum exceeds."""
     given, weights = call.input(data), call.input(1)
     found, zero, limits = np.abs(_weights(weights).astype(np.int64)), quantization(given).zero_point, given.dtype.numpy
     total = found.sum(axis=tuple(axis for axis in range(found.ndim) if axis != channels)).max(initial=0)
     reach = max(np.iinfo(limits).max - zero, zero - np.iinfo(limits).min)
-    return sums_below(SUMS_BELOW, int(total) * reach + largest(call.input(bias) if call.has(bias) else None))
+    return int(total) * reach + largest(call.input(bias) if call.has(bias) else None)
 
 
 def _centred(value: Value, tensor: Tensor) -> Source:
@@ -138,7 +143,8 @@ def conv_2d(node: Node[Conv2D], e: Emitter, sinks: tuple[Sink, ...]) -> None:
     memory = stage(function, PAIRS, shape, _centred(image, node.call.input(0)), taps.margins)
     runs, first = taps.runs(weights), _first(len(weights), node.optional(2))
     groups = shape[3] // taps.channels
-    size, by, bits = len(weights) // groups, requantization(node, len(weights)), bits_of(node.call.input(1))
+    by = requantization(node, len(weights), _reach(0, 2, 0, node.call))
+    size, bits = len(weights) // groups, bits_of(node.call.input(1))
     for group in range(groups):
         part = slice(group * size, (group + 1) * size)
         left = taps.left(function, e.address(memory, PAIRS.element, group * taps.channels))
@@ -166,7 +172,7 @@ class _Finish:
     """Makes single sums of a convolution its results."""
 
     def __init__(self, node: Node[Any], channels: int, data: int = 0, bias: int = 2) -> None:
-        self._by: Requantization = requantization(node, channels, data)
+        self._by: Requantization = requantization(node, channels, 0, data)
         self._dtype = node.call.outputs[0].dtype
         kind = node.call.input(bias).dtype if node.call.has(bias) else getattr(node.op, "quantized_bias_type", None)
         self._is_wide = self._dtype is DType.INT16 and kind is not DType.INT32
