@@ -77,7 +77,7 @@ class _Packer:
             return value
         try:
             return self._referred(field, value)
-        except (ValueError, OverflowError) as problem:
+        except (ValueError, OverflowError, FloatingPointError) as problem:
             raise ModelError(f"{what} cannot be written: {problem}") from None
 
     def _referred(self, field: Field, value: Any) -> int:
@@ -95,7 +95,9 @@ class _Packer:
     def _vector(self, field: Field, values: bytes | Sequence[int] | Sequence[float]) -> int:
         if isinstance(values, bytes):
             return cast(int, self.builder.CreateByteVector(values))
-        return cast(int, self.builder.CreateNumpyVector(np.array(values, _TYPES[field.code])))
+        with np.errstate(over="raise"):
+            numbers = np.array(values, _TYPES[field.code])
+        return cast(int, self.builder.CreateNumpyVector(numbers))
 
     def _tables(self, offsets: Sequence[int]) -> int:
         builder = self.builder

@@ -14,6 +14,7 @@ from circlet.runtime.ir.types import Array, DType
 from circlet.runtime.ops.registry import OPERATORS
 from circlet.runtime.records import dataclass, replace
 from circlet.schema.constants import element_count, is_raw, read_constant
+from circlet.schema.custom import PREFIX, custom_op
 from circlet.schema.flatbuffer import Content, Table, read_each
 from circlet.schema.foreign import Foreign
 from circlet.schema.format import OPTIONS_UNIONS, Format
@@ -72,7 +73,7 @@ class _Reader:
         code = format.effective_code(table.integer("builtin_code"), table.integer("deprecated_builtin_code"))
         name = format.code_names.get(code, f"BUILTIN_{code}")
         if name == "CUSTOM":
-            name = f"CUSTOM:{table.string('custom_code')}"
+            name = PREFIX + table.string("custom_code")
         cls = OPERATORS.get(name)
         return _Code(name, table.integer("version"), None if cls is None else options_codec(cls, format))
 
@@ -147,6 +148,8 @@ class _Reader:
 
     def _op(self, code: _Code, table: Table) -> Op:
         used = [union for union in OPTIONS_UNIONS if table.scalar(f"{union}_type")]
+        if code.codec is not None and code.name.startswith(PREFIX):
+            return custom_op(code.codec.cls, self._custom_options(table))
         if not used:
             return Foreign(code.name) if code.codec is None else code.codec.decode(None)
         if len(used) > 1:

@@ -13,6 +13,7 @@ from circlet.runtime.ir.op import Opaque
 from circlet.runtime.ir.tensor import Tensor
 from circlet.runtime.ir.types import Array
 from circlet.schema.constants import encode_constant
+from circlet.schema.custom import PREFIX, custom_options
 from circlet.schema.document import Chunk, Document, Member
 from circlet.schema.foreign import Foreign
 from circlet.schema.format import Format
@@ -139,7 +140,7 @@ class _Writer:
     def _operator(self, operator: Operator) -> Document:
         document: dict[str, object] = {
             "opcode_index": self._code(operator), "inputs": operator.inputs, "outputs": operator.outputs,
-            **self._options(operator), **self._custom_options(operator.custom_options),
+            **self._options(operator), **self._custom_options(_custom(operator)),
         }
         if operator.intermediates:
             document["intermediates"] = operator.intermediates
@@ -163,7 +164,7 @@ class _Writer:
 
     def _options(self, operator: Operator) -> Document:
         op = operator.op
-        if not isinstance(op, Opaque):
+        if not isinstance(op, Opaque) and not operator.name.startswith(PREFIX):
             codec = options_codec(type(op), self._format)
             return self._member(codec.table, codec.encode(op))
         if not isinstance(op, Foreign):
@@ -187,6 +188,12 @@ class _Writer:
         if len(options) < self._external_bytes:
             return {"custom_options": chunk}
         return {"large_custom_options_offset": chunk, "large_custom_options_size": len(options)}
+
+
+def _custom(operator: Operator) -> bytes:
+    """The custom options of an operator."""
+    is_known = operator.name.startswith(PREFIX) and not isinstance(operator.op, Opaque)
+    return operator.custom_options or (custom_options(operator.op) if is_known else b"")
 
 
 def _address(data: Array) -> int:

@@ -55,6 +55,72 @@ def select_boxes(node: Node[ops.SelectBoxes]) -> Step:
     return lambda: store(node.out, _chosen(node)[0])
 
 
+_READS = frozenset({DType.FLOAT32, DType.UINT8})
+"""What boxes, scores and anchors are; uint8 is dequantised."""
+
+
+@rule(ops.DetectionPostProcess, accepts=all_of(*(only(_READS, each) for each in range(3))))
+def detection_post_process(node: Node[ops.DetectionPostProcess]) -> Step:
+    def step() -> None:
+        given = [_dequantized(node, k) for k in range(3)]
+        corners, found = _decoded(node.op, given[0][0], given[2]), given[1][0, :, -node.op.num_classes:]
+        scores = np.where(np.isnan(found), -np.inf, found)
+        groups = (_regular if node.op.use_regular_nms else _fast)(node.op, corners, scores)
+        boxes, classes, kept, count = node.outputs
+        for out in node.outputs:
+            out.fill(0)
+        step = 1 if node.op.use_regular_nms else node.op.max_classes_per_detection
+        for number, (box, kinds) in enumerate(groups):
+            for place, kind in enumerate(kinds, number * step):
+                boxes[0, place], classes[0, place], kept[0, place] = corners[box], kind, scores[box, kind]
+        count.fill(len(groups))
+
+    return chain(promised(node), step)
+
+
+def _dequantized(node: Node[Any], k: int) -> Array:
+    """An input as float32."""
+    value = node.input(k)
+    if value.dtype == np.float32:
+        return value
+    given = node.quantization(k)
+    real: Array = (value.astype(np.float32) - np.float32(given.zero_point)) * np.float32(given.scale)
+    return real
+
+
+def _decoded(op: ops.DetectionPostProcess, boxes: Array, anchors: Array) -> Array:
+    """Corners (n, 4), computed in double precision, of boxes (n, 4 or more) relative to anchors (n, 4)."""
+    one, other = boxes[:, :4].astype(np.float64), anchors.astype(np.float64)
+    scales = np.array([op.y_scale, op.x_scale, op.h_scale, op.w_scale], np.float32).astype(np.float64)
+    center = (one[:, :2] / scales[:2] * other[:, 2:] + other[:, :2]).astype(np.float32)
+    half = (0.5 * np.exp(one[:, 2:] / scales[2:]) * other[:, 2:]).astype(np.float32)
+    if (half < 0).any():
+        raise ExecutionError("expected boxes of which no side is negative")
+    corners: Array = np.concatenate([center - half, center + half], axis=1)
+    return corners
+
+
+def _picked(op: ops.DetectionPostProcess, corners: Array, scores: Array, most: int) -> list[int]:
+    """The boxes selected by one score of each. Both thresholds are on the other side than those of `_select`."""
+    limit = np.nextafter(np.float32(op.nms_iou_threshold), np.float32(np.inf))
+    least = np.nextafter(np.float32(op.nms_score_threshold), np.float32(-np.inf))
+    return _select(corners, scores.copy(), most, limit.item(), least.item(), 0)[0]
+
+
+def _fast(op: ops.DetectionPostProcess, corners: Array, scores: Array) -> list[tuple[int, list[int]]]:
+    """Boxes by their best scores, and the best classes of each."""
+    best, count = np.argsort(-scores, axis=1, kind="stable"), op.max_classes_per_detection
+    chosen = _picked(op, corners, scores.max(axis=1, initial=-np.inf), op.max_detections)
+    return [(box, best[box, :count].tolist()) for box in chosen]
+
+
+def _regular(op: ops.DetectionPostProcess, corners: Array, scores: Array) -> list[tuple[int, list[int]]]:
+    """Boxes by each class, of which the best are kept."""
+    most = min(op.detections_per_class, op.max_detections)
+    found = [(box, [kind]) for kind in range(op.num_classes) for box in _picked(op, corners, scores[:, kind], most)]
+    return sorted(found, key=lambda pair: -float(scores[pair[0], pair[1][0]]))[:op.max_detections]
+
+
 def _suppression(node: Node[Any], indices: Array, scores: Array, count: Array, sigma: Array) -> Step:
     boxes, given, iou_limit, score_limit = node.input(0), node.input(1), node.input(3), node.input(4)
 

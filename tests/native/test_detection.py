@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -22,12 +23,14 @@ from tests.native.against_cpu import agree, applied, seeds, values
 from tests.native.native_cases import native_test
 from tests.native.test_lengths import Graph, model
 from tests.ops.cases import check
+from tests.ops.test_detection import BACKGROUND, DETECTED
 from tests.ops.test_segment import SORTED, UNSORTED
 from tests.ops.test_sort import SELECTED
 
 Array: TypeAlias = npt.NDArray[Any]
 
 test_detection = native_test([each for each in SELECTED if each.error is None])
+test_post_process = native_test([each for each in DETECTED if each.error is None])
 test_segments = native_test([*SORTED, *UNSORTED])
 
 COUNTS = st.integers(0, 12)
@@ -53,6 +56,20 @@ def test_any_boxes(count: int, most: int, overlap: float, least: float, special:
     given = boxes(count, seed, special), scores((count,), seed, special)
     constants = [np.int32(most), np.float32(overlap), np.float32(least), *([np.float32(0)] if tells else [])]
     agree(applied(NonMaxSuppressionV5() if tells else NonMaxSuppressionV4(), *constants), *given)
+
+
+@settings(max_examples=40, deadline=None)
+@given(COUNTS, st.integers(1, 4), st.booleans(), st.integers(0, 6), st.sampled_from([0.1, 0.3, 1.0]), LIMITS,
+       st.booleans(), seeds)
+def test_any_detections(count: int, classes: int, has_background: bool, most: int, overlap: float, least: float,
+                        special: bool, seed: int) -> None:
+    """Sides as long as those of their anchors, so that it does not matter how exactly they are computed."""
+    given = boxes(count, seed, False)[None]
+    given[..., 2:] = 0
+    anchors = np.abs(boxes(count, seed + 2, False))
+    op = replace(BACKGROUND, num_classes=classes, max_detections=most, nms_score_threshold=least,
+                 nms_iou_threshold=overlap)
+    agree(applied(op), given, scores((1, count, classes + has_background), seed, special), anchors)
 
 
 @settings(max_examples=40, deadline=None)

@@ -10,7 +10,7 @@ import numpy as np
 from circlet.runtime.ir.builder import ModelBuilder, SubgraphBuilder, Value
 from circlet.runtime.ir.model import Model
 from circlet.runtime.ir.tensor import Tensor
-from circlet.runtime.ir.types import DType
+from circlet.runtime.ir.types import DimensionSparsity, DType, Sparsity
 from circlet.runtime.ops.comparison import Less
 from circlet.runtime.ops.controlflow import While
 from circlet.runtime.ops.elementwise import Add, Mul
@@ -18,7 +18,7 @@ from circlet.runtime.ops.index import DynamicUpdateSlice
 from circlet.runtime.ops.layout import Transpose
 from circlet.runtime.ops.quantize import Cast
 from circlet.runtime.ops.reduce import Sum
-from circlet.runtime.ops.shape import BroadcastTo
+from circlet.runtime.ops.shape import BroadcastTo, Densify
 from circlet.runtime.ops.unary import Logistic
 from circlet.runtime.ops.variable import AssignVariable, ReadVariable, VarHandle
 from tests.ops.loop_cases import LoopCase, loop_model
@@ -77,12 +77,20 @@ def _cached(m: SubgraphBuilder, x: Value) -> Value:
     return m.apply(Sum(), made, m.constant(np.array([0], np.int32)))
 
 
+def _sparse(m: SubgraphBuilder, x: Value) -> Value:
+    """Adds what is stored row by row."""
+    rows = Sparsity((0, 1), (), (DimensionSparsity(2), DimensionSparsity(0, (0, 1, 2), (2, 0))))
+    stored = m.tensor(Tensor("stored", F32, (2, 3), data=np.array([1, 2], np.float32).view(np.uint8), sparsity=rows))
+    return m.apply(Add(), x, m.op(Densify(), stored, outputs=[Tensor("whole", F32, (2, 3))])[0])
+
+
 SAMPLES: Mapping[str, Callable[[], Model]] = {
     "propagate_layout": lambda: _main(_turned),
     "lower_loops": _loop,
     "simplify_identities": lambda: _main(lambda m, x: m.apply(Cast(F32, F32), x)),
     "fuse_row_updates": row_update,
     "update_variables": lambda: _main(_cached),
+    "expand_sparse": lambda: _main(_sparse),
     "eliminate_dead": lambda: _main(_unused),
     "pad_growth": lambda: growing(PADDED["positions"]),
     "fuse_silu": lambda: _main(lambda m, x: m.apply(Mul(), x, m.apply(Logistic(), x))),

@@ -15,7 +15,7 @@ from circlet.runtime.ir.builder import ModelBuilder
 from circlet.runtime.ir.model import Model
 from circlet.runtime.ir.tensor import Tensor
 from circlet.runtime.ir.types import DType
-from circlet.runtime.ops.layout import Transpose
+from circlet.runtime.ops.layout import Split, Transpose
 from circlet.runtime.ops.reduce import Sum
 from circlet.runtime.passes.manager import Selection
 from circlet.runtime.passes.transforms.propagate_layout import propagate_layout
@@ -43,6 +43,9 @@ CASES = {
     "joined": (f"g (float[1, 2, 6, 6] x) => (float[1, 4, 8, 6] y) {W} {{ a = {CONV}(x, w) b = Neg(a) "
                "c = Concat<axis = 1>(a, b) p = Constant<value = int64[8] {0, 0, 1, 0, 0, 0, 1, 0}>() y = Pad(c, p) }",
                [2]),
+    "split": (f"g (float[1, 2, 6, 6] x) => (float[1, 2, 6, 6] y) {W} {{ s = Constant<value = int64[2] {{2, 4}}>() "
+              f"a = {CONV}(x, w) b, c = Split<axis = 1>(a) d, e = Split<axis = -2>(b, s) f = Concat<axis = 2>(e, d) "
+              f"h = Concat<axis = 1>(c, f) y = {CONV}(h, w) }}", [2]),
     "resized": (f"g (float[1, 2, 6, 6] x) => (float[1, 2, 3, 9] y) {W} {{ a = {CONV}(x, w) "
                 "s = Constant<value = int64[4] {1, 2, 3, 9}>() "
                 'b = Resize<mode = "linear", coordinate_transformation_mode = "pytorch_half_pixel">(a, , , s) '
@@ -89,6 +92,28 @@ def test_sessions_that_are_stopped_after_loading() -> None:
     session = circlet.Session(parse(CASES["chain"][0]), "cpu", passes="propagate_layout")
     assert session.executed is session.model
     assert transposes(session.model) == [2]
+
+
+@pytest.mark.parametrize("axis", [1, -2, 5])
+def test_parts_of_a_transposed_tensor(axis: int) -> None:
+    """Are cut out of what was transposed; an axis that there is not is reported as before."""
+    b = ModelBuilder()
+    main = b.subgraph("main")
+    x = main.input("x", DType.FLOAT32, (2, 3, 4))
+    turned = main.apply(Transpose(), x, main.constant([0, 2, 1], DType.INT32))
+    parts = main.op(Split(2), main.constant(axis, DType.INT32), turned,
+                    outputs=[Tensor(name, DType.FLOAT32, (2, 2, 3)) for name in "ab"])
+    main.output(*parts)
+    model = b.build()
+    moved, given = propagate_layout(model), [np.arange(24, dtype=np.float32).reshape(2, 3, 4)]
+    if axis == 5:
+        with pytest.raises(circlet.ExecutionError, match=r"operator 1 \(SPLIT\): .*5"):
+            circlet.Session(moved).run(given)
+        return
+    assert isinstance(moved.subgraphs[0].operators[0].op, Split)
+    parts_of = [circlet.Session(each, "cpu").invoke(0, given) for each in (moved, model)]
+    for found, expected in zip(*parts_of, strict=True):
+        np.testing.assert_array_equal(found, expected)
 
 
 def test_axes_that_a_transposed_tensor_does_not_have() -> None:

@@ -118,6 +118,13 @@ COSTS = {
     # 100 boxes, of which at the most 10 are compared with all: 12 * 1000, and sorting by 7 comparisons each
     "boxes": Cost(detection.NonMaxSuppressionV4(), [t(100, 4), t(100), t(dtype=I32), t(), t()],
                   [t(10, dtype=I32), t(dtype=I32)], 12_700, 1600 + 400 + 12, 44),
+    # 18 for each of 100 boxes, 1 for each of 300 scores, and pairs as before; or those for each class
+    "detections": Cost(detection.DetectionPostProcess(10, 1, num_classes=3), [t(1, 100, 4), t(1, 100, 3), t(100, 4)],
+                       [t(1, 10, 4), t(1, 10), t(1, 10), t(1)], 1800 + 300 + 12_700,
+                       1600 + 1200 + 1600, 160 + 40 + 40 + 4),
+    "detections of each class": Cost(
+        detection.DetectionPostProcess(10, 1, 10, True, num_classes=3), [t(1, 100, 4), t(1, 100, 3), t(100, 4)],
+        [t(1, 10, 4), t(1, 10), t(1, 10), t(1)], 1800 + 3 * 12_700, 1600 + 1200 + 1600, 160 + 40 + 40 + 4),
     # for 2 batches and 5 times: 2 * (4*3*4 + 4*4*4 + 4*4) weights and 9 * 4 cells
     "lstm": Cost(recurrent.UnidirectionalSequenceLstm(), lstm_inputs(2, 4, 3), [t(2, 5, 4)],
                  10 * (2 * (48 + 64 + 16) + 36), 4 * (30 + 48 + 64 + 16 + 16), 160),

@@ -138,6 +138,7 @@ def test_missing_zero_points_are_written() -> None:
     (Tensor("c", DType.INT8, (1 << 40,)), "Tensor.shape cannot be written"),
     (Tensor("\ud800", DType.INT8, (1,)), "Tensor.name cannot be written"),
     (Tensor("c", DType.INT8, (1,), quantization=Quantization((1.0,), (1 << 70,))), "zero_point cannot be written"),
+    (Tensor("c", DType.INT8, (1,), quantization=Quantization((1e300,), (0,))), "scale cannot be written: overflow"),
 ])
 def test_malformed_tensors_are_refused(tensor: Tensor, message: str) -> None:
     with pytest.raises(ModelError, match=message):

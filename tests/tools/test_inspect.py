@@ -292,14 +292,15 @@ def test_passes(program: Program) -> None:
     text = program.text("inspect", "tests/models/list_update.tflite", "--passes", "--backend", "cpu")
     assert [line.split() for line in text.splitlines()] == [
         ["pass", "indices", "changed"], *([name, "kept", "nothing"] for name in (
-            "lower_loops", "simplify_identities", "fuse_row_updates", "update_variables", "eliminate_dead"))]
+            "lower_loops", "simplify_identities", "fuse_row_updates", "update_variables", "expand_sparse",
+            "eliminate_dead"))]
 
 
 def test_what_passes_change(program: Program, dead: Path) -> None:
     found = program.json("inspect", dead, "--passes", "--backend", "cpu")["passes"]
     assert [(each["name"], each["renumbers"], each["changes"]) for each in found] == [
         ("lower_loops", False, False), ("simplify_identities", False, False), ("fuse_row_updates", False, False),
-        ("update_variables", False, False), ("eliminate_dead", False, True)]
+        ("update_variables", False, False), ("expand_sparse", False, False), ("eliminate_dead", False, True)]
     assert found[-1]["operators"] == {"MUL": [1, 0], "SKIP": [0, 1]}
     assert found[-1]["subgraphs"] == [1, 1]
     assert "MUL 1 -> 0, SKIP 0 -> 1" in program.text("inspect", dead, "--passes", "--backend", "cpu")
@@ -328,4 +329,5 @@ def test_passes_of_loading_come_first(program: Program) -> None:
 def test_no_such_pass(program: Program) -> None:
     assert program.error("inspect", COLLATZ, "--backend", "cpu", "--after", "eliminate_ded") == (
         "no pass 'eliminate_ded' in pipeline 'imported and interpreted'; it has propagate_layout, lower_loops, "
-        "simplify_identities, fuse_row_updates, update_variables, eliminate_dead; did you mean 'eliminate_dead'?")
+        "simplify_identities, fuse_row_updates, update_variables, expand_sparse, eliminate_dead; did you mean "
+        "'eliminate_dead'?")

@@ -278,6 +278,16 @@ def _select_boxes(op: Op, inputs: Inputs, outputs: Sequence[Operand]) -> int:
     return batches * classes * _pairs(boxes, boxes if known is None else min(boxes, max(int(known.item()), 0)))
 
 
+def _detections(op: Op, inputs: Inputs, outputs: Sequence[Operand]) -> int:
+    """18 for each box that is decoded, and as NON_MAX_SUPPRESSION: for each class if selection is regular, else once,
+    with 1 for each score to find a box's best."""
+    assert isinstance(op, detection.DetectionPostProcess)
+    _, boxes, classes = _given(inputs, 1).shape
+    if op.use_regular_nms:
+        return 18 * boxes + op.num_classes * _pairs(boxes, min(boxes, op.detections_per_class))
+    return 18 * boxes + boxes * classes + _pairs(boxes, min(boxes, op.max_detections))
+
+
 def _pairs(boxes: int, selected: int) -> int:
     return PER_PAIR * boxes * selected + boxes * ceil(log2(boxes or 1))
 
@@ -352,6 +362,7 @@ RULES: Mapping[type[object], Rule] = {
     random.Random: _per_result(1, "a number for each element"),
     detection.NonMaxSuppression: _suppression,
     detection.SelectBoxes: _select_boxes,
+    detection.DetectionPostProcess: _detections,
     elements.GatherElements: _nothing,
     elements.Scattering: _scatter,
     index.ScatterNd: _scatter_sums,

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 from llvmlite import ir
 
 from circlet.backends.native.emit.emitter import Emitter
+from circlet.backends.native.emit.lanes import Lanes
+from circlet.backends.native.emit.math import exp2_parts
 from circlet.backends.native.emit.value import Value, in_memory
 from circlet.backends.native.rules.moving.index import counts
 from circlet.backends.native.rules.moving.move import extended
+from circlet.backends.native.rules.quantized.elementwise import quantization
 from circlet.backends.native.rules.quantized.quantize import convert
 from circlet.backends.native.rules.real.reduce import Register
 from circlet.backends.native.rules.refusals import movable
@@ -25,7 +29,8 @@ FLOAT = DType.FLOAT32
 
 
 class Boxes:
-    """Boxes (n, 4) in scratch memory, by their least and greatest corners and areas, and their scores as they stand."""
+    """Boxes (n, 4) in scratch memory, by their least and greatest corners and areas, and, one behind the other, the
+    numbers and scores of those that may be selected."""
 
     def __init__(self, node: Node[Any], e: Emitter, count: int) -> None:
         """
@@ -36,8 +41,10 @@ class Boxes:
         """
         self._e, self._count = e, count
         self._low, self._high = ([self._row(node) for _ in range(2)] for _ in range(2))
-        self._areas, self.scores = self._row(node), self._row(node)
+        self._areas, self._scores = self._row(node), self._row(node)
+        self._numbers = node.function.reserve(count * e.index_dtype.numpy.itemsize)
         self.best, self.score = Register(e, e.index), Register(e, ir.FloatType())
+        self._left = Register(e, e.index)
 
     def _row(self, node: Node[Any]) -> Value:
         """Scratch memory for a number of each box."""
@@ -68,21 +75,24 @@ class Boxes:
 
     def begin(self, scores: Any, least: ir.Value) -> None:
         """Takes the scores, as a function of the number of a box, that are above a threshold; finds the best one."""
-        e, b = self._e, self._e.builder
         self._reset()
-        with e.loop(self._count) as k:
+        with self._e.loop(self._count) as k:
             score = scores(k)
-            self._keep(k, e.select(b.fcmp_ordered(">", score, least), score, self._number(-np.inf)))
+            self._keep(k, score, self._e.builder.fcmp_ordered(">", score, least))
 
     def _reset(self) -> None:
         self.best.set(self._e.number(0))
         self.score.set(self._number(-np.inf))
+        self._left.set(self._e.number(0))
 
-    def _keep(self, k: ir.Value, score: ir.Value) -> None:
-        """What the score of a box is from here on; the first of the best ones is the best."""
+    def _keep(self, k: ir.Value, score: ir.Value, stays: ir.Value) -> None:
+        """Keeps a box that stays, behind those before it; the first of the best ones is the best."""
         e, b = self._e, self._e.builder
-        self._put(self.scores, k, score)
-        is_better = b.fcmp_ordered(">", score, self.score.get())
+        place = self._left.get()
+        self._put(self._scores, place, score)
+        e.store(k, self._numbers, e.index_dtype, place)
+        self._left.set(b.add(place, b.zext(stays, e.index)))
+        is_better = b.and_(stays, b.fcmp_ordered(">", score, self.score.get()))
         self.best.set(e.select(is_better, k, self.best.get()))
         self.score.set(e.select(is_better, score, self.score.get()))
 
@@ -98,11 +108,13 @@ class Boxes:
         chosen = self.best.get()
         low, high = ([row.linear(e, chosen) for row in rows] for rows in (self._low, self._high))
         area = self._areas.linear(e, chosen)
+        count = self._left.get()
         self._reset()
-        with e.loop(self._count) as k:
+        with e.loop(count) as place:
+            k = e.load(self._numbers, e.index_dtype, place)
             ratio = self._ratio(k, low, high, area)
             is_out = b.or_(b.fcmp_ordered(">=", ratio, limit), b.icmp_signed("==", k, chosen))
-            self._keep(k, e.select(is_out, self._number(-np.inf), self.scores.linear(e, k)))
+            self._keep(k, self._scores.linear(e, place), b.not_(is_out))
 
     def _ratio(self, k: ir.Value, low: list[ir.Value], high: list[ir.Value], area: ir.Value) -> ir.Value:
         """The intersection over union of a box with another one; 0 where one is empty."""
@@ -166,6 +178,115 @@ def _select(node: Node[Any], e: Emitter, indices: Sink, kept: Sink | None, count
         with b.if_then(is_left):
             boxes.suppress(limit)
     count(e, [], convert(e, found.get(), e.index_dtype, DType.INT32))
+
+
+def _one_class(call: Call) -> str | None:
+    """Refuses selection by each class, and of several classes for a box."""
+    op = call.op
+    assert isinstance(op, ops.DetectionPostProcess)
+    if op.use_regular_nms:
+        return "boxes are selected by each class"
+    return None if op.max_classes_per_detection == 1 else "several classes of a box"
+
+
+_READS = frozenset({FLOAT, DType.UINT8})
+"""What boxes, scores and anchors are."""
+
+
+@nest(ops.DetectionPostProcess, all_of(movable, *(only(_READS, each) for each in range(3)), _one_class),
+      frozenset({1}), is_last=True)
+def detection_post_process(node: Node[ops.DetectionPostProcess], e: Emitter, sinks: tuple[Sink, ...]) -> None:
+    """Of boxes (1, n, 4), scores (1, n, classes), and anchors (n, 4): the corners (1, k, 4), classes (1, k) and scores
+    (1, k) of boxes selected by their best scores, and their count (1,). Loops over n decode boxes and find these
+    scores."""
+    op, b, (_, count, width) = node.op, e.builder, node.input(1).shape
+    boxes, first = Boxes(node, e, count), width - op.num_classes
+    limit, least = (e.constant(np.nextafter(np.float32(value), np.float32(side)), FLOAT)
+                    for value, side in ((op.nms_iou_threshold, np.inf), (op.nms_score_threshold, -np.inf)))
+    with e.loop(count) as k:
+        boxes.take(k, *_decoded(node, e, k))
+
+    def best(k: ir.Value) -> tuple[ir.Value, ir.Value]:
+        kind, score = Register(e, e.index), Register(e, ir.FloatType())
+        kind.set(e.number(0))
+        score.set(e.constant(-np.inf, FLOAT))
+        with e.loop(op.num_classes) as each:
+            found = _real_input(node, e, 1, [e.number(0), k, b.add(each, e.number(first))])
+            is_better = b.fcmp_ordered(">", found, score.get())
+            kind.set(e.select(is_better, each, kind.get()))
+            score.set(e.select(is_better, found, score.get()))
+        return kind.get(), score.get()
+
+    boxes.begin(lambda k: best(k)[1], least)
+    zero, found = e.number(0), Register(e, e.index)
+    found.set(zero)
+    with e.loop(op.max_detections) as place:
+        for axis in range(4):
+            sinks[0](e, [zero, place, e.number(axis)], e.constant(0, FLOAT))
+        for sink in sinks[1:3]:
+            sink(e, [zero, place], e.constant(0, FLOAT))
+        with b.if_then(boxes.is_left):
+            chosen = boxes.best.get()
+            low, high = _decoded(node, e, chosen)
+            for axis, corner in enumerate([*low, *high]):
+                sinks[0](e, [zero, place, e.number(axis)], corner)
+            sinks[1](e, [zero, place], convert(e, best(chosen)[0], e.index_dtype, FLOAT))
+            sinks[2](e, [zero, place], boxes.score.get())
+            found.set(b.add(found.get(), e.number(1)))
+            boxes.suppress(limit)
+    sinks[3](e, [zero], convert(e, found.get(), e.index_dtype, FLOAT))
+
+
+def _real_input(node: Node[Any], e: Emitter, k: int, index: list[ir.Value]) -> ir.Value:
+    """An element of an input as float32."""
+    value, b = node.input(k), e.builder
+    found = value.element(e, index)
+    if value.dtype is FLOAT:
+        return found
+    given = quantization(node.call.input(k))
+    centred = b.fsub(convert(e, found, value.dtype, FLOAT), e.constant(given.zero_point, FLOAT))
+    return b.fmul(centred, e.constant(given.scale, FLOAT))
+
+
+def _decoded(node: Node[ops.DetectionPostProcess], e: Emitter, k: ir.Value) -> tuple[list[ir.Value], list[ir.Value]]:
+    """Two opposite corners of a box that is relative to an anchor, whose centre and sides are computed in double
+    precision; fails where a side is negative."""
+    op, b, zero, real = node.op, e.builder, e.number(0), ir.FloatType()
+
+    def wide_input(number: int, index: list[ir.Value]) -> ir.Value:
+        return b.fpext(_real_input(node, e, number, index), ir.DoubleType())
+
+    def scale(value: float) -> ir.Value:
+        return e.constant(float(np.float32(value)), DType.FLOAT64)
+
+    y, x, tall, wide = (wide_input(0, [zero, k, e.number(axis)]) for axis in range(4))
+    v, u, height, width = (wide_input(2, [k, e.number(axis)]) for axis in range(4))
+    low, high = [], []
+    for place, size, begin, side, scales in ((y, tall, v, height, (op.y_scale, op.h_scale)),
+                                             (x, wide, u, width, (op.x_scale, op.w_scale))):
+        center = b.fptrunc(b.fadd(b.fmul(b.fdiv(place, scale(scales[0])), side), begin), real)
+        grown = _grown(e, b.fdiv(size, scale(scales[1])))
+        half = b.fptrunc(b.fmul(b.fmul(grown, scale(0.5)), side), real)
+        node.function.fail_unless(b.not_(b.fcmp_ordered("<", half, e.constant(0, FLOAT))), node.place,
+                                  "expected boxes of which no side is negative")
+        low.append(b.fsub(center, half))
+        high.append(b.fadd(center, half))
+    return low, high
+
+
+_SMALLEST, _GREATEST = -745.1332191019412, 709.782712893384
+"""Doubles beyond which the power of e is 0, or infinite."""
+
+
+def _grown(e: Emitter, x: ir.Value) -> ir.Value:
+    """e to the power of a double, to 4e-14; beyond 2 ** 999, which no side makes a float32 of, what is beyond it."""
+    b = e.builder
+    p, s = exp2_parts((Lanes(e, x) * (1 / math.log(2))).clamp(-999.0, 999.0))
+    found = p.fma(s, s).value
+    for relation, bound, beyond in ((">", _GREATEST, np.inf), ("<", _SMALLEST, 0.0)):
+        is_beyond = b.fcmp_ordered(relation, x, e.constant(bound, DType.FLOAT64))
+        found = e.select(is_beyond, e.constant(beyond, DType.FLOAT64), found)
+    return e.select(b.fcmp_unordered("uno", x, x), x, found)
 
 
 def _fixed_limit(call: Call) -> str | None:
