@@ -17,7 +17,7 @@ from circlet.runtime.ops.shape import Alias
 from circlet.runtime.records import dataclass
 from circlet.schema.importer import compose as c
 from circlet.schema.importer.graph import Graph, Narrow, Type, Value, constant, type_text
-from circlet.schema.onnx.scope import Scope
+from circlet.schema.onnx.scope import Dequantized, Scope
 
 MemberT = TypeVar("MemberT", bound=Enum)
 
@@ -53,6 +53,10 @@ class Node:
     def get(self, position: int) -> Value | None:
         """An optional input; None where it is absent."""
         return self.inputs[position] if position < len(self.inputs) else None
+
+    def dequantized(self, position: int) -> Dequantized | None:
+        """What a node of the same graph made an input of, if it was stored integers."""
+        return self.scope.dequantized.get(self.proto.input[position]) if self.get(position) is not None else None
 
     @property
     def given(self) -> list[Value]:

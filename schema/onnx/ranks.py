@@ -29,7 +29,7 @@ def _of_network(node: Node) -> Ranks:
 _RANKS: dict[str, Callable[[Node], Ranks]] = {
     "Conv": _of_filter(1), "ConvInteger": _of_filter(1), "ConvTranspose": _of_filter(1), "QLinearConv": _of_filter(3),
     "AveragePool": _of_window, "LpPool": _of_window, "MaxPool": _of_window,
-    "GRU": _of_network, "LSTM": _of_network, "RNN": _of_network,
+    "com.microsoft.DynamicQuantizeLSTM": _of_network, "GRU": _of_network, "LSTM": _of_network, "RNN": _of_network,
 }
 """What operators ask; sizes are left open."""
 

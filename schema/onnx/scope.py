@@ -34,6 +34,38 @@ class Unit:
     depth: int = 0
 
 
+@dataclass(frozen=True, eq=False)
+class Dequantized:
+    """What real values of a graph were made of.
+
+    Attributes:
+        data: stored integers.
+        scale: one, or one for each index of an axis.
+        zero: the zero points, as many as there are scales; None if they are 0.
+        axis: of the data.
+    """
+
+    data: Value
+    scale: Array
+    zero: Array | None
+    axis: int
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether there is one scale."""
+        return self.scale.ndim == 0
+
+    def is_along(self, axis: int) -> bool:
+        """Whether there is one scale, or one for each index of an axis."""
+        rank = self.data.rank or 0
+        return self.is_whole or self.axis % rank == axis % rank
+
+    def known(self) -> Array:
+        """The stored integers, which are constant."""
+        assert self.data.data is not None
+        return self.data.data
+
+
 class Scope:
     """The names of one ONNX graph or function, and of those around it."""
 
@@ -42,6 +74,8 @@ class Scope:
         self.unit = unit
         self._parent = parent
         self._names: dict[str, Value | None] = {}
+        self.dequantized: dict[str, Dequantized] = {}
+        """By name."""
 
     def define(self, name: str, value: Value | None) -> None:
         """Gives a name a value; None is an absent one.

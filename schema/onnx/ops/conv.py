@@ -15,40 +15,44 @@ from circlet.schema.importer.graph import Graph, Value, constant
 from circlet.schema.onnx.margins import margins
 from circlet.schema.onnx.node import Node
 from circlet.schema.onnx.ops.layout import cropped
-from circlet.schema.onnx.ops.matmul import centered
 from circlet.schema.onnx.ops.pad import constant_padded
 from circlet.schema.onnx.rules import rule
 from circlet.schema.onnx.windows import Windows, windows
 
 
-@rule("Conv")
-def convolution(node: Node) -> Value:
-    return convolved(node, node[0], node[1], node.get(2))
+def convolved(node: Node, x: Value, weights: Value, bias: Value | None, outside: Value | None = None) -> Value:
+    """The convolution of the node, of other operands than its own.
 
-
-def convolved(node: Node, x: Value, weights: Value, bias: Value | None) -> Value:
-    """The convolution of the node, of operands of real numbers."""
+    Args:
+        node: says how windows slide.
+        x: channels first.
+        weights: of shape (o, c, ...).
+        bias: of shape (o,).
+        outside: what the windows see outside of x; by default 0.
+    """
     graph = node.graph
     sizes = node.integers("kernel_shape", (weights.shape or ())[2:])
     if -1 in sizes or len(sizes) != c.rank_of(x) - 2:
         node.unsupported(f"a filter of shape {weights.shape} on an input of rank {c.rank_of(x)}")
     found = windows(node, sizes)
     if found.rank == 1:
-        return _squeezed(graph, _image(node, _as_image(graph, x), _as_image(graph, weights), bias, _widened(found)))
+        filters = c.unsqueeze(graph, weights, [2])
+        return _as_signal(graph, _image(node, _as_image(graph, x), filters, bias, _widened(found), outside))
     if found.rank == 2:
-        return _image(node, x, weights, bias, found)
+        return c.channels_first(graph, _image(node, c.channels_last(graph, x), weights, bias, found, outside))
     if found.rank != 3:
         node.unsupported(f"{found.rank} spatial axes")
     return _volume(node, x, weights, bias, found)
 
 
 def _as_image(graph: Graph, x: Value) -> Value:
-    """A signal (n, c, l) as an image (n, c, 1, l)."""
-    return c.unsqueeze(graph, x, [2])
+    """A signal (n, c, l) as an image (n, 1, l, c)."""
+    return c.unsqueeze(graph, c.channels_last(graph, x), [1])
 
 
-def _squeezed(graph: Graph, x: Value) -> Value:
-    return graph.apply(shape.Squeeze((2,)), x)
+def _as_signal(graph: Graph, x: Value) -> Value:
+    """An image (n, 1, l, c) as a signal (n, c, l)."""
+    return c.channels_first(graph, graph.apply(shape.Squeeze((1,)), x))
 
 
 def _widened(found: Windows) -> Windows:
@@ -57,7 +61,7 @@ def _widened(found: Windows) -> Windows:
                    before=(0, *found.before), after=(0, *found.after), more=(0, *found.more))
 
 
-def padded(graph: Graph, x: Value, found: Windows, number: float = 0) -> Value:
+def padded(graph: Graph, x: Value, found: Windows, number: float | Value = 0) -> Value:
     """A tensor with channels last surrounded as windows need it, unless the operator does that."""
     if found.same or not found.is_padded:
         return x
@@ -65,24 +69,28 @@ def padded(graph: Graph, x: Value, found: Windows, number: float = 0) -> Value:
                                  in margins(graph, x, found)], number)
 
 
-def surrounded(graph: Graph, x: Value, sizes: Sequence[tuple[Value, Value]], number: float = 0) -> Value:
+def surrounded(graph: Graph, x: Value, sizes: Sequence[tuple[Value, Value]], number: float | Value = 0) -> Value:
     """A tensor with channels last between so many numbers before and behind each spatial axis."""
-    zero = c.integers([0])
-    return constant_padded(graph, x, [(zero, zero), *sizes, (zero, zero)], c.like(number, x))
+    zero, around = c.integers([0]), number if isinstance(number, Value) else c.like(number, x)
+    return constant_padded(graph, x, [(zero, zero), *sizes, (zero, zero)], around)
 
 
-def _image(node: Node, x: Value, weights: Value, bias: Value | None, found: Windows) -> Value:
+def _image(node: Node, x: Value, weights: Value, bias: Value | None, found: Windows, outside: Value | None) -> Value:
+    """The convolution of images with channels last, which the result has, too, and filters with channels first."""
     graph, groups = node.graph, node.integer("group", 1)
-    source = padded(graph, c.channels_last(graph, x), found)
+    if outside is not None:
+        found = replace(found, same=False)
+    source = padded(graph, x, found, 0 if outside is None else outside)
     filters = weights.shape or ()
     padding = Padding.SAME if found.same else Padding.VALID
     if groups > 1 and filters[1] == 1:
         op = conv.DepthwiseConv2D(padding, found.stride[1], found.stride[0], dilation_w_factor=found.dilation[1],
                                   dilation_h_factor=found.dilation[0], depth_multiplier=filters[0] // groups)
-        return c.channels_first(graph, graph.apply(op, source, c.transpose(graph, weights, [1, 2, 3, 0]), bias))
+        return graph.apply(op, source, c.transpose(graph, weights, [1, 2, 3, 0]), bias)
     plain = conv.Conv2D(padding, found.stride[1], found.stride[0], dilation_w_factor=found.dilation[1],
                         dilation_h_factor=found.dilation[0])
-    return c.channels_first(graph, graph.apply(plain, source, c.transpose(graph, weights, [0, 2, 3, 1]), bias))
+    sums = DType.INT32 if x.dtype is DType.INT8 else None
+    return graph.apply(plain, source, c.transpose(graph, weights, [0, 2, 3, 1]), bias, type=sums)
 
 
 def _volume(node: Node, x: Value, weights: Value, bias: Value | None, found: Windows) -> Value:
@@ -115,13 +123,6 @@ def _by_group(node: Node, x: tuple[Value, int], weights: tuple[Value, int],
     return list(zip(cut(*x), cut(*weights), biases, strict=True))
 
 
-@rule("ConvInteger")
-def convolution_of_integers(node: Node) -> Value:
-    behind = list(range(1, node.rank()))
-    x, weights = (c.cast(node.graph, centered(node, k, k + 2, behind), DType.FLOAT64) for k in (0, 1))
-    return c.cast(node.graph, convolved(node, x, weights, None), DType.INT32)
-
-
 @rule("ConvTranspose")
 def transposed_convolution(node: Node) -> Value:
     graph, rank = node.graph, node.rank() - 2
@@ -129,16 +130,16 @@ def transposed_convolution(node: Node) -> Value:
     if not 1 <= rank <= 3 or -1 in node.shape(1):
         node.unsupported(f"a filter of shape {node.shape(1)} on an input of rank {node.rank()}")
     extents = _Extents(node, rank)
+    source = _as_image(graph, x) if rank == 1 else c.channels_last(graph, x)
     if rank == 1:
-        x, weights = _as_image(graph, x), _as_image(graph, weights)
+        weights = c.unsqueeze(graph, weights, [2])
         extents.widen()
     weights = _dilated(graph, weights, extents.dilation)
-    source = c.channels_last(graph, x)
     order = [2, 3, 4, 1, 0] if rank == 3 else [1, 2, 3, 0]
     parts = _by_group(node, (source, -1), (weights, 0), node.get(2))
     found = [_spread(graph, data, c.transpose(graph, filters, order), added, extents) for data, filters, added in parts]
-    result = c.channels_first(graph, cropped(graph, c.concatenate(graph, found, axis=-1), extents.crops))
-    return _squeezed(graph, result) if rank == 1 else result
+    result = cropped(graph, c.concatenate(graph, found, axis=-1), extents.crops)
+    return _as_signal(graph, result) if rank == 1 else c.channels_first(graph, result)
 
 
 class _Extents:

@@ -23,7 +23,6 @@ PRODUCTS = frozenset({DType.FLOAT32, DType.FLOAT64, DType.INT32, DType.INT64})
 """The types that circlet multiplies matrices in."""
 
 
-@rule("MatMul")
 def matrix_product(node: Node) -> Value:
     dtype = node.dtype()
     if dtype in PRODUCTS:
@@ -45,8 +44,7 @@ def product(graph: Graph, a: Value, b: Value, multiply: Multiply | None = None) 
     return graph.apply(reduce.Sum(), found, constant(np.array(gone, np.int32))) if gone else found
 
 
-@rule("Gemm")
-def gemm(node: Node) -> Value:
+def general_product(node: Node) -> Value:
     graph, alpha, beta = node.graph, node.number("alpha", 1.0), node.number("beta", 1.0)
     op = matmul.BatchMatMul(bool(node.integer("transA", 0)), bool(node.integer("transB", 0)))
     if node.dtype() not in PRODUCTS:
@@ -80,7 +78,7 @@ def product_of_stored(graph: Graph, a: Stored, b: Stored) -> Value:
     Of signed bytes a and b with the points p and q it is a b - p (1 b - k q) - a 1 q, where 1 sums up: the product of
     the bytes themselves, and what is the same for a row or a column.
     """
-    (a_bytes, p), (b_bytes, q) = (_signed(graph, *each) for each in (a, b))
+    (a_bytes, p), (b_bytes, q) = (signed(graph, *each) for each in (a, b))
 
     def multiply(left: Value, right: Value) -> Value:
         found = graph.apply(matmul.BatchMatMul(), left, right, type=DType.INT32)
@@ -95,7 +93,7 @@ def product_of_stored(graph: Graph, a: Stored, b: Stored) -> Value:
     return product(graph, a_bytes, b_bytes, multiply)
 
 
-def _signed(graph: Graph, x: Value, point: Value | None) -> Stored:
+def signed(graph: Graph, x: Value, point: Value | None) -> Stored:
     """Bytes as signed ones, and their zero point as int32; None if it is 0."""
     moved = -128 if x.dtype is DType.UINT8 else 0
     if point is None or point.data is not None:

@@ -11,10 +11,10 @@ from circlet.runtime.ops import comparison, elementwise, quantize, reduce, shape
 from circlet.schema.importer import compose as c
 from circlet.schema.importer.graph import Graph, Value, constant
 from circlet.schema.onnx.node import Node
-from circlet.schema.onnx.ops.conv import convolved
 from circlet.schema.onnx.ops.layout import cropped
 from circlet.schema.onnx.ops.matmul import product_of_stored
 from circlet.schema.onnx.rules import rule
+from circlet.schema.onnx.scope import Dequantized
 from circlet.schema.onnx.types import dtype_of
 
 
@@ -82,9 +82,9 @@ def _cut(graph: Graph, x: Value, axis: int, size: int) -> Value:
     return cropped(graph, x, [(0, found[k] - size if k == axis else 0) for k in range(len(found))])
 
 
-def stored(node: Node, real: Value, zero: Value | None, dtype: DType) -> Value:
+def stored(graph: Graph, real: Value, zero: Value | None, dtype: DType) -> Value:
     """Real values, already divided by the scale, rounded with halves to even, moved by the zero point and clamped."""
-    graph, limits = node.graph, np.iinfo(dtype.numpy)
+    limits = np.iinfo(dtype.numpy)
     found = graph.apply(unary.Round(), real)
     if zero is not None:
         found = c.add(graph, found, c.cast(graph, zero, real.dtype))
@@ -92,6 +92,7 @@ def stored(node: Node, real: Value, zero: Value | None, dtype: DType) -> Value:
     return c.cast(graph, graph.apply(elementwise.Minimum(), found, c.like(limits.max, found)), dtype)
 
 
+@rule("com.microsoft.QuantizeLinear")
 @rule("QuantizeLinear", since=10)
 def quantize_linear(node: Node) -> Value:
     graph, zero = node.graph, node.get(2)
@@ -101,50 +102,70 @@ def quantize_linear(node: Node) -> Value:
     if dtype not in {DType.INT8, DType.UINT8, DType.INT16, DType.UINT16}:
         node.unsupported(f"element type {dtype.value} of the result")
     x, scale = (c.cast(graph, each, DType.FLOAT32) for each in (node[0], _fitted(node, node[1])))
-    return stored(node, c.divide(graph, x, scale), None if zero is None else _fitted(node, zero), dtype)
+    return stored(graph, c.divide(graph, x, scale), None if zero is None else _fitted(node, zero), dtype)
 
 
+@rule("com.microsoft.DequantizeLinear")
 @rule("DequantizeLinear", since=10)
 def dequantize_linear(node: Node) -> Value:
     graph, zero = node.graph, node.get(2)
     made = dtype_of(node.integer("output_dtype")) if node.integer("output_dtype", 0) else node[1].dtype
-    x, exact = node[0], DType.INT32 if node.dtype() in INTEGERS else DType.FLOAT32
-    if zero is not None:
-        x = c.subtract(graph, c.cast(graph, x, exact), c.cast(graph, _fitted(node, zero), exact))
     scale = c.cast(graph, _fitted(node, node[1]), DType.FLOAT32)
-    return c.cast(graph, c.multiply(graph, c.cast(graph, x, DType.FLOAT32), scale), made)
+    _remember(node, made)
+    return c.cast(graph, real(graph, node[0], scale, None if zero is None else _fitted(node, zero)), made)
+
+
+def _remember(node: Node, made: DType) -> None:
+    """Notes for operators that compute with stored integers what the result is made of."""
+    scale, zero = node.known(1), None if node.get(2) is None else node.known(2)
+    if made is not DType.FLOAT32 or scale is None or node.integer("block_size", 0) or scale.ndim > 1:
+        return
+    if zero is not None or node.get(2) is None:
+        shape = () if scale.size == 1 else scale.shape
+        node.scope.dequantized[node.proto.output[0]] = Dequantized(
+            node[0], scale.reshape(shape), None if zero is None else zero.reshape(shape), node.integer("axis", 1))
+
+
+def real(graph: Graph, x: Value, scale: Value, zero: Value | None) -> Value:
+    """What stored values stand for, by a scale, float32, and zero points that broadcast to them: float32."""
+    exact = DType.INT32 if x.dtype in INTEGERS else DType.FLOAT32
+    if zero is not None:
+        x = c.subtract(graph, c.cast(graph, x, exact), c.cast(graph, zero, exact))
+    return c.multiply(graph, c.cast(graph, x, DType.FLOAT32), scale)
 
 
 @rule("DynamicQuantizeLinear", since=11)
 def dynamic_quantize_linear(node: Node) -> Sequence[Value]:
-    graph, zero = node.graph, node.like(0)
-    axes = node.constant(np.arange(node.rank(), dtype=np.int32))
-    low = node.apply(elementwise.Minimum(), node.apply(reduce.ReduceMin(), node[0], axes), zero)
-    high = node.apply(elementwise.Maximum(), node.apply(reduce.ReduceMax(), node[0], axes), zero)
-    span = c.divide(graph, c.subtract(graph, high, low), node.like(255))
-    empty = node.apply(comparison.Equal(), span, zero)
-    scale = graph.apply(comparison.SelectV2(), empty, node.like(1), span)
-    point = stored(node, c.divide(graph, c.subtract(graph, zero, low), scale), None, DType.UINT8)
-    return stored(node, c.divide(graph, node[0], scale), point, DType.UINT8), span, point
+    return dynamically(node.graph, node[0])
 
 
-def _rescaled(node: Node, sums: Value, scales: Sequence[Value], made: Value, zero: Value) -> Value:
+def dynamically(graph: Graph, x: Value) -> tuple[Value, Value, Value]:
+    """Real values as bytes, their scale and their zero point, by the least and the greatest of them and 0."""
+    axes, zero = constant(np.arange(c.rank_of(x), dtype=np.int32)), c.like(0, x)
+    low = graph.apply(elementwise.Minimum(), graph.apply(reduce.ReduceMin(), x, axes), zero)
+    high = graph.apply(elementwise.Maximum(), graph.apply(reduce.ReduceMax(), x, axes), zero)
+    span = c.divide(graph, c.subtract(graph, high, low), c.like(255, x))
+    scale = c.select(graph, graph.apply(comparison.Equal(), span, zero), c.like(1, x), span)
+    point = stored(graph, c.divide(graph, c.subtract(graph, zero, low), scale), None, DType.UINT8)
+    return stored(graph, c.divide(graph, x, scale), point, DType.UINT8), span, point
+
+
+def rescaled(graph: Graph, sums: Value, scales: Sequence[Value], made: Value, zero: Value) -> Value:
     """Sums of products of stored values as stored values of another quantisation."""
-    graph = node.graph
     a, b, whole = (c.cast(graph, each, DType.FLOAT32) for each in (*scales, made))
     factor = c.divide(graph, c.multiply(graph, a, b), whole)
-    return stored(node, c.multiply(graph, c.cast(graph, sums, DType.FLOAT32), factor), zero, zero.dtype)
+    return stored(graph, c.multiply(graph, c.cast(graph, sums, DType.FLOAT32), factor), zero, zero.dtype)
 
 
 @rule("QLinearMatMul", since=10)
 def quantized_product(node: Node) -> Value:
     graph = node.graph
-    a, b = ((node[k], _column(node, node[k + 2], behind)) for k, behind in ((0, [1]), (3, [])))
-    scales = [_column(node, node[1], [1]), _column(node, node[4], [])]
-    return _rescaled(node, product_of_stored(graph, a, b), scales, node[6], node[7])
+    a, b = ((node[k], column(node, node[k + 2], behind)) for k, behind in ((0, [1]), (3, [])))
+    scales = [column(node, node[1], [1]), column(node, node[4], [])]
+    return rescaled(graph, product_of_stored(graph, a, b), scales, node[6], node[7])
 
 
-def _column(node: Node, parameter: Value, behind: list[int]) -> Value:
+def column(node: Node, parameter: Value, behind: list[int]) -> Value:
     """A parameter for each row, if axes follow behind, or column; one for all without axes."""
     found = parameter.shape
     if found in ((), (1,)):
@@ -152,23 +173,3 @@ def _column(node: Node, parameter: Value, behind: list[int]) -> Value:
     if found is None or len(found) > 1:
         return parameter
     return c.reshape(node.graph, parameter, [-1, *behind])
-
-
-@rule("QLinearConv", since=10)
-def quantized_convolution(node: Node) -> Value:
-    graph, rank = node.graph, node.rank()
-    x = _real(node, 0, 2, [])
-    weights = _real(node, 3, 5, [1] * (rank - 1))
-    sums = convolved(node, x, weights, None)
-    channels = [1] * (rank - 2)
-    if node.get(8) is not None:
-        sums = c.add(graph, sums, c.cast(graph, c.reshape(graph, node[8], [-1, *channels]), DType.FLOAT64))
-    return _rescaled(node, sums, [_column(node, node[1], []), _column(node, node[4], channels)], node[6], node[7])
-
-
-def _real(node: Node, position: int, zero: int, behind: list[int]) -> Value:
-    """Stored values less their zero point, in double precision, which holds sums of their products exactly."""
-    graph = node.graph
-    point = c.cast(graph, _column(node, node[zero], behind), DType.INT32)
-    return c.cast(graph, c.subtract(graph, c.cast(graph, node[position], DType.INT32), point), DType.FLOAT64)
-

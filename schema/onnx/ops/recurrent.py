@@ -8,7 +8,7 @@ import numpy as np
 
 from circlet.runtime.errors import ModelError
 from circlet.runtime.ir.op import Op
-from circlet.runtime.ir.types import DType
+from circlet.runtime.ir.types import DType, Shape
 from circlet.runtime.ops import comparison, elementwise, layout, loop, matmul, shape, unary
 from circlet.runtime.ops.loop_options import Base, Carried, Feed, Order, Position, ScanInput, ScanOutput, ShapePolicy
 from circlet.runtime.records import dataclass
@@ -73,11 +73,25 @@ def _activations(node: Node, direction: int, default: tuple[str, ...]) -> list[F
 
 
 @dataclass(frozen=True, eq=False)
+class Factor:
+    """A matrix that rows are multiplied with, which is stored as (columns, depth)."""
+
+    data: Value
+
+    def times(self, graph: Graph, x: Value, first: int, last: int) -> Value:
+        """The product of (..., depth) with some of the columns."""
+        rows = graph.capture(self.data)
+        if (first, last) != (0, (rows.shape or (0,))[0]):
+            rows = _rows(graph, rows, first, last)
+        return graph.apply(matmul.BatchMatMul(adj_y=True), x, rows)
+
+
+@dataclass(frozen=True, eq=False)
 class Weights:
     """The parameters of one direction."""
 
-    recurrent: Value
-    """(gates * hidden, hidden)"""
+    recurrent: Factor
+    """Of hidden rows and gates * hidden columns."""
     bias: Value | None
     """What is added to the products with the state: (gates * hidden,); None where it was added to the inputs."""
     peepholes: tuple[Value, ...]
@@ -88,11 +102,7 @@ class Weights:
 
     def product(self, graph: Graph, state: Value, first: int, last: int) -> Value:
         """The product of the state with the weights of some gates."""
-        rows = graph.capture(self.recurrent)
-        count = (rows.shape or (0,))[0] // self.size
-        if (first, last) != (0, count):
-            rows = _rows(graph, rows, first * self.size, last * self.size)
-        return graph.apply(matmul.BatchMatMul(adj_y=True), state, rows)
+        return self.recurrent.times(graph, state, first * self.size, last * self.size)
 
     def gate(self, graph: Graph, x: Value, index: int) -> Value:
         """The part of a tensor (..., gates * hidden) that is for one gate."""
@@ -140,7 +150,7 @@ def _gru(graph: Graph, weights: Weights, x: Value, states: Sequence[Value]) -> S
     return (c.add(graph, hidden, kept),)
 
 
-def _lstm(graph: Graph, weights: Weights, x: Value, states: Sequence[Value]) -> Sequence[Value]:
+def lstm_cell(graph: Graph, weights: Weights, x: Value, states: Sequence[Value]) -> Sequence[Value]:
     (state, memory), (activate, form, out) = states, weights.functions
     gates = c.add(graph, x, weights.product(graph, state, 0, 4))
 
@@ -158,30 +168,32 @@ def _lstm(graph: Graph, weights: Weights, x: Value, states: Sequence[Value]) -> 
 
 @rule("RNN", since=7)
 def rnn(node: Node) -> Sequence[Value | None]:
-    return _network(node, _rnn, 1, ("Tanh",), 1)
+    return network(node, _rnn, 1, ("Tanh",), 1)
 
 
 @rule("GRU", since=7)
 def gru(node: Node) -> Sequence[Value | None]:
-    return _network(node, _gru, 3, ("Sigmoid", "Tanh"), 1)
+    return network(node, _gru, 3, ("Sigmoid", "Tanh"), 1)
 
 
 @rule("LSTM", since=7)
 def lstm(node: Node) -> Sequence[Value | None]:
     if node.integer("input_forget", 0):
         node.unsupported("coupled input and forget gates")
-    return _network(node, _lstm, 4, ("Sigmoid", "Tanh", "Tanh"), 2)
+    return network(node, lstm_cell, 4, ("Sigmoid", "Tanh", "Tanh"), 2)
 
 
-def _network(node: Node, cell: Cell, gates: int, default: tuple[str, ...], count: int) -> Sequence[Value | None]:
-    """All directions of a network; `count` is the number of states."""
+def network(node: Node, cell: Cell, gates: int, default: tuple[str, ...], count: int,
+            kind: type[Direction] | None = None) -> Sequence[Value | None]:
+    """All directions of a network, each of a kind; `count` is the number of states."""
+    kind = kind or Direction
     graph, batch_first = node.graph, node.integer("layout", 0)
     names = {"forward": (False,), "reverse": (True,), "bidirectional": (False, True)}
     directions = names.get(node.string("direction", "forward"))
     if directions is None:
         raise ModelError(f"direction: expected {', '.join(names)}, found {node.string('direction')!r}")
     x = c.transpose(graph, node[0], [1, 0, 2]) if batch_first else node[0]
-    outputs = [_Direction(node, cell, gates, default, count, number, backwards).emit(x)
+    outputs = [kind(node, cell, gates, default, count, number, backwards).emit(x)
                for number, backwards in enumerate(directions)]
     every = c.concatenate(graph, [c.unsqueeze(graph, each[0], [1]) for each in outputs], axis=1)
     last = [c.concatenate(graph, [c.unsqueeze(graph, each[1 + k], [0]) for each in outputs]) for k in range(count)]
@@ -191,19 +203,7 @@ def _network(node: Node, cell: Cell, gates: int, default: tuple[str, ...], count
     return every, *last
 
 
-def _hidden(node: Node, gates: int) -> int:
-    """The size of the state, which the shapes of the weights are to say too."""
-    size = node.integer("hidden_size", (node.shape(2) or (0,))[-1])
-    for position, wanted in ((1, (gates * size,)), (2, (gates * size, size))):
-        found = node.shape(position)
-        if -1 in found[1:2]:
-            node.unsupported(f"weights of shape {found}")
-        if size < 1 or len(found) != 3 or found[1:1 + len(wanted)] != wanted:
-            raise ModelError(f"input {position}: expected rank 3 and {wanted} behind the directions, found {found}")
-    return size
-
-
-class _Direction:
+class Direction:
     """One direction of a network."""
 
     def __init__(self, node: Node, cell: Cell, gates: int, default: tuple[str, ...], count: int, number: int,
@@ -214,8 +214,9 @@ class _Direction:
         self._count = count
         self._number = number
         self._backwards = backwards
-        size = _hidden(node, gates)
-        bias = None if node.get(3) is None else self._own(node[3])
+        self._gates = gates
+        size = self._hidden()
+        bias = None if node.get(3) is None else self.own(node[3])
         own, other = (None, None) if bias is None else (_rows(self._graph, bias, 0, gates * size),
                                                         _rows(self._graph, bias, gates * size, 2 * gates * size))
         inner = None
@@ -227,11 +228,36 @@ class _Direction:
                 other = c.concatenate(self._graph, [_rows(self._graph, other, 0, 2 * size), rest])
         self._biases = [each for each in (own, other) if each is not None]
         peepholes = () if node.get(7) is None else tuple(
-            _rows(self._graph, self._own(node[7]), k * size, (k + 1) * size) for k in range(3))
-        self._weights = Weights(self._own(node[2]), inner, peepholes, _activations(node, number, default), size,
+            _rows(self._graph, self.own(node[7]), k * size, (k + 1) * size) for k in range(3))
+        self._weights = Weights(self.factor(2), inner, peepholes, _activations(node, number, default), size,
                                 node.number("clip") if node.has("clip") else None)
 
-    def _own(self, value: Value) -> Value:
+    def _hidden(self) -> int:
+        """The size of the state, which the shapes of the weights are to say too."""
+        node = self._node
+        size = node.integer("hidden_size", self.depth(2))
+        for position, depth in ((1, None), (2, size)):
+            found = node.shape(position)
+            if -1 in found[1:2]:
+                node.unsupported(f"weights of shape {found}")
+            wanted = self.matrix(self._gates * size, self.depth(position) if depth is None else depth)
+            if size < 1 or len(found) != 3 or found[1:] != wanted:
+                raise ModelError(f"input {position}: expected rank 3 and {wanted} behind the directions, found {found}")
+        return size
+
+    def depth(self, position: int) -> int:
+        """How many rows the weights at a position have."""
+        return (self._node.shape(position) or (0,))[-1]
+
+    def matrix(self, columns: int, depth: int) -> Shape:
+        """The shape of weights of one direction."""
+        return columns, depth
+
+    def factor(self, position: int) -> Factor:
+        """The weights at a position."""
+        return Factor(self.own(self._node[position]))
+
+    def own(self, value: Value) -> Value:
         """The part of a parameter, whose first axis is the direction, that is for this one."""
         data = value.data
         if data is not None:
@@ -245,14 +271,14 @@ class _Direction:
         if value is not None:
             if self._node.integer("layout", 0):
                 value = c.transpose(graph, value, [1, 0, 2])
-            return self._own(value)
+            return self.own(value)
         sizes = c.concatenate(graph, [c.dimension(graph, x, 1), constant(np.array([self._weights.size], np.int64))])
         return c.fill(graph, sizes, c.like(0, x))
 
     def emit(self, x: Value) -> list[Value]:
         """The states of all steps (steps, batch, hidden), and the last of each state."""
         graph, lengths = self._graph, self._node.get(4)
-        product = graph.apply(matmul.BatchMatMul(adj_y=True), x, self._own(self._node[1]))
+        product = self.factor(1).times(graph, x, 0, self._gates * self._weights.size)
         for each in self._biases:
             product = c.add(graph, product, each)
         around = layout.ReverseSequence(seq_dim=0, batch_dim=1)

@@ -42,7 +42,7 @@ MANY = ", ".join(["1"] * 33)
     ("g (float[4] a, int64[1,1] i) => (float b) { b = ScatterND<reduction = \"x\">(a, i, a) }",
      "attribute 'reduction': expected none, add, .* found 'x'"),
     ("g (float[3,1,2] x, float[1,6,2] w, float[1,6,3] r) => (float y) { y = GRU(x, w, r) }",
-     r"input 1: expected rank 3 and \(9,\) behind the directions, found \(1, 6, 2\)"),
+     r"input 1: expected rank 3 and \(9, 2\) behind the directions, found \(1, 6, 2\)"),
     ("g (float a, float b) => (float c) { c = Gemm(a, b) }", "input 1: expected a matrix"),
     (f"g (float[{MANY}] a) => (float b) {{ b = Neg(a) }}", "expected at most 32 dimensions, found 33"),
     (f"g (float[1] a) => (float b) {{ k = Constant<value = int64[33] {{{MANY}}}>() c = Reshape(a, k) b = Add(c, c) }}",

@@ -1,0 +1,96 @@
+"""Rules for convolutions of stored integers."""
+
+from __future__ import annotations
+
+from math import prod
+
+import numpy as np
+
+from circlet.runtime.ir.types import Array, DType
+from circlet.schema.importer import compose as c
+from circlet.schema.importer.graph import Value, constant
+from circlet.schema.onnx.node import Node
+from circlet.schema.onnx.ops.conv import convolved
+from circlet.schema.onnx.ops.matmul import Stored, centered, signed
+from circlet.schema.onnx.ops.quantize import column, rescaled
+from circlet.schema.onnx.rules import rule
+
+_REACH = 255
+"""How far stored bytes are from their zero point at the most."""
+
+
+@rule("ConvInteger")
+def convolution_of_integers(node: Node) -> Value:
+    return sums_of_windows(node, (node[0], node.get(2)), _weights(node, 1, 3), None)
+
+
+@rule("QLinearConv", since=10)
+def quantized_convolution(node: Node) -> Value:
+    channels = [1] * (node.rank() - 2)
+    sums = sums_of_windows(node, (node[0], node[2]), _weights(node, 3, 5), node.get(8))
+    return rescaled(node.graph, sums, [column(node, node[1], []), column(node, node[4], channels)], node[6], node[7])
+
+
+def _weights(node: Node, position: int, zero: int) -> Value:
+    """A filter as int32, less its zero point."""
+    known, point = node.known(position), node.get(zero)
+    if known is None or (point is not None and point.data is None):
+        return centered(node, position, zero, list(range(1, node.rank(position))))
+    return constant(centered_weights(known, None if point is None else point.data))
+
+
+def centered_weights(weights: Array, zero: Array | None) -> Array:
+    """A filter (o, c, ...) as int32, less its zero point: one number, or one for each channel."""
+    taken = np.zeros((), np.int32) if zero is None else zero.astype(np.int32)
+    centered: Array = weights - taken.reshape(-1, *(1,) * (weights.ndim - 1))
+    return centered
+
+
+def sums_of_windows(node: Node, x: Stored, weights: Value, bias: Value | None) -> Value:
+    """The convolution of bytes, less their zero point, with weights (o, c, ...) and a bias (o,) of int32: int32.
+
+    Where each channel is by itself and float32 holds all sums exactly, it is one of these; else one of bytes, or the
+    sum of two or three, as weights of nine bits are sums of bytes. Doubles are exact always.
+    """
+    known, rank = weights.data, node.rank() - 2
+    if known is not None:
+        depth = prod(known.shape[1:])
+        if depth == prod(known.shape[2:]) and depth * _REACH * int(np.abs(known).max(initial=0)) < 1 << 24:
+            return _sums_of_reals(node, x, weights, bias, DType.FLOAT32)
+        if rank <= 2:
+            first = known.clip(-128, 127)
+            sums, rest = _sums_of_bytes(node, x, first, bias), known - first
+            while rest.any():
+                first = rest.clip(-128, 127)
+                sums, rest = c.add(node.graph, sums, _sums_of_bytes(node, x, first, None)), rest - first
+            return sums
+    return _sums_of_reals(node, x, weights, bias, DType.FLOAT64)
+
+
+def _sums_of_reals(node: Node, x: Stored, weights: Value, bias: Value | None, dtype: DType) -> Value:
+    graph, (data, point) = node.graph, x
+    moved = c.cast(graph, data, DType.INT32)
+    if point is not None:
+        moved = c.subtract(graph, moved, c.cast(graph, c.reshape(graph, point, []), DType.INT32))
+    real, filters = (c.cast(graph, each, dtype) for each in (moved, weights))
+    return _with_bias(node, c.cast(graph, convolved(node, real, filters, None), DType.INT32), bias)
+
+
+def _sums_of_bytes(node: Node, x: Stored, weights: Array, bias: Value | None) -> Value:
+    """Of signed bytes x with the zero point p, surrounded by it, and weights w: x w - p 1 w, where 1 sums up."""
+    graph, (given, zero) = node.graph, x
+    data, point = signed(graph, given, None if zero is None else c.reshape(graph, zero, []))
+    filters = constant(weights.astype(np.int8))
+    if point is None:
+        return _with_bias(node, convolved(node, data, filters, None), bias)
+    totals = constant(weights.sum(axis=tuple(range(1, weights.ndim)), dtype=np.int32))
+    begin = c.multiply(graph, c.subtract(graph, c.like(0, point), point), totals)
+    begin = begin if bias is None else c.add(graph, begin, bias)
+    sums = convolved(node, data, filters, begin if begin.is_constant else None, c.cast(graph, point, DType.INT8))
+    return sums if begin.is_constant else _with_bias(node, sums, begin)
+
+
+def _with_bias(node: Node, sums: Value, bias: Value | None) -> Value:
+    if bias is None:
+        return sums
+    return c.add(node.graph, sums, c.reshape(node.graph, bias, [-1] + [1] * (node.rank() - 2)))
