@@ -228,28 +228,34 @@ class Session(RuntimeSession):
         return self._choice.name
 
     def copies(self) -> list[CopyEdge]:
-        """What crosses the borders of subgraphs, and how, for the declared input shapes.
+        """What crosses the borders of subgraphs, and how, for the declared input shapes; lengths that they leave open
+        are 1, or the least power of 2 that fits.
 
         Native code is asked for as far as shapes are known before a run; it is written for that, though not compiled.
         """
         return super().copies() if self._choice.outline is None else self.survey().copies()
 
-    def survey(self) -> Survey:
-        """What runs at the declared shapes would compute with, and copy."""
+    def survey(self, shapes: Mapping[int, tuple[Shape, ...]] | None = None) -> Survey:
+        """What runs would compute with, and copy.
+
+        Args:
+            shapes: of the inputs of subgraphs that runs begin with; without any, those that are declared.
+        """
         self.expect_open()
-        return Survey(self.model, self._choice)
+        return Survey(self.model, self._choice, shapes)
 
 
 class Survey(RuntimeSession):
-    """A model bound as its runs at the declared shapes bind it, without code being made; it is not to be run."""
+    """A model bound as its runs at some shapes bind it, without code being made; it is not to be run."""
 
-    def __init__(self, model: Model, chosen: Choice) -> None:
+    def __init__(self, model: Model, chosen: Choice, shapes: Mapping[int, tuple[Shape, ...]] | None) -> None:
         with LOADING:
-            from circlet.runtime.exec.copies import declared_shapes
+            from circlet.runtime.exec.copies import fitting_shapes
 
         super().__init__(model, replace(chosen, backends=chosen.outline or chosen.backends))
-        for entry in self.entries:
-            self._bind(entry, declared_shapes(self.executed, entry))
+        self._shapes = fitting_shapes(self._executors, self.entries) if shapes is None else shapes
+        for each in self._shapes.items():
+            self._bind(*each)
 
     @property
     def executors(self) -> ExecutorMap:
@@ -260,7 +266,7 @@ class Survey(RuntimeSession):
         with LOADING:
             from circlet.runtime.exec.copies import copy_edges
 
-        return copy_edges(self._executors, self.entries, self._bind)
+        return copy_edges(self._executors, self._shapes, self._bind)
 
     @property
     def reasons(self) -> Mapping[Position, str]:

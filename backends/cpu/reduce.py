@@ -179,6 +179,8 @@ def _find_extreme(node: Node[Any]) -> Step:
     x, out, (axis,) = node.input(0), node.out, _axes(node)
     function, last, skip = (np.argmax, -np.inf, np.fmax) if isinstance(node.op, ops.ArgMax) \
         else (np.argmin, np.inf, np.fmin)
+    if not out.size:
+        return lambda: None
     if x.dtype.kind != "f":
         return lambda: np.copyto(out, function(x, axis), "unsafe")
     numbers = np.empty_like(x)

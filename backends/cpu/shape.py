@@ -19,6 +19,7 @@ from circlet.runtime.ops.shape import (
     Bitcast,
     BroadcastArgs,
     BroadcastTo,
+    Densify,
     ExpandDims,
     Fill,
     OneHot,
@@ -59,6 +60,11 @@ def squeeze(node: Node[Squeeze]) -> Step:
 @rule(StablehloReshape, accepts=moving(), evaluate=lambda node: [_view(node.input(0), node.call.outputs[0].shape)])
 def stablehlo_reshape(node: Node[StablehloReshape]) -> Step:
     return copy(node.out, _view(node.input(0), node.out.shape))
+
+
+@rule(Densify, accepts=moving())
+def densify(node: Node[Densify]) -> Step:
+    return copy(node.out, node.input(0))
 
 
 @rule(Alias, accepts=moving())

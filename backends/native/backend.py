@@ -22,7 +22,7 @@ from circlet.backends.native.load.library import ENTRY, is_visible
 from circlet.backends.native.load.manifest import Constant, Manifest
 from circlet.backends.native.load.open_invocation import CountedOpenInvocation, OpenInvocation
 from circlet.backends.native.load.progress import progress
-from circlet.backends.native.load.store import Function, keep, stored
+from circlet.backends.native.load.store import Function, keep, keep_told_apart, stored, told_apart
 from circlet.backends.native.load.team import Teams
 from circlet.backends.native.lower.budget import MOST_IN_A_SESSION, MOST_OPERATORS, Sizes, instructions
 from circlet.backends.native.lower.fused import Fused
@@ -36,9 +36,10 @@ from circlet.runtime.exec.kernel import Call, Kernel, Span
 from circlet.runtime.exec.observe.listener import Observation
 from circlet.runtime.exec.step import Step
 from circlet.runtime.ir.faults import located
+from circlet.runtime.ir.length import ToldApart
 from circlet.runtime.ir.model import Model
 from circlet.runtime.late import LOADING
-from circlet.runtime.records import dataclass, field
+from circlet.runtime.records import dataclass, field, replace
 
 if TYPE_CHECKING:
     from circlet.backends.native.load.units import Unit
@@ -52,6 +53,8 @@ choices: a shape that came eight times comes again, and whatever comes beyond 16
 
 MOST_VARIANTS = 16
 """How many functions there may be for any lengths, each for some; a choice that bounds what is looked for."""
+APART = -1
+"""The number of the name by which is kept which lengths of 1 these are not for."""
 _LEFT, _AT_ONE = "left to numpy", "compiled for one length at a time"
 """What becomes of a span that cannot be code, or not for any lengths."""
 _MOVES = frozenset({"LOOP_TAKE", "SKIP"})
@@ -197,7 +200,9 @@ class NativeBackend:
                                                                                     span.operators.stop]):
             return None
         observed = span.run.observer.observation
-        function = self._general(span, observed) if self._options.compiles else None
+        function = None
+        if self._options.compiles:
+            span, function = self._general_apart(span, observed)
         if function is None:
             key = span_key(self._model_digest(), span, self._executors.elide, (self._options, observed.value))
             if not self._options.compiles:
@@ -245,19 +250,38 @@ class NativeBackend:
             return None
         key = general_key(self._model_digest(), span, self._executors.elide, (self._options, observed.value))
         for variant in range(MOST_VARIANTS):
-            function = self._function(key(variant), span, is_general=True)
+            function = self._function(key(variant), span, key(APART))
             if function is None or function.manifest.fits(lengths):
                 return function
         return None
 
-    def _function(self, key: str, span: Span, is_general: bool = False) -> Function | None:
-        """The function of a name, made if need be; None if it cannot be one, or is not to be."""
+    def _general_apart(self, span: Span, observed: Observation) -> tuple[Span, Function | None]:
+        """The same, and the span, in which lengths of 1 are fixed that take code of their own."""
+        while True:
+            try:
+                return span, self._general(span, observed)
+            except ToldApart as found:
+                span = replace(span, spec=self._executors.generalizer.apart(span.spec, found.numbers))
+
+    def _function(self, key: str, span: Span, apart: str | None = None) -> Function | None:
+        """The function of a name, made if need be; None if it cannot be one, or is not to be. One for any lengths has
+        another name, by which is kept which lengths of 1 it is not for."""
         if key not in self._functions:
             function = self._stored(key)
-            if function is None and not self._grants(key, span):
-                return None
-            self._functions[key] = function or self._compiled(key, span, is_general)
+            if function is None:
+                if apart is not None:
+                    self._expect_served(apart, span)
+                if not self._grants(key, span):
+                    return None
+            self._functions[key] = function or self._compiled(key, span, apart)
         return self._functions[key]
+
+    def _expect_served(self, apart: str, span: Span) -> None:
+        """Raises `ToldApart` where it was found before that a function for any lengths is not for some of 1."""
+        lengths = span.spec.lengths
+        numbers = [each for each in told_apart(apart) if each < len(lengths) and lengths[each] == 1]
+        if numbers and not self._options.keep_text:
+            raise ToldApart(numbers)
 
     def _bind_lowered(self, key: str, span: Span) -> Step | None:
         """What stands for a function that is not compiled."""
@@ -301,20 +325,20 @@ class NativeBackend:
         """The function of a name, if it is on the disk."""
         return None if self._options.keep_text else stored(key)
 
-    def _compiled(self, key: str, span: Span, is_general: bool) -> Function | None:
+    def _compiled(self, key: str, span: Span, apart: str | None) -> Function | None:
         """The function for a span; None if it cannot be one. It is made meanwhile, so that the limits of the run, and
         signals, end the waiting. A deadline does not end the making: the next run finds what there is by then."""
         while True:
             work = self._under_way.get(key)
             if work is None or not work.is_here:
-                work = self._under_way[key] = Compilation(partial(self._made, key, span, is_general))
+                work = self._under_way[key] = Compilation(partial(self._made, key, span, apart))
             try:
                 with progress(partial(_compiling, span.spec.subgraph.name, work.parts)):
                     return work.result(span.run.watch.check)
             except Abandoned:  # by another thread that waited for it
                 continue
             except RuleError as error:
-                if is_general:
+                if apart is not None:
                     self._note(span, f"{_AT_ONE}: {error}")
                     return None
                 warnings.warn(str(error), RuntimeWarning, stacklevel=2)
@@ -328,19 +352,23 @@ class NativeBackend:
                 if work.is_done or work.is_abandoned:
                     self._under_way.pop(key, None)
 
-    def _made(self, key: str, span: Span, is_general: bool, wish: Wish) -> Function | None:
+    def _made(self, key: str, span: Span, apart: str | None, wish: Wish) -> Function | None:
         """The function for a span, kept on disk; None where it cannot be one."""
         begin = time.perf_counter()
         units: list[Unit] = []
         try:
-            function = keep(key, self._make(span, is_general, wish, units))
+            function = keep(key, self._make(span, apart is not None, wish, units))
             if self._heard_compiled is not None:
                 self._heard_compiled(span, key, time.perf_counter() - begin, units)
             return function
         except RuleError:
             raise
+        except ToldApart as found:
+            if apart is not None:
+                keep_told_apart(apart, found.numbers)
+            raise
         except Unlowerable as reason:
-            self._note(span, f"{_AT_ONE if is_general else _LEFT}: {reason}")
+            self._note(span, f"{_AT_ONE if apart is not None else _LEFT}: {reason}")
             return None
 
     def _note(self, span: Span, text: str) -> None:

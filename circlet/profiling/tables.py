@@ -154,7 +154,7 @@ class Tables:
 
     @cached_property
     def edges(self) -> list[CopyEdge]:
-        """What crosses the borders of subgraphs, for the declared shapes.
+        """What crosses the borders of subgraphs, at the shapes of the latest runs.
 
         Raises:
             ClosedError: the session is closed.
@@ -163,7 +163,7 @@ class Tables:
 
     @cached_property
     def _survey(self) -> Survey:
-        return self.runs.session.survey()
+        return self.runs.session.survey(self.runs.shapes)
 
     @cached_property
     def plans(self) -> Mapping[int, Plan]:

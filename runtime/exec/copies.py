@@ -23,22 +23,25 @@ Bind: TypeAlias = "Callable[[int, tuple[Shape, ...]], None]"
 DYNAMIC = "the shapes are known only when the subgraph runs"
 
 
-def copy_edges(executors: ExecutorMap, entries: Sequence[int],
+LONGEST = 1024
+"""The greatest length that is tried for those that are open."""
+
+
+def copy_edges(executors: ExecutorMap, entries: Mapping[int, tuple[Shape, ...]],
                bind: Bind = lambda index, shapes: None) -> list[CopyEdge]:
-    """The edges of everything that the entry subgraphs reach, for the declared input shapes.
+    """The edges of everything that the entry subgraphs reach.
 
     A subgraph that is reached in several ways is listed once for each different way its copies turn out. What backends
     compute several operators of at once, they know themselves, once it was bound.
 
     Args:
         executors: of the model.
-        entries: subgraphs that runs begin with.
+        entries: subgraphs that runs begin with, and the shapes of their inputs.
         bind: is called with each subgraph, and shapes of its inputs, that only control flow at run time reaches.
     """
     report = _Report(executors, bind)
     edges: dict[CopyEdge, None] = {}
-    for index in entries:
-        shapes = declared_shapes(executors.model, index)
+    for index, shapes in entries.items():
         edges.update(dict.fromkeys(report.subgraph(index, shapes, frozenset(range(len(shapes))), False)))
     compiled: dict[Position, Sequence[CopyEdge]] = {}
     for backend in executors.span_backends:
@@ -46,10 +49,29 @@ def copy_edges(executors: ExecutorMap, entries: Sequence[int],
     return _substituted(list(edges), compiled)
 
 
-def declared_shapes(model: Model, index: int) -> tuple[Shape, ...]:
-    """The declared shapes of a subgraph's inputs; lengths that they leave open are 1."""
+def fitting_shapes(executors: ExecutorMap, entries: Sequence[int]) -> dict[int, tuple[Shape, ...]]:
+    """The declared shapes of the inputs of subgraphs; lengths that they leave open are 1, or the least power of 2 up to
+    `LONGEST` that the subgraph can be run with, if there is one."""
+    return {index: next((shapes for shapes in _declared(executors.model, index) if _fits(executors, index, shapes)),
+                        next(_declared(executors.model, index))) for index in entries}
+
+
+def _declared(model: Model, index: int) -> Iterator[tuple[Shape, ...]]:
+    """The declared shapes of inputs, with more and more for what is open."""
     graph = model.subgraphs[index]
-    return tuple(graph.tensors[each].shape for each in graph.inputs)
+    tensors = [graph.tensors[each] for each in graph.inputs]
+    yield tuple(each.shape for each in tensors)
+    length = 2
+    while length <= LONGEST and any(-1 in each.signature for each in tensors):
+        yield tuple(tuple(length if size == -1 else size for size in each.signature) for each in tensors)
+        length *= 2
+
+
+def _fits(executors: ExecutorMap, index: int, shapes: tuple[Shape, ...]) -> bool:
+    with suppress(ExecutionError, LimitError):
+        executors.specializer.at(index, shapes)
+        return True
+    return False
 
 
 def _substituted(edges: Sequence[CopyEdge], compiled: Mapping[Position, Sequence[CopyEdge]]) -> list[CopyEdge]:

@@ -21,6 +21,7 @@ from circlet.runtime.exec.run import Run
 from circlet.runtime.exec.state.variables import Variables
 from circlet.runtime.exec.step import Step
 from circlet.runtime.ir.faults import located
+from circlet.runtime.ir.length import ToldApart
 from circlet.runtime.ir.model import Model, Subgraph
 from circlet.runtime.ir.op import Opaque, Skip
 from circlet.runtime.ir.types import Array, Shape
@@ -129,10 +130,13 @@ class ExecutorMap:
         aliases = self.planner.aliases(general.spec, range(len(spec.subgraph.operators)), inputs)
         layout, values = open_layout(general, aliases)
         for backend in self.span_backends:
-            with suppress(UnboundError), run.binding():
-                return OpenFrame(spec.index, layout, values, spec.lengths, run,
-                                 partial(_bound_whole, backend, spec, aliases, run),
-                                 lambda shapes: self.frame(spec.index, shapes, run))
+            try:
+                with suppress(UnboundError), run.binding():
+                    return OpenFrame(spec.index, layout, values, spec.lengths, run,
+                                     partial(_bound_whole, backend, spec, aliases, run),
+                                     lambda shapes: self.frame(spec.index, shapes, run))
+            except ToldApart as found:
+                return self._open_frame(self.generalizer.apart(spec, found.numbers), run)
         return None
 
     def _is_repeatable(self, index: int) -> bool:

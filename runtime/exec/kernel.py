@@ -111,7 +111,11 @@ class SpanBackend(Backend, Protocol):
         ...
 
     def bind_open(self, span: Span) -> OpenStep | None:
-        """A step for a whole subgraph at any lengths; None where there is none."""
+        """A step for a whole subgraph at any lengths; None where there is none.
+
+        Raises:
+            ToldApart: lengths of 1 take code of their own.
+        """
         ...
 
     def close(self) -> None:

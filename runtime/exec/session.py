@@ -479,9 +479,9 @@ class Session:
     def copies(self) -> list[CopyEdge]:
         """What crosses the borders of subgraphs, and how, for the declared input shapes."""
         with LOADING:
-            from circlet.runtime.exec.copies import copy_edges
+            from circlet.runtime.exec.copies import copy_edges, fitting_shapes
 
-        return copy_edges(self._executors, self.entries)
+        return copy_edges(self._executors, fitting_shapes(self._executors, self.entries))
 
     @property
     def entries(self) -> Sequence[int]:

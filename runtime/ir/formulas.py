@@ -57,7 +57,7 @@ class Formulas:
         values = [0] * count + [lengths[each] for each in reversed(self._numbers)]
         for place, step in enumerate(self._steps):
             one, other = _number(step.one, values), _number(step.other, values)
-            values[place] = one // other if step.is_quotient else max(one, other)
+            values[place] = one // (other or 1) if step.is_quotient else max(one, other)
         return [_number(each, values) for each in self._results]
 
 

@@ -10,7 +10,7 @@ from circlet.runtime.ir.terms import Assumption, Atom, Computed, Quotient, Symbo
 
 Interval: TypeAlias = "tuple[int, int]"
 """The least and the most that an integer is."""
-Box: TypeAlias = "tuple[Interval, ...]"
+Box: TypeAlias = "Sequence[Interval]"
 """Of open lengths, by their numbers."""
 
 

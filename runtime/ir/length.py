@@ -52,6 +52,19 @@ class Indefinite(Unknown):
     """A Python integer was asked for where there is a length that differs from run to run."""
 
 
+OTHERS = (2, 3)
+"""Lengths instead of 1 for which a question is asked as well."""
+
+
+class ToldApart(Exception):
+    """What would be derived for lengths of 1 holds for no others."""
+
+    def __init__(self, numbers: Sequence[int]) -> None:
+        super().__init__()
+        self.numbers = tuple(numbers)
+        """Of the lengths, among the open ones."""
+
+
 class Scope:
     """The open lengths of one derivation, and what was assumed of them."""
 
@@ -151,7 +164,11 @@ class Scope:
         """Whether terms are 0, or less than 0; assumed, where it depends on the lengths.
 
         What a run computes equals nothing but itself: code for any length is code for that one, too. Who drops axes of
-        length 1 asks `certain`.
+        length 1 asks `is_known`.
+
+        Raises:
+            ToldApart: it is so for lengths of 1, and for no others.
+            Indefinite: only the run can tell.
         """
         terms = reduced(terms, relation)
         low, high = bounds(terms)
@@ -167,8 +184,19 @@ class Scope:
                 raise Indefinite(f"whether {text(terms)} {relation} 0 differs from run to run")
             value = value_of(terms, self.lengths)
             holds = value == 0 if relation == "==" else value < 0
-            found = self._assumed[terms, relation] = Assumption(terms, relation, holds)
+            found = Assumption(terms, relation, holds)
+            if 1 in self.lengths:
+                self._expect_others(found)
+            self._assumed[terms, relation] = found
         return found.holds
+
+    def _expect_others(self, found: Assumption) -> None:
+        """Raises `ToldApart` where something is so for lengths of 1 alone, rather than for some others, too."""
+        ones = [number for number, length in enumerate(self.lengths) if length == 1 and hangs_on(found.terms, number)]
+        others = [[other if number in ones else length for number, length in enumerate(self.lengths)]
+                  for other in OTHERS]
+        if ones and not any(map(found.fits, others)):
+            raise ToldApart(ones)
 
 
 class Length:
@@ -389,6 +417,11 @@ def certain(one: Length | int, relation: str, other: Length | int) -> bool | Non
     return found.pop() if len(found) == 1 else None
 
 
+def is_known(number: Length | int, to_be: int) -> bool:
+    """Whether an integer is a certain one for all lengths for which what was assumed so far holds; nothing more is."""
+    return number.scope.is_one(number, to_be) if isinstance(number, Length) else number == to_be
+
+
 def alike(one: Sequence[int], other: Sequence[int]) -> bool:
     """Whether two shapes are the same for all lengths; nothing is assumed of them."""
     return len(one) == len(other) and not any(map(may_differ, one, other))
@@ -454,6 +487,8 @@ def _quotient(scope: Scope, numerator: Terms, denominator: Terms) -> Length | in
         raise ZeroDivisionError("division of a length by zero")
     if has_computed(denominator) and least(denominator) < 1:
         raise Indefinite(f"a length divided by ({text(denominator)}), which may be 0")
+    if not is_fixed(denominator) and scope.decide(denominator, "=="):
+        raise ZeroDivisionError("division of a length by zero")
     if not is_fixed(denominator) and scope.decide(denominator, "<"):
         raise Indefinite(f"a length divided by ({text(denominator)}), which is negative")
     if is_fixed(denominator) and fixed(denominator) < 0:

@@ -10,9 +10,9 @@ from typing import ClassVar, TypeAlias
 
 from circlet.runtime.records import dataclass
 
-LEAST = 2
-"""The least length that a symbol stands for, unless it says another one. Axes of length 0 and 1 are another matter:
-nothing is computed, and broadcasting begins."""
+LEAST = 1
+"""The least length that a symbol stands for, unless it says another one. Axes of length 0 are another matter: nothing
+is computed."""
 MOST = 1 << 40
 """More than any length."""
 MOST_TERMS = 6
@@ -73,7 +73,7 @@ class Computed(_Kept):
 
 @dataclass(frozen=True)
 class Quotient(_Kept):
-    """`numerator // denominator`, rounded down; the denominator is positive."""
+    """`numerator // denominator`, rounded down; the denominator is positive, as is assumed where it is made."""
 
     numerator: Terms
     denominator: Terms
@@ -130,7 +130,7 @@ def _atom_formula(atom: Atom) -> Formula:
         return itemgetter(atom.number)
     if isinstance(atom, Quotient):
         numerator, denominator = formula_of(atom.numerator), formula_of(atom.denominator)
-        return lambda lengths: numerator(lengths) // denominator(lengths)
+        return lambda lengths: numerator(lengths) // (denominator(lengths) or 1)
     one, other = formula_of(atom.one), formula_of(atom.other)
     return lambda lengths: max(one(lengths), other(lengths))
 
@@ -253,7 +253,7 @@ def _value(atom: Atom, lengths: Sequence[int]) -> int:
     if isinstance(atom, (Symbol, Computed)):
         return lengths[atom.number]
     if isinstance(atom, Quotient):
-        return value_of(atom.numerator, lengths) // value_of(atom.denominator, lengths)
+        return value_of(atom.numerator, lengths) // (value_of(atom.denominator, lengths) or 1)
     return max(value_of(atom.one, lengths), value_of(atom.other, lengths))
 
 

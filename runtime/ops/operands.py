@@ -23,13 +23,20 @@ def broadcast_shapes(shapes: Sequence[Shape]) -> Shape:
     for shape in shapes:
         result[:0] = shape[:max(len(shape) - len(result), 0)]
         for axis in range(-len(shape), 0):
-            if not may_differ(shape[axis], result[axis]) or shape[axis] == 1:
-                continue
-            if result[axis] == 1:
-                result[axis] = shape[axis]
-            elif result[axis] != shape[axis]:
+            size = broadcast_size(shape[axis], result[axis])
+            if size is None:
                 raise ShapeError(f"shapes {' and '.join(map(str, shapes))} do not broadcast")
+            result[axis] = size
     return tuple(result)
+
+
+def broadcast_size(one: int, other: int) -> int | None:
+    """How long the axis is that two broadcast to; None where they do not. Whether an open length is 1 is asked last."""
+    if not may_differ(one, other) or not may_differ(one, 1):
+        return other
+    if not may_differ(other, 1) or one == other:
+        return one
+    return other if one == 1 else one if other == 1 else None
 
 
 def shape_value(numbers: Sequence[int] | int, dtype: np.dtype[np.generic]) -> Array:

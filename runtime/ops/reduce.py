@@ -136,9 +136,10 @@ class Arg(Op):
     def infer(self, args: Operands) -> tuple[Shape, ...]:
         shape = args[0].shape
         axis = normalize_axis(int(single_axis(args).value.item()), len(shape))
-        if shape[axis] == 0:
+        result = reduced_shape(shape, (axis,), keep_dims=False)
+        if shape[axis] == 0 and 0 not in result:
             raise ShapeError(f"axis {axis} of input 0 is empty: expected at least one element")
-        return (reduced_shape(shape, (axis,), keep_dims=False),)
+        return (result,)
 
     def types(self, args: Operands) -> tuple[DType | None, ...]:
         return (self.output_type,)

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from circlet.runtime.ir.length import is_late
+from circlet.runtime.ir.length import is_late, may_differ
 from circlet.runtime.ir.op import Count, Op, Operands, ShapeError, Unknown, between, exactly
 from circlet.runtime.ir.types import Array, DType, Shape
 from circlet.runtime.ops.operands import (
@@ -153,6 +153,18 @@ class Alias(View):
 
 @operator
 @dataclass(frozen=True)
+class Densify(View):
+    """The input itself. A pass gives constants that are stored as sparse ones all their elements before."""
+
+    name: ClassVar[str] = "DENSIFY"
+    table: ClassVar[str | None] = "DensifyOptions"
+
+    def infer(self, args: Operands) -> tuple[Shape, ...]:
+        return (args[0].shape,)
+
+
+@operator
+@dataclass(frozen=True)
 class ShapeOf(Op):
     """The shape of a tensor as (rank,) of int32 or int64."""
 
@@ -286,7 +298,8 @@ class BroadcastTo(Op):
     def infer(self, args: Operands) -> tuple[Shape, ...]:
         shape, target = args[0].shape, sizes(args[1], "shape")
         aligned = (1,) * (len(target) - len(shape)) + shape
-        if len(aligned) != len(target) or any(a not in (1, b) for a, b in zip(aligned, target, strict=True)):
+        if len(aligned) != len(target) or any(
+                may_differ(a, 1) and a not in (b, 1) for a, b in zip(aligned, target, strict=True)):
             raise ShapeError(f"cannot broadcast {shape} to {target}")
         return (target,)
 

@@ -49,7 +49,8 @@ def test_model(path: Path, device: Device, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("device", [pytest.param(each, id=each.target) for each in DEVICES])
-@pytest.mark.parametrize("dtype", [DType.INT8, DType.UINT8, DType.INT4])
+@pytest.mark.parametrize("dtype", [
+    DType.INT8, *(pytest.param(each, marks=pytest.mark.slow) for each in (DType.UINT8, DType.INT4))])
 @pytest.mark.parametrize("kind", ["eight", "row", "conv"])
 def test_dequantised_weights(kind: str, dtype: DType, device: Device, tmp_path: Path) -> None:
     """With a scale and a zero point for each column."""

@@ -88,7 +88,7 @@ CASES: dict[str, Case] = {
     "encoder": Case(lambda: ENCODER, {"ids": (Between(2, 30),)}, [{"ids": ids(n)} for n in (2, 30, 7, 16)],
                     [{"ids": ids(n)} for n in (1, 31, 0)]),
     "encoder from 1": Case(lambda: ENCODER, {"ids": (Between(1, 9),)}, [{"ids": ids(n)} for n in (1, 9, 2)],
-                           [{"ids": ids(10)}], functions=2),
+                           [{"ids": ids(10)}]),
     "time of an LSTM": Case(stored("lstm_time"), {"x": (1, Between(1, 40), 4)},
                             [{"x": floats(1, n, 4)} for n in (1, 40, 17)], [{"x": floats(1, n, 4)} for n in (0, 41)]),
     "images": Case(lambda: IMAGES["classifier"], {"image": (Between(1, 2), Between(5, 16), Between(1, 16), 3)},
@@ -119,8 +119,9 @@ CASES: dict[str, Case] = {
     "a table of lengths from 0": Case(stored("scatter_rows"), {"order": (Between(0, 3),)}, [
         {"x": floats(4, 3), "order": i32(each)} for each in ([], [2], [0, 3, 1])], functions=2),
 }
-FEW = ("encoder", "time of an LSTM", "found elements", "a loop that appends")
-"""Those that run on all devices whenever tests do; the others are slow."""
+FEW = ("time of an LSTM", "found elements", "a loop that appends")
+"""Those that run on all devices, and as small code, whenever tests do; the others are slow."""
+EACH = [pytest.param(each, marks=() if each in FEW else pytest.mark.slow) for each in CASES]
 
 
 def compiled(case: Case, target: str, is_small: bool = False) -> Compiled:
@@ -150,7 +151,7 @@ def test_results_have_the_bits_of_a_session(name: str, tmp_path: Path) -> None:
 
 @here
 @pytest.mark.parametrize("target", ["x86-64", "x86-64-v2", "x86-64-v3"])
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", EACH)
 def test_small_code_for_lesser_processors(name: str, target: str, tmp_path: Path) -> None:
     case = CASES[name]
     library = Library(compiled(case, target, is_small=True), tmp_path)
@@ -178,7 +179,7 @@ def test_other_lengths_are_refused_before_anything_is_written(name: str, tmp_pat
 
 
 @pytest.mark.parametrize("device", [pytest.param(each, id=each.target) for each in DEVICES])
-@pytest.mark.parametrize("name", [pytest.param(each, marks=() if each in FEW else pytest.mark.slow) for each in CASES])
+@pytest.mark.parametrize("name", EACH)
 def test_devices(name: str, device: Device, tmp_path: Path) -> None:
     if device.missing:
         pytest.skip(f"not installed: {', '.join(device.missing)}")

@@ -33,6 +33,8 @@ CALLING = ("elementwise_float", "float64_carry", "power_modulo_int64", "residual
 BARE = ("cortex-m0", "cortex-m7", "riscv32imc", "riscv64-none-elf", "thumbv7em-none-eabihf", "thumbv8m.base-none-eabi",
         "riscv32-none-elf", "armv7-linux-gnueabihf", "aarch64", "x86-64")
 """Processors without some instructions, of which others have all."""
+FEW = ("cortex-m0", "riscv32imc", "thumbv7em-none-eabihf")
+"""Those that code is made for whenever tests run; the others are slow."""
 
 
 def bytes_of(tensor: Tensor) -> int:
@@ -87,7 +89,7 @@ def assert_no_constant_is_wider_than_in_the_file(model: Model, found: Compiled) 
 
 
 @pytest.mark.parametrize("is_small", [True, pytest.param(False, marks=pytest.mark.slow)])
-@pytest.mark.parametrize("target", BARE)
+@pytest.mark.parametrize("target", [pytest.param(each, marks=() if each in FEW else pytest.mark.slow) for each in BARE])
 @pytest.mark.parametrize("path", [each for each in accepted() if Path(str(each.values[0])).stem in CALLING])
 def test_calls(path: Path, target: str, is_small: bool) -> None:
     for found, _ in compiled(path, target, is_small):

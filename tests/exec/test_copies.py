@@ -12,9 +12,11 @@ import circlet
 from circlet.runtime.exec.observe.listener import Listener
 from circlet.runtime.ir.builder import SubgraphBuilder, Value
 from circlet.runtime.ir.model import Model
+from circlet.runtime.ir.types import Padding
 from circlet.runtime.ops.elementwise import Mul
 from circlet.runtime.ops.index import DynamicUpdateSlice
 from circlet.runtime.ops.layout import Concatenation
+from circlet.runtime.ops.pool import MaxPool2D
 from circlet.runtime.ops.shape import Reshape
 from circlet.runtime.passes.analyses.transfer import Action
 from tests.exec import graphs as g
@@ -146,3 +148,17 @@ def test_appending_a_row_costs_the_row() -> None:
     assert counter.copied_bytes == 0
     np.testing.assert_array_equal(result[:1000], np.full((1000, 2), 2, np.float32))
     assert not result[1000:].any()
+
+
+@pytest.mark.parametrize("backend", ["cpu", "native"])
+def test_lengths_that_are_left_open_are_long_enough(backend: str) -> None:
+    """For a window that does not fit one element; a profile asks for the shapes of its runs."""
+    b = circlet.ModelBuilder()
+    main = b.subgraph("main")
+    x = main.input("x", np.float32, (1, -1, 8, 3))
+    main.output(main.apply(MaxPool2D(Padding.VALID, 1, 1, filter_width=2, filter_height=5), x))
+    session = circlet.Session(b.build(), backend)
+    assert session.copies() == []
+    with circlet.profile(session) as profile:
+        session.invoke(0, [np.zeros((1, 9, 8, 3), np.float32)])
+    assert "MAX_POOL_2D" in str(profile)

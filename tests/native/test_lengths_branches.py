@@ -14,11 +14,11 @@ from circlet.runtime.ir.tensor import Tensor
 from circlet.runtime.ir.types import Array, DType
 from circlet.runtime.ops.comparison import Greater
 from circlet.runtime.ops.controlflow import If, StablehloCase
-from circlet.runtime.ops.elementwise import Sub
+from circlet.runtime.ops.elementwise import Add, Sub
 from circlet.runtime.ops.index import GatherNd, Where
 from circlet.runtime.ops.layout import Concatenation, Pack, ReverseV2, Slice
 from circlet.runtime.ops.pad import Pad
-from circlet.runtime.ops.reduce import ReduceMax
+from circlet.runtime.ops.reduce import ReduceMax, Sum
 from circlet.runtime.ops.unary import Relu
 from tests.exec import graphs
 from tests.native.test_lengths import Graph, floats
@@ -158,3 +158,21 @@ def test_the_branch_is_known_by_the_length(branches: Sequence[Write], folder: ob
         graphs.assert_equal(native.invoke(0, [given]), cpu.invoke(0, [given]))
     assert "controlflow" not in native.backend_of(0)
     assert len(compiled) == 2
+
+
+@pytest.mark.parametrize("rows", [-1, 5])
+def test_what_is_turned_around_is_not_written_over_itself(rows: int) -> None:
+    """Where the shape of the result is not declared, so that it may be that of the value which is read last here."""
+    b = ModelBuilder()
+    main, *branches = (Graph(b.subgraph(name)) for name in ("main", "then", "else"))
+    for g in branches:
+        x = g.builder.input("x", DType.FLOAT32, (rows, 4))
+        added = g(Add(), x, g.builder.constant(np.arange(4, dtype=np.float32)))
+        g.builder.output(g(ReverseV2(), added, g.ints(0)) if g is branches[0] else added)
+    x = main.builder.input("x", DType.FLOAT32, (rows, 4))
+    is_positive = main(Greater(), main(Sum(), x, main.ints(0, 1)), main.number(0.0), dtype=DType.BOOL)
+    main.builder.output(main(If(1, 2), is_positive, x))
+    native, cpu = (circlet.Session(b.build(), backend=each) for each in ("native", "cpu"))
+    for sign in (1, -1):
+        given = sign * np.abs(floats(5, 4))
+        graphs.assert_equal(native.invoke(0, [given]), cpu.invoke(0, [given]))

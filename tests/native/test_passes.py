@@ -66,7 +66,32 @@ def branch_and_store(e: Emitter) -> None:
     e.builder.position_at_end(other)
 
 
+def add_vectors(e: Emitter) -> None:
+    """A loop that reads and writes vectors in a slot and elsewhere."""
+    kind = ir.VectorType(I64, 4)
+    total, b = e.slot(kind), e.builder
+    with e.loop(e.function.args[1]) as k:
+        each = b.load(e.address(e.function.args[0], I64, k), typ=kind, align=8)
+        b.store(b.add(each, b.load(total, typ=kind)), total)
+
+
+def copy(e: Emitter) -> None:
+    """A loop that copies memory."""
+    place, count = e.function.args
+    with e.loop(count) as k:
+        e.copy(place, e.address(place, I64, k), count)
+
+
+def copy_and_store(e: Emitter) -> None:
+    """A loop that copies memory, and writes an element."""
+    place, count = e.function.args
+    with e.loop(count) as k:
+        e.copy(place, e.address(place, I64, k), count)
+        e.builder.store(k, place)
+
+
 @pytest.mark.parametrize(("body", "expected"), [
+    (add_vectors, Passes.FOLDING), (copy, Passes.FOLDING), (copy_and_store, Passes.ALL),
     (nothing, Passes.FEW), (store, Passes.ALL), (drive, Passes.FEW), (drive_and_store, Passes.ALL),
     (branch_and_store, Passes.ALL),
 ])

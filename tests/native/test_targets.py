@@ -135,8 +135,8 @@ def plain(kind: type[Target], goal: Goal) -> Target:
     return kind(HOST.triple, HOST.cpu, HOST.features, HOST.data_layout, goal)
 
 
-PLAIN = {Target: Goal.HERE, Pairs: Goal.SPEED, Words: Goal.SIZE}
-"""What code is made for; other goals are for the slow tests."""
+PLAIN = {Target: Goal.HERE, Pairs: None, Words: Goal.SIZE}
+"""What code is made for whenever tests run; other goals are for the slow tests."""
 
 
 @pytest.mark.parametrize(("kind", "goal"), [
@@ -182,8 +182,8 @@ def test_without_a_c_library_numpy_computes_what_may_need_it(monkeypatch: pytest
     assert line.endswith("no C library to call for floor")
 
 
-@settings(max_examples=60, deadline=None)
-@given(scales=st.lists(st.floats(1e-4, 4.0) | st.integers(1, 512).map(lambda n: 1 / n), min_size=1, max_size=4),
+@settings(max_examples=8, deadline=None)
+@given(scales=st.lists(st.floats(1e-4, 4.0) | st.integers(1, 512).map(lambda n: 1 / n), min_size=1, max_size=40),
        numbers=st.lists(st.integers(-128, 127), min_size=1, max_size=9), zero=st.integers(-128, 127),
        is_wide=st.booleans())
 def test_sums_are_scaled_alike_without_doubles(scales: list[float], numbers: list[int], zero: int,

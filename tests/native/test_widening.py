@@ -15,6 +15,7 @@ from llvmlite import ir
 
 from circlet.backends.native.emit.emitter import I8, I32, I64, POINTER, Emitter
 from circlet.backends.native.emit.loops import independent
+from circlet.backends.native.emit.written.widening import Cut
 from circlet.backends.native.load.llvm import host, link, object_code
 from circlet.backends.native.lower.passes import Passes, passes_for
 from circlet.backends.native.lower.pieces import Piece
@@ -34,20 +35,22 @@ if host().has_masks:
     PROCESSORS.append(pytest.param(narrow, id="avx2"))
 
 
-def _emitted(turn: Turn, target: Target, count: int | None) -> tuple[str, ir.Function]:
+def _emitted(turn: Turn, target: Target, count: int | None, cut: Cut | None = None,
+             rereads: bool = False) -> tuple[str, ir.Function]:
     """`void written(one, other, out, count)`, whose turns are as many as is known, or as it is given."""
     module = ir.Module("written")
     module.triple, module.data_layout = target.triple, target.data_layout
     function = ir.Function(module, ir.FunctionType(ir.VoidType(), [POINTER] * 3 + [I64]), "written")
     e = Emitter(module, function, target)
-    with independent(e, function.args[3] if count is None else count) as index:
+    with independent(e, function.args[3] if count is None else count, cut=cut, rereads=rereads) as index:
         turn(e, function.args[:3], index)
     e.builder.ret_void()
     return str(module), function
 
 
-def _ran(turn: Turn, target: Target, known: int | None, given: int, one: Array, other: Array, kind: Any) -> Array:
-    text, function = _emitted(turn, target, known)
+def _ran(turn: Turn, target: Target, known: int | None, given: int, one: Array, other: Array, kind: Any,
+         cut: Cut | None = None) -> Array:
+    text, function = _emitted(turn, target, known, cut)
     library = link([object_code(Piece(text, passes_for(function)), target)], "written")
     out = np.full(given + SPARE, 99, kind)
     call = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 3, ctypes.c_int64)(library.address)
@@ -139,6 +142,32 @@ def test_turns_give_the_same_by_vectors(turn: Turn, kind: Any, expected: Callabl
         for known in (None, count):
             found = _ran(turn, target, known, count, one, other, kind)
             assert np.array_equal(found, wanted), f"{count} turns, {known} known"
+
+
+@pytest.mark.parametrize("target", PROCESSORS)
+@pytest.mark.parametrize(("turn", "kind", "expected"), CASES)
+def test_turns_that_are_cut_as_is_said(turn: Turn, kind: Any, expected: Callable[[Array, Array, int], Array],
+                                       target: Target) -> None:
+    """As many whole vectors side by side as it comes to, or any number that a byte holds with masks."""
+    random = np.random.default_rng(4)
+    lanes = target.vector_bytes // 4
+    cuts: list[tuple[Cut, Sequence[int]]] = [(Cut(lanes, 2), range(0, 9 * lanes, 2 * lanes))]
+    if target.has_masks:
+        cuts.append((Cut(lanes // 2, 1, is_forced=True, is_masked=True), (0, 1, *COUNTS[:-2], 255)))
+    for cut, counts in cuts:
+        assert passes_for(_emitted(turn, target, None, cut)[1]) is Passes.FOLDING
+        for count in counts:
+            one, other = (random.normal(size=count + 2).astype(np.float32) for _ in range(2))
+            wanted = np.full(count + SPARE, 99, kind)
+            wanted[:count] = expected(one, other, count)
+            found = _ran(turn, target, None, count, one, other, kind, cut)
+            assert np.array_equal(found, wanted), f"{count} turns, {cut}"
+
+
+def test_what_vectors_leave_over_needs_few_passes() -> None:
+    """Where there are no masks it is taken turn by turn."""
+    _, function = _emitted(_sum, host(), None, rereads=True)
+    assert passes_for(function) is Passes.FOLDING
 
 
 @pytest.mark.parametrize(("turn", "kind", "expected"), CASES)

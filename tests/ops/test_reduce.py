@@ -150,6 +150,8 @@ EXTREMES = [
     Case("nan", ArgMax(DType.INT32), [[[1.0, NAN, 2.0], [NAN, 1.0, 0.0], [NAN, NAN, NAN]], axes(1)], [[2, 1, 0]]),
     Case("nan", ArgMin(DType.INT32), [[[1.0, NAN, 2.0], [NAN, 1.0, 0.0], [INF, INF, NAN]], axes(1)], [[0, 2, 0]]),
     Case("empty-result", ArgMax(DType.INT32), [nothing(), axes(0)], [np.zeros(0, np.int32)]),
+    Case("empty-axis-and-result", ArgMax(DType.INT32), [np.zeros((0, 0), np.float32), axes(1)],
+         [np.zeros(0, np.int32)]),
     Case("empty-axis", ArgMax(DType.INT32), [nothing(), axes(1)], [[0, 0]], error="axis 1 of input 0 is empty"),
     Case("two-axes", ArgMax(DType.INT32), [X, axes(0, 1)], [0], error=r"exactly one element, found shape \(2,\)"),
     Case("scalar", ArgMax(DType.INT32), [1.0, axes(0)], [0], error="input 0 is a scalar"),

@@ -12,6 +12,7 @@ from circlet.runtime.ops.shape import (
     Bitcast,
     BroadcastArgs,
     BroadcastTo,
+    Densify,
     ExpandDims,
     Fill,
     OneHot,
@@ -54,6 +55,7 @@ RESHAPE = [
 ]
 
 VIEWS = [
+    Case("whole", Densify(), [X], [X]),
     Case("front", ExpandDims(), [X, T(0, constant=True)], [X[None]]),
     Case("back", ExpandDims(), [X, [-1]], [X[..., None]]),
     Case("int64", ExpandDims(), [X, T(i64(-3))], [X[None]]),

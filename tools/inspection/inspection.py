@@ -7,7 +7,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from circlet.runtime.errors import CircletError
-from circlet.runtime.exec.copies import copy_edges
+from circlet.runtime.exec.copies import copy_edges, fitting_shapes
+from circlet.runtime.exec.crossing import CopyEdge
 from circlet.runtime.ir.model import Model
 from circlet.tools.inspection.constants import Constants, constants_of
 from circlet.tools.inspection.costs import Cost, Runnable, costs_of
@@ -95,8 +96,12 @@ def _problems(model: Model, runnable: Runnable | None, support: Support) -> Iter
     if runnable is not None:
         entries = session_entries(model)
         yield from shapes(model, runnable, entries)
-        yield from copies(model, copy_edges(runnable.executors, entries) if support.edges is None else support.edges)
+        yield from copies(model, _edges(runnable, entries) if support.edges is None else support.edges)
     yield from unread(model)
+
+
+def _edges(runnable: Runnable, entries: Sequence[int]) -> Sequence[CopyEdge]:
+    return copy_edges(runnable.executors, fitting_shapes(runnable.executors, entries))
 
 
 def session_entries(model: Model) -> Sequence[int]:

@@ -28,7 +28,7 @@ from circlet.runtime.exec.executor_map import ExecutorMap
 from circlet.runtime.ir.intervals import Box, Interval, holds, interval, uncovered
 from circlet.runtime.ir.length import Scope, terms_of
 from circlet.runtime.ir.op import Unknown
-from circlet.runtime.ir.terms import LEAST, Assumption, Symbol, bound_of, constant, hangs_on, sum_of
+from circlet.runtime.ir.terms import Assumption, Symbol, bound_of, constant, hangs_on, sum_of
 from circlet.runtime.ir.types import Shape
 from circlet.runtime.passes.analyses.elide_copies import given
 from circlet.runtime.passes.analyses.specialize import Specialization
@@ -36,6 +36,8 @@ from circlet.runtime.records import dataclass
 
 MOST_CASES = 16
 """Functions for one entry point, each for other lengths: a choice, as for those that a session makes."""
+ALONE = 2
+"""Lengths below stand for themselves where no function for longer ones is one for them, too."""
 _MOST_PARTS = 1 << 17
 """Parts that bounds are cut into to find lengths without code: some seconds."""
 _SLOTS = "in_{}", "out_{}"
@@ -145,12 +147,12 @@ class Cases:
     def _scope(self, point: Sequence[int]) -> tuple[Scope, list[Assumption]]:
         """The lengths of a derivation, and what must hold of them for it: 0 and 1 stand for themselves where a function
         for other lengths is not one for them, too."""
-        least = {k: max(1, min(low, LEAST)) for k, (low, _) in enumerate(self._box)}
+        least = {k: max(1, min(low, ALONE)) for k, (low, _) in enumerate(self._box)}
         conditions = []
         for k, length in enumerate(point):
-            by = length if length < LEAST else least[k]
+            by = length if length < ALONE else least[k]
             terms = sum_of(((1, (Symbol(k, least[k]),)),), constant(-by))
-            conditions.append(Assumption(terms, "==", True) if length < LEAST else Assumption(terms, "<", False))
+            conditions.append(Assumption(terms, "==", True) if length < ALONE else Assumption(terms, "<", False))
         return Scope(point, least), self._pruned(conditions)
 
     def _pruned(self, conditions: Sequence[Assumption]) -> list[Assumption]:
@@ -166,7 +168,7 @@ class Cases:
     def _derived(self, point: Sequence[int]) -> tuple[Specialization | None, Scope, list[Assumption]]:
         """What holds for lengths like these; None where nothing does."""
         scope, conditions = self._scope(point)
-        shapes = self._shapes([each if each < LEAST else scope.symbol(k) for k, each in enumerate(point)])
+        shapes = self._shapes([each if each < ALONE else scope.symbol(k) for k, each in enumerate(point)])
         try:
             return self._executors.specializer.within(self._entry.subgraph, shapes, scope), scope, conditions
         except (ExecutionError, LimitError):

@@ -11,7 +11,7 @@ from llvmlite import ir
 
 from circlet.backends.native.emit.emitter import I1, I32, Emitter, Index
 from circlet.backends.native.emit.whole import Truth
-from circlet.backends.native.emit.written.widening import widened
+from circlet.backends.native.emit.written.widening import Cut, widened
 from circlet.backends.native.targets.target import Goal
 from circlet.runtime.ir.length import is_length, may_differ
 from circlet.runtime.ir.types import Shape
@@ -82,12 +82,21 @@ def _keep_rolled(e: Emitter, latch: ir.Block) -> None:
 
 
 def _mark(module: ir.Module, latch: ir.Block) -> None:
-    """Says of the loop that a block ends that it is made of vectors already."""
+    """Says of the loop that a block ends that it is made of vectors already, or has what these leave over."""
     _hint(latch, module, ["llvm.loop.isvectorized", ir.Constant(I32, 1)], ["llvm.loop.unroll.disable"])
 
 
+@contextmanager
+def leftover(e: Emitter, count: ir.Value | int) -> Iterator[ir.Value]:
+    """`for index in range(count)`, of what vectors leave over, which LLVM leaves as it is."""
+    with e.loop(count) as index:
+        yield index
+    if e.latch is not None:
+        _mark(e.module, e.latch)
+
+
 def is_of_vectors(latch: ir.Block) -> bool:
-    """Whether the loop that a block ends was made of vectors here."""
+    """Whether the loop that a block ends was made of vectors here, or has what these leave over."""
     hints = latch.terminator.metadata.get("llvm.loop")
     return hints is not None and any(isinstance(each, ir.MDValue) and isinstance(each.operands[0], ir.MetaDataString)
                                      and each.operands[0].string == "llvm.loop.isvectorized" for each in hints.operands)
@@ -109,7 +118,7 @@ time than the others, on AVX2 8 to 18 %; SQRT and ABS, which are shorter, take t
 
 
 @contextmanager
-def independent(e: Emitter, count: ir.Value | int, width: int | None = None, cut: Hints | None = None,
+def independent(e: Emitter, count: ir.Value | int, width: int | None = None, cut: Cut | None = None,
                 rereads: bool = False) -> Iterator[ir.Value]:
     """`for index in range(count)`, of turns none of which writes what another one reads or writes. They become vectors
     as they are written (`written/widening.py`), without masks if the loop `rereads` what one before it stored, or one
@@ -120,7 +129,7 @@ def independent(e: Emitter, count: ir.Value | int, width: int | None = None, cut
     complains on stderr of a width that it cannot use, so there is none for fewer turns, or if the turns branch; and of
     loops that it is forced to make vectors of where none are left in the end, as when it moves the hints of a loop to
     one around it, so it is forced only where it must be. If turns are long, it is told to compute several vectors side
-    by side. Where turns do not branch, `cut` is said in place of all that."""
+    by side. Where turns do not branch, `cut` says how they are cut in place of all that."""
     blocks = len(e.function.blocks)
     with e.loop(count) as index:
         first = e.builder.block
@@ -130,7 +139,7 @@ def independent(e: Emitter, count: ir.Value | int, width: int | None = None, cut
         return
     instructions = [each for block in e.function.blocks[blocks:] for each in block.instructions]
     several, has_masks = _beside(e, count, instructions), e.target.has_masks and not rereads
-    if latch is first and not cut and widened(e, latch, count, several, has_masks, partial(_mark, e.module)):
+    if latch is first and widened(e, latch, count, several, has_masks, partial(_mark, e.module), cut):
         return
     group = _Distinct(e.module, [], is_loop=False)
     for instruction in instructions:
@@ -138,8 +147,8 @@ def independent(e: Emitter, count: ir.Value | int, width: int | None = None, cut
             instruction.set_metadata("llvm.access.group", group)
     wanted: Hints = ()
     if latch is first:
-        wanted = cut or (*_vectors(e, count, width), *_several(e, count, instructions))
-    rolled_up = [] if cut else [["llvm.loop.unroll.disable"]]
+        wanted = (*_vectors(e, count, width), *_several(e, count, instructions)) if cut is None else _vectors_of(cut)
+    rolled_up = [["llvm.loop.unroll.disable"]] if cut is None else []
     _hint(latch, e.module, ["llvm.loop.parallel_accesses", group], *rolled_up, *wanted)
 
 
@@ -189,20 +198,26 @@ either way, with 64 on AVX2 8 % more."""
 
 
 @contextmanager
-def folded(e: Emitter, count: ir.Value | int, cut: Hints | None = None) -> Iterator[ir.Value]:
+def folded(e: Emitter, count: ir.Value | int, cut: Cut | None = None) -> Iterator[ir.Value]:
     """`for index in range(count)`, of turns that combine elements in a register: LLVM makes vectors of a short loop
     too, which it would else unroll first, and combine element by element. `cut` is as for `independent`."""
     blocks = len(e.function.blocks)
     with e.loop(count) as index:
         first = e.builder.block
         yield index
-    latch, hints = e.latch, list(cut or ()) if e.latch is first else []
-    if isinstance(count, int) and latch is not None and not cut:
+    latch, hints = e.latch, []
+    if cut is not None:
+        hints = [*_vectors_of(cut)] if latch is first else []
+    elif isinstance(count, int) and latch is not None:
         unrolled = [["llvm.loop.unroll.disable"]] if count in _FOLDED else []
         instructions = [each for block in e.function.blocks[blocks:] for each in block.instructions]
         hints = [*unrolled, *_several(e, count, instructions)]
     if hints:
         _hint(latch, e.module, *hints)
+
+
+_EITHER = 2
+"""Turns of a loop whose number LLVM makes a truth, first or not, so that it finds no sum in it, and complains."""
 
 
 def fold(e: Emitter, count: int, turn: Turn, rereads: bool = False) -> None:
@@ -224,8 +239,8 @@ def fold(e: Emitter, count: int, turn: Turn, rereads: bool = False) -> None:
     if count > rest:
         with folded(e, count - rest) as k:
             turn(k)
-    few: Hints = (["llvm.loop.unroll.disable"], *_vectors_of(width, 1, is_forced=True, is_masked=is_masked))
-    with folded(e, rest, cut=few) as k:
+    few = Cut(width, 1, is_forced=True, is_masked=is_masked, is_rolled=True)
+    with folded(e, rest, cut=few if rest != _EITHER else None) as k:
         turn(e.builder.add(e.number(count - rest), k))
 
 
@@ -243,17 +258,18 @@ def _in_two(e: Emitter, count: int, turn: Turn, loop: Callable[..., AbstractCont
     lanes, total = e.target.vector_bytes // 4, e.number(count)
     rest = e.builder.and_(total, e.number(_BESIDE * lanes - 1))
     whole = e.builder.sub(total, rest)
-    with loop(e, whole, cut=_vectors_of(lanes, _BESIDE)) as k:
+    with loop(e, whole, cut=Cut(lanes, _BESIDE)) as k:
         turn(k)
-    with loop(e, rest, cut=_vectors_of(lanes // _LEFT, 1, is_forced=True, is_masked=True)) as k:
+    with loop(e, rest, cut=Cut(lanes // _LEFT, 1, is_forced=True, is_masked=True)) as k:
         turn(e.builder.add(whole, k))
 
 
-def _vectors_of(lanes: int, several: int, is_forced: bool = False, is_masked: bool = False) -> Hints:
-    """The hints that ask for several vectors side by side; with masks, none of fewer elements is left over."""
-    asked = {"llvm.loop.vectorize.enable": is_forced, "llvm.loop.vectorize.predicate.enable": is_masked}
-    numbers = {"llvm.loop.vectorize.width": lanes, "llvm.loop.interleave.count": several}
-    return (*([name, ir.Constant(I1, 1)] for name, each in asked.items() if each),
+def _vectors_of(cut: Cut) -> Hints:
+    """The hints that ask LLVM for that."""
+    asked = {"llvm.loop.vectorize.enable": cut.is_forced, "llvm.loop.vectorize.predicate.enable": cut.is_masked}
+    numbers = {"llvm.loop.vectorize.width": cut.lanes, "llvm.loop.interleave.count": cut.several}
+    rolled_up = [["llvm.loop.unroll.disable"]] if cut.is_rolled else []
+    return (*rolled_up, *([name, ir.Constant(I1, 1)] for name, each in asked.items() if each),
             *([name, ir.Constant(I32, each)] for name, each in numbers.items()))
 
 

@@ -9,11 +9,11 @@ from math import prod
 from llvmlite import ir
 
 from circlet.backends.native.emit.emitter import Emitter, Index, memory_type
-from circlet.backends.native.emit.loops import branch, independent, rolled
+from circlet.backends.native.emit.loops import branch, independent, leftover, rolled
 from circlet.backends.native.emit.parallel import parallel, parallel_nest
 from circlet.backends.native.emit.whole import Whole, both
 from circlet.backends.native.targets.constants import shuffle_mask
-from circlet.runtime.ir.length import is_length, may_differ, smaller
+from circlet.runtime.ir.length import is_known, is_length, may_differ, smaller
 from circlet.runtime.ir.types import DType, Shape
 
 _SIDES = (4, 8, 16)
@@ -39,10 +39,10 @@ def copy_transposed(e: Emitter, source: ir.Value, target: ir.Value, shape: Shape
 
 def _merged(shape: Shape, axes: Sequence[int]) -> tuple[Shape, tuple[int, ...]]:
     """The same with axes of size 1 left out, and axes that stay neighbours made one."""
-    kept = [axis for axis in axes if shape[axis] != 1]
+    kept = [axis for axis in axes if not is_known(shape[axis], 1)]
     runs: list[list[int]] = []
     for axis in kept:
-        follows = runs and runs[-1][-1] < axis and all(shape[each] == 1 for each in range(runs[-1][-1] + 1, axis))
+        follows = runs and runs[-1][-1] < axis and not set(range(runs[-1][-1] + 1, axis)).intersection(kept)
         if follows:
             runs[-1].append(axis)
         else:
@@ -136,7 +136,7 @@ class _Turning:
         if not may_differ(*columns) or not may_differ(*rows):
             return
         many, long = columns[1] - columns[0], rows[1] - rows[0]
-        with rolled(e, many) as column, (rolled if is_length(long) else independent)(e, long) as row:
+        with rolled(e, many) as column, (leftover if is_length(long) else independent)(e, long) as row:
             place = index(b.add(column, e.number(columns[0])), b.add(row, e.number(rows[0])))
             value = b.load(self._address(self._source, self._from(place), 0), typ=self._kind)
             b.store(value, self._address(self._target, e.linear(place, self._sizes), 0))

@@ -11,7 +11,7 @@ from llvmlite import ir
 
 from circlet.backends.native.emit.emitter import I8, Emitter, Index
 from circlet.backends.native.emit.parallel import parallel_every, parallel_run, parallel_span
-from circlet.runtime.ir.length import alike, is_length, may_differ
+from circlet.runtime.ir.length import alike, is_known, may_differ
 from circlet.runtime.ir.types import Array, DType, Quantization, Shape
 from circlet.runtime.records import dataclass
 
@@ -59,8 +59,7 @@ class Value:
         if alike(self.shape, shape):
             return self.element
         skipped = len(shape) - len(self.shape)
-        fixed = [size == 1 if not is_length(size) else size != to
-                 for size, to in zip(self.shape, shape[skipped:], strict=True)]
+        fixed = [is_known(size, 1) for size in self.shape]
 
         def element(e: Emitter, index: Index) -> ir.Value:
             kept = [e.number(0) if one else each for each, one in zip(index[skipped:], fixed, strict=True)]

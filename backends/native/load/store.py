@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from io import BufferedReader
 
 from circlet.backends.native.load import cache
@@ -9,9 +10,13 @@ from circlet.backends.native.load.artifact import Artifact, encode, load
 from circlet.backends.native.load.library import ENTRY, Library, SharedLibrary, is_shared, is_visible
 from circlet.backends.native.load.manifest import Manifest
 from circlet.backends.platform import Feature, current
+from circlet.runtime.digests import blake2b
 from circlet.runtime.ir.types import Array
 from circlet.runtime.late import LOADING
 from circlet.runtime.records import dataclass, replace
+
+DIGEST_SIZE = 32
+"""Bytes of the digest that numbers end by; it tells of damage, not of forgery."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,6 +47,23 @@ def keep(key: str, artifact: Artifact) -> Function:
     if found is None and is_kept:
         cache.write(key, encode(artifact))
     return found or _linked(key, artifact)
+
+
+def told_apart(key: str) -> tuple[int, ...]:
+    """The numbers of lengths that are kept under a name; none if there are none, or they are damaged."""
+    file = cache.find(key)
+    if file is None:
+        return ()
+    with file:
+        content = file.read()
+    text, digest = content[:-DIGEST_SIZE], content[-DIGEST_SIZE:]
+    return tuple(map(int, text.split())) if blake2b(text).digest() == digest else ()
+
+
+def keep_told_apart(key: str, numbers: Sequence[int]) -> None:
+    """Keeps numbers of lengths under a name, if there is room."""
+    text = " ".join(map(str, numbers)).encode()
+    cache.write(key, (text, blake2b(text).digest()))
 
 
 def _sharable(artifact: Artifact) -> Artifact:

@@ -263,8 +263,10 @@ class _Grouping:
 
     def _may_match(self, tensor: int, result: int) -> bool:
         """Whether a tensor may have the shape of another one."""
-        one, other = self._subgraph.tensors[tensor].signature, self._subgraph.tensors[result].signature
-        return len(one) == len(other) and all(a == b or -1 in (a, b) for a, b in zip(one, other, strict=True))
+        pair = self._subgraph.tensors[tensor], self._subgraph.tensors[result]
+        one, other = (each.signature for each in pair)
+        return not all(each.has_rank for each in pair) or (len(one) == len(other) and all(
+            a == b or -1 in (a, b) for a, b in zip(one, other, strict=True)))
 
 
 _OPEN = 1 << 20

@@ -22,7 +22,7 @@ from circlet.backends.native.rules.rule import Node, Rule, Sink, rule_of, shaped
 from circlet.runtime.exec.kernel import Call
 from circlet.runtime.exec.run import Run
 from circlet.runtime.exec.state.variables import Variables
-from circlet.runtime.ir.length import may_differ
+from circlet.runtime.ir.length import is_known, may_differ
 from circlet.runtime.ir.model import ABSENT
 from circlet.runtime.ir.op import Op, Unknown
 from circlet.runtime.ir.types import Array, Shape
@@ -157,7 +157,7 @@ class GroupLowering:
         rule = self._rule(k)
         assert rule.fused is not None
         node = self._node(k)
-        flat = all(each is None or each.flat or each.size == 1 for each in node.inputs)
+        flat = all(each is None or each.flat or is_known(each.size, 1) for each in node.inputs)
         for tensor, value in zip(self._op.members[k].operator.outputs, rule.fused(node), strict=True):
             self._values[tensor] = shared(replace(value, flat=value.flat and (flat or value.memory is not None)))
 

@@ -30,7 +30,7 @@ from circlet.backends.native.targets.target import Goal
 from circlet.runtime.errors import CircletError, LimitError, Place
 from circlet.runtime.exec.executor_map import ExecutorMap
 from circlet.runtime.ir.faults import raise_located
-from circlet.runtime.ir.length import Scope, bound, lowest
+from circlet.runtime.ir.length import Scope, ToldApart, bound, lowest
 from circlet.runtime.ir.model import ABSENT, Operator
 from circlet.runtime.ir.op import Op, Skip
 from circlet.runtime.ir.types import Array
@@ -206,7 +206,7 @@ def _lowered(lowering: OperatorLowering) -> Sequence[Value]:
     """
     try:
         return _lower(lowering)
-    except (Abandoned, Unlowerable, RecursionError):
+    except (Abandoned, ToldApart, Unlowerable, RecursionError):
         raise
     except (LimitError, MemoryError) as error:
         raise_located(error, lowering.place)

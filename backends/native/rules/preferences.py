@@ -16,6 +16,8 @@ INT8 = "int8"
 """By dot products of four signed bytes."""
 INTEGER = "integer"
 """By products of pairs of 16-bit integers, which all stored integers fit into."""
+RAW = "raw"
+"""Of signed bytes by dot products, whose sums are the results."""
 HYBRID = "hybrid"
 """Of float32 with weights of int8."""
 LOOPS = "loops"
@@ -36,7 +38,7 @@ _COMBINING = "MEAN SUM REDUCE_MAX REDUCE_MIN AVERAGE_POOL_2D MAX_POOL_2D SOFTMAX
 PREFERENCES: Mapping[str, tuple[str, ...]] = {
     **dict.fromkeys(_LOOKED_UP.split(), (TABLE, LOOK_UP, PLAIN)),
     **dict.fromkeys((*_ELEMENTWISE.split(), *_COMBINING.split()), (PLAIN, QUANTIZED)),
-    "CONV_2D": (PLAIN, "groups", INT8, INTEGER, HYBRID),
+    "CONV_2D": (PLAIN, "groups", RAW, INT8, INTEGER, HYBRID),
     "DEPTHWISE_CONV_2D": (PLAIN, INTEGER, HYBRID, INT8),
     "TRANSPOSE_CONV": (PLAIN, INTEGER),
     "FULLY_CONNECTED": (INT8, INTEGER, HYBRID, PLAIN),

@@ -2,24 +2,32 @@
 
 What is derived for the shapes of one run holds for all those that answer the questions asked on the way as these do;
 other ones are derived anew, up to a number of times.
+
+Lengths of 1 are open as others are. They are fixed where what is derived would hold for 1 alone, as an axis of length 1
+may be spread over another one.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import lru_cache
 from typing import TypeAlias
 
 from circlet.runtime.errors import ExecutionError, LimitError
-from circlet.runtime.ir.length import Scope, is_late
+from circlet.runtime.ir.length import Scope, ToldApart, is_late, open_number
 from circlet.runtime.ir.model import Model
-from circlet.runtime.ir.terms import LEAST
+from circlet.runtime.ir.terms import LEAST, Symbol
 from circlet.runtime.ir.types import Shape
 from circlet.runtime.passes.analyses.specialize import MEMO_SIZE, General, Specialization, Specializer
 
 MOST_GENERAL = 16
 """Derivations for one subgraph and set of open dimensions, each for other answers; a choice that bounds what is
 compiled for shapes that are made to differ."""
+
+WITH_SHAPES = frozenset({"tflite", "circle"})
+"""Formats that say beside which lengths are open what they are where nobody gives others. Code for these alone takes
+half the time to make, and most models of these formats run at no others."""
 
 _Open: TypeAlias = tuple[tuple[int, int], ...]
 """Input and axis of each dimension that is open."""
@@ -32,6 +40,8 @@ class Generalizer:
         self._model = model
         self._specializer = specializer
         self._found: dict[tuple[int, tuple[Shape, ...]], list[General]] = {}
+        self._told_apart: set[tuple[int, int, int]] = set()
+        """Subgraph, input and axis where length 1 takes code of its own."""
         self.at = lru_cache(MEMO_SIZE)(self._at)
         """`at(subgraph, input_shapes) -> Specialization`, with `general` where dimensions are open."""
 
@@ -41,6 +51,8 @@ class Generalizer:
         if alone is not None and alone.is_static:
             return alone
         lengths = tuple(shapes[position][axis] for position, axis in opened)
+        if self._says_one(index, opened) and sum(lengths) == len(lengths):
+            return self._specializer.at(index, shapes)
         fixed = tuple(tuple(-1 if (position, axis) in opened else size for axis, size in enumerate(shape))
                       for position, shape in enumerate(shapes))
         key = (index, fixed)
@@ -50,43 +62,95 @@ class Generalizer:
                 return each.case(lengths)
         if len(known) >= MOST_GENERAL:
             return self._specializer.at(index, shapes)
-        general, alone = self._derive(index, shapes, opened), self._specializer.at(index, shapes)
-        if general is None:
-            return alone
-        general = replace(general, stop=min(general.stop, alone.stop))
-        if not _agrees(general.case(lengths), alone):
-            return alone
-        general.scope.close()
-        known.append(general)
-        return general.case(lengths)
+        alone = self._specializer.at(index, shapes)
+        try:
+            general = self._derive(index, shapes, opened)
+        except ToldApart as found:
+            return self._apart(index, shapes, opened, found.numbers)
+        if general is not None:
+            general = replace(general, stop=min(general.stop, alone.stop))
+            if _agrees(general.case(lengths), alone):
+                general.scope.close()
+                known.append(general)
+                return general.case(lengths)
+        return self._apart(index, shapes, opened, range(len(opened))) if 1 in lengths else alone
+
+    def apart(self, case: Specialization, numbers: Iterable[int]) -> Specialization:
+        """The same for some lengths of 1, by number, that are no longer to be open, as they take code of their own."""
+        shapes = tuple(case.shape(each) for each in case.subgraph.inputs)
+        return self._apart(case.index, shapes, _opened(case), numbers)
+
+    def _apart(self, index: int, shapes: tuple[Shape, ...], opened: _Open, numbers: Iterable[int]) -> Specialization:
+        places = [opened[number] for number in numbers]
+        self._told_apart.update((index, position, axis) for position, axis in places if shapes[position][axis] == 1)
+        self.at.cache_clear()
+        return self.at(index, shapes)
 
     def derive(self, case: Specialization) -> General | None:
         """Derives anew what a specialisation is a case of, so that more can be assumed of it; None where it cannot
-        be."""
+        be.
+
+        Raises:
+            ToldApart: lengths of 1 take code of their own, as assuming more of the scope does.
+        """
         shapes = tuple(case.shape(each) for each in case.subgraph.inputs)
-        return self._derive(case.index, shapes, self._opened(case.index, shapes))
+        return self._derive(case.index, shapes, _opened(case))
 
     def _opened(self, index: int, shapes: tuple[Shape, ...]) -> _Open:
-        """The dimensions that the model does not fix, or that differ from what it fixes, but for short ones."""
+        """The dimensions that the model does not fix, or that differ from what it fixes, but for those of nothing, and
+        of 1 where that takes code of its own."""
         subgraph = self._model.subgraphs[index]
         found: list[tuple[int, int]] = []
         for position, (tensor, shape) in enumerate(zip(subgraph.inputs, shapes, strict=True)):
             declared = subgraph.tensors[tensor].signature
             found += [(position, axis) for axis, size in enumerate(shape)
-                      if size >= LEAST and (len(declared) != len(shape) or declared[axis] != size)]
+                      if size >= LEAST and (len(declared) != len(shape) or declared[axis] != size)
+                      and (size > 1 or (index, position, axis) not in self._told_apart)]
         return tuple(found)
 
+    def _says_one(self, index: int, opened: _Open) -> bool:
+        """Whether the model says of open dimensions that they are 1 where nobody gives others."""
+        subgraph = self._model.subgraphs[index]
+        said = [subgraph.tensors[subgraph.inputs[position]] for position, _ in opened]
+        return bool(opened) and self._model.format in WITH_SHAPES and all(
+            len(each.shape) == len(each.signature) > axis and each.shape[axis] == 1 and each.signature[axis] < 0
+            for each, (_, axis) in zip(said, opened, strict=True))
+
     def _derive(self, index: int, shapes: tuple[Shape, ...], opened: _Open) -> General | None:
-        """What holds for these shapes and others; None where nothing does."""
-        scope = Scope([shapes[position][axis] for position, axis in opened])
-        numbers = {place: number for number, place in enumerate(opened)}
-        given = tuple(tuple(scope.symbol(numbers[position, axis]) if (position, axis) in numbers else size
-                            for axis, size in enumerate(shape)) for position, shape in enumerate(shapes))
+        """What holds for these shapes and others; None where nothing does. Where it holds for not all operators, what
+        is longer than 1 is assumed to be so, which can be known of the lengths of loops as well, if that tells more."""
+        found = self._derived(index, shapes, opened, {})
+        longer = {number: LEAST + 1 for number, (position, axis) in enumerate(opened) if shapes[position][axis] > LEAST}
+        if longer and not (found is not None and found.spec.is_static):
+            other = self._derived(index, shapes, opened, longer)
+            if other is not None and (found is None or other.spec.stop > found.spec.stop):
+                return other
+        return found
+
+    def _derived(self, index: int, shapes: tuple[Shape, ...], opened: _Open, least: Mapping[int, int]
+                 ) -> General | None:
+        """What holds for these shapes, and others of which lengths, by number, are at the least what is said."""
+        scope = Scope([shapes[position][axis] for position, axis in opened], least)
+        for number, length in least.items():
+            scope.decide(((1, (Symbol(number),)), (-length, ())), "<")  # assumed: it tells other runs from these
+        symbols = {place: scope.symbol(number) for number, place in enumerate(opened)}
+        if self._says_one(index, opened):
+            _ = sum(symbols.values()) == len(symbols)  # assumed not to be so: code for that is made alone
+        given = tuple(tuple(symbols.get((position, axis), size) for axis, size in enumerate(shape))
+                      for position, shape in enumerate(shapes))
         try:
             spec = self._specializer.at(index, given, scope)
             return General(spec, scope, _first_computed(spec), tuple(scope.lengths[scope.opened:]))
         except (ExecutionError, LimitError):
             return None
+
+
+def _opened(case: Specialization) -> _Open:
+    """The dimensions that are open in what a specialisation is a case of."""
+    assert case.general is not None, "no length is open"
+    found = {open_number(size): (position, axis) for position, tensor in enumerate(case.subgraph.inputs)
+             for axis, size in enumerate(case.general.spec.shape(tensor))}
+    return tuple(found[number] for number in range(case.general.scope.opened))
 
 
 def _first_computed(spec: Specialization) -> int:

@@ -48,7 +48,7 @@ class Moved:
     inputs: tuple[int | Array, ...]
     """Tensors, or new constants."""
     permutation: Permutation
-    """The result of the operator in place is this permutation of the new one."""
+    """Each result of the operator in place is this permutation of the new one's."""
 
 
 def fits(tensor: Tensor, permutation: Permutation) -> bool:
@@ -165,8 +165,26 @@ def _resampling(operator: Operator, tensors: Sequence[Tensor], views: Views) -> 
     return Moved(replace(op, axes=axes), (view.source, operator.inputs[1]), view.permutation)
 
 
+def _splitting(operator: Operator, tensors: Sequence[Tensor], views: Views) -> Moved | None:
+    value, at = _SPLIT[type(operator.op)]
+    view, axis = views.get(operator.inputs[value]), tensors[operator.inputs[at]].data
+    if view is None or axis is None or axis.size != 1 or any(
+            each in views for k, each in enumerate(operator.inputs) if k != value):
+        return None
+    rank, number = len(view.permutation), int(axis.item())
+    if not -rank <= number < rank:
+        return None
+    inputs: list[int | Array] = list(operator.inputs)
+    inputs[value], inputs[at] = view.source, np.full(axis.shape, view.permutation[number], axis.dtype)
+    return Moved(operator.op, tuple(inputs), view.permutation)
+
+
+_SPLIT: dict[type[Op], tuple[int, int]] = {layout.Split: (1, 0), layout.SplitV: (0, 2)}
+"""Which inputs of operators that cut a value into several are the value and the axis."""
 RULES: dict[type[Op], Rule] = {
     layout.Concatenation: _concatenation,
+    layout.Split: _splitting,
+    layout.SplitV: _splitting,
     layout.StridedSlice: _slicing,
     pad.Pad: _padding,
     pad.PadV2: _padding,
@@ -181,7 +199,7 @@ _UNEVEN = (comparison.Select, elementwise.StablehloClamp)
 def moved(operator: Operator, tensors: Sequence[Tensor], views: Views) -> Moved | None:
     """What an operator becomes if it is to compute on the sources of views; None where it has to have the views."""
     op = operator.op
-    if len(operator.outputs) != 1 or not any(each in views for each in operator.inputs):
+    if not any(each in views for each in operator.inputs):
         return None
     if any(tensors[each].quantization is not None for each in (*operator.inputs, *operator.outputs) if each >= 0):
         return None
@@ -189,4 +207,6 @@ def moved(operator: Operator, tensors: Sequence[Tensor], views: Views) -> Moved 
     if rule is None and op.elementwise and not isinstance(op, _UNEVEN):
         rule = _elementwise
     found = None if rule is None else rule(operator, tensors, views)
-    return found if found is not None and fits(tensors[operator.outputs[0]], found.permutation) else None
+    if found is None or not all(fits(tensors[each], found.permutation) for each in operator.outputs):
+        return None
+    return found

@@ -207,8 +207,8 @@ class _Graph:
             return
         inputs = tuple(self.constant(each, self.tensors[old].name) if isinstance(each, np.ndarray) else each
                        for each, old in zip(found.inputs, operator.inputs, strict=True))
-        target = self.view_of_new(operator.outputs[0], found.permutation)
-        self.operators.append(replace(operator, op=found.op, inputs=inputs, outputs=(target,)))
+        targets = tuple(self.view_of_new(each, found.permutation) for each in operator.outputs)
+        self.operators.append(replace(operator, op=found.op, inputs=inputs, outputs=targets))
 
     def permutation(self, operator: Operator) -> Permutation | None:
         """That of a transposition; None where it is not known, or does not fit its input."""

@@ -35,6 +35,23 @@ _LONGEST = 240
 """Instructions of a turn that are too many to be written several times: a choice."""
 
 
+@dataclass(frozen=True)
+class Cut:
+    """How turns are taken together."""
+
+    lanes: int
+    """How many are a vector."""
+    several: int
+    """Vectors that are computed side by side."""
+    is_forced: bool = False
+    """Whether LLVM is to do it where it expects nothing of it."""
+    is_masked: bool = False
+    """Whether vectors have masks, so that any number of turns below 256 is taken; else they are whole vectors side by
+    side."""
+    is_rolled: bool = False
+    """Whether LLVM must not unroll the loop first."""
+
+
 class _NotWidened(Exception):
     """An instruction that vectors do not serve."""
 
@@ -64,7 +81,7 @@ class Loop:
 
 
 def widened(e: Emitter, latch: ir.Block, count: ir.Value | int, several: int | None, has_masks: bool,
-            mark: Callable[[ir.Block], None]) -> bool:
+            mark: Callable[[ir.Block], None], cut: Cut | None = None) -> bool:
     """Makes vectors of the loop that a block ends, none of whose turns writes what another one reads or writes; whether
     it could, else all is as it was. Turns that fill no vector are computed with masks, or one by one where the
     processor has none.
@@ -75,14 +92,15 @@ def widened(e: Emitter, latch: ir.Block, count: ir.Value | int, several: int | N
         count: of turns.
         several: vectors that are computed side by side, if that is known.
         has_masks: whether vectors may be read and written in part.
-        mark: is told of the block that ends the loop over vectors.
+        mark: is told of the blocks that end loops over vectors, and over what these leave.
+        cut: how an unknown number of turns is cut, if that is said.
     """
     if e.target.goal is not Goal.HERE or e.target.vector_bytes < 16 or (
             isinstance(count, int) and count >= LONG_LOOP):
         return False
     loop = Loop.of(latch, count)
     try:
-        _Widening(e, loop, _Turn.of(loop), several, has_masks).write(mark)
+        _Widening(e, loop, _Turn.of(loop), several, has_masks, cut).write(mark)
     except _NotWidened:
         return False
     return True
@@ -248,19 +266,28 @@ def _intrinsic(each: ir.Instruction) -> str | None:
 class _Widening:
     """A loop on its way to vectors."""
 
-    def __init__(self, e: Emitter, loop: Loop, turn: _Turn, several: int | None, has_masks: bool) -> None:
+    def __init__(self, e: Emitter, loop: Loop, turn: _Turn, several: int | None, has_masks: bool,
+                 cut: Cut | None) -> None:
         self._e = e
         self._has_masks = has_masks
         self._loop = loop
         self._turn = turn
+        self._cut = cut
         count = loop.count
-        self._lanes = _lanes(e.target.vector_bytes // turn.widest, count)
-        beside = _BESIDE if several is None else (several, 2, 1)
-        self._several = next(k for k in beside if not isinstance(count, int) or count // self._lanes % k == 0)
+        if cut is not None:
+            self._lanes, self._several = cut.lanes, cut.several
+        else:
+            self._lanes, self._several = self._chosen(count, several)
         self._outer: dict[int, ir.Value] = {}
         """What stands before the loop for values that are the same in all turns, by `id`."""
         self._splats: dict[int, ir.Value] = {}
         """Those as vectors."""
+
+    def _chosen(self, count: ir.Value | int, several: int | None) -> tuple[int, int]:
+        """How many elements a vector has, and how many vectors are side by side, where that is not said."""
+        lanes = _lanes(self._e.target.vector_bytes // self._turn.widest, count)
+        beside = _BESIDE if several is None else (several, 2, 1)
+        return lanes, next(k for k in beside if not isinstance(count, int) or count // lanes % k == 0)
 
     def write(self, mark: Callable[[ir.Block], None]) -> None:
         """Writes the loop over vectors, and takes away or shortens the one that there was."""
@@ -277,10 +304,30 @@ class _Widening:
         for each in self._turn.varying:
             for value in _arguments(each):
                 self._prepare(value)
-        whole = e.number(known // block * block) if isinstance(known, int) else b.and_(total, e.number(-block))
-        self._rolled(e.number(0), whole, block, partial(self._vectors, self._several), mark)
-        self._rest(whole, total, mark)
+        if self._cut is not None:
+            self._in_place(total, mark)
+        else:
+            whole = e.number(known // block * block) if isinstance(known, int) else b.and_(total, e.number(-block))
+            self._rolled(e.number(0), whole, block, partial(self._vectors, self._several), mark)
+            self._rest(whole, total, mark)
         b.position_at_end(end)
+
+    def _in_place(self, total: ir.Value, mark: Callable[[ir.Block], None]) -> None:
+        """One loop of vectors over all turns."""
+        assert self._cut is not None, "it is said how turns are cut"
+
+        def masked(begin: ir.Value) -> None:
+            self._masked(begin, self._e.builder.sub(total, begin))
+
+        self._rolled(self._e.number(0), total, self._lanes * self._several,
+                     masked if self._cut.is_masked else partial(self._vectors, self._several), mark)
+        self._leave()
+
+    def _leave(self) -> None:
+        """Goes on behind the loop there was, which is none any more."""
+        loop, function = self._loop, self._loop.head.function
+        self._e.builder.branch(loop.after)
+        function.blocks = [each for each in function.blocks if each not in (loop.head, loop.body)]
 
     def _leave_unless(self, condition: ir.Value) -> None:
         """Goes on behind the loop where a condition does not hold."""
@@ -300,13 +347,13 @@ class _Widening:
                 self._rolled(begin, whole, lanes, partial(self._vectors, 1), mark)
             b.branch(loop.head)
             loop.index.incomings[0] = (whole, b.block)
+            mark(loop.body)
             return
         if not is_known:
             self._rolled(whole, total, lanes, lambda begin: self._masked(begin, b.sub(total, begin)), mark)
         elif loop.count % lanes:
             self._masked(whole, b.sub(total, whole))
-        b.branch(loop.after)
-        loop.head.function.blocks = [each for each in loop.head.function.blocks if each not in (loop.head, loop.body)]
+        self._leave()
 
     def _rolled(self, first: ir.Value, last: ir.Value, step: int, turn: Callable[[ir.Value], None],
                 mark: Callable[[ir.Block], None]) -> None:
@@ -330,9 +377,9 @@ class _Widening:
         b.position_at_end(after)
 
     def _masked(self, begin: ir.Value, count: ir.Value) -> None:
-        """A vector of which some lanes count: the first ones."""
+        """A vector of which some lanes count: the first ones, as many as are left where that is a byte."""
         e, b = self._e, self._e.builder
-        left = b.trunc(e.intrinsic("smin", count, e.number(self._lanes)), I8)
+        left = b.trunc(e.intrinsic("smin", count, e.number(self._lanes)) if self._cut is None else count, I8)
         numbers = ir.VectorType(I8, self._lanes)
         mask = b.icmp_unsigned("<", ir.Constant(numbers, list(range(self._lanes))), self._in_every_lane(left, numbers))
         self._vectors(1, begin, mask)

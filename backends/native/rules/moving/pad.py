@@ -19,7 +19,7 @@ from circlet.backends.native.rules.refusals import movable
 from circlet.backends.native.rules.rule import Node, Sink, fused, nest
 from circlet.backends.refusal import all_of
 from circlet.runtime.exec.kernel import Call
-from circlet.runtime.ir.length import larger, may_differ
+from circlet.runtime.ir.length import is_known, larger, may_differ
 from circlet.runtime.ir.types import QUANTIZABLE
 from circlet.runtime.ops.pad import Dilate, MirrorPad, MirrorPadMode, Pad, PadV2, StablehloPad, Tile
 
@@ -153,7 +153,9 @@ def broadcast_tile(node: Node[Tile]) -> tuple[Value]:
 
 def _wrapped(e: Emitter, index: ir.Value, size: int, length: int) -> ir.Value:
     """The place along an axis that an index along its repetitions stands for."""
-    return index if size == length else e.number(0) if size == 1 else e.builder.urem(index, e.number(size))
+    if not may_differ(size, length):
+        return index
+    return e.number(0) if is_known(size, 1) else e.builder.urem(index, e.number(size))
 
 
 @nest(Tile, movable, parameters=SECOND)

@@ -23,6 +23,7 @@ from circlet.runtime.ops.shape import (
     Alias,
     Bitcast,
     BroadcastTo,
+    Densify,
     ExpandDims,
     Fill,
     OneHot,
@@ -47,7 +48,7 @@ def view(node: Node[Any]) -> tuple[Value]:
     return (x.reshaped(node.shape),)
 
 
-_VIEWS: tuple[type[View], ...] = (Reshape, ExpandDims, Squeeze, StablehloReshape, Alias)
+_VIEWS: tuple[type[View], ...] = (Reshape, ExpandDims, Squeeze, StablehloReshape, Densify, Alias)
 """The operators whose result is the bytes of their input under another shape."""
 for _op in _VIEWS:
     fused(_op, movable, is_free=True, parameters=SECOND)(view)

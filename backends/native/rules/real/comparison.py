@@ -12,6 +12,7 @@ from circlet.backends.native.emit.value import Value, computed
 from circlet.backends.native.rules.real.elementwise import compare, elementwise
 from circlet.backends.native.rules.refusals import movable
 from circlet.backends.native.rules.rule import Node, fused
+from circlet.runtime.ir.length import alike, is_known
 from circlet.runtime.ops import comparison as ops
 
 RELATIONS = {ops.Equal: "==", ops.NotEqual: "!=", ops.Less: "<", ops.LessEqual: "<=", ops.Greater: ">",
@@ -54,9 +55,9 @@ def _select(node: Node[Any]) -> tuple[Value]:
         return e.select(*(each(e, index) for each in operands))
 
     def linear(e: Emitter, position: ir.Value) -> ir.Value:
-        return e.select(*(each.linear(e, e.number(0) if each.size == 1 else position) for each in inputs))
+        return e.select(*(each.linear(e, e.number(0) if is_known(each.size, 1) else position) for each in inputs))
 
-    flat = all(each.shape == node.shape or each.size == 1 for each in inputs)
+    flat = all(alike(each.shape, node.shape) or is_known(each.size, 1) for each in inputs)
     return (computed(node.shape, node.call.outputs[0].dtype, element, linear if flat else None),)
 
 
@@ -69,7 +70,7 @@ def select(node: Node[ops.Select]) -> tuple[Value]:
     """The elements of the second operand where the first one's hold, else of the third: (...) of three of one shape, or
     of a condition (n,), which chooses whole slices (n, ...)."""
     condition, one, other = (node.input(k) for k in range(3))
-    if condition.shape == node.shape or condition.size == 1:
+    if alike(condition.shape, node.shape) or is_known(condition.size, 1):
         return _select(node)
 
     def element(e: Emitter, index: Index) -> ir.Value:

@@ -28,6 +28,7 @@ from circlet.backends.native.rules.refusals import plain
 from circlet.backends.native.rules.rule import Node, fused, is_single
 from circlet.backends.refusal import all_of, only
 from circlet.runtime.exec.kernel import Call
+from circlet.runtime.ir.length import is_known
 from circlet.runtime.ir.types import Array, DType
 from circlet.runtime.ops import elementwise as ops
 
@@ -67,7 +68,7 @@ def checked(node: Node[Any], holds: Callable[[Emitter, ir.Value], ir.Value], is_
     def check(e: Emitter, element: ir.Value) -> None:
         node.function.fail_unless(holds(e, element), node.place, message)
 
-    if value.size == 1:
+    if is_known(value.size, 1):
         check(node.function.e, value.scalar(node.function.e))
         return combine
 

@@ -15,7 +15,7 @@ from circlet.backends.native.rules.refusals import movable, plain, single_or_hal
 from circlet.backends.native.rules.rule import Node, fused
 from circlet.backends.refusal import all_of
 from circlet.runtime.exec.kernel import Call
-from circlet.runtime.ir.length import alike
+from circlet.runtime.ir.length import alike, is_known
 from circlet.runtime.ir.op import Op
 from circlet.runtime.ir.types import Activation, DType
 from circlet.runtime.ops import elementwise as ops
@@ -34,11 +34,11 @@ def elementwise(node: Node[Any], combine: Combine) -> tuple[Value]:
     def element(e: Emitter, index: Index) -> ir.Value:
         return combine(e, kind, [operand(e, index) for operand in operands])
 
-    flat = all(alike(each.shape, shape) or each.size == 1 for each in inputs)
+    flat = all(alike(each.shape, shape) or is_known(each.size, 1) for each in inputs)
 
     def linear(e: Emitter, position: ir.Value) -> ir.Value:
         zero = e.number(0)
-        return combine(e, kind, [each.linear(e, zero if each.size == 1 else position) for each in inputs])
+        return combine(e, kind, [each.linear(e, zero if is_known(each.size, 1) else position) for each in inputs])
 
     return (computed(shape, dtype, element, linear if flat else None),)
 

@@ -25,7 +25,9 @@ from circlet.backends.native.rules.refusals import plain
 from circlet.backends.native.rules.rule import Node, Sink, nest
 from circlet.backends.refusal import all_of, only
 from circlet.runtime.exec.kernel import Call
-from circlet.runtime.ir.length import is_length
+from circlet.runtime.ir.intervals import interval
+from circlet.runtime.ir.length import is_known, is_length, may_differ, open_number, scope_of
+from circlet.runtime.ir.terms import MOST
 from circlet.runtime.ir.types import DType
 from circlet.runtime.ops.matmul import BatchMatMul, FullyConnected
 
@@ -49,9 +51,13 @@ def is_few(rows: int) -> bool:
     return not is_length(rows) and rows <= FEW_ROWS
 
 
-def is_large(size: int) -> bool:
-    """Whether a matrix of so many bytes is read row by row for a product with one row."""
-    return is_length(size) or size > LARGE
+def is_row_by_large(plan: Plan) -> bool:
+    """Whether a product is that of one row and so large a matrix that this is read row by row. Where the number of rows
+    is open, as in decoders, whose steps have one, code for one row is another, unless the matrix is small then."""
+    size, number, scope = plan.columns * plan.depth * WORD, open_number(plan.rows), scope_of([plan.rows])
+    if scope is not None and number is not None:
+        size = interval(size, [(1, 1 if each == number else MOST) for each in range(scope.count)])[1]
+    return (is_length(size) or size > LARGE) and plan.rows == 1 and plan.depth != 0
 
 
 def _shuffled(call: Call) -> str | None:
@@ -85,13 +91,19 @@ def fully_connected(node: Node[FullyConnected], e: Emitter, sinks: tuple[Sink, .
 def batch_matmul(node: Node[BatchMatMul], e: Emitter, sinks: tuple[Sink, ...]) -> None:
     """Of x (..., m, k) and y (..., k, n): (..., m, n); either may be transposed. A loop over the outer indices, shared
     out, around a product of few rows, of one row, or by tiles with y packed. Where y is one matrix, the rows of all x
-    are those of one product."""
+    are those of one product; if it is constant, it is packed when the code is made."""
     x, y = (node.input(k) for k in range(2))
-    is_one = prod(y.shape[:-2]) == 1 and prod(x.shape[:-2]) == prod(node.shape[:-2]) and not node.op.adj_x
+    is_one = not node.op.adj_x and is_known(prod(y.shape[:-2]), 1) and not may_differ(
+        prod(x.shape[:-2]), prod(node.shape[:-2]))
     outer = node.shape[:0 if is_one else -2]
     depth = x.shape[-2 if node.op.adj_x else -1]
     product = FloatProduct(node, e, node.shape[len(outer):], depth, outer)
     plan = product.plan
+    if is_one and y.known is not None:
+        panels = product.known(y.known, is_transposed=node.op.adj_y)
+        multiply(e, plan, product.rows(depth * WORD)(node.function.pointer(x)), panels, product.start(None),
+                 product.result(sinks[0]))
+        return
     left, right = (node.function.pointer(each) for each in (x, y))
     matrices = prod(outer)
     work = matrices * plan.rows * plan.columns * plan.depth if is_length(matrices) or matrices >= _MANY else 0
@@ -100,7 +112,7 @@ def batch_matmul(node: Node[BatchMatMul], e: Emitter, sinks: tuple[Sink, ...]) -
             multiply_few(e, plan, _matrix(e, left, x, index), _matrix(e, right, y, index), None,
                          product.put(sinks[0], outer=index))
         return
-    if plan.rows == 1 and not node.op.adj_y and is_large(plan.columns * plan.depth * WORD) and plan.depth:
+    if not node.op.adj_y and is_row_by_large(plan):
         with parallel_nest(e, outer, work) as index:
             sums = node.function.scratch(plan.columns * WORD)
             multiply_row(e, plan, _matrix(e, left, x, index), _matrix(e, right, y, index), sums,
@@ -143,7 +155,7 @@ def _kept(e: Emitter, value: Value, index: Index) -> list[ir.Value]:
     """The index of the matrix for one of the result's outer dimensions; they broadcast."""
     outer = value.shape[:-2]
     given = index[len(index) - len(outer):]
-    return [e.number(0) if size == 1 else each for each, size in zip(given, outer, strict=True)]
+    return [e.number(0) if is_known(size, 1) else each for each, size in zip(given, outer, strict=True)]
 
 
 def _turned(node: Node[BatchMatMul], e: Emitter, plan: Plan) -> Callable[[ir.Value], Left]:

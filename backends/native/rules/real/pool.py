@@ -11,6 +11,7 @@ from typing import Any
 from llvmlite import ir
 
 from circlet.backends.native.emit.emitter import Emitter
+from circlet.backends.native.emit.loops import independent
 from circlet.backends.native.emit.parallel import parallel_nest
 from circlet.backends.native.rules.real.elementwise import activate, refuses_activation
 from circlet.backends.native.rules.real.reduce import REORDERED, Register, reserve
@@ -78,7 +79,7 @@ def _pool(pooling: Pooling, node: Node[Any], e: Emitter, sinks: tuple[Sink, ...]
                         take(k, m)
                 tiles.store(e, register.get(), row, start)
             count = b.sitofp(b.mul(height, width), ir.FloatType())
-            with e.loop(channels) as channel:
+            with independent(e, channels, rereads=True) as channel:
                 value = pooling.finish(e, e.load(row, FLOAT, channel), count)
                 value = activate(e, value, FLOAT, node.op.fused_activation_function)
                 sinks[0](e, [image, i, j, channel], value)

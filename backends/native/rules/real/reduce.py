@@ -24,7 +24,7 @@ from circlet.backends.native.rules.row_vectors import RowVectors, in_every_lane
 from circlet.backends.native.rules.rule import Node, Sink, nest
 from circlet.backends.native.rules.tiles import Tiles
 from circlet.backends.native.targets.constants import Uniform
-from circlet.runtime.ir.length import certain, is_late, is_length, larger, lowest, may_differ
+from circlet.runtime.ir.length import certain, is_known, is_late, is_length, larger, lowest, may_differ
 from circlet.runtime.ir.types import DType
 from circlet.runtime.ops import reduce as ops
 from circlet.runtime.records import dataclass
@@ -218,10 +218,10 @@ class Traversal:
 
 
 @contextmanager
-def parts(e: Emitter, length: int, size: int = BLOCK) -> Iterator[tuple[ir.Value, ir.Value]]:
+def parts(e: Emitter, length: int, size: int = BLOCK) -> Iterator[tuple[ir.Value, ir.Value | int]]:
     """A loop over the parts of a row, each of `size` elements or what is left: where it begins, and how long it is."""
     if certain(length, "<=", size):
-        yield e.number(0), e.number(length)
+        yield e.number(0), length
         return
     with rolled(e, -(-length // size)) as number:
         start = e.builder.mul(number, e.number(size), flags=("nsw",))
@@ -241,7 +241,7 @@ def fold_along(make: MakeFold, node: Node[Any], e: Emitter, sinks: tuple[Sink, .
     x, axes = node.input(0), axes_of(node)
     fold = make(x.dtype, prod(x.shape[axis] for axis in axes))
     traversal = Traversal(x, axes, node.op.keep_dims)
-    if traversal.reduces_row or traversal.length == 1:
+    if traversal.reduces_row or is_known(traversal.length, 1):
         _reduce_row(e, traversal, fold, sinks[0])
     else:
         in_vectors = x.memory is not None and fold.dtype is x.dtype is not DType.BOOL
@@ -272,7 +272,7 @@ def _reduce_row(e: Emitter, traversal: Traversal, fold: Fold, sink: Sink) -> Non
 
 
 def _combine_row(e: Emitter, traversal: Traversal, fold: Fold, register: Register, outer: dict[int, ir.Value],
-                 begin: ir.Value, count: ir.Value) -> None:
+                 begin: ir.Value, count: ir.Value | int) -> None:
     """A loop over `count` elements of a row from `begin` on: combines each with what the register holds."""
     with e.loop(count) as k:
         element = traversal.read(e, outer, e.builder.add(begin, k))
@@ -319,7 +319,7 @@ def _reduce_tiles(e: Emitter, traversal: Traversal, fold: Fold, sink: Sink, kept
             elements = tiles.load(e, source, traversal.position(e, {**kept, **reduced}, start))
             register.set(fold.combine(e, register.get(), elements))
         tiles.store(e, register.get(), memory, start)
-    with e.loop(traversal.length) as k:
+    with independent(e, traversal.length, rereads=True) as k:
         sink(e, traversal.result_index(e, kept, k), fold.finish(e, e.load(memory, fold.dtype, k)))
 
 
@@ -365,7 +365,7 @@ for _op, _make in _FOLDS.items():
 def _arg(relation: str, node: Node[Any], e: Emitter, sinks: tuple[Sink, ...]) -> None:
     """Emits ARG_MAX (`>`) or ARG_MIN (`<`): of x the places (i32 or i64) of the first extreme element along an axis."""
     traversal = Traversal(node.input(0), axes_of(node))
-    find = _find_in_row if traversal.reduces_row or traversal.length == 1 else _find_beside
+    find = _find_in_row if traversal.reduces_row or is_known(traversal.length, 1) else _find_beside
     find(relation, node, e, traversal, sinks[0])
 
 
@@ -416,7 +416,8 @@ def _found_by_turns(relation: str, e: Emitter, traversal: Traversal, kept: dict[
     best, first, length = Register(e, register_type(dtype)), Register(e, register_type(made)), traversal.length
     best.set(e.constant(_worst(relation, dtype), dtype))
     with e.loop(length) as position:
-        best.set(extreme(relation, dtype).combine(e, best.get(), traversal.read(e, kept, position)))
+        value = _ranked(e, relation, dtype, traversal.read(e, kept, position))
+        best.set(extreme(relation, dtype).combine(e, best.get(), value))
     first.set(e.constant(length, made))
 
     def look(position: ir.Value) -> None:

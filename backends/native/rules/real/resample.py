@@ -10,6 +10,7 @@ from typing import TypeAlias
 from llvmlite import ir
 
 from circlet.backends.native.emit.emitter import Emitter
+from circlet.backends.native.emit.loops import independent
 from circlet.backends.native.emit.parallel import parallel_nest
 from circlet.backends.native.emit.value import Value, in_memory
 from circlet.backends.native.rules.refusals import plain
@@ -121,7 +122,7 @@ def resample(node: Node[Resample], e: Emitter, sinks: tuple[Sink, ...]) -> None:
     *outer, length = node.shape
     with parallel_nest(e, tuple(outer), 16 * prod(node.shape)) as place:
         around = [_chosen(e, taps.get(axis), index) for axis, index in enumerate(place)]
-        with e.loop(length) as j:
+        with independent(e, length) as j:
             along = _chosen(e, taps.get(len(outer)), j)
             sinks[0](e, [*place, j], _sum(e, x, around, along))
 
@@ -177,7 +178,7 @@ def _written(node: Node[Resample], e: Emitter, length: int, size: int, factor: f
     taps = [_Tap(_table(node, size, e.index_dtype), None if steps is None else _table(node, size, FLOAT))
             for _ in steps or range(1)]
     axis = _Axis(e, length, size, factor)
-    with e.loop(size) as k:
+    with independent(e, size) as k:
         place = _PLACES[node.op.coordinates](axis, axis.real(k))
         if steps is None:
             rounding, more = _NEAREST[node.op.nearest]

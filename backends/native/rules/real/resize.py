@@ -9,6 +9,7 @@ from llvmlite import ir
 
 from circlet.backends.arithmetic.interpolation import Neighbours, nearest, neighbours
 from circlet.backends.native.emit.emitter import Emitter
+from circlet.backends.native.emit.loops import independent
 from circlet.backends.native.emit.parallel import parallel_nest
 from circlet.backends.native.emit.value import Value, in_memory
 from circlet.backends.native.rules.refusals import movable, plain
@@ -74,7 +75,7 @@ def _nearest(node: Node[ResizeNearestNeighbor], e: Emitter, axis: int) -> Array 
     if not is_open((length, count)):
         return nearest(op, length, count)
     found = _written(node, count, e.index_dtype)
-    with e.loop(count) as k:
+    with independent(e, count) as k:
         position = b.fpext(_position(op, e, k, length, count), ir.DoubleType())
         if op.align_corners:
             position = b.fadd(position, e.constant(0.5, DType.FLOAT64))
@@ -89,7 +90,7 @@ def _neighbours(node: Node[ResizeBilinear], e: Emitter, axis: int) -> Neighbours
     if not is_open((length, count)):
         return neighbours(op, length, count)
     made = OpenNeighbours(*(_written(node, count, dtype) for dtype in (e.index_dtype, e.index_dtype, FLOAT, FLOAT)))
-    with e.loop(count) as k:
+    with independent(e, count) as k:
         position = _position(op, e, k, length, count)
         if op.half_pixel_centers:
             position = b.fsub(position, e.constant(0.5, FLOAT))
@@ -120,7 +121,7 @@ def resize_nearest_neighbor(node: Node[ResizeNearestNeighbor], e: Emitter, sinks
         row = rows.linear(e, i)
         with e.loop(width) as j:
             column = columns.linear(e, j)
-            with e.loop(channels) as channel:
+            with independent(e, channels) as channel:
                 sinks[0](e, [image, i, j, channel], x.element(e, [image, row, column, channel]))
 
 
@@ -134,7 +135,7 @@ def resize_bilinear(node: Node[ResizeBilinear], e: Emitter, sinks: tuple[Sink, .
     with parallel_nest(e, (images, height), 16 * prod(node.shape)) as (image, i), e.loop(width) as j:
         corners = [(row, column, b.fmul(one, other))
                    for row, column, one, other in bilinear_corners(node, e, tall, wide, i, j)]
-        with e.loop(channels) as channel:
+        with independent(e, channels) as channel:
             total: ir.Value = e.constant(0, DType.FLOAT32)
             for row, column, weight in corners:
                 total = b.fadd(total, b.fmul(x.element(e, [image, row, column, channel]), weight))

@@ -30,7 +30,7 @@ from circlet.backends.native.rules.quantized.fully_connected import (
     rows_of,
     start,
 )
-from circlet.backends.native.rules.quantized.requantize import SUMS_BELOW, clamped, rescale
+from circlet.backends.native.rules.quantized.requantize import SHORT_SUMS_BELOW, clamped, rescale
 from circlet.backends.native.rules.recurrent import gate_functions
 from circlet.backends.native.rules.recurrent.product import Rows, joined
 from circlet.backends.native.rules.recurrent.rnn import (
@@ -97,7 +97,7 @@ def _shifted(e: Emitter, value: ir.Value, count: int) -> ir.Value:
 
 
 def _rescaled(e: Emitter, value: ir.Value, factor: Factor) -> ir.Value:
-    """A sum below `SUMS_BELOW` times a quantised multiplier."""
+    """A sum below `SHORT_SUMS_BELOW` times a quantised multiplier."""
     return rescale(e, value, *factor, is_small=True)
 
 
@@ -248,10 +248,10 @@ def _sparse(call: Call) -> str | None:
 
 
 def _large(call: Call) -> str | None:
-    """Refuses sums that may reach `SUMS_BELOW`."""
+    """Refuses sums that may reach `SHORT_SUMS_BELOW`."""
     most = max(depth(call.input(first + 3)) for first in (LSTM.weights, LSTM.recurrent))
     biases = [call.input(LSTM.bias + k) for k in range(4) if call.has(LSTM.bias + k)]
-    return sums_below(SUMS_BELOW, most * 255 * 128 + max(map(largest, biases)))
+    return sums_below(SHORT_SUMS_BELOW, most * 255 * 128 + max(map(largest, biases)))
 
 
 _refuses = all_of(only((DType.INT8,)), variables([LSTM.output_state, LSTM.cell_state]), constant_inputs(*_WEIGHTS),
