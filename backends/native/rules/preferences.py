@@ -48,7 +48,6 @@ PREFERENCES: Mapping[str, tuple[str, ...]] = {
     "RANGE": (PLAIN, "sums"),
     "SCATTER_ND": ("one", PLAIN),
     "TILE": ("broadcast", PLAIN),
-    "TOPK_V2": ("insertion", "merge"),
     "LSTM": (PLAIN, "basic"),
     "UNIDIRECTIONAL_SEQUENCE_LSTM": (INT8, PLAIN),
 }

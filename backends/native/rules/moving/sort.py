@@ -3,153 +3,124 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 from llvmlite import ir
 
-from circlet.backends.native.emit.emitter import I1, Emitter, Index, is_real, register_type
+from circlet.backends.native.emit.emitter import Emitter, Index, is_real
+from circlet.backends.native.emit.loops import search
+from circlet.backends.native.emit.parallel import parallel_nest
 from circlet.backends.native.emit.value import Value
-from circlet.backends.native.rules.moving.merge import Merge
+from circlet.backends.native.emit.whole import Whole
+from circlet.backends.native.rules.moving.heap import Heap, Records
+from circlet.backends.native.rules.moving.move import expect, expect_shape, extended
 from circlet.backends.native.rules.quantized.quantize import convert
 from circlet.backends.native.rules.real.elementwise import compare, elementwise
-from circlet.backends.native.rules.real.reduce import Register, reserve
+from circlet.backends.native.rules.real.reduce import Register
 from circlet.backends.native.rules.refusals import movable, plain
+from circlet.backends.native.rules.row_vectors import RowVectors, in_every_lane
 from circlet.backends.native.rules.rule import Node, Sink, fused, nest
 from circlet.backends.refusal import all_of
 from circlet.runtime.exec.kernel import Call
-from circlet.runtime.ir.length import bound, is_length
-from circlet.runtime.ir.types import DType
+from circlet.runtime.ir.length import bound, is_length, may_differ
+from circlet.runtime.ir.types import DType, Shape
 from circlet.runtime.ops.sort import Bucketize, TopKV2
 from circlet.runtime.records import dataclass
 
-MOST = 64
-"""The most elements that are kept in order by insertion; rows are sorted for more. On random floats it takes, with 64
-of 10000, 0.08 of the time in which numpy sorts on AVX2 and 0.25 on AVX-512."""
+_WORK = 4
+"""That of looking at a byte, as `parallel.portion` counts it: a choice."""
 
 
-FEW, LONGER = 8, 8
-"""Up to how many elements are inserted in rows of any length; how many times as long other rows are at least."""
-
-
-def _large(call: Call) -> str | None:
-    """Refuses a k that is large, or that is not constant."""
-    k = call.input(1).data
-    if k is None or k.size != 1:
-        return "k is not constant"
-    return None if int(k.item()) <= MOST else f"k is {k.item()} (supported: up to {MOST})"
-
-
-def _short(call: Call) -> str | None:
-    """Refuses rows that are not much longer than a k that is not small: most elements would move most others. 64 of 64
-    take 21 us by insertion and 2.5 us by merging, 8 of 64 take 1 us."""
-    k, length = call.input(1).data, call.input(0).shape[-1] if call.input(0).shape else 0
-    if k is None or k.size != 1 or is_length(length) or k.item() <= FEW or LONGER * k.item() <= length:
-        return None
-    return f"k is {k.item()} of {length}"
-
-
-def _leads(e: Emitter, dtype: DType, value: ir.Value, other: ir.Value) -> ir.Value:
-    """Whether a value comes before another; NaN comes after all numbers."""
-    greater = compare(e, dtype, ">", value, other)
+def _leads(dtype: DType, other: ir.Value, e: Emitter, value: ir.Value) -> ir.Value:
+    """Whether a value comes before another one, or each lane of a vector; NaN comes after all numbers."""
+    b, others = e.builder, in_every_lane(e, other, value.type) if isinstance(value.type, ir.VectorType) else other
+    greater = compare(e, dtype, ">", value, others)
     if not is_real(dtype):
         return greater
-    b = e.builder
-    is_number, is_nan = b.fcmp_ordered("ord", value, value), b.fcmp_unordered("uno", other, other)
-    return b.or_(greater, b.and_(is_number, is_nan))
+    return b.or_(greater, b.and_(b.fcmp_ordered("ord", value, value), b.fcmp_unordered("uno", others, others)))
+
+
+@nest(TopKV2, movable, frozenset({0}))
+def top_k(node: Node[TopKV2], e: Emitter, sinks: tuple[Sink, ...]) -> None:
+    """Of x (..., n): the k greatest of each row, in order, and where they are, (..., k) each. The first k of a row
+    become a heap, in which elements behind take the place of the least one if they lead it, and which is then put in
+    order. Rows are shared out."""
+    *outer, k = _shape(node, e)
+    if not may_differ(k, 0):
+        return
+    x, b, count, records = node.input(0), e.builder, e.number(k), Records(node.input(0).dtype)
+    memory = node.function.scratch(bound(k) * records.kind.width // 8)
+    with parallel_nest(e, tuple(outer), _WORK * x.nbytes) as index, b.if_then(b.icmp_signed(">", count, e.number(0))):
+        row = _Row(e, x, index, records, Heap(e, memory, records.kind))
+        row.find(count)
+        with e.loop(count) as rank:
+            place = records.place(e, row.heap.get(rank))
+            sinks[0](e, [*index, rank], row.element(place))
+            sinks[1](e, [*index, rank], convert(e, place, e.index_dtype, node.call.outputs[1].dtype))
+
+
+def _shape(node: Node[TopKV2], e: Emitter) -> Shape:
+    """That of the results; where only the run tells k, that is looked at."""
+    *outer, k = node.shape
+    given, length = node.input(1), node.input(0).shape[-1]
+    if given.known is None and (e.is_undefined(k) or not is_length(k)):
+        found = Whole(e, extended(e, given.reshaped(()).scalar(e), given.dtype))
+        expect(node, found.is_in(0, length),
+               f"input 1 is k: expected 0 to {length}, the length of the last axis, found {{}}", found)
+        expect_shape(node, [*(Whole(e, each) for each in outer), found])
+    return node.shape
 
 
 @dataclass(frozen=True, eq=False)
-class _Rows:
-    """Rows of which the greatest elements are wanted, in order."""
+class _Row:
+    """A row of which the greatest elements are wanted, and a heap of their records."""
 
-    node: Node[TopKV2]
+    e: Emitter
     x: Value
-    k: int
-    kinds: tuple[DType, DType]
-    """Of elements and of their places."""
-    sinks: tuple[Sink, ...]
+    index: Index
+    records: Records
+    heap: Heap
 
-    @property
-    def length(self) -> int:
-        """Of a row."""
-        return self.x.shape[-1]
+    def element(self, place: ir.Value) -> ir.Value:
+        """That at a place."""
+        return self.x.element(self.e, [*self.index, place])
 
-    def reserve(self, count: int) -> list[ir.Value]:
-        """Scratch memory for so many elements and for their places."""
-        return [reserve(self.node, bound(count), dtype) for dtype in self.kinds]
+    def _record(self, place: ir.Value) -> ir.Value:
+        return self.records.of(self.e, self.element(place), place)
 
-    def put(self, e: Emitter, index: Index, memory: list[ir.Value], first: ir.Value) -> None:
-        """Gives the first k elements from a place of memory on."""
-        with e.loop(self.k) as place:
-            for sink, each, dtype in zip(self.sinks, memory, self.kinds, strict=True):
-                sink(e, [*index, place], e.load(each, dtype, e.builder.add(first, place)))
+    def find(self, count: ir.Value) -> None:
+        """Puts the records of the `count` greatest to the heap, in order."""
+        e, b, heap = self.e, self.e.builder, self.heap
+        with e.loop(count) as place:
+            heap.put(self._record(place), place)
+        heap.order(count)
+        length, next_ = e.number(self.x.shape[-1]), Register(e, e.index)
+        next_.set(count)
 
-    def insert(self, e: Emitter, index: Index, kept: list[ir.Value]) -> None:
-        """Inserts each element that leads the last one kept, and moves those after it on; so rows of which few elements
-        lead take one comparison an element."""
-        b, (dtype, _) = e.builder, self.kinds
-        moving, is_placed = [Register(e, register_type(each)) for each in self.kinds], Register(e, I1)
-        with e.loop(self.length) as turn:
-            value = self.x.element(e, [*index, turn])
-            is_full = b.icmp_signed(">=", turn, e.number(self.k))
-            last = e.load(kept[0], dtype, e.number(self.k - 1))
-            with b.if_then(b.or_(b.not_(is_full), _leads(e, dtype, value, last))):
-                moving[0].set(value)
-                moving[1].set(convert(e, turn, e.index_dtype, self.kinds[1]))
-                is_placed.set(ir.Constant(I1, False))
-                with e.loop(self.k) as place:
-                    olds = [e.load(memory, each, place) for memory, each in zip(kept, self.kinds, strict=True)]
-                    is_free = b.icmp_signed(">=", place, turn)
-                    moves = b.or_(b.or_(is_free, is_placed.get()), _leads(e, dtype, moving[0].get(), olds[0]))
-                    for memory, each, register, old in zip(kept, self.kinds, moving, olds, strict=True):
-                        e.store(e.select(moves, register.get(), old), memory, each, place)
-                        register.set(e.select(moves, old, register.get()))
-                    is_placed.set(moves)
-        self.put(e, index, kept, e.number(0))
+        def is_done(_: ir.Value) -> ir.Value:
+            least = self.element(self.records.place(e, heap.get(e.number(0))))
+            place = self._leading(least, next_.get(), b.sub(length, next_.get()))
+            ends = b.icmp_signed(">=", place, length)
+            with b.if_then(b.not_(ends)):
+                heap.sink(self._record(place), e.number(0), count)
+                next_.set(b.add(place, e.number(1)))
+            return ends
 
-    def merge(self, e: Emitter, index: Index, memory: list[ir.Value]) -> None:
-        """Sorts a row, in memory for two."""
-        with e.loop(self.length) as turn:
-            e.store(self.x.element(e, [*index, turn]), memory[0], self.kinds[0], turn)
-            e.store(convert(e, turn, e.index_dtype, self.kinds[1]), memory[1], self.kinds[1], turn)
-        merge = Merge(e, tuple(zip(memory, self.kinds, strict=True)),
-                      lambda one, other: _leads(e, self.kinds[0], one[0], other[0]))
-        self.put(e, index, memory, merge.sort(e.number(self.length)))
+        search(e, length, is_done)
+        heap.sort(count)
 
-
-def _rows(node: Node[TopKV2], sinks: tuple[Sink, ...]) -> _Rows:
-    x = node.input(0)
-    return _Rows(node, x, node.shape[-1], (x.dtype, node.call.outputs[1].dtype), sinks)
-
-
-@nest(TopKV2, all_of(movable, _large, _short), frozenset(), frozenset({1}), name="insertion")
-def top_k(node: Node[TopKV2], e: Emitter, sinks: tuple[Sink, ...]) -> None:
-    """Of x (..., n): the k greatest of each row, in order, and where they are, (..., k) each."""
-    rows = _rows(node, sinks)
-    if not rows.k:
-        return
-    kept = rows.reserve(rows.k)
-    with e.nest(node.shape[:-1]) as index:
-        rows.insert(e, index, kept)
-
-
-@nest(TopKV2, movable, frozenset(), frozenset({1}), name="merge")
-def sorted_rows(node: Node[TopKV2], e: Emitter, sinks: tuple[Sink, ...]) -> None:
-    """The same for any k: by insertion where the run tells that it is small, and rows much longer."""
-    rows, b = _rows(node, sinks), e.builder
-    memory = rows.reserve(2 * rows.length)
-    with e.nest(node.shape[:-1]) as index:
-        if not is_length(rows.k):
-            rows.merge(e, index, memory)
-            return
-        k = e.number(rows.k)
-        is_small = b.and_(b.icmp_signed("<=", k, e.number(MOST)), b.and_(
-            b.icmp_signed(">", k, e.number(0)), b.icmp_signed("<=", b.mul(k, e.number(LONGER)), e.number(rows.length))))
-        with b.if_else(is_small) as (small, large):
-            with small:
-                rows.insert(e, index, memory)
-            with large:
-                rows.merge(e, index, memory)
+    def _leading(self, least: ir.Value, begin: ir.Value, count: ir.Value) -> ir.Value:
+        """The first place of `count` from one on whose element leads the least one kept; the place behind if none
+        does."""
+        e, vectors = self.e, RowVectors.of(self.e, self.x)
+        leads = partial(_leads, self.x.dtype, least)
+        if vectors is None:
+            found = search(e, count, lambda k: leads(e, self.element(e.builder.add(begin, k))))
+        else:
+            first = e.linear([*self.index, begin], self.x.shape)
+            found = vectors.place_of(e, leads, first, Whole(e, count))
+        return e.builder.add(begin, found)
 
 
 def _no_number(call: Call) -> str | None:
