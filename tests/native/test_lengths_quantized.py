@@ -187,6 +187,22 @@ def test_images_of_all_sizes_have_their_bits(write: Callable[[Graph], Sequence[V
     assert len(compiled) == 1
 
 
+@pytest.mark.parametrize("dtype", [I8, I16, U8], ids=lambda each: str(each.value))
+def test_a_window_that_fits_nowhere_leaves_nothing_to_reduce(dtype: DType, folder: object, compiled: list[str]) -> None:
+    b = ModelBuilder()
+    g = Graph(b.subgraph("main"))
+    x = g.input((-1, -1, -1, 4), dtype, scale := q(0.02))
+    x = g(MaxPool2D(Padding.VALID, 1, 1, filter_width=3, filter_height=3), x, q=scale, dtype=dtype)
+    g.builder.output(g(Mean(), x, g.ints(1, 2), q=q(0.03), dtype=dtype),
+                     g(ReduceMax(), x, g.ints(1, 2), q=scale, dtype=dtype))
+    native, cpu = (circlet.Session(b.build(), backend=each) for each in ("native", "cpu"))
+    for size in ((2, 9, 11), (3, 9, 2), (2, 2, 2), (5, 3, 3)):
+        given = [stored((*size, 4), dtype)]
+        for found, expected in zip(native.invoke(0, given), cpu.invoke(0, given), strict=True):
+            check(found, expected, None)
+    assert len(compiled) == 1
+
+
 def test_the_root_of_a_negative_number_is_found_at_any_length() -> None:
     b = ModelBuilder()
     g = Graph(b.subgraph("main"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any, TypeAlias
 
@@ -22,7 +23,7 @@ from circlet.backends.native.rules.real.pool import covered
 from circlet.backends.native.rules.real.reduce import AXES, Fold, extreme, fold_along
 from circlet.backends.native.rules.refusals import quantized
 from circlet.backends.native.rules.rule import Node, Sink, nest
-from circlet.runtime.ir.length import is_length, may_differ
+from circlet.runtime.ir.length import is_length, larger, lowest, may_differ
 from circlet.runtime.ir.types import DType
 from circlet.runtime.ops import reduce as ops
 from circlet.runtime.ops.pool import AveragePool2D, MaxPool2D
@@ -63,7 +64,8 @@ def mean(node: Node[ops.Mean], e: Emitter, sinks: tuple[Sink, ...]) -> None:
         multiplier, shift = quantize_multiplier(_ratio(node))
         if is_length(count):
             factor = _divided(e, multiplier, shift, count)
-            return _total(node, lambda e, total: rescale_by(e, total, *factor), dtype, count)
+            fold = _total(node, lambda e, total: rescale_by(e, total, *factor), dtype, count)
+            return fold if lowest(count) > 0 else replace(fold, finish=partial(_unless_empty, fold.finish, count))
         more = min(count.bit_length() - 1, 32, 31 + shift)
         known = ((multiplier << more) // count, shift - more)
         return _total(node, lambda e, total: rescale(e, total, *known), dtype, count)
@@ -73,12 +75,18 @@ def mean(node: Node[ops.Mean], e: Emitter, sinks: tuple[Sink, ...]) -> None:
 
 def _divided(e: Emitter, multiplier: int, shift: int, count: int) -> tuple[ir.Value, ir.Value]:
     """The multiplier of a mean of an open number of elements, and its shift, both i32."""
-    b, number = e.builder, e.builder.sext(e.number(count), I64)
+    b, number = e.builder, e.builder.sext(e.number(larger(count, 1)), I64)
     bits = b.sub(e.wide(63), b.ctlz(number, ir.Constant(ir.IntType(1), 1)))
     more = e.intrinsic("umin", bits, e.wide(min(32, 31 + shift)))
     factor = b.udiv(b.shl(e.wide(multiplier), more), number)
     shift = min(shift, GREATEST_SHIFT)
     return b.trunc(factor, I32), b.trunc(b.sub(e.wide(shift), more), I32)
+
+
+def _unless_empty(finish: Finish, count: int, e: Emitter, total: ir.Value) -> ir.Value:
+    """What becomes of a sum; 0 where nothing was summed up."""
+    found = finish(e, total)
+    return e.select(e.builder.icmp_signed("==", e.number(count), e.number(0)), ir.Constant(found.type, 0), found)
 
 
 @nest(ops.Sum, quantized, frozenset(), AXES, name=QUANTIZED)
