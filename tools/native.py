@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -12,13 +12,14 @@ import numpy as np
 from circlet.backends.controlflow.backend import ControlflowBackend
 from circlet.runtime.errors import RunError
 from circlet.runtime.exec.bound import BoundRun
+from circlet.runtime.exec.copies import fitting_shapes
 from circlet.runtime.exec.engine import Engine
 from circlet.runtime.exec.executor_map import ExecutorMap
 from circlet.runtime.exec.kernel import Backend
 from circlet.runtime.exec.limits import Limits
 from circlet.runtime.exec.session import Session
 from circlet.runtime.ir.model import Model
-from circlet.runtime.ir.types import DType
+from circlet.runtime.ir.types import DType, Shape
 from circlet.session import engine
 from circlet.tools.arguments import SessionOptions
 from circlet.tools.tables import plural, subgraph_text
@@ -63,16 +64,18 @@ def json_native(model: Model, entries: Sequence[int], options: NativeOptions) ->
 def _functions(model: Model, entries: Sequence[int], copy_elision: bool) -> tuple[Model, Sequence[Listing]]:
     """The model as passes leave it, and the functions that runs of its subgraphs need at their declared shapes.
 
-    Lengths that these leave open are 1. Where shapes depend on data, a short run on zeros tells what is needed.
+    Lengths that these leave open are 1, or the least power of 2 that fits. Where shapes depend on data, a short run on
+    zeros tells what is needed.
 
     Raises:
         UnsupportedError: the model cannot be run, or LLVM is not installed.
         ExecutionError: the shapes do not fit.
     """
-    session, backend = _session(model, copy_elision, compiles=False)
-    if any(None in bound.shapes for bound in _bound(session, entries)):
-        session, backend = _session(model, copy_elision, compiles=True)
-        found = _bound(session, entries)
+    session, backend, executors = _session(model, copy_elision, compiles=False)
+    shapes = fitting_shapes(executors, entries)
+    if any(None in bound.shapes for bound in _bound(session, shapes)):
+        session, backend, _ = _session(model, copy_elision, compiles=True)
+        found = _bound(session, shapes)
         session.limits = _SHORT
         for bound in found:
             if None in bound.shapes:
@@ -81,29 +84,30 @@ def _functions(model: Model, entries: Sequence[int], copy_elision: bool) -> tupl
     return session.executed, [each for each in backend.listings if each.outline]
 
 
-def _session(model: Model, copy_elision: bool, compiles: bool) -> tuple[Session, NativeBackend]:
-    """A session that keeps what is to be shown; it can be run if it `compiles`."""
+def _session(model: Model, copy_elision: bool, compiles: bool
+             ) -> tuple[Session, NativeBackend, ExecutorMap]:
+    """A session that keeps what is to be shown, and what it is bound with; it can be run if it `compiles`."""
     pipeline = engine("native").pipeline
     from circlet.backends.native.backend import NativeBackend, Options
 
-    made: list[NativeBackend] = []
+    made: list[tuple[NativeBackend, ExecutorMap]] = []
 
     def backends(executors: ExecutorMap) -> Sequence[Backend]:
-        made.append(NativeBackend(executors, Options(keep_text=True, compiles=compiles)))
-        return ControlflowBackend(executors), *made
+        native = NativeBackend(executors, Options(keep_text=True, compiles=compiles))
+        made.append((native, executors))
+        return ControlflowBackend(executors), native
 
-    return Session(model, Engine(backends, pipeline, copy_elision)), made[0]
+    return Session(model, Engine(backends, pipeline, copy_elision)), *made[0]
 
 
-def _bound(session: Session, entries: Sequence[int]) -> Sequence[BoundRun]:
-    """The entries, bound to zeros."""
+def _bound(session: Session, shapes: Mapping[int, Sequence[Shape]]) -> Sequence[BoundRun]:
+    """The entries, bound to zeros of shapes."""
     found = []
-    for entry in entries:
+    for entry, given in shapes.items():
         graph = session.model.subgraphs[entry]
-        tensors = [graph.tensors[each] for each in graph.inputs]
-        found.append(session.bind(entry, [
-            np.full([abs(size) for size in each.signature], b"" if each.dtype is DType.STRING else 0, each.dtype.numpy)
-            for each in tensors]))
+        types = [graph.tensors[each].dtype for each in graph.inputs]
+        found.append(session.bind(entry, [np.full(shape, b"" if dtype is DType.STRING else 0, dtype.numpy)
+                                          for shape, dtype in zip(given, types, strict=True)]))
     return found
 
 

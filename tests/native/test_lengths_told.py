@@ -10,6 +10,7 @@ import pytest
 from hypothesis import strategies as st
 
 import circlet
+from circlet.runtime.errors import ExecutionError
 from circlet.runtime.ir.builder import ModelBuilder, Value
 from circlet.runtime.ir.model import Model
 from circlet.runtime.ir.tensor import Tensor
@@ -23,7 +24,7 @@ from circlet.runtime.ops.layout import Concatenation, Pack, Slice, StridedSlice
 from circlet.runtime.ops.pad import MirrorPad, Pad, Tile
 from circlet.runtime.ops.pool import AveragePool2D
 from circlet.runtime.ops.quantize import Cast
-from circlet.runtime.ops.reduce import ReduceMax, Sum
+from circlet.runtime.ops.reduce import ArgMax, ReduceMax, Sum
 from circlet.runtime.ops.resample import Interpolation, Resample
 from circlet.runtime.ops.resize import ResizeBilinear, ResizeNearestNeighbor
 from circlet.runtime.ops.segment import UnsortedSegmentSum
@@ -347,6 +348,23 @@ def test_loops_that_put_rows_into_lists_are_one_function(folder: object, compile
         case = listed(length)
         np.testing.assert_array_equal(next(iter(session.run(case.inputs).values())), case.outputs[0])
     assert len(compiled) == 1
+
+
+@pytest.mark.parametrize("backend", ["cpu", "native"])
+def test_greatest_of_an_axis_that_turns_out_empty(backend: str) -> None:
+    """Of the first k rows there is no greatest one where k is 0, unless there is no column either."""
+    b = ModelBuilder()
+    g = Graph(b.subgraph("main"))
+    x, k = g.builder.input("x", DType.FLOAT32, (-1, -1)), g.builder.input("k", INTS, ())
+    size = g(Pack(2), k, g.length(x, 1), dtype=INTS)
+    g.builder.output(g(ArgMax(INTS), g(Slice(), x, g.ints(0, 0), size), g.ints(0), dtype=INTS))
+    session = circlet.Session(b.build(), backend)
+    for columns, count in ((3, 2), (3, 1), (0, 0), (0, 4)):
+        value = np.arange(4 * columns, dtype=np.float32).reshape(4, columns)
+        (found,) = session.invoke(0, [value, np.array(count, np.int32)])
+        np.testing.assert_array_equal(found, np.full(columns, count - 1))
+    with pytest.raises(ExecutionError, match="axis 0 of input 0 is empty"):
+        session.invoke(0, [np.zeros((4, 3), np.float32), np.array(0, np.int32)])
 
 
 @pytest.mark.parametrize("depth", [3, 60, 500])

@@ -149,6 +149,8 @@ EXTREMES = [
     Case("uint8", ArgMax(DType.INT32), [stored(np.array([1, 255, 127], np.uint8), 0.5, 9), axes(0)], [1]),
     Case("nan", ArgMax(DType.INT32), [[[1.0, NAN, 2.0], [NAN, 1.0, 0.0], [NAN, NAN, NAN]], axes(1)], [[2, 1, 0]]),
     Case("nan", ArgMin(DType.INT32), [[[1.0, NAN, 2.0], [NAN, 1.0, 0.0], [INF, INF, NAN]], axes(1)], [[0, 2, 0]]),
+    *(Case(f"nothing-but-nan-{n}", op, [[[NAN] * n, [*[NAN] * (n - 1), 1.0]], axes(1)], [[0, n - 1]])
+      for n in (2, 4, 8, 16, 64) for op in (ArgMax(DType.INT32), ArgMin(DType.INT32))),
     Case("empty-result", ArgMax(DType.INT32), [nothing(), axes(0)], [np.zeros(0, np.int32)]),
     Case("empty-axis-and-result", ArgMax(DType.INT32), [np.zeros((0, 0), np.float32), axes(1)],
          [np.zeros(0, np.int32)]),

@@ -12,9 +12,10 @@ import pytest
 import circlet
 from circlet.runtime.ir.tensor import Tensor
 from circlet.runtime.ir.text import to_text
-from circlet.runtime.ir.types import DType, Quantization
+from circlet.runtime.ir.types import DType, Padding, Quantization
 from circlet.runtime.ops.controlflow import While
 from circlet.runtime.ops.elementwise import Add, Mul
+from circlet.runtime.ops.pool import MaxPool2D
 from circlet.runtime.ops.quantize import Quantize
 from circlet.schema.foreign import Foreign
 from circlet.schema.tflite import TFLITE
@@ -70,6 +71,18 @@ def test_native_code_in_other_languages(program: Program) -> None:
     text = program.text("inspect", COLLATZ, "--subgraph", "4", "--llvm")
     assert "define " in text
     assert "[3] int32[] register = IF" not in text
+
+
+@NATIVE
+def test_native_code_for_lengths_that_fit(program: Program, tmp_path: Path) -> None:
+    """A window of five rows, where one row is what an open length would be."""
+    b = circlet.ModelBuilder()
+    main = b.subgraph("main")
+    x = main.input("x", np.float32, (1, -1, 8, 3))
+    main.output(main.apply(MaxPool2D(Padding.VALID, 1, 1, filter_width=2, filter_height=5), x))
+    path = tmp_path / "window.tflite"
+    circlet.save(b.build(), path)
+    assert "MAX_POOL_2D" in program.text("inspect", path, "--native")
 
 
 @NATIVE

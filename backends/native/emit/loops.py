@@ -220,21 +220,21 @@ _EITHER = 2
 """Turns of a loop whose number LLVM makes a truth, first or not, so that it finds no sum in it, and complains."""
 
 
-def fold(e: Emitter, count: int, turn: Turn, rereads: bool = False) -> None:
+def fold(e: Emitter, count: int, turn: Turn, rereads: bool = False, size: int = 1) -> None:
     """`for index in range(count): turn(index)`, as `folded`; where only a run knows the number of turns, vectors with
     masks are made of those that no whole vectors are, each half as wide. Known turns that are few are cut so too, as
     LLVM takes them one by one where it keeps elements meanwhile: the exponentials of a softmax of rows of 3 to 20 took
     1.2 to 3 times as long. There are no masks if it `rereads` what a loop before it stored, for which the processor
-    would wait: with rows of 5 that took 1.7 times as long."""
+    would wait: with rows of 5 that took 1.7 times as long. Turns read and write elements of `size` bytes or more."""
     lanes = e.target.vector_bytes // 4
     rest = 0 if is_length(count) or count >= _BESIDE * lanes or not e.target.has_masks else count % lanes
     if not rest:
-        _in_two(e, count, turn, folded)
+        _in_two(e, count, turn, folded, e.target.masks(size))
         return
     width = next((each for each in (lanes // _LEFT, lanes // 4) if rest % each == 0), lanes // _LEFT)
     is_masked = rest % width > 0
     if is_masked and rereads:
-        _in_two(e, count, turn, folded)
+        _in_two(e, count, turn, folded, e.target.masks(size))
         return
     if count > rest:
         with folded(e, count - rest) as k:
@@ -246,12 +246,13 @@ def fold(e: Emitter, count: int, turn: Turn, rereads: bool = False) -> None:
 
 def spread(e: Emitter, count: int, turn: Turn) -> None:
     """`for index in range(count): turn(index)`, as `independent`, cut as `fold` does it."""
-    _in_two(e, count, turn, independent)
+    _in_two(e, count, turn, independent, e.target.has_masks)
 
 
-def _in_two(e: Emitter, count: int, turn: Turn, loop: Callable[..., AbstractContextManager[ir.Value]]) -> None:
+def _in_two(e: Emitter, count: int, turn: Turn, loop: Callable[..., AbstractContextManager[ir.Value]],
+            has_masks: bool) -> None:
     """A loop, or one of whole vectors and one of what is left."""
-    if not is_length(count) or not e.target.has_masks:
+    if not is_length(count) or not has_masks:
         with loop(e, count) as k:
             turn(k)
         return

@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 from llvmlite import ir
 
-from circlet.backends.native.emit.emitter import Emitter
+from circlet.backends.native.emit.emitter import I32, Emitter
 from circlet.backends.native.emit.loops import carry, independent, rolled
 from circlet.backends.native.emit.parallel import parallel
 from circlet.backends.native.emit.value import Value
@@ -132,7 +132,7 @@ def dots(e: Emitter, one: ir.Value, others: Sequence[ir.Value], count: int, lane
     """The sums of the products of the elements of one run of memory, `count` floats, with those of each of some others.
 
     A loop loads `_UNROLL` vectors of each run and keeps a vector of sums for each of the others in a register; what is
-    left over is loaded by masks. LLVM adds up the lanes in any order.
+    left over is loaded by masks.
     """
     vectors, b = Vectors(e, FLOAT, lanes), e.builder
     size = lanes * _UNROLL
@@ -152,5 +152,13 @@ def dots(e: Emitter, one: ir.Value, others: Sequence[ir.Value], count: int, lane
     sums = carry(e, e.number(whole), [vectors.splat(0)] * len(others),
                  lambda number, sums: step(b.mul(number, e.number(size)), sums, size))
     sums = step(e.number(whole * size), sums, rest)
-    add = e.declare(f"llvm.vector.reduce.fadd.v{lanes}f32", ir.FunctionType(FLOAT, [FLOAT, vectors.kind]))
-    return [b.call(add, [ir.Constant(FLOAT, -0.0), each], fastmath=("reassoc",)) for each in sums]
+    return [_sum_of_lanes(e, each, lanes) for each in sums]
+
+
+def _sum_of_lanes(e: Emitter, total: ir.Value, lanes: int) -> ir.Value:
+    """By halves, as nothing but the number of lanes decides."""
+    while lanes > 1:
+        lanes //= 2
+        low, high = (ir.Constant(ir.VectorType(I32, lanes), list(range(k, k + lanes))) for k in (0, lanes))
+        total = e.builder.fadd(*(e.builder.shuffle_vector(total, total, each) for each in (low, high)))
+    return e.builder.extract_element(total, I32(0))

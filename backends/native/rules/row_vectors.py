@@ -48,10 +48,11 @@ class RowVectors:
 
     @classmethod
     def of(cls, e: Emitter, x: Value) -> RowVectors | None:
-        """As wide as registers are; None where elements have no memory, or the processor no masks."""
-        if x.memory is None or x.dtype is DType.BOOL or not e.target.has_masks:
+        """As wide as registers are; None where elements have no memory, or the processor no masks for them."""
+        size = x.dtype.numpy.itemsize
+        if x.memory is None or x.dtype is DType.BOOL or not e.target.masks(size):
             return None
-        return cls(x.memory, x.dtype, e.target.vector_bytes // x.dtype.numpy.itemsize)
+        return cls(x.memory, x.dtype, e.target.vector_bytes // size)
 
     @property
     def kind(self) -> ir.Type:
@@ -60,7 +61,7 @@ class RowVectors:
     def _by_length(self, e: Emitter, count: Whole, few: Callable[[RowVectors], ir.Value],
                    many: Callable[[], ir.Value]) -> ir.Value:
         """What `few` emits of the narrowest vectors one of which holds `count` elements, `many` if none does."""
-        for parts in _NARROW[::-1]:
+        for parts in (each for each in _NARROW[::-1] if each < self.lanes):
             narrow = replace(self, lanes=self.lanes // parts)
             many = partial(choose, e, count.compare("<=", narrow.lanes), partial(few, narrow), many)
         return many()
@@ -180,8 +181,9 @@ class RowVectors:
 
     def mask(self, e: Emitter, count: ir.Value) -> ir.Value:
         """An i1 for each lane: whether it is one of the first `count`."""
-        numbers = ir.VectorType(I8, self.lanes)
-        every = in_every_lane(e, e.builder.trunc(count, I8), numbers)
+        number = I8 if e.target.has_masks else ir.IntType(8 * self.dtype.numpy.itemsize)
+        numbers = ir.VectorType(number, self.lanes)
+        every = in_every_lane(e, e.builder.trunc(count, number) if number.width < e.index.width else count, numbers)
         return e.builder.icmp_unsigned("<", ir.Constant(numbers, list(range(self.lanes))), every)
 
     def over_lanes(self, e: Emitter, combine: Combine, total: ir.Value) -> ir.Value:

@@ -210,6 +210,10 @@ class Target:
         """Whether vectors are loaded and stored with a mask of lanes, of elements of any type."""
         return False
 
+    def masks(self, size: int) -> bool:
+        """The same of elements of so many bytes."""
+        return self.has_masks
+
     def dot_bytes(self, lanes: int) -> Dot | None:
         """By four unsigned bytes of `left` and four signed ones of `right`, in vectors of so many i32."""
         return None

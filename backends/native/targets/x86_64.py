@@ -64,6 +64,10 @@ class X86(Target):
         """By AVX-512, with its instructions on bytes and words; AVX2 has none of these."""
         return self.has("avx512bw")
 
+    def masks(self, size: int) -> bool:
+        """VMASKMOVPS and VMASKMOVPD, too."""
+        return self.has_masks or (self.has("avx2") and size in (4, 8))
+
     def dot_bytes(self, lanes: int) -> Dot | None:
         """VPDPBUSD."""
         return partial(_dot, "vpdpbusd") if self._has_vnni(lanes) else None

@@ -38,6 +38,7 @@ FLOAT = DType.FLOAT32
 """What the rules compute with."""
 
 
+_SIZE = FLOAT.numpy.itemsize
 _refuses = all_of(refuses_activation, only((FLOAT,)))
 """Refuses what `refuses_activation` does, and all but float32."""
 
@@ -87,7 +88,7 @@ class Row:
         register = Register(e, nothing.type)
         register.set(nothing)
         fold(e, self.length, lambda k: register.set(combine(e, register.get(), function(self.first([*outer, k])))),
-             self.is_stored)
+             self.is_stored, 1 if self.is_stored else _SIZE)
         return register.get()
 
 
@@ -140,7 +141,7 @@ def _softmax_by_loops(node: Node[Softmax], e: Emitter, sink: Sink) -> None:
             e.store(value, memory, FLOAT, k)
             total.set(b.fadd(total.get(), value, flags=REORDERED))
 
-        fold(e, length, turn, row.is_stored)
+        fold(e, length, turn, row.is_stored, _SIZE)
         share = b.fdiv(e.constant(1, FLOAT), total.get())
         spread(e, length, lambda k: sink(e, [*index, k], b.fmul(e.load(memory, FLOAT, k), share)))
 
@@ -170,7 +171,7 @@ def _log_softmax_by_loops(node: Node[LogSoftmax], e: Emitter, sink: Sink) -> Non
             value = math.exp(e, b.fsub(row.again([*index, k]), most))
             total.set(b.fadd(total.get(), value, flags=REORDERED))
 
-        fold(e, length, turn, row.is_stored)
+        fold(e, length, turn, row.is_stored, _SIZE)
         base = math.log(e, total.get())
         spread(e, length, lambda k: sink(e, [*index, k], b.fsub(b.fsub(row.again([*index, k]), most), base)))
 

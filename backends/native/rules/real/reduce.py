@@ -17,6 +17,7 @@ from circlet.backends.native.emit.loops import fold as combine
 from circlet.backends.native.emit.parallel import parallel_nest
 from circlet.backends.native.emit.value import Value
 from circlet.backends.native.emit.whole import Whole
+from circlet.backends.native.rules.moving.move import expect
 from circlet.backends.native.rules.quantized.quantize import convert
 from circlet.backends.native.rules.real.elementwise import compare
 from circlet.backends.native.rules.refusals import movable, plain
@@ -364,7 +365,11 @@ for _op, _make in _FOLDS.items():
 
 def _arg(relation: str, node: Node[Any], e: Emitter, sinks: tuple[Sink, ...]) -> None:
     """Emits ARG_MAX (`>`) or ARG_MIN (`<`): of x the places (i32 or i64) of the first extreme element along an axis."""
-    traversal = Traversal(node.input(0), axes_of(node))
+    x, axes = node.input(0), axes_of(node)
+    length, traversal = prod(x.shape[axis] for axis in axes), Traversal(x, axes)
+    if is_late(length) and lowest(length) < 1:
+        expect(node, Whole(e, length).compare(">=", Whole(e, prod(node.shape)).at_most(1)),
+               f"axis {axes[0]} of input 0 is empty: expected at least one element")
     find = _find_in_row if traversal.reduces_row or is_known(traversal.length, 1) else _find_beside
     find(relation, node, e, traversal, sinks[0])
 
@@ -392,7 +397,7 @@ def _find_in_row(relation: str, node: Node[Any], e: Emitter, traversal: Traversa
     with traversal.kept(e) as kept:
         if vectors is not None:
             begin, count = traversal.position(e, kept, e.number(0)), Whole(e, traversal.length)
-            most = vectors.combined(e, fold.combine, worst, begin, count)
+            most = _ranked(e, relation, dtype, vectors.combined(e, fold.combine, worst, begin, count))
             place = vectors.place_of(e, partial(_is_extreme, relation, dtype, most), begin, count)
             found = convert(e, place, e.index_dtype, made)
         else:
@@ -416,8 +421,7 @@ def _found_by_turns(relation: str, e: Emitter, traversal: Traversal, kept: dict[
     best, first, length = Register(e, register_type(dtype)), Register(e, register_type(made)), traversal.length
     best.set(e.constant(_worst(relation, dtype), dtype))
     with e.loop(length) as position:
-        value = _ranked(e, relation, dtype, traversal.read(e, kept, position))
-        best.set(extreme(relation, dtype).combine(e, best.get(), value))
+        best.set(extreme(relation, dtype).combine(e, best.get(), traversal.read(e, kept, position)))
     first.set(e.constant(length, made))
 
     def look(position: ir.Value) -> None:
