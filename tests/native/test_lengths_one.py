@@ -134,6 +134,20 @@ def test_files_that_say_what_lengths_are_have_code_for_these(is_file: bool, tmp_
     assert len(compiled) == 1 + is_file
 
 
+def test_data_decides_lengths_in_one_function_where_a_file_says_one(tmp_path: Path, folder: object,
+                                                                   compiled: list[str]) -> None:
+    """At the length that the file says, too; and the next start finds it."""
+    circlet.save(MODELS["chosen"][0], tmp_path / "chosen.tflite")
+    x = floats(1, 4) + 9
+    for expected in (1, 0):
+        compiled.clear()
+        with circlet.Session(tmp_path / "chosen.tflite", backend="native") as native:
+            found = native.invoke(0, [x])
+        for one, other in zip(found, circlet.Session(MODELS["chosen"][0], backend="cpu").invoke(0, [x]), strict=True):
+            check(one, other, 1e-5)
+        assert len(compiled) == expected
+
+
 def summed(g: Graph, a: Value, b: Value, k: int) -> Value:
     return g(Sum(keep_dims=True), a, g.ints(k), dtype=DType.INT32)
 

@@ -47,12 +47,12 @@ class Generalizer:
 
     def _at(self, index: int, shapes: tuple[Shape, ...]) -> Specialization:
         opened = self._opened(index, shapes)
+        if self._says_one(index, opened) and all(shapes[position][axis] == 1 for position, axis in opened):
+            opened = ()
         alone = None if opened else self._specializer.at(index, shapes)
         if alone is not None and alone.is_static:
             return alone
         lengths = tuple(shapes[position][axis] for position, axis in opened)
-        if self._says_one(index, opened) and sum(lengths) == len(lengths):
-            return self._specializer.at(index, shapes)
         fixed = tuple(tuple(-1 if (position, axis) in opened else size for axis, size in enumerate(shape))
                       for position, shape in enumerate(shapes))
         key = (index, fixed)
