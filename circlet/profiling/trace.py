@@ -58,7 +58,7 @@ def _nested(events: Iterable[Event]) -> Iterator[Event]:
     """Regions before those within them, none beyond the end of those around it: compiled code and what calls it have
     clocks of their own, which differ by some nanoseconds."""
     around: list[Event] = []
-    for each in sorted(events, key=lambda event: (event.begin, -event.end)):
+    for each in sorted(events, key=lambda event: (event.begin, -event.end, _depth(event.node))):
         begin, end = each.begin, each.end
         while around and end - around[-1].end > around[-1].end - begin:
             begin = max(begin, around.pop().end)
@@ -67,6 +67,11 @@ def _nested(events: Iterable[Event]) -> Iterator[Event]:
             end = around[-1].end if 0 < end - around[-1].end < _DIFFERENCE else end
         around.append(replace(each, begin=begin, end=max(begin, end)))
         yield around[-1]
+
+
+def _depth(node: Node) -> int:
+    """How many regions are around a region."""
+    return 0 if node.parent is None else 1 + _depth(node.parent)
 
 
 def _track_name(track: Track) -> str:

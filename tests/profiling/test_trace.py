@@ -14,6 +14,7 @@ import circlet
 from circlet.backends.platform import Feature, current
 from circlet.profiling.trace import RUNS
 from circlet.runtime.exec.observe.regions import Kind
+from circlet.runtime.records import replace
 from tests.needs import NATIVE
 
 
@@ -72,6 +73,17 @@ def test_turns_have_numbers_and_what_is_around_them() -> None:
     assert turns[1]["args"]["subgraph"] == "while_body"
     names = [each["args"]["name"] for each in found["traceEvents"] if each["ph"] == "M"]
     assert any(": the first " in each for each in names)
+
+
+def test_what_takes_no_time_lies_in_what_is_around_it() -> None:
+    """Regions of one moment come with the outer ones first, though the inner ones end first."""
+    session = circlet.Session("examples/collatz.tflite", "cpu")
+    with circlet.profile(session, events=100) as profile:
+        session.run([27])
+    (track,) = profile.tracks
+    track.events[:] = [replace(each, begin=5.0, end=5.0) for each in track.events]
+    (shown,) = (each for (process, _), each in slices(profile.to_trace()).items() if process == RUNS)
+    assert [each["name"] for each in shown[:3]] == ["run", "@0", "[0] WHILE"]
 
 
 @NATIVE

@@ -10,7 +10,7 @@ from onnx import helper
 
 import circlet
 from circlet.runtime.errors import UnsupportedError
-from tests.schema.onnx.test_qlinear import LENGTHS, Array, Call, content, value
+from tests.schema.onnx.test_qlinear import LENGTHS, Array, Call, content, inference, value
 
 RANDOM = np.random.default_rng(9)
 
@@ -62,9 +62,8 @@ CALLS = [
 @pytest.mark.parametrize("backend", ["cpu", "native"])
 @pytest.mark.parametrize("case", CALLS, ids=[f"{case.op}-{k}" for k, case in enumerate(CALLS)])
 def test_as_onnxruntime(case: Call, backend: str) -> None:
-    onnxruntime: Any = pytest.importorskip("onnxruntime")
     model = content(case)
-    peer = onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"])
+    peer = inference(model)
     session = circlet.Session(circlet.load(model), backend=backend)
     for n in LENGTHS:
         given = {f"x{k}": value((n, *each[0][1:]), each[1], n + k) for k, each in enumerate(case.inputs)
@@ -76,7 +75,6 @@ def test_as_onnxruntime(case: Call, backend: str) -> None:
 @pytest.mark.parametrize("backend", ["cpu", "native"])
 def test_normalisations_of_the_runtime_itself(backend: str) -> None:
     """They are in ONNX's own domain, of any version of it."""
-    onnxruntime: Any = pytest.importorskip("onnxruntime")
     names = {"SimplifiedLayerNormalization": ["x", "s"], "LayerNormalization": ["x", "s", "b"]}
     nodes = [helper.make_node(op, given, [op], epsilon=1e-3) for op, given in names.items()]
     described = [helper.make_tensor_value_info("x", 1, ["n", 3, 8]),
@@ -84,7 +82,7 @@ def test_normalisations_of_the_runtime_itself(backend: str) -> None:
     graph = helper.make_graph(nodes, "g", described, [helper.make_tensor_value_info(op, 1, None) for op in names])
     model = bytes(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 12)], ir_version=8)
                   .SerializeToString())
-    peer = onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"])
+    peer = inference(model)
     session = circlet.Session(circlet.load(model), backend=backend)
     for n in LENGTHS:
         given = {"x": value((n, 3, 8), "float32", n), "s": weights(8), "b": weights(8)}

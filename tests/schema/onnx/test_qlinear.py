@@ -115,14 +115,23 @@ def content(call: Call) -> bytes:
                                    ir_version=8).SerializeToString())
 
 
+def inference(model: bytes) -> Any:
+    """ONNX Runtime's own session, of the nodes as they are: up to 1.24 at least, its optimiser
+    breaks convolutions with a sum."""
+    onnxruntime: Any = pytest.importorskip("onnxruntime")
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+
+
 @pytest.mark.parametrize("backend", ["cpu", "native"])
 @pytest.mark.parametrize("call", CALLS, ids=[f"{call.op}-{k}" for k, call in enumerate(CALLS)])
 def test_as_onnxruntime(call: Call, backend: str) -> None:
-    onnxruntime: Any = pytest.importorskip("onnxruntime")
+    if call.op == "QLinearSoftmax" and call.made == "int8":
+        pytest.importorskip("onnxruntime", minversion="1.29", reason="ONNX Runtime takes int8 for uint8 up to 1.27")
     model = content(call)
-    alone = onnxruntime.SessionOptions()
-    alone.intra_op_num_threads = 1
-    peer = onnxruntime.InferenceSession(model, alone, providers=["CPUExecutionProvider"])
+    peer = inference(model)
     session = circlet.Session(circlet.load(model), backend=backend)
     for n in LENGTHS:
         given = {f"x{k}": value((n, *each[0][1:]), each[1], n + k) for k, each in enumerate(call.inputs)
