@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import numpy as np
 
-from circlet.runtime.ops import spectral
+from circlet.runtime.errors import ModelError
+from circlet.runtime.ir.types import Array, DType, Padding
+from circlet.runtime.ops import conv, elementwise, spectral
 from circlet.schema.importer import compose as c
 from circlet.schema.importer.graph import Value
 from circlet.schema.onnx.node import Node
+from circlet.schema.onnx.ops.shape import counted
 from circlet.schema.onnx.rules import rule
+
+MOST_WEIGHTS = 1 << 24
+"""Of the filters that are the bins of spectra, as many as frames of 4096 numbers have; a choice."""
 
 
 @rule("DFT", since=20)
@@ -24,3 +30,67 @@ def dft_17(node: Node) -> Value:
 def _dft(node: Node, axis: Value) -> Value:
     op = spectral.Dft(bool(node.integer("inverse", 0)), bool(node.integer("onesided", 0)))
     return node.apply(op, node[0], node.get(1), axis)
+
+
+@rule("STFT")
+def stft(node: Node) -> Value:
+    """The spectra (n, frames, bins, 2) of the frames of signals (n, l, 1 or 2), or (n, l), which torch writes.
+
+    Bins are filters that slide over the signal, where step, window and length are constant.
+    """
+    if node.rank() not in (2, 3):
+        raise ModelError(f"input 0: expected signals (n, l, 1 or 2), found shape {node.shape()}")
+    signal = node[0] if node.rank() == 3 else c.unsqueeze(node.graph, node[0], [2])
+    parts, step, window = (signal.shape or ())[-1], node.known(1), _window(node)
+    if step is None or window is None or node.dtype() is not DType.FLOAT32 or parts not in (1, 2):
+        return _framed(node, signal)
+    if step.size != 1 or step.item() < 1 or window.ndim != 1 or not window.size:
+        raise ModelError(f"expected a positive step and a vector as window, found {step.tolist()} and shape "
+                         f"{window.shape}")
+    filters = _filters(window, parts, bool(node.integer("onesided", 1)))
+    return _framed(node, signal) if filters.size > MOST_WEIGHTS else _filtered(node, signal, filters, step.item())
+
+
+def _window(node: Node) -> Array | None:
+    """The window, ones where there is none; None where only a run tells it, or its length."""
+    length = node.known(3)
+    if node.get(2) is not None:
+        return node.known(2)
+    return None if length is None or not 0 < length.item() <= MOST_WEIGHTS else np.ones(length.item())
+
+
+def _filters(window: Array, parts: int, onesided: bool) -> Array:
+    """The real and the imaginary part of each bin, of the parts of a number: (2 * bins, 1, l, parts)."""
+    length = len(window)
+    bins = length // 2 + 1 if onesided else length
+    angles = 2 * np.pi / length * (np.arange(bins)[:, None] * np.arange(length) % length)
+    real, imaginary = np.cos(angles) * window, -np.sin(angles) * window
+    of_real, of_imaginary = np.stack([real, imaginary], 1), np.stack([-imaginary, real], 1)
+    return np.stack([of_real, of_imaginary][:parts], -1).reshape(2 * bins, 1, length, parts)
+
+
+def _filtered(node: Node, signal: Value, filters: Array, step: int) -> Value:
+    graph, bins = node.graph, len(filters) // 2
+    image = c.unsqueeze(graph, signal, [1])
+    found = node.apply(conv.Conv2D(Padding.VALID, step, 1), image, node.constant(filters, DType.FLOAT32), None)
+    shape = [c.dimension(graph, found, 0), c.dimension(graph, found, 2), c.integers([bins, 2])]
+    return c.reshape_to(graph, found, c.concatenate(graph, shape))
+
+
+def _framed(node: Node, signal: Value) -> Value:
+    """Frames gathered from the signal, and a transform of each."""
+    graph, one = node.graph, node.constant(np.int64(1))
+    total = c.reshape(graph, c.dimension(graph, signal, 1), [])
+    window, step = node.get(2), c.cast(graph, c.reshape(graph, node[1], []), DType.INT64)
+    if node.get(3) is not None:
+        length = c.cast(graph, c.reshape(graph, node[3], []), DType.INT64)
+    else:
+        length = total if window is None else c.reshape(graph, c.dimension(graph, window, 0), [])
+    steps = node.apply(elementwise.FloorDiv(), c.subtract(graph, total, length), step)
+    begins = c.multiply(graph, counted(graph, c.add(graph, steps, one)), step)
+    places = c.add(graph, c.unsqueeze(graph, begins, [-1]), counted(graph, length))
+    frames = c.gather(graph, signal, places, 1)
+    if window is not None:
+        frames = c.multiply(graph, frames, c.unsqueeze(graph, window, [-1]))
+    op = spectral.Dft(onesided=bool(node.integer("onesided", 1)))
+    return node.apply(op, frames, None, node.constant(np.int64(2)))
