@@ -15,7 +15,7 @@ from circlet.runtime.ir.op import Unknown
 from circlet.runtime.ir.types import Shape
 from circlet.runtime.ops.controlflow import Branch, CallOnce, Invoke, LoopRounds, PreTestedLoop
 from circlet.runtime.passes.analyses.alias import Aliases, tensor_bytes
-from circlet.runtime.passes.analyses.elide_copies import invoked_with
+from circlet.runtime.passes.analyses.entry import invoked_with
 from circlet.runtime.passes.analyses.specialize import Specialization
 from circlet.runtime.passes.analyses.transfer import Action, Stage, Transfer
 

@@ -37,6 +37,7 @@ from tests.exec.graphs import f32, i32
 from tests.exec.test_variables import handle, read
 from tests.models.expectations import Expectation, agrees
 from tests.native.test_lengths import DEPTH, Graph, chosen, cut, encoder, joined, layers, loop, model
+from tests.native.test_lengths_captured import a_number_of_the_run, in_a_loop, made
 from tests.native.test_lengths_image import MODELS as IMAGES
 
 MODELS = Path(__file__).parents[1] / "models"
@@ -109,6 +110,12 @@ CASES: dict[str, Case] = {
     "a loop over a matrix": Case(
         lambda: LOOP, {"x": (Between(2, 7),) * 2},
         [{"k": i32(3), "x": floats(n, n)} for n in (2, 7, 4)], [{"k": i32(3), "x": floats(8, 8)}], functions=1),
+    "a loop that is told the batch": Case(
+        lambda: made(in_a_loop), {"x": (Between(2, 9), 4)}, [{"x": floats(n, 4), "k": i32(0)} for n in (2, 9, 5)],
+        [{"x": floats(10, 4), "k": i32(0)}]),
+    "a loop that is told a number": Case(
+        lambda: made(a_number_of_the_run), {"x": (1, 4)}, [{"x": floats(1, 4), "k": i32(k)} for k in (3, 0, 12)],
+        capacity=12),
     "a loop that appends": Case(stored("grow_concat"), {}, [{"n": i32(n)} for n in (0, 1, 30)], capacity=32),
     "a loop that attends": Case(stored("cache_gru"), {}, [{"x": floats(1, 8), "steps": i32(n)} for n in (0, 3, 20)],
                                 capacity=24),

@@ -18,7 +18,7 @@ from circlet.backends.native.aot.function import (
 )
 from circlet.backends.native.aot.refused import RefusedError, listed
 from circlet.backends.native.emit.emitter import NATIVE_TYPES
-from circlet.backends.native.emit.value import in_memory
+from circlet.backends.native.emit.value import Value, in_memory
 from circlet.backends.native.lower.controlflow import CONTROL_FLOW, refuses
 from circlet.backends.native.lower.subgraphs import SubgraphLowering
 from circlet.backends.native.parts import Site
@@ -323,7 +323,7 @@ def _hang(sizes: Sequence[int], scope: Scope) -> bool:
     return any(hangs_on(bound_of(terms_of(size)) or (), each) for size in sizes for each in scope.capacities)
 
 
-def invoke(lowering: SubgraphLowering, function: EmbeddedFunction, index: int, inputs: Sequence[object],
+def invoke(lowering: SubgraphLowering, function: EmbeddedFunction, index: int, inputs: Sequence[Value],
            homes: Sequence[ir.Value], ends: bool = True) -> None:
     """Writes a subgraph into a function.
 
@@ -331,7 +331,7 @@ def invoke(lowering: SubgraphLowering, function: EmbeddedFunction, index: int, i
         RefusedError: it cannot be compiled.
     """
     try:
-        lowering.invoke(index, inputs, homes, frozenset())  # type: ignore[arg-type]
+        lowering.invoke(index, inputs, homes, frozenset(), tuple(each.shape for each in inputs))
     except (Unlowerable, CircletError) as error:
         raise RefusedError(str(error)) from error
     if ends:

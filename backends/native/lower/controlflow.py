@@ -137,13 +137,14 @@ def _crosses(o: OperatorLowering, transfer: Transfer, value: Value) -> None:
 def _invoked(o: OperatorLowering, op: Branch | Invoke,
              operands: Sequence[Value]) -> Iterator[Callable[[], list[Value]]]:
     """For each subgraph that an operator may invoke, what emits it where the code then is."""
+    entered = given(o.spec, o.operator)
     try:
-        plan = o.subgraphs.executors.planner.call(op, tuple(each.shape for each in operands), _site(o, operands), True)
+        plan = o.subgraphs.executors.planner.call(op, entered, _site(o, operands), True)
     except Unknown:
         raise Unlowerable(f"{o.place}: the shapes are known only when it runs") from None
 
     def emit(index: int, transfers: Sequence[Transfer]) -> list[Value]:
-        results = o.subgraphs.invoke(index, operands, o.homes, plan.given_up)
+        results = o.subgraphs.invoke(index, operands, o.homes, plan.given_up, entered)
         for each in transfers:
             _crosses(o, each, (operands if each.stage is Stage.ENTER else results)[each.position])
         return results
@@ -175,7 +176,7 @@ def lower_call_once(o: OperatorLowering) -> Sequence[Value]:
     with (function.indented(f"[{o.number}] {o.operator.name} @{callee}"),
           b.if_then(b.icmp_signed("==", flag, ir.Constant(flag.type, 0)), likely=False)):
         if assigns:
-            o.subgraphs.invoke(callee, (), (), frozenset())
+            o.subgraphs.invoke(callee, (), (), frozenset(), ())
             function.e.store(ir.Constant(flag.type, 1), word, DType.INT32)
         else:
             lower_host_call(o, "what it invokes does more than assign variables")
@@ -362,7 +363,7 @@ class _LoopLowering:
         e, function, subgraphs = self._o.function.e, self._o.function, self._o.subgraphs
         with function.muted(is_again):
             with function.indented(f"while @{self._op.cond_subgraph_index}"), subgraphs.in_loop():
-                (flag,) = subgraphs.invoke(self._op.cond_subgraph_index, turn.state, [None], frozenset())
+                (flag,) = subgraphs.invoke(self._op.cond_subgraph_index, turn.state, [None], frozenset(), self._shapes)
             body = e.function.append_basic_block("turn") if is_again else turn.body
             e.builder.cbranch(flag.scalar(e), body, turn.after)
             e.builder.position_at_end(body)
@@ -371,7 +372,7 @@ class _LoopLowering:
                 function.turn(self._o.place)
                 homes = [turn.places[self._plan.rotation.buffer(k, 1)] for k in range(len(turn.state))]
                 results = subgraphs.invoke(self._op.body_subgraph_index, turn.state, homes, self._plan.destroyable,
-                                           is_turn=True)
+                                           self._shapes, is_turn=True)
             self._close(turn.numbers, turn.places, turn.lengths, results)
         e.builder.branch(turn.head)
         if e.target.goal is not Goal.HERE:

@@ -41,7 +41,7 @@ class Subgraphs(Protocol):
         ...
 
     def invoke(self, index: int, inputs: Sequence[Value], homes: Sequence[ir.Value | None],
-               destroyable: frozenset[int], is_turn: bool = False) -> list[Value]:
+               destroyable: frozenset[int], shapes: tuple[Shape, ...], is_turn: bool = False) -> list[Value]:
         """Emits a subgraph in place; see `SubgraphLowering`."""
         ...
 

@@ -33,7 +33,7 @@ from circlet.runtime.ir.faults import raise_located
 from circlet.runtime.ir.length import Scope, ToldApart, bound, lowest
 from circlet.runtime.ir.model import ABSENT, Operator
 from circlet.runtime.ir.op import Op, Skip
-from circlet.runtime.ir.types import Array
+from circlet.runtime.ir.types import Array, Shape
 from circlet.runtime.ops.quantize import Dequantize
 from circlet.runtime.passes.analyses.alias import Aliases
 from circlet.runtime.passes.analyses.elide_copies import given
@@ -74,7 +74,7 @@ class SubgraphLowering:
             self.loops -= 1
 
     def invoke(self, index: int, inputs: Sequence[Value], homes: Sequence[ir.Value | None],
-               destroyable: frozenset[int], is_turn: bool = False) -> list[Value]:
+               destroyable: frozenset[int], shapes: tuple[Shape, ...], is_turn: bool = False) -> list[Value]:
         """Emits a subgraph in place.
 
         Args:
@@ -82,17 +82,20 @@ class SubgraphLowering:
             inputs: its inputs.
             homes: where each output must lie; None leaves that to the subgraph.
             destroyable: the inputs whose memory it may overwrite.
+            shapes: those of the inputs, and what is known of their values.
             is_turn: it is the body of a loop, whose inputs lie where there is room for what it makes of them.
         """
         self._function.count(COUNTED_COPIES + index, 1)
-        spec = self.executors.specializer.within(index, tuple(each.shape for each in inputs), self._scope)
+        spec = self.executors.specializer.within(index, shapes, self._scope)
         if not spec.is_static:
             raise Unlowerable(f"subgraph {index} has shapes that are known only when it runs")
         span = range(len(spec.subgraph.operators))
         aliases = self.executors.planner.aliases(spec, span, destroyable, is_turn)
-        values = dict(zip(spec.subgraph.inputs, inputs, strict=True))
+        tensors = spec.subgraph.tensors
+        values = {tensor: self._function.constant(spec.known[tensor], tensors[tensor].dtype) if tensor in spec.known
+                  else value for tensor, value in zip(spec.subgraph.inputs, inputs, strict=True)}
         places: dict[int, ir.Value] = {
-            aliases.root(tensor): each.memory for tensor, each in values.items()
+            aliases.root(tensor): each.memory for tensor, each in zip(spec.subgraph.inputs, inputs, strict=True)
             if each.memory is not None and not in_register_alone(each.size, each.dtype)
         }
         for tensor, home in zip(spec.subgraph.outputs, homes, strict=True):

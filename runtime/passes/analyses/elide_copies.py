@@ -29,6 +29,7 @@ from circlet.runtime.passes.analyses.carry import (
     plan_turn,
 )
 from circlet.runtime.passes.analyses.course import Course, course, steady
+from circlet.runtime.passes.analyses.entry import entry, invoked_with
 from circlet.runtime.passes.analyses.rotation import Rotation
 from circlet.runtime.passes.analyses.specialize import MEMO_SIZE, Specialization, Specializer
 from circlet.runtime.passes.analyses.transfer import Action, Stage, Transfer
@@ -204,8 +205,7 @@ class CopyPlanner:
         """
         operator = aliases.spec.subgraph.operators[number]
         assert isinstance(operator.op, (Branch, Invoke))
-        shapes = tuple(aliases.spec.shape(each) for each in invoked_with(operator))
-        return self.call(operator.op, shapes, _site(aliases, operator))
+        return self.call(operator.op, given(aliases.spec, operator), _site(aliases, operator))
 
     def _effects(self, spec: Specialization, number: int) -> Effects:
         if not self.elide:
@@ -345,19 +345,16 @@ class CopyPlanner:
         )
 
 
-def invoked_with(operator: Operator) -> Sequence[int]:
-    """The operands of the subgraphs that an operator invokes."""
-    return operator.inputs[1:] if isinstance(operator.op, Branch) else operator.inputs
-
-
 def given(spec: Specialization, operator: Operator) -> tuple[Shape, ...]:
-    """The shapes with which an operator invokes subgraphs: of the carried values of a loop those of any turn.
+    """The shapes with which an operator invokes subgraphs, and what these know of values: of the carried values of a
+    loop those of any turn.
 
     Raises:
         Unknown: only a run can tell.
     """
     is_loop = isinstance(operator.op, PreTestedLoop) and spec.is_open
-    return tuple(spec.shape(each) for each in (operator.outputs if is_loop else invoked_with(operator)))
+    return entry((spec.shape(each) for each in (operator.outputs if is_loop else invoked_with(operator))),
+                 spec.told.passed.get(operator, ()))
 
 
 def _are_kept(body: Specialization, shapes: tuple[Shape, ...]) -> bool:

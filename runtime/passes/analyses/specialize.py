@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
-from functools import cached_property, lru_cache, partial
+from functools import cache, cached_property, lru_cache, partial
+from itertools import chain
 from math import prod
 from typing import TypeAlias
 
@@ -19,9 +21,18 @@ from circlet.runtime.ir.tensor import Tensor
 from circlet.runtime.ir.types import MOST_DIMENSIONS, Array, DType, Shape, fits
 from circlet.runtime.late import LOADING
 from circlet.runtime.ops.controlflow import Branch, Invoke, PreTestedLoop
+from circlet.runtime.passes.analyses.entry import (
+    Values,
+    entry,
+    invoked_with,
+    is_few,
+    known_inputs,
+    passed_on,
+    values_of,
+)
 from circlet.runtime.passes.analyses.growing import settled
 from circlet.runtime.passes.analyses.joining import joined
-from circlet.runtime.passes.analyses.told import NOTHING, Teller, Told
+from circlet.runtime.passes.analyses.told import NOTHING, Teller, Told, sized
 from circlet.runtime.records import dataclass
 
 MEMO_SIZE = 256
@@ -154,12 +165,14 @@ class Specializer:
     def __init__(self, model: Model, evaluate: Evaluate) -> None:
         self._model = model
         self._evaluate = evaluate
+        self._read = cache(self._read_inputs)
+        self._sized = cache(self._sized_inputs)
         self.at = lru_cache(MEMO_SIZE)(self._at)
         """`at(subgraph, input_shapes, scope=None) -> Specialization`; with a scope, of which the open lengths are, what
         follows holds for other lengths, too."""
 
     def _at(self, index: int, inputs: tuple[Shape, ...], scope: Scope | None = None) -> Specialization:
-        scope = scope or scope_of(size for shape in inputs for size in shape)
+        scope = scope or scope_of(chain(*inputs, *(numbers for _, numbers in values_of(inputs))))
         subgraph = self._model.subgraphs[index]
         shapes: list[Shape | None] = [None] * len(subgraph.tensors)
         known: dict[int, Array] = {}
@@ -169,6 +182,7 @@ class Specializer:
                 known[number] = tensor.data
             elif tensor.is_variable:
                 shapes[number] = tensor.shape
+        known.update(known_inputs(subgraph, inputs))
         promised = True
         for tensor_index, shape in zip(subgraph.inputs, inputs, strict=True):
             shapes[tensor_index] = shape
@@ -210,8 +224,12 @@ class Specializer:
     def _infer(self, so_far: Specialization, number: int, shapes: list[Shape | None],
                values: Mapping[int, Array], teller: Teller | None) -> tuple[Shape, ...] | None:
         operator = so_far.subgraph.operators[number]
+        passed: Values = ()
+        if teller is not None and operator.op.callees():
+            passed = teller.pass_on(operator, {position: values[each] for position, each in self._passed_on(
+                so_far.subgraph, operator, shapes, self._read).items() if each in values})
         try:
-            found = operator.op.infer(self._operands(so_far, operator, shapes, values))
+            found = operator.op.infer(self._operands(so_far, operator, shapes, values, passed))
             _expect_storable(found)
             if len(found) != len(operator.outputs):
                 raise ShapeError(f"expected {plural(len(found), 'output')}, found {len(operator.outputs)}")
@@ -237,23 +255,64 @@ class Specializer:
         if so_far.scope is None or teller is None or any(
                 shapes[each] is None for each in operator.inputs if each != ABSENT):
             return None
-        given = tuple(shapes[each] or () for each in operator.inputs)
         try:
-            if isinstance(operator.op, PreTestedLoop):
-                return self._settled(operator.op, given, so_far.scope)
-            if isinstance(operator.op, Branch):
-                return self._joined(operator.op, given[1:], so_far.scope)
+            if operator.op.callees():
+                return self._through(so_far, operator, shapes, values, teller)
             return teller.shapes(operator, lambda told: self._operands(so_far, operator, shapes, told)) or (
                 operator.op.bounded(self._operands(so_far, operator, shapes, {**values, **teller.parts(operator)}),
                                     so_far.scope.late))
         except (Unknown, *FAULTS):
             return None
 
+    def _through(self, so_far: Specialization, operator: Operator, shapes: list[Shape | None],
+                 values: Mapping[int, Array], teller: Teller) -> tuple[Shape, ...] | None:
+        """The shapes of what subgraphs give that an operator invokes. If they do not follow otherwise, these know
+        numbers as lengths that sizes follow from in them."""
+        passed = dict(teller.told.passed.get(operator, ()))
+        with suppress(Unknown, *FAULTS):
+            return self._invoked(so_far, operator, shapes, values, tuple(passed.items()))
+        wanted = self._passed_on(so_far.subgraph, operator, shapes, self._sized)
+        if wanted.keys() <= passed.keys():
+            return None
+        operands = {**wanted, **{position: invoked_with(operator)[position] for position in passed}}
+        return teller.invoking(operator, operands, partial(self._invoked, so_far, operator, shapes, values))
+
+    def _invoked(self, so_far: Specialization, operator: Operator, shapes: list[Shape | None],
+                 values: Mapping[int, Array], passed: Values) -> tuple[Shape, ...]:
+        """The same, where some operands are known to the subgraphs."""
+        op, scope = operator.op, so_far.scope
+        assert scope is not None
+        given = entry((shapes[each] or () for each in invoked_with(operator)), passed)
+        if isinstance(op, PreTestedLoop):
+            return self._settled(op, given, scope)
+        if isinstance(op, Branch) and operator.inputs[0] not in values:
+            return self._joined(op, given, scope)
+        return op.infer(self._operands(so_far, operator, shapes, values, passed))
+
+    def _passed_on(self, subgraph: Subgraph, operator: Operator, shapes: list[Shape | None],
+                   among: Callable[[int], Collection[int]]) -> Mapping[int, int]:
+        """See `passed_on`; of operands those that are numbers which shapes may follow from."""
+        return {position: each for position, each in passed_on(self._model, operator, among).items()
+                if is_few(subgraph.tensors[each].dtype, shapes[each])}
+
+    def _read_inputs(self, index: int) -> frozenset[int]:
+        """The inputs of a subgraph, by position, that its operators read."""
+        subgraph = self._model.subgraphs[index]
+        read = {each for operator in subgraph.operators for each in operator.inputs}
+        return frozenset(position for position, each in enumerate(subgraph.inputs) if each in read)
+
+    def _sized_inputs(self, index: int) -> frozenset[int]:
+        """The inputs of a subgraph, by position, that sizes follow from."""
+        subgraph = self._model.subgraphs[index]
+        found = sized(subgraph, self._sized)
+        return frozenset(position for position, each in enumerate(subgraph.inputs) if each in found)
+
     def _settled(self, op: PreTestedLoop, initial: tuple[Shape, ...], scope: Scope) -> tuple[Shape, ...]:
         """The shapes of a loop's carried values in any turn."""
         if not op.counts:
             raise Unknown
-        return settled(initial, scope, lambda shapes: self.body(op, shapes, scope).output_shapes)
+        passed = values_of(initial)
+        return settled(initial, scope, lambda shapes: self.body(op, entry(shapes, passed), scope).output_shapes)
 
     def _joined(self, op: Branch, inputs: tuple[Shape, ...], scope: Scope) -> tuple[Shape, ...]:
         """The shapes of what one of several subgraphs gives, of which the run tells which one it is."""
@@ -278,7 +337,7 @@ class Specializer:
         return self.callee(op.body_subgraph_index, shapes, scope, takes_late=True)
 
     def _operands(self, so_far: Specialization, operator: Operator, shapes: list[Shape | None],
-                  values: Mapping[int, Array]) -> Operands:
+                  values: Mapping[int, Array], passed: Values = ()) -> Operands:
         operands: list[Operand | None] = []
         for index in operator.inputs:
             if index == ABSENT:
@@ -289,7 +348,7 @@ class Specializer:
                 raise Unknown
             operands.append(Operand(tensor.dtype, shape, values.get(index), tensor.quantization))
         return Operands(tuple(operands), len(operator.outputs), partial(
-            self._call, so_far.scope, isinstance(operator.op, Invoke)))
+            self._call, so_far.scope, isinstance(operator.op, Invoke), passed))
 
     def callee(self, index: int, inputs: tuple[Shape, ...], scope: Scope | None = None,
                takes_late: bool = False) -> Specialization:
@@ -311,10 +370,10 @@ class Specializer:
             raise Unknown
         return found
 
-    def _call(self, scope: Scope | None, is_certain: bool, subgraph: int, shapes: tuple[Shape, ...]
+    def _call(self, scope: Scope | None, is_certain: bool, passed: Values, subgraph: int, shapes: tuple[Shape, ...]
               ) -> tuple[Shape, ...]:
         """The shapes of the results of a subgraph, whose lengths may be computed by it where it is certain to run."""
-        return self.callee(subgraph, shapes, scope, takes_late=is_certain).output_shapes
+        return self.callee(subgraph, entry(shapes, passed), scope, takes_late=is_certain).output_shapes
 
     def _fold(self, so_far: Specialization, number: int, shapes: list[Shape | None], known: dict[int, Array],
               floats: dict[int, Array]) -> None:

@@ -3,10 +3,11 @@ taken, how large an image is to become."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from functools import cached_property
 from math import prod
+from typing import TypeVar
 
 import numpy as np
 
@@ -17,14 +18,13 @@ from circlet.runtime.ir.op import Operands, Unknown
 from circlet.runtime.ir.types import Array, DType, Shape
 from circlet.runtime.late import LOADING
 from circlet.runtime.ops.operands import has_gaps, typed
-from circlet.runtime.records import dataclass
+from circlet.runtime.passes.analyses.entry import MOST_NUMBERS, NUMBERS, Values, invoked_with, is_few
+from circlet.runtime.records import dataclass, replace
 
-MOST_NUMBERS = 16
-"""In a tensor: more than a shape or the paddings of one have. A choice."""
+Result = TypeVar("Result")
 MOST_FOLLOWED = 64
 """Operators in a row through which numbers are followed: more than exporters write, and no deeper than Python's stack
 is. A choice."""
-_KINDS = (DType.INT32, DType.INT64)
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,9 +36,28 @@ class Told:
     roots: Mapping[int, Array]
     """Those of which each integer is such a length, by tensor. A value that is less than the length may be is left to
     frames for any values."""
+    passed: Mapping[Operator, Values]
+    """What is known of operands to the subgraphs that an operator invokes."""
 
 
-NOTHING = Told({}, {})
+NOTHING = Told({}, {}, {})
+
+
+def sized(subgraph: Subgraph, invoked: Callable[[int], Collection[int]] = lambda index: ()) -> frozenset[int]:
+    """The tensors that sizes follow from.
+
+    Args:
+        subgraph: that has them.
+        invoked: of a subgraph that operators invoke, the positions of inputs that sizes follow from in it.
+    """
+    found = {operator.inputs[position] for operator in subgraph.operators for position in operator.op.sizes
+             if position < len(operator.inputs)}
+    for operator in reversed(subgraph.operators):
+        if operator.op.callees():
+            found.update(invoked_with(operator)[each] for callee in operator.op.callees() for each in invoked(callee))
+        elif not found.isdisjoint(operator.outputs):
+            found.update(operator.inputs)
+    return frozenset(found)
 
 
 class Teller:
@@ -101,7 +120,7 @@ class Teller:
         with suppress(Unknown):
             found = self._numbers(tensor, {})
             if not has_gaps(found):
-                self.told = Told({**self.told.values, tensor: found}, self.told.roots)
+                self.told = replace(self.told, values={**self.told.values, tensor: found})
 
     def parts(self, operator: Operator) -> Mapping[int, Array]:
         """The numbers that say which parts an operator takes, as far as they follow; None for the others."""
@@ -129,7 +148,7 @@ class Teller:
 
     def _followed_in_part(self, tensor: int, found: dict[int, Array], depth: int) -> Array:
         shape = self._shapes[tensor]
-        if shape is None or self._subgraph.tensors[tensor].dtype not in (*_KINDS, DType.BOOL) or is_open(shape) or (
+        if shape is None or self._subgraph.tensors[tensor].dtype not in (*NUMBERS, DType.BOOL) or is_open(shape) or (
                 prod(shape) > MOST_NUMBERS):
             raise Unknown
         operator = self._makers.get(tensor)
@@ -145,15 +164,37 @@ class Teller:
                     return typed(made[operator.outputs.index(tensor)], self._subgraph.tensors[tensor].dtype)
         return np.full(shape, None, np.object_)
 
+    def invoking(self, operator: Operator, operands: Mapping[int, int], shapes: Callable[[Values], Result]
+                 ) -> Result | None:
+        """What the subgraphs that an operator invokes make of operands that are known to them as lengths; None where it
+        does not follow.
+
+        Args:
+            operator: the operator.
+            operands: the tensors, by position among the inputs of the subgraphs.
+            shapes: gives it, from the values of operands.
+        """
+        before = self.told
+        with self._scope.tentatively() as keep:
+            told = {position: self._tell(tensor, 0) for position, tensor in operands.items()}
+            with suppress(Unknown, *FAULTS):
+                values = self.pass_on(operator, {position: each for position, each in told.items() if each is not None})
+                found = shapes(values)
+                keep()
+                return found
+        self.told = before
+        return None
+
+    def pass_on(self, operator: Operator, known: Mapping[int, Array]) -> Values:
+        """Lets the subgraphs that an operator invokes know operands."""
+        values = tuple((position, tuple(each.reshape(-1).tolist())) for position, each in known.items())
+        if values:
+            self.told = replace(self.told, passed={**self.told.passed, operator: values})
+        return values
+
     @cached_property
     def _sized(self) -> frozenset[int]:
-        """The tensors that sizes follow from."""
-        found = {operator.inputs[position] for operator in self._subgraph.operators for position in operator.op.sizes
-                 if position < len(operator.inputs)}
-        for operator in reversed(self._subgraph.operators):
-            if not operator.op.callees() and not found.isdisjoint(operator.outputs):
-                found.update(operator.inputs)
-        return frozenset(found)
+        return sized(self._subgraph)
 
     def _tell(self, tensor: int, least: int, among: frozenset[int] | None = None, depth: int = 0) -> Array | None:
         """The integers of a tensor; None where it has none, or too many.
@@ -167,8 +208,7 @@ class Teller:
         if tensor in self._known or tensor in self.told.values:
             return self._known[tensor] if tensor in self._known else self.told.values[tensor]
         shape = self._shapes[tensor]
-        if shape is None or self._subgraph.tensors[tensor].dtype not in _KINDS or is_open(shape) or not (
-                0 < prod(shape) <= MOST_NUMBERS):
+        if shape is None or not is_few(self._subgraph.tensors[tensor].dtype, shape):
             return None
         found = self._followed(tensor, least, among, depth) if depth < MOST_FOLLOWED else None
         if found is None and among is not None and tensor not in among:
@@ -176,8 +216,8 @@ class Teller:
         if found is None:
             found = np.empty(shape, np.object_)
             found.reshape(-1)[:] = [self._scope.computed(self._scope.capacity(), least) for _ in range(found.size)]
-            self.told = Told(self.told.values, {**self.told.roots, tensor: found})
-        self.told = Told({**self.told.values, tensor: found}, self.told.roots)
+            self.told = replace(self.told, roots={**self.told.roots, tensor: found})
+        self.told = replace(self.told, values={**self.told.values, tensor: found})
         return found
 
     def _followed(self, tensor: int, least: int, among: frozenset[int] | None, depth: int) -> Array | None:

@@ -1,0 +1,94 @@
+"""What a subgraph is invoked with: the shapes of its inputs, and those numbers that its caller knows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from math import prod
+from typing import TypeAlias
+
+import numpy as np
+
+from circlet.runtime.ir.length import is_open
+from circlet.runtime.ir.model import ABSENT, Model, Operator, Subgraph
+from circlet.runtime.ir.types import Array, DType, Shape
+from circlet.runtime.ops.controlflow import Branch, Invoke, PreTestedLoop
+
+MOST_NUMBERS = 16
+"""In a tensor: more than a shape or the paddings of one have. A choice."""
+NUMBERS = (DType.INT32, DType.INT64)
+"""The element types of tensors that shapes follow from."""
+
+Values: TypeAlias = "tuple[tuple[int, tuple[int, ...]], ...]"
+"""The numbers of some inputs, by position."""
+
+
+class Entry(tuple[Shape, ...]):
+    """The shapes of inputs of which some values are known."""
+
+    values: Values
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Entry) and self.values == other.values and tuple.__eq__(self, other)
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    def __hash__(self) -> int:
+        return hash((tuple.__hash__(self), self.values))
+
+
+def entry(shapes: Iterable[Shape], values: Values) -> tuple[Shape, ...]:
+    """The shapes of inputs, and what is known of their values."""
+    if not values:
+        return tuple(shapes)
+    found = Entry(shapes)
+    found.values = values
+    return found
+
+
+def values_of(shapes: tuple[Shape, ...]) -> Values:
+    """What is known of the values of inputs."""
+    return shapes.values if isinstance(shapes, Entry) else ()
+
+
+def known_inputs(subgraph: Subgraph, shapes: tuple[Shape, ...]) -> Mapping[int, Array]:
+    """The values of inputs that are known, by tensor."""
+    found: dict[int, Array] = {}
+    for position, numbers in values_of(shapes):
+        tensor = subgraph.inputs[position]
+        made = np.empty(len(numbers), np.object_ if is_open(numbers) else subgraph.tensors[tensor].dtype.numpy)
+        made[:] = numbers
+        found[tensor] = made.reshape(shapes[position])
+        found[tensor].setflags(write=False)
+    return found
+
+
+def invoked_with(operator: Operator) -> tuple[int, ...]:
+    """The operands of the subgraphs that an operator invokes."""
+    return operator.inputs[1:] if isinstance(operator.op, Branch) else operator.inputs
+
+
+def is_few(dtype: DType, shape: Shape | None) -> bool:
+    """Whether there are so few numbers that shapes may follow from them."""
+    return dtype in NUMBERS and shape is not None and not is_open(shape) and 0 < prod(shape) <= MOST_NUMBERS
+
+
+def passed_on(model: Model, operator: Operator, among: Callable[[int], Collection[int]]) -> Mapping[int, int]:
+    """The operands, by position, that subgraphs find as they are whenever an operator invokes them: of a loop those
+    that its body does not change.
+
+    Args:
+        model: with the subgraphs.
+        operator: invokes them.
+        among: of a subgraph, the positions of inputs that are asked for.
+    """
+    if not isinstance(operator.op, (PreTestedLoop, Branch, Invoke)):
+        return {}
+    wanted = {position for each in operator.op.callees() for position in among(each)}
+    found = {position: tensor for position, tensor in enumerate(invoked_with(operator))
+             if position in wanted and tensor != ABSENT}
+    if isinstance(operator.op, PreTestedLoop):
+        body = model.subgraphs[operator.op.body_subgraph_index]
+        return {position: tensor for position, tensor in found.items()
+                if body.inputs[position] == body.outputs[position]}
+    return found
