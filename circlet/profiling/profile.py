@@ -11,7 +11,7 @@ from circlet.profiling.sheets import Sheet, sheets, summary
 from circlet.profiling.tables import Tables
 from circlet.profiling.timed_runs import TimedRuns
 from circlet.profiling.trace import trace
-from circlet.runtime.ir.html import html_table
+from circlet.runtime.ir.display.html import html_table
 
 
 class Profile(TimedRuns):

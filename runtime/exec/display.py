@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Protocol
 
 from circlet.runtime.exec.values.tensor_info import TensorInfo, signature_text
-from circlet.runtime.ir.html import html_table
+from circlet.runtime.ir.display.html import html_table
+from circlet.runtime.ir.display.picture import picture
 from circlet.runtime.ir.model import Model
-from circlet.runtime.ir.picture import picture
 
 
 class Runner(Protocol):

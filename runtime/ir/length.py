@@ -16,6 +16,7 @@ from math import gcd
 from types import MappingProxyType
 from typing import cast
 
+from circlet.runtime.ir.bounds import bound_of, bounds, maximum_of
 from circlet.runtime.ir.op import Unknown
 from circlet.runtime.ir.terms import (
     LEAST,
@@ -24,8 +25,6 @@ from circlet.runtime.ir.terms import (
     Formula,
     Symbol,
     Terms,
-    bound_of,
-    bounds,
     can_vanish,
     constant,
     fixed,
@@ -33,7 +32,6 @@ from circlet.runtime.ir.terms import (
     hangs_on,
     has_computed,
     is_fixed,
-    maximum_of,
     product_of,
     quotient_of,
     reduced,

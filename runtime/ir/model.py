@@ -134,8 +134,8 @@ class Model:
     def _repr_html_(self) -> str:
         """For notebooks: a row for each of the first subgraphs, and a picture of the first one if it is small."""
         with LOADING:
-            from circlet.runtime.ir.html import html_table
-            from circlet.runtime.ir.picture import picture
+            from circlet.runtime.ir.display.html import html_table
+            from circlet.runtime.ir.display.picture import picture
 
         rows = [(f"@{index}", each.name, len(each.operators), each.type_text)
                 for index, each in enumerate(self.subgraphs[:SHOWN_SUBGRAPHS])]

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from functools import cached_property, lru_cache
+from collections import Counter
+from collections.abc import Callable, Sequence
+from functools import cached_property
 from math import gcd, prod
 from operator import itemgetter
 from typing import ClassVar, TypeAlias
@@ -15,13 +16,8 @@ LEAST = 1
 is computed."""
 MOST = 1 << 40
 """More than any length."""
-MOST_TERMS = 6
-"""Terms whose quotients are looked into for bounds: a choice; margins and counts of windows have up to five."""
-DEPTH = 6
-"""Atoms in a row that are written as others for the sake of bounds: margins of four strides in each other need five.
-Each may be written in several ways, so that without an end nested maxima take half a minute."""
-MEMO_SIZE = 1 << 12
-"""Terms whose bounds are kept: more than the shapes of a large model have."""
+MOST_PARTS = 8
+"""Terms of quotients by sums: a choice."""
 
 
 class _Kept:
@@ -156,94 +152,6 @@ def is_computed(atom: Atom) -> bool:
     return atom.is_computed if isinstance(atom, (Quotient, Maximum)) else isinstance(atom, Computed)
 
 
-def bound_of(terms: Terms) -> Terms | None:
-    """What terms are at the most, without what the run computes; None where that cannot be told."""
-    found: Terms = ()
-    for factor, atoms in terms:
-        most: Terms | None = ((factor, atoms),)
-        pair = _multiple(atoms)
-        if pair is not None and factor > 0:
-            most = bound_of(scaled(pair.numerator, factor))
-        elif any(map(is_computed, atoms)):
-            ranges = list(map(_range, atoms))
-            is_negative = (factor < 0) ^ (sum(high <= 0 for _, high in ranges) % 2 == 1)
-            if is_negative and all(low >= 0 or high <= 0 for low, high in ranges):
-                continue
-            most = _times(constant(abs(factor)), map(_magnitude, atoms))
-        if most is None:
-            return None
-        found = sum_of(found, most)
-    return found
-
-
-def _magnitude(atom: Atom) -> Terms | None:
-    """How far an atom is from 0 at the most, without what the run computes; None where that cannot be told."""
-    low, high = _range(atom)
-    above, least = _atom_bound(atom) if high > 0 else (), _atom_least(atom) if low < 0 else ()
-    return None if above is None or least is None else maximum_of(above, scaled(least, -1))
-
-
-def _times(product: Terms, factors: Iterable[Terms | None]) -> Terms | None:
-    """A product times others, None where one of them is."""
-    for each in factors:
-        if each is None:
-            return None
-        product = product_of(product, each)
-    return product
-
-
-def _atom_bound(atom: Atom) -> Terms | None:
-    """What an atom is at the most, without what the run computes; None where that cannot be told."""
-    if not is_computed(atom):
-        return ((1, (atom,)),)
-    if isinstance(atom, Computed):
-        return atom.most
-    if isinstance(atom, Maximum):
-        one, other = bound_of(atom.one), bound_of(atom.other)
-        return None if one is None or other is None else maximum_of(one, other)
-    if not isinstance(atom, Quotient):
-        return None
-    above = bound_of(atom.numerator)
-    if has_computed(atom.denominator) and above is not None and bounds(atom.denominator)[0] > 0:
-        return maximum_of(above, ())
-    return _bounding_quotient(above, atom.denominator)
-
-
-def _atom_least(atom: Atom) -> Terms | None:
-    """What an atom is at the least, without what the run computes; None where that cannot be told."""
-    if not is_computed(atom):
-        return ((1, (atom,)),)
-    if isinstance(atom, Computed):
-        return constant(atom.least)
-    if isinstance(atom, Maximum):
-        one = _least_of(atom.one)
-        return _least_of(atom.other) if one is None else one
-    return _bounding_quotient(_least_of(atom.numerator), atom.denominator) if isinstance(atom, Quotient) else None
-
-
-def _least_of(terms: Terms) -> Terms | None:
-    """What terms are at the least, without what the run computes; None where that cannot be told."""
-    above = bound_of(scaled(terms, -1))
-    return None if above is None else scaled(above, -1)
-
-
-def _bounding_quotient(numerator: Terms | None, denominator: Terms) -> Terms | None:
-    """A quotient of what bounds the numerator, which only the run tells; None where nothing bounds it, or only the run
-    tells the denominator."""
-    return None if numerator is None or has_computed(denominator) else quotient_of(numerator, denominator)
-
-
-def _multiple(atoms: Monomial) -> Quotient | None:
-    """The quotient of a product of one and its denominator, which is the greatest multiple of this up to the numerator;
-    None where atoms are no such product."""
-    if len(atoms) != 2:
-        return None
-    for each, other in (atoms, atoms[::-1]):
-        if isinstance(each, Quotient) and each.denominator == ((1, (other,)),) and _range(other)[0] > 0:
-            return each
-    return None
-
-
 def value_of(terms: Terms, lengths: Sequence[int]) -> int:
     """The number that terms are for some lengths."""
     return sum(factor * prod(_value(atom, lengths) for atom in atoms) for factor, atoms in terms)
@@ -359,19 +267,58 @@ def divided(numerator: Terms, denominator: Terms) -> tuple[Terms, Terms]:
 
 def quotient_of(numerator: Terms, denominator: Terms) -> Terms:
     """A quotient, rounded down; the denominator is positive."""
+    numerator, denominator = _without_common(numerator, denominator)
+    exact = _exact_quotient(numerator, denominator)
+    if exact is not None:
+        return exact
     whole, rest = divided(numerator, denominator)
     if rest and is_fixed(rest) and is_fixed(denominator):
         return sum_of(whole, constant(fixed(rest) // fixed(denominator)))
+    inner = _inner_quotient(rest) if is_fixed(denominator) else None
+    if inner is not None:
+        by = fixed(inner.denominator)
+        others = sum_of(rest, ((-1, (inner,)),))
+        return sum_of(whole, quotient_of(sum_of(inner.numerator, scaled(others, by)), scaled(denominator, by)))
     return sum_of(whole, ((1, (Quotient(rest, denominator),)),)) if rest else whole
 
 
-def maximum_of(one: Terms, other: Terms) -> Terms:
-    """The larger one of two."""
-    low, high = bounds(sum_of(one, scaled(other, -1)))
-    if low >= 0 or high <= 0:
-        return one if low >= 0 else other
-    first, second = sorted((one, other), key=repr)
-    return ((1, (Maximum(first, second),)),)
+def _without_common(numerator: Terms, denominator: Terms) -> tuple[Terms, Terms]:
+    """Two sums without the factors that all terms of both have: numbers, and open lengths."""
+    both = (*numerator, *denominator)
+    by = gcd(*(factor for factor, _ in both)) or 1
+    shared: Counter[Atom] = Counter(each for each in denominator[0][1] if isinstance(each, Symbol))
+    for _, atoms in both:
+        shared &= Counter(atoms)
+    if by == 1 and not shared:
+        return numerator, denominator
+    common = tuple(shared.elements())
+    one, other = (_ordered({_without(atoms, common) or (): factor // by for factor, atoms in each})
+                  for each in (numerator, denominator))
+    return one, other
+
+
+def _exact_quotient(numerator: Terms, denominator: Terms) -> Terms | None:
+    """A quotient by a sum without a remainder; None where there is one."""
+    whole: Terms = ()
+    left = numerator
+    (by, lead), *others = denominator
+    for _ in range(MOST_PARTS if others else 0):
+        if not left:
+            return whole
+        factor, atoms = left[0]
+        product = _without(atoms, lead)
+        if product is None or factor % by:
+            return None
+        part = ((factor // by, product),)
+        whole, left = sum_of(whole, part), sum_of(left, scaled(product_of(part, denominator), -1))
+    return None
+
+
+def _inner_quotient(terms: Terms) -> Quotient | None:
+    """The one quotient by a number among terms that nothing multiplies; None where there is none, or are more."""
+    found = [each for factor, atoms in terms for each in atoms
+             if factor == 1 and len(atoms) == 1 and isinstance(each, Quotient) and is_fixed(each.denominator)]
+    return found[0] if len(found) == 1 else None
 
 
 def _without(product: Monomial, atoms: Monomial) -> Monomial | None:
@@ -397,100 +344,3 @@ def can_vanish(terms: Terms) -> bool:
     number = sum(factor for factor, atoms in terms if not atoms)
     common = gcd(*(factor for factor, atoms in terms if atoms))
     return number % common == 0 if common else not number
-
-
-@lru_cache(MEMO_SIZE)
-def bounds(terms: Terms, depth: int = DEPTH) -> tuple[int, int]:
-    """What terms are at least and at most for any lengths; the bounds need not be the closest. So many atoms in a row
-    are written as others."""
-    low, high = _by_term(terms)
-    if depth == 0:
-        return low, high
-    multiple = next(((factor, each) for factor, atoms in terms if (each := _multiple(atoms)) is not None), None)
-    if low < high and len(terms) <= MOST_TERMS and multiple is not None:
-        least, most = _without_multiple(terms, *multiple, depth - 1)
-        low, high = max(low, least), min(high, most)
-    if low < high and len(terms) <= MOST_TERMS and all(len(atoms) <= 1 for _, atoms in terms):
-        found = [(factor, each) for factor, atoms in terms for each in atoms
-                 if isinstance(each, Quotient) and is_fixed(each.denominator)]
-        if found:
-            least, most = _without_quotient(terms, *max(found, key=lambda each: len(repr(each[1]))), depth - 1)
-            low, high = max(low, least), min(high, most)
-        maximum = next((each for each in terms if len(each[1]) == 1 and isinstance(each[1][0], Maximum)), None)
-        if maximum is not None:
-            least, most = _without_maximum(terms, maximum[0], maximum[1][0], depth - 1)
-            low, high = max(low, least), min(high, most)
-    return low, high
-
-
-def _without_multiple(terms: Terms, factor: int, quotient: Quotient, depth: int) -> tuple[int, int]:
-    """Bounds of terms, with the product of a quotient and its denominator times a factor among them, which is the
-    numerator or less than the denominator less."""
-    product = product_of(((1, (quotient,)),), quotient.denominator)
-    ends = [sum_of(sum_of(terms, scaled(product, -factor)), scaled(each, factor)) for each in (
-        quotient.numerator, sum_of(sum_of(quotient.numerator, scaled(quotient.denominator, -1)), constant(1)))]
-    found = [bounds(each, depth) for each in ends]
-    return min(low for low, _ in found), max(high for _, high in found)
-
-
-def _without_maximum(terms: Terms, factor: int, maximum: Atom, depth: int) -> tuple[int, int]:
-    """Bounds of terms, with a maximum times a factor among them, which is one or the other of what it is of, and not
-    less than either."""
-    assert isinstance(maximum, Maximum)
-    others = sum_of(terms, ((-factor, (maximum,)),))
-    lows, highs = zip(*(bounds(sum_of(others, scaled(each, factor)), depth) for each in (maximum.one, maximum.other)),
-                      strict=True)
-    extreme = max if factor > 0 else min
-    return extreme(lows), extreme(highs)
-
-
-def _without_quotient(terms: Terms, factor: int, quotient: Quotient, depth: int) -> tuple[int, int]:
-    """Bounds of terms, with a quotient times a factor among them, the deepest one, written as what its remainder leaves
-    of the numerator, which may cancel other terms."""
-    by = fixed(quotient.denominator)
-    others = sum_of(terms, ((-factor, (quotient,)),))
-    low, high = bounds(sum_of(scaled(others, by), scaled(quotient.numerator, factor)), depth)
-    least, most = sorted((0, -factor * (by - 1)))
-    return -(-(low + least) // by), (high + most) // by
-
-
-def _by_term(terms: Terms) -> tuple[int, int]:
-    low = high = 0
-    for factor, atoms in terms:
-        least = most = 1
-        for each in atoms:
-            down, up = _range(each)
-            corners = (least * down, least * up, most * down, most * up)
-            least, most = min(corners), max(corners)
-        low += factor * (least if factor > 0 else most)
-        high += factor * (most if factor > 0 else least)
-    at_least, above = _from_least(terms)
-    if all(factor > 0 for factor, _ in above):
-        low = max(low, at_least)
-    if all(factor < 0 for factor, _ in above):
-        high = min(high, at_least)
-    return low, high
-
-
-def _from_least(terms: Terms) -> tuple[int, Terms]:
-    """Terms as a polynomial of how much more than their least numbers atoms are: its constant, and the rest of it."""
-    total: Terms = ()
-    for factor, atoms in terms:
-        product = constant(factor)
-        for each in atoms:
-            product = product_of(product, ((1, (each,)), *constant(_range(each)[0])))
-        total = sum_of(total, product)
-    return sum(factor for factor, atoms in total if not atoms), tuple(each for each in total if each[1])
-
-
-def _range(atom: Atom) -> tuple[int, int]:
-    if isinstance(atom, Symbol):
-        return atom.least, MOST
-    if isinstance(atom, Computed):
-        return atom.least, max(bounds(atom.most)[1], atom.least)
-    if isinstance(atom, Quotient):
-        (low, high), (down, up) = bounds(atom.numerator), bounds(atom.denominator)
-        down = max(down, 1)
-        return low // (down if low < 0 else max(up, 1)), high // (down if high > 0 else max(up, 1))
-    (low, high), (down, up) = bounds(atom.one), bounds(atom.other)
-    return max(low, down), max(high, up)

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import circlet
-from circlet.runtime.ir.drawing import BENDS, BOX_HEIGHT, GAP, PITCH, Drawing, draw
+from circlet.runtime.ir.display.drawing import BENDS, BOX_HEIGHT, GAP, PITCH, Drawing, draw
 from circlet.runtime.ir.model import Operator, Subgraph
 from circlet.runtime.ir.op import Skip
 from circlet.runtime.ops.elementwise import Add

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
 
-from circlet.runtime.ir import terms
+from circlet.runtime.ir import bounds
 from circlet.runtime.ir.formulas import Conditions, Formulas
 from circlet.runtime.ir.length import (
     Indefinite,
@@ -124,11 +124,11 @@ def test_room_for_whole_vectors_of_what_the_run_computes() -> None:
 def test_numbers_of_many_strides_are_compared_soon() -> None:
     n = Scope([640]).symbol(0)
     deep: int = n
-    terms.bounds.cache_clear()
+    bounds.bounds.cache_clear()
     for _ in range(8):
         deep = larger((deep + 1) // 2, (4 * deep + 3) // 9 + 1)
     assert may_be_less(deep, n)
-    assert terms.bounds.cache_info().misses < 4_000
+    assert bounds.bounds.cache_info().misses < 4_000
 
 
 def test_equal_things_are_equal_without_assumptions() -> None:
@@ -139,6 +139,12 @@ def test_equal_things_are_equal_without_assumptions() -> None:
     assert n + m - n == m
     assert (n - 1) // 2 == (n + 1) // 2 - 1
     assert n * 8 % 4 == 0
+    assert (n + 3) // 4 // 8 == (n + 3) // 32
+    assert ((n + 1) // 2 - 1 + m) // 2 == (n + 2 * m - 1) // 4
+    assert (64 * n * m) // (16 * n * larger(m, 1)) == 4
+    assert (64 * (n // 8) * m + 64 * m) // (16 * (n // 8) * m + 16 * m) == 4
+    assert (n * m + 3 * n + m + 3) // (n + 1) == m + 3
+    assert (6 * n * m) // (4 * m * m + 2 * m) == (3 * n) // (2 * m + 1)
     assert n > 1
     assert n != 1
     assert n >= LEAST + 1

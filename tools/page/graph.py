@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
-from circlet.runtime.ir.drawing import BOX_HEIGHT, draw
+from circlet.runtime.ir.display.drawing import BOX_HEIGHT, draw
 from circlet.runtime.ir.model import Model, Operator, Subgraph
 from circlet.runtime.ir.op import Op
 from circlet.runtime.ir.tensor import Tensor

@@ -25,10 +25,11 @@ from circlet.backends.native.parts import Site
 from circlet.backends.native.program import Unlowerable
 from circlet.runtime.errors import CircletError, ExecutionError, LimitError, Place, RunError
 from circlet.runtime.exec.executor_map import ExecutorMap
+from circlet.runtime.ir.bounds import bound_of
 from circlet.runtime.ir.intervals import Box, Interval, holds, interval, uncovered
 from circlet.runtime.ir.length import Scope, terms_of
 from circlet.runtime.ir.op import Unknown
-from circlet.runtime.ir.terms import Assumption, Symbol, bound_of, constant, hangs_on, sum_of
+from circlet.runtime.ir.terms import Assumption, Symbol, constant, hangs_on, sum_of
 from circlet.runtime.ir.types import Shape
 from circlet.runtime.passes.analyses.elide_copies import given
 from circlet.runtime.passes.analyses.specialize import Specialization

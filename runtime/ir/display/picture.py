@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from html import escape
 
-from circlet.runtime.ir.drawing import BOX_HEIGHT, Box, Drawing, Graph, draw
+from circlet.runtime.ir.display.drawing import BOX_HEIGHT, Box, Drawing, Graph, draw
 
 WIDTH, HEIGHT = 720, 640
 """Pixels at the most."""

@@ -1,0 +1,1 @@
+"""A subgraph or a table as people look at it."""
