@@ -7,6 +7,7 @@ from typing import NoReturn
 
 from circlet.runtime.errors import CircletError, ExecutionError, LimitError, Place, RunError
 from circlet.runtime.late import LOADING
+from circlet.runtime.records import replace
 
 FAULTS = (CircletError, ArithmeticError, LookupError, MemoryError, TypeError, ValueError)
 """What may come from an operator: circlet's errors, and numpy's own on operands that no rule foresaw."""
@@ -20,6 +21,9 @@ def raise_located(error: Exception, place: Place) -> NoReturn:
     if isinstance(error, RunError) and error.place is None:
         raise type(error)(error.message, place) from None
     if isinstance(error, ShapeError):
+        if error.member is not None:
+            number, name = error.member
+            place = replace(place, operator=number, operator_name=name)
         raise ExecutionError(str(error), place) from None
     if isinstance(error, CircletError):
         raise error

@@ -21,6 +21,9 @@ class Unknown(Exception):
 class ShapeError(CircletError, ValueError):
     """The operands' shapes or values do not fit the operator."""
 
+    member: tuple[int, str] | None = None
+    """The number and the name of the operator that it is, of those that were made one."""
+
 
 @dataclass(frozen=True)
 class Count:

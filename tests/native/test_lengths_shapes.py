@@ -59,6 +59,12 @@ def halves(g: Graph, x: Value) -> Value:
     return g(StridedSlice(begin_mask=3, end_mask=2), x, g.ints(0, 0), ints(g, Pack(2), rest, g.number(0)), g.ints(1, 1))
 
 
+def strides(g: Graph, x: Value) -> Value:
+    """Zeros for the steps of 2 that there are from the third row on, by integers divided towards zero."""
+    count = ints(g, Div(), ints(g, Sub(), length(g, x), g.number(3)), g.number(2))
+    return g(Fill(), ints(g, Pack(2), count, g.number(6)), g.number(0.5))
+
+
 def merged(g: Graph, x: Value) -> Value:
     """(n, 6) as (6 n,), by products of segments of its shape, as einsums have them."""
     joined = ints(g, segment.UnsortedSegmentProd(), shape_of(g, x), g.ints(0, 0), g.number(1))
@@ -168,7 +174,7 @@ def scaled(g: Graph, x: Value) -> Value:
 
 
 CASES: Sequence[Callable[[Graph, Value], Value]] = (
-    whole_fours, halves, merged, summed, turned, in_parts, expanded, kept, numbered, backwards, dilated,
+    whole_fours, halves, strides, merged, summed, turned, in_parts, expanded, kept, numbered, backwards, dilated,
     fours_rounded_up, columns_first, times_nothing, steps, scaled)
 
 

@@ -14,6 +14,7 @@ from circlet.runtime.ir.op import (
     OpenResults,
     Operand,
     Operands,
+    ShapeError,
     at_least,
     exactly,
 )
@@ -82,9 +83,14 @@ class Fused(Op):
         """The shapes of all results of some members, in order."""
         operands: dict[int, Operand | None] = {ABSENT: None, **sources}
         found: dict[int, Shape] = {}
-        for operator in (each.operator for each in members):
+        for member in members:
+            operator = member.operator
             given = tuple(operands[each] for each in operator.inputs)
-            shapes = operator.op.infer(Operands(given, len(operator.outputs)))
+            try:
+                shapes = operator.op.infer(Operands(given, len(operator.outputs)))
+            except ShapeError as error:
+                error.member = error.member or (member.number, operator.name)
+                raise
             for each, shape in zip(operator.outputs, shapes, strict=True):
                 operands[each] = Operand(self.tensors[each].dtype, shape)
                 found[each] = shape

@@ -3,6 +3,8 @@
 What is derived for the shapes of one run holds for all those that answer the questions asked on the way as these do;
 other ones are derived anew, up to a number of times.
 
+Lengths that an answer says are equal are one in what is derived, so that products and quotients of them cancel.
+
 Lengths of 1 are open as others are. They are fixed where what is derived would hold for 1 alone, as an axis of length 1
 may be spread over another one.
 """
@@ -15,7 +17,7 @@ from functools import lru_cache
 from typing import TypeAlias
 
 from circlet.runtime.errors import ExecutionError, LimitError
-from circlet.runtime.ir.length import Scope, ToldApart, is_late, open_number
+from circlet.runtime.ir.length import Scope, ToldApart, is_late
 from circlet.runtime.ir.model import Model
 from circlet.runtime.ir.terms import LEAST, Symbol
 from circlet.runtime.ir.types import Shape
@@ -119,28 +121,41 @@ class Generalizer:
     def _derive(self, index: int, shapes: tuple[Shape, ...], opened: _Open) -> General | None:
         """What holds for these shapes and others; None where nothing does. Where it holds for not all operators, what
         is longer than 1 is assumed to be so, which can be known of the lengths of loops as well, if that tells more."""
-        found = self._derived(index, shapes, opened, {})
+        found = self._with_equal(index, shapes, opened, {})
         longer = {number: LEAST + 1 for number, (position, axis) in enumerate(opened) if shapes[position][axis] > LEAST}
         if longer and not (found is not None and found.spec.is_static):
-            other = self._derived(index, shapes, opened, longer)
+            other = self._with_equal(index, shapes, opened, longer)
             if other is not None and (found is None or other.spec.stop > found.spec.stop):
                 return other
         return found
 
-    def _derived(self, index: int, shapes: tuple[Shape, ...], opened: _Open, least: Mapping[int, int]
-                 ) -> General | None:
-        """What holds for these shapes, and others of which lengths, by number, are at the least what is said."""
+    def _with_equal(self, index: int, shapes: tuple[Shape, ...], opened: _Open, least: Mapping[int, int]
+                    ) -> General | None:
+        """As `_derived`, with one length for those that are assumed to be equal, if as much can be told so."""
+        found = self._derived(index, shapes, opened, least, {})
+        equal = {} if found is None else _equal(found.scope)
+        if found is None or not equal:
+            return found
+        other = self._derived(index, shapes, opened, least, equal)
+        return found if other is None or other.spec.stop < found.spec.stop else other
+
+    def _derived(self, index: int, shapes: tuple[Shape, ...], opened: _Open, least: Mapping[int, int],
+                 equal: Mapping[int, int]) -> General | None:
+        """What holds for these shapes, and others of which lengths, by number, are at the least what is said, and equal
+        to others."""
         scope = Scope([shapes[position][axis] for position, axis in opened], least)
         for number, length in least.items():
             scope.decide(((1, (Symbol(number),)), (-length, ())), "<")  # assumed: it tells other runs from these
-        symbols = {place: scope.symbol(number) for number, place in enumerate(opened)}
+        for number, other in equal.items():
+            _ = scope.symbol(number) == scope.symbol(other)  # assumed: it tells other runs from these
+        symbols = {place: scope.symbol(equal.get(number, number)) for number, place in enumerate(opened)}
         if self._says_one(index, opened):
             _ = sum(symbols.values()) == len(symbols)  # assumed not to be so: code for that is made alone
         given = tuple(tuple(symbols.get((position, axis), size) for axis, size in enumerate(shape))
                       for position, shape in enumerate(shapes))
         try:
             spec = self._specializer.at(index, given, scope)
-            return General(spec, scope, _first_computed(spec), tuple(scope.lengths[scope.opened:]))
+            return General(spec, scope, _first_computed(spec), tuple(scope.lengths[scope.opened:]), opened)
         except (ExecutionError, LimitError):
             return None
 
@@ -148,9 +163,19 @@ class Generalizer:
 def _opened(case: Specialization) -> _Open:
     """The dimensions that are open in what a specialisation is a case of."""
     assert case.general is not None, "no length is open"
-    found = {open_number(size): (position, axis) for position, tensor in enumerate(case.subgraph.inputs)
-             for axis, size in enumerate(case.general.spec.shape(tensor))}
-    return tuple(found[number] for number in range(case.general.scope.opened))
+    return case.general.opened
+
+
+def _equal(scope: Scope) -> dict[int, int]:
+    """The numbers of open lengths that are assumed to be equal to others, with the least one of those."""
+    found: dict[int, int] = {}
+    for each in scope.assumptions:
+        numbers = sorted(atoms[0].number for _, atoms in each.terms if len(atoms) == 1 and isinstance(atoms[0], Symbol))
+        if each.relation == "==" and each.holds and len(numbers) == len(each.terms) == 2 and numbers[1] < scope.opened \
+                and sum(factor for factor, _ in each.terms) == 0:
+            one, other = sorted(found.get(number, number) for number in numbers)
+            found = {**found, other: one} | {number: one for number, least in found.items() if least == other}
+    return {number: least for number, least in found.items() if number != least}
 
 
 def _first_computed(spec: Specialization) -> int:

@@ -236,10 +236,11 @@ def _divide(one: int, other: int) -> int:
 
 
 def _truncate(one: int, other: int) -> int:
-    """Rounded towards zero."""
-    if not (certain(one, ">=", 0) and certain(other, ">", 0)):
+    """Rounded towards zero; whether the dividend is negative is assumed for the lengths at hand, but for what a run
+    computes."""
+    if not certain(other, ">", 0) or (is_late(one) and not certain(one, ">=", 0)):
         raise Unknown
-    return one // other
+    return one // other if one >= 0 else -(-one // other)
 
 
 def _remain(one: int, other: int) -> int:

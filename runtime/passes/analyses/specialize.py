@@ -115,6 +115,8 @@ class General:
     at_first: tuple[int, ...]
     """What there is at first of the lengths that the run computes; plans of subgraphs that are never run may add others
     to the scope later."""
+    opened: tuple[tuple[int, int], ...]
+    """Input and axis of each open length, by number."""
 
     def all_lengths(self, lengths: Sequence[int]) -> tuple[int, ...]:
         """Open lengths, and behind them what there is at first of those that the run computes."""

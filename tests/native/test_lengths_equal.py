@@ -1,0 +1,65 @@
+"""Lengths of several inputs that are the same in every run: one function serves all of them, and tells others."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+
+import circlet
+from circlet.runtime.ir.builder import Value
+from circlet.runtime.ir.types import DType
+from circlet.runtime.ops.elementwise import Add, Div, Mul
+from circlet.runtime.ops.layout import Pack
+from circlet.runtime.ops.matmul import BatchMatMul
+from circlet.runtime.ops.shape import Reshape
+from tests.native.test_lengths import Graph, floats, model
+from tests.ops.cases import check
+
+
+def masked(g: Graph) -> Sequence[Value]:
+    """Products of rows, which are counted by the length of a mask: (n, 4, 6) and (n, 1, 1) to (n, 6, 6)."""
+    x, mask = g.builder.input("x", DType.FLOAT32, (-1, 4, 6)), g.builder.input("mask", DType.FLOAT32, (-1, 1, 1))
+    shape = g(Pack(3), g.length(mask, 0), g.number(-1), g.number(6), dtype=DType.INT32)
+    rows = g(Reshape(), g(Mul(), x, mask), shape)
+    return [g(BatchMatMul(adj_x=True), rows, rows)]
+
+
+def three(g: Graph) -> Sequence[Value]:
+    """The same of a sum with a third input, its rows counted by the mean of both lengths."""
+    x, y, z = (g.builder.input(name, DType.FLOAT32, (-1, 4, 6)) for name in "xyz")
+    both = g(Add(), g.length(y, 0), g.length(z, 0), dtype=DType.INT32)
+    mean = g(Div(), both, g.number(2), dtype=DType.INT32)
+    shape = g(Pack(3), mean, g.number(-1), g.number(6), dtype=DType.INT32)
+    rows = g(Reshape(), g(Add(), g(Add(), x, y), z), shape)
+    return [g(BatchMatMul(adj_x=True), rows, rows)]
+
+
+@pytest.mark.parametrize(("write", "shapes"), [(masked, [(4, 6), (1, 1)]), (three, [(4, 6)] * 3)],
+                         ids=["masked", "three"])
+def test_equal_lengths_are_one(write: object, shapes: Sequence[tuple[int, ...]], folder: object,
+                               compiled: list[str]) -> None:
+    assert callable(write)
+    made = model(write)
+    native, cpu = (circlet.Session(made, backend=each) for each in ("native", "cpu"))
+
+    def same(*lengths: int) -> None:
+        given = [floats(n, *each) for n, each in zip(lengths, shapes, strict=True)]
+        check(native.invoke(0, given)[0], cpu.invoke(0, given)[0], 1e-5)
+
+    for n in (7, 2, 33, 12):
+        same(*[n] * len(shapes))
+    assert len(compiled) == 1
+    assert {*native.backend_of(0)} == {"native"}
+    same(5, *[1] * (len(shapes) - 1))
+    same(*[1] * len(shapes))
+    same(9, *[9] * (len(shapes) - 1))
+
+
+def test_lengths_that_are_not_equal_are_told(folder: object) -> None:
+    session = circlet.Session(model(masked), backend="native")
+    session.invoke(0, [floats(5, 4, 6), floats(5, 1, 1)])
+    with pytest.raises(circlet.ExecutionError, match=r"operator \d+ \(MUL\)"):
+        session.invoke(0, [floats(5, 4, 6), floats(4, 1, 1)])
+    assert np.isfinite(session.invoke(0, [floats(4, 4, 6), floats(4, 1, 1)])[0]).all()
