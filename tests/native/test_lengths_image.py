@@ -12,6 +12,7 @@ import circlet
 from circlet.runtime.ir.builder import Value
 from circlet.runtime.ir.model import Model
 from circlet.runtime.ir.op import Op
+from circlet.runtime.ir.tensor import Tensor
 from circlet.runtime.ir.types import Activation, DType, Padding
 from circlet.runtime.ops.conv import Conv2D, DepthwiseConv2D, TransposeConv
 from circlet.runtime.ops.elementwise import Add, Mul
@@ -23,6 +24,7 @@ from circlet.runtime.ops.pool import AveragePool2D, L2Pool2D, MaxPool2D
 from circlet.runtime.ops.reduce import Mean
 from circlet.runtime.ops.resample import Coordinates, Interpolation, Nearest, Resample
 from circlet.runtime.ops.resize import ResizeBilinear, ResizeNearestNeighbor
+from circlet.runtime.ops.shape import Alias
 from tests.native.test_lengths import Graph, floats, model, weights
 from tests.ops.cases import check
 
@@ -46,6 +48,13 @@ def filtered(op: Op, *filter: int, groups: int = 1) -> Callable[[Graph], Sequenc
         return [made, g(Mul(), g(op, x, constant(g, *filter)), constant(g, channels))]
 
     return write
+
+
+def normalized(g: Graph) -> Sequence[Value]:
+    """A convolution in two groups, of weights that are a product of constants, and of a bias under another name."""
+    (filter,) = g.builder.op(Mul(), constant(g, 8, 3, 3, 4), constant(g, 8, 1, 1, 1),
+                             outputs=[Tensor("", DType.FLOAT32, (8, 3, 3, 4))])
+    return [g(Conv2D(SAME, 1, 1), image(g, 8), filter, g(Alias(), constant(g, 8)))]
 
 
 def pooled(op: Op) -> Callable[[Graph], Sequence[Value]]:
@@ -113,6 +122,7 @@ MODELS: dict[str, Model] = {name: model(write) for name, write in {
     "conv-groups": filtered(Conv2D(SAME, 1, 1, RELU6), 34, 3, 3, 5, groups=2),
     "conv-groups-strided": filtered(Conv2D(SAME, 2, 1), 12, 3, 2, 2, groups=4),
     "conv-groups-dilated": filtered(dilated(Conv2D, SAME), 6, 2, 3, 1, groups=3),
+    "conv-groups-computed": normalized,
     "conv-points": filtered(Conv2D(SAME, 1, 1), 33, 1, 1, 5),
     "conv-points-strided": filtered(Conv2D(SAME, 2, 2), 7, 1, 1, 5),
     "depthwise-same": filtered(DepthwiseConv2D(SAME, 1, 1), 1, 3, 3, 5),
@@ -156,6 +166,7 @@ def test_one_function_serves_all_images(name: str, threads: int, folder: object,
         for found, expected in zip(native.invoke(0, given), cpu.invoke(0, given), strict=True):
             check(found, expected, 1e-5)
     assert len(compiled) == 1
+    assert "cpu" not in native.backend_of(0)
 
 
 @pytest.mark.parametrize("axis", range(3))

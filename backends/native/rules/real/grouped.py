@@ -13,6 +13,7 @@ from circlet.backends.native.gemm.microkernel import FLOAT32, WORD
 from circlet.backends.native.gemm.operands import Direct, Filtered, Panels, Put, Result
 from circlet.backends.native.gemm.plan import Plan
 from circlet.backends.native.gemm.product import multiply
+from circlet.backends.native.program import Unlowerable
 from circlet.backends.native.rules.image import BYTES, image_of, with_margins
 from circlet.backends.native.rules.real.conv import positions
 from circlet.backends.native.rules.real.elementwise import activate
@@ -25,19 +26,16 @@ from circlet.runtime.ops.conv import Conv2D
 
 
 def _refuses(call: Call) -> str | None:
-    """Refuses weights that only the run tells, and such that padding cannot be multiplied with."""
-    channels, filter, bias = call.input(0).signature[-1:], call.input(1).data, call.inputs[2] if call.has(2) else None
-    if filter is None or (bias is not None and bias.data is None):
-        return "weights that are not constant"
-    if not channels or channels[0] in (-1, *filter.shape[3:]):
-        return "one group alone"
-    return None if np.isfinite(filter).all() else "weights that are not finite"
+    """Refuses convolutions of one group."""
+    channels, taken = (call.input(k).signature[-1:] for k in range(2))
+    return "one group alone" if not channels or channels[0] in (-1, *taken) else None
 
 
-@nest(Conv2D, all_of(refuses, _refuses), name="groups")
+@nest(Conv2D, all_of(refuses, _refuses), parameters=frozenset({1, 2}), name="groups")
 def conv_2d_in_groups(node: Node[Conv2D], e: Emitter, sinks: tuple[Sink, ...]) -> None:
     """Of images (n, h, w, g c) and a filter (g o, kh, kw, c): (n, i, j, g o). Loops over the images and the groups:
-    each is a product of i j positions, as deep as kh kw c, and o columns, which lie between those of other groups."""
+    each is a product of i j positions, as deep as kh kw c, and o columns, which lie between those of other groups.
+    Weights that are not finite are numpy's: padding cannot be multiplied with them."""
     convolution = _Grouped(node, e, sinks[0])
     windows = node.op.windows(node.input(0).shape, node.input(1).shape)
     image = with_margins(node, e, image_of(node, node.input(0)), windows)
@@ -53,7 +51,9 @@ class _Grouped:
 
     def __init__(self, node: Node[Conv2D], e: Emitter, sink: Sink) -> None:
         filter = node.input(1).known
-        assert filter is not None, "weights are constant"
+        assert filter is not None, "weights are known"
+        if not np.isfinite(filter).all():
+            raise Unlowerable(f"{node.place}: weights that are not finite")
         self._node, self._e, self._sink = node, e, sink
         self._filter = filter
         self.taken = filter.shape[3]
