@@ -32,7 +32,7 @@ from circlet.backends.native.parts import (
     Variable,
 )
 from circlet.runtime.errors import Place
-from circlet.runtime.ir.terms import Assumption, Atom, Computed, Maximum, Quotient, Symbol, Terms
+from circlet.runtime.ir.terms import Assumption, Atom, Computed, Maximum, Quotient, Symbol, Terms, constant, sum_of
 from circlet.runtime.ir.types import DType
 
 number = st.integers(-(1 << 63), (1 << 63) - 1)
@@ -101,6 +101,19 @@ def test_a_changed_one_is_damage_or_another_manifest(data: st.DataObject) -> Non
     assert decode(Manifest, encode(found)) == found
 
 
+def test_what_lengths_share_is_written_once() -> None:
+    """Each is made of two that are the one before."""
+    terms: Terms = LENGTHS
+    for number in range(12):
+        terms = ((1, (Maximum(terms, sum_of(terms, constant(number))),)),)
+    content = encode(Manifest(arena_tops=(terms, terms), assumptions=(Assumption(terms, "<", True),)))
+    assert len(content) < 12 * 8 * 20
+    found = decode(Manifest, content)
+    assert encode(found) == content
+    (one, other) = found.arena_tops
+    assert one[0][1][0] is other[0][1][0]
+
+
 def parts(content: bytes) -> tuple[list[int], str]:
     """The numbers and the text of what was encoded."""
     count, = struct.unpack_from("<Q", content)
@@ -113,7 +126,7 @@ def joined(numbers: list[int], text: str, count: int | None = None) -> bytes:
 
 
 NUMBERS, TEXT = parts(encode(EXAMPLE))
-DEEP = [0, 0, 0, 0, 1, *[1, 1, 1, 2] * 50_000]
+DEEP = [0, 0, 0, 0, 1, *[1, 1, 1, -1, 2] * 50_000]
 """A quotient of a quotient of a quotient ..."""
 
 

@@ -2,7 +2,8 @@
 
 Which they are follows from the classes of records and the annotations of their fields, in order. Before a record stands
 the number of its class among those that are possible there, before what may be None whether it is there, before the
-items of a tuple how many they are. Bytes that do not say all that, to their end, are `DamageError`.
+items of a tuple how many they are, before what is shared -1, or in its place the number of what is equal. Bytes that do
+not say all that, to their end, are `DamageError`.
 """
 
 from __future__ import annotations
@@ -43,6 +44,8 @@ class Source:
         """The next number."""
         self._text = content[begin:].decode(*_ENCODING)
         self._at = 0
+        self.shared: list[object] = []
+        """What was read that may come again."""
 
     def several(self, count: int) -> tuple[int, ...]:
         """The next numbers."""
@@ -78,6 +81,8 @@ class Sink:
     def __init__(self) -> None:
         self.numbers: list[int] = []
         self.texts: list[str] = []
+        self.shared: dict[object, int] = {}
+        """The numbers of what was written that may come again."""
 
     def content(self) -> bytes:
         numbers = np.array(self.numbers, "<i8")
@@ -160,6 +165,29 @@ def several(form: Form) -> Form:
     if form is INTEGER:
         return Form(lambda source: source.several(source.number()), write)
     return Form(lambda source: tuple([take(source) for _ in range(source.number())]), write)
+
+
+def shared(form: Form) -> Form:
+    """What may be in many places, in each but the first as its number: else what is made of others, as these are, takes
+    as many numbers as there are ways from one to another."""
+    def read(source: Source) -> object:
+        number = source.number()
+        if number >= 0:
+            return source.shared[number]
+        if number != -1:
+            raise DamageError(f"expected -1 or a number, found {number}")
+        found = form.read(source)
+        source.shared.append(found)
+        return found
+
+    def write(sink: Sink, value: object) -> None:
+        number = sink.shared.get(value, -1)
+        sink.numbers.append(number)
+        if number < 0:
+            form.write(sink, value)
+            sink.shared[value] = len(sink.shared)
+
+    return Form(read, write)
 
 
 def both(first: Form, second: Form) -> Form:

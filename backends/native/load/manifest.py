@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TypeAlias
 
 from circlet.backends.native.check.watched import Watched
-from circlet.backends.native.load.codec import INTEGER, annotate, both, named, one_of, several
+from circlet.backends.native.load.codec import INTEGER, annotate, both, named, one_of, several, shared
 from circlet.backends.native.parts import (
     Called,
     Cell,
@@ -30,7 +30,8 @@ from circlet.backends.native.parts import (
     Variable,
 )
 from circlet.runtime.errors import Place
-from circlet.runtime.ir.terms import Assumption, Computed, Maximum, Quotient, Symbol, Terms, value_of
+from circlet.runtime.ir.formulas import Formulas
+from circlet.runtime.ir.terms import Assumption, Computed, Maximum, Quotient, Symbol, Terms
 from circlet.runtime.records import dataclass
 
 
@@ -86,7 +87,7 @@ class Manifest:
 
     def arena_bytes(self, lengths: Sequence[int]) -> int:
         """How large the arena is for some open lengths."""
-        return max((value_of(each, lengths) for each in self.arena_tops), default=0)
+        return max(Formulas(self.arena_tops)(lengths), default=0)
 
     @property
     def functions(self) -> dict[str, str]:
@@ -99,7 +100,7 @@ class Manifest:
 
 
 annotate("Terms", several(both(INTEGER, several(named("Atom")))))
-annotate("Atom", one_of(Symbol, Computed, Quotient, Maximum))
+annotate("Atom", shared(one_of(Symbol, Computed, Quotient, Maximum)))
 annotate("Assumption", one_of(Assumption))
 annotate("Place", one_of(Place))
 annotate("External | Staging | Told", one_of(External, Staging, Told))
