@@ -31,10 +31,9 @@ from circlet.backends.native.program import Program, RuleError, Unlowerable
 from circlet.runtime.errors import LimitError
 from circlet.runtime.exec.crossing import CopyEdge, Position
 from circlet.runtime.exec.executor_map import ExecutorMap
-from circlet.runtime.exec.frames.open_step import OpenStep
 from circlet.runtime.exec.kernel import Call, Kernel, Span
 from circlet.runtime.exec.observe.listener import Observation
-from circlet.runtime.exec.step import Step
+from circlet.runtime.exec.step import OpenStep, Step
 from circlet.runtime.ir.faults import located
 from circlet.runtime.ir.length import ToldApart
 from circlet.runtime.ir.model import Model

@@ -14,12 +14,11 @@ from circlet.runtime.exec.frame import Contract, Frame, SegmentedFrame, StaticFr
 from circlet.runtime.exec.frames.copying_frame import CopyingFrame
 from circlet.runtime.exec.frames.layouts import open_layout
 from circlet.runtime.exec.frames.open_frame import OpenFrame, UnboundError
-from circlet.runtime.exec.frames.open_step import OpenStep
 from circlet.runtime.exec.kernel import Backend, Call, Kernel, Span, SpanBackend
 from circlet.runtime.exec.observe.listener import Observation
 from circlet.runtime.exec.run import Run
 from circlet.runtime.exec.state.variables import Variables
-from circlet.runtime.exec.step import Step
+from circlet.runtime.exec.step import OpenStep, Step
 from circlet.runtime.ir.faults import located
 from circlet.runtime.ir.length import ToldApart
 from circlet.runtime.ir.model import Model, Subgraph

@@ -8,8 +8,8 @@ from typing import Protocol, TypeAlias, runtime_checkable
 
 from circlet.runtime.errors import Place
 from circlet.runtime.exec.crossing import CopyEdge, Position
-from circlet.runtime.exec.frames.open_step import OpenStep
 from circlet.runtime.exec.run import Run
+from circlet.runtime.exec.step import OpenStep
 from circlet.runtime.ir.model import ABSENT, Operator, Subgraph
 from circlet.runtime.ir.op import Op, Skip
 from circlet.runtime.ir.tensor import Tensor

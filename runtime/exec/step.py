@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TypeAlias
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol, TypeAlias
+
+from circlet.runtime.ir.terms import Assumption
+from circlet.runtime.ir.types import Array
 
 Step: TypeAlias = Callable[[], object]
 """Computes something once, from the buffers it was bound to into the buffers it was bound to."""
@@ -11,3 +14,39 @@ Step: TypeAlias = Callable[[], object]
 
 def idle() -> None:
     """The step of what is done before the run."""
+
+
+class OutgrownError(Exception):
+    """A loop comes to a length for which it has no room; all that was done can be done again."""
+
+    def __init__(self, lengths: Sequence[int]) -> None:
+        super().__init__()
+        self.lengths = tuple(lengths)
+        """All lengths, with what there must be room for among them."""
+
+
+class OpenStep(Protocol):
+    """Computes a subgraph, at lengths and on buffers that may change between runs."""
+
+    @property
+    def assumptions(self) -> Sequence[Assumption]:
+        """For which lengths it computes the subgraph."""
+        ...
+
+    @property
+    def lengths(self) -> Sequence[int]:
+        """The open lengths, and behind them those that the last call computed."""
+        ...
+
+    def expect(self, lengths: tuple[int, ...]) -> None:
+        """Makes memory for some lengths, which fit.
+
+        Raises:
+            LimitError: there is not memory enough.
+        """
+        ...
+
+    def resize(self, lengths: tuple[int, ...], arrays: Mapping[int, Array]) -> Step:
+        """Takes other lengths, for which it has memory, and buffers by tensor; gives what runs at them once, until the
+        next call. It raises `OutgrownError` where it is to be given more room and run again."""
+        ...

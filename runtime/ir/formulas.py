@@ -26,39 +26,42 @@ class Formulas:
     """What computes several terms: an atom that they have in common is computed once."""
 
     def __init__(self, terms: Iterable[Terms]) -> None:
-        self._numbers: list[int] = []
         self._steps: list[_Step] = []
         self._places: dict[Atom, int] = {}
-        """Of values: from 0 on those of steps, in order, from -1 on downwards lengths."""
-        self._results = [self._sum(each) for each in terms]
+        """Of values: lengths have their numbers, results of steps lie from -1 on downwards."""
+        sums = [self._sum(each) for each in terms]
         del self._places
+        self._fixed = [rest for rest, _ in sums]
+        self._open = [(number, each) for number, each in enumerate(sums) if each[1]]
+        """The results that are not the same for all lengths."""
 
     def _sum(self, terms: Terms) -> _Sum:
         rest = sum([factor for factor, atoms in terms if not atoms])
         return rest, tuple([(factor, tuple(map(self._place, atoms))) for factor, atoms in terms if atoms])
 
     def _place(self, atom: Atom) -> int:
+        if isinstance(atom, (Symbol, Computed)):
+            return atom.number
         found = self._places.get(atom)
         if found is None:
-            if isinstance(atom, (Symbol, Computed)):
-                self._numbers.append(atom.number)
-                found = -len(self._numbers)
-            else:
-                is_quotient = isinstance(atom, Quotient)
-                parts = (atom.numerator, atom.denominator) if isinstance(atom, Quotient) else (atom.one, atom.other)
-                self._steps.append(_Step(is_quotient, *map(self._sum, parts)))
-                found = len(self._steps) - 1
-            self._places[atom] = found
+            is_quotient = isinstance(atom, Quotient)
+            parts = (atom.numerator, atom.denominator) if isinstance(atom, Quotient) else (atom.one, atom.other)
+            self._steps.append(_Step(is_quotient, *map(self._sum, parts)))
+            found = self._places[atom] = -len(self._steps)
         return found
 
     def __call__(self, lengths: Sequence[int]) -> list[int]:
         """The numbers that the terms are for some lengths."""
-        count = len(self._steps)
-        values = [0] * count + [lengths[each] for each in reversed(self._numbers)]
-        for place, step in enumerate(self._steps):
-            one, other = _number(step.one, values), _number(step.other, values)
-            values[place] = one // (other or 1) if step.is_quotient else max(one, other)
-        return [_number(each, values) for each in self._results]
+        values = lengths
+        if self._steps:
+            values = [*lengths, *[0] * len(self._steps)]
+            for place, step in enumerate(self._steps, 1):
+                one, other = _number(step.one, values), _number(step.other, values)
+                values[-place] = one // (other or 1) if step.is_quotient else max(one, other)
+        found = self._fixed.copy()
+        for number, each in self._open:
+            found[number] = _number(each, values)
+        return found
 
 
 def _number(found: _Sum, values: Sequence[int]) -> int:

@@ -11,9 +11,9 @@ from circlet.backends.native.load.invocation import CountedInvocation, Invocatio
 from circlet.backends.native.load.store import Function
 from circlet.backends.native.load.team import Teams
 from circlet.backends.native.parts import Held, OpenLengths
-from circlet.runtime.exec.frames.open_step import OutgrownError
-from circlet.runtime.exec.step import Step
-from circlet.runtime.ir.formulas import Conditions, Formulas
+from circlet.runtime.exec.step import OutgrownError, Step
+from circlet.runtime.ir.formulas import Formulas
+from circlet.runtime.ir.terms import Assumption
 from circlet.runtime.ir.types import Array
 
 
@@ -30,12 +30,20 @@ class OpenInvocation(Invocation):
         self._symbols = [array for array, each in zip(self._arrays, manifest.origins, strict=True)
                          if isinstance(each, OpenLengths)]
         self._sizes = Formulas((manifest.scratch_bytes, *manifest.arena_tops))
-        self._assumptions = Conditions(manifest.assumptions)
         self._grows = manifest.grows
         self._teams = teams
+        self._stepped: Step | None = None
+        """Runs it with the memory that it has."""
 
-    def fits(self, lengths: Sequence[int]) -> bool:
-        return self._assumptions.fit(lengths)
+    @property
+    def assumptions(self) -> Sequence[Assumption]:
+        return self._function.manifest.assumptions
+
+    def expect(self, lengths: tuple[int, ...]) -> None:
+        scratch, *tops = self._sizes(lengths)
+        size, scratch = max(tops, default=0), scratch * self._teams.participants
+        if size > self._arena.nbytes or scratch > self._scratch.nbytes:
+            self._grow(max(size, self._arena.nbytes), max(scratch, self._scratch.nbytes))
 
     def resize(self, lengths: tuple[int, ...], arrays: Mapping[int, Array]) -> Step:
         self._lengths = lengths
@@ -45,11 +53,9 @@ class OpenInvocation(Invocation):
             array = arrays[tensor]
             if array.base is None or array.base is not self._memory[number]:
                 self._table[position], self._memory[number] = array.ctypes.data, array.base
-        scratch, *tops = self._sizes(lengths)
-        size, scratch = max(tops, default=0), scratch * self._teams.participants
-        if size > self._arena.nbytes or scratch > self._scratch.nbytes:
-            self._grow(max(size, self._arena.nbytes), max(scratch, self._scratch.nbytes))
-        return self.step()
+        if self._stepped is None:
+            self._stepped = self.step()
+        return self._stepped
 
     def step(self) -> Step:
         if not self._grows:
@@ -81,6 +87,7 @@ class OpenInvocation(Invocation):
         self._arena, self._scratch = (room.allocate((size,), np.dtype(np.uint8)) for size in (arena, scratch))
         self._table[SCRATCH] = self._scratch.ctypes.data
         self._bind_entry(self._teams)
+        self._stepped = None
 
 
 class CountedOpenInvocation(CountedInvocation, OpenInvocation):

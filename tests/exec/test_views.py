@@ -1,0 +1,75 @@
+"""Inputs and results at lengths that change."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import circlet
+from circlet.runtime.errors import LimitError, Place
+from circlet.runtime.exec.frames.layout import Border, Buffer, Layout
+from circlet.runtime.exec.frames.views import MOST_KEPT, Views
+from circlet.runtime.exec.run import Run
+from circlet.runtime.exec.state.variables import Variables
+from circlet.runtime.ir.builder import ModelBuilder
+from circlet.runtime.ir.terms import Symbol, Terms
+from circlet.runtime.ir.types import DType
+from circlet.runtime.ops.elementwise import Add
+from tests.needs import NATIVE
+
+LENGTH: Terms = ((1, (Symbol(0),)),)
+BYTES: Terms = ((4, (Symbol(0),)),)
+TWO: Terms = ((2, ()),)
+LAYOUT = Layout(Place(0, "main", 0, ""), (0,), (1,), (Border(0, DType.INT32, (LENGTH,), 5),
+                                                   Border(1, DType.INT32, (LENGTH, TWO), 9)),
+                (Buffer(5, BYTES), Buffer(9, ((8, (Symbol(0),)),))))
+
+
+def test_shapes_follow_from_lengths() -> None:
+    views = Views(LAYOUT, {}, Run(Variables()))
+    for length in (3, 1, 7):
+        view = views.at((length,))
+        assert [each.shape for each in (*view.inputs, *view.outputs)] == [(length,), (length, 2)]
+        assert [each.dtype for each in view.arrays.values()] == [np.int32, np.int32]
+
+
+def test_they_are_kept_as_long_as_memory_stays_where_it_is() -> None:
+    views = Views(LAYOUT, {}, Run(Variables()))
+    for length in (20, 10):
+        views.keep(((length,),), views.at((length,)))
+    assert [*views.kept] == [((20,),), ((10,),)]
+    assert np.shares_memory(views.kept[(10,),].inputs[0], views.kept[(20,),].inputs[0])
+    views.at((1 << 20,))
+    assert not views.kept
+
+
+def test_so_many_are_kept() -> None:
+    views = Views(LAYOUT, {}, Run(Variables()))
+    views.at((MOST_KEPT + 1,))
+    for length in range(1, MOST_KEPT + 2):
+        views.keep(((length,),), views.at((length,)))
+        assert views.kept[(length,),].inputs[0].shape == (length,)
+        assert len(views.kept) <= MOST_KEPT
+
+
+def test_what_there_is_no_memory_for_is_not_kept() -> None:
+    run = Run(Variables())
+    run.room.limit(10_000)
+    views = Views(LAYOUT, {}, run)
+    views.at((10,))
+    with pytest.raises(LimitError, match="memory=10000"):
+        views.at((1 << 20,))
+    assert views.at((10,)).inputs[0].shape == (10,)
+
+
+@NATIVE
+def test_a_length_that_comes_again_is_computed_in_the_memory_that_there_is() -> None:
+    builder = ModelBuilder()
+    main = builder.subgraph("main")
+    x = main.input("x", DType.INT32, (-1,))
+    main.output(main.apply(Add(), main.apply(Add(), x, x), x))
+    session = circlet.Session(builder.build(), "native")
+    for length in (3, 5, 3, 300_000, 5, 3, 300_000, 3_000_000, 5, 300_000, 3):
+        given = np.arange(length, dtype=np.int32)
+        found, = session.invoke(0, [given])
+        np.testing.assert_array_equal(found, 3 * given, strict=True)
