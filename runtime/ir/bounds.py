@@ -6,7 +6,6 @@ from collections.abc import Iterable
 from functools import lru_cache
 
 from circlet.runtime.ir.terms import (
-    MOST,
     Atom,
     Computed,
     Maximum,
@@ -129,7 +128,7 @@ def _from_least(terms: Terms) -> tuple[int, Terms]:
 
 def _range(atom: Atom) -> tuple[int, int]:
     if isinstance(atom, Symbol):
-        return atom.least, MOST
+        return atom.least, atom.most
     if isinstance(atom, Computed):
         return atom.least, max(bounds(atom.most)[1], atom.least)
     if isinstance(atom, Quotient):

@@ -20,6 +20,7 @@ from circlet.runtime.ir.bounds import bound_of, bounds, maximum_of
 from circlet.runtime.ir.op import Unknown
 from circlet.runtime.ir.terms import (
     LEAST,
+    MOST_ROOM,
     Assumption,
     Computed,
     Formula,
@@ -66,12 +67,14 @@ class ToldApart(Exception):
 class Scope:
     """The open lengths of one derivation, and what was assumed of them."""
 
-    def __init__(self, lengths: Sequence[int], least: Mapping[int, int] = NO_LEAST) -> None:
+    def __init__(self, lengths: Sequence[int], least: Mapping[int, int] = NO_LEAST, told: int = 0) -> None:
         """
         Args:
             lengths: those at hand, each at least `LEAST`.
             least: the least ones that are to be told, by number, where that is not `LEAST`; positive.
+            told: what numbers that the run tells are at the least.
         """
+        self.told = told
         self.opened = len(lengths)
         """How many are open."""
         self._least = least
@@ -123,7 +126,7 @@ class Scope:
         """A length for which a loop is to have room, without anything at hand that it follows from."""
         self.lengths.append(CAPACITY)
         self.capacities.append(self.count - 1)
-        return self.symbol(self.count - 1)
+        return cast(int, Length(self, ((1, (Symbol(self.count - 1, LEAST, MOST_ROOM),)),)))
 
     def carried(self, most: Length | int, begin: int | None = None) -> int:
         """As `computed`, a length that changes from turn to turn of a loop; `begin` is what it begins with if no turn

@@ -16,6 +16,8 @@ LEAST = 1
 is computed."""
 MOST = 1 << 40
 """More than any length."""
+MOST_ROOM = (1 << 31) - 2
+"""The most that there is room for where lengths change: less than what exporters write for the end of any axis."""
 MOST_PARTS = 8
 """Terms of quotients by sums: a choice."""
 
@@ -49,7 +51,8 @@ class Symbol(_Kept):
 
     number: int
     least: int = LEAST
-    """What it is at the least."""
+    most: int = MOST
+    """What it is at the least and at the most."""
 
     __hash__, __repr__ = _Kept.__hash__, _Kept.__repr__
 

@@ -9,15 +9,17 @@ import numpy as np
 import pytest
 
 import circlet
-from circlet.runtime.ir.builder import SubgraphBuilder, Value
+from circlet.runtime.ir.builder import ModelBuilder, SubgraphBuilder, Value
 from circlet.runtime.ir.tensor import Tensor
 from circlet.runtime.ir.types import DType
-from circlet.runtime.ops.comparison import Less
+from circlet.runtime.ops.comparison import Less, LessEqual
 from circlet.runtime.ops.elementwise import Add, Mul
-from circlet.runtime.ops.layout import Concatenation, Slice
+from circlet.runtime.ops.layout import Concatenation, Slice, StridedSlice
 from circlet.runtime.ops.loop import Loop
+from circlet.runtime.ops.loop_builder import add_loop
 from circlet.runtime.ops.loop_options import Carried, Feed, Mode, Order, ScanOutput, ShapePolicy
 from circlet.runtime.ops.reduce import Sum
+from circlet.runtime.ops.shape import Squeeze
 from tests.ops.loop_cases import LoopCase, arguments, loop_model
 
 ROW = np.arange(1, 5, dtype=np.int32)
@@ -78,3 +80,29 @@ def test_one_function_serves_all_turns_that_a_condition_ends(scan: ScanOutput, o
         for found, wanted in zip(native.invoke(0, given), cpu.invoke(0, given), strict=True):
             np.testing.assert_array_equal(found, wanted, strict=True)
     assert len(compiled) == 1
+
+
+@pytest.mark.parametrize("open", [False, True])
+def test_the_last_turn_that_a_condition_ends_is_taken(open: bool, folder: object, compiled: list[str]) -> None:
+    """As exporters write a loop over the steps of a sequence: without a turn there is none to take."""
+    op = Loop(1, iteration=Feed(0), cond_output=0, carried=(Carried(1, 1), Carried(2, 2)),
+              scan_outputs=(ScanOutput(3),))
+    kinds = ((DType.INT64, ()), (DType.INT64, ()), (DType.INT32, (-1 if open else 4,)))
+    builder = ModelBuilder()
+    main, body = builder.subgraph("main"), builder.subgraph("body")
+    number, last, row = (body.input(f"in_{k}", *each) for k, each in enumerate(kinds))
+    body.output(body.apply(Less(), number, last), last, *turn(body, [number, row]))
+    limit, given = main.input("limit", *kinds[1]), main.input("row", *kinds[2])
+    collected = add_loop(main, op, body, cond=main.apply(LessEqual(), main.constant(np.int64(0)), limit),
+                         carried=[limit, given]).scans[0]
+    ends = [main.constant(np.array([each], np.int32)) for each in (-1, (1 << 31) - 1, 1)]
+    main.output(main.apply(Squeeze((0,)), main.apply(StridedSlice(), collected, *ends)))
+    native, cpu = (circlet.Session(builder.build(), backend=each) for each in ("native", "cpu"))
+    for count in (3, 100, 64, 0, -1, 3):
+        if count < 0:
+            assert len(compiled) == 1
+            with pytest.raises(circlet.ExecutionError, match="expected size 1 of axis 0"):
+                native.invoke(0, [np.array(count), ROW])
+            continue
+        found, wanted = (each.invoke(0, [np.array(count), ROW])[0] for each in (native, cpu))
+        np.testing.assert_array_equal(found, wanted, strict=True)

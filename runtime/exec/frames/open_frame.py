@@ -15,7 +15,7 @@ from circlet.runtime.exec.memory import copiers
 from circlet.runtime.exec.run import Run
 from circlet.runtime.exec.step import OpenStep, OutgrownError, Step
 from circlet.runtime.ir.formulas import Conditions
-from circlet.runtime.ir.terms import LEAST, fixed, is_fixed
+from circlet.runtime.ir.terms import LEAST, MOST_ROOM, fixed, is_fixed
 from circlet.runtime.ir.types import Array, Shape
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ class OpenFrame(Resizable):
         self._shapes = _UNSIZED
         self._fitting = _UNSIZED, lengths
         """Shapes that were found to fit last, and all lengths for them."""
-        self._grows = bool(layout.room)
+        self._room = len(layout.room)
         self._make_alone = alone
         self._alone: tuple[tuple[Shape, ...], Invocable] | None = None
         self._is_left = False
@@ -152,7 +152,7 @@ class OpenFrame(Resizable):
         attempt = self._step.resize(view.lengths, view.arrays)
         if attempt is not self._attempt:
             self._attempt = attempt
-            self._run_step = self.run.observer.whole(self._repeat if self._grows else attempt, self._index)
+            self._run_step = self.run.observer.whole(self._repeat if self._room else attempt, self._index)
 
     def _repeat(self) -> None:
         """Runs the subgraph with as much room as its loops turn out to need; by another frame where a number that the
@@ -163,7 +163,8 @@ class OpenFrame(Resizable):
             try:
                 self._attempt()
             except OutgrownError as error:
-                if min(error.lengths) < 0 or not self._has_taken(error.lengths):
+                room = error.lengths[-self._room:]
+                if min(room) < 0 or max(room) > MOST_ROOM or not self._has_taken(error.lengths):
                     self._leave()
                     return
             else:

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import lru_cache
+from itertools import product
 from typing import TypeAlias
 
 from circlet.runtime.errors import ExecutionError, LimitError
@@ -119,31 +120,34 @@ class Generalizer:
             for each, (_, axis) in zip(said, opened, strict=True))
 
     def _derive(self, index: int, shapes: tuple[Shape, ...], opened: _Open) -> General | None:
-        """What holds for these shapes and others; None where nothing does. Where it holds for not all operators, what
-        is longer than 1 is assumed to be so, which can be known of the lengths of loops as well, if that tells more."""
-        found = self._with_equal(index, shapes, opened, {})
+        """What holds for these shapes and others; None where nothing does. Where it holds for not all operators, more
+        is assumed if that tells more: what is longer than 1 is, which can be known of the lengths of loops as well, and
+        numbers that the run tells are not 0, as of turns of which the last one's result is taken."""
         longer = {number: LEAST + 1 for number, (position, axis) in enumerate(opened) if shapes[position][axis] > LEAST}
-        if longer and not (found is not None and found.spec.is_static):
-            other = self._with_equal(index, shapes, opened, longer)
-            if other is not None and (found is None or other.spec.stop > found.spec.stop):
-                return other
+        found: General | None = None
+        for told, least in product((0, 1), ({}, longer) if longer else ({},)):
+            if found is not None and (found.spec.is_static or (told and not found.scope.capacities)):
+                break
+            other = self._with_equal(index, shapes, opened, least, told)
+            if found is None or (other is not None and other.spec.stop > found.spec.stop):
+                found = other
         return found
 
-    def _with_equal(self, index: int, shapes: tuple[Shape, ...], opened: _Open, least: Mapping[int, int]
-                    ) -> General | None:
+    def _with_equal(self, index: int, shapes: tuple[Shape, ...], opened: _Open, least: Mapping[int, int],
+                    told: int) -> General | None:
         """As `_derived`, with one length for those that are assumed to be equal, if as much can be told so."""
-        found = self._derived(index, shapes, opened, least, {})
+        found = self._derived(index, shapes, opened, least, told, {})
         equal = {} if found is None else _equal(found.scope)
         if found is None or not equal:
             return found
-        other = self._derived(index, shapes, opened, least, equal)
+        other = self._derived(index, shapes, opened, least, told, equal)
         return found if other is None or other.spec.stop < found.spec.stop else other
 
-    def _derived(self, index: int, shapes: tuple[Shape, ...], opened: _Open, least: Mapping[int, int],
+    def _derived(self, index: int, shapes: tuple[Shape, ...], opened: _Open, least: Mapping[int, int], told: int,
                  equal: Mapping[int, int]) -> General | None:
         """What holds for these shapes, and others of which lengths, by number, are at the least what is said, and equal
-        to others."""
-        scope = Scope([shapes[position][axis] for position, axis in opened], least)
+        to others; so are at the least numbers that the run tells."""
+        scope = Scope([shapes[position][axis] for position, axis in opened], least, told)
         for number, length in least.items():
             scope.decide(((1, (Symbol(number),)), (-length, ())), "<")  # assumed: it tells other runs from these
         for number, other in equal.items():

@@ -242,7 +242,8 @@ class Specializer:
             return found
         except Unknown:
             declared = [so_far.subgraph.tensors[index] for index in operator.outputs]
-            promised = so_far.promised and not operator.op.callees()
+            is_whole = so_far.scope is None or not operator.op.parts()  # of a group, members have shapes beside
+            promised = so_far.promised and is_whole and not operator.op.callees()
             if promised and all(each.is_static for each in declared):
                 return tuple(each.shape for each in declared)
             return self._computed(so_far, operator, shapes, values, teller)

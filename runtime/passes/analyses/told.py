@@ -99,7 +99,7 @@ class Teller:
         with self._scope.tentatively() as keep:
             for each in sizes:
                 self._follow(each)
-                self._tell(each, operator.op.least_size)
+                self._tell(each, max(operator.op.least_size, self._scope.told))
             for each in parts:
                 self._tell(each, 0, self._sized)
             values = {each: self.told.values[each] for each in (*sizes, *parts) if each in self.told.values}
