@@ -102,7 +102,10 @@ class Plan:
                 [self._operand(each) for each in operator.outputs])
 
     def _merged(self, operator: Operator) -> Work | None:
-        """What operators that were merged cost: all their arithmetic, and the bytes that go in and come out."""
+        """What operators that were merged cost: all their arithmetic, and the bytes that go in and come out; None in a
+        subgraph that passes made."""
+        if self.spec.index >= len(self._source.subgraphs):
+            return None
         before = self._source.subgraphs[self.spec.index].operators
         parts = [before[each] for each in operator.op.parts()]
         works = [self._work(each) for each in parts]

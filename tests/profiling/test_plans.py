@@ -12,7 +12,10 @@ from circlet.network import Tensor
 from circlet.profiling.plans import plans
 from circlet.runtime.exec.run import Run
 from circlet.runtime.exec.state.variables import Variables
-from circlet.runtime.ops.elementwise import Add
+from circlet.runtime.ops.elementwise import Add, Mul
+from circlet.runtime.ops.loop import Loop
+from circlet.runtime.ops.loop_builder import add_loop
+from circlet.runtime.ops.loop_options import Carried
 from circlet.runtime.ops.unary import Neg
 from circlet.runtime.passes.analyses.work import Work
 from tests.models.expectations import read
@@ -102,3 +105,22 @@ def test_work_of_merged_operators_is_what_they_touch() -> None:
         Work(16, row + index + row + 4, row),
         Work(8, row + index + row + pair + pair, row),
     ], "the factor; where to put it, and the shape"
+
+
+@NATIVE
+def test_work_in_a_body_that_a_pass_made() -> None:
+    """A loop's body that knows an invariant: what is merged there was in no subgraph of the model."""
+    builder = circlet.ModelBuilder()
+    main, body = builder.subgraph("main"), builder.subgraph("body")
+    row, factor = body.input("row", np.float32, (4,)), body.input("factor", np.float32, (4,))
+    body.output(body.apply(Mul(), body.apply(Add(), body.apply(Mul(), row, factor), row), factor))
+    op = Loop(1, carried=(Carried(0, 0),), invariants=(1,))
+    found = add_loop(main, op, body, trip_count=main.input("count", np.int64, ()),
+                     carried=[main.input("row", np.float32, (4,))], invariants=[main.constant(np.ones(4, np.float32))])
+    main.output(*found.carried)
+    session = circlet.Session(builder.build(), "native")
+    with circlet.profile(session) as profile:
+        session.run([np.array(3), np.ones(4, np.float32)])
+    merged = [each for each in profile.tables.operators if each.parts]
+    assert [each.work for each in merged] == [None]
+    assert merged[0].subgraph >= len(session.model.subgraphs)
