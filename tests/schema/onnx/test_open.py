@@ -77,6 +77,14 @@ SQUEEZED = """g (float[b, 2, h, w] x) => (float[b, 2, w2] y) {
     flat = Squeeze(pooled, two) twice = Add(flat, flat) y = Relu(twice) }"""
 """A height that must be 1, which only the run tells."""
 
+BATCHED = """g (float[b, n, 2] x, int64[b, k, 1] at) => (float[b, k, 2] y) { y = GatherND<batch_dims = 1>(x, at) }"""
+
+
+def batched(length: int) -> Case:
+    x = np.arange(2 * length * (length + 1), dtype=np.float32).reshape(length, length + 1, 2)
+    at = (np.arange(3 * length).reshape(length, 3, 1) * 5) % length - 2
+    return Case(f"rows of {length} batches", BATCHED, {"x": x, "at": at}, [np.take_along_axis(x, at, 1)])
+
 
 def squeezed(length: int) -> Case:
     x = np.sin(np.arange(32 * length, dtype=np.float32)).reshape(2, 2, 4, 2 * length)
@@ -161,7 +169,7 @@ def recurrent(length: int) -> Case:
     return Case(f"GRU of {length}", RECURRENT, {"x": x, "lens": np.array([length, length - 2], np.int32)}, [expected])
 
 
-CASES = (picked, resized, cached, recurrent, blocks, traced, listed, framed, ranked, squeezed)
+CASES = (picked, resized, cached, recurrent, blocks, traced, listed, framed, ranked, squeezed, batched)
 
 
 @pytest.mark.parametrize("backend", ["cpu", pytest.param("native", marks=NATIVE)])
