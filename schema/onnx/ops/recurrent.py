@@ -9,7 +9,7 @@ import numpy as np
 from circlet.runtime.errors import ModelError
 from circlet.runtime.ir.op import Op
 from circlet.runtime.ir.types import DType, Shape
-from circlet.runtime.ops import comparison, elementwise, layout, loop, matmul, shape, unary
+from circlet.runtime.ops import comparison, elementwise, layout, loop, matmul, reduce, shape, unary
 from circlet.runtime.ops.loop_options import Base, Carried, Feed, Order, Position, ScanInput, ScanOutput, ShapePolicy
 from circlet.runtime.records import dataclass
 from circlet.schema.importer import compose as c
@@ -278,19 +278,23 @@ class Direction:
     def emit(self, x: Value) -> list[Value]:
         """The states of all steps (steps, batch, hidden), and the last of each state."""
         graph, lengths = self._graph, self._node.get(4)
+        steps = c.dimension(graph, x, 0)
+        if lengths is not None:
+            x = self._needed(x, lengths, steps)
         product = self.factor(1).times(graph, x, 0, self._gates * self._weights.size)
         for each in self._biases:
             product = c.add(graph, product, each)
         around = layout.ReverseSequence(seq_dim=0, batch_dim=1)
         if lengths is not None and self._backwards:
             product = graph.apply(around, product, lengths)
-        found = self._loop(product, [self._start(5 + k, x) for k in range(self._count)], lengths)
+        found = self._loop(product, [self._start(5 + k, x) for k in range(self._count)], lengths, steps)
         every, last = found[self._count], found[:self._count]
         if lengths is not None and self._backwards:
             every = graph.apply(around, every, lengths)
         return [every, *last]
 
-    def _loop(self, x: Value, states: Sequence[Value], lengths: Value | None) -> list[Value]:
+    def _loop(self, x: Value, states: Sequence[Value], lengths: Value | None,
+              steps: Value) -> list[Value]:
         inner = self._graph.program.graph(f"{self._node.operator.lower()}_step", self._graph)
         step = inner.input(DType.INT64, (), "step")
         own = [inner.input(each.dtype, ((each.shape or (-1,))[0], self._weights.size), f"state_{k}")
@@ -304,11 +308,19 @@ class Direction:
             after = [c.select(inner, live, new, old) for new, old in zip(after, own, strict=True)]
         body = Body(inner, (step, *own, taken), (*after, seen))
         backwards = self._backwards and lengths is None
+        parts = Parts(carried=tuple(states), scanned=(x,), lengths=() if lengths is None else (steps,))
         scan = ScanInput(1 + len(own), 0, Position(-1, Base.END), -1) if backwards else ScanInput(1 + len(own))
         op = loop.Loop(
             iteration=Feed(0), count_from_scan=True, scan_inputs=(scan,),
             carried=tuple(Carried(1 + k, k, ShapePolicy.FIXED) for k in range(len(own))),
-            scan_outputs=(ScanOutput(len(own), order=Order.PREPEND if backwards else Order.APPEND),))
-        parts = Parts(carried=tuple(states), scanned=(x,))
+            scan_outputs=(ScanOutput(len(own), order=Order.PREPEND if backwards else Order.APPEND,
+                                     has_length=lengths is not None),))
         return emit(self._graph, closed(op, body, len(body.inputs)), body, parts, [each.shape for each in states])
 
+    def _needed(self, x: Value, lengths: Value, steps: Value) -> Value:
+        """As many of the steps as the longest of the sequences has."""
+        graph = self._graph
+        longest = graph.apply(reduce.ReduceMax(keep_dims=True), lengths, constant(np.zeros(1, np.int32)))
+        count = graph.apply(elementwise.Minimum(), c.cast(graph, longest, DType.INT64), steps)
+        found = graph.apply(layout.StridedSlice(), x, c.integers([0]), count, c.integers([1]))
+        return found if x.shape is None else graph.declare(found, shape=(-1, *x.shape[1:]))
