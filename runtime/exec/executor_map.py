@@ -11,6 +11,7 @@ import numpy as np
 from circlet.runtime.errors import Place, UnsupportedError, plural
 from circlet.runtime.exec.executor import Executor
 from circlet.runtime.exec.frame import Contract, Frame, SegmentedFrame, StaticFrame
+from circlet.runtime.exec.frames.chained import Chained
 from circlet.runtime.exec.frames.copying_frame import CopyingFrame
 from circlet.runtime.exec.frames.layouts import open_layout
 from circlet.runtime.exec.frames.open_frame import OpenFrame, UnboundError
@@ -20,7 +21,7 @@ from circlet.runtime.exec.run import Run
 from circlet.runtime.exec.state.variables import Variables
 from circlet.runtime.exec.step import OpenStep, Step
 from circlet.runtime.ir.faults import located
-from circlet.runtime.ir.length import ToldApart
+from circlet.runtime.ir.length import ToldApart, is_late
 from circlet.runtime.ir.model import Model, Subgraph
 from circlet.runtime.ir.op import Opaque, Skip
 from circlet.runtime.ir.types import Array, Shape
@@ -28,6 +29,7 @@ from circlet.runtime.passes.analyses.alias import Aliases
 from circlet.runtime.passes.analyses.elide_copies import CopyPlanner
 from circlet.runtime.passes.analyses.generalize import Generalizer
 from circlet.runtime.passes.analyses.specialize import Specialization, Specializer
+from circlet.runtime.passes.analyses.told import NOTHING
 
 _OPEN = frozenset({Observation.NONE, Observation.COUNTS, Observation.TIMES})
 """What frames for any lengths report."""
@@ -127,16 +129,55 @@ class ExecutorMap:
             return None
         inputs = range(0 if general.scope.capacities else len(spec.subgraph.inputs))
         aliases = self.planner.aliases(general.spec, range(len(spec.subgraph.operators)), inputs)
-        layout, values = open_layout(general, aliases)
         for backend in self.span_backends:
+            parts = backend.parts(spec.index, range(len(spec.subgraph.operators)))
+            between = self._between(spec, parts, aliases)
+            if between is None:
+                continue
+            layout, values = open_layout(general, aliases, between)
             try:
                 with suppress(UnboundError), run.binding():
                     return OpenFrame(spec.index, layout, values, spec.lengths, run,
-                                     partial(_bound_whole, backend, spec, aliases, run),
+                                     partial(self._bound_parts, backend, spec, parts, aliases, run),
                                      lambda shapes: self.frame(spec.index, shapes, run))
             except ToldApart as found:
                 return self._open_frame(self.generalizer.apart(spec, found.numbers), run)
         return None
+
+    def _between(self, spec: Specialization, parts: Sequence[range], aliases: Aliases) -> Sequence[int] | None:
+        """The tensors that share the memory of what one part of a subgraph computes and another reads; None if there
+        are parts that cannot be computed apart, as one computes lengths of another."""
+        general = spec.general
+        if general is None or len(parts) == 1:
+            return ()
+        if general.scope.capacities or general.spec.told != NOTHING or any(
+                is_late(size) for shape in general.spec.shapes for size in shape or ()):
+            return None
+        roots = {aliases.root(each) for part in parts for each in self._exported(spec, part)}
+        return [each for each in range(len(spec.subgraph.tensors))
+                if aliases.root(each) in roots and each not in general.spec.known]
+
+    def _exported(self, spec: Specialization, part: range) -> frozenset[int]:
+        """What operators compute that is read after them, or is a result."""
+        known = () if spec.general is None else spec.general.spec.known
+        last = self[spec.index].last_reads
+        return frozenset(each for operator in spec.subgraph.operators[part.start:part.stop]
+                         for each in operator.outputs if last.get(each, -1) >= part.stop and each not in known)
+
+    def _bound_parts(self, backend: SpanBackend, spec: Specialization, parts: Sequence[range], aliases: Aliases,
+                     run: Run, arrays: Mapping[int, Array]) -> OpenStep | None:
+        """A step for a subgraph at any lengths, which may be several."""
+        if len(parts) == 1:
+            return _bound_whole(backend, spec, aliases, run, arrays)
+        known = () if spec.general is None else spec.general.spec.known
+        buffers = [None if each in known else arrays.get(each) for each in range(len(spec.subgraph.tensors))]
+        found = []
+        for part in parts:
+            step = backend.bind_open(Span(spec, part, aliases, buffers, self._exported(spec, part), run, is_whole=True))
+            if step is None:
+                return None
+            found.append(step)
+        return Chained(found)
 
     def _is_repeatable(self, index: int) -> bool:
         """Whether a subgraph can be begun anew, as it changes nothing but what it computes."""

@@ -106,6 +106,29 @@ def test_a_span_in_parts_gives_the_same(most: int, monkeypatch: pytest.MonkeyPat
     assert len(listed) > 1
 
 
+@pytest.mark.parametrize("most", [1, 2, 7])
+def test_parts_take_any_length(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What lies between them grows with the lengths, and no frame is made for others."""
+    monkeypatch.setattr(budget, "MOST_TOGETHER", most)
+    b = ModelBuilder()
+    main = b.subgraph("main")
+    x = y = main.input("x", DType.FLOAT32, (-1, 4))
+    for k in range(8):
+        y, = main.op((unary.Tanh, unary.Abs)[k % 2](), y, outputs=[Tensor(f"y{k}", DType.FLOAT32, (1, 4), (-1, 4))])
+    y, = main.op(elementwise.Add(), x, y, outputs=[Tensor("sum", DType.FLOAT32, (1, 4), (-1, 4))])
+    main.output(y)
+    session, backend = session_of(b.build())
+    made = len(backend.listings)
+    for size in (3, 5, 9, 2, 5, 64):
+        array = np.linspace(-2, 2, 4 * size, dtype=np.float32).reshape(size, 4)
+        (found,) = session.invoke(0, [array])
+        (wanted,) = circlet.Session(b.build(), "cpu").invoke(0, [array])
+        np.testing.assert_allclose(found, wanted, 1e-5, 1e-6)
+        made = made or len(backend.listings)
+        monkeypatch.setattr(native.NativeBackend, "bind_span", pytest.fail)
+    assert len(backend.listings) == made > 1
+
+
 def test_what_is_invoked_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(budget, "MOST_TOGETHER", 6)
     backend = compare(branches(5), [np.array(True), X])

@@ -31,11 +31,12 @@ class KnownValue:
         return closed(self._value, lengths, self._dtype) if self._is_open else self._value
 
 
-def open_layout(general: General, aliases: Aliases) -> tuple[Layout, Mapping[int, KnownValue]]:
-    """Where inputs and results lie at any lengths, and those that lie nowhere, as they are known."""
+def open_layout(general: General, aliases: Aliases,
+                others: Iterable[int] = ()) -> tuple[Layout, Mapping[int, KnownValue]]:
+    """Where inputs, results and other tensors lie at any lengths, and those that lie nowhere, as they are known."""
     spec, graph = general.spec, general.spec.subgraph
     values = {each: KnownValue(spec, each) for each in (*graph.inputs, *graph.outputs) if each in spec.known}
-    roots = {each: aliases.root(each) for each in (*graph.inputs, *graph.outputs) if each not in values}
+    roots = {each: aliases.root(each) for each in (*graph.inputs, *graph.outputs, *others) if each not in values}
     buffers = [Buffer(each, terms_of(bound(aliases.size(each)))) for each in sorted({*roots.values()})]
     found = _layout(spec, {each: (root, 0) for each, root in roots.items()}, buffers, general.scope.assumptions)
     scope = general.scope
