@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from circlet.runtime.digests import begun
 from circlet.runtime.ir.model import Model, Provenance
 from circlet.runtime.late import LOADING
 from circlet.schema.content import read_file
@@ -50,9 +49,9 @@ class Given:
             return self._model.provenance if self._model.is_as_read else None
         if isinstance(self._source, (str, os.PathLike)):
             self.content = read_file(os.fspath(self._source))
-            return Provenance(self.content, "", (), (), begun(self.content))
+            return Provenance(self.content, "", (), ())
         if isinstance(self._source, (bytes, bytearray, memoryview)):
             content = memoryview(self._source).cast("B").toreadonly()
-            return Provenance(content, "", (), (), begun(content))
+            return Provenance(content, "", (), ())
         return None
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from circlet.runtime import digests
+from circlet.runtime.digests import content_digest
 from circlet.runtime.errors import plural
 from circlet.runtime.ir.tensor import Tensor
 from circlet.runtime.late import LOADING
@@ -92,13 +92,11 @@ class Provenance:
     subgraphs: tuple[Subgraph, ...]
     signatures: tuple[Signature, ...]
     """What was read."""
-    begun: Callable[[], bytes] | None = None
-    """What gives the digest, where it was begun already."""
 
     @cached_property
     def digest(self) -> bytes:
         """Tells contents apart."""
-        return (self.begun or digests.begun(self.content))()
+        return content_digest(self.content)
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from circlet.backends.native.targets import machine
-from circlet.runtime.digests import blake2b
+from circlet.runtime.digests import blake2b, content_digest
 from circlet.runtime.ir.types import Array
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ def digest(*parts: object) -> bytes:
     buffers: list[pickle.PickleBuffer] = []
     found = blake2b(pickle.dumps(parts, protocol=5, buffer_callback=buffers.append))
     for each in buffers:
-        found.update(each.raw())
+        found.update(content_digest(each.raw()))
     return found.digest()
 
 

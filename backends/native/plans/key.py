@@ -13,8 +13,7 @@ MARK = b"circlep4"
 
 def plan_key(provenance: Provenance) -> str:
     """The name of the plan of a model that is read from somewhere, compiled as by default."""
-    reader = installation()  # first, as the digest may be in the making
-    return blake2b(b"\n".join((MARK, provenance.digest, provenance.choices.encode(), reader))).hexdigest()
+    return blake2b(b"\n".join((MARK, provenance.digest, provenance.choices.encode(), installation()))).hexdigest()
 
 
 def is_planned(provenance: Provenance) -> bool:
