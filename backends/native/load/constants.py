@@ -28,7 +28,8 @@ def checksum(constants: Array) -> bytes:
     """
     runs = constants.size // (8 * _WORDS)
     whole = constants[:8 * _WORDS * runs].view(np.uint64).reshape(runs, _WORDS)
-    return blake2b(whole.sum(axis=1).tobytes() + constants[whole.nbytes:].tobytes()).digest()
+    sums = whole.sum(axis=1).tobytes() if runs else b""
+    return blake2b(sums + constants[whole.nbytes:].tobytes()).digest()
 
 
 def shared(constants: Array, checksum: bytes) -> Array:
