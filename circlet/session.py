@@ -201,10 +201,11 @@ class Session(RuntimeSession):
         if num_threads < 1:
             raise InputError(f"num_threads must be at least 1, found {num_threads}")
         name, given = _named(backend, num_threads), Given(model)
-        prepared, chosen = None, engine(name, num_threads)
         if name == "native" and passes is None and copy_elision:
             prepared, chosen = _prepared(given, num_threads), _native(num_threads, given)
-        elif passes is not None:
+        else:
+            prepared, chosen = None, replace(BACKENDS[name](num_threads), copy_elision=copy_elision)
+        if passes is not None:
             with LOADING:
                 from circlet.runtime.passes.manager import select
                 from circlet.runtime.passes.pipelines import IMPORTED
@@ -213,7 +214,6 @@ class Session(RuntimeSession):
             imported, pipeline = select((IMPORTED, chosen.pipeline()), passes)
             chosen = replace(chosen, pipeline=lambda: pipeline)
             given = Given(model if isinstance(model, Model) else load_model(model, pipeline=imported))
-        chosen = replace(chosen, copy_elision=copy_elision)
         super().__init__(given.read, chosen, limits, prepared)
         self.num_threads = num_threads
         self._options = backend, num_threads, copy_elision, limits, passes

@@ -12,7 +12,7 @@ from typing import Protocol
 
 import numpy as np
 
-from circlet.backends.native.load.library import opened
+from circlet.backends.native.load.library import Opened
 from circlet.runtime.errors import InputError, ModelError
 from circlet.runtime.exec.memory import allocate, copier
 from circlet.runtime.exec.values.inputs import Entry
@@ -29,6 +29,14 @@ MOST_ITERATIONS = (1 << 32) - 1
 """What the word for them holds."""
 
 
+class Library(ctypes.CDLL):
+    """A shared object out of an opened file."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._opened = Opened(descriptor)
+        super().__init__("", handle=self._opened.handle)
+
+
 def library(file: int, variant: Variant) -> ctypes.CDLL:
     """The code for a processor in an opened file; it stays while the library does, whatever becomes of the file.
 
@@ -39,7 +47,7 @@ def library(file: int, variant: Variant) -> ctypes.CDLL:
     try:
         with _anonymous() as copy:
             _copy(file, variant, copy)
-            return opened(copy)
+            return Library(copy)
     except OSError:
         return _from_folder(file, variant)
 

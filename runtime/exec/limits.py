@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from circlet.runtime.errors import CircletError, LimitError, UnsupportedError
 from circlet.runtime.records import dataclass
 
 
@@ -27,3 +28,10 @@ class Limits:
         for name, value in bounds.items():
             if value is not None and not value >= 0:
                 raise ValueError(f"{name} must not be negative, got {value}")
+
+
+def overrun(error: RecursionError | MemoryError) -> CircletError:
+    """What running out of stack or memory means."""
+    if isinstance(error, RecursionError):
+        return UnsupportedError("subgraphs call each other too deeply to be run")
+    return LimitError(f"out of memory: {error}")

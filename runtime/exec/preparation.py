@@ -40,9 +40,12 @@ class EntryFrame(Direct, Protocol):
 class Preparation(Protocol):
     """What earlier runs of a model left, so that others need not read it."""
 
-    outline: Model
-    """Its inputs, outputs and signatures."""
     has_state: bool
+
+    @property
+    def outline(self) -> Model:
+        """Its inputs, outputs and signatures."""
+        ...
 
     def declare(self, variables: Variables) -> None:
         """Gives variables the handles that they have in all sessions of the model; compiled code relies on it."""

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from circlet.runtime.errors import CircletError, ClosedError, InputError, LimitError, RunError, UnsupportedError
+from circlet.runtime.errors import ClosedError, InputError, RunError
 from circlet.runtime.exec import fork
 from circlet.runtime.exec.engine import Engine
 from circlet.runtime.exec.frames.pool import SPARES, FramePool, Key
-from circlet.runtime.exec.limits import Limits
+from circlet.runtime.exec.limits import Limits, overrun
 from circlet.runtime.exec.observe.listener import Listener, ListenerFailure, Observation, observation
 from circlet.runtime.exec.observe.recording import Recording
 from circlet.runtime.exec.run import Run, observed_run
@@ -75,8 +75,6 @@ class Session:
         self.recording = Recording(self._frames)
         self._unread: set[tuple[int, tuple[Shape, ...]]] = set()
         """Subgraphs, and the shapes of their inputs, that were bound without the model."""
-        self._outline = self.model if prepared is None else prepared.outline
-        """The model, as far as its inputs, outputs and signatures go."""
         if prepared is None:
             with LOADING:
                 from circlet.runtime.ir.verify import verify
@@ -87,8 +85,17 @@ class Session:
         else:
             self._stateful = prepared.has_state
             prepared.declare(self._variables)
-        self._primary = primary(self._outline)
         fork.watch(self)
+
+    @cached_property
+    def _outline(self) -> Model:
+        """The model, as far as its inputs, outputs and signatures go."""
+        return self.model if self._prepared is None else self._prepared.outline
+
+    @cached_property
+    def _primary(self) -> Entry:
+        """The entry point of subgraph 0."""
+        return primary(self._outline)
 
     @property
     def model(self) -> Model:
@@ -117,7 +124,7 @@ class Session:
         try:
             found = ExecutorMap(engine.pipeline().run(self.model), engine.backends, engine.copy_elision)
         except (RecursionError, MemoryError) as error:
-            raise _overrun(error) from None
+            raise overrun(error) from None
         self._name_variables(found)
         return found
 
@@ -271,7 +278,7 @@ class Session:
                     if run.watch.is_timed:
                         run.watch.check()
         except (RecursionError, MemoryError) as error:
-            raise _overrun(error) from None
+            raise overrun(error) from None
         finally:
             self._running.discard(run)
         if len(idle) < SPARES:
@@ -315,7 +322,7 @@ class Session:
                 if run.watch.is_timed:
                     run.watch.check()
         except (RecursionError, MemoryError) as error:
-            raise _overrun(error) from None
+            raise overrun(error) from None
         finally:
             self._running.discard(run)
         self._frames.give(key, frame)
@@ -389,7 +396,7 @@ class Session:
             executors = self._entered(subgraph, len(arrays))
             frame = self._bound(run, partial(executors.frame_on, subgraph, arrays, run))
         except (RecursionError, MemoryError) as error:
-            raise _overrun(error) from None
+            raise overrun(error) from None
         finally:
             self._running.discard(run)
         return BoundRun(frame, subgraph, arrays)
@@ -417,7 +424,7 @@ class Session:
                 if run.watch.is_timed:
                     run.watch.check()
         except (RecursionError, MemoryError) as error:
-            raise _overrun(error) from None
+            raise overrun(error) from None
         finally:
             self._running.discard(run)
 
@@ -487,10 +494,3 @@ class Session:
     def entries(self) -> Sequence[int]:
         """The subgraphs that runs begin with: 0 and those of signatures."""
         return entries_of(self._outline)
-
-
-def _overrun(error: RecursionError | MemoryError) -> CircletError:
-    """What running out of stack or memory means."""
-    if isinstance(error, RecursionError):
-        return UnsupportedError("subgraphs call each other too deeply to be run")
-    return LimitError(f"out of memory: {error}")

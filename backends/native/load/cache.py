@@ -12,6 +12,7 @@ import sys
 import time
 from collections.abc import Sequence
 from contextlib import suppress
+from functools import lru_cache
 from io import BufferedReader
 from pathlib import Path
 
@@ -54,7 +55,12 @@ def folder() -> Path | None:
     named = os.environ.get(VARIABLE)
     if named is None:
         return user_folder() / "functions"
-    return Path(named) if named else None
+    return _path(named) if named else None
+
+
+@lru_cache(1)
+def _path(named: str) -> Path:
+    return Path(named)
 
 
 def user_folder() -> Path:

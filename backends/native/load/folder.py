@@ -127,11 +127,14 @@ def opened(path: Path, make: bool = False) -> Iterator[Folder | None]:
     if not _HAS_OWNERS:
         yield Folder(path, None)
         return
-    if path.is_symlink():
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | _FLAGS)
+    except OSError:
+        if not path.is_symlink():
+            raise
         _warn(path, "is a link")
         yield None
         return
-    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | _FLAGS)
     try:
         reason = _distrust(os.fstat(descriptor))
         if reason is not None:

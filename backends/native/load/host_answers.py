@@ -17,7 +17,6 @@ from circlet.runtime.errors import ExecutionError
 from circlet.runtime.exec.memory import retype
 from circlet.runtime.exec.watch import Watch
 from circlet.runtime.ir.types import Array, DType, Shape
-from circlet.runtime.records import dataclass, field
 
 if TYPE_CHECKING:
     from circlet.runtime.exec.executor import Executor
@@ -28,17 +27,19 @@ MOST_STEPS = 16
 """For how many requests the bound kernel is kept: loops change between a few buffers. A choice."""
 _HOST_TYPE = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p)
 """`i32 host(control*)`."""
+_FIRST = _HOST_TYPE(lambda control: 0)
+"""Nobody calls it. The first function of a process that native code may call takes the system 0.2 ms, in which it makes
+memory for code; the import takes them, rather than a first run."""
 
 
-@dataclass(eq=False)
 class _Requests:
     """What can be asked for, and the error of what was."""
 
-    watch: Watch
-    control: Control
-    steps: list[Step] = field(default_factory=list)
-    """Host calls by number."""
-    error: BaseException | None = None
+    def __init__(self, watch: Watch, control: Control) -> None:
+        self.watch, self.control = watch, control
+        self.steps: list[Step] = []
+        """Host calls by number."""
+        self.error: BaseException | None = None
 
     def answer(self) -> None:
         """Does what the control words ask for."""

@@ -5,9 +5,10 @@ from __future__ import annotations
 import _ctypes
 import ctypes
 import os
+import sys
+from collections.abc import Callable
 from itertools import count
 from typing import Protocol
-from weakref import finalize
 
 from circlet.runtime.late import LOADING
 
@@ -43,22 +44,28 @@ class SharedLibrary:
         Raises:
             OSError: the system refuses to, or has no paths of opened files (`/proc`).
         """
-        self._library = opened(descriptor)
-        self.address: int = ctypes.cast(self._library[ENTRY], ctypes.c_void_p).value or 0
+        self._opened = Opened(descriptor)
+        self.address: int = _ctypes.dlsym(self._opened.handle, ENTRY)
 
 
-def opened(descriptor: int) -> ctypes.CDLL:
-    """A shared object that the system loads, and lets go of when nobody has the library any more.
+class Opened:
+    """A shared object that the system loaded, and lets go of when nobody has this any more."""
 
-    Args:
-        descriptor: of the opened file, which may be closed afterwards.
+    def __init__(self, descriptor: int) -> None:
+        """
+        Args:
+            descriptor: of the opened file, which may be closed afterwards.
 
-    Raises:
-        OSError: the system refuses to, or has no paths of opened files (`/proc`).
-    """
-    library = ctypes.CDLL(_visible_path(descriptor) if is_visible() else _path(descriptor))
-    finalize(library, _ctypes.dlclose, library._handle).atexit = False  # a daemon thread may be in it
-    return library
+        Raises:
+            OSError: the system refuses to, or has no paths of opened files (`/proc`).
+        """
+        path = _visible_path(descriptor) if is_visible() else _path(descriptor)
+        self.handle: int = _ctypes.dlopen(path, ctypes.DEFAULT_MODE)
+        """What the system knows it by."""
+
+    def __del__(self, is_ending: Callable[[], bool] = sys.is_finalizing) -> None:
+        if not is_ending() and "handle" in self.__dict__:  # at the end a daemon thread may be in it
+            _ctypes.dlclose(self.handle)
 
 
 def is_visible() -> bool:

@@ -27,7 +27,7 @@ from circlet.runtime.exec.memory import allocate, retype
 from circlet.runtime.exec.run import Run
 from circlet.runtime.exec.state.variables import Variables
 from circlet.runtime.ir.faults import located
-from circlet.runtime.ir.model import Provenance
+from circlet.runtime.ir.model import Model, Provenance
 from circlet.runtime.ir.terms import LEAST, fixed
 from circlet.runtime.ir.types import Array, Shape
 from circlet.runtime.late import LOADING
@@ -38,7 +38,6 @@ if TYPE_CHECKING:
 
 _END = Struct("<8sQQ32s32s")
 """Mark, bytes of plan and constants, checksum of the constants, BLAKE2b of the plan: against damage, not forgery."""
-
 
 
 def find(key: str) -> tuple[Plan, Array] | None:
@@ -87,12 +86,16 @@ class Prepared:
             content: of the model's file.
             num_threads: that a run may use.
         """
-        self.outline = plan.outline()
         self.has_state = plan.has_state
         self._plan = plan
         self._kept, self._content = constants, np.frombuffer(content, np.uint8)
         self._teams = Teams(num_threads)
         self._functions: dict[str, Function | None] = {}
+
+    @property
+    def outline(self) -> Model:
+        """The inputs, outputs and signatures of the model."""
+        return self._plan.outline()
 
     def declare(self, variables: Variables) -> None:
         for each in self._plan.handles:
