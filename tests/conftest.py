@@ -22,7 +22,7 @@ def pytest_configure() -> None:
     """Tests that do not choose a backend run on numpy, unless the environment says otherwise; see `make native`.
     Properties are tried on the same examples each time, unless HYPOTHESIS_PROFILE is `default`."""
     os.environ.setdefault("CIRCLET_BACKEND", "cpu")
-    settings.register_profile("same", derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+    settings.register_profile("same", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
     settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "same"))
 
 
