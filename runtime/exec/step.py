@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol, TypeAlias
 
-from circlet.runtime.ir.terms import Assumption
+from circlet.runtime.ir.terms import Assumption, Terms
 from circlet.runtime.ir.types import Array
 
 Step: TypeAlias = Callable[[], object]
@@ -38,8 +38,13 @@ class OpenStep(Protocol):
         """The open lengths, and behind them those that the last call computed."""
         ...
 
-    def expect(self, lengths: tuple[int, ...]) -> None:
-        """Makes memory for some lengths, which fit.
+    @property
+    def needs(self) -> Sequence[Terms]:
+        """The bytes that it needs beside the buffers."""
+        ...
+
+    def expect(self, sizes: Sequence[int]) -> None:
+        """Makes memory for lengths which fit, and for which `needs` are some sizes.
 
         Raises:
             LimitError: there is not memory enough.

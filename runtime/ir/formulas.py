@@ -32,8 +32,11 @@ class Formulas:
         sums = [self._sum(each) for each in terms]
         del self._places
         self._fixed = [rest for rest, _ in sums]
-        self._open = [(number, each) for number, each in enumerate(sums) if each[1]]
-        """The results that are not the same for all lengths."""
+        opened = [(number, each) for number, each in enumerate(sums) if each[1]]
+        self._linear = [(number, rest, products[0][0], products[0][1][0])
+                        for number, (rest, products) in opened if _is_linear(products)]
+        """The results that are a number and a multiple of one value, as most are that lengths decide."""
+        self._others = [(number, each) for number, each in opened if not _is_linear(each[1])]
 
     def _sum(self, terms: Terms) -> _Sum:
         rest = sum([factor for factor, atoms in terms if not atoms])
@@ -59,9 +62,15 @@ class Formulas:
                 one, other = _number(step.one, values), _number(step.other, values)
                 values[-place] = one // (other or 1) if step.is_quotient else max(one, other)
         found = self._fixed.copy()
-        for number, each in self._open:
+        for number, rest, factor, place in self._linear:
+            found[number] = rest + factor * values[place]
+        for number, each in self._others:
             found[number] = _number(each, values)
         return found
+
+
+def _is_linear(products: Sequence[tuple[int, tuple[int, ...]]]) -> bool:
+    return len(products) == 1 and len(products[0][1]) == 1
 
 
 def _number(found: _Sum, values: Sequence[int]) -> int:
@@ -77,14 +86,12 @@ class Conditions:
     """Assumptions, asked together."""
 
     def __init__(self, assumptions: Sequence[Assumption]) -> None:
-        self._formulas = Formulas(each.terms for each in assumptions)
+        self.terms = [each.terms for each in assumptions]
         self._wanted = [(each.relation == "==", each.holds) for each in assumptions]
 
-    def fit(self, lengths: Sequence[int]) -> bool:
-        """Whether all of them are so for some lengths."""
-        if not self._wanted:
-            return True
-        for value, (is_equal, holds) in zip(self._formulas(lengths), self._wanted, strict=True):
+    def hold(self, values: Sequence[int]) -> bool:
+        """Whether all of them are so, where their terms have some values."""
+        for value, (is_equal, holds) in zip(values, self._wanted, strict=True):
             if (value == 0 if is_equal else value < 0) is not holds:
                 return False
         return True

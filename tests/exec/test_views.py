@@ -8,10 +8,12 @@ import pytest
 import circlet
 from circlet.runtime.errors import LimitError, Place
 from circlet.runtime.exec.frames.layout import Border, Buffer, Layout
-from circlet.runtime.exec.frames.views import MOST_KEPT, Views
+from circlet.runtime.exec.frames.views import MOST_KEPT, View, Views
+from circlet.runtime.exec.memory import Room
 from circlet.runtime.exec.run import Run
 from circlet.runtime.exec.state.variables import Variables
 from circlet.runtime.ir.builder import ModelBuilder
+from circlet.runtime.ir.formulas import Formulas
 from circlet.runtime.ir.terms import Symbol, Terms
 from circlet.runtime.ir.types import DType
 from circlet.runtime.ops.elementwise import Add
@@ -25,10 +27,14 @@ LAYOUT = Layout(Place(0, "main", 0, ""), (0,), (1,), (Border(0, DType.INT32, (LE
                 (Buffer(5, BYTES), Buffer(9, ((8, (Symbol(0),)),))))
 
 
+def at(views: Views, length: int) -> View:
+    return views.at((length,), Formulas(views.needs)((length,)))
+
+
 def test_shapes_follow_from_lengths() -> None:
     views = Views(LAYOUT, {}, Run(Variables()))
     for length in (3, 1, 7):
-        view = views.at((length,))
+        view = at(views, length)
         assert [each.shape for each in (*view.inputs, *view.outputs)] == [(length,), (length, 2)]
         assert [each.dtype for each in view.arrays.values()] == [np.int32, np.int32]
 
@@ -36,18 +42,18 @@ def test_shapes_follow_from_lengths() -> None:
 def test_they_are_kept_as_long_as_memory_stays_where_it_is() -> None:
     views = Views(LAYOUT, {}, Run(Variables()))
     for length in (20, 10):
-        views.keep(((length,),), views.at((length,)))
+        views.keep(((length,),), at(views, length))
     assert [*views.kept] == [((20,),), ((10,),)]
     assert np.shares_memory(views.kept[(10,),].inputs[0], views.kept[(20,),].inputs[0])
-    views.at((1 << 20,))
+    at(views, 1 << 20)
     assert not views.kept
 
 
 def test_so_many_are_kept() -> None:
     views = Views(LAYOUT, {}, Run(Variables()))
-    views.at((MOST_KEPT + 1,))
+    at(views, MOST_KEPT + 1)
     for length in range(1, MOST_KEPT + 2):
-        views.keep(((length,),), views.at((length,)))
+        views.keep(((length,),), at(views, length))
         assert views.kept[(length,),].inputs[0].shape == (length,)
         assert len(views.kept) <= MOST_KEPT
 
@@ -56,10 +62,10 @@ def test_what_there_is_no_memory_for_is_not_kept() -> None:
     run = Run(Variables())
     run.room.limit(10_000)
     views = Views(LAYOUT, {}, run)
-    views.at((10,))
+    at(views, 10)
     with pytest.raises(LimitError, match="memory=10000"):
-        views.at((1 << 20,))
-    assert views.at((10,)).inputs[0].shape == (10,)
+        at(views, 1 << 20)
+    assert at(views, 10).inputs[0].shape == (10,)
 
 
 @NATIVE
@@ -73,3 +79,18 @@ def test_a_length_that_comes_again_is_computed_in_the_memory_that_there_is() -> 
         given = np.arange(length, dtype=np.int32)
         found, = session.invoke(0, [given])
         np.testing.assert_array_equal(found, 3 * given, strict=True)
+
+
+@pytest.mark.parametrize(("had", "size", "made"), [(0, 10, 1 << 14), (1 << 14, (1 << 14) + 1, 1 << 15),
+                                                   (8 << 20, (8 << 20) + 1, (9 << 20) + 1)])
+def test_memory_that_grows_has_room_for_more(had: int, size: int, made: int) -> None:
+    assert Room().grown(had, size).nbytes == made
+
+
+def test_memory_grows_to_what_is_needed_where_there_is_no_room_for_more() -> None:
+    room = Room()
+    room.limit(1000)
+    held = room.grown(0, 600)
+    assert held.nbytes == 600
+    with pytest.raises(LimitError, match="memory=1000"):
+        room.grown(0, 601)

@@ -165,7 +165,8 @@ def test_formulas_have_the_values_that_each_has(made: list[Formula], at_hand: li
     numbers = [each(others) for each in made]
     assert Formulas(map(terms_of, found))(others) == [value(each, others) for each in found]
     fit = all(each.fits(others) for each in scope.assumptions)
-    assert Conditions(scope.assumptions).fit(others) is fit
+    conditions = Conditions(scope.assumptions)
+    assert conditions.hold(Formulas(conditions.terms)(others)) is fit
     assert not fit or [value(each, others) for each in found] == numbers
 
 

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-import numpy as np
-
 from circlet.backends.native.abi import DONE, FIRST_ARRAY, OUTGROWN, SCRATCH
 from circlet.backends.native.load.invocation import CountedInvocation, Invocation, Setting
 from circlet.backends.native.load.store import Function
 from circlet.backends.native.load.team import Teams
 from circlet.backends.native.parts import Held, OpenLengths
 from circlet.runtime.exec.step import OutgrownError, Step
-from circlet.runtime.ir.formulas import Formulas
 from circlet.runtime.ir.terms import Assumption
 from circlet.runtime.ir.types import Array
 
@@ -29,7 +26,7 @@ class OpenInvocation(Invocation):
         """What owns the memory of each, at whose begin a buffer lies whatever its length is."""
         self._symbols = [array for array, each in zip(self._arrays, manifest.origins, strict=True)
                          if isinstance(each, OpenLengths)]
-        self._sizes = Formulas((manifest.scratch_bytes, *manifest.arena_tops))
+        self.needs = (manifest.scratch_bytes, *manifest.arena_tops)
         self._grows = manifest.grows
         self._teams = teams
         self._stepped: Step | None = None
@@ -39,11 +36,11 @@ class OpenInvocation(Invocation):
     def assumptions(self) -> Sequence[Assumption]:
         return self._function.manifest.assumptions
 
-    def expect(self, lengths: tuple[int, ...]) -> None:
-        scratch, *tops = self._sizes(lengths)
+    def expect(self, sizes: Sequence[int]) -> None:
+        scratch, *tops = sizes
         size, scratch = max(tops, default=0), scratch * self._teams.participants
         if size > self._arena.nbytes or scratch > self._scratch.nbytes:
-            self._grow(max(size, self._arena.nbytes), max(scratch, self._scratch.nbytes))
+            self._grow(size, scratch)
 
     def resize(self, lengths: tuple[int, ...], arrays: Mapping[int, Array]) -> Step:
         self._lengths = lengths
@@ -82,9 +79,12 @@ class OpenInvocation(Invocation):
         """The function is called again with more room, for the same run."""
 
     def _grow(self, arena: int, scratch: int) -> None:
-        """Takes larger memory."""
-        room = self._run.room
-        self._arena, self._scratch = (room.allocate((size,), np.dtype(np.uint8)) for size in (arena, scratch))
+        """Takes memory for so many bytes at least."""
+        grown = self._run.room.grown
+        if arena > self._arena.nbytes:
+            self._arena = grown(self._arena.nbytes, arena)
+        if scratch > self._scratch.nbytes:
+            self._scratch = grown(self._scratch.nbytes, scratch)
         self._table[SCRATCH] = self._scratch.ctypes.data
         self._bind_entry(self._teams)
         self._stepped = None

@@ -22,14 +22,18 @@ class Chained:
         self._parts = parts
         self.assumptions: Sequence[Assumption] = tuple(dict.fromkeys(found for each in parts
                                                                      for found in each.assumptions))
+        self.needs = tuple(found for each in parts for found in each.needs)
         self.lengths: Sequence[int] = ()
         """The open ones."""
         self._steps: list[Step] = []
         self._step: Step | None = None
 
-    def expect(self, lengths: tuple[int, ...]) -> None:
+    def expect(self, sizes: Sequence[int]) -> None:
+        begin = 0
         for each in self._parts:
-            each.expect(lengths)
+            end = begin + len(each.needs)
+            each.expect(sizes[begin:end])
+            begin = end
 
     def resize(self, lengths: tuple[int, ...], arrays: Mapping[int, Array]) -> Step:
         self.lengths = lengths

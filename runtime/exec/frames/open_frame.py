@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, NoReturn, final
 
 import numpy as np
@@ -14,7 +15,7 @@ from circlet.runtime.exec.frames.views import Value, View, Views
 from circlet.runtime.exec.memory import copiers
 from circlet.runtime.exec.run import Run
 from circlet.runtime.exec.step import OpenStep, OutgrownError, Step
-from circlet.runtime.ir.formulas import Conditions
+from circlet.runtime.ir.formulas import Conditions, Formulas
 from circlet.runtime.ir.terms import LEAST, MOST_ROOM, fixed, is_fixed
 from circlet.runtime.ir.types import Array, Shape
 
@@ -67,8 +68,8 @@ class OpenFrame(Resizable):
         self._open = [(position, axis) for position, axis, size in axes if not is_fixed(size)]
         self._fixed = [(position, axis, fixed(size)) for position, axis, size in axes if is_fixed(size)]
         self._shapes = _UNSIZED
-        self._fitting = _UNSIZED, lengths
-        """Shapes that were found to fit last, and all lengths for them."""
+        self._fitting: tuple[tuple[Shape, ...], tuple[int, ...], list[int]] = _UNSIZED, lengths, []
+        """Shapes that were found to fit last, all lengths for them, and the numbers that these decide."""
         self._room = len(layout.room)
         self._make_alone = alone
         self._alone: tuple[tuple[Shape, ...], Invocable] | None = None
@@ -76,12 +77,12 @@ class OpenFrame(Resizable):
         """Whether results are those of another frame."""
         self._viewed: Sequence[int] = ()
         """The lengths for which results whose shapes the run computes are shown."""
-        self._view = self._views.at(lengths)
+        self._view = self._views.at(lengths, Formulas(self._views.needs)(lengths))
         step = bind(self._view.arrays)
         if step is None:
             raise UnboundError
         self._step = step
-        self._assumptions = Conditions(tuple(dict.fromkeys((*layout.assumptions, *step.assumptions))))
+        self._assumptions = layout.assumptions
         self._attempt: Step = _unbound
         """Runs the step, with the room that there is."""
         self._run_step: Step = _unbound
@@ -112,10 +113,29 @@ class OpenFrame(Resizable):
             if shapes[position][axis] != size:
                 return False
         lengths = self._at(shapes)
-        if min(lengths[:len(self._open)], default=LEAST) < LEAST or not self._assumptions.fit(lengths):
+        if min(lengths[:len(self._open)], default=LEAST) < LEAST:
             return False
-        self._fitting = shapes, lengths
+        numbers = self._numbers(lengths)
+        if not self._conditions.hold(numbers[self._parts[1]:]):
+            return False
+        self._fitting = shapes, lengths, numbers
         return True
+
+    @cached_property
+    def _conditions(self) -> Conditions:
+        """What must hold of lengths."""
+        return Conditions(tuple(dict.fromkeys((*self._assumptions, *self._step.assumptions))))
+
+    @cached_property
+    def _parts(self) -> tuple[int, int]:
+        """How many numbers views need, and with those how many the step needs."""
+        views = len(self._views.needs)
+        return views, views + len(self._step.needs)
+
+    @cached_property
+    def _numbers(self) -> Formulas:
+        """The numbers that lengths decide: of views, of the step, and of conditions."""
+        return Formulas((*self._views.needs, *self._step.needs, *self._conditions.terms))
 
     def _at(self, shapes: tuple[Shape, ...]) -> tuple[int, ...]:
         """All lengths for inputs of some shapes."""
@@ -132,15 +152,19 @@ class OpenFrame(Resizable):
         self._shapes = _UNSIZED
         view = self._views.kept.get(shapes)
         if view is None:
-            known, lengths = self._fitting
-            view = self._made(shapes, lengths if shapes is known else self._at(shapes))
+            known, lengths, numbers = self._fitting
+            if shapes is not known:
+                lengths = self._at(shapes)
+                numbers = self._numbers(lengths)
+            view = self._made(shapes, lengths, numbers)
         self._take(view)
         self._shapes = self.asked = shapes
 
-    def _made(self, shapes: tuple[Shape, ...], lengths: tuple[int, ...]) -> View:
+    def _made(self, shapes: tuple[Shape, ...], lengths: tuple[int, ...], numbers: Sequence[int]) -> View:
         """A view for some lengths, for which the step has memory; inputs stay where they are that have the same."""
-        view = self._views.at(lengths)
-        self._step.expect(lengths)
+        views, both = self._parts
+        view = self._views.at(lengths, numbers[:views])
+        self._step.expect(numbers[views:both])
         self._views.keep(shapes, view)
         return view
 
@@ -184,7 +208,7 @@ class OpenFrame(Resizable):
         """Changes to other room, for the same shapes of inputs."""
         shapes, self._shapes = self._shapes, _UNSIZED
         self._views.kept.clear()
-        self._take(self._made(shapes, lengths))
+        self._take(self._made(shapes, lengths, self._numbers(lengths)))
         self._shapes, self._is_left = shapes, False
 
     def _leave(self) -> None:

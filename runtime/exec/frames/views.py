@@ -11,13 +11,10 @@ from circlet.runtime.exec.frames.layout import Border, Layout
 from circlet.runtime.exec.memory import copiers
 from circlet.runtime.exec.run import Run
 from circlet.runtime.ir.formulas import Formulas
-from circlet.runtime.ir.terms import has_computed
+from circlet.runtime.ir.terms import Terms, has_computed
 from circlet.runtime.ir.types import Array, Shape
 from circlet.runtime.records import dataclass
 
-GROWTH = 1 << 20
-"""Bytes that are allocated beyond what is needed at the most, so that lengths that grow by one do not allocate each
-time; a choice."""
 MOST_KEPT = 64
 """For how many shapes of inputs views are kept: a choice."""
 
@@ -64,12 +61,14 @@ class Views:
         self._run = run
         self._given, self._results = layout.inputs, layout.outputs
         self._memory: list[Array] = [np.empty(0, np.uint8) for _ in layout.buffers]
-        self._sizes = Formulas(each.size for each in layout.buffers)
         places = {each.number: place for place, each in enumerate(layout.buffers)}
         placed = [(each, places[each.buffer]) for each in layout.borders if each.buffer is not None]
         self._values = {each.tensor: values[each.tensor] for each in layout.borders if each.buffer is None}
         self._early = _Placed([(each, place) for each, place in placed if not _is_late(each)])
         self._late = _Placed([(each, place) for each, place in placed if _is_late(each)])
+        self._late_axes = Formulas(self._late.axes) if self._late.places else None
+        self.needs = (*(each.size for each in layout.buffers), *self._early.axes)
+        """What `at` has to know of lengths: sizes of buffers in bytes, and lengths of axes."""
         self.computes = bool(self._late.places) or any(each.is_late for each in self._values.values())
         """Whether only the run tells the shape of a result."""
 
@@ -78,16 +77,17 @@ class Views:
         """The bytes of memory."""
         return sum(each.nbytes for each in self._memory)
 
-    def at(self, lengths: tuple[int, ...]) -> View:
-        """Arrays for some lengths, for which memory is made if need be.
+    def at(self, lengths: tuple[int, ...], numbers: Sequence[int]) -> View:
+        """Arrays for some lengths, for which `needs` are some numbers; memory is made if need be.
 
         Raises:
             LimitError: there is not memory enough.
         """
-        for place, size in enumerate(self._sizes(lengths)):
+        count = len(self._memory)
+        for place, size in enumerate(numbers[:count]):
             if size > self._memory[place].nbytes:
                 self._grow(place, size)
-        arrays = self._early.at(lengths, self._memory)
+        arrays = self._early.at(numbers[count:], self._memory)
         for tensor, value in self._values.items():
             if not value.is_late:
                 arrays[tensor] = value.at(lengths)
@@ -105,15 +105,14 @@ class Views:
 
     def outputs(self, view: View, lengths: Sequence[int]) -> list[Array]:
         """All results, as the run has told the lengths behind those of the view."""
-        late = self._late.at(lengths, self._memory)
+        late = {} if self._late_axes is None else self._late.at(self._late_axes(lengths), self._memory)
         for tensor, value in self._values.items():
             if value.is_late:
                 late[tensor] = value.at(lengths)
         return [late[each] if each in late else view.arrays[each] for each in self._results]
 
     def _grow(self, place: int, size: int) -> None:
-        grown = max(size, min(2 * self._memory[place].nbytes, size + GROWTH))
-        self._memory[place] = self._run.room.allocate((grown,), np.dtype(np.uint8))
+        self._memory[place] = self._run.room.grown(self._memory[place].nbytes, size)
         self.kept.clear()
 
 
@@ -123,16 +122,16 @@ class _Placed:
     def __init__(self, borders: Sequence[tuple[Border, int]]) -> None:
         self.places = {each.tensor: place for each, place in borders}
         """The memory of each, by tensor."""
-        self._shapes = Formulas(axis for each, _ in borders for axis in each.shape)
+        self.axes: tuple[Terms, ...] = tuple(axis for each, _ in borders for axis in each.shape)
+        """The lengths of all their axes."""
         self._parts = []
         end = 0
         for each, place in borders:
             begin, end = end, end + len(each.shape)
             self._parts.append((each.tensor, slice(begin, end), each.dtype.numpy, place))
 
-    def at(self, lengths: Sequence[int], memory: Sequence[Array]) -> dict[int, Array]:
-        """The tensors at some lengths."""
-        sizes = self._shapes(lengths)
+    def at(self, sizes: Sequence[int], memory: Sequence[Array]) -> dict[int, Array]:
+        """The tensors, where `axes` are some numbers."""
         return {tensor: np.ndarray(sizes[axes], dtype, memory[place]) for tensor, axes, dtype, place in self._parts}
 
 
