@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import marshal
 import os
 import pickle
 from collections.abc import Callable, Sequence
@@ -19,6 +20,8 @@ from circlet.runtime.ir.types import Array
 if TYPE_CHECKING:
     from circlet.runtime.exec.kernel import Span
 
+_WITHOUT_REFERENCES = 2
+"""The version of `marshal`'s format in which equal values give equal bytes."""
 _PACKAGE = Path(__file__).resolve().parents[3]
 """The folder that holds `runtime` and `backends`."""
 
@@ -46,15 +49,14 @@ def installation() -> bytes:
     """What tells installations of circlet and its libraries apart, and machines that need different code: which files
     there are, of what size, and when they were written and put there, which no later content shares."""
     llvm = find_spec("llvmlite")
-    library = None if llvm is None or llvm.origin is None else _status(os.stat(llvm.origin))
-    found = sorted(_sources(_PACKAGE, ("runtime", "backends", "schema")))
-    told = [number for _, each in found for number in _status(each.stat())]
-    names = " ".join([name for name, _ in found])
-    return blake2b(repr((machine.identity(), np.__version__, library, names, told)).encode()).digest()
+    library = None if llvm is None or llvm.origin is None else _told("", os.stat(llvm.origin))
+    found = sorted([_told(name, each.stat()) for name, each in _sources(_PACKAGE, ("runtime", "backends", "schema"))])
+    told = machine.identity(), np.__version__, library, found
+    return blake2b(marshal.dumps(told, _WITHOUT_REFERENCES)).digest()
 
 
-def _status(found: os.stat_result) -> tuple[int, ...]:
-    return found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino, found.st_dev
+def _told(name: str, status: os.stat_result) -> tuple[str, int, int, int, int, int]:
+    return name, status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino, status.st_dev
 
 
 def content(package: Path, parts: Sequence[str]) -> bytes:
