@@ -36,6 +36,7 @@ print([each.id for each in CASES if each.op.name == "SOFTSIGN"])
 
 @pytest.mark.skipif(shutil.which("git") is None, reason="git applies the diffs")
 @NATIVE
+@pytest.mark.slow
 def test_the_worked_diffs(tmp_path: Path) -> None:
     for folder in ("backends", "circlet", "runtime", "schema", "tests", "tools"):
         shutil.copytree(ROOT / folder, tmp_path / folder, symlinks=True, ignore=shutil.ignore_patterns("__pycache__"))

@@ -30,7 +30,8 @@ CAPACITY = 128
 """Room for lengths that nothing bounds: more than in any of the calls."""
 TOO_LARGE = ("bigadd", "bigscatter", "mobilenet_v2", "mobilenet_v2_int8")
 """Models with inputs and expectations that the emulated boards of Cortex-M have no memory for."""
-
+LONG = ("lstm_stacked", "mobilenet_v2", "mobilenet_v2_int8", "ocr_dr", "okay_nabu")
+"""Models that take long to compile: their tests are slow."""
 
 
 def models() -> list[Path]:
@@ -40,7 +41,9 @@ def models() -> list[Path]:
 
 def accepted() -> list[ParameterSet]:
     """Those that are compiled, as parameters of tests."""
-    return [pytest.param(each, id=f"{each.parent.name}-{each.stem}") for each in models() if each.stem not in REFUSED]
+    return [
+        pytest.param(each, id=f"{each.parent.name}-{each.stem}", marks=pytest.mark.slow if each.stem in LONG else ())
+        for each in models() if each.stem not in REFUSED]
 
 
 def compiled(path: Path, target: str, is_small: bool = False) -> Iterator[tuple[Compiled, list[Expectation]]]:

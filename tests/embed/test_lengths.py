@@ -126,6 +126,9 @@ CASES: dict[str, Case] = {
     "a table of lengths from 0": Case(stored("scatter_rows"), {"order": (Between(0, 3),)}, [
         {"x": floats(4, 3), "order": i32(each)} for each in ([], [2], [0, 3, 1])], functions=2),
 }
+LONG = ("images", "encoder", "encoder from 1")
+"""Those that take long to compile."""
+SOME = [pytest.param(each, marks=pytest.mark.slow if each in LONG else ()) for each in CASES]
 FEW = ("time of an LSTM", "found elements", "a loop that appends")
 """Those that run on all devices, and as small code, whenever tests do; the others are slow."""
 EACH = [pytest.param(each, marks=() if each in FEW else pytest.mark.slow) for each in CASES]
@@ -142,7 +145,7 @@ def expected(case: Case, backend: str) -> list[dict[str, Array]]:
 
 
 @here
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", SOME)
 def test_results_have_the_bits_of_a_session(name: str, tmp_path: Path) -> None:
     case = CASES[name]
     found = compiled(case, "host")
@@ -169,7 +172,7 @@ def test_small_code_for_lesser_processors(name: str, target: str, tmp_path: Path
 
 
 @here
-@pytest.mark.parametrize("name", [name for name, each in CASES.items() if each.misfits])
+@pytest.mark.parametrize("name", [each for each in SOME if CASES[str(each.values[0])].misfits])
 def test_other_lengths_are_refused_before_anything_is_written(name: str, tmp_path: Path) -> None:
     case = CASES[name]
     found = compiled(case, "host")

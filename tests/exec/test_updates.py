@@ -218,9 +218,10 @@ ACTIONS = st.lists(st.tuples(
     st.sampled_from(["nobody", *LISTENERS])), min_size=1, max_size=12)
 
 
+@pytest.mark.parametrize("examples", [8, pytest.param(40, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("backend", ["cpu", "native"])
 @pytest.mark.parametrize("write", WRITES)
-def test_state_is_that_of_copies(backend: str, write: str) -> None:
+def test_state_is_that_of_copies(backend: str, write: str, examples: int) -> None:
     """After any runs, some of which fail once they have written, and whoever computes them."""
     session, expected = session_of(write, backend), Copying(WRITES[write])
     session.invoke(3 + PROGRAMS.index(use_between), [np.zeros(ROW, np.float32), i32([0, 0, 0]), i32(0)])
@@ -242,7 +243,7 @@ def test_state_is_that_of_copies(backend: str, write: str) -> None:
         else:
             session.invoke(3 + program, [row, at, i32(0)], LISTENERS[heard]())
 
-    @settings(max_examples=30, deadline=None)
+    @settings(max_examples=examples, deadline=None)
     @given(ACTIONS)
     def check(actions: list[tuple[int, tuple[int, ...], int, str]]) -> None:
         expected.v, expected.w = (session.invoke(k, [])[0] for k in (1, 2))

@@ -51,8 +51,9 @@ def campaign(seed: int, cases: int, few: bool) -> Counter[str]:
     return counts
 
 
-def test_changed_and_generated_models() -> None:
-    campaign(3, 200, few=True)
+@pytest.mark.parametrize("cases", [80, pytest.param(300, marks=pytest.mark.slow)])
+def test_changed_and_generated_models(cases: int) -> None:
+    campaign(3, cases, few=True)
 
 
 def test_cases_are_always_the_same() -> None:

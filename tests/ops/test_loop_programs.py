@@ -32,6 +32,7 @@ from circlet.runtime.ops.loop_options import (
 from circlet.runtime.ops.reduce import ReduceMax
 from tests.ops.loop_cases import Array, LoopCase, arguments, expected, loop_model
 from tests.ops.loop_reference import NotDefined
+from tests.properties import holds
 
 I32, BOOL = DType.INT32, DType.BOOL
 ROW = (I32, (2, 3))
@@ -142,8 +143,7 @@ def check(program: Program, backends: Sequence[tuple[str, bool]]) -> None:
                 np.testing.assert_array_equal(one, other, strict=True)
 
 
-@settings(max_examples=60, deadline=None)
-@given(programs())
+@holds(programs(), few=20, many=120)
 def test_cpu(program: Program) -> None:
     check(program, [("cpu", True), ("cpu", False)])
 

@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import circlet
@@ -31,6 +30,7 @@ from tests.passes.growth_cases import (
     row_by_length,
     rows,
 )
+from tests.properties import holds
 from tests.schema.onnx.graphs import load
 
 ROW = np.array([[0.5, -0.25, 0.125, 1.0]], np.float32)
@@ -139,8 +139,7 @@ STEPS: dict[str, Callable[[Body, Value, Value], Value]] = {
 """What a program may do to all rows (n, 4)."""
 
 
-@settings(max_examples=40, deadline=None)
-@given(st.lists(st.sampled_from(sorted(STEPS)), max_size=5), st.integers(0, 12))
+@holds(st.lists(st.sampled_from(sorted(STEPS)), max_size=5), st.integers(0, 12), few=12, many=60)
 def test_programs(names: list[str], turns: int) -> None:
     def read(b: Body, cache: Value, x: Value) -> Value:
         for each in names:

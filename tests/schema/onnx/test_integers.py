@@ -8,12 +8,12 @@ import numpy as np
 import numpy.typing as npt
 import onnx
 import pytest
-from hypothesis import given, settings
 from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
 import circlet
+from tests.properties import holds
 
 Array: TypeAlias = npt.NDArray[Any]
 BYTES = {"int8": TensorProto.INT8, "uint8": TensorProto.UINT8}
@@ -57,9 +57,8 @@ def agree(content: bytes, given: dict[str, Array], expected: Array) -> None:
         assert {*session.backend_of(0)} - {"none"} == {backend}
 
 
-@settings(max_examples=40, deadline=None)
-@given(st.sampled_from(SHAPES), st.sampled_from([*BYTES]), st.sampled_from([*BYTES]), POINTS, POINTS, st.booleans(),
-       st.integers(0, 99))
+@holds(st.sampled_from(SHAPES), st.sampled_from([*BYTES]), st.sampled_from([*BYTES]), POINTS, POINTS, st.booleans(),
+       st.integers(0, 99), few=12, many=60)
 def test_matrix_products(shapes: tuple[tuple[int, ...], tuple[int, ...]], one: str, other: str, p: str, q: str,
                          is_constant: bool, seed: int) -> None:
     a, b = values(shapes[0], one, seed), values(shapes[1], other, seed + 1)
@@ -118,9 +117,8 @@ def convolved(x: Array, weights: Array, groups: int, attributes: dict[str, Any])
     return np.asarray(found, np.int32)
 
 
-@settings(max_examples=40, deadline=None)
-@given(st.sampled_from([*BYTES]), st.sampled_from([*BYTES]), POINTS, POINTS, st.sampled_from([1, 2, 4]),
-       st.sampled_from(WINDOWS), st.integers(0, 99))
+@holds(st.sampled_from([*BYTES]), st.sampled_from([*BYTES]), POINTS, POINTS, st.sampled_from([1, 2, 4]),
+       st.sampled_from(WINDOWS), st.integers(0, 99), few=12, many=60)
 def test_convolutions(one: str, other: str, p: str, q: str, groups: int, attributes: dict[str, Any],
                       seed: int) -> None:
     x, weights = values((2, 4, 7, 6), one, seed), values((8, 4 // groups, 3, 2), other, seed + 1)
