@@ -21,6 +21,8 @@ from circlet.runtime.ops.detection import NonMaxSuppressionV4
 from circlet.runtime.ops.elementwise import Add, Div, FloorDiv, Maximum, Minimum, Mul, Sub
 from circlet.runtime.ops.index import Gather, ScatterNd, Where
 from circlet.runtime.ops.layout import Concatenation, Pack, Slice, StridedSlice
+from circlet.runtime.ops.matmul import BatchMatMul
+from circlet.runtime.ops.normalize import Softmax
 from circlet.runtime.ops.pad import MirrorPad, Pad, Tile
 from circlet.runtime.ops.pool import AveragePool2D
 from circlet.runtime.ops.quantize import Cast
@@ -170,11 +172,19 @@ def resampled(g: Graph, x: Value, k: Value) -> Sequence[Value]:
     return [g(Resample((0,), Interpolation.LINEAR), x, size), g(Resample((0,)), x, size)]
 
 
+def attended(g: Graph, x: Value, k: Value) -> Sequence[Value]:
+    """The first k rows, by how they fit to all others; nothing where there are none."""
+    count = g(Minimum(), k, g.length(x, 0), dtype=INTS)
+    some = g(Slice(), x, g.ints(0, 0), g(Pack(2), count, g.number(6), dtype=INTS))
+    weights = g(Softmax(1.0), g(BatchMatMul(adj_y=True), x, some))
+    return [weights, g(BatchMatMul(), weights, some)]
+
+
 CASES: dict[str, Write] = {
     "filled": filled, "counted": counted, "wider": wider, "images": images, "met": met, "moved on": moved_on,
     "scattered": scattered, "resized": resized, "grouped": grouped,
     "greatest": greatest, "steps": in_steps, "parted": parted, "selected": selected,
-    "resampled": resampled,
+    "resampled": resampled, "attended": attended,
 }
 NOT_EMPTY = frozenset({"images", "selected", "resampled"})
 """Of which no length may be 0."""

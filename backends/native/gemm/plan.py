@@ -132,7 +132,7 @@ class Plan:
         long that much is lost."""
         if is_length(self.depth):
             parts = 1 if is_late(self.depth) or self.depth <= DEPTH else -(-self.depth // DEPTH)
-            return Split.of(units, units if parts == 1 else -(-units // parts))
+            return Split.whole(units) if parts == 1 else Split.of(units, -(-units // parts))
         is_read_again = self.split.is_open or self.split.parts > 1
         parts = max(-(-self.depth // DEPTH), -(-self.panel_bytes // CHUNK) if is_read_again else 1, 1)
         return Split.of(units, max(-(-units // parts), 1))

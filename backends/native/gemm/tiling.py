@@ -50,6 +50,11 @@ class Split:
         return cls(parts, total // max(parts, 1), total % max(parts, 1), total)
 
     @classmethod
+    def whole(cls, total: int) -> Split:
+        """One part, which may be of nothing."""
+        return cls(1, total, 0, total)
+
+    @classmethod
     def even(cls, total: int, size: int) -> Split:
         """Parts of one size, at most the total; the last one begins so early that it ends with the total."""
         return cls(-(-total // size), size, 0, total)
