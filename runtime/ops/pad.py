@@ -7,6 +7,7 @@ from enum import IntEnum
 from itertools import starmap
 from typing import ClassVar, TypeAlias
 
+from circlet.runtime.ir.length import is_late
 from circlet.runtime.ir.op import Count, Op, Operand, Operands, ShapeError, exactly
 from circlet.runtime.ir.types import Shape
 from circlet.runtime.ops.operands import expect_one, late, vector
@@ -18,7 +19,8 @@ Paddings: TypeAlias = Sequence[tuple[int, int]]
 
 
 def paddings(operand: Operand, shape: Shape) -> Paddings:
-    """The value of a (rank, 2) parameter for a tensor of `shape`.
+    """The value of a (rank, 2) parameter for a tensor of `shape`. Of counts that a run computes it says when one is
+    negative.
 
     Raises:
         Unknown: only a run can tell.
@@ -27,7 +29,7 @@ def paddings(operand: Operand, shape: Shape) -> Paddings:
     if operand.shape != (len(shape), 2):
         raise ShapeError(f"paddings: expected shape {(len(shape), 2)}, found {operand.shape}")
     found = [(before, after) for before, after in operand.value.tolist()]
-    if any(before < 0 or after < 0 for before, after in found):
+    if any(not is_late(each) and each < 0 for both in found for each in both):
         raise ShapeError(f"paddings: expected counts that are not negative, found {found}")
     return found
 

@@ -180,11 +180,27 @@ def attended(g: Graph, x: Value, k: Value) -> Sequence[Value]:
     return [weights, g(BatchMatMul(), weights, some)]
 
 
+def framed(g: Graph, x: Value, k: Value) -> Sequence[Value]:
+    """The first rows, at most k, amid of 9."""
+    count = g(Minimum(), g(Minimum(), k, g.length(x, 0), dtype=INTS), g.number(9), dtype=INTS)
+    return _amid(g, x, count)
+
+
+def _amid(g: Graph, x: Value, count: Value) -> Sequence[Value]:
+    some = g(Slice(), x, g.ints(0, 0), g(Pack(2), count, g.number(6), dtype=INTS))
+    room = g(Sub(), g.number(9), count, dtype=INTS)
+    before = g(FloorDiv(), room, g.number(2), dtype=INTS)
+    rows = g(Pack(2), before, g(Sub(), room, before, dtype=INTS), dtype=INTS)
+    nine = g(Pad(), some, g(Pack(2), rows, g.ints(0, 0), dtype=INTS))
+    return [g(Reshape(), nine, g.ints(3, 18)), g(Tanh(), nine)]
+
+
 CASES: dict[str, Write] = {
     "filled": filled, "counted": counted, "wider": wider, "images": images, "met": met, "moved on": moved_on,
     "scattered": scattered, "resized": resized, "grouped": grouped,
     "greatest": greatest, "steps": in_steps, "parted": parted, "selected": selected,
     "resampled": resampled, "attended": attended,
+    "framed": framed,
 }
 NOT_EMPTY = frozenset({"images", "selected", "resampled"})
 """Of which no length may be 0."""
@@ -269,13 +285,14 @@ def test_results_of_a_bound_run_follow_the_values() -> None:
 
 
 @pytest.mark.parametrize(("write", "k", "message"), [
-    (filled, -1, "not negative"), (counted, -3, "delta"), (images, 0, "cannot resize"),
+    (filled, -1, "not negative"), (_amid, 12, "PAD.*not negative"), (counted, -3, "delta"),
+    (images, 0, "cannot resize"),
     (lambda g, x, k: resized(g, x, g(Sub(), k, g.number(1), dtype=INTS)), 0, "at most 1 for axis 2")])
 def test_errors_are_those_of_numpy(write: Write, k: int, message: str) -> None:
     native, cpu = (circlet.Session(model(write), backend=each) for each in ("native", "cpu"))
     for each in (native, cpu):
         with pytest.raises(circlet.ExecutionError, match=message):
-            each.invoke(0, [floats(6, 6), np.array(k, np.int32)])
+            each.invoke(0, [floats(12, 6), np.array(k, np.int32)])
         each.invoke(0, [floats(6, 6), np.array(5, np.int32)])
 
 

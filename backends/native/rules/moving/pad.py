@@ -43,7 +43,7 @@ def padv2(node: Node[PadV2], e: Emitter, sinks: tuple[Sink, ...]) -> None:
 
 def _surround(node: Node[Any], e: Emitter, sink: Sink, value: ir.Value) -> None:
     """Goes through the output in order, along each axis through what is before, inside and after the input."""
-    x, paddings = node.input(0), parameter(node, 1).tolist()
+    x, paddings = node.input(0), _paddings(node)
     rank = len(node.shape)
 
     def margin(outer: list[ir.Value], first: int, count: int) -> None:
@@ -65,6 +65,14 @@ def _surround(node: Node[Any], e: Emitter, sink: Sink, value: ir.Value) -> None:
         margin(outer, before + size, after)
 
     go([], [])
+
+
+def _paddings(node: Node[Any]) -> list[tuple[int, int]]:
+    """How much comes before and behind each axis; leaves the function where that turns out to be negative."""
+    found: list[tuple[int, int]] = parameter(node, 1).tolist()
+    for count in (Whole(node.function.e, each) for pair in found for each in pair):
+        expect(node, count.compare(">=", 0), "paddings: expected counts that are not negative, found {}", count)
+    return found
 
 
 @nest(StablehloPad, movable, memory_inputs=frozenset())
@@ -102,7 +110,7 @@ def _spread(node: Node[Any], e: Emitter, sink: Sink, starts: Sequence[int], step
 @fused(MirrorPad, movable, parameters=SECOND)
 def mirror_pad(node: Node[MirrorPad]) -> tuple[Value]:
     """Of x and paddings (rank, 2): x surrounded by its reflection; a value that reads x by another index."""
-    x, paddings = node.input(0), parameter(node, 1).tolist()
+    x, paddings = node.input(0), _paddings(node)
     edge = int(node.op.mode is MirrorPadMode.SYMMETRIC)
     for axis, (size, (before, after)) in enumerate(zip(x.shape, paddings, strict=True)):
         wanted, most = Whole(node.function.e, larger(before, after)), larger(size - 1 + edge, 0)
