@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from functools import lru_cache, partial
 from math import prod
 from pathlib import Path
@@ -101,22 +103,27 @@ class Room:
         """Begins a run that may take so many bytes, by default a share of what is free."""
         self._limit = self.most = most
 
-    def allocate(self, shape: Shape, dtype: np.dtype[np.generic]) -> Array:
+    def allocate(self, shape: Shape, dtype: np.dtype[np.generic], is_sparse: bool = False) -> Array:
         """As the function `allocate`, within the limit.
+
+        Args:
+            shape: of the array.
+            dtype: of its elements.
+            is_sparse: whether most of it may never be touched, as of buffers with room for lengths that a run computes.
 
         Raises:
             LimitError: there is not room enough.
         """
         size = _expect_machine(shape, dtype)
         self._expect(size, shape)
-        array = _made(shape, dtype, size)
+        array = _made(shape, dtype, size, is_sparse)
         self.taken += size
         owner = array if array.base is None else array.base
         self._buffers[id(owner)] = ref(owner, partial(self._gone, id(owner), size))
         return array
 
-    def grown(self, had: int, size: int) -> Array:
-        """So many bytes where some were too few: more if there is room, as others may follow.
+    def grown(self, had: int, size: int, is_sparse: bool = False) -> Array:
+        """So many bytes where some were too few: more if there is room, as others may follow; see `allocate`.
 
         Raises:
             LimitError: there is not room enough.
@@ -124,9 +131,9 @@ class Room:
         more = max(size, min(2 * had, size + _MOST_MORE), _LEAST)
         bytes_of = np.dtype(np.uint8)
         try:
-            return self.allocate((more,), bytes_of)
+            return self.allocate((more,), bytes_of, is_sparse)
         except LimitError:
-            return self.allocate((size,), bytes_of)
+            return self.allocate((size,), bytes_of, is_sparse)
 
     def _gone(self, key: int, size: int, _: ref[Array]) -> None:
         self.taken -= size
@@ -151,14 +158,28 @@ def allocate(shape: Shape, dtype: np.dtype[np.generic]) -> Array:
     return _made(shape, dtype, expect_room(shape, dtype))
 
 
-def _made(shape: Shape, dtype: np.dtype[np.generic], size: int) -> Array:
+def _made(shape: Shape, dtype: np.dtype[np.generic], size: int, is_sparse: bool = False) -> Array:
     if dtype.hasobject:
         return np.full(shape, b"", dtype)
+    if is_sparse and size >= _LARGE:
+        return retype(_pages(size), shape, dtype)
     rest = -size % HUGE_PAGE
     alignment, whole = (HUGE_PAGE, size + rest) if size >= _LARGE and rest * _MORE <= size else (ALIGNMENT, size)
     raw = np.empty(whole + alignment, np.uint8)
     start = -raw.ctypes.data % alignment
     return retype(raw[start:start + size], shape, dtype)
+
+
+def _pages(size: int) -> Array:
+    """Bytes of which each small page is there once it is touched: a touch of a huge one clears 2 MB."""
+    if sys.platform != "linux":
+        return np.empty(size, np.uint8)
+    import mmap  # seldom needed
+
+    pages = mmap.mmap(-1, size, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    with suppress(OSError):  # of a system without huge pages
+        pages.madvise(mmap.MADV_NOHUGEPAGE)
+    return np.frombuffer(pages, np.uint8)
 
 
 def copier(arrays: Iterable[Array]) -> Callable[[], list[Array]]:

@@ -94,11 +94,11 @@ class Invocation:
         self._run = run
         self._arrays = [self._array(each, setting) for each in manifest.origins]
         self._lengths = lengths = setting.lengths
-        self._arena = run.room.allocate((manifest.arena_bytes(lengths),), np.dtype(np.uint8))
+        self._arena = self._allocated(manifest.arena_bytes(lengths))
         if manifest.watched is not None:
             manifest.watched.expect([each.nbytes for each in self._arrays])
         scratch = value_of(manifest.scratch_bytes, lengths) * teams.participants
-        self._scratch = run.room.allocate((scratch,), np.dtype(np.uint8))
+        self._scratch = self._allocated(scratch)
         self._host = Host(run.watch)
         for each in manifest.host_calls:
             self._host.steps.append(self._bind_host(each, setting))
@@ -107,6 +107,10 @@ class Invocation:
         self._located = setting.located
         self._control = control_of(run.watch)
         self._bind_entry(teams)
+
+    def _allocated(self, size: int) -> Array:
+        """Memory of the function's own, of so many bytes."""
+        return self._run.room.allocate((size,), np.dtype(np.uint8), is_sparse=self._function.manifest.grows)
 
     def _bind_entry(self, teams: Teams) -> None:
         """Binds the entry to the arena and the table."""

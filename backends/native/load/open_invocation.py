@@ -82,9 +82,9 @@ class OpenInvocation(Invocation):
         """Takes memory for so many bytes at least."""
         grown = self._run.room.grown
         if arena > self._arena.nbytes:
-            self._arena = grown(self._arena.nbytes, arena)
+            self._arena = grown(self._arena.nbytes, arena, self._grows)
         if scratch > self._scratch.nbytes:
-            self._scratch = grown(self._scratch.nbytes, scratch)
+            self._scratch = grown(self._scratch.nbytes, scratch, self._grows)
         self._table[SCRATCH] = self._scratch.ctypes.data
         self._bind_entry(self._teams)
         self._stepped = None
