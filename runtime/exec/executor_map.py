@@ -134,10 +134,10 @@ class ExecutorMap:
             between = self._between(spec, parts, aliases)
             if between is None:
                 continue
-            layout, values = open_layout(general, aliases, between)
+            layout, known = open_layout(general, aliases, between)
             try:
                 with suppress(UnboundError), run.binding():
-                    return OpenFrame(spec.index, layout, values, spec.lengths, run,
+                    return OpenFrame(spec.index, layout, known, spec.lengths, run,
                                      partial(self._bound_parts, backend, spec, parts, aliases, run),
                                      lambda shapes: self.frame(spec.index, shapes, run))
             except ToldApart as found:

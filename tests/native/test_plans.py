@@ -28,6 +28,9 @@ from circlet.runtime.ir.model import Model
 from circlet.runtime.ir.text import to_text
 from circlet.runtime.ir.types import DType
 from circlet.runtime.ops.elementwise import Add
+from circlet.runtime.ops.index import Where
+from circlet.runtime.ops.shape import ShapeOf
+from circlet.runtime.ops.unary import Neg
 from circlet.schema import files
 from circlet.schema.content import read_file
 from circlet.schema.files import dump_model, load_model
@@ -150,6 +153,25 @@ def test_lengths_are_those_of_the_plan(folder: Path, monkeypatch: pytest.MonkeyP
     session = circlet.Session(content, "native")
     for length in (7, 2, 100, 3):
         assert next(iter(session.run([np.arange(length)]).values())).tolist() == [*range(1, length + 1)]
+
+
+def test_results_that_follow_from_lengths_are_planned(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of lengths at hand, of one that the run computes, and of none."""
+    b = ModelBuilder()
+    main = b.subgraph("main")
+    x = main.input("x", DType.FLOAT32, (-1, 3))
+    shapes = [main.apply(ShapeOf(DType.INT64), each) for each in (x, main.apply(Where(), x))]
+    main.output(main.apply(Neg(), x), *shapes, main.apply(Neg(), main.constant(np.array([1, 2], np.float32))))
+    content = dump_model(b.build(), "tflite")
+    circlet.Session(content, "native").run([np.zeros((7, 3), np.float32)])
+    forbid_reading(monkeypatch)
+    session = circlet.Session(content, "native")
+    for length in (7, 2, 100, 2):
+        value = np.arange(3 * length, dtype=np.float32).reshape(length, 3)
+        negative, own, found, constant = session.run([value]).values()
+        assert negative.tolist() == (-value).tolist()
+        assert (own.dtype, own.tolist(), found.tolist()) == (np.int64, [length, 3], [3 * length - 1, 2])
+        assert constant.tolist() == [-1, -2]
 
 
 def test_other_lengths_are_read(folder: Path) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 
 import numpy as np
@@ -87,21 +87,23 @@ class Planner:
             raise Unplanned
         found = sorted({each.tensor for each in manifest.origins if isinstance(each, Held)})
         held = [each for each in found if each not in span.spec.known]
-        known = [Part(span.spec.index, each, self._keep(span.spec.known[each]), span.spec.known[each].nbytes, True)
-                 for each in found if each in span.spec.known]
-        layout, is_open = self._layout(span, held)
+        layout, known, is_open = self._layout(span, held)
+        values = {**{each: span.spec.known[each] for each in found if each in span.spec.known}, **known}
+        parts = [Part(span.spec.index, tensor, self._keep(each), each.nbytes, True) for tensor, each in values.items()]
         if not set(held) <= {each.tensor for each in layout.borders if each.buffer is not None}:
             raise Unplanned
         leading = Place(span.spec.index, graph.name, span.leading,
                         graph.operators[span.leading].name if graph.operators else "")
-        return Planned(key, leading, layout, is_open, tuple(known), tuple(self._parts(executed, manifest)),
+        return Planned(key, leading, layout, is_open, tuple(parts), tuple(self._parts(executed, manifest)),
                        tuple(_states(executed, manifest)))
 
-    def _layout(self, span: Span, held: Sequence[int]) -> tuple[Layout, bool]:
+    def _layout(self, span: Span, held: Sequence[int]) -> tuple[Layout, Mapping[int, Array], bool]:
+        """Where what callers see lies, values that lie nowhere, and whether that is so for any lengths."""
         tensors, general = span.spec.subgraph.tensors, span.spec.general
+        found: Layout | None
+        known: Mapping[int, Array] = {}
         if span.is_whole and general is not None:
-            layout, values = open_layout(general, span.aliases)
-            found = None if values else layout
+            found, known = open_layout(general, span.aliases)
         else:
             found = fixed_layout(span.spec, span.arrays, held)
         if found is None:
@@ -110,7 +112,7 @@ class Planner:
         for each in (*own, *map(span.aliases.root, own)):
             if tensors[each].is_variable or tensors[each].is_constant or tensors[each].dtype.numpy.hasobject:
                 raise Unplanned
-        return found, span.is_whole
+        return found, known, span.is_whole
 
     def _parts(self, executed: Model, manifest: Manifest) -> Iterator[Part]:
         """The constants of the model that a function reads; what is not in the file is kept beside it."""

@@ -127,7 +127,10 @@ class Prepared:
             from circlet.backends.native.load.open_invocation import OpenInvocation
             from circlet.runtime.exec.frames.open_frame import OpenFrame
 
-        return OpenFrame(planned.leading.subgraph, planned.layout, {}, lengths, run, lambda arrays: OpenInvocation(
+        found = {each.tensor: self._part(each) for each in planned.known}
+        known = {each.tensor: retype(found[each.tensor], tuple(map(fixed, each.shape)), each.dtype.numpy)
+                 for each in planned.layout.borders if each.buffer is None and not each.numbers}
+        return OpenFrame(planned.leading.subgraph, planned.layout, known, lengths, run, lambda arrays: OpenInvocation(
             function, self._setting(planned, arrays, lengths, run), self._teams), lambda shapes: alone(shapes, run))
 
     def _fixed(self, planned: Planned, function: Function, run: Run) -> WholeFrame:

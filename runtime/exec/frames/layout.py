@@ -19,6 +19,8 @@ class Border:
     """Where it lies; None for what follows from the lengths alone."""
     offset: int = 0
     """The byte where it begins there; 0 where lengths are open."""
+    numbers: tuple[Terms, ...] = ()
+    """The elements of what lies nowhere, unless they are the same for all lengths."""
 
 
 @dataclass(frozen=True)

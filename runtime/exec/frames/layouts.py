@@ -9,38 +9,24 @@ import numpy as np
 
 from circlet.runtime.errors import Place
 from circlet.runtime.exec.frames.layout import Border, Buffer, Layout
-from circlet.runtime.ir.length import bound, is_late, terms_of
-from circlet.runtime.ir.terms import Assumption
+from circlet.runtime.ir.length import bound, terms_of
+from circlet.runtime.ir.terms import Assumption, Terms
 from circlet.runtime.ir.types import ALIGNMENT, Array
 from circlet.runtime.passes.analyses.alias import Aliases
-from circlet.runtime.passes.analyses.specialize import General, Specialization, closed, is_open_value
-
-
-class KnownValue:
-    """A value that is known before the run, as far as it follows from the lengths."""
-
-    def __init__(self, spec: Specialization, tensor: int) -> None:
-        self._value = spec.known[tensor]
-        self._dtype = spec.subgraph.tensors[tensor].dtype.numpy
-        self._is_open = is_open_value(self._value)
-        values = tuple(self._value.flat) if self._is_open else ()
-        self.is_late = any(map(is_late, (*spec.shape(tensor), *values)))
-
-    def at(self, lengths: Sequence[int]) -> Array:
-        """The value at some lengths."""
-        return closed(self._value, lengths, self._dtype) if self._is_open else self._value
+from circlet.runtime.passes.analyses.specialize import General, Specialization, is_open_value
 
 
 def open_layout(general: General, aliases: Aliases,
-                others: Iterable[int] = ()) -> tuple[Layout, Mapping[int, KnownValue]]:
-    """Where inputs, results and other tensors lie at any lengths, and those that lie nowhere, as they are known."""
+                others: Iterable[int] = ()) -> tuple[Layout, Mapping[int, Array]]:
+    """Where inputs, results and other tensors lie at any lengths, and the values of those that are the same for all."""
     spec, graph = general.spec, general.spec.subgraph
-    values = {each: KnownValue(spec, each) for each in (*graph.inputs, *graph.outputs) if each in spec.known}
-    roots = {each: aliases.root(each) for each in (*graph.inputs, *graph.outputs, *others) if each not in values}
+    known = {each: spec.known[each] for each in (*graph.inputs, *graph.outputs) if each in spec.known}
+    roots = {each: aliases.root(each) for each in (*graph.inputs, *graph.outputs, *others) if each not in known}
     buffers = [Buffer(each, terms_of(bound(aliases.size(each)))) for each in sorted({*roots.values()})]
     found = _layout(spec, {each: (root, 0) for each, root in roots.items()}, buffers, general.scope.assumptions)
     scope = general.scope
-    return replace(found, room=tuple(scope.lengths[scope.opened:]) if scope.capacities else ()), values
+    return replace(found, room=tuple(scope.lengths[scope.opened:]) if scope.capacities else ()), {
+        tensor: each for tensor, each in known.items() if not is_open_value(each)}
 
 
 def fixed_layout(spec: Specialization, arrays: Sequence[Array | None], others: Iterable[int]) -> Layout | None:
@@ -76,8 +62,15 @@ def _owner(array: Array) -> object:
 def _layout(spec: Specialization, places: Mapping[int, tuple[int, int]], buffers: Sequence[Buffer],
             assumptions: tuple[Assumption, ...]) -> Layout:
     graph = spec.subgraph
-    borders = [Border(each, graph.tensors[each].dtype, tuple(map(terms_of, spec.shape(each))),
-                      *places.get(each, (None, 0)))
-               for each in dict.fromkeys((*graph.inputs, *graph.outputs, *places))]
+    borders = []
+    for each in dict.fromkeys((*graph.inputs, *graph.outputs, *places)):
+        buffer, offset = places.get(each, (None, 0))
+        numbers = () if buffer is not None else _numbers(spec.known[each])
+        borders.append(Border(each, graph.tensors[each].dtype, tuple(map(terms_of, spec.shape(each))), buffer, offset,
+                              numbers))
     return Layout(Place(spec.index, graph.name, 0, ""), graph.inputs, graph.outputs, tuple(borders), tuple(buffers),
                   assumptions)
+
+
+def _numbers(value: Array) -> tuple[Terms, ...]:
+    return tuple(map(terms_of, value.flat)) if is_open_value(value) else ()

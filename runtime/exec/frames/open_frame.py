@@ -11,7 +11,7 @@ import numpy as np
 from circlet.runtime.errors import LimitError
 from circlet.runtime.exec.frames.cache import Invocable, Resizable
 from circlet.runtime.exec.frames.layout import Layout
-from circlet.runtime.exec.frames.views import Value, View, Views
+from circlet.runtime.exec.frames.views import View, Views
 from circlet.runtime.exec.memory import copiers
 from circlet.runtime.exec.run import Run
 from circlet.runtime.exec.step import OpenStep, OutgrownError, Step
@@ -41,14 +41,14 @@ class OpenFrame(Resizable):
     lane: Lane | None = None
     whole = copies = None
 
-    def __init__(self, index: int, layout: Layout, values: Mapping[int, Value], lengths: tuple[int, ...], run: Run,
+    def __init__(self, index: int, layout: Layout, known: Mapping[int, Array], lengths: tuple[int, ...], run: Run,
                  bind: Callable[[Mapping[int, Array]], OpenStep | None],
                  alone: Callable[[tuple[Shape, ...]], Invocable]) -> None:
         """
         Args:
             index: of the subgraph.
             layout: where inputs and results lie.
-            values: those that have no buffer.
+            known: values that are the same for all lengths.
             lengths: to begin with, all that the layout is for.
             run: the run, or runs one after another, that the frame serves.
             bind: makes the step, given buffers by tensor.
@@ -60,7 +60,7 @@ class OpenFrame(Resizable):
         """
         self.run = run
         self._index = index
-        self._views = Views(layout, values, run)
+        self._views = Views(layout, known, run)
         shapes = {each.tensor: each.shape for each in layout.borders}
         given = [shapes[each] for each in layout.inputs]
         self._ranks = list(map(len, given))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Protocol
 
 import numpy as np
 
@@ -11,23 +10,12 @@ from circlet.runtime.exec.frames.layout import Border, Layout
 from circlet.runtime.exec.memory import copiers
 from circlet.runtime.exec.run import Run
 from circlet.runtime.ir.formulas import Formulas
-from circlet.runtime.ir.terms import Terms, has_computed
+from circlet.runtime.ir.terms import Terms, fixed, has_computed
 from circlet.runtime.ir.types import Array, Shape
 from circlet.runtime.records import dataclass
 
 MOST_KEPT = 64
 """For how many shapes of inputs views are kept: a choice."""
-
-
-class Value(Protocol):
-    """What follows from the lengths alone."""
-
-    is_late: bool
-    """Whether only the run tells it."""
-
-    def at(self, lengths: Sequence[int]) -> Array:
-        """The value at some lengths."""
-        ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,11 +37,11 @@ class Views:
     """Makes arrays for a layout, in memory that grows. Those for shapes that come again are kept as long as memory
     stays where it is."""
 
-    def __init__(self, layout: Layout, values: Mapping[int, Value], run: Run) -> None:
+    def __init__(self, layout: Layout, known: Mapping[int, Array], run: Run) -> None:
         """
         Args:
             layout: where inputs and results lie.
-            values: those that have no buffer.
+            known: values that are the same for all lengths.
             run: whose memory is taken.
         """
         self.kept: dict[tuple[Shape, ...], View] = {}
@@ -63,14 +51,17 @@ class Views:
         self._memory: list[Array] = [np.empty(0, np.uint8) for _ in layout.buffers]
         places = {each.number: place for place, each in enumerate(layout.buffers)}
         placed = [(each, places[each.buffer]) for each in layout.borders if each.buffer is not None]
-        self._values = {each.tensor: values[each.tensor] for each in layout.borders if each.buffer is None}
+        self._known = known
+        worked = [each for each in layout.borders if each.numbers]
+        self._early_numbers = _Numbers([each for each in worked if not any(map(has_computed, each.numbers))])
+        self._late_numbers = _Numbers([each for each in worked if any(map(has_computed, each.numbers))])
         self._early = _Placed([(each, place) for each, place in placed if not _is_late(each)])
         self._late = _Placed([(each, place) for each, place in placed if _is_late(each)])
-        self._late_axes = Formulas(self._late.axes) if self._late.places else None
-        self.needs = (*(each.size for each in layout.buffers), *self._early.axes)
-        """What `at` has to know of lengths: sizes of buffers in bytes, and lengths of axes."""
-        self.computes = bool(self._late.places) or any(each.is_late for each in self._values.values())
-        """Whether only the run tells the shape of a result."""
+        self.needs = (*(each.size for each in layout.buffers), *self._early.axes, *self._early_numbers.terms)
+        """What `at` has to know of lengths: sizes of buffers in bytes, lengths of axes, and elements."""
+        self.computes = bool(self._late.places or self._late_numbers.parts)
+        """Whether only the run tells the shape of a result, or what it holds of lengths."""
+        self._told = Formulas((*self._late.axes, *self._late_numbers.terms)) if self.computes else None
 
     @property
     def size(self) -> int:
@@ -87,10 +78,8 @@ class Views:
         for place, size in enumerate(numbers[:count]):
             if size > self._memory[place].nbytes:
                 self._grow(place, size)
-        arrays = self._early.at(numbers[count:], self._memory)
-        for tensor, value in self._values.items():
-            if not value.is_late:
-                arrays[tensor] = value.at(lengths)
+        arrays = self._arrays(self._early, self._early_numbers, numbers[count:])
+        arrays.update(self._known)
         outputs = tuple([arrays[each] for each in self._results if each in arrays])
         for tensor, place in self._late.places.items():
             arrays[tensor] = self._memory[place]
@@ -105,11 +94,15 @@ class Views:
 
     def outputs(self, view: View, lengths: Sequence[int]) -> list[Array]:
         """All results, as the run has told the lengths behind those of the view."""
-        late = {} if self._late_axes is None else self._late.at(self._late_axes(lengths), self._memory)
-        for tensor, value in self._values.items():
-            if value.is_late:
-                late[tensor] = value.at(lengths)
+        late = {} if self._told is None else self._arrays(self._late, self._late_numbers, self._told(lengths))
         return [late[each] if each in late else view.arrays[each] for each in self._results]
+
+    def _arrays(self, placed: _Placed, worked: _Numbers, numbers: Sequence[int]) -> dict[int, Array]:
+        """The tensors that have memory, and those that lie nowhere, where their axes and elements are some numbers."""
+        found = placed.at(numbers, self._memory)
+        if worked.parts:
+            found.update(worked.at(numbers[len(placed.axes):]))
+        return found
 
     def _grow(self, place: int, size: int) -> None:
         self._memory[place] = self._run.room.grown(self._memory[place].nbytes, size)
@@ -133,6 +126,25 @@ class _Placed:
     def at(self, sizes: Sequence[int], memory: Sequence[Array]) -> dict[int, Array]:
         """The tensors, where `axes` are some numbers."""
         return {tensor: np.ndarray(sizes[axes], dtype, memory[place]) for tensor, axes, dtype, place in self._parts}
+
+
+class _Numbers:
+    """Tensors that lie nowhere, of integers that follow from the lengths."""
+
+    def __init__(self, borders: Sequence[Border]) -> None:
+        self.terms: tuple[Terms, ...] = tuple(each for border in borders for each in border.numbers)
+        """All their elements."""
+        self.parts = []
+        """Of each the tensor, where its elements are among all, element type and shape."""
+        end = 0
+        for each in borders:
+            begin, end = end, end + len(each.numbers)
+            self.parts.append((each.tensor, slice(begin, end), each.dtype.numpy, tuple(map(fixed, each.shape))))
+
+    def at(self, numbers: Sequence[int]) -> dict[int, Array]:
+        """The tensors, where `terms` are some numbers."""
+        return {tensor: np.array(numbers[part], np.int64).astype(dtype).reshape(shape)
+                for tensor, part, dtype, shape in self.parts}
 
 
 def _is_late(border: Border) -> bool:
