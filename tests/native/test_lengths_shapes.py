@@ -65,6 +65,13 @@ def strides(g: Graph, x: Value) -> Value:
     return g(Fill(), ints(g, Pack(2), count, g.number(6)), g.number(0.5))
 
 
+def by_fours(g: Graph, x: Value) -> Value:
+    """Zeros, as often as there are fours for each four, divided towards zero: nothing says that there is one."""
+    fours = ints(g, FloorDiv(), length(g, x), g.number(4))
+    each = ints(g, Div(), ints(g, Mul(), fours, ints(g, FloorDiv(), length(g, x), g.number(2))), fours)
+    return g(Fill(), ints(g, Pack(2), each, g.number(6)), g.number(0.5))
+
+
 def merged(g: Graph, x: Value) -> Value:
     """(n, 6) as (6 n,), by products of segments of its shape, as einsums have them."""
     joined = ints(g, segment.UnsortedSegmentProd(), shape_of(g, x), g.ints(0, 0), g.number(1))
@@ -174,8 +181,8 @@ def scaled(g: Graph, x: Value) -> Value:
 
 
 CASES: Sequence[Callable[[Graph, Value], Value]] = (
-    whole_fours, halves, strides, merged, summed, turned, in_parts, expanded, kept, numbered, backwards, dilated,
-    fours_rounded_up, columns_first, times_nothing, steps, scaled)
+    whole_fours, halves, strides, by_fours, merged, summed, turned, in_parts, expanded, kept, numbered, backwards,
+    dilated, fours_rounded_up, columns_first, times_nothing, steps, scaled)
 
 
 @pytest.mark.parametrize("write", CASES, ids=lambda write: str(write.__name__))

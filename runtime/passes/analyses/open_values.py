@@ -236,9 +236,11 @@ def _divide(one: int, other: int) -> int:
 
 
 def _truncate(one: int, other: int) -> int:
-    """Rounded towards zero; whether the dividend is negative is assumed for the lengths at hand, but for what a run
-    computes."""
-    if not certain(other, ">", 0) or (is_late(one) and not certain(one, ">=", 0)):
+    """Rounded towards zero, by what is positive; that, and whether the dividend is negative, is assumed for the lengths
+    at hand, but for what a run computes."""
+    if any(is_late(each) and not certain(each, relation, 0) for each, relation in ((other, ">"), (one, ">="))):
+        raise Unknown
+    if other <= 0:
         raise Unknown
     return one // other if one >= 0 else -(-one // other)
 
