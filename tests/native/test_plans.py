@@ -18,17 +18,19 @@ import circlet
 from circlet import given
 from circlet.backends.native.load import fingerprint
 from circlet.backends.native.load.manifest import Manifest
-from circlet.backends.native.plans import key, planning
+from circlet.backends.native.lower import budget
+from circlet.backends.native.plans import key, planning, prepared
 from circlet.backends.native.plans.key import MARK
-from circlet.backends.native.plans.plan import Planned, Unplanned
+from circlet.backends.native.plans.plan import Plan, Planned, Unplanned
 from circlet.runtime.exec.kernel import Span
 from circlet.runtime.exec.observe.listener import Counter
 from circlet.runtime.ir.builder import ModelBuilder
 from circlet.runtime.ir.model import Model
 from circlet.runtime.ir.text import to_text
-from circlet.runtime.ir.types import DType
+from circlet.runtime.ir.types import Array, DType
 from circlet.runtime.ops.elementwise import Add
 from circlet.runtime.ops.index import Where
+from circlet.runtime.ops.layout import Transpose
 from circlet.runtime.ops.shape import ShapeOf
 from circlet.runtime.ops.unary import Neg
 from circlet.schema import files
@@ -172,6 +174,44 @@ def test_results_that_follow_from_lengths_are_planned(folder: Path, monkeypatch:
         assert negative.tolist() == (-value).tolist()
         assert (own.dtype, own.tolist(), found.tolist()) == (np.int64, [length, 3], [3 * length - 1, 2])
         assert constant.tolist() == [-1, -2]
+
+
+@pytest.mark.parametrize("most", [1, 3])
+def test_subgraphs_of_several_functions_are_planned(folder: Path, monkeypatch: pytest.MonkeyPatch, most: int) -> None:
+    monkeypatch.setattr(budget, "MOST_TOGETHER", most)
+    b = ModelBuilder()
+    main = b.subgraph("main")
+    x = y = main.input("x", DType.FLOAT32, (-1, 3))
+    axes = main.constant(np.array([1, 0], np.int32))
+    for k in range(3):
+        y = main.apply(Transpose(), y, axes)
+        y = main.apply(Add(), y, main.constant(np.full((3, 1) if k % 2 == 0 else (1, 3), k, np.float32)))
+    main.output(y, main.apply(Transpose(), x, axes))
+    content = dump_model(b.build(), "tflite")
+    made: list[str] = []
+
+    def kept(key: str, plan: Plan, constants: Array) -> None:
+        made.append(key)
+        prepared.keep(key, plan, constants)
+
+    monkeypatch.setattr(planning, "keep", kept)
+    circlet.Session(content, "native").run([np.zeros((7, 3), np.float32)])
+    assert len(made) == 1, "nothing is planned before the last function"
+    with monkeypatch.context() as patch:
+        forbid_reading(patch)
+        session = circlet.Session(content, "native")
+        for length in (7, 2, 100, 3):
+            given = np.arange(3 * length, dtype=np.float32).reshape(length, 3)
+            shifted, turned = session.invoke(0, [given])
+            assert shifted.tolist() == (given.T + 3).tolist()
+            assert turned.tolist() == given.T.tolist()
+        assert is_prepared(session)
+    for each in folder.iterdir():
+        if each.name != made[0]:
+            each.unlink()
+    session = circlet.Session(content, "native")
+    assert session.invoke(0, [np.zeros((4, 3), np.float32)])[0].shape == (3, 4)
+    assert not is_prepared(session), "what is gone is made anew"
 
 
 def test_other_lengths_are_read(folder: Path) -> None:

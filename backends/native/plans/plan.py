@@ -110,20 +110,30 @@ class State:
 
 
 @dataclass(frozen=True)
-class Planned:
-    """A function that computes a whole subgraph."""
+class Stage:
+    """A function that computes a subgraph, or some operators of it."""
 
     key: str
     """Its name on the disk."""
     leading: Place
     """Its first operator, for errors that have no place."""
-    layout: Layout
-    is_open: bool
     known: tuple[Part, ...]
     """Values of tensors that follow from constants."""
     parts: tuple[Part, ...]
     """Constants of the model."""
     states: tuple[State, ...]
+
+
+@dataclass(frozen=True)
+class Planned:
+    """Functions that compute a whole subgraph, one after another."""
+
+    layout: Layout
+    """Where inputs and results lie, and what one function computes for another."""
+    is_open: bool
+    known: tuple[Part, ...]
+    """Values of inputs and results that are the same for all lengths, and lie nowhere."""
+    stages: tuple[Stage, ...]
 
     def shapes(self) -> tuple[Shape, ...]:
         """Those of the inputs, -1 for open lengths."""
@@ -143,7 +153,7 @@ class Plan:
     signatures: tuple[EntryPoint, ...]
     handles: tuple[Handle, ...] = ()
     """Of variables, in order."""
-    functions: tuple[Planned, ...] = ()
+    planned: tuple[Planned, ...] = ()
 
     def outline(self) -> Model:
         """The model as callers see it: its inputs, outputs and signatures."""
@@ -156,7 +166,8 @@ class Plan:
             format=self.format)
 
 
-for _kind in (Scaling, Declared, Graph, Named, EntryPoint, Handle, Part, State, Border, Buffer, Layout, Planned, Plan):
+for _kind in (Scaling, Declared, Graph, Named, EntryPoint, Handle, Part, State, Border, Buffer, Layout, Stage, Planned,
+              Plan):
     annotate(_kind.__name__, one_of(_kind))
 
 

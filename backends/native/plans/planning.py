@@ -9,7 +9,7 @@ import numpy as np
 
 from circlet.backends.native.load.manifest import Constant, Manifest
 from circlet.backends.native.parts import Held, Variable
-from circlet.backends.native.plans.plan import Handle, Part, Plan, Planned, State, Unplanned, declared, plan_of
+from circlet.backends.native.plans.plan import Handle, Part, Plan, Planned, Stage, State, Unplanned, declared, plan_of
 from circlet.backends.native.plans.prepared import find, keep
 from circlet.runtime.errors import Place
 from circlet.runtime.exec.frames.layout import Layout
@@ -17,12 +17,14 @@ from circlet.runtime.exec.frames.layouts import fixed_layout, open_layout
 from circlet.runtime.exec.kernel import Span
 from circlet.runtime.ir.model import Model
 from circlet.runtime.ir.types import ALIGNMENT, Array
+from circlet.runtime.passes.analyses.specialize import General
 from circlet.runtime.records import replace
 
 LARGEST = 1 << 26
 """Bytes of constants that are kept with a plan, which is read as a whole: a choice."""
 MOST_PLANNED = 16
-"""Functions of a plan: as many as there may be for one place of a model; see `backend.MOST`."""
+"""Subgraphs of a plan, each for some shapes: as many as there may be functions for one place of a model; see
+`backend.MOST`."""
 
 
 class Planner:
@@ -45,6 +47,8 @@ class Planner:
         self._offsets: dict[tuple[int, int], tuple[int, Array]] = {}
         """Where among them those lie that a session has, by address and bytes; with them, so that no other array comes
         to lie there."""
+        self._begun: dict[General, tuple[Stage, ...]] = {}
+        """The functions for the first operators of subgraphs that are several functions."""
         found = find(key)
         if found is not None:
             self._plan, self._kept = found[0], [found[1]]
@@ -53,7 +57,7 @@ class Planner:
             self._plan = plan_of(model, entries, has_state)
 
     def add(self, executed: Model, span: Span, key: str, manifest: Manifest) -> None:
-        """Plans a function that was bound, if it computes a whole subgraph that runs begin with.
+        """Plans a function that was bound, if it computes a whole subgraph that runs begin with, or the rest of one.
 
         Args:
             executed: the model as it is compiled.
@@ -62,9 +66,9 @@ class Planner:
             manifest: what it needs.
         """
         plan = self._plan
-        if plan is None or span.spec.index not in self._entries or len(plan.functions) >= MOST_PLANNED:
+        if plan is None or span.spec.index not in self._entries or len(plan.planned) >= MOST_PLANNED:
             return
-        if any(each.key == key for each in plan.functions):
+        if any([stage.key for stage in each.stages] == [key] for each in plan.planned):
             return
         kept, offsets = self._kept.copy(), self._offsets.copy()
         try:
@@ -72,38 +76,65 @@ class Planner:
         except Unplanned:
             self._kept, self._offsets = kept, offsets
             return
+        if planned is None or planned in plan.planned:
+            return
         variables = span.run.variables
         handles = tuple(Handle(*each, number in variables.updated) for each, number in variables.handles.items())
-        self._plan = replace(plan, handles=handles, functions=(*plan.functions, planned))
+        self._plan = replace(plan, handles=handles, planned=(*plan.planned, planned))
         keep(self._key, self._plan, np.concatenate(self._kept))
 
-    def _planned(self, executed: Model, span: Span, key: str, manifest: Manifest) -> Planned:
-        graph, own = span.spec.subgraph, self._model.subgraphs[span.spec.index]
-        is_whole = span.operators == range(len(graph.operators))
-        is_cut = span.spec.general is not None and not span.is_whole
-        if not is_whole or is_cut or manifest.host_calls or manifest.watched is not None:
+    def _planned(self, executed: Model, span: Span, key: str, manifest: Manifest) -> Planned | None:
+        """What a function completes; None where other parts of the subgraph are to come."""
+        graph, own, general = span.spec.subgraph, self._model.subgraphs[span.spec.index], span.spec.general
+        is_cut = span.operators != range(len(graph.operators)) if general is None else not span.is_whole
+        if is_cut or manifest.host_calls or manifest.watched is not None:
             raise Unplanned
         if (graph.inputs, graph.outputs) != (own.inputs, own.outputs):
             raise Unplanned
+        before = self._before(span)
         found = sorted({each.tensor for each in manifest.origins if isinstance(each, Held)})
         held = [each for each in found if each not in span.spec.known]
-        layout, known, is_open = self._layout(span, held)
-        values = {**{each: span.spec.known[each] for each in found if each in span.spec.known}, **known}
-        parts = [Part(span.spec.index, tensor, self._keep(each), each.nbytes, True) for tensor, each in values.items()]
+        layout, known = self._layout(span, held)
         if not set(held) <= {each.tensor for each in layout.borders if each.buffer is not None}:
             raise Unplanned
+        stages = (*before, self._stage(executed, span, key, manifest, [each for each in found if each not in held]))
+        if general is not None and span.operators.stop < len(graph.operators):
+            self._begun[general] = stages
+            return None
+        values = tuple(self._part(span.spec.index, *each) for each in known.items())
+        return Planned(layout, span.is_whole, values, stages)
+
+    def _before(self, span: Span) -> tuple[Stage, ...]:
+        """The functions for the operators before a span, which are bound in order."""
+        general = span.spec.general
+        if general is None or not span.operators.start:
+            return ()
+        if general not in self._begun:
+            raise Unplanned
+        return self._begun.pop(general)
+
+    def _stage(self, executed: Model, span: Span, key: str, manifest: Manifest, found: Sequence[int]) -> Stage:
+        """A function, and where what it reads lies that is known, such as tensors `found` of the subgraph."""
+        graph, values = span.spec.subgraph, span.spec.known
+        known = [self._part(span.spec.index, each, values[each]) for each in found]
         leading = Place(span.spec.index, graph.name, span.leading,
                         graph.operators[span.leading].name if graph.operators else "")
-        return Planned(key, leading, layout, is_open, tuple(parts), tuple(self._parts(executed, manifest)),
-                       tuple(_states(executed, manifest)))
+        return Stage(key, leading, tuple(known), tuple(self._parts(executed, manifest)),
+                     tuple(_states(executed, manifest)))
 
-    def _layout(self, span: Span, held: Sequence[int]) -> tuple[Layout, Mapping[int, Array], bool]:
-        """Where what callers see lies, values that lie nowhere, and whether that is so for any lengths."""
+    def _part(self, index: int, tensor: int, value: Array) -> Part:
+        """A value of a tensor of a subgraph, which is kept with the plan."""
+        return Part(index, tensor, self._keep(value), value.nbytes, True)
+
+    def _layout(self, span: Span, held: Sequence[int]) -> tuple[Layout, Mapping[int, Array]]:
+        """Where inputs and results of a subgraph lie, and what its functions compute for each other; and the values of
+        those that lie nowhere, as they are the same for all lengths."""
         tensors, general = span.spec.subgraph.tensors, span.spec.general
         found: Layout | None
         known: Mapping[int, Array] = {}
         if span.is_whole and general is not None:
-            found, known = open_layout(general, span.aliases)
+            between = [number for number, array in enumerate(span.arrays) if array is not None]
+            found, known = open_layout(general, span.aliases, between)
         else:
             found = fixed_layout(span.spec, span.arrays, held)
         if found is None:
@@ -112,7 +143,7 @@ class Planner:
         for each in (*own, *map(span.aliases.root, own)):
             if tensors[each].is_variable or tensors[each].is_constant or tensors[each].dtype.numpy.hasobject:
                 raise Unplanned
-        return found, known, span.is_whole
+        return found, known
 
     def _parts(self, executed: Model, manifest: Manifest) -> Iterator[Part]:
         """The constants of the model that a function reads; what is not in the file is kept beside it."""

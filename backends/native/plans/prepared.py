@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from io import SEEK_END
 from math import prod
 from struct import Struct
@@ -20,7 +20,7 @@ from circlet.backends.native.load.manifest import Constant
 from circlet.backends.native.load.store import Function, stored
 from circlet.backends.native.load.team import Teams
 from circlet.backends.native.plans.key import MARK, plan_key
-from circlet.backends.native.plans.plan import Part, Plan, Planned, tensor_of
+from circlet.backends.native.plans.plan import Part, Plan, Planned, Stage, tensor_of
 from circlet.runtime.digests import blake2b
 from circlet.runtime.exec.frames.whole_frame import WholeFrame
 from circlet.runtime.exec.memory import allocate, retype
@@ -35,6 +35,7 @@ from circlet.runtime.late import LOADING
 if TYPE_CHECKING:
     from circlet.runtime.exec.frames.open_frame import OpenFrame
     from circlet.runtime.exec.preparation import EntryFrame, MakeFrame
+    from circlet.runtime.exec.step import OpenStep
 
 _END = Struct("<8sQQ32s32s")
 """Mark, bytes of plan and constants, checksum of the constants, BLAKE2b of the plan: against damage, not forgery."""
@@ -107,21 +108,31 @@ class Prepared:
         self._teams.close()
 
     def frame(self, subgraph: int, shapes: tuple[Shape, ...], run: Run, alone: MakeFrame) -> EntryFrame | None:
-        for each in self._plan.functions:
+        for each in self._plan.planned:
             lengths = _lengths(each, subgraph, shapes)
-            function = None if lengths is None else self._function(each.key)
-            if lengths is not None and function is not None and function.manifest.fits(lengths):
+            functions = None if lengths is None else self._fitting(each, lengths)
+            if lengths is not None and functions is not None:
                 if not each.is_open:
-                    return self._fixed(each, function, run)
-                return self._open(each, function, lengths, run, alone)
+                    return self._fixed(each, functions[0], run)
+                return self._open(each, functions, lengths, run, alone)
         return None
+
+    def _fitting(self, planned: Planned, lengths: tuple[int, ...]) -> list[Function] | None:
+        """The functions of a subgraph; None where one is gone, or not for some lengths."""
+        found = []
+        for each in planned.stages:
+            function = self._function(each.key)
+            if function is None or not function.manifest.fits(lengths):
+                return None
+            found.append(function)
+        return found
 
     def _function(self, key: str) -> Function | None:
         if key not in self._functions:
             self._functions[key] = stored(key)
         return self._functions[key]
 
-    def _open(self, planned: Planned, function: Function, lengths: tuple[int, ...], run: Run,
+    def _open(self, planned: Planned, functions: Sequence[Function], lengths: tuple[int, ...], run: Run,
               alone: MakeFrame) -> OpenFrame:
         with LOADING:
             from circlet.backends.native.load.open_invocation import OpenInvocation
@@ -129,9 +140,14 @@ class Prepared:
 
         found = {each.tensor: self._part(each) for each in planned.known}
         known = {each.tensor: retype(found[each.tensor], tuple(map(fixed, each.shape)), each.dtype.numpy)
-                 for each in planned.layout.borders if each.buffer is None and not each.numbers}
-        return OpenFrame(planned.leading.subgraph, planned.layout, known, lengths, run, lambda arrays: OpenInvocation(
-            function, self._setting(planned, arrays, lengths, run), self._teams), lambda shapes: alone(shapes, run))
+                 for each in planned.layout.borders if each.tensor in found}
+
+        def bind(arrays: Mapping[int, Array]) -> OpenStep:
+            return _in_turn([OpenInvocation(function, self._setting(stage, arrays, lengths, run), self._teams)
+                             for stage, function in zip(planned.stages, functions, strict=True)])
+
+        return OpenFrame(planned.layout.place.subgraph, planned.layout, known, lengths, run, bind,
+                         lambda shapes: alone(shapes, run))
 
     def _fixed(self, planned: Planned, function: Function, run: Run) -> WholeFrame:
         layout = planned.layout
@@ -142,22 +158,32 @@ class Prepared:
             shape, dtype = tuple(map(fixed, each.shape)), each.dtype.numpy
             end = each.offset + prod(shape) * dtype.itemsize
             arrays[each.tensor] = retype(memory[each.buffer][each.offset:end], shape, dtype)
-        step = Invocation(function, self._setting(planned, arrays, (), run), self._teams).step()
+        step = Invocation(function, self._setting(planned.stages[0], arrays, (), run), self._teams).step()
         inputs, outputs = ([arrays[each] for each in side] for side in (layout.inputs, layout.outputs))
         return WholeFrame(run, inputs, outputs, step)
 
-    def _setting(self, planned: Planned, arrays: Mapping[int, Array], lengths: tuple[int, ...], run: Run) -> Setting:
-        parts = {(each.subgraph, each.tensor): self._part(each) for each in planned.parts}
-        held = {**arrays, **{each.tensor: self._part(each) for each in planned.known}}
-        states = {(each.subgraph, each.tensor.number): tensor_of(each.tensor) for each in planned.states}
+    def _setting(self, stage: Stage, arrays: Mapping[int, Array], lengths: tuple[int, ...], run: Run) -> Setting:
+        parts = {(each.subgraph, each.tensor): self._part(each) for each in stage.parts}
+        held = {**arrays, **{each.tensor: self._part(each) for each in stage.known}}
+        states = {(each.subgraph, each.tensor.number): tensor_of(each.tensor) for each in stage.states}
         return Setting(
             run=run, lengths=lengths, held=held.get, constant=lambda found: parts[_place(found)],
             variable=lambda subgraph, tensor: states[subgraph, tensor], executor=_no_executor,
-            located=located(lambda _: planned.leading, 0))
+            located=located(lambda _: stage.leading, 0))
 
     def _part(self, found: Part) -> Array:
         """The bytes of a constant."""
         return (self._kept if found.is_kept else self._content)[found.offset:found.offset + found.size]
+
+
+def _in_turn(steps: Sequence[OpenStep]) -> OpenStep:
+    """Steps as one."""
+    if len(steps) == 1:
+        return steps[0]
+    with LOADING:
+        from circlet.runtime.exec.frames.chained import Chained
+
+    return Chained(steps)
 
 
 def _place(found: Constant) -> tuple[int, int]:
