@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import operator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from math import prod
 from typing import Any, TypeAlias, cast
@@ -95,17 +96,22 @@ class _Builder(HalfBuilder):
         return super().call(fn, *arguments, **options)
 
     def add(self, lhs: ir.Value, rhs: ir.Value, *options: Any, **more: Any) -> ir.Value:
-        """Writes a sum, unless one of the numbers is known to be 0."""
+        """Writes a sum, unless one of the numbers is known to be 0, or both are known."""
         if _is(rhs, 0):
             return lhs
-        return rhs if _is(lhs, 0) else super().add(lhs, rhs, *options, **more)
+        if _is(lhs, 0):
+            return rhs
+        return _folded(lhs, rhs, operator.add) or super().add(lhs, rhs, *options, **more)
 
     def sub(self, lhs: ir.Value, rhs: ir.Value, *options: Any, **more: Any) -> ir.Value:
-        """Writes a difference, unless nothing is taken away."""
-        return lhs if _is(rhs, 0) else super().sub(lhs, rhs, *options, **more)
+        """Writes a difference, unless nothing is taken away, or both numbers are known."""
+        return lhs if _is(rhs, 0) else _folded(lhs, rhs, operator.sub) or super().sub(lhs, rhs, *options, **more)
 
     def mul(self, lhs: ir.Value, rhs: ir.Value, *options: Any, **more: Any) -> ir.Value:
-        """Writes a product, unless one of the numbers is known to be 0 or 1."""
+        """Writes a product, unless one of the numbers is known to be 0 or 1, or both are known."""
+        folded = _folded(lhs, rhs, operator.mul)
+        if folded is not None:
+            return folded
         for one, other in ((lhs, rhs), (rhs, lhs)):
             if _is(one, 0):
                 return one
@@ -117,6 +123,14 @@ class _Builder(HalfBuilder):
 def _is(value: ir.Value, number: int) -> bool:
     """Whether an integer is known to be a number."""
     return type(value) is ir.Constant and isinstance(value.type, ir.IntType) and value.constant == number
+
+
+def _folded(one: ir.Value, other: ir.Value, compute: Callable[[int, int], int]) -> ir.Constant | None:
+    """What is computed of two integers that are known, if it is in the range of their type."""
+    if not (type(one) is ir.Constant and type(other) is ir.Constant and isinstance(one.type, ir.IntType)):
+        return None
+    found, half = compute(one.constant, other.constant), 1 << one.type.width - 1
+    return ir.Constant(one.type, found) if -half <= found < half else None
 
 
 def _length(function: ir.Function) -> int:
@@ -148,8 +162,8 @@ class Emitter:
         """How loops are shared out among threads, if they are."""
         self.meter: Meter | None = None
         """What the function executes, if it looks whether it must stop."""
-        self._runs: set[ir.Value] = set()
-        """How long runs of long loops are."""
+        self._most: dict[ir.Value, int] = {}
+        """What some registers are at the most, so that a loop may be known to be short that turns as often."""
         self.called = 0
         """Instructions that the functions execute which were called."""
         self.latch: ir.Block | None = None
@@ -295,7 +309,10 @@ class Emitter:
             single = ir.VectorType(ir.FloatType(), kind.count) if isinstance(kind, ir.VectorType) else ir.FloatType()
             return self.narrowed(self.intrinsic(name, *(self.widened(each, single) for each in arguments)), kind)
         function = self.declare(f"llvm.{name}.{_suffix(kind)}", ir.FunctionType(kind, [kind] * len(arguments)))
-        return self.builder.call(function, list(arguments), fastmath=flags)
+        found = self.builder.call(function, list(arguments), fastmath=flags)
+        if name == "smin" and type(arguments[-1]) is ir.Constant and kind is self.index:
+            self.bounded(found, arguments[-1].constant)
+        return found
 
     def widened(self, value: ir.Value, kind: ir.Type) -> ir.Value:
         """A real number, or a vector of them, as a wider type."""
@@ -316,6 +333,7 @@ class Emitter:
     def loop(self, count: ir.Value | int) -> Iterator[ir.Value]:
         """`for index in range(count)`; the body is what is written inside. One turn is no loop; very many are one of
         `runs`."""
+        count = int(count.constant) if isinstance(count, ir.Constant) else count
         if isinstance(count, int) and count == 1:
             yield self.number(0)
             self.latch = None
@@ -326,8 +344,7 @@ class Emitter:
                 inner = self.latch
             self.latch = inner
         else:
-            known = count if isinstance(count, int) else RUN if count in self._runs else None
-            with self._turns(count, known) as index:
+            with self._turns(count, count if isinstance(count, int) else self._most.get(count)) as index:
                 yield index
 
     @contextmanager
@@ -338,9 +355,13 @@ class Emitter:
         runs = b.sdiv(b.add(total, self.number(RUN - 1)), self.number(RUN))
         with self._turns(runs, -(-count // RUN) if isinstance(count, int) else None) as number:
             begin = b.mul(number, self.number(RUN), flags=("nuw", "nsw"))
-            length = self.intrinsic("smin", b.sub(total, begin), self.number(RUN))
-            self._runs.add(length)
-            yield begin, length
+            yield begin, self.intrinsic("smin", b.sub(total, begin), self.number(RUN))
+
+    def bounded(self, count: ir.Value | int, most: int) -> ir.Value | int:
+        """A number that is at most another one, which loops that turn so often can rely on."""
+        if isinstance(count, ir.Instruction) and not is_length(most):
+            self._most[count] = most
+        return count
 
     @contextmanager
     def _turns(self, count: ir.Value | int, known: int | None) -> Iterator[ir.Value]:

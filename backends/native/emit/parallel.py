@@ -139,11 +139,11 @@ def portion(e: Emitter, count: int, work: int) -> Iterator[tuple[ir.Value, ir.Va
     part.share(count)
 
 
-def length(e: Emitter, begin: ir.Value, end: ir.Value) -> ir.Value | int:
-    """How many turns there are from one to another, as a Python number if that is known."""
+def length(e: Emitter, begin: ir.Value, end: ir.Value, most: int) -> ir.Value | int:
+    """How many turns there are from one to another, at most so many; as a Python number if that is known."""
     if isinstance(begin, ir.Constant) and isinstance(end, ir.Constant):
         return int(end.constant - begin.constant)
-    return e.builder.sub(end, begin)
+    return e.bounded(e.builder.sub(end, begin), most)
 
 
 @contextmanager
@@ -153,7 +153,7 @@ def parallel(e: Emitter, count: int, work: int) -> Iterator[ir.Value]:
         with rolled(e, count) as index:
             yield index
         return
-    with portion(e, count, work) as (begin, end), rolled(e, length(e, begin, end)) as k:
+    with portion(e, count, work) as (begin, end), rolled(e, length(e, begin, end, count)) as k:
         yield e.builder.add(begin, k)
 
 

@@ -109,7 +109,7 @@ class _Nest:
         self._distances = self._left.rows or self._stored_distances()
         for group in self._plan.groups:
             begin, end = (self._within(each, group) for each in panels)
-            with self._blocks(*tiles) as (first, count), rolled(e, length(e, begin, end)) as number:
+            with self._blocks(*tiles) as (first, count), rolled(e, length(e, begin, end, group.count)) as number:
                 panel = e.builder.add(number, begin)
                 if self._chunks.parts > 1:
                     with rolled(e, self._chunks.parts - 1) as part, rolled(e, count) as k:
@@ -141,7 +141,7 @@ class _Nest:
         """A loop over blocks of tiles; gives the first tile and how many there are."""
         e, b, block = self._e, self._e.builder, self._plan.block
         if not self._plan.split.is_open and block >= self._plan.split.parts:
-            yield begin, length(e, begin, end)
+            yield begin, length(e, begin, end, self._plan.split.parts)
             return
         blocks = b.sdiv(b.add(b.sub(end, begin), e.number(block - 1)), e.number(block))
         with rolled(e, blocks) as number:
@@ -290,8 +290,9 @@ class _Nest:
         if not split.overlaps:
             return block
         again = b.sub(b.mul(number, e.number(split.size)), block.row)
+        rows = e.register(e.bounded(b.sub(block.rows, again), split.size))
         return replace(block, memory=self._at(block.memory, again, block.step * WORD), row=b.add(block.row, again),
-                       rows=b.sub(block.rows, again))
+                       rows=rows)
 
     def _pass_on(self, result: Collected | Filtered, block: Block) -> None:
         """Passes the results of a tile, which lie in scratch memory, on as a block, or row by row and one by one."""

@@ -213,7 +213,7 @@ class _Nest:
         work = prod(turns) * self._geometry.wide.count * blocks.count * weights[..., 0].size
         with portion(e, prod(turns), work) as (begin, end):
             self._fill_margins()
-            with rolled(e, length(e, begin, end)) as k:
+            with rolled(e, length(e, begin, end, prod(turns))) as k:
                 number, image, row = e.delinear(e.builder.add(begin, k), turns)
                 places = [e.address(base, I8, e.builder.mul(number, e.number(each.strides[0])))
                           for base, each in zip(bases, tables, strict=True)]
