@@ -195,12 +195,42 @@ class _Nest:
             position = e.builder.mul(e.builder.add(e.builder.mul(number, e.number(tall.count)), y),
                                      e.number(wide.count))
             rows = _Rows(line, count, weights, position, (number, y))
-            for tile, start, repeats in runs:
-                with rolled(e, repeats) as k:
-                    x = e.builder.add(e.number(start), e.builder.mul(k, e.number(tile.positions)))
-                    self._tile(tile, rows, x)
             if is_length(wide.length):
                 self._any_row(rows, *kinds)
+            elif self._scratch is not None:
+                self._row_passed_on(rows, runs)
+            else:
+                for tile, start, repeats in runs:
+                    with rolled(e, repeats) as k:
+                        x = e.builder.add(e.number(start), e.builder.mul(k, e.number(tile.positions)))
+                        self._call(tile, rows, x)
+
+    def _row_passed_on(self, rows: _Rows, runs: Sequence[tuple[Tile, int, int]]) -> None:
+        """The tiles of a row whose results are passed on from scratch memory: one loop over all of them, which chooses
+        the function of each, so that what passes on is written once."""
+        e, b, split = self._e, self._e.builder, Split.of(self._wide.count, POSITIONS)
+        most = max(runs, key=lambda run: run[2])
+        with rolled(e, split.parts) as k:
+            larger = e.number(split.larger)
+            x = b.mul(k, e.number(split.size))
+            positions: ir.Value | int = split.size
+            if split.larger:
+                x = b.add(x, e.intrinsic("smin", k, larger))
+                positions = e.select(b.icmp_signed("<", k, larger), e.number(split.size + 1), e.number(split.size))
+            usual, after = (e.function.append_basic_block(name) for name in ("usual", "called"))
+            choice, first = b.switch(k, usual), 0
+            for tile, _, repeats in runs:
+                block = usual
+                if tile is not most[0]:
+                    block = e.function.append_basic_block("tile")
+                    for number in range(first, first + repeats):
+                        choice.add_case(e.number(number), block)
+                b.position_at_end(block)
+                self._call(tile, rows, x)
+                b.branch(after)
+                first += repeats
+            b.position_at_end(after)
+            self._pass_on(e.bounded(positions, POSITIONS), x, rows.at)
 
     def _any_row(self, rows: _Rows, clamps: bool, is_partial: bool) -> None:
         """The tiles of a row of open length: all are of one size, of which the last begins so early that it ends with
@@ -247,13 +277,6 @@ class _Nest:
         inside = b.sdiv(b.add(e.intrinsic("smax", b.sub(e.number(tall.length), top), zero), gap), dilation)
         end = e.intrinsic("smin", inside, e.number(tall.size))
         return first, e.intrinsic("smax", b.sub(end, first), zero)
-
-    def _tile(self, tile: Tile, rows: _Rows, x: ir.Value) -> None:
-        """Calls the function of a tile for the positions from `x` on; its results go to memory, or are passed on from
-        scratch memory."""
-        self._call(tile, rows, x)
-        if self._scratch is not None:
-            self._pass_on(tile.positions, x, rows.at)
 
     def _column(self, x: ir.Value) -> ir.Value:
         """The column under the first element of a position."""
