@@ -33,6 +33,11 @@ MEMO_SIZE = 1 << 12
 """Terms whose bounds are kept: more than the shapes of a large model have."""
 
 
+def least(terms: Terms) -> int:
+    """What terms are at least, for any lengths; it may be less than that."""
+    return bounds(terms)[0]
+
+
 def maximum_of(one: Terms, other: Terms) -> Terms:
     """The larger one of two."""
     low, high = bounds(sum_of(one, scaled(other, -1)))

@@ -16,7 +16,7 @@ from math import gcd
 from types import MappingProxyType
 from typing import cast
 
-from circlet.runtime.ir.bounds import bound_of, bounds, maximum_of
+from circlet.runtime.ir.bounds import bound_of, bounds, least, maximum_of
 from circlet.runtime.ir.op import Unknown
 from circlet.runtime.ir.terms import (
     LEAST,
@@ -148,6 +148,10 @@ class Scope:
         yield partial(kept.__setitem__, 0, True)
         if not kept[0]:
             del self.lengths[lengths:], self.capacities[capacities:]
+
+    def changes(self, terms: Terms) -> bool:
+        """Whether terms hang on lengths that change from turn to turn."""
+        return any(hangs_on(terms, each) for each in self._carried)
 
     def is_carried(self, number: Length | int) -> bool:
         """Whether an integer is a length that changes from turn to turn."""
@@ -451,11 +455,6 @@ def lowest(number: Length | int) -> int:
 def divisor(number: Length | int) -> int:
     """What divides an integer for all lengths."""
     return gcd(*(factor for factor, _ in number.terms)) if isinstance(number, Length) else number
-
-
-def least(terms: Terms) -> int:
-    """What terms are at least, for any lengths; it may be less than that."""
-    return bounds(terms)[0]
 
 
 def is_length(value: object) -> bool:

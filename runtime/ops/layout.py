@@ -9,6 +9,7 @@ from typing import ClassVar, TypeAlias
 
 from circlet.runtime.ir.length import certain
 from circlet.runtime.ir.op import Count, Op, Operand, Operands, ShapeError, Unknown, at_least, exactly
+from circlet.runtime.ir.position import clamped
 from circlet.runtime.ir.types import Activation, DType, Shape
 from circlet.runtime.ops.operands import expect_rank, normalize_axis, scalar, vector
 from circlet.runtime.ops.registry import operator
@@ -218,7 +219,7 @@ class StridedSlice(Op):
         lowest, highest = (0, dim) if stride > 0 else (-1, dim - 1)
         first, last = (lowest, highest) if stride > 0 else (highest, lowest)
         if not self.begin_mask >> entry & 1:
-            first = _clamped(begin, dim, lowest, highest)
+            first = clamped(begin, dim, lowest, highest)
         if self.shrink_axis_mask >> entry & 1:
             if stride < 0 or first == dim:
                 raise ShapeError(f"index {begin} with stride {stride} does not select from an axis of size {dim}")
@@ -226,7 +227,7 @@ class StridedSlice(Op):
         if self.offset:
             last = first + end
         elif not self.end_mask >> entry & 1:
-            last = _clamped(end, dim, lowest, highest)
+            last = clamped(end, dim, lowest, highest)
         if (not certain(first, "<=", last) and first >= last) if stride > 0 else first <= last:
             return slice(0, 0, stride)
         if self.offset and not 0 <= first + (steps(first, last, stride) - 1) * stride < dim:
@@ -237,10 +238,6 @@ class StridedSlice(Op):
 def steps(first: int, last: int, stride: int) -> int:
     """The length of `range(first, last, stride)` where it is not empty."""
     return -((first - last) // stride)
-
-
-def _clamped(position: int, dim: int, lowest: int, highest: int) -> int:
-    return min(max(position + dim if position < 0 else position, lowest), highest)
 
 
 @operator

@@ -17,7 +17,6 @@ ROOT = Path(__file__).parents[2]
 FOLDERS = (ROOT / "examples", ROOT / "tests" / "models", *(sorted((ROOT.parent / "shared" / "models").glob("*"))))
 LENGTHS = "shapes that are known only when it runs"
 REFUSED = {
-    "cache_tokens": LENGTHS,
     "complex_parts": "complex64",
     "hash_table": "elements of type string",
     "list_dynamic_update": LENGTHS,

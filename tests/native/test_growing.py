@@ -22,6 +22,7 @@ from circlet.runtime.ops.index import DynamicUpdateSlice, Gather, Where
 from circlet.runtime.ops.layout import Concatenation, ReverseV2, Slice, StridedSlice, Transpose
 from circlet.runtime.ops.pad import Pad
 from circlet.runtime.ops.reduce import Sum
+from circlet.runtime.ops.shape import ShapeOf
 from circlet.runtime.ops.variable import AssignVariable, VarHandle
 from tests.exec import graphs as g
 from tests.exec.graphs import f32, i32
@@ -137,6 +138,26 @@ def columns(s: SubgraphBuilder, k: Value, v: Sequence[Value]) -> Sequence[Value]
     return [joined(s, x, first, axis=1, rank=2)]
 
 
+def first_of_table(s: SubgraphBuilder, x: Value) -> Value:
+    """As many rows of a table of 40 as x has, or all of them."""
+    length = s.op(ShapeOf(DType.INT32), x, outputs=[Tensor("", DType.INT32, (1,))])[0]
+    begin, step = (s.constant(i32([each])) for each in (0, 1))
+    return op(s, StridedSlice(), s.constant(np.arange(40, dtype=np.float32)), begin, length, step, rank=1)
+
+
+def placed(s: SubgraphBuilder, k: Value, v: Sequence[Value]) -> Sequence[Value]:
+    """Places are added, which a table has."""
+    (x,) = v
+    return [joined(s, g.add(s, x, first_of_table(s, x)), s.constant(f32([1])))]
+
+
+def beyond_table(s: SubgraphBuilder, k: Value, v: Sequence[Value]) -> Sequence[Value]:
+    """A sum of places is appended; there may be more of them than a table has."""
+    (x,) = v
+    total = s.op(Sum(True), first_of_table(s, x), s.constant(i32([0])), outputs=[Tensor("", F32, (1,))])[0]
+    return [joined(s, x, total)]
+
+
 @dataclass(frozen=True)
 class Case:
     body: Body
@@ -160,6 +181,8 @@ CASES: Mapping[str, Case] = {each.body.__name__: each for each in (
     Case(in_two_ways, [f32([1]), f32([2])]),
     Case(itself, [f32([1, 2])], (0, 1, 9, 3)),
     Case(columns, [f32([[-1, 1], [3, -4]])]),
+    Case(placed, [f32([1, 2])], (0, 1, 38, 3)),
+    Case(beyond_table, [f32([1, 2])], (0, 1, 38, 39, 70, 3)),
 )}
 
 

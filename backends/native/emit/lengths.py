@@ -6,7 +6,7 @@ from typing import Protocol
 
 from llvmlite import ir
 
-from circlet.runtime.ir.length import least
+from circlet.runtime.ir.bounds import least
 from circlet.runtime.ir.terms import Atom, Computed, Maximum, Symbol, Terms, has_computed
 
 _I64 = ir.IntType(64)
