@@ -163,7 +163,7 @@ class Tile(Op):
     def infer(self, args: Operands) -> tuple[Shape, ...]:
         shape = args[0].shape
         counts = vector(args[1], "multiples", len(shape))
-        if min(counts, default=0) < 0:
+        if any(each < 0 for each in counts):
             raise ShapeError(f"multiples: expected counts that are not negative, found {counts}")
         return (tuple(size * count for size, count in zip(shape, counts, strict=True)),)
 

@@ -29,7 +29,7 @@ from circlet.runtime.ops.quantize import Cast
 from circlet.runtime.ops.reduce import ArgMax, ReduceMax, Sum
 from circlet.runtime.ops.resample import Interpolation, Resample
 from circlet.runtime.ops.resize import ResizeBilinear, ResizeNearestNeighbor
-from circlet.runtime.ops.segment import UnsortedSegmentSum
+from circlet.runtime.ops.segment import SegmentSum, UnsortedSegmentSum
 from circlet.runtime.ops.shape import BroadcastTo, Fill, OneHot, Range, Reshape
 from circlet.runtime.ops.sort import TopKV2
 from circlet.runtime.ops.unary import Neg, Tanh
@@ -46,7 +46,8 @@ LENGTHS = ((8, 3), (5, 40), (64, 2), (33, 150), (12, 0), (150, 100), (8, 1), (2,
 def filled(g: Graph, x: Value, k: Value) -> Sequence[Value]:
     """k ones, and x repeated below itself."""
     ones = g(Fill(), g(Reshape(), k, g.ints(1), dtype=INTS), g.number(1.0))
-    return [g(Mul(), ones, g.number(3.0)), g(Tile(), x, twice(g, k))]
+    return [g(Mul(), ones, g.number(3.0)), g(Tile(), x, twice(g, k)),
+            g(Tile(), x, g(Pack(2), k, g.number(2), dtype=INTS))]
 
 
 def twice(g: Graph, k: Value) -> Value:
@@ -96,7 +97,7 @@ def scattered(g: Graph, x: Value, k: Value) -> Sequence[Value]:
     some = g(StridedSlice(begin_mask=1), x, g.ints(0), g.ints(2), g.ints(1))
     count = g(Add(), k, g.number(1), dtype=INTS)
     return [g(ScatterNd(), g.builder.constant(np.array([[0], [8]], np.int32)), some, size),
-            g(UnsortedSegmentSum(), some, g.ints(0, 0), count)]
+            g(UnsortedSegmentSum(), g(Neg(), some), g.ints(0, 0), count)]
 
 
 def greatest(g: Graph, x: Value, k: Value) -> Sequence[Value]:
@@ -195,12 +196,20 @@ def _amid(g: Graph, x: Value, count: Value) -> Sequence[Value]:
     return [g(Reshape(), nine, g.ints(3, 18)), g(Tanh(), nine)]
 
 
+def summed(g: Graph, x: Value, k: Value) -> Sequence[Value]:
+    """Sums of rows in segments of k + 1 rows, the number of the first of which is k."""
+    size = g(Add(), k, g.number(1), dtype=INTS)
+    numbers = g(Range(), g.number(0), g.length(x, 0), g.number(1), dtype=INTS)
+    segments = g(Add(), g(FloorDiv(), numbers, size, dtype=INTS), k, dtype=INTS)
+    return [g(Tanh(), g(SegmentSum(), g(Neg(), x), segments))]
+
+
 CASES: dict[str, Write] = {
     "filled": filled, "counted": counted, "wider": wider, "images": images, "met": met, "moved on": moved_on,
     "scattered": scattered, "resized": resized, "grouped": grouped,
     "greatest": greatest, "steps": in_steps, "parted": parted, "selected": selected,
     "resampled": resampled, "attended": attended,
-    "framed": framed,
+    "framed": framed, "summed": summed,
 }
 NOT_EMPTY = frozenset({"images", "selected", "resampled"})
 """Of which no length may be 0."""
@@ -286,7 +295,7 @@ def test_results_of_a_bound_run_follow_the_values() -> None:
 
 @pytest.mark.parametrize(("write", "k", "message"), [
     (filled, -1, "not negative"), (_amid, 12, "PAD.*not negative"), (counted, -3, "delta"),
-    (images, 0, "cannot resize"),
+    (images, 0, "cannot resize"), (summed, -2, "ascending numbers from 0 on"),
     (lambda g, x, k: resized(g, x, g(Sub(), k, g.number(1), dtype=INTS)), 0, "at most 1 for axis 2")])
 def test_errors_are_those_of_numpy(write: Write, k: int, message: str) -> None:
     native, cpu = (circlet.Session(model(write), backend=each) for each in ("native", "cpu"))

@@ -11,11 +11,13 @@ from llvmlite import ir
 from circlet.backends.native.emit.emitter import Emitter, is_real
 from circlet.backends.native.emit.loops import every
 from circlet.backends.native.emit.whole import Whole
-from circlet.backends.native.rules.moving.move import expect, extended, filled
+from circlet.backends.native.rules.moving.move import expect, expect_shape, extended, filled
 from circlet.backends.native.rules.real.elementwise import add, mul
+from circlet.backends.native.rules.real.reduce import Register
 from circlet.backends.native.rules.refusals import movable, plain
 from circlet.backends.native.rules.rule import Node, Sink, nest
 from circlet.backends.refusal import all_of, only
+from circlet.runtime.ir.length import bound
 from circlet.runtime.ir.types import INTEGERS, DType
 from circlet.runtime.ops import segment as ops
 
@@ -72,14 +74,15 @@ def unsorted_segment(node: Node[ops.UnsortedSegment], e: Emitter, sinks: tuple[S
             e.store(combined, home, dtype, position)
 
 
-@nest(ops.SegmentSum, all_of(plain, only(_COMPUTED), only(INTEGERS - {DType.UINT64}, 1), movable),
-      parameters=frozenset({1}), is_last=True)
+@nest(ops.SegmentSum, _refuses, is_last=True)
 def segment_sum(node: Node[ops.SegmentSum], e: Emitter, sinks: tuple[Sink, ...]) -> None:
     """Of x (n, b...) and ascending numbers (n,): (count, b...). It is filled with zeros; then a loop over n adds a row
     to what is there, in this order."""
     x, numbers, home, shape = node.input(0), node.input(1), sinks[0].memory, node.shape
     dtype = node.call.outputs[0].dtype
     assert home is not None, "what is last has its memory"
+    if numbers.known is None and not expect_shape(node, [_count(node, e), *(Whole(e, each) for each in shape[1:])]):
+        return
     filled(shape, dtype, e.constant(0, dtype)).write(e, home)
     with e.nest(numbers.shape) as place:
         number = extended(e, numbers.element(e, place), numbers.dtype)
@@ -87,6 +90,22 @@ def segment_sum(node: Node[ops.SegmentSum], e: Emitter, sinks: tuple[Sink, ...])
             position = e.linear([number, *inner], shape)
             total = add(e, dtype, [e.load(home, dtype, position), x.element(e, [*place, *inner])])
             e.store(total, home, dtype, position)
+
+
+def _count(node: Node[ops.SegmentSum], e: Emitter) -> Whole:
+    """How many segments numbers tell that only the run knows: one more than the last one says, -1 where they fall or
+    begin below zero, which a frame for any values says."""
+    b, numbers, count = e.builder, node.input(1), Register(e, e.index)
+    count.set(e.number(0))
+    with e.loop(numbers.shape[0]) as k:
+        number, before = extended(e, numbers.element(e, [k]), numbers.dtype), count.get()
+        last = b.sub(before, e.number(1))
+        is_right = b.and_(b.icmp_signed(">=", number, e.intrinsic("smax", last, e.number(0))),
+                          b.icmp_signed(">=", before, e.number(0)))
+        count.set(b.select(is_right, b.add(number, e.number(1)), e.number(-1)))
+    if e.is_undefined(node.shape[0]):
+        node.function.expect_capacity(count.get(), bound(node.shape[0]), 0)
+    return Whole(e, count.get())
 
 
 for _op in _COMBINE:
