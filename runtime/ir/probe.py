@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from functools import cached_property, partial
 from itertools import zip_longest
 from typing import TypeAlias
@@ -96,8 +97,25 @@ def result_shapes(op: Op, given: Sequence[Outline | None], count: int, open_shap
     except Unknown:
         found = []
     if not found:
-        return (open_shape(op, given),) * count
+        shape = open_shape(op, given)
+        return _bounded(op, given, count, call) if shape is None and None not in shapes else (shape,) * count
     return [merged([each[k] for each in found], sure=len(found) > 1) for k in range(count)]
+
+
+def _bounded(op: Op, given: Sequence[Outline | None], count: int, call: Call | None) -> Sequence[Shape | None]:
+    """The shapes of results of which a run computes some lengths, as far as they are the same whatever these are."""
+    found: list[Sequence[Shape]] = []
+    for length in LENGTHS:
+        with suppress(ShapeError, Unknown):
+            found.append(op.bounded(operands(given, count, length, call), partial(_always, length)) or ())
+    if len(found) < len(LENGTHS) or () in found:
+        return (None,) * count
+    return [merged([each[k] for each in found]) for k in range(count)]
+
+
+def _always(length: int, most: int | None) -> int:
+    """A length, whatever it is at the most."""
+    return length
 
 
 def _tried(op: Op, attempts: Iterable[Callable[[], Operands]]) -> Iterator[Sequence[Shape]]:

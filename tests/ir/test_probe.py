@@ -9,7 +9,7 @@ from circlet.runtime.ir.builder import ModelBuilder
 from circlet.runtime.ir.op import Op, ShapeError
 from circlet.runtime.ir.probe import Outline, merged, result_shapes
 from circlet.runtime.ir.types import DType, Padding, Shape
-from circlet.runtime.ops import conv, elementwise, layout, matmul, pool, reduce, shape, spatial
+from circlet.runtime.ops import conv, detection, elementwise, layout, matmul, pool, reduce, shape, sort, spatial
 from circlet.runtime.ops.ranks import open_shape
 
 
@@ -33,10 +33,19 @@ def vector(*values: int) -> Outline:
     (layout.Concatenation(2), [outline(-1, 4, -1, 8), outline(-1, -1, -1, -1)], (-1, -1, -1, -1)),
     (conv.Conv2D(Padding.VALID, 128, 1), [outline(1, 1, -1, 1), outline(258, 1, 256, 1)], (1, 1, -1, 258)),
     (pool.MaxPool2D(Padding.SAME, 128, 1, filter_width=3, filter_height=1), [outline(1, 1, -1, 2)], (1, 1, -1, 2)),
+    (detection.SelectBoxes(), [outline(-1, -1, 4), outline(-1, 80, -1)], (-1, 3)),
+    (detection.SelectBoxes(), [outline(1, 9, 4), outline(1, 80, 9)], (-1, 3)),
+    (detection.SelectBoxes(), [outline(rank=False), outline(1, 80, 9)], None),
+    (sort.UniqueSlices(1), [outline(-1, -1, 4)], (-1, -1, 4)),
     (spatial.SpaceToDepth(35), [outline(1, 70, -1, 2)], (1, 2, -1, 2450)),
 ])
 def test_results(op: Op, given: list[Outline], expected: Shape | None) -> None:
     assert result_shapes(op, given, 1, open_shape)[0] == expected
+
+
+def test_each_result_has_a_rank_of_its_own() -> None:
+    found = result_shapes(sort.UniqueSlices(0), [outline(-1, 5)], 4, open_shape)
+    assert found == [(-1, 5), (-1,), (-1,), (-1,)]
 
 
 def test_operands_that_do_not_fit() -> None:

@@ -79,11 +79,24 @@ SQUEEZED = """g (float[b, 2, h, w] x) => (float[b, 2, w2] y) {
 
 BATCHED = """g (float[b, n, 2] x, int64[b, k, 1] at) => (float[b, k, 2] y) { y = GatherND<batch_dims = 1>(x, at) }"""
 
+BOXED = """g (float[1, n, 4] boxes, float[1, 1, n] scores) => (float[k, 4] y) {
+    most = Constant<value = int64 {9}>() over = Constant<value = float {0.5}>() least = Constant<value = float {0.5}>()
+    found = NonMaxSuppression(boxes, scores, most, over, least) columns = Constant<value = int64[2] {0, 2}>()
+    at = Gather<axis = 1>(found, columns) y = GatherND(boxes, at) }"""
+
 
 def batched(length: int) -> Case:
     x = np.arange(2 * length * (length + 1), dtype=np.float32).reshape(length, length + 1, 2)
     at = (np.arange(3 * length).reshape(length, 3, 1) * 5) % length - 2
     return Case(f"rows of {length} batches", BATCHED, {"x": x, "at": at}, [np.take_along_axis(x, at, 1)])
+
+
+def boxed(length: int) -> Case:
+    """Boxes that are apart, of which every other one has a score, the last one the best."""
+    corner = 4 * np.arange(length, dtype=np.float32)[:, None]
+    boxes = np.concatenate([corner, corner, corner + 2, corner + 2], 1)
+    scores = np.where(np.arange(length) % 2, 1 + corner[:, 0], 0)
+    return Case(f"boxes of {length}", BOXED, {"boxes": boxes[None], "scores": f32([[scores]])}, [boxes[1::2][::-1]])
 
 
 def squeezed(length: int) -> Case:
@@ -169,7 +182,7 @@ def recurrent(length: int) -> Case:
     return Case(f"GRU of {length}", RECURRENT, {"x": x, "lens": np.array([length, length - 2], np.int32)}, [expected])
 
 
-CASES = (picked, resized, cached, recurrent, blocks, traced, listed, framed, ranked, squeezed, batched)
+CASES = (picked, resized, cached, recurrent, blocks, traced, listed, framed, ranked, squeezed, batched, boxed)
 
 
 @pytest.mark.parametrize("backend", ["cpu", pytest.param("native", marks=NATIVE)])
