@@ -16,6 +16,7 @@ from circlet.schema.onnx.definitions import schema_function
 from circlet.schema.onnx.functions import Function, input_count
 from circlet.schema.onnx.narrow import narrowed, widened
 from circlet.schema.onnx.node import Node
+from circlet.schema.onnx.order import in_order
 from circlet.schema.onnx.ranks import ranked
 from circlet.schema.onnx.rules import find_rule
 from circlet.schema.onnx.scope import Scope, Unit, plain, qualified, refuse_narrow
@@ -31,8 +32,8 @@ MOST_NESTED = 64
 
 
 def translate(scope: Scope, nodes: Iterable[Any]) -> None:
-    """Emits the operators of nodes, in order."""
-    for number, proto in enumerate(nodes):
+    """Emits the operators of nodes, those that define what others read before these."""
+    for number, proto in in_order(nodes):
         with _at(scope.graph.name, number, proto):
             scope.graph.program.charge()
             _translate(scope, proto)
