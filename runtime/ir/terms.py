@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from math import gcd, prod
 from operator import itemgetter
@@ -270,7 +270,7 @@ def divided(numerator: Terms, denominator: Terms) -> tuple[Terms, Terms]:
 
 def quotient_of(numerator: Terms, denominator: Terms) -> Terms:
     """A quotient, rounded down; the denominator is positive."""
-    numerator, denominator = _without_common(numerator, denominator)
+    numerator, denominator = without_common(numerator, denominator)
     exact = _exact_quotient(numerator, denominator)
     if exact is not None:
         return exact
@@ -285,7 +285,27 @@ def quotient_of(numerator: Terms, denominator: Terms) -> Terms:
     return sum_of(whole, ((1, (Quotient(rest, denominator),)),)) if rest else whole
 
 
-def _without_common(numerator: Terms, denominator: Terms) -> tuple[Terms, Terms]:
+def solved(terms: Terms) -> tuple[Quotient, Terms] | None:
+    """A quotient that is one of two terms, nothing multiplying it, and what it is where these add up to 0."""
+    for place, (factor, atoms) in enumerate(terms if len(terms) == 2 else ()):
+        if abs(factor) == len(atoms) == 1 and isinstance(found := atoms[0], Quotient):
+            return found, scaled((terms[1 - place],), -factor)
+    return None
+
+
+def replaced(terms: Terms, known: Mapping[Quotient, Terms]) -> Terms:
+    """Terms with others in the place of quotients that are factors of them."""
+    found: Terms = ()
+    for factor, atoms in terms:
+        product = constant(factor)
+        for each in atoms:
+            product = product_of(product, known.get(each, ((1, (each,)),)) if isinstance(each, Quotient) else
+                                 ((1, (each,)),))
+        found = sum_of(found, product)
+    return found
+
+
+def without_common(numerator: Terms, denominator: Terms) -> tuple[Terms, Terms]:
     """Two sums without the factors that all terms of both have: numbers, and open lengths."""
     both = (*numerator, *denominator)
     by = gcd(*(factor for factor, _ in both)) or 1

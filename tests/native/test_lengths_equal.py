@@ -57,6 +57,30 @@ def test_equal_lengths_are_one(write: object, shapes: Sequence[tuple[int, ...]],
     same(9, *[9] * (len(shapes) - 1))
 
 
+def in_rows_of_the_mask(g: Graph) -> Sequence[Value]:
+    """Of (b, n, 6) as many batches as there are rows of the length of a mask, (b, m, 1), times these: m must be n."""
+    x, mask = g.builder.input("x", DType.FLOAT32, (-1, -1, 6)), g.builder.input("mask", DType.FLOAT32, (-1, -1, 1))
+    shape = g(Pack(3), g.number(-1), g.length(mask, 1), g.number(6), dtype=DType.INT32)
+    rows = g(Reshape(), x, shape)
+    sizes = [g.length(x, 0), g.length(mask, 1)]
+    halves = g(Reshape(), rows, g(Pack(4), *sizes, g.number(-1), g.number(3), dtype=DType.INT32))
+    whole = g(Reshape(), g(Mul(), halves, halves), g(Pack(3), *sizes, g.number(-1), dtype=DType.INT32))
+    return [g(Mul(), g(BatchMatMul(), whole, g.builder.constant(floats(6, 5))), mask), g(Mul(), rows, mask)]
+
+
+def test_lengths_are_equal_where_quotients_are(folder: object, compiled: list[str]) -> None:
+    made = model(in_rows_of_the_mask)
+    native, cpu = (circlet.Session(made, backend=each) for each in ("native", "cpu"))
+    for b, n in ((2, 35), (4, 7), (3, 50), (5, 5)):
+        given = [floats(b, n, 6), floats(b, n, 1)]
+        check(native.invoke(0, given)[0], cpu.invoke(0, given)[0], 1e-5)
+    assert len(compiled) == 1
+    with pytest.raises(circlet.ExecutionError, match="BATCH_MATMUL"):
+        native.invoke(0, [floats(2, 6, 6), floats(2, 3, 1)])
+    with pytest.raises(circlet.ExecutionError, match="RESHAPE"):
+        native.invoke(0, [floats(2, 6, 6), floats(2, 5, 1)])
+
+
 def test_lengths_that_are_not_equal_are_told(folder: object) -> None:
     session = circlet.Session(model(masked), backend="native")
     session.invoke(0, [floats(5, 4, 6), floats(5, 1, 1)])

@@ -20,7 +20,7 @@ from typing import TypeAlias
 from circlet.runtime.errors import ExecutionError, LimitError
 from circlet.runtime.ir.length import Scope, ToldApart, is_late
 from circlet.runtime.ir.model import Model
-from circlet.runtime.ir.terms import LEAST, Symbol
+from circlet.runtime.ir.terms import LEAST, Symbol, Terms, replaced, solved, without_common
 from circlet.runtime.ir.types import Shape
 from circlet.runtime.passes.analyses.specialize import MEMO_SIZE, General, Specialization, Specializer
 
@@ -136,12 +136,14 @@ class Generalizer:
     def _with_equal(self, index: int, shapes: tuple[Shape, ...], opened: _Open, least: Mapping[int, int],
                     told: int) -> General | None:
         """As `_derived`, with one length for those that are assumed to be equal, if as much can be told so."""
-        found = self._derived(index, shapes, opened, least, told, {})
-        equal = {} if found is None else _equal(found.scope)
-        if found is None or not equal:
-            return found
-        other = self._derived(index, shapes, opened, least, told, equal)
-        return found if other is None or other.spec.stop < found.spec.stop else other
+        equal: Mapping[int, int] = {}
+        found = self._derived(index, shapes, opened, least, told, equal)
+        while found is not None and (more := _equal(found.scope)) != equal:
+            other = self._derived(index, shapes, opened, least, told, more)
+            if other is None or other.spec.stop < found.spec.stop:
+                break
+            found, equal = other, more
+        return found
 
     def _derived(self, index: int, shapes: tuple[Shape, ...], opened: _Open, least: Mapping[int, int], told: int,
                  equal: Mapping[int, int]) -> General | None:
@@ -173,13 +175,24 @@ def _opened(case: Specialization) -> _Open:
 def _equal(scope: Scope) -> dict[int, int]:
     """The numbers of open lengths that are assumed to be equal to others, with the least one of those."""
     found: dict[int, int] = {}
-    for each in scope.assumptions:
-        numbers = sorted(atoms[0].number for _, atoms in each.terms if len(atoms) == 1 and isinstance(atoms[0], Symbol))
-        if each.relation == "==" and each.holds and len(numbers) == len(each.terms) == 2 and numbers[1] < scope.opened \
-                and sum(factor for factor, _ in each.terms) == 0:
-            one, other = sorted(found.get(number, number) for number in numbers)
+    held = [each.terms for each in scope.assumptions if each.relation == "==" and each.holds]
+    quotients = dict(filter(None, map(solved, held)))
+    for terms in (*held, *(replaced(each, quotients) for each in held)):
+        pair = _pair(terms)
+        if pair is not None and max(pair) < scope.opened:
+            one, other = sorted(found.get(number, number) for number in pair)
             found = {**found, other: one} | {number: one for number, least in found.items() if least == other}
     return {number: least for number, least in found.items() if number != least}
+
+
+def _pair(terms: Terms) -> tuple[int, int] | None:
+    """The numbers of two lengths that are equal where terms are 0, maybe times others; None where these are no such."""
+    if len(terms) != 2:
+        return None
+    match without_common(terms[:1], terms[1:]):
+        case ((factor, (Symbol(one),)),), ((other_factor, (Symbol(other),)),) if factor + other_factor == 0:
+            return one, other
+    return None
 
 
 def _first_computed(spec: Specialization) -> int:
