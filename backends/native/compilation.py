@@ -36,7 +36,8 @@ class Abandoned(Exception):
 
 class _Collector:
     """Python's search for cycles of objects, which stands still while a thread writes code, or what there is to say of
-    a model: of the many objects made then none is in vain, and looking through them takes up to half of the time.
+    a model: of the many objects made then none is in vain, and looking through them takes up to half of the time;
+    what stays of them is taken for long-lived at once.
     Threads take turns more often then, as one that compiles asks Python for little, but at each of some thirty
     steps."""
 
@@ -79,9 +80,18 @@ class _Collector:
         if self._before is not None:
             was_on, interval = self._before
             if was_on:
+                _age()
                 gc.enable()
             sys.setswitchinterval(interval)
             self._before = None
+
+
+def _age() -> None:
+    """Counts what was made lately as long-lived, unlooked at, as the collector would look through all of it at once:
+    what writes code leaves no cycles. Not where the program set objects aside itself, as these would come back."""
+    if gc.get_freeze_count() == 0:
+        gc.freeze()
+        gc.unfreeze()
 
 
 COLLECTOR = _Collector()

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import pytest
+from llvmlite import ir
 
 import circlet
 from circlet.backends.native.load import cache, fingerprint, llvm
@@ -125,3 +127,22 @@ def test_nothing_is_kept_without_a_folder(monkeypatch: pytest.MonkeyPatch, made:
         made.clear()
         run(layers([48]))
         assert made
+
+
+def test_code_that_was_written_leaves_no_cycles(folder: Path, made: list[Piece], monkeypatch: pytest.MonkeyPatch
+                                                ) -> None:
+    """Python takes what is left for long-lived."""
+    monkeypatch.setattr(gc, "enable", lambda: None)
+    gc.collect()
+    try:
+        run(layers([48, 40, 13]))
+        gc.set_debug(gc.DEBUG_SAVEALL)
+        gc.collect()
+        left = [each.__name__ for each in map(type, gc.garbage) if issubclass(each, (ir.Value, ir.Module))]
+    finally:
+        gc.set_debug(0)
+        gc.garbage.clear()
+        monkeypatch.undo()
+        gc.enable()
+    assert made
+    assert left == []

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from math import prod
 from typing import Any, TypeAlias, cast
+from weakref import proxy
 
 import numpy as np
 from llvmlite import ir
@@ -81,7 +82,7 @@ class _Builder(HalfBuilder):
 
     def __init__(self, emitter: Emitter, block: ir.Block) -> None:
         super().__init__(block)
-        self._emitter = emitter
+        self._emitter: Emitter = proxy(emitter)
         self.has_soft_halves = emitter.target.is_freestanding and not emitter.target.has_halves
         self._lengths: dict[str, int] = {}
         """What functions take, found when they are first called: later their instructions may be gone."""

@@ -10,6 +10,7 @@ from itertools import islice
 from llvmlite import ir
 
 from circlet.backends.native.emit.outlined import OutlinedFunction
+from circlet.backends.native.emit.written.release import release
 from circlet.backends.native.emit.written.text import function_text
 from circlet.backends.native.lower.passes import Passes, has_loop, passes_for
 from circlet.runtime.digests import blake2b
@@ -84,7 +85,7 @@ class Cutter:
             self._cut(each)
         if not self._keeps:
             for each in functions:
-                _release(each)
+                release(each.blocks)
 
     def finish(self) -> None:
         """Gives what is left, the entry last. A module with memory of its own, which must be there once, stays one."""
@@ -96,7 +97,7 @@ class Cutter:
         if self._entry is not None:
             self._put(self._piece(self._entry, self._entry.name, function_text(self._entry)))
             if not self._keeps:
-                _release(self._entry)
+                release(self._entry.blocks)
                 for each in self._module.globals.values():
                     _forget(each)
 
@@ -170,16 +171,6 @@ class Cutter:
                 found[number] = str(self._module.metadata[int(number)])
                 left += _NODE.findall(found[number])[::-1]
         return list(found.values())
-
-
-def _release(function: ir.Function) -> None:
-    """Drops a function's instructions; these refer to each other in circles, which to find takes long."""
-    for block in function.blocks:
-        for each in block.instructions:
-            if isinstance(each, ir.PhiInstr):
-                each.incomings.clear()
-        block.instructions.clear()
-        block.terminator = None
 
 
 def _forget(value: ir.GlobalValue) -> None:

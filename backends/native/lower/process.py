@@ -265,6 +265,14 @@ class ProcessFunction(FunctionLowering):
             self.program.watched = self._watch.watched(
                 None if number in self._resized else each.nbytes for number, each in enumerate(self.program.externals))
 
+    def release(self) -> None:
+        """Drops all but the program, once the code is in pieces: it refers to itself in circles, which to find takes
+        Python long."""
+        program = self.program
+        for each in (self.e.module, self.e, self):
+            vars(each).clear()
+        self.program = program
+
     def _is_brief(self) -> bool:
         """Whether the function executes few instructions, on little memory, so that those among them that move memory
         are over soon too, and asks the host for nothing."""

@@ -39,7 +39,8 @@ def lower_span(executors: ExecutorMap, span: Span, target: Target, symbol: str, 
         check_bounds: whether every access to memory is checked; not in code that is timed.
         keeps_frames: whether each function keeps the address of its caller's frame in a register.
         wish: may be withdrawn.
-        put: is given the pieces of the function's module, each once it is complete.
+        put: is given the pieces of the function's module, each once it is complete; of the function its program is
+            left then.
 
     Raises:
         Unlowerable: it cannot be one.
@@ -66,6 +67,7 @@ def lower_span(executors: ExecutorMap, span: Span, target: Target, symbol: str, 
         cutter.finish()
         entry = span_label(spec.subgraph, span.operators)
         function.program.labels = {**labels(function.e.callers, cutter.symbols), symbol: entry}
+        function.release()
     return function
 
 

@@ -13,6 +13,7 @@ from functools import partial
 from llvmlite import ir
 
 from circlet.backends.native.emit.emitter import I8, I32, LONG_LOOP, Emitter
+from circlet.backends.native.emit.written.release import release
 from circlet.backends.native.targets.constants import Uniform
 from circlet.backends.native.targets.target import Goal
 from circlet.runtime.records import dataclass
@@ -328,6 +329,7 @@ class _Widening:
         loop, function = self._loop, self._loop.head.function
         self._e.builder.branch(loop.after)
         function.blocks = [each for each in function.blocks if each not in (loop.head, loop.body)]
+        release((loop.head, loop.body))
 
     def _leave_unless(self, condition: ir.Value) -> None:
         """Goes on behind the loop where a condition does not hold."""
