@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 from llvmlite import ir
 
-from circlet.backends.native.emit.emitter import Emitter
+from circlet.backends.native.emit.emitter import I32, Emitter
 from circlet.backends.native.gemm.microkernel import Finish
 from circlet.backends.native.gemm.storage import Stored
 from circlet.backends.native.gemm.tiling import Split
@@ -21,10 +21,18 @@ Put: TypeAlias = Callable[[Emitter, ir.Value, ir.Value, ir.Value], None]
 
 def table(e: Emitter, numbers: Sequence[int]) -> ir.Value:
     """A short table of indices as part of the code."""
-    name = f"table_{'_'.join(map(str, numbers))}"
+    return _part_of_code(e, f"table_{'_'.join(map(str, numbers))}", e.index, numbers)
+
+
+def words(e: Emitter, numbers: Sequence[int]) -> ir.Value:
+    """A short table of i32 as part of the code."""
+    return _part_of_code(e, f"words_{'_'.join(map(str, numbers))}", I32, numbers)
+
+
+def _part_of_code(e: Emitter, name: str, each: ir.IntType, numbers: Sequence[int]) -> ir.Value:
     found = e.module.globals.get(name)
     if found is None:
-        kind = ir.ArrayType(e.index, len(numbers))
+        kind = ir.ArrayType(each, len(numbers))
         found = ir.GlobalVariable(e.module, kind, name)
         found.linkage, found.global_constant, found.initializer = "internal", True, ir.Constant(kind, list(numbers))
     return found

@@ -45,6 +45,8 @@ AddPairs: TypeAlias = Callable[[Writer, ir.Value, ir.Value], ir.Value]
 Pack: TypeAlias = Callable[[Writer, Sequence[ir.Value]], ir.Value]
 """Emits one vector of bytes from four of i32, saturated as signed: the first four lanes of each, then the next four,
 and so on."""
+Arrange: TypeAlias = Callable[[Writer, ir.Value, ir.Value], ir.Value]
+"""Emits a vector of i32 in another order: in each lane that of the number which a second vector has there."""
 
 
 MultiplyEach: TypeAlias = Callable[[Writer, ir.Value, ir.Value, ir.Value, Sequence[ir.Value]], list[ir.Value]]
@@ -240,6 +242,11 @@ class Target:
 
     def pack(self, lanes: int) -> Pack | None:
         """For vectors of so many lanes."""
+        return None
+
+    def arrange(self, lanes: int) -> Arrange | None:
+        """For vectors of so many lanes, in an order that is read from memory: LLVM takes a fifth of its time for a tile
+        to look into what it does with a known one."""
         return None
 
     def look_up(self) -> LookUp | None:

@@ -12,7 +12,17 @@ from typing import ClassVar
 from llvmlite import ir
 
 from circlet.backends.native.targets.constants import Uniform
-from circlet.backends.native.targets.target import AddPairs, Dot, Goal, LookUp, Pack, Target, Writer, target
+from circlet.backends.native.targets.target import (
+    AddPairs,
+    Arrange,
+    Dot,
+    Goal,
+    LookUp,
+    Pack,
+    Target,
+    Writer,
+    target,
+)
 from circlet.runtime.records import dataclass
 
 _I8, _I16, _I32 = ir.IntType(8), ir.IntType(16), ir.IntType(32)
@@ -22,6 +32,8 @@ _PMADDWD = {16: "avx512.pmaddw.d.512", 8: "avx2.pmadd.wd", 4: "sse2.pmadd.wd"}
 _PACKS = {16: ("avx512.packssdw.512", "avx512.packsswb.512"), 8: ("avx2.packssdw", "avx2.packsswb"),
           4: ("sse2.packssdw.128", "sse2.packsswb.128")}
 """The instructions PACKSSDW and PACKSSWB, by lanes of i32."""
+_VPERMD = {16: ("avx512f", "avx512.permvar.si.512"), 8: ("avx2", "avx2.permd")}
+"""What the instruction VPERMD needs, and its name, by lanes of i32."""
 
 
 @target("x86_64")
@@ -93,6 +105,11 @@ class X86(Target):
         """PACKSSDW, then PACKSSWB."""
         return _pack
 
+    def arrange(self, lanes: int) -> Arrange | None:
+        """VPERMD."""
+        feature, instruction = _VPERMD.get(lanes, ("", ""))
+        return partial(_arrange, instruction) if feature and self.has(feature) else None
+
     def look_up(self) -> LookUp | None:
         """VPERMI2B, else PSHUFB."""
         if self.has("avx512vbmi"):
@@ -105,6 +122,12 @@ def _dot(instruction: str, w: Writer, left: ir.Value, right: ir.Value, total: ir
     kind = total.type
     function = w.declare(f"llvm.x86.avx512.{instruction}.{32 * kind.count}", ir.FunctionType(kind, [kind] * 3))
     return w.builder.call(function, [total, left, right])
+
+
+def _arrange(instruction: str, w: Writer, words: ir.Value, order: ir.Value) -> ir.Value:
+    """VPERMD."""
+    function = w.declare(f"llvm.x86.{instruction}", ir.FunctionType(words.type, [words.type] * 2))
+    return w.builder.call(function, [words, order])
 
 
 def _add_pairs(w: Writer, one: ir.Value, other: ir.Value) -> ir.Value:

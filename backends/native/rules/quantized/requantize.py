@@ -17,6 +17,7 @@ from circlet.backends.arithmetic.fixed_point import Int32s
 from circlet.backends.native.emit.emitter import I8, I32, I64, POINTER, Emitter
 from circlet.backends.native.emit.loops import rolled
 from circlet.backends.native.gemm.microkernel import Finish, VectorLoop, internal_function
+from circlet.backends.native.gemm.operands import words
 from circlet.backends.native.targets.constants import Uniform, shuffle_mask, splat
 from circlet.runtime.ir.types import Array
 from circlet.runtime.records import dataclass
@@ -111,9 +112,11 @@ def rescale_by(e: Emitter, value: ir.Value, multiplier: ir.Value, shift: ir.Valu
 
 
 def clamped(e: Emitter, value: ir.Value, low: int, high: int) -> ir.Value:
-    """An integer or a vector of them limited to an interval."""
-    for relation, bound in (("<", low), (">", high)):
-        kind = value.type
+    """An integer or a vector of them limited to an interval, where its type has others."""
+    kind = value.type
+    half = 1 << (kind.element if isinstance(kind, ir.VectorType) else kind).width - 1
+    bounds = [each for each in (("<", low), (">", high)) if each not in (("<", -half), (">", half - 1))]
+    for relation, bound in bounds:
         limit = (Uniform if isinstance(kind, ir.VectorType) else ir.Constant)(kind, bound)
         value = e.builder.select(e.builder.icmp_signed(relation, value, limit), limit, value)
     return value
@@ -252,13 +255,14 @@ class Requantization:
                 vector = _Vector(e, e.address(table, I8, number * self.vector_bytes(lanes)), lanes, self)
                 for row, given in zip(rows, sums, strict=True):
                     row.append(vector.rescaled(given[number]))
+            order = _Order(e, lanes) if lanes >= _PACKED else None
             for values, place in zip(rows, places, strict=True):
-                if lanes < _PACKED:
+                if order is None:
                     self._write_each(e, values, place, columns)
                     continue
                 for begin in range(0, len(values), 4):
                     packed = clamped(e, _packed(e, _four(values[begin:begin + 4])), self.low, self.high)
-                    stored = _in_order(e, packed, min(columns - begin * lanes, 4 * lanes))
+                    stored = _first(e, order.arranged(packed), min(columns - begin * lanes, 4 * lanes))
                     e.builder.store(stored, e.address(place, I8, begin * lanes), align=1)
 
         return Finish(self._name(columns), write)
@@ -443,11 +447,25 @@ def _four(values: list[ir.Value]) -> list[ir.Value]:
     return [values[k % len(values)] for k in range(4)]
 
 
-def _in_order(e: Emitter, packed: ir.Value, count: int) -> ir.Value:
-    """The first bytes of four packed vectors in the order of their lanes."""
-    lanes = packed.type.count // 4
-    chosen = [k % lanes // 4 * 16 + k // lanes * 4 + k % 4 for k in range(count)]
-    return e.builder.shuffle_vector(packed, Uniform(packed.type, ir.Undefined), shuffle_mask(*chosen))
+class _Order:
+    """That of the lanes of four vectors that were packed: words of four bytes of each in turn."""
+
+    def __init__(self, e: Emitter, lanes: int) -> None:
+        self._e = e
+        self._arrange = e.target.arrange(lanes)
+        self._words = [k * 4 % lanes + k * 4 // lanes for k in range(lanes)]
+        """The numbers of the words in order."""
+        if self._arrange is not None:
+            self._numbers = e.builder.load(words(e, self._words), typ=ir.VectorType(I32, lanes), align=4)
+
+    def arranged(self, packed: ir.Value) -> ir.Value:
+        """The bytes in order."""
+        b, lanes = self._e.builder, len(self._words)
+        if self._arrange is None:
+            chosen = [4 * word + k for word in self._words for k in range(4)]
+            return b.shuffle_vector(packed, Uniform(packed.type, ir.Undefined), shuffle_mask(*chosen))
+        found = self._arrange(self._e, b.bitcast(packed, ir.VectorType(I32, lanes)), self._numbers)
+        return b.bitcast(found, packed.type)
 
 
 def _packed(e: Emitter, vectors: Sequence[ir.Value]) -> ir.Value:
