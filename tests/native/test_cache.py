@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from hashlib import sha256
 from pathlib import Path
 
 import numpy as np
@@ -99,7 +100,7 @@ def test_the_folder_stays_within_its_bound(folder: Path, monkeypatch: pytest.Mon
     (folder / "notes").write_bytes(bytes(5000))
     (folder / f"{KEYS[0]}.bak").write_bytes(bytes(5000))
     monkeypatch.setattr(cache, "LARGEST", 3000)
-    monkeypatch.setattr(cache, "LOOKS", 1)
+    monkeypatch.setattr(cache, "LOOK", 1)
     for number, key in enumerate(KEYS):
         assert cache.write(key, [bytes(500), bytes(500)])
         os.utime(folder / key, (number, number))
@@ -109,8 +110,21 @@ def test_the_folder_stays_within_its_bound(folder: Path, monkeypatch: pytest.Mon
     assert content(KEYS[4]) == bytes(1000)
 
 
+def test_the_folder_is_measured_once_in_so_many_bytes(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    looks: list[object] = []
+    monkeypatch.setattr(cache, "LOOK", 20_000)
+    monkeypatch.setattr(cache, "_trim", looks.append)
+    keys = [sha256(str(number).encode()).hexdigest() for number in range(200)]
+    for key in keys:
+        cache.write(key, [bytes(1000)])
+    assert 5 <= len(looks) <= 20  # of 200 kB; the keys decide
+    looks.clear()
+    cache.write(keys[0], [np.zeros(10_000, np.int16).data])
+    assert len(looks) == 1
+
+
 def test_what_is_used_stays_longest(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cache, "LOOKS", 1)
+    monkeypatch.setattr(cache, "LOOK", 1)
     for number, key in enumerate(KEYS):
         cache.write(key, [bytes(1000)])
         os.utime(folder / key, (number, number))
@@ -121,7 +135,7 @@ def test_what_is_used_stays_longest(folder: Path, monkeypatch: pytest.MonkeyPatc
 
 
 def test_what_was_begun_long_ago_is_deleted(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cache, "LOOKS", 1)
+    monkeypatch.setattr(cache, "LOOK", 1)
     folder.mkdir(0o700)
     old, new, other = (folder / f".{KEYS[0]}.{digit * 16}" for digit in "abz")
     for each in (old, new, other):

@@ -24,9 +24,9 @@ VARIABLE = "CIRCLET_CACHE_DIR"
 """The environment variable that names another folder, or, empty, turns the cache off."""
 LARGEST = 1 << 30
 """Bytes that the folder may hold, 1 GiB; the entries used longest ago go first. No entry is larger. A choice."""
-LOOKS = 16
-"""The folder is measured at one in so many additions, as that reads the status of every file. A choice, and a power of
-two."""
+LOOK = LARGEST >> 6
+"""The folder is measured once in so many bytes that are added, on the average, as that reads the status of every file:
+at some of the entries, each as likely as it is large. A choice: it may hold some 2 % too much."""
 ABANDONED = 3600
 """Seconds after which nobody works on an unfinished entry any more: a choice, far beyond what writing takes."""
 UNIT = ".o"
@@ -102,7 +102,7 @@ def write(key: str, parts: Sequence[bytes | memoryview]) -> bool:
             if found is None:
                 return False
             found.write(key, parts)
-            if int(key[:4], 16) % LOOKS == 0:
+            if int(key[:8], 16) % LOOK < sum(memoryview(each).nbytes for each in parts):
                 _trim(found)
     except OSError:
         return False
