@@ -82,6 +82,21 @@ def copy(e: Emitter) -> None:
         e.copy(place, e.address(place, I64, k), count)
 
 
+def fill(e: Emitter) -> None:
+    """A loop that fills memory."""
+    place, count = e.function.args
+    with e.loop(count) as k:
+        e.fill(e.address(place, I64, k), 0, count)
+
+
+def fill_and_copy(e: Emitter) -> None:
+    """A loop that fills memory, and copies it."""
+    place, count = e.function.args
+    with e.loop(count) as k:
+        e.fill(e.address(place, I64, k), 0, 24)
+        e.copy(place, e.address(place, I64, k), 24)
+
+
 def copy_and_store(e: Emitter) -> None:
     """A loop that copies memory, and writes an element."""
     place, count = e.function.args
@@ -92,6 +107,7 @@ def copy_and_store(e: Emitter) -> None:
 
 @pytest.mark.parametrize(("body", "expected"), [
     (add_vectors, Passes.FOLDING), (copy, Passes.FOLDING), (copy_and_store, Passes.ALL),
+    (fill, Passes.FEW), (fill_and_copy, Passes.FOLDING),
     (nothing, Passes.FEW), (store, Passes.ALL), (drive, Passes.FEW), (drive_and_store, Passes.ALL),
     (branch_and_store, Passes.ALL),
 ])

@@ -42,7 +42,8 @@ def passes_for(function: ir.Function, takes_time: Callable[[ir.Function], bool] 
         return Passes.NONE
     if isinstance(function, VectorLoop):
         return Passes.FOLDING
-    left = [loop for loop in _innermost(function.blocks) if not any(map(takes_time, _called(loop)))]
+    left = [loop for loop in _innermost(function.blocks)
+            if not any(map(takes_time, _called(loop))) and not _only_fills(loop)]
     if not left:
         return Passes.FEW
     return Passes.FOLDING if all(map(_is_settled, left)) else Passes.ALL
@@ -59,6 +60,14 @@ def _is_settled(loop: set[ir.Block]) -> bool:
     if any(not isinstance(each.operands[0].type, ir.VectorType) for each in stores):
         return False
     return bool(stores) or any(map(_writes_much, instructions))
+
+
+def _only_fills(loop: set[ir.Block]) -> bool:
+    """Whether a loop's time goes to the C library, which fills memory: that of margins, in their rows."""
+    names = [str(getattr(each.callee, "name", "")) for block in loop for each in block.instructions
+             if isinstance(each, ir.CallInstr)]
+    stores = any(isinstance(each, ir.StoreInstr) for block in loop for each in block.instructions)
+    return bool(names) and not stores and all(each.startswith("llvm.memset.") for each in names)
 
 
 def _writes_much(each: ir.Instruction) -> bool:
