@@ -95,7 +95,7 @@ def test_cumulative(data: st.DataObject, dtype: type[np.generic], exclusive: boo
         agree(applied(op, np.int32(axis)), values(shape, dtype, seed))
 
 
-@pytest.mark.parametrize("shape", [(3, 2500), (2, 1030, 3), (5, 7, 300)])
+@pytest.mark.parametrize("shape", [(3, 2500), (3, 2051), (3, 1152), (4, 3, 1024), (2, 1030, 3), (5, 7, 300)])
 def test_rows_longer_than_a_block(shape: tuple[int, ...]) -> None:
     x = values(shape, np.float32, 5)
     for op in (Sum(), ReduceMax(), ArgMin(DType.INT32)):

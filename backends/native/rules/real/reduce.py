@@ -35,6 +35,8 @@ BLOCK = 1024
 first-level cache with what is read. Of 128 to 16384, 512 to 2048 are within 8 % of each other for rows of 16384; 128
 takes up to 40 % longer, 16384 55 %. Rows of 64 and 512 take the same time with any, rows of 4096 a tenth less with
 4096."""
+LEAST_BLOCK = 512
+"""The shortest of these where a row is cut in blocks of one length: a choice by the same measurement."""
 RUN = 4096
 """How many elements of a row are combined before the outcome joins that of the others, so that errors grow with the
 number of runs and not of elements, as in numpy's pairwise summation, but in two levels. From 256 to 65536 all are
@@ -229,6 +231,20 @@ def parts(e: Emitter, length: int, size: int = BLOCK) -> Iterator[tuple[ir.Value
         yield start, e.intrinsic("smin", e.builder.sub(e.number(length), start), e.number(size))
 
 
+@contextmanager
+def blocks(e: Emitter, length: int) -> Iterator[tuple[ir.Value, ir.Value | int]]:
+    """`parts` of a row of results that are made side by side; all of one length where a row can be cut so, for which
+    there is half as much code."""
+    known = () if is_length(length) else range(max(-(-length // BLOCK), 1), length // LEAST_BLOCK + 1)
+    count = next((count for count in known if length % count == 0), 1)
+    if count == 1:
+        with parts(e, length) as part:
+            yield part
+        return
+    with rolled(e, count) as number:
+        yield e.builder.mul(number, e.number(length // count), flags=("nsw",)), length // count
+
+
 def axes_of(node: Node[Any]) -> tuple[int, ...]:
     """The axes in input 1."""
     known = node.input(1).known
@@ -328,7 +344,7 @@ def _reduce_beside(e: Emitter, traversal: Traversal, fold: Fold, sink: Sink, kep
                    memory: ir.Value) -> None:
     """Accumulates the results of a part of a row in memory: loops over parts of up to `BLOCK` results, over the reduced
     axes, and over the part."""
-    with parts(e, traversal.length) as (start, count):
+    with blocks(e, traversal.length) as (start, count):
         with independent(e, count, rereads=True) as k:
             e.store(e.constant(fold.start, fold.dtype), memory, fold.dtype, k)
         with traversal.reduced(e, has_loops=True) as reduced, independent(e, count, rereads=True) as k:
@@ -440,7 +456,7 @@ def _find_beside(relation: str, node: Node[Any], e: Emitter, traversal: Traversa
     dtype, made = node.input(0).dtype, node.call.outputs[0].dtype
     size = _beside(traversal.length)
     best, first = reserve(node, size, dtype), reserve(node, size, made)
-    with traversal.kept(e) as kept, parts(e, traversal.length) as (start, count):
+    with traversal.kept(e) as kept, blocks(e, traversal.length) as (start, count):
         with e.loop(count) as k:
             e.store(e.constant(_worst(relation, dtype), dtype), best, dtype, k)
             e.store(e.constant(0, made), first, made, k)
