@@ -144,11 +144,15 @@ def _packages(command: str) -> list[str]:
     return [*_dependencies()] if words == ["."] else [re.split("[=<>]", each)[0] for each in words]
 
 
+NATIVE_ONLY = ("llvmlite", "blake3")
+"""What circlet needs where it makes native code."""
+
+
 def _dependencies() -> set[str]:
     """What circlet needs everywhere."""
     text = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
     (listed,) = re.findall(r"^dependencies = \[\n(.*?)^\]", text, re.MULTILINE | re.DOTALL)
-    return {name for name in re.findall(r'^ *"([\w-]+)', listed, re.MULTILINE) if name != "llvmlite"}
+    return {name for name in re.findall(r'^ *"([\w-]+)', listed, re.MULTILINE) if name not in NATIVE_ONLY}
 
 
 @pytest.mark.filterwarnings("ignore")  # the exporters' own
