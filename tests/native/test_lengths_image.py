@@ -84,13 +84,19 @@ def resampled(op: Resample, sized: bool = False) -> Callable[[Graph], Sequence[V
     return write
 
 
-def transposed(padding: Padding, stride: int, more: int = 0) -> Callable[[Graph], Sequence[Value]]:
+def transposed(padding: Padding, stride: int, more: int = 0, computed: bool = False
+               ) -> Callable[[Graph], Sequence[Value]]:
     def write(g: Graph) -> Sequence[Value]:
         x = image(g)
         height, width = (g(Add(), g(Mul(), g.length(x, axis), g.number(stride), dtype=DType.INT32), g.number(more),
                            dtype=DType.INT32) for axis in (1, 2))
         shape = g(Pack(4), g.length(x, 0), height, width, g.number(6), dtype=DType.INT32)
-        return [g(TransposeConv(padding, stride, stride), shape, constant(g, 6, 3, 3, 5), x, constant(g, 6))]
+        filter, bias = constant(g, 6, 3, 3, 5), constant(g, 6)
+        if computed:
+            (filter,) = g.builder.op(Mul(), filter, constant(g, 6, 1, 1, 1),
+                                     outputs=[Tensor("", DType.FLOAT32, (6, 3, 3, 5))])
+            bias = g(Alias(), bias)
+        return [g(TransposeConv(padding, stride, stride), shape, filter, x, bias)]
 
     return write
 
@@ -149,6 +155,7 @@ MODELS: dict[str, Model] = {name: model(write) for name, write in {
     "resampled-corners": resampled(Resample((1, 2), Interpolation.LINEAR, Coordinates.ALIGN_CORNERS), sized=True),
     "transposed-same": transposed(SAME, 2),
     "transposed-valid": transposed(VALID, 2, 1),
+    "transposed-computed": transposed(VALID, 2, 1, computed=True),
 }.items()}
 SHAPES = ((2, 9, 11), (3, 8, 30), (2, 24, 5), (5, 7, 7), (2, 17, 33), (3, 40, 19))
 """Batch, height, width."""

@@ -27,7 +27,6 @@ from circlet.backends.native.rules.real.depthwise import depthwise
 from circlet.backends.native.rules.real.elementwise import activate
 from circlet.backends.native.rules.real.product import FloatProduct, refuses
 from circlet.backends.native.rules.real.taps import all_finite, convolve_by_taps
-from circlet.backends.native.rules.refusals import constant_inputs
 from circlet.backends.native.rules.rule import Node, Sink, nest
 from circlet.backends.native.targets.target import Goal
 from circlet.backends.refusal import all_of
@@ -169,7 +168,7 @@ def depthwise_conv_2d(node: Node[DepthwiseConv2D], e: Emitter, sinks: tuple[Sink
     depthwise(node, e, repeated(node, e, image, filter.shape[3] // max(image.channels, 1)), windows, sinks[0])
 
 
-@nest(TransposeConv, all_of(partial(refuses, first=1), constant_inputs(1)), None, frozenset({0}))
+@nest(TransposeConv, partial(refuses, first=1), None, frozenset({0, 1}))
 def transpose_conv(node: Node[TransposeConv], e: Emitter, sinks: tuple[Sink, ...]) -> None:
     """Of images (n, h, w, c) and a filter (o, kh, kw, c): (n, i, j, o). For each element of the filter, each row of the
     image gives products (w, o), which are added where they belong, in scratch memory with margins."""
@@ -196,7 +195,7 @@ def transpose_conv(node: Node[TransposeConv], e: Emitter, sinks: tuple[Sink, ...
 def _elements(node: Node[TransposeConv], plan: Plan) -> ir.Value:
     """The filter (o, h, w, c) as packed matrices, element by element."""
     filter = node.input(1).known
-    assert filter is not None, "_refuses_transposed refuses other filters"
+    assert filter is not None, "it is a parameter"
 
     def pack() -> Array:
         packed = node.function.blocks.allocate((*filter.shape[1:3], plan.panels, plan.depth, plan.panel), filter.dtype)
