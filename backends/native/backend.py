@@ -230,7 +230,7 @@ class NativeBackend:
 
     def bind_open(self, span: Span) -> OpenStep | None:
         operators = span.spec.subgraph.operators
-        if not self._options.compiles or len(self.parts(span.spec.index, span.operators)) > 1 or all(
+        if not self._options.compiles or not self._sizes.is_one(span.spec.index, span.operators) or all(
                 each.op.name in _MOVES for each in operators):
             return None
         observed = span.run.observer.observation

@@ -133,7 +133,7 @@ class ExecutorMap:
             parts = backend.parts(spec.index, range(len(spec.subgraph.operators)))
             between = self._between(spec, parts, aliases)
             if between is None:
-                continue
+                parts, between = (range(len(spec.subgraph.operators)),), ()
             layout, known = open_layout(general, aliases, between)
             try:
                 with suppress(UnboundError), run.binding():

@@ -21,8 +21,8 @@ from circlet.runtime.ir.builder import ModelBuilder, SubgraphBuilder, Value
 from circlet.runtime.ir.model import Model
 from circlet.runtime.ir.tensor import Tensor
 from circlet.runtime.ir.types import DType
+from circlet.runtime.ops import comparison, elementwise, index, layout, matmul, reduce, shape, unary
 from circlet.runtime.ops import controlflow as ops
-from circlet.runtime.ops import elementwise, layout, matmul, reduce, shape, unary
 from tests.exec import graphs as g
 from tests.exec.graphs import Array, f32, i32
 
@@ -127,6 +127,31 @@ def test_parts_take_any_length(most: int, monkeypatch: pytest.MonkeyPatch) -> No
         made = made or len(backend.listings)
         monkeypatch.setattr(native.NativeBackend, "bind_span", pytest.fail)
     assert len(backend.listings) == made > 1
+
+
+@pytest.mark.parametrize("undivided", [1, 100])
+def test_what_computes_lengths_is_one_function(undivided: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a part finds and another takes has a length that no frame knows; where it is too much for one function,
+    it is bound for each length."""
+    monkeypatch.setattr(budget, "MOST_TOGETHER", 2)
+    monkeypatch.setattr(budget, "MOST_UNDIVIDED", undivided)
+    b = ModelBuilder()
+    main = b.subgraph("main")
+    x = main.input("x", DType.FLOAT32, (-1,))
+    (is_some,) = main.op(comparison.Greater(), x, main.constant(np.float32(0)), outputs=[
+        Tensor("is_some", DType.BOOL, (1,), (-1,))])
+    (rows,) = main.op(index.Where(), is_some, outputs=[Tensor("rows", DType.INT64, (1, 1), (-1, 1))])
+    (y,) = main.op(index.GatherNd(), x, rows, outputs=[Tensor("y", DType.FLOAT32, (1,), (-1,))])
+    for k in range(4):
+        y, = main.op((unary.Tanh, unary.Abs)[k % 2](), y, outputs=[Tensor(f"y{k}", DType.FLOAT32, (1,), (-1,))])
+    main.output(y)
+    session, backend = session_of(b.build())
+    for size in (3, 5, 9, 2, 5, 64):
+        array = np.linspace(-2, 3, size, dtype=np.float32)
+        (found,) = session.invoke(0, [array])
+        (wanted,) = circlet.Session(b.build(), "cpu").invoke(0, [array])
+        np.testing.assert_allclose(found, wanted, 1e-5, 1e-6)
+    assert (len(backend.listings) == 1) == (undivided == 100)
 
 
 def test_what_is_invoked_counts(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,6 +20,9 @@ MOST_TOGETHER = 256
 """Operators in one function, those of invoked subgraphs among them: some 0.4 seconds of work on two cores, at 1.5
 seconds for 1000 of 40 kinds. LLVM takes quadratic time for a function of many blocks, such as 4000 branches; cut so,
 the time is linear. One that alone is more gets a function to itself."""
+MOST_UNDIVIDED = 1024
+"""Operators in one function for any lengths, where a part of them would compute lengths of another: four times
+`MOST_TOGETHER`, as what is left is compiled for each length. A choice."""
 MOST_INVOKED = 512
 """Operators of the subgraphs that one operator invokes, each as often as it is emitted: twice `MOST_TOGETHER`, as an
 operator cannot be cut. A choice."""
@@ -57,6 +60,11 @@ class Sizes:
                 start, size = number, 0
             size += each
         return [*found, range(start, span.stop)]
+
+    def is_one(self, subgraph: int, span: range) -> bool:
+        """Whether a span may be one function for any lengths."""
+        size = sum(self._operator(subgraph, number) for number in span)
+        return size <= MOST_UNDIVIDED or len(self.parts(subgraph, span)) == 1
 
     def function(self, subgraph: int, span: range) -> int:
         """The operators that the function for a span counts as."""
