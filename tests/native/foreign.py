@@ -45,7 +45,7 @@ def verify(module: str, by: Target) -> None:
 
 def calls(module: str, by: Target) -> set[str]:
     """What the assembly language of a module calls."""
-    return set(_CALLED.findall(llvm.assembly(Piece(module, Passes.FEW), by)))
+    return set(_CALLED.findall(llvm.assembly(Piece(module, Passes.HASTY), by)))
 
 
 class _Unmade:

@@ -107,8 +107,8 @@ def copy_and_store(e: Emitter) -> None:
 
 @pytest.mark.parametrize(("body", "expected"), [
     (add_vectors, Passes.FOLDING), (copy, Passes.FOLDING), (copy_and_store, Passes.ALL),
-    (fill, Passes.FEW), (fill_and_copy, Passes.FOLDING),
-    (nothing, Passes.FEW), (store, Passes.ALL), (drive, Passes.FEW), (drive_and_store, Passes.ALL),
+    (fill, Passes.HASTY), (fill_and_copy, Passes.FOLDING),
+    (nothing, Passes.HASTY), (store, Passes.ALL), (drive, Passes.HASTY), (drive_and_store, Passes.ALL),
     (branch_and_store, Passes.ALL),
 ])
 def test_a_function_gets_the_passes_that_it_is_worth(body: Callable[[Emitter], None], expected: Passes) -> None:
@@ -135,7 +135,7 @@ def test_a_piece_holds_what_its_functions_refer_to_alone() -> None:
     texts = {each.passes: each.text for each in pieces(e.module)}
     assert "define hidden void @\"tile\"" in texts[Passes.NONE]
     assert "outer" not in texts[Passes.NONE]
-    assert "declare hidden void @\"tile\"" in texts[Passes.FEW]
+    assert "declare hidden void @\"tile\"" in texts[Passes.HASTY]
 
 
 @pytest.mark.parametrize(("kind", "value", "text"), [

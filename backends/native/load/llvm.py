@@ -150,9 +150,9 @@ def embedded_object(module: str, processor: Processor, is_small: bool, supply: C
 
 
 def _machine(target: Target, passes: Passes) -> llvm.TargetMachine:
-    """LLVM's machine for a target, and a module that is worth some passes: for `Passes.FEW` instructions are selected
+    """LLVM's machine for a target, and a module that is worth some passes: for `Passes.HASTY` instructions are selected
     one by one, and registers allocated block by block, which takes a third of the time."""
-    return _created(target.triple, target.cpu, target.features, passes is Passes.FEW)
+    return _created(target.triple, target.cpu, target.features, passes is Passes.HASTY)
 
 
 class _Machines(local):
@@ -220,12 +220,12 @@ def _optimized(piece: Piece, machine: llvm.TargetMachine) -> llvm.ModuleRef:
 
 
 def _no_passes(_: llvm.PassBuilder) -> llvm.ModulePassManager:
-    """Those of `Passes.NONE`."""
+    """Those of `Passes.NONE` and `Passes.HASTY`."""
     return llvm.create_new_module_pass_manager()
 
 
 def _few_passes(_: llvm.PassBuilder) -> llvm.ModulePassManager:
-    """Those of `Passes.FOLDING` and `Passes.FEW`."""
+    """Those of `Passes.FOLDING`."""
     found = llvm.create_new_module_pass_manager()
     found.add_sroa_pass()
     found.add_instruction_combine_pass()
@@ -239,7 +239,7 @@ def _all_passes(builder: llvm.PassBuilder) -> llvm.ModulePassManager:
     return builder.getModulePassManager()
 
 
-_MANAGERS = {Passes.NONE: _no_passes, Passes.FOLDING: _few_passes, Passes.FEW: _few_passes, Passes.ALL: _all_passes}
+_MANAGERS = {Passes.NONE: _no_passes, Passes.FOLDING: _few_passes, Passes.HASTY: _no_passes, Passes.ALL: _all_passes}
 """What makes passes out of a word for them."""
 
 
