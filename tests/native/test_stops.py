@@ -114,7 +114,7 @@ def test_the_interpreter_stops(tmp_path: Path) -> None:
     model, inputs = loop()
     circlet.save(model, tmp_path / "loop.tflite")
     content = (tmp_path / "loop.tflite").read_bytes()
-    interpreter = circlet.Interpreter(model_content=content, limits=circlet.Limits(deadline=0.05))
+    interpreter = circlet.Interpreter(model_content=content, limits=circlet.Limits(deadline=0.5))
     interpreter.allocate_tensors()
     (given,) = interpreter.get_input_details()
     interpreter.set_tensor(given["index"], inputs[0])
