@@ -134,11 +134,15 @@ class _Grouping:
         return 0 in self._subgraph.operators[number].op.views()
 
     def _accepts(self, reader: int, position: int) -> bool:
-        """Whether a reader can compute its input as it reads it."""
-        rule = self._rules[reader]
+        """Whether a reader can compute its input as it reads it. One whose shape is told as it runs makes no group, of
+        which nobody would know what it follows from."""
+        rule, outputs = self._rules[reader], self._subgraph.operators[reader].outputs
         if rule is None or rule.memory_inputs is None or position in rule.memory_inputs | rule.parameters:
             return False
-        return reader not in self._groups or len(self._subgraph.operators[reader].outputs) == 1
+        is_declared = all(self._subgraph.tensors[each].is_static for each in outputs)
+        if not is_declared and not self._is_tellable(reader, rule):
+            return False
+        return reader not in self._groups or len(outputs) == 1
 
     def _barrier(self, number: int) -> int:
         """The first operator that an operator must not be moved to: it may write over an input of it."""
