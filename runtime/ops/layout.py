@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from types import EllipsisType
 from typing import ClassVar, TypeAlias
 
-from circlet.runtime.ir.length import certain
+from circlet.runtime.ir.length import certain, is_late
 from circlet.runtime.ir.op import Count, Op, Operand, Operands, ShapeError, Unknown, at_least, exactly
 from circlet.runtime.ir.position import clamped
 from circlet.runtime.ir.types import Activation, DType, Shape
@@ -79,6 +79,7 @@ class Slice(Op):
     table: ClassVar[str | None] = "SliceOptions"
     inputs: ClassVar[Count] = exactly(3)
     parts_from: ClassVar[frozenset[int]] = frozenset({1, 2})
+    sizes: ClassVar[frozenset[int]] = frozenset({2})
 
     def infer(self, args: Operands) -> tuple[Shape, ...]:
         shape = args[0].shape
@@ -106,7 +107,7 @@ class Slice(Op):
             raise Unknown
         first = 0 if begin is None else begin
         length = dim - first if size == -1 else size
-        if first < 0 or length < 0 or first + length > dim:
+        if not all(is_late(each) or each >= 0 for each in (first, length, dim - first - length)):  # code asks late ones
             raise ShapeError(f"begin {begin} and size {size} leave an axis of size {dim}")
         return length
 

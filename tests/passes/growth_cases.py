@@ -32,7 +32,7 @@ from circlet.runtime.ops.reduce import (
     Sum,
 )
 from circlet.runtime.ops.shape import BroadcastTo, ExpandDims, Fill, Range, Reshape, ShapeOf, Squeeze
-from circlet.runtime.ops.unary import Tanh
+from circlet.runtime.ops.unary import Exp, Tanh
 
 WIDTH = 4
 F32, I32, BOOL = DType.FLOAT32, DType.INT32, DType.BOOL
@@ -78,6 +78,13 @@ def rows(b: Body, cache: Value, x: Value) -> Value:
     scores = b(FullyConnected(), x, cache, None, shape=(1, -1))
     weights = b(Softmax(1.0), scores, shape=(1, -1))
     return b(BatchMatMul(), weights, cache, shape=(1, WIDTH))
+
+
+def doubles(b: Body, cache: Value, x: Value) -> Value:
+    """By an operator that has no native rule."""
+    wide = b(Cast(), cache, shape=(-1, WIDTH), dtype=DType.FLOAT64)
+    powers = b(Cast(), b(Exp(), wide, shape=(-1, WIDTH), dtype=DType.FLOAT64), shape=(-1, WIDTH))
+    return b(Sum(True), powers, b.i32(0), shape=(1, WIDTH))
 
 
 def reduced(op: Callable[[bool], Op], axes: Sequence[int] = (0,)) -> Read:
@@ -243,7 +250,7 @@ PADDED: Mapping[str, Read] = {
     "argmin": chosen(ArgMin), "transposed": transposed, "pairs": pairs, "causal": causal, "heads": heads,
     "computed shapes": computed_shapes, "mean by length": mean_by_length, "positions": positions("strided"),
     "first rows": positions("slice"), "last": last, "parts": parts, "columns": columns, "gather": looked_up(Gather()),
-    "embedding": looked_up(EmbeddingLookup()),
+    "embedding": looked_up(EmbeddingLookup()), "doubles": doubles,
 }
 """Bodies that are padded."""
 KEPT: Mapping[str, Read] = {"whole division": whole_division, "reversed": reversed_rows}

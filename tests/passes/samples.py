@@ -92,7 +92,7 @@ SAMPLES: Mapping[str, Callable[[], Model]] = {
     "update_variables": lambda: _main(_cached),
     "expand_sparse": lambda: _main(_sparse),
     "eliminate_dead": lambda: _main(_unused),
-    "pad_growth": lambda: growing(PADDED["first rows"]),
+    "pad_growth": lambda: growing(PADDED["doubles"]),
     "fuse_silu": lambda: _main(lambda m, x: m.apply(Mul(), x, m.apply(Logistic(), x))),
     "fuse_operators": lambda: _main(lambda m, x: m.apply(Add(), m.apply(Mul(), x, x), m.constant(np.float32(1)))),
     "inline_calls": _loop,

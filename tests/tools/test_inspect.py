@@ -230,7 +230,7 @@ def test_copies_of_unknown_size(program: Program) -> None:
 def test_copies_of_what_grows(program: Program, tmp_path: Path) -> None:
     """Native code has a loop of fixed shapes within one that makes room."""
     path = tmp_path / "model.tflite"
-    circlet.save(growing(PADDED["first rows"]), path)
+    circlet.save(growing(PADDED["doubles"]), path)
     out = program.text("inspect", str(path), "--copies", "--backend", "native")
     assert " LOOP_ROUNDS " in out
     assert "1,024  yes      in_place  the body updates the value where it lies" in out
