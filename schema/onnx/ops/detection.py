@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from circlet.runtime.errors import ModelError
+from circlet.runtime.ir.types import DType
 from circlet.runtime.ops import detection, sample
 from circlet.runtime.ops.resample import Interpolation
-from circlet.schema.importer.graph import Value
+from circlet.schema.importer import compose as c
+from circlet.schema.importer.graph import Graph, Value, constant
 from circlet.schema.onnx.node import Node
+from circlet.schema.onnx.ops.shape import counted
 from circlet.schema.onnx.rules import rule
 
 
@@ -14,6 +19,38 @@ from circlet.schema.onnx.rules import rule
 def non_max_suppression(node: Node) -> Value:
     op = detection.SelectBoxes(bool(node.integer("center_point_box", 0)))
     return node.apply(op, node[0], node[1], *(node.get(k) for k in range(2, 5)))
+
+
+@rule("AffineGrid", since=20)
+def affine_grid(node: Node) -> Value:
+    """Of theta (n, k, k + 1) and the size of a batch of images (n, c, d1, ..., dk): (n, d1, ..., dk, k), each place,
+    its last axis first, times theta. The function that ONNX gives drops the axis of a batch of one."""
+    g, theta, is_aligned = node.graph, node[0], bool(node.integer("align_corners", 0))
+    count = (node[1].shape or (0,))[0] - 2
+    if count not in (2, 3):
+        node.unsupported("a size of other than 4 or 5 numbers")
+
+    def column(number: int) -> Value:
+        found = c.gather(g, theta, constant(np.array(number, np.int64)), 2)
+        return c.unsqueeze(g, found, range(1, count + 1))
+
+    place = column(count)
+    for axis in range(count):
+        along = _places(g, c.reshape(g, c.part_of(g, node[1], axis + 2, axis + 3), []), theta.dtype, is_aligned)
+        shape = [-1 if k == axis else 1 for k in range(count)]
+        place = c.add(g, place, c.multiply(g, c.reshape(g, along, [*shape, 1]), column(count - 1 - axis)))
+    return place
+
+
+def _places(g: Graph, length: Value, dtype: DType, is_aligned: bool) -> Value:
+    """Where the elements of an axis lie from -1 to 1, which are their outermost edges or, aligned, centres; a single
+    one at 0."""
+    whole, count = c.cast(g, length, dtype), c.cast(g, counted(g, length), dtype)
+    apart = c.shift(g, whole, -1.0)
+    step = c.divide(g, c.like(2.0, whole), c.maximum(g, apart, c.like(1.0, whole)) if is_aligned else whole)
+    start = c.maximum(g, c.negative(g, apart), c.like(-1.0, whole)) if is_aligned else c.shift(
+        g, c.scale(g, step, 0.5), -1.0)
+    return c.add(g, c.multiply(g, count, step), start)
 
 
 _MODES = {prefix + each.value: each for prefix in ("", "bi") for each in Interpolation}
