@@ -125,3 +125,13 @@ def test_epilogue(op: Op, filter: Shape) -> None:
 
     channels = 24 if filter[0] == 1 else 40
     agree(formula, values((2, 9, 10, 24), np.float32, 2), values((2, 9, 10, channels), np.float32, 3))
+
+
+def test_epilogue_of_nothing() -> None:
+    """A residual that is added to no results, as the window is wider than the image."""
+    weights, op = values((1, 3, 3, 24), np.float32, 1), DepthwiseConv2D(padding=Padding.VALID, stride_h=1, stride_w=1)
+
+    def formula(g: SubgraphBuilder, x: Value, rest: Value) -> Sequence[Value]:
+        return [g.apply(Add(Activation.RELU6), g.apply(op, x, g.constant(weights)), rest)]
+
+    agree(formula, values((2, 9, 2, 24), np.float32, 2), np.zeros((2, 7, 0, 24), np.float32))

@@ -197,7 +197,7 @@ class _Nest:
             rows = _Rows(line, count, weights, position, (number, y))
             if is_length(wide.length):
                 self._any_row(rows, *kinds)
-            elif self._scratch is not None:
+            elif runs and self._scratch is not None:
                 self._row_passed_on(rows, runs)
             else:
                 for tile, start, repeats in runs:
