@@ -17,7 +17,8 @@ from circlet.backends.native.rules.real.reduce import Register
 from circlet.backends.native.rules.refusals import movable, plain
 from circlet.backends.native.rules.rule import Node, Sink, nest
 from circlet.backends.refusal import all_of, only
-from circlet.runtime.ir.length import bound
+from circlet.runtime.exec.kernel import Call
+from circlet.runtime.ir.length import bound, is_length
 from circlet.runtime.ir.types import INTEGERS, DType
 from circlet.runtime.ops import segment as ops
 
@@ -74,7 +75,14 @@ def unsorted_segment(node: Node[ops.UnsortedSegment], e: Emitter, sinks: tuple[S
             e.store(combined, home, dtype, position)
 
 
-@nest(ops.SegmentSum, _refuses, is_last=True)
+def _expects_count(call: Call) -> str | None:
+    """Refuses numbers that only the run tells where the count is declared: numpy says all of those that are wrong."""
+    is_declared = any(not is_length(size) and size >= 0 for size in call.outputs[0].signature[:1])
+    return "numbers that only the run tells, and a count that is declared" if is_declared and \
+        call.input(1).data is None else None
+
+
+@nest(ops.SegmentSum, all_of(_refuses, _expects_count), is_last=True)
 def segment_sum(node: Node[ops.SegmentSum], e: Emitter, sinks: tuple[Sink, ...]) -> None:
     """Of x (n, b...) and ascending numbers (n,): (count, b...). It is filled with zeros; then a loop over n adds a row
     to what is there, in this order."""
