@@ -51,7 +51,7 @@ def campaign(seed: int, cases: int, few: bool) -> Counter[str]:
     return counts
 
 
-@pytest.mark.parametrize("cases", [80, pytest.param(300, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("cases", [50, pytest.param(300, marks=pytest.mark.slow)])
 def test_changed_and_generated_models(cases: int) -> None:
     campaign(3, cases, few=True)
 

@@ -174,6 +174,7 @@ def test_the_command(program: Program, tmp_path: Path) -> None:
     assert program.error("inspect", COLLATZ, "--diff", "nosuch.tflite").startswith("nosuch.tflite: ")
 
 
+@pytest.mark.slow
 def test_ten_thousand_operators_are_quick() -> None:
     def chain() -> Model:
         main = (builder := circlet.ModelBuilder()).subgraph("main")

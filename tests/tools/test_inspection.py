@@ -283,6 +283,7 @@ def test_calls_within_calls(depth: int, backend: str) -> None:
     assert found.costs[0].estimate.total.flops == 2 if depth == 50 else len(found.costs) in (0, depth)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", ["cpu", pytest.param("native", marks=NATIVE)])
 def test_ten_thousand_operators_are_quick(backend: str) -> None:
     builder = circlet.ModelBuilder()
