@@ -6,11 +6,10 @@ BLAKE2b and BLAKE3 tell contents apart where circlet alone has to know; SHA-256 
 from __future__ import annotations
 
 import sys
-from contextlib import suppress
 from importlib import import_module
 from typing import Protocol
 
-from circlet.runtime.late import LOADING
+from circlet.runtime.late import imported
 
 MUCH = 1 << 20
 """Bytes of which the interpreter makes a BLAKE2b in 1.2 ms, while the package `blake3` is loaded in 0.9 ms and takes
@@ -57,7 +56,11 @@ def sha256(content: bytes | memoryview = b"") -> Hash:
 
 def content_digest(content: bytes | memoryview) -> bytes:
     """32 bytes that tell contents apart: of `MUCH` those of BLAKE3, where there is the package, else of BLAKE2b."""
-    if memoryview(content).nbytes >= MUCH:
-        with suppress(ImportError), LOADING:
-            return import_module("blake3").blake3(content).digest()  # type: ignore[no-any-return]
-    return blake2b(content).digest()
+    if memoryview(content).nbytes < MUCH:
+        return blake2b(content).digest()
+    try:
+        package = imported("blake3")
+    except ImportError:
+        return blake2b(content).digest()
+    found: bytes = package.blake3(content).digest()
+    return found
