@@ -33,7 +33,7 @@ class Artifact:
 _END = Struct("<8sQQQ32s32s32s")
 """Mark, bytes of code, constants and manifest, checksums of code and constants, BLAKE2b of the manifest. They tell of
 damage, not of forgery: a file is as trustworthy as those who can write to it."""
-_MARK = b"circlet8"
+_MARK = b"circlet9"
 """What an artifact's file ends by; the number is that of the format."""
 _PAGE = 1 << 16
 """Constants that are mapped begin at a multiple of this in their file, which pages of all systems divide."""

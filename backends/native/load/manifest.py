@@ -6,12 +6,10 @@ from collections.abc import Sequence
 from typing import TypeAlias
 
 from circlet.backends.native.check.watched import Watched
-from circlet.backends.native.load.codec import INTEGER, annotate, both, named, one_of, several, shared
 from circlet.backends.native.parts import (
     Called,
     Cell,
     Evidence,
-    External,
     Held,
     Holder,
     HostCall,
@@ -22,16 +20,13 @@ from circlet.backends.native.parts import (
     Request,
     RunNumber,
     Site,
-    Staging,
     Tally,
     TimedRegion,
-    Told,
     TurnTimes,
     Variable,
 )
-from circlet.runtime.errors import Place
 from circlet.runtime.ir.formulas import Formulas
-from circlet.runtime.ir.terms import Assumption, Computed, Maximum, Quotient, Symbol, Terms
+from circlet.runtime.ir.terms import Assumption, Terms
 from circlet.runtime.records import dataclass
 
 
@@ -97,19 +92,3 @@ class Manifest:
     def fits(self, lengths: Sequence[int]) -> bool:
         """Whether the code is for some open lengths."""
         return all(each.fits(lengths) for each in self.assumptions)
-
-
-annotate("Terms", several(both(INTEGER, several(named("Atom")))))
-annotate("Atom", shared(one_of(Symbol, Computed, Quotient, Maximum)))
-annotate("Assumption", one_of(Assumption))
-annotate("Place", one_of(Place))
-annotate("External | Staging | Told", one_of(External, Staging, Told))
-annotate("Origin", one_of(
-    OpenLengths, Held, Variable, Cell, Marks, Holder, RunNumber, Called, Evidence, Tally, Constant, Stored,
-    Request, RegionTimes, TurnTimes))
-annotate("Site", one_of(Site))
-annotate("HostCall", one_of(HostCall))
-annotate("TimedRegion", one_of(TimedRegion))
-annotate("Watched", one_of(Watched))
-annotate("Quote", one_of(Quote))
-annotate("Manifest", one_of(Manifest))

@@ -10,10 +10,8 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
-from circlet.backends.native.load import manifest as manifest
-from circlet.backends.native.load.codec import annotate, one_of
 from circlet.runtime.errors import Place
-from circlet.runtime.exec.frames.layout import Border, Buffer, Layout
+from circlet.runtime.exec.frames.layout import Layout
 from circlet.runtime.ir.model import Model, Signature, Subgraph
 from circlet.runtime.ir.tensor import Tensor
 from circlet.runtime.ir.terms import fixed, is_fixed
@@ -164,11 +162,6 @@ class Plan:
             tuple(Signature(each.key, each.subgraph, _mapping(each.inputs), _mapping(each.outputs))
                   for each in self.signatures),
             format=self.format)
-
-
-for _kind in (Scaling, Declared, Graph, Named, EntryPoint, Handle, Part, State, Border, Buffer, Layout, Stage, Planned,
-              Plan):
-    annotate(_kind.__name__, one_of(_kind))
 
 
 class Unplanned(Exception):
