@@ -446,7 +446,8 @@ class Session:
 
     def reset_state(self) -> None:
         """Forgets all variables, as in a new session."""
-        self._state.change(self._variables.reset)
+        if self._stateful:
+            self._state.change(self._variables.reset)
 
     @property
     def executed(self) -> Model:

@@ -93,12 +93,11 @@ class Invocation:
         self._counts = np.zeros(COUNTED_COPIES, np.int64)
         self._run = run
         self._arrays = [self._array(each, setting) for each in manifest.origins]
-        self._lengths = lengths = setting.lengths
-        self._arena = self._allocated(manifest.arena_bytes(lengths))
+        self._lengths = setting.lengths
         if manifest.watched is not None:
             manifest.watched.expect([each.nbytes for each in self._arrays])
-        scratch = value_of(manifest.scratch_bytes, lengths) * teams.participants
-        self._scratch = self._allocated(scratch)
+        arena, scratch = self._sizes()
+        self._arena, self._scratch = self._allocated(arena), self._allocated(scratch * teams.participants)
         self._host = Host(run.watch)
         for each in manifest.host_calls:
             self._host.steps.append(self._bind_host(each, setting))
@@ -107,6 +106,11 @@ class Invocation:
         self._located = setting.located
         self._control = control_of(run.watch)
         self._bind_entry(teams)
+
+    def _sizes(self) -> tuple[int, int]:
+        """The bytes to begin with of the arena, and of the memory that each thread has for itself."""
+        manifest = self._function.manifest
+        return manifest.arena_bytes(self._lengths), value_of(manifest.scratch_bytes, self._lengths)
 
     def _allocated(self, size: int) -> Array:
         """Memory of the function's own, of so many bytes."""

@@ -32,6 +32,9 @@ class OpenInvocation(Invocation):
         self._stepped: Step | None = None
         """Runs it with the memory that it has."""
 
+    def _sizes(self) -> tuple[int, int]:
+        return 0, 0  # `expect` says more
+
     @property
     def assumptions(self) -> Sequence[Assumption]:
         return self._function.manifest.assumptions

@@ -83,6 +83,8 @@ class OpenFrame(Resizable):
             raise UnboundError
         self._step = step
         self._assumptions = layout.assumptions
+        views, both = self._parts
+        step.expect(self._numbers(lengths)[views:both])
         self._attempt: Step = _unbound
         """Runs the step, with the room that there is."""
         self._run_step: Step = _unbound

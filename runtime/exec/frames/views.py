@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -12,25 +12,26 @@ from circlet.runtime.exec.run import Run
 from circlet.runtime.ir.formulas import Formulas
 from circlet.runtime.ir.terms import Terms, fixed, has_computed
 from circlet.runtime.ir.types import Array, Shape
-from circlet.runtime.records import dataclass
 
 MOST_KEPT = 64
 """For how many shapes of inputs views are kept: a choice."""
 
 
-@dataclass(frozen=True, eq=False)
 class View:
-    """Inputs and results at some lengths."""
+    """Inputs and results at some lengths. No data class: one is made for each new length, in a time that counts."""
 
-    lengths: tuple[int, ...]
-    """All that the layout is for."""
-    arrays: Mapping[int, Array]
-    """By tensor; of what only the run tells the shape, all the memory."""
-    inputs: tuple[Array, ...]
-    outputs: tuple[Array, ...]
-    """None of which only the run tells the shape."""
-    copies: tuple[Callable[[], Array], ...]
-    """Make copies of `outputs`."""
+    def __init__(self, lengths: tuple[int, ...], arrays: Mapping[int, Array], inputs: tuple[Array, ...],
+                 outputs: tuple[Array, ...]) -> None:
+        """
+        Args:
+            lengths: all that the layout is for.
+            arrays: by tensor; of what only the run tells the shape, all the memory.
+            inputs: those of the subgraph.
+            outputs: none of which only the run tells the shape.
+        """
+        self.lengths, self.arrays, self.inputs, self.outputs = lengths, arrays, inputs, outputs
+        self.copies = copiers(outputs)
+        """Make copies of `outputs`."""
 
 
 class Views:
@@ -84,7 +85,7 @@ class Views:
         for tensor, place in self._late.places.items():
             arrays[tensor] = self._memory[place]
         inputs = tuple([arrays[each] for each in self._given])
-        return View(lengths, arrays, inputs, outputs, copiers(outputs))
+        return View(lengths, arrays, inputs, outputs)
 
     def keep(self, shapes: tuple[Shape, ...], view: View) -> None:
         """Keeps a view for inputs of some shapes."""
