@@ -101,7 +101,9 @@ class Source:
     @cached_property
     def nodes(self) -> list[ast.AST]:
         """The imports, and the calls that are asked for; all nodes of all files take 260 MB."""
-        return [node for node in ast.walk(ast.parse(self.text, self.name))
+        tree = ast.parse(self.text, self.name)
+        walk = ast.walk if any(each in self.text for each in CALLED) else _statements
+        return [node for node in walk(tree)
                 if isinstance(node, (ast.Import, ast.ImportFrom))
                 or (isinstance(node, ast.Call) and _called(node) in CALLED)]
 
@@ -122,6 +124,16 @@ class Source:
 
 
 CALLED = ("import_module", "__import__", "setattr", "__setattr__")
+
+
+def _statements(tree: ast.AST) -> Iterator[ast.AST]:
+    """Statements, which is where imports are; expressions are most of a file."""
+    left = [tree]
+    while left:
+        for node in ast.iter_child_nodes(left.pop()):
+            if isinstance(node, (ast.stmt, ast.excepthandler, ast.match_case)):
+                left.append(node)
+                yield node
 
 
 def _called(node: ast.Call) -> str:
