@@ -11,7 +11,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -44,11 +44,21 @@ def _compiled() -> First:
     return first
 
 
+def _interpreter() -> First:
+    from circlet.interpreter import Interpreter
+
+    return _first_of(Interpreter)
+
+
 def _litert() -> First:
     from ai_edge_litert.interpreter import Interpreter
 
+    return _first_of(Interpreter)
+
+
+def _first_of(kind: Any) -> First:
     def first(path: str, inputs: Sequence[Array]) -> object:
-        interpreter = Interpreter(model_path=path, num_threads=1)
+        interpreter = kind(model_path=path, num_threads=1)
         interpreter.allocate_tensors()
         for details, value in zip(interpreter.get_input_details(), inputs, strict=True):
             interpreter.set_tensor(details["index"], value)
@@ -59,8 +69,10 @@ def _litert() -> First:
 
 
 RUNTIMES: dict[str, Callable[[], First]] = {
-    "circlet": _circlet, "circlet.load": _circlet_loaded, "circlet.compiled": _compiled, "LiteRT": _litert}
-"""By path, by a model that `circlet.load` gave, by code out of a file, as where there is no LLVM, and LiteRT."""
+    "circlet": _circlet, "circlet.load": _circlet_loaded, "circlet.Interpreter": _interpreter,
+    "circlet.compiled": _compiled, "LiteRT": _litert}
+"""By path, by a model that `circlet.load` gave, by what replaces LiteRT's class, by code out of a file, as where there
+is no LLVM, and LiteRT."""
 
 
 def _peak() -> float:

@@ -18,7 +18,7 @@ from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 from statistics import median
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -40,10 +40,19 @@ def _circlet(path: Path) -> Runner:
     return run
 
 
+def _interpreter(path: Path) -> Runner:
+    from circlet.interpreter import Interpreter
+
+    return _resized(Interpreter(str(path)))
+
+
 def _litert(path: Path) -> Runner:
     from ai_edge_litert.interpreter import Interpreter
 
-    interpreter = Interpreter(model_path=str(path), num_threads=1)
+    return _resized(Interpreter(model_path=str(path), num_threads=1))
+
+
+def _resized(interpreter: Any) -> Runner:
     indices = [each["index"] for each in interpreter.get_input_details()]
 
     def run(inputs: Arrays) -> list[object]:
@@ -69,7 +78,8 @@ def _onnxruntime(path: Path) -> Runner:
 
 
 RUNTIMES: dict[str, tuple[Callable[[Path], Runner], str]] = {
-    "circlet": (_circlet, "circlet"), "LiteRT": (_litert, "ai_edge_litert.interpreter"),
+    "circlet": (_circlet, "circlet"), "circlet.Interpreter": (_interpreter, "circlet.interpreter"),
+    "LiteRT": (_litert, "ai_edge_litert.interpreter"),
     "ONNX Runtime": (_onnxruntime, "onnxruntime")}
 """What loads a model, and the module that is not counted."""
 PEERS = {".tflite": "LiteRT", ".onnx": "ONNX Runtime"}
@@ -109,12 +119,13 @@ def _measured(runtime: str, name: str, path: Path, shapes: int, cache: str) -> t
 def _compare(name: str, path: Path, rounds: int, shapes: int) -> None:
     print(f"{name}: {MODELS[name][2]}")
     other = PEERS[path.suffix]
+    own = [each for each in RUNTIMES if each.startswith("circlet") and (each == "circlet" or other == "LiteRT")]
     with tempfile.TemporaryDirectory() as cache:
-        cold = [_measured("circlet", name, path, shapes, cache)]
-        warm = [_measured("circlet", name, path, shapes, cache) for _ in range(rounds)]
+        cold, *_ = [_measured(each, name, path, shapes, cache) for each in own]
+        warm = {each: [_measured(each, name, path, shapes, cache) for _ in range(rounds)] for each in own}
     peer = [_measured(other, name, path, shapes, "") for _ in range(rounds)]
     reference = median(each[0] for each in peer)
-    for label, samples in (("circlet, compiling", cold), ("circlet", warm), (other, peer)):
+    for label, samples in (("circlet, compiling", [cold]), *warm.items(), (other, peer)):
         total, first, again = (median(each[k] for each in samples) for k in range(3))
         differs = "" if np.isclose(samples[0][3], peer[0][3], rtol=1e-3) else "  (differs)"
         texts = [f"{duration_text(each):>10}" for each in (total, first, again)]

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from enum import Enum, unique
 from operator import index as as_index
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 import numpy.typing as npt
@@ -21,11 +21,15 @@ from circlet.interpreter_details import Details, operator_details, signature_det
 from circlet.interpreter_tensors import InterpreterError, PreparedSession, SubgraphTensors
 from circlet.runtime.errors import InputError, UnsupportedError
 from circlet.runtime.exec.limits import Limits
+from circlet.runtime.exec.values.entry_points import entries_of
 from circlet.runtime.exec.values.rule import elements
 from circlet.runtime.ir.model import Model, Subgraph
 from circlet.runtime.ir.types import Array, DType
-from circlet.schema.files import load_model
+from circlet.runtime.late import LOADING
 from circlet.session import Session
+
+if TYPE_CHECKING:
+    from circlet.schema.files import Source
 
 __all__ = ["Delegate", "DelegateError", "Interpreter", "InterpreterError", "InterpreterWithCustomOps", "OpResolverType",
            "SignatureRunner", "load_delegate"]
@@ -109,15 +113,28 @@ class Interpreter:
         _check_threads(num_threads)
         if experimental_delegates:
             raise UnsupportedError("experimental_delegates must be empty: circlet runs every operator itself")
-        self._model = model = _load(model_path, model_content)
-        runnable = _preserving(model) if experimental_preserve_all_tensors else model
-        self._session = session = PreparedSession(runnable, num_threads=num_threads or 1, limits=limits)
+        source = _source(model_path, model_content)
+        self._given: Model | None = None
+        """What is run, as it is without what it is run for beside its outputs."""
+        try:
+            if experimental_preserve_all_tensors:
+                self._given = _load(source)
+            self._session = PreparedSession(source if self._given is None else _preserving(self._given),
+                                            num_threads=num_threads or 1, limits=limits)
+        except OSError as error:
+            raise InputError(f"Could not open '{source!s}': {error.strerror}") from None
         self._compress = experimental_compress_quantization_zero_points
-        self._tensors = [SubgraphTensors(session, index, each) for index, each in enumerate(model.subgraphs)]
-        self._main = self._tensors[0]
+        self._outline = self._given or self._session.outline
+        self._tensors: dict[int, SubgraphTensors] = {}
+        """By subgraph, of those that were asked for."""
+        self._main = self._subgraph(0)
+
+    @property
+    def _model(self) -> Model:
+        return self._given or self._session.model
 
     def __repr__(self) -> str:
-        return f"<Interpreter: {self._model.subgraphs[0].type_text}>"
+        return f"<Interpreter: {self._outline.subgraphs[0].type_text}>"
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("an Interpreter cannot be copied or pickled; a circlet.Session can")
@@ -164,18 +181,18 @@ class Interpreter:
         + `quantization_parameters`: `scales`, `zero_points` (arrays), `quantized_dimension`, `block_size`.
         + `sparsity_parameters`: empty for a dense tensor.
         """
-        return [self._get_tensor_details(each) for each in self._model.subgraphs[0].inputs]
+        return [self._get_tensor_details(each) for each in self._outline.subgraphs[0].inputs]
 
     def get_output_details(self) -> list[Details]:
         """The details of the outputs, in order; see `get_input_details`.
 
         A shape that depends on data is the declared one until `invoke`.
         """
-        return [self._get_tensor_details(each) for each in self._model.subgraphs[0].outputs]
+        return [self._get_tensor_details(each) for each in self._outline.subgraphs[0].outputs]
 
     def get_tensor_details(self, subgraph_index: int = 0) -> list[Details]:
         """The details of all tensors of a subgraph whose element type numpy has; see `get_input_details`."""
-        count = len(self._tensors)
+        count = self.num_subgraphs()
         if not 0 <= as_index(subgraph_index) < count:
             raise InputError(f"subgraph_index is out of range: {subgraph_index} for the model, "
                              f"which has {count} subgraphs.")
@@ -233,7 +250,7 @@ class Interpreter:
 
     def num_subgraphs(self) -> int:
         """The number of subgraphs in the model."""
-        return len(self._tensors)
+        return len(self._outline.subgraphs)
 
     def get_signature_list(self) -> dict[str, dict[str, list[str]]]:
         """`{key: {'inputs': [name], 'outputs': [name]}}`."""
@@ -256,7 +273,7 @@ class Interpreter:
 
     def _get_full_signature_list(self) -> dict[str, dict[str, dict[str, int]]]:
         """`{key: {'inputs': {name: tensor}, 'outputs': {name: tensor}}}`."""
-        return signature_details(self._model)
+        return signature_details(self._outline)
 
     def _get_ops_details(self) -> list[Details]:
         """The details of the operators of subgraph 0."""
@@ -272,12 +289,22 @@ class Interpreter:
     def _get_tensor_details(self, tensor_index: int, subgraph_index: int = 0) -> Details:
         tensors = self._subgraph(subgraph_index)
         index = tensors.checked(tensor_index)
-        return tensor_details(tensors.subgraph.tensors, index, tensors.shapes[index], self._compress)
+        return tensor_details(tensors.known(index), index, tensors.shape(index), self._compress)
 
     def _subgraph(self, index: int) -> SubgraphTensors:
-        if not 0 <= as_index(index) < len(self._tensors):
-            raise InputError(f"Invalid subgraph index {index} exceeds max subgraph index {len(self._tensors)}")
-        return self._tensors[index]
+        index, count = as_index(index), self.num_subgraphs()
+        if not 0 <= index < count:
+            raise InputError(f"Invalid subgraph index {index} exceeds max subgraph index {count}")
+        found = self._tensors.get(index)
+        if found is None:
+            found = self._tensors[index] = self._tensors_of(index)
+        return found
+
+    def _tensors_of(self, index: int) -> SubgraphTensors:
+        if self._session.is_outlined and index in entries_of(self._outline):
+            return SubgraphTensors(self._session, index, self._outline.subgraphs[index],
+                                   lambda: self._model.subgraphs[index])
+        return SubgraphTensors(self._session, index, self._model.subgraphs[index], None)
 
 
 class InterpreterWithCustomOps(Interpreter):
@@ -315,7 +342,7 @@ class SignatureRunner:
             raise InputError(f'Invalid signature_key provided: "{signature_key}".')
         self._interpreter, self._key = interpreter, signature_key
         self._inputs, self._outputs = sides["inputs"], sides["outputs"]
-        self._index = next(each.subgraph for each in interpreter._model.signatures if each.key == signature_key)
+        self._index = next(each.subgraph for each in interpreter._outline.signatures if each.key == signature_key)
 
     def __call__(self, **inputs: npt.ArrayLike) -> dict[str, Any]:
         """Runs the entry point at the shapes of the given arrays; returns `{output name: array}`.
@@ -329,7 +356,7 @@ class SignatureRunner:
         if len(inputs) != len(self._inputs):
             raise InputError("Invalid number of inputs provided for running a SignatureDef, "
                              f"expected {len(self._inputs)} vs provided {len(inputs)}")
-        tensors = self._interpreter._tensors[self._index]
+        tensors = self._interpreter._subgraph(self._index)
         if not tensors.take(inputs, self._inputs):
             self._take(tensors, inputs)
         tensors.invoke()
@@ -354,7 +381,7 @@ class SignatureRunner:
 
     def _literal(self, name: str, value: npt.ArrayLike) -> Array:
         """A value of Python's as an array of the input's element type."""
-        tensor = self._interpreter._model.subgraphs[self._index].tensors[self._input(name)]
+        tensor = self._interpreter._outline.subgraphs[self._index].tensors[self._input(name)]
         found = elements(value, tensor.dtype, name)
         return found if tensor.dtype.element is None else found.view(tensor.dtype.element)
 
@@ -382,19 +409,28 @@ def _check_threads(num_threads: int | None) -> None:
         raise InputError("num_threads should >= 1")
 
 
-def _load(path: str | os.PathLike[str] | None, content: bytes | bytearray | memoryview | None) -> Model:
+def _source(path: str | os.PathLike[str] | None, content: bytes | bytearray | memoryview | None) -> Source:
+    """What a model is to be read from.
+
+    Raises:
+        InputError: there is not one of both.
+    """
     if path and content:
         raise InputError("Can't both provide `model_path` and `model_content`")
     if content:
         if not isinstance(content, (bytes, bytearray, memoryview)):
             raise TypeError(f"model_content must be bytes, found {type(content).__name__}")
-        return load_model(content)
+        return content
     if not path:
         raise InputError("`model_path` or `model_content` must be specified.")
-    try:
-        return load_model(os.fsdecode(path))
-    except OSError as error:
-        raise InputError(f"Could not open '{os.fsdecode(path)}': {error.strerror}") from None
+    return os.fsdecode(path)
+
+
+def _load(source: Source) -> Model:
+    with LOADING:
+        from circlet.schema.files import load_model
+
+    return load_model(source)
 
 
 def _preserving(model: Model) -> Model:

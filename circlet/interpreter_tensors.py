@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from operator import index as as_index
@@ -16,7 +16,7 @@ from circlet.runtime.errors import CircletError, InputError
 from circlet.runtime.exec.bound import BoundRun
 from circlet.runtime.exec.memory import allocate
 from circlet.runtime.exec.values.rule import as_array
-from circlet.runtime.ir.model import ABSENT, Subgraph
+from circlet.runtime.ir.model import ABSENT, Model, Subgraph
 from circlet.runtime.ir.packed import BITS, unpacked
 from circlet.runtime.ir.tensor import Tensor
 from circlet.runtime.ir.types import Array, DType, Shape
@@ -32,7 +32,23 @@ class InterpreterError(CircletError, RuntimeError):
 
 
 class PreparedSession(Session):
-    """A session that gives hold of variable tensors."""
+    """A session that gives hold of variable tensors, and of what is known of the model before it is read."""
+
+    @property
+    def outline(self) -> Model:
+        """The model, of which entry points may be without operators, and have blanks for tensors that are neither their
+        inputs nor outputs; made anew each time."""
+        # Not by what keeps it: attributes of objects whose `__dict__` was asked for take longer to read.
+        return self.model if self._prepared is None else self._prepared.outline
+
+    @property
+    def is_outlined(self) -> bool:
+        """Whether that is so."""
+        return self._prepared is not None
+
+    def planned_shapes(self, subgraph: int, shapes: tuple[Shape, ...]) -> Sequence[Shape | None]:
+        """The shape of each tensor of a subgraph for inputs of some shapes; None where only the run tells it."""
+        return self._executors.shapes(subgraph, shapes)
 
     def variable_tensor(self, subgraph: int, index: int) -> Array:
         """The memory of a variable tensor."""
@@ -40,21 +56,32 @@ class PreparedSession(Session):
 
     def reset_variable_tensors(self, subgraph: int | None = None) -> None:
         """Makes the variable tensors of one subgraph, or of all, zero."""
-        self._state.change(partial(self._variables.clear_tensors, subgraph))
+        if self._stateful:
+            self._state.change(partial(self._variables.clear_tensors, subgraph))
 
 
 class SubgraphTensors:
     """The tensors of one subgraph as callers see them: each has a shape, some have memory."""
 
-    def __init__(self, session: PreparedSession, index: int, subgraph: Subgraph) -> None:
+    def __init__(self, session: PreparedSession, index: int, subgraph: Subgraph,
+                 whole: Callable[[], Subgraph] | None) -> None:
+        """
+        Args:
+            session: what runs it.
+            index: of the subgraph.
+            subgraph: as far as it is known.
+            whole: gives all of it, where that is more than its inputs and outputs.
+        """
         self.subgraph = subgraph
         self.shapes = [each.shape for each in subgraph.tensors]
-        """By tensor, at present."""
+        """By tensor, at present; `shape` gives those of all."""
         self._session = session
         self._index = index
-        self._outputs = session.model.subgraphs[index].outputs
-        self._results = frozenset(self._outputs).intersection(
-            tensor for operator in subgraph.operators for tensor in operator.outputs)
+        self._whole = whole
+        self._outputs = subgraph.outputs if whole is not None else session.model.subgraphs[index].outputs
+        self._border = frozenset((*subgraph.inputs, *subgraph.outputs))
+        self._results = self._border.difference(subgraph.inputs) if whole is not None else frozenset(
+            self._outputs).intersection(tensor for operator in subgraph.operators for tensor in operator.outputs)
         self._arrays: dict[int, Array] = {}
         self._plain = {each: subgraph.tensors[each].dtype.numpy for each in subgraph.inputs
                        if _is_plain(subgraph.tensors[each])}
@@ -62,8 +89,14 @@ class SubgraphTensors:
         self._views = {index: np.dtype(shown_type(each.dtype)) for index, each in enumerate(subgraph.tensors)
                        if each.dtype.element not in (None, each.dtype.numpy)}
         """The element types of arrays that callers see in other types than those of their memory."""
+        self._blanks: set[int] = set()
+        """Results that are zeros as long as nothing has run."""
         self._bound: BoundRun | None = None
         """Set when the subgraph is ready to run."""
+        self._former: BoundRun | None = None
+        """What was, last."""
+        self._is_partial = whole is not None
+        """Whether `shapes` has those of inputs and outputs alone."""
         self._is_settled = False
         """Whether results are where the next run puts them, and shapes are known."""
         for tensor in subgraph.inputs:
@@ -79,6 +112,40 @@ class SubgraphTensors:
             raise InputError(f"Invalid tensor index {index} exceeds max tensor index {len(self.shapes)}")
         return as_index(index)
 
+    @property
+    def tensors(self) -> Sequence[Tensor]:
+        """All tensors."""
+        return self.subgraph.tensors if self._whole is None else self._whole().tensors
+
+    def known(self, index: int) -> Sequence[Tensor]:
+        """All tensors, or blanks in the places of some, but not of this one."""
+        return self.subgraph.tensors if index in self._border else self.tensors
+
+    def tensor(self, index: int) -> Tensor:
+        return self.known(index)[index]
+
+    def label(self, index: int) -> str:
+        """What messages call a tensor."""
+        found = self.subgraph if self._whole is None else self._whole()
+        return found.tensor_label(index)
+
+    def shape(self, index: int) -> Shape:
+        """The shape of a tensor, at present."""
+        if self._is_partial and index not in self._border:
+            self._complete()
+        return self.shapes[index]
+
+    def _complete(self) -> None:
+        """Finds the shapes of what is neither input nor output, as they were when the subgraph was bound."""
+        former = self._former
+        shapes = [each.shape for each in self.tensors]
+        if former is not None:
+            planned = self._session.planned_shapes(self._index, tuple(each.shape for each in former.inputs))
+            shapes = [old if new is None else new for old, new in zip(shapes, planned, strict=True)]
+        for each in self._border:
+            shapes[each] = self.shapes[each]
+        self.shapes, self._is_partial = shapes, False
+
     def array(self, index: int) -> Array:
         """The memory of a tensor, in the element type that details tell; read-only if it is a constant.
 
@@ -86,17 +153,20 @@ class SubgraphTensors:
             InputError: it has none.
         """
         index = self.checked(index)
-        tensor = self.subgraph.tensors[index]
+        if index in self._blanks:
+            self._arrays[index] = self._blank(index)
+            self._blanks.discard(index)
         if index in self._arrays:
             view = self._views.get(index)
             return self._arrays[index] if view is None else self._arrays[index].view(view)
+        tensor = self.tensor(index)
         if tensor.data is not None:
             return _constant_value(tensor, tensor.data)
         if self._bound is None:
             raise InputError("Tensor data is null. Run allocate_tensors() first")
         if tensor.is_variable:
             return self._session.variable_tensor(self._index, index)
-        raise InputError(f"Tensor data is null. Tensor {self.subgraph.tensor_label(index)} is no input, output or "
+        raise InputError(f"Tensor data is null. Tensor {self.label(index)} is no input, output or "
                          "constant; experimental_preserve_all_tensors keeps what operators of entry points compute")
 
     def copy(self, index: int) -> Any:
@@ -141,10 +211,10 @@ class SubgraphTensors:
         return True
 
     def _set_checked(self, index: int, value: npt.ArrayLike) -> None:
-        tensor = self.subgraph.tensors[index]
+        tensor = self.tensor(index)
         if tensor.is_constant:
-            raise InputError(f"Cannot set tensor: {self.subgraph.tensor_label(index)} is a constant.")
-        array = _fitting_value(value, tensor, index, self.shapes[index])
+            raise InputError(f"Cannot set tensor: {self.label(index)} is a constant.")
+        array = _fitting_value(value, tensor, index, self.shape(index))
         try:
             target = self.array(index)
         except InputError:
@@ -163,7 +233,7 @@ class SubgraphTensors:
             raise InputError(f"Shape should be 1D instead of {dims.ndim}.")
         shape = tuple(dims.tolist())
         if index not in self.subgraph.inputs:
-            raise InterpreterError(f"Attempting to resize tensor {self.subgraph.tensor_label(index)}, which is not an "
+            raise InterpreterError(f"Attempting to resize tensor {self.label(index)}, which is not an "
                                    f"input; inputs are {list(self.subgraph.inputs)}")
         if min(shape, default=0) < 0:
             raise InterpreterError(f"Attempting to resize tensor {index} to {list(shape)}: lengths must not be "
@@ -191,13 +261,21 @@ class SubgraphTensors:
 
     def _bind(self) -> None:
         """Binds the subgraph to the present inputs; results are blank."""
-        bound = self._session.bind(self._index, [self._arrays[each] for each in self.subgraph.inputs])
-        self.shapes = [old if new is None else new for old, new in zip(self.shapes, bound.shapes, strict=True)]
-        for tensor in self._results:
-            self._arrays.pop(tensor, None)
-            if bound.shapes[tensor] is not None:
-                self._arrays[tensor] = self._blank(tensor)
-        self._bound, self._is_settled = bound, False
+        arrays, bound = [self._arrays[each] for each in self.subgraph.inputs], self._former
+        if bound is None or not self._session.rebind(bound, arrays):
+            bound = self._session.bind(self._index, arrays, is_resizable=True)
+        if bound.shapes is not None:
+            self.shapes = [old if new is None else new for old, new in zip(self.shapes, bound.shapes, strict=True)]
+        self._is_partial = bound.shapes is None
+        self._blanks.clear()
+        for tensor, shape in zip(self._outputs, bound.result_shapes, strict=True):
+            if tensor in self._results:
+                self._arrays.pop(tensor, None)
+                if shape is not None:
+                    self.shapes[tensor] = shape
+                    self._blanks.add(tensor)
+        self._bound = self._former = bound
+        self._is_settled = False
 
     def invoke(self) -> None:
         """Runs the subgraph. If that fails results are blank.
@@ -221,6 +299,7 @@ class SubgraphTensors:
             if tensor in self._results:
                 self._arrays[tensor] = value
                 self.shapes[tensor] = value.shape
+        self._blanks.clear()
         self._is_settled = bound.is_fixed
 
     def _blank(self, index: int) -> Array:

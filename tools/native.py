@@ -73,12 +73,12 @@ def _functions(model: Model, entries: Sequence[int], copy_elision: bool) -> tupl
     """
     session, backend, executors = _session(model, copy_elision, compiles=False)
     shapes = fitting_shapes(executors, entries)
-    if any(None in bound.shapes for bound in _bound(session, shapes)):
+    if any(None in (bound.shapes or ()) for bound in _bound(session, shapes)):
         session, backend, _ = _session(model, copy_elision, compiles=True)
         found = _bound(session, shapes)
         session.limits = _SHORT
         for bound in found:
-            if None in bound.shapes:
+            if None in (bound.shapes or ()):
                 with suppress(RunError):
                     session.run_bound(bound)
     return session.executed, [each for each in backend.listings if each.outline]

@@ -69,6 +69,8 @@ class Function:
     """Whether it was there before."""
     any_lengths: bool
     """Whether it is for any open lengths."""
+    lent: bool
+    """Whether it is for inputs that are to stay as they are, as those of interpreters are."""
 
 
 @dataclass(frozen=True)
@@ -91,6 +93,8 @@ class _Record:
         self._keeper = Keeper(lambda: model)
         self._before = {each.key for each in cache.entries()}
         self.functions: dict[str, Function] = {}
+        self.is_lending = False
+        """Whether what is bound now reads inputs of the caller's."""
         self.left: dict[str, None] = {}
 
     def bound(self, executed: Model, span: Span, key: str, manifest: Manifest) -> None:
@@ -99,7 +103,8 @@ class _Record:
         if key not in self.functions:
             name = span.spec.subgraph.name
             self.functions[key] = Function(name, span.operators, key in self._before,
-                                           any(isinstance(each, OpenLengths) for each in manifest.origins))
+                                           any(isinstance(each, OpenLengths) for each in manifest.origins),
+                                           self.is_lending)
             for line in manifest.outline:
                 if _HOST in line:
                     self.left[f"left to numpy: {plain(name)} {line.strip()}"] = None
@@ -116,8 +121,8 @@ def _place(subgraph: str, operators: range) -> str:
 def execute(options: WarmOptions) -> Document | None:
     """Compile models into the folder of compiled functions, so that programs that run them need not.
 
-    Each entry point is run on zeros. Lengths that a model leaves open need not be given: code is made for all, and,
-    where that is other code, for one image or sequence at a time and for lengths of one.
+    Each entry point is run on zeros, and bound as interpreters do. Lengths that a model leaves open need not be given:
+    code is made for all, and, where that is other code, for one image or sequence at a time and for lengths of one.
     """
     if cache.folder() is None:
         raise InputError(f"nothing is kept: {cache.VARIABLE} is empty")
@@ -143,7 +148,10 @@ def _warmed(path: str, options: WarmOptions) -> Warmed:
     for entry in _entries(session, options):
         for number, inputs in enumerate(_inputs(model, entry, options.shapes)):
             try:
+                record.is_lending = False
                 session.run_entry(entry, inputs)
+                record.is_lending = True
+                session.bind(entry.subgraph, entry.arrays(inputs), is_resizable=True)
             except RunError as error:
                 if number == 0:  # others may be lengths that the model is not for
                     stopped.append(f"a run of {plain(entry.graph.name)} on zeros: {error}")
@@ -196,8 +204,8 @@ def _text(found: Warmed) -> Iterator[str]:
     yield (f"{found.model}: {plural(len(found.functions) - kept, 'function')} compiled, {kept} kept before, "
            f"in {found.seconds:.1f} s")
     for each in found.functions:
-        lengths = ", for any lengths" if each.any_lengths else ""
-        yield f"  {'kept' if each.was_kept else 'compiled'}: {_place(each.subgraph, each.operators)}{lengths}"
+        use = (", for any lengths" if each.any_lengths else "") + (", for interpreters" if each.lent else "")
+        yield f"  {'kept' if each.was_kept else 'compiled'}: {_place(each.subgraph, each.operators)}{use}"
     for line in found.left:
         yield f"  {line}"
     for line in found.stopped:
@@ -208,7 +216,8 @@ def _json(found: Warmed) -> dict[str, Any]:
     return {
         "model": found.model,
         "functions": [{"subgraph": each.subgraph, "operators": [each.operators.start, each.operators.stop],
-                       "kept": each.was_kept, "any_lengths": each.any_lengths} for each in found.functions],
+                       "kept": each.was_kept, "any_lengths": each.any_lengths,
+                       "lent": each.lent} for each in found.functions],
         "left": list(found.left),
         "stopped": list(found.stopped),
         "seconds": found.seconds,

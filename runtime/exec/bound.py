@@ -7,14 +7,15 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from circlet.runtime.exec.frame import Frame
-from circlet.runtime.exec.frames.copying_frame import CopyingFrame
+from circlet.runtime.exec.frames.lent_frame import LentFrame
+from circlet.runtime.exec.frames.whole_frame import WholeFrame
 from circlet.runtime.ir.types import Array, Shape
 
 
 class BoundRun:
     """One frame on arrays of the caller's. One thread at a time may use it."""
 
-    def __init__(self, frame: Frame | CopyingFrame, subgraph: int, inputs: Sequence[Array]) -> None:
+    def __init__(self, frame: Frame | LentFrame | WholeFrame, subgraph: int, inputs: Sequence[Array]) -> None:
         """
         Args:
             frame: reads `inputs` where they are, and leaves them as they are.
@@ -22,15 +23,19 @@ class BoundRun:
             inputs: the arrays that the frame was lent.
         """
         self.subgraph = subgraph
-        self.inputs = inputs
         self.timed: BoundRun | None = None
         """The same, on the same inputs, to be run while runs are timed; made when it is first needed."""
         self.was_timed = False
         """Whether that was what ran last."""
         self.run = frame.run
+        self._frame = frame
+        self._take(inputs)
+
+    def _take(self, inputs: Sequence[Array]) -> None:
+        frame = self._frame
+        self.inputs = inputs
         self.step: Callable[[], object] = frame.whole or (frame.invoke if frame.is_compiled else self._with_numpy)
         """Runs the subgraph once."""
-        self._frame = frame
         self._results: tuple[Array, ...] | None = None
         if frame.is_fixed and not any(_depends(each, inputs) for each in frame.outputs):
             self._results = frame.outputs
@@ -40,9 +45,27 @@ class BoundRun:
             self._frame.invoke()
 
     @property
-    def shapes(self) -> tuple[Shape | None, ...]:
-        """The shape of each tensor of the subgraph; None where only the run can tell."""
+    def shapes(self) -> tuple[Shape | None, ...] | None:
+        """The shape of each tensor of the subgraph, None where only the run can tell; None if the model was not looked
+        at."""
         return self._frame.planned_shapes
+
+    @property
+    def result_shapes(self) -> tuple[Shape | None, ...]:
+        """The shapes of the results; None where only the run can tell."""
+        return self._frame.result_shapes
+
+    def move(self, inputs: Sequence[Array]) -> bool:
+        """Changes to other arrays; says whether it did, as it may not be for their shapes.
+
+        Raises:
+            LimitError: there is not memory enough.
+        """
+        if not (isinstance(self._frame, LentFrame) and self._frame.move(inputs)):
+            return False
+        self.timed, self.was_timed = None, False
+        self._take(inputs)
+        return True
 
     @property
     def is_fixed(self) -> bool:

@@ -11,6 +11,7 @@ from circlet.runtime.records import dataclass
 if TYPE_CHECKING:
     from circlet.runtime.exec.executor_map import ExecutorMap
     from circlet.runtime.exec.kernel import Backend
+    from circlet.runtime.ir.model import Model
     from circlet.runtime.passes.manager import Pipeline
 
 
@@ -32,3 +33,20 @@ class Engine:
     """Gives what is run on models first."""
     copy_elision: bool = True
     """Lend buffers to subgraphs instead of copying values in and out of them."""
+
+    def executors(self, model: Model) -> ExecutorMap:
+        """Those of a model."""
+        return self._executors_after(self.pipeline(), model)
+
+    def plain_executors(self, model: Model) -> ExecutorMap:
+        """The same without what the backends want done to the model, which may give the callees of loops more
+        inputs."""
+        pipeline, common = self.pipeline(), interpreted().passes
+        names = [each.name for each in pipeline.passes if each in common]
+        return self._executors_after(pipeline.selected(names), model)
+
+    def _executors_after(self, pipeline: Pipeline, model: Model) -> ExecutorMap:
+        with LOADING:
+            from circlet.runtime.exec.executor_map import ExecutorMap
+
+        return ExecutorMap(pipeline.run(model), self.backends, self.copy_elision)

@@ -12,8 +12,8 @@ from circlet.runtime.errors import Place, UnsupportedError, plural
 from circlet.runtime.exec.executor import Executor
 from circlet.runtime.exec.frame import Contract, Frame, SegmentedFrame, StaticFrame
 from circlet.runtime.exec.frames.chained import Chained
-from circlet.runtime.exec.frames.copying_frame import CopyingFrame
-from circlet.runtime.exec.frames.layouts import open_layout
+from circlet.runtime.exec.frames.layouts import keeps_inputs, open_layout
+from circlet.runtime.exec.frames.lent_frame import LentFrame
 from circlet.runtime.exec.frames.open_frame import OpenFrame, UnboundError
 from circlet.runtime.exec.kernel import Backend, Call, Kernel, Span, SpanBackend
 from circlet.runtime.exec.observe.listener import Observation
@@ -105,15 +105,19 @@ class ExecutorMap:
         """As `frame`, where nothing is lent: for other lengths too, if these are open and a backend computes it so."""
         return self._open_frame(self._specialization(index, shapes), run) or self.frame(index, shapes, run)
 
-    def frame_on(self, index: int, arrays: Sequence[Array], run: Run) -> Frame | CopyingFrame:
-        """As `frame`, on inputs that the caller keeps; they are copied where only the run tells shapes and a backend
-        computes the subgraph so."""
+    def frame_on(self, index: int, arrays: Sequence[Array], run: Run, is_resizable: bool) -> Frame | LentFrame:
+        """As `frame`, on inputs that the caller keeps; for other lengths too where only the run tells shapes, or that
+        is asked for, if a backend computes the subgraph so."""
         shapes = tuple(each.shape for each in arrays)
         spec = self._specialization(index, shapes)
-        opened = None if spec.is_static else self._open_frame(spec, run)
+        opened = None if spec.is_static and not is_resizable else self._open_frame(spec, run)
         if opened is not None:
-            return CopyingFrame(opened, arrays, spec.shapes)
+            return LentFrame(opened, arrays, spec.shapes)
         return self.frame(index, shapes, run, Contract(inputs=tuple(arrays)))
+
+    def shapes(self, index: int, shapes: tuple[Shape, ...]) -> Sequence[Shape | None]:
+        """The shape of each tensor of a subgraph for inputs of some shapes; None where only the run tells it."""
+        return self._specialization(index, shapes).shapes
 
     def _specialization(self, index: int, shapes: tuple[Shape, ...]) -> Specialization:
         is_general = self.span_backends and index not in self._rounds
@@ -139,7 +143,8 @@ class ExecutorMap:
                 with suppress(UnboundError), run.binding():
                     return OpenFrame(spec.index, layout, known, spec.lengths, run,
                                      partial(self._bound_parts, backend, spec, parts, aliases, run),
-                                     lambda shapes: self.frame(spec.index, shapes, run))
+                                     lambda shapes: self.frame(spec.index, shapes, run),
+                                     keeps_inputs(aliases, layout, is_open=True))
             except ToldApart as found:
                 return self._open_frame(self.generalizer.apart(spec, found.numbers), run)
         return None

@@ -92,6 +92,11 @@ class Frame(ABC):
             if each.is_variable and not each.is_constant:
                 self._arrays[index] = run.variables.tensor(executor.index, index, each)
 
+    @property
+    def result_shapes(self) -> tuple[Shape | None, ...]:
+        """The shapes of the outputs, as far as they are known before the subgraph runs."""
+        return tuple(self.planned_shapes[each] for each in self._executor.subgraph.outputs)
+
     def call(self, arrays: Sequence[Array]) -> list[Array]:
         """Runs the subgraph on copies of the inputs; the results belong to the caller."""
         for target, source in zip(self.inputs, arrays):  # noqa: B905  # checked when the frame was made

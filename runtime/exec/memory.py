@@ -167,7 +167,8 @@ def _made(shape: Shape, dtype: np.dtype[np.generic], size: int, is_sparse: bool 
     alignment, whole = (HUGE_PAGE, size + rest) if size >= _LARGE and rest * _MORE <= size else (ALIGNMENT, size)
     raw = np.empty(whole + alignment, np.uint8)
     start = -raw.ctypes.data % alignment
-    return retype(raw[start:start + size], shape, dtype)
+    found: Array = np.ndarray(shape, dtype, raw, start)
+    return found
 
 
 def _pages(size: int) -> Array:

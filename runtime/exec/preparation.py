@@ -13,7 +13,9 @@ from circlet.runtime.ir.types import Array, Shape
 
 if TYPE_CHECKING:
     from circlet.runtime.exec.frames.cache import Invocable
+    from circlet.runtime.exec.frames.lent_frame import LentFrame
     from circlet.runtime.exec.frames.open_frame import OpenFrame
+    from circlet.runtime.exec.frames.whole_frame import WholeFrame
     from circlet.runtime.exec.values.inputs import Lane
 
 
@@ -54,6 +56,10 @@ class Preparation(Protocol):
     def frame(self, subgraph: int, shapes: tuple[Shape, ...], run: Run, alone: MakeFrame) -> EntryFrame | None:
         """A frame for a subgraph and the shapes of its inputs; None where the model must be read for it. `alone` reads
         it and makes a frame for values that no code was made for."""
+        ...
+
+    def lent(self, subgraph: int, arrays: Sequence[Array], run: Run, alone: MakeFrame) -> LentFrame | WholeFrame | None:
+        """The same on inputs that the caller keeps, and which runs leave as they are."""
         ...
 
     def close(self) -> None:

@@ -117,15 +117,11 @@ class Session:
 
     def _opened(self) -> ExecutorMap:
         """Executors for the model."""
-        engine = self._engine
-        with LOADING:
-            from circlet.runtime.exec.executor_map import ExecutorMap
-
         try:
-            found = ExecutorMap(engine.pipeline().run(self.model), engine.backends, engine.copy_elision)
+            found = self._engine.executors(self.model)
         except (RecursionError, MemoryError) as error:
             raise overrun(error) from None
-        self._name_variables(found)
+        self._variables.name_all(found.model)
         return found
 
     def expect_open(self) -> None:
@@ -165,16 +161,6 @@ class Session:
             from circlet.runtime.exec.display import table
 
         return table(self)
-
-    def _name_variables(self, executors: ExecutorMap) -> None:
-        """Gives each variable the handle that it has in all sessions of the model; compiled code relies on it."""
-        for subgraph in executors.model.subgraphs:
-            for operator in subgraph.operators:
-                variable, updated = operator.op.variable(), operator.op.updated()
-                if variable is not None:
-                    self._variables.handle(*variable)
-                if updated is not None:
-                    self._variables.updated.add(self._variables.handle(*updated))
 
     @property
     def inputs(self) -> dict[str, TensorInfo]:
@@ -367,39 +353,55 @@ class Session:
 
     @cached_property
     def _as_given(self) -> ExecutorMap:
-        """The model without what the backends want done to it, which may give the callees of loops more inputs."""
-        with LOADING:
-            from circlet.runtime.exec.executor_map import ExecutorMap
-            from circlet.runtime.passes.pipelines import INTERPRETED
+        return self._engine.plain_executors(self.model)
 
-        engine, pipeline = self._engine, self._engine.pipeline()
-        shared = [each.name for each in pipeline.passes if each in INTERPRETED.passes]
-        return ExecutorMap(pipeline.selected(shared).run(self.model), engine.backends, engine.copy_elision)
-
-    def bind(self, subgraph: int, arrays: Sequence[Array]) -> BoundRun:
+    def bind(self, subgraph: int, arrays: Sequence[Array], is_resizable: bool = False) -> BoundRun:
         """Binds a subgraph to input arrays that the caller keeps, of its inputs' element types, for `run_bound`.
+
+        Where it `is_resizable`, it is bound for other lengths too, if it can be, to `rebind` it, and the model is not
+        read for that where earlier runs left a plan.
 
         Raises:
             InputError: there is no such subgraph, or it takes another number of inputs.
             ExecutionError: an operator cannot compute with these shapes.
             LimitError, CancelledError: it takes longer than a run may, more memory, or was stopped.
         """
-        return self._bind_arrays(subgraph, arrays, Run(self._variables))
+        run = Run(self._variables)
+        return self._within(run, partial(self._bound_to, subgraph, arrays, run, is_resizable))
 
-    def _bind_arrays(self, subgraph: int, arrays: Sequence[Array], run: Run) -> BoundRun:
-        with LOADING:
-            from circlet.runtime.exec.bound import BoundRun
+    def rebind(self, bound: BoundRun, arrays: Sequence[Array]) -> bool:
+        """Changes what `bind` made to other arrays, of other shapes perhaps; says whether it did.
 
+        Raises:
+            LimitError: there is not memory enough.
+        """
+        self.expect_open()
+        bound.run.start(self.limits)
+        return bound.move(arrays)
+
+    def _within(self, run: Run, work: Callable[[], T]) -> T:
+        """Binds something, within the limits of a run."""
+        self.expect_open()
         run.start(self.limits)
         self._running.add(run)
         try:
-            executors = self._entered(subgraph, len(arrays))
-            frame = self._bound(run, partial(executors.frame_on, subgraph, arrays, run))
+            return self._bound(run, work)
         except (RecursionError, MemoryError) as error:
             raise overrun(error) from None
         finally:
             self._running.discard(run)
-        return BoundRun(frame, subgraph, arrays)
+
+    def _bound_to(self, subgraph: int, arrays: Sequence[Array], run: Run, is_resizable: bool) -> BoundRun:
+        with LOADING:
+            from circlet.runtime.exec.bound import BoundRun
+
+        if self._prepared is not None and is_resizable:
+            found = self._prepared.lent(subgraph, arrays, run, partial(self._read, subgraph))
+            if found is not None:
+                self._unread.add((subgraph, tuple(each.shape for each in arrays)))
+                return BoundRun(found, subgraph, arrays)
+        executors = self._entered(subgraph, len(arrays))
+        return BoundRun(executors.frame_on(subgraph, arrays, run, is_resizable), subgraph, arrays)
 
     def run_bound(self, bound: BoundRun, listener: Listener | None = None) -> None:
         """Runs what `bind` made; a run that fails leaves nothing of worth in `bound.results`.
@@ -433,7 +435,7 @@ class Session:
         timed = bound.timed
         if timed is None:
             run = observed_run(self._variables, Observation.TIMES, lambda: self.model)
-            timed = bound.timed = self._bind_arrays(bound.subgraph, bound.inputs, run)
+            timed = bound.timed = self._within(run, partial(self._bound_to, bound.subgraph, bound.inputs, run, False))
         self.recording.bound[bound.subgraph] = tuple(each.shape for each in bound.inputs)
         self.recording.run(partial(self.run_bound, timed))
         bound.take(timed)

@@ -132,6 +132,8 @@ class Planned:
     known: tuple[Part, ...]
     """Values of inputs and results that are the same for all lengths, and lie nowhere."""
     stages: tuple[Stage, ...]
+    keeps_inputs: bool
+    """Whether they leave inputs as they are, which may lie anywhere."""
 
     def shapes(self) -> tuple[Shape, ...]:
         """Those of the inputs, -1 for open lengths."""

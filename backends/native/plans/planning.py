@@ -13,7 +13,7 @@ from circlet.backends.native.plans.plan import Handle, Part, Plan, Planned, Stag
 from circlet.backends.native.plans.prepared import find, keep
 from circlet.runtime.errors import Place
 from circlet.runtime.exec.frames.layout import Layout
-from circlet.runtime.exec.frames.layouts import fixed_layout, open_layout
+from circlet.runtime.exec.frames.layouts import fixed_layout, keeps_inputs, open_layout
 from circlet.runtime.exec.kernel import Span
 from circlet.runtime.ir.model import Model
 from circlet.runtime.ir.types import ALIGNMENT, Array
@@ -102,7 +102,7 @@ class Planner:
             self._begun[general] = stages
             return None
         values = tuple(self._part(span.spec.index, *each) for each in known.items())
-        return Planned(layout, span.is_whole, values, stages)
+        return Planned(layout, span.is_whole, values, stages, keeps_inputs(span.aliases, layout, span.is_whole))
 
     def _before(self, span: Span) -> tuple[Stage, ...]:
         """The functions for the operators before a span, which are bound in order."""

@@ -33,6 +33,7 @@ from circlet.runtime.ir.types import Array, Shape
 from circlet.runtime.late import LOADING
 
 if TYPE_CHECKING:
+    from circlet.runtime.exec.frames.lent_frame import LentFrame
     from circlet.runtime.exec.frames.open_frame import OpenFrame
     from circlet.runtime.exec.preparation import EntryFrame, MakeFrame
     from circlet.runtime.exec.step import OpenStep
@@ -117,6 +118,20 @@ class Prepared:
                 return self._open(each, functions, lengths, run, alone)
         return None
 
+    def lent(self, subgraph: int, arrays: Sequence[Array], run: Run, alone: MakeFrame) -> LentFrame | WholeFrame | None:
+        shapes = tuple(each.shape for each in arrays)
+        for each in self._plan.planned:
+            lengths = _lengths(each, subgraph, shapes) if each.is_open or each.keeps_inputs else None
+            functions = None if lengths is None else self._fitting(each, lengths)
+            if lengths is not None and functions is not None:
+                if not each.is_open:
+                    return self._fixed(each, functions[0], run, arrays)
+                with LOADING:
+                    from circlet.runtime.exec.frames.lent_frame import LentFrame
+
+                return LentFrame(self._open(each, functions, lengths, run, alone), arrays)
+        return None
+
     def _fitting(self, planned: Planned, lengths: tuple[int, ...]) -> list[Function] | None:
         """The functions of a subgraph; None where one is gone, or not for some lengths."""
         found = []
@@ -147,11 +162,15 @@ class Prepared:
                              for stage, function in zip(planned.stages, functions, strict=True)])
 
         return OpenFrame(planned.layout.place.subgraph, planned.layout, known, lengths, run, bind,
-                         lambda shapes: alone(shapes, run))
+                         lambda shapes: alone(shapes, run), planned.keeps_inputs)
 
-    def _fixed(self, planned: Planned, function: Function, run: Run) -> WholeFrame:
+    def _fixed(self, planned: Planned, function: Function, run: Run, lent: Sequence[Array] = ()) -> WholeFrame:
         layout = planned.layout
-        memory = {each.number: run.room.allocate((fixed(each.size),), np.dtype(np.uint8)) for each in layout.buffers}
+        places = {each.tensor: each.buffer for each in layout.borders}
+        memory = {places[tensor]: retype(array, (array.nbytes,), np.dtype(np.uint8))
+                  for tensor, array in zip(layout.inputs, lent, strict=bool(lent))}
+        memory.update({each.number: run.room.allocate((fixed(each.size),), np.dtype(np.uint8))
+                       for each in layout.buffers if each.number not in memory})
         arrays: dict[int, Array] = {}
         for each in layout.borders:
             assert each.buffer is not None, "what has no buffer is not planned"

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from math import prod
 
 import numpy as np
 
 from circlet.runtime.errors import Place
 from circlet.runtime.exec.frames.layout import Border, Buffer, Layout
 from circlet.runtime.ir.length import bound, terms_of
-from circlet.runtime.ir.terms import Assumption, Terms
+from circlet.runtime.ir.terms import Assumption, Terms, fixed
 from circlet.runtime.ir.types import ALIGNMENT, Array
 from circlet.runtime.passes.analyses.alias import Aliases
 from circlet.runtime.passes.analyses.specialize import General, Specialization, is_open_value
@@ -49,6 +50,23 @@ def fixed_layout(spec: Specialization, arrays: Sequence[Array | None], others: I
         places.update((each, (number, array.ctypes.data - begin)) for each, array in lying.items())
         buffers.append(Buffer(number, terms_of(end - begin)))
     return _layout(spec, places, buffers, ())
+
+
+def keeps_inputs(aliases: Aliases, layout: Layout, is_open: bool) -> bool:
+    """Whether a subgraph leaves its inputs as they are, and nothing else lies where one does, except for parts of it at
+    fixed shapes."""
+    return not any(aliases.is_overwritten(aliases.root(each)) for each in layout.inputs) and all(
+        _is_alone(each, layout, is_open) for each in layout.borders if each.tensor in layout.inputs)
+
+
+def _is_alone(border: Border, layout: Layout, is_open: bool) -> bool:
+    """Whether nothing else lies where a tensor does, unless that is a part of it."""
+    if border.buffer is None:
+        return False
+    if [each.tensor for each in layout.borders if each.buffer == border.buffer] == [border.tensor]:
+        return True
+    size = next(each.size for each in layout.buffers if each.number == border.buffer)
+    return not is_open and fixed(size) == prod(map(fixed, border.shape)) * border.dtype.numpy.itemsize
 
 
 def _owner(array: Array) -> object:

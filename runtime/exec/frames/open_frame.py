@@ -43,7 +43,7 @@ class OpenFrame(Resizable):
 
     def __init__(self, index: int, layout: Layout, known: Mapping[int, Array], lengths: tuple[int, ...], run: Run,
                  bind: Callable[[Mapping[int, Array]], OpenStep | None],
-                 alone: Callable[[tuple[Shape, ...]], Invocable]) -> None:
+                 alone: Callable[[tuple[Shape, ...]], Invocable], keeps_inputs: bool = False) -> None:
         """
         Args:
             index: of the subgraph.
@@ -53,6 +53,7 @@ class OpenFrame(Resizable):
             run: the run, or runs one after another, that the frame serves.
             bind: makes the step, given buffers by tensor.
             alone: makes a frame for inputs of some shapes that takes any values.
+            keeps_inputs: whether the step leaves them as they are.
 
         Raises:
             UnboundError: there is no step.
@@ -71,6 +72,7 @@ class OpenFrame(Resizable):
         self._fitting: tuple[tuple[Shape, ...], tuple[int, ...], list[int]] = _UNSIZED, lengths, []
         """Shapes that were found to fit last, all lengths for them, and the numbers that these decide."""
         self._room = len(layout.room)
+        self._keeps_inputs = keeps_inputs
         self._make_alone = alone
         self._alone: tuple[tuple[Shape, ...], Invocable] | None = None
         self._is_left = False
@@ -179,6 +181,26 @@ class OpenFrame(Resizable):
         if attempt is not self._attempt:
             self._attempt = attempt
             self._run_step = self.run.observer.whole(self._repeat if self._room else attempt, self._index)
+
+    @property
+    def moves(self) -> bool:
+        """Whether results may be other arrays after a run, or be of other shapes."""
+        return self._views.computes or bool(self._room)
+
+    @property
+    def result_shapes(self) -> tuple[Shape | None, ...]:
+        """The shapes of results at the present lengths; None where only the run tells one."""
+        return self._views.result_shapes(self._view)
+
+    def lend(self, arrays: Sequence[Array]) -> Step | None:
+        """Takes inputs from a caller's arrays, of the shapes that the frame has, until it is resized, and gives what
+        runs the subgraph once on them. None, and nothing is changed, where the subgraph may write to its inputs, or
+        they may have to move."""
+        if self.moves or not self._keeps_inputs:
+            return None
+        self._shapes = _UNSIZED  # to be resized is to have inputs of its own again
+        self._step.resize(self._view.lengths, self._views.on(self._view, arrays))
+        return self._run_step
 
     def _repeat(self) -> None:
         """Runs the subgraph with as much room as its loops turn out to need; by another frame where a number that the

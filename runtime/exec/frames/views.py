@@ -93,6 +93,15 @@ class Views:
             self.kept.clear()
         self.kept[shapes] = view
 
+    def on(self, view: View, inputs: Sequence[Array]) -> Mapping[int, Array]:
+        """The arrays of a view, inputs instead of its own among them."""
+        return {**view.arrays, **dict(zip(self._given, inputs, strict=True))}
+
+    def result_shapes(self, view: View) -> tuple[Shape | None, ...]:
+        """Those of all results; None where only the run tells one."""
+        return tuple([None if each in self._late.places else view.arrays[each].shape if each in view.arrays else None
+                      for each in self._results])
+
     def outputs(self, view: View, lengths: Sequence[int]) -> list[Array]:
         """All results, as the run has told the lengths behind those of the view."""
         late = {} if self._told is None else self._arrays(self._late, self._late_numbers, self._told(lengths))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, final
 
 from circlet.runtime.exec.memory import copiers
 from circlet.runtime.exec.run import Run
-from circlet.runtime.ir.types import Array
+from circlet.runtime.ir.types import Array, Shape
 
 if TYPE_CHECKING:
     from circlet.runtime.exec.step import Step
@@ -19,12 +19,14 @@ class WholeFrame:
     """Inputs, outputs and the step between them."""
 
     opened: None = None
+    is_compiled = is_fixed = True
+    planned_shapes: None = None
     lane: Lane | None = None
     """Of the entry point that used it last."""
 
     def __init__(self, run: Run, inputs: Sequence[Array], outputs: Sequence[Array], step: Step) -> None:
         self.run = run
-        self.inputs = tuple(inputs)
+        self.inputs, self.outputs = tuple(inputs), tuple(outputs)
         self.whole: Step | None = step
         """The step."""
         self.copies = copiers(outputs)
@@ -45,3 +47,12 @@ class WholeFrame:
         """The same, on what the inputs hold."""
         self._step()
         return [copy() for copy in self.copies]
+
+    @property
+    def result_shapes(self) -> tuple[Shape, ...]:
+        """Those of the outputs."""
+        return tuple(each.shape for each in self.outputs)
+
+    def invoke(self) -> None:
+        """Runs the subgraph on what the inputs hold."""
+        self._step()

@@ -12,6 +12,7 @@ import numpy as np
 from circlet.runtime.errors import ExecutionError
 from circlet.runtime.exec import fork
 from circlet.runtime.exec.state.store import BEFORE, CHANGED, NOW, Store, Words
+from circlet.runtime.ir.model import Model
 from circlet.runtime.ir.tensor import Tensor
 from circlet.runtime.ir.types import Array, DType, Shape
 from circlet.runtime.late import LOADING
@@ -57,6 +58,16 @@ class Variables:
 
     def handle(self, container: str, name: str) -> int:
         return self.handles.setdefault((container, name), len(self.handles))
+
+    def name_all(self, model: Model) -> None:
+        """Gives each variable the handle that it has in all sessions of the model; compiled code relies on it."""
+        for subgraph in model.subgraphs:
+            for operator in subgraph.operators:
+                variable, updated = operator.op.variable(), operator.op.updated()
+                if variable is not None:
+                    self.handle(*variable)
+                if updated is not None:
+                    self.updated.add(self.handle(*updated))
 
     def reserve(self, handle: int, shape: Shape, dtype: DType) -> Cell:
         """The memory of a variable for values of a type and shape, where compiled code finds them. A value that there
