@@ -21,10 +21,11 @@ from circlet.runtime.ir.builder import ModelBuilder, SubgraphBuilder, Value
 from circlet.runtime.ir.model import Model
 from circlet.runtime.ir.tensor import Tensor
 from circlet.runtime.ir.types import DType
-from circlet.runtime.ops import comparison, elementwise, index, layout, matmul, reduce, shape, unary
+from circlet.runtime.ops import comparison, elementwise, index, layout, matmul, reduce, shape, unary, variable
 from circlet.runtime.ops import controlflow as ops
 from tests.exec import graphs as g
 from tests.exec.graphs import Array, f32, i32
+from tests.exec.test_updates import assign, handle
 
 X = np.arange(4, dtype=np.float32).reshape(2, 2) / 8
 
@@ -104,6 +105,29 @@ def test_a_span_in_parts_gives_the_same(most: int, monkeypatch: pytest.MonkeyPat
     assert listed[-1].stop == len(model.subgraphs[0].operators)
     assert [each.stop for each in listed[:-1]] == [each.start for each in listed[1:]]
     assert len(listed) > 1
+
+
+@pytest.mark.parametrize("most", [1, 2, 3, 4])
+def test_parts_share_variables(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One part has the handle, another one reads the variable, a third one what was read."""
+    monkeypatch.setattr(budget, "MOST_TOGETHER", most)
+    b = ModelBuilder()
+    main, whole = b.subgraph("main"), b.subgraph("assign")
+    assign(whole, whole.input("x", DType.FLOAT32, X.shape))
+    own = handle(main)
+    x = main.op(variable.ReadVariable(), own, outputs=[Tensor("value", DType.FLOAT32, X.shape)])[0]
+    y = main.apply(matmul.BatchMatMul(), main.constant(X), x)
+    y = main.apply(layout.Transpose(), y, main.constant([1, 0]))
+    main.op(variable.AssignVariable(), own, y, outputs=[])
+    main.output(main.apply(matmul.BatchMatMul(), y, y))
+    session, backend = session_of(b.build())
+    wanted = circlet.Session(b.build(), "cpu")
+    for each in (session, wanted):
+        each.invoke(1, [X + 1])
+    for _ in range(3):
+        np.testing.assert_allclose(session.invoke(0, [])[0], wanted.invoke(0, [])[0], 1e-5, 1e-6)
+    assert all("host call" not in line for each in backend.listings for line in each.outline)
+    assert len(backend.listings) > 1
 
 
 @pytest.mark.parametrize("most", [1, 2, 7])

@@ -27,7 +27,7 @@ def lent(model: Model, spec: Specialization, span: range, aliases: Aliases) -> f
             continue
         root = aliases.root(operator.outputs[0])
         last = aliases.last_read(root)
-        lasts = last < len(operators) and not aliases.is_overwritten(root) and aliases.first_write(root) == number
+        lasts = last < span.stop and not aliases.is_overwritten(root) and aliases.first_write(root) == number
         if lasts and _is_told(spec, number) and not any(
                 _writes(model, each) for each in operators[number + 1:last + 1]):
             found.add(root)

@@ -16,11 +16,13 @@ from circlet.backends.native.lower.pieces import Cutter, Piece
 from circlet.backends.native.lower.process import ProcessFunction
 from circlet.backends.native.lower.subgraphs import SubgraphLowering
 from circlet.backends.native.parts import Held
+from circlet.backends.native.rules.moving.variable import handle_value
 from circlet.backends.native.targets.target import Target
 from circlet.runtime.exec.executor_map import ExecutorMap
 from circlet.runtime.exec.kernel import Span
 from circlet.runtime.exec.observe.listener import Observation
 from circlet.runtime.ir.model import ABSENT
+from circlet.runtime.ops.variable import VarHandle
 from circlet.runtime.passes.analyses.specialize import General, Specialization
 from circlet.runtime.passes.analyses.told import NOTHING
 
@@ -85,6 +87,7 @@ class _Body:
         aliases = span.aliases
         operators = spec.subgraph.operators[span.operators.start:span.operators.stop]
         written = {each for operator in operators for each in operator.outputs}
+        handles = {each.outputs[0]: each.op for each in spec.subgraph.operators if isinstance(each.op, VarHandle)}
         borrowed = lent(self._lowering.executors.model, spec, span.operators, aliases)
         values = {}
         places = {}
@@ -92,7 +95,10 @@ class _Body:
             array, dtype = span.arrays[tensor], spec.subgraph.tensors[tensor].dtype
             if array is None or tensor in spec.known or array.dtype.hasobject:
                 continue
-            shape = spec.shape(tensor)
+            shape, handle = spec.shape(tensor), handles.get(tensor)
+            if handle is not None and tensor not in written:
+                values[tensor] = handle_value(function, handle, shape)
+                continue
             size = prod(shape) * dtype.numpy.itemsize if spec.is_open else None
             if tensor in written:
                 if aliases.root(tensor) in borrowed:

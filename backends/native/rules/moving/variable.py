@@ -8,18 +8,24 @@ import numpy as np
 
 from circlet.backends.native.emit.emitter import Emitter
 from circlet.backends.native.emit.value import Value, in_memory, in_register
+from circlet.backends.native.rules.function import Function
 from circlet.backends.native.rules.refusals import movable
 from circlet.backends.native.rules.rule import Node, Sink, fused, nest
-from circlet.runtime.ir.types import DType
+from circlet.runtime.ir.types import DType, Shape
 from circlet.runtime.ops.variable import AssignVariable, ReadDeclared, ReadVariable, VarHandle
 
 
 @fused(VarHandle)
 def var_handle(node: Node[VarHandle]) -> tuple[Value]:
     """The number of the handle is known when the code is made."""
-    number = node.function.variables.handle(node.op.container, node.op.shared_name)
-    known = np.array(number, DType.RESOURCE.numpy).reshape(node.shape)
-    return (in_register(node.function.e.constant(number, DType.RESOURCE), node.shape, DType.RESOURCE, known),)
+    return (handle_value(node.function, node.op, node.shape),)
+
+
+def handle_value(function: Function, op: VarHandle, shape: Shape) -> Value:
+    """The handle that an operator gives, known when the code is made."""
+    number = function.variables.handle(op.container, op.shared_name)
+    known = np.array(number, DType.RESOURCE.numpy).reshape(shape)
+    return in_register(function.e.constant(number, DType.RESOURCE), shape, DType.RESOURCE, known)
 
 
 def handle_of(node: Node[Any]) -> int:
