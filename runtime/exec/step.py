@@ -16,6 +16,18 @@ def idle() -> None:
     """The step of what is done before the run."""
 
 
+def in_turn(steps: Sequence[Step]) -> Step:
+    """Steps as one."""
+    if len(steps) == 1:
+        return steps[0]
+
+    def run() -> None:
+        for each in steps:
+            each()
+
+    return run
+
+
 class OutgrownError(Exception):
     """A loop comes to a length for which it has no room; all that was done can be done again."""
 

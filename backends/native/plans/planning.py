@@ -17,14 +17,26 @@ from circlet.runtime.exec.frames.layouts import fixed_layout, keeps_inputs, open
 from circlet.runtime.exec.kernel import Span
 from circlet.runtime.ir.model import Model
 from circlet.runtime.ir.types import ALIGNMENT, Array
-from circlet.runtime.passes.analyses.specialize import General
-from circlet.runtime.records import replace
+from circlet.runtime.passes.analyses.specialize import Specialization
+from circlet.runtime.records import dataclass, replace
 
 LARGEST = 1 << 26
 """Bytes of constants that are kept with a plan, which is read as a whole: a choice."""
 MOST_PLANNED = 16
 """Subgraphs of a plan, each for some shapes: as many as there may be functions for one place of a model; see
 `backend.MOST`."""
+
+
+@dataclass(frozen=True, eq=False)
+class Begun:
+    """The first functions of a subgraph that is several, which are bound in order."""
+
+    spec: Specialization
+    stop: int
+    """The operator that the next one begins with."""
+    stages: tuple[Stage, ...]
+    held: tuple[int, ...]
+    """The tensors that they find in memory."""
 
 
 class Planner:
@@ -47,8 +59,8 @@ class Planner:
         self._offsets: dict[tuple[int, int], tuple[int, Array]] = {}
         """Where among them those lie that a session has, by address and bytes; with them, so that no other array comes
         to lie there."""
-        self._begun: dict[General, tuple[Stage, ...]] = {}
-        """The functions for the first operators of subgraphs that are several functions."""
+        self._begun: Begun | None = None
+        """What was bound last, if more of its subgraph is to come."""
         found = find(key)
         if found is not None:
             self._plan, self._kept = found[0], [found[1]]
@@ -86,32 +98,28 @@ class Planner:
     def _planned(self, executed: Model, span: Span, key: str, manifest: Manifest) -> Planned | None:
         """What a function completes; None where other parts of the subgraph are to come."""
         graph, own, general = span.spec.subgraph, self._model.subgraphs[span.spec.index], span.spec.general
-        is_cut = span.operators != range(len(graph.operators)) if general is None else not span.is_whole
-        if is_cut or manifest.host_calls or manifest.watched is not None:
+        before, self._begun = self._begun, None
+        if manifest.host_calls or manifest.watched is not None or (general is not None and not span.is_whole):
             raise Unplanned
         if (graph.inputs, graph.outputs) != (own.inputs, own.outputs):
             raise Unplanned
-        before = self._before(span)
+        if not span.operators.start:
+            before = Begun(span.spec, 0, (), ())
+        if before is None or before.spec is not span.spec or before.stop != span.operators.start:
+            raise Unplanned
         found = sorted({each.tensor for each in manifest.origins if isinstance(each, Held)})
         held = [each for each in found if each not in span.spec.known]
-        layout, known = self._layout(span, held)
-        if not set(held) <= {each.tensor for each in layout.borders if each.buffer is not None}:
-            raise Unplanned
-        stages = (*before, self._stage(executed, span, key, manifest, [each for each in found if each not in held]))
-        if general is not None and span.operators.stop < len(graph.operators):
-            self._begun[general] = stages
+        values = [each for each in found if each in span.spec.known]
+        stages = (*before.stages, self._stage(executed, span, key, manifest, values))
+        between = (*before.held, *held)
+        if span.operators.stop < len(graph.operators):
+            self._begun = Begun(span.spec, span.operators.stop, stages, between)
             return None
-        values = tuple(self._part(span.spec.index, *each) for each in known.items())
-        return Planned(layout, span.is_whole, values, stages, keeps_inputs(span.aliases, layout, span.is_whole))
-
-    def _before(self, span: Span) -> tuple[Stage, ...]:
-        """The functions for the operators before a span, which are bound in order."""
-        general = span.spec.general
-        if general is None or not span.operators.start:
-            return ()
-        if general not in self._begun:
+        layout, known = self._layout(span, between)
+        if not {*between} <= {each.tensor for each in layout.borders if each.buffer is not None}:
             raise Unplanned
-        return self._begun.pop(general)
+        parts = tuple(self._part(span.spec.index, *each) for each in known.items())
+        return Planned(layout, span.is_whole, parts, stages, keeps_inputs(span.aliases, layout, span.is_whole))
 
     def _stage(self, executed: Model, span: Span, key: str, manifest: Manifest, found: Sequence[int]) -> Stage:
         """A function, and where what it reads lies that is known, such as tensors `found` of the subgraph."""

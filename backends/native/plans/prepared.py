@@ -26,6 +26,7 @@ from circlet.runtime.exec.frames.whole_frame import WholeFrame
 from circlet.runtime.exec.memory import allocate, retype
 from circlet.runtime.exec.run import Run
 from circlet.runtime.exec.state.variables import Variables
+from circlet.runtime.exec.step import in_turn
 from circlet.runtime.ir.faults import located
 from circlet.runtime.ir.model import Model, Provenance
 from circlet.runtime.ir.terms import LEAST, fixed
@@ -114,7 +115,7 @@ class Prepared:
             functions = None if lengths is None else self._fitting(each, lengths)
             if lengths is not None and functions is not None:
                 if not each.is_open:
-                    return self._fixed(each, functions[0], run)
+                    return self._fixed(each, functions, run)
                 return self._open(each, functions, lengths, run, alone)
         return None
 
@@ -125,7 +126,7 @@ class Prepared:
             functions = None if lengths is None else self._fitting(each, lengths)
             if lengths is not None and functions is not None:
                 if not each.is_open:
-                    return self._fixed(each, functions[0], run, arrays)
+                    return self._fixed(each, functions, run, arrays)
                 with LOADING:
                     from circlet.runtime.exec.frames.lent_frame import LentFrame
 
@@ -158,13 +159,14 @@ class Prepared:
                  for each in planned.layout.borders if each.tensor in found}
 
         def bind(arrays: Mapping[int, Array]) -> OpenStep:
-            return _in_turn([OpenInvocation(function, self._setting(stage, arrays, lengths, run), self._teams)
+            return _chained([OpenInvocation(function, self._setting(stage, arrays, lengths, run), self._teams)
                              for stage, function in zip(planned.stages, functions, strict=True)])
 
         return OpenFrame(planned.layout.place.subgraph, planned.layout, known, lengths, run, bind,
                          lambda shapes: alone(shapes, run), planned.keeps_inputs)
 
-    def _fixed(self, planned: Planned, function: Function, run: Run, lent: Sequence[Array] = ()) -> WholeFrame:
+    def _fixed(self, planned: Planned, functions: Sequence[Function], run: Run,
+               lent: Sequence[Array] = ()) -> WholeFrame:
         layout = planned.layout
         places = {each.tensor: each.buffer for each in layout.borders}
         memory = {places[tensor]: retype(array, (array.nbytes,), np.dtype(np.uint8))
@@ -177,9 +179,10 @@ class Prepared:
             shape, dtype = tuple(map(fixed, each.shape)), each.dtype.numpy
             end = each.offset + prod(shape) * dtype.itemsize
             arrays[each.tensor] = retype(memory[each.buffer][each.offset:end], shape, dtype)
-        step = Invocation(function, self._setting(planned.stages[0], arrays, (), run), self._teams).step()
+        steps = [Invocation(function, self._setting(stage, arrays, (), run), self._teams).step()
+                 for stage, function in zip(planned.stages, functions, strict=True)]
         inputs, outputs = ([arrays[each] for each in side] for side in (layout.inputs, layout.outputs))
-        return WholeFrame(run, inputs, outputs, step)
+        return WholeFrame(run, inputs, outputs, in_turn(steps))
 
     def _setting(self, stage: Stage, arrays: Mapping[int, Array], lengths: tuple[int, ...], run: Run) -> Setting:
         parts = {(each.subgraph, each.tensor): self._part(each) for each in stage.parts}
@@ -195,7 +198,7 @@ class Prepared:
         return (self._kept if found.is_kept else self._content)[found.offset:found.offset + found.size]
 
 
-def _in_turn(steps: Sequence[OpenStep]) -> OpenStep:
+def _chained(steps: Sequence[OpenStep]) -> OpenStep:
     """Steps as one."""
     if len(steps) == 1:
         return steps[0]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import final
 
-from circlet.runtime.exec.step import OpenStep, Step
+from circlet.runtime.exec.step import OpenStep, Step, in_turn
 from circlet.runtime.ir.terms import Assumption
 from circlet.runtime.ir.types import Array
 
@@ -39,13 +39,5 @@ class Chained:
         self.lengths = lengths
         steps = [each.resize(lengths, arrays) for each in self._parts]
         if self._step is None or steps != self._steps:
-            self._steps, self._step = steps, _in_turn(steps)
+            self._steps, self._step = steps, in_turn(steps)
         return self._step
-
-
-def _in_turn(steps: Sequence[Step]) -> Step:
-    def run() -> None:
-        for each in steps:
-            each()
-
-    return run

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from math import prod
@@ -34,6 +35,10 @@ def fixed_layout(spec: Specialization, arrays: Sequence[Array | None], others: I
     """The same at fixed shapes, as these and other tensors lie in some arrays; None where a result is known, or one has
     no memory. Those in one piece of memory stay where they are in it: code knows which begin at one place, and what
     is read soon after it was written is still in the cache."""
+    room: Counter[int] = Counter()
+    for array in arrays:
+        if array is not None:
+            room[id(_owner(array))] += array.nbytes + ALIGNMENT
     found: dict[int, dict[int, Array]] = {}
     for each in (*spec.subgraph.inputs, *spec.subgraph.outputs, *others):
         array = arrays[each]
@@ -42,10 +47,10 @@ def fixed_layout(spec: Specialization, arrays: Sequence[Array | None], others: I
         found.setdefault(id(_owner(array)), {})[each] = array
     places: dict[int, tuple[int, int]] = {}
     buffers: list[Buffer] = []
-    for number, lying in enumerate(found.values()):
+    for number, (owner, lying) in enumerate(found.items()):
         begin = min(array.ctypes.data for array in lying.values())
         end = max(array.ctypes.data + array.nbytes for array in lying.values())
-        if end - begin > sum(array.nbytes + ALIGNMENT for array in lying.values()):
+        if end - begin > room[owner]:
             return None  # parts of something larger, which a caller lends
         places.update((each, (number, array.ctypes.data - begin)) for each, array in lying.items())
         buffers.append(Buffer(number, terms_of(end - begin)))
