@@ -29,6 +29,9 @@ class Tensor:
     sparsity: Sparsity | None = None
     held: SequenceOf | OptionalOf | None = None
     """What a tensor of type VARIANT is that ONNX has; None where that is not known."""
+    axes: tuple[str, ...] = ()
+    """What the model calls the dimensions of an input, "" those without a name; or nothing. Lengths of one name are
+    expected to be equal, but need not be."""
 
     @property
     def is_constant(self) -> bool:

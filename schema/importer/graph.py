@@ -45,6 +45,8 @@ class Value(Outline):
     """What it is, where it is no tensor of elements; its element type is VARIANT then."""
     narrow: Narrow | None = None
     """The element type of a constant that is held in a wider one."""
+    axes: tuple[str, ...] = ()
+    """The names of an input's dimensions, or nothing."""
 
     @property
     def type(self) -> Type:
@@ -125,7 +127,7 @@ class Graph:
             raise ModelError(f"{self.name!r} is not inside of another graph")
         return self._parent
 
-    def tensor(self, type: Type, shape: Shape | None, name: str = "") -> Value:
+    def tensor(self, type: Type, shape: Shape | None, name: str = "", axes: tuple[str, ...] = ()) -> Value:
         """Adds a tensor without a value; -1 in `shape` is a dimension that is not known, None is an unknown rank.
 
         Raises:
@@ -134,12 +136,12 @@ class Graph:
         if isinstance(type, Narrow):
             raise UnsupportedError(f"element type {type_text(type)} of {name!r}, which is not constant")
         if isinstance(type, DType):
-            return self._added(Value(type, shape, name=name))
+            return self._added(Value(type, shape, name=name, axes=axes))
         return self._added(Value(DType.VARIANT, (), name=name, held=type))
 
-    def input(self, type: Type, shape: Shape | None, name: str) -> Value:
-        """Adds an input."""
-        value = self.tensor(type, shape, name)
+    def input(self, type: Type, shape: Shape | None, name: str, axes: tuple[str, ...] = ()) -> Value:
+        """Adds an input, whose dimensions may have names."""
+        value = self.tensor(type, shape, name, axes)
         self.feed(value)
         return value
 
@@ -328,7 +330,8 @@ def tensor_of(value: Value, name: str = "") -> Tensor:
     expect_rank(value.shape or ())
     if value.held is not None:
         return Tensor(name or value.name, value.dtype, (), held=value.held)
-    return builder.declared(name or value.name, value.dtype, value.shape, value.data)
+    found = builder.declared(name or value.name, value.dtype, value.shape, value.data)
+    return replace(found, axes=value.axes) if value.axes else found
 
 
 def type_text(type: Type) -> str:

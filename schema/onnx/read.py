@@ -18,7 +18,7 @@ from circlet.schema.onnx.functions import LocalFunctions, schema_of
 from circlet.schema.onnx.rules import find_rule
 from circlet.schema.onnx.scope import CHARGED_BYTES, Scope, Unit, plain, qualified
 from circlet.schema.onnx.translate import FAULTS, translate
-from circlet.schema.onnx.types import shape_of, type_of
+from circlet.schema.onnx.types import axes_of, shape_of, type_of
 
 OLDEST = 7
 """The first version of ONNX's own operator set of which all is read; of older ones what has not changed since."""
@@ -83,7 +83,7 @@ def _input(scope: Scope, proto: Any) -> Value:
     kind = type_of(proto.type)
     if kind is None:
         raise ModelError(f"input {proto.name!r}: expected a type, found none")
-    value = scope.graph.input(kind, shape_of(proto.type), proto.name)
+    value = scope.graph.input(kind, shape_of(proto.type), proto.name, axes_of(proto.type))
     scope.define(proto.name, value)
     return value
 

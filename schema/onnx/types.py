@@ -71,6 +71,11 @@ def shape_of(proto: Any) -> Shape | None:
                  for each in proto.tensor_type.shape.dim)
 
 
+def axes_of(proto: Any) -> tuple[str, ...]:
+    """What a TypeProto calls dimensions, "" those without a name."""
+    return tuple(each.dim_param for each in proto.tensor_type.shape.dim) if proto.HasField("tensor_type") else ()
+
+
 def proto_of(type: Type, shape: Shape | None) -> Any:
     """The TypeProto of a value."""
     proto = TypeProto()

@@ -81,6 +81,39 @@ def test_lengths_are_equal_where_quotients_are(folder: object, compiled: list[st
         native.invoke(0, [floats(2, 6, 6), floats(2, 5, 1)])
 
 
+CROSSED = """g (float[b, d, 8] q, float[b, t, 8] h, float[b, t] mask) => (float[b, d, 2] y) {
+    zero = Constant<value = int64[1] {0}>() one = Constant<value = int64[1] {1}>()
+    two = Constant<value = int64[1] {2}>() rest = Constant<value = int64[1] {-1}>()
+    four = Constant<value = int64[1] {4}>() sizes = Shape(q) b = Slice(sizes, zero, one) d = Slice(sizes, one, two)
+    shape = Shape(mask) t = Slice(shape, one, two) ours = Concat<axis = 0>(b, d, two, four)
+    theirs = Concat<axis = 0>(b, t, rest, four) rows = Reshape(q, ours) heads = Transpose<perm = [0, 2, 1, 3]>(rows)
+    keys = Reshape(h, theirs) columns = Transpose<perm = [0, 2, 3, 1]>(keys) scores = MatMul(heads, columns)
+    axes = Constant<value = int64[2] {1, 2}>() wide = Unsqueeze(mask, axes) masked = Add(scores, wide)
+    values = Transpose<perm = [0, 2, 1, 3]>(keys) each = MatMul(masked, values)
+    back = Transpose<perm = [0, 2, 1, 3]>(each) flat = Concat<axis = 0>(b, d, rest) all = Reshape(back, flat)
+    last = Constant<value = float[8, 2] {1, 2, 3, 4, 5, 6, 7, 8, 8, 7, 6, 5, 4, 3, 2, 1}>() y = MatMul(all, last) }"""
+"""The heads of keys follow from shapes of three inputs; they are two, if what has one name is of one length."""
+
+
+def test_lengths_of_one_name_are_one(folder: object, compiled: list[str]) -> None:
+    pytest.importorskip("onnx")
+    from tests.schema.onnx.graphs import load
+
+    made = load(CROSSED)
+    native, cpu = (circlet.Session(made, backend=each) for each in ("native", "cpu"))
+
+    def same(b: int, d: int, t: int, rows: int) -> None:
+        given = [floats(b, d, 8), floats(b, t, 8), floats(rows, t)]
+        check(native.invoke(0, given)[0], cpu.invoke(0, given)[0], 1e-5)
+
+    for b, d, t in ((2, 5, 7), (3, 8, 9), (5, 4, 4), (4, 30, 2)):
+        same(b, d, t, b)
+    assert len(compiled) == 1
+    assert {*native.backend_of(0)} == {"native"}
+    same(3, 5, 7, 1)
+    same(1, 3, 6, 1)
+
+
 def test_lengths_that_are_not_equal_are_told(folder: object) -> None:
     session = circlet.Session(model(masked), backend="native")
     session.invoke(0, [floats(5, 4, 6), floats(5, 1, 1)])

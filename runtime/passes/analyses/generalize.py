@@ -3,7 +3,8 @@
 What is derived for the shapes of one run holds for all those that answer the questions asked on the way as these do;
 other ones are derived anew, up to a number of times.
 
-Lengths that an answer says are equal are one in what is derived, so that products and quotients of them cancel.
+Lengths that have one name, or that an answer says are equal, are one in what is derived, so that products and quotients
+of them cancel.
 
 Lengths of 1 are open as others are. They are fixed where what is derived would hold for 1 alone, as an axis of length 1
 may be spread over another one.
@@ -135,8 +136,9 @@ class Generalizer:
 
     def _with_equal(self, index: int, shapes: tuple[Shape, ...], opened: _Open, least: Mapping[int, int],
                     told: int) -> General | None:
-        """As `_derived`, with one length for those that are assumed to be equal, if as much can be told so."""
-        equal: Mapping[int, int] = {}
+        """As `_derived`, with one length for those that have one name, and those that are assumed to be equal, if as
+        much can be told so."""
+        equal = self._named(index, shapes, opened)
         found = self._derived(index, shapes, opened, least, told, equal)
         while found is not None and (more := _equal(found.scope)) != equal:
             other = self._derived(index, shapes, opened, least, told, more)
@@ -144,6 +146,17 @@ class Generalizer:
                 break
             found, equal = other, more
         return found
+
+    def _named(self, index: int, shapes: tuple[Shape, ...], opened: _Open) -> Mapping[int, int]:
+        """The numbers of open lengths that have the name and the size of earlier ones, with the first of those."""
+        subgraph = self._model.subgraphs[index]
+        first: dict[tuple[str, int], int] = {}
+        found = {}
+        for number, (position, axis) in enumerate(opened):
+            axes, size = subgraph.tensors[subgraph.inputs[position]].axes, shapes[position][axis]
+            if axis < len(axes) and axes[axis]:
+                found[number] = first.setdefault((axes[axis], size), number)
+        return {number: least for number, least in found.items() if number != least}
 
     def _derived(self, index: int, shapes: tuple[Shape, ...], opened: _Open, least: Mapping[int, int], told: int,
                  equal: Mapping[int, int]) -> General | None:

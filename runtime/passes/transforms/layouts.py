@@ -62,7 +62,8 @@ def permuted_back(tensor: Tensor, permutation: Permutation) -> Tensor:
         return tensor
     order = inverse(permutation)
     signature = None if tensor.shape_signature is None else tuple(tensor.shape_signature[axis] for axis in order)
-    return replace(tensor, shape=tuple(tensor.shape[axis] for axis in order), shape_signature=signature, data=None)
+    return replace(tensor, shape=tuple(tensor.shape[axis] for axis in order), shape_signature=signature, data=None,
+                   axes=())
 
 
 Views: TypeAlias = "Mapping[int, View]"
