@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from circlet.runtime.ir.op import Op
+from circlet.runtime.ir.op import Op, ShapeError
 from circlet.runtime.ir.probe import Outline
-from circlet.runtime.ir.types import Array
-from circlet.runtime.ops import comparison, elementwise, index, shape, unary
+from circlet.runtime.ir.types import Array, DType, Shape
+from circlet.runtime.ops import comparison, elementwise, index, layout, shape, unary
 
 LARGEST = 64
 """How many elements a constant may have."""
@@ -18,6 +18,18 @@ LARGEST = 64
 def _gather(op: Op, x: Array, indices: Array) -> Array:
     assert isinstance(op, index.Gather)
     return np.take(x, indices, op.axis)
+
+
+def _slice(op: Op, x: Array, begin: Array, end: Array, strides: Array) -> Array:
+    assert isinstance(op, layout.StridedSlice)
+    found: Array = x[op.index(x.shape, op.plan(x.ndim, begin.size), *(each.tolist() for each in (begin, end, strides)))]
+    return found
+
+
+def _fill(op: Op, target: Array, number: Array) -> Array:
+    if np.prod(target, dtype=np.float64) > LARGEST:
+        raise ValueError
+    return np.full(target, number, number.dtype)
 
 
 def _plain(function: Callable[..., Array]) -> Callable[..., Array]:
@@ -50,9 +62,21 @@ _FUNCTIONS: dict[type[Op], Callable[..., Array]] = {
     shape.Alias: np.copy, shape.Reshape: np.reshape,
 }
 FOLDS: dict[type[Op], Callable[..., Array]] = {
-    index.Gather: _gather, **{op: _plain(function) for op, function in _FUNCTIONS.items()},
+    index.Gather: _gather, layout.StridedSlice: _slice, shape.Fill: _fill,
+    **{op: _plain(function) for op, function in _FUNCTIONS.items()},
 }
 """What computes an operator on constants of whole numbers or booleans."""
+
+
+_PICK = (index.Gather, layout.StridedSlice)
+
+
+def picked(op: Op, sizes: Shape, inputs: Sequence[Outline | None]) -> Array | None:
+    """Elements of a shape of which all are known that an operator takes, as `folded`; `inputs` follow the shape."""
+    if not isinstance(op, _PICK):
+        return None
+    elements = folded(op, (Outline(DType.INT64, (len(sizes),), np.array(sizes)), *inputs))
+    return None if elements is None or -1 in elements else elements
 
 
 def folded(op: Op, inputs: Sequence[Outline | None]) -> Array | None:
@@ -66,6 +90,6 @@ def folded(op: Op, inputs: Sequence[Outline | None]) -> Array | None:
         return None
     try:
         return np.asarray(function(op, *arrays))
-    except (ValueError, IndexError):
+    except (ValueError, IndexError, ShapeError):
         # The operator says so if it is ever run.
         return None

@@ -18,9 +18,10 @@ from circlet.runtime.ir.probe import Outline, operands, result_shapes
 from circlet.runtime.ir.tensor import Tensor
 from circlet.runtime.ir.types import DType, Shape
 from circlet.runtime.ops.ranks import open_shape
+from circlet.runtime.ops.shape import ShapeOf
 from circlet.runtime.records import dataclass
 from circlet.schema.constants import expect_rank
-from circlet.schema.importer.fold import LARGEST, folded
+from circlet.schema.importer.fold import LARGEST, folded, picked
 
 
 @dataclass(frozen=True)
@@ -47,6 +48,8 @@ class Value(Outline):
     """The element type of a constant that is held in a wider one."""
     axes: tuple[str, ...] = ()
     """The names of an input's dimensions, or nothing."""
+    sizes: Shape | None = None
+    """The elements of what is the shape of a value of known rank, -1 for those that are not known."""
 
     @property
     def type(self) -> Type:
@@ -178,6 +181,11 @@ class Graph:
         data = folded(op, inputs)
         if data is not None:
             return constant(data)
+        source = inputs[0] if inputs else None
+        if source is not None and source.sizes is not None:
+            data = picked(op, source.sizes, inputs[1:])
+            if data is not None:
+                return constant(data, source.dtype)
         return self.op(op, *inputs, count=1, types=None if type is None else (type,))[0]
 
     def once(self, op: Op, x: Value) -> Value:
@@ -212,6 +220,8 @@ class Graph:
         results = tuple([_result(f"{stem}_{first + k}", kind, shape)
                          for k, (kind, shape) in enumerate(zip(kinds, found, strict=True))])
         made = self._target.op(op, *slots, outputs=[tensor_of(each) for each in results])
+        if isinstance(op, ShapeOf) and given[0] is not None:
+            results = (replace(results[0], sizes=given[0].shape),)
         self._slots.update(zip(results, made, strict=True))
         return results
 
@@ -222,8 +232,7 @@ class Graph:
             known = shape
         elif shape is not None and len(shape) == len(known):
             known = tuple(own if own >= 0 else each for own, each in zip(known, shape, strict=True))
-        named = Value(value.dtype, known, value.data, value.quantization, value.name if name is None else name,
-                      value.held, value.narrow)
+        named = replace(value, shape=known, name=value.name if name is None else name)
         slot = self._slots[named] = self._slots[value]
         self._target.redeclare(slot, tensor_of(named))
         return named

@@ -9,6 +9,7 @@ import numpy as np
 from circlet.runtime.ir.types import INTEGERS, DType
 from circlet.runtime.ops import comparison, elementwise, quantize, reduce, shape, unary
 from circlet.schema.importer import compose as c
+from circlet.schema.importer.fold import LARGEST
 from circlet.schema.importer.graph import Graph, Value, constant
 from circlet.schema.onnx.node import Node
 from circlet.schema.onnx.ops.layout import cropped
@@ -29,11 +30,11 @@ def cast_like(node: Node) -> Value:
 
 
 def _cast(node: Node, dtype: DType) -> Value:
+    data = node.known(0)
+    if data is not None and data.dtype.kind in "bi" and dtype in INTEGERS | {DType.BOOL} and data.size <= LARGEST:
+        return constant(data.astype(dtype.numpy), dtype)
     if node.dtype() is dtype:
         return node.copy(node[0])
-    data = node.known(0)
-    if data is not None and data.dtype.kind in "bi" and dtype in INTEGERS | {DType.BOOL} and data.size == 1:
-        return constant(data.astype(dtype.numpy), dtype)
     return node.apply(quantize.Cast(), node[0], type=dtype)
 
 

@@ -85,6 +85,39 @@ BOXED = """g (float[1, n, 4] boxes, float[1, 1, n] scores) => (float[k, 4] y) {
     at = Gather<axis = 1>(found, columns) y = GatherND(boxes, at) }"""
 
 
+MIRRORED = """g (float[b, 2, l] x) => (float[b, 1, m] y) {
+    given = Constant<value = int64[2] {2, 1}>() four = Constant<value = int64[1] {4}>()
+    more = ConstantOfShape<value = int64[1] {0}>(four) all = Concat<axis = 0>(given, more)
+    two = Constant<value = int64[2] {-1, 2}>() pairs = Reshape(all, two)
+    first = Constant<value = int64[1] {0}>() last = Constant<value = int64[1] {-1}>()
+    end = Constant<value = int64[1] {-9223372036854775807}>() back = Slice(pairs, last, end, first, last)
+    sides = Transpose<perm = [1, 0]>(back) flat = Reshape(sides, last) pads = Cast<to = 7>(flat)
+    wide = Pad<mode = "reflect">(x, pads) kernel = Constant<value = float[1, 2, 1] {1.0, 2.0}>()
+    y = Conv(wide, kernel) }"""
+"""What exporters make of paddings for the last axes: amounts for all of them, computed from constants."""
+
+SCORED = """g (float[b, l, 2] x) => (float[b, l] y) {
+    weights = Constant<value = float[2, 1] {1.0, 2.0}>() scores = MatMul(x, weights) shape = Shape(scores)
+    two = Constant<value = int64 {2}>() one = Constant<value = int64 {1}>() size = Gather(shape, two)
+    is = Equal(size, one) axes = Constant<value = int64[1] {2}>()
+    flat = If(is)<then_branch = squeezed () => (float[b, l] less) { less = Squeeze(scores, axes) },
+                  else_branch = kept () => (float[b, l, k] same) { same = Identity(scores) }>
+    y = Softmax<axis = 1>(flat) }"""
+"""A branch on a length that is known, as scripts of a `squeeze` are exported."""
+
+
+def mirrored(length: int) -> Case:
+    x = np.sin(np.arange(4 * length, dtype=np.float32)).reshape(2, 2, length)
+    wide = np.pad(x, ((0, 0), (0, 0), (2, 1)), "reflect")
+    return Case(f"mirror of {length}", MIRRORED, {"x": x}, [wide[:, :1] + 2 * wide[:, 1:]])
+
+
+def scored(length: int) -> Case:
+    x = np.sin(np.arange(4 * length, dtype=np.float32)).reshape(2, length, 2)
+    scores = np.exp(x[..., 0] + 2 * x[..., 1])
+    return Case(f"scores of {length}", SCORED, {"x": x}, [scores / scores.sum(1, keepdims=True)])
+
+
 def batched(length: int) -> Case:
     x = np.arange(2 * length * (length + 1), dtype=np.float32).reshape(length, length + 1, 2)
     at = (np.arange(3 * length).reshape(length, 3, 1) * 5) % length - 2
@@ -182,7 +215,8 @@ def recurrent(length: int) -> Case:
     return Case(f"GRU of {length}", RECURRENT, {"x": x, "lens": np.array([length, length - 2], np.int32)}, [expected])
 
 
-CASES = (picked, resized, cached, recurrent, blocks, traced, listed, framed, ranked, squeezed, batched, boxed)
+CASES = (picked, resized, cached, recurrent, blocks, traced, listed, framed, ranked, squeezed, batched, boxed, mirrored,
+         scored)
 
 
 @pytest.mark.parametrize("backend", ["cpu", pytest.param("native", marks=NATIVE)])
