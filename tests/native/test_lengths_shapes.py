@@ -12,15 +12,16 @@ from circlet.runtime.ir.builder import ModelBuilder, Value
 from circlet.runtime.ir.tensor import Tensor
 from circlet.runtime.ir.types import DType
 from circlet.runtime.ops import segment
-from circlet.runtime.ops.comparison import Equal, GreaterEqual, SelectV2
+from circlet.runtime.ops.comparison import Equal, GreaterEqual, LogicalAnd, LogicalOr, SelectV2
 from circlet.runtime.ops.elementwise import Add, Div, FloorDiv, FloorMod, Mul, Sub
+from circlet.runtime.ops.index import Gather
 from circlet.runtime.ops.layout import Concatenation, Pack, ReverseV2, Slice, Split, SplitV, StridedSlice, Transpose
 from circlet.runtime.ops.pad import Pad
 from circlet.runtime.ops.quantize import Cast
 from circlet.runtime.ops.reduce import ReduceProd
 from circlet.runtime.ops.shape import BroadcastArgs, BroadcastTo, Fill, Range, Reshape, ShapeOf
 from circlet.runtime.ops.spatial import BatchToSpaceND, SpaceToBatchND
-from circlet.runtime.ops.unary import Ceil, Floor, Neg, Relu, ZerosLike
+from circlet.runtime.ops.unary import Ceil, Floor, LogicalNot, Neg, Relu, ZerosLike
 from tests.native.test_lengths import Graph, floats
 from tests.ops.cases import check
 
@@ -116,6 +117,17 @@ def kept(g: Graph, x: Value) -> Value:
     return g(Reshape(), x, ints(g, SelectV2(), is_zero, found, wanted))
 
 
+def grouped(g: Graph, x: Value) -> Value:
+    """(n, 6) as (n, 2, 3): halves if 6 is no 2 and 2 divides it, as attention of grouped heads asks of their number."""
+    heads, groups = ints(g, Gather(0), shape_of(g, x), g.ints(1)), g.ints(2)
+    is_one = g(Equal(), heads, groups, dtype=DType.BOOL)
+    divides = g(Equal(), ints(g, FloorMod(), heads, groups), g.number(0), dtype=DType.BOOL)
+    both = g(LogicalAnd(), g(LogicalNot(), is_one, dtype=DType.BOOL), divides, dtype=DType.BOOL)
+    either = g(LogicalOr(), both, is_one, dtype=DType.BOOL)
+    found = ints(g, SelectV2(), either, groups, g.ints(1))
+    return g(Reshape(), x, ints(g, Concatenation(0), g.ints(-1), found, ints(g, Div(), heads, found)))
+
+
 def numbered(g: Graph, x: Value) -> Value:
     """Rows from the third on times their number: a mask by a range."""
     rows = ints(g, Range(), g.number(2), ints(g, Add(), length(g, x), g.number(2)), g.number(1))
@@ -181,8 +193,8 @@ def scaled(g: Graph, x: Value) -> Value:
 
 
 CASES: Sequence[Callable[[Graph, Value], Value]] = (
-    whole_fours, halves, strides, by_fours, merged, summed, turned, in_parts, expanded, kept, numbered, backwards,
-    dilated, fours_rounded_up, columns_first, times_nothing, steps, scaled)
+    whole_fours, halves, strides, by_fours, merged, summed, turned, in_parts, expanded, kept, numbered, grouped,
+    backwards, dilated, fours_rounded_up, columns_first, times_nothing, steps, scaled)
 
 
 @pytest.mark.parametrize("write", CASES, ids=lambda write: str(write.__name__))

@@ -200,6 +200,17 @@ def _compared(relation: str) -> _Rule:
     return find
 
 
+def _logical(combine: Callable[[int, int], bool]) -> _Rule:
+    def find(op: Op, inputs: Sequence[Array | None], shapes: tuple[Shape, ...]) -> Sequence[Array]:
+        return (np.array(_each(combine, _given(inputs)), np.object_).reshape(shapes[0]),)
+
+    return find
+
+
+def _inverted(op: Op, inputs: Sequence[Array | None], shapes: tuple[Shape, ...]) -> Sequence[Array]:
+    return (_changed(_given(inputs)[0], operator.not_),)
+
+
 def _broadcast(op: Op, inputs: Sequence[Array | None], shapes: tuple[Shape, ...]) -> Sequence[Array]:
     """What two shapes broadcast to."""
     sizes = broadcast_shapes([tuple(each.tolist()) for each in _given(inputs)])
@@ -288,6 +299,9 @@ _RULES: Mapping[type[Op], _Rule] = {
     comparison.LessEqual: _compared("<="),
     comparison.Greater: _compared(">"),
     comparison.GreaterEqual: _compared(">="),
+    comparison.LogicalAnd: _logical(lambda one, other: bool(one and other)),
+    comparison.LogicalOr: _logical(lambda one, other: bool(one or other)),
+    unary.LogicalNot: _inverted,
     comparison.Select: _chosen,
     comparison.SelectV2: _chosen,
     segment.UnsortedSegmentProd: _segments(_multiply, 1),
@@ -301,7 +315,7 @@ _PARTLY = (
     shape.Reshape, shape.ExpandDims, shape.Squeeze, shape.Alias, quantize.Cast, elementwise.Add, elementwise.Sub,
     elementwise.Mul, elementwise.Maximum, elementwise.Minimum, layout.Concatenation, layout.Pack, comparison.Equal,
     comparison.NotEqual, comparison.Less, comparison.LessEqual, comparison.Greater, comparison.GreaterEqual,
-    comparison.Select, comparison.SelectV2)
+    comparison.LogicalAnd, comparison.LogicalOr, unary.LogicalNot, comparison.Select, comparison.SelectV2)
 """Operators of which an element follows from those that it is made of, whatever the others are."""
 
 
