@@ -15,8 +15,7 @@ from circlet.schema.importer import compose as c
 from circlet.schema.importer.graph import Value
 from circlet.schema.onnx.node import Node
 from circlet.schema.onnx.ops.matmul import product
-from circlet.schema.onnx.ops.normalize import standardized
-from circlet.schema.onnx.ops.reduce import mean
+from circlet.schema.onnx.ops.normalize import by_root, standardized
 from circlet.schema.onnx.rules import find_rule, rule
 
 DOMAIN = "com.microsoft"
@@ -127,17 +126,8 @@ def quick_gelu(node: Node) -> Value:
 @rule("SimplifiedLayerNormalization")
 def root_mean_square(node: Node) -> Sequence[Value]:
     rank = node.rank()
-    normal, inverse = _by_root(node, node[0], list(range(c.axis_of(node[0], node.integer("axis", -1)), rank)))
+    normal, inverse = by_root(node, node[0], list(range(c.axis_of(node[0], node.integer("axis", -1)), rank)))
     return c.multiply(node.graph, normal, node[1]), inverse
-
-
-def _by_root(node: Node, x: Value, axes: list[int]) -> tuple[Value, Value]:
-    """A tensor over the root of its mean square along axes, and one over that root."""
-    graph, epsilon = node.graph, node.number("epsilon", 1e-5)
-    single = c.cast(graph, x, DType.FLOAT32) if x.dtype is DType.FLOAT16 else x
-    squares = mean(graph, graph.apply(unary.Square(), single), axes)
-    inverse = graph.apply(unary.Rsqrt(), c.add(graph, squares, c.like(epsilon, squares)))
-    return c.cast(graph, c.multiply(graph, single, inverse), node.dtype()), inverse
 
 
 @rule(f"{DOMAIN}.SkipLayerNormalization")
@@ -167,5 +157,5 @@ def sum_over_root(node: Node) -> Sequence[Value | None]:
     """The sum of tensors and a bias over the root of its mean square along the last axis; the sum is the fourth
     result."""
     added = _summed(node, node.get(3))
-    normal, _ = _by_root(node, added, [node.rank() - 1])
+    normal, _ = by_root(node, added, [node.rank() - 1])
     return c.multiply(node.graph, normal, node[2]), None, None, added

@@ -129,6 +129,23 @@ def layer_normalization(node: Node) -> Sequence[Value]:
     return result if bias is None else c.add(graph, result, bias), center, inverse
 
 
+@rule("RMSNormalization")
+def rms_normalization(node: Node) -> Value:
+    axes = list(range(c.axis_of(node[0], node.integer("axis", -1)), node.rank()))
+    wide = node.integer("stash_type", 1) == 1
+    normal, _ = by_root(node, c.cast(node.graph, node[0], DType.FLOAT32) if wide else node[0], axes)
+    return c.multiply(node.graph, c.cast(node.graph, normal, node.dtype(1)), node[1])
+
+
+def by_root(node: Node, x: Value, axes: list[int]) -> tuple[Value, Value]:
+    """A tensor over the root of its mean square along axes, and one over that root."""
+    graph, epsilon = node.graph, node.number("epsilon", 1e-5)
+    single = c.cast(graph, x, DType.FLOAT32) if x.dtype is DType.FLOAT16 else x
+    squares = mean(graph, graph.apply(unary.Square(), single), axes)
+    inverse = graph.apply(unary.Rsqrt(), c.add(graph, squares, c.like(epsilon, squares)))
+    return c.cast(graph, c.multiply(graph, single, inverse), node.dtype()), inverse
+
+
 @rule("LRN")
 def lrn(node: Node) -> Value:
     graph, size, rank = node.graph, node.integer("size"), node.rank()
