@@ -21,7 +21,6 @@ REFUSED = {
     "hash_table": "elements of type string",
     "list_dynamic_update": LENGTHS,
     "shrink": LENGTHS,
-    "spectrum": "RFFT2D",
     "string_gather": "elements of type string",
 }
 """What is said of models that have no code for devices."""

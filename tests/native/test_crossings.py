@@ -22,6 +22,7 @@ from circlet.runtime.passes.analyses.elide_copies import BEGINS_ELSEWHERE
 from circlet.runtime.passes.analyses.transfer import Action
 from tests.exec.test_rotation import START, Program, loop_model, programs
 from tests.models.expectations import Expectation, read
+from tests.native.hosted import spectrum
 from tests.native.test_models import MODELS
 
 QUICK = ("bubble_sort", "collatz", "cond_nested", "duplicate", "k_means", "list_update", "map_rows", "matrix_power",
@@ -175,7 +176,7 @@ def test_a_loop_whose_shapes_become_smaller_is_not_native_though_its_body_is() -
 
 
 def test_operators_that_native_code_calls_numpy_for_are_numpys() -> None:
-    session = circlet.Session(circlet.load(PATHS["spectrum"]), "native")
+    session = circlet.Session(spectrum(), "native")
     assert computed_by(session.survey())[0]["RFFT2D"] == "cpu"
     assert computed_by(session.survey())[0]["MUL"] == "native"
 

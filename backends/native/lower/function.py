@@ -19,6 +19,7 @@ from circlet.backends.native.emit.emitter import (
     POINTER,
     Emitter,
     memory_type,
+    stored,
 )
 from circlet.backends.native.emit.outlined import Outlined
 from circlet.backends.native.emit.sharing import Sharing
@@ -242,10 +243,10 @@ class FunctionLowering(ABC):
     def _embedded(self, array: Array, dtype: DType) -> ir.Value:
         """A constant (elements,) of the module itself, so that LLVM sees its values."""
         kind = ir.ArrayType(memory_type(dtype), array.size)
-        stored = array.astype(np.uint8) if dtype is DType.BOOL else array
-        name = f"constant_{kind.element}_{stored.reshape(-1).tobytes().hex()}"
+        numbers = stored(np.ascontiguousarray(array).reshape(-1), dtype)
+        name = f"constant_{kind.element}_{numbers.tobytes().hex()}"
         if name not in self.e.module.globals:
-            elements = [ir.Constant(memory_type(dtype), each) for each in stored.reshape(-1).tolist()]
+            elements = [ir.Constant(memory_type(dtype), each) for each in numbers.tolist()]
             data = ir.GlobalVariable(self.e.module, kind, name)
             data.linkage, data.global_constant, data.initializer = "internal", True, ir.Constant(kind, elements)
         return self.e.module.globals[name]

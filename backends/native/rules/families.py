@@ -27,6 +27,7 @@ MODULES: Mapping[str, tuple[str, ...]] = {
     "shape": ("moving.shape",),
     "sort": ("moving.sort", "moving.unique"),
     "spatial": ("moving.spatial",),
+    "spectral": ("real.spectral",),
     "transcendental": ("real.transcendental",),
     "unary": ("real.unary",),
     "updates": ("moving.updates",),

@@ -25,9 +25,10 @@ def movable(call: Call) -> str | None:
 
 
 def plain(call: Call) -> str | None:
-    """Refuses all but numbers that fit into a register and are not quantised."""
-    return movable(call) or next((f"{what} is quantised" for what, each in tensors(call)
-                                  if each.quantization is not None and each.quantization.scales), None)
+    """Refuses all but real numbers that fit into a register and are not quantised."""
+    return movable(call) or next((f"{what} is {'complex' if each.dtype is DType.COMPLEX64 else 'quantised'}"
+                                  for what, each in tensors(call) if each.dtype is DType.COMPLEX64
+                                  or (each.quantization is not None and each.quantization.scales)), None)
 
 
 def quantized(call: Call) -> str | None:

@@ -1,0 +1,138 @@
+"""Native rules of complex numbers and of Fourier transforms of real rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from math import inf, prod
+from typing import TypeAlias
+
+import numpy as np
+from llvmlite import ir
+
+from circlet.backends.native.emit.emitter import I32, Emitter
+from circlet.backends.native.emit.lanes import DOUBLE, SINGLE, Lanes
+from circlet.backends.native.emit.loops import rolled
+from circlet.backends.native.emit.parallel import parallel
+from circlet.backends.native.emit.value import Value, computed
+from circlet.backends.native.emit.whole import Whole
+from circlet.backends.native.rules.fourier import Numbers, Table, lanes_of, radices, roots, transform
+from circlet.backends.native.rules.function import Function
+from circlet.backends.native.rules.rule import Node, Sink, fused, nest
+from circlet.backends.refusal import all_of, only
+from circlet.runtime.exec.kernel import Call
+from circlet.runtime.ir.types import DType
+from circlet.runtime.ops.spectral import ComplexAbs, ComplexToReal, Imag, Real, Rfft2D
+
+OfParts: TypeAlias = Callable[[Lanes, Lanes], Lanes]
+"""From the parts of a complex number to a real one."""
+
+
+def _magnitude(real: Lanes, imag: Lanes) -> Lanes:
+    """Infinite if a part is, as that of hypot(inf, nan)."""
+    x, y = (each.unary("fabs") for each in (real, imag))
+    found = _root(*(each.widen(DOUBLE) for each in (x, y))).narrow(SINGLE) if x.e.target.has_doubles else _scaled(x, y)
+    return found.unless(x.equals(inf), inf).unless(y.equals(inf), inf)
+
+
+def _root(x: Lanes, y: Lanes) -> Lanes:
+    """Of numbers whose squares do not overflow."""
+    return (x * x + y * y).unary("sqrt")
+
+
+def _scaled(x: Lanes, y: Lanes) -> Lanes:
+    """Of any numbers that are not negative."""
+    most, least = (x > y).where(x, y), (x > y).where(y, x)
+    return (most * _root(least / most, most.constant(1))).unless(most.equals(0), 0)
+
+
+def _of_parts(of: OfParts, node: Node[ComplexToReal]) -> tuple[Value]:
+    """Of x, complex64, a number for each element: float32, the same shape."""
+    x = node.input(0)
+
+    def found(e: Emitter, bits: ir.Value) -> ir.Value:
+        both = Lanes(e, bits)
+        return of(*(each.narrow(I32).real() for each in (both, both.shift_right(I32.width)))).value
+
+    return (computed(node.shape, DType.FLOAT32, lambda e, index: found(e, x.element(e, index)),
+                     (lambda e, position: found(e, x.linear(e, position))) if x.flat else None),)
+
+
+_OF_PARTS: dict[type[ComplexToReal], OfParts] = {
+    Real: lambda real, imag: real,
+    Imag: lambda real, imag: imag,
+    ComplexAbs: _magnitude,
+}
+for _op, _of in _OF_PARTS.items():
+    fused(_op, only({DType.COMPLEX64}))(partial(_of_parts, _of))
+
+
+def _lengths(call: Call) -> str | None:
+    """Refuses transforms of other matrices than rows, and of lengths without `radices`."""
+    given = call.input(1).data
+    if given is None or given.shape != (2,):
+        return "input 1 is not two constants"
+    height, width = given.tolist()
+    if height != 1 or width < 1:
+        return f"matrices of {height} by {width} (supported: one row)"
+    return None if radices(_count(width)) else f"length {width} (supported: products of 2, 3 and 5)"
+
+
+def _count(width: int) -> int:
+    """How many complex numbers are transformed for a row: of an even length half as many, each of two real ones."""
+    return width if width % 2 else width // 2
+
+
+@nest(Rfft2D, all_of(only({DType.FLOAT32}), _lengths), memory_inputs=frozenset({0}), parameters=frozenset({1}))
+def rfft2d(node: Node[Rfft2D], e: Emitter, sinks: tuple[Sink, ...]) -> None:
+    """Of x (..., m, n), float32, and lengths (1, w): of the first row of each matrix, cut or filled up with zeros,
+    (..., 1, w // 2 + 1), complex64. As many rows at a time as a vector has lanes, shared out."""
+    x, (_, width) = node.input(0), _known(node)
+    outer, bins, count = x.shape[:-2], width // 2 + 1, _count(width)
+    rows, room = prod(outer), max(count, bins)
+    lanes = lanes_of(e)
+    with parallel(e, -(-rows // lanes), 4 * rows * width * (len(radices(count) or ()) + 1)) as block:
+        given, spare = (Numbers.reserved(e, node.function, count, room) for _ in range(2))
+        first = Whole(e, block) * lanes
+        here = (Whole(e, rows) - first).at_most(lanes)
+
+        def row(lane: ir.Value) -> list[ir.Value]:
+            return [*e.delinear(e.builder.add(first.register, lane), outer), e.number(0)]
+
+        given.clear(e)
+        parts = 2 if width % 2 else 1
+        with rolled(e, here.register) as lane, rolled(e, Whole(e, x.shape[-1]).at_most(width).register) as k:
+            place = e.builder.add(e.builder.mul(k, e.number(parts * lanes)), lane)
+            given.put(e, place, x.element(e, [*row(lane), k]))
+        found = transform(e, node.function, given, spare)
+        bits = _packed(e, node.function, found, spare if found is given else given, width)
+        with rolled(e, here.register) as lane, rolled(e, bins) as k:
+            place = e.builder.add(e.builder.mul(k, e.number(lanes)), lane)
+            sinks[0](e, [*row(lane), k], e.load(bits, DType.COMPLEX64, place))
+
+
+def _known(node: Node[Rfft2D]) -> tuple[int, int]:
+    """The lengths of a transform."""
+    known = node.input(1).known
+    assert known is not None, "parameters are known"
+    height, width = known.tolist()
+    return height, width
+
+
+def _packed(e: Emitter, function: Function, found: Numbers, spare: Numbers, width: int) -> ir.Value:
+    """The first half of the transforms of rows as elements, in `spare` memory: of each number those of all rows. Of an
+    even length they follow from the transform of half as many numbers x[2 k] + i x[2 k + 1]: the sum and the difference
+    of a number and the conjugate of the one as far from the end are those of the even elements and of the odd ones."""
+    b, count = e.builder, found.count
+    is_even = width % 2 == 0
+    table = Table.of(function, -0.5j * roots(width, np.arange(count + 1)), found) if is_even else None
+    with rolled(e, width // 2 + 1) as k:
+        if table is None:
+            value = found.load(e, k)
+        else:
+            here = found.load(e, b.select(b.icmp_signed("==", k, e.number(count)), e.number(0), k))
+            is_first = b.icmp_signed("==", k, e.number(0))
+            mirrored = found.load(e, b.select(is_first, e.number(0), b.sub(e.number(count), k))).conjugate()
+            value = (here + mirrored).scaled(0.5) + (here - mirrored) * table.load(e, k)
+        spare.store_bits(e, k, value)
+    return spare.memory

@@ -1,0 +1,64 @@
+"""Native code of complex numbers and of Fourier transforms, beside numpy's."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+
+import circlet
+from circlet.runtime.ir.builder import ModelBuilder, SubgraphBuilder, Value
+from circlet.runtime.ir.types import DType
+from circlet.runtime.ops.layout import ReverseV2
+from circlet.runtime.ops.spectral import ComplexAbs, Imag, Real, Rfft2D
+from tests.native.against_cpu import Formula, agree, values
+from tests.native.native_cases import native_test
+from tests.ops.test_spectral import PARTS, TRANSFORMS
+
+test_cases = native_test([*PARTS, *TRANSFORMS])
+
+
+def transformed(width: int) -> Formula:
+    """The parts and magnitudes of a transform, which is turned around in between, as it lies in memory."""
+    def formula(g: SubgraphBuilder, *inputs: Value) -> Sequence[Value]:
+        (found,) = g.op(Rfft2D(), *inputs, g.constant(np.array([1, width], np.int32)))
+        (turned,) = g.op(ReverseV2(), found, g.constant(np.array([-1], np.int32)))
+        return [*g.op(Real(), turned), *g.op(Imag(), turned), *g.op(ComplexAbs(), found)]
+
+    return formula
+
+
+@pytest.mark.parametrize("rows", [1, 7, 8, 19])
+@pytest.mark.parametrize("width", [1, 2, 3, 4, 5, 6, 8, 9, 15, 16, 25, 30, 64, 120, 400, 512])
+def test_transforms(width: int, rows: int) -> None:
+    agree(transformed(width), values((rows, 1, width), np.float32, width), floats=1e-6)
+
+
+@pytest.mark.parametrize("given", [5, 16, 40])
+def test_rows_are_cut_or_filled_up(given: int) -> None:
+    agree(transformed(16), values((2, 3, given), np.float32, given), floats=1e-6)
+
+
+def test_magnitudes_of_special_values() -> None:
+    numbers = np.array([complex(np.inf, np.nan), complex(np.nan, -np.inf), complex(np.nan, 1), 3e38 + 3e38j, 1e-30j],
+                       np.complex64)
+
+    def formula(g: SubgraphBuilder, *inputs: Value) -> Sequence[Value]:
+        return g.op(ComplexAbs(), *inputs)
+
+    agree(formula, numbers)
+
+
+def test_lengths_are_open() -> None:
+    """One function computes any number of rows, and asks nothing of the host."""
+    b = ModelBuilder()
+    main = b.subgraph("main")
+    x = main.input("x", DType.FLOAT32, (-1, 1, 16))
+    main.output(*main.op(ComplexAbs(), *main.op(Rfft2D(), x, main.constant(np.array([1, 16], np.int32)))))
+    session = circlet.Session(b.build(), backend="native")
+    for rows in (3, 1, 9, 30):
+        given = values((rows, 1, 16), np.float32, rows)
+        (found,) = session.invoke(0, [given])
+        np.testing.assert_allclose(found, np.abs(np.fft.rfft(given)), rtol=1e-5, atol=1e-6)
+    assert {*session.backend_of(0)} == {"native"}
