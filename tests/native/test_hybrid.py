@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from circlet.runtime.ir.types import Activation, DType, Padding
 from circlet.runtime.ops import elementwise
-from circlet.runtime.ops.conv import Conv2D, DepthwiseConv2D
+from circlet.runtime.ops.conv import Conv2D, DepthwiseConv2D, TransposeConv
 from circlet.runtime.ops.matmul import BatchMatMul, FullyConnected
 from tests.native.native_cases import native_test
 from tests.native.quantized_models import Array, Network, stored
@@ -92,6 +92,21 @@ def test_depthwise_conv_2d(size: tuple[int, int], channels: tuple[int, int], pad
     w = weights(network, (1, *size, count * times), 3, True, seed, 0.01)
     bias = network.constant(floats((count * times,), seed, "plain")) if has_bias else None
     network.op(DepthwiseConv2D(padding, stride, stride, Activation.RELU6, times), x, w, bias)
+    network.agree(is_native=True)
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.sampled_from([(1, 1), (3, 3), (2, 4)]), st.sampled_from([1, 3, 16]), st.sampled_from([1, 9, 40]),
+       st.sampled_from([(1, 1), (2, 2), (3, 1)]), st.booleans(), st.booleans(), kinds, seeds)
+def test_transpose_conv(size: tuple[int, int], depth: int, channels: int, strides: tuple[int, int], per_axis: bool,
+                        has_bias: bool, kind: str, seed: int) -> None:
+    network = Network()
+    shape = network.constant(np.array([2, 5 * strides[0], 6 * strides[1], channels], np.int32))
+    x = network.input(floats((2, 5, 6, depth), seed, kind))
+    w = weights(network, (channels, *size, depth), 0, per_axis, seed, 0.01)
+    bias = network.constant(floats((channels,), seed, "plain")) if has_bias else None
+    op = TransposeConv(Padding.SAME, *strides[::-1], fused_activation_function=Activation.RELU6)
+    network.op(op, shape, w, x, bias)
     network.agree(is_native=True)
 
 

@@ -13,7 +13,7 @@ from circlet.runtime.ir.model import Model
 from circlet.runtime.ir.op import Op
 from circlet.runtime.ir.tensor import Tensor
 from circlet.runtime.ir.types import Activation, Array, DType, Padding, Quantization, Shape
-from circlet.runtime.ops.conv import Conv2D, DepthwiseConv2D
+from circlet.runtime.ops.conv import Conv2D, DepthwiseConv2D, TransposeConv
 from circlet.runtime.ops.elementwise import Add, Mul, Sub
 from circlet.runtime.ops.layout import Concatenation, StridedSlice, Transpose
 from circlet.runtime.ops.matmul import BatchMatMul, FullyConnected
@@ -139,6 +139,27 @@ def resized(g: Graph) -> Sequence[Value]:
             for flags in ((False, False), (True, False), (False, True))]
 
 
+def twice_as_large(g: Graph, x: Value, q: Quantization | None, dtype: DType) -> Value:
+    """Images (n, h, w, 4), convolved to (n, 2 h, 2 w, 6)."""
+    size = g(Mul(), g(ShapeOf(DType.INT32), x, dtype=DType.INT32), g.ints(1, 2, 2, 1), dtype=DType.INT32)
+    size = g(Add(), size, g.ints(0, 0, 0, 2), dtype=DType.INT32)
+    bias = g.bias(6, {I8: DType.INT32, I16: DType.INT64, F32: F32}[dtype])
+    return g(TransposeConv(Padding.SAME, 2, 2), size, g.weights(6, 3, 3, 4, per_axis=0), x, bias, q=q, dtype=dtype)
+
+
+def transposed(g: Graph) -> Sequence[Value]:
+    return [twice_as_large(g, g.input((-1, -1, -1, 4)), q(0.03, -4), I8)]
+
+
+def wide_transposed(g: Graph) -> Sequence[Value]:
+    return [twice_as_large(g, g.input((-1, -1, -1, 4), I16, q(0.0001)), q(0.0002), I16)]
+
+
+def hybrid_transposed(g: Graph) -> Sequence[Value]:
+    x = g(Dequantize(), g.input((-1, -1, -1, 4)), dtype=F32)
+    return [twice_as_large(g, x, None, F32)]
+
+
 def stored(shape: Shape, dtype: DType = I8) -> Array:
     """Any stored values."""
     limits = np.iinfo(dtype.numpy)
@@ -174,7 +195,8 @@ def test_one_function_serves_all_lengths(name: str, threads: int, folder: object
     assert len(compiled) == 1
 
 
-@pytest.mark.parametrize("write", [images, wide_images, resized], ids=lambda write: str(write.__name__))
+@pytest.mark.parametrize("write", [images, wide_images, resized, transposed, wide_transposed, hybrid_transposed],
+                         ids=lambda write: str(write.__name__))
 def test_images_of_all_sizes_have_their_bits(write: Callable[[Graph], Sequence[Value]], folder: object,
                                              compiled: list[str]) -> None:
     made = model(write)

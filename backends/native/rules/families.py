@@ -36,7 +36,7 @@ MODULES: Mapping[str, tuple[str, ...]] = {
 """The modules of this package with rules for the operators that a module of `runtime/ops` defines."""
 OF_STORED: Mapping[str, tuple[str, ...]] = {
     "comparison": ("quantized.elementwise",),
-    "conv": ("quantized.conv", "quantized.depthwise", "quantized.hybrid", "quantized.wide"),
+    "conv": ("quantized.conv", "quantized.depthwise", "quantized.hybrid", "quantized.transpose_conv", "quantized.wide"),
     "elementwise": ("quantized.elementwise", "quantized.division"),
     "matmul": ("quantized.batch_matmul", "quantized.fully_connected", "quantized.hybrid", "quantized.wide"),
     "normalize": ("quantized.softmax",),

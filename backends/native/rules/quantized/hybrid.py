@@ -30,6 +30,7 @@ from circlet.backends.native.rules.quantized.fully_connected import (
     Form,
     Source,
     constant,
+    each_element,
     form_of,
     known,
     multiply_integers,
@@ -84,6 +85,23 @@ def staged(function: Function, form: Form, value: Value, size: int,
     def run(e: Emitter, row: ir.Value, position: ir.Value, target: ir.Value, count: ir.Value | int) -> None:
         source = e.address(memory, SINGLE, position)
         e.builder.call(_quantizing(e, form), [source, e.register(count), _of_row(e, parameters, row), target])
+
+    return Source(begin, run), parameters
+
+
+def centred_rows(function: Function, value: Value, size: int) -> tuple[Source, ir.Value]:
+    """`staged` as pairs, so that int8 is used up, of elements from which the zero point of their row is taken off."""
+    source, parameters = staged(function, PAIRS, value, size, True)
+
+    def run(e: Emitter, row: ir.Value, position: ir.Value, target: ir.Value, count: ir.Value | int) -> None:
+        source.run(e, row, position, target, count)
+        zero = e.builder.trunc(e.load(_of_row(e, parameters, row), DType.INT32, _MOVED), PAIRS.element)
+        each_element(e, PAIRS, target, count,
+                     lambda k: e.builder.sub(e.load(target, DType.INT16, k), zero))
+
+    def begin(e: Emitter, row: ir.Value) -> ir.Value:
+        source.begin(e, row)
+        return PAIRS.constant(0)
 
     return Source(begin, run), parameters
 
@@ -286,12 +304,13 @@ class Scaling:
         return lambda e, column: e.load(memory, DType.FLOAT32, column)
 
 
-def _refuses(*kinds: DType) -> Refusal:
-    """Refuses all but weights of some types and a bias that are constant, and activations that do not clamp."""
-    return all_of(only((DType.FLOAT32,)), only(kinds, 1), constant_inputs(1, 2), _other_activation)
+def refuses_types(*kinds: DType, data: int = 0, bias: int = 2) -> Refusal:
+    """Refuses all but input `data` of float32, weights of some types and a bias that are constant, and activations that
+    do not clamp."""
+    return all_of(only((DType.FLOAT32,), data), only(kinds, 1), constant_inputs(1, bias), _other_activation)
 
 
-def _long_rows(call: Call) -> str | None:
+def long_filters(call: Call) -> str | None:
     """Refuses rows that make sums too large."""
     return _too_long(prod(call.input(1).shape[1:]))
 
@@ -313,7 +332,7 @@ def _matrix(tensor: Tensor) -> Array:
     return unpack_int4(tensor.data, tensor.shape) if tensor.dtype is DType.INT4 else tensor.data.view(np.int8)
 
 
-@nest(FullyConnected, all_of(_refuses(DType.INT8, DType.UINT8, DType.INT4), _long_rows), name=HYBRID)
+@nest(FullyConnected, all_of(refuses_types(DType.INT8, DType.UINT8, DType.INT4), long_filters), name=HYBRID)
 def fully_connected(node: Node[FullyConnected], e: Emitter, sinks: tuple[Sink, ...]) -> None:
     """Of x (..., k), float32, and weights (n, k) of 8 or 4 bits: (..., n), float32."""
     _multiply_rows(node, e, sinks[0], _matrix(node.call.input(1)))
@@ -330,7 +349,7 @@ def _one_matrix(call: Call) -> str | None:
     return _too_long(shape[-1 if call.op.adj_y else -2])
 
 
-@nest(BatchMatMul, all_of(_refuses(DType.INT8), _one_matrix), name=HYBRID)
+@nest(BatchMatMul, all_of(refuses_types(DType.INT8), _one_matrix), name=HYBRID)
 def batch_matmul(node: Node[BatchMatMul], e: Emitter, sinks: tuple[Sink, ...]) -> None:
     """Of x (..., m, k), float32, and one matrix y (k, n) or, transposed, (n, k) of int8: (..., m, n), float32."""
     matrix = constant(node.input(1)).reshape(node.input(1).shape[-2:])
@@ -387,7 +406,7 @@ def multiply_scaled(scaling: Scaling, form: Form, rows: int, left: Left, weights
                       lambda plan, scratch: Collected(scratch, collect), bits)
 
 
-@nest(Conv2D, all_of(_refuses(DType.INT8), _long_rows, grouped), name=HYBRID)
+@nest(Conv2D, all_of(refuses_types(DType.INT8), long_filters, grouped), name=HYBRID)
 def conv_2d(node: Node[Conv2D], e: Emitter, sinks: tuple[Sink, ...]) -> None:
     """Of images (n, h, w, c), float32, and a filter (o, kh, kw, c), int8: (n, i, j, o), float32. An image is quantised
     around 0 where the filter has one scale, else so that int8 is used up."""
@@ -414,7 +433,7 @@ def conv_2d(node: Node[Conv2D], e: Emitter, sinks: tuple[Sink, ...]) -> None:
                     lambda e, row: of_image(e, image_of(e, row)), take)
 
 
-@nest(DepthwiseConv2D, all_of(_refuses(DType.INT8), _long_rows, many_taps), name=HYBRID)
+@nest(DepthwiseConv2D, all_of(refuses_types(DType.INT8), long_filters, many_taps), name=HYBRID)
 def depthwise_conv_2d(node: Node[DepthwiseConv2D], e: Emitter, sinks: tuple[Sink, ...]) -> None:
     """Of images (n, h, w, c), float32, and a filter (1, kh, kw, c m), int8: (n, i, j, c m), float32. An image is
     quantised so that int8 is used up."""

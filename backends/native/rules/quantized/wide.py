@@ -1,5 +1,5 @@
 """Native rules of products of integers that dot products of bytes do not take: with unsigned bytes, 16-bit integers or
-packed weights, and transposed convolutions.
+packed weights.
 
 Both factors are kept as 16-bit integers around zero. That their sums fit into 32 bits is found from the weights.
 """
@@ -16,16 +16,12 @@ from llvmlite import ir
 
 from circlet.backends.arithmetic.fixed_point import reduced_multipliers
 from circlet.backends.arithmetic.quantization import unpack_int4
-from circlet.backends.native.emit.emitter import I8, I32, I64, Emitter, Index, register_type
-from circlet.backends.native.emit.loops import independent, rolled
+from circlet.backends.native.emit.emitter import I32, I64, Emitter, Index, register_type
+from circlet.backends.native.emit.loops import independent
 from circlet.backends.native.emit.value import Value
-from circlet.backends.native.gemm.microkernel import lanes
-from circlet.backends.native.gemm.operands import Direct, Filtered, Left, Put
-from circlet.backends.native.gemm.plan import Plan
-from circlet.backends.native.gemm.product import multiply
+from circlet.backends.native.gemm.operands import Filtered, Put
 from circlet.backends.native.gemm.stored import Integers
 from circlet.backends.native.rules.function import Function
-from circlet.backends.native.rules.image import BYTES, Image, empty_image
 from circlet.backends.native.rules.preferences import INTEGER
 from circlet.backends.native.rules.quantized.conv import Taps, images, requantization, requantized
 from circlet.backends.native.rules.quantized.elementwise import offset, quantization
@@ -34,7 +30,6 @@ from circlet.backends.native.rules.quantized.fully_connected import (
     PAIRS,
     Source,
     each_element,
-    kept_as,
     known,
     multiply_integers,
     rows_of,
@@ -55,7 +50,7 @@ from circlet.runtime.exec.kernel import Call
 from circlet.runtime.ir.length import may_differ
 from circlet.runtime.ir.tensor import Tensor
 from circlet.runtime.ir.types import Array, DType
-from circlet.runtime.ops.conv import Conv2D, DepthwiseConv2D, TransposeConv
+from circlet.runtime.ops.conv import Conv2D, DepthwiseConv2D
 from circlet.runtime.ops.matmul import FullyConnected
 
 _INTEGERS = frozenset({DType.INT8, DType.UINT8, DType.INT16})
@@ -65,7 +60,7 @@ _MOST_TAPS = 64
 8."""
 
 
-def _weights(tensor: Tensor) -> Array:
+def weights_of(tensor: Tensor) -> Array:
     """Constant weights around zero, as int16."""
     assert tensor.data is not None, "the rules refuse other weights"
     stored = unpack_int4(tensor.data, tensor.shape) if tensor.dtype is DType.INT4 else tensor.data
@@ -78,7 +73,7 @@ def bits_of(tensor: Tensor) -> int:
     return 4 if tensor.dtype is DType.INT4 else 8
 
 
-def _takes(data: int = 0, bias: int = 2, channels: int = 0) -> Refusal:
+def takes(data: int = 0, bias: int = 2, channels: int = 0) -> Refusal:
     """Refuses all calls but those whose input `data` and weights, input 1, are quantised integers, and weights and bias
     constants such that sums fit; the weights' axis `channels` is that of the result."""
     return all_of(constant_inputs(1, bias), only(_INTEGERS, data), partial(_made_of, data),
@@ -98,13 +93,14 @@ def _fits(data: int, bias: int, channels: int, call: Call) -> str | None:
 def _reach(data: int, bias: int, channels: int, call: Call) -> int:
     """A magnitude that no sum exceeds."""
     given, weights = call.input(data), call.input(1)
-    found, zero, limits = np.abs(_weights(weights).astype(np.int64)), quantization(given).zero_point, given.dtype.numpy
+    found = np.abs(weights_of(weights).astype(np.int64))
+    zero, limits = quantization(given).zero_point, given.dtype.numpy
     total = found.sum(axis=tuple(axis for axis in range(found.ndim) if axis != channels)).max(initial=0)
     reach = max(np.iinfo(limits).max - zero, zero - np.iinfo(limits).min)
     return int(total) * reach + largest(call.input(bias) if call.has(bias) else None)
 
 
-def _centred(value: Value, tensor: Tensor) -> Source:
+def centred(value: Value, tensor: Tensor) -> Source:
     """The elements of a tensor without its zero point."""
 
     def run(e: Emitter, image: ir.Value, position: ir.Value, target: ir.Value, count: ir.Value | int) -> None:
@@ -114,34 +110,34 @@ def _centred(value: Value, tensor: Tensor) -> Source:
     return Source(lambda e, image: PAIRS.constant(0), run)
 
 
-def _first(columns: int, bias: Value | None) -> Array:
+def first_sums(columns: int, bias: Value | None) -> Array:
     """What the sum of each column starts with."""
     found = known(bias)
     return np.zeros(columns, np.int32) if found is None else found.reshape(-1).astype(np.int32)
 
 
-@nest(FullyConnected, _takes(), frozenset({0, 1, 2}), name=INTEGER)
+@nest(FullyConnected, takes(), frozenset({0, 1, 2}), name=INTEGER)
 def fully_connected(node: Node[FullyConnected], e: Emitter, sinks: tuple[Sink, ...]) -> None:
     """Of x (..., k) and weights (n, k), integers: (..., n). Rows are staged as pairs, multiplied, and each sum scaled
     by itself."""
-    weights, function, rows = _weights(node.call.input(1)), node.function, prod(node.shape[:-1])
+    weights, function, rows = weights_of(node.call.input(1)), node.function, prod(node.shape[:-1])
     units, depth = weights.shape
-    memory = stage(function, PAIRS, (1, 1, rows, depth), _centred(node.input(0), node.call.input(0)))
+    memory = stage(function, PAIRS, (1, 1, rows, depth), centred(node.input(0), node.call.input(0)))
     put = scaled(node, sinks[0])
     multiply_integers(function, PAIRS, rows, rows_of(function, PAIRS, memory, depth), weights[:, None],
-                      _first(units, node.optional(2)), lambda plan, scratch: Filtered(scratch, put),
+                      first_sums(units, node.optional(2)), lambda plan, scratch: Filtered(scratch, put),
                       bits_of(node.call.input(1)))
 
 
-@nest(Conv2D, _takes(), frozenset({0, 1, 2}), name=INTEGER)
+@nest(Conv2D, takes(), frozenset({0, 1, 2}), name=INTEGER)
 def conv_2d(node: Node[Conv2D], e: Emitter, sinks: tuple[Sink, ...]) -> None:
     """Of images (n, h, w, c) and a filter (o, kh, kw, c / groups), integers: (n, i, j, o). As that of int8, by pairs;
     sums of int16 are rescaled one by one."""
-    image, weights, function = node.input(0), _weights(node.call.input(1)), node.function
+    image, weights, function = node.input(0), weights_of(node.call.input(1)), node.function
     shape = images(image)
     taps = Taps(PAIRS, shape, node.op.windows(shape, weights.shape), weights.shape[3])
-    memory = stage(function, PAIRS, shape, _centred(image, node.call.input(0)), taps.margins)
-    runs, first = taps.runs(weights), _first(len(weights), node.optional(2))
+    memory = stage(function, PAIRS, shape, centred(image, node.call.input(0)), taps.margins)
+    runs, first = taps.runs(weights), first_sums(len(weights), node.optional(2))
     groups = shape[3] // taps.channels
     by = requantization(node, len(weights), _reach(0, 2, 0, node.call))
     size, bits = len(weights) // groups, bits_of(node.call.input(1))
@@ -159,7 +155,7 @@ def conv_2d(node: Node[Conv2D], e: Emitter, sinks: tuple[Sink, ...]) -> None:
 
 def _to_place(node: Node[Any], sink: Sink, begin: int) -> Put:
     """Takes the sums of channels from `begin` on."""
-    finish = _Finish(node, node.shape[-1])
+    finish = Finish(node, node.shape[-1])
 
     def put(e: Emitter, row: ir.Value, column: ir.Value, value: ir.Value) -> None:
         channel = e.builder.add(column, e.number(begin))
@@ -168,7 +164,7 @@ def _to_place(node: Node[Any], sink: Sink, begin: int) -> Put:
     return put
 
 
-class _Finish:
+class Finish:
     """Makes single sums of a convolution its results."""
 
     def __init__(self, node: Node[Any], channels: int, data: int = 0, bias: int = 2) -> None:
@@ -207,18 +203,18 @@ _refuses_int8 = only(_INTEGERS - {DType.INT8})
 """Leaves int8 to dot products of bytes."""
 
 
-@nest(DepthwiseConv2D, all_of(_refuses_int8, _takes(channels=3), many_taps), frozenset({0, 1, 2}), name=INTEGER)
+@nest(DepthwiseConv2D, all_of(_refuses_int8, takes(channels=3), many_taps), frozenset({0, 1, 2}), name=INTEGER)
 def depthwise_conv_2d(node: Node[DepthwiseConv2D], e: Emitter, sinks: tuple[Sink, ...]) -> None:
     """Of images (n, h, w, c) and a filter (1, kh, kw, c m), integers: (n, i, j, c m). `window_sums`, each rescaled by
     itself."""
-    weights, channels = _weights(node.call.input(1))[0], node.shape[3]
-    start, finish = node.function.external(_first(channels, node.optional(2))), _Finish(node, channels)
+    weights, channels = weights_of(node.call.input(1))[0], node.shape[3]
+    start, finish = node.function.external(first_sums(channels, node.optional(2))), Finish(node, channels)
 
     def put(e: Emitter, index: Index, total: ir.Value) -> None:
         total = e.builder.add(total, e.load(start, DType.INT32, index[3]))
         sinks[0](e, index, finish.stored(e, total, index[3]))
 
-    window_sums(node, e, _centred(node.input(0), node.call.input(0)), weights, put)
+    window_sums(node, e, centred(node.input(0), node.call.input(0)), weights, put)
 
 
 def window_sums(node: Node[DepthwiseConv2D], e: Emitter, source: Source, weights: Array,
@@ -262,55 +258,3 @@ def _elements(function: Function, weights: Array, bits: int) -> Callable[[Emitte
     kept, flat = Integers.of(1, bits, weights), weights.reshape(-1)
     stored = function.external(kept.elements(flat))
     return lambda e, place: kept.element(e, stored, place)
-
-
-@nest(TransposeConv, all_of(_takes(2, 3), constant_inputs(0)), frozenset({1, 2, 3}), name=INTEGER)
-def transpose_conv(node: Node[TransposeConv], e: Emitter, sinks: tuple[Sink, ...]) -> None:
-    """Of images (n, h, w, c) and a filter (o, kh, kw, c), integers: (n, i, j, o). For each element of the filter, each
-    row of the image gives products (w, o), which are added where they belong, i32, in scratch memory with margins."""
-    weights, image, function, b = _weights(node.call.input(1)), node.input(2), node.function, e.builder
-    tall, wide = windows = node.op.windows(node.shape, weights.shape)
-    images, height, width, depth = image.shape
-    plan = Plan.of(e.target, PAIRS.arithmetic, width, len(weights), PAIRS.run(depth) // BYTES)
-    stored = kept_as(PAIRS, e.target, weights, bits_of(node.call.input(1)))
-    memory = stage(function, PAIRS, image.shape, _centred(image, node.call.input(2)))
-    made = empty_image(node, 1, windows, len(weights), behind=plan.panel * BYTES)
-    panels = function.external(_packed_elements(plan, weights, stored))
-    element_bytes = plan.panels * plan.packed(panels, stored).distance
-    row_bytes = width * depth * PAIRS.size
-    with rolled(e, images) as number:
-        e.fill(made.memory, 0, made.size)
-        with rolled(e, tall.size) as k, rolled(e, wide.size) as m, rolled(e, height) as y:
-            element = b.add(b.mul(k, e.number(wide.size)), m)
-            right = e.address(panels, I8, b.mul(element, e.number(element_bytes)))
-            row = b.add(b.mul(y, e.number(tall.stride)), k)
-            target = e.address(made.at(e, e.number(0), row), I8, b.mul(m, e.number(made.column)))
-            line = b.add(b.mul(number, e.number(height)), y)
-            left = Left.even(e, plan.split, e.address(memory, I8, b.mul(line, e.number(row_bytes))), depth * PAIRS.size,
-                             PAIRS.run(depth))
-            multiply(e, plan, left, plan.packed(right, stored), target,
-                     Direct(target, wide.stride * made.column, adds=True))
-        _deliver(node, e, made, number, sinks[0])
-
-
-def _packed_elements(plan: Plan, weights: Array, stored: Integers | None) -> Array:
-    """The filter (o, h, w, c) as packed matrices, element by element."""
-    columns, tall, wide, channels = weights.shape
-    words = PAIRS.words(weights.reshape(columns, tall * wide, channels)).reshape(columns, tall * wide, plan.depth)
-    matrices = [words[:, each] if stored is None else stored.kept(np.ascontiguousarray(words[:, each]))
-                for each in range(tall * wide)]
-    return np.ascontiguousarray(np.stack([plan.pack(each) for each in matrices]))
-
-
-def _deliver(node: Node[TransposeConv], e: Emitter, made: Image, number: ir.Value, sink: Sink) -> None:
-    """Passes on what lies within the margins, (h, w, o) sums of an image, the bias added and rescaled."""
-    windows = node.op.windows(node.shape, node.input(1).shape)
-    (_, height, width, channels), b = node.shape, e.builder
-    start, finish = node.function.external(_first(channels, node.optional(3))), _Finish(node, channels, 2, 3)
-    before, left = (each.before for each in windows)
-    with rolled(e, height) as y, rolled(e, width) as x:
-        line = made.at(e, e.number(0), b.add(y, e.number(before)))
-        place = e.address(line, I8, b.mul(b.add(x, e.number(left)), e.number(made.column)))
-        with independent(e, channels, lanes(e.target)) as channel:
-            total = b.add(e.load(place, DType.INT32, channel), e.load(start, DType.INT32, channel))
-            sink(e, [number, y, x, channel], finish.stored(e, total, channel))
