@@ -144,7 +144,7 @@ def _repeats_elements(call: Call) -> str | None:
     if multiples.size != len(shape):
         return "the rank of input 0 is not declared"
     repeated = [axis for axis, (size, count) in enumerate(zip(shape, multiples.reshape(-1).tolist(), strict=False))
-                if size != 1 and count != 1]
+                if count != 1 and size != 1]
     return f"axes {repeated} are no broadcasts" if repeated else None
 
 
