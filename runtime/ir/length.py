@@ -9,15 +9,15 @@ it as an assumption: what was derived holds for all lengths for which every assu
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from math import gcd
-from types import MappingProxyType
 from typing import cast
 
 from circlet.runtime.ir.bounds import bound_of, bounds, least, maximum_of
 from circlet.runtime.ir.op import Unknown
+from circlet.runtime.ir.premises import NO_PREMISES, Premises
 from circlet.runtime.ir.terms import (
     LEAST,
     MOST_ROOM,
@@ -42,7 +42,6 @@ from circlet.runtime.ir.terms import (
     value_of,
 )
 
-NO_LEAST: Mapping[int, int] = MappingProxyType({})
 CAPACITY = 64
 """For how long a length there is room at first that changes from turn to turn of a loop; a choice."""
 
@@ -67,17 +66,13 @@ class ToldApart(Exception):
 class Scope:
     """The open lengths of one derivation, and what was assumed of them."""
 
-    def __init__(self, lengths: Sequence[int], least: Mapping[int, int] = NO_LEAST, told: int = 0) -> None:
-        """
-        Args:
-            lengths: those at hand, each at least `LEAST`.
-            least: the least ones that are to be told, by number, where that is not `LEAST`; positive.
-            told: what numbers that the run tells are at the least.
-        """
-        self.told = told
+    def __init__(self, lengths: Sequence[int], premises: Premises = NO_PREMISES) -> None:
+        """Of lengths at hand, each at least `LEAST`, and what is taken of them."""
+        self.premises = premises
+        self.told: set[int] = set()
+        """Numbers that the run tells."""
         self.opened = len(lengths)
         """How many are open."""
-        self._least = least
         self.lengths = [*lengths]
         """At hand; behind the open lengths 0 for what the run computes, and how much buffers are to hold."""
         self.capacities: list[int] = []
@@ -108,7 +103,7 @@ class Scope:
 
     def symbol(self, number: int) -> int:
         """The length of a number, as what stands for it."""
-        return cast(int, Length(self, ((1, (Symbol(number, self._least.get(number, LEAST)),)),)))
+        return cast(int, Length(self, ((1, (Symbol(number, self.premises.least.get(number, LEAST)),)),)))
 
     def late(self, most: Length | int | None) -> int:
         """A length that the run computes, at most as long as another one; without one, as long as there is room."""
@@ -127,6 +122,12 @@ class Scope:
         self.lengths.append(CAPACITY)
         self.capacities.append(self.count - 1)
         return cast(int, Length(self, ((1, (Symbol(self.count - 1, LEAST, MOST_ROOM),)),)))
+
+    def told_number(self, least: int) -> int:
+        """A number that the run tells, at least so large."""
+        found = self.computed(self.capacity(), least)
+        self.told.add(self.count - 1)
+        return found
 
     def carried(self, most: Length | int, begin: int | None = None) -> int:
         """As `computed`, a length that changes from turn to turn of a loop; `begin` is what it begins with if no turn
@@ -148,6 +149,7 @@ class Scope:
         yield partial(kept.__setitem__, 0, True)
         if not kept[0]:
             del self.lengths[lengths:], self.capacities[capacities:]
+            self.told = {each for each in self.told if each < lengths}
 
     def changes(self, terms: Terms) -> bool:
         """Whether terms hang on lengths that change from turn to turn."""

@@ -9,7 +9,7 @@ from typing import ClassVar, TypeAlias
 
 from circlet.runtime.ir.length import certain, is_late
 from circlet.runtime.ir.op import Count, Op, Operand, Operands, ShapeError, Unknown, at_least, exactly
-from circlet.runtime.ir.position import clamped
+from circlet.runtime.ir.position import clamped, limited
 from circlet.runtime.ir.types import Activation, DType, Shape
 from circlet.runtime.ops.operands import expect_rank, normalize_axis, scalar, vector
 from circlet.runtime.ops.registry import operator
@@ -219,16 +219,17 @@ class StridedSlice(Op):
             raise ShapeError(f"strides: expected none that is 0, found it in entry {entry}")
         lowest, highest = (0, dim) if stride > 0 else (-1, dim - 1)
         first, last = (lowest, highest) if stride > 0 else (highest, lowest)
+        is_one = self.shrink_axis_mask >> entry & 1
         if not self.begin_mask >> entry & 1:
-            first = clamped(begin, dim, lowest, highest)
-        if self.shrink_axis_mask >> entry & 1:
+            first = (clamped if is_one else limited)(begin, dim, lowest, highest)
+        if is_one:
             if stride < 0 or first == dim:
                 raise ShapeError(f"index {begin} with stride {stride} does not select from an axis of size {dim}")
             return first
         if self.offset:
             last = first + end
         elif not self.end_mask >> entry & 1:
-            last = clamped(end, dim, lowest, highest)
+            last = limited(end, dim, lowest, highest)
         if (not certain(first, "<=", last) and first >= last) if stride > 0 else first <= last:
             return slice(0, 0, stride)
         if self.offset and not 0 <= first + (steps(first, last, stride) - 1) * stride < dim:

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from circlet.runtime.ir.intervals import Box, holds, interval, uncovered
 from circlet.runtime.ir.length import Scope, formula, terms_of
+from circlet.runtime.ir.premises import Premises
 from circlet.runtime.ir.terms import Assumption, Terms, constant, sum_of, value_of
 from tests.ir.test_length import Formula
 from tests.ir.test_length import formula as formulas
@@ -24,7 +25,7 @@ def points(box: Box) -> list[tuple[int, ...]]:
 
 def opened(found: Formula) -> int:
     """A formula of three lengths that may be 1."""
-    scope = Scope([4, 4, 4], {0: 1, 1: 1, 2: 1})
+    scope = Scope([4, 4, 4], Premises({0: 1, 1: 1, 2: 1}))
     return found([scope.symbol(k) for k in range(3)])
 
 

@@ -30,6 +30,7 @@ from circlet.runtime.ir.length import (
     terms_of,
     value,
 )
+from circlet.runtime.ir.premises import Premises
 from circlet.runtime.ir.terms import LEAST
 
 Formula: TypeAlias = Callable[[list[int]], int]
@@ -132,7 +133,7 @@ def test_numbers_of_many_strides_are_compared_soon() -> None:
 
 
 def test_equal_things_are_equal_without_assumptions() -> None:
-    scope = Scope([7, 9], {0: 2, 1: 2})
+    scope = Scope([7, 9], Premises({0: 2, 1: 2}))
     n, m = scope.symbol(0), scope.symbol(1)
     assert (n * 128) // 32 == 4 * n
     assert (n * m * 6) // n == 6 * m

@@ -226,11 +226,20 @@ def _between(g: Graph, nine: Value, place: Value) -> Sequence[Value]:
     return [g(Reshape(), g(Concatenation(0), before, new, behind), g.ints(3, 18))]
 
 
+def ends(g: Graph, x: Value, k: Value) -> Sequence[Value]:
+    """How far apart neighbours are that are greater than 0, all but the first one, and none but the last two."""
+    found = g(Reshape(), g(Where(), g(Reshape(), x, g.ints(-1)), dtype=DType.INT64), g.ints(-1), dtype=DType.INT64)
+    later, sooner = (g(StridedSlice(begin_mask=begin, end_mask=end), found, g.ints(1), g.ints(-1), g.ints(1),
+                       dtype=DType.INT64) for begin, end in ((0, 1), (1, 0)))
+    last = g(StridedSlice(end_mask=1), found, g.ints(-2), g.ints(0), g.ints(1), dtype=DType.INT64)
+    return [g(Sub(), later, sooner, dtype=DType.INT64), later, last]
+
+
 CASES: dict[str, Write] = {
     "filled": filled, "counted": counted, "wider": wider, "images": images, "met": met, "moved on": moved_on,
     "scattered": scattered, "resized": resized, "grouped": grouped,
     "greatest": greatest, "steps": in_steps, "parted": parted, "selected": selected,
-    "resampled": resampled, "attended": attended,
+    "resampled": resampled, "attended": attended, "ends": ends,
     "framed": framed, "summed": summed, "written": written, "cut": cut,
 }
 NOT_EMPTY = frozenset({"images", "selected", "resampled"})
@@ -247,6 +256,30 @@ def test_one_function_serves_all_values(name: str, folder: object, compiled: lis
                 check(found, expected, 1e-5 if expected.dtype.kind == "f" else None)
     assert len(compiled) == 1
     assert {*native.backend_of(0)} <= {"native", "none"}
+
+
+def test_positions_are_taken_to_lie_on_their_axes(folder: object, compiled: list[str]) -> None:
+    """Of two tables the same number of rows; where one has not so many, the run is another frame's."""
+    b = ModelBuilder()
+    g = Graph(b.subgraph("main"))
+    x, k = g.builder.input("x", DType.FLOAT32, (-1, 6)), g.builder.input("k", DType.INT32, ())
+    rows = [g(StridedSlice(begin_mask=1), each, g.ints(0), g(Reshape(), k, g.ints(1), dtype=INTS), g.ints(1))
+            for each in (x, g.builder.constant(floats(40, 6)))]
+    g.builder.output(g(Tanh(), g(Add(), *rows)))
+    native, cpu = (circlet.Session(b.build(), backend=each) for each in ("native", "cpu"))
+
+    def both(rows: int, k: int) -> None:
+        given = [floats(rows, 6), np.array(k, np.int32)]
+        for found, expected in zip(native.invoke(0, given), cpu.invoke(0, given), strict=True):
+            check(found, expected, 1e-5)
+
+    for case in ((8, 3), (50, 40), (100, 33), (9, 1), (8, 0), (9, 9)):
+        both(*case)
+    assert len(compiled) == 1
+    both(40, 90)
+    with pytest.raises(ExecutionError, match="do not broadcast"):
+        both(30, 90)
+    both(8, 3)
 
 
 WRONG = ((0.0, 5.0, 0.0), (0.0, 5.0, -1.0), (5.0, 0.0, 1.0), (0.0, np.inf, 1.0), (np.nan, 1.0, 1.0), (0.0, 1.0, np.nan))

@@ -29,6 +29,7 @@ from circlet.runtime.ir.bounds import bound_of
 from circlet.runtime.ir.intervals import Box, Interval, holds, interval, uncovered
 from circlet.runtime.ir.length import Scope, terms_of
 from circlet.runtime.ir.op import Unknown
+from circlet.runtime.ir.premises import Premises
 from circlet.runtime.ir.terms import Assumption, Symbol, constant, hangs_on, sum_of
 from circlet.runtime.ir.types import DType, Shape
 from circlet.runtime.passes.analyses.elide_copies import given
@@ -154,7 +155,7 @@ class Cases:
             by = length if length < ALONE else least[k]
             terms = sum_of(((1, (Symbol(k, least[k]),)),), constant(-by))
             conditions.append(Assumption(terms, "==", True) if length < ALONE else Assumption(terms, "<", False))
-        return Scope(point, least), self._pruned(conditions)
+        return Scope(point, Premises(least)), self._pruned(conditions)
 
     def _pruned(self, conditions: Sequence[Assumption]) -> list[Assumption]:
         """Conditions without those that hold for all lengths."""

@@ -21,6 +21,7 @@ from typing import TypeAlias
 from circlet.runtime.errors import ExecutionError, LimitError
 from circlet.runtime.ir.length import Scope, ToldApart, is_late
 from circlet.runtime.ir.model import Model
+from circlet.runtime.ir.premises import Premises
 from circlet.runtime.ir.terms import LEAST, Symbol, Terms, replaced, solved, without_common
 from circlet.runtime.ir.types import Shape
 from circlet.runtime.passes.analyses.specialize import MEMO_SIZE, General, Specialization, Specializer
@@ -122,26 +123,30 @@ class Generalizer:
 
     def _derive(self, index: int, shapes: tuple[Shape, ...], opened: _Open) -> General | None:
         """What holds for these shapes and others; None where nothing does. Where it holds for not all operators, more
-        is assumed if that tells more: what is longer than 1 is, which can be known of the lengths of loops as well, and
-        numbers that the run tells are not 0, as of turns of which the last one's result is taken."""
+        is assumed if that tells more: what is longer than 1 is, which can be known of the lengths of loops as well,
+        numbers that the run tells are not 0, as of turns of which the last one's result is taken, and those that are
+        positions lie on the axes that they are of, as where so many tokens are taken of two tables."""
         longer = {number: LEAST + 1 for number, (position, axis) in enumerate(opened) if shapes[position][axis] > LEAST}
         found: General | None = None
-        for told, least in product((0, 1), ({}, longer) if longer else ({},)):
-            if found is not None and (found.spec.is_static or (told and not found.scope.capacities)):
+        for promises, told, least in product((False, True), (0, 1), ({}, longer) if longer else ({},)):
+            if found is not None and found.spec.is_static:
                 break
-            other = self._with_equal(index, shapes, opened, least, told)
+            if found is not None and (told or promises) and not (
+                    found.scope.count > found.scope.opened if promises else found.scope.capacities):
+                continue
+            other = self._with_equal(index, shapes, opened, Premises(least, told, promises))
             if found is None or (other is not None and other.spec.stop > found.spec.stop):
                 found = other
         return found
 
-    def _with_equal(self, index: int, shapes: tuple[Shape, ...], opened: _Open, least: Mapping[int, int],
-                    told: int) -> General | None:
+    def _with_equal(self, index: int, shapes: tuple[Shape, ...], opened: _Open, premises: Premises
+                    ) -> General | None:
         """As `_derived`, with one length for those that have one name, and those that are assumed to be equal, if as
         much can be told so."""
         equal = self._named(index, shapes, opened)
-        found = self._derived(index, shapes, opened, least, told, equal)
+        found = self._derived(index, shapes, opened, premises, equal)
         while found is not None and (more := _equal(found.scope)) != equal:
-            other = self._derived(index, shapes, opened, least, told, more)
+            other = self._derived(index, shapes, opened, premises, more)
             if other is None or other.spec.stop < found.spec.stop:
                 break
             found, equal = other, more
@@ -158,12 +163,12 @@ class Generalizer:
                 found[number] = first.setdefault((axes[axis], size), number)
         return {number: least for number, least in found.items() if number != least}
 
-    def _derived(self, index: int, shapes: tuple[Shape, ...], opened: _Open, least: Mapping[int, int], told: int,
+    def _derived(self, index: int, shapes: tuple[Shape, ...], opened: _Open, premises: Premises,
                  equal: Mapping[int, int]) -> General | None:
-        """What holds for these shapes, and others of which lengths, by number, are at the least what is said, and equal
-        to others; so are at the least numbers that the run tells."""
-        scope = Scope([shapes[position][axis] for position, axis in opened], least, told)
-        for number, length in least.items():
+        """What holds for these shapes, and others for which the premises hold and of which lengths, by number, are
+        equal to others."""
+        scope = Scope([shapes[position][axis] for position, axis in opened], premises)
+        for number, length in premises.least.items():
             scope.decide(((1, (Symbol(number),)), (-length, ())), "<")  # assumed: it tells other runs from these
         for number, other in equal.items():
             _ = scope.symbol(number) == scope.symbol(other)  # assumed: it tells other runs from these

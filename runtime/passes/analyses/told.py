@@ -95,13 +95,13 @@ class Teller:
         sizes, parts = ([each for position, each in enumerate(operator.inputs) if position in positions
                          and each != ABSENT and each not in self._known]
                         for positions in (operator.op.sizes, operator.op.parts_from))
-        before = self.told
+        before, premises = self.told, self._scope.premises
         with self._scope.tentatively() as keep:
             for each in sizes:
                 self._follow(each)
-                self._tell(each, max(operator.op.least_size, self._scope.told))
+                self._tell(each, max(operator.op.least_size, premises.told))
             for each in parts:
-                self._tell(each, 0, self._sized)
+                self._tell(each, premises.told_part, None if premises.promises else self._sized)
             values = {each: self.told.values[each] for each in (*sizes, *parts) if each in self.told.values}
             if values and len(values) == len({*sizes, *parts}):
                 try:
@@ -215,7 +215,7 @@ class Teller:
             return None
         if found is None:
             found = np.empty(shape, np.object_)
-            found.reshape(-1)[:] = [self._scope.computed(self._scope.capacity(), least) for _ in range(found.size)]
+            found.reshape(-1)[:] = [self._scope.told_number(least) for _ in range(found.size)]
             self.told = replace(self.told, roots={**self.told.roots, tensor: found})
         self.told = replace(self.told, values={**self.told.values, tensor: found})
         return found

@@ -20,7 +20,7 @@ from circlet.backends.native.rules.row_vectors import in_every_lane
 from circlet.backends.native.rules.rule import Node
 from circlet.backends.native.targets.target import Goal
 from circlet.runtime.ir.length import alike, assumed, certain, is_length, may_be_less, may_differ, scope_of
-from circlet.runtime.ir.position import changes
+from circlet.runtime.ir.position import is_taken
 from circlet.runtime.ir.types import Array, DType, Shape
 from circlet.runtime.ops.operands import integer
 from circlet.runtime.records import dataclass
@@ -83,9 +83,9 @@ def expect_shape(node: Node[Any], sizes: Sequence[Whole]) -> bool:
     for size, length in zip(sizes, node.shape, strict=False):
         if e.is_undefined(length):
             e.define(length, size.register)
-        elif changes(length):
+        elif is_taken(length):
             _expect_promised(node, size, length)
-    right = [changes(size) or each.compare("==", size) for each, size in zip(sizes, node.shape, strict=False)]
+    right = [is_taken(size) or each.compare("==", size) for each, size in zip(sizes, node.shape, strict=False)]
     holds = reduce(lambda one, other: both(e, one, other), right, len(sizes) == len(node.shape))
     found = "({},)" if len(sizes) == 1 else _numbers(len(sizes), "()")
     expect(node, holds, f"the result has shape {found}, the model declares {node.shape}", *sizes)
