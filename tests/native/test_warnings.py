@@ -6,9 +6,14 @@ import numpy as np
 import pytest
 
 import circlet
+from circlet.runtime.ir.builder import ModelBuilder
 from circlet.runtime.ir.types import DType, Quantization
+from circlet.runtime.ops.layout import Pack, Transpose
 from circlet.runtime.ops.matmul import FullyConnected
+from circlet.runtime.ops.normalize import Softmax
+from circlet.runtime.ops.shape import Reshape
 from tests.native.quantized_models import Network, stored
+from tests.native.test_lengths import Graph
 
 UNITS = (8, 12, 40, 1000)
 """Of 1000 units the last tile is 40 wide, over which LLVM complained on a processor with AVX-512."""
@@ -32,3 +37,20 @@ def said(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], uni
 @pytest.mark.parametrize("units", UNITS)
 def test_nothing_is_said(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], units: int) -> None:
     assert said(monkeypatch, capfd, units) == ""
+
+
+def test_nothing_is_said_of_rows_that_are_kept_as_they_are_computed(monkeypatch: pytest.MonkeyPatch,
+                                                                    capfd: pytest.CaptureFixture[str]) -> None:
+    """A softmax of the places of an image of any size, by channel: elements are found by division."""
+    monkeypatch.setenv("CIRCLET_CACHE_DIR", "")
+    b = ModelBuilder()
+    g = Graph(b.subgraph("main"))
+    x = g.builder.input("x", DType.FLOAT32, (-1, -1, -1, 7))
+    shape = g(Pack(3), g.length(x, 0), g.number(7), g.number(-1), dtype=DType.INT32)
+    g.builder.output(g(Softmax(1.0), g(Reshape(), g(Transpose(), x, g.ints(0, 3, 1, 2)), shape)))
+    native, cpu = (circlet.Session(b.build(), backend=each) for each in ("native", "cpu"))
+    given = [np.random.default_rng(0).standard_normal((2, 9, 11, 7)).astype(np.float32)]
+    capfd.readouterr()
+    (found,), (expected,) = (each.invoke(0, given) for each in (native, cpu))
+    assert capfd.readouterr().err == ""
+    np.testing.assert_allclose(found, expected, rtol=1e-5)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
 from typing import Any, TypeAlias
@@ -141,15 +141,22 @@ def independent(e: Emitter, count: ir.Value | int, width: int | None = None, cut
     several, has_masks = _beside(e, count, instructions), e.target.has_masks and not rereads
     if latch is first and widened(e, latch, count, several, has_masks, partial(_mark, e.module), cut):
         return
-    group = _Distinct(e.module, [], is_loop=False)
-    for instruction in instructions:
-        if instruction.opname in ("load", "store"):
-            instruction.set_metadata("llvm.access.group", group)
+    group = _accesses(e, instructions)
     wanted: Hints = ()
     if latch is first:
         wanted = (*_vectors(e, count, width), *_several(e, count, instructions)) if cut is None else _vectors_of(cut)
     rolled_up = [["llvm.loop.unroll.disable"]] if cut is None else []
     _hint(latch, e.module, ["llvm.loop.parallel_accesses", group], *rolled_up, *wanted)
+
+
+def _accesses(e: Emitter, instructions: Iterable[ir.Instruction]) -> ir.MDValue:
+    """A group of all accesses to memory but to slots of the stack, of which no turn of a loop writes what another one
+    reads or writes."""
+    group = _Distinct(e.module, [], is_loop=False)
+    for each in instructions:
+        if each.opname in ("load", "store") and not isinstance(each.operands[-1], ir.AllocaInstr):
+            each.set_metadata("llvm.access.group", group)
+    return group
 
 
 def _is_plain(e: Emitter) -> bool:
@@ -198,20 +205,23 @@ either way, with 64 on AVX2 8 % more."""
 
 
 @contextmanager
-def folded(e: Emitter, count: ir.Value | int, cut: Cut | None = None) -> Iterator[ir.Value]:
+def folded(e: Emitter, count: ir.Value | int, cut: Cut | None = None, is_apart: bool = False) -> Iterator[ir.Value]:
     """`for index in range(count)`, of turns that combine elements in a register: LLVM makes vectors of a short loop
-    too, which it would else unroll first, and combine element by element. `cut` is as for `independent`."""
+    too, which it would else unroll first, and combine element by element. `cut` is as for `independent`. If turns are
+    `apart`, none writes memory that another one reads or writes, so that LLVM compares no addresses."""
     blocks = len(e.function.blocks)
     with e.loop(count) as index:
         first = e.builder.block
         yield index
     latch, hints = e.latch, []
+    instructions = [each for block in e.function.blocks[blocks:] for each in block.instructions]
     if cut is not None:
         hints = [*_vectors_of(cut)] if latch is first else []
     elif isinstance(count, int) and latch is not None:
         unrolled = [["llvm.loop.unroll.disable"]] if count in _FOLDED else []
-        instructions = [each for block in e.function.blocks[blocks:] for each in block.instructions]
         hints = [*unrolled, *_several(e, count, instructions)]
+    if is_apart and latch is first:
+        hints = [["llvm.loop.parallel_accesses", _accesses(e, instructions)], *hints]
     if hints:
         _hint(latch, e.module, *hints)
 
@@ -229,18 +239,18 @@ def fold(e: Emitter, count: int, turn: Turn, rereads: bool = False, size: int = 
     lanes = e.target.vector_bytes // 4
     rest = 0 if is_length(count) or count >= _BESIDE * lanes or not e.target.has_masks else count % lanes
     if not rest:
-        _in_two(e, count, turn, folded, e.target.masks(size))
+        _in_two(e, count, turn, partial(folded, is_apart=True), e.target.masks(size))
         return
     width = next((each for each in (lanes // _LEFT, lanes // 4) if rest % each == 0), lanes // _LEFT)
     is_masked = rest % width > 0
     if is_masked and rereads:
-        _in_two(e, count, turn, folded, e.target.masks(size))
+        _in_two(e, count, turn, partial(folded, is_apart=True), e.target.masks(size))
         return
     if count > rest:
-        with folded(e, count - rest) as k:
+        with folded(e, count - rest, is_apart=True) as k:
             turn(k)
     few = Cut(width, 1, is_forced=True, is_masked=is_masked, is_rolled=True)
-    with folded(e, rest, cut=few if rest != _EITHER else None) as k:
+    with folded(e, rest, few if rest != _EITHER else None, is_apart=True) as k:
         turn(e.builder.add(e.number(count - rest), k))
 
 
