@@ -7,7 +7,7 @@ from enum import IntEnum
 from itertools import starmap
 from typing import ClassVar, TypeAlias
 
-from circlet.runtime.ir.length import is_late
+from circlet.runtime.ir.length import is_late, larger
 from circlet.runtime.ir.op import Count, Op, Operand, Operands, ShapeError, exactly
 from circlet.runtime.ir.types import Shape
 from circlet.runtime.ops.operands import expect_one, late, vector
@@ -95,7 +95,7 @@ class MirrorPad(Op):
         amounts = paddings(args[1], shape)
         for axis, (size, both) in enumerate(zip(shape, amounts, strict=True)):
             most = size - (self.mode == MirrorPadMode.REFLECT)
-            if max(both) > max(most, 0):
+            if any(each > larger(most, 0) for each in both):
                 raise ShapeError(f"paddings: expected at most {most} for axis {axis} of {shape}, found {both}")
         return (padded(shape, amounts),)
 

@@ -15,16 +15,17 @@ from circlet.runtime.ir.op import Op
 from circlet.runtime.ir.tensor import Tensor
 from circlet.runtime.ir.types import Activation, DType, Padding
 from circlet.runtime.ops.conv import Conv2D, DepthwiseConv2D, TransposeConv
-from circlet.runtime.ops.elementwise import Add, Mul
+from circlet.runtime.ops.elementwise import Add, FloorMod, Mul
 from circlet.runtime.ops.layout import Concatenation, Pack
 from circlet.runtime.ops.matmul import FullyConnected
 from circlet.runtime.ops.normalize import LocalResponseNormalization
-from circlet.runtime.ops.pad import Pad
+from circlet.runtime.ops.pad import MirrorPad, Pad
 from circlet.runtime.ops.pool import AveragePool2D, L2Pool2D, MaxPool2D
 from circlet.runtime.ops.reduce import Mean
 from circlet.runtime.ops.resample import Coordinates, Interpolation, Nearest, Resample
 from circlet.runtime.ops.resize import ResizeBilinear, ResizeNearestNeighbor
 from circlet.runtime.ops.shape import Alias
+from circlet.runtime.ops.spatial import SpaceToDepth
 from tests.native.test_lengths import Graph, floats, model, weights
 from tests.ops.cases import check
 
@@ -113,6 +114,14 @@ def classifier(g: Graph, lengths: Sequence[int] = (-1, -1, -1)) -> Sequence[Valu
     return [g(FullyConnected(), g(Mean(), x, g.ints(1, 2)), constant(g, 4, 16))]
 
 
+def made_even(g: Graph) -> Sequence[Value]:
+    """Images whose height and width are even, the last row and column mirrored where they were not."""
+    x = image(g)
+    more = [g(FloorMod(), g.length(x, axis), g.number(2), dtype=DType.INT32) for axis in (1, 2)]
+    rows = [g(Pack(2), g.number(0), each, dtype=DType.INT32) for each in (g.number(0), *more, g.number(0))]
+    return [g(SpaceToDepth(2), g(MirrorPad(), x, g(Pack(4), *rows, dtype=DType.INT32)))]
+
+
 def dilated(kind: type[Conv2D] | type[DepthwiseConv2D], padding: Padding) -> Op:
     return kind(padding, 1, 1, dilation_w_factor=3, dilation_h_factor=2)
 
@@ -153,6 +162,7 @@ MODELS: dict[str, Model] = {name: model(write) for name, write in {
     "resampled-linear": resampled(Resample((1, 2), Interpolation.LINEAR)),
     "resampled-cubic": resampled(Resample((1, 2), Interpolation.CUBIC), sized=True),
     "resampled-corners": resampled(Resample((1, 2), Interpolation.LINEAR, Coordinates.ALIGN_CORNERS), sized=True),
+    "mirrored": made_even,
     "transposed-same": transposed(SAME, 2),
     "transposed-valid": transposed(VALID, 2, 1),
     "transposed-computed": transposed(VALID, 2, 1, computed=True),

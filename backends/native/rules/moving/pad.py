@@ -127,10 +127,10 @@ def mirror_pad(node: Node[MirrorPad]) -> tuple[Value]:
 def _mirrored(e: Emitter, index: ir.Value, size: int, before: int, after: int, edge: int) -> ir.Value:
     """The place of the input that an index along a padded axis shows."""
     b = e.builder
-    if before:
+    if may_differ(before, 0):
         index = b.sub(index, e.number(before))
         index = b.select(b.icmp_signed("<", index, e.number(0)), b.sub(e.number(-edge), index), index)
-    if after:
+    if may_differ(after, 0):
         mirrored = b.sub(e.number(2 * size - 2 + edge), index)
         index = b.select(b.icmp_signed(">=", index, e.number(size)), mirrored, index)
     return index
