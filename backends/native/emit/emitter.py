@@ -5,6 +5,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
+from itertools import product
 from math import prod
 from typing import Any, TypeAlias, cast
 from weakref import proxy
@@ -19,7 +20,7 @@ from circlet.backends.native.emit.sharing import Sharing
 from circlet.backends.native.emit.soft import SOFT, extended, soft, truncated
 from circlet.backends.native.targets.target import Target
 from circlet.runtime.errors import UnsupportedError
-from circlet.runtime.ir.length import computed_number, is_length, may_be_less, may_differ, terms_of
+from circlet.runtime.ir.length import computed_number, is_length, may_differ, terms_of
 from circlet.runtime.ir.types import Array, DType, Shape
 
 Index: TypeAlias = Sequence[ir.Value]
@@ -456,10 +457,7 @@ def _matching_axes(shape: Shape, target: Shape) -> Iterator[tuple[slice, slice]]
         elif j < len(target) and not may_differ(target[j], 1):
             j += 1
         else:
-            i, j = i + 1, j + 1
-            while (i < len(shape) or j < len(target)) and may_differ(prod(shape[first:i]), prod(target[other:j])):
-                if j == len(target) or (i < len(shape) and may_be_less(prod(shape[first:i]), prod(target[other:j]))):
-                    i += 1
-                else:
-                    j += 1
+            ends = product(range(i + 1, len(shape) + 1), range(j + 1, len(target) + 1))
+            i, j = next((each for each in sorted(ends, key=sum) if not may_differ(
+                prod(shape[first:each[0]]), prod(target[other:each[1]]))), (len(shape), len(target)))
         yield slice(first, i), slice(other, j)
