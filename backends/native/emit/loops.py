@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 from llvmlite import ir
 
 from circlet.backends.native.emit.emitter import I1, I32, Emitter, Index
-from circlet.backends.native.emit.whole import Truth
+from circlet.backends.native.emit.whole import Truth, Whole
 from circlet.backends.native.emit.written.widening import Cut, widened
 from circlet.backends.native.targets.target import Goal
 from circlet.runtime.ir.length import is_length, may_differ
@@ -109,6 +109,9 @@ _LEFT = 2
 """What part of a register the vectors with masks are. Of 2000 rows of 8 on AVX-512, a softmax takes a quarter less time
 with half registers than with whole ones, TANH two fifths; with rows of 13 a softmax takes a seventh more, from 32 to
 1000 it is within 7 %."""
+_NARROW = (1, 2, 4)
+"""What parts of a register rows of few elements are taken for; whole ones with masks are slower where they reach into
+another line of the cache."""
 _TINY = 16
 """Turns below which LLVM makes no vectors unless it is forced to (its option `vectorizer-min-trip-count`)."""
 _LONG = 24
@@ -254,9 +257,27 @@ def fold(e: Emitter, count: int, turn: Turn, rereads: bool = False, size: int = 
         turn(e.builder.add(e.number(count - rest), k))
 
 
-def spread(e: Emitter, count: int, turn: Turn) -> None:
-    """`for index in range(count): turn(index)`, as `independent`, cut as `fold` does it."""
-    _in_two(e, count, turn, independent, e.target.has_masks)
+def spread(e: Emitter, count: int, turn: Turn, most: int | None = None) -> None:
+    """`for index in range(count): turn(index)`, as `independent`, cut as `fold` does it; `most` is as `by_length` tells
+    it."""
+    if most is None:
+        _in_two(e, count, turn, independent, e.target.has_masks)
+        return
+    turns = e.intrinsic("smin", e.number(count), e.number(most))
+    with independent(e, turns, cut=Cut(most, 1, is_forced=True, is_masked=True, is_single=True)) as k:
+        turn(k)
+
+
+def by_length(e: Emitter, count: int, write: Callable[[int | None], None]) -> None:
+    """Code for rows of a number of elements that only a run knows: `write` emits it for rows of at most so many, which
+    one vector holds, and, given None, for rows of any length. Where the length is known, or the processor has no masks,
+    for any alone."""
+    chosen = partial(write, None)
+    if is_length(count) and e.target.has_masks:
+        lanes = e.target.vector_bytes // 4
+        for most in (lanes // parts for parts in _NARROW):
+            chosen = partial(branch, e, Whole(e, count).compare("<=", most), partial(write, most), chosen)
+    chosen()
 
 
 def _in_two(e: Emitter, count: int, turn: Turn, loop: Callable[..., AbstractContextManager[ir.Value]],

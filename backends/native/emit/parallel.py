@@ -9,18 +9,22 @@ are the results: a turn computes what it would alone.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from math import prod
+from typing import TypeAlias
 
 from llvmlite import ir
 
 from circlet.backends.native.emit.emitter import I32, LONG_LOOP, POINTER, Emitter, Index
-from circlet.backends.native.emit.loops import independent, rolled, rolled_nest, spread, spread_every
+from circlet.backends.native.emit.loops import by_length, independent, rolled, rolled_nest, spread, spread_every
 from circlet.backends.native.emit.outlined import Outlined
 from circlet.backends.native.emit.polling import LONG
 from circlet.backends.native.emit.sharing import Sharing
 from circlet.runtime.ir.length import is_length, is_open, larger, may_differ
 from circlet.runtime.ir.types import Shape
+
+Turns: TypeAlias = "AbstractContextManager[tuple[ir.Value, ...]]"
+"""Writes loops; gives the index of a turn."""
 
 LEAST_WORK = 1 << 18
 """Multiply-adds of floats, or bytes read and written, from which on a loop is shared out: some 6 microseconds, where
@@ -160,13 +164,28 @@ def parallel(e: Emitter, count: int, work: int) -> Iterator[ir.Value]:
 @contextmanager
 def parallel_nest(e: Emitter, shape: Shape, work: int) -> Iterator[tuple[ir.Value, ...]]:
     """A loop for each axis, as `Emitter.nest`; the turns of the first ones are shared out."""
+    with parallel_nests(e, shape, work) as loops, loops() as index:
+        yield index
+
+
+@contextmanager
+def parallel_nests(e: Emitter, shape: Shape, work: int) -> Iterator[Callable[[], Turns]]:
+    """What writes the loops of `parallel_nest`, for code that has them several times, each for other lengths."""
     cut = next((k for k in range(len(shape)) if is_open(shape[:k]) or prod(shape[:k]) >= _ENOUGH), len(shape))
-    if not is_shared(e, prod(shape[:cut]), work):
-        with rolled_nest(e, shape) as index:
-            yield index
+    count = prod(shape[:cut])
+    if not is_shared(e, count, work):
+        yield lambda: rolled_nest(e, shape)
         return
-    with parallel(e, prod(shape[:cut]), work) as number, rolled_nest(e, shape[cut:]) as rest:
-        yield (*e.delinear(number, shape[:cut]), *rest)
+    with portion(e, count, work) as (begin, end):
+        yield lambda: _portion_of_nest(e, shape, cut, begin, end)
+
+
+@contextmanager
+def _portion_of_nest(e: Emitter, shape: Shape, cut: int, begin: ir.Value,
+                     end: ir.Value) -> Iterator[tuple[ir.Value, ...]]:
+    """Loops over a part of the turns that the first axes of a nest have together, and over all of the others."""
+    with rolled(e, length(e, begin, end, prod(shape[:cut]))) as k, rolled_nest(e, shape[cut:]) as rest:
+        yield (*e.delinear(e.builder.add(begin, k), shape[:cut]), *rest)
 
 
 @contextmanager
@@ -213,5 +232,9 @@ def parallel_every(e: Emitter, shape: Shape, work: int, turn: Callable[[Index], 
     if not is_shared(e, prod(shape[:last]), work):
         spread_every(e, shape, turn)
         return
-    with parallel_nest(e, shape[:last], work) as outer:
-        spread(e, shape[last], lambda k: turn([*outer, k, *(e.number(0) for _ in shape[last + 1:])]))
+    with parallel_nests(e, shape[:last], work) as loops:
+        def rows(most: int | None) -> None:
+            with loops() as outer:
+                spread(e, shape[last], lambda k: turn([*outer, k, *(e.number(0) for _ in shape[last + 1:])]), most)
+
+        by_length(e, shape[last], rows)

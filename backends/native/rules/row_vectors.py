@@ -15,7 +15,7 @@ from typing import TypeAlias
 from llvmlite import ir
 
 from circlet.backends.native.emit.emitter import I1, I8, I32, Emitter, register_type
-from circlet.backends.native.emit.loops import Carried, carry, choose, search
+from circlet.backends.native.emit.loops import Carried, branch, carry, choose, search
 from circlet.backends.native.emit.value import Value
 from circlet.backends.native.emit.whole import Whole
 from circlet.backends.native.targets.constants import Uniform
@@ -45,6 +45,8 @@ class RowVectors:
     memory: ir.Value
     dtype: DType
     lanes: int
+    has_row: bool = False
+    """Whether one holds a whole row."""
 
     @classmethod
     def of(cls, e: Emitter, x: Value) -> RowVectors | None:
@@ -58,27 +60,22 @@ class RowVectors:
     def kind(self) -> ir.Type:
         return ir.VectorType(register_type(self.dtype), self.lanes)
 
-    def _by_length(self, e: Emitter, count: Whole, few: Callable[[RowVectors], ir.Value],
-                   many: Callable[[], ir.Value]) -> ir.Value:
-        """What `few` emits of the narrowest vectors one of which holds `count` elements, `many` if none does."""
+    def by_length(self, e: Emitter, count: Whole, write: Callable[[RowVectors], None]) -> None:
+        """Code for rows of `count` elements: of the narrowest vectors one of which holds a row, of these if none
+        does."""
+        chosen = partial(write, self)
         for parts in (each for each in _NARROW[::-1] if each < self.lanes):
-            narrow = replace(self, lanes=self.lanes // parts)
-            many = partial(choose, e, count.compare("<=", narrow.lanes), partial(few, narrow), many)
-        return many()
+            narrow = replace(self, lanes=self.lanes // parts, has_row=True)
+            chosen = partial(branch, e, count.compare("<=", narrow.lanes), partial(write, narrow), chosen)
+        chosen()
 
     def combined(self, e: Emitter, combine: Combine, start: float | int, begin: ir.Value, count: Whole,
                  of: Of = lambda value: value) -> ir.Value:
         """A function of `count` elements from a position on: whole vectors, then what is left with a mask, then the
         lanes by halves. The function of `start` is what changes nothing."""
-        def few(narrow: RowVectors) -> ir.Value:
-            nothing = Uniform(narrow.kind, start)
-            return narrow.over_lanes(e, combine, of(narrow.first(e, begin, count.register, nothing)))
-
-        return self._by_length(e, count, few, lambda: self._of_many(e, combine, start, begin, count, of))
-
-    def _of_many(self, e: Emitter, combine: Combine, start: float | int, begin: ir.Value, count: Whole,
-                 of: Of) -> ir.Value:
         b, nothing = e.builder, Uniform(self.kind, start)
+        if self.has_row:
+            return self.over_lanes(e, combine, of(self.first(e, begin, count.register, nothing)))
         blocks = count // (_BESIDE * self.lanes)
         done = blocks * (_BESIDE * self.lanes)
         turns = (count - done) // self.lanes
@@ -137,15 +134,13 @@ class RowVectors:
             found = self._bits(e, is_found(e, elements))
             return b.icmp_unsigned("!=", found, ir.Constant(found.type, 0))
 
-        def many() -> ir.Value:
-            whole = search(e, (count // self.lanes).register, is_in, self._turns(count))
-            before = Whole(e, whole) * self.lanes
-            place = self._place_in_vector(e, is_found, b.add(begin, before.register),
-                                          (count - before).at_most(self.lanes).register)
-            return b.add(before.register, place)
-
-        return self._by_length(e, count, lambda narrow: narrow._place_in_vector(e, is_found, begin, count.register),
-                               many)
+        if self.has_row:
+            return self._place_in_vector(e, is_found, begin, count.register)
+        whole = search(e, (count // self.lanes).register, is_in, self._turns(count))
+        before = Whole(e, whole) * self.lanes
+        place = self._place_in_vector(e, is_found, b.add(begin, before.register),
+                                      (count - before).at_most(self.lanes).register)
+        return b.add(before.register, place)
 
     def _place_in_vector(self, e: Emitter, is_found: Matches, begin: ir.Value, count: ir.Value) -> ir.Value:
         """Among as many elements as there are lanes at the most."""

@@ -51,6 +51,8 @@ class Cut:
     side."""
     is_rolled: bool = False
     """Whether LLVM must not unroll the loop first."""
+    is_single: bool = False
+    """Whether one vector has all turns."""
 
 
 class _NotWidened(Exception):
@@ -314,14 +316,17 @@ class _Widening:
         b.position_at_end(end)
 
     def _in_place(self, total: ir.Value, mark: Callable[[ir.Block], None]) -> None:
-        """One loop of vectors over all turns."""
+        """One loop of vectors over all turns, or the only vector."""
         assert self._cut is not None, "it is said how turns are cut"
 
         def masked(begin: ir.Value) -> None:
             self._masked(begin, self._e.builder.sub(total, begin))
 
-        self._rolled(self._e.number(0), total, self._lanes * self._several,
-                     masked if self._cut.is_masked else partial(self._vectors, self._several), mark)
+        if self._cut.is_single:
+            self._masked(self._e.number(0), total)
+        else:
+            self._rolled(self._e.number(0), total, self._lanes * self._several,
+                         masked if self._cut.is_masked else partial(self._vectors, self._several), mark)
         self._leave()
 
     def _leave(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import copy
 from math import inf, prod
 from typing import Any
 
@@ -13,7 +14,7 @@ from circlet.backends.native.emit import math
 from circlet.backends.native.emit.emitter import Emitter, Index
 from circlet.backends.native.emit.lanes import Lanes
 from circlet.backends.native.emit.loops import fold, spread
-from circlet.backends.native.emit.parallel import parallel, parallel_nest
+from circlet.backends.native.emit.parallel import parallel, parallel_nest, parallel_nests
 from circlet.backends.native.emit.value import Value
 from circlet.backends.native.emit.whole import Whole
 from circlet.backends.native.rules.real.elementwise import activate, maximum, refuses_activation
@@ -24,7 +25,7 @@ from circlet.backends.native.rules.short_rows import ShortRow, applied, by_short
 from circlet.backends.refusal import all_of, only
 from circlet.runtime.exec.kernel import Call
 from circlet.runtime.ir.length import is_length
-from circlet.runtime.ir.types import Activation, DType
+from circlet.runtime.ir.types import Activation, DType, Shape
 from circlet.runtime.ops.normalize import (
     InstanceNorm,
     L2Normalization,
@@ -53,6 +54,27 @@ class Row:
         self.is_stored = computed
         self._memory = (memory or reserve(node, self.length, FLOAT)) if computed else None
         self._vectors = RowVectors.of(e, self._x)
+
+    def each(self, outer: Shape, work: int, turn: Callable[[Row, Index], None]) -> None:
+        """A loop for each outer axis, shared out as `parallel_nest` does it, for each number of elements that there are
+        other vectors for: a turn is given the row that knows these, and its index."""
+        with parallel_nests(self._e, outer, work) as loops:
+            def rows(vectors: RowVectors | None) -> None:
+                row = copy(self)
+                row._vectors = vectors
+                with loops() as index:
+                    turn(row, index)
+
+            if self._vectors is None:
+                rows(None)
+            else:
+                self._vectors.by_length(self._e, Whole(self._e, self.length), rows)
+
+    @property
+    def most(self) -> int | None:
+        """The most elements that there are, if one vector holds them and only a run knows how many."""
+        found = self._vectors
+        return found.lanes if found is not None and found.has_row and is_length(self.length) else None
 
     def first(self, index: Index) -> ir.Value:
         """An element that is read for the first time, and kept if it is computed."""
@@ -193,11 +215,13 @@ def l2_normalization(node: Node[L2Normalization], e: Emitter, sinks: tuple[Sink,
     """Of x (..., n), float32, the same shape: each row divided by the root of the sum of its squares, or by 1e-6 if
     that is less, as in TFLite's `L2Normalization`."""
     *outer, length = node.shape
-    row = Row(node, e)
-    with parallel_nest(e, tuple(outer), 4 * node.input(0).nbytes) as index:
+
+    def turn(row: Row, index: Index) -> None:
         norm = e.intrinsic("sqrt", row.total(index, _square(e)))
         divisor = maximum(e, FLOAT, [norm, e.constant(1e-6, FLOAT)])
-        spread(e, length, lambda k: sinks[0](e, [*index, k], e.builder.fdiv(row.again([*index, k]), divisor)))
+        spread(e, length, lambda k: sinks[0](e, [*index, k], e.builder.fdiv(row.again([*index, k]), divisor)), row.most)
+
+    Row(node, e).each(tuple(outer), 4 * node.input(0).nbytes, turn)
 
 
 WIDEST = 16

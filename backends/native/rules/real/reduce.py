@@ -14,7 +14,7 @@ from llvmlite import ir
 from circlet.backends.native.emit.emitter import UNSIGNED, Emitter, Index, is_real, register_type
 from circlet.backends.native.emit.loops import branch, independent, rolled, rolled_nest
 from circlet.backends.native.emit.loops import fold as combine
-from circlet.backends.native.emit.parallel import parallel_nest
+from circlet.backends.native.emit.parallel import parallel_nest, parallel_nests
 from circlet.backends.native.emit.value import Value
 from circlet.backends.native.emit.whole import Whole
 from circlet.backends.native.rules.moving.move import expect
@@ -26,7 +26,7 @@ from circlet.backends.native.rules.rule import Node, Sink, nest
 from circlet.backends.native.rules.tiles import Tiles
 from circlet.backends.native.targets.constants import Uniform
 from circlet.runtime.ir.length import certain, is_known, is_late, is_length, larger, lowest, may_differ
-from circlet.runtime.ir.types import DType
+from circlet.runtime.ir.types import DType, Shape
 from circlet.runtime.ops import reduce as ops
 from circlet.runtime.records import dataclass
 
@@ -188,8 +188,26 @@ class Traversal:
     @contextmanager
     def kept(self, e: Emitter) -> Iterator[dict[int, ir.Value]]:
         """A loop for each outer axis that stays: `{axis: index}`."""
-        with parallel_nest(e, tuple(self._x.shape[axis] for axis in self._kept), 2 * self._x.nbytes) as index:
+        with parallel_nest(e, self._kept_shape, 2 * self._x.nbytes) as index:
             yield dict(zip(self._kept, index, strict=True))
+
+    def each_kept(self, e: Emitter, vectors: RowVectors | None,
+                  turn: Callable[[RowVectors | None, dict[int, ir.Value]], None]) -> None:
+        """`kept` for each number of elements of a row that there are other vectors for: a turn is given those, if there
+        are any, and the index."""
+        with parallel_nests(e, self._kept_shape, 2 * self._x.nbytes) as loops:
+            def rows(vectors: RowVectors | None) -> None:
+                with loops() as index:
+                    turn(vectors, dict(zip(self._kept, index, strict=True)))
+
+            if vectors is None:
+                rows(None)
+            else:
+                vectors.by_length(e, Whole(e, self.length), rows)
+
+    @property
+    def _kept_shape(self) -> Shape:
+        return tuple(self._x.shape[axis] for axis in self._kept)
 
     @contextmanager
     def reduced(self, e: Emitter, has_loops: bool = False) -> Iterator[dict[int, ir.Value]]:
@@ -270,8 +288,8 @@ def _reduce_row(e: Emitter, traversal: Traversal, fold: Fold, sink: Sink) -> Non
     over the row, of which LLVM makes vectors. Floats are combined `RUN` at a time."""
     whole, part = (Register(e, register_type(fold.dtype)) for _ in range(2))
     start = e.constant(fold.start, fold.dtype)
-    vectors = traversal.row_vectors(e) if fold.dtype is traversal.dtype else None
-    with traversal.kept(e) as kept:
+
+    def turn(vectors: RowVectors | None, kept: dict[int, ir.Value]) -> None:
         whole.set(start)
         with traversal.reduced(e) as reduced:
             if vectors is not None:
@@ -286,6 +304,8 @@ def _reduce_row(e: Emitter, traversal: Traversal, fold: Fold, sink: Sink) -> Non
                     _combine_row(e, traversal, fold, part, {**kept, **reduced}, begin, count)
                     whole.set(fold.combine(e, whole.get(), part.get()))
         sink(e, traversal.result_index(e, kept, e.number(0)), fold.finish(e, whole.get()))
+
+    traversal.each_kept(e, traversal.row_vectors(e) if fold.dtype is traversal.dtype else None, turn)
 
 
 def _combine_row(e: Emitter, traversal: Traversal, fold: Fold, register: Register, outer: dict[int, ir.Value],
@@ -409,8 +429,9 @@ def _find_in_row(relation: str, node: Node[Any], e: Emitter, traversal: Traversa
     """Reads each row twice, in loops of which LLVM makes vectors: for the extreme, and for the least place at which it
     is. Both are in registers."""
     dtype, made = node.input(0).dtype, node.call.outputs[0].dtype
-    fold, vectors, worst = extreme(relation, dtype), traversal.row_vectors(e), _worst(relation, dtype)
-    with traversal.kept(e) as kept:
+    fold, worst = extreme(relation, dtype), _worst(relation, dtype)
+
+    def turn(vectors: RowVectors | None, kept: dict[int, ir.Value]) -> None:
         if vectors is not None:
             begin, count = traversal.position(e, kept, e.number(0)), Whole(e, traversal.length)
             most = _ranked(e, relation, dtype, vectors.combined(e, fold.combine, worst, begin, count))
@@ -419,6 +440,8 @@ def _find_in_row(relation: str, node: Node[Any], e: Emitter, traversal: Traversa
         else:
             found = _found_by_turns(relation, e, traversal, kept, dtype, made)
         sink(e, traversal.result_index(e, kept, e.number(0)), found)
+
+    traversal.each_kept(e, traversal.row_vectors(e), turn)
 
 
 def _is_extreme(relation: str, dtype: DType, extreme: ir.Value, e: Emitter, elements: ir.Value) -> ir.Value:
