@@ -154,8 +154,9 @@ def test_turns_that_are_cut_as_is_said(turn: Turn, kind: Any, expected: Callable
     cuts: list[tuple[Cut, Sequence[int]]] = [(Cut(lanes, 2), range(0, 9 * lanes, 2 * lanes))]
     if target.has_masks:
         cuts.append((Cut(lanes // 2, 1, is_forced=True, is_masked=True), (0, 1, *COUNTS[:-2], 255)))
+        cuts.append((Cut(lanes // 2, 1, is_masked=True, is_single=True), range(lanes // 2 + 1)))
     for cut, counts in cuts:
-        assert passes_for(_emitted(turn, target, None, cut)[1]) is Passes.FOLDING
+        assert cut.is_single or passes_for(_emitted(turn, target, None, cut)[1]) is Passes.FOLDING
         for count in counts:
             one, other = (random.normal(size=count + 2).astype(np.float32) for _ in range(2))
             wanted = np.full(count + SPARE, 99, kind)

@@ -209,18 +209,22 @@ either way, with 64 on AVX2 8 % more."""
 
 @contextmanager
 def folded(e: Emitter, count: ir.Value | int, cut: Cut | None = None, is_apart: bool = False) -> Iterator[ir.Value]:
-    """`for index in range(count)`, of turns that combine elements in a register: LLVM makes vectors of a short loop
-    too, which it would else unroll first, and combine element by element. `cut` is as for `independent`. If turns are
-    `apart`, none writes memory that another one reads or writes, so that LLVM compares no addresses."""
+    """`for index in range(count)`, of turns that combine elements in a register. Where only a run knows how many there
+    are they become vectors as they are written, if they can. LLVM makes vectors of others, of a short loop too, which
+    it would else unroll first, and combine element by element. `cut` is as for `independent`. If turns are `apart`,
+    none writes memory that another one reads or writes, so that LLVM compares no addresses."""
     blocks = len(e.function.blocks)
     with e.loop(count) as index:
         first = e.builder.block
         yield index
     latch, hints = e.latch, []
     instructions = [each for block in e.function.blocks[blocks:] for each in block.instructions]
+    if latch is None or (_is_written(count, cut) and latch is first and widened(
+            e, latch, count, _several_sums(instructions), e.target.has_masks, partial(_mark, e.module), cut)):
+        return
     if cut is not None:
         hints = [*_vectors_of(cut)] if latch is first else []
-    elif isinstance(count, int) and latch is not None:
+    elif isinstance(count, int):
         unrolled = [["llvm.loop.unroll.disable"]] if count in _FOLDED else []
         hints = [*unrolled, *_several(e, count, instructions)]
     if is_apart and latch is first:
@@ -229,16 +233,30 @@ def folded(e: Emitter, count: ir.Value | int, cut: Cut | None = None, is_apart: 
         _hint(latch, e.module, *hints)
 
 
+def _is_written(count: ir.Value | int, cut: Cut | None) -> bool:
+    """Whether turns that combine elements become vectors as they are written."""
+    return not isinstance(count, int) if cut is None else cut.is_single
+
+
+def _several_sums(instructions: Sequence[ir.Instruction]) -> int | None:
+    """How many vectors side by side such turns are; None for what `widened` chooses."""
+    return _BESIDE if len(instructions) >= _LONG else None
+
+
 _EITHER = 2
 """Turns of a loop whose number LLVM makes a truth, first or not, so that it finds no sum in it, and complains."""
 
 
-def fold(e: Emitter, count: int, turn: Turn, rereads: bool = False, size: int = 1) -> None:
-    """`for index in range(count): turn(index)`, as `folded`; where only a run knows the number of turns, vectors with
-    masks are made of those that no whole vectors are, each half as wide. Known turns that are few are cut so too, as
-    LLVM takes them one by one where it keeps elements meanwhile: the exponentials of a softmax of rows of 3 to 20 took
-    1.2 to 3 times as long. There are no masks if it `rereads` what a loop before it stored, for which the processor
-    would wait: with rows of 5 that took 1.7 times as long. Turns read and write elements of `size` bytes or more."""
+def fold(e: Emitter, count: int, turn: Turn, rereads: bool = False, size: int = 1, most: int | None = None) -> None:
+    """`for index in range(count): turn(index)`, as `folded`. Known turns that are few are cut in whole vectors and one
+    with a mask, half as wide, as LLVM takes them one by one where it keeps elements meanwhile: the exponentials of a
+    softmax of rows of 3 to 20 took 1.2 to 3 times as long. There are no masks if it `rereads` what a loop before it
+    stored, for which the processor would wait: with rows of 5 that took 1.7 times as long. Turns read and write
+    elements of `size` bytes or more; `most` is as `by_length` tells it."""
+    if is_length(count) and e.target.has_masks:
+        with folded(e, *cut_for(e, count, most)) as k:
+            turn(k)
+        return
     lanes = e.target.vector_bytes // 4
     rest = 0 if is_length(count) or count >= _BESIDE * lanes or not e.target.has_masks else count % lanes
     if not rest:
@@ -258,14 +276,22 @@ def fold(e: Emitter, count: int, turn: Turn, rereads: bool = False, size: int = 
 
 
 def spread(e: Emitter, count: int, turn: Turn, most: int | None = None) -> None:
-    """`for index in range(count): turn(index)`, as `independent`, cut as `fold` does it; `most` is as `by_length` tells
-    it."""
+    """`for index in range(count): turn(index)`, as `independent`, cut into whole vectors and what is left; `most` is as
+    `by_length` tells it."""
     if most is None:
         _in_two(e, count, turn, independent, e.target.has_masks)
         return
-    turns = e.intrinsic("smin", e.number(count), e.number(most))
-    with independent(e, turns, cut=Cut(most, 1, is_forced=True, is_masked=True, is_single=True)) as k:
+    turns, cut = cut_for(e, count, most)
+    with independent(e, turns, cut=cut) as k:
         turn(k)
+
+
+def cut_for(e: Emitter, count: ir.Value | int, most: int | None) -> tuple[ir.Value, Cut | None]:
+    """How many turns there are, and how they are cut where a vector has them, as `by_length` tells it."""
+    if most is None:
+        return e.register(count), None
+    turns = e.intrinsic("smin", e.register(count), e.number(most))
+    return turns, Cut(most, 1, is_forced=True, is_masked=True, is_single=True)
 
 
 def by_length(e: Emitter, count: int, write: Callable[[int | None], None]) -> None:

@@ -14,26 +14,16 @@ from llvmlite import ir
 
 from circlet.backends.native.emit.emitter import I8, I32, LONG_LOOP, Emitter
 from circlet.backends.native.emit.written.release import release
+from circlet.backends.native.emit.written.totals import Total
+from circlet.backends.native.emit.written.turn import Loop, NotWidened, Turn, arguments, intrinsic_of, size_of
 from circlet.backends.native.targets.constants import Uniform
 from circlet.backends.native.targets.target import Goal
 from circlet.runtime.records import dataclass
 
-_SUFFIXES = {"half": "f16", "float": "f32", "double": "f64"}
-"""How the names of intrinsics on real numbers end."""
-_EACH = frozenset(("fabs", "sqrt", "floor", "ceil", "trunc", "rint", "nearbyint", "roundeven", "fma", "fmuladd",
-                   "copysign", "minnum", "maxnum", "minimum", "maximum", "smin", "smax", "umin", "umax", "fshl"))
-"""Intrinsics that compute each lane from the same one of their arguments, all of one type."""
-_PURE = frozenset(("add", "sub", "mul", "shl", "lshr", "ashr", "and", "or", "xor", "fadd", "fsub", "fmul", "fdiv",
-                   "fneg"))
-"""Instructions that any numbers can be given to."""
-_QUOTIENTS = frozenset(("udiv", "urem", "sdiv", "srem"))
-"""Instructions that only some numbers can be given to."""
 _BESIDE = (4, 2, 1)
 """How many vectors are computed side by side: what LLVM chooses for short turns."""
 _FEWEST = 4
 """Elements that a vector is worth: a choice."""
-_LONGEST = 240
-"""Instructions of a turn that are too many to be written several times: a choice."""
 
 
 @dataclass(frozen=True)
@@ -53,34 +43,6 @@ class Cut:
     """Whether LLVM must not unroll the loop first."""
     is_single: bool = False
     """Whether one vector has all turns."""
-
-
-class _NotWidened(Exception):
-    """An instruction that vectors do not serve."""
-
-
-@dataclass(frozen=True, eq=False)
-class Loop:
-    """A loop of one block, as `Emitter.loop` writes it."""
-
-    before: ir.Block
-    head: ir.Block
-    body: ir.Block
-    after: ir.Block
-    index: ir.PhiInstr
-    count: ir.Value | int
-
-    @classmethod
-    def of(cls, latch: ir.Block, count: ir.Value | int) -> Loop:
-        """That which a block ends."""
-        (head,) = latch.terminator.operands
-        index, _, leave = head.instructions
-        return cls(index.incomings[0][1], head, latch, leave.operands[2], index, count)
-
-    @property
-    def turn(self) -> Sequence[ir.Instruction]:
-        """What a turn does, but for counting."""
-        return self.body.instructions[:-2]  # type: ignore[no-any-return]  # llvmlite is untyped
 
 
 def widened(e: Emitter, latch: ir.Block, count: ir.Value | int, several: int | None, has_masks: bool,
@@ -103,173 +65,30 @@ def widened(e: Emitter, latch: ir.Block, count: ir.Value | int, several: int | N
         return False
     loop = Loop.of(latch, count)
     try:
-        _Widening(e, loop, _Turn.of(loop), several, has_masks, cut).write(mark)
-    except _NotWidened:
+        _Widening(e, loop, Turn.of(loop), several, has_masks, cut).write(mark)
+    except NotWidened:
         return False
     return True
-
-
-class _Turn:
-    """What the values of a turn are: the same in all turns; a number or an address that grows by as much from turn to
-    turn; or one of a vector."""
-
-    def __init__(self) -> None:
-        self.steps: dict[int, int] = {}
-        """By how much values grow, in bytes if they are addresses, by `id`."""
-        self.varying: list[ir.Instruction] = []
-        """What vectors hold."""
-        self.same: list[ir.Instruction] = []
-        """What is the same in all turns."""
-        self.needs_turns = False
-        """Whether some of that can be computed only if there is a turn."""
-        self._vectors: set[int] = set()
-
-    @classmethod
-    def of(cls, loop: Loop) -> _Turn:
-        """That of a loop.
-
-        Raises:
-            _NotWidened: there are no vectors for it.
-        """
-        found = cls()
-        found.steps[id(loop.index)] = 1
-        for each in loop.turn:
-            found._look(each)
-        if not found.varying or len(found.varying) > _LONGEST:
-            raise _NotWidened
-        return found
-
-    def is_vector(self, value: ir.Value) -> bool:
-        """Whether it differs from turn to turn other than by a step."""
-        return id(value) in self._vectors
-
-    def differs(self, value: ir.Value) -> bool:
-        """Whether it is not the same in all turns."""
-        return self.is_vector(value) or self.step(value) != 0
-
-    def step(self, value: ir.Value) -> int:
-        """By how much a value grows from turn to turn."""
-        return self.steps.get(id(value), 0)
-
-    @property
-    def widest(self) -> int:
-        """Bytes of the widest elements of vectors."""
-        return max(_size(each.operands[0].type if isinstance(each, ir.StoreInstr) else each.type)
-                   for each in self.varying)
-
-    def _look(self, each: ir.Instruction) -> None:
-        """Tells what an instruction gives."""
-        if isinstance(each, (ir.LoadInstr, ir.StoreInstr)):
-            self._look_at_memory(each)
-        elif any(map(self.is_vector, each.operands)) or (
-                any(map(self.step, each.operands)) and not self._grows(each)):
-            _check(each)
-            self._add(each)
-        elif not self.step(each):
-            self._keep(each, _is_pure(each) or each.opname in _QUOTIENTS)
-
-    def _look_at_memory(self, each: ir.Instruction) -> None:
-        place = each.operands[-1]
-        kind = each.type if isinstance(each, ir.LoadInstr) else each.operands[0].type
-        if self.is_vector(place):
-            raise _NotWidened
-        if not self.step(place):
-            self._keep(each, isinstance(each, ir.LoadInstr))
-        elif isinstance(kind, (ir.PointerType, ir.VectorType)) or self.step(place) != _size(kind):
-            raise _NotWidened
-        else:
-            self._add(each)
-
-    def _keep(self, each: ir.Instruction, can_be: bool) -> None:
-        """Takes an instruction for one that gives the same in all turns."""
-        if not can_be:
-            raise _NotWidened
-        self.needs_turns = self.needs_turns or not _is_pure(each)
-        self.same.append(each)
-
-    def _add(self, each: ir.Instruction) -> None:
-        self._vectors.add(id(each))
-        self.varying.append(each)
-
-    def _grows(self, each: ir.Instruction) -> bool:
-        """Whether an instruction gives what grows by as much from turn to turn; its step then is noted."""
-        step = None
-        if isinstance(each, ir.GEPInstr) and len(each.indices) == 1:
-            step = self.step(each.pointer) + self.step(each.indices[0]) * _size(each.source_etype)
-        elif each.opname == "add":
-            step = sum(map(self.step, each.operands))
-        elif each.opname == "sub":
-            step = self.step(each.operands[0]) - self.step(each.operands[1])
-        elif each.opname == "mul":
-            for one, other in (each.operands, each.operands[::-1]):
-                if type(other) is ir.Constant and isinstance(other.constant, int):
-                    step = self.step(one) * other.constant
-        if not step:
-            return False
-        self.steps[id(each)] = step
-        return True
 
 
 def _lanes(most: int, count: ir.Value | int) -> int:
     """How many elements vectors have: of few turns, so many that none is left over.
 
     Raises:
-        _NotWidened: there are too few turns, or none.
+        NotWidened: there are too few turns, or none.
     """
     if not isinstance(count, int) or count >= 2 * most or (count and count % most == 0):
         return most
     found = next((each for each in (most // 2, most // 4, most // 8) if each >= _FEWEST and count % each == 0), None)
     if (found is None and count < most) or not count:
-        raise _NotWidened
+        raise NotWidened
     return found or most
-
-
-def _size(kind: ir.Type) -> int:
-    """Bytes of an element."""
-    if isinstance(kind, ir.IntType):
-        return max(int(kind.width) // 8, 1)
-    found = {"half": 2, "float": 4, "double": 8}.get(str(kind))
-    if found is None:
-        raise _NotWidened
-    return found
-
-
-def _is_pure(each: ir.Instruction) -> bool:
-    """Whether an instruction may be carried out where it need not be."""
-    if each.opname in _QUOTIENTS:
-        divisor = each.operands[1]
-        return type(divisor) is ir.Constant and isinstance(divisor.constant, int) and divisor.constant > 0
-    return each.opname in _PURE or isinstance(
-        each, (ir.GEPInstr, ir.CastInstr, ir.CompareInstr, ir.SelectInstr)) or _intrinsic(each) is not None
-
-
-def _check(each: ir.Instruction) -> None:
-    """Raises _NotWidened for what there is no instruction on vectors for."""
-    if isinstance(each, ir.GEPInstr) or each.opname in _QUOTIENTS or not _is_pure(each) or any(
-            isinstance(value.type, (ir.PointerType, ir.VectorType)) for value in (each, *_arguments(each))):
-        raise _NotWidened
-
-
-def _arguments(each: ir.Instruction) -> Sequence[ir.Value]:
-    """What an instruction computes with."""
-    found: Sequence[ir.Value] = each.operands[1:] if isinstance(each, ir.CallInstr) else each.operands
-    return found
-
-
-def _intrinsic(each: ir.Instruction) -> str | None:
-    """The name of what is called, if that computes each lane by itself."""
-    if not isinstance(each, ir.CallInstr) or not isinstance(each.callee, ir.Function):
-        return None
-    _, _, name = str(each.callee.name).partition("llvm.")
-    name, _, suffix = name.partition(".")
-    whole = _SUFFIXES.get(str(each.type), str(each.type))
-    return name if name in _EACH and suffix == whole else None
 
 
 class _Widening:
     """A loop on its way to vectors."""
 
-    def __init__(self, e: Emitter, loop: Loop, turn: _Turn, several: int | None, has_masks: bool,
+    def __init__(self, e: Emitter, loop: Loop, turn: Turn, several: int | None, has_masks: bool,
                  cut: Cut | None) -> None:
         self._e = e
         self._has_masks = has_masks
@@ -285,6 +104,14 @@ class _Widening:
         """What stands before the loop for values that are the same in all turns, by `id`."""
         self._splats: dict[int, ir.Value] = {}
         """Those as vectors."""
+        self._slots = {id(each): [e.slot(self._wide(each.load.type)) for _ in range(self._several)]
+                       for each in self._totals}
+        """Where vectors are combined side by side, by `id` of what they come to together."""
+
+    @property
+    def _totals(self) -> Sequence[Total]:
+        """What turns combine."""
+        return [each for key, each in self._turn.totals.items() if key == id(each.load)]
 
     def _chosen(self, count: ir.Value | int, several: int | None) -> tuple[int, int]:
         """How many elements a vector has, and how many vectors are side by side, where that is not said."""
@@ -305,8 +132,9 @@ class _Widening:
         for each in self._turn.same:
             self._outer[id(each)] = self._copied(each, self._outer)
         for each in self._turn.varying:
-            for value in _arguments(each):
+            for value in arguments(each):
                 self._prepare(value)
+        self._begin_totals()
         if self._cut is not None:
             self._in_place(total, mark)
         else:
@@ -332,9 +160,38 @@ class _Widening:
     def _leave(self) -> None:
         """Goes on behind the loop there was, which is none any more."""
         loop, function = self._loop, self._loop.head.function
+        self._bring_home()
         self._e.builder.branch(loop.after)
         function.blocks = [each for each in function.blocks if each not in (loop.head, loop.body)]
         release((loop.head, loop.body))
+
+    def _begin_totals(self) -> None:
+        """Writes nothing to the slots of what turns combine."""
+        for each in self._totals:
+            for slot in self._slots[id(each)]:
+                self._e.builder.store(Uniform(self._wide(each.load.type), each.nothing), slot)
+
+    def _bring_home(self) -> None:
+        """Combines all lanes of the vectors in slots with the number that there was before the loop."""
+        for each in self._totals:
+            b = self._e.builder
+            values = [b.load(slot, typ=self._wide(each.load.type)) for slot in self._slots[id(each)]]
+            while len(values) > 1:
+                values = [self._combined(each, *values[k:k + 2]) for k in range(0, len(values), 2)]
+            (value,), width = values, self._lanes
+            while width > 1:
+                width //= 2
+                low, high = (ir.Constant(ir.VectorType(I32, width), list(range(k, k + width))) for k in (0, width))
+                value = self._combined(each, *(b.shuffle_vector(value, value, half) for half in (low, high)))
+            before = b.load(each.slot, typ=each.load.type)
+            b.store(self._combined(each, before, b.extract_element(value, I32(0))), each.slot)
+
+    def _combined(self, total: Total, one: ir.Value, other: ir.Value) -> ir.Value:
+        """Two numbers, or vectors of them, combined as a turn does it."""
+        name, each = intrinsic_of(total.combined), total.combined
+        if name is not None:
+            return self._e.intrinsic(name, one, other, flags=tuple(each.fastmath))
+        return self._made(each, [one, other], one.type)
 
     def _leave_unless(self, condition: ir.Value) -> None:
         """Goes on behind the loop where a condition does not hold."""
@@ -352,6 +209,7 @@ class _Widening:
             if not is_known and self._several > 1:
                 begin, whole = whole, b.and_(total, self._e.number(-lanes))
                 self._rolled(begin, whole, lanes, partial(self._vectors, 1), mark)
+            self._bring_home()
             b.branch(loop.head)
             loop.index.incomings[0] = (whole, b.block)
             mark(loop.body)
@@ -397,19 +255,32 @@ class _Widening:
         found: list[dict[int, ir.Value]] = [{} for _ in range(several)]
         varying = set(map(id, self._turn.varying))
         for each in self._loop.turn:
-            if id(each) in varying:
+            if id(each) in self._turn.totals:
+                self._at_total(each, self._turn.totals[id(each)], found, mask)
+            elif id(each) in varying:
                 for number, values in enumerate(found):
                     values[id(each)] = self._vector(each, scalars, values, number, mask)
             elif id(each) not in scalars:
                 scalars[id(each)] = self._copied(each, scalars)
+
+    def _at_total(self, each: ir.Instruction, total: Total, vectors: Sequence[dict[int, ir.Value]],
+                  mask: ir.Value | None) -> None:
+        """Loads or stores what vectors side by side combine; where there is a mask, lanes without it stay."""
+        b = self._e.builder
+        for slot, values in zip(self._slots[id(total)], vectors, strict=False):
+            if each is total.load:
+                values[id(each)] = b.load(slot, typ=self._wide(each.type))
+                continue
+            value = values[id(total.combined)]
+            b.store(value if mask is None else b.select(mask, value, values[id(total.load)]), slot)
 
     def _vector(self, each: ir.Instruction, scalars: dict[int, ir.Value], vectors: dict[int, ir.Value], number: int,
                 mask: ir.Value | None) -> ir.Value:
         """An instruction on vectors, of those side by side the one of a number."""
         if isinstance(each, (ir.LoadInstr, ir.StoreInstr)):
             return self._moved(each, scalars, vectors, number, mask)
-        name = _intrinsic(each)
-        values = [self._operand(value, scalars, vectors, number) for value in _arguments(each)]
+        name = intrinsic_of(each)
+        values = [self._operand(value, scalars, vectors, number) for value in arguments(each)]
         if name is not None:
             return self._e.intrinsic(name, *values, flags=tuple(each.fastmath))
         return self._made(each, values, self._wide(each.type))
@@ -422,13 +293,13 @@ class _Widening:
         kind = each.type if is_load else each.operands[0].type
         place = e.address(scalars.get(id(each.operands[-1]), each.operands[-1]), kind, number * self._lanes)
         if is_load:
-            return b.load(place, typ=self._wide(kind), align=_size(kind)) if mask is None else e.load_masked(
-                place, mask, ir.Constant(self._wide(kind), None), _size(kind))
+            return b.load(place, typ=self._wide(kind), align=size_of(kind)) if mask is None else e.load_masked(
+                place, mask, ir.Constant(self._wide(kind), None), size_of(kind))
         value = self._operand(each.operands[0], scalars, vectors, number)
         if mask is not None:
-            e.store_masked(value, place, mask, _size(kind))
+            e.store_masked(value, place, mask, size_of(kind))
             return value
-        return b.store(value, place, align=_size(kind))
+        return b.store(value, place, align=size_of(kind))
 
     def _operand(self, value: ir.Value, scalars: dict[int, ir.Value], vectors: dict[int, ir.Value],
                  number: int) -> ir.Value:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from math import inf, nan, prod
@@ -11,22 +11,21 @@ from typing import Any, TypeAlias
 import numpy as np
 from llvmlite import ir
 
-from circlet.backends.native.emit.emitter import UNSIGNED, Emitter, Index, is_real, register_type
-from circlet.backends.native.emit.loops import branch, independent, rolled, rolled_nest
+from circlet.backends.native.emit.emitter import UNSIGNED, Emitter, is_real, register_type
+from circlet.backends.native.emit.loops import branch, cut_for, folded, independent, rolled
 from circlet.backends.native.emit.loops import fold as combine
-from circlet.backends.native.emit.parallel import parallel_nest, parallel_nests
-from circlet.backends.native.emit.value import Value
 from circlet.backends.native.emit.whole import Whole
 from circlet.backends.native.rules.moving.move import expect
 from circlet.backends.native.rules.quantized.quantize import convert
 from circlet.backends.native.rules.real.elementwise import compare
+from circlet.backends.native.rules.real.traversal import Taken, Traversal
 from circlet.backends.native.rules.refusals import movable, plain
 from circlet.backends.native.rules.row_vectors import RowVectors, in_every_lane
 from circlet.backends.native.rules.rule import Node, Sink, nest
 from circlet.backends.native.rules.tiles import Tiles
 from circlet.backends.native.targets.constants import Uniform
-from circlet.runtime.ir.length import certain, is_known, is_late, is_length, larger, lowest, may_differ
-from circlet.runtime.ir.types import DType, Shape
+from circlet.runtime.ir.length import certain, is_known, is_late, is_length, larger, lowest
+from circlet.runtime.ir.types import DType
 from circlet.runtime.ops import reduce as ops
 from circlet.runtime.records import dataclass
 
@@ -153,91 +152,6 @@ class Register:
         self._e.builder.store(value, self._slots[name])
 
 
-class Traversal:
-    """The elements of a tensor in the order in which they are combined along axes.
-
-    The axes are split into outer ones and a row: as many of the last axes as are all reduced, or all kept, and can be
-    indexed by one position.
-    """
-
-    def __init__(self, x: Value, axes: Sequence[int], keep_dims: bool = False) -> None:
-        self._x = x
-        self._dropped = frozenset() if keep_dims else frozenset(axes)
-        shape = x.shape
-        reduced = {axis for axis in axes if may_differ(shape[axis], 1)}
-        first = max((axis for axis, size in enumerate(shape) if may_differ(size, 1)), default=0)
-        self.reduces_row = first in reduced
-        while x.flat and first > 0 and (not may_differ(shape[first - 1], 1)
-                                        or ((first - 1) in reduced) is self.reduces_row):
-            first -= 1
-        self._first = first
-        self.length = prod(shape[first:])
-        """Elements of a row."""
-        self._kept = [axis for axis in range(first) if axis not in reduced]
-        self._reduced = [axis for axis in range(first) if axis in reduced]
-
-    @property
-    def dtype(self) -> DType:
-        """Of the elements."""
-        return self._x.dtype
-
-    def row_vectors(self, e: Emitter) -> RowVectors | None:
-        """What combines a row by vectors; None where that is left to LLVM."""
-        return RowVectors.of(e, self._x)
-
-    @contextmanager
-    def kept(self, e: Emitter) -> Iterator[dict[int, ir.Value]]:
-        """A loop for each outer axis that stays: `{axis: index}`."""
-        with parallel_nest(e, self._kept_shape, 2 * self._x.nbytes) as index:
-            yield dict(zip(self._kept, index, strict=True))
-
-    def each_kept(self, e: Emitter, vectors: RowVectors | None,
-                  turn: Callable[[RowVectors | None, dict[int, ir.Value]], None]) -> None:
-        """`kept` for each number of elements of a row that there are other vectors for: a turn is given those, if there
-        are any, and the index."""
-        with parallel_nests(e, self._kept_shape, 2 * self._x.nbytes) as loops:
-            def rows(vectors: RowVectors | None) -> None:
-                with loops() as index:
-                    turn(vectors, dict(zip(self._kept, index, strict=True)))
-
-            if vectors is None:
-                rows(None)
-            else:
-                vectors.by_length(e, Whole(e, self.length), rows)
-
-    @property
-    def _kept_shape(self) -> Shape:
-        return tuple(self._x.shape[axis] for axis in self._kept)
-
-    @contextmanager
-    def reduced(self, e: Emitter, has_loops: bool = False) -> Iterator[dict[int, ir.Value]]:
-        """A loop for each outer axis that is reduced: `{axis: index}`. One with loops inside is not unrolled, as that
-        would repeat these."""
-        nest = rolled_nest if has_loops else Emitter.nest
-        with nest(e, tuple(self._x.shape[axis] for axis in self._reduced)) as index:
-            yield dict(zip(self._reduced, index, strict=True))
-
-    def read(self, e: Emitter, outer: dict[int, ir.Value], position: ir.Value) -> ir.Value:
-        """The element at a position in the row that the indices of all outer axes choose."""
-        if not self._x.flat:
-            return self._x.element(e, [*self._index(e, outer), *e.delinear(position, self._x.shape[self._first:])])
-        return self._x.linear(e, self.position(e, outer, position))
-
-    def position(self, e: Emitter, outer: dict[int, ir.Value], position: ir.Value) -> ir.Value:
-        """Where in the whole tensor, in row-major order, that element is."""
-        index = [*self._index(e, outer), *[e.number(0)] * (len(self._x.shape) - self._first)]
-        return e.builder.add(e.linear(index, self._x.shape), position, flags=("nsw",))
-
-    def result_index(self, e: Emitter, kept: dict[int, ir.Value], position: ir.Value) -> Index:
-        """The index of a result: `position` is where in the row it comes from, if the row is kept."""
-        row = e.delinear(e.number(0) if self.reduces_row else position, self._x.shape[self._first:])
-        return [each for axis, each in enumerate([*self._index(e, kept), *row]) if axis not in self._dropped]
-
-    def _index(self, e: Emitter, outer: dict[int, ir.Value]) -> list[ir.Value]:
-        """The index along the outer axes: 0 along those that are not given."""
-        return [outer.get(axis, e.number(0)) for axis in range(self._first)]
-
-
 @contextmanager
 def parts(e: Emitter, length: int, size: int = BLOCK) -> Iterator[tuple[ir.Value, ir.Value | int]]:
     """A loop over the parts of a row, each of `size` elements or what is left: where it begins, and how long it is."""
@@ -289,15 +203,15 @@ def _reduce_row(e: Emitter, traversal: Traversal, fold: Fold, sink: Sink) -> Non
     whole, part = (Register(e, register_type(fold.dtype)) for _ in range(2))
     start = e.constant(fold.start, fold.dtype)
 
-    def turn(vectors: RowVectors | None, kept: dict[int, ir.Value]) -> None:
+    def turn(taken: Taken, kept: dict[int, ir.Value]) -> None:
         whole.set(start)
         with traversal.reduced(e) as reduced:
-            if vectors is not None:
+            if isinstance(taken, RowVectors):
                 begin = traversal.position(e, {**kept, **reduced}, e.number(0))
-                row = vectors.combined(e, fold.combine, fold.start, begin, Whole(e, traversal.length))
+                row = taken.combined(e, fold.combine, fold.start, begin, Whole(e, traversal.length))
                 whole.set(fold.combine(e, whole.get(), row))
-            elif not is_real(fold.dtype) or certain(traversal.length, "<=", RUN):
-                _combine_row(e, traversal, fold, whole, {**kept, **reduced}, e.number(0), e.number(traversal.length))
+            elif taken is not None or not is_real(fold.dtype) or certain(traversal.length, "<=", RUN):
+                _combine_row(e, traversal, fold, whole, {**kept, **reduced}, e.number(0), traversal.length, taken)
             else:
                 with parts(e, traversal.length, RUN) as (begin, count):
                     part.set(start)
@@ -309,9 +223,10 @@ def _reduce_row(e: Emitter, traversal: Traversal, fold: Fold, sink: Sink) -> Non
 
 
 def _combine_row(e: Emitter, traversal: Traversal, fold: Fold, register: Register, outer: dict[int, ir.Value],
-                 begin: ir.Value, count: ir.Value | int) -> None:
-    """A loop over `count` elements of a row from `begin` on: combines each with what the register holds."""
-    with e.loop(count) as k:
+                 begin: ir.Value, count: ir.Value | int, most: int | None = None) -> None:
+    """A loop over `count` elements of a row from `begin` on, `most` of them if one vector holds all: combines each with
+    what the register holds."""
+    with e.loop(count) if isinstance(count, int) else folded(e, *cut_for(e, count, most)) as k:
         element = traversal.read(e, outer, e.builder.add(begin, k))
         register.set(fold.combine(e, register.get(), element))
 
@@ -431,14 +346,14 @@ def _find_in_row(relation: str, node: Node[Any], e: Emitter, traversal: Traversa
     dtype, made = node.input(0).dtype, node.call.outputs[0].dtype
     fold, worst = extreme(relation, dtype), _worst(relation, dtype)
 
-    def turn(vectors: RowVectors | None, kept: dict[int, ir.Value]) -> None:
-        if vectors is not None:
+    def turn(taken: Taken, kept: dict[int, ir.Value]) -> None:
+        if isinstance(taken, RowVectors):
             begin, count = traversal.position(e, kept, e.number(0)), Whole(e, traversal.length)
-            most = _ranked(e, relation, dtype, vectors.combined(e, fold.combine, worst, begin, count))
-            place = vectors.place_of(e, partial(_is_extreme, relation, dtype, most), begin, count)
+            most = _ranked(e, relation, dtype, taken.combined(e, fold.combine, worst, begin, count))
+            place = taken.place_of(e, partial(_is_extreme, relation, dtype, most), begin, count)
             found = convert(e, place, e.index_dtype, made)
         else:
-            found = _found_by_turns(relation, e, traversal, kept, dtype, made)
+            found = _found_by_turns(relation, e, traversal, kept, dtype, made, taken)
         sink(e, traversal.result_index(e, kept, e.number(0)), found)
 
     traversal.each_kept(e, traversal.row_vectors(e), turn)
@@ -455,12 +370,11 @@ def _is_extreme(relation: str, dtype: DType, extreme: ir.Value, e: Emitter, elem
 
 
 def _found_by_turns(relation: str, e: Emitter, traversal: Traversal, kept: dict[int, ir.Value], dtype: DType,
-                    made: DType) -> ir.Value:
+                    made: DType, most: int | None) -> ir.Value:
     """The least place in a row at which the extreme is, by loops over its elements."""
     best, first, length = Register(e, register_type(dtype)), Register(e, register_type(made)), traversal.length
     best.set(e.constant(_worst(relation, dtype), dtype))
-    with e.loop(length) as position:
-        best.set(extreme(relation, dtype).combine(e, best.get(), traversal.read(e, kept, position)))
+    _combine_row(e, traversal, extreme(relation, dtype), best, kept, e.number(0), length, most)
     first.set(e.constant(length, made))
 
     def look(position: ir.Value) -> None:
@@ -469,7 +383,7 @@ def _found_by_turns(relation: str, e: Emitter, traversal: Traversal, kept: dict[
                          e.constant(length, made))
         first.set(e.intrinsic("smin", first.get(), found))
 
-    combine(e, length, look)
+    combine(e, length, look, most=most)
     return first.get()
 
 
