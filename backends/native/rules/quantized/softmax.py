@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from math import prod
 
 import numpy as np
@@ -12,8 +11,8 @@ from llvmlite import ir
 from circlet.backends.arithmetic.fixed_point import quantize_multiplier
 from circlet.backends.arithmetic.softmax import SUM_BITS, Decay, decay_of_16, exponentials_16, reciprocals_16
 from circlet.backends.native.emit.emitter import I32, I64, Emitter, Index, register_type
-from circlet.backends.native.emit.loops import fold, spread
-from circlet.backends.native.emit.parallel import parallel
+from circlet.backends.native.emit.loops import by_length, fold, spread
+from circlet.backends.native.emit.parallel import parallel_nests
 from circlet.backends.native.rules.preferences import QUANTIZED
 from circlet.backends.native.rules.quantized.elementwise import quantization, widened
 from circlet.backends.native.rules.quantized.requantize import clamped, rescale
@@ -23,6 +22,7 @@ from circlet.backends.native.rules.rule import Node, Sink, nest
 from circlet.backends.refusal import all_of, only
 from circlet.runtime.ir.types import DType
 from circlet.runtime.ops.normalize import Softmax
+from circlet.runtime.records import dataclass
 
 
 @nest(Softmax, all_of(quantized, only((DType.INT8, DType.UINT8, DType.INT16))), frozenset({0}), name=QUANTIZED)
@@ -30,21 +30,34 @@ def softmax(node: Node[Softmax], e: Emitter, sinks: tuple[Sink, ...]) -> None:
     (_softmax_16 if node.input(0).dtype is DType.INT16 else _softmax_8)(node, e, sinks)
 
 
-@contextmanager
-def _rows(node: Node[Softmax], e: Emitter, work: int) -> Iterator[tuple[Index, Callable[[ir.Value], ir.Value]]]:
-    """A loop over the rows of x, shared out: the index of a row, and what gives how far its elements, by number, are
-    below the greatest one, an i32. An element takes so much work."""
+@dataclass(frozen=True, eq=False)
+class _Row:
+    """A row of x."""
+
+    index: Index
+    below: Callable[[ir.Value], ir.Value]
+    """Gives how far its elements, by number, are below the greatest one, an i32."""
+    most: int | None
+    """As `by_length` tells it."""
+
+
+def _each_row(node: Node[Softmax], e: Emitter, work: int, turn: Callable[[_Row], None]) -> None:
+    """Loops over the rows of x, shared out. An element takes so much work."""
     x, b = node.input(0), e.builder
-    greatest, source = Register(e, I32), node.function.pointer(x)
-    with parallel(e, prod(x.shape[:-1]), work * x.size) as row:
-        begin = b.mul(row, e.number(x.shape[-1]))
+    greatest, source, outer, depth = Register(e, I32), node.function.pointer(x), x.shape[:-1], x.shape[-1]
+    with parallel_nests(e, (prod(outer),), work * x.size) as loops:
+        def rows(most: int | None) -> None:
+            with loops() as (row,):
+                begin = b.mul(row, e.number(depth))
 
-        def element(k: ir.Value) -> ir.Value:
-            return widened(e, e.load(source, x.dtype, b.add(begin, k)), x.dtype)
+                def element(k: ir.Value) -> ir.Value:
+                    return widened(e, e.load(source, x.dtype, b.add(begin, k)), x.dtype)
 
-        greatest.set(ir.Constant(I32, int(np.iinfo(x.dtype.numpy).min)))
-        fold(e, x.shape[-1], lambda k: greatest.set(e.intrinsic("smax", greatest.get(), element(k))))
-        yield e.delinear(row, x.shape[:-1]), lambda k: b.sub(greatest.get(), element(k))
+                greatest.set(ir.Constant(I32, int(np.iinfo(x.dtype.numpy).min)))
+                fold(e, depth, lambda k: greatest.set(e.intrinsic("smax", greatest.get(), element(k))), most=most)
+                turn(_Row(e.delinear(row, outer), lambda k: b.sub(greatest.get(), element(k)), most))
+
+        by_length(e, depth, rows)
 
 
 def _softmax_8(node: Node[Softmax], e: Emitter, sinks: tuple[Sink, ...]) -> None:
@@ -57,10 +70,11 @@ def _softmax_8(node: Node[Softmax], e: Emitter, sinks: tuple[Sink, ...]) -> None
     powers = node.function.external(np.ascontiguousarray(exponentials, np.int32))
     half = ir.Constant(I32, 1 << SUM_BITS - 1)
     total, kept = Register(e, I64), reserve(node, depth, DType.INT32)
-    with _rows(node, e, 32) as (index, below):
+
+    def turn(row: _Row) -> None:
         total.set(e.wide(0))
         with e.loop(depth) as k:
-            power = e.load(powers, DType.INT32, b.zext(below(k), e.index))
+            power = e.load(powers, DType.INT32, b.zext(row.below(k), e.index))
             e.store(power, kept, DType.INT32, k)
             summand = b.lshr(b.add(power, half), ir.Constant(I32, SUM_BITS))
             total.set(b.add(total.get(), b.zext(summand, I64)))
@@ -72,9 +86,11 @@ def _softmax_8(node: Node[Softmax], e: Emitter, sinks: tuple[Sink, ...]) -> None
             share = _product(e, inverse, b.zext(e.load(kept, DType.INT32, k), I64))
             value = b.add(b.trunc(b.ashr(b.add(share, unit), shift), I32), ir.Constant(I32, int(limits.min)))
             result = clamped(e, value, int(limits.min), int(limits.max))
-            sinks[0](e, [*index, k], b.trunc(result, register_type(made)))
+            sinks[0](e, [*row.index, k], b.trunc(result, register_type(made)))
 
-        spread(e, depth, give)
+        spread(e, depth, give, row.most)
+
+    _each_row(node, e, 32, turn)
 
 
 def _softmax_16(node: Node[Softmax], e: Emitter, sinks: tuple[Sink, ...]) -> None:
@@ -87,10 +103,11 @@ def _softmax_16(node: Node[Softmax], e: Emitter, sinks: tuple[Sink, ...]) -> Non
     exponentials, reciprocals = (node.function.external(each().astype(np.int16))
                                  for each in (exponentials_16, reciprocals_16))
     total, kept = Register(e, I64), reserve(node, depth, DType.INT32)
-    with _rows(node, e, 48) as (index, below):
+
+    def turn(row: _Row) -> None:
         total.set(e.wide(0))
         with e.loop(depth) as k:
-            distance = rescale(e, b.neg(below(k)), *decay)
+            distance = rescale(e, b.neg(row.below(k)), *decay)
             place = clamped(e, b.add(b.sext(distance, I64), e.wide(limits.max)), limits.min, limits.max)
             power = _interpolated(e, exponentials, b.trunc(place, I32))
             e.store(power, kept, DType.INT32, k)
@@ -105,9 +122,11 @@ def _softmax_16(node: Node[Softmax], e: Emitter, sinks: tuple[Sink, ...]) -> Non
         def give(k: ir.Value) -> None:
             power = b.sext(e.load(kept, DType.INT32, k), I64)
             share = b.ashr(b.add(b.mul(power, inverse), half), shift)
-            sinks[0](e, [*index, k], b.trunc(clamped(e, share, 0, limits.max), register_type(DType.INT16)))
+            sinks[0](e, [*row.index, k], b.trunc(clamped(e, share, 0, limits.max), register_type(DType.INT16)))
 
-        spread(e, depth, give)
+        spread(e, depth, give, row.most)
+
+    _each_row(node, e, 48, turn)
 
 
 def _interpolated(e: Emitter, table: ir.Value, place: ir.Value) -> ir.Value:
