@@ -11,7 +11,7 @@ from circlet.runtime.ops.layout import Concatenation, Slice
 from tests.needs import NATIVE
 
 pytestmark = NATIVE
-BYTES = [each + k for each in (4, 8, 16, 32, 64, 128, 256) for k in (-1, 0, 1)] + [1, 2, 24, 100]
+BYTES = [each + k for each in (4, 8, 16, 32, 64, 128, 256, 512) for k in (-1, 0, 1)] + [1, 2, 24, 100]
 
 
 @pytest.mark.parametrize("rows", [1, 3, 50])
