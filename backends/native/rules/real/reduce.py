@@ -14,7 +14,7 @@ from llvmlite import ir
 from circlet.backends.native.emit.emitter import UNSIGNED, Emitter, is_real, register_type
 from circlet.backends.native.emit.loops import branch, cut_for, folded, independent, rolled
 from circlet.backends.native.emit.loops import fold as combine
-from circlet.backends.native.emit.whole import Whole
+from circlet.backends.native.emit.whole import Truth, Whole, either
 from circlet.backends.native.rules.moving.move import expect
 from circlet.backends.native.rules.quantized.quantize import convert
 from circlet.backends.native.rules.real.elementwise import compare
@@ -44,9 +44,10 @@ SHORT = 256
 """The longest row of results that is accumulated in vector registers rather than in memory. Of 200 rows of 16 to 64
 floats the sum takes 16 to 67 % less time so, of 128 up to 15 % less, of 256 up to 23 % more, of 512 some 30 % more,
 AVX2 and AVX-512."""
-_SIDE = 4
-"""How many vector registers a part of such a row has where only a run knows its length, unless this is shorter: a
-choice, with which sums of rows of 4 to 256 floats take the time of code for one length, within 7 %."""
+_SIDES, _NARROW = (1, 2, 4), (1, 2, 4)
+"""How many vector registers a part of such a row has where only a run knows its length, and what part of a register a
+shorter row has: a choice, with which sums of rows of 4 to 256 floats take the time of code for one length, within
+6 %."""
 AXES = frozenset({1})
 """The parameter of these operators."""
 REORDERED = ("reassoc", "contract")
@@ -239,31 +240,50 @@ def _reduce_columns(node: Node[Any], e: Emitter, traversal: Traversal, fold: Fol
     memory = reserve(node, _beside(length), fold.dtype)
     source = node.function.pointer(node.input(0)) if in_vectors else memory
     with traversal.kept(e) as kept:
-        count = Whole(e, length)
-
         def beside() -> None:
             _reduce_beside(e, traversal, fold, sink, kept, memory)
 
-        def tiled(tiles: Tiles) -> Callable[[], None]:
-            return lambda: _reduce_tiles(e, traversal, fold, sink, kept, tiles, source, memory)
+        def tiled() -> None:
+            _each_tiles(e, fold.dtype, length, lambda tiles: _reduce_tiles(
+                e, traversal, fold, kept, tiles, source, memory))
+            with independent(e, length, rereads=True) as k:
+                sink(e, traversal.result_index(e, kept, k), fold.finish(e, e.load(memory, fold.dtype, k)))
 
         if not in_vectors:
             beside()
-        elif not is_length(length):
-            branch(e, length <= SHORT, tiled(Tiles.of(e, fold.dtype, length)), beside)
-        else:
-            lanes = e.target.vector_bytes // fold.dtype.numpy.itemsize
-            chosen = tiled(Tiles(fold.dtype, length, lanes, is_masked=True)) if e.target.has_masks else beside
-            for size in (lanes, _SIDE * lanes):
-                fits = count.compare(">=", size)
-                chosen = partial(branch, e, fits, tiled(Tiles(fold.dtype, length, size)), chosen)
-            branch(e, count.compare(">", SHORT), beside, chosen)
+            return
+        count, lanes = Whole(e, length), e.target.vector_bytes // fold.dtype.numpy.itemsize
+        branch(e, either(e, count.compare(">", SHORT), _has_no_tiles(e, count, lanes)), beside, tiled)
 
 
-def _reduce_tiles(e: Emitter, traversal: Traversal, fold: Fold, sink: Sink, kept: dict[int, ir.Value], tiles: Tiles,
+def _has_no_tiles(e: Emitter, count: Whole, lanes: int) -> Truth:
+    """Whether a row of so many elements is shorter than any part that is not masked, though it may not be."""
+    known = not is_length(count.value)
+    return False if known or e.target.has_masks else count.compare("<", lanes)
+
+
+def _each_tiles(e: Emitter, dtype: DType, length: int, write: Callable[[Tiles], None]) -> None:
+    """Code for parts of a row that vector registers hold: where only a run knows its length, for parts of some sizes
+    and, where the processor has masks, for the parts of a register that hold a whole row."""
+    if not is_length(length):
+        write(Tiles.of(e, dtype, length))
+        return
+    lanes, count = e.target.vector_bytes // dtype.numpy.itemsize, Whole(e, length)
+    narrow, chosen = [lanes // parts for parts in _NARROW if e.target.has_masks], None
+    for size in narrow:
+        few = partial(write, Tiles(dtype, length, size, is_masked=True))
+        chosen = few if chosen is None else partial(branch, e, count.compare("<=", size), few, chosen)
+    for size in (each * lanes for each in _SIDES):
+        many = partial(write, Tiles(dtype, length, size))
+        chosen = many if chosen is None else partial(branch, e, count.compare(">=", size), many, chosen)
+    assert chosen is not None, "there are sizes"
+    chosen()
+
+
+def _reduce_tiles(e: Emitter, traversal: Traversal, fold: Fold, kept: dict[int, ir.Value], tiles: Tiles,
                   source: ir.Value, memory: ir.Value) -> None:
-    """Accumulates the results of a row in vector registers: loops over the parts of the row, and over the reduced axes.
-    Results go through scratch memory of the row's length to the sink."""
+    """Accumulates the results of a row in vector registers, which go to scratch memory of the row's length: loops over
+    the parts of the row, and over the reduced axes."""
     register = Register(e, tiles.kind)
     with tiles.each(e) as start:
         register.set(tiles.constant(fold.start))
@@ -271,8 +291,6 @@ def _reduce_tiles(e: Emitter, traversal: Traversal, fold: Fold, sink: Sink, kept
             elements = tiles.load(e, source, traversal.position(e, {**kept, **reduced}, start))
             register.set(fold.combine(e, register.get(), elements))
         tiles.store(e, register.get(), memory, start)
-    with independent(e, traversal.length, rereads=True) as k:
-        sink(e, traversal.result_index(e, kept, k), fold.finish(e, e.load(memory, fold.dtype, k)))
 
 
 def _reduce_beside(e: Emitter, traversal: Traversal, fold: Fold, sink: Sink, kept: dict[int, ir.Value],
