@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from circlet.backends.native.emit.written.widening import Cut
 from circlet.backends.native.load.llvm import host, link, object_code
 from circlet.backends.native.lower.passes import Passes, passes_for
 from circlet.backends.native.lower.pieces import Piece
+from circlet.backends.native.targets.target import Goal
 from circlet.runtime.ir.types import DType
 
 Array = npt.NDArray[Any]
@@ -53,9 +55,10 @@ def _twice(e: Emitter, total: ir.Value, value: ir.Value) -> ir.Value:
     return e.builder.add(e.builder.shl(total, ir.Constant(total.type, 1)), e.builder.add(total, value))
 
 
-def _emitted(combine: Combine, dtype: DType, start: int, cut: Cut | None = None) -> tuple[str, ir.Function]:
+def _emitted(combine: Combine, dtype: DType, start: int, cut: Cut | None = None,
+             goal: Goal = Goal.HERE) -> tuple[str, ir.Function]:
     """`void written(values, out, count)`."""
-    target = host()
+    target = replace(host(), goal=goal)
     module = ir.Module("written")
     module.triple, module.data_layout = target.triple, target.data_layout
     function = ir.Function(module, ir.FunctionType(ir.VoidType(), [POINTER, POINTER, I64]), "written")
@@ -114,6 +117,12 @@ def test_turns_that_one_vector_has(combine: Combine, dtype: DType, start: int,
     for count in range(9):
         values = _values(dtype, count)
         assert np.isclose(_ran(text, function, values), expected(values), rtol=1e-5, atol=1e-5), f"{count} turns"
+
+
+def test_code_for_other_machines_has_the_same_vectors_unless_it_is_to_be_small() -> None:
+    here, speed, size = (_emitted(_sum, DType.FLOAT32, 0, goal=each)[0] for each in (Goal.HERE, Goal.SPEED, Goal.SIZE))
+    assert here == speed
+    assert "> %" not in size
 
 
 @pytest.mark.parametrize(("combine", "dtype"), [(_exact_sum, DType.FLOAT32), (_twice, DType.INT32)])

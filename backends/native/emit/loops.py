@@ -296,10 +296,10 @@ def cut_for(e: Emitter, count: ir.Value | int, most: int | None) -> tuple[ir.Val
 
 def by_length(e: Emitter, count: int, write: Callable[[int | None], None]) -> None:
     """Code for rows of a number of elements that only a run knows: `write` emits it for rows of at most so many, which
-    one vector holds, and, given None, for rows of any length. Where the length is known, or the processor has no masks,
-    for any alone."""
+    one vector holds, and, given None, for rows of any length. Where the length is known, the processor has no masks, or
+    code is to be small, for any alone."""
     chosen = partial(write, None)
-    if is_length(count) and e.target.has_masks:
+    if is_length(count) and e.target.has_masks and e.target.goal is not Goal.SIZE:
         lanes = e.target.vector_bytes // 4
         for most in (lanes // parts for parts in _NARROW):
             chosen = partial(branch, e, Whole(e, count).compare("<=", most), partial(write, most), chosen)

@@ -49,7 +49,8 @@ def widened(e: Emitter, latch: ir.Block, count: ir.Value | int, several: int | N
             mark: Callable[[ir.Block], None], cut: Cut | None = None) -> bool:
     """Makes vectors of the loop that a block ends, none of whose turns writes what another one reads or writes; whether
     it could, else all is as it was. Turns that fill no vector are computed with masks, or one by one where the
-    processor has none.
+    processor has none. Code for other machines is left to LLVM, but for what turns combine, so that it has the same
+    bits there.
 
     Args:
         e: writes the code, behind the loop.
@@ -60,12 +61,14 @@ def widened(e: Emitter, latch: ir.Block, count: ir.Value | int, several: int | N
         mark: is told of the blocks that end loops over vectors, and over what these leave.
         cut: how an unknown number of turns is cut, if that is said.
     """
-    if e.target.goal is not Goal.HERE or e.target.vector_bytes < 16 or (
-            isinstance(count, int) and count >= LONG_LOOP):
+    if e.target.goal is Goal.SIZE or e.target.vector_bytes < 16 or (isinstance(count, int) and count >= LONG_LOOP):
         return False
     loop = Loop.of(latch, count)
     try:
-        _Widening(e, loop, Turn.of(loop), several, has_masks, cut).write(mark)
+        turn = Turn.of(loop)
+        if e.target.goal is not Goal.HERE and not turn.totals:
+            return False
+        _Widening(e, loop, turn, several, has_masks, cut).write(mark)
     except NotWidened:
         return False
     return True
