@@ -18,7 +18,7 @@ from llvmlite import ir
 from circlet.backends.arithmetic.fixed_point import Int32s, quantized_range
 from circlet.backends.native.emit.emitter import I8, I32, POINTER, Emitter, register_type
 from circlet.backends.native.emit.lanes import DOUBLE, Lanes
-from circlet.backends.native.emit.loops import independent, rolled
+from circlet.backends.native.emit.loops import independent
 from circlet.backends.native.emit.parallel import parallel
 from circlet.backends.native.emit.value import Value
 from circlet.backends.native.gemm.dot_products import OFFSET, dot, dot_of_bytes, dot_of_magnitudes, dot_of_pairs
@@ -34,7 +34,6 @@ from circlet.backends.native.rules.quantized.elementwise import quantization
 from circlet.backends.native.rules.quantized.requantize import SUMS_BELOW, clamped
 from circlet.backends.native.rules.refusals import constant_inputs, largest, outputs_only, sums_below
 from circlet.backends.native.rules.rule import Node, Sink, nest
-from circlet.backends.native.targets.constants import Uniform
 from circlet.backends.native.targets.target import Goal, Target
 from circlet.backends.refusal import all_of, only
 from circlet.runtime.exec.kernel import Call
@@ -180,33 +179,24 @@ def placed(function: Function, form: Form, value: Value, zero_point: int, image:
 
 
 def _moved(e: Emitter, form: Form, value: ir.Value) -> ir.Value:
-    """Bytes, moved up by the form's offset, as elements."""
-    kind = value.type
+    """A byte, moved up by the form's offset, as an element."""
     if not form.offset:
         return value
-    count = kind.count if isinstance(kind, ir.VectorType) else 1
-    moved = e.builder.xor(value, (ir.Constant if count == 1 else Uniform)(kind, -OFFSET))
-    wide = form.element if count == 1 else ir.VectorType(form.element, count)
-    return moved if form.element is I8 else e.builder.zext(moved, wide)
+    moved = e.builder.xor(value, ir.Constant(I8, -OFFSET))
+    return moved if form.element is I8 else e.builder.zext(moved, form.element)
 
 
 def _unsigned(e: Emitter, form: Form) -> ir.Function:
-    """`void(source, target, count)`: makes int8 unsigned elements, bytes or pairs' halves, a vector at a time, then one
-    by one."""
+    """`void(source, target, count)`: makes int8 unsigned elements, bytes or pairs' halves, a vector at a time."""
     name = f"make_unsigned_{form.element.width}"
     if name in e.module.globals:
         return e.module.globals[name]
     function = internal_function(e, name, [POINTER, POINTER, e.index], VectorLoop)
     inner = Emitter(e.module, function, e.target)
-    b, (source, target, count), width = inner.builder, function.args, e.target.vector_bytes // form.size
-    full = b.udiv(count, inner.number(width))
-    begin = b.mul(full, inner.number(width))
-    for first, number, size in ((inner.number(0), full, width), (begin, b.sub(count, begin), 1)):
-        kind = I8 if size == 1 else ir.VectorType(I8, size)
-        with rolled(inner, number) as k:
-            place = b.add(first, b.mul(k, inner.number(size)))
-            value = b.load(inner.address(source, I8, place), typ=kind, align=1)
-            b.store(_moved(inner, form, value), inner.address(target, form.element, place), align=form.size)
+    b, (source, target, count) = inner.builder, function.args
+    with independent(inner, count) as k:
+        value = b.load(inner.address(source, I8, k), typ=I8)
+        b.store(_moved(inner, form, value), inner.address(target, form.element, k))
     b.ret_void()
     return function
 
