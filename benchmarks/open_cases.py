@@ -13,20 +13,24 @@ from circlet.runtime.ir.model import Model
 from circlet.runtime.ir.op import Op
 from circlet.runtime.ir.tensor import Tensor
 from circlet.runtime.ir.types import Activation, DType, Padding, Quantization, Shape
+from circlet.runtime.ops.comparison import Greater, SelectV2
 from circlet.runtime.ops.conv import Conv2D, DepthwiseConv2D
 from circlet.runtime.ops.elementwise import Add, Mul, SquaredDifference, Sub
+from circlet.runtime.ops.index import Gather
 from circlet.runtime.ops.layout import Concatenation, StridedSlice, Transpose
 from circlet.runtime.ops.matmul import BatchMatMul, FullyConnected
 from circlet.runtime.ops.normalize import L2Normalization, LogSoftmax, RmsNorm, Softmax
-from circlet.runtime.ops.pad import Pad
+from circlet.runtime.ops.pad import Pad, Tile
 from circlet.runtime.ops.pool import AveragePool2D, MaxPool2D
+from circlet.runtime.ops.quantize import Dequantize, Quantize
 from circlet.runtime.ops.reduce import ArgMax, Cumsum, Mean, ReduceMax, Sum
 from circlet.runtime.ops.resize import ResizeBilinear, ResizeNearestNeighbor
-from circlet.runtime.ops.shape import Reshape
-from circlet.runtime.ops.unary import Gelu, Logistic, Rsqrt, Tanh
+from circlet.runtime.ops.shape import OneHot, Reshape
+from circlet.runtime.ops.sort import TopKV2
+from circlet.runtime.ops.unary import Exp, Gelu, HardSwish, Logistic, Rsqrt, Tanh
 from circlet.runtime.records import dataclass
 
-F32, I8 = DType.FLOAT32, DType.INT8
+F32, I8, I32 = DType.FLOAT32, DType.INT8, DType.INT32
 GIVEN = Quantization((0.02,), (5,))
 """Of int8 inputs."""
 Write: TypeAlias = "Callable[[Network, Value], Value]"
@@ -144,6 +148,43 @@ def _cut(n: Network, x: Value) -> Value:
     return n(StridedSlice(begin_mask=0, end_mask=3), x, n.ints(1, 2), n.ints(0, 0), n.ints(1, 1))
 
 
+def _hybrid(depth: int, columns: int) -> Write:
+    return lambda n, x: n(FullyConnected(keep_num_dims=True), x, n.bytes(columns, depth), n.weights(columns))
+
+
+def _along(kernel: int, before: int, channels: int) -> Write:
+    """A convolution along a sequence, as exporters write it: of (1, 1, n, before)."""
+    return lambda n, x: n(Conv2D(Padding.SAME, 1, 1, Activation.RELU), x, n.weights(channels, 1, kernel, before),
+                          n.weights(channels))
+
+
+def _along_each(kernel: int, channels: int) -> Write:
+    return lambda n, x: n(DepthwiseConv2D(Padding.SAME, 1, 1), x, n.weights(1, 1, kernel, channels),
+                          n.weights(channels))
+
+
+def _masked(n: Network, x: Value) -> Value:
+    """A softmax of scaled scores (4, n, n) with what a mask (n,) takes away."""
+    scores = n(BatchMatMul(adj_y=True), x, x)
+    mask = n(ReduceMax(), x, n.ints(0, 2))
+    return n(Softmax(1.0), n(Add(), n(Mul(), scores, n.builder.constant(np.float32(0.18))), mask))
+
+
+def _selected(n: Network, x: Value) -> Value:
+    nothing = n.builder.constant(np.float32(0))
+    return n(SelectV2(), n(Greater(), x, nothing, dtype=DType.BOOL), x, n(Tanh(), x))
+
+
+def _largest(n: Network, x: Value) -> Value:
+    found, _ = n.builder.op(TopKV2(), x, n.builder.constant(np.int32(3)), outputs=[
+        Tensor("", each, (), has_rank=False) for each in (F32, DType.INT32)])
+    return found
+
+
+def _one_hot(n: Network, x: Value) -> Value:
+    return n(OneHot(-1), x, *map(n.builder.constant, (np.int32(64), np.float32(1), np.float32(0))))
+
+
 ONES = np.ones(64, np.float32)
 LARGEST = MaxPool2D(Padding.VALID, 2, 2, filter_width=2, filter_height=2)
 AROUND = AveragePool2D(Padding.SAME, 1, 1, filter_width=3, filter_height=3)
@@ -180,11 +221,14 @@ class Case:
     def input(self, lengths: Sequence[int]) -> npt.NDArray[np.generic]:
         """Random numbers."""
         random, shape = np.random.default_rng(1), self.at(lengths)
+        if self.dtype is I32:
+            return random.integers(0, 10, shape).astype(np.int32)
         if self.dtype is I8:
             return random.integers(-128, 128, shape).astype(np.int8)
         return random.normal(size=shape).astype(np.float32)
 
 
+_TIMES = ((10,), (50,), (200,), (1000,))
 _ROWS = ((2000, 4), (2000, 8), (2000, 13), (1000, 32), (500, 64), (400, 100), (400, 128), (100, 768), (100, 1000))
 _COUNTS = ((7,), (64,), (100,), (1000,))
 _IMAGES, _SMALL = ((7, 7), (32, 32), (64, 64), (97, 101)), ((7, 7), (16, 16), (32, 32), (64, 64))
@@ -253,5 +297,26 @@ CASES: dict[str, Case] = {
     "logistic int8": Case(_one(Logistic(), dtype=I8, scale=1 / 256, zero=-128), (-1, -1), _ROWS, I8),
     "bilinear int8": Case(_one(ResizeBilinear(), np.array([64, 64], np.int32), dtype=I8, scale=0.02, zero=5),
                           (1, -1, -1, 16), _SMALL, I8),
+    "hard swish": Case(_one(HardSwish()), (-1, -1), _ROWS),
+    "exponentials": Case(_one(Exp()), (-1, 64), _COUNTS),
+    "greatest so far": Case(_one(ReduceMax(), [1]), (1, -1, 64), _TIMES),
+    "means of times": Case(_one(Mean(), [1]), (1, -1, 64), _TIMES),
+    "sums so far of times": Case(_one(Cumsum(), 1), (1, -1, 64), _TIMES),
+    "places of fixed rows": Case(_one(ArgMax(output_type=I32), 1, dtype=I32), (-1, 10), _COUNTS),
+    "three largest": Case(_largest, (-1, 64), _COUNTS),
+    "selected": Case(_selected, (-1, -1), _ROWS),
+    "masked scores": Case(_masked, (4, -1, 32), ((7,), (50,), (100,), (128,))),
+    "padded rows": Case(_one(Pad(), np.array([[1, 0], [2, 1]], np.int32)), (-1, -1), _ROWS),
+    "twice beside": Case(_one(Tile(), np.array([1, 2], np.int32)), (-1, -1), _ROWS),
+    "rows of a table": Case(lambda n, x: n(Gather(), n.weights(100, 64), x), (-1,), _TIMES, I32),
+    "one-hot": Case(_one_hot, (-1,), _TIMES, I32),
+    "convolution of 3": Case(_along(3, 64, 64), (1, 1, -1, 64), _TIMES),
+    "convolution of 1": Case(_along(1, 64, 64), (1, 1, -1, 64), _TIMES),
+    "depthwise of 5": Case(_along_each(5, 64), (1, 1, -1, 64), _TIMES),
+    "dense with bytes": Case(_hybrid(64, 256), (-1, 64), _COUNTS),
+    "average pool 2x2": Case(_one(AveragePool2D(Padding.VALID, 2, 2, filter_width=2, filter_height=2)),
+                             (1, -1, -1, 32), _IMAGES),
+    "quantised": Case(_one(Quantize(), dtype=I8, scale=0.02, zero=5), (-1, -1), _ROWS),
+    "as floats": Case(_one(Dequantize()), (-1, -1), _ROWS, I8),
 }
 """By name."""
