@@ -10,7 +10,7 @@ from typing import Any
 from llvmlite import ir
 
 from circlet.backends.native.emit.emitter import Emitter, Index
-from circlet.backends.native.emit.loops import choose, every, independent
+from circlet.backends.native.emit.loops import Turn, by_length, choose, every, spread
 from circlet.backends.native.emit.parallel import parallel_nest
 from circlet.backends.native.emit.value import Value, computed
 from circlet.backends.native.emit.whole import Truth, Whole, both
@@ -42,7 +42,8 @@ def padv2(node: Node[PadV2], e: Emitter, sinks: tuple[Sink, ...]) -> None:
 
 
 def _surround(node: Node[Any], e: Emitter, sink: Sink, value: ir.Value) -> None:
-    """Goes through the output in order, along each axis through what is before, inside and after the input."""
+    """Goes through the output in order, along each axis through what is before, inside and after the input; for some
+    lengths of the last axis by loops of their own."""
     x, paddings = node.input(0), _paddings(node)
     rank = len(node.shape)
 
@@ -52,7 +53,7 @@ def _surround(node: Node[Any], e: Emitter, sink: Sink, value: ir.Value) -> None:
             with every(e, (count, *node.shape[len(outer) + 1:])) as (layer, *rest):
                 sink(e, [*outer, e.builder.add(layer, e.number(first)), *rest], value)
 
-    def go(outer: list[ir.Value], inner: list[ir.Value]) -> None:
+    def go(most: int | None, outer: list[ir.Value], inner: list[ir.Value]) -> None:
         axis = len(outer)
         if axis == rank:
             sink(e, outer, x.element(e, inner))
@@ -60,11 +61,20 @@ def _surround(node: Node[Any], e: Emitter, sink: Sink, value: ir.Value) -> None:
         (before, after), size = paddings[axis], x.shape[axis]
         margin(outer, 0, before)
         if size:
-            with (independent if axis == rank - 1 else Emitter.loop)(e, size) as index:
-                go([*outer, e.builder.add(index, e.number(before))], [*inner, index])
+            _loop(e, size, axis == rank - 1, most, lambda index: go(
+                most, [*outer, e.builder.add(index, e.number(before))], [*inner, index]))
         margin(outer, before + size, after)
 
-    go([], [])
+    by_length(e, x.shape[-1] if rank else 1, lambda most: go(most, [], []))
+
+
+def _loop(e: Emitter, size: int, is_last: bool, most: int | None, turn: Turn) -> None:
+    """A loop over an axis; for the last one as `spread` has it."""
+    if is_last:
+        spread(e, size, turn, most)
+        return
+    with e.loop(size) as index:
+        turn(index)
 
 
 def _paddings(node: Node[Any]) -> list[tuple[int, int]]:
@@ -173,16 +183,16 @@ def tile(node: Node[Tile], e: Emitter, sinks: tuple[Sink, ...]) -> None:
     x, counts = node.input(0), parameter(node, 1).reshape(-1).tolist()
     if not x.size:
         return
+    rank, b = len(x.shape), e.builder
 
-    def go(outer: list[ir.Value], inner: list[ir.Value]) -> None:
+    def go(most: int | None, outer: list[ir.Value], inner: list[ir.Value]) -> None:
         axis = len(outer)
-        if axis == len(x.shape):
+        if axis == rank:
             sinks[0](e, outer, x.element(e, inner))
             return
         size = x.shape[axis]
-        loop = independent if axis == len(x.shape) - 1 else Emitter.loop
-        with e.loop(counts[axis]) as copy, loop(e, size) as index:
-            place = e.builder.add(e.builder.mul(copy, e.number(size)), index)
-            go([*outer, place], [*inner, index])
+        with e.loop(counts[axis]) as copy:
+            _loop(e, size, axis == rank - 1, most, lambda index: go(
+                most, [*outer, b.add(b.mul(copy, e.number(size)), index)], [*inner, index]))
 
-    go([], [])
+    by_length(e, x.shape[-1] if rank else 1, lambda most: go(most, [], []))
