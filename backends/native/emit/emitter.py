@@ -174,6 +174,8 @@ class Emitter:
         """What the function executes, if it looks whether it must stop."""
         self._most: dict[ir.Value, int] = {}
         """What some registers are at the most, so that a loop may be known to be short that turns as often."""
+        self.roomy: set[ir.Value] = set()
+        """The addresses of arrays behind whose last element there is room for a vector, which nobody else uses."""
         self.called = 0
         """Instructions that the functions execute which were called."""
         self.latch: ir.Block | None = None

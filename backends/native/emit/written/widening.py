@@ -208,10 +208,10 @@ class _Widening:
         b, loop, lanes = self._e.builder, self._loop, self._lanes
         is_known = isinstance(loop.count, int)
         is_single = is_known and loop.count % lanes == 1
+        if not is_known and self._several > 1 and (self._turn.totals or not self._has_masks):
+            begin, whole = whole, b.and_(total, self._e.number(-lanes))
+            self._rolled(begin, whole, lanes, partial(self._vectors, 1), mark)
         if is_single or ((not is_known or loop.count % lanes) and not self._has_masks):
-            if not is_known and self._several > 1:
-                begin, whole = whole, b.and_(total, self._e.number(-lanes))
-                self._rolled(begin, whole, lanes, partial(self._vectors, 1), mark)
             self._bring_home()
             b.branch(loop.head)
             loop.index.incomings[0] = (whole, b.block)
@@ -294,6 +294,8 @@ class _Widening:
         e, b = self._e, self._e.builder
         is_load = isinstance(each, ir.LoadInstr)
         kind = each.type if is_load else each.operands[0].type
+        if self._has_room(each.operands[-1]):
+            mask = None
         place = e.address(scalars.get(id(each.operands[-1]), each.operands[-1]), kind, number * self._lanes)
         if is_load:
             return b.load(place, typ=self._wide(kind), align=size_of(kind)) if mask is None else e.load_masked(
@@ -303,6 +305,11 @@ class _Widening:
             e.store_masked(value, place, mask, size_of(kind))
             return value
         return b.store(value, place, align=size_of(kind))
+
+    def _has_room(self, place: ir.Value) -> bool:
+        """Whether a whole vector may be read and written at an element's address, which the processor need not wait for
+        where it reads what it wrote before."""
+        return isinstance(place, ir.GEPInstr) and place.pointer in self._e.roomy
 
     def _operand(self, value: ir.Value, scalars: dict[int, ir.Value], vectors: dict[int, ir.Value],
                  number: int) -> ir.Value:

@@ -16,7 +16,7 @@ from circlet.backends.native.emit.parallel import parallel_nests
 from circlet.backends.native.rules.preferences import QUANTIZED
 from circlet.backends.native.rules.quantized.elementwise import quantization, widened
 from circlet.backends.native.rules.quantized.requantize import clamped, rescale
-from circlet.backends.native.rules.real.reduce import Register, reserve
+from circlet.backends.native.rules.real.reduce import Register, reserve_row
 from circlet.backends.native.rules.refusals import quantized
 from circlet.backends.native.rules.rule import Node, Sink, nest
 from circlet.backends.refusal import all_of, only
@@ -69,7 +69,7 @@ def _softmax_8(node: Node[Softmax], e: Emitter, sinks: tuple[Sink, ...]) -> None
     exponentials = Decay.of(float(np.float32(node.op.beta)) * quantization(node.call.input(0)).scale).exponentials
     powers = node.function.external(np.ascontiguousarray(exponentials, np.int32))
     half = ir.Constant(I32, 1 << SUM_BITS - 1)
-    total, kept = Register(e, I64), reserve(node, depth, DType.INT32)
+    total, kept = Register(e, I64), reserve_row(node, depth, DType.INT32)
 
     def turn(row: _Row) -> None:
         total.set(e.wide(0))
@@ -102,7 +102,7 @@ def _softmax_16(node: Node[Softmax], e: Emitter, sinks: tuple[Sink, ...]) -> Non
     decay = quantize_multiplier(decay_of_16(quantization(node.call.input(0)).scale, node.op.beta))
     exponentials, reciprocals = (node.function.external(each().astype(np.int16))
                                  for each in (exponentials_16, reciprocals_16))
-    total, kept = Register(e, I64), reserve(node, depth, DType.INT32)
+    total, kept = Register(e, I64), reserve_row(node, depth, DType.INT32)
 
     def turn(row: _Row) -> None:
         total.set(e.wide(0))

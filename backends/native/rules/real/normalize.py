@@ -18,7 +18,7 @@ from circlet.backends.native.emit.parallel import parallel, parallel_nest, paral
 from circlet.backends.native.emit.value import Value
 from circlet.backends.native.emit.whole import Whole
 from circlet.backends.native.rules.real.elementwise import activate, maximum, refuses_activation
-from circlet.backends.native.rules.real.reduce import REORDERED, Register, reserve
+from circlet.backends.native.rules.real.reduce import REORDERED, Register, reserve, reserve_row
 from circlet.backends.native.rules.row_vectors import Combine, Of, RowVectors
 from circlet.backends.native.rules.rule import Node, Sink, nest
 from circlet.backends.native.rules.short_rows import ShortRow, applied, by_short_rows
@@ -52,7 +52,7 @@ class Row:
         self.length = self._x.shape[-1]
         computed = self._x.memory is None
         self.is_stored = computed
-        self._memory = (memory or reserve(node, self.length, FLOAT)) if computed else None
+        self._memory = (memory or reserve_row(node, self.length, FLOAT)) if computed else None
         self._vectors = RowVectors.of(e, self._x)
 
     def each(self, outer: Shape, work: int, turn: Callable[[Row, Index], None]) -> None:
@@ -151,7 +151,7 @@ def _softmax_by_loops(node: Node[Softmax], e: Emitter, sink: Sink) -> None:
     """Of each row three loops: for the greatest element; for the exponentials of what is below it, kept in scratch
     memory (n,), and their sum; for their products with its reciprocal."""
     *outer, length = node.shape
-    memory, total = reserve(node, length, FLOAT), Register(e, ir.FloatType())
+    memory, total = reserve_row(node, length, FLOAT), Register(e, ir.FloatType())
     row, b, beta = Row(node, e, memory), e.builder, np.float32(node.op.beta)
     with parallel_nest(e, tuple(outer), 16 * node.input(0).nbytes) as index:
         most = row.greatest(index)

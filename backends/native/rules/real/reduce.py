@@ -318,6 +318,14 @@ def reserve(node: Node[Any], count: int, dtype: DType) -> ir.Value:
     return node.function.scratch(count * dtype.numpy.itemsize)
 
 
+def reserve_row(node: Node[Any], length: int, dtype: DType) -> ir.Value:
+    """As `reserve`, with room for a vector behind the last element."""
+    e = node.function.e
+    memory = node.function.scratch(length * dtype.numpy.itemsize + e.target.vector_bytes)
+    e.roomy.add(memory)
+    return memory
+
+
 _FOLDS: dict[type[ops.Reduction], MakeFold] = {
     ops.Sum: total,
     ops.Mean: _mean,
