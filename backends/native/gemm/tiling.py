@@ -20,10 +20,10 @@ TYPICAL = 64
 _FEWER = 1.25
 """How much longer a tile may take than one with as many rows as there are, where their number is open: a choice, so
 that half as many functions are compiled; the rows that are left are a small part of most products."""
-_OPEN_VECTORS = 1
-"""The width of panels, in vectors, where the number of columns is open. Products of 7 to 250 rows and as many columns
-with a depth of 32 take up to 20 % longer than with known lengths, on AVX-512; with 2 up to 33 %, with 4 up to 59 %, as
-the last panel has many columns that nobody needs. From 500 columns on 4 take up to 5 % less time than 1."""
+_OPEN_VECTORS = 2
+"""The width of panels, in vectors, where the number of columns is open. Attention of 50 to 128 rows with a depth of 32
+takes 5 to 11 % longer than with known lengths, on AVX-512, of 7 rows 19 %, as most of its only panel nobody needs; with
+1 up to 17 and 7 %; with 4 products of few columns took up to 59 % longer."""
 
 
 @dataclass(frozen=True)
