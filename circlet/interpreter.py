@@ -9,13 +9,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from enum import Enum, unique
 from operator import index as as_index
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
-import numpy.typing as npt
 
 from circlet.interpreter_details import Details, operator_details, signature_details, tensor_details
 from circlet.interpreter_tensors import InterpreterError, PreparedSession, SubgraphTensors
@@ -26,9 +24,12 @@ from circlet.runtime.exec.values.rule import elements
 from circlet.runtime.ir.model import Model, Subgraph
 from circlet.runtime.ir.types import Array, DType
 from circlet.runtime.late import LOADING
+from circlet.runtime.records import replace
 from circlet.session import Session
 
 if TYPE_CHECKING:
+    import numpy.typing as npt
+
     from circlet.schema.files import Source
 
 __all__ = ["Delegate", "DelegateError", "Interpreter", "InterpreterError", "InterpreterWithCustomOps", "OpResolverType",

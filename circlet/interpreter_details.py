@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
 from circlet.runtime.errors import InputError
 from circlet.runtime.ir.model import ABSENT, Model, Operator
 from circlet.runtime.ir.tensor import Tensor
 from circlet.runtime.ir.types import Array, DType, Quantization, Shape, Sparsity
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
 
 Details: TypeAlias = dict[str, Any]
 

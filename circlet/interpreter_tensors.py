@@ -6,10 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from operator import index as as_index
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
 from circlet.interpreter_details import shown_type
 from circlet.runtime.errors import CircletError, InputError
@@ -21,6 +20,9 @@ from circlet.runtime.ir.packed import BITS, unpacked
 from circlet.runtime.ir.tensor import Tensor
 from circlet.runtime.ir.types import Array, DType, Shape
 from circlet.session import Session
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
 
 _ARRAY = np.ndarray
 SHOWN_WIDER = frozenset({*BITS, DType.FLOAT8_E4M3FN, DType.FLOAT8_E5M2})

@@ -85,6 +85,25 @@ def test_a_model_with_a_plan_is_not_read_to_be_loaded(tmp_path: Path) -> None:
     assert len(own(found)) <= 79, f"{len(own(found))} modules: {' '.join(own(found))}"
 
 
+@NATIVE
+@pytest.mark.parametrize("model", ["examples/collatz", "tests/models/dense_batch"])
+def test_an_interpreter_of_a_model_with_a_plan_reads_nothing(
+        tmp_path: Path, monkeypatch: pytest.MonkeyPatch, model: str) -> None:
+    monkeypatch.setenv("CIRCLET_BACKEND", "native")
+    program = (f"import circlet, numpy as np\ninterpreter = circlet.Interpreter('{model}.tflite')\n"
+               "details = interpreter.get_input_details()[0]\n"
+               "value = np.ones([3, *details['shape'][1:]] if details['shape'].size else [], details['dtype'])\n"
+               "interpreter.resize_tensor_input(details['index'], value.shape)\n"
+               "interpreter.allocate_tensors()\n"
+               "interpreter.set_tensor(details['index'], value)\n"
+               "interpreter.invoke()")
+    modules(program, tmp_path)
+    found = modules(program, tmp_path)
+    unused = {*NEVER, *MAKES_CODE, *READS}.difference(["circlet.interpreter"]) & {*found}
+    assert not unused
+    assert len(own(found)) <= 85, f"{len(own(found))} modules: {' '.join(own(found))}"
+
+
 RULES = """
 import os, sys
 from circlet.backends.native.rules.families import MODULES, modules, modules_of_stored

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from circlet.runtime.exec.frame import Frame
 from circlet.runtime.exec.frames.lent_frame import LentFrame
 from circlet.runtime.exec.frames.whole_frame import WholeFrame
 from circlet.runtime.ir.types import Array, Shape
+
+if TYPE_CHECKING:
+    from circlet.runtime.exec.frame import Frame
 
 
 class BoundRun:
