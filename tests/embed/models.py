@@ -20,7 +20,6 @@ REFUSED = {
     "complex_parts": "complex64",
     "hash_table": "elements of type string",
     "list_dynamic_update": LENGTHS,
-    "shrink": LENGTHS,
     "string_gather": "elements of type string",
 }
 """What is said of models that have no code for devices."""

@@ -18,6 +18,7 @@ from circlet.runtime.ir.types import DType
 from circlet.runtime.ops.comparison import Less
 from circlet.runtime.ops.controlflow import CallSubgraph, If, While
 from circlet.runtime.ops.elementwise import Add, Mul
+from circlet.runtime.ops.index import GatherNd, Where
 from circlet.runtime.ops.layout import Concatenation
 from circlet.runtime.ops.matmul import FullyConnected
 from circlet.runtime.ops.reduce import Sum
@@ -86,6 +87,13 @@ def _grow(graph: SubgraphBuilder, state: tuple[Value, Value, Value]) -> tuple[Va
     k, x, y = state
     longer, = graph.op(Concatenation(0), x, y, outputs=[Tensor("longer", F32, (1,), (-1,))])
     return _next(graph, k), longer, y
+
+
+def _filter(graph: SubgraphBuilder, state: tuple[Value, Value, Value]) -> tuple[Value, Value, Value]:
+    k, x, y = state
+    places, = graph.op(Where(), x, outputs=[Tensor("places", DType.INT64, (1, 1), (-1, 1))])
+    kept, = graph.op(GatherNd(), x, places, outputs=[Tensor("kept", F32, (1,), (-1,))])
+    return _next(graph, k), kept, y
 
 
 def test_a_loop_that_copies() -> None:
@@ -170,10 +178,11 @@ def test_shapes_that_a_run_finds_out() -> None:
 
 @NATIVE
 def test_code_for_any_lengths_finds_out_shapes() -> None:
-    """Native code appends where numpy's turns are bound anew; what follows from data is bound anew in both."""
-    assert found(loop(_grow, (-1,)), "shapes", "native") == []
-    path = Path(__file__).parents[1] / "models" / "shrink.tflite"
-    assert len(found(circlet.load(path), "shapes", "native")) == 1
+    """Native code goes on where numpy's turns are bound anew, even where shapes follow from data."""
+    shrink = circlet.load(Path(__file__).parents[1] / "models" / "shrink.tflite")
+    for model in (loop(_grow, (-1,)), loop(_filter, (-1,)), shrink):
+        assert found(model, "shapes", "cpu")
+        assert found(model, "shapes", "native") == []
 
 
 def test_a_shape_that_follows_from_data() -> None:
