@@ -19,6 +19,7 @@ from circlet.runtime.ir.types import Array, DType
 from circlet.runtime.ops.elementwise import Add, Mul, Sub
 from circlet.runtime.ops.layout import Concatenation, Transpose
 from circlet.runtime.ops.matmul import BatchMatMul
+from circlet.runtime.ops.pad import Tile
 from circlet.runtime.ops.reduce import Sum
 from circlet.runtime.ops.shape import BroadcastArgs, BroadcastTo, ShapeOf, Squeeze
 from tests.native.test_lengths import MODELS, Graph, floats, layers, model, weights
@@ -92,16 +93,28 @@ def test_an_axis_that_is_left_out_is_one(folder: object, compiled: list[str]) ->
 
 
 def test_what_takes_code_of_its_own_is_known_at_the_next_start(folder: object, compiled: list[str]) -> None:
-    """A row by a large matrix is multiplied as no other number of rows is."""
+    """An axis of 1 is spread where it is repeated, others are copied."""
+    def write(g: Graph) -> Sequence[Value]:
+        return [g(Tile(), g.builder.input("x", DType.FLOAT32, (-1, 30)), g.ints(5, 1))]
+
+    given = [floats(1, 30)]
+    for expected in (1, 0):
+        compiled.clear()
+        native, cpu = sessions(model(write))
+        check(native.invoke(0, given)[0], cpu.invoke(0, given)[0], 0)
+        assert len(compiled) == expected
+
+
+def test_a_row_by_a_large_matrix_is_multiplied_by_the_code_for_any_rows(folder: object, compiled: list[str]) -> None:
+    """Which reads the matrix row by row then."""
     def write(g: Graph) -> Sequence[Value]:
         return [g(BatchMatMul(), *(g.builder.input(name, DType.FLOAT32, (-1, -1)) for name in "xy"))]
 
-    given = floats(1, 300), floats(300, 300)
-    for expected in (2, 0):
-        compiled.clear()
-        native, cpu = sessions(model(write))
+    native, cpu = sessions(model(write))
+    for rows, depth, columns in ((1, 300, 300), (9, 300, 300), (1, 7, 5), (2, 200, 40), (1, 129, 128), (1, 1, 40000)):
+        given = floats(rows, depth), floats(depth, columns)
         check(native.invoke(0, given)[0], cpu.invoke(0, given)[0], 1e-4)
-        assert len(compiled) == expected
+    assert len(compiled) == 1
 
 
 def test_a_constant_matrix_is_multiplied_by_any_rows(folder: object, compiled: list[str]) -> None:

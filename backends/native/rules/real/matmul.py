@@ -8,9 +8,10 @@ from math import prod
 from llvmlite import ir
 
 from circlet.backends.native.emit.emitter import Emitter, Index
-from circlet.backends.native.emit.loops import independent, rolled
+from circlet.backends.native.emit.loops import branch, independent, rolled
 from circlet.backends.native.emit.parallel import parallel_nest
 from circlet.backends.native.emit.value import Value
+from circlet.backends.native.emit.whole import Truth, Whole, both
 from circlet.backends.native.gemm.few_rows import multiply_few, multiply_row
 from circlet.backends.native.gemm.microkernel import FLOAT32, WORD
 from circlet.backends.native.gemm.operands import Left
@@ -25,9 +26,7 @@ from circlet.backends.native.rules.refusals import plain
 from circlet.backends.native.rules.rule import Node, Sink, nest
 from circlet.backends.refusal import all_of, only
 from circlet.runtime.exec.kernel import Call
-from circlet.runtime.ir.intervals import interval
-from circlet.runtime.ir.length import is_known, is_length, may_differ, open_number, scope_of
-from circlet.runtime.ir.terms import MOST
+from circlet.runtime.ir.length import certain, is_known, is_length, may_differ
 from circlet.runtime.ir.types import DType
 from circlet.runtime.ops.matmul import BatchMatMul, FullyConnected
 
@@ -51,13 +50,12 @@ def is_few(rows: int) -> bool:
     return not is_length(rows) and rows <= FEW_ROWS
 
 
-def is_row_by_large(plan: Plan) -> bool:
-    """Whether a product is that of one row and so large a matrix that this is read row by row. Where the number of rows
-    is open, as in decoders, whose steps have one, code for one row is another, unless the matrix is small then."""
-    size, number, scope = plan.columns * plan.depth * WORD, open_number(plan.rows), scope_of([plan.rows])
-    if scope is not None and number is not None:
-        size = interval(size, [(1, 1 if each == number else MOST) for each in range(scope.count)])[1]
-    return (is_length(size) or size > LARGE) and plan.rows == 1 and plan.depth != 0
+def _is_row_by_large(e: Emitter, plan: Plan) -> Truth:
+    """Whether a product is that of one row and so large a matrix that this is read row by row, which only a run tells
+    where the number of rows is open, as in decoders, whose steps have one, or the size of the matrix."""
+    if plan.depth == 0 or certain(plan.rows, "!=", 1):
+        return False
+    return both(e, Whole(e, plan.rows).compare("==", 1), Whole(e, plan.columns * plan.depth * WORD).compare(">", LARGE))
 
 
 def _shuffled(call: Call) -> str | None:
@@ -112,18 +110,20 @@ def batch_matmul(node: Node[BatchMatMul], e: Emitter, sinks: tuple[Sink, ...]) -
             multiply_few(e, plan, _matrix(e, left, x, index), _matrix(e, right, y, index), None,
                          product.put(sinks[0], outer=index))
         return
-    if not node.op.adj_y and is_row_by_large(plan):
-        with parallel_nest(e, outer, work) as index:
-            sums = node.function.scratch(plan.columns * WORD)
-            multiply_row(e, plan, _matrix(e, left, x, index), _matrix(e, right, y, index), sums,
-                         product.put(sinks[0], outer=index))
-        return
     start = product.start(None)
     with parallel_nest(e, outer, work) as index:
-        factor = _turned(node, e, plan) if node.op.adj_x else product.rows(depth * WORD)
         rows, other = _matrix(e, left, x, index), _matrix(e, right, y, index)
-        panels = product.packed(other, product.reserve(), node.op.adj_y)
-        multiply(e, plan, factor(rows), panels, start, product.result(sinks[0], outer=index))
+
+        def one_row() -> None:
+            sums = node.function.scratch(plan.columns * WORD)
+            multiply_row(e, plan, rows, other, sums, product.put(sinks[0], outer=index))
+
+        def by_tiles() -> None:
+            factor = _turned(node, e, plan) if node.op.adj_x else product.rows(depth * WORD)
+            panels = product.packed(other, product.reserve(), node.op.adj_y)
+            multiply(e, plan, factor(rows), panels, start, product.result(sinks[0], outer=index))
+
+        branch(e, not node.op.adj_y and _is_row_by_large(e, plan), one_row, by_tiles)
 
 
 @nest(BatchMatMul, all_of(plain, only(_WIDE), only(_WIDE, 1)), frozenset({0, 1}), name=LOOPS)
