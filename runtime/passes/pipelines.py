@@ -35,6 +35,7 @@ def _pass(function: str, *needs: str, module: str = "", renumbers: bool = False,
 
 PROPAGATE_LAYOUT = _pass("propagate_layout", renumbers=True)
 EXPAND_SPARSE = _pass("expand_sparse", "DENSIFY")
+COLLECT_LISTS = _pass("collect_lists", "LOOP", "SEQUENCE_CONCAT")
 LOWER_LOOPS = _pass("lower_loops", "LOOP")
 SIMPLIFY_IDENTITIES = _pass("simplify_identities", "CAST STRIDED_SLICE")
 FUSE_ROW_UPDATES = _pass("fuse_row_updates", "CONCATENATION", "SLICE")
@@ -48,7 +49,7 @@ COMPACT = _pass("compact", module="portable.compact", renumbers=True)
 IMPORTED = Pipeline("imported", (PROPAGATE_LAYOUT,))
 """What loading does with models whose images have channels first."""
 INTERPRETED = Pipeline("interpreted", (
-    LOWER_LOOPS, SIMPLIFY_IDENTITIES, FUSE_ROW_UPDATES, UPDATE_VARIABLES, EXPAND_SPARSE, ELIMINATE_DEAD))
+    COLLECT_LISTS, LOWER_LOOPS, SIMPLIFY_IDENTITIES, FUSE_ROW_UPDATES, UPDATE_VARIABLES, EXPAND_SPARSE, ELIMINATE_DEAD))
 """What every session does first, and all that one does which computes operator by operator."""
 
 
@@ -70,6 +71,7 @@ def portable(declare_shapes: Pass) -> Pipeline:
         declare_shapes: declares the shapes that follow from those of the inputs.
     """
     return Pipeline("portable", (
+        COLLECT_LISTS,
         LOWER_LOOPS,
         _pass("inline_calls", module="portable.inline", renumbers=True),
         declare_shapes,

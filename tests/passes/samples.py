@@ -16,8 +16,11 @@ from circlet.runtime.ops.controlflow import While
 from circlet.runtime.ops.elementwise import Add, Mul
 from circlet.runtime.ops.index import DynamicUpdateSlice
 from circlet.runtime.ops.layout import Transpose
+from circlet.runtime.ops.loop import Loop
+from circlet.runtime.ops.loop_options import Carried
 from circlet.runtime.ops.quantize import Cast
 from circlet.runtime.ops.reduce import Sum
+from circlet.runtime.ops.sequence import SequenceConcat, SequenceConstruct, SequenceInsert
 from circlet.runtime.ops.shape import BroadcastTo, Densify
 from circlet.runtime.ops.unary import Logistic
 from circlet.runtime.ops.variable import AssignVariable, ReadVariable, VarHandle
@@ -26,7 +29,7 @@ from tests.ops.test_loop import ROW, TOTAL, TOTAL_KINDS, i32, total
 from tests.passes.growth_cases import PADDED, growing
 from tests.passes.test_fuse_row_updates import model as row_update
 
-F32 = DType.FLOAT32
+F32, LIST = DType.FLOAT32, DType.VARIANT
 
 
 def _main(write: Callable[[SubgraphBuilder, Value], Value]) -> Model:
@@ -45,6 +48,20 @@ def _loop(collects: bool = False) -> Model:
     op = TOTAL if collects else replace(TOTAL, scan_outputs=())
     case = LoopCase("", op, total, TOTAL_KINDS, ((i32(6), None, ROW),))
     return loop_model(case, case.runs[0], (0,))
+
+
+def _list() -> Model:
+    """Three turns, each of which appends a row to a list, and the list stacked."""
+    builder = ModelBuilder()
+    main, body = builder.subgraph("main"), builder.subgraph("body")
+    items, row = (body.input(name, kind, shape) for name, kind, shape in (("items", LIST, ()), ("row", F32, (2,))))
+    body.output(*body.op(SequenceInsert(), items, row, outputs=[Tensor("longer", LIST, ())]))
+    none = main.op(SequenceConstruct(), outputs=[Tensor("none", LIST, ())])[0]
+    op = Loop(body.index, carried=(Carried(0, 0),), invariants=(1,))
+    x = main.input("x", F32, (2,))
+    (rows,) = main.op(op, main.constant(i32(3)), None, none, x, outputs=[Tensor("rows", LIST, ())])
+    main.output(*main.op(SequenceConcat(1, True), rows, outputs=[Tensor("y", F32, (2, 1), (2, -1))]))
+    return builder.build()
 
 
 def _swap() -> Model:
@@ -86,6 +103,7 @@ def _sparse(m: SubgraphBuilder, x: Value) -> Value:
 
 SAMPLES: Mapping[str, Callable[[], Model]] = {
     "propagate_layout": lambda: _main(_turned),
+    "collect_lists": _list,
     "lower_loops": _loop,
     "simplify_identities": lambda: _main(lambda m, x: m.apply(Cast(F32, F32), x)),
     "fuse_row_updates": row_update,

@@ -78,7 +78,7 @@ def test_a_pass_with_nothing_to_do_gives_the_very_model(name: str) -> None:
 
 def test_up_to_a_pass() -> None:
     assert [each.name for each in INTERPRETED.selected("simplify_identities").passes] == [
-        "lower_loops", "simplify_identities"]
+        "collect_lists", "lower_loops", "simplify_identities"]
 
 
 def test_some_passes_run_in_the_order_of_the_pipeline() -> None:
@@ -89,9 +89,9 @@ def test_some_passes_run_in_the_order_of_the_pipeline() -> None:
 
 
 def test_a_pass_that_is_not_there() -> None:
-    with pytest.raises(InputError, match="no pass 'lower_lops' in pipeline 'interpreted'; it has lower_loops, "
-                                         "simplify_identities, fuse_row_updates, update_variables, expand_sparse, "
-                                         "eliminate_dead; did you mean 'lower_loops'"):
+    with pytest.raises(InputError, match="no pass 'lower_lops' in pipeline 'interpreted'; it has collect_lists, "
+                                         "lower_loops, simplify_identities, fuse_row_updates, update_variables, "
+                                         "expand_sparse, eliminate_dead; did you mean 'lower_loops'"):
         INTERPRETED.selected("lower_lops")
 
 

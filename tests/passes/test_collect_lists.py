@@ -1,0 +1,76 @@
+"""Lists that a loop fills become scan outputs; those that are read in another way stay lists."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import circlet
+from circlet.runtime.passes.transforms.collect_lists import collect_lists
+from tests.needs import NATIVE
+
+pytest.importorskip("onnx")
+
+from tests.schema.onnx.graphs import load
+
+STACK = "y = ConcatFromSequence<axis = 0, new_axis = 1>(last)"
+LOOP = """g (float[b, 2] x, int64 n) => (float y) {{
+    yes = Constant<value = bool {{1}}>() none = SequenceEmpty()
+    list, state, squares = Loop(n, yes, none, x)<body = body (int64 i, bool c, seq(float) items, float[b, 2] v)
+        => (bool more, seq(float) longer, float[b, 2] next, float[b, 2] square) {{
+        more = Identity(yes) next = Add(v, x) square = Mul(v, v) zero = Constant<value = int64 {{0}}>()
+        wide = Identity(next) {append} }}>
+    last = Identity(list) at = Constant<value = int64 {{0}}>() {join} }}"""
+APPEND = "more_items = SequenceInsert(items, wide) longer = Identity(more_items)"
+COLLECTED = {
+    "stacked": (APPEND, STACK, lambda rows: np.stack(rows)),
+    "stacked behind": (APPEND, "y = ConcatFromSequence<axis = -1, new_axis = 1>(last)",
+                       lambda rows: np.stack(rows, -1)),
+    "joined": (APPEND, "y = ConcatFromSequence<axis = 1>(last)", lambda rows: np.concatenate(rows, 1)),
+    "both": (APPEND, "one = ConcatFromSequence<axis = -1>(last) y = Add(one, one)",
+             lambda rows: 2 * np.concatenate(rows, 1)),
+    "of what is a result, too": ("longer = SequenceInsert(items, square)", STACK, None),
+}
+KEPT = {
+    "joined along an open axis": (APPEND, "y = ConcatFromSequence<axis = 0>(last)", lambda rows: np.concatenate(rows)),
+    "put in front": ("longer = SequenceInsert(items, wide, zero)", STACK, lambda rows: np.stack(rows[::-1])),
+    "read by position": (APPEND, "y = SequenceAt(last, at)", lambda rows: rows[0]),
+    "counted": (APPEND, f"m = SequenceLength(last) k = Cast<to = 1>(m) {STACK.replace('y =', 'z =')} y = Add(z, k)",
+                lambda rows: np.stack(rows) + np.float32(len(rows))),
+}
+CASES: dict[str, tuple[str, str, Any]] = {**COLLECTED, **KEPT}
+
+
+def operators(model: circlet.Model) -> set[str]:
+    return {operator.name for graph in model.subgraphs for operator in graph.operators}
+
+
+def rows(x: Any, count: int) -> list[Any]:
+    return [(k + 2) * x for k in range(count)]
+
+
+@pytest.mark.parametrize("backend", ["cpu", pytest.param("native", marks=NATIVE)])
+@pytest.mark.parametrize("name", CASES)
+def test_results_are_those_of_lists(name: str, backend: str) -> None:
+    append, join, expected = CASES[name]
+    session = circlet.Session(load(LOOP.format(append=append, join=join)), backend=backend)
+    for size, count in ((3, 4), (1, 2), (5, 70)):
+        x = np.arange(2 * size, dtype=np.float32).reshape(size, 2)
+        (found,) = session.run({"x": x, "n": np.int64(count)}).values()
+        wanted = np.stack([each * each for each in [x, *rows(x, count)][:-1]]) if expected is None else (
+            expected(rows(x, count)))
+        np.testing.assert_array_equal(found, wanted, strict=True)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_which_lists_are_collected(name: str) -> None:
+    append, join, _ = CASES[name]
+    found = operators(collect_lists(load(LOOP.format(append=append, join=join))))
+    assert ("SEQUENCE_INSERT" in found) is (name in KEPT)
+
+
+def test_a_list_that_is_returned_stays() -> None:
+    text = LOOP.format(append=APPEND, join=STACK).replace("(float y)", "(float y, seq(float) last)")
+    assert "SEQUENCE_INSERT" in operators(collect_lists(load(text)))
