@@ -148,20 +148,23 @@ def scatter_update(node: Node) -> Value:
 @layer("ScatterElementsUpdate", since=3)
 def scatter_elements_update(node: Node) -> Value:
     """Input 0 with the elements in input 2 at the indices in input 1 along the axis in input 3."""
-    places = _coordinates(node, node[1], node.axis(node.value(3, "axis"), node.rank(0)))
-    return _overwritten(node.graph, node[0], places, node[2])
+    return _scattered(node, elements.Combine.REPLACE)
 
 
 @layer("ScatterElementsUpdate", since=12)
 def scatter_elements_update_12(node: Node) -> Value:
-    """As before; or with the elements added."""
-    if node.choice("reduction", {"none": True, "sum": False}, "none"):
-        return scatter_elements_update(node)
-    if not node.flag("use_init_val", True):
-        raise node.refusal("sums without the first value")
-    g, x = node.graph, node[0]
-    places = _coordinates(node, node[1], node.axis(node.value(3, "axis"), node.rank(0)))
-    return c.add(g, x, g.apply(index.ScatterNd(), places, node[2], c.shape_of(g, x)))
+    """As before; or with the elements combined with what is there."""
+    kinds = {"none": elements.Combine.REPLACE, "sum": elements.Combine.ADD, "prod": elements.Combine.MULTIPLY,
+             "max": elements.Combine.MAXIMUM, "min": elements.Combine.MINIMUM}
+    combine = node.choice("reduction", kinds, "none")
+    if combine is not elements.Combine.REPLACE and not node.flag("use_init_val", True):
+        raise node.refusal("a reduction without the first value")
+    return _scattered(node, combine)
+
+
+def _scattered(node: Node, combine: elements.Combine) -> Value:
+    axis = node.axis(node.value(3, "axis"), node.rank(0))
+    return node.graph.apply(elements.ScatterElements(axis, combine), *node.exactly(4)[:3])
 
 
 @layer("TopK")
