@@ -8,9 +8,9 @@ from math import prod
 import numpy as np
 
 from circlet.runtime.ir.types import DType
-from circlet.runtime.ops import index, shape
+from circlet.runtime.ops import index, shape, unary
 from circlet.schema.importer import compose as c
-from circlet.schema.importer.graph import Value, constant
+from circlet.schema.importer.graph import Graph, Value, constant
 from circlet.schema.openvino.rules import Node, layer
 
 
@@ -133,11 +133,28 @@ def _range(node: Node, bounds: Sequence[Value]) -> Value:
     if wanted not in (DType.INT32, DType.INT64, DType.FLOAT32):
         kind = DType.FLOAT32 if wanted.numpy.kind == "f" else DType.INT64
         start, stop, step = (c.cast(g, each, kind) for each in (start, stop, step))
+    is_whole = start.dtype is DType.FLOAT32 and _is_whole(start) and _is_whole(step)
+    if is_whole and stop.data is None and step.data:
+        return c.cast(g, _whole_range(g, start, stop, step), wanted)
     is_up = c.greater(g, step, c.like(0, step))
     reachable = c.select(g, is_up, c.maximum(g, stop, start), c.minimum(g, stop, start))
     if all(each.data is not None for each in (start, stop, step)):
         reachable = stop if _leads(start, stop, step) else start
     return c.cast(g, g.apply(shape.Range(), start, reachable, step), wanted)
+
+
+def _is_whole(x: Value) -> bool:
+    """Whether a number is known and whole, and so small that what a range adds up is exact."""
+    return x.data is not None and float(x.data.item()).is_integer() and abs(x.data.item()) < 1 << 10
+
+
+def _whole_range(g: Graph, start: Value, stop: Value, step: Value) -> Value:
+    """A range of floats as one of integers, whose length follows from what it is computed from."""
+    turns = g.apply(unary.Ceil(), c.divide(g, c.subtract(g, stop, start), step))
+    count = c.cast(g, g.apply(unary.Relu(), turns), DType.INT64)
+    zero, one = (c.number(each, DType.INT64) for each in (0, 1))
+    places = c.cast(g, g.apply(shape.Range(), zero, count, one), DType.FLOAT32)
+    return c.add(g, c.multiply(g, places, step), start)
 
 
 def _leads(start: Value, stop: Value, step: Value) -> bool:

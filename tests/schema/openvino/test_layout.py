@@ -67,6 +67,8 @@ SHAPES = [
     Case("broadcast_explicit", lambda x: op.broadcast(x, const([2, 5, 3]), const([0, 2]), "explicit"), [X[:, :, 0]]),
     Case("broadcast_both", lambda x: op.broadcast(x, const([2, 1, 1, 1]), broadcast_spec="bidirectional"), [X]),
     Case("range", lambda x: op.range(x, const(5), const(2), "i64"), [np.array(0, i64)]),
+    Case("range_of_floats", lambda x: op.range(const(np.float32(1)), x, const(np.float32(-2)), "f32"),
+         [np.array(-6.5, f32)]),
     Case("range_of_nothing", lambda x: op.shape_of(op.range(x, const(5), const(2), "i64")), [np.array(7, i64)], [[0]]),
     Case("range_down", lambda x: op.range(x, const(-1.0), const(-0.25), "f32"), [np.array(0.3, f32)]),
     Case("range_constant", lambda x: op.add(op.range(const(0), const(4), const(1), "f32"), x), [X]),
