@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeAlias
 
@@ -17,8 +17,9 @@ from circlet.runtime.ir.op import Op, ShapeError
 from circlet.runtime.ir.probe import Outline, operands, result_shapes
 from circlet.runtime.ir.tensor import Tensor
 from circlet.runtime.ir.types import DType, Shape
+from circlet.runtime.ops.layout import Concatenation
 from circlet.runtime.ops.ranks import open_shape
-from circlet.runtime.ops.shape import ShapeOf
+from circlet.runtime.ops.shape import Alias, BroadcastTo, Fill, Reshape, ShapeOf
 from circlet.runtime.records import dataclass
 from circlet.schema.constants import expect_rank
 from circlet.schema.importer.fold import LARGEST, folded, picked
@@ -215,13 +216,17 @@ class Graph:
             count = op.results.least if types is None else len(types)
         kinds = _kinds(op, given, count, types)
         found = self._shapes(op, given, count) if shapes is None else shapes
+        place = _SHAPED.get(type(op))
+        if place is not None and shapes is None and place < len(given):
+            found = (_filled_in(found[0], given[place]),)
         slots = [None if each is None else self._slot(each) for each in given]
         stem, first = op.name.lower(), self._target.size
         results = tuple([_result(f"{stem}_{first + k}", kind, shape)
                          for k, (kind, shape) in enumerate(zip(kinds, found, strict=True))])
         made = self._target.op(op, *slots, outputs=[tensor_of(each) for each in results])
-        if isinstance(op, ShapeOf) and given[0] is not None:
-            results = (replace(results[0], sizes=given[0].shape),)
+        sizes = _sizes(op, given)
+        if sizes is not None:
+            results = (replace(results[0], sizes=sizes),)
         self._slots.update(zip(results, made, strict=True))
         return results
 
@@ -370,6 +375,39 @@ def _question(op: Op, given: Sequence[Value | None], count: int) -> Hashable | N
         else:
             return None
     return tuple(parts)
+
+
+_SHAPED: Mapping[type[Op], int] = {Fill: 0, Reshape: 1, BroadcastTo: 1}
+"""Operators whose result has the shape that an operand gives, and which one that is."""
+
+
+def _filled_in(shape: Shape | None, target: Value | None) -> Shape | None:
+    """The shape of a result, with what is known of the operand that gives it."""
+    sizes = None if target is None else target.sizes
+    if sizes is None or (shape is not None and len(shape) != len(sizes)):
+        return shape
+    known = shape or (-1,) * len(sizes)
+    return tuple(size if own < 0 and size > 0 else own for own, size in zip(known, sizes, strict=True))
+
+
+def _sizes(op: Op, given: Sequence[Value | None]) -> Shape | None:
+    """The elements of a result that is a shape, or made of some, -1 for those that are not known; None where nothing
+    is."""
+    first = given[0] if given else None
+    if first is None:
+        return None
+    if isinstance(op, ShapeOf):
+        return first.shape
+    if isinstance(op, Alias):
+        return first.sizes
+    if not isinstance(op, Concatenation) or op.axis or first.dtype not in (DType.INT32, DType.INT64):
+        return None
+    found: list[int] = []
+    for each in given:
+        if each is None or each.shape is None or len(each.shape) != 1 or not 0 <= each.shape[0] <= LARGEST:
+            return None
+        found += each.data.tolist() if each.data is not None else each.sizes or (-1,) * each.shape[0]
+    return tuple(found) if any(each >= 0 for each in found) else None
 
 
 def _result(name: str, type: Type, shape: Shape | None) -> Value:

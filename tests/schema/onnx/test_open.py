@@ -106,6 +106,27 @@ SCORED = """g (float[b, l, 2] x) => (float[b, l] y) {
 """A branch on a length that is known, as scripts of a `squeeze` are exported."""
 
 
+GROWN = """g (float[b, 2] x, int64 n) => (float[b, m, 3] y) {
+    sizes = Shape(x) zero = Constant<value = int64[1] {0}>() one = Constant<value = int64[1] {1}>()
+    three = Constant<value = int64[1] {3}>() five = Constant<value = int64[1] {5}>() b = Slice(sizes, zero, one)
+    state = Concat<axis = 0>(b, five) first = ConstantOfShape(state) yes = Constant<value = bool {1}>()
+    none = Concat<axis = 0>(b, zero, three) begin = ConstantOfShape(none)
+    w = Constant<value = float[5, 3] {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15}>()
+    all, last = Loop(n, yes, begin, first)<body = body (int64 i, bool c, float[b, k, 3] rows, float[b, h] v)
+        => (bool more, float[b, k2, 3] longer, float[b, h2] next) {
+        more = Identity(yes) unit = Constant<value = float {1}>() next = Add(v, unit) out = MatMul(next, w)
+        row = Unsqueeze(out, one) longer = Concat<axis = 1>(rows, row) }>
+    y = Identity(all) }"""
+"""A loop that grows from nothing, with a state whose width is a constant in a shape that is computed."""
+
+
+def grown(length: int) -> Case:
+    state = np.arange(1, length + 1, dtype=np.float32)[:, None] * np.ones(5, np.float32)
+    rows = state @ np.arange(1, 16, dtype=np.float32).reshape(5, 3)
+    inputs = {"x": np.ones((2, 2), np.float32), "n": np.int64(length)}
+    return Case(f"grown to {length}", GROWN, inputs, [np.stack([rows, rows])])
+
+
 def mirrored(length: int) -> Case:
     x = np.sin(np.arange(4 * length, dtype=np.float32)).reshape(2, 2, length)
     wide = np.pad(x, ((0, 0), (0, 0), (2, 1)), "reflect")
@@ -216,7 +237,7 @@ def recurrent(length: int) -> Case:
 
 
 CASES = (picked, resized, cached, recurrent, blocks, traced, listed, framed, ranked, squeezed, batched, boxed, mirrored,
-         scored)
+         scored, grown)
 
 
 @pytest.mark.parametrize("backend", ["cpu", pytest.param("native", marks=NATIVE)])
