@@ -169,6 +169,14 @@ def reverse(node: Node) -> Value:
     return node.graph.apply(layout.ReverseV2(), node[0], node[1])
 
 
+def _channels(node: Node) -> int:
+    """How many channels an image has, which are axis 1."""
+    found = node.shape(0)[1]
+    if found < 0:
+        raise node.refusal("an unknown number of channels")
+    return found
+
+
 @layer("DepthToSpace")
 def depth_to_space(node: Node) -> Value:
     """Channels to blocks of positions; (n, c, h, w)."""
@@ -178,7 +186,7 @@ def depth_to_space(node: Node) -> Value:
         raise node.refusal("an input of another rank than 4")
     x = c.transpose(g, node[0], (0, 2, 3, 1))
     if not is_blocks:
-        channels = node.static(0)[1]
+        channels = _channels(node)
         node.bounded(channels * block * block)
         order = np.arange(channels).reshape(-1, block * block).T.reshape(-1)
         x = c.gather(g, x, constant(order), 3)
@@ -194,7 +202,7 @@ def space_to_depth(node: Node) -> Value:
         raise node.refusal("an input of another rank than 4")
     x = g.apply(spatial.SpaceToDepth(block_size=block), c.transpose(g, node[0], (0, 2, 3, 1)))
     if not is_blocks:
-        channels = node.static(0)[1]
+        channels = _channels(node)
         node.bounded(channels * block * block)
         x = c.gather(g, x, constant(np.arange(channels * block * block).reshape(-1, channels).T.reshape(-1)), 3)
     return c.transpose(g, x, (0, 3, 1, 2))

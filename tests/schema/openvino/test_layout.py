@@ -45,6 +45,10 @@ LAYOUT = [
     Case("reverse_sequence", lambda x: op.reverse_sequence(x, const(np.array([2, 3], i32)), 0, 1), [X]),
     Case("depth_to_space", lambda x: op.depth_to_space(x, "blocks_first", 2), [draw(1, 8, 2, 3)]),
     Case("depth_to_space_depth", lambda x: op.depth_to_space(x, "depth_first", 2), [draw(1, 8, 2, 3)], dynamic=False),
+    Case("depth_to_space_of_images", lambda x: op.depth_to_space(op.reshape(x, const([0, 8, -1, 3]), True),
+                                                                 "depth_first", 2), [draw(1, 8, 2, 3)]),
+    Case("space_to_depth_of_images", lambda x: op.space_to_depth(op.reshape(x, const([0, 2, -1, 6]), True),
+                                                                 "depth_first", 2), [draw(1, 2, 4, 6)]),
     Case("space_to_depth", lambda x: op.space_to_depth(x, "blocks_first", 2), [draw(1, 2, 4, 6)]),
     Case("space_to_depth_depth", lambda x: op.space_to_depth(x, "depth_first", 2), [draw(1, 2, 4, 6)], dynamic=False),
     Case("batch_to_space", lambda x: op.batch_to_space(
