@@ -23,6 +23,7 @@ from circlet.runtime.ops.normalize import L2Normalization, LogSoftmax, RmsNorm, 
 from circlet.runtime.ops.pad import Pad, Tile
 from circlet.runtime.ops.pool import AveragePool2D, MaxPool2D
 from circlet.runtime.ops.quantize import Dequantize, Quantize
+from circlet.runtime.ops.recurrent import UnidirectionalSequenceLstm
 from circlet.runtime.ops.reduce import ArgMax, Cumsum, Mean, ReduceMax, Sum
 from circlet.runtime.ops.resize import ResizeBilinear, ResizeNearestNeighbor
 from circlet.runtime.ops.shape import OneHot, Reshape
@@ -170,6 +171,14 @@ def _masked(n: Network, x: Value) -> Value:
     return n(Softmax(1.0), n(Add(), n(Mul(), scores, n.builder.constant(np.float32(0.18))), mask))
 
 
+def _lstm(n: Network, x: Value) -> Value:
+    """32 units over a sequence (1, n, 32)."""
+    state = [n.builder.tensor(Tensor(name, F32, (1, 32), is_variable=True)) for name in ("h", "c")]
+    bias = [n.weights(32) for _ in range(4)]
+    return n(UnidirectionalSequenceLstm(Activation.TANH), x, *(n.weights(32, 32) for _ in range(8)), None, None, None,
+             *bias, None, None, *state, None, None, None, None)
+
+
 def _selected(n: Network, x: Value) -> Value:
     nothing = n.builder.constant(np.float32(0))
     return n(SelectV2(), n(Greater(), x, nothing, dtype=DType.BOOL), x, n(Tanh(), x))
@@ -313,6 +322,7 @@ CASES: dict[str, Case] = {
     "convolution of 3": Case(_along(3, 64, 64), (1, 1, -1, 64), _TIMES),
     "convolution of 1": Case(_along(1, 64, 64), (1, 1, -1, 64), _TIMES),
     "depthwise of 5": Case(_along_each(5, 64), (1, 1, -1, 64), _TIMES),
+    "LSTM": Case(_lstm, (1, -1, 32), _TIMES[:3]),
     "dense with bytes": Case(_hybrid(64, 256), (-1, 64), _COUNTS),
     "average pool 2x2": Case(_one(AveragePool2D(Padding.VALID, 2, 2, filter_width=2, filter_height=2)),
                              (1, -1, -1, 32), _IMAGES),

@@ -319,8 +319,11 @@ def reserve(node: Node[Any], count: int, dtype: DType) -> ir.Value:
 
 
 def reserve_row(node: Node[Any], length: int, dtype: DType) -> ir.Value:
-    """As `reserve`, with room for a vector behind the last element."""
+    """As `reserve`; where only a run knows how many elements there are, and all that reads and writes them are whole
+    vectors, with room for one behind the last element."""
     e = node.function.e
+    if not is_length(length):
+        return reserve(node, length, dtype)
     memory = node.function.scratch(length * dtype.numpy.itemsize + e.target.vector_bytes)
     e.roomy.add(memory)
     return memory
