@@ -20,7 +20,7 @@ from circlet.backends.native.emit.loops import by_length, independent, rolled, r
 from circlet.backends.native.emit.outlined import Outlined
 from circlet.backends.native.emit.polling import LONG
 from circlet.backends.native.emit.sharing import Sharing
-from circlet.runtime.ir.length import is_length, is_open, larger, may_differ
+from circlet.runtime.ir.length import is_length, is_open, may_differ
 from circlet.runtime.ir.types import Shape
 
 Turns: TypeAlias = "AbstractContextManager[tuple[ir.Value, ...]]"
@@ -95,11 +95,19 @@ class Part(Outlined):
                 b.call(self.function, alone)
             with otherwise:
                 fork = b.load(sharing.team, typ=ir.PointerType(_fork(e.index)))
-                most = larger(count * _AT_ONCE // larger(self._work, 1), 1)
                 b.call(fork, [sharing.team, self.function, context, e.number(count), sharing.scratch,
-                              e.number(sharing.top), e.number(most)])
+                              e.number(sharing.top), self._most(count)])
         if is_length(self._work) or self._work >= LONG:
             sharing.meter.look_if(self._takes_long())
+
+    def _most(self, count: int) -> ir.Value:
+        """How many turns a participant takes at a time at the most; divided where that is asked alone, as a function
+        for any lengths has many such loops."""
+        e = self._e
+        if not (is_length(count) or is_length(self._work)):
+            return e.number(max(count * _AT_ONCE // max(self._work, 1), 1))
+        all_at_once, one = e.builder.mul(e.number(count), e.number(_AT_ONCE)), e.number(1)
+        return e.intrinsic("smax", e.builder.udiv(all_at_once, e.intrinsic("smax", e.number(self._work), one)), one)
 
     def _brought(self, value: ir.Value) -> ir.Value:
         """Scratch memory is the part's. Other addresses are computed again, so that LLVM sees which of them differ;
