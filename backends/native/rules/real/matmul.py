@@ -51,11 +51,15 @@ def is_few(rows: int) -> bool:
 
 
 def _is_row_by_large(e: Emitter, plan: Plan) -> Truth:
-    """Whether a product is that of one row and so large a matrix that this is read row by row, which only a run tells
-    where the number of rows is open, as in decoders, whose steps have one, or the size of the matrix."""
+    """Whether a product is that of one row and so large a matrix that this is read row by row. Only a run tells where
+    the number of rows is open, as in decoders, whose steps have one; where it is known, a matrix of open size counts as
+    large."""
+    size = plan.columns * plan.depth * WORD
     if plan.depth == 0 or certain(plan.rows, "!=", 1):
         return False
-    return both(e, Whole(e, plan.rows).compare("==", 1), Whole(e, plan.columns * plan.depth * WORD).compare(">", LARGE))
+    if not is_length(plan.rows) and is_length(size):
+        return True
+    return both(e, Whole(e, plan.rows).compare("==", 1), Whole(e, size).compare(">", LARGE))
 
 
 def _shuffled(call: Call) -> str | None:
