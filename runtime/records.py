@@ -11,15 +11,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
     from dataclasses import dataclass as dataclass
     from dataclasses import field as field
     from dataclasses import replace as replace
-    from typing import TypeVar
-
-    RecordT = TypeVar("RecordT")
-
-    def record_of(cls: type[RecordT], values: Iterable[object]) -> RecordT: ...
 else:
     from functools import cache, partial
     from operator import attrgetter
@@ -45,12 +39,6 @@ else:
     def replace(record, /, **changes):
         """As `dataclasses.replace`."""
         return type(record)(**{name: getattr(record, name) for name in record.__match_args__} | changes)
-
-    def record_of(cls, values):
-        """A record of a class that does nothing when one is made, of values of all fields, in order."""
-        made = object.__new__(cls)
-        made.__dict__.update(zip(cls.__match_args__, values, strict=True))
-        return made
 
     def dataclass(cls=None, /, *, frozen=False, eq=True):
         """As `dataclasses.dataclass`, for classes whose annotations are text, whose bases are of this kind, and that

@@ -13,7 +13,7 @@ from circlet.runtime.exec.executor_map import ExecutorMap
 from circlet.runtime.exec.frame import Contract, Frame
 from circlet.runtime.exec.kernel import Call, DynamicKernel
 from circlet.runtime.exec.run import Run
-from circlet.runtime.exec.step import Step
+from circlet.runtime.exec.step import Step, in_turn
 from circlet.runtime.ir.op import Unknown
 from circlet.runtime.ir.types import Array
 from circlet.runtime.ops.controlflow import Invoke
@@ -56,18 +56,6 @@ class Invocation:
 def _lent(transfers: Sequence[Transfer], buffers: Sequence[Array]) -> tuple[Array | None, ...]:
     copied = {each.position for each in transfers if each.action is Action.COPY}
     return tuple(None if k in copied else buffer for k, buffer in enumerate(buffers))
-
-
-def in_turn(steps: Sequence[Step]) -> Step:
-    """One step that does several."""
-    if len(steps) == 1:
-        return steps[0]
-
-    def step() -> None:
-        for each in steps:
-            each()
-
-    return step
 
 
 def site_of(operands: Sequence[Array], results: Sequence[Array]) -> Site:

@@ -13,7 +13,7 @@ from circlet.backends.arithmetic.fixed_point import float_range, quantized_range
 from circlet.backends.cpu.rule import Node
 from circlet.runtime.errors import ExecutionError
 from circlet.runtime.exec.kernel import Call
-from circlet.runtime.exec.step import Step
+from circlet.runtime.exec.step import Step, in_turn
 from circlet.runtime.ir.op import Operand, Operands, ShapeError
 from circlet.runtime.ir.types import Activation, Array, DType, Quantization
 
@@ -22,14 +22,7 @@ Value = TypeVar("Value")
 
 def chain(*steps: Step) -> Step:
     """One step that runs several in order."""
-    if len(steps) == 1:
-        return steps[0]
-
-    def run() -> None:
-        for step in steps:
-            step()
-
-    return run
+    return in_turn(steps)
 
 
 def like(out: Array, value: float) -> Array:
