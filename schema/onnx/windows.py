@@ -83,7 +83,8 @@ def _automatic(node: Node, found: Windows, mode: str) -> Windows:
         zero = (0,) * found.rank
         return _rounded(node, replace(found, before=zero, after=zero))
     if mode == "NOTSET":
-        same = -1 not in lengths and _same(found, lengths) == (found.before, found.after)
+        is_told = all(length >= 0 or step == 1 for length, step in zip(lengths, found.stride, strict=True))
+        same = is_told and _same(found, lengths) == (found.before, found.after)
         return _rounded(node, replace(found, same=same))
     if mode not in ("SAME_UPPER", "SAME_LOWER"):
         raise ModelError(f"auto_pad: expected NOTSET, SAME_UPPER, SAME_LOWER or VALID, found {mode!r}")

@@ -46,6 +46,19 @@ CASES = {
     "split": (f"g (float[1, 2, 6, 6] x) => (float[1, 2, 6, 6] y) {W} {{ s = Constant<value = int64[2] {{2, 4}}>() "
               f"a = {CONV}(x, w) b, c = Split<axis = 1>(a) d, e = Split<axis = -2>(b, s) f = Concat<axis = 2>(e, d) "
               f"h = Concat<axis = 1>(c, f) y = {CONV}(h, w) }}", [2]),
+    "sliced": (f"g (float[1, 2, 6, 6] x) => (float[1, 2, 4, 3] y) {W} {{ a = {CONV}(x, w) "
+               "b = Constant<value = int64[2] {2, 1}>() e = Constant<value = int64[2] {99, 99}>() "
+               "k = Constant<value = int64[2] {2, 3}>() "
+               f"s = Constant<value = int64[2] {{1, 2}}>() c = Slice(a, b, e, k, s) y = {CONV}(c, w) }}", [2]),
+    "gathered": (f"g (float[1, 2, 6, 6] x) => (float[1, 2, 6, 4] y) {W} {{ a = {CONV}(x, w) "
+                 "k = Constant<value = int64[4] {1, 0, 5, 5}>() b = Gather<axis = 3>(a, k) "
+                 f"y = {CONV}(b, w) }}", [2]),
+    "measured": (f"g (float[1, 2, H, W] x) => (float[1, 2, M, N] y) {W} {{ a = {CONV}(x, w) s = Shape(a) "
+                 "k = Constant<value = int64[4] {1, 10, 100, 0}>() t = Mul(s, k) u = Cast<to = 1>(t) "
+                 f"v = ReduceSum<keepdims = 0>(u) b = Mul(a, v) y = {CONV}(b, w) }}", [2]),
+    "named-constant": (f"g (float[1, 2, 6, 6] x) => (float[1, 2, 6, 6] y) {W} {{ a = {CONV}(x, w) "
+                       "k = Constant<value = float[2, 1, 1] {1.0, 2.0}>() i = Identity(k) b = Mul(a, i) "
+                       f"y = {CONV}(b, w) }}", [2]),
     "resized": (f"g (float[1, 2, 6, 6] x) => (float[1, 2, 3, 9] y) {W} {{ a = {CONV}(x, w) "
                 "s = Constant<value = int64[4] {1, 2, 3, 9}>() "
                 'b = Resize<mode = "linear", coordinate_transformation_mode = "pytorch_half_pixel">(a, , , s) '

@@ -12,7 +12,7 @@ from circlet.runtime.ir.model import Operator
 from circlet.runtime.ir.op import Op
 from circlet.runtime.ir.tensor import Tensor
 from circlet.runtime.ir.types import Array, DType
-from circlet.runtime.ops import comparison, elementwise, layout, pad, reduce, resample
+from circlet.runtime.ops import comparison, elementwise, index, layout, pad, reduce, resample
 from circlet.runtime.records import dataclass
 
 Permutation: TypeAlias = tuple[int, ...]
@@ -133,11 +133,16 @@ def _slicing(operator: Operator, tensors: Sequence[Tensor], views: Views) -> Mov
         return None
     view, bounds = found
     order = inverse(view.permutation)
-    if any(each.shape != (len(order),) for each in bounds):
+    given = bounds[0].size
+    if given > len(order) or any(each.shape != (given,) for each in bounds):
         return None
-    masks = [sum((mask >> axis & 1) << k for k, axis in enumerate(order)) for mask in (op.begin_mask, op.end_mask)]
+    left_out = -1 << given
+    masks = [sum(((mask | left_out) >> axis & 1) << k for k, axis in enumerate(order))
+             for mask in (op.begin_mask, op.end_mask)]
     moved = replace(op, begin_mask=masks[0], end_mask=masks[1])
-    return Moved(moved, (view.source, *(np.ascontiguousarray(each[list(order)]) for each in bounds)), view.permutation)
+    whole = [np.concatenate([each, np.full(len(order) - given, number, each.dtype)])[list(order)]
+             for each, number in zip(bounds, (0, 0, 1), strict=True)]
+    return Moved(moved, (view.source, *whole), view.permutation)
 
 
 def _reduction(operator: Operator, tensors: Sequence[Tensor], views: Views) -> Moved | None:
@@ -166,6 +171,16 @@ def _resampling(operator: Operator, tensors: Sequence[Tensor], views: Views) -> 
     return Moved(replace(op, axes=axes), (view.source, operator.inputs[1]), view.permutation)
 
 
+def _gathering(operator: Operator, tensors: Sequence[Tensor], views: Views) -> Moved | None:
+    op, (value, indices) = operator.op, operator.inputs
+    assert isinstance(op, index.Gather)
+    view, rank = views.get(value), len(tensors[indices].shape) if tensors[indices].has_rank else -1
+    if view is None or indices in views or rank != 1 or op.batch_dims or not (
+            -len(view.permutation) <= op.axis < len(view.permutation)):
+        return None
+    return Moved(replace(op, axis=view.permutation[op.axis]), (view.source, indices), view.permutation)
+
+
 def _splitting(operator: Operator, tensors: Sequence[Tensor], views: Views) -> Moved | None:
     value, at = _SPLIT[type(operator.op)]
     view, axis = views.get(operator.inputs[value]), tensors[operator.inputs[at]].data
@@ -183,6 +198,7 @@ def _splitting(operator: Operator, tensors: Sequence[Tensor], views: Views) -> M
 _SPLIT: dict[type[Op], tuple[int, int]] = {layout.Split: (1, 0), layout.SplitV: (0, 2)}
 """Which inputs of operators that cut a value into several are the value and the axis."""
 RULES: dict[type[Op], Rule] = {
+    index.Gather: _gathering,
     layout.Concatenation: _concatenation,
     layout.Split: _splitting,
     layout.SplitV: _splitting,

@@ -16,9 +16,10 @@ from circlet.runtime.ir.model import Model, Operator, Subgraph
 from circlet.runtime.ir.tensor import Tensor
 from circlet.runtime.ir.types import Array, DType
 from circlet.runtime.ops.controlflow import If
+from circlet.runtime.ops.index import Gather
 from circlet.runtime.ops.layout import Transpose
 from circlet.runtime.ops.loop import Loop
-from circlet.runtime.ops.shape import Alias
+from circlet.runtime.ops.shape import Alias, ShapeOf
 from circlet.runtime.passes.transforms.layouts import (
     Permutation,
     View,
@@ -196,6 +197,9 @@ class _Graph:
         if permutation is not None:
             self.note(operator, permutation)
             return
+        if isinstance(operator.op, ShapeOf) and operator.inputs[0] in self.views:
+            self.measure(operator)
+            return
         callees = operator.op.callees()
         if callees and self.state.own.issuperset(callees):
             self.call(operator)
@@ -225,6 +229,17 @@ class _Graph:
         view = self.views.get(source)
         self.views[operator.outputs[0]] = View(source, permutation) if view is None else \
             View(view.source, composed(view.permutation, permutation))
+
+    def measure(self, operator: Operator) -> None:
+        """The shape of a view, from that of its source, so that it need not be made."""
+        view, (target,) = self.views[operator.inputs[0]], operator.outputs
+        if is_identity(view.permutation):
+            self.operators.append(replace(operator, inputs=(view.source,)))
+            return
+        whole = self.add(replace(self.tensors[target], name=f"shape_{len(self.tensors)}"))
+        order = self.constant(np.array(view.permutation, np.int32), "")
+        self.operators += (replace(operator, inputs=(view.source,), outputs=(whole,)),
+                           Operator(Gather(), (whole, order), (target,)))
 
     def call(self, operator: Operator) -> None:
         """Chooses the layouts in which values pass, one after the other, each if that spares transpositions."""

@@ -36,7 +36,7 @@ def same(node: Node) -> Value:
 
 @rule("Identity")
 def identity(node: Node) -> Value:
-    return node.graph.op(shape.Alias(), node[0], types=(node[0].type,))[0]
+    return node[0] if node[0].is_constant else node.copy(node[0])
 
 
 @rule("Dropout", since=12)
