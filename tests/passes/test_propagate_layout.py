@@ -138,3 +138,9 @@ def test_axes_that_a_transposed_tensor_does_not_have() -> None:
     model = propagate_layout(b.build())
     with pytest.raises(circlet.ExecutionError, match=r"operator 1 \(SUM\): .*found 5"):
         circlet.Session(model).run([X[0, 0, :2, :3]])
+
+
+def test_padding_stays_behind_what_must_be_transposed_anyhow() -> None:
+    model = circlet.load(parse(f"g (float[1, 2, 6, 6] x) => (float[1, 2, 3, 3] y) {W} "
+                               "{ y = Conv<pads = [1, 1, 1, 1], strides = [2, 2]>(x, w) }"))
+    assert [each.name for each in model.subgraphs[0].operators] == ["TRANSPOSE", "PADV2", "CONV_2D", "TRANSPOSE"]

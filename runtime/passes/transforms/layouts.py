@@ -213,6 +213,11 @@ RULES: dict[type[Op], Rule] = {
 _UNEVEN = (comparison.Select, elementwise.StablehloClamp)
 
 
+def takes_views(op: Op) -> bool:
+    """Whether an operator may compute on the source of a view."""
+    return isinstance(op, layout.Transpose) or type(op) in RULES or op.elementwise
+
+
 def moved(operator: Operator, tensors: Sequence[Tensor], views: Views) -> Moved | None:
     """What an operator becomes if it is to compute on the sources of views; None where it has to have the views."""
     op = operator.op

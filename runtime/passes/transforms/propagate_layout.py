@@ -13,12 +13,14 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from circlet.runtime.ir.model import Model, Operator, Subgraph
+from circlet.runtime.ir.op import Op
 from circlet.runtime.ir.tensor import Tensor
 from circlet.runtime.ir.types import Array, DType
 from circlet.runtime.ops.controlflow import If
 from circlet.runtime.ops.index import Gather
 from circlet.runtime.ops.layout import Transpose
 from circlet.runtime.ops.loop import Loop
+from circlet.runtime.ops.pad import MirrorPad, Pad
 from circlet.runtime.ops.shape import Alias, ShapeOf
 from circlet.runtime.passes.transforms.layouts import (
     Permutation,
@@ -29,6 +31,7 @@ from circlet.runtime.passes.transforms.layouts import (
     is_identity,
     moved,
     permuted_back,
+    takes_views,
 )
 from circlet.runtime.passes.transforms.rewrite import is_same
 from circlet.runtime.records import dataclass, field, replace
@@ -105,10 +108,14 @@ class _Graph:
     views: dict[int, View] = field(default_factory=dict)
     made: dict[View, int] = field(default_factory=dict)
     callees: dict[int, Subgraph] = field(default_factory=dict)
+    readers: dict[int, list[Op]] = field(default_factory=dict)
     cost: int = 0
 
     def run(self, outputs: Layouts, keep: bool) -> _Rewritten:
         self.tensors = list(self.old.tensors)
+        for operator in self.old.operators:
+            for each in operator.inputs:
+                self.readers.setdefault(each, []).append(operator.op)
         inputs = [self.receive(tensor, self.layouts.get(position)) for position, tensor in enumerate(self.old.inputs)]
         for operator in self.old.operators:
             self.visit(operator)
@@ -205,7 +212,7 @@ class _Graph:
             self.call(operator)
             return
         found = moved(operator, self.tensors, self.views)
-        if found is None:
+        if found is None or self.grows_in_vain(operator):
             inputs = tuple(each if each < 0 else self.read(each) for each in operator.inputs)
             self.operators.append(operator if inputs == operator.inputs else replace(operator, inputs=inputs))
             return
@@ -213,6 +220,11 @@ class _Graph:
                        for each, old in zip(found.inputs, operator.inputs, strict=True))
         targets = tuple(self.view_of_new(each, found.permutation) for each in operator.outputs)
         self.operators.append(replace(operator, op=found.op, inputs=inputs, outputs=targets))
+
+    def grows_in_vain(self, operator: Operator) -> bool:
+        """Whether an operator surrounds a view for such alone as have to have it: there would be more to transpose."""
+        readers = self.readers.get(operator.outputs[0], ()) if isinstance(operator.op, (Pad, MirrorPad)) else ()
+        return bool(readers) and not any(takes_views(each) or each.callees() for each in readers)
 
     def permutation(self, operator: Operator) -> Permutation | None:
         """That of a transposition; None where it is not known, or does not fit its input."""
