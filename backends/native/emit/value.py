@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from math import prod
 from typing import TypeAlias
 
 from llvmlite import ir
 
 from circlet.backends.native.emit.emitter import I8, Emitter, Index
+from circlet.backends.native.emit.layout.strided import Strided
+from circlet.backends.native.emit.layout.transpose import copy_strided
 from circlet.backends.native.emit.parallel import parallel_every, parallel_run, parallel_span
 from circlet.runtime.ir.length import alike, is_known, may_differ
 from circlet.runtime.ir.types import Array, DType, Quantization, Shape
@@ -43,6 +46,8 @@ class Value:
     """`linear` divides nothing, so that one loop over all positions does."""
     fill: Callable[[Emitter, ir.Value], None] | None = None
     """Writes all elements to memory, where that is faster in another order than that of the axes."""
+    strided: Strided | None = None
+    """Where the elements lie, if they do in another order."""
 
     @property
     def size(self) -> int:
@@ -53,6 +58,11 @@ class Value:
     def nbytes(self) -> int:
         """Bytes of all elements."""
         return self.size * self.dtype.numpy.itemsize
+
+    @property
+    def place(self) -> Strided | None:
+        """Where the elements lie, in whatever order; None where they are computed."""
+        return self.strided if self.memory is None else Strided.contiguous(self.memory, self.shape)
 
     def broadcast(self, shape: Shape) -> Element:
         """The elements by an index into `shape`, which this value's shape broadcasts to."""
@@ -96,6 +106,9 @@ class Value:
         """The same elements, in row-major order, under another shape; where they lie in memory, they stay there."""
         if alike(shape, self.shape):
             return self
+        strided = None if self.strided is None else self.strided.reshaped(shape)
+        if strided is not None:
+            return in_strides(shape, strided, self.dtype, self.fill, self.quantization)
 
         def element(e: Emitter, index: Index) -> ir.Value:
             if self.flat:
@@ -103,7 +116,7 @@ class Value:
             return self.element(e, e.reindex(index, shape, self.shape))
 
         known = None if self.known is None else self.known.reshape(shape)
-        return replace(self, shape=shape, element=element, known=known,
+        return replace(self, shape=shape, element=element, known=known, strided=None,
                        fill=None if self.flat else lambda e, home: self.write(e, home))
 
 
@@ -120,6 +133,14 @@ def in_memory(memory: ir.Value, shape: Shape, dtype: DType, known: Array | None 
 
     return Value(shape, dtype, lambda e, index: linear(e, e.linear(index, shape)), linear, memory, known, quantization,
                  flat=True)
+
+
+def in_strides(shape: Shape, where: Strided, dtype: DType, fill: Callable[[Emitter, ir.Value], None] | None = None,
+               quantization: Quantization | None = None) -> Value:
+    """A tensor whose elements lie in memory in another order."""
+    found = computed(shape, dtype, lambda e, index: e.load(where.memory, dtype, where.position(e, index)),
+                     quantization=quantization)
+    return replace(found, strided=where, fill=fill or (partial(copy_strided, where, dtype) if where.has_runs else None))
 
 
 def in_register(value: ir.Value, shape: Shape, dtype: DType, known: Array | None = None,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from itertools import accumulate
 from typing import Any
 
@@ -11,8 +10,7 @@ from llvmlite import ir
 
 from circlet.backends.native.emit.emitter import Emitter, Index
 from circlet.backends.native.emit.parallel import parallel_every
-from circlet.backends.native.emit.transpose import copy_transposed
-from circlet.backends.native.emit.value import Value, computed
+from circlet.backends.native.emit.value import Value, computed, in_strides
 from circlet.backends.native.emit.whole import Whole, both, either
 from circlet.backends.native.rules.moving.move import (
     expect,
@@ -61,7 +59,7 @@ fit into 64 bits."""
 
 @fused(Transpose, movable, is_free=True, parameters=SECOND)
 def transpose(node: Node[Transpose]) -> tuple[Value]:
-    """Of x and a permutation: a value that reads x by another index; written to memory by `copy_transposed`."""
+    """Of x and a permutation: a value that reads x by another index; written to memory by `copy_strided`."""
     return (transposed(node.input(0), parameter(node, 1).tolist()),)
 
 
@@ -79,13 +77,13 @@ def transposed(x: Value, permutation: Sequence[int]) -> Value:
     if moved == sorted(moved):
         return x.reshaped(shape)
 
+    if x.place is not None:
+        return in_strides(shape, x.place.transposed(axes), x.dtype)
+
     def element(e: Emitter, index: Index) -> ir.Value:
         return x.element(e, [index[axes.index(axis)] for axis in range(len(axes))])
 
-    found, memory = computed(shape, x.dtype, element), x.memory
-    if memory is None:
-        return found
-    return replace(found, fill=lambda e, home: copy_transposed(e, memory, home, x.shape, axes, x.dtype))
+    return computed(shape, x.dtype, element)
 
 
 @fused(StablehloSlice, movable, is_free=True)

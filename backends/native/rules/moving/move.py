@@ -12,14 +12,15 @@ from typing import Any, TypeAlias
 from llvmlite import ir
 
 from circlet.backends.native.emit.emitter import I1, I8, I64, UNSIGNED, Emitter, Index, memory_type
+from circlet.backends.native.emit.layout.strided import Axes, Strided
 from circlet.backends.native.emit.loops import branch, spread_every
 from circlet.backends.native.emit.parallel import parallel_nests
-from circlet.backends.native.emit.value import Value, computed, in_memory
+from circlet.backends.native.emit.value import Value, computed, in_memory, in_strides
 from circlet.backends.native.emit.whole import Truth, Whole, both
 from circlet.backends.native.rules.row_vectors import in_every_lane
 from circlet.backends.native.rules.rule import Node
 from circlet.backends.native.targets.target import Goal
-from circlet.runtime.ir.length import alike, assumed, certain, is_length, may_be_less, may_differ, scope_of
+from circlet.runtime.ir.length import alike, assumed, certain, is_known, is_length, may_be_less, may_differ, scope_of
 from circlet.runtime.ir.position import is_taken
 from circlet.runtime.ir.types import Array, DType, Shape
 from circlet.runtime.ops.operands import integer
@@ -131,11 +132,30 @@ def part(e: Emitter, x: Value, starts: Sequence[Whole], sizes: Shape, steps: Seq
                              for start, each, step in zip(starts, index, strides, strict=True)])
 
     if not x.flat or not _is_run(x.shape, sizes, strides):
-        return replace(computed(sizes, x.dtype, element), fill=_filling(x, starts, sizes, strides))
+        strided = _part_of(e, x.place, x.dtype, starts, sizes, strides)
+        if strided is not None and x.memory is None:
+            return in_strides(sizes, strided, x.dtype)
+        return replace(computed(sizes, x.dtype, element), fill=_filling(x, starts, sizes, strides), strided=strided)
     offset = _offset(e, starts, x.shape)
     if x.memory is not None:
         return in_memory(e.address(x.memory, memory_type(x.dtype), offset.register), sizes, x.dtype)
     return computed(sizes, x.dtype, element, lambda e, position: x.linear(e, (offset + Whole(e, position)).register))
+
+
+def _part_of(e: Emitter, place: Strided | None, dtype: DType, starts: Sequence[Whole], sizes: Shape,
+             steps: Sequence[int]) -> Strided | None:
+    """Where a part lies of what lies in memory; None where it cuts an axis of several parts elsewhere than between
+    them."""
+    first, axes = e.number(0), list[Axes]()
+    for axis, start, size, step in zip(() if place is None else place.axes, starts, sizes, steps, strict=False):
+        inner = prod(each for each, _ in axis[1:])
+        if len(axis) > 1 and (step != 1 or not all(isinstance(each, int) and each % inner == 0
+                                                   for each in (inner, start.value, size))):
+            return None
+        stride, begin = axis[0][1] if axis else 0, start.register if len(axis) < 2 else e.number(start.value // inner)
+        first = e.builder.add(first, e.builder.mul(begin, e.number(stride)))
+        axes.append((*(() if is_known(size, inner) else ((size // inner, stride * step),)), *axis[1:]))
+    return None if place is None else Strided(e.address(place.memory, memory_type(dtype), first), tuple(axes))
 
 
 def _filling(x: Value, starts: Sequence[Whole], sizes: Shape,

@@ -1,0 +1,1 @@
+"""Where elements lie in memory, and copies to other orders."""
