@@ -167,7 +167,7 @@ MODELS: dict[str, Model] = {name: model(write) for name, write in {
     "transposed-valid": transposed(VALID, 2, 1),
     "transposed-computed": transposed(VALID, 2, 1, computed=True),
 }.items()}
-SHAPES = ((2, 9, 11), (3, 8, 30), (2, 24, 5), (5, 7, 7), (2, 17, 33), (3, 40, 19))
+SHAPES = ((2, 9, 11), (3, 8, 30), (2, 24, 5), (5, 7, 7), (2, 17, 33), (3, 40, 19), (2, 6, 6), (2, 5, 12))
 """Batch, height, width."""
 
 

@@ -35,6 +35,9 @@ POSITIONS = 8
 """The most positions of a tile, each of which has a vector of sums in a register. Of 1, 2, 4, 6, 8, 12 and 16 for four
 layers (3 x 3 and 5 x 5, 96 to 960 channels), 8 and 12 are within 9 % of the best on AVX2, where 16 spills and takes up
 to half longer; on AVX-512 16 gains up to a quarter with images 14 wide, and 1 takes 1.4 to 2.7 times as long as 8."""
+_SHORT = (1, 2, 3, 4, 7)
+"""The positions of the tiles of rows that are shorter and of open length: what is between is two tiles that overlap, so
+that there are fewer functions. 7 is how wide the last images of many networks are."""
 WORK = 2
 """How much longer a multiply-add takes here than in a product, since it needs a load or more: an estimate, which
 decides what is shared out."""
@@ -234,16 +237,17 @@ class _Nest:
 
     def _any_row(self, rows: _Rows, clamps: bool, is_partial: bool) -> None:
         """The tiles of a row of open length: all are of one size, of which the last begins so early that it ends with
-        the row, unless that is shorter. A loop over them looks which columns of a tile are inside the image."""
+        the row. A loop over them looks which columns of a tile are inside the image."""
         e, b, wide = self._e, self._e.builder, self._wide
-        with rolled(e, -(-wide.count // POSITIONS)) as k:
-            positions = e.intrinsic("smin", e.number(wide.count), e.number(POSITIONS))
-            x = e.intrinsic("smin", b.mul(k, e.number(POSITIONS)), b.sub(e.number(wide.count), positions))
+        positions = self._positions()
+        size = e.intrinsic("smax", positions, e.number(1))
+        with rolled(e, b.udiv(b.add(e.number(wide.count), b.sub(size, e.number(1))), size)) as k:
+            x = e.intrinsic("smin", b.mul(k, positions), b.sub(e.number(wide.count), positions))
             left = self._column(x)
             first = e.intrinsic("smax", b.neg(left), e.number(0))
             last = b.sub(b.sub(e.number(wide.length), left), e.number(1))
             every = {size: Tile.anywhere(wide, size, clamps, is_partial, wide.is_padded)
-                     for size in range(1, POSITIONS + 1)}
+                     for size in (*_SHORT, POSITIONS)}
             kind = positions
             if wide.is_padded:
                 end = every[POSITIONS].last
@@ -265,6 +269,17 @@ class _Nest:
             b.position_at_end(after)
             if self._scratch is not None:
                 self._pass_on(positions, x, rows.at)
+
+    def _positions(self) -> ir.Value:
+        """How many positions the tiles of a row of open length have."""
+        e, count = self._e, self._e.number(self._wide.count)
+        found = e.intrinsic("smin", count, e.number(POSITIONS))
+        for size in range(1, POSITIONS):
+            if size not in _SHORT:
+                is_it = e.builder.icmp_signed("==", count, e.number(size))
+                found = e.select(is_it, e.number(-(-size // 2)), found)
+        e.bounded(found, POSITIONS)
+        return found
 
     def _rows(self, top: ir.Value) -> tuple[ir.Value, ir.Value]:
         """The first row of the window that is inside the image, and how many are."""
