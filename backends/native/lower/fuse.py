@@ -19,6 +19,16 @@ from circlet.runtime.ir.op import (
     Unknown,
 )
 from circlet.runtime.ir.types import Shape
+from circlet.runtime.ops.layout import (
+    Slice,
+    Split,
+    SplitV,
+    StablehloSlice,
+    StablehloTranspose,
+    StridedSlice,
+    Transpose,
+    Unpack,
+)
 from circlet.runtime.passes.transforms.rewrite import rewrite_subgraphs
 from circlet.runtime.records import dataclass
 
@@ -26,6 +36,9 @@ LARGEST_GROUP = 48
 """Members. A choice between work in registers and chains of instructions that wait for each other: of 192 ADD and MUL
 one after another, of 4096 floats in the first-level cache, groups of 8 or 16 take half the time of 48, and all in one
 twice as long (AVX-512); all compile equally fast."""
+TURNING = (Transpose, StablehloTranspose)
+MOVING = (*TURNING, Slice, StridedSlice, StablehloSlice, Split, SplitV, Unpack)
+"""Operators that exchange axes; those whose results lie where an input does, in strides."""
 SKIP = Operator(Skip(), (), ())
 """What stands where a member of a group was."""
 
@@ -56,6 +69,9 @@ class _Grouping:
         self._exported = set(subgraph.outputs)
         self._origin = _origins(subgraph)
         self._overwriters = self._find_overwriters()
+        self._makers = {tensor: number for number, operator in enumerate(subgraph.operators)
+                        for tensor in operator.outputs}
+        self._turning = frozenset(filter(self._exchanges, range(len(self._calls))))
         self._group_of: dict[int, set[int]] = {}
         self._groups: dict[int, _Group] = {}
 
@@ -121,6 +137,8 @@ class _Grouping:
             return None
         if max(targets) >= self._barrier(number) or not self._is_tellable(number, rule):
             return None
+        if self._turns_midway(number, targets):
+            return None
         if rule.nest is not None:
             return targets if self._may_anchor(number, targets) else None
         if rule.may_fail(self._calls[number]) and not self._is_wholly_read(number, targets):
@@ -128,6 +146,34 @@ class _Grouping:
         if not rule.is_free and not self._is_read_once(number, targets):
             return None
         return targets if all(len(self._groups[last].members) < LARGEST_GROUP for last in targets) else None
+
+    def _turns_midway(self, number: int, targets: set[int]) -> bool:
+        """Whether an operator that exchanges the innermost axis would stand in front of or behind one that computes. By
+        itself it copies whole squares; in a group each element would be read or written apart. Two of them may cancel,
+        around what computes in another layout."""
+        if not self._turning:
+            return False
+        path = {each for last in targets for each in (*self._path(number, last), last)} - {number}
+        if number in self._turning:
+            return self._turning.isdisjoint(path) and not all(map(self._moves, path))
+        makers = {self._makers.get(each) for each in self._subgraph.operators[number].inputs}
+        return not self._moves(number) and not self._turning.isdisjoint(path) and self._turning.isdisjoint(makers)
+
+    def _moves(self, number: int) -> bool:
+        """Whether an operator moves elements and computes nothing."""
+        return self._is_view(number) or isinstance(self._subgraph.operators[number].op, MOVING)
+
+    def _exchanges(self, number: int) -> bool:
+        """Whether an operator makes another axis the innermost one, as far as is known."""
+        op, inputs = self._subgraph.operators[number].op, self._subgraph.operators[number].inputs
+        if not isinstance(op, TURNING):
+            return False
+        order = op.permutation if isinstance(op, StablehloTranspose) else self._subgraph.tensors[inputs[1]].data
+        shape = self._subgraph.tensors[inputs[0]].signature
+        if order is None or sorted(map(int, order)) != list(range(len(shape))):
+            return False
+        moved = [axis for axis in map(int, order) if shape[axis] != 1]
+        return bool(moved) and moved[-1] != max(moved)
 
     def _is_view(self, number: int) -> bool:
         """Whether the result is an input's bytes; a group of nothing but views would copy them."""
