@@ -9,7 +9,8 @@ from typing import Any
 
 from llvmlite import ir
 
-from circlet.backends.native.emit.emitter import Emitter, Index
+from circlet.backends.native.emit.emitter import Emitter, Index, memory_type
+from circlet.backends.native.emit.layout.transpose import SHORTEST_COPY
 from circlet.backends.native.emit.loops import Turn, by_length, choose, every, spread
 from circlet.backends.native.emit.parallel import parallel_nest
 from circlet.backends.native.emit.value import Value, computed
@@ -19,9 +20,10 @@ from circlet.backends.native.rules.refusals import movable
 from circlet.backends.native.rules.rule import Node, Sink, fused, nest
 from circlet.backends.refusal import all_of
 from circlet.runtime.exec.kernel import Call
-from circlet.runtime.ir.length import is_known, larger, may_differ
-from circlet.runtime.ir.types import QUANTIZABLE
+from circlet.runtime.ir.length import is_known, is_length, larger, may_differ
+from circlet.runtime.ir.types import QUANTIZABLE, Shape
 from circlet.runtime.ops.pad import Dilate, MirrorPad, MirrorPadMode, Pad, PadV2, StablehloPad, Tile
+from circlet.runtime.records import dataclass
 
 SECOND = frozenset({1})
 """Inputs by position, as `parameters` names them."""
@@ -42,30 +44,98 @@ def padv2(node: Node[PadV2], e: Emitter, sinks: tuple[Sink, ...]) -> None:
 
 
 def _surround(node: Node[Any], e: Emitter, sink: Sink, value: ir.Value) -> None:
-    """Goes through the output in order, along each axis through what is before, inside and after the input; for some
-    lengths of the last axis by loops of their own."""
-    x, paddings = node.input(0), _paddings(node)
-    rank = len(node.shape)
+    """The output, of which axes behind those that grow are made one with the last of these where it lies in memory."""
+    x, paddings, shape, memory = node.input(0), _paddings(node), node.shape, sink.memory
+    if memory is None or not shape:
+        _Surrounding(e, x, shape, paddings, sink, value).emit()
+        return
+    last = max((axis for axis, pair in enumerate(paddings) if any(may_differ(each, 0) for each in pair)), default=0)
+    run, whole = prod(shape[last + 1:]), _joined(shape, last)
+    paddings = [*paddings[:last], (paddings[last][0] * run, paddings[last][1] * run)]
+    put = Sink(lambda e, index, value: e.store(value, memory, x.dtype, e.linear(index, whole)), memory)
+    _Surrounding(e, x.reshaped(_joined(x.shape, last)), whole, paddings, put, value, is_long=may_differ(run, 1)).emit()
 
-    def margin(outer: list[ir.Value], first: int, count: int) -> None:
-        """`count` slices of the first axis behind `outer`."""
-        if may_differ(count, 0):
-            with every(e, (count, *node.shape[len(outer) + 1:])) as (layer, *rest):
-                sink(e, [*outer, e.builder.add(layer, e.number(first)), *rest], value)
 
-    def go(most: int | None, outer: list[ir.Value], inner: list[ir.Value]) -> None:
-        axis = len(outer)
-        if axis == rank:
-            sink(e, outer, x.element(e, inner))
+@dataclass(frozen=True, eq=False)
+class _Surrounding:
+    """A tensor between equal numbers, on its way to a sink."""
+
+    e: Emitter
+    x: Value
+    shape: Shape
+    """Of the result."""
+    paddings: Sequence[tuple[int, int]]
+    sink: Sink
+    value: ir.Value
+    is_long: bool = False
+    """Whether the last axis has runs, which are filled and copied as a whole where it is not known how long it is."""
+
+    def emit(self) -> None:
+        """Goes through the output in order, along each axis through what is before, inside and after the input; for
+        some lengths of the last axis by loops of their own."""
+        if self._is_copied:
+            self._go(None, [], [])
+        else:
+            by_length(self.e, self.x.shape[-1] if self.shape else 1, lambda most: self._go(most, [], []))
+
+    @property
+    def _is_copied(self) -> bool:
+        """Whether the innermost axis of the input is copied by a call."""
+        if not self.shape or self.x.memory is None or self.sink.memory is None:
+            return False
+        return self.is_long if is_length(self.x.shape[-1]) else \
+            self.x.shape[-1] * self.x.dtype.numpy.itemsize >= SHORTEST_COPY
+
+    def _go(self, most: int | None, outer: list[ir.Value], inner: list[ir.Value]) -> None:
+        e, axis = self.e, len(outer)
+        if axis == len(self.shape):
+            self.sink(e, outer, self.x.element(e, inner))
             return
-        (before, after), size = paddings[axis], x.shape[axis]
-        margin(outer, 0, before)
-        if size:
-            _loop(e, size, axis == rank - 1, most, lambda index: go(
+        (before, after), size, is_last = self.paddings[axis], self.x.shape[axis], axis == len(self.shape) - 1
+        self._margin(outer, 0, before)
+        if is_last and self._is_copied:
+            self._copy([*outer, e.number(before)], [*inner, e.number(0)])
+        elif size:
+            _loop(e, size, is_last, most, lambda index: self._go(
                 most, [*outer, e.builder.add(index, e.number(before))], [*inner, index]))
-        margin(outer, before + size, after)
+        self._margin(outer, before + size, after)
 
-    by_length(e, x.shape[-1] if rank else 1, lambda most: go(most, [], []))
+    def _margin(self, outer: list[ir.Value], first: int, count: int) -> None:
+        """`count` slices of the first axis behind `outer`."""
+        e, rest = self.e, self.shape[len(outer) + 1:]
+        if not may_differ(count, 0):
+            return
+        size, byte, memory = count * prod(rest), _byte(self.value), self.sink.memory
+        if memory is not None and byte is not None and (self.is_long or is_length(size)):
+            begin = [*outer, e.number(first), *(e.number(0) for _ in rest)]
+            e.fill(self._address(memory, begin, self.shape), byte, size * self.x.dtype.numpy.itemsize)
+            return
+        with every(e, (count, *rest)) as (layer, *others):
+            self.sink(e, [*outer, e.builder.add(layer, e.number(first)), *others], self.value)
+
+    def _copy(self, target: list[ir.Value], source: list[ir.Value]) -> None:
+        """A run of the input, given where it begins in the output and in the input."""
+        memories = [each for each in (self.sink.memory, self.x.memory) if each is not None]
+        to, origin = (self._address(memory, index, shape) for memory, index, shape in zip(
+            memories, (target, source), (self.shape, self.x.shape), strict=True))
+        self.e.copy(to, origin, self.x.shape[-1] * self.x.dtype.numpy.itemsize)
+
+    def _address(self, memory: ir.Value, index: list[ir.Value], shape: Shape) -> ir.Value:
+        return self.e.address(memory, memory_type(self.x.dtype), self.e.linear(index, shape))
+
+
+def _joined(shape: Shape, axis: int) -> Shape:
+    """A shape with all axes from one on made one."""
+    return (*shape[:axis], prod(shape[axis:]))
+
+
+def _byte(value: ir.Value) -> int | None:
+    """The byte of which all bytes of a constant are, as far as that is seen at once."""
+    if not isinstance(value, ir.Constant):
+        return None
+    if isinstance(value.type, ir.IntType):
+        return int(value.constant) & 255 if value.type.width in (1, 8) or not value.constant else None
+    return 0 if str(value.constant) == "0.0" else None
 
 
 def _loop(e: Emitter, size: int, is_last: bool, most: int | None, turn: Turn) -> None:
