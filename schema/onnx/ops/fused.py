@@ -16,6 +16,7 @@ from circlet.schema.importer.graph import Value
 from circlet.schema.onnx.node import Node
 from circlet.schema.onnx.ops.matmul import product
 from circlet.schema.onnx.ops.normalize import by_root, standardized
+from circlet.schema.onnx.ops.shape import counted
 from circlet.schema.onnx.rules import find_rule, rule
 
 DOMAIN = "com.microsoft"
@@ -150,6 +151,23 @@ def _normalized(node: Node, x: Value, scale: Value, shift: Value | None) -> Valu
     normal, _, _ = standardized(node, single, [c.rank_of(x) - 1], node.number("epsilon", 1e-12))
     found = c.multiply(graph, c.cast(graph, normal, scale.dtype), scale)
     return found if shift is None else c.add(graph, found, shift)
+
+
+@rule(f"{DOMAIN}.EmbedLayerNormalization")
+def normalized_embeddings(node: Node) -> Sequence[Value | None]:
+    """The sum of rows for words, positions and segments, normalised; how many words of each sentence its mask counts;
+    and the sum."""
+    graph, ids, places, mask = node.graph, node[0], node.get(8), node.get(7)
+    if places is None:
+        places = c.unsqueeze(graph, counted(graph, c.reshape(graph, c.dimension(graph, ids, 1), [])), [0])
+    total = c.add(graph, c.gather(graph, node[2], ids, 0), c.gather(graph, node[3], places, 0))
+    if node.get(1) is not None:
+        total = c.add(graph, total, c.gather(graph, node[4], node[1], 0))
+    if mask is not None:
+        lengths = c.total(graph, c.cast(graph, mask, DType.INT32), [1], keep=False)
+    else:
+        lengths = c.fill(graph, c.dims(graph, ids, 0, 1), c.number(0, DType.INT32))
+    return _normalized(node, total, node[5], node.get(6)), lengths, total
 
 
 @rule(f"{DOMAIN}.SkipSimplifiedLayerNormalization")

@@ -10,6 +10,7 @@ from circlet.runtime.ir.types import DType
 from circlet.schema.importer import compose as c
 from circlet.schema.importer.graph import Graph, Value
 from circlet.schema.onnx.node import Node
+from circlet.schema.onnx.ops.attention import projected
 from circlet.schema.onnx.ops.matmul import Stored, product_of_stored
 from circlet.schema.onnx.ops.quantize import (
     column,
@@ -113,6 +114,18 @@ def real_product(node: Node) -> Value:
             for k, each in enumerate(points))
     scales = [c.reshape(graph, node[2], []), column(node, node[3], [])]
     return _scaled(graph, product_of_stored(graph, a, b), scales, node.get(6))
+
+
+@rule(f"{DOMAIN}.QAttention")
+def attention(node: Node) -> Sequence[Value | None]:
+    """Attention to queries, keys and values that are a product of stored inputs and weights, plus a bias of reals."""
+    if node.integer("do_rotary", 0):
+        node.unsupported("do_rotary")
+    graph, points = node.graph, [node.get(k) for k in (6, 7)]
+    a, b = ((node[k], None if each is None else column(node, each, [])) for k, each in enumerate(points))
+    scales = [c.reshape(graph, node[3], []), column(node, node[4], [])]
+    made = _scaled(graph, product_of_stored(graph, a, b), scales, node[2])
+    return projected(node, made, node.get(5), node.get(8), None, DType.FLOAT32)
 
 
 @rule(f"{DOMAIN}.DynamicQuantizeMatMul")

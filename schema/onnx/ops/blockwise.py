@@ -1,0 +1,61 @@
+"""Rules for weights of few bits, each block of which has a scale, as ONNX Runtime's tools for decoders write them."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from circlet.runtime.errors import ModelError
+from circlet.runtime.ir.types import Array, DType
+from circlet.runtime.ops import matmul
+from circlet.schema.importer import compose as c
+from circlet.schema.importer.graph import Value, constant
+from circlet.schema.onnx.node import Node
+from circlet.schema.onnx.rules import rule
+
+DOMAIN = "com.microsoft"
+
+
+def _numbers(packed: Array, bits: int) -> Array:
+    """Unsigned numbers (..., k 8 / bits) of bytes (..., k), the lowest bits first."""
+    shifts = np.arange(0, 8, bits, dtype=np.uint8)
+    found: Array = ((packed[..., None] >> shifts) & np.uint8((1 << bits) - 1)).reshape(*packed.shape[:-1], -1)
+    return found
+
+
+def _weights(node: Node, rows: int, depth: int, bits: int, size: int) -> Array:
+    """The factor (rows, depth) that inputs 1 to 3 stand for: stored numbers less their zero points, times scales."""
+    blocks = -(-depth // size)
+    packed, scales = node.value(1, "a factor"), node.value(2, "scales")
+    if packed.dtype != np.uint8 or packed.size * 8 != rows * blocks * size * bits or scales.size != rows * blocks:
+        raise ModelError(f"expected {rows} rows of {blocks} blocks of {size} numbers of {bits} bits and a scale for "
+                         f"each block, found shapes {packed.shape} and {scales.shape}")
+    stored = _numbers(packed.reshape(rows, blocks, -1), bits).astype(np.float32)
+    zero = _zero_points(node, rows, blocks, bits)
+    real = (stored - zero) * scales.astype(np.float32).reshape(rows, blocks, 1)
+    return np.ascontiguousarray(real.reshape(rows, -1)[:, :depth])
+
+
+def _zero_points(node: Node, rows: int, blocks: int, bits: int) -> Array:
+    """Those of blocks, (rows, blocks, 1), or of all."""
+    if node.get(3) is None:
+        return np.full((1, 1, 1), 1 << (bits - 1), np.float32)
+    found = node.value(3, "zero points")
+    if found.dtype == np.uint8:
+        found = _numbers(found.reshape(rows, -1), bits)[:, :blocks]
+    return found.astype(np.float32).reshape(rows, blocks, 1)
+
+
+@rule(f"{DOMAIN}.MatMulNBits")
+def product_with_few_bits(node: Node) -> Value:
+    """The product of x (..., depth) with weights, plus a bias, as float32."""
+    graph, rows, depth = node.graph, node.integer("N"), node.integer("K")
+    bits, size = node.integer("bits", 4), node.integer("block_size")
+    if bits not in (2, 4, 8) or size < 1 or min(rows, depth) < 1:
+        raise ModelError(f"expected 2, 4 or 8 bits and positive sizes, found {bits} bits, N {rows}, K {depth} and "
+                         f"block_size {size}")
+    if node.get(4) is not None or node.integer("weight_prepacked", 0):
+        node.unsupported("g_idx or weight_prepacked")
+    factor, x = constant(_weights(node, rows, depth, bits, size)), c.cast(graph, node[0], DType.FLOAT32)
+    bias = node.get(5)
+    bias = None if bias is None else c.cast(graph, bias, DType.FLOAT32)
+    return c.cast(graph, node.apply(matmul.FullyConnected(keep_num_dims=True), x, factor, bias), node.dtype())
