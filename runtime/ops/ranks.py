@@ -8,7 +8,7 @@ from typing import TypeAlias
 from circlet.runtime.ir.op import Op
 from circlet.runtime.ir.probe import Outline
 from circlet.runtime.ir.types import MOST_DIMENSIONS, Array, Shape
-from circlet.runtime.ops import conv, index, layout, matmul, pad, resample, resize, shape, sort
+from circlet.runtime.ops import conv, index, layout, matmul, pad, resample, resize, sample, shape, sort
 
 Given: TypeAlias = "Outline | None"
 """An operand; None where it is absent."""
@@ -72,6 +72,14 @@ def _resized(op: Op, inputs: Sequence[Given]) -> Shape | None:
     return None if shape is None else tuple(-1 if axis in axes else size for axis, size in enumerate(shape))
 
 
+def _sampled(op: Op, inputs: Sequence[Given]) -> Shape | None:
+    """As many images and channels as there are, of the sizes of the grid."""
+    images, grid = map(_shape, inputs)
+    if images is None:
+        return None if grid is None else (-1, -1, *grid[1:-1])
+    return (*images[:2], *((-1,) * (len(images) - 2) if grid is None else grid[1:-1]))
+
+
 RANKS: dict[type[Op], Rule] = {
     shape.Reshape: _named(1),
     shape.Fill: _named(0),
@@ -94,6 +102,7 @@ RANKS: dict[type[Op], Rule] = {
     resample.Resample: _resized,
     resize.ResizeBilinear: _resized,
     resize.ResizeNearestNeighbor: _resized,
+    sample.GridSample: _sampled,
     sort.TopKV2: _same(0),
 }
 """How to tell the shape of an operator's results, or its rank, where its own rule cannot."""

@@ -51,6 +51,9 @@ class Value(Outline):
     """The names of an input's dimensions, or nothing."""
     sizes: Shape | None = None
     """The elements of what is the shape of a value of known rank, -1 for those that are not known."""
+    held_shapes: tuple[Shape, ...] | None = None
+    """Of a sequence the shape of all tensors in it, -1 for dimensions in which they may differ, or nothing where there
+    are none; None where that is not known."""
 
     @property
     def type(self) -> Type:
@@ -143,11 +146,12 @@ class Graph:
             return self._added(Value(type, shape, name=name, axes=axes))
         return self._added(Value(DType.VARIANT, (), name=name, held=type))
 
-    def input(self, type: Type, shape: Shape | None, name: str, axes: tuple[str, ...] = ()) -> Value:
+    def input(self, type: Type, shape: Shape | None, name: str, axes: tuple[str, ...] = (),
+              held_shapes: tuple[Shape, ...] | None = None) -> Value:
         """Adds an input, whose dimensions may have names."""
         value = self.tensor(type, shape, name, axes)
         self.feed(value)
-        return value
+        return value if held_shapes is None else self.declare(value, held_shapes=held_shapes)
 
     def feed(self, *values: Value) -> None:
         """Makes tensors inputs, in order."""
@@ -230,14 +234,17 @@ class Graph:
         self._slots.update(zip(results, made, strict=True))
         return results
 
-    def declare(self, value: Value, name: str | None = None, shape: Shape | None = None) -> Value:
-        """A value of this graph under another name, or with the dimensions that `shape` knows beyond its own."""
+    def declare(self, value: Value, name: str | None = None, shape: Shape | None = None,
+                held_shapes: tuple[Shape, ...] | None = None) -> Value:
+        """A value of this graph under another name, with the dimensions that `shape` knows beyond its own, or with what
+        is known of the tensors that it holds."""
         known = value.shape
         if known is None:
             known = shape
         elif shape is not None and len(shape) == len(known):
             known = tuple(own if own >= 0 else each for own, each in zip(known, shape, strict=True))
-        named = replace(value, shape=known, name=value.name if name is None else name)
+        named = replace(value, shape=known, name=value.name if name is None else name,
+                        held_shapes=value.held_shapes if held_shapes is None else held_shapes)
         slot = self._slots[named] = self._slots[value]
         self._target.redeclare(slot, tensor_of(named))
         return named

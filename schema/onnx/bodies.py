@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 from circlet.runtime.errors import ModelError, plural
 from circlet.runtime.ir.types import Shape
@@ -12,6 +12,9 @@ from circlet.schema.importer.graph import Graph, Type, Value, type_text
 from circlet.schema.onnx.scope import Scope
 from circlet.schema.onnx.translate import translate
 from circlet.schema.onnx.types import type_of
+
+HeldShapes: TypeAlias = "tuple[Shape, ...] | None"
+"""What is known of the tensors in a sequence; see `Value.held_shapes`."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,6 +38,10 @@ class Body:
     def shapes(self) -> tuple[Shape | None, ...]:
         return tuple(each.shape for each in self.outputs)
 
+    @property
+    def held(self) -> tuple[HeldShapes, ...]:
+        return tuple(each.held_shapes for each in self.outputs)
+
     def finish(self, captured: Sequence[Value], outputs: Sequence[Value] | None = None) -> None:
         """Makes the body take the given values of the surrounding graph behind its own inputs."""
         passed = [self.graph.captures.get(each) or self.graph.tensor(each.type, each.shape, "unused")
@@ -43,13 +50,15 @@ class Body:
         self.graph.output(*(self.outputs if outputs is None else outputs))
 
 
-def translate_body(scope: Scope, proto: Any, types: Sequence[Type], shapes: Sequence[Shape | None]) -> Body:
+def translate_body(scope: Scope, proto: Any, types: Sequence[Type], shapes: Sequence[Shape | None],
+                   held: Sequence[HeldShapes] = ()) -> Body:
     """Translates a GraphProto inside of a node of `scope`.
 
     Args:
         scope: where the node is.
         proto: the graph.
         types, shapes: those of its inputs, which what it declares may lack or contradict.
+        held: what is known of the tensors in inputs that are sequences; nothing by default.
 
     Raises:
         ModelError: it declares another number or other types of inputs.
@@ -58,12 +67,12 @@ def translate_body(scope: Scope, proto: Any, types: Sequence[Type], shapes: Sequ
         raise ModelError(f"graph {proto.name!r}: expected {plural(len(types), 'input')}, found {len(proto.input)}")
     inner = scope.inner(proto.name)
     inputs = []
-    for each, type, shape in zip(proto.input, types, shapes, strict=True):
+    for each, type, shape, own in zip(proto.input, types, shapes, held or (None,) * len(types), strict=True):
         wanted = type_of(each.type)
         if wanted is not None and wanted != type:
             raise ModelError(f"graph {proto.name!r}, input {each.name!r}: expected {type_text(type)}, which the node "
                              f"passes, found {type_text(wanted)}")
-        value = inner.graph.input(type, shape, each.name)
+        value = inner.graph.input(type, shape, each.name, held_shapes=own)
         inner.define(each.name, value)
         inputs.append(value)
     inner.read_constants(proto)

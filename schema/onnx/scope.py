@@ -66,6 +66,16 @@ class Dequantized:
         return self.data.data
 
 
+@dataclass(frozen=True, eq=False)
+class Slices:
+    """A sequence of the slices of a tensor along an axis, counted from the front."""
+
+    data: Value
+    axis: int
+    keeps_axis: bool
+    """Whether they have the axis, of length 1."""
+
+
 class Scope:
     """The names of one ONNX graph or function, and of those around it."""
 
@@ -76,6 +86,9 @@ class Scope:
         self._names: dict[str, Value | None] = {}
         self.dequantized: dict[str, Dequantized] = {}
         """By name."""
+        self.filled: dict[str, Array] = {}
+        """What all elements of a tensor are, by name."""
+        self._slices: dict[str, Slices] = {}
 
     def define(self, name: str, value: Value | None) -> None:
         """Gives a name a value; None is an absent one.
@@ -89,7 +102,8 @@ class Scope:
         self._names[name] = value
 
     def look_up(self, name: str) -> Value | None:
-        """The value of a name, as a value of this scope's graph.
+        """The value of a name, as a value of this scope's graph, but for a sequence that one around it knows the
+        elements of, which may not be needed.
 
         Raises:
             ModelError: nothing defines the name.
@@ -98,7 +112,7 @@ class Scope:
         while scope is not None:
             if name in scope._names:
                 value = scope._names[name]
-                return None if value is None else self.graph.capture(value)
+                return value if value is None or name in scope._slices else self.graph.capture(value)
             scope = scope._parent
         raise ModelError(f"{name!r} is read, but nothing defines it before")
 
@@ -108,7 +122,18 @@ class Scope:
         if found is None:
             raise ModelError(f"{name!r} is read, but it is an optional input that is absent")
         refuse_narrow(found)
-        return found
+        return self.graph.capture(found)
+
+    def note(self, name: str, slices: Slices) -> None:
+        """Keeps what a sequence is made of, which the name will stand for."""
+        self._slices[name] = slices
+
+    def slices(self, name: str) -> Slices | None:
+        """What the sequence is made of that a name stands for; None where that is not known."""
+        scope: Scope | None = self
+        while scope is not None and name not in scope._names:
+            scope = scope._parent
+        return None if scope is None else scope._slices.get(name)
 
     def own(self, name: str) -> Value | None:
         """The value that this scope, not one around it, gives a name; None where it gives none."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import zip_longest
 from typing import Any
 
 from circlet.runtime.errors import ModelError
@@ -26,9 +27,9 @@ from circlet.runtime.ops.operands import normalize_axis
 from circlet.runtime.records import dataclass
 from circlet.schema.importer import compose as c
 from circlet.schema.importer.graph import Graph, Type, Value, type_text
-from circlet.schema.onnx.bodies import Body, translate_body
+from circlet.schema.onnx.bodies import Body, HeldShapes, translate_body
 from circlet.schema.onnx.node import Node
-from circlet.schema.onnx.ops.sequence import optional_of
+from circlet.schema.onnx.ops.sequence import optional_of, united
 from circlet.schema.onnx.rules import rule
 from circlet.schema.onnx.scope import Scope
 from circlet.schema.onnx.types import shape_of, type_of
@@ -86,14 +87,16 @@ def loop_(node: Node) -> Sequence[Value]:
     use = _cond_use(node)
     initial = tuple(_adapted(node, node[2 + k], each) for k, each in enumerate(proto.input[2:]))
     ranks = [_declared_rank(each) for each in proto.input[:2]]
-    body, shapes = _fixpoint(node, initial, ranks)
+    body, shapes, held = _fixpoint(node, initial, ranks)
     _check_outputs(node, body, initial)
     op = loop.Loop(
         iteration=Feed(0, ranks[0]), cond_input=Feed(1, ranks[1]), cond_output=0, cond_use=use,
         carried=tuple(Carried(2 + k, 1 + k) for k in range(count)),
         scan_outputs=tuple(ScanOutput(1 + count + k) for k in range(scans)))
     parts = Parts(node.get(0), node.get(1), initial)
-    return emit(node.graph, closed(op, body, 2 + count), body, parts, shapes)
+    found = emit(node.graph, closed(op, body, 2 + count), body, parts, shapes)
+    return [each if own is None else node.graph.declare(each, held_shapes=own)
+            for each, own in zip_longest(found, held)]
 
 
 def _cond_use(node: Node) -> CondUse:
@@ -119,19 +122,23 @@ def _adapted(node: Node, value: Value, proto: Any) -> Value:
     return value
 
 
-def _fixpoint(node: Node, initial: Sequence[Value], ranks: Sequence[int]) -> tuple[Body, list[Shape | None]]:
-    """The body, translated for shapes of the carried values that hold before and after each iteration."""
+def _fixpoint(node: Node, initial: Sequence[Value], ranks: Sequence[int]
+              ) -> tuple[Body, list[Shape | None], list[HeldShapes]]:
+    """The body, translated for shapes of the carried values, and of what they hold, that are true before and after each
+    iteration."""
     program = node.graph.program
     types: list[Type] = [DType.INT64, DType.BOOL, *(each.type for each in initial)]
     shapes = [each.shape for each in initial]
     heads: list[Shape | None] = [(1,) * rank for rank in ranks]
+    held = [each.held_shapes for each in initial]
     count = len(program.graphs)
     while True:
-        body = translate_body(node.scope, node.body("body"), types, [*heads, *shapes])
+        body = translate_body(node.scope, node.body("body"), types, [*heads, *shapes], [None, None, *held])
         found = [merged(pair) for pair in zip(shapes, body.shapes[1:], strict=False)]
-        if found == shapes:
-            return body, shapes
-        shapes = found
+        held_then = [united(*pair) for pair in zip(held, body.held[1:], strict=False)]
+        if found == shapes and held_then == held:
+            return body, shapes, held
+        shapes, held = found, held_then
         program.discard(count)
 
 

@@ -6,12 +6,45 @@ import numpy as np
 
 from circlet.runtime.errors import ModelError
 from circlet.runtime.ir.held import OptionalOf, SequenceOf
+from circlet.runtime.ir.probe import merged
 from circlet.runtime.ir.types import DType
 from circlet.runtime.ops import sequence
+from circlet.runtime.ops.operands import normalize_axis
+from circlet.schema.importer import compose as c
 from circlet.schema.importer.graph import Narrow, Type, Value, type_text
+from circlet.schema.onnx.bodies import HeldShapes
 from circlet.schema.onnx.node import Node
 from circlet.schema.onnx.rules import rule
+from circlet.schema.onnx.scope import Slices
 from circlet.schema.onnx.types import dtype_of, type_of
+
+_NONE: HeldShapes = ()
+"""What is known of an empty sequence."""
+
+
+def _of(element: Value) -> HeldShapes:
+    """What is known of a sequence of one tensor."""
+    return None if element.shape is None else (element.shape,)
+
+
+def united(one: HeldShapes, other: HeldShapes) -> HeldShapes:
+    """What is known of the tensors in either of two sequences."""
+    if not one or not other:
+        return None if one is None or other is None else one or other
+    found = merged([*one, *other])
+    return None if found is None else (found,)
+
+
+def _taken(node: Node, op: sequence.SequenceAt | sequence.SequenceConcat, *inputs: Value) -> Value:
+    """A tensor out of a sequence, or all of them joined."""
+    held, shape = inputs[0].held_shapes, None
+    if held:
+        (shape,) = held
+        if isinstance(op, sequence.SequenceConcat):
+            rank = len(shape) + op.new_axis
+            axis = normalize_axis(op.axis, rank)
+            shape = (*shape[:axis], -1, *shape[axis + (not op.new_axis):])
+    return node.graph.op(op, *inputs, types=(_element(node),), shapes=(shape,))[0]
 
 
 def _element(node: Node) -> DType:
@@ -27,7 +60,7 @@ def _element(node: Node) -> DType:
 @rule("SequenceEmpty")
 def sequence_empty(node: Node) -> Value:
     dtype = dtype_of(node.integer("dtype")) if node.has("dtype") else DType.FLOAT32
-    return node.apply(sequence.SequenceConstruct(), type=SequenceOf(dtype))
+    return node.graph.declare(node.apply(sequence.SequenceConstruct(), type=SequenceOf(dtype)), held_shapes=())
 
 
 @rule("SequenceConstruct")
@@ -35,36 +68,52 @@ def sequence_construct(node: Node) -> Value:
     kinds = {node.dtype(k) for k in range(len(node.inputs))}
     if len(kinds) != 1:
         raise ModelError(f"expected inputs of one type, found {', '.join(sorted(map(repr, kinds)))}")
-    return node.apply(sequence.SequenceConstruct(), *node.given, type=SequenceOf(kinds.pop()))
+    made, shapes = node.apply(sequence.SequenceConstruct(), *node.given, type=SequenceOf(kinds.pop())), _NONE
+    for each in node.given:
+        shapes = united(shapes, _of(each))
+    return node.graph.declare(made, held_shapes=shapes)
 
 
 @rule("SequenceInsert")
 def sequence_insert(node: Node) -> Value:
     if _element(node) is not node.dtype(1):
         raise ModelError(f"input 1: expected {_element(node).value} as the sequence has, found {node.dtype(1).value}")
-    return node.apply(sequence.SequenceInsert(), node[0], node[1], node.get(2), type=SequenceOf(_element(node)))
+    made = node.apply(sequence.SequenceInsert(), node[0], node[1], node.get(2), type=SequenceOf(_element(node)))
+    return node.graph.declare(made, held_shapes=united(node[0].held_shapes, _of(node[1])))
 
 
 @rule("SequenceErase")
 def sequence_erase(node: Node) -> Value:
-    return node.apply(sequence.SequenceErase(), node[0], node.get(1), type=SequenceOf(_element(node)))
+    made = node.apply(sequence.SequenceErase(), node[0], node.get(1), type=SequenceOf(_element(node)))
+    return node.graph.declare(made, held_shapes=node[0].held_shapes)
 
 
 @rule("SequenceAt")
 def sequence_at(node: Node) -> Value:
-    return node.apply(sequence.SequenceAt(), node[0], node[1], type=_element(node))
+    """An element of a sequence; of one of slices, the slice of what they are of."""
+    slices = node.scope.slices(node.proto.input[0])
+    if slices is None:
+        return _taken(node, sequence.SequenceAt(), node[0], node[1])
+    graph, place = node.graph, c.cast(node.graph, c.reshape(node.graph, node[1], []), DType.INT64)
+    if place.data is None or place.data < 0:
+        count = c.reshape(graph, c.dimension(graph, slices.data, slices.axis), [])
+        place = c.select(graph, c.less(graph, place, c.like(0, place)), c.add(graph, place, count), place)
+    return c.gather(graph, slices.data, c.reshape(graph, place, [1] if slices.keeps_axis else []), slices.axis)
 
 
 @rule("SequenceLength")
 def sequence_length(node: Node) -> Value:
     _element(node)
+    slices = node.scope.slices(node.proto.input[0])
+    if slices is not None:
+        return c.reshape(node.graph, c.dimension(node.graph, slices.data, slices.axis), [])
     return node.apply(sequence.SequenceLength(), node[0])
 
 
 @rule("ConcatFromSequence")
 def concat_from_sequence(node: Node) -> Value:
     op = sequence.SequenceConcat(node.integer("axis"), bool(node.integer("new_axis", 0)))
-    return node.apply(op, node[0], type=_element(node))
+    return _taken(node, op, node[0])
 
 
 @rule("SplitToSequence")
@@ -74,7 +123,22 @@ def split_to_sequence(node: Node) -> Value:
     if lengths is None:
         lengths = node.constant(np.int64(1))
     op = sequence.SequenceSplit(node.integer("axis", 0), keep)
-    return node.apply(op, node[0], lengths, type=SequenceOf(node.dtype()))
+    if node[0].rank is not None and _are_ones(node, lengths):
+        slices = Slices(node[0], c.axis_of(node[0], op.axis), keep)
+        node.scope.note(node.proto.output[0], slices)
+    shape = node[0].shape
+    if shape is not None:
+        axis = c.axis_of(node[0], op.axis)
+        shape = (*shape[:axis], *((-1,) if keep else ()), *shape[axis + 1:])
+    made = node.apply(op, node[0], lengths, type=SequenceOf(node.dtype()))
+    return node.graph.declare(made, held_shapes=None if shape is None else (shape,))
+
+
+def _are_ones(node: Node, lengths: Value) -> bool:
+    """Whether a tensor is cut into slices."""
+    filled = node.scope.filled.get(node.proto.input[1]) if node.get(1) is not None else None
+    known = lengths.data if filled is None else filled
+    return known is not None and known.size > 0 and bool((known == 1).all())
 
 
 @rule("Optional")

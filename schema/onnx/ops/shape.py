@@ -201,6 +201,7 @@ def constant_of_shape(node: Node) -> Value:
     dtype, data = node.tensor("value") if node.has("value") else (DType.FLOAT32, np.zeros(1, np.float32))
     if not isinstance(dtype, DType):
         node.unsupported(f"element type {dtype.name.lower()}")
+    node.scope.filled[node.proto.output[0]] = data.reshape(())
     return c.fill(node.graph, node[0], constant(data.reshape(()), dtype))
 
 

@@ -56,8 +56,24 @@ UNITS = """g (float[n] x, int64 M, float[1] start) => (float[1] y) { shape = Sha
     ones = ConstantOfShape<value = int64[1] {1}>(shape) s = SplitToSequence<axis = 0, keepdims = 1>(x, ones)
     y = Loop(M, "", start) <body = body (int64[1] i, bool k, float[1] u) => (bool d, float[1] v) {
         slot = SequenceAt(s, i) v = Add(u, slot) d = Identity(k) }> }"""
+REPEATED = """g (float[n, 2] x, int64[n] r, float[2] w, int64 M) => (float[m, 2] y, int64 length) { shape = Shape(r)
+    none = SequenceEmpty() ones = ConstantOfShape<value = int64[1] {1}>(shape)
+    xs = SplitToSequence<axis = 0>(x, ones) rs = SplitToSequence(r, ones) length = SequenceLength(rs)
+    s = Loop(M, "", none) <body = body (int64[1] i, bool k, seq(float) t) => (bool d, seq(float) u) {
+        row = SequenceAt(xs, i) count = SequenceAt(rs, i) two = Constant<value = int64[1] {2}>()
+        sizes = Concat<axis = 0>(count, two) e = Expand(row, sizes) u = SequenceInsert(t, e) d = Identity(k) }>
+    all = ConcatFromSequence<axis = 0>(s) y = LayerNormalization<epsilon = 0.0>(all, w) }"""
+SLICE = """g (float[n, 2] x, int64 p) => (float[2] y, float[1, 2] z) { zero = Constant<value = int64[1] {0}>()
+    shape = Shape(x) rows = Gather<axis = 0>(shape, zero) ones = ConstantOfShape<value = int64[1] {1}>(rows)
+    s = SplitToSequence<axis = 0, keepdims = 0>(x) t = SplitToSequence<axis = 0>(x, ones)
+    y = SequenceAt(s, p) z = SequenceAt(t, p) }"""
 SUM = {**THREE, "M": i64(3), "start": f32(0, 0)}
 CASES = [
+    Case("slices_repeated_by_a_loop", REPEATED,
+         {"x": f32([[1, 2], [4, 3], [5, 6]]), "r": i64([2, 0, 1]), "w": f32(2, 3), "M": i64(3)},
+         [f32([[-2, 3], [-2, 3], [-2, 3]]), i64(3)], opset=17),
+    *(Case(f"slice_{place}", SLICE, {"x": f32([[1, 2], [3, 4]]), "p": i64(place)}, [f32(*row), f32([row])])
+      for place, row in ((1, [3, 4]), (-1, [3, 4]), (-2, [1, 2]))),
     Case("loop_sequence_insert_direct", collecting("e = Unsqueeze(f, axis)", "float[1, n]", "axis = 1"),
          {**RUN, "M": i64(5)}, [f32([[0, 1, 2, 3, 4]])]),
     Case("loop_sequence_concat_no_new_axis", collecting(
@@ -108,3 +124,11 @@ def test_a_position_past_the_end_is_an_error_of_the_run() -> None:
     session = circlet.Session(load(AT))
     with pytest.raises(circlet.ExecutionError, match=r"SEQUENCE_AT.*expected -3 to 2 for 3 elements, found 3"):
         session.run({**SUM, "M": i64(4)})
+
+
+@pytest.mark.parametrize("backend", ["cpu", "native"])
+@pytest.mark.parametrize("place", [2, -3])
+def test_no_such_slice(place: int, backend: str) -> None:
+    session = circlet.Session(load(SLICE), backend=backend)
+    with pytest.raises(circlet.ExecutionError, match="index"):
+        session.run({"x": f32([[1, 2], [3, 4]]), "p": i64(place)})

@@ -54,6 +54,14 @@ LISTED = """g (float[n, 3] x) => (float[m, 3] y) {
         tail = Slice(list, start, shape) next = Concat<axis = 0>(head, row, tail) }> }"""
 """As OpenVINO spells what TensorFlow's lists are: sizes of which some follow from shapes, and one from an index."""
 
+SAMPLED = """g (float[b, 1, h, w] x, float[b, c, k] places) => (float[b, 1, 1, 1] y) {
+    one = Constant<value = int64[1] {1}>() two = Constant<value = int64[1] {2}>() sizes = Shape(places)
+    zero = Constant<value = int64[1] {0}>() three = Constant<value = int64[1] {3}>() b = Slice(sizes, zero, one)
+    c = Slice(sizes, one, two) k = Slice(sizes, two, three) all = Concat<axis = 0>(b, one, k, c)
+    turned = Transpose<perm = [0, 2, 1]>(places) grid = Reshape(turned, all)
+    found = GridSample<align_corners = 1>(x, grid) y = GlobalAveragePool(found) }"""
+"""A grid of which only a run tells how many coordinates a place has."""
+
 FRAMED = """g (float[1, l] x) => (float[1, 1, n] y) {
     one = Constant<value = int64[1] {1}>() row = Unsqueeze(x, one)
     size = Constant<value = int64[3] {258, 1, 256}>() wide = ConstantOfShape<value = float[1] {1.0}>(size)
@@ -125,6 +133,12 @@ def grown(length: int) -> Case:
     rows = state @ np.arange(1, 16, dtype=np.float32).reshape(5, 3)
     inputs = {"x": np.ones((2, 2), np.float32), "n": np.int64(length)}
     return Case(f"grown to {length}", GROWN, inputs, [np.stack([rows, rows])])
+
+
+def sampled(length: int) -> Case:
+    x = np.arange(length, dtype=np.float32).reshape(1, 1, 1, length)
+    places = np.stack([np.linspace(-1, 1, 5), np.zeros(5)])[None].astype(np.float32)
+    return Case(f"samples of {length}", SAMPLED, {"x": x, "places": places}, [f32([[[[(length - 1) / 2]]]])])
 
 
 def mirrored(length: int) -> Case:
@@ -237,7 +251,7 @@ def recurrent(length: int) -> Case:
 
 
 CASES = (picked, resized, cached, recurrent, blocks, traced, listed, framed, ranked, squeezed, batched, boxed, mirrored,
-         scored, grown)
+         scored, grown, sampled)
 
 
 @pytest.mark.parametrize("backend", ["cpu", pytest.param("native", marks=NATIVE)])
