@@ -185,10 +185,11 @@ class ExecutorMap:
         return Chained(found)
 
     def _is_repeatable(self, index: int) -> bool:
-        """Whether a subgraph can be begun anew, as it changes nothing but what it computes."""
+        """Whether a subgraph can be begun anew, as it changes nothing but what it computes, and how many random numbers
+        were drawn."""
         subgraph = self.model.subgraphs[index]
         return not any(each.is_variable and not each.is_constant for each in subgraph.tensors) and all(
-            (each.op.pure or each.op.callees()) and not each.op.has_state
+            (each.op.is_taken_back or ((each.op.pure or each.op.callees()) and not each.op.has_state))
             and all(map(self._is_repeatable, each.op.callees())) for each in subgraph.operators)
 
     def close(self) -> None:

@@ -163,6 +163,8 @@ class Op(ABC):
     """The positions of inputs that say which part of another one the result is."""
     has_state: ClassVar[bool] = False
     """Whether a session remembers something of it from run to run that no tensor holds."""
+    is_taken_back: ClassVar[bool] = False
+    """Whether it does the same again where a session has the values of its variables again."""
 
     @property
     def title(self) -> str:

@@ -16,8 +16,9 @@ LEAST = 1
 is computed."""
 MOST = 1 << 40
 """More than any length."""
-MOST_ROOM = (1 << 31) - 2
-"""The most that there is room for where lengths change: less than what exporters write for the end of any axis."""
+MOST_ROOM = 1 << 24
+"""The most that there is room for where lengths change: less than what exporters write for the end of any axis, and an
+integer that float32 has, as all below it."""
 MOST_PARTS = 8
 """Terms of quotients by sums: a choice."""
 

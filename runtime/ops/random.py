@@ -22,6 +22,7 @@ class Random(Op):
     table: ClassVar[str | None] = "RandomOptions"
     pure: ClassVar[bool] = False
     has_state: ClassVar[bool] = True
+    is_taken_back: ClassVar[bool] = True
     seed: int = 0
     seed2: int = 0
 

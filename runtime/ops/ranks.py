@@ -8,7 +8,7 @@ from typing import TypeAlias
 from circlet.runtime.ir.op import Op
 from circlet.runtime.ir.probe import Outline
 from circlet.runtime.ir.types import MOST_DIMENSIONS, Array, Shape
-from circlet.runtime.ops import conv, index, layout, matmul, pad, resample, resize, sample, shape, sort
+from circlet.runtime.ops import conv, index, layout, matmul, pad, random, resample, resize, sample, shape, sort
 
 Given: TypeAlias = "Outline | None"
 """An operand; None where it is absent."""
@@ -83,6 +83,8 @@ def _sampled(op: Op, inputs: Sequence[Given]) -> Shape | None:
 RANKS: dict[type[Op], Rule] = {
     shape.Reshape: _named(1),
     shape.Fill: _named(0),
+    random.RandomUniform: _named(0),
+    random.RandomStandardNormal: _named(0),
     shape.BroadcastTo: _named(1),
     shape.Range: lambda op, inputs: (-1,),
     shape.OneHot: _same(0, 1),

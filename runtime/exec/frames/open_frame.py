@@ -207,10 +207,14 @@ class OpenFrame(Resizable):
         step takes for a length is negative, or so large that there is no such room, which that frame tells."""
         if self._is_left:
             self._retake(self._view.lengths)
+        values = self.run.variables.values
+        before = values.copy()
         while True:
             try:
                 self._attempt()
             except OutgrownError as error:
+                values.clear()
+                values.update(before)
                 room = error.lengths[-self._room:]
                 if min(room) < 0 or max(room) > MOST_ROOM or not self._has_taken(error.lengths):
                     self._leave()

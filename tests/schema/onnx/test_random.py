@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import circlet
+from tests.native.conftest import compiled as compiled
 from tests.needs import NATIVE
 from tests.schema.onnx.graphs import load
 
@@ -18,6 +19,16 @@ DRAWN = """g (float[a, b] x) => (float[1000] normal, double[a, b] uniform, float
     chance = Bernoulli(x) classes = Multinomial<sample_size = 7, dtype = 7>(x) }"""
 LIKE = """g (float[a, b] x) => (float[a, b] y) {
     one = RandomNormalLike<seed = 1.5>(x) other = RandomNormalLike<mean = -1.0>(x) y = Sub(one, other) }"""
+
+COUNTED = """g (int64 n) => (float[k] y, float[m] steps, float[3] before) {
+    before = RandomNormal<shape = [3], seed = 2.5>() least = Constant<value = float {-100}>()
+    zero = Constant<value = int64 {0}>() one = Constant<value = int64 {1}>() low = ReduceMax<keepdims = 0>(before)
+    is = Greater(low, least) more = Cast<to = 7>(is) m = Mul(n, more) all = Range(zero, m, one)
+    x = Cast<to = 1>(all) y = RandomNormalLike<seed = 1.5>(x) axis = Constant<value = int64[1] {0}>()
+    row = Unsqueeze(y, axis) shape = Shape(row) two = Constant<value = int64 {1}>() count = Gather(shape, two)
+    end = Cast<to = 1>(count) first = Constant<value = float {0}>() step = Constant<value = float {1}>()
+    steps = Range(first, end, step) }"""
+"""As many numbers as a run tells, and their places as floats."""
 
 
 def drawn(session: circlet.Session, rows: int = 40, columns: int = 60) -> dict[str, Any]:
@@ -53,3 +64,18 @@ def test_sums_of_numbers_like_a_tensor(backend: str) -> None:
     found = drawn(circlet.Session(load(LIKE), backend=backend), 100, 100)["y"]
     assert abs(found.mean() - 1) < 0.2
     assert abs(found.var() - 2) < 0.3
+
+
+@pytest.mark.parametrize("count", [40, 500])
+@NATIVE
+def test_numbers_do_not_hang_on_how_much_room_there_was(count: int, compiled: list[str],
+                                                           monkeypatch: pytest.MonkeyPatch) -> None:
+    """Code that has no room for all of them is begun anew."""
+    monkeypatch.setenv("CIRCLET_CACHE_DIR", "")
+    one, other = (circlet.Session(load(COUNTED), backend=backend) for backend in ("cpu", "native"))
+    for length in (count, 30, 2 * count):
+        expected, found = (each.run({"n": np.int64(length)}) for each in (one, other))
+        np.testing.assert_allclose(found["y"], expected["y"], rtol=1e-6, strict=True)
+        np.testing.assert_allclose(found["before"], expected["before"], rtol=1e-6)
+        assert (found["steps"] == np.arange(length)).all()
+    assert len(compiled) == 1
