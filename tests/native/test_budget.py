@@ -191,6 +191,17 @@ def test_a_loop_of_many_operators_has_functions_of_its_own(monkeypatch: pytest.M
     assert len([each for each in backend.listings if each.subgraph == 2]) > 1
 
 
+@pytest.mark.parametrize(("most", "is_whole"), [(2, True), (1, False)])
+def test_branches_of_many_operators_are_part_of_the_function(most: int, is_whole: bool,
+                                                             monkeypatch: pytest.MonkeyPatch) -> None:
+    """However few a loop may invoke."""
+    monkeypatch.setattr(controlflow, "MOST_INVOKED", 1)
+    monkeypatch.setattr(controlflow, "MOST_CHOSEN", most)
+    backend = compare(branches(1), [np.array(True), X])
+    assert [each.subgraph for each in backend.listings][:1] == [0]
+    assert (len(backend.listings) == 1) is is_whole
+
+
 def test_too_many_instructions(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(budget, "MOST_INSTRUCTIONS", 40)
     backend = compare(straight(2), [X])

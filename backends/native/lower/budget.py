@@ -24,8 +24,12 @@ MOST_UNDIVIDED = 1024
 """Operators in one function for any lengths, where a part of them would compute lengths of another: four times
 `MOST_TOGETHER`, as what is left is compiled for each length. A choice."""
 MOST_INVOKED = 512
-"""Operators of the subgraphs that one operator invokes, each as often as it is emitted: twice `MOST_TOGETHER`, as an
-operator cannot be cut. A choice."""
+"""Operators of the subgraphs that a loop invokes, each as often as it is emitted: twice `MOST_TOGETHER`, as an operator
+cannot be cut. A choice."""
+MOST_CHOSEN = 5 << 10
+"""Operators of the branches that one operator chooses from, which are outlined as those around it are: two decoders of
+12 layers have 4400, and 1.7 MB of text that calls them, which LLVM takes 0.3 seconds for. More come to
+`MOST_INSTRUCTIONS`, and are better left apart before that is found."""
 MOST_INSTRUCTIONS = 1 << 15
 """Instructions in one function, before LLVM's passes. The functions for MobileNetV2 and its int8 version have 2600 and
 3400, those of tiles that they call left out."""

@@ -13,7 +13,7 @@ from llvmlite import ir
 from circlet.backends.native.emit.emitter import Emitter, in_register_alone, register_type
 from circlet.backends.native.emit.loops import not_unrolled
 from circlet.backends.native.emit.value import Value, in_memory, in_register
-from circlet.backends.native.lower.budget import MOST_INVOKED, Sizes
+from circlet.backends.native.lower.budget import MOST_CHOSEN, MOST_INVOKED, Sizes
 from circlet.backends.native.lower.host import lower_host_call
 from circlet.backends.native.lower.operators import OperatorLowering
 from circlet.backends.native.parts import Called
@@ -65,9 +65,9 @@ def refuses(executors: ExecutorMap, op: Op, shapes: tuple[Shape, ...], scope: Sc
             found: dict[Specialization, str | None]) -> str | None:
     """Why the subgraphs that an operator invokes cannot be native code, with inputs of these shapes, so that
     `backends/controlflow` runs them; None where they can. `found` keeps what was found before."""
-    size = Sizes(executors.model).invoked(op)
-    if size > MOST_INVOKED:
-        return f"it invokes {size} operators (supported: up to {MOST_INVOKED})"
+    size, most = Sizes(executors.model).invoked(op), MOST_INVOKED if isinstance(op, PreTestedLoop) else MOST_CHOSEN
+    if size > most:
+        return f"it invokes {size} operators (supported: up to {most})"
     try:
         if isinstance(op, PreTestedLoop):
             executors.planner.turn(op, shapes, scope)
