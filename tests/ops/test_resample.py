@@ -24,6 +24,8 @@ def size(*values: int) -> T:
 CASES = [
     Case("nearest", Resample((0,)), [ROW, factor(2)], [[0.0, 0.0, 1.0, 1.0, 2.0, 2.0, 3.0, 3.0]]),
     Case("nearest-int", Resample((0,)), [np.array([5, 7], np.int64), size(4)], [np.array([5, 5, 7, 7], np.int64)]),
+    Case("nearest-bytes", Resample((1,)), [np.array([[5, -7], [3, 2]], np.int8), size(4)],
+         [np.array([[5, 5, -7, -7], [3, 3, 2, 2]], np.int8)]),
     Case("linear", Resample((0,), LINEAR), [ROW, size(8)], [[0.0, 0.25, 0.75, 1.25, 1.75, 2.25, 2.75, 3.0]], 1e-6),
     Case("linear-at-run-time", Resample((0,), LINEAR), [ROW, np.array([2], np.int64)], [[0.5, 2.5]], 1e-6),
     Case("corners", Resample((0,), LINEAR, Coordinates.ALIGN_CORNERS), [ROW, size(7)],

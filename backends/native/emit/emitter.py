@@ -82,7 +82,9 @@ def _suffix(kind: ir.Type) -> str:
     return count + {"float": "f32", "double": "f64", "half": "f16"}.get(str(each), str(each))
 
 
-_OF_LIBM = frozenset({"ceil", "floor", "fma", "rint", "sqrt", "trunc"})
+_ALWAYS_OF_LIBM = frozenset({"cos", "exp", "log", "sin"})
+"""The intrinsics for which no processor has an instruction."""
+_OF_LIBM = frozenset({"ceil", "floor", "fma", "rint", "sqrt", "trunc", *_ALWAYS_OF_LIBM})
 """The intrinsics that LLVM makes calls of where the processor has no instruction."""
 
 
@@ -314,7 +316,7 @@ class Emitter:
         target = self.target
         if target.is_freestanding and name in SOFT and not target.has_instruction(name, _bits(arguments[0].type)):
             return soft(self, name, arguments)
-        if name in _OF_LIBM and not target.has_libm:
+        if name in _OF_LIBM and not (target.has_libm and not (target.is_freestanding and name in _ALWAYS_OF_LIBM)):
             raise UnsupportedError(f"no C library to call for {name}")
         kind = arguments[0].type
         if self._is_soft(kind):

@@ -65,3 +65,5 @@ def largest(tensor: Tensor | None) -> int:
 
 single_or_half = all_of(plain, only((DType.FLOAT32, DType.FLOAT16)))
 """Refuses calls of other types than elementary functions take."""
+real = all_of(plain, only((DType.FLOAT32, DType.FLOAT16, DType.FLOAT64)))
+"""Refuses calls of other types than elementary functions take that the C library has of doubles."""

@@ -13,7 +13,7 @@ from circlet.backends.native.emit.emitter import Emitter
 from circlet.backends.native.emit.loops import independent
 from circlet.backends.native.emit.parallel import parallel_nest
 from circlet.backends.native.emit.value import Value, in_memory
-from circlet.backends.native.rules.refusals import plain
+from circlet.backends.native.rules.refusals import movable, plain
 from circlet.backends.native.rules.rule import Node, Sink, nest
 from circlet.backends.refusal import all_of, only
 from circlet.runtime.exec.kernel import Call
@@ -103,9 +103,13 @@ class _Tap:
 
 
 def _refuses(call: Call) -> str | None:
-    """Refuses what takes more elements the smaller the result is, and factors that only the run tells."""
+    """Refuses what takes more elements the smaller the result is, factors that only the run tells, and sums of other
+    elements than float32."""
     op = call.op
     assert isinstance(op, Resample)
+    kinds = movable if op.interpolation is Interpolation.NEAREST else all_of(plain, only((FLOAT,)))
+    if kinds(call):
+        return kinds(call)
     if op.antialias or op.exclude_outside or op.coordinates not in _PLACES or op.aspect is not Aspect.STRETCH:
         return "antialiasing, cutting out, weights of what is inside alone, or one factor for all axes"
     if call.input(1).dtype is FLOAT and call.input(1).data is None:
@@ -113,11 +117,11 @@ def _refuses(call: Call) -> str | None:
     return None
 
 
-@nest(Resample, all_of(plain, only((FLOAT,)), _refuses), frozenset({0}), frozenset({1}))
+@nest(Resample, _refuses, frozenset({0}), frozenset({1}))
 def resample(node: Node[Resample], e: Emitter, sinks: tuple[Sink, ...]) -> None:
-    """Of x (d0, ..., dk), float32: the same with other lengths of some axes. First a table for each such axis says
-    which elements each one is made of; then loops over all axes but the last, shared out, and one over that, add the
-    products of these with their weights."""
+    """Of x (d0, ..., dk): the same with other lengths of some axes, of one element each or, of float32, of several.
+    First a table for each such axis says which elements each one is made of; then loops over all axes but the last,
+    shared out, and one over that, add the products of these with their weights."""
     x, taps = node.input(0), _taps(node, e)
     *outer, length = node.shape
     with parallel_nest(e, tuple(outer), 16 * prod(node.shape)) as place:

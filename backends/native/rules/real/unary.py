@@ -13,7 +13,7 @@ from circlet.backends.native.emit.emitter import Emitter, is_real
 from circlet.backends.native.emit.lanes import Function, Lanes, single
 from circlet.backends.native.emit.value import Value
 from circlet.backends.native.rules.real.elementwise import Combine, clamp, compare, elementwise, mul
-from circlet.backends.native.rules.refusals import plain, single_or_half
+from circlet.backends.native.rules.refusals import plain, real, single_or_half
 from circlet.backends.native.rules.rule import Node, fused
 from circlet.backends.refusal import Refusal
 from circlet.runtime.ir.op import Op
@@ -32,6 +32,11 @@ def _of_one(transform: Transform) -> Combine:
 def _real(function: Function) -> Transform:
     """A function of lanes of real numbers, of any type that it takes."""
     return lambda e, dtype, x: function(e, x)
+
+
+def _wide(function: Function, name: str) -> Transform:
+    """The same, and of doubles the C library's function that LLVM has an intrinsic for."""
+    return lambda e, dtype, x: e.intrinsic(name, x) if dtype is DType.FLOAT64 else function(e, x)
 
 
 def _intrinsic(name: str) -> Transform:
@@ -108,6 +113,8 @@ _SINGLE: dict[type[Op], Function] = {
     ops.StablehloCbrt: math.cbrt,
 }
 """Of single and half precision."""
+_OF_DOUBLES: dict[type[Op], str] = {ops.Exp: "exp", ops.Log: "log", ops.Sin: "sin", ops.Cos: "cos"}
+"""Those that are computed of doubles as well, by the intrinsic of a name."""
 _SYNONYMS: dict[type[Op], type[Op]] = {
     ops.StablehloAbs: ops.Abs,
     ops.StablehloNegate: ops.Neg,
@@ -130,6 +137,7 @@ def _define(op: type[Op], refuses: Refusal, transform: Transform) -> None:
 _ALL: dict[type[Op], tuple[Refusal, Transform]] = {
     **{op: (plain, transform) for op, transform in _GENERAL.items()},
     **{op: (single_or_half, _real(function)) for op, function in _SINGLE.items()},
+    **{op: (real, _wide(_SINGLE[op], name)) for op, name in _OF_DOUBLES.items()},
 }
 """What each operator refuses, and what it computes."""
 for _op, (_refuses, _transform) in _ALL.items():
