@@ -53,7 +53,8 @@ def load(source: Source, weights: Source | None = None, *, mmap: bool = False,
         from circlet.schema.files import load_model
 
     options = {"onnx_absent_cond": onnx_absent_cond, "slice_overrun": slice_overrun}
-    return load_model(source, weights, mmap=mmap, options=options, verified=True, content=given.content)
+    return load_model(source, given.weights if weights is None else weights, mmap=mmap, options=options, verified=True,
+                      content=given.content)
 
 
 def _planned(given: Given) -> Model | None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from circlet.runtime.ir.model import Model, Provenance
 from circlet.runtime.late import LOADING
-from circlet.schema.content import read_file
+from circlet.schema.content import is_xml, read_file, weights_beside
 
 if TYPE_CHECKING:
     from circlet.schema.files import Source
@@ -21,6 +21,8 @@ class Given:
         self._model = source if isinstance(source, Model) else None
         self.content: memoryview | None = None
         """Of the file of a path, as far as it was read."""
+        self.weights: memoryview | None = None
+        """Of the file of its weights, as far as that was read."""
 
     def read(self) -> Model:
         """The model, which is read once.
@@ -28,14 +30,14 @@ class Given:
         Raises:
             As `circlet.load`.
         """
-        content = self.content  # before the look at the model, which another thread may read meanwhile
+        content, weights = self.content, self.weights  # before the look at the model, which another thread may read
         if self._model is None:
             assert not isinstance(self._source, Model)
             with LOADING:
                 from circlet.schema.files import load_model
 
-            self._model = load_model(self._source, content=content)
-            self.content = None
+            self._model = load_model(self._source, weights, content=content)
+            self.content = self.weights = None
         return self._model
 
     def provenance(self) -> Provenance | None:
@@ -49,7 +51,10 @@ class Given:
             return self._model.provenance if self._model.is_as_read else None
         if isinstance(self._source, (str, os.PathLike)):
             self.content = read_file(os.fspath(self._source))
-            return Provenance(self.content, "", (), ())
+            beside = weights_beside(self._source)
+            if is_xml(self.content) and beside.is_file():
+                self.weights = read_file(os.fspath(beside))
+            return Provenance(self.content, "", (), (), *(() if self.weights is None else (self.weights,)))
         if isinstance(self._source, (bytes, bytearray, memoryview)):
             content = memoryview(self._source).cast("B").toreadonly()
             return Provenance(content, "", (), ())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 import numpy as np
 
@@ -19,6 +20,16 @@ def read_file(path: str) -> memoryview:
     with open(path, "rb") as file:
         content = allocate((os.fstat(file.fileno()).st_size,), np.dtype(np.uint8)).data
         return content[:file.readinto(content)].toreadonly()
+
+
+def is_xml(content: memoryview) -> bool:
+    """Whether a file begins as one of OpenVINO does, after white space and a byte order mark."""
+    return bytes(content[:256]).lstrip(b"\xef\xbb\xbf \t\r\n").startswith((b"<?xml", b"<net"))
+
+
+def weights_beside(path: str | os.PathLike[str]) -> Path:
+    """Where the weights of an OpenVINO model lie: beside it, in a file that differs in the suffix alone."""
+    return Path(path).with_suffix(".bin")
 
 
 def map_file(path: str) -> memoryview:

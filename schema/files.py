@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping
-from functools import partial
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
@@ -16,8 +16,8 @@ from circlet.runtime.ir.verify import verify
 from circlet.runtime.late import LOADING
 from circlet.runtime.passes.manager import Heard, Pipeline, unheard
 from circlet.runtime.passes.pipelines import IMPORTED
-from circlet.runtime.records import replace
-from circlet.schema.content import map_file, read_file
+from circlet.runtime.records import dataclass, replace
+from circlet.schema.content import map_file, read_file, weights_beside
 from circlet.schema.format import Format
 from circlet.schema.formats import FORMATS, WRITTEN, chosen, parsed, recognized, titles, uncommon
 from circlet.schema.importer.entry import Content, ModelFormat
@@ -77,12 +77,13 @@ def load_model(source: Source, weights: Source | None = None, *, mmap: bool = Fa
         LimitError: there is not memory enough to read it.
     """
     choices, open_file = chosen(options or {}), map_file if mmap else read_file
-    format, path = parsed(source), None
+    format, path, beside = parsed(source), None, _Weights(weights, None, open_file)
     if format is not None:
-        found = Content(source, None, _no_weights)
+        found = Content(source, None, beside.needed)
     else:
         data, path = _opened(source, open_file if content is None else lambda _: content)
-        found = Content(data, None if path is None else path.parent, partial(_weights, weights, path, open_file))
+        beside = _Weights(weights, path, open_file)
+        found = Content(data, None if path is None else path.parent, beside.needed)
         format = recognized(data)
     try:
         if weights is not None:
@@ -99,7 +100,9 @@ def load_model(source: Source, weights: Source | None = None, *, mmap: bool = Fa
     is_known = isinstance(found.data, memoryview) and pipeline is IMPORTED and format.is_complete(found.data)
     if not is_known:
         return model
-    return replace(model, provenance=Provenance(found.data, uncommon(choices), model.subgraphs, model.signatures))
+    own = beside.data if format.has_weights else None
+    return replace(model, provenance=Provenance(found.data, uncommon(choices), model.subgraphs, model.signatures,
+                                                *(() if own is None else (own,))))
 
 
 def _opened(source: Source, open_file: _Open) -> tuple[memoryview, Path | None]:
@@ -134,19 +137,35 @@ def _expect_weights(format: ModelFormat | None) -> None:
         raise InputError(f"only models of {named} have weights in a file of their own")
 
 
-def _no_weights() -> memoryview:
-    raise ModelError("expected weights beside the content of the .xml file, found none")
+@dataclass(frozen=True, eq=False)
+class _Weights:
+    """The weights of a model, which are opened once, when somebody asks for them."""
 
+    given: Source | None
+    path: Path | None
+    """Of the model's file."""
+    open: _Open
 
-def _weights(given: Source | None, path: Path | None, open_file: _Open) -> memoryview:
-    if given is not None:
-        return _opened(given, open_file)[0]
-    if path is None:
-        return _no_weights()
-    beside = path.with_suffix(".bin")
-    if not beside.is_file():
-        raise ModelError(f"expected the weights in {beside}, found no such file")
-    return open_file(os.fspath(beside))
+    @cached_property
+    def data(self) -> memoryview | None:
+        """Their content; None where there are none."""
+        if self.given is not None:
+            return _opened(self.given, self.open)[0]
+        if self.path is None or not weights_beside(self.path).is_file():
+            return None
+        return self.open(os.fspath(weights_beside(self.path)))
+
+    def needed(self) -> memoryview:
+        """Their content.
+
+        Raises:
+            ModelError: there are none.
+        """
+        if self.data is not None:
+            return self.data
+        if self.path is None:
+            raise ModelError("expected weights beside the content of the .xml file, found none")
+        raise ModelError(f"expected the weights in {weights_beside(self.path)}, found no such file")
 
 
 def save_model(model: Model, path: str | os.PathLike[str], format: str | None = None,

@@ -81,22 +81,32 @@ class Signature:
     outputs: Mapping[str, int]
 
 
+_NOTHING = memoryview(b"")
+
+
 @dataclass(frozen=True, eq=False)
 class Provenance:
     """What a model was read from, all of it."""
 
     content: memoryview
-    """Of the one file that there is; constants may be views of it."""
+    """Of the file; constants may be views of it."""
     choices: str
     """How it was read, where that is not as by default."""
     subgraphs: tuple[Subgraph, ...]
     signatures: tuple[Signature, ...]
     """What was read."""
+    weights: memoryview = _NOTHING
+    """Of the file that constants lie in, if that is another one."""
 
     @cached_property
     def digest(self) -> bytes:
         """Tells contents apart."""
-        return content_digest(self.content)
+        return content_digest(self.content) + (content_digest(self.weights) if self.weights.nbytes else b"")
+
+    @property
+    def files(self) -> tuple[memoryview, memoryview]:
+        """The contents, in which places are counted through."""
+        return self.content, self.weights
 
 
 @dataclass(frozen=True, eq=False)

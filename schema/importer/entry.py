@@ -59,4 +59,4 @@ class ModelFormat:
     parsed: Callable[[object], bool] = lambda source: False
     """Whether an object is a model of this format that the format's own package has parsed."""
     is_complete: Callable[[memoryview], bool] = lambda content: False
-    """Whether content is all that the model in it is read from, no other file."""
+    """Whether content is all that the model in it is read from, but for weights in a file of their own."""

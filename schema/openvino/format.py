@@ -7,18 +7,13 @@ from typing import Literal, TypeAlias, get_args
 
 from circlet.runtime.ir.model import Model
 from circlet.runtime.late import LOADING
+from circlet.schema.content import is_xml
 from circlet.schema.importer.entry import Content, ModelFormat, ReadOption
 
-_STARTS = (b"<?xml", b"<net")
-"""How a file begins, after white space and a byte order mark."""
 SliceOverrun: TypeAlias = Literal["error", "hold_last"]
 SLICE_OVERRUN = ReadOption(
     "slice_overrun", get_args(SliceOverrun),
     "whether a slice that leaves its axis, in a loop of OpenVINO, is an error (default) or the last one that fits")
-
-
-def _recognizes(data: memoryview) -> bool:
-    return bytes(data[:256]).lstrip(b"\xef\xbb\xbf \t\r\n").startswith(_STARTS)
 
 
 def _read(content: Content, options: Mapping[str, str]) -> Model:
@@ -29,5 +24,5 @@ def _read(content: Content, options: Mapping[str, str]) -> Model:
     return read_model(content.data, content.weights, Overrun(options[SLICE_OVERRUN.name]))
 
 
-OPENVINO = ModelFormat("openvino", "OpenVINO", _recognizes, _read, (SLICE_OVERRUN,), has_weights=True,
-                       is_channels_first=True)
+OPENVINO = ModelFormat("openvino", "OpenVINO", is_xml, _read, (SLICE_OVERRUN,), has_weights=True,
+                       is_channels_first=True, is_complete=lambda content: True)

@@ -37,6 +37,7 @@ from circlet.schema import files
 from circlet.schema.content import read_file
 from circlet.schema.files import dump_model, load_model
 from tests.models.expectations import read
+from tests.schema.openvino import text
 
 FOLDER = Path(__file__).parents[1] / "models"
 MODELS = sorted(each for each in FOLDER.glob("*.tflite") if each.with_suffix(".npz").exists())
@@ -418,6 +419,54 @@ def test_a_model_that_fails_leaves_no_plan(folder: Path) -> None:
     with pytest.raises(circlet.CircletError):
         circlet.Session(b"\0\0\0\0TFL3", "native")
     assert not folder.exists() or not [*folder.iterdir()]
+
+
+def product_ir(folder: Path, scale: float = 1.0, width: int = 64) -> Path:
+    """x (?, width) times a matrix, which lies in another file than the graph, where it is all that there is."""
+    matrix = text.layer(1, "Const", 0, [(width, width)], element_type="f32", shape=f"{width},{width}", offset=0,
+                        size=4 * width * width)
+    layers = [text.parameter(0, (-1, width)), matrix, text.layer(2, "MatMul", 2, [(-1, width)]), text.result(3)]
+    path = folder / "net.xml"
+    path.write_text(text.network(layers, [(0, 0, 2, 0), (1, 0, 2, 1), (2, 2, 3, 0)]))
+    path.with_suffix(".bin").write_bytes((scale * np.eye(width, dtype=np.float32)).tobytes())
+    return path
+
+
+def test_weights_in_a_file_of_their_own(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither they nor the graph are read into a model, and other weights are those of another model."""
+    path, x = product_ir(tmp_path), np.arange(128, dtype=np.float32).reshape(2, 64)
+    first = circlet.Session(path, "native")
+    expected, name = first.run([x]), next(iter(first.outputs))
+    assert (expected[name] == x).all()
+    assert not is_prepared(first)
+    product_ir(tmp_path, 3.0)
+    changed = circlet.Session(path, "native")
+    assert not is_prepared(changed)
+    assert (changed.run([x])[name] == 3 * x).all()
+    given = circlet.load(path.read_bytes(), path.with_suffix(".bin").read_bytes())
+    with monkeypatch.context() as context:
+        forbid_reading(context)
+        for source in (path, circlet.load(path), given):
+            again = circlet.Session(source, "native")
+            assert (again.run([x[:1]])[name] == 3 * x[:1]).all()
+            assert is_prepared(again)
+    product_ir(tmp_path)
+    back = circlet.Session(path, "native")
+    assert (back.run([x])[name] == x).all()
+    assert is_prepared(back)
+    path.with_suffix(".bin").unlink()
+    with pytest.raises(circlet.ModelError, match=r"expected the weights in .*net\.bin, found no such file"):
+        circlet.Session(path, "native")
+
+
+def test_a_session_reads_the_weights_that_it_was_opened_with(folder: Path, tmp_path: Path) -> None:
+    path, x = product_ir(tmp_path), np.ones((1, 64), np.float32)
+    circlet.Session(path, "native").run([x])
+    session = circlet.Session(path, "native")
+    product_ir(tmp_path, 2.0)
+    assert (next(iter(session.run([x]).values())) == x).all()
+    constants = [each.data for each in session.model.subgraphs[0].tensors if each.data is not None]
+    assert max(each.max() for each in constants if each.size == 64 * 64) == 1
 
 
 def test_pickles_and_copies_are_without_provenance() -> None:

@@ -37,5 +37,5 @@ class Keeper:
                 from circlet.backends.native.plans.planning import Planner
 
             key_of_plan = plan_key(model.provenance)
-            self._planner = Planner(key_of_plan, model.provenance.content, model, entries_of(model), has_state(model))
+            self._planner = Planner(key_of_plan, model.provenance.files, model, entries_of(model), has_state(model))
         self._planner.add(executed, span, key, manifest)

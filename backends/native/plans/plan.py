@@ -93,10 +93,11 @@ class Part:
     subgraph: int
     tensor: int
     offset: int
+    """In the model's file or, counted on behind that, in the one of its weights."""
     size: int
     """Bytes."""
     is_kept: bool
-    """Whether it is kept with the plan, rather than found in the file of the model."""
+    """Whether it is kept with the plan, rather than found in a file of the model."""
 
 
 @dataclass(frozen=True)

@@ -42,17 +42,18 @@ class Begun:
 class Planner:
     """Keeps the plan of a model as its functions are bound."""
 
-    def __init__(self, key: str, content: memoryview, model: Model, entries: Sequence[int], has_state: bool) -> None:
+    def __init__(self, key: str, files: Sequence[memoryview], model: Model, entries: Sequence[int], has_state: bool
+                 ) -> None:
         """
         Args:
             key: the name of the plan.
-            content: of the model's file.
+            files: what the model's files hold.
             model: as it was read from there.
             entries: the subgraphs that runs begin with.
             has_state: whether runs change anything.
         """
         self._key, self._model, self._entries = key, model, frozenset(entries)
-        self._content: Array = np.frombuffer(content, np.uint8)
+        self._files: list[Array] = [np.frombuffer(each, np.uint8) for each in files]
         self._plan: Plan | None = None
         self._kept = [np.empty(0, np.uint8)]
         """Constants that are not in the file, each on cache lines of its own."""
@@ -155,13 +156,22 @@ class Planner:
 
     def _parts(self, executed: Model, manifest: Manifest) -> Iterator[Part]:
         """The constants of the model that a function reads; what is not in the file is kept beside it."""
-        begin, size = self._content.ctypes.data, self._content.nbytes
         for each in dict.fromkeys(each for each in manifest.origins if isinstance(each, Constant)):
             data = executed.subgraphs[each.subgraph].tensors[each.tensor].data
             assert data is not None, f"{each} has no value"
-            offset = data.ctypes.data - begin
-            is_kept = not 0 <= offset <= size - data.nbytes
-            yield Part(each.subgraph, each.tensor, self._keep(data) if is_kept else offset, data.nbytes, is_kept)
+            offset = self._offset(data)
+            yield Part(each.subgraph, each.tensor, self._keep(data) if offset is None else offset, data.nbytes,
+                       offset is None)
+
+    def _offset(self, data: Array) -> int | None:
+        """Where a constant lies in the model's files; None where it lies elsewhere."""
+        before = 0
+        for each in self._files:
+            offset = data.ctypes.data - each.ctypes.data
+            if 0 <= offset <= each.nbytes - data.nbytes:
+                return before + offset
+            before += each.nbytes
+        return None
 
     def _keep(self, data: Array) -> int:
         """Puts a constant behind those that there are, on a cache line of its own; where that is."""

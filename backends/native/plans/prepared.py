@@ -75,23 +75,23 @@ def prepared(provenance: Provenance, num_threads: int) -> Prepared | None:
     """What earlier runs left of a model; None if there is nothing, or code is to check bounds or to be
     seen by tools, which is not planned."""
     found = None if are_checked() or is_visible() else find(plan_key(provenance))
-    return None if found is None else Prepared(*found, provenance.content, num_threads)
+    return None if found is None else Prepared(*found, provenance.files, num_threads)
 
 
 class Prepared:
     """A model of which a plan was found."""
 
-    def __init__(self, plan: Plan, constants: Array, content: memoryview, num_threads: int) -> None:
+    def __init__(self, plan: Plan, constants: Array, files: Sequence[memoryview], num_threads: int) -> None:
         """
         Args:
             plan: of the model.
             constants: that are kept with it.
-            content: of the model's file.
+            files: what the model's files hold.
             num_threads: that a run may use.
         """
         self.has_state = plan.has_state
         self._plan = plan
-        self._kept, self._content = constants, np.frombuffer(content, np.uint8)
+        self._kept, self._files = constants, [np.frombuffer(each, np.uint8) for each in files]
         self._teams = Teams(num_threads)
         self._functions: dict[str, Function | None] = {}
 
@@ -195,7 +195,12 @@ class Prepared:
 
     def _part(self, found: Part) -> Array:
         """The bytes of a constant."""
-        return (self._kept if found.is_kept else self._content)[found.offset:found.offset + found.size]
+        source, offset = self._kept, found.offset
+        if not found.is_kept:
+            source = self._files[0]
+            if offset >= source.nbytes:
+                source, offset = self._files[1], offset - source.nbytes
+        return source[offset:offset + found.size]
 
 
 def _chained(steps: Sequence[OpenStep]) -> OpenStep:
