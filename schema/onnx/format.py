@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Mapping
 from importlib.util import find_spec
@@ -42,8 +43,9 @@ def _read(content: Content, options: Mapping[str, str]) -> Model:
 
 
 def _is_complete(data: memoryview) -> bool:
-    """Whether no tensor says that it lies in another file, which it does by an entry `location`."""
-    return b"location" not in bytes(data)
+    """Whether no tensor says that it lies in another file, which it does by an entry `location`, a text of its own: its
+    length stands before it."""
+    return re.search(b"[\\x08\\x00]location", data) is None
 
 
 ONNX = ModelFormat("onnx", ".onnx", _recognizes, _read, (ABSENT_COND,), is_channels_first=True, parsed=_parsed,

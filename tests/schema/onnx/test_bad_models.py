@@ -230,12 +230,20 @@ def test_data_in_other_files(tmp_path: Path) -> None:
     path = tmp_path / "model.onnx"
     onnx.save_model(proto, path, save_as_external_data=True, location="data.bin", size_threshold=0)
     zeros = np.zeros(64, np.float32)
+    assert circlet.load(path).provenance is None
     np.testing.assert_array_equal(circlet.Session(circlet.load(path)).run([zeros])["b"], zeros + 2)
     with pytest.raises(circlet.ModelError, match="tensor 'k': its data lies in another file; load the model by"):
         circlet.load(path.read_bytes())
     (tmp_path / "data.bin").unlink()
     with pytest.raises(circlet.ModelError, match=r"model\.onnx: tensor 'k'"):
         circlet.load(path)
+
+
+def test_names_are_no_data_in_other_files() -> None:
+    """What a model was read from is known, so that there can be a plan, whatever its values are called."""
+    model = circlet.load(parse("g (float[4] location_of_x) => (float[4] y) { my_location = Neg(location_of_x) "
+                               "y = Neg(my_location) }"))
+    assert model.provenance is not None
 
 
 def test_without_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
