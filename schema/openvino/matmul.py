@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from math import sqrt
 
-import numpy as np
-
 from circlet.runtime.ir.types import DType
-from circlet.runtime.ops import matmul, normalize
+from circlet.runtime.ops import comparison, matmul, normalize, shape
 from circlet.schema.importer import compose as c
-from circlet.schema.importer.graph import Graph, Value, constant
+from circlet.schema.importer.graph import Graph, Value
 from circlet.schema.openvino.rules import Node, layer
 
 
@@ -36,8 +34,8 @@ def _product(node: Node, a: Value, b: Value, transpose_a: bool, transpose_b: boo
 
 
 def matrix_product(g: Graph, a: Value, b: Value, transpose_a: bool = False, transpose_b: bool = False) -> Value:
-    """a @ b of matrices; constant weights of rank 2 as the fully connected operator has them."""
-    if b.data is not None and b.rank == 2 and not transpose_a and (a.rank or 0) >= 2:
+    """a @ b of matrices; constant weights of rank 2 as the fully connected operator has them, those of float32."""
+    if a.dtype is DType.FLOAT32 and b.data is not None and b.rank == 2 and not transpose_a and (a.rank or 0) >= 2:
         weights = b if transpose_b else c.transpose(g, b, (1, 0))
         return g.apply(matmul.FullyConnected(keep_num_dims=True), a, weights)
     return g.apply(matmul.BatchMatMul(adj_x=transpose_a, adj_y=transpose_b), a, b)
@@ -46,30 +44,35 @@ def matrix_product(g: Graph, a: Value, b: Value, transpose_a: bool = False, tran
 @layer("ScaledDotProductAttention", since=13)
 def attention(node: Node) -> Value:
     """softmax(query @ key.T * scale + mask) @ value."""
-    g, query, key, value, mask = node.graph, node[0], node[1], node[2], node.get(3)
-    logits = c.multiply(g, matrix_product(g, query, key, transpose_b=True), _factor(node))
-    if node.flag("causal", False):
-        mask = _causal(node)
+    g, dtype = node.graph, node[0].dtype
+    wide = DType.FLOAT32 if dtype is DType.FLOAT16 else dtype
+    query, key, value = (c.cast(g, node[k], wide) for k in range(3))
+    mask = _causal(node) if node.flag("causal", False) else node.get(3)
+    logits = c.multiply(g, matrix_product(g, query, key, transpose_b=True), _factor(node, query))
     if mask is not None and mask.dtype is DType.BOOL:
         logits = c.select(g, mask, logits, c.like(float("-inf"), logits))
     elif mask is not None:
-        logits = c.add(g, logits, mask)
-    return matrix_product(g, g.apply(normalize.Softmax(beta=1.0), logits), value)
+        logits = c.add(g, logits, c.cast(g, mask, wide))
+    return c.cast(g, matrix_product(g, g.apply(normalize.Softmax(beta=1.0), logits), value), dtype)
 
 
-def _factor(node: Node) -> Value:
-    scale = node.get(4)
+def _factor(node: Node, query: Value) -> Value:
+    g, scale, depth = node.graph, node.get(4), node.shape(0)[-1]
     if scale is not None:
-        return scale
-    depth = node.shape(0)[-1]
-    if depth < 1:
-        raise node.refusal("the depth of the queries is not known before the model runs")
-    return c.like(1 / sqrt(depth), node[0])
+        return c.cast(g, scale, query.dtype)
+    if depth > 0:
+        return c.like(1 / sqrt(depth), query)
+    return c.divide(g, c.like(1, query), c.sqrt(g, c.cast(g, c.reshape(g, c.dimension(g, query, -1), []), query.dtype)))
 
 
 def _causal(node: Node) -> Value:
-    rows, columns = node.shape(0)[-2], node.shape(1)[-2]
-    if min(rows, columns) < 0:
-        raise node.refusal("causal, and the number of queries or keys is not known before the model runs")
-    node.bounded(rows * columns)
-    return constant(np.tri(rows, columns, dtype=np.bool_))
+    """Which keys each query sees: those up to its own number, (s, t)."""
+    g = node.graph
+    rows, columns = (_numbers(g, c.dimension(g, node[k], -2)) for k in range(2))
+    return g.apply(comparison.LessEqual(), columns, c.unsqueeze(g, rows, [1]))
+
+
+def _numbers(g: Graph, count: Value) -> Value:
+    """The numbers from 0 up to but without a count, (count,)."""
+    bounds = (c.number(0, DType.INT64), c.reshape(g, count, []), c.number(1, DType.INT64))
+    return g.apply(shape.Range(), *bounds)

@@ -93,9 +93,12 @@ PRODUCTS = [
         ("abc->ca", [X]), ("abc,acd->abd", [X, draw(2, 4, 5)]), ("abc,cd->dba", [X, draw(4, 5)]),
         ("bqhd,bkhd->bhqk", [draw(2, 3, 2, 4), draw(2, 5, 2, 4)]), ("a,b->ba", [draw(3), draw(2)]),
         ("ab,ab->", [draw(3, 2), draw(3, 2, seed=1)]))),
-    Case("attention", op.scaled_dot_product_attention, [X, X, X], dynamic=False),
-    Case("attention_causal", lambda q, k, v: op.scaled_dot_product_attention(q, k, v, causal=True), [X, X, X],
-         dynamic=False),
+    Case("matmul_int_weights", lambda a: op.matmul(a, const(np.arange(20, dtype=np.int32).reshape(4, 5)), False, False),
+         [np.arange(8, dtype=np.int32).reshape(2, 4)]),
+    Case("attention", op.scaled_dot_product_attention, [X, X, X]),
+    Case("attention_causal", lambda q, k, v: op.scaled_dot_product_attention(q, k, v, causal=True),
+         [X, draw(2, 5, 4), draw(2, 5, 4, seed=1)]),
+    Case("attention_half", op.scaled_dot_product_attention, [X.astype(np.float16)] * 3, tolerance=2e-3),
 ]
 
 
