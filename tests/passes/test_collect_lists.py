@@ -42,6 +42,9 @@ KEPT = {
 }
 CASES: dict[str, tuple[str, str, Any]] = {**COLLECTED, **KEPT}
 
+BEGUN = "none = SequenceConstruct(x, x)"
+"""In place of an empty list."""
+
 
 def operators(model: circlet.Model) -> set[str]:
     return {operator.name for graph in model.subgraphs for operator in graph.operators}
@@ -74,3 +77,16 @@ def test_which_lists_are_collected(name: str) -> None:
 def test_a_list_that_is_returned_stays() -> None:
     text = LOOP.format(append=APPEND, join=STACK).replace("(float y)", "(float y, seq(float) last)")
     assert "SEQUENCE_INSERT" in operators(collect_lists(load(text)))
+
+
+@pytest.mark.parametrize("backend", ["cpu", pytest.param("native", marks=NATIVE)])
+@pytest.mark.parametrize("name", [each for each in COLLECTED if COLLECTED[each][2] is not None])
+def test_what_is_in_a_list_before_the_loop(name: str, backend: str) -> None:
+    append, join, expected = CASES[name]
+    model = load(LOOP.format(append=append, join=join).replace("none = SequenceEmpty()", BEGUN))
+    assert "SEQUENCE_INSERT" not in operators(collect_lists(model))
+    session = circlet.Session(model, backend=backend)
+    for size, count in ((3, 4), (5, 0), (1, 70)):
+        x = np.arange(2 * size, dtype=np.float32).reshape(size, 2)
+        (found,) = session.run({"x": x, "n": np.int64(count)}).values()
+        np.testing.assert_array_equal(found, expected([x, x, *rows(x, count)]), strict=True)

@@ -1,7 +1,8 @@
 """Makes a scan output of a sequence to which each turn of a loop appends a tensor, and which is joined after the loop.
 
 That is what exporters make of a list that a script fills in a loop and stacks. A scan output has a type and, for a
-turn, a shape, so that the loop can be code; a sequence is an object of Python. Sequences that are read in another way,
+turn, a shape, so that the loop can be code; a sequence is an object of Python. What is in the sequence before the loop
+is joined too, in front. Sequences that are read in another way,
 or whose elements might differ along the axis on which they are joined, stay as they are.
 """
 
@@ -13,6 +14,7 @@ from typing import TypeVar
 from circlet.runtime.ir.model import ABSENT, Model, Operator, Subgraph
 from circlet.runtime.ir.op import Op
 from circlet.runtime.ir.types import DType
+from circlet.runtime.ops.layout import Concatenation, Pack
 from circlet.runtime.ops.loop import Loop
 from circlet.runtime.ops.loop_options import Carried, Mode, ScanOutput
 from circlet.runtime.ops.sequence import SequenceConcat, SequenceConstruct, SequenceInsert
@@ -66,6 +68,8 @@ class _List:
     """What collects it, and the tensors that are what joined it."""
     joins: frozenset[int]
     """The operators that it goes through after the loop."""
+    begin: int
+    """The operator that makes it."""
 
 
 def _found(model: Model, index: int, number: int, operator: Operator, op: Loop) -> _List | None:
@@ -73,7 +77,7 @@ def _found(model: Model, index: int, number: int, operator: Operator, op: Loop) 
     graph, body = model.subgraphs[index], model.subgraphs[op.body_subgraph_index]
     for place, each in enumerate(op.carried):
         begin = _writer(graph, operator.inputs[2 + place])
-        if begin is None or not isinstance(begin.op, SequenceConstruct) or begin.inputs:
+        if begin is None or not isinstance(begin.op, SequenceConstruct):
             continue
         appended = _appended(op, body, each)
         joins = _joins(graph, number, operator.outputs[place])
@@ -83,8 +87,9 @@ def _found(model: Model, index: int, number: int, operator: Operator, op: Loop) 
         scans = [(_scan(body, each.body_output, element, join.op), join.outputs[0]) for join in joins.values()
                  if isinstance(join.op, SequenceConcat)]
         found = tuple((scan, tensor) for scan, tensor in scans if scan is not None)
-        if found and len(found) == len(scans):
-            return _List(place, element, inserts, found, frozenset(joins))
+        ways = {each.op for each in joins.values() if isinstance(each.op, SequenceConcat)}
+        if found and len(found) == len(scans) and (not begin.inputs or len(ways) == 1):
+            return _List(place, element, inserts, found, frozenset(joins), graph.operators.index(begin))
     return None
 
 
@@ -167,14 +172,40 @@ def _collected(model: Model, index: int, number: int, found: _List) -> Model:
     subgraphs[op.body_subgraph_index] = replace(
         body, inputs=_without(body.inputs, removed.body_input), outputs=tuple(outputs),
         operators=tuple(SKIP if each in found.inserts else own for each, own in enumerate(body.operators)))
+    changes = {each: SKIP for each in found.joins}
+    collected = [tensor for _, tensor in found.scans]
+    if graph.operators[found.begin].inputs:
+        graph, collected, put_in_front = _with_first(graph, found)
+        changes.update(put_in_front)
     carried, scans = len(op.carried), len(op.scan_outputs)
     made = (*_without(operator.outputs[:carried], found.place), *operator.outputs[carried:carried + scans],
-            *(tensor for _, tensor in found.scans), *operator.outputs[carried + scans:])
+            *collected, *operator.outputs[carried + scans:])
     changed = replace(operator, op=_options(op, found), inputs=_without(operator.inputs, 2 + found.place), outputs=made)
+    changes[number] = changed
     subgraphs[index] = replace(graph, operators=tuple(
-        changed if each == number else SKIP if each in found.joins else own
-        for each, own in enumerate(graph.operators)))
+        changes.get(each, own) for each, own in enumerate(graph.operators)))
     return replace(model, subgraphs=tuple(subgraphs))
+
+
+def _with_first(graph: Subgraph, found: _List) -> tuple[Subgraph, list[int], dict[int, Operator]]:
+    """The graph with tensors for what is in a list before the loop, joined, and for what the loop collects; the latter;
+    and the operators, by number, that join the former and put it in front."""
+    begin = graph.operators[found.begin]
+    joins = {number: each for number, each in ((k, graph.operators[k]) for k in sorted(found.joins))
+             if isinstance(each.op, SequenceConcat)}
+    tensors, collected, changes = list(graph.tensors), [], dict[int, Operator]()
+    for number, join in joins.items():
+        assert isinstance(join.op, SequenceConcat), f"{join.name} joins no sequence"
+        like = graph.tensors[join.outputs[0]]
+        if not changes:
+            first = Pack(len(begin.inputs), join.op.axis) if join.op.new_axis else Concatenation(axis=join.op.axis)
+            changes[found.begin] = Operator(first, begin.inputs, (len(tensors),))
+            tensors.append(replace(like, name=f"{like.name}_first"))
+        collected.append(len(tensors))
+        tensors.append(replace(like, name=f"{like.name}_collected"))
+        joined = (changes[found.begin].outputs[0], collected[-1])
+        changes[number] = Operator(Concatenation(axis=join.op.axis), joined, join.outputs)
+    return replace(graph, tensors=tuple(tensors)), collected, changes
 
 
 def _options(op: Loop, found: _List) -> Loop:
