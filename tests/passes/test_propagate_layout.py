@@ -144,3 +144,13 @@ def test_padding_stays_behind_what_must_be_transposed_anyhow() -> None:
     model = circlet.load(parse(f"g (float[1, 2, 6, 6] x) => (float[1, 2, 3, 3] y) {W} "
                                "{ y = Conv<pads = [1, 1, 1, 1], strides = [2, 2]>(x, w) }"))
     assert [each.name for each in model.subgraphs[0].operators] == ["TRANSPOSE", "PADV2", "CONV_2D", "TRANSPOSE"]
+
+
+def test_outputs_that_are_transposed_alike() -> None:
+    """Each stays a tensor of its own."""
+    text = (f"g (float[1, 2, 4, 5] x) => (float[1, 5, 2, 4] y, float[1, 5, 2, 4] z) {W} {{ a = {CONV}(x, w) "
+            "y = Transpose<perm = [0, 3, 1, 2]>(a) z = Transpose<perm = [0, 3, 1, 2]>(a) }")
+    found = circlet.Session(parse(text), "cpu").run({"x": np.arange(40, dtype=np.float32).reshape(1, 2, 4, 5)})
+    assert list(found) == ["y", "z"]
+    assert found["y"].shape == (1, 5, 2, 4)
+    np.testing.assert_array_equal(found["y"], found["z"])

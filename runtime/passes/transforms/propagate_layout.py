@@ -144,12 +144,12 @@ class _Graph:
         """The tensor that is an output in place of another one."""
         if layout is not None:
             return self.transposed(tensor, inverse(layout))
-        view = self.views.get(tensor)
-        if view is None or not keep or not is_identity(view.permutation):
-            return self.read(tensor)
-        del self.views[tensor]
-        self.operators.append(Operator(Alias(), (view.source,), (tensor,)))
-        return tensor
+        found = self.read(tensor)
+        if keep and found != tensor:  # what it is a view of, or that view, which another tensor was
+            del self.views[tensor]
+            self.operators.append(Operator(Alias(), (found,), (tensor,)))
+            return tensor
+        return found
 
     def add(self, tensor: Tensor) -> int:
         self.tensors.append(tensor)
