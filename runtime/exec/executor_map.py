@@ -15,11 +15,11 @@ from circlet.runtime.exec.frames.chained import Chained
 from circlet.runtime.exec.frames.layouts import keeps_inputs, open_layout
 from circlet.runtime.exec.frames.lent_frame import LentFrame
 from circlet.runtime.exec.frames.open_frame import OpenFrame, UnboundError
-from circlet.runtime.exec.kernel import Backend, Call, Kernel, Span, SpanBackend
+from circlet.runtime.exec.kernel import Backend, Call, Kernel, SkippedKernel, Span, SpanBackend
 from circlet.runtime.exec.observe.listener import Observation
 from circlet.runtime.exec.run import Run
 from circlet.runtime.exec.state.variables import Variables
-from circlet.runtime.exec.step import OpenStep, Step
+from circlet.runtime.exec.step import OpenStep
 from circlet.runtime.ir.faults import located
 from circlet.runtime.ir.length import ToldApart, is_late
 from circlet.runtime.ir.model import Model, Subgraph
@@ -272,13 +272,6 @@ def _bound_whole(backend: SpanBackend, spec: Specialization, aliases: Aliases, r
     buffers = [None if each in known else arrays.get(each) for each in range(len(graph.tensors))]
     exported = frozenset(each for each in graph.outputs if each not in known)
     return backend.bind_open(Span(spec, range(len(graph.operators)), aliases, buffers, exported, run, is_whole=True))
-
-
-class SkippedKernel:
-    """The kernel of an operator that a pass took out."""
-
-    def bind(self, inputs: Sequence[Array | None], outputs: Sequence[Array], run: Run) -> Step:
-        return lambda: None
 
 
 def _refuses_tensors(call: Call) -> str | None:

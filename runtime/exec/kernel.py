@@ -73,6 +73,13 @@ class Kernel(Protocol):
         ...
 
 
+class SkippedKernel:
+    """The kernel of an operator that a pass took out."""
+
+    def bind(self, inputs: Sequence[Array | None], outputs: Sequence[Array], run: Run) -> Step:
+        return lambda: None
+
+
 @runtime_checkable
 class DynamicKernel(Kernel, Protocol):
     """A kernel that can also make its own results, where only running it tells their shapes."""

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from circlet.backends.native.check.watched import Watched
-from circlet.backends.native.load.codec import DamageError, decode, encode
+from circlet.backends.native.load.codec import DamageError, UnwritableError, decode, encode
 from circlet.backends.native.load.manifest import Constant, Manifest, Stored
 from circlet.backends.native.parts import (
     Called,
@@ -126,5 +126,5 @@ def test_anything_else_is_damage(content: bytes, capsys: pytest.CaptureFixture[s
 
 @pytest.mark.parametrize("value", [np.int64(1), 1.5j, object()])
 def test_only_records_are_written(value: object) -> None:
-    with pytest.raises(AssertionError, match="is no record"):
+    with pytest.raises(UnwritableError, match="is no record"):
         encode(Manifest(outline=(value,)))  # type: ignore[arg-type]

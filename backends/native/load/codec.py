@@ -1,4 +1,4 @@
-"""Records as bytes, and back: pickles that name nothing but records of circlet's and element types.
+"""Records as bytes, and back: pickles that name nothing but records of circlet's and its enumerations.
 
 Who can write to what is kept can change the code in it as well; so what is read here is trusted as far as that, but it
 runs nothing, whatever it names.
@@ -10,11 +10,10 @@ import pickle
 import sys
 from collections.abc import Callable
 from copyreg import __newobj__ as new_object  # type: ignore[attr-defined]  # which pickles write by one byte
+from enum import Enum
 from importlib import import_module
 from io import BytesIO
 from typing import TypeVar
-
-from circlet.runtime.ir.types import DType
 
 RecordT = TypeVar("RecordT")
 _PACKAGE = "circlet."
@@ -25,6 +24,10 @@ class DamageError(ValueError):
     """The bytes are not what were written."""
 
 
+class UnwritableError(TypeError):
+    """A value is no record, nor part of one."""
+
+
 class _Writer(pickle.Pickler):
     """Writes fields of records; what is derived from them, which objects keep beside them, is derived anew."""
 
@@ -32,9 +35,10 @@ class _Writer(pickle.Pickler):
         if isinstance(value, type):
             return NotImplemented  # type: ignore[no-any-return]  # as the base asks for
         kind = type(value)
-        if isinstance(value, DType):
+        if not _is_known(kind):
+            raise UnwritableError(f"{value!r} is no record")
+        if isinstance(value, Enum):
             return kind, (value.value,), None
-        assert _is_known(kind), f"{value!r} is no record"
         names: tuple[str, ...] = getattr(kind, "__match_args__", ())
         return new_object, (kind,), {name: getattr(value, name) for name in names}
 
@@ -50,11 +54,15 @@ class _Reader(pickle.Unpickler):
 
 
 def _is_known(kind: type) -> bool:
-    return kind is DType or hasattr(kind, "__record_fields__")
+    return (issubclass(kind, Enum) and kind.__module__.startswith(_PACKAGE)) or hasattr(kind, "__record_fields__")
 
 
 def encode(record: object) -> bytes:
-    """A record of integers, texts, element types, tuples of them and other records, as bytes."""
+    """A record of numbers, texts, members of enumerations, tuples of them and other records, as bytes.
+
+    Raises:
+        UnwritableError: it has other parts.
+    """
     into = BytesIO()
     _Writer(into, _PROTOCOL).dump(record)
     return into.getvalue()

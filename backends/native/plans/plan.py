@@ -7,6 +7,7 @@ as a name. So who finds it need not read the model, nor verify it, run passes on
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -17,6 +18,9 @@ from circlet.runtime.ir.tensor import Tensor
 from circlet.runtime.ir.terms import fixed, is_fixed
 from circlet.runtime.ir.types import DType, Quantization, Shape
 from circlet.runtime.records import dataclass
+
+if TYPE_CHECKING:
+    from circlet.runtime.ir.op import Op
 
 
 @dataclass(frozen=True)
@@ -109,6 +113,32 @@ class State:
 
 
 @dataclass(frozen=True)
+class Hosted:
+    """An operator that the host computes."""
+
+    number: int
+    op: Op
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+    version: int
+    custom_options: bytes
+    intermediates: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class HostedGraph:
+    """What the host computes of a subgraph."""
+
+    number: int
+    name: str
+    operators: tuple[Hosted, ...]
+    tensors: tuple[Declared, ...]
+    """Those that they name."""
+    constants: tuple[Part, ...]
+    """The values of some of these."""
+
+
+@dataclass(frozen=True)
 class Stage:
     """A function that computes a subgraph, or some operators of it."""
 
@@ -121,6 +151,7 @@ class Stage:
     parts: tuple[Part, ...]
     """Constants of the model."""
     states: tuple[State, ...]
+    hosted: tuple[HostedGraph, ...]
 
 
 @dataclass(frozen=True)

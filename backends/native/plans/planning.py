@@ -4,12 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 
 import numpy as np
 
 from circlet.backends.native.load.manifest import Constant, Manifest
 from circlet.backends.native.parts import Held, Variable
-from circlet.backends.native.plans.plan import Handle, Part, Plan, Planned, Stage, State, Unplanned, declared, plan_of
+from circlet.backends.native.plans.plan import (
+    Handle,
+    HostedGraph,
+    Part,
+    Plan,
+    Planned,
+    Stage,
+    State,
+    Unplanned,
+    declared,
+    plan_of,
+)
 from circlet.backends.native.plans.prepared import find, keep
 from circlet.runtime.errors import Place
 from circlet.runtime.exec.frames.layout import Layout
@@ -17,6 +29,7 @@ from circlet.runtime.exec.frames.layouts import fixed_layout, keeps_inputs, open
 from circlet.runtime.exec.kernel import Span
 from circlet.runtime.ir.model import Model
 from circlet.runtime.ir.types import ALIGNMENT, Array
+from circlet.runtime.late import LOADING
 from circlet.runtime.passes.analyses.specialize import Specialization
 from circlet.runtime.records import dataclass, replace
 
@@ -100,7 +113,7 @@ class Planner:
         """What a function completes; None where other parts of the subgraph are to come."""
         graph, own, general = span.spec.subgraph, self._model.subgraphs[span.spec.index], span.spec.general
         before, self._begun = self._begun, None
-        if manifest.host_calls or manifest.watched is not None or (general is not None and not span.is_whole):
+        if manifest.watched is not None or (general is not None and not span.is_whole):
             raise Unplanned
         if (graph.inputs, graph.outputs) != (own.inputs, own.outputs):
             raise Unplanned
@@ -128,8 +141,14 @@ class Planner:
         known = [self._part(span.spec.index, each, values[each]) for each in found]
         leading = Place(span.spec.index, graph.name, span.leading,
                         graph.operators[span.leading].name if graph.operators else "")
+        hosted: tuple[HostedGraph, ...] = ()
+        if manifest.host_calls:
+            with LOADING:
+                from circlet.backends.native.plans.hosting import hosted_of
+
+            hosted = tuple(hosted_of(executed, manifest.host_calls, partial(self._constant, executed)))
         return Stage(key, leading, tuple(known), tuple(self._parts(executed, manifest)),
-                     tuple(_states(executed, manifest)))
+                     tuple(_states(executed, manifest)), hosted)
 
     def _part(self, index: int, tensor: int, value: Array) -> Part:
         """A value of a tensor of a subgraph, which is kept with the plan."""
@@ -157,11 +176,14 @@ class Planner:
     def _parts(self, executed: Model, manifest: Manifest) -> Iterator[Part]:
         """The constants of the model that a function reads; what is not in the file is kept beside it."""
         for each in dict.fromkeys(each for each in manifest.origins if isinstance(each, Constant)):
-            data = executed.subgraphs[each.subgraph].tensors[each.tensor].data
-            assert data is not None, f"{each} has no value"
-            offset = self._offset(data)
-            yield Part(each.subgraph, each.tensor, self._keep(data) if offset is None else offset, data.nbytes,
-                       offset is None)
+            yield self._constant(executed, each.subgraph, each.tensor)
+
+    def _constant(self, executed: Model, subgraph: int, tensor: int) -> Part:
+        """Where the value of a constant of the model is."""
+        data = executed.subgraphs[subgraph].tensors[tensor].data
+        assert data is not None, f"tensor {tensor} of subgraph {subgraph} has no value"
+        offset = self._offset(data)
+        return Part(subgraph, tensor, self._keep(data) if offset is None else offset, data.nbytes, offset is None)
 
     def _offset(self, data: Array) -> int | None:
         """Where a constant lies in the model's files; None where it lies elsewhere."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from io import SEEK_END
 from math import prod
 from struct import Struct
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -34,6 +34,7 @@ from circlet.runtime.ir.types import Array, Shape
 from circlet.runtime.late import LOADING
 
 if TYPE_CHECKING:
+    from circlet.runtime.exec.executor import Executor
     from circlet.runtime.exec.frames.lent_frame import LentFrame
     from circlet.runtime.exec.frames.open_frame import OpenFrame
     from circlet.runtime.exec.preparation import EntryFrame, MakeFrame
@@ -190,8 +191,17 @@ class Prepared:
         states = {(each.subgraph, each.tensor.number): tensor_of(each.tensor) for each in stage.states}
         return Setting(
             run=run, lengths=lengths, held=held.get, constant=lambda found: parts[_place(found)],
-            variable=lambda subgraph, tensor: states[subgraph, tensor], executor=_no_executor,
+            variable=lambda subgraph, tensor: states[subgraph, tensor], executor=self._executors(stage).__getitem__,
             located=located(lambda _: stage.leading, 0))
+
+    def _executors(self, stage: Stage) -> Mapping[int, Executor]:
+        """What computes the operators that the host does, by subgraph."""
+        if not stage.hosted:
+            return {}
+        with LOADING:
+            from circlet.backends.native.plans.hosting import executor_of
+
+        return {each.number: executor_of(each, self._part) for each in stage.hosted}
 
     def _part(self, found: Part) -> Array:
         """The bytes of a constant."""
@@ -215,10 +225,6 @@ def _chained(steps: Sequence[OpenStep]) -> OpenStep:
 
 def _place(found: Constant) -> tuple[int, int]:
     return found.subgraph, found.tensor
-
-
-def _no_executor(subgraph: int) -> NoReturn:
-    raise AssertionError("functions with host calls are not planned")
 
 
 def _lengths(planned: Planned, subgraph: int, shapes: tuple[Shape, ...]) -> tuple[int, ...] | None:
