@@ -17,7 +17,7 @@ from typing import cast
 
 from circlet.runtime.ir.bounds import bound_of, bounds, least, maximum_of
 from circlet.runtime.ir.op import Unknown
-from circlet.runtime.ir.premises import NO_PREMISES, Premises
+from circlet.runtime.ir.premises import NO_PREMISES, Premises, Promised
 from circlet.runtime.ir.terms import (
     LEAST,
     MOST_ROOM,
@@ -77,12 +77,12 @@ class Scope:
         """At hand; behind the open lengths 0 for what the run computes, and how much buffers are to hold."""
         self.capacities: list[int] = []
         """The numbers of lengths that say for how much a loop has room, which must be as large as it comes to be."""
+        self.promised = Promised()
         self._carried: dict[int, int | None] = {}
         self.quoted: dict[str, Terms] = {}
         """What messages call lengths, as these are known when a message is shown."""
         self._assumed: dict[tuple[Terms, str], Assumption] = {}
-        self._is_closed = False
-        self._is_complete = False
+        self._is_closed = self._is_complete = False
 
     @property
     def count(self) -> int:
@@ -95,11 +95,11 @@ class Scope:
 
     def close(self) -> None:
         """Assumes no more: what would need it raises `Indefinite`."""
-        self._is_closed = True
+        self._is_closed = self.promised.is_closed = True
 
     def complete(self) -> None:
         """Has no more lengths: code is made that knows where each of them is kept."""
-        self._is_complete = True
+        self._is_complete = self.promised.is_closed = True
 
     def symbol(self, number: int) -> int:
         """The length of a number, as what stands for it."""
@@ -145,10 +145,10 @@ class Scope:
     @contextmanager
     def tentatively(self) -> Iterator[Callable[[], None]]:
         """Forgets the lengths that are made inside, unless what it gives is called."""
-        lengths, capacities, kept = len(self.lengths), len(self.capacities), [False]
+        lengths, capacities, promised, kept = len(self.lengths), len(self.capacities), len(self.promised.terms), [False]
         yield partial(kept.__setitem__, 0, True)
         if not kept[0]:
-            del self.lengths[lengths:], self.capacities[capacities:]
+            del self.lengths[lengths:], self.capacities[capacities:], self.promised.terms[promised:]
             self.told = {each for each in self.told if each < lengths}
 
     def changes(self, terms: Terms) -> bool:

@@ -1,9 +1,9 @@
-"""Positions on an axis, and what is taken for granted of those that only a run tells."""
+"""Positions on an axis, and sizes, and what is taken for granted of those that only a run tells."""
 
 from __future__ import annotations
 
 from circlet.runtime.ir.length import Length, certain, is_late, larger, lowest
-from circlet.runtime.ir.terms import hangs_on
+from circlet.runtime.ir.terms import hangs_on, reduced
 
 
 def clamped(position: int, dim: int, low: int, high: int) -> int:
@@ -27,6 +27,25 @@ def is_promised(position: Length | int, dim: Length | int) -> bool:
     axis where the scope promises that. Code leaves a run where it turns out not to."""
     return ((changes(position) and not changes(dim)) or _takes(position)) and lowest(position) >= 0 and certain(
         position, "<=", dim) is None
+
+
+def is_taken_equal(one: Length | int, other: Length | int) -> bool:
+    """Whether two sizes, of which only a run tells whether they are equal, are taken to be, where the scope promises
+    that and no loop changes them. Code leaves a run where they turn out not to be: it asks for room, as if it lacked
+    some, so there is a length that says for how much there is."""
+    difference = one - other
+    if not (isinstance(difference, Length) and is_late(difference)) or changes(difference) or (
+            certain(one, "==", other) is not None):
+        return False
+    scope, terms = difference.scope, reduced(difference.terms, "==")
+    if terms in scope.promised.terms:
+        return True
+    if scope.promised.is_closed or not scope.premises.promises:
+        return False
+    if not scope.capacities:
+        scope.capacity()
+    scope.promised.terms.append(terms)
+    return True
 
 
 def changes(number: Length | int) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
+from circlet.runtime.ir.terms import Terms
 from circlet.runtime.records import dataclass
 
 _NONE: Mapping[int, int] = MappingProxyType({})
@@ -19,7 +20,8 @@ class Premises:
     told: int = 0
     """What numbers that the run tells, and sizes follow from, are at the least."""
     promises: bool = False
-    """Whether positions that the run tells are taken to lie on the axes that they are of."""
+    """Whether positions that the run tells are taken to lie on the axes that they are of, and sizes of which only a run
+    tells whether they are equal to be so where they must be, but for those of 1."""
 
     @property
     def told_part(self) -> int:
@@ -28,3 +30,13 @@ class Premises:
 
 
 NO_PREMISES = Premises()
+
+
+class Promised:
+    """Which sizes of one derivation were taken to be equal."""
+
+    def __init__(self) -> None:
+        self.terms: list[Terms] = []
+        """What is 0 then; code leaves a run where one of them turns out not to be."""
+        self.is_closed = False
+        """Whether no more are taken."""

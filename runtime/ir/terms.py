@@ -156,6 +156,19 @@ def is_computed(atom: Atom) -> bool:
     return atom.is_computed if isinstance(atom, (Quotient, Maximum)) else isinstance(atom, Computed)
 
 
+def computed_numbers(terms: Terms) -> set[int]:
+    """The numbers of the lengths that the run computes and that terms hang on."""
+    found: set[int] = set()
+    for atom in (each for _, atoms in terms for each in atoms):
+        if isinstance(atom, Computed):
+            found.add(atom.number)
+        elif isinstance(atom, Quotient):
+            found |= computed_numbers(atom.numerator) | computed_numbers(atom.denominator)
+        elif isinstance(atom, Maximum):
+            found |= computed_numbers(atom.one) | computed_numbers(atom.other)
+    return found
+
+
 def value_of(terms: Terms, lengths: Sequence[int]) -> int:
     """The number that terms are for some lengths."""
     return sum(factor * prod(_value(atom, lengths) for atom in atoms) for factor, atoms in terms)

@@ -10,6 +10,7 @@ import numpy as np
 
 from circlet.runtime.ir.length import is_late, is_length, is_open, may_differ
 from circlet.runtime.ir.op import Operand, ShapeError, Unknown
+from circlet.runtime.ir.position import is_taken_equal
 from circlet.runtime.ir.types import INTEGERS, Array, DType, Shape
 
 
@@ -31,12 +32,15 @@ def broadcast_shapes(shapes: Sequence[Shape]) -> Shape:
 
 
 def broadcast_size(one: int, other: int) -> int | None:
-    """How long the axis is that two broadcast to; None where they do not. Whether an open length is 1 is asked last."""
+    """How long the axis is that two broadcast to; None where they do not. Whether an open length is 1 is asked last. Of
+    two that are taken to be equal, as only a run tells, it is the one that is known before."""
     if not may_differ(one, other) or not may_differ(one, 1):
         return other
     if not may_differ(other, 1) or one == other:
         return one
-    return other if one == 1 else one if other == 1 else None
+    if one == 1 or other == 1:
+        return other if one == 1 else one
+    return (other if is_late(one) else one) if is_taken_equal(one, other) else None
 
 
 def shape_value(numbers: Sequence[int] | int, dtype: np.dtype[np.generic]) -> Array:

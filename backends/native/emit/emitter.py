@@ -21,6 +21,7 @@ from circlet.backends.native.emit.soft import SOFT, extended, soft, truncated
 from circlet.backends.native.targets.target import Target
 from circlet.runtime.errors import UnsupportedError
 from circlet.runtime.ir.length import computed_number, is_length, may_differ, terms_of
+from circlet.runtime.ir.terms import Terms, computed_numbers
 from circlet.runtime.ir.types import Array, DType, Shape
 
 Index: TypeAlias = Sequence[ir.Value]
@@ -234,6 +235,11 @@ class Emitter:
         """Whether it is still to be said what a length is."""
         number = computed_number(length)
         return number is not None and self.lengths is not None and not self.lengths.is_defined(number)
+
+    def is_told(self, terms: Terms) -> bool:
+        """Whether all that terms hang on is known here."""
+        assert self.lengths is not None, "no length is open"
+        return all(map(self.lengths.is_defined, computed_numbers(terms)))
 
     def constant(self, value: float | int | bool | np.generic, dtype: DType) -> ir.Value:
         """An element as a constant; an open length, which is not negative, as the nearest element."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from math import prod
+from typing import cast
 
 import numpy as np
 from llvmlite import ir
@@ -30,9 +31,10 @@ from circlet.backends.native.targets.target import Goal
 from circlet.runtime.errors import CircletError, LimitError, Place
 from circlet.runtime.exec.executor_map import ExecutorMap
 from circlet.runtime.ir.faults import raise_located
-from circlet.runtime.ir.length import Scope, ToldApart, bound, lowest
+from circlet.runtime.ir.length import Scope, ToldApart, bound, lowest, made
 from circlet.runtime.ir.model import ABSENT, Operator
 from circlet.runtime.ir.op import Op, Skip
+from circlet.runtime.ir.terms import Terms
 from circlet.runtime.ir.types import Array, Shape
 from circlet.runtime.ops.quantize import Dequantize
 from circlet.runtime.passes.analyses.alias import Aliases
@@ -54,6 +56,8 @@ class SubgraphLowering:
             scope: of the lengths that differ from run to run, where there are any.
         """
         self._scope = scope
+        self._expected: set[Terms] = set()
+        """What was taken to be 0 and is looked at."""
         self._function = function
         self._wish = wish or Wish()
         self._written = written
@@ -183,6 +187,7 @@ class SubgraphLowering:
                 for tensor, value in zip(operator.outputs, _lowered(lowering), strict=True):
                     values[tensor] = value
                 self._tell(told, values, [each for each in operator.outputs if each in told])
+                self._expect_promised()
                 self._growth.expect_room()
             if self._written is not None:
                 self._written()
@@ -197,6 +202,20 @@ class SubgraphLowering:
                 number = extended(e, value.linear(e, e.number(position)), value.dtype)
                 function.expect_capacity(number, bound(length), lowest(length))
                 e.define(length, number)
+
+
+    def _expect_promised(self) -> None:
+        """Leaves a run to a frame for any values where sizes are known by now that were taken to be equal, and are
+        not."""
+        e, scope = self._function.e, self._scope
+        if scope is None:
+            return
+        for terms in scope.promised.terms:
+            if terms not in self._expected and e.is_told(terms):
+                self._expected.add(terms)
+                differs = e.builder.icmp_signed("!=", e.number(cast(int, made(scope, terms))), e.number(0))
+                found = e.builder.select(differs, e.number(-1), e.number(0))
+                self._function.expect_capacity(found, scope.symbol(scope.capacities[0]), 0)
 
 
 def _lowered(lowering: OperatorLowering) -> Sequence[Value]:

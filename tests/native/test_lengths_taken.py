@@ -1,0 +1,97 @@
+"""Sizes of which only a run tells whether they are equal are taken to be so where they must be: code for any lengths
+goes on, and a run that finds it otherwise gives what numpy does."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import circlet
+from circlet.runtime.ir.builder import ModelBuilder
+from circlet.runtime.ir.model import Model
+from circlet.runtime.ir.types import DType
+from circlet.runtime.ops.elementwise import Add, Mul, Sub
+from circlet.runtime.ops.index import Where
+from circlet.runtime.ops.layout import Concatenation, StridedSlice
+from circlet.runtime.ops.quantize import Cast
+from circlet.runtime.ops.segment import SegmentSum
+from circlet.runtime.ops.shape import Reshape, ShapeOf
+from circlet.runtime.ops.unary import Tanh
+from circlet.schema.files import dump_model
+from tests.native.test_lengths import Graph, floats
+from tests.native.test_plans import is_prepared
+from tests.ops.cases import check
+
+INTS, I64 = DType.INT32, DType.INT64
+
+
+def residual() -> Model:
+    """As graph networks add what comes along edges to what nodes have: x (n, 6), a number of a node for each edge."""
+    b = ModelBuilder()
+    g = Graph(b.subgraph("main"))
+    x, m = (g.builder.input(name, DType.FLOAT32, (-1, 6)) for name in "xm")
+    ids = g.builder.input("ids", INTS, (-1,))
+    sums = g(SegmentSum(), g(Tanh(), m), ids)
+    g.builder.output(g(Tanh(), g(Add(), x, sums)), sums)
+    return b.build()
+
+
+def edges(nodes: int, count: int, named: int) -> Sequence[np.ndarray]:
+    """For so many nodes, of which the first `named` have edges."""
+    return [floats(nodes, 6), floats(count, 6), np.sort(np.arange(count) % named).astype(np.int32)]
+
+
+def runs() -> Model:
+    """Where something begins, and how long it is to where the next begins: of x (n,)."""
+    b = ModelBuilder()
+    g = Graph(b.subgraph("main"))
+    x = g.builder.input("x", DType.BOOL, (-1,))
+    first = g(Cast(), g(Reshape(), g(Where(), x, dtype=I64), g.ints(-1), dtype=I64), dtype=INTS)
+    rest = g(StridedSlice(end_mask=1), first, g.ints(1), g.ints(0), g.ints(1), dtype=INTS)
+    ends = g(Concatenation(0), rest, g(ShapeOf(INTS), x, dtype=INTS), dtype=INTS)
+    lengths = g(Sub(), ends, first, dtype=INTS)
+    g.builder.output(first, lengths, g(Mul(), lengths, first, dtype=INTS))
+    return b.build()
+
+
+def bools(length: int, every: int) -> Sequence[np.ndarray]:
+    return [np.arange(length) % every == every - 1]
+
+
+CASES = {
+    "residual": (residual, [edges(*each) for each in ((7, 20, 7), (3, 9, 3), (40, 200, 40), (7, 20, 7), (2, 3, 2))]),
+    "runs": (runs, [bools(*each) for each in ((9, 2), (100, 7), (5, 5), (64, 2), (2, 2))]),
+}
+OTHERS = {"residual": [edges(5, 4, 1)], "runs": [bools(6, 7)]}
+"""For which the sizes are not equal, but one of them is 1."""
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_one_function_serves_all_lengths(name: str, folder: Path, compiled: list[str]) -> None:
+    write, runs = CASES[name]
+    native, cpu = (circlet.Session(dump_model(write(), "tflite"), each) for each in ("native", "cpu"))
+    for given in runs:
+        for found, expected in zip(native.invoke(0, given), cpu.invoke(0, given), strict=True):
+            check(found, expected, 1e-5 if expected.dtype.kind == "f" else None)
+    assert len(compiled) == 1
+    for given in (*OTHERS[name], runs[0]):
+        for found, expected in zip(native.invoke(0, given), cpu.invoke(0, given), strict=True):
+            assert found.shape == expected.shape
+            check(found, expected, 1e-5 if expected.dtype.kind == "f" else None)
+    again = circlet.Session(dump_model(write(), "tflite"), "native")
+    again.invoke(0, runs[1])
+    assert is_prepared(again)
+
+
+def test_sizes_that_do_not_fit_are_errors(folder: Path) -> None:
+    session = circlet.Session(residual(), "native")
+    for nodes, named, fits in ((7, 7, True), (7, 6, False), (3, 3, True), (3, 9, False)):
+        given = edges(nodes, 20, named)
+        if fits:
+            check(session.invoke(0, given)[0], np.tanh(given[0] + session.invoke(0, given)[1]), 1e-5)
+        else:
+            with pytest.raises(circlet.CircletError, match=r"\(ADD\)"):
+                session.invoke(0, given)
