@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from typing import Protocol, TypeAlias, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, TypeAlias, runtime_checkable
 
 from circlet.runtime.errors import Place
 from circlet.runtime.exec.crossing import CopyEdge, Position
@@ -14,9 +14,11 @@ from circlet.runtime.ir.model import ABSENT, Operator, Subgraph
 from circlet.runtime.ir.op import Op, Skip
 from circlet.runtime.ir.tensor import Tensor
 from circlet.runtime.ir.types import Array
-from circlet.runtime.passes.analyses.alias import Aliases
-from circlet.runtime.passes.analyses.specialize import Specialization
 from circlet.runtime.records import dataclass
+
+if TYPE_CHECKING:
+    from circlet.runtime.passes.analyses.alias import Aliases
+    from circlet.runtime.passes.analyses.specialize import Specialization
 
 SKIP = Skip()
 Step: TypeAlias = Callable[[], object]
