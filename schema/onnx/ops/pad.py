@@ -7,11 +7,12 @@ from collections.abc import Sequence
 import numpy as np
 
 from circlet.runtime.errors import ModelError
+from circlet.runtime.ir.types import DType
 from circlet.runtime.ops import elementwise, index, pad
 from circlet.schema.importer import compose as c
 from circlet.schema.importer.graph import Graph, Value, constant
 from circlet.schema.onnx.node import Node
-from circlet.schema.onnx.ops.layout import cropped, from_front, scattered
+from circlet.schema.onnx.ops.layout import cropped, from_front, scattered, sliced
 from circlet.schema.onnx.ops.shape import counted
 from circlet.schema.onnx.rules import rule
 
@@ -56,7 +57,23 @@ def _padded(node: Node, amounts: list[tuple[Value, Value]], value: Value | None)
                 x = node.apply(index.Gather(axis), x, _outside(graph, x, axis, before, after, mode))
         return node.copy(x) if x == node[0] else x
     number = node.like(0) if value is None else c.reshape(graph, value, [])
-    return constant_padded(graph, node[0], amounts, number)
+    return _cut(graph, constant_padded(graph, node[0], amounts, number), amounts)
+
+
+def _cut(graph: Graph, x: Value, amounts: list[tuple[Value, Value]]) -> Value:
+    """A tensor that was surrounded without what amounts below 0 take away, of those that only the run tells."""
+    unknown = [any(each.data is None for each in pair) for pair in amounts]
+    if not any(unknown):
+        return x
+    none, begins, ends = c.integers([0]), list[Value](), list[Value]()
+    for axis, pair in enumerate(amounts):
+        before, after = (none if each.data is not None else graph.apply(
+            elementwise.Maximum(), c.subtract(graph, none, c.cast(graph, each, DType.INT64)), none) for each in pair)
+        begins.append(before)
+        ends.append(c.subtract(graph, c.dimension(graph, x, axis), after) if unknown[axis] else none)
+    whole = sum(1 << axis for axis, each in enumerate(unknown) if not each)
+    bounds = [c.concatenate(graph, each) for each in (begins, ends)]
+    return graph.apply(sliced(begin_mask=whole, end_mask=whole), x, *bounds, c.integers([1] * len(amounts)))
 
 
 def _may_differ(graph: Graph, amount: Value) -> bool:

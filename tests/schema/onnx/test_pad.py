@@ -1,0 +1,36 @@
+"""Pad with amounts that only a run tells, of which those below 0 cut."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import circlet
+from tests.schema.onnx.graphs import parse
+
+TOLD = "g (float[2, n, 3] x, int64[6] pads) => (float[a, b, c] y) { y = Pad(x, pads) }"
+SHAPED = """g (float[2, n, 3] x) => (float[2, m, 3] y) {
+    four = Constant<value = int64[1] {4}>() zero = Constant<value = int64[1] {0}>()
+    n = Shape<start = 1, end = 2>(x) left = Sub(four, n)
+    pads = Concat<axis = 0>(zero, zero, zero, zero, left, zero) y = Pad(x, pads) }"""
+
+
+def surrounded(x: np.ndarray, pads: list[int]) -> np.ndarray:
+    cuts = tuple(slice(max(-before, 0), size - max(-after, 0))
+                 for size, before, after in zip(x.shape, pads[:3], pads[3:], strict=True))
+    return np.pad(x[cuts], [(max(before, 0), max(after, 0)) for before, after in zip(pads[:3], pads[3:], strict=True)])
+
+
+@pytest.mark.parametrize("pads", [[0, 1, 0, 0, 2, 0], [0, -1, 0, 0, 2, 0], [1, -2, 1, 0, -1, -1], [-1, 0, 0, 0, 0, 0]])
+def test_amounts_that_a_run_is_given(pads: list[int]) -> None:
+    x = np.arange(30, dtype=np.float32).reshape(2, 5, 3)
+    found = circlet.Session(parse(TOLD)).run({"x": x, "pads": np.array(pads)})["y"]
+    np.testing.assert_array_equal(found, surrounded(x, pads), strict=True)
+
+
+def test_amounts_that_follow_from_lengths() -> None:
+    session = circlet.Session(parse(SHAPED))
+    for length in (2, 4, 7, 3, 9):
+        x = np.arange(6 * length, dtype=np.float32).reshape(2, length, 3)
+        expected = surrounded(x, [0, 0, 0, 0, 4 - length, 0])
+        np.testing.assert_array_equal(session.run({"x": x})["y"], expected, strict=True)
