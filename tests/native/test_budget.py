@@ -256,7 +256,7 @@ def test_a_name_tells_of_its_span_alone(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(native, "stored", lambda key: None)
     monkeypatch.setattr(native.NativeBackend, "_grants", lambda *_: False)
     named = []
-    for count in (4, 16):
+    for count in (4, 20):
         circlet.Session(straight(count), backend="native").run({"x": X})
         named.append((len(sizes), max(sizes)))
         sizes.clear()

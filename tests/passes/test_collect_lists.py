@@ -47,7 +47,13 @@ BEGUN = "none = SequenceConstruct(x, x)"
 
 
 def operators(model: circlet.Model) -> set[str]:
-    return {operator.name for graph in model.subgraphs for operator in graph.operators}
+    """Those that a run of the model reaches."""
+    found, left = set[str](), [0]
+    while left:
+        for operator in model.subgraphs[left.pop()].operators:
+            found.add(operator.name)
+            left += operator.op.callees()
+    return found
 
 
 def rows(x: Any, count: int) -> list[Any]:
@@ -90,3 +96,10 @@ def test_what_is_in_a_list_before_the_loop(name: str, backend: str) -> None:
         x = np.arange(2 * size, dtype=np.float32).reshape(size, 2)
         (found,) = session.run({"x": x, "n": np.int64(count)}).values()
         np.testing.assert_array_equal(found, expected([x, x, *rows(x, count)]), strict=True)
+
+
+def test_bodies_stay_for_whoever_runs_them() -> None:
+    model = load(LOOP.format(append=APPEND, join=STACK))
+    changed = collect_lists(model)
+    assert changed.subgraphs[1] is model.subgraphs[1]
+    assert [each.op.callees() for each in changed.subgraphs[0].operators if each.name == "LOOP"] == [(2,)]

@@ -2,8 +2,8 @@
 
 That is what exporters make of a list that a script fills in a loop and stacks. A scan output has a type and, for a
 turn, a shape, so that the loop can be code; a sequence is an object of Python. What is in the sequence before the loop
-is joined too, in front. Sequences that are read in another way,
-or whose elements might differ along the axis on which they are joined, stay as they are.
+is joined too, in front. Sequences that are read in another way, or whose elements might differ along the axis on which
+they are joined, stay as they are.
 """
 
 from __future__ import annotations
@@ -27,20 +27,24 @@ _T = TypeVar("_T")
 
 
 def collect_lists(model: Model) -> Model:
-    """Replaces such sequences, and what joins them by a `Skip`; the numbers of operators and subgraphs stay."""
+    """Replaces such sequences, and what joins them by a `Skip`; the numbers of operators and subgraphs stay. Bodies
+    that change are new subgraphs, as anyone may run the old ones."""
     calls = [callee for graph in model.subgraphs for each in graph.operators for callee in each.op.callees()]
-    changed = model
-    for index in range(len(model.subgraphs)):
+    changed, old, count = model, set[int](), len(model.subgraphs)
+    index = 0
+    while index < len(changed.subgraphs):
         number = 0
-        while number < len(model.subgraphs[index].operators):
+        while index not in old and number < len(changed.subgraphs[index].operators):
             operator = changed.subgraphs[index].operators[number]
             found = None
-            if isinstance(operator.op, Loop) and calls.count(operator.op.body_subgraph_index) == 1:
+            if isinstance(operator.op, Loop) and calls.count(operator.op.body_subgraph_index) <= 1:
                 found = _found(changed, index, number, operator, operator.op)
             if found is None:
                 number += 1
-            else:
-                changed = _collected(changed, index, number, found)
+                continue
+            changed = _collected(changed, index, number, found, count)
+            old.update(each for each in operator.op.callees() if each < count)
+        index += 1
     return model if changed is model else rewrite_subgraphs(eliminate_dead(changed), _without_objects)
 
 
@@ -159,8 +163,8 @@ def _scan(body: Subgraph, output: int, element: int, op: Op) -> ScanOutput | Non
     return ScanOutput(output, op.axis, Mode.CONCAT, part=declared[op.axis])
 
 
-def _collected(model: Model, index: int, number: int, found: _List) -> Model:
-    """The model with a list as scan outputs of the loop at a place."""
+def _collected(model: Model, index: int, number: int, found: _List, made: int) -> Model:
+    """The model with a list as scan outputs of the loop at a place; subgraphs from a number on were made for that."""
     subgraphs = list(model.subgraphs)
     graph = model.subgraphs[index]
     operator = graph.operators[number]
@@ -169,18 +173,23 @@ def _collected(model: Model, index: int, number: int, found: _List) -> Model:
     body = subgraphs[op.body_subgraph_index]
     outputs = list(body.outputs)
     outputs[removed.body_output] = found.element
-    subgraphs[op.body_subgraph_index] = replace(
+    changed_body = replace(
         body, inputs=_without(body.inputs, removed.body_input), outputs=tuple(outputs),
         operators=tuple(SKIP if each in found.inserts else own for each, own in enumerate(body.operators)))
+    if op.body_subgraph_index < made:
+        op = replace(op, body_subgraph_index=len(subgraphs))
+        subgraphs.append(body)
+    subgraphs[op.body_subgraph_index] = changed_body
     changes = {each: SKIP for each in found.joins}
     collected = [tensor for _, tensor in found.scans]
     if graph.operators[found.begin].inputs:
         graph, collected, put_in_front = _with_first(graph, found)
         changes.update(put_in_front)
     carried, scans = len(op.carried), len(op.scan_outputs)
-    made = (*_without(operator.outputs[:carried], found.place), *operator.outputs[carried:carried + scans],
-            *collected, *operator.outputs[carried + scans:])
-    changed = replace(operator, op=_options(op, found), inputs=_without(operator.inputs, 2 + found.place), outputs=made)
+    results = (*_without(operator.outputs[:carried], found.place), *operator.outputs[carried:carried + scans],
+               *collected, *operator.outputs[carried + scans:])
+    changed = replace(operator, op=_options(op, found), inputs=_without(operator.inputs, 2 + found.place),
+                      outputs=results)
     changes[number] = changed
     subgraphs[index] = replace(graph, operators=tuple(
         changes.get(each, own) for each, own in enumerate(graph.operators)))
