@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import metadata
 from typing import Any
 
 import numpy as np
@@ -147,6 +148,8 @@ def content(case: Call) -> bytes:
 @pytest.mark.parametrize("backend", ["cpu", "native"])
 @pytest.mark.parametrize("case", CALLS, ids=[f"{case.op}-{k}" for k, case in enumerate(CALLS)])
 def test_as_onnxruntime(case: Call, backend: str) -> None:
+    if "local_window_size" in case.attributes and metadata.version("onnxruntime").startswith("1.23."):
+        pytest.skip("ONNX Runtime 1.23 has other windows than later versions")
     model = content(case)
     peer = inference(model)
     session = circlet.Session(circlet.load(model), backend=backend)
