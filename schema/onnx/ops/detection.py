@@ -74,15 +74,15 @@ def roi_align(node: Node) -> Value:
     g, samples = node.graph, node.integer("sampling_ratio", 0)
     if samples < 1 or node.string("mode", "avg") != "avg" or node.rank() != 4 or node.rank(1) != 2:
         node.unsupported("sampling_ratio 0, mode 'max' or other inputs than images and boxes")
-    least = node.string("coordinate_transformation_mode", "half_pixel" if node.version >= 16 else "output_half_pixel")
-    boxes = c.shift(g, c.scale(g, node[1], node.number("spatial_scale", 1.0)), -0.5 if least == "half_pixel" else 0.0)
+    frame = node.string("coordinate_transformation_mode", "half_pixel" if node.version >= 16 else "output_half_pixel")
+    boxes = c.shift(g, c.scale(g, node[1], node.number("spatial_scale", 1.0)), -0.5 if frame == "half_pixel" else 0.0)
     sizes = [node.integer(name, 1) for name in ("output_height", "output_width")]
     cells, lengths = [], []
     for k, size in enumerate(sizes):
         lengths.append(c.reshape(g, c.dimension(g, node[0], 2 + k), []))
         begin, end = (c.part(g, boxes, 2, 1, column, column + 1) for column in (1 - k, 3 - k))
         span = c.subtract(g, end, begin)
-        span = span if least == "half_pixel" else c.maximum(g, span, c.like(1.0, span))
+        span = span if frame == "half_pixel" else c.maximum(g, span, c.like(1.0, span))
         cells.append(_between(g, begin, span, lengths[k], size * samples))
     rows = c.reshape_to(g, c.channels_last(g, node[0]), c.concatenate(g, [c.integers([-1]), c.dims(g, node[0], 1, 2)]))
     image, total = c.unsqueeze(g, c.cast(g, node[2], DType.INT64), [1]), None

@@ -27,8 +27,6 @@ registers would spill."""
 SHORTEST_COPY = 128
 """Bytes from which on a run is copied by a call of `memmove`. It is not critical: on AVX-512 a transpose of runs from
 16 to 256 bytes takes the same time either way within 6 %; the call keeps code small."""
-
-
 _ROWS = 256
 """Rows of a plane that one thread turns at a time where others may turn the rest: a choice."""
 
