@@ -41,6 +41,8 @@ def test_each_has_its_length(operator: str, direction: str, backend: str) -> Non
     for steps, lengths in LENGTHS:
         given = inputs(steps, lengths)
         for found, wanted in zip(session.invoke(0, list(given.values())), reference.run(None, given), strict=True):
+            # Axis -2 is the batch; ONNX Runtime 1.23's RNN leaves what belongs to sequences without steps unset.
+            wanted[..., given["lens"] == 0, :] = 0
             np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-6, strict=True)
 
 
