@@ -19,13 +19,22 @@ class Entry:
         block = function.append_basic_block("entry")
         self.body = function.append_basic_block("body")
         """What comes next."""
-        self._builder = ir.IRBuilder(block)
-        self._end = self._builder.branch(self.body)
+        self._block = block
+        self._builder = _Inserting(block)
+        self._builder.branch(self.body)
 
     def builder(self) -> ir.IRBuilder:
         """Writes at the end of it."""
-        self._builder.position_before(self._end)
+        self._builder.position_before_last(self._block)
         return self._builder
+
+
+class _Inserting(ir.IRBuilder):  # type: ignore[misc]  # llvmlite is untyped
+    """Writes before what ends a block."""
+
+    def position_before_last(self, block: ir.Block) -> None:
+        """As `position_before` its last instruction, which takes as long as there are instructions."""
+        self._block, self._anchor = block, len(block.instructions) - 1
 
 
 class Beginning(Protocol):
@@ -72,6 +81,14 @@ class Lengths:
     def is_defined(self, number: int) -> bool:
         """Whether it was said what a computed length is."""
         return number in self._computed
+
+    def computed(self, number: int) -> ir.Value:
+        """What a length is that the function computes."""
+        return self._computed[number]
+
+    def number_of(self, value: ir.Value) -> int | None:
+        """Which of the lengths that the function computes a value is."""
+        return next((number for number, each in self._computed.items() if each is value), None)
 
     def register(self, terms: Terms, here: ir.IRBuilder) -> ir.Value:
         """The index that a length is; written `here` where it hangs on what the function computes."""

@@ -5,7 +5,7 @@ The function's first argument is the address of a *context*, words with the valu
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 from llvmlite import ir
@@ -29,6 +29,7 @@ class Outlined:
 
     may_fail = False
     """Whether it can return anything but `DONE`."""
+    is_called = False
 
     def __init__(self, e: Emitter, kind: ir.FunctionType = _FUNCTION, name: str = "operator") -> None:
         self._e = e
@@ -38,7 +39,7 @@ class Outlined:
             self.function.attributes.add(attribute)
         self._entry = Entry(self.function)
         self._known: dict[int, ir.Value] = {}
-        self._captured: list[tuple[int, ir.Value]] = []
+        self.captured: list[tuple[int, ir.Value]] = []
         """What the context holds, by the word where it begins."""
         self._words = 0
 
@@ -55,9 +56,8 @@ class Outlined:
         if sum(len(each.instructions) for each in self.function.blocks) == len(("branch", "return")):
             del e.module.globals[self.function.name]
             return
-        called = e.called
-        status = e.builder.call(self.function, [self.filled_context()])
-        e.called = called
+        self.is_called = True
+        status = call(e, self.function, self.filled_context())
         if self.may_fail:
             leave_unless_done(status)
 
@@ -67,12 +67,7 @@ class Outlined:
         for block in self.function.blocks:
             for instruction in block.instructions:
                 _redirect(instruction, self._inner)
-        e = self._e
-        context = e.slot(I64, max(self._words, 1))
-        context.type = POINTER  # llvmlite lets only what is no pointer to I64 hold other values
-        for word, value in self._captured:
-            e.builder.store(value, e.address(context, I64, word), align=_WORD)
-        return context
+        return context(self._e, self.captured)
 
     def _inner(self, value: ir.Value) -> ir.Value:
         """What stands in the function for a value that an instruction of it uses."""
@@ -90,11 +85,29 @@ class Outlined:
 
     def _brought(self, value: ir.Value) -> ir.Value:
         """A value of the context."""
-        self._captured.append((self._words, value))
+        self.captured.append((self._words, value))
         builder = self._entry.builder()
         place = builder.gep(self.function.args[0], [I64(self._words)], source_etype=I64)
         self._words += _words(value.type)
         return builder.load(place, typ=value.type, align=_WORD)
+
+
+def context(e: Emitter, read: Sequence[tuple[int, ir.Value]]) -> ir.Value:
+    """The address of a context on the stack, filled with values, each with the word where it begins."""
+    found = e.slot(I64, max((word + _words(value.type) for word, value in read), default=1))
+    found.type = POINTER  # llvmlite lets only what is no pointer to I64 hold other values
+    for word, value in read:
+        e.builder.store(value, e.address(found, I64, word), align=_WORD)
+    return found
+
+
+def call(e: Emitter, function: ir.Function, given: ir.Value) -> ir.Value:
+    """Calls an outlined function with a context; gives what it returns. It counts as if it stood here, not as what is
+    called."""
+    called = e.called
+    status = e.builder.call(function, [given])
+    e.called = called
+    return status
 
 
 def _words(kind: ir.Type) -> int:

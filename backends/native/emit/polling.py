@@ -170,6 +170,16 @@ class Meter:
         writer.called += sum(len(each.instructions) for each in writer.function.blocks) - span.once
         outer[-1].cost += GRANTED if writer.function.name in self._granted else min(span.cost, GRANTED)
 
+    def again(self, called: int, cost: int) -> None:
+        """A function of its own is called once more, which counts as it did; see `apart`."""
+        self._writer.called += called
+        self._spans[-1].cost += cost
+
+    @property
+    def pending(self) -> int:
+        """What loops execute, so far, without having spent it."""
+        return self._spans[-1].cost
+
     @property
     def is_idle(self) -> bool:
         """Whether nothing of the function looks whether it must stop."""

@@ -21,9 +21,10 @@ from circlet.backends.native.emit.emitter import (
     memory_type,
     stored,
 )
-from circlet.backends.native.emit.outlined import Outlined
+from circlet.backends.native.emit.outlined import Outlined, call, context
 from circlet.backends.native.emit.sharing import Sharing
 from circlet.backends.native.emit.value import Value, computed, in_memory, in_register
+from circlet.backends.native.lower.alike.trace import Trace
 from circlet.backends.native.lower.labels import label
 from circlet.backends.native.lower.timing import Timing, Untimed
 from circlet.backends.native.parts import FIXED, External, Source
@@ -75,7 +76,8 @@ class FunctionLowering(ABC):
         self._entry, self._arguments = self.e.entry, function.args
         self._arena = function.args[arguments.index(arena)]
         self._cuts = cuts
-        self._top = 0
+        self.top = 0
+        """How much of the arena is in use."""
         self._depth = 0
         self.blocks = Blocks()
         """Memory for what is made of constants."""
@@ -83,6 +85,8 @@ class FunctionLowering(ABC):
         self._narrow: dict[tuple[int, int], tuple[Array, Narrow]] = {}
         self._apart: Outlined | None = None
         """The function of the operator that is being written, if it has one."""
+        self._trace: Trace | None = None
+        """What is noted of the operator that is being written."""
         self._is_muted = False
         """Whether what is written stands in the outline already."""
 
@@ -161,11 +165,13 @@ class FunctionLowering(ABC):
     def count(self, position: int, number: int) -> None:
         """Adds to what the function counts, if it does."""
 
-    def derived(self, source: Array, use: Hashable, make: Callable[[], Array]) -> Array:
+    def derived(self, source: Array, use: Hashable, make: Callable[[Array], Array]) -> Array:
         """What is made of a constant for a use, made once however often the operator is emitted."""
         key = (source.ctypes.data, source.nbytes, use)
         if key not in self._derived:
-            self._derived[key] = source, make()
+            self._derived[key] = source, make(source)
+        if self._trace is not None:
+            self._trace.derived(self._derived[key][1], source, use, make)
         return self._derived[key][1]
 
     def narrow(self, array: Array) -> Narrow | None:
@@ -198,13 +204,15 @@ class FunctionLowering(ABC):
         return {root: self.at(base + place.offset, place.size) for root, place in found.items()}
 
     def reserve_offset(self, size: int) -> int:
-        offset, end = self._top, self._top + size
+        offset, end = self.top, self.top + size
+        if self._trace is not None:
+            self._trace.reserves = True
         """Where in the arena `size` bytes are, on a cache line, until the scope ends."""
         size = bound(size)
         if not is_length(end):
             expect_room((end,), np.dtype(np.uint8))
-        self._top += -(-size // ALIGNMENT) * ALIGNMENT
-        self.program.reserve(self._top)
+        self.top += -(-size // ALIGNMENT) * ALIGNMENT
+        self.program.reserve(self.top)
         return offset
 
     def at(self, offset: int, size: int) -> ir.Value:
@@ -231,14 +239,25 @@ class FunctionLowering(ABC):
         return in_memory(self.external(array), array.shape, dtype, array)
 
     def _opened(self, array: Array, dtype: DType) -> Value:
-        """Integers that follow from open lengths."""
-        numbers = [self.e.constant(each, dtype) for each in array.reshape(-1)]
+        """Integers that follow from open lengths; written to memory where the code computes which is read, as most are
+        shapes, which rules know."""
+        numbers = array.reshape(-1)
         if len(numbers) == 1:
-            return in_register(numbers[0], array.shape, dtype, array)
-        memory = self.reserve(len(numbers) * dtype.numpy.itemsize)
-        for position, each in enumerate(numbers):
-            self.e.store(each, memory, dtype, position)
-        return in_memory(memory, array.shape, dtype, array)
+            return in_register(self.e.constant(numbers[0], dtype), array.shape, dtype, array)
+
+        def write(e: Emitter, home: ir.Value) -> None:
+            for position, each in enumerate(numbers):
+                e.store(e.constant(each, dtype), home, dtype, position)
+
+        def linear(e: Emitter, position: ir.Value) -> ir.Value:
+            if isinstance(position, ir.Constant):
+                return e.constant(numbers[position.constant], dtype)
+            home = self.reserve(len(numbers) * dtype.numpy.itemsize)
+            write(e, home)
+            return e.load(home, dtype, position)
+
+        return replace(computed(array.shape, dtype, lambda e, index: linear(e, e.linear(index, array.shape)), linear),
+                       known=array, fill=write)
 
     def _embedded(self, array: Array, dtype: DType) -> ir.Value:
         """A constant (elements,) of the module itself, so that LLVM sees its values."""
@@ -272,9 +291,9 @@ class FunctionLowering(ABC):
     @contextmanager
     def scope(self) -> Iterator[None]:
         """Memory that is reserved inside is free afterwards."""
-        top = self._top
+        top = self.top
         yield
-        self._top = top
+        self.top = top
 
     @contextmanager
     def operator(self, place: Place, name: str) -> Iterator[None]:
@@ -304,6 +323,42 @@ class FunctionLowering(ABC):
             yield
         outlined, self._apart = self._apart, None
         outlined.call(self._leave_unless_done)
+        if self._trace is not None:
+            self._trace.outlined = outlined
+
+    def call_apart(self, function: ir.Function, read: Sequence[tuple[int, ir.Value]], may_fail: bool) -> None:
+        """Calls the function of an operator, given what it reads of this one, by the word where it finds that."""
+        status = call(self.e, function, context(self.e, read))
+        if may_fail:
+            self._leave_unless_done(status)
+
+    @property
+    def repeats(self) -> bool:
+        """Whether the function of an operator may be called for one like it."""
+        return self._cuts and isinstance(self.times, Untimed)
+
+    @contextmanager
+    def traced(self) -> Iterator[Trace]:
+        """Notes what the operator asks for that is written inside."""
+        before = self._marks()
+        self._trace = trace = Trace()
+        try:
+            yield trace
+        finally:
+            self._trace = None
+        trace.is_alone = trace.is_alone and before == self._marks()
+
+    def _marks(self) -> tuple[int, ...]:
+        """What is more where an operator did more than to write code."""
+        program = self.program
+        return (len(program.sites), len(program.host_calls), len(program.crossings), int(program.grows))
+
+    def lasts(self, value: ir.Value) -> bool:
+        """Whether a value is there, and the same, wherever the function that is being written is."""
+        function = self.e.function
+        if isinstance(value, ir.Instruction):
+            return value.parent is function.entry_basic_block and not isinstance(value, ir.AllocaInstr)
+        return value in function.args
 
     def write(self, value: Value, home: ir.Value) -> None:
         """Copies a tensor to memory."""

@@ -96,8 +96,9 @@ class ProcessFunction(FunctionLowering):
         self._host = self._entered(HOST, HOST_CALL)
         """What the host is called by."""
         self._meter = self.e.meter = Meter(self.e, self._arguments[0], self._host, self.leave)
-        self._sharing = Sharing(self.e.builder.load(self.control(TEAM), typ=POINTER), self._entered(SCRATCH),
-                                self._meter, self._leave_unless_done)
+        entry = self._entry.builder()
+        team = entry.load(entry.gep(self._arguments[0], [ir.Constant(I64, TEAM)], source_etype=I64), typ=POINTER)
+        self._sharing = Sharing(team, self._entered(SCRATCH), self._meter, self._leave_unless_done)
         self.e.sharing = self._sharing if target.has_threads and not check_bounds else None
         self.times = Timing(self.e, self.external) if is_timed else Untimed()
         self._sharing.timed = self.times.part
@@ -126,6 +127,8 @@ class ProcessFunction(FunctionLowering):
             self._begin(self._table[key], array.nbytes if size is None else size)
             if size is not None:
                 self._resized.add(number)
+        if self._trace is not None:
+            self._trace.external(array, self._table[key], source is FIXED)
         return self._table[key]
 
     def _entered(self, number: int, kind: ir.Type = POINTER) -> ir.Value:

@@ -13,6 +13,7 @@ from llvmlite import ir
 from circlet.backends.native.compilation import Abandoned, Wish
 from circlet.backends.native.emit.emitter import in_register_alone
 from circlet.backends.native.emit.value import Value, in_memory, is_copied
+from circlet.backends.native.lower.alike.repeats import Repeats
 from circlet.backends.native.lower.budget import Growth
 from circlet.backends.native.lower.controlflow import CONTROL_FLOW, refuses, taken
 from circlet.backends.native.lower.function import FunctionLowering
@@ -62,6 +63,7 @@ class SubgraphLowering:
         self._wish = wish or Wish()
         self._written = written
         self._growth = Growth(function.e.function)
+        self._repeats = Repeats(function)
         self.executors = executors
         self.loops = 0
         """How many loops of the model are around what is being written."""
@@ -184,7 +186,7 @@ class SubgraphLowering:
             lowering = OperatorLowering(self._function, self, spec, number, operator, inputs, homes, place)
             with (self._function.operator(place, lowering.name),
                   self._function.times.operator(spec.index, number)):
-                for tensor, value in zip(operator.outputs, _lowered(lowering), strict=True):
+                for tensor, value in zip(operator.outputs, self._repeats.lowered(lowering, _lowered), strict=True):
                     values[tensor] = value
                 self._tell(told, values, [each for each in operator.outputs if each in told])
                 self._expect_promised()

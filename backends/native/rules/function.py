@@ -46,7 +46,7 @@ class Function(Protocol):
         """Where a variable keeps values of a type and shape."""
         ...
 
-    def derived(self, source: Array, use: Hashable, make: Callable[[], Array]) -> Array:
+    def derived(self, source: Array, use: Hashable, make: Callable[[Array], Array]) -> Array:
         """What is made of a constant for a use, made once however often the operator is emitted."""
         ...
 

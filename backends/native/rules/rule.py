@@ -110,6 +110,9 @@ class Rule(Generic[OpT]):
     find an input there that it is declared to overwrite."""
     lends: Callable[[Node[OpT]], Value] | None = None
     """Does what the nest does, but gives the result where it lies already."""
+    opaque: frozenset[int] = frozenset()
+    """The inputs of which, where they are constants, the values have no part in the code, but for whether all of them
+    are finite: the rule takes what lies in memory, or what `Function.derived` makes of them."""
 
     def holds(self, declared: Call, call: Call) -> bool:
         """Whether what made this the rule of a call as declared is so with the shapes that its tensors have."""
@@ -145,12 +148,12 @@ def is_single(tensor: Tensor) -> bool:
 
 
 def fused(op: type[OpT], refuses: Refusal = plain, is_free: bool = False, memory_inputs: frozenset[int] = frozenset(),
-          parameters: frozenset[int] = frozenset(), may_fail: Condition = _never,
+          parameters: frozenset[int] = frozenset(), may_fail: Condition = _never, opaque: frozenset[int] = frozenset(),
           name: str = PLAIN) -> Callable[[Fused[OpT]], Fused[OpT]]:
     """Registers the decorated function as a fused rule of `op`, named where the operator has several."""
     def register(function: Fused[OpT]) -> Fused[OpT]:
         _add(op, Rule(refuses, name, fused=function, is_free=is_free, memory_inputs=memory_inputs,
-                      parameters=parameters, may_fail=may_fail))
+                      parameters=parameters, may_fail=may_fail, opaque=opaque))
         return function
 
     return register
@@ -158,11 +161,12 @@ def fused(op: type[OpT], refuses: Refusal = plain, is_free: bool = False, memory
 
 def nest(op: type[OpT], refuses: Refusal = plain, memory_inputs: frozenset[int] | None = None,
          parameters: frozenset[int] = frozenset(), is_last: bool = False, name: str = PLAIN,
-         lends: Callable[[Node[OpT]], Value] | None = None) -> Callable[[Nest[OpT]], Nest[OpT]]:
+         lends: Callable[[Node[OpT]], Value] | None = None,
+         opaque: frozenset[int] = frozenset()) -> Callable[[Nest[OpT]], Nest[OpT]]:
     """Registers the decorated function as a nest rule of `op`, named where the operator has several."""
     def register(function: Nest[OpT]) -> Nest[OpT]:
         _add(op, Rule(refuses, name, nest=function, memory_inputs=memory_inputs, parameters=parameters,
-                      is_last=is_last, lends=lends))
+                      is_last=is_last, lends=lends, opaque=opaque))
         return function
 
     return register

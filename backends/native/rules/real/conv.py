@@ -52,7 +52,7 @@ def grouped(call: Call) -> str | None:
     return f"a filter of {list(taken)} channels for an image of {list(channels)}"
 
 
-@nest(Conv2D, all_of(refuses, grouped))
+@nest(Conv2D, all_of(refuses, grouped), opaque=frozenset({1, 2}))
 def conv_2d(node: Node[Conv2D], e: Emitter, sinks: tuple[Sink, ...]) -> None:
     """Of images (n, h, w, c) and a filter (o, kh, kw, c): (n, i, j, o). A product, unless padding may meet a weight
     that is not finite: zero times that is no number. A filter that is no constant is looked at in each run."""
@@ -159,7 +159,7 @@ def _wide(call: Call) -> str | None:
     return None if width <= WIDEST else f"a filter {width} columns wide (supported: up to {WIDEST})"
 
 
-@nest(DepthwiseConv2D, all_of(refuses, _wide))
+@nest(DepthwiseConv2D, all_of(refuses, _wide), opaque=frozenset({1, 2}))
 def depthwise_conv_2d(node: Node[DepthwiseConv2D], e: Emitter, sinks: tuple[Sink, ...]) -> None:
     """Of images (n, h, w, c) and a filter (1, kh, kw, c m): (n, i, j, c m); channels are repeated m times first."""
     filter = node.input(1)
@@ -197,7 +197,7 @@ def _elements(node: Node[TransposeConv], plan: Plan) -> ir.Value:
     filter = node.input(1).known
     assert filter is not None, "it is a parameter"
 
-    def pack() -> Array:
+    def pack(filter: Array) -> Array:
         packed = node.function.blocks.allocate((*filter.shape[1:3], plan.panels, plan.depth, plan.panel), filter.dtype)
         for each in np.ndindex(*filter.shape[1:3]):
             packed[each] = plan.pack(filter[:, each[0], each[1]])

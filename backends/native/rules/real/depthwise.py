@@ -176,8 +176,8 @@ class _Nest:
             memory = function.reserve(value.nbytes + self._lanes * BYTES)
             function.write(value, memory)
             return memory
-        known = value.known
-        return function.external(function.derived(known, "longer", lambda: np.pad(known.reshape(-1), (0, self._lanes))))
+        return function.external(function.derived(
+            value.known, ("longer", self._lanes), lambda known: np.pad(known.reshape(-1), (0, self._lanes))))
 
     def emit(self) -> None:
         """A loop over n i rows of results, shared out: finds the rows of the window that lie inside, and calls each run

@@ -181,9 +181,11 @@ def _clamp(e: Emitter, dtype: DType, values: Sequence[ir.Value]) -> ir.Value:
     return _least(e, dtype, [_greatest(e, dtype, [x, low]), high])
 
 
-fused(ops.Add, refuses_activation)(partial(activated, combine=add))
-fused(ops.Sub, refuses_activation)(partial(activated, combine=sub))
-fused(ops.Mul, refuses_activation)(partial(activated, combine=mul))
+_ALL = frozenset(range(3))
+"""All inputs."""
+fused(ops.Add, refuses_activation, opaque=_ALL)(partial(activated, combine=add))
+fused(ops.Sub, refuses_activation, opaque=_ALL)(partial(activated, combine=sub))
+fused(ops.Mul, refuses_activation, opaque=_ALL)(partial(activated, combine=mul))
 
 _COMBINE: dict[type[Op], Combine] = {
     ops.SquaredDifference: _squared_difference,
@@ -203,7 +205,7 @@ _COMBINE: dict[type[Op], Combine] = {
 }
 """What each operator makes of an element of each input."""
 for _op, _combine in _COMBINE.items():
-    fused(_op)(partial(elementwise, combine=_combine))
-fused(ops.Maximum, movable)(partial(elementwise, combine=_choice(">")))
-fused(ops.Minimum, movable)(partial(elementwise, combine=_choice("<")))
+    fused(_op, opaque=_ALL)(partial(elementwise, combine=_combine))
+fused(ops.Maximum, movable, opaque=_ALL)(partial(elementwise, combine=_choice(">")))
+fused(ops.Minimum, movable, opaque=_ALL)(partial(elementwise, combine=_choice("<")))
 fused(ops.Atan2, single_or_half)(partial(elementwise, combine=lambda e, dtype, v: trigonometry.atan2(e, *v)))

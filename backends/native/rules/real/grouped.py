@@ -72,12 +72,12 @@ class _Grouped:
                   for each in (packed, starts)]
         return plan.packed(places[0]), places[1]
 
-    def _packed(self) -> Array:
+    def _packed(self, filter: Array) -> Array:
         """The filters of all groups, one after the other."""
         plan = self.plan
         shape = (self.groups, plan.panels, plan.depth, plan.panel)
-        found = self._node.function.blocks.allocate(shape, self._filter.dtype)
-        for target, each in zip(found, self._filter.reshape(self.groups, plan.columns, plan.depth), strict=True):
+        found = self._node.function.blocks.allocate(shape, filter.dtype)
+        for target, each in zip(found, filter.reshape(self.groups, plan.columns, plan.depth), strict=True):
             target[...] = plan.pack(each)
         return found
 

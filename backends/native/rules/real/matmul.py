@@ -68,7 +68,7 @@ def _shuffled(call: Call) -> str | None:
     return None if call.op.weights_format == 0 else f"weights of format {call.op.weights_format} (supported: 0)"
 
 
-@nest(FullyConnected, all_of(refuses, _shuffled))
+@nest(FullyConnected, all_of(refuses, _shuffled), opaque=frozenset({1, 2}))
 def fully_connected(node: Node[FullyConnected], e: Emitter, sinks: tuple[Sink, ...]) -> None:
     """Of x (..., k) and weights (n, k): (..., n). Rows are packed panels' left factor where they lie; `multiply` adds
     the bias and clamps in registers, or passes results on."""
@@ -89,7 +89,7 @@ def fully_connected(node: Node[FullyConnected], e: Emitter, sinks: tuple[Sink, .
              product.result(sinks[0], node.op.fused_activation_function))
 
 
-@nest(BatchMatMul, refuses)
+@nest(BatchMatMul, refuses, opaque=frozenset({1}))
 def batch_matmul(node: Node[BatchMatMul], e: Emitter, sinks: tuple[Sink, ...]) -> None:
     """Of x (..., m, k) and y (..., k, n): (..., m, n); either may be transposed. A loop over the outer indices, shared
     out, around a product of few rows, of one row, or by tiles with y packed. Where y is one matrix, the rows of all x

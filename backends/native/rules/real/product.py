@@ -83,7 +83,7 @@ class FloatProduct:
             return self._compact(source, is_transposed)
         if narrow is None or stored is None:
             use = "panels", plan.panel, plan.depth, is_transposed
-            return plan.packed(function.external(function.derived(source, use, lambda: pack(source))))
+            return plan.packed(function.external(function.derived(source, use, pack)))
         units = narrow.units(plan.panels * plan.panel, plan.panel)
         return plan.packed(function.external(stored.kept(pack(narrow.stored))), stored,
                            function.external(units) if units.size else None, stored.unit_bytes(plan.panel))
@@ -91,10 +91,13 @@ class FloatProduct:
     def _compact(self, source: Array, is_transposed: bool) -> Panels:
         """A constant right factor whose last panel takes hardly more memory than the model has it in."""
         plan, function = self.plan, self._node.function
-        shape = (plan.columns, plan.depth)
-        matrix = source.reshape(shape) if is_transposed else source.reshape(shape[::-1]).T
+
+        def pack(matrix: Array) -> Array:
+            shape = (plan.columns, plan.depth)
+            return plan.pack_compact(matrix.reshape(shape) if is_transposed else matrix.reshape(shape[::-1]).T)
+
         use = "compact panels", plan.panel, plan.depth, is_transposed
-        memory = function.external(function.derived(source, use, lambda: plan.pack_compact(matrix)))
+        memory = function.external(function.derived(source, use, pack))
         return replace(plan.packed(memory), is_compact=True)
 
     def reserve(self) -> ir.Value:
@@ -143,11 +146,14 @@ class FloatProduct:
 
     def start(self, bias: Value | None) -> ir.Value:
         """What the sums begin with, an element for each column: the bias (columns,) or zeros."""
-        function, plan = self._node.function, self.plan
+        function, plan, kind = self._node.function, self.plan, np.dtype(np.float32)
         if bias is None and is_length(plan.columns):
             return self._zeros()
-        if bias is None or (bias.known is not None and function.narrow(bias.known) is None):
-            return kept(function, plan.pack_row(None if bias is None else bias.known, np.dtype(np.float32)))
+        if bias is None:
+            return kept(function, plan.pack_row(None, kind))
+        if bias.known is not None and function.narrow(bias.known) is None:
+            use = "row", plan.panel, plan.panels
+            return kept(function, function.derived(bias.known, use, lambda known: plan.pack_row(known, kind)))
         memory = function.reserve(plan.panels * plan.panel * WORD)
         function.write(bias, memory)
         return memory

@@ -116,7 +116,7 @@ def conv_3d_transpose(node: Node[Conv3DTranspose], e: Emitter, sinks: tuple[Sink
 
 def _elements(node: Node[Conv3DTranspose], filter: Array, plan: Plan) -> ir.Value:
     """The filter as packed matrices, element by element."""
-    def pack() -> Array:
+    def pack(filter: Array) -> Array:
         packed = node.function.blocks.allocate((*filter.shape[:3], plan.panels, plan.depth, plan.panel), filter.dtype)
         for each in np.ndindex(*filter.shape[:3]):
             packed[each] = plan.pack(filter[each])

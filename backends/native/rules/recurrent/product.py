@@ -70,7 +70,7 @@ def joined(node: Node[Any], positions: Sequence[int]) -> Array:
     if len(parts) == 1:
         return parts[0]
     key = "joined", *((each.ctypes.data, each.nbytes) for each in parts)
-    found = node.function.derived(parts[0], key, lambda: np.concatenate(parts))
+    found = node.function.derived(parts[0], key, lambda _: np.concatenate(parts))
     narrow = [each for each in map(node.function.narrow, parts) if each is not None]
     together = Narrow.joined(narrow) if len(narrow) == len(parts) else None
     if together is not None:

@@ -1,0 +1,1 @@
+"""What layers of a network have in common is written once."""

@@ -1,0 +1,166 @@
+"""Operators like one that was written before, as the layers of a network have them: its function is called again.
+
+What an operator is written to hangs on what its rule is given: the operator, types and shapes of its tensors, which of
+them lie in the same memory, values of constants. All that is its *likeness*. Constants that rules promise not to look
+at are left out of it, which is what makes layers alike; what a rule makes of such a constant is made of the other one
+too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from functools import partial
+from typing import TypeAlias
+
+from llvmlite import ir
+
+from circlet.backends.native.emit.value import Value, in_memory
+from circlet.backends.native.lower.alike.likeness import likeness
+from circlet.backends.native.lower.alike.trace import Derivation, Trace
+from circlet.backends.native.lower.function import FunctionLowering
+from circlet.backends.native.lower.operators import OperatorLowering
+from circlet.runtime.ir.types import Array
+from circlet.runtime.records import dataclass
+
+Origin: TypeAlias = Callable[[OperatorLowering], ir.Value]
+"""What stands for a value that a function reads of the one around it, for an operator like that it was written for."""
+
+
+@dataclass(frozen=True, eq=False)
+class Written:
+    """The function of an operator."""
+
+    function: ir.Function | None
+    """None where there was nothing to write."""
+    read: tuple[tuple[int, Origin], ...]
+    """What it reads of the function around it, by the word of its context where that is."""
+    may_fail: bool
+    called: int
+    """How many instructions it counts as; see `Meter.again`."""
+    cost: int
+    top: int | None
+    """How much of the arena was in use; None where that does not matter."""
+    callees: tuple[str, ...]
+    """What is called for it, itself among them."""
+    inputs: tuple[Value | None, ...]
+    """Of the operator, whose constants are told from others by where they lie, so that these must stay."""
+
+
+class Repeats:
+    """The operators that one function has been written for, by what makes others like them."""
+
+    def __init__(self, function: FunctionLowering) -> None:
+        self._function = function
+        self._found: dict[Hashable, list[Written]] = {}
+
+    def lowered(self, o: OperatorLowering, write: Callable[[OperatorLowering], Sequence[Value]]) -> Sequence[Value]:
+        """The results of an operator: of one like it that was written before, or of what is written now."""
+        alike = likeness(o) if self._function.repeats and o.is_apart else None
+        if alike is None:
+            return write(o)
+        found = next((each for each in self._found.get(alike, ()) if each.top in (None, self._function.top)), None)
+        return self._written(o, alike, write) if found is None else self._again(o, found)
+
+    def _again(self, o: OperatorLowering, found: Written) -> Sequence[Value]:
+        """Calls the function of an operator for one like it."""
+        function, e = self._function, self._function.e
+        function.note(o.describe())
+        if found.function is not None:
+            function.call_apart(found.function, [(word, origin(o)) for word, origin in found.read], found.may_fail)
+        for each in found.callees:
+            e.callers[each][e.label] = None
+        if e.meter is not None:
+            e.meter.again(found.called, found.cost)
+        return _in_homes(o)
+
+    def _written(self, o: OperatorLowering, alike: Hashable,
+                 write: Callable[[OperatorLowering], Sequence[Value]]) -> Sequence[Value]:
+        """Writes an operator, and remembers it if others can be computed by the same function."""
+        function, e = self._function, self._function.e
+        top, called, cost = function.top, e.called, 0 if e.meter is None else e.meter.pending
+        with function.traced() as trace:
+            results = write(o)
+        outlined = trace.outlined
+        if outlined is None or not trace.is_alone or not all(map(_is_same, results, _in_homes(o))):
+            return results
+        read = [(word, _origin(o, trace, value)) for word, value in outlined.captured]
+        known = tuple((word, origin) for word, origin in read if origin is not None)
+        if len(known) == len(read):
+            self._found.setdefault(alike, []).append(Written(
+                outlined.function if outlined.is_called else None, known, outlined.may_fail, e.called - called,
+                0 if e.meter is None else e.meter.pending - cost, top if trace.reserves else None,
+                tuple(name for name, users in e.callers.items() if e.label in users), o.inputs))
+        return results
+
+
+def _in_homes(o: OperatorLowering) -> Sequence[Value]:
+    """The results of an operator that gives nothing in a register."""
+    tensors = o.spec.subgraph.tensors
+    return [in_memory(home, shape, tensors[each].dtype)
+            for each, shape, home in zip(o.operator.outputs, o.shapes, o.homes, strict=True)]
+
+
+def _is_same(one: Value, other: Value) -> bool:
+    """Whether two values are the same tensor in memory, and nothing else is known of them."""
+    return (one.memory is other.memory and one.shape == other.shape and one.dtype is other.dtype
+            and one.known is None and one.quantization is None)
+
+
+def _origin(o: OperatorLowering, trace: Trace, value: ir.Value) -> Origin | None:
+    """Where a value comes from that the function of an operator reads; None if that cannot be said of others."""
+    for k, each in enumerate(o.inputs):
+        if each is not None and each.memory is value:
+            return partial(_memory, position=k)
+    for k, home in enumerate(o.homes):
+        if home is value:
+            return partial(_home, position=k)
+    if value in trace.derivations:
+        return _derived(o, trace.derivations[value])
+    number = None if o.function.e.lengths is None else o.function.e.lengths.number_of(value)
+    if number is not None:
+        return lambda other: _computed(other, number)
+    return (lambda _: value) if o.function.lasts(value) else None
+
+
+def _computed(o: OperatorLowering, number: int) -> ir.Value:
+    """A length that the function computes."""
+    lengths = o.function.e.lengths
+    assert lengths is not None, "there are some, as the function is the same"
+    return lengths.computed(number)
+
+
+def _derived(o: OperatorLowering, found: Derivation) -> Origin | None:
+    """The address of what is made of the same input of another operator."""
+    for k, each in enumerate(o.inputs):
+        if each is not None and each.known is not None and _is_all_of(found.source, each.known):
+            return partial(_made, position=k, of=found)
+    return None
+
+
+def _memory(o: OperatorLowering, position: int) -> ir.Value:
+    """Where an input lies."""
+    value = o.inputs[position]
+    assert value is not None, "operators are alike in which inputs they have"
+    assert value.memory is not None, "and in which of them lie in memory"
+    return value.memory
+
+
+def _home(o: OperatorLowering, position: int) -> ir.Value:
+    """Where a result must lie."""
+    home = o.homes[position]
+    assert home is not None, "it lies in memory, as the function may be one of its own"
+    return home
+
+
+def _made(o: OperatorLowering, position: int, of: Derivation) -> ir.Value:
+    """The address of what is made of a constant."""
+    value, function = o.inputs[position], o.function
+    assert value is not None, "operators are alike in which inputs they have"
+    assert value.known is not None, "and in which of them are constants"
+    return function.external(function.derived(value.known.reshape(of.source.shape), of.use, of.make))
+
+
+def _is_all_of(source: Array, known: Array) -> bool:
+    """Whether an array is a constant, perhaps of another shape."""
+    return (source.ctypes.data == known.ctypes.data and source.nbytes == known.nbytes > 0
+            and source.dtype == known.dtype and source.flags.c_contiguous and known.flags.c_contiguous)

@@ -1,0 +1,49 @@
+"""What an operator asks of the function around it while it is written to one of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+
+from llvmlite import ir
+
+from circlet.backends.native.emit.outlined import Outlined
+from circlet.runtime.ir.types import Array
+from circlet.runtime.records import dataclass, field
+
+
+@dataclass(frozen=True, eq=False)
+class Derivation:
+    """What a rule makes of a constant."""
+
+    source: Array
+    use: Hashable
+    make: Callable[[Array], Array]
+
+
+@dataclass(eq=False)
+class Trace:
+    """What was asked for so far.
+
+    Attributes:
+        outlined: the function that the operator became, if it became one.
+        is_alone: whether nothing but code and arrays that never change came of it.
+        reserves: whether some of it is memory of the arena.
+        derivations: what the arrays at some addresses were made of.
+    """
+
+    outlined: Outlined | None = None
+    is_alone: bool = True
+    reserves: bool = False
+    derivations: dict[ir.Value, Derivation] = field(default_factory=dict)
+    _made: dict[int, tuple[Array, Derivation]] = field(default_factory=dict)
+
+    def derived(self, found: Array, source: Array, use: Hashable, make: Callable[[Array], Array]) -> None:
+        """An array was made of a constant."""
+        self._made[id(found)] = found, Derivation(source, use, make)
+
+    def external(self, array: Array, address: ir.Value, is_fixed: bool) -> None:
+        """An array outside the arena was asked for."""
+        self.is_alone = self.is_alone and is_fixed
+        found = self._made.get(id(array))
+        if found is not None:
+            self.derivations[address] = found[1]
