@@ -30,6 +30,8 @@ class Outlined:
     may_fail = False
     """Whether it can return anything but `DONE`."""
     is_called = False
+    context: ir.Value | None = None
+    """What it is called with."""
 
     def __init__(self, e: Emitter, kind: ir.FunctionType = _FUNCTION, name: str = "operator") -> None:
         self._e = e
@@ -57,17 +59,28 @@ class Outlined:
             del e.module.globals[self.function.name]
             return
         self.is_called = True
-        status = call(e, self.function, self.filled_context())
+        self._finish()
+        self.context = context(e, self.captured)
+        lasting = [(word, value) for word, value in self.captured if lasts(e.function, value)]
+        fill(e, e.entry.builder(), self.context, lasting)
+        fill(e, e.builder, self.context, [each for each in self.captured if each not in lasting])
+        status = call(e, self.function, self.context)
         if self.may_fail:
             leave_unless_done(status)
 
     def filled_context(self) -> ir.Value:
         """The address of a context on the stack of the function around, filled with what this one reads; nothing more
         can be written to it then."""
+        self._finish()
+        found = context(self._e, self.captured)
+        fill(self._e, self._e.builder, found, self.captured)
+        return found
+
+    def _finish(self) -> None:
+        """Takes what was computed outside from the context."""
         for block in self.function.blocks:
             for instruction in block.instructions:
                 _redirect(instruction, self._inner)
-        return context(self._e, self.captured)
 
     def _inner(self, value: ir.Value) -> ir.Value:
         """What stands in the function for a value that an instruction of it uses."""
@@ -93,12 +106,24 @@ class Outlined:
 
 
 def context(e: Emitter, read: Sequence[tuple[int, ir.Value]]) -> ir.Value:
-    """The address of a context on the stack, filled with values, each with the word where it begins."""
+    """The address of a context on the stack with room for values, each with the word where it begins."""
     found = e.slot(I64, max((word + _words(value.type) for word, value in read), default=1))
     found.type = POINTER  # llvmlite lets only what is no pointer to I64 hold other values
-    for word, value in read:
-        e.builder.store(value, e.address(found, I64, word), align=_WORD)
     return found
+
+
+def fill(e: Emitter, builder: ir.IRBuilder, context: ir.Value, read: Sequence[tuple[int, ir.Value]]) -> None:
+    """Writes values to a context where a builder is."""
+    for word, value in read:
+        place = builder.gep(context, [e.number(word)], source_etype=I64) if word else context
+        builder.store(value, place, align=_WORD)
+
+
+def lasts(function: ir.Function, value: ir.Value) -> bool:
+    """Whether a value is there, and the same, wherever a function is."""
+    if isinstance(value, ir.Instruction):
+        return value.parent is function.entry_basic_block and not isinstance(value, ir.AllocaInstr)
+    return value in function.args
 
 
 def call(e: Emitter, function: ir.Function, given: ir.Value) -> ir.Value:

@@ -21,7 +21,7 @@ from circlet.backends.native.emit.emitter import (
     memory_type,
     stored,
 )
-from circlet.backends.native.emit.outlined import Outlined, call, context
+from circlet.backends.native.emit.outlined import Outlined, call, fill
 from circlet.backends.native.emit.sharing import Sharing
 from circlet.backends.native.emit.value import Value, computed, in_memory, in_register
 from circlet.backends.native.lower.alike.trace import Trace
@@ -326,9 +326,12 @@ class FunctionLowering(ABC):
         if self._trace is not None:
             self._trace.outlined = outlined
 
-    def call_apart(self, function: ir.Function, read: Sequence[tuple[int, ir.Value]], may_fail: bool) -> None:
-        """Calls the function of an operator, given what it reads of this one, by the word where it finds that."""
-        status = call(self.e, function, context(self.e, read))
+    def call_again(self, function: ir.Function, context: ir.Value, read: Sequence[tuple[int, ir.Value]],
+                   may_fail: bool) -> None:
+        """Calls the function of an operator, given its context and what is another than before, by the word where it
+        finds that."""
+        fill(self.e, self.e.builder, context, read)
+        status = call(self.e, function, context)
         if may_fail:
             self._leave_unless_done(status)
 
@@ -353,12 +356,6 @@ class FunctionLowering(ABC):
         program = self.program
         return (len(program.sites), len(program.host_calls), len(program.crossings), int(program.grows))
 
-    def lasts(self, value: ir.Value) -> bool:
-        """Whether a value is there, and the same, wherever the function that is being written is."""
-        function = self.e.function
-        if isinstance(value, ir.Instruction):
-            return value.parent is function.entry_basic_block and not isinstance(value, ir.AllocaInstr)
-        return value in function.args
 
     def write(self, value: Value, home: ir.Value) -> None:
         """Copies a tensor to memory."""

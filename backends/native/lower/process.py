@@ -91,6 +91,8 @@ class ProcessFunction(FunctionLowering):
         self._behind: dict[int, int] = {}
         self._resized: set[int] = set()
         """The arrays, by number, whose size differs from run to run."""
+        self._exit: tuple[ir.Block, ir.Value] | None = None
+        """What leaves the function, and where it finds the status."""
         self._left = self.e.slot(I64)
         self.e.builder.store(ir.Constant(I64, 0), self._left)
         self._host = self._entered(HOST, HOST_CALL)
@@ -209,11 +211,24 @@ class ProcessFunction(FunctionLowering):
     def leave(self, status: ir.Value) -> None:
         """Returns from the function, or from the one that is being written for it."""
         inner = self._sharing.part or self._apart
-        if inner is None:
-            self.return_turns()
-        else:
+        if inner is not None:
             inner.may_fail = True
-        self.e.builder.ret(status)
+            self.e.builder.ret(status)
+            return
+        block, result = self._exit or self._written_exit()
+        self.e.builder.store(status, result)
+        self.e.builder.branch(block)
+
+    def _written_exit(self) -> tuple[ir.Block, ir.Value]:
+        """What all that leaves the function goes through."""
+        b = self.e.builder
+        here, result, block = b.block, self.e.slot(I32), self.e.function.append_basic_block("exit")
+        b.position_at_end(block)
+        self.return_turns()
+        b.ret(b.load(result, typ=I32))
+        b.position_at_end(here)
+        self._exit = block, result
+        return self._exit
 
     def fail_unless(self, condition: ir.Value, place: Place, message: str, *numbers: ir.Value) -> None:
         """Leaves the function with an error of an operator unless a condition holds; the message has a `{}` for each

@@ -14,6 +14,7 @@ from typing import TypeAlias
 
 from llvmlite import ir
 
+from circlet.backends.native.emit.outlined import lasts
 from circlet.backends.native.emit.value import Value, in_memory
 from circlet.backends.native.lower.alike.likeness import likeness
 from circlet.backends.native.lower.alike.trace import Derivation, Trace
@@ -32,8 +33,10 @@ class Written:
 
     function: ir.Function | None
     """None where there was nothing to write."""
+    context: ir.Value
+    """What it reads of the function around it."""
     read: tuple[tuple[int, Origin], ...]
-    """What it reads of the function around it, by the word of its context where that is."""
+    """What of that is another for others, by the word where it is."""
     may_fail: bool
     called: int
     """How many instructions it counts as; see `Meter.again`."""
@@ -66,7 +69,8 @@ class Repeats:
         function, e = self._function, self._function.e
         function.note(o.describe())
         if found.function is not None:
-            function.call_apart(found.function, [(word, origin(o)) for word, origin in found.read], found.may_fail)
+            function.call_again(found.function, found.context, [(word, origin(o)) for word, origin in found.read],
+                                found.may_fail)
         for each in found.callees:
             e.callers[each][e.label] = None
         if e.meter is not None:
@@ -83,12 +87,13 @@ class Repeats:
         outlined = trace.outlined
         if outlined is None or not trace.is_alone or not all(map(_is_same, results, _in_homes(o))):
             return results
-        read = [(word, _origin(o, trace, value)) for word, value in outlined.captured]
-        known = tuple((word, origin) for word, origin in read if origin is not None)
-        if len(known) == len(read):
+        read = {word: _origin(o, trace, value) for word, value in outlined.captured}
+        own = {word for word, value in outlined.captured if read[word] is None and not lasts(e.function, value)}
+        if not own:
             self._found.setdefault(alike, []).append(Written(
-                outlined.function if outlined.is_called else None, known, outlined.may_fail, e.called - called,
-                0 if e.meter is None else e.meter.pending - cost, top if trace.reserves else None,
+                outlined.function if outlined.is_called else None, outlined.context,
+                tuple((word, origin) for word, origin in read.items() if origin is not None), outlined.may_fail,
+                e.called - called, 0 if e.meter is None else e.meter.pending - cost, top if trace.reserves else None,
                 tuple(name for name, users in e.callers.items() if e.label in users), o.inputs))
         return results
 
@@ -107,7 +112,8 @@ def _is_same(one: Value, other: Value) -> bool:
 
 
 def _origin(o: OperatorLowering, trace: Trace, value: ir.Value) -> Origin | None:
-    """Where a value comes from that the function of an operator reads; None if that cannot be said of others."""
+    """Where a value comes from that the function of an operator reads; None if it is no operand's, and nothing that
+    follows from one."""
     for k, each in enumerate(o.inputs):
         if each is not None and each.memory is value:
             return partial(_memory, position=k)
@@ -119,7 +125,7 @@ def _origin(o: OperatorLowering, trace: Trace, value: ir.Value) -> Origin | None
     number = None if o.function.e.lengths is None else o.function.e.lengths.number_of(value)
     if number is not None:
         return lambda other: _computed(other, number)
-    return (lambda _: value) if o.function.lasts(value) else None
+    return None
 
 
 def _computed(o: OperatorLowering, number: int) -> ir.Value:
