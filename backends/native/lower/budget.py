@@ -16,16 +16,20 @@ from circlet.runtime.ir.op import Op, Skip
 if TYPE_CHECKING:
     from llvmlite import ir
 
-MOST_TOGETHER = 256
-"""Operators in one function, those of invoked subgraphs among them: some 0.4 seconds of work on two cores, at 1.5
-seconds for 1000 of 40 kinds. LLVM takes quadratic time for a function of many blocks, such as 4000 branches; cut so,
-the time is linear. One that alone is more gets a function to itself."""
-MOST_UNDIVIDED = 1024
-"""Operators in one function for any lengths, where a part of them would compute lengths of another: four times
-`MOST_TOGETHER`, as what is left is compiled for each length. A choice."""
+MOST_TOGETHER = 1024
+"""Operators in one function, each within a branch or loop as `_INSIDE` of them: some second of work on two cores. 10000
+operators of 40 kinds take 4.9 seconds of a processor so, 6.9 with a quarter, as each function writes anew what is
+alike. LLVM takes quadratic time for a function of many blocks, such as 4000 branches; cut so, the time is linear. One
+that alone is more gets a function to itself."""
+_INSIDE = 4
+"""What an operator inside of another one counts as, whose code and blocks may be the function's own, as 3000 branches
+take a fifth longer otherwise."""
+MOST_UNDIVIDED = 3 << 10
+"""Operators in one function for any lengths, where a part of them would compute lengths of another: `MOST_OPERATORS`,
+as what is left is compiled for each length."""
 MOST_INVOKED = 512
-"""Operators of the subgraphs that a loop invokes, each as often as it is emitted: twice `MOST_TOGETHER`, as an operator
-cannot be cut. A choice."""
+"""Operators of the subgraphs that a loop invokes, each as often as it is emitted: a choice, as an operator cannot be
+cut, and its code is no functions that others share."""
 MOST_CHOSEN = 5 << 10
 """Operators of the branches that one operator chooses from, which are outlined as those around it are: two decoders of
 12 layers have 4400, and 1.7 MB of text that calls them, which LLVM takes 0.3 seconds for. More come to
@@ -59,6 +63,7 @@ class Sizes:
         found, start, size = [], span.start, 0
         for number in span:
             each = self._operator(subgraph, number)
+            each += max(each - 1, 0) * (_INSIDE - 1)
             if size and size + each > MOST_TOGETHER:
                 found.append(range(start, number))
                 start, size = number, 0
