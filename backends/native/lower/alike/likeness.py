@@ -42,11 +42,24 @@ def _operator(o: OperatorLowering) -> Hashable:
     """The operator, or those of a group, and their tensors, numbered as they appear."""
     op, tensors = o.operator.op, o.spec.subgraph.tensors
     numbers: dict[int, int] = {ABSENT: ABSENT}
-    members = [each.operator for each in op.members] if isinstance(op, Fused) else [o.operator]
-    for each in (*o.operator.inputs, *(tensor for member in members for tensor in (*member.inputs, *member.outputs))):
+    members = _members(o)
+    for each in (*_sources(o), *(tensor for member in members for tensor in (*member.inputs, *member.outputs))):
         numbers.setdefault(each, len(numbers))
     kinds = tuple(_tensor(tensors[each]) for each in numbers if each != ABSENT)
-    return type(op), getattr(op, "overwritten", None), tuple(_member(each, numbers) for each in members), kinds
+    return (type(op), getattr(op, "overwritten", None), tuple(numbers[each] for each in _sources(o)),
+            tuple(_member(each, numbers) for each in members), kinds)
+
+
+def _sources(o: OperatorLowering) -> tuple[int, ...]:
+    """The tensors that the inputs are."""
+    op = o.operator.op
+    return op.sources if isinstance(op, Fused) else o.operator.inputs
+
+
+def _members(o: OperatorLowering) -> list[Operator]:
+    """The operator, or those of a group."""
+    op = o.operator.op
+    return [each.operator for each in op.members] if isinstance(op, Fused) else [o.operator]
 
 
 def _member(operator: Operator, numbers: dict[int, int]) -> Hashable:
@@ -93,8 +106,8 @@ def _value(o: OperatorLowering, position: int, value: Value) -> Hashable:
 
 def _is_opaque(o: OperatorLowering, position: int) -> bool:
     """Whether the value of a constant has no part in the code."""
-    op, tensor = o.operator.op, o.operator.inputs[position]
-    for each in [each.operator for each in op.members] if isinstance(op, Fused) else [o.operator]:
+    tensor = _sources(o)[position]
+    for each in _members(o):
         if tensor in each.inputs:
             rule = rule_of(Call.of(o.spec.subgraph, each, o.place))
             if not isinstance(rule, Rule) or any(
