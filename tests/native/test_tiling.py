@@ -1,5 +1,5 @@
 """How rows are cut into register tiles: into ones of one size, the last of which overlaps the one before it, where that
-takes hardly longer; where their number is open, into ones for several numbers of them."""
+takes hardly longer; where their number is open, into ones for several numbers of them, unless there are always some."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import circlet
 from circlet.backends.native.gemm.microkernel import FLOAT32, chains
-from circlet.backends.native.gemm.plan import Plan
+from circlet.backends.native.gemm.plan import DEPTH, Plan
 from circlet.backends.native.gemm.tiling import Split, panel_vectors, split_rows
 from circlet.backends.native.load import cache, llvm
 from circlet.backends.native.load.llvm import host
@@ -80,6 +80,35 @@ def test_products_of_any_number_of_rows(columns: int) -> None:
     for rows in range(1, 40):
         given = values((rows, 40), np.float32, rows)
         check(_run_on(native, given), _run_on(cpu, given), 1e-4)
+
+
+@pytest.mark.parametrize("factor", [12, 16, 25, 49, 196, 3136])
+@pytest.mark.parametrize("vectors", [1, 2, 3, 4])
+def test_any_number_of_images_is_in_tiles_of_one_size(factor: int, vectors: int) -> None:
+    split = split_rows(host(), factor * Scope([64]).symbol(0), vectors, FLOAT32)
+    assert split.sizes == (split.size,)
+    assert split.size <= factor
+    assert split.overlaps == (factor % split.size > 0)
+    assert split.apart.sizes == (split.size, *split.fewer)
+
+
+@pytest.mark.parametrize(("depth", "columns"), [(40, 20), (40, 100), (1100, 100)])
+@pytest.mark.parametrize("factor", [13, 25])
+def test_products_of_any_number_of_images(depth: int, columns: int, factor: int) -> None:
+    """Each has the same bits, whatever their number; those of the second depth are added up in two parts, whose tiles
+    do not overlap."""
+    weights = values((columns, depth), np.float32, 1)
+    b = ModelBuilder()
+    main = b.subgraph("main")
+    x = main.input("x", DType.FLOAT32, (-1, factor, depth))
+    main.output(main.apply(FullyConnected(keep_num_dims=True), x, main.constant(weights)))
+    native, cpu = (circlet.Session(b.build(), backend=each) for each in ("native", "cpu"))
+    for images in (2, 1, 3, 5):
+        given = values((images, factor, depth), np.float32, images)
+        found = _run_on(native, given)
+        check(found, _run_on(cpu, given), 1e-4)
+        for number in range(images if depth < DEPTH else 0):
+            np.testing.assert_array_equal(_run_on(native, given[number:number + 1])[0], found[number])
 
 
 def test_some_rows_overlap() -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from circlet.backends.native.gemm.microkernel import Arithmetic, chains, lanes
 from circlet.backends.native.targets.target import Goal, Target
-from circlet.runtime.ir.length import divisor, is_length
+from circlet.runtime.ir.length import certain, divisor, is_length, may_differ
 from circlet.runtime.records import dataclass, replace
 
 _SPLIT = 1.05
@@ -16,7 +16,8 @@ _SIZES = 1.02
 """How much longer a product may take whose tiles are of one size instead of two, each of which is a function: a choice,
 little beside what compiling one takes."""
 TYPICAL = 64
-"""What an open number of rows is taken for where the shape of tiles is chosen: some tiles, none of them by itself."""
+"""What an open number of rows is taken for, about, where the shape of tiles is chosen: some tiles, none of them by
+itself. It is taken for its fixed factor where that is as large."""
 _FEWER = 1.25
 """How much longer a tile may take than one with as many rows as there are, where their number is open: a choice, so
 that half as many functions are compiled; the rows that are left are a small part of most products."""
@@ -28,15 +29,17 @@ takes 5 to 11 % longer than with known lengths, on AVX-512, of 7 rows 19 %, as m
 
 @dataclass(frozen=True)
 class Split:
-    """A count in parts: `larger` ones of `size + 1`, then parts of `size`. Those of a known count overlap where they
-    are more than the total; the last part of an open count is what is left."""
+    """A count in parts: `larger` ones of `size + 1`, then parts of `size`. Where they overlap, the last part begins so
+    early that it ends with the total; else that of an open count is what is left."""
 
     parts: int
     size: int
     larger: int
     total: int
     fewer: tuple[int, ...] = ()
-    """The sizes that an open count's last part may have, the largest one first, where that is not any."""
+    """The sizes that an open count's last part may have, the largest one first, where that is what is left."""
+    overlaps: bool = False
+    """Whether the last part may have some of what the one before it has."""
 
     @classmethod
     def of(cls, total: int, largest: int) -> Split:
@@ -57,7 +60,8 @@ class Split:
     @classmethod
     def even(cls, total: int, size: int) -> Split:
         """Parts of one size, at most the total; the last one begins so early that it ends with the total."""
-        return cls(-(-total // size), size, 0, total)
+        parts = -(-total // size)
+        return cls(parts, size, 0, total, overlaps=may_differ(parts * size, total))
 
     @property
     def is_open(self) -> bool:
@@ -65,20 +69,17 @@ class Split:
         return is_length(self.total)
 
     @property
-    def overlaps(self) -> bool:
-        """Whether the last part has some of what the one before it has."""
-        return not self.is_open and self.parts * self.size > self.total
-
-    @property
     def apart(self) -> Split:
         """The same in parts that do not overlap, none of them larger."""
+        if self.overlaps and self.is_open:
+            return replace(self, overlaps=False)
         return Split.of(self.total, self.size) if self.overlaps else self
 
     @property
     def sizes(self) -> tuple[int, ...]:
         """The sizes that tiles have, the larger one first."""
         if self.is_open:
-            return (self.size, *self.fewer)
+            return (self.size,) if self.overlaps else (self.size, *self.fewer)
         return tuple(size for size, count in self._counted if count)
 
     @property
@@ -133,13 +134,29 @@ def split_rows(target: Target, rows: int, vectors: int, arithmetic: Arithmetic) 
     longer than sizes that differ by one. How small tiles sum up stays as it is."""
     most, wanted = _most_rows(target, vectors, arithmetic), target.tiles.chains
     found = Split.of(rows, most)
+    sizes = range(most, -(-wanted // vectors) - 1, -1)
     if found.is_open:
-        fewer = _fewer_rows(target, found.size, vectors) if divisor(rows) % found.size else ()
-        return replace(found, fewer=tuple(fewer))
+        return _split_open(target, found, vectors, sizes if certain(rows, ">=", most) else ())
     if not found.larger or found.size * vectors < wanted:
         return found
-    sizes = range(most, -(-wanted // vectors) - 1, -1)
     return min(found, *(Split.even(rows, each) for each in sizes), key=lambda each: each.cost(vectors, wanted))
+
+
+def _split_open(target: Target, found: Split, vectors: int, sizes: Sequence[int]) -> Split:
+    """An open number of rows: in tiles of one of some sizes, which overlap, where there are always as many rows as the
+    largest one has, so that one function does; else as it was found, with tiles for what is left."""
+    if not divisor(found.total) % found.size:
+        return found
+    rows, wanted = _typical(found.total), target.tiles.chains
+    size = min(sizes, key=lambda each: Split.even(rows, each).cost(vectors, wanted), default=found.size)
+    split = Split.even(found.total, size) if sizes else found
+    return replace(split, fewer=tuple(_fewer_rows(target, size, vectors))) if divisor(found.total) % size else split
+
+
+def _typical(rows: int) -> int:
+    """What a number of rows, if it is open, is taken for where the shape of tiles is chosen."""
+    least = max(divisor(rows), 1)
+    return max(TYPICAL // least, 1) * least if is_length(rows) else rows
 
 
 def panel_vectors(target: Target, rows: int, columns: int, arithmetic: Arithmetic) -> int:
@@ -148,7 +165,7 @@ def panel_vectors(target: Target, rows: int, columns: int, arithmetic: Arithmeti
     with counts."""
     if is_length(columns):
         return _OPEN_VECTORS
-    rows = TYPICAL if is_length(rows) else rows
+    rows = _typical(rows)
     needed = max(-(-columns // lanes(target)), 1)
 
     def cost(vectors: int) -> float:
