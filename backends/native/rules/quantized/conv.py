@@ -102,10 +102,10 @@ class Taps:
         else:
             taps = (_sums(function, (tall.size, self.along_width), (tall.dilation * row, wide.dilation * column)),
                     tall.size * self.along_width)
-        run = self.form.run(self.run)
-        if is_open((*shape, *steps)):
-            return Left(memory, _sums(function, shape, steps), None, run, taps)
-        return left_of(function, memory, Grid.of(shape, steps), run, taps)
+        run, grid = self.form.run(self.run), Grid.of(shape, steps)
+        if is_open(grid.steps) or (len(grid.shape) > 1 and is_open(grid.shape)):
+            return Left(memory, _sums(function, grid.shape, grid.steps), None, run, taps)
+        return left_of(function, memory, grid, run, taps)
 
 
 def _sums(function: Function, shape: Shape, steps: Shape) -> ir.Value:
