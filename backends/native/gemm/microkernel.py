@@ -258,17 +258,25 @@ class Vectors:
 
     def store_some(self, value: ir.Value, address: ir.Value, count: ir.Value) -> None:
         """Stores as many lanes as `count` says, an index: none if it is negative, all if it exceeds them."""
+        self.store_where(value, address, self.first(count))
+
+    def store_where(self, value: ir.Value, address: ir.Value, mask: ir.Value) -> None:
+        """Stores the lanes for which an i1 is true."""
         name = f"llvm.masked.store.v{self.kind.count}{'f' if isinstance(self.kind.element, ir.FloatType) else 'i'}32.p0"
         kind = ir.FunctionType(ir.VoidType(), [self.kind, POINTER, I32, self._mask])
         function = self._e.declare(name, kind)
-        self._e.builder.call(function, [value, address, ir.Constant(I32, WORD), self.first(count)])
+        self._e.builder.call(function, [value, address, ir.Constant(I32, WORD), mask])
 
     def load_some(self, address: ir.Value, count: ir.Value) -> ir.Value:
         """Loads as many lanes as `count` says; the others are zero, and their memory is not touched."""
+        return self.load_where(address, self.first(count))
+
+    def load_where(self, address: ir.Value, mask: ir.Value) -> ir.Value:
+        """Loads the lanes for which an i1 is true; the others are zero, and their memory is not touched."""
         name = f"llvm.masked.load.v{self.kind.count}{'f' if isinstance(self.kind.element, ir.FloatType) else 'i'}32.p0"
         kind = ir.FunctionType(self.kind, [POINTER, I32, self._mask, self.kind])
         function = self._e.declare(name, kind)
-        return self._e.builder.call(function, [address, ir.Constant(I32, WORD), self.first(count), self.splat(0)])
+        return self._e.builder.call(function, [address, ir.Constant(I32, WORD), mask, self.splat(0)])
 
     def load_first(self, address: ir.Value, count: int) -> ir.Value:
         """Loads so many lanes, or all if they are fewer; the others are zero, and their memory is not touched."""
@@ -330,8 +338,7 @@ class _TileBody:
         self._taps, rest = (rest[:2], rest[2:]) if tile.has_taps else ([], rest)
         self._limits, rest = (rest[:2], rest[2:]) if tile.clamps else ([], rest)
         self._columns: ir.Value | None
-        has_columns = tile.is_partial or tile.reads_partial
-        self._columns, rest = (rest[0], rest[1:]) if has_columns else (None, rest)
+        self._columns, rest = (rest[0], rest[1:]) if tile.is_partial or tile.reads_partial else (None, rest)
         self._ahead: ir.Value | None
         self._ahead, rest = (rest[0], rest[1:]) if tile.fetches else (None, rest)
         self._units = () if tile.stored is None else tile.stored.units(e, rest[0], tile.vectors, tile.lanes)
@@ -346,43 +353,50 @@ class _TileBody:
         registers over all taps and steps of the depth, adds up the chains, and finishes or stores the sums (rows,
         columns)."""
         rows = self._row_addresses()
+        self._read = self._masks(self._tile.reads_partial)
         sums = [self._totals.splat(0)] * (self._tile.rows * self._tile.vectors * self._chains)
         if self._tile.has_taps:
             sums = self._tapped(rows, sums)
         else:
             sums, _ = self._depth(rows, self._e.number(0), self._right, sums)
+        self._written, self._numbers = self._masks(self._tile.is_partial), self._row_numbers()
         self._finish(self._joined(sums))
 
     def _row_addresses(self) -> list[ir.Value]:
         """Where each row of the tile begins, loaded from the table."""
         e = self._e
         return [self._words.address(self._left, e.builder.load(e.address(self._rows, e.index, each), typ=e.index))
-                for each in map(self._row, range(self._tile.rows))]
+                for each in self._row_numbers()]
 
-    def _row(self, number: int) -> ir.Value:
-        """A row's number, that of the first one where there is no such row."""
+    def _row_numbers(self) -> list[ir.Value]:
+        """The number of each row of the tile, that of the first one where there is no such row."""
         e, least = self._e, self._tile.least
-        if least is None or number < least:
-            return e.number(number)
-        return e.select(e.builder.icmp_signed("<", e.number(number), self._count), e.number(number), e.number(0))
+        numbers = [e.number(each) for each in range(self._tile.rows)]
+        return [each if least is None or number < least else
+                e.select(e.builder.icmp_signed("<", each, self._count), each, e.number(0))
+                for number, each in enumerate(numbers)]
 
     def _places(self, base: ir.Value, step: ir.Value, rows: int) -> Iterator[tuple[int, ir.Value]]:
-        """The address of each vector of a block of so many rows and the tile's columns, and its first column."""
+        """The address of each vector of a block of so many rows and the tile's columns, and its number in a row."""
         for begin in self._lines(base, step, rows):
-            for vector in range(self._tile.vectors):
-                column = vector * self._tile.lanes
-                yield column, self._totals.address(begin, column * WORD)
+            for number in range(self._tile.vectors):
+                yield number, self._totals.address(begin, number * self._tile.lanes * WORD)
 
     def _lines(self, base: ir.Value, step: ir.Value, rows: int) -> Iterator[ir.Value]:
         """Where so many rows begin that are a step apart."""
-        for row in map(self._row, range(rows)):
+        for row in self._numbers[:rows]:
             yield self._totals.address(base, self._e.builder.mul(step, row))
 
-    def _load(self, vectors: Vectors, place: ir.Value, column: int, is_partial: bool) -> ir.Value:
-        """The vector from a column of the panel on, at a place."""
-        if not is_partial:
-            return vectors.load(place)
-        return vectors.load_some(place, self._e.builder.sub(self._columns, self._e.number(column)))
+    def _masks(self, is_partial: bool) -> list[ir.Value]:
+        """Which lanes of each vector of the panel count, if not all do."""
+        e = self._e
+        return [self._words.first(e.builder.sub(self._columns, e.number(number * self._tile.lanes)))
+                for number in range(self._tile.vectors * is_partial)]
+
+    @staticmethod
+    def _load(vectors: Vectors, place: ir.Value, number: int, masks: list[ir.Value]) -> ir.Value:
+        """The vector of a number in the panel, at a place."""
+        return vectors.load_where(place, masks[number]) if masks else vectors.load(place)
 
     def _tapped(self, rows: Sequence[ir.Value], sums: Sums) -> Sums:
         """The sums over all taps: a loop over the table of taps, which carries the panel's address and all sums in
@@ -437,8 +451,8 @@ class _TileBody:
             right = [self._words.load_first(self._words.address(panel, column * WORD), tile.held - column)
                      for column in range(0, tile.columns, tile.lanes)]
         elif tile.stored is None:
-            right = [self._load(self._words, self._words.address(panel, k * tile.lanes * WORD), k * tile.lanes,
-                                tile.reads_partial) for k in range(tile.vectors)]
+            right = [self._load(self._words, self._words.address(panel, k * tile.lanes * WORD), k, self._read)
+                     for k in range(tile.vectors)]
         else:
             right = tile.stored.words(e, panel, tile.vectors, tile.lanes, self._units)
         found: Sums = []
@@ -461,8 +475,8 @@ class _TileBody:
     def _first(self) -> Sums:
         """What the sums are added to."""
         tile = self._tile
-        loaded = [self._load(self._totals, place, column, tile.is_partial)
-                  for column, place in self._places(self._start, self._start_step, tile.rows if tile.adds else 1)]
+        loaded = [self._load(self._totals, place, number, self._written)
+                  for number, place in self._places(self._start, self._start_step, tile.rows if tile.adds else 1)]
         return loaded if tile.adds else loaded * tile.rows
 
     def _added(self, some: Sums, others: Sums) -> Sums:
@@ -477,9 +491,9 @@ class _TileBody:
             rows = [sums[k * tile.vectors:(k + 1) * tile.vectors] for k in range(tile.rows)]
             tile.finish.write(self._e, rows, self._terms, list(self._lines(self._out, self._out_step, tile.rows)))
             return
-        for value, (column, place) in zip(sums, self._places(self._out, self._out_step, tile.rows), strict=True):
+        for value, (number, place) in zip(sums, self._places(self._out, self._out_step, tile.rows), strict=True):
             result = limited(self._e, value, self._limits)
-            if not self._tile.is_partial:
-                self._totals.store(result, place)
+            if tile.is_partial:
+                self._totals.store_where(result, place, self._written[number])
             else:
-                self._totals.store_some(result, place, self._e.builder.sub(self._columns, self._e.number(column)))
+                self._totals.store(result, place)

@@ -1,4 +1,5 @@
-"""Tiles for as many rows as the run tells: fewer functions than there are numbers of rows."""
+"""Tiles for as many rows as the run tells: fewer functions than there are numbers of rows, and the same for products
+that differ in what a tile of all rows is made for."""
 
 from __future__ import annotations
 
@@ -15,6 +16,7 @@ from circlet.backends.native.gemm.microkernel import (
     function_of,
     internal_function,
 )
+from circlet.backends.native.gemm.operands import table
 from circlet.runtime.records import replace
 
 
@@ -27,16 +29,25 @@ def call_tiles(e: Emitter, tile: Tile, fewer: Sequence[int], call: Call) -> None
         fewer: the rows of the others, the largest first.
         call: with the number of rows, which is the tile's at most.
     """
-    name = f"{replace(tile, least=1).name}_or_fewer"
-    tiles = [replace(tile, rows=rows, least=below + 1) for rows, below in zip(fewer, (*fewer[1:], 0), strict=True)]
+    general = replace(tile, has_taps=True, is_partial=tile.finish is None, adds=True)
+    name = f"{replace(general, least=1).name}_or_fewer"
+    tiles = [replace(general, rows=rows, least=below + 1) for rows, below in zip(fewer, (*fewer[1:], 0), strict=True)]
     is_full = e.builder.icmp_signed("==", call.count, e.number(tile.rows))
     with e.builder.if_else(is_full, likely=True) as (then, otherwise):
         with then:
             call_tile(e, tile, replace(call, count=None))
         with otherwise:
-            e.builder.call(e.module.globals.get(name) or _make(e, name, tiles), call.arguments())
+            function = e.module.globals.get(name) or _make(e, name, tiles)
+            e.builder.call(function, _generalised(e, general, call).arguments())
     for each in tiles:
         e.callers.setdefault(each.name, {})[e.label] = None
+
+
+def _generalised(e: Emitter, tile: Tile, call: Call) -> Call:
+    """A call of a tile that takes rows of one run, and writes whole panels, too."""
+    taps = call.taps or (table(e, [0]), e.number(1))
+    columns = e.number(tile.columns) if tile.is_partial and call.columns is None else call.columns
+    return replace(call, taps=taps, columns=columns)
 
 
 def _make(e: Emitter, name: str, tiles: Sequence[Tile]) -> ir.Function:
