@@ -10,14 +10,14 @@ from typing import TypeAlias
 
 from llvmlite import ir
 
-from circlet.backends.native.emit.emitter import I32, Emitter
+from circlet.backends.native.emit.emitter import I32, POINTER, Emitter
 from circlet.backends.native.emit.loops import carry, independent, rolled
 from circlet.backends.native.emit.parallel import parallel
 from circlet.backends.native.emit.value import Value
-from circlet.backends.native.gemm.microkernel import FLOAT32, WORD, Vectors, broadcast
+from circlet.backends.native.gemm.microkernel import FLOAT32, WORD, VectorLoop, Vectors, broadcast, internal_function
 from circlet.backends.native.gemm.operands import Put
 from circlet.backends.native.gemm.plan import Plan
-from circlet.runtime.ir.length import is_length, may_differ, smaller
+from circlet.runtime.ir.length import is_length, may_differ
 
 _COLUMNS = 4
 """Columns that are summed at a time, so that each vector of the row is loaded once for all of them. Of 1, 2, 4, 6 and 8
@@ -60,72 +60,79 @@ def multiply_few(e: Emitter, plan: Plan, left: ir.Value, right: ir.Value, bias: 
                 put(e, row, column, value if bias is None else e.builder.fadd(value, bias.linear(e, column)))
 
 
-def multiply_row(e: Emitter, plan: Plan, left: ir.Value, right: ir.Value, sums: ir.Value, put: Put) -> None:
+def multiply_row(e: Emitter, plan: Plan, left: ir.Value, right: ir.Value, sums: ir.Value,
+                 put: Put | None = None) -> None:
     """Emits a product of float32 matrices (1, depth) and (depth, columns), which gives (1, columns), with memory for
     the sums of all columns.
 
     A loop over strips of columns, shared out: the rows of the right factor are added to the strip's sums, which lie in
-    the first-level cache; then `put` gets each of them. So the right factor is read in the order in which it lies.
+    the first-level cache; then `put`, if there is one, gets each of them. So the right factor is read in the order in
+    which it lies.
     """
-    whole, rest = divmod(plan.columns, _STRIP)
-    for first, count, width in ((0, whole, _STRIP), (whole, smaller(rest, 1), rest)):
-        if not may_differ(count, 0):
-            continue
-        with parallel(e, count, 2 * plan.columns * plan.depth * WORD) as number:
-            begin = e.builder.mul(e.builder.add(number, e.number(first)), e.number(_STRIP))
-            strip = e.address(sums, FLOAT, begin)
-            _add_rows(e, plan, left, e.address(right, FLOAT, begin), strip, width)
+    columns = plan.columns
+    with parallel(e, -(-columns // _STRIP), 2 * columns * plan.depth * WORD) as number:
+        begin = e.builder.mul(number, e.number(_STRIP))
+        width = columns if not is_length(columns) and columns <= _STRIP else e.intrinsic(
+            "smin", e.builder.sub(e.number(columns), begin), e.number(_STRIP))
+        strip = e.address(sums, FLOAT, begin)
+        e.builder.call(_add_rows(e, plan.lanes), [
+            left, e.address(right, FLOAT, begin), e.number(columns * WORD), strip, e.register(width),
+            e.number(plan.depth)])
+        if put is not None:
             with independent(e, width, plan.lanes) as k:
                 value = e.builder.load(e.address(strip, FLOAT, k), typ=FLOAT)
                 put(e, e.number(0), e.builder.add(begin, k), value)
 
 
-def _add_rows(e: Emitter, plan: Plan, left: ir.Value, right: ir.Value, sums: ir.Value, width: int) -> None:
-    """Sums up the rows of a strip (depth, width) of a matrix, each times an element of the left factor, into `sums`
-    (width,).
+def _add_rows(e: Emitter, lanes: int) -> ir.Function:
+    """The function that sums up the rows of a strip, each times an element of the left factor: given these, the rows,
+    their distance in bytes, where the sums go, how many columns and rows there are.
 
     A loop over `_ROWS` rows at a time, their factors in registers, and within it one over the vectors of the strip. The
-    rows that are left come first; one by one, where their number is open.
+    rows that are left come first, one by one.
     """
-    b, vectors, step = e.builder, Vectors(e, FLOAT, plan.lanes), plan.columns
+    name = f"add_rows_{lanes}"
+    if name in e.module.globals:
+        return e.module.globals[name]
+    function = internal_function(e, name, [POINTER, POINTER, e.index, POINTER, e.index, e.index], VectorLoop)
+    inner = Emitter(e.module, function, e.target)
+    b, (left, right, step, sums, width, depth), vectors = inner.builder, function.args, Vectors(inner, FLOAT, lanes)
 
-    def add(row: ir.Value, rows: int, is_first: bool = False) -> None:
-        factors = [broadcast(e, b.load(e.address(left, FLOAT, b.add(row, e.number(k))), typ=FLOAT), plan.lanes)
+    def add(row: ir.Value, rows: int) -> None:
+        factors = [broadcast(inner, b.load(inner.address(left, FLOAT, b.add(row, inner.number(k))), typ=FLOAT), lanes)
                    for k in range(rows)]
-        given = e.address(right, FLOAT, b.mul(row, e.number(step)))
+        given = [vectors.address(right, b.mul(b.add(row, inner.number(k)), step)) for k in range(rows)]
 
         def strip(place: ir.Value, load: Load, store: Store) -> None:
             total = vectors.address(sums, place)
-            value = vectors.splat(0) if is_first else load(total)
-            for k, factor in enumerate(factors):
-                value = e.intrinsic("fmuladd", factor, load(vectors.address(given, place, k * step * WORD)), value)
+            value = load(total)
+            for factor, each in zip(factors, given, strict=True):
+                value = inner.intrinsic("fmuladd", factor, load(vectors.address(each, place)), value)
             store(value, total)
 
-        _strips(e, vectors, width, strip)
+        _strips(inner, vectors, width, strip)
 
-    whole, first = divmod(plan.depth, _ROWS)
-    if is_length(first):
-        _strips(e, vectors, width, lambda place, load, store: store(vectors.splat(0), vectors.address(sums, place)))
-        with rolled(e, first) as row:
-            add(row, 1)
-    else:
-        whole, first = (whole, first) if first else (whole - 1, _ROWS)
-        add(e.number(0), first, is_first=True)
-    with rolled(e, whole) as number:
-        add(b.add(b.mul(number, e.number(_ROWS)), e.number(first)), _ROWS)
+    first = b.urem(depth, inner.number(_ROWS))
+    _strips(inner, vectors, width, lambda place, load, store: store(vectors.splat(0), vectors.address(sums, place)))
+    with rolled(inner, first) as row:
+        add(row, 1)
+    with rolled(inner, b.udiv(depth, inner.number(_ROWS))) as number:
+        add(b.add(b.mul(number, inner.number(_ROWS)), first), _ROWS)
+    b.ret_void()
+    return function
 
 
-def _strips(e: Emitter, vectors: Vectors, width: int, strip: Callable[[ir.Value, Load, Store], None]) -> None:
+def _strips(e: Emitter, vectors: Vectors, width: ir.Value, strip: Callable[[ir.Value, Load, Store], None]) -> None:
     """Calls `strip` for each vector of a strip, with the distance from the beginning, and what loads and stores the
-    vector's elements; then for those that are no whole vector, if there may be any."""
-    lanes = vectors.kind.count
-    whole, rest = divmod(width, lanes)
+    vector's elements; then for those that are no whole vector."""
+    b, lanes = e.builder, e.number(vectors.kind.count)
+    whole, rest = b.udiv(width, lanes), b.urem(width, lanes)
     with rolled(e, whole) as number:
-        strip(e.builder.mul(number, e.number(lanes * WORD)), vectors.load, vectors.store)
-    if may_differ(rest, 0):
-        count = e.number(rest)
-        strip(e.number(whole * lanes * WORD), lambda place: vectors.load_some(place, count),
-              lambda value, place: vectors.store_some(value, place, count))
+        strip(b.mul(number, e.number(vectors.kind.count * WORD)), vectors.load, vectors.store)
+    with b.if_then(b.icmp_signed("!=", rest, e.number(0))):
+        there = vectors.first(rest)
+        strip(b.mul(whole, e.number(vectors.kind.count * WORD)), lambda place: vectors.load_where(place, there),
+              lambda value, place: vectors.store_where(value, place, there))
 
 
 def dots(e: Emitter, one: ir.Value, others: Sequence[ir.Value], count: int, lanes: int) -> list[ir.Value]:

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from itertools import product
 
 from llvmlite import ir
 
 from circlet.backends.native.emit.emitter import I32, POINTER, Emitter
 from circlet.backends.native.emit.loops import rolled
 from circlet.backends.native.emit.parallel import parallel
-from circlet.backends.native.gemm.microkernel import FLOAT32, WORD, Vectors, internal_function, lanes
+from circlet.backends.native.gemm.microkernel import FLOAT32, WORD, VectorLoop, Vectors, internal_function, lanes
 from circlet.backends.native.gemm.plan import Plan
-from circlet.runtime.ir.length import is_length
 
 FLOAT = FLOAT32.word
 """The type of the factors."""
@@ -23,27 +21,44 @@ within 2 % for 128, 512 and 1024 columns, AVX2 and AVX-512. On another one, 16 t
 
 def copy_panels(e: Emitter, plan: Plan, source: ir.Value, target: ir.Value) -> None:
     """Packs a float32 matrix (depth, columns) into panels (panels, depth, columns of a panel), as in GotoBLAS (Goto and
-    van de Geijn 2008): loops over blocks of rows, shared out, over panels and over the rows of a block copy one row of
-    a panel.
+    van de Geijn 2008): loops over blocks of rows, shared out, and over panels copy a block's rows of a panel.
 
     Some rows at a time: column by column, every row would be in another page, and no page in use for long.
     """
-    vectors, blocks = Vectors(e, FLOAT, plan.lanes), plan.depth // _ROWS
-    for group, block in product(plan.groups, (None, blocks)):
-        count, rows = (blocks, _ROWS) if block is None else (1, plan.depth - blocks * _ROWS)
-        work = 2 * plan.panels * plan.panel_bytes
-        with parallel(e, count, work) as turn, rolled(e, group.count) as number, rolled(e, rows) as row:
-            k = e.builder.add(e.builder.mul(turn if block is None else e.number(block), e.number(_ROWS)), row)
+    blocks = -(-plan.depth // _ROWS)
+    for group in plan.groups:
+        function = _copy(e, plan, group.is_partial(plan.panel))
+        with parallel(e, blocks, 2 * plan.panels * plan.panel_bytes) as block, rolled(e, group.count) as number:
+            row = e.builder.mul(block, e.number(_ROWS))
+            rows = e.intrinsic("smin", e.builder.sub(e.number(plan.depth), row), e.number(_ROWS))
             panel = e.builder.add(number, e.number(group.first))
             column = e.builder.mul(panel, e.number(plan.panel))
-            given = e.address(source, FLOAT, e.builder.add(e.builder.mul(k, e.number(plan.columns)), column))
-            packed = e.builder.add(e.builder.mul(panel, e.number(plan.depth)), k)
+            given = e.address(source, FLOAT, e.builder.add(e.builder.mul(row, e.number(plan.columns)), column))
+            packed = e.builder.add(e.builder.mul(panel, e.number(plan.depth)), row)
             made = e.address(target, FLOAT, e.builder.mul(packed, e.number(plan.panel)))
-            for offset in range(0, plan.panel, plan.lanes):
-                place, rest = vectors.address(given, offset * WORD), group.columns - offset
-                is_whole = not is_length(rest) and rest >= plan.lanes
-                value = vectors.load(place) if is_whole else vectors.load_some(place, e.number(rest))
-                vectors.store(value, vectors.address(made, offset * WORD))
+            e.builder.call(function, [given, e.number(plan.columns * WORD), made, rows, e.number(group.columns)])
+
+
+def _copy(e: Emitter, plan: Plan, is_partial: bool) -> ir.Function:
+    """The function that packs rows of a panel: given them, their distance in bytes, where they go, how many there are,
+    and how many columns of them, the others being zeros, where a panel may have fewer."""
+    name = f"copy_panel_{plan.panel}{'_in_part' * is_partial}"
+    if name in e.module.globals:
+        return e.module.globals[name]
+    function = internal_function(e, name, [POINTER, e.index, POINTER, e.index, e.index], VectorLoop)
+    inner = Emitter(e.module, function, e.target)
+    b, (source, step, target, rows, columns), vectors = inner.builder, function.args, Vectors(inner, FLOAT, plan.lanes)
+    offsets = range(0, plan.panel, plan.lanes)
+    there = [vectors.first(b.sub(columns, inner.number(offset))) for offset in offsets if is_partial]
+    with rolled(inner, rows) as row:
+        given = vectors.address(source, b.mul(row, step))
+        made = vectors.address(target, b.mul(row, inner.number(plan.panel * WORD)))
+        for number, offset in enumerate(offsets):
+            place = vectors.address(given, offset * WORD)
+            value = vectors.load_where(place, there[number]) if is_partial else vectors.load(place)
+            vectors.store(value, vectors.address(made, offset * WORD))
+    b.ret_void()
+    return function
 
 
 def transpose_panels(e: Emitter, plan: Plan, source: ir.Value, target: ir.Value) -> None:

@@ -14,7 +14,7 @@ from circlet.backends.native.emit.value import Value
 from circlet.backends.native.emit.whole import Truth, Whole, both
 from circlet.backends.native.gemm.few_rows import multiply_few, multiply_row
 from circlet.backends.native.gemm.microkernel import FLOAT32, WORD
-from circlet.backends.native.gemm.operands import Left
+from circlet.backends.native.gemm.operands import Direct, Left
 from circlet.backends.native.gemm.packing import transpose, transposed_step
 from circlet.backends.native.gemm.plan import Plan
 from circlet.backends.native.gemm.product import multiply
@@ -117,15 +117,19 @@ def batch_matmul(node: Node[BatchMatMul], e: Emitter, sinks: tuple[Sink, ...]) -
     start = product.start(None)
     with parallel_nest(e, outer, work) as index:
         rows, other = _matrix(e, left, x, index), _matrix(e, right, y, index)
+        result = product.result(sinks[0], outer=index)
 
         def one_row() -> None:
+            if isinstance(result, Direct):
+                multiply_row(e, plan, rows, other, result.memory)
+                return
             sums = node.function.scratch(plan.columns * WORD)
             multiply_row(e, plan, rows, other, sums, product.put(sinks[0], outer=index))
 
         def by_tiles() -> None:
             factor = _turned(node, e, plan) if node.op.adj_x else product.rows(depth * WORD)
             panels = product.packed(other, product.reserve(), node.op.adj_y)
-            multiply(e, plan, factor(rows), panels, start, product.result(sinks[0], outer=index))
+            multiply(e, plan, factor(rows), panels, start, result)
 
         branch(e, not node.op.adj_y and _is_row_by_large(e, plan), one_row, by_tiles)
 
