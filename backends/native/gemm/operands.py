@@ -7,8 +7,9 @@ from typing import TypeAlias
 
 from llvmlite import ir
 
-from circlet.backends.native.emit.emitter import I32, Emitter
-from circlet.backends.native.gemm.microkernel import Finish
+from circlet.backends.native.emit.emitter import I32, POINTER, Emitter
+from circlet.backends.native.emit.loops import independent, rolled_nest
+from circlet.backends.native.gemm.microkernel import Finish, VectorLoop, internal_function
 from circlet.backends.native.gemm.storage import Stored
 from circlet.backends.native.gemm.tiling import Split
 from circlet.runtime.ir.length import is_known, is_open, may_differ
@@ -75,12 +76,35 @@ class Grid:
             index = (*index[:-1], e.select(is_over, e.number(0), last))
             yield place
 
+    def write(self, e: Emitter, memory: ir.Value) -> None:
+        """Writes how far each place is from the first one, indices: loops over all axes but the last, along which a
+        function goes."""
+        function = _run(e)
+        with rolled_nest(e, self.shape[:-1]) as index:
+            at = e.linear([*index, e.number(0)], self.shape)
+            e.builder.call(function, [e.address(memory, e.index, at), e.number(self.shape[-1]),
+                                      self._place(e, index), e.number(self.steps[-1])])
+
     def _place(self, e: Emitter, index: Sequence[ir.Value]) -> ir.Value:
-        """How far an index is from the first one."""
+        """How far an index, or the first one that begins so, is from the first one."""
         total: ir.Value = e.number(0)
-        for each, step in zip(index, self.steps, strict=True):
+        for each, step in zip(index, self.steps, strict=False):
             total = e.builder.add(total, e.builder.mul(each, e.number(step)))
         return total
+
+
+def _run(e: Emitter) -> ir.Function:
+    """The function that writes indices at equal distances: given where to, how many, the first one, the distance."""
+    name = "write_places"
+    if name in e.module.globals:
+        return e.module.globals[name]
+    function = internal_function(e, name, [POINTER, e.index, e.index, e.index], VectorLoop)
+    inner = Emitter(e.module, function, e.target)
+    b, (memory, count, first, step) = inner.builder, function.args
+    with independent(inner, count) as k:
+        inner.store(b.add(first, b.mul(k, step)), memory, inner.index_dtype, k)
+    b.ret_void()
+    return function
 
 
 @dataclass(frozen=True, eq=False)

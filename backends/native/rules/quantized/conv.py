@@ -12,7 +12,7 @@ from llvmlite import ir
 
 from circlet.backends.arithmetic.fixed_point import convolution_multipliers, quantized_range
 from circlet.backends.native.emit.emitter import I8, Emitter
-from circlet.backends.native.emit.loops import every, independent, rolled
+from circlet.backends.native.emit.loops import independent, rolled
 from circlet.backends.native.emit.value import Value
 from circlet.backends.native.gemm.microkernel import WORD
 from circlet.backends.native.gemm.operands import Block, Collected, Filtered, Finished, Grid, Left, Result
@@ -116,11 +116,7 @@ def _sums(function: Function, shape: Shape, steps: Shape) -> ir.Value:
         parts = (each * step for each, step in zip(np.ogrid[tuple(map(slice, shape))], steps, strict=True))
         return function.external(np.array(sum(parts), e.index_dtype.numpy).reshape(-1))
     memory = function.reserve(prod(shape) * e.index_dtype.numpy.itemsize)
-    with every(e, shape) as index:
-        total: ir.Value = e.number(0)
-        for each, step in zip(index, steps, strict=True):
-            total = e.builder.add(total, e.builder.mul(each, e.number(step)))
-        e.store(total, memory, e.index_dtype, e.linear(index, shape))
+    Grid.of(shape, steps).write(e, memory)
     return memory
 
 

@@ -16,7 +16,7 @@ import numpy as np
 from llvmlite import ir
 
 from circlet.backends.native.emit.emitter import I8, Emitter
-from circlet.backends.native.emit.loops import every, independent, rolled
+from circlet.backends.native.emit.loops import independent, rolled
 from circlet.backends.native.gemm.microkernel import lanes
 from circlet.backends.native.gemm.operands import Direct, Grid, Left, table
 from circlet.backends.native.gemm.plan import Plan
@@ -32,7 +32,7 @@ from circlet.backends.native.targets.target import Goal
 from circlet.backends.refusal import all_of
 from circlet.runtime.exec.kernel import Call
 from circlet.runtime.ir.length import is_open
-from circlet.runtime.ir.types import Array, DType, Shape
+from circlet.runtime.ir.types import Array, DType
 from circlet.runtime.ops.conv import Conv2D, DepthwiseConv2D, TransposeConv
 from circlet.runtime.ops.window import Window
 
@@ -119,7 +119,9 @@ def positions(node: Node[Any], e: Emitter, image: Image | Volume, windows: Seque
     run = taken * BYTES * (wide.size if is_run else 1)
     rows: ir.Value | None = None
     if is_open((*steps, *shape, *taps)):
-        rows, offsets = _written(node, e, shape, steps), _stored(node, e, taps)
+        rows = node.function.reserve(prod(shape) * e.index_dtype.numpy.itemsize)
+        Grid.of(shape, steps).write(e, rows)
+        offsets = _stored(node, e, taps)
     else:
         offsets = table(e, taps)
         if e.target.goal is Goal.HERE:
@@ -134,15 +136,6 @@ def positions(node: Node[Any], e: Emitter, image: Image | Volume, windows: Seque
         return Left(memory, rows, None, run, (offsets, len(taps)), grid)
 
     return left
-
-
-def _written(node: Node[Any], e: Emitter, shape: Shape, steps: Shape) -> ir.Value:
-    """Scratch memory with a table of indices, the sum of steps for each index of a shape."""
-    memory = node.function.reserve(prod(shape) * e.index_dtype.numpy.itemsize)
-    with every(e, shape) as index:
-        moved = [e.builder.mul(each, e.number(step)) for each, step in zip(index, steps, strict=True)]
-        e.store(reduce(e.builder.add, moved), memory, e.index_dtype, e.linear(index, shape))
-    return memory
 
 
 def _stored(node: Node[Any], e: Emitter, numbers: Sequence[int]) -> ir.Value:
