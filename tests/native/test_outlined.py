@@ -1,4 +1,5 @@
-"""Operators outside the loops of a model are functions of their own; those inside are part of the loop."""
+"""Operators outside the loops of a model are functions of their own, unless they give a number in a register that
+follows from numbers; those inside are part of the loop."""
 
 from __future__ import annotations
 
@@ -43,6 +44,17 @@ def _unchecked(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_each_operator_with_a_result_in_memory_is_a_function() -> None:
     (listing,) = compare(straight(3), [X]).listings
     assert defined(listing).count("operator") > 9
+
+
+@pytest.mark.parametrize("op", [reduce.Sum(), reduce.ReduceMax()])
+def test_a_number_combined_of_an_array_is_of_a_function(op: reduce.Reduction) -> None:
+    b = ModelBuilder()
+    main = b.subgraph("main")
+    x = main.input("x", DType.FLOAT32, (300,))
+    number = main.apply(op, x, main.constant([0]))
+    main.output(number, g.add(main, x, number))
+    (listing,) = compare(b.build(), [np.arange(300, dtype=np.float32) - 7]).listings
+    assert defined(listing).count("operator") == 2
 
 
 def test_loops_keep_their_operators() -> None:

@@ -19,9 +19,11 @@ from circlet.runtime.errors import Place
 from circlet.runtime.exec.crossing import CopyEdge
 from circlet.runtime.exec.executor_map import ExecutorMap
 from circlet.runtime.exec.kernel import Call
+from circlet.runtime.ir.length import may_differ
 from circlet.runtime.ir.model import Operator
 from circlet.runtime.ir.op import Op, Operand, Operands, ShapeError, Unknown
 from circlet.runtime.ir.types import DType, Shape
+from circlet.runtime.ops.reduce import Arg, Reduction
 from circlet.runtime.passes.analyses.specialize import Specialization
 from circlet.runtime.passes.analyses.transfer import Action
 from circlet.runtime.records import dataclass
@@ -82,11 +84,38 @@ class OperatorLowering:
 
     @property
     def is_apart(self) -> bool:
-        """Whether the code of the operator may be a function of its own: it runs once, and gives nothing in a
-        register."""
-        return self.subgraphs.loops == 0 and all(
-            home is not None and not in_register_alone(prod(shape), self.spec.subgraph.tensors[each].dtype)
-            for each, shape, home in zip(self.operator.outputs, self.shapes, self.homes, strict=True))
+        """Whether the code of the operator may be a function of its own: it runs once, and gives nothing in a register
+        but what it combines of several elements, in a loop."""
+        return self.subgraphs.loops == 0 and (self._combines or all(
+            home is not None and not self._is_number(k) for k, home in enumerate(self.homes)))
+
+    @property
+    def _combines(self) -> bool:
+        """Whether each result is one number that is combined of an array."""
+        op = self.operator.op
+        ops = [each.operator.op for each in op.members] if isinstance(op, Fused) else [op]
+        return any(isinstance(each, (Arg, Reduction)) for each in ops) and any(
+            each is not None and each.known is None and may_differ(each.size, 1) for each in self.inputs) and all(
+            self._is_number(k) for k in range(len(self.homes)))
+
+    def _is_number(self, position: int) -> bool:
+        """Whether a result is in a register."""
+        dtype = self.spec.subgraph.tensors[self.operator.outputs[position]].dtype
+        return in_register_alone(prod(self.shapes[position]), dtype)
+
+    def with_homes(self) -> OperatorLowering:
+        """The same with memory for the results that are in registers."""
+        homes = [self.function.reserve(self.spec.subgraph.tensors[each].dtype.numpy.itemsize)
+                 if home is None and self._is_number(k) else home
+                 for k, (each, home) in enumerate(zip(self.operator.outputs, self.homes, strict=True))]
+        return replace(self, homes=tuple(homes))
+
+    def read_again(self, results: Sequence[Value]) -> Sequence[Value]:
+        """Results that another function wrote, those in registers from where they lie."""
+        e = self.function.e
+        return [in_register(e.load(home, each.dtype), each.shape, each.dtype, each.known)
+                if home is not None and self._is_number(k) else each
+                for k, (each, home) in enumerate(zip(results, self.homes, strict=True))]
 
     def call(self) -> Call:
         """The operator and its tensors."""

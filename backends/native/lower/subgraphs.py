@@ -245,8 +245,7 @@ def _lower(o: OperatorLowering) -> Sequence[Value]:
     op = o.operator.op
     if isinstance(op, Fused):
         o.function.note(o.describe())
-        with _apart(o):
-            return (GroupLowering(o, op).lower(),)
+        return _apart(o, lambda o: (GroupLowering(o, op).lower(),))
     o = o.with_told()
     rule: Rule[Op] | str
     if type(op) in CONTROL_FLOW:
@@ -261,21 +260,19 @@ def _lower(o: OperatorLowering) -> Sequence[Value]:
         o.function.note(f"{o.describe()}  (host call: {rule})")
         return lower_host_call(o, rule)
     o.function.note(o.describe())
-    with _apart(o):
-        return o.by_rule(rule)
+    return _apart(o, lambda o: o.by_rule(rule))
 
 
-@contextmanager
-def _apart(o: OperatorLowering) -> Iterator[None]:
-    """Writes an operator to a function of its own, if it may have one; the lengths that it tells are taken from memory
-    then."""
+def _apart(o: OperatorLowering, write: Callable[[OperatorLowering], Sequence[Value]]) -> Sequence[Value]:
+    """Writes an operator to a function of its own, if it may have one; the lengths that it tells, and numbers, are
+    taken from memory then."""
     if not o.is_apart:
-        yield
-        return
-    e = o.function.e
+        return write(o)
+    o, e = o.with_homes(), o.function.e
     untold = [each for shape in o.shapes for each in shape if e.is_undefined(each)]
     with o.function.apart():
-        yield
+        found = write(o)
     for each in untold:
         if not e.is_undefined(each):
             e.recall(each)
+    return o.read_again(found)
