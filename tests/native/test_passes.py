@@ -75,6 +75,23 @@ def add_vectors(e: Emitter) -> None:
         b.store(b.add(each, b.load(total, typ=kind)), total)
 
 
+def store_vectors(e: Emitter) -> None:
+    """A loop that writes a vector in memory, and an element beside it."""
+    place, count = e.function.args
+    with e.loop(count) as k:
+        e.builder.store(e.builder.load(place, typ=ir.VectorType(I64, 4), align=8), e.address(place, I64, k), align=8)
+        e.builder.store(k, place)
+
+
+def combine_vectors(e: Emitter) -> None:
+    """A loop that changes a vector in a slot, and writes an element to memory."""
+    place, count = e.function.args
+    total = e.slot(ir.VectorType(I64, 4))
+    with e.loop(count) as k:
+        e.builder.store(e.builder.load(e.address(place, I64, k), typ=ir.VectorType(I64, 4), align=8), total)
+        e.builder.store(k, place)
+
+
 def copy(e: Emitter) -> None:
     """A loop that copies memory."""
     place, count = e.function.args
@@ -106,7 +123,8 @@ def copy_and_store(e: Emitter) -> None:
 
 
 @pytest.mark.parametrize(("body", "expected"), [
-    (add_vectors, Passes.FOLDING), (copy, Passes.FOLDING), (copy_and_store, Passes.ALL),
+    (add_vectors, Passes.FOLDING), (store_vectors, Passes.FOLDING), (combine_vectors, Passes.ALL),
+    (copy, Passes.FOLDING), (copy_and_store, Passes.ALL),
     (fill, Passes.HASTY), (fill_and_copy, Passes.FOLDING),
     (nothing, Passes.HASTY), (store, Passes.ALL), (drive, Passes.HASTY), (drive_and_store, Passes.ALL),
     (branch_and_store, Passes.ALL),

@@ -10,6 +10,9 @@ from llvmlite import ir
 from circlet.backends.native.emit.loops import is_of_vectors
 from circlet.backends.native.gemm.microkernel import Microkernel, VectorLoop
 
+_WHOLE = ("llvm.memmove.", "llvm.memset.")
+"""What of LLVM's writes much memory at once."""
+
 
 class Passes(Enum):
     """Passes over LLVM's language, before machine code is made of it, which has passes of its own."""
@@ -50,18 +53,20 @@ def passes_for(function: ir.Function, takes_time: Callable[[ir.Function], bool] 
 
 
 def _is_settled(loop: set[ir.Block]) -> bool:
-    """Whether there is nothing in a loop to make vectors of: it was written so, or writes memory by whole vectors and
-    copies alone, beside a slot, such as for what it may still spend. Vectors that it only combines in registers may be
-    short rows', of which each is a turn of a loop around it: without all passes sums and extremes of 2000 rows of 4 to
-    13 floats took 7 to 50 % longer."""
+    """Whether there is nothing in a loop to make vectors of: it was written so, or writes memory by whole vectors, or
+    by copies alone, beside a slot, such as for what it may still spend. Vectors that it only combines in registers may
+    be short rows', of which each is a turn of a loop around it: without all passes sums and extremes of 2000 rows of 4
+    to 13 floats took 7 to 50 % longer."""
     if any(map(is_of_vectors, loop)):
         return True
     instructions = [each for block in loop for each in block.instructions]
     stores = [each for each in instructions if isinstance(each, ir.StoreInstr)]
-    others = [each for each in stores if not isinstance(each.operands[0].type, ir.VectorType)]
-    if not all(isinstance(each.operands[1], ir.AllocaInstr) for each in others):
-        return False
-    return len(stores) > len(others) or any(map(_writes_much, instructions))
+    outside = [each for each in stores if not isinstance(each.operands[1], ir.AllocaInstr)]
+    if any(isinstance(each.operands[0].type, ir.VectorType) for each in outside) or any(
+            _calls(each, "llvm.masked.store.") for each in instructions):
+        return True
+    in_vectors = any(isinstance(each.operands[0].type, ir.VectorType) for each in stores)
+    return not outside and (in_vectors or any(_calls(each, *_WHOLE) for each in instructions))
 
 
 def _only_fills(loop: set[ir.Block]) -> bool:
@@ -72,10 +77,9 @@ def _only_fills(loop: set[ir.Block]) -> bool:
     return bool(names) and not stores and all(each.startswith("llvm.memset.") for each in names)
 
 
-def _writes_much(each: ir.Instruction) -> bool:
-    """Whether an instruction calls what of LLVM's writes memory."""
-    return isinstance(each, ir.CallInstr) and str(getattr(each.callee, "name", "")).startswith(
-        ("llvm.masked.store.", "llvm.memmove.", "llvm.memset."))
+def _calls(each: ir.Instruction, *names: str) -> bool:
+    """Whether an instruction calls a function whose name begins so."""
+    return isinstance(each, ir.CallInstr) and str(getattr(each.callee, "name", "")).startswith(names)
 
 
 def _called(loop: set[ir.Block]) -> Iterator[ir.Function]:
