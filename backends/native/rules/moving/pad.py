@@ -20,7 +20,7 @@ from circlet.backends.native.rules.refusals import movable
 from circlet.backends.native.rules.rule import Node, Sink, fused, nest
 from circlet.backends.refusal import all_of
 from circlet.runtime.exec.kernel import Call
-from circlet.runtime.ir.length import is_known, is_length, larger, may_differ
+from circlet.runtime.ir.length import certain, is_known, is_length, larger, may_differ
 from circlet.runtime.ir.types import QUANTIZABLE, Shape
 from circlet.runtime.ops.pad import Dilate, MirrorPad, MirrorPadMode, Pad, PadV2, StablehloPad, Tile
 from circlet.runtime.records import dataclass
@@ -44,12 +44,16 @@ def padv2(node: Node[PadV2], e: Emitter, sinks: tuple[Sink, ...]) -> None:
 
 
 def _surround(node: Node[Any], e: Emitter, sink: Sink, value: ir.Value) -> None:
-    """The output, of which axes behind those that grow are made one with the last of these where it lies in memory."""
+    """The output, of which axes behind those that grow are made one with the last of these where it lies in memory;
+    not where elements are computed by their index, and the last axis is a vector long, as its place would be found by
+    divisions."""
     x, paddings, shape, memory = node.input(0), _paddings(node), node.shape, sink.memory
-    if memory is None or not shape:
+    last = max((axis for axis, pair in enumerate(paddings) if any(may_differ(each, 0) for each in pair)), default=0)
+    lanes = e.target.vector_bytes // x.dtype.numpy.itemsize
+    is_apart = x.memory is None and not x.flat and certain(shape[-1] if shape[last + 1:] else 1, ">=", lanes)
+    if memory is None or not shape or is_apart:
         _Surrounding(e, x, shape, paddings, sink, value).emit()
         return
-    last = max((axis for axis, pair in enumerate(paddings) if any(may_differ(each, 0) for each in pair)), default=0)
     run, whole = prod(shape[last + 1:]), _joined(shape, last)
     paddings = [*paddings[:last], (paddings[last][0] * run, paddings[last][1] * run)]
     put = Sink(lambda e, index, value: e.store(value, memory, x.dtype, e.linear(index, whole)), memory)
