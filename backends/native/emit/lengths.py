@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from llvmlite import ir
+from llvmlite.ir._utils import NameScope
 
 from circlet.runtime.ir.bounds import least
 from circlet.runtime.ir.terms import Atom, Computed, Maximum, Symbol, Terms, has_computed
@@ -12,10 +13,33 @@ from circlet.runtime.ir.terms import Atom, Computed, Maximum, Symbol, Terms, has
 _I64 = ir.IntType(64)
 
 
+class _Names(NameScope):  # type: ignore[misc]  # llvmlite is untyped
+    """What a function's values are called: those without a name by a number, as llvmlite does it, which looks each up
+    among all others."""
+
+    def __init__(self, used: int) -> None:
+        """
+        Args:
+            used: how many values have none yet.
+        """
+        super().__init__()
+        self._unnamed = used
+
+    def register(self, name: str, deduplicate: bool = False) -> str:
+        """A name that no other value has."""
+        if name or not deduplicate:
+            found: str = super().register(name, deduplicate)
+            return found
+        self._unnamed += 1
+        return f".{self._unnamed}"
+
+
 class Entry:
     """The beginning of a function."""
 
     def __init__(self, function: ir.Function) -> None:
+        if not function.blocks:
+            function.scope = _Names(len(function.args) + 1)
         block = function.append_basic_block("entry")
         self.body = function.append_basic_block("body")
         """What comes next."""
