@@ -14,7 +14,7 @@ demo: $(VENV)/.installed
 	$(BIN)/python examples/demo.py
 
 test: $(VENV)/.tested
-	@begin=$$(date +%s); $(BIN)/python -m pytest -m "not slow" || exit $$?; \
+	@begin=$$(date +%s); PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -m "not slow" || exit $$?; \
 	echo "make test took $$(($$(date +%s) - begin)) s; on two cores it is to take less than 180 s"
 
 slow: $(VENV)/.tested

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import difflib
+import gc
 import os
 from collections.abc import Callable, Generator, Iterable
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+from _pytest.runner import runtestprotocol
 from hypothesis import HealthCheck, settings
 
 from circlet.backends.platform import Feature, current
@@ -16,6 +18,8 @@ from circlet.runtime.errors import UnsupportedError
 
 PEERS = {"ai_edge_litert", "circle_schema", "llvmlite", "onnx", "openvino"}
 """Packages that tests compare circlet with, or that it runs without."""
+SLOW_FIXTURE = 0.01
+"""Seconds from which on the making of a test's fixtures is told of."""
 
 
 def pytest_configure() -> None:
@@ -24,6 +28,30 @@ def pytest_configure() -> None:
     os.environ.setdefault("CIRCLET_BACKEND", "cpu")
     settings.register_profile("same", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
     settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "same"))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Tests are collected without a search for cycles: there are none among tens of thousands of items."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.unfreeze()
+        gc.enable()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
+    """Of tests that pass, processes that run them tell the one that prints no more than that: five messages for each
+    take as long as most tests. Fixtures that take time are told of as well, for `--durations`."""
+    if not hasattr(item.config, "workerinput"):
+        return None
+    for report in runtestprotocol(item, log=False, nextitem=nextitem):
+        if report.when == "call" or not report.passed or report.duration > SLOW_FIXTURE:
+            item.ihook.pytest_runtest_logreport(report=report)
+    return True
 
 
 @pytest.hookimpl(wrapper=True)

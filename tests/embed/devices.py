@@ -63,7 +63,7 @@ class Device:
 
 def _linux(compiler: str, emulator: Sequence[str]) -> Callable[[Compiled, Path], str]:
     def run(found: Compiled, folder: Path) -> str:
-        _output([compiler, "-static", "-O1", *_defines(found), "program.c", f"{found.name}.o", "-o", "program"], folder)
+        _output([compiler, "-static", "-O0", *_defines(found), "program.c", f"{found.name}.o", "-o", "program"], folder)
         return _output([*emulator, "./program"], folder)
 
     return run
@@ -73,7 +73,7 @@ def _cortex(cpu: str, board: str) -> Callable[[Compiled, Path], str]:
     def run(found: Compiled, folder: Path) -> str:
         flags = {"cortex-m0": ["-mfloat-abi=soft"], "cortex-m4": ["-mfloat-abi=hard", "-mfpu=fpv4-sp-d16"],
                  "cortex-m7": ["-mfloat-abi=hard", "-mfpu=fpv5-d16"]}[cpu]
-        _output(["arm-none-eabi-gcc", f"-mcpu={cpu}", "-mthumb", *flags, "-O1", *_defines(found), "program.c",
+        _output(["arm-none-eabi-gcc", f"-mcpu={cpu}", "-mthumb", *flags, "-O0", *_defines(found), "program.c",
                  str(STARTUP / "startup.c"), f"{found.name}.o", "-o", "program", "--specs=rdimon.specs",
                  "-T", str(STARTUP / f"{board}.ld"), "-nostartfiles", "-Wl,--no-warn-rwx-segments"], folder)
         return _output(["qemu-system-arm", "-M", board, "-kernel", "program", "-semihosting", "-display", "none",
@@ -86,7 +86,7 @@ def _riscv32(found: Compiled, folder: Path) -> str:
     """A program on bare metal, which qemu runs as one of Linux all the same: it has nothing but semihosting, whose
     console is that of errors."""
     libraries = ["-L", f"{PICOLIBC}/lib/release/rv32im/ilp32", "-lc", "-lsemihost", "-lc", "-lgcc"]
-    _output(["riscv64-unknown-elf-gcc", "-march=rv32imc", "-mabi=ilp32", "-O1", "-nostdlib", *_defines(found),
+    _output(["riscv64-unknown-elf-gcc", "-march=rv32imc", "-mabi=ilp32", "-O0", "-nostdlib", *_defines(found),
              "-isystem", f"{PICOLIBC}/include", "program.c", str(HERE / "riscv32.c"), f"{found.name}.o", *libraries,
              "-o", "program"], folder)
     return _output(["sh", "-c", "qemu-riscv32 ./program 2>&1"], folder)
@@ -121,6 +121,8 @@ DEVICES = (
     Device("wasm32-simd", ("node",), _node),
 )
 """The devices that models are run on."""
+VARIED = ("aarch64-dotprod", "cortex-m0", "riscv32imc", "wasm32-simd")
+"""Those of them that differ the most: with vectors or without, with instructions for real numbers or without."""
 
 
 def run(device: Device, found: Compiled, calls: Sequence[Expectation], folder: Path) -> Iterator[tuple[int, Outputs]]:

@@ -27,7 +27,7 @@ CAPACITY = 128
 """Room for lengths that nothing bounds: more than in any of the calls."""
 TOO_LARGE = ("bigadd", "bigscatter", "mobilenet_v2", "mobilenet_v2_int8")
 """Models with inputs and expectations that the emulated boards of Cortex-M have no memory for."""
-LONG = ("lstm_stacked", "mobilenet_v2", "mobilenet_v2_int8", "ocr_dr", "okay_nabu")
+LONG = ("cache_heads", "cache_tokens", "lstm_stacked", "mobilenet_v2", "mobilenet_v2_int8", "ocr_dr", "okay_nabu")
 """Models that take long to compile: their tests are slow."""
 
 

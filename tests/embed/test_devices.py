@@ -12,12 +12,12 @@ import circlet
 from circlet.embed import compile_model
 from circlet.embed.names import identifier
 from circlet.runtime.ir.types import DType
-from tests.embed.devices import DEVICES, Device, run
+from tests.embed.devices import DEVICES, VARIED, Device, run
 from tests.embed.models import TOO_LARGE, accepted, compiled
 from tests.models.expectations import Expectation, agrees
 from tests.native.test_narrow import model
 
-FEW = ("collatz", "cond", "cnn_int8", "lstm_unrolled")
+FEW = ("collatz", "cnn_int8", "lstm")
 """The models that are run whenever tests are; the others are slow."""
 
 
@@ -48,7 +48,8 @@ def test_model(path: Path, device: Device, tmp_path: Path) -> None:
                 assert agrees(outputs[identifier(name)], expected), name
 
 
-@pytest.mark.parametrize("device", [pytest.param(each, id=each.target) for each in DEVICES])
+@pytest.mark.parametrize("device", [
+    pytest.param(each, id=each.target, marks=() if each.target in VARIED else pytest.mark.slow) for each in DEVICES])
 @pytest.mark.parametrize("dtype", [
     DType.INT8, *(pytest.param(each, marks=pytest.mark.slow) for each in (DType.UINT8, DType.INT4))])
 @pytest.mark.parametrize("kind", ["eight", "row", "conv"])

@@ -7,6 +7,7 @@ import shutil
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
@@ -30,7 +31,7 @@ from circlet.runtime.ops.reduce import Sum
 from circlet.runtime.ops.shape import Reshape
 from circlet.runtime.ops.variable import AssignVariable
 from circlet.tools.main import main
-from tests.embed.devices import DEVICES, Device, run
+from tests.embed.devices import DEVICES, VARIED, Device, run
 from tests.embed.library import Library
 from tests.embed.test_interface import FAILED, here
 from tests.exec.graphs import f32, i32
@@ -130,8 +131,13 @@ LONG = ("images", "encoder", "encoder from 1")
 """Those that take long to compile."""
 SOME = [pytest.param(each, marks=pytest.mark.slow if each in LONG else ()) for each in CASES]
 FEW = ("time of an LSTM", "found elements", "a loop that appends")
-"""Those that run on all devices, and as small code, whenever tests do; the others are slow."""
+"""Those that run on devices, and as small code, whenever tests do; the others are slow."""
 EACH = [pytest.param(each, marks=() if each in FEW else pytest.mark.slow) for each in CASES]
+ON_DEVICES = [
+    pytest.param(name, device, id=f"{name}-{device.target}",
+                 marks=() if name == FEW[0] or (name in FEW and device.target in VARIED) else pytest.mark.slow)
+    for device in DEVICES for name in CASES]
+"""The first of them runs on every device."""
 
 
 def compiled(case: Case, target: str, is_small: bool = False) -> Compiled:
@@ -139,7 +145,14 @@ def compiled(case: Case, target: str, is_small: bool = False) -> Compiled:
                          is_small, capacity=case.capacity)
 
 
-def expected(case: Case, backend: str) -> list[dict[str, Array]]:
+@lru_cache(len(CASES))
+def compiled_here(name: str) -> Compiled:
+    return compiled(CASES[name], "host")
+
+
+@lru_cache(len(CASES))
+def expected(name: str, backend: str) -> list[dict[str, Array]]:
+    case = CASES[name]
     session = circlet.Session(case.model(), backend)
     return [session.run(dict(each)) for each in case.calls]
 
@@ -148,9 +161,9 @@ def expected(case: Case, backend: str) -> list[dict[str, Array]]:
 @pytest.mark.parametrize("name", SOME)
 def test_results_have_the_bits_of_a_session(name: str, tmp_path: Path) -> None:
     case = CASES[name]
-    found = compiled(case, "host")
+    found = compiled_here(name)
     library = Library(found, tmp_path)
-    for given, wanted in zip(case.calls, expected(case, "native"), strict=True):
+    for given, wanted in zip(case.calls, expected(name, "native"), strict=True):
         status, outputs = library.run(given)
         assert status == 0
         for key, value in wanted.items():
@@ -165,7 +178,7 @@ def test_results_have_the_bits_of_a_session(name: str, tmp_path: Path) -> None:
 def test_small_code_for_lesser_processors(name: str, target: str, tmp_path: Path) -> None:
     case = CASES[name]
     library = Library(compiled(case, target, is_small=True), tmp_path)
-    for given, wanted in zip(case.calls, expected(case, "cpu"), strict=True):
+    for given, wanted in zip(case.calls, expected(name, "cpu"), strict=True):
         status, outputs = library.run(given)
         assert status == 0
         assert all(agrees(outputs[identifier(key)], value) for key, value in wanted.items())
@@ -175,7 +188,7 @@ def test_small_code_for_lesser_processors(name: str, target: str, tmp_path: Path
 @pytest.mark.parametrize("name", [each for each in SOME if CASES[str(each.values[0])].misfits])
 def test_other_lengths_are_refused_before_anything_is_written(name: str, tmp_path: Path) -> None:
     case = CASES[name]
-    found = compiled(case, "host")
+    found = compiled_here(name)
     library = Library(found, tmp_path)
     report = json.loads(files(found)["found.json"])
     state, arena = library.state.copy(), library.arena.copy()
@@ -188,8 +201,7 @@ def test_other_lengths_are_refused_before_anything_is_written(name: str, tmp_pat
     np.testing.assert_array_equal(library.arena, arena)
 
 
-@pytest.mark.parametrize("device", [pytest.param(each, id=each.target) for each in DEVICES])
-@pytest.mark.parametrize("name", EACH)
+@pytest.mark.parametrize(("name", "device"), ON_DEVICES)
 def test_devices(name: str, device: Device, tmp_path: Path) -> None:
     if device.missing:
         pytest.skip(f"not installed: {', '.join(device.missing)}")
@@ -200,7 +212,7 @@ def test_devices(name: str, device: Device, tmp_path: Path) -> None:
         pytest.skip("the board has too little memory")
     results = list(run(device, found, calls, tmp_path))
     assert [status for status, _ in results] == [0] * len(case.calls) + [MISFIT] * len(case.misfits)
-    for (_, outputs), wanted in zip(results, expected(case, "cpu"), strict=False):
+    for (_, outputs), wanted in zip(results, expected(name, "cpu"), strict=False):
         assert all(agrees(outputs[identifier(key)], value) for key, value in wanted.items())
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from math import prod
 from pathlib import Path
 
 import pytest
+from _pytest.mark import ParameterSet
 
 import circlet
 from circlet.embed.compiled import Compiled
@@ -27,6 +29,8 @@ TABLES = {"SOFTMAX": 2052, **dict.fromkeys((
 """Bytes of the table of a function of 8 bits, and of the two tables of 513 points that softmax of 16 bits has."""
 LARGE = 100_000
 """Bytes of constants from which on code, too, is little beside them."""
+HOLDING = ("attention", "cnn", "conv", "dense", "embed", "gru", "int8", "lstm", "transformer")
+"""Parts of the names of models with weights, and with scales."""
 COPYING = {"memcpy", "memset"}
 CALLING = ("elementwise_float", "float64_carry", "power_modulo_int64", "residual_int8")
 """Models with double precision, divisions of 64 bits, and copies that may overlap."""
@@ -35,6 +39,13 @@ BARE = ("cortex-m0", "cortex-m7", "riscv32imc", "riscv64-none-elf", "thumbv7em-n
 """Processors without some instructions, of which others have all."""
 FEW = ("cortex-m0", "riscv32imc", "thumbv7em-none-eabihf")
 """Those that code is made for whenever tests run; the others are slow."""
+
+
+def weighed() -> Iterator[ParameterSet]:
+    """The models as parameters of tests, those without constants to speak of slow."""
+    for each in accepted():
+        has_some = any(kind in str(each.id) for kind in HOLDING)
+        yield each if has_some else pytest.param(*each.values, id=each.id, marks=pytest.mark.slow)
 
 
 def bytes_of(tensor: Tensor) -> int:
@@ -72,7 +83,7 @@ def further(model: Model) -> int:
     return total
 
 
-@pytest.mark.parametrize("path", accepted())
+@pytest.mark.parametrize("path", list(weighed()))
 def test_small_code(path: Path) -> None:
     model = circlet.load(path)
     for found, _ in compiled(path, "cortex-m4", is_small=True):

@@ -39,7 +39,9 @@ class Flow(circlet.Listener):
 
     def _expect(self, values: dict[int, g.Array], known: dict[int, g.Array]) -> None:
         for tensor in values.keys() & known.keys():
-            np.testing.assert_array_equal(values[tensor], known[tensor], strict=True)
+            one, other = values[tensor], known[tensor]
+            assert (one.dtype, one.shape) == (other.dtype, other.shape)
+            assert one.tobytes() == other.tobytes() or np.array_equal(one, other)
 
     def will_compute(self, moment: Moment) -> None:
         self._expect(moment.values, self.scopes[-1])

@@ -17,8 +17,9 @@ QUICK = {"test_bounds.py", "test_cache.py", "test_cache_trust.py", "test_counts.
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    slow = {str(each) for each in Path(__file__).parent.glob("test_*.py") if each.name not in QUICK}
     for item in items:
-        if item.path.parent == Path(__file__).parent and item.path.name not in QUICK:
+        if str(item.path) in slow:
             item.add_marker(pytest.mark.slow)
 
 
