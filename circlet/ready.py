@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
+import gc
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 
 from circlet.backends.platform import Feature, current
-from circlet.runtime.late import imported
+from circlet.runtime.late import age, imported
 
 _RUNS = (
     "files", "session", "unread", "runtime.exec.signature_runner", "runtime.exec.values.exact",
@@ -20,8 +22,23 @@ def get_ready() -> None:
     Elsewhere the package stays small."""
     with suppress(ValueError, OSError):  # a session tells them: a wrong variable, a package that is no folder of files
         if current().has(Feature.LLVM):
-            for name in _RUNS:
-                imported(f"circlet.{name}")
+            with _unsearched():
+                for name in _RUNS:
+                    imported(f"circlet.{name}")
             from circlet.backends.native.load.fingerprint import installation
 
             installation()
+
+
+@contextmanager
+def _unsearched() -> Iterator[None]:
+    """Without a search for cycles of objects: those of modules stay, and looking through them takes a fifteenth of the
+    time of making them."""
+    is_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if is_on:
+            age()
+            gc.enable()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from importlib import import_module
 from threading import RLock
@@ -21,6 +22,15 @@ def imported(name: str) -> ModuleType:
     """
     with LOADING:
         return import_module(name)
+
+
+def age() -> None:
+    """Counts what was made lately as long-lived, unlooked at, as Python's search for cycles would look through all of
+    it at once: for after many objects were made that stay. Not where the program set objects aside itself, as these
+    would come back."""
+    if gc.get_freeze_count() == 0:
+        gc.freeze()
+        gc.unfreeze()
 
 
 if hasattr(os, "register_at_fork"):

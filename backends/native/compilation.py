@@ -14,6 +14,7 @@ from weakref import finalize
 import numpy as np
 
 from circlet.runtime.exec import fork
+from circlet.runtime.late import age
 
 T = TypeVar("T")
 """What is made."""
@@ -80,18 +81,10 @@ class _Collector:
         if self._before is not None:
             was_on, interval = self._before
             if was_on:
-                _age()
+                age()
                 gc.enable()
             sys.setswitchinterval(interval)
             self._before = None
-
-
-def _age() -> None:
-    """Counts what was made lately as long-lived, unlooked at, as the collector would look through all of it at once:
-    what writes code leaves no cycles. Not where the program set objects aside itself, as these would come back."""
-    if gc.get_freeze_count() == 0:
-        gc.freeze()
-        gc.unfreeze()
 
 
 COLLECTOR = _Collector()

@@ -11,6 +11,7 @@ from types import ModuleType
 import pytest
 
 from circlet.backends.native.compilation import COLLECTOR
+from circlet.ready import get_ready
 
 _FORKS = pytest.mark.skipif(not hasattr(os, "fork"), reason="the system does not fork")
 
@@ -24,6 +25,17 @@ def test_the_collector_is_as_it_was_once_nobody_writes_code(is_on: bool) -> None
             with COLLECTOR.paused():
                 assert not gc.isenabled()
             assert not gc.isenabled()
+        assert gc.isenabled() == is_on
+    finally:
+        (gc.enable if before else gc.disable)()
+
+
+@pytest.mark.parametrize("is_on", [True, False])
+def test_the_collector_is_as_it_was_once_the_package_is_ready(is_on: bool) -> None:
+    before = gc.isenabled()
+    (gc.enable if is_on else gc.disable)()
+    try:
+        get_ready()
         assert gc.isenabled() == is_on
     finally:
         (gc.enable if before else gc.disable)()
