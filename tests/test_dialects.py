@@ -31,7 +31,8 @@ def collected() -> set[str]:
     collector = Collector()
     options = ["--collect-only", "--override-ini=addopts=--import-mode=importlib",
                "-Wignore::pytest.PytestConfigWarning",
-               *(f"-pno:{name}" for name in ("terminal", "faulthandler", "xdist", "cacheprovider"))]
+               *(f"-pno:{name}" for name in (
+                   "terminal", "faulthandler", "xdist", "cacheprovider", "unraisableexception"))]
     code = pytest.main([*options, *(str(ROOT / each) for each in FILES.values())], [collector])
     assert code in {0, 5}
     ids = set(collector.found)

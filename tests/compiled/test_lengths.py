@@ -48,16 +48,19 @@ def _expect_refused(model: circlet.compiled.CompiledModel, given: Inputs) -> Non
         model.run(given)
 
 
+@pytest.fixture(scope="module")
+def batch() -> bytes:
+    case = CASES["batch"]
+    return container(case.model(), ("host",), shapes={name: tuple(each) for name, each in case.shapes.items()})
+
+
 @here
 @pytest.mark.parametrize("lengths", [[], [[1]], [[4, 2]], [[-1, 2]], [[1, 1 << 40]], [["1", 2]], [[1, 2], [1, 2]]])
-def test_bounds_are_checked(lengths: object, tmp_path: Path) -> None:
-    case = CASES["batch"]
-    content = container(case.model(), ("host",), shapes={name: tuple(each) for name, each in case.shapes.items()})
-
+def test_bounds_are_checked(lengths: object, batch: bytes, tmp_path: Path) -> None:
     def change(table: dict[str, list[dict[str, list[dict[str, object]]]]]) -> None:
         table["functions"][0]["tensors"][0]["lengths"] = lengths
 
     path = tmp_path / "changed.circlet"
-    path.write_bytes(changed(content, change))
+    path.write_bytes(changed(batch, change))
     with pytest.raises(circlet.ModelError, match="expected bounds for 1 lengths"):
         load(path)
