@@ -11,6 +11,7 @@ from circlet.backends.native.aot.cases import EntryPoint
 from circlet.backends.native.aot.entry import EntryCode
 from circlet.backends.native.aot.model import lower_model
 from circlet.backends.native.backend import NativeBackend
+from circlet.backends.native.compilation import COLLECTOR
 from circlet.backends.native.load.llvm import described, embedded_object, is_cpu, is_known, this_processor
 from circlet.backends.native.targets.catalogue import PROCESSORS, Processor
 from circlet.backends.native.targets.target import Goal
@@ -72,6 +73,7 @@ def chosen_processor(name: str, cpu: str | None = None) -> Processor:
     return replace(found, name=f"{found.name}, {cpu}", cpu=cpu)
 
 
+@COLLECTOR.paused()
 def compile_model(model: Model, target: Processor | str, name: str = "model", signature: str | None = None,
                   shapes: Mapping[str, Dims] | None = None, is_small: bool = False, limits: bool = True,
                   capacity: int | None = None) -> Compiled:
