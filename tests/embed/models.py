@@ -27,7 +27,8 @@ CAPACITY = 128
 """Room for lengths that nothing bounds: more than in any of the calls."""
 TOO_LARGE = ("bigadd", "bigscatter", "mobilenet_v2", "mobilenet_v2_int8")
 """Models with inputs and expectations that the emulated boards of Cortex-M have no memory for."""
-LONG = ("cache_heads", "cache_tokens", "lstm_stacked", "mobilenet_v2", "mobilenet_v2_int8", "ocr_dr", "okay_nabu")
+LONG = ("cache_additive", "cache_heads", "cache_tokens", "cnn_batch", "cnn_int8_float_border", "cnn_uint8_border",
+        "lstm_stacked", "mobilenet_v2", "mobilenet_v2_int8", "ocr_dr", "okay_nabu", "transformer_loop")
 """Models that take long to compile: their tests are slow."""
 
 
