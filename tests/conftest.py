@@ -15,9 +15,12 @@ from hypothesis import HealthCheck, settings
 
 from circlet.backends.platform import Feature, current
 from circlet.runtime.errors import UnsupportedError
+from circlet.runtime.late import age
 
 PEERS = {"ai_edge_litert", "circle_schema", "llvmlite", "onnx", "openvino"}
 """Packages that tests compare circlet with, or that it runs without."""
+SELDOM = 50
+"""How often Python looks through young objects until it may look through old ones as well."""
 SLOW_FIXTURE = 0.01
 """Seconds from which on the making of a test's fixtures is told of."""
 
@@ -32,13 +35,14 @@ def pytest_configure() -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
-    """Tests are collected without a search for cycles: there are none among tens of thousands of items."""
+    """Tests are collected without a search for cycles: there are none among tens of thousands of items, all of which
+    are looked through less often from then on as well."""
     gc.disable()
     try:
         return (yield)
     finally:
-        gc.freeze()
-        gc.unfreeze()
+        age()
+        gc.set_threshold(*gc.get_threshold()[:2], SELDOM)
         gc.enable()
 
 
