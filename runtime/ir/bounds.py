@@ -18,6 +18,7 @@ from circlet.runtime.ir.terms import (
     has_computed,
     is_computed,
     is_fixed,
+    numbers_of,
     product_of,
     quotient_of,
     scaled,
@@ -54,6 +55,9 @@ def bounds(terms: Terms, depth: int = DEPTH) -> tuple[int, int]:
     low, high = _by_term(terms)
     if depth == 0:
         return low, high
+    if len(terms) > MOST_TERMS and len(parts := _apart(terms)) > 1:
+        lows, highs = zip(*(bounds(each, depth) for each in parts), strict=True)
+        return max(low, sum(lows)), min(high, sum(highs))
     multiple = next(((factor, each) for factor, atoms in terms if (each := _multiple(atoms)) is not None), None)
     if low < high and len(terms) <= MOST_TERMS and multiple is not None:
         least, most = _without_multiple(terms, *multiple, depth - 1)
@@ -64,11 +68,24 @@ def bounds(terms: Terms, depth: int = DEPTH) -> tuple[int, int]:
         if found:
             least, most = _without_quotient(terms, *max(found, key=lambda each: len(repr(each[1]))), depth - 1)
             low, high = max(low, least), min(high, most)
-        maximum = next((each for each in terms if len(each[1]) == 1 and isinstance(each[1][0], Maximum)), None)
-        if maximum is not None:
-            least, most = _without_maximum(terms, maximum[0], maximum[1][0], depth - 1)
-            low, high = max(low, least), min(high, most)
+    maximum = next((each for each in terms if len(each[1]) == 1 and isinstance(each[1][0], Maximum)), None)
+    if low < high and len(terms) <= MOST_TERMS and maximum is not None:
+        least, most = _without_maximum(terms, maximum[0], maximum[1][0], depth - 1)
+        low, high = max(low, least), min(high, most)
     return low, high
+
+
+def _apart(terms: Terms) -> list[Terms]:
+    """Terms in parts that hang on none of the same lengths."""
+    found: list[tuple[set[int], Terms]] = []
+    for each in terms:
+        joined: Terms = (each,)
+        numbers = numbers_of(joined, Symbol, Computed)
+        for other, part in [part for part in found if not numbers.isdisjoint(part[0])]:
+            numbers, joined = numbers | other, (*part, *joined)
+            found.remove((other, part))
+        found.append((numbers, joined))
+    return [part for _, part in found]
 
 
 def _without_multiple(terms: Terms, factor: int, quotient: Quotient, depth: int) -> tuple[int, int]:

@@ -158,14 +158,19 @@ def is_computed(atom: Atom) -> bool:
 
 def computed_numbers(terms: Terms) -> set[int]:
     """The numbers of the lengths that the run computes and that terms hang on."""
+    return numbers_of(terms, Computed)
+
+
+def numbers_of(terms: Terms, *kinds: type[Symbol | Computed]) -> set[int]:
+    """The numbers of the lengths of some kinds that terms hang on."""
     found: set[int] = set()
     for atom in (each for _, atoms in terms for each in atoms):
-        if isinstance(atom, Computed):
-            found.add(atom.number)
-        elif isinstance(atom, Quotient):
-            found |= computed_numbers(atom.numerator) | computed_numbers(atom.denominator)
+        if isinstance(atom, Quotient):
+            found |= numbers_of(atom.numerator, *kinds) | numbers_of(atom.denominator, *kinds)
         elif isinstance(atom, Maximum):
-            found |= computed_numbers(atom.one) | computed_numbers(atom.other)
+            found |= numbers_of(atom.one, *kinds) | numbers_of(atom.other, *kinds)
+        elif isinstance(atom, kinds):
+            found.add(atom.number)
     return found
 
 
