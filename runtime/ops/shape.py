@@ -8,7 +8,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from circlet.runtime.ir.length import is_late, may_differ
+from circlet.runtime.ir.length import is_late, lowest, may_differ
 from circlet.runtime.ir.op import Count, Op, Operands, ShapeError, Unknown, between, exactly
 from circlet.runtime.ir.types import Array, DType, Shape
 from circlet.runtime.ops.operands import (
@@ -74,7 +74,24 @@ class Reshape(View):
         if 0 in shape and 0 in fixed:
             return prod(size for size in shape if size) // prod(size for size in fixed if size)
         count = prod(fixed)
-        return prod(shape) // (count if is_late(count) else max(count, 1))  # 0 of the run is 0 of both
+        if not is_late(count):
+            return prod(shape) // max(count, 1)
+        found, others = _without_common(shape, fixed)
+        if any(is_late(size) and lowest(size) < 1 for size in found):
+            found, others = [prod(shape)], [count]  # 0 of the run is 0 of both
+        return prod(found) // prod(others)
+
+
+def _without_common(one: Sequence[int], other: Sequence[int]) -> tuple[list[int], list[int]]:
+    """Sizes of two shapes without those that are in both, for any lengths."""
+    left, right = [], list(other)
+    for size in one:
+        same = next((position for position, each in enumerate(right) if not may_differ(size, each)), None)
+        if same is None:
+            left.append(size)
+        else:
+            del right[same]
+    return left, right
 
 
 @operator
