@@ -11,7 +11,7 @@ from circlet.runtime.ir.length import certain, is_late
 from circlet.runtime.ir.op import Count, Op, Operand, Operands, ShapeError, Unknown, at_least, exactly
 from circlet.runtime.ir.position import clamped, limited
 from circlet.runtime.ir.types import Activation, DType, Shape
-from circlet.runtime.ops.operands import expect_rank, normalize_axis, scalar, vector
+from circlet.runtime.ops.operands import agreed_shape, expect_rank, normalize_axis, replaced, scalar, vector
 from circlet.runtime.ops.registry import operator
 from circlet.runtime.records import dataclass
 
@@ -26,11 +26,6 @@ def _values(operand: Operand, name: str, length: int) -> Values:
         return vector(operand, name, length)
     except Unknown:
         return (None,) * length
-
-
-def replaced(shape: Shape, axis: int, size: int) -> Shape:
-    """`shape` with another size of one axis."""
-    return (*shape[:axis], size, *shape[axis + 1:])
 
 
 def permuted(shape: Shape, permutation: Sequence[int], name: str) -> tuple[int, ...]:
@@ -370,11 +365,13 @@ class Joining(Op):
     def infer(self, args: Operands) -> tuple[Shape, ...]:
         shape = args[0].shape
         axis = normalize_axis(self.along, len(shape))
-        for k in range(1, len(args)):
-            if args[k].rank != len(shape) or replaced(args[k].shape, axis, shape[axis]) != shape:
+        for k, given in enumerate(shapes := [args[k].shape for k in range(len(args))]):
+            found = agreed_shape(shape, replaced(given, axis, shape[axis]))
+            if found is None or len(given) != len(shape):
                 raise ShapeError(f"input {k}: expected the shape of input 0, {shape}, but for axis {axis}, "
-                                 f"found {args[k].shape}")
-        return (replaced(shape, axis, sum(args[k].shape[axis] for k in range(len(args)))),)
+                                 f"found {given}")
+            shape = found
+        return (replaced(shape, axis, sum(each[axis] for each in shapes)),)
 
     def appends(self) -> Mapping[int, tuple[int, int]]:
         return {0: (0, self.along)}

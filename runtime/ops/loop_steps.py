@@ -14,10 +14,9 @@ import numpy as np
 from circlet.runtime.ir.length import bound, is_late, is_length
 from circlet.runtime.ir.op import Count, Op, Operands, ShapeError, Unknown, at_least, between, exactly
 from circlet.runtime.ir.types import Array, DType, Shape
-from circlet.runtime.ops.layout import replaced
 from circlet.runtime.ops.loop import Loop
 from circlet.runtime.ops.loop_options import Base, Mode, Order, Position, ScanInput, ScanOutput, ShapePolicy, TripPolicy
-from circlet.runtime.ops.operands import count, expect_one, normalize_axis, shape_value
+from circlet.runtime.ops.operands import count, expect_one, normalize_axis, replaced, shape_value
 from circlet.runtime.ops.shape import View
 from circlet.runtime.records import dataclass, field
 

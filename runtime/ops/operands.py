@@ -40,7 +40,26 @@ def broadcast_size(one: int, other: int) -> int | None:
         return one
     if one == 1 or other == 1:
         return other if one == 1 else one
+    return agreed(one, other)
+
+
+def agreed(one: int, other: int) -> int | None:
+    """What two sizes are that must be equal; None where they are not."""
+    if one == other:
+        return one
     return (other if is_late(one) else one) if is_taken_equal(one, other) else None
+
+
+def agreed_shape(one: Shape, other: Shape) -> Shape | None:
+    """The same of two shapes."""
+    found = [agreed(*pair) for pair in zip(one, other, strict=False)]
+    sizes = tuple(each for each in found if each is not None)
+    return sizes if len(sizes) == len(one) == len(other) else None
+
+
+def replaced(shape: Shape, axis: int, size: int) -> Shape:
+    """`shape` with another size of one axis."""
+    return (*shape[:axis], size, *shape[axis + 1:])
 
 
 def shape_value(numbers: Sequence[int] | int, dtype: np.dtype[np.generic]) -> Array:

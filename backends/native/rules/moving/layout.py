@@ -45,9 +45,8 @@ from circlet.runtime.ops.layout import (
     Transpose,
     Unpack,
     permuted,
-    replaced,
 )
-from circlet.runtime.ops.operands import normalize_axis
+from circlet.runtime.ops.operands import normalize_axis, replaced
 from circlet.runtime.records import dataclass
 
 SECOND = frozenset({1})
