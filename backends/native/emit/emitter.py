@@ -224,6 +224,11 @@ class Emitter:
         assert number is not None, f"{length} is not what the function computes"
         self.lengths.define(self.builder, number, value)
 
+    def define_once(self, length: int, value: ir.Value) -> None:
+        """The same, unless it is said already: by an operator that computes the same of the same."""
+        if self.is_undefined(length):
+            self.define(length, value)
+
     def recall(self, length: int) -> None:
         """Takes a length that a function computed which was called from memory, where it left it."""
         number = computed_number(length)

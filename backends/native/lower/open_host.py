@@ -93,7 +93,7 @@ def _take_lengths(o: OperatorLowering, result: _Result, request: ir.Value, first
             length = e.builder.trunc(e.load(request, DType.INT64, first + axis), e.index)
             if axis in growing:
                 o.function.expect_capacity(length, most)
-            e.define(size, length)
+            e.define_once(size, length)
 
 
 def _value(o: OperatorLowering, result: _Result, home: ir.Value | None) -> Value:

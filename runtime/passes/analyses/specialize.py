@@ -246,7 +246,7 @@ class Specializer:
             promised = so_far.promised and is_whole and not operator.op.callees()
             if promised and all(each.is_static for each in declared):
                 return tuple(each.shape for each in declared)
-            return self._computed(so_far, operator, shapes, values, teller)
+            return _of_same(so_far.subgraph, number, shapes) or self._computed(so_far, operator, shapes, values, teller)
         except FAULTS as error:
             if so_far.is_open:
                 return None
@@ -411,6 +411,17 @@ class Specializer:
             dtype = subgraph.tensors[tensor].dtype.numpy
             known[tensor] = found if found.dtype == dtype or is_open_value(found) else closed(found, (), dtype)
             known[tensor].setflags(write=False)
+
+
+def _of_same(subgraph: Subgraph, number: int, shapes: Sequence[Shape | None]) -> tuple[Shape, ...] | None:
+    """The shapes of what an operator before gives that computes the same of the same; None where there is none."""
+    operator = subgraph.operators[number]
+    if not operator.op.pure or operator.op.callees():
+        return None
+    same = next((each for each in subgraph.operators[:number] if each.inputs == operator.inputs
+                 and each.op == operator.op), None)
+    found = [] if same is None else [shapes[each] for each in same.outputs]
+    return tuple(each for each in found if each is not None) or None
 
 
 def _followed(subgraph: Subgraph, operator: Operator, inputs: list[Array | None], shapes: tuple[Shape, ...]

@@ -77,7 +77,7 @@ def where(node: Node[Where], e: Emitter, sinks: tuple[Sink, ...]) -> None:
         return [e.builder.add(carried[0], e.builder.zext(counts, e.index))]
 
     (found,) = carry(e, e.number(x.size), [e.number(0)], count)
-    e.define(node.shape[0], found)
+    e.define_once(node.shape[0], found)
 
 
 @fused(Gather, all_of(_indices(1), _selects_several), is_free=True, memory_inputs=SECOND, name="one")

@@ -103,7 +103,7 @@ def sums(node: Node[Range], e: Emitter, sinks: tuple[Sink, ...]) -> None:
     is_length = b.and_(b.or_(*towards), b.fcmp_ordered("<=", reached, e.constant(_LONGEST, DType.FLOAT32)))
     count = b.select(is_length, b.fptosi(e.intrinsic("ceil", reached), e.index), e.number(-1))
     node.function.expect_capacity(count, bound(node.shape[0]), 0)
-    e.define(node.shape[0], count)
+    e.define_once(node.shape[0], count)
     value = Register(e, register_type(DType.FLOAT32))
     value.set(start)
     with e.loop(count) as k:

@@ -64,7 +64,7 @@ def _shape(node: Node[TopKV2], e: Emitter) -> Shape:
     """That of the results; where only the run tells k, that is looked at."""
     *outer, k = node.shape
     given, length = node.input(1), node.input(0).shape[-1]
-    if given.known is None and (e.is_undefined(k) or not is_length(k)):
+    if e.is_undefined(k) or (given.known is None and not is_length(k)):
         found = Whole(e, extended(e, given.reshaped(()).scalar(e), given.dtype))
         expect(node, found.is_in(0, length),
                f"input 1 is k: expected 0 to {length}, the length of the last axis, found {{}}", found)

@@ -228,7 +228,7 @@ def unique(node: Node[Unique], e: Emitter, sinks: tuple[Sink, ...]) -> None:
         with e.builder.if_then(is_new):
             e.store(items.x.linear(e, item), _memory(sinks[0]), items.x.dtype, number)
 
-    e.define(node.shape[0], _numbered(node, items, _memory(sinks[1]), node.call.outputs[1].dtype, take))
+    e.define_once(node.shape[0], _numbered(node, items, _memory(sinks[1]), node.call.outputs[1].dtype, take))
 
 
 def _slices_of_reals(call: Call) -> str | None:
