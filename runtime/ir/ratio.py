@@ -68,6 +68,10 @@ class Ratio:
         return self._with(other, lambda a, b: Ratio(larger(a.numerator * b.denominator, b.numerator * a.denominator),
                                                     a.denominator * b.denominator))
 
+    def minimum(self, other: Number) -> Ratio:
+        """The smaller one."""
+        return -(-self).maximum(-ratio_of(other))
+
     def floor(self) -> Ratio:
         return Ratio(self.numerator // self.denominator)
 

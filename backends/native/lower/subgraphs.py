@@ -201,6 +201,8 @@ class SubgraphLowering:
         for tensor in tensors:
             value = values[tensor]
             for position, length in enumerate(told[tensor].reshape(-1).tolist()):
+                if length is None:  # it follows from others
+                    continue
                 number = extended(e, value.linear(e, e.number(position)), value.dtype)
                 function.expect_capacity(number, bound(length), lowest(length))
                 e.define(length, number)

@@ -41,10 +41,13 @@ def _negated(_: Op, inputs: Sequence[Array | None], shapes: tuple[Shape, ...]) -
     return (_objects(np.asarray(-_given(inputs)[0], np.object_)),)
 
 
-def _each(combine: Callable[[int, int], int | bool | None], pair: Sequence[Array],
-          of_floats: Callable[[Ratio, Ratio], Ratio] | None = None) -> Array:
-    """Element by element; None of None."""
-    def combined(one: int | Ratio | None, other: int | Ratio | None) -> int | bool | Ratio | None:
+_Number: TypeAlias = "int | bool | Ratio | None"
+
+
+def _either(combine: Callable[[int, int], int | bool | None], of_floats: Callable[[Ratio, Ratio], Ratio] | None
+            ) -> Callable[[_Number, _Number], _Number]:
+    """Two integers or floats combined; None of None."""
+    def combined(one: _Number, other: _Number) -> _Number:
         if one is None or other is None:
             return None
         if not isinstance(one, Ratio) and not isinstance(other, Ratio):
@@ -53,7 +56,13 @@ def _each(combine: Callable[[int, int], int | bool | None], pair: Sequence[Array
             raise Unknown
         return of_floats(ratio_of(one), ratio_of(other))
 
-    found: Array = np.frompyfunc(combined, 2, 1)(*pair)
+    return combined
+
+
+def _each(combine: Callable[[int, int], int | bool | None], pair: Sequence[Array],
+          of_floats: Callable[[Ratio, Ratio], Ratio] | None = None) -> Array:
+    """Element by element."""
+    found: Array = np.frompyfunc(_either(combine, of_floats), 2, 1)(*pair)
     return found
 
 
@@ -138,6 +147,21 @@ def _reduced(combine: Callable[[int, int], int], nothing: int) -> _Rule:
             raise Unknown
         found = np.empty(shapes[0], np.object_)
         found.reshape(-1)[:] = [reduce(combine, values.reshape(-1).tolist(), nothing)]
+        return (found,)
+
+    return find
+
+
+def _extreme(combine: Callable[[int, int], int], of_floats: Callable[[Ratio, Ratio], Ratio]) -> _Rule:
+    combined = _either(combine, of_floats)
+
+    def find(op: Op, inputs: Sequence[Array | None], shapes: tuple[Shape, ...]) -> Sequence[Array]:
+        """Over all elements, of which there are some."""
+        values = _given(inputs[:1])[0]
+        if any(size != 1 for size in shapes[0]) or not values.size:
+            raise Unknown
+        found = np.empty(shapes[0], np.object_)
+        found.reshape(-1)[:] = [reduce(combined, values.reshape(-1).tolist())]
         return (found,)
 
     return find
@@ -278,7 +302,7 @@ _RULES: Mapping[type[Op], _Rule] = {
     elementwise.FloorMod: _binary(_remain),
     elementwise.Div: _binary(_truncate, Ratio.__truediv__),
     elementwise.Maximum: _binary(larger, Ratio.maximum),
-    elementwise.Minimum: _binary(smaller),
+    elementwise.Minimum: _binary(smaller, Ratio.minimum),
     layout.Concatenation: _joined,
     layout.Pack: _packed,
     layout.Unpack: _unpacked,
@@ -308,6 +332,8 @@ _RULES: Mapping[type[Op], _Rule] = {
     segment.UnsortedSegmentSum: _segments(_add, 0),
     reductions.ReduceProd: _reduced(_multiply, 1),
     reductions.Sum: _reduced(_add, 0),
+    reductions.ReduceMax: _extreme(larger, Ratio.maximum),
+    reductions.ReduceMin: _extreme(smaller, Ratio.minimum),
 }
 
 

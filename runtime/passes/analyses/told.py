@@ -15,6 +15,7 @@ from circlet.runtime.ir.faults import FAULTS
 from circlet.runtime.ir.length import Scope, is_open
 from circlet.runtime.ir.model import ABSENT, Operator, Subgraph
 from circlet.runtime.ir.op import Operands, Unknown
+from circlet.runtime.ir.ratio import EXACT
 from circlet.runtime.ir.types import Array, DType, Shape
 from circlet.runtime.late import LOADING
 from circlet.runtime.ops.operands import has_gaps, typed
@@ -34,8 +35,8 @@ class Told:
     values: Mapping[int, Array]
     """By tensor: integers, in terms of lengths."""
     roots: Mapping[int, Array]
-    """Those of which each integer is such a length, by tensor. A value that is less than the length may be is left to
-    frames for any values."""
+    """By tensor, the integers that are such lengths, with None for those that follow from others. A value that is less
+    than the length may be is left to frames for any values."""
     passed: Mapping[Operator, Values]
     """What is known of operands to the subgraphs that an operator invokes."""
 
@@ -129,7 +130,7 @@ class Teller:
                 if position in operator.op.parts_from and tensor not in (ABSENT, *self._known)}
 
     def _numbers(self, tensor: int, found: dict[int, Array], depth: int = 0) -> Array:
-        """The integers of a tensor, or conditions, that follow from lengths; None for the others.
+        """The numbers of a tensor, or conditions, that follow from lengths; None for the others. Floats are ratios.
 
         Args:
             tensor: the tensor.
@@ -148,20 +149,20 @@ class Teller:
 
     def _followed_in_part(self, tensor: int, found: dict[int, Array], depth: int) -> Array:
         shape = self._shapes[tensor]
-        if shape is None or self._subgraph.tensors[tensor].dtype not in (*NUMBERS, DType.BOOL) or is_open(shape) or (
-                prod(shape) > MOST_NUMBERS):
+        dtype = self._subgraph.tensors[tensor].dtype
+        if shape is None or dtype not in (*NUMBERS, DType.BOOL, *EXACT) or is_open(shape) or prod(shape) > MOST_NUMBERS:
             raise Unknown
         operator = self._makers.get(tensor)
         if depth < MOST_FOLLOWED and operator is not None and operator.inputs and not operator.op.callees():
             with LOADING:
-                from circlet.runtime.passes.analyses.open_values import partial_results
+                from circlet.runtime.passes.analyses.open_values import partial_results, valued
 
             with suppress(Unknown, *FAULTS):
                 made = partial_results(operator.op, [None if each == ABSENT else self._numbers(each, found, depth + 1)
                                                      for each in operator.inputs],
                                        tuple(self._shapes[each] or () for each in operator.outputs))
                 if made is not None:
-                    return typed(made[operator.outputs.index(tensor)], self._subgraph.tensors[tensor].dtype)
+                    return valued(made[operator.outputs.index(tensor)], dtype)
         return np.full(shape, None, np.object_)
 
     def invoking(self, operator: Operator, operands: Mapping[int, int], shapes: Callable[[Values], Result]
@@ -214,11 +215,20 @@ class Teller:
         if found is None and among is not None and tensor not in among:
             return None
         if found is None:
-            found = np.empty(shape, np.object_)
-            found.reshape(-1)[:] = [self._scope.told_number(least) for _ in range(found.size)]
-            self.told = replace(self.told, roots={**self.told.roots, tensor: found})
+            found, root = self._filled(tensor, shape, least)
+            self.told = replace(self.told, roots={**self.told.roots, tensor: root})
         self.told = replace(self.told, values={**self.told.values, tensor: found})
         return found
+
+    def _filled(self, tensor: int, shape: Shape, least: int) -> tuple[Array, Array]:
+        """The integers of a tensor with lengths for those that do not follow, and these alone."""
+        found = np.full(shape, None, np.object_)
+        with suppress(Unknown):
+            found[...] = self._numbers(tensor, {})
+        root = np.full(shape, None, np.object_)
+        root.reshape(-1)[:] = [self._scope.told_number(least) if each is None else None for each in found.flat]
+        found.reshape(-1)[:] = [new if each is None else each for each, new in zip(found.flat, root.flat, strict=True)]
+        return found, root
 
     def _followed(self, tensor: int, least: int, among: frozenset[int] | None, depth: int) -> Array | None:
         """What an operator makes of integers that are told; None where it computes with others, or otherwise."""
