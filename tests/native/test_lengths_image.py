@@ -15,7 +15,7 @@ from circlet.runtime.ir.op import Op
 from circlet.runtime.ir.tensor import Tensor
 from circlet.runtime.ir.types import Activation, DType, Padding
 from circlet.runtime.ops.conv import Conv2D, DepthwiseConv2D, TransposeConv
-from circlet.runtime.ops.elementwise import Add, FloorMod, Mul
+from circlet.runtime.ops.elementwise import Add, FloorMod, Mul, Sub
 from circlet.runtime.ops.layout import Concatenation, Pack
 from circlet.runtime.ops.matmul import FullyConnected
 from circlet.runtime.ops.normalize import LocalResponseNormalization
@@ -26,6 +26,7 @@ from circlet.runtime.ops.resample import Coordinates, Interpolation, Nearest, Re
 from circlet.runtime.ops.resize import ResizeBilinear, ResizeNearestNeighbor
 from circlet.runtime.ops.shape import Alias
 from circlet.runtime.ops.spatial import SpaceToDepth
+from circlet.runtime.ops.unary import Tanh
 from tests.native.test_lengths import Graph, floats, model, weights
 from tests.ops.cases import check
 
@@ -83,6 +84,16 @@ def resampled(op: Resample, sized: bool = False) -> Callable[[Graph], Sequence[V
         return [g(op, x, g(Pack(2), *larger, dtype=DType.INT32))]
 
     return write
+
+
+def cut_out(g: Graph) -> Sequence[Value]:
+    """A part that hangs on the image, some of which is beyond it, at sizes that follow from its size."""
+    x = image(g)
+    larger = [g(Add(), g.length(x, axis), g.number(3), dtype=DType.INT32) for axis in (1, 2)]
+    size, part = g(Pack(2), *larger, dtype=DType.INT32), g.builder.constant(np.array([0.1, -0.2, 0.8, 1.3], np.float32))
+    some = g(Mul(), part, g(Sub(), g.number(1.0), g(Mul(), g(Mean(), x, g.ints(0, 1, 2, 3)), g.number(0.0))))
+    return [g(Tanh(), g(Resample((1, 2), each, Coordinates.TF_CROP_AND_RESIZE, extrapolation=2.0), x, size, some))
+            for each in (Interpolation.LINEAR, Interpolation.NEAREST)]
 
 
 def transposed(padding: Padding, stride: int, more: int = 0, computed: bool = False
@@ -162,6 +173,9 @@ MODELS: dict[str, Model] = {name: model(write) for name, write in {
     "resampled-linear": resampled(Resample((1, 2), Interpolation.LINEAR)),
     "resampled-cubic": resampled(Resample((1, 2), Interpolation.CUBIC), sized=True),
     "resampled-corners": resampled(Resample((1, 2), Interpolation.LINEAR, Coordinates.ALIGN_CORNERS), sized=True),
+    "resampled-inside": resampled(Resample((1, 2), Interpolation.CUBIC, cubic_coefficient=-0.5, exclude_outside=True),
+                                  sized=True),
+    "resampled-part": cut_out,
     "mirrored": made_even,
     "transposed-same": transposed(SAME, 2),
     "transposed-valid": transposed(VALID, 2, 1),

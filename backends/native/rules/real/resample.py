@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import reduce
 from itertools import product
 from math import prod
 from typing import TypeAlias
@@ -29,17 +30,19 @@ FLOAT, DOUBLE = DType.FLOAT32, DType.FLOAT64
 class _Axis:
     """An axis that is resized, in registers: what `backends/cpu/resample.py` computes of it."""
 
-    def __init__(self, e: Emitter, length: int, size: int, factor: float | None) -> None:
+    def __init__(self, e: Emitter, length: int, size: int, factor: float | None, part: Sequence[ir.Value]) -> None:
         """
         Args:
             e: writes it.
             length: of the input.
             size: of the result.
             factor: between the two; None where it is the quotient.
+            part: where the part of the axis begins that is resized, and where it ends, as doubles; nothing for all.
         """
         self.e, self.b, self.size = e, e.builder, size
         self.length, self._count = (self.real(e.number(each)) for each in (length, size))
         self.factor = self.b.fdiv(self._count, self.length) if factor is None else self.number(factor)
+        self._part = part or (self.number(0), self.number(1))
 
     def number(self, value: float) -> ir.Value:
         return self.e.constant(value, DOUBLE)
@@ -71,6 +74,19 @@ class _Axis:
         whole = self.less_one(self.b.fmul(self.factor, self.length))
         return self.b.fdiv(self.b.fmul(x, self.less_one(self.length)), whole)
 
+    def cut_out(self, x: ir.Value) -> ir.Value:
+        """begin (length - 1) + x (end - begin) (length - 1) / (size - 1), or the middle where there is one alone."""
+        b, (begin, end), last = self.b, self._part, self.less_one(self.length)
+        along = b.fdiv(b.fmul(b.fmul(x, b.fsub(end, begin)), last), self.less_one(self._count))
+        middle = b.fmul(b.fmul(self.number(0.5), b.fadd(begin, end)), last)
+        several = b.icmp_signed(">", self.e.number(self.size), self.e.number(1))
+        return b.select(several, b.fadd(b.fmul(begin, last), along), middle)
+
+    def is_outside(self, place: ir.Value) -> ir.Value:
+        """Whether a place, or an index as a double, is beyond the elements."""
+        return self.b.or_(self.b.fcmp_ordered("<", place, self.number(0)),
+                          self.b.fcmp_ordered(">", place, self.less_one(self.length)))
+
 
 _PLACES: Mapping[Coordinates, Callable[[_Axis, ir.Value], ir.Value]] = {
     Coordinates.HALF_PIXEL: lambda axis, x: axis.b.fsub(axis.centre(x), axis.number(0.5)),
@@ -80,8 +96,11 @@ _PLACES: Mapping[Coordinates, Callable[[_Axis, ir.Value], ir.Value]] = {
     Coordinates.ALIGN_CORNERS: lambda axis, x: axis.beyond_one(axis.corners(x)),
     Coordinates.ASYMMETRIC: lambda axis, x: axis.b.fdiv(x, axis.factor),
     Coordinates.TF_HALF_PIXEL_FOR_NN: lambda axis, x: axis.centre(x),
+    Coordinates.TF_CROP_AND_RESIZE: lambda axis, x: axis.cut_out(x),
 }
 """Where in the input an element lies, by its number as a double."""
+_MOVES = frozenset({Coordinates.TF_HALF_PIXEL_FOR_NN, Coordinates.TF_CROP_AND_RESIZE})
+"""Where an axis does not stay as it is that is not made longer or shorter."""
 _NEAREST: Mapping[Nearest, tuple[str, float]] = {
     Nearest.ROUND_PREFER_FLOOR: ("ceil", -0.5),
     Nearest.ROUND_PREFER_CEIL: ("floor", 0.5),
@@ -102,16 +121,29 @@ class _Tap:
     """None where there is one element alone."""
 
 
+@dataclass(frozen=True, eq=False)
+class _Along:
+    """An axis that is resized."""
+
+    taps: Sequence[_Tap]
+    outside: Value | None
+    """Which places are beyond the input, (size,), where these have a value of their own."""
+
+
 def _refuses(call: Call) -> str | None:
     """Refuses what takes more elements the smaller the result is, factors that only the run tells, and sums of other
     elements than float32."""
     op = call.op
     assert isinstance(op, Resample)
-    kinds = movable if op.interpolation is Interpolation.NEAREST else all_of(plain, only((FLOAT,)))
+    is_cut = op.coordinates is Coordinates.TF_CROP_AND_RESIZE
+    kinds = movable if op.interpolation is Interpolation.NEAREST and not is_cut else all_of(plain, only((FLOAT,)))
     if kinds(call):
         return kinds(call)
-    if op.antialias or op.exclude_outside or op.coordinates not in _PLACES or op.aspect is not Aspect.STRETCH:
-        return "antialiasing, cutting out, weights of what is inside alone, or one factor for all axes"
+    if op.antialias or op.aspect is not Aspect.STRETCH:
+        return "antialiasing, or one factor for all axes"
+    part = call.inputs[2] if len(call.inputs) > 2 else None
+    if part is not None and part.dtype is not FLOAT:
+        return f"parts of element type {part.dtype.value}"
     if call.input(1).dtype is FLOAT and call.input(1).data is None:
         return "factors that are not constant"
     return None
@@ -122,25 +154,31 @@ def resample(node: Node[Resample], e: Emitter, sinks: tuple[Sink, ...]) -> None:
     """Of x (d0, ..., dk): the same with other lengths of some axes, of one element each or, of float32, of several.
     First a table for each such axis says which elements each one is made of; then loops over all axes but the last,
     shared out, and one over that, add the products of these with their weights."""
-    x, taps = node.input(0), _taps(node, e)
+    x, axes = node.input(0), _axes(node, e)
     *outer, length = node.shape
     with parallel_nest(e, tuple(outer), 16 * prod(node.shape)) as place:
-        around = [_chosen(e, taps.get(axis), index) for axis, index in enumerate(place)]
+        around = [_chosen(e, axes.get(axis), index) for axis, index in enumerate(place)]
         with independent(e, length) as j:
-            along = _chosen(e, taps.get(len(outer)), j)
-            sinks[0](e, [*place, j], _sum(e, x, around, along))
+            along = _chosen(e, axes.get(len(outer)), j)
+            value = _sum(e, x, around, along)
+            for axis, index in enumerate([*place, j]):
+                outside = axes[axis].outside if axis in axes else None
+                if outside is not None:
+                    other = e.constant(node.op.extrapolation, x.dtype)
+                    value = e.builder.select(outside.linear(e, index), other, value)
+            sinks[0](e, [*place, j], value)
 
 
 _Choice: TypeAlias = "tuple[ir.Value, ir.Value | None]"
 """An index, and what the element there counts."""
 
 
-def _chosen(e: Emitter, taps: Sequence[_Tap] | None, index: ir.Value) -> list[_Choice]:
+def _chosen(e: Emitter, axis: _Along | None, index: ir.Value) -> list[_Choice]:
     """The elements along an axis that one is made of."""
-    if taps is None:
+    if axis is None:
         return [(index, None)]
     return [(each.index.linear(e, index), None if each.weight is None else each.weight.linear(e, index))
-            for each in taps]
+            for each in axis.taps]
 
 
 def _sum(e: Emitter, x: Value, around: Sequence[Sequence[_Choice]], along: Sequence[_Choice]) -> ir.Value:
@@ -163,38 +201,59 @@ def _added(e: Emitter, total: ir.Value | None, value: ir.Value, weights: Sequenc
     return value if total is None else e.builder.fadd(total, value)
 
 
-def _taps(node: Node[Resample], e: Emitter) -> dict[int, list[_Tap]]:
+def _axes(node: Node[Resample], e: Emitter) -> dict[int, _Along]:
     """By axis, without those that stay as they are."""
-    op, given, found = node.op, node.input(1).known, dict[int, list[_Tap]]()
+    op, given, found = node.op, node.input(1).known, dict[int, _Along]()
     assert given is not None, "it is a parameter"
-    for axis, each in zip(op.axes, given.tolist(), strict=True):
+    for number, (axis, each) in enumerate(zip(op.axes, given.tolist(), strict=True)):
         length, size = node.input(0).shape[axis], node.shape[axis]
         factor = each if isinstance(each, float) else None
         is_same = not may_differ(size, length) and factor in (None, 1.0)
-        if not is_same or op.coordinates is Coordinates.TF_HALF_PIXEL_FOR_NN:
-            found[axis] = _written(node, e, length, size, factor)
+        if not is_same or op.coordinates in _MOVES:
+            found[axis] = _written(node, _Axis(e, length, size, factor, _part(node, e, number)))
     return found
 
 
-def _written(node: Node[Resample], e: Emitter, length: int, size: int, factor: float | None) -> list[_Tap]:
+def _part(node: Node[Resample], e: Emitter, number: int) -> Sequence[ir.Value]:
+    """Where the part of an axis, by its number among those resized, begins and ends; nothing where it is all."""
+    part = node.optional(2)
+    return () if part is None else [e.builder.fpext(part.linear(e, e.number(each)), ir.DoubleType())
+                                    for each in (number, number + len(node.op.axes))]
+
+
+def _written(node: Node[Resample], axis: _Axis) -> _Along:
     """The tables of an axis, in scratch memory."""
-    steps = _STEPS.get(node.op.interpolation)
+    e, size, steps = axis.e, axis.size, _STEPS.get(node.op.interpolation)
     taps = [_Tap(_table(node, size, e.index_dtype), None if steps is None else _table(node, size, FLOAT))
             for _ in steps or range(1)]
-    axis = _Axis(e, length, size, factor)
+    is_cut = node.op.coordinates is Coordinates.TF_CROP_AND_RESIZE
+    found = _Along(taps, _table(node, size, DType.BOOL) if is_cut else None)
     with independent(e, size) as k:
         place = _PLACES[node.op.coordinates](axis, axis.real(k))
+        if found.outside is not None:
+            _put(e, found.outside, k, axis.is_outside(place))
         if steps is None:
             rounding, more = _NEAREST[node.op.nearest]
             _put(e, taps[0].index, k, _inside(axis, e.intrinsic(rounding, e.builder.fadd(place, axis.number(more)))))
         else:
             before = axis.less_one(e.intrinsic("ceil", place))
-            for tap, step in zip(taps, steps, strict=True):
-                index = e.builder.fadd(before, axis.number(step))
+            indices = [e.builder.fadd(before, axis.number(step)) for step in steps]
+            for tap, index, weight in zip(taps, indices, _weights(node.op, axis, place, indices), strict=True):
                 _put(e, tap.index, k, _inside(axis, index))
                 assert tap.weight is not None, "elements are several"
-                _put(e, tap.weight, k, _weight(node.op, axis, e.builder.fsub(index, place)))
-    return taps
+                _put(e, tap.weight, k, e.builder.fptrunc(weight, ir.FloatType()))
+    return found
+
+
+def _weights(op: Resample, axis: _Axis, place: ir.Value, indices: Sequence[ir.Value]) -> Sequence[ir.Value]:
+    """What the elements around a place count, as doubles."""
+    b = axis.b
+    found = [_weight(op, axis, b.fsub(each, place)) for each in indices]
+    if not op.exclude_outside:
+        return found
+    found = [b.select(axis.is_outside(index), axis.number(0), each) for index, each in zip(indices, found, strict=True)]
+    total = reduce(b.fadd, found)
+    return [b.fdiv(each, total) for each in found]
 
 
 def _table(node: Node[Resample], size: int, dtype: DType) -> Value:
@@ -213,7 +272,7 @@ def _inside(axis: _Axis, index: ir.Value) -> ir.Value:
 
 
 def _weight(op: Resample, axis: _Axis, distance: ir.Value) -> ir.Value:
-    """What an element at a distance counts, as a float."""
+    """What an element at a distance counts, as a double."""
     e, b = axis.e, axis.b
     x = e.intrinsic("fabs", distance)
     if op.interpolation is Interpolation.LINEAR:
@@ -224,7 +283,7 @@ def _weight(op: Resample, axis: _Axis, distance: ir.Value) -> ir.Value:
         far = _polynomial(axis, x, (a, -5 * a, 8 * a, -4 * a))
         outer = b.select(b.fcmp_ordered("<", x, axis.number(2)), far, axis.number(0))
         found = b.select(b.fcmp_ordered("<=", x, axis.number(1)), near, outer)
-    return b.fptrunc(found, ir.FloatType())
+    return found
 
 
 def _polynomial(axis: _Axis, x: ir.Value, coefficients: Sequence[float]) -> ir.Value:
