@@ -8,7 +8,20 @@ from typing import TypeAlias
 from circlet.runtime.ir.op import Op
 from circlet.runtime.ir.probe import Outline
 from circlet.runtime.ir.types import MOST_DIMENSIONS, Array, Shape
-from circlet.runtime.ops import conv, index, layout, matmul, pad, random, resample, resize, sample, shape, sort
+from circlet.runtime.ops import (
+    conv,
+    index,
+    layout,
+    matmul,
+    pad,
+    random,
+    resample,
+    resize,
+    sample,
+    shape,
+    sort,
+    spectral,
+)
 
 Given: TypeAlias = "Outline | None"
 """An operand; None where it is absent."""
@@ -80,6 +93,13 @@ def _sampled(op: Op, inputs: Sequence[Given]) -> Shape | None:
     return (*images[:2], *((-1,) * (len(images) - 2) if grid is None else grid[1:-1]))
 
 
+def _transformed(op: Op, inputs: Sequence[Given]) -> Shape | None:
+    """As many axes, the last of which has the parts of a number."""
+    assert isinstance(op, spectral.Dft)
+    numbers = _shape(inputs[0])
+    return None if numbers is None else ((-1,) * (len(numbers) - 1) + (1 if op.inverse and op.onesided else 2,))
+
+
 RANKS: dict[type[Op], Rule] = {
     shape.Reshape: _named(1),
     shape.Fill: _named(0),
@@ -106,6 +126,7 @@ RANKS: dict[type[Op], Rule] = {
     resize.ResizeNearestNeighbor: _resized,
     sample.GridSample: _sampled,
     sort.TopKV2: _same(0),
+    spectral.Dft: _transformed,
 }
 """How to tell the shape of an operator's results, or its rank, where its own rule cannot."""
 

@@ -85,6 +85,13 @@ SQUEEZED = """g (float[b, 2, h, w] x) => (float[b, 2, w2] y) {
     flat = Squeeze(pooled, two) twice = Add(flat, flat) y = Relu(twice) }"""
 """A height that must be 1, which only the run tells."""
 
+TRANSFORMED = """g (float[b, n] x) => (float[b, m] y) {
+    last = Constant<value = int64[1] {-1}>() one = Constant<value = int64 {1}>() numbers = Unsqueeze(x, last)
+    sizes = Shape(x) n = Gather(sizes, one) bins = DFT<axis = 1, onesided = 1>(numbers, n)
+    zero = Constant<value = int64[1] {0}>() first = Constant<value = int64[1] {1}>()
+    real = Slice(bins, zero, first, last) y = Squeeze(real, last) }"""
+"""As many bins as follow from the shape, of which the real parts are taken."""
+
 BATCHED = """g (float[b, n, 2] x, int64[b, k, 1] at) => (float[b, k, 2] y) { y = GatherND<batch_dims = 1>(x, at) }"""
 
 BOXED = """g (float[1, n, 4] boxes, float[1, 1, n] scores) => (float[k, 4] y) {
@@ -157,6 +164,11 @@ def batched(length: int) -> Case:
     x = np.arange(2 * length * (length + 1), dtype=np.float32).reshape(length, length + 1, 2)
     at = (np.arange(3 * length).reshape(length, 3, 1) * 5) % length - 2
     return Case(f"rows of {length} batches", BATCHED, {"x": x, "at": at}, [np.take_along_axis(x, at, 1)])
+
+
+def transformed(length: int) -> Case:
+    x = np.sin(np.arange(2 * length, dtype=np.float32)).reshape(2, length)
+    return Case(f"bins of {length}", TRANSFORMED, {"x": x}, [np.fft.rfft(x).real.astype(np.float32)], 17)
 
 
 def boxed(length: int) -> Case:
@@ -251,7 +263,7 @@ def recurrent(length: int) -> Case:
 
 
 CASES = (picked, resized, cached, recurrent, blocks, traced, listed, framed, ranked, squeezed, batched, boxed, mirrored,
-         scored, grown, sampled)
+         scored, grown, sampled, transformed)
 
 
 @pytest.mark.parametrize("backend", ["cpu", pytest.param("native", marks=NATIVE)])
