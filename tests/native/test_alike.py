@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 
 import numpy as np
 import pytest
 
+import circlet
+from circlet.backends.native.emit.value import Value as Lowered
+from circlet.backends.native.lower.alike.repeats import Repeats, Written
+from circlet.backends.native.lower.operators import OperatorLowering
 from circlet.backends.native.rules.families import MODULES, OF_STORED
 from circlet.backends.native.rules.rule import RULES
 from circlet.runtime.ir.builder import ModelBuilder, SubgraphBuilder, Value
@@ -73,6 +78,22 @@ def test_layers_are_written_once(body: Body, is_open: bool) -> None:
     # The first layer's input is that of the model, and the last one's result is an output: other layers are alike.
     few, many = (written(stack(body, count, is_open)) for count in (3, 6))
     assert 0 < few == many
+
+
+@pytest.mark.parametrize("is_timed", [False, True])
+def test_what_is_timed_is_written_for_each(is_timed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    again, called = Repeats._again, []
+
+    def counted(self: Repeats, o: OperatorLowering, found: Written) -> Sequence[Lowered]:
+        called.append(o.name)
+        return again(self, o, found)
+
+    monkeypatch.setattr(Repeats, "_again", counted)
+    monkeypatch.setenv("CIRCLET_CACHE_DIR", "")
+    session = circlet.Session(stack(normalized, 4), "native")
+    with circlet.profile(session) if is_timed else nullcontext():
+        session.run([X])
+    assert bool(called) is not is_timed
 
 
 def filtered(s: SubgraphBuilder, v: Value, k: int) -> Value:

@@ -337,8 +337,8 @@ class FunctionLowering(ABC):
 
     @property
     def repeats(self) -> bool:
-        """Whether the function of an operator may be called for one like it."""
-        return self._cuts and isinstance(self.times, Untimed)
+        """Whether the function of an operator may be called for one like it; not where it says whose time it takes."""
+        return self._cuts and not isinstance(self.times, Timing)
 
     @contextmanager
     def traced(self) -> Iterator[Trace]:
