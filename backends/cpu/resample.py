@@ -68,7 +68,8 @@ def _resized(op: Resample, x: Array, number: int, axis: _Axis, places: Numbers) 
     """An array with one axis, by its number, at some places. What is not near one does not count for it, an infinity
     neither."""
     if op.interpolation is Interpolation.NEAREST:
-        return x.take(np.clip(_NEAREST[op.nearest](places), 0, axis.length - 1).astype(np.int64), number)
+        nearest = np.clip(np.nan_to_num(_NEAREST[op.nearest](places)), 0, axis.length - 1)
+        return x.take(nearest.astype(np.int64), number)
     found, shares = _weights(op, axis, places)
     along = [-1 if k == number else 1 for k in range(x.ndim)]
     parts: Iterator[Array] = (x.take(np.clip(index, 0, axis.length - 1), number) * share.astype(x.dtype).reshape(along)
@@ -118,7 +119,7 @@ def resample(node: Node[Resample]) -> Step:
             if (size, factor) != (x.shape[axis], 1.0) or op.coordinates not in _KEEPS:
                 found = _resized(op, found, axis, measure, places)
             along = [-1 if k == axis else 1 for k in range(x.ndim)]
-            outside = outside | ((places < 0) | (places > measure.length - 1)).reshape(along)
+            outside = outside | ~((places >= 0) & (places <= measure.length - 1)).reshape(along)
         if op.coordinates is Coordinates.TF_CROP_AND_RESIZE:
             found = np.where(outside, op.extrapolation, found)
         np.copyto(out, found if out.dtype.kind == "f" else np.rint(found), casting="unsafe")

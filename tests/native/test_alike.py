@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -161,9 +162,9 @@ def test_what_differs_is_told_apart(bodies: tuple[Body, Body]) -> None:
 def opaque() -> Iterator[tuple[type[Op], frozenset[int]]]:
     """The operators with rules that promise not to look at some constants, and which."""
     for families in (MODULES, OF_STORED):
-        for each in {name for names in families.values() for name in names}:
+        for each in dict.fromkeys(name for names in families.values() for name in names):
             imported(f"circlet.backends.native.rules.{each}")
-    for op, rules in RULES.items():
+    for op, rules in sorted(RULES.items(), key=lambda each: each[0].__name__):
         for rule in rules:
             if rule.opaque:
                 yield op, rule.opaque
@@ -179,6 +180,60 @@ def single(op: Op, inputs: Sequence[Array], constant: frozenset[int]) -> tuple[M
     main.feed(*(values[k] for k in given))
     main.output(main.apply(op, *values))
     return b.build(), [inputs[k] for k in given]
+
+
+def twice(op: Op, given: tuple[int, ...], *constants: tuple[int, ...]) -> Model:
+    """An operator on an input of any length, and one like it with other constants."""
+    b = ModelBuilder()
+    main = b.subgraph("main")
+    x = main.tensor(Tensor("x", DType.FLOAT32, given, (-1, *given[1:])))
+    main.feed(x)
+    main.output(*(main.apply(op, x, *(main.constant(numbers(*size, seed=7 * k + seed))
+                                      for k, size in enumerate(constants))) for seed in range(3)))
+    return b.build()
+
+
+def closed(model: Model) -> Model:
+    """The model for the shape that its input has as declared."""
+    (main,) = model.subgraphs
+    tensors = [replace(each, shape_signature=None) for each in main.tensors]
+    return replace(model, subgraphs=(replace(main, tensors=tuple(tensors)),))
+
+
+def window(padding: Padding, stride: int) -> Op:
+    return conv.Conv2D(padding=padding, stride_h=stride, stride_w=stride)
+
+
+def each_channel(stride: int, times: int) -> Op:
+    return conv.DepthwiseConv2D(padding=Padding.SAME, stride_h=stride, stride_w=stride, depth_multiplier=times)
+
+
+WEIGHED: Mapping[str, tuple[Op, Sequence[tuple[int, ...]]]] = {
+    **{f"{rows} rows of {depth} by {columns}{' with a bias' * bias}": (
+        matmul.FullyConnected(), [(rows, depth), (columns, depth), *[(columns,)] * bias])
+       for rows, depth, columns, bias in [(1, 20, 30, 0), (1, 200, 300, 1), (2, 33, 47, 1), (7, 40, 64, 0),
+                                          (13, 130, 17, 1), (40, 24, 200, 1)]},
+    **{f"matrices {size} by {other}{', turned' * turned}": (matmul.BatchMatMul(adj_y=turned), [size, other])
+       for size, other, turned in [((2, 3, 20), (20, 31), False), ((1, 20), (31, 20), True), ((9, 65), (65, 18), False),
+                                   ((2, 5, 24), (2, 24, 24), False)]},
+    **{f"{padding.name} of {kernel} by {stride}": (window(padding, stride), [
+        (2, 9, 8, channels), (columns, kernel, kernel, channels), (columns,)])
+       for padding, kernel, stride, channels, columns in [
+           (Padding.SAME, 3, 1, 5, 17), (Padding.SAME, 1, 1, 24, 40), (Padding.SAME, 5, 2, 3, 20),
+           (Padding.VALID, 3, 1, 16, 33), (Padding.VALID, 1, 2, 32, 18)]},
+    "groups": (window(Padding.SAME, 1), [(1, 6, 6, 16), (32, 3, 3, 4), (32,)]),
+    **{f"depthwise of {kernel} by {stride}, each {times} times": (
+        each_channel(stride, times), [(2, 9, 8, 18), (1, kernel, kernel, 18 * times), (18 * times,)])
+       for kernel, stride, times in [(3, 1, 1), (5, 2, 1), (3, 1, 2)]},
+}
+"""An operator, the shape of its input, and those of its constants."""
+
+
+@pytest.mark.parametrize("is_open", [False, True])
+@pytest.mark.parametrize(("op", "sizes"), WEIGHED.values(), ids=WEIGHED)
+def test_each_has_its_weights(op: Op, sizes: Sequence[tuple[int, ...]], is_open: bool) -> None:
+    model = twice(op, *sizes)
+    compare(model if is_open else closed(model), [numbers(*sizes[0], seed=5) * 16])
 
 
 IMAGES, SQUARE = (2, 7, 6, 32), (32, 32)

@@ -179,7 +179,7 @@ def test_what_computes_lengths_is_one_function(undivided: int, monkeypatch: pyte
 
 
 def test_what_is_invoked_counts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(budget, "MOST_TOGETHER", 6)
+    monkeypatch.setattr(budget, "MOST_TOGETHER", 18)
     backend = compare(branches(5), [np.array(True), X])
     assert [each.operators for each in backend.listings] == [range(2), range(2, 4), range(4, 5)]
 

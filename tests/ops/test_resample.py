@@ -43,6 +43,8 @@ CASES = [
          [ROW, size(3), [0.0, 2.0]], [[0.0, 3.0, 9.0]], 1e-6),
     Case("crop-nearest", Resample((0,), coordinates=Coordinates.TF_CROP_AND_RESIZE, extrapolation=9.0),
          [ROW, size(4), [-0.5, 1.0]], [[9.0, 0.0, 1.0, 3.0]], 1e-6),
+    Case("crop-nowhere", Resample((0,), coordinates=Coordinates.TF_CROP_AND_RESIZE, extrapolation=9.0),
+         [ROW, size(2), [0.0, np.nan]], [[9.0, 9.0]]),
     Case("crop-axes", Resample((0, 1), LINEAR, Coordinates.TF_CROP_AND_RESIZE, extrapolation=-1.0),
          [[[0.0, 1.0, 2.0], [4.0, 5.0, 6.0]], size(3, 1), [0.0, 0.0, 2.0, 1.0]], [[[1.0], [5.0], [-1.0]]], 1e-6),
     Case("complex", Resample((0,), coordinates=Coordinates.TF_CROP_AND_RESIZE),

@@ -88,7 +88,8 @@ class Repeats:
         if outlined is None or not trace.is_alone or not all(map(_is_same, results, _in_homes(o))):
             return results
         read = {word: _origin(o, trace, value) for word, value in outlined.captured}
-        own = {word for word, value in outlined.captured if read[word] is None and not lasts(e.function, value)}
+        own = {word for word, value in outlined.captured if read[word] is None and (
+            value in trace.derivations or not lasts(e.function, value))}
         if not own:
             self._found.setdefault(alike, []).append(Written(
                 outlined.function if outlined.is_called else None, outlined.context,
@@ -107,8 +108,8 @@ def _in_homes(o: OperatorLowering) -> Sequence[Value]:
 
 def _is_same(one: Value, other: Value) -> bool:
     """Whether two values are the same tensor in memory, and nothing else is known of them."""
-    return (one.memory is other.memory and one.shape == other.shape and one.dtype is other.dtype
-            and one.known is None and one.quantization is None)
+    return (one.memory is not None and one.memory is other.memory and one.shape == other.shape
+            and one.dtype is other.dtype and one.known is None and one.quantization is None)
 
 
 def _origin(o: OperatorLowering, trace: Trace, value: ir.Value) -> Origin | None:

@@ -83,9 +83,9 @@ class _Axis:
         return b.select(several, b.fadd(b.fmul(begin, last), along), middle)
 
     def is_outside(self, place: ir.Value) -> ir.Value:
-        """Whether a place, or an index as a double, is beyond the elements."""
-        return self.b.or_(self.b.fcmp_ordered("<", place, self.number(0)),
-                          self.b.fcmp_ordered(">", place, self.less_one(self.length)))
+        """Whether a place, or an index as a double, is beyond the elements, or none."""
+        return self.b.or_(self.b.fcmp_unordered("<", place, self.number(0)),
+                          self.b.fcmp_unordered(">", place, self.less_one(self.length)))
 
 
 _PLACES: Mapping[Coordinates, Callable[[_Axis, ir.Value], ir.Value]] = {
