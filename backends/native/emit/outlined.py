@@ -30,6 +30,7 @@ class Outlined:
     may_fail = False
     """Whether it can return anything but `DONE`."""
     is_called = False
+    """Whether anything was written, so that the function around calls it."""
     context: ir.Value | None = None
     """What it is called with."""
 
@@ -61,9 +62,9 @@ class Outlined:
         self.is_called = True
         self._finish()
         self.context = context(e, self.captured)
-        lasting = [(word, value) for word, value in self.captured if lasts(e.function, value)]
-        fill(e, e.entry.builder(), self.context, lasting)
-        fill(e, e.builder, self.context, [each for each in self.captured if each not in lasting])
+        for begins in (True, False):
+            fill(e, e.entry.builder() if begins else e.builder, self.context, [
+                (word, value) for word, value in self.captured if lasts(e.function, value) is begins])
         status = call(e, self.function, self.context)
         if self.may_fail:
             leave_unless_done(status)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import cache, cached_property, lru_cache, partial
-from itertools import chain
+from itertools import chain, islice
 from math import prod
 from typing import TypeAlias
 
@@ -246,18 +246,22 @@ class Specializer:
             promised = so_far.promised and is_whole and not operator.op.callees()
             if promised and all(each.is_static for each in declared):
                 return tuple(each.shape for each in declared)
-            return _of_same(so_far.subgraph, number, shapes) or self._computed(so_far, operator, shapes, values, teller)
+            return self._computed(so_far, number, shapes, values, teller)
         except FAULTS as error:
             if so_far.is_open:
                 return None
             raise_located(error, Place(so_far.index, so_far.subgraph.name, number, operator.name))
 
-    def _computed(self, so_far: Specialization, operator: Operator, shapes: list[Shape | None],
+    def _computed(self, so_far: Specialization, number: int, shapes: list[Shape | None],
                   values: Mapping[int, Array], teller: Teller | None) -> tuple[Shape, ...] | None:
         """The shapes of results of which the run computes lengths, where these are bounded."""
+        operator = so_far.subgraph.operators[number]
         if so_far.scope is None or teller is None or any(
                 shapes[each] is None for each in operator.inputs if each != ABSENT):
             return None
+        same = _of_same(so_far.subgraph, number, shapes)
+        if same is not None:
+            return same
         try:
             if operator.op.callees():
                 return self._through(so_far, operator, shapes, values, teller)
@@ -418,10 +422,10 @@ def _of_same(subgraph: Subgraph, number: int, shapes: Sequence[Shape | None]) ->
     operator = subgraph.operators[number]
     if not operator.op.pure or operator.op.callees():
         return None
-    same = next((each for each in subgraph.operators[:number] if each.inputs == operator.inputs
+    same = next((each for each in islice(subgraph.operators, number) if each.inputs == operator.inputs
                  and each.op == operator.op), None)
-    found = [] if same is None else [shapes[each] for each in same.outputs]
-    return tuple(each for each in found if each is not None) or None
+    found = () if same is None else tuple(shape for each in same.outputs if (shape := shapes[each]) is not None)
+    return found if len(found) == len(operator.outputs) > 0 else None
 
 
 def _followed(subgraph: Subgraph, operator: Operator, inputs: list[Array | None], shapes: tuple[Shape, ...]

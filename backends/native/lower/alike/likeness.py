@@ -46,7 +46,7 @@ def _operator(o: OperatorLowering) -> Hashable:
     for each in (*_sources(o), *(tensor for member in members for tensor in (*member.inputs, *member.outputs))):
         numbers.setdefault(each, len(numbers))
     kinds = tuple(_tensor(tensors[each]) for each in numbers if each != ABSENT)
-    return (type(op), getattr(op, "overwritten", None), tuple(numbers[each] for each in _sources(o)),
+    return (type(op), op.overwritten if isinstance(op, Fused) else None, tuple(numbers[each] for each in _sources(o)),
             tuple(_member(each, numbers) for each in members), kinds)
 
 
