@@ -19,6 +19,7 @@ from llvmlite import ir
 
 from circlet.backends.native.emit.emitter import I8, I32, POINTER, Emitter
 from circlet.backends.native.emit.loops import carry
+from circlet.backends.native.gemm.finish import Finish
 from circlet.backends.native.gemm.storage import Stored
 from circlet.backends.native.targets.constants import Uniform, splat, undefined
 from circlet.backends.native.targets.target import Target
@@ -65,18 +66,6 @@ FLOAT32 = Arithmetic("f32", ir.FloatType(), ir.FloatType(),
 def lanes(target: Target) -> int:
     """Words in a vector."""
     return target.vector_bytes // WORD
-
-
-Write: TypeAlias = "Callable[[Emitter, list[list[ir.Value]], ir.Value, Sequence[ir.Value]], None]"
-"""Writes a tile's sums, rows of vectors, given the address of a table and that of each row."""
-
-
-@dataclass(frozen=True)
-class Finish:
-    """How the sums of a tile become results, while they are in registers; the name is unique."""
-
-    name: str
-    write: Write
 
 
 @dataclass(frozen=True)
@@ -485,11 +474,12 @@ class _TileBody:
         return [add(one, other) for one, other in zip(some, others, strict=True)]
 
     def _finish(self, sums: Sums) -> None:
-        """Passes the sums, row by row, to what finishes them, or stores each vector, limited to the interval."""
+        """Passes the sums to what finishes them, or stores each vector, limited to the interval."""
         tile = self._tile
         if tile.finish is not None:
             rows = [sums[k * tile.vectors:(k + 1) * tile.vectors] for k in range(tile.rows)]
-            tile.finish.write(self._e, rows, self._terms, list(self._lines(self._out, self._out_step, tile.rows)))
+            count = tile.rows if tile.least is None else self._count
+            tile.finish.write_rows(self._e, rows, count, self._terms, self._out, self._out_step)
             return
         for value, (number, place) in zip(sums, self._places(self._out, self._out_step, tile.rows), strict=True):
             result = limited(self._e, value, self._limits)

@@ -22,7 +22,8 @@ from circlet.backends.native.emit.emitter import I8, I32, POINTER, Emitter
 from circlet.backends.native.emit.loops import carry, independent, rolled
 from circlet.backends.native.emit.parallel import length, portion
 from circlet.backends.native.gemm.dot_products import OFFSET
-from circlet.backends.native.gemm.microkernel import WORD, Finish, VectorLoop, internal_function
+from circlet.backends.native.gemm.finish import Finish
+from circlet.backends.native.gemm.microkernel import WORD, VectorLoop, internal_function
 from circlet.backends.native.rules.preferences import INT8
 from circlet.backends.native.rules.quantized.conv import images, requantization
 from circlet.backends.native.rules.quantized.depthwise_in_place import InPlace
@@ -396,7 +397,7 @@ def _summing(e: Emitter, size: int, groups: int, across: int, finish: Finish | N
             totals = carry(inner, inner.number(groups * across), totals, turn)
         target = inner.address(out, I8, b.mul(k, step))
         if finish is not None:
-            finish.write(inner, [totals], terms, [target])
+            finish.begin(inner, terms)(totals, target)
         else:
             for v, total in enumerate(totals):
                 b.store(total, inner.address(target, I8, v * size), align=WORD)

@@ -16,7 +16,8 @@ from llvmlite import ir
 from circlet.backends.arithmetic.fixed_point import Int32s
 from circlet.backends.native.emit.emitter import I8, I32, I64, POINTER, Emitter
 from circlet.backends.native.emit.loops import rolled
-from circlet.backends.native.gemm.microkernel import Finish, VectorLoop, internal_function
+from circlet.backends.native.gemm.finish import Finish, WriteRow
+from circlet.backends.native.gemm.microkernel import VectorLoop, internal_function
 from circlet.backends.native.gemm.operands import words
 from circlet.backends.native.targets.constants import Uniform, shuffle_mask, splat
 from circlet.runtime.ir.types import Array
@@ -236,36 +237,43 @@ class Requantization:
     def finish_packed(self, lanes: int, columns: int) -> Finish:
         """Requantises the four vectors of sums of each row, which packing brings into the order of channels; only some
         columns are written, in one store."""
-        def write(e: Emitter, sums: list[list[ir.Value]], table: ir.Value, places: Sequence[ir.Value]) -> None:
-            vectors = [_Vector(e, e.address(table, I8, k * self.vector_bytes(lanes)), lanes, self)
-                       for k in range(4)]
-            for given, place in zip(sums, places, strict=True):
-                values = [vector.rescaled(each) for vector, each in zip(vectors, given, strict=True)]
+        def begin(e: Emitter, table: ir.Value) -> WriteRow:
+            vectors = self._vectors(e, table, lanes, 4)
+
+            def write(sums: Sequence[ir.Value], place: ir.Value) -> None:
+                values = [vector.rescaled(each) for vector, each in zip(vectors, sums, strict=True)]
                 stored = clamped(e, _packed(e, values), self.low, self.high)
                 e.builder.store(_first(e, stored, columns), place, align=1)
 
-        return Finish(f"packed_{self._name(columns)}", write)
+            return write
+
+        return Finish(f"packed_{self._name(columns)}", begin)
 
     def finish(self, lanes: int, columns: int) -> Finish:
         """Requantises so many columns of the sums of a tile (rows, vectors) by `table`, from the tile's first vector
         on: each four vectors become one of bytes, which a shuffle puts in order, and which is stored."""
-        def write(e: Emitter, sums: list[list[ir.Value]], table: ir.Value, places: Sequence[ir.Value]) -> None:
-            rows: list[list[ir.Value]] = [[] for _ in sums]
-            for number in range(-(-columns // lanes)):
-                vector = _Vector(e, e.address(table, I8, number * self.vector_bytes(lanes)), lanes, self)
-                for row, given in zip(rows, sums, strict=True):
-                    row.append(vector.rescaled(given[number]))
+        def begin(e: Emitter, table: ir.Value) -> WriteRow:
+            vectors = self._vectors(e, table, lanes, -(-columns // lanes))
             order = _Order(e, lanes) if lanes >= _PACKED else None
-            for values, place in zip(rows, places, strict=True):
+
+            def write(sums: Sequence[ir.Value], place: ir.Value) -> None:
+                values = [vector.rescaled(each) for vector, each in zip(vectors, sums, strict=False)]
                 if order is None:
                     self._write_each(e, values, place, columns)
-                    continue
-                for begin in range(0, len(values), 4):
-                    packed = clamped(e, _packed(e, _four(values[begin:begin + 4])), self.low, self.high)
-                    stored = _first(e, order.arranged(packed), min(columns - begin * lanes, 4 * lanes))
-                    e.builder.store(stored, e.address(place, I8, begin * lanes), align=1)
+                    return
+                for first in range(0, len(values), 4):
+                    packed = clamped(e, _packed(e, _four(values[first:first + 4])), self.low, self.high)
+                    stored = _first(e, order.arranged(packed), min(columns - first * lanes, 4 * lanes))
+                    e.builder.store(stored, e.address(place, I8, first * lanes), align=1)
 
-        return Finish(self._name(columns), write)
+            return write
+
+        return Finish(self._name(columns), begin)
+
+    def _vectors(self, e: Emitter, table: ir.Value, lanes: int, count: int) -> list[_Vector]:
+        """What rescales so many vectors of channels, by `table` from its first one on."""
+        return [_Vector(e, e.address(table, I8, number * self.vector_bytes(lanes)), lanes, self)
+                for number in range(count)]
 
     def _write_each(self, e: Emitter, vectors: Sequence[ir.Value], place: ir.Value, columns: int) -> None:
         """Stores vectors of results one by one."""
