@@ -406,7 +406,7 @@ class _TileBody:
         and one over the steps that are left. Steps take turns among the chains."""
         b = self._e.builder
         words = b.lshr(self._run, self._e.number(2))
-        unroll = self._chains if self._chains > 1 else -(-self._e.target.tiles.turn // len(sums))
+        unroll = self._chains if self._chains > 1 else -(-self._e.target.turn // len(sums))
         often = b.udiv(words, self._e.number(unroll))
         offset, right, sums = self._steps(often, unroll, rows, begin, right, sums)
         if unroll > 1:

@@ -94,9 +94,7 @@ class Tiles:
             how many begin in a cycle, 2. 1 to 12 are within 3 %, as tiles have more sums by themselves; 16 is up to
             45 % slower on AVX2, where it takes more registers than there are.
         line_bytes: of a cache line.
-        turn: products of vectors in a turn of the innermost loop, at the least. Tiles of 24 vectors take 0.5 % less
-            time with one step of the depth a turn than with two on AVX-512, those of 12 vectors 0.4 % more, and up to
-            2.5 %, on AVX2: the mean of 22 products.
+        turn: see `Target.turn`.
         real_rows: as `most_rows`, of real numbers, if these have registers of their own.
     """
 
@@ -163,6 +161,12 @@ class Target:
     def vector_registers(self) -> int:
         """How many vector registers there are."""
         return 16
+
+    @property
+    def turn(self) -> int:
+        """Products of vectors in a turn of a tile's innermost loop, at the least. Tiles of 12 vectors take up to 2.5 %
+        more time on AVX2 with one step of the depth a turn than with two: the mean of 22 products."""
+        return self.tiles.turn
 
     @property
     def real_registers(self) -> int:

@@ -61,6 +61,12 @@ class X86(Target):
         return 32 if self.has("avx512f") else 16
 
     @property
+    def turn(self) -> int:
+        """Fewer with AVX-512: tiles of 12 vectors take as long with one step of the depth a turn as with two, to 1 %,
+        and LLVM a quarter less to make code for them; those of 24 vectors take 0.5 % less."""
+        return 8 if self.has("avx512f") else self.tiles.turn
+
+    @property
     def has_halves(self) -> bool:
         """F16C."""
         return self.has("f16c")
