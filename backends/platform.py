@@ -74,7 +74,8 @@ def current() -> Platform:
     Raises:
         ValueError: it names something else.
     """
-    names = [each.strip() for each in os.environ.get(VARIABLE, "").split(",") if each.strip()]
+    text = os.environ.get(VARIABLE)
+    names = [each.strip() for each in text.split(",") if each.strip()] if text else []
     if not names:
         return found()
     known = {each.value: each for each in Feature}

@@ -51,8 +51,7 @@ class Given:
             return self._model.provenance if self._model.is_as_read else None
         if isinstance(self._source, (str, os.PathLike)):
             self.content = read_file(os.fspath(self._source))
-            beside = weights_beside(self._source)
-            if is_xml(self.content) and beside.is_file():
+            if is_xml(self.content) and (beside := weights_beside(self._source)).is_file():
                 self.weights = read_file(os.fspath(beside))
             return Provenance(self.content, "", (), (), *(() if self.weights is None else (self.weights,)))
         if isinstance(self._source, (bytes, bytearray, memoryview)):

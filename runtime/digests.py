@@ -34,10 +34,10 @@ class Hash(Protocol):
 def blake2b(content: bytes | memoryview = b"") -> Hash:
     """A BLAKE2b of 32 bytes; a SHA-256 where the interpreter was built without."""
     try:
-        found: Hash = import_module("_blake2").blake2b(content, digest_size=_SIZE)
+        from _blake2 import blake2b as own
     except ImportError:
         return sha256(content)
-    return found
+    return own(content, digest_size=_SIZE)
 
 
 def sha256(content: bytes | memoryview = b"") -> Hash:

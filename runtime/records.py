@@ -129,23 +129,26 @@ else:
                 cls.__init__ = _compiled_init(cls, found, frozen)
                 cls.__init__(self, *args, **kwargs)
                 return
-            for name, value in zip(names, values, strict=True):
-                _put(self, name, value)
+            self.__dict__.update(values)
             if hasattr(cls, "__post_init__"):
                 self.__post_init__()
 
         return __init__
 
     def _arguments(found, names, args, kwargs):
-        """The value of each field; None where some are missing or there are others, which `__init__` knows to tell."""
-        if len(args) == len(names) and not kwargs:
-            return args
-        named = {**dict(zip(names, args, strict=False)), **kwargs}
-        if len(named) != len(args) + len(kwargs) or not found.keys() >= named.keys():
+        """The values of fields; None where some are missing or there are others, which `__init__` knows to tell."""
+        left = [each for each in names[len(args):] if each not in kwargs]
+        values = dict.fromkeys(names)
+        values.update(zip(names, args, strict=False))
+        values.update(kwargs)
+        if len(values) != len(names) or len(args) + len(kwargs) + len(left) != len(names):
             return None
-        values = [named[name] if name in named else default.make() if isinstance(default, _Factory) else default
-                  for name, (_, default) in found.items()]
-        return None if any(each is _NOTHING for each in values) else values
+        for name in left:
+            default = found[name][1]
+            if default is _NOTHING:
+                return None
+            values[name] = default.make() if isinstance(default, _Factory) else default
+        return values
 
     def _compiled_init(cls, found, frozen):
         names = {"_MISSING_": _NOTHING, "_put_": _put}

@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Callable, Iterable
 from contextlib import suppress
+from ctypes import addressof, c_char
 from functools import lru_cache, partial
 from math import prod
 from pathlib import Path
@@ -166,7 +167,7 @@ def _made(shape: Shape, dtype: np.dtype[np.generic], size: int, is_sparse: bool 
     rest = -size % HUGE_PAGE
     alignment, whole = (HUGE_PAGE, size + rest) if size >= _LARGE and rest * _MORE <= size else (ALIGNMENT, size)
     raw = np.empty(whole + alignment, np.uint8)
-    start = -raw.ctypes.data % alignment
+    start = -addressof(c_char.from_buffer(raw.data)) % alignment
     found: Array = np.ndarray(shape, dtype, raw, start)
     return found
 

@@ -29,18 +29,28 @@ class Formulas:
         self._steps: list[_Step] = []
         self._places: dict[Atom, int] = {}
         """Of values: lengths have their numbers, results of steps lie from -1 on downwards."""
-        sums = [self._sum(each) for each in terms]
-        del self._places
-        self._fixed = [rest for rest, _ in sums]
-        opened = [(number, each) for number, each in enumerate(sums) if each[1]]
-        self._linear = [(number, rest, products[0][0], products[0][1][0])
-                        for number, (rest, products) in opened if _is_linear(products)]
+        self._fixed: list[int] = []
+        self._linear: list[tuple[int, int, int, int]] = []
         """The results that are a number and a multiple of one value, as most are that lengths decide."""
-        self._others = [(number, each) for number, each in opened if not _is_linear(each[1])]
+        self._others: list[tuple[int, _Sum]] = []
+        for number, each in enumerate(terms):
+            rest, products = self._sum(each)
+            self._fixed.append(rest)
+            if len(products) == 1 and len(products[0][1]) == 1:
+                factor, (place,) = products[0]
+                self._linear.append((number, rest, factor, place))
+            elif products:
+                self._others.append((number, (rest, products)))
+        del self._places
 
     def _sum(self, terms: Terms) -> _Sum:
-        rest = sum([factor for factor, atoms in terms if not atoms])
-        return rest, tuple([(factor, tuple(map(self._place, atoms))) for factor, atoms in terms if atoms])
+        rest, products = 0, []
+        for factor, atoms in terms:
+            if atoms:
+                products.append((factor, tuple(map(self._place, atoms))))
+            else:
+                rest += factor
+        return rest, tuple(products)
 
     def _place(self, atom: Atom) -> int:
         if isinstance(atom, (Symbol, Computed)):
@@ -67,10 +77,6 @@ class Formulas:
         for number, each in self._others:
             found[number] = _number(each, values)
         return found
-
-
-def _is_linear(products: Sequence[tuple[int, tuple[int, ...]]]) -> bool:
-    return len(products) == 1 and len(products[0][1]) == 1
 
 
 def _number(found: _Sum, values: Sequence[int]) -> int:

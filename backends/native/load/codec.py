@@ -54,7 +54,7 @@ class _Reader(pickle.Unpickler):
 
 
 def _is_known(kind: type) -> bool:
-    return (issubclass(kind, Enum) and kind.__module__.startswith(_PACKAGE)) or hasattr(kind, "__record_fields__")
+    return hasattr(kind, "__record_fields__") or (issubclass(kind, Enum) and kind.__module__.startswith(_PACKAGE))
 
 
 def encode(record: object) -> bytes:

@@ -196,9 +196,7 @@ class Invocation:
 
     def _array(self, origin: Origin, setting: Setting) -> Array:
         """The memory that an address of the table stands for."""
-        array = _state(origin, setting)
-        if array is not None:
-            return array
+        array: Array | None
         if isinstance(origin, Held):
             array = setting.held(origin.tensor)
         elif isinstance(origin, Constant):
@@ -215,7 +213,9 @@ class Invocation:
         elif isinstance(origin, Request):
             array = np.zeros(origin.words, np.int64)
         else:
-            array = self._evidence
+            array = _state(origin, setting)
+            if array is None:
+                array = self._evidence
         assert array is not None, f"{origin} has no memory"
         return array
 

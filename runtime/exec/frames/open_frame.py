@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cached_property
 from typing import TYPE_CHECKING, NoReturn, final
 
 import numpy as np
@@ -84,8 +83,14 @@ class OpenFrame(Resizable):
         if step is None:
             raise UnboundError
         self._step = step
-        self._assumptions = layout.assumptions
-        views, both = self._parts
+        self._conditions = Conditions(tuple(dict.fromkeys((*layout.assumptions, *step.assumptions))))
+        """What must hold of lengths."""
+        self._numbers = Formulas((*self._views.needs, *step.needs, *self._conditions.terms))
+        """The numbers that lengths decide: of views, of the step, and of conditions."""
+        views = len(self._views.needs)
+        both = views + len(step.needs)
+        self._parts = views, both
+        """How many numbers views need, and with those how many the step needs."""
         step.expect(self._numbers(lengths)[views:both])
         self._attempt: Step = _unbound
         """Runs the step, with the room that there is."""
@@ -124,22 +129,6 @@ class OpenFrame(Resizable):
             return False
         self._fitting = shapes, lengths, numbers
         return True
-
-    @cached_property
-    def _conditions(self) -> Conditions:
-        """What must hold of lengths."""
-        return Conditions(tuple(dict.fromkeys((*self._assumptions, *self._step.assumptions))))
-
-    @cached_property
-    def _parts(self) -> tuple[int, int]:
-        """How many numbers views need, and with those how many the step needs."""
-        views = len(self._views.needs)
-        return views, views + len(self._step.needs)
-
-    @cached_property
-    def _numbers(self) -> Formulas:
-        """The numbers that lengths decide: of views, of the step, and of conditions."""
-        return Formulas((*self._views.needs, *self._step.needs, *self._conditions.terms))
 
     def _at(self, shapes: tuple[Shape, ...]) -> tuple[int, ...]:
         """All lengths for inputs of some shapes."""
