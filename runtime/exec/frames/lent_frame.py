@@ -30,10 +30,11 @@ class LentFrame:
         self.is_fixed = not frame.moves
         """Whether `outputs` are the same arrays after each run."""
         self._frame = frame
-        self._take(inputs, planned)
+        self._take(inputs, _shapes(inputs), planned)
 
-    def _take(self, inputs: Sequence[Array], planned: tuple[Shape | None, ...] | None = None) -> None:
-        self._frame.resize(tuple([each.shape for each in inputs]))
+    def _take(self, inputs: Sequence[Array], shapes: tuple[Shape, ...],
+              planned: tuple[Shape | None, ...] | None = None) -> None:
+        self._frame.resize(shapes)
         self.planned_shapes = planned
         self.whole = self._frame.lend(inputs)
         """What `invoke` does, if nothing is copied."""
@@ -55,9 +56,10 @@ class LentFrame:
         Raises:
             LimitError: there is not memory enough.
         """
-        if not self._frame.takes(tuple([each.shape for each in inputs])):
+        shapes = _shapes(inputs)
+        if not self._frame.takes(shapes):
             return False
-        self._take(inputs)
+        self._take(inputs, shapes)
         return True
 
     def invoke(self) -> None:
@@ -69,3 +71,7 @@ class LentFrame:
         for target, source in zip(self._frame.inputs, self._inputs, strict=True):
             target[...] = source
         self._frame.invoke()
+
+
+def _shapes(arrays: Sequence[Array]) -> tuple[Shape, ...]:
+    return tuple([each.shape for each in arrays])
