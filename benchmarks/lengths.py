@@ -10,6 +10,7 @@ import os
 os.environ.update({f"{library}_NUM_THREADS": "1" for library in ("OMP", "OPENBLAS", "MKL")})
 
 import argparse
+import gc
 import subprocess
 import sys
 import tempfile
@@ -93,6 +94,7 @@ def measure_here(runtime: str, name: str, path: Path, shapes: int) -> None:
     given = [MODELS[name][1](random) for _ in range(shapes)]
     load, module = RUNTIMES[runtime]
     import_module(module)
+    gc.collect()  # else Python looks, in the midst of it, through all that importing the models made
     begin = time.perf_counter()
     run = load(path)
     results = [run(given[0])]
