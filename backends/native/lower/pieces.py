@@ -67,6 +67,7 @@ class Cutter:
         self._keeps = keeps
         self._attribute = ' "frame-pointer"="all"\n{' if keeps_frames else "\n{"
         self._has_loops: dict[str, bool] = {}
+        self._first: ir.Function | None = None
         self._seen = 0
         """How many of the module's global values were looked at."""
         self._names: dict[str, str] = {}
@@ -77,8 +78,9 @@ class Cutter:
 
     def cut(self) -> None:
         """Gives the functions that were written since; all must be complete but for the entry."""
-        written = list(islice(self._module.globals.values(), self._seen, None))
-        self._seen += len(written)
+        found = self._module.globals
+        written = list(islice(reversed(found.values()), len(found) - self._seen))[::-1]
+        self._seen = len(found)
         entry = self._entry
         functions = [each for each in written if each is not entry and isinstance(each, ir.Function) and each.blocks]
         for each in functions:
@@ -109,8 +111,10 @@ class Cutter:
     @property
     def _entry(self) -> ir.Function | None:
         """The first function of the module that has a body."""
-        return next((each for each in self._module.globals.values() if isinstance(each, ir.Function) and each.blocks),
-                    None)
+        if self._first is None:
+            self._first = next((each for each in self._module.globals.values()
+                                if isinstance(each, ir.Function) and each.blocks), None)
+        return self._first
 
     def _cut(self, function: ir.Function) -> str:
         """Gives a function as a piece, after those that it refers to; its name in pieces."""

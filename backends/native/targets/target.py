@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from enum import Enum
+from functools import cached_property
 from typing import ClassVar, Protocol, TypeAlias, TypeVar
 
 from llvmlite import ir
@@ -140,7 +141,11 @@ class Target:
 
     def has(self, feature: str) -> bool:
         """Whether the processor has a feature, by LLVM's name of it."""
-        return f"+{feature}" in self.features.split(",")
+        return f"+{feature}" in self._features
+
+    @cached_property
+    def _features(self) -> frozenset[str]:
+        return frozenset(self.features.split(","))
 
     @property
     def vector_bytes(self) -> int:

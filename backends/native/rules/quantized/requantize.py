@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import cached_property
 
 import numpy as np
 from llvmlite import ir
@@ -146,28 +147,28 @@ class Requantization:
     is_small: bool = False
     reach: int = 0
 
-    @property
+    @cached_property
     def is_wide(self) -> bool:
         """Whether sums or shifts are too large for anything but shifts of 64 bits."""
         return self.reach >= SHORT_SUMS_BELOW or bool(np.any(self._right >= _SHIFTS.stop))
 
-    @property
+    @cached_property
     def _right(self) -> Int32s:
         """The right shifts of channels whose results are not all alike."""
         found: Int32s = -self.shifts[self.multipliers != 0]
         return found
 
-    @property
+    @cached_property
     def is_compact(self) -> bool:
         """Whether what is added before the shift follows from the shift, and is not in the table."""
         return self.is_small and (not self.is_rectified or bool(np.all(self._right > _SHIFTS.start)))
 
-    @property
+    @cached_property
     def has_words(self) -> bool:
         """Whether the table has a word for each channel beside its mantissa."""
         return self.is_wide or self.is_compact
 
-    @property
+    @cached_property
     def is_rectified(self) -> bool:
         """Whether no negative sum matters, so that all may be rounded as positive ones are."""
         return self.low >= self.zero_point
