@@ -10,7 +10,9 @@ import numpy as np
 import pytest
 
 from circlet.backends.native.backend import Listing
-from circlet.runtime.errors import ExecutionError
+from circlet.backends.native.lower import subgraphs
+from circlet.runtime.errors import ExecutionError, LimitError
+from circlet.runtime.exec.limits import Limits
 from circlet.runtime.ir.builder import ModelBuilder
 from circlet.runtime.ir.model import Model
 from circlet.runtime.ir.types import DType
@@ -61,6 +63,24 @@ def test_loops_keep_their_operators() -> None:
     listings = compare(loop(4), [i32(0), X]).listings
     assert "circlet_entry" in defined(listings[0])
     assert not any("operator" in defined(each) for each in listings)
+
+
+def test_a_loop_beside_many_operators_is_a_function(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(subgraphs, "MOST_BESIDE", 0)
+    (listing,) = compare(loop(4), [i32(0), X]).listings
+    assert defined(listing).count("operator") == 1
+
+
+def test_a_loop_of_a_function_counts_its_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(subgraphs, "MOST_BESIDE", 0)
+    session, _ = session_of(loop(4))
+    session.limits = Limits(max_iterations=3)
+    wanted = session.invoke(0, [i32(0), X])
+    session.limits = Limits(max_iterations=2)
+    with pytest.raises(LimitError, match="max_iterations=2"):
+        session.invoke(0, [i32(0), X])
+    session.limits = Limits(max_iterations=3)
+    np.testing.assert_array_equal(session.invoke(0, [i32(0), X])[1], wanted[1])
 
 
 @pytest.mark.parametrize("at", [[0, 2], [2, 2]])

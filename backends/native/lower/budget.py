@@ -27,6 +27,10 @@ take a fifth longer otherwise."""
 MOST_UNDIVIDED = 3 << 10
 """Operators in one function for any lengths, where a part of them would compute lengths of another: `MOST_OPERATORS`,
 as what is left is compiled for each length."""
+MOST_BESIDE = 64
+"""Operators of a function up to which its loops of the model are written in it; beside more they are functions of their
+own. LLVM has passes over loops that look at all that their bounds are computed of, and take more than linear time:
+seven of eleven seconds for a loop behind 2100 operators. A choice: a call takes a run some nanoseconds."""
 MOST_INVOKED = 512
 """Operators of the subgraphs that a loop invokes, each as often as it is emitted: a choice, as an operator cannot be
 cut, and its code is no functions that others share."""
@@ -93,19 +97,19 @@ class Sizes:
 
 
 class Growth:
-    """Counts the instructions of a function while it is written."""
+    """Counts the instructions of functions while they are written."""
 
-    def __init__(self, function: ir.Function) -> None:
-        self._function = function
-        self._blocks = 0
-        self._count = 0
+    def __init__(self) -> None:
+        self._counted: dict[str, tuple[int, int]] = {}
+        """By function, how many blocks were counted, and their instructions."""
 
-    def expect_room(self) -> None:
-        """Raises Unlowerable where the function has become too large."""
-        blocks = self._function.blocks
-        self._count += sum(len(each.instructions) for each in blocks[self._blocks:-1])
-        self._blocks = len(blocks) - 1
-        if self._count + len(blocks[-1].instructions) > MOST_INSTRUCTIONS:
+    def expect_room(self, function: ir.Function) -> None:
+        """Raises Unlowerable where a function has become too large."""
+        blocks = function.blocks
+        begin, count = self._counted.get(function.name, (0, 0))
+        count += sum(len(each.instructions) for each in blocks[begin:-1])
+        self._counted[function.name] = len(blocks) - 1, count
+        if count + len(blocks[-1].instructions) > MOST_INSTRUCTIONS:
             raise Unlowerable(f"a function of more than {MOST_INSTRUCTIONS} instructions")
 
 

@@ -326,6 +326,11 @@ class FunctionLowering(ABC):
         if self._trace is not None:
             self._trace.outlined = outlined
 
+    @property
+    def is_apart(self) -> bool:
+        """Whether what is being written is a function of its own."""
+        return self._apart is not None
+
     def call_again(self, function: ir.Function, context: ir.Value, read: Sequence[tuple[int, ir.Value]],
                    may_fail: bool) -> None:
         """Calls the function of an operator, given its context and what is another than before, by the word where it

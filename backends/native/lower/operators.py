@@ -23,6 +23,7 @@ from circlet.runtime.ir.length import may_differ
 from circlet.runtime.ir.model import Operator
 from circlet.runtime.ir.op import Op, Operand, Operands, ShapeError, Unknown
 from circlet.runtime.ir.types import DType, Shape
+from circlet.runtime.ops.controlflow import PreTestedLoop
 from circlet.runtime.ops.reduce import Arg, Reduction
 from circlet.runtime.passes.analyses.specialize import Specialization
 from circlet.runtime.passes.analyses.transfer import Action
@@ -33,6 +34,8 @@ class Subgraphs(Protocol):
     """What emits the subgraphs that operators invoke."""
 
     executors: ExecutorMap
+    writes_loops_apart: bool
+    """Whether loops of the model may become functions of their own."""
     loops: int
     """How many loops of the model are around what is being written."""
     refused: dict[Specialization, str | None]
@@ -88,6 +91,14 @@ class OperatorLowering:
         but what it combines of several elements, in a loop."""
         return self.subgraphs.loops == 0 and (self._combines or all(
             home is not None and not self._is_number(k) for k, home in enumerate(self.homes)))
+
+    @property
+    def is_loop_apart(self) -> bool:
+        """Whether the operator is a loop of the model that becomes a function of its own: it runs once, and gives all
+        that it does not have in registers where that is to lie."""
+        return (isinstance(self.operator.op, PreTestedLoop) and self.subgraphs.writes_loops_apart
+                and self.subgraphs.loops == 0 and self.function.repeats and all(
+                    home is not None or self._is_number(k) for k, home in enumerate(self.homes)))
 
     @property
     def _combines(self) -> bool:

@@ -56,7 +56,7 @@ def lower_span(executors: ExecutorMap, span: Span, target: Target, symbol: str, 
     cutter = None if put is None else Cutter(function.e.module, put, keeps_frames=keeps_frames)
     spec = span.spec if general is None else general.spec
     lowering = SubgraphLowering(function, executors, wish, None if cutter is None or check_bounds else cutter.cut,
-                                spec.scope)
+                                spec.scope, len(span.operators))
     if general is None:
         _Body(span, span.spec, function, lowering).write()
     else:

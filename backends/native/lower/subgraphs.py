@@ -14,7 +14,7 @@ from circlet.backends.native.compilation import Abandoned, Wish
 from circlet.backends.native.emit.emitter import in_register_alone
 from circlet.backends.native.emit.value import Value, in_memory, is_copied
 from circlet.backends.native.lower.alike.repeats import Repeats
-from circlet.backends.native.lower.budget import Growth
+from circlet.backends.native.lower.budget import MOST_BESIDE, Growth
 from circlet.backends.native.lower.controlflow import CONTROL_FLOW, refuses, taken
 from circlet.backends.native.lower.function import FunctionLowering
 from circlet.backends.native.lower.fused import Fused
@@ -47,7 +47,7 @@ class SubgraphLowering:
     """Subgraphs on their way into one function."""
 
     def __init__(self, function: FunctionLowering, executors: ExecutorMap, wish: Wish | None = None,
-                 written: Callable[[], None] | None = None, scope: Scope | None = None) -> None:
+                 written: Callable[[], None] | None = None, scope: Scope | None = None, beside: int = 0) -> None:
         """
         Args:
             function: that they become.
@@ -55,6 +55,7 @@ class SubgraphLowering:
             wish: may be withdrawn.
             written: is called after each operator, when all functions are complete but for that one.
             scope: of the lengths that differ from run to run, where there are any.
+            beside: how many operators the function has, without those that they invoke.
         """
         self._scope = scope
         self._expected: set[Terms] = set()
@@ -62,9 +63,10 @@ class SubgraphLowering:
         self._function = function
         self._wish = wish or Wish()
         self._written = written
-        self._growth = Growth(function.e.function)
+        self._growth = Growth()
         self._repeats = Repeats(function)
         self.executors = executors
+        self.writes_loops_apart = beside > MOST_BESIDE
         self.loops = 0
         """How many loops of the model are around what is being written."""
         self.refused: dict[Specialization, str | None] = {}
@@ -190,8 +192,8 @@ class SubgraphLowering:
                     values[tensor] = value
                 self._tell(told, values, [each for each in operator.outputs if each in told])
                 self._expect_promised()
-                self._growth.expect_room()
-            if self._written is not None:
+                self._growth.expect_room(self._function.e.function)
+            if self._written is not None and not self._function.is_apart:
                 self._written()
 
     def _tell(self, told: Mapping[int, Array], values: Mapping[int, Value], tensors: Sequence[int]) -> None:
@@ -254,7 +256,8 @@ def _lower(o: OperatorLowering) -> Sequence[Value]:
         refused = refuses(o.subgraphs.executors, taken(o.spec, o.operator), given(o.spec, o.operator), o.spec.scope,
                           o.subgraphs.refused)
         if refused is None:
-            return CONTROL_FLOW[type(op)](o)
+            lower = CONTROL_FLOW[type(op)]
+            return _apart(o, lower) if o.is_loop_apart else lower(o)
         rule = refused
     else:
         rule = o.rule()
@@ -268,7 +271,7 @@ def _lower(o: OperatorLowering) -> Sequence[Value]:
 def _apart(o: OperatorLowering, write: Callable[[OperatorLowering], Sequence[Value]]) -> Sequence[Value]:
     """Writes an operator to a function of its own, if it may have one; the lengths that it tells, and numbers, are
     taken from memory then."""
-    if not o.is_apart:
+    if not (o.is_apart or o.is_loop_apart):
         return write(o)
     o, e = o.with_homes(), o.function.e
     untold = [each for shape in o.shapes for each in shape if e.is_undefined(each)]
