@@ -48,6 +48,9 @@ _SIDES, _NARROW = (1, 2, 4), (1, 2, 4)
 """How many vector registers a part of such a row has where only a run knows its length, and what part of a register a
 shorter row has: a choice, with which sums of rows of 4 to 256 floats take the time of code for one length, within
 6 %."""
+_FEW = 8
+"""The most elements that are combined without a loop where that is all that there is to do: a choice. A function all of
+whose other loops call others needs fewer passes then."""
 AXES = frozenset({1})
 """The parameter of these operators."""
 REORDERED = ("reassoc", "contract")
@@ -226,10 +229,18 @@ def _reduce_row(e: Emitter, traversal: Traversal, fold: Fold, sink: Sink) -> Non
 def _combine_row(e: Emitter, traversal: Traversal, fold: Fold, register: Register, outer: dict[int, ir.Value],
                  begin: ir.Value, count: ir.Value | int, most: int | None = None) -> None:
     """A loop over `count` elements of a row from `begin` on, `most` of them if one vector holds all: combines each with
-    what the register holds."""
-    with e.loop(count) if isinstance(count, int) else folded(e, *cut_for(e, count, most)) as k:
+    what the register holds. Few that become one number, as the lengths of a shape do, are written out."""
+
+    def turn(k: ir.Value) -> None:
         element = traversal.read(e, outer, e.builder.add(begin, k))
         register.set(fold.combine(e, register.get(), element))
+
+    if isinstance(count, int) and count <= _FEW and traversal.gives_one:
+        for k in range(count):
+            turn(e.number(k))
+        return
+    with e.loop(count) if isinstance(count, int) else folded(e, *cut_for(e, count, most)) as index:
+        turn(index)
 
 
 def _reduce_columns(node: Node[Any], e: Emitter, traversal: Traversal, fold: Fold, sink: Sink,

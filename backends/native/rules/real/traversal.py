@@ -50,6 +50,11 @@ class Traversal:
         """Of the elements."""
         return self._x.dtype
 
+    @property
+    def gives_one(self) -> bool:
+        """Whether all elements are of one row, which is combined."""
+        return self.reduces_row and not self._kept and not self._reduced
+
     def row_vectors(self, e: Emitter) -> RowVectors | None:
         """What combines a row by vectors; None where that is left to LLVM."""
         return RowVectors.of(e, self._x)
