@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import lru_cache
+from functools import lru_cache, reduce
 
 from circlet.runtime.ir.terms import (
     Atom,
@@ -30,6 +30,8 @@ MOST_TERMS = 6
 DEPTH = 6
 """Atoms in a row that are written as others for the sake of bounds: margins of four strides in each other need five.
 Each may be written in several ways, so that without an end nested maxima take half a minute."""
+LEAST_OF = 2
+"""Smaller ones of two, in one sum, that bounds are found of: a choice."""
 MEMO_SIZE = 1 << 12
 """Terms whose bounds are kept: more than the shapes of a large model have."""
 
@@ -161,8 +163,36 @@ def _range(atom: Atom) -> tuple[int, int]:
     return max(low, down), max(high, up)
 
 
-def bound_of(terms: Terms) -> Terms | None:
-    """What terms are at the most, without what the run computes; None where that cannot be told."""
+def bound_of(terms: Terms, depth: int = LEAST_OF) -> Terms | None:
+    """What terms are at the most, without what the run computes; None where that cannot be told. So many maxima are
+    looked into that are taken away, as the smaller one of two numbers is the one without what it is more."""
+    by_term = _bound_by_term(terms)
+    taken = next(((factor, atoms, each) for factor, atoms in terms if factor < 0 for each in atoms if _is_late_maximum(
+        each) and all(_range(other)[0] >= 0 for other in atoms if other is not each)), None)
+    if depth == 0 or taken is None:
+        return by_term
+    factor, atoms, maximum = taken
+    assert isinstance(maximum, Maximum)
+    rest = ((factor, tuple(each for each in atoms if each is not maximum)),)
+    others = sum_of(terms, ((-factor, atoms),))
+    ends = (bound_of(sum_of(others, product_of(rest, each)), depth - 1) for each in (maximum.one, maximum.other))
+    return reduce(_smaller, ends, by_term)
+
+
+def _is_late_maximum(atom: Atom) -> bool:
+    """Whether an atom is the larger one of two numbers that the run computes."""
+    return isinstance(atom, Maximum) and is_computed(atom)
+
+
+def _smaller(one: Terms | None, other: Terms | None) -> Terms | None:
+    """The smaller one of two, of which None is more than any."""
+    if one is None or other is None:
+        return other if one is None else one
+    return sum_of(one, scaled(maximum_of(sum_of(one, scaled(other, -1)), ()), -1))
+
+
+def _bound_by_term(terms: Terms) -> Terms | None:
+    """As `bound_of`, of each term for itself."""
     found: Terms = ()
     for factor, atoms in terms:
         most: Terms | None = ((factor, atoms),)

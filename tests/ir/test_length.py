@@ -96,6 +96,8 @@ def test_answers_hold_for_all_lengths_that_fit(one: Formula, other: Formula, rel
 
 
 @given(formula, some_lengths, st.integers(0, 2))
+@example(lambda n: n[0] - larger(n[0] - 3, 0), [2, 2, 9], 0)
+@example(lambda n: n[1] * (n[0] - larger(n[0] - n[2], n[1] - 2)), [2, 2, 9], 0)
 @example(lambda n: (-n[0] // 2) * (-n[1] // 2), [2, 2, 9], 0)
 @example(lambda n: (-n[2] // 2) * (n[0] - n[1]) * n[0], [2, 2, 9], 0)
 @example(lambda n: (n[2] // larger(n[0], 1)) * larger(n[0], 1) * 3, [2, 2, 9], 0)
@@ -120,6 +122,14 @@ def test_room_for_whole_vectors_of_what_the_run_computes() -> None:
     found = scope.computed(100)
     assert bound(-(-found // 16) * 16) == 7 * 16
     assert bound(-(-found // 16) * 16 * found) == 7 * 16 * 100
+
+
+def test_room_for_the_smaller_one_of_two() -> None:
+    scope = Scope([640])
+    found = scope.computed(scope.symbol(0) + 10)
+    assert bound(smaller(found, 10)) == 10
+    assert bound(4 * smaller(found, 10) * scope.symbol(0)) == 40 * scope.symbol(0)
+    assert bound(smaller(found, 12 + scope.symbol(0))) == scope.symbol(0) + 10
 
 
 def test_numbers_of_many_strides_are_compared_soon() -> None:
