@@ -44,8 +44,9 @@ def _read(content: Content, options: Mapping[str, str]) -> Model:
 
 def _is_complete(data: memoryview) -> bool:
     """Whether no tensor says that it lies in another file, which it does by an entry `location`, a text of its own: its
-    length stands before it."""
-    return re.search(b"[\\x08\\x00]location", data) is None
+    length stands before it. The pattern begins with letters, which Python looks for ten times as fast as for a choice
+    of bytes."""
+    return re.search(b"location(?<=[\\x08\\x00]location)", data) is None
 
 
 ONNX = ModelFormat("onnx", ".onnx", _recognizes, _read, (ABSENT_COND,), is_channels_first=True, parsed=_parsed,
