@@ -90,6 +90,21 @@ def test_a_function_that_may_fail(at: Sequence[int]) -> None:
     assert "operator" in defined(backend.listings[0])
 
 
+def test_functions_that_may_fail_are_alike() -> None:
+    """Each says by itself which of its checks failed, and who calls it which operator that is of."""
+    b = ModelBuilder()
+    main = b.subgraph("main")
+    x, places = main.input("x", DType.FLOAT32, (3, 4)), [main.input(name, DType.INT32, (2,)) for name in "ab"]
+    main.output(*(main.apply(index.Gather(), x, each) for each in places))
+    session, backend = session_of(b.build())
+    rows, within, beyond = np.ones((3, 4), np.float32), np.array([0, 2], np.int32), np.array([3, 0], np.int32)
+    session.invoke(0, [rows, within, within])
+    assert sum("operator" in each.name for each in backend.listings[0].pieces) == 1
+    for number, given in enumerate([(beyond, within), (within, beyond)]):
+        with pytest.raises(ExecutionError, match=rf"operator {number} \(GATHER\).*3 is out of range"):
+            session.invoke(0, [rows, *given])
+
+
 def test_an_error_in_a_function_ends_the_run() -> None:
     x = np.arange(12, dtype=np.float32).reshape(3, 4) / 8
     session, _ = session_of(fallible())

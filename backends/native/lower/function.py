@@ -6,11 +6,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 from llvmlite import ir
 
-from circlet.backends.native.abi import DONE
+from circlet.backends.native.abi import DONE, FIRST_SITE
 from circlet.backends.native.emit.blocks import Blocks
 from circlet.backends.native.emit.emitter import (
     I8,
@@ -85,6 +86,8 @@ class FunctionLowering(ABC):
         self._narrow: dict[tuple[int, int], tuple[Array, Narrow]] = {}
         self._apart: Outlined | None = None
         """The function of the operator that is being written, if it has one."""
+        self._sites_before = 0
+        """How many sites there were before that operator; 0 where it has no function."""
         self._trace: Trace | None = None
         """What is noted of the operator that is being written."""
         self._is_muted = False
@@ -270,11 +273,15 @@ class FunctionLowering(ABC):
             data.linkage, data.global_constant, data.initializer = "internal", True, ir.Constant(kind, elements)
         return self.e.module.globals[name]
 
-    def _leave_unless_done(self, status: ir.Value) -> None:
-        """Leaves the function with a status unless it is `DONE`."""
+    def _leave_unless_done(self, status: ir.Value, before: int = 0) -> None:
+        """Leaves the function with a status unless it is `DONE`; that of a function which numbers its sites from 0 on
+        though so many are before them."""
         bad, good = (self.e.function.append_basic_block(name) for name in ("fail", "good"))
         self.e.builder.cbranch(self.e.builder.icmp_signed("==", status, ir.Constant(I32, DONE)), good, bad)
         self.e.builder.position_at_end(bad)
+        if before:
+            is_site = self.e.builder.icmp_signed(">=", status, ir.Constant(I32, FIRST_SITE))
+            status = self.e.builder.select(is_site, self.e.builder.add(status, ir.Constant(I32, before)), status)
         self.leave(status)
         self.e.builder.position_at_end(good)
 
@@ -318,11 +325,12 @@ class FunctionLowering(ABC):
         if not self._cuts:
             yield
             return
-        self._apart = Outlined(self.e)
+        self._apart, self._sites_before = Outlined(self.e), len(self.program.sites)
         with self._apart.written(), nullcontext() if self.e.meter is None else self.e.meter.apart():
             yield
-        outlined, self._apart = self._apart, None
-        outlined.call(self._leave_unless_done)
+        before = self._sites_before if len(self.program.sites) > self._sites_before else 0
+        outlined, self._apart, self._sites_before = self._apart, None, 0
+        outlined.call(partial(self._leave_unless_done, before=before))
         if self._trace is not None:
             self._trace.outlined = outlined
 

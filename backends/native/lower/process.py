@@ -236,7 +236,7 @@ class ProcessFunction(FunctionLowering):
         quoted = numbers[:MOST_EVIDENCE]
         self.program.sites.append(Site(place, message, len(quoted)))
         evidence = self.external(self.program.evidence, Evidence()) if quoted else None
-        with self._unless(condition, FIRST_SITE + len(self.program.sites) - 1):
+        with self._unless(condition, FIRST_SITE + len(self.program.sites) - 1 - self._sites_before):
             for position, number in enumerate(quoted):
                 self.e.store(self.e.builder.sext(number, I64), evidence, DType.INT64, position)
 
