@@ -14,7 +14,7 @@ import numpy as np
 from llvmlite import ir
 
 from circlet.backends.native.emit.halves import HalfBuilder, is_half
-from circlet.backends.native.emit.lengths import Entry, Lengths
+from circlet.backends.native.emit.lengths import Around, Entry, Lengths
 from circlet.backends.native.emit.polling import Meter
 from circlet.backends.native.emit.sharing import Sharing
 from circlet.backends.native.emit.soft import SOFT, extended, soft, truncated
@@ -185,6 +185,8 @@ class Emitter:
         """The block that ends a turn of the loop that was written last; None if that was none."""
         self.entry = Entry(function)
         self.builder = _Builder(self, self.entry.body)
+        self._around: list[Around] = []
+        """The functions that are left for the one that is being written, the entry first."""
         self.lengths: Lengths | None = None
         """What open lengths are, where there are any."""
         self.label = ""
@@ -196,9 +198,11 @@ class Emitter:
     def inside(self, function: ir.Function, entry: Entry) -> Iterator[None]:
         """Appends to another function, which has an entry only, what is written inside."""
         before = self.function, self.entry, self.builder.block
+        self._around.append(Around(self.function, ir.IRBuilder(self.builder.block)))
         self.function, self.entry = function, entry
         self.builder.position_at_end(entry.body)
         yield
+        self._around.pop()
         self.function, self.entry, block = before
         self.builder.position_at_end(block)
 
@@ -206,7 +210,7 @@ class Emitter:
         """An index: a constant, or what an open length is in this run."""
         if is_length(value):
             assert self.lengths is not None, f"{value} is open, in a function for fixed shapes"
-            return self.lengths.register(terms_of(value), self.builder)
+            return self.lengths.register(terms_of(value), self.builder, self._around)
         return ir.Constant(self.index, value)
 
     def wide(self, value: int) -> ir.Constant:

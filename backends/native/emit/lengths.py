@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from llvmlite import ir
 from llvmlite.ir._utils import NameScope
 
 from circlet.runtime.ir.bounds import least
-from circlet.runtime.ir.terms import Atom, Computed, Maximum, Symbol, Terms, has_computed
+from circlet.runtime.ir.terms import Atom, Computed, Maximum, Symbol, Terms, computed_numbers, has_computed
+from circlet.runtime.records import dataclass
 
 _I64 = ir.IntType(64)
 
@@ -69,6 +71,15 @@ class Beginning(Protocol):
         ...
 
 
+@dataclass(eq=False)
+class Around:
+    """A function that is left for one that it calls, while this is written."""
+
+    function: ir.Function
+    builder: ir.IRBuilder
+    """Writes before the call."""
+
+
 class Lengths:
     """What open lengths are in registers."""
 
@@ -84,19 +95,30 @@ class Lengths:
         self._index = index
         self._found: dict[Terms | Atom, ir.Value] = {}
         self._computed: dict[int, ir.Value] = {}
+        self._brought: dict[ir.Value, Terms] = {}
+        """What was computed of these, by the registers that hold it."""
+        self._written: dict[ir.Block, dict[Terms, ir.Value]] = {}
+        """The same, by block."""
+        self._places: dict[int, ir.Value] = {}
+        """Where the caller of the function has lengths."""
 
     def define(self, b: ir.IRBuilder, number: int, value: ir.Value) -> None:
         """Says what a length is that the function computes; the caller of the function finds it in memory."""
         self._computed[number] = value
+        self._written.clear()
         self.ask(b, number, value)
 
     def ask(self, b: ir.IRBuilder, number: int, value: ir.Value) -> None:
         """Says what an open length is to be when the function is entered again."""
-        b.store(b.sext(value, _I64), b.gep(self._memory, [ir.Constant(_I64, number)], source_etype=_I64))
+        if number not in self._places:
+            place = self._entry.builder().gep(self._memory, [ir.Constant(_I64, number)], source_etype=_I64)
+            self._places[number] = place
+        b.store(b.sext(value, _I64), self._places[number])
 
     def recall(self, b: ir.IRBuilder, number: int) -> None:
         """Takes a length from memory that another function computed."""
         self._computed[number] = self._loaded(b, number)
+        self._written.clear()
 
     def _loaded(self, b: ir.IRBuilder, number: int) -> ir.Value:
         place = b.gep(self._memory, [ir.Constant(_I64, number)], source_etype=_I64)
@@ -106,21 +128,37 @@ class Lengths:
         """Whether it was said what a computed length is."""
         return number in self._computed
 
-    def computed(self, number: int) -> ir.Value:
-        """What a length is that the function computes."""
-        return self._computed[number]
+    def late(self, value: ir.Value) -> Callable[[ir.IRBuilder], ir.Value] | None:
+        """What computes anew, where it is asked to, a value that hangs on what the function computes; None for
+        others."""
+        terms = self._brought.get(value)
+        if terms is not None:
+            return lambda b: self._late(terms, b)
+        number = next((number for number, each in self._computed.items() if each is value), None)
+        return None if number is None else lambda b: self._computed[number]
 
-    def number_of(self, value: ir.Value) -> int | None:
-        """Which of the lengths that the function computes a value is."""
-        return next((number for number, each in self._computed.items() if each is value), None)
-
-    def register(self, terms: Terms, here: ir.IRBuilder) -> ir.Value:
-        """The index that a length is; written `here` where it hangs on what the function computes."""
+    def register(self, terms: Terms, here: ir.IRBuilder, around: Sequence[Around] = ()) -> ir.Value:
+        """The index that a length is; written `here` where it hangs on what the function computes, or in the first of
+        the functions `around` that has all of that, so that what is called is alike for lengths that differ."""
         if has_computed(terms):
-            return self._sum(terms, here)
+            known = (each.builder for each in around if self._is_known(terms, each.function))
+            return self._late(terms, next(known, here))
         if terms not in self._found:
             self._found[terms] = self._sum(terms, self._entry.builder())
         return self._found[terms]
+
+    def _is_known(self, terms: Terms, function: ir.Function) -> bool:
+        """Whether all that terms hang on is computed in a function."""
+        known = (self._computed[number] for number in computed_numbers(terms))
+        return all(getattr(each, "function", function) is function for each in known)
+
+    def _late(self, terms: Terms, b: ir.IRBuilder) -> ir.Value:
+        """What terms are that hang on what the function computes; written once in each block."""
+        found = self._written.setdefault(b.block, {})
+        if terms not in found:
+            found[terms] = self._sum(terms, b)
+            self._brought[found[terms]] = terms
+        return found[terms]
 
     def _sum(self, terms: Terms, b: ir.IRBuilder) -> ir.Value:
         total: ir.Value | None = None

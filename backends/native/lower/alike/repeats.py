@@ -123,17 +123,8 @@ def _origin(o: OperatorLowering, trace: Trace, value: ir.Value) -> Origin | None
             return partial(_home, position=k)
     if value in trace.derivations:
         return _derived(o, trace.derivations[value])
-    number = None if o.function.e.lengths is None else o.function.e.lengths.number_of(value)
-    if number is not None:
-        return lambda other: _computed(other, number)
-    return None
-
-
-def _computed(o: OperatorLowering, number: int) -> ir.Value:
-    """A length that the function computes."""
-    lengths = o.function.e.lengths
-    assert lengths is not None, "there are some, as the function is the same"
-    return lengths.computed(number)
+    late = None if o.function.e.lengths is None else o.function.e.lengths.late(value)
+    return None if late is None else lambda other: late(other.function.e.builder)
 
 
 def _derived(o: OperatorLowering, found: Derivation) -> Origin | None:
