@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from circlet.runtime.ir.length import is_open, larger, may_differ
+from circlet.runtime.ir.length import is_length, is_open, larger, may_differ
 from circlet.runtime.ir.op import Op, Operand, ShapeError
 from circlet.runtime.ir.types import Activation, Padding, Shape
 from circlet.runtime.records import dataclass
@@ -72,8 +72,9 @@ def slide(length: int, size: int, stride: int, padding: Padding, dilation: int =
     """
     if min(size, stride, dilation) < 1:
         raise ShapeError(f"a window needs positive sizes, found size {size}, stride {stride}, dilation {dilation}")
-    if padding is Padding.SAME and dilation > 4:
+    if padding is Padding.SAME and dilation > 4 and not is_length(length):
         # All but the middle of a window this wide meets padding alone. Whether the middle is an element stays so.
+        # A window that slides along an open length stays as wide as it is, so that code knows where its elements are.
         widest = 4 * length + 4
         dilation = min(dilation, widest + (dilation - widest) % 2)
     span = (size - 1) * dilation + 1

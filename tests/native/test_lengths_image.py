@@ -143,6 +143,7 @@ MODELS: dict[str, Model] = {name: model(write) for name, write in {
     "conv-same-strided": filtered(Conv2D(SAME, 2, 2, RELU6), 7, 3, 4, 5),
     "conv-same-far": filtered(Conv2D(SAME, 5, 3), 7, 2, 3, 5),
     "conv-same-dilated": filtered(dilated(Conv2D, SAME), 7, 3, 3, 5),
+    "conv-same-dilated-far": filtered(Conv2D(SAME, 1, 1, dilation_w_factor=24, dilation_h_factor=37), 7, 3, 3, 5),
     "conv-valid": filtered(Conv2D(VALID, 2, 1), 17, 2, 3, 5),
     "conv-valid-dilated": filtered(dilated(Conv2D, VALID), 7, 2, 2, 5),
     "conv-groups": filtered(Conv2D(SAME, 1, 1, RELU6), 34, 3, 3, 5, groups=2),
@@ -154,6 +155,8 @@ MODELS: dict[str, Model] = {name: model(write) for name, write in {
     "depthwise-same": filtered(DepthwiseConv2D(SAME, 1, 1), 1, 3, 3, 5),
     "depthwise-same-strided": filtered(DepthwiseConv2D(SAME, 2, 2, RELU6), 1, 5, 4, 5),
     "depthwise-same-dilated": filtered(dilated(DepthwiseConv2D, SAME), 1, 3, 3, 5),
+    "depthwise-same-dilated-far": filtered(
+        DepthwiseConv2D(SAME, 1, 1, dilation_w_factor=37, dilation_h_factor=24), 1, 3, 3, 5),
     "depthwise-multiplied": filtered(DepthwiseConv2D(SAME, 2, 1), 1, 3, 3, 10),
     "depthwise-valid": filtered(DepthwiseConv2D(VALID, 1, 2), 1, 3, 2, 5),
     "max-same": pooled(MaxPool2D(SAME, 2, 2, Activation.NONE, 3, 3)),
