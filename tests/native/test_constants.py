@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from io import BufferedReader
 from pathlib import Path
+from typing import Any
 from weakref import ref
 
 import numpy as np
@@ -14,11 +15,13 @@ import circlet
 from circlet.backends.native.load.artifact import Artifact, load
 from circlet.backends.native.load.constants import shared
 from circlet.backends.native.load.gathering import gather
-from circlet.backends.native.load.manifest import Stored
+from circlet.backends.native.load.manifest import Constant, Manifest, Stored
 from circlet.backends.native.parts import FIXED
 from circlet.backends.native.program import Program
-from circlet.runtime.ir.builder import SubgraphBuilder, Value
-from circlet.runtime.ir.types import Array
+from circlet.runtime.ir.builder import ModelBuilder, SubgraphBuilder, Value
+from circlet.runtime.ir.types import Array, DType, Padding
+from circlet.runtime.ops.conv import Conv2D
+from circlet.runtime.ops.elementwise import Add
 from circlet.runtime.ops.matmul import FullyConnected
 from circlet.runtime.ops.unary import Tanh
 from tests.exec.graphs import at_most, i32, plus, while_model
@@ -33,6 +36,41 @@ def turn(g: SubgraphBuilder, v: Sequence[Value]) -> Sequence[Value]:
     weights = g.constant(chance.normal(size=(WIDTH, WIDTH)).astype(np.float32))
     bias = g.constant(chance.normal(size=WIDTH).astype(np.float32))
     return [plus(g, v[0]), g.apply(Tanh(), g.apply(FullyConnected(), v[1], weights, bias))]
+
+
+def manifests(monkeypatch: pytest.MonkeyPatch) -> list[Manifest]:
+    """Hears of what functions need, as they are kept."""
+    found: list[Manifest] = []
+
+    def gathering(*given: Any) -> Artifact:
+        artifact = gather(*given)
+        found.append(artifact.manifest)
+        return artifact
+
+    monkeypatch.setattr("circlet.backends.native.backend.gather", gathering)
+    return found
+
+
+@pytest.mark.parametrize("length", [-1, 5])
+def test_weights_of_which_a_packed_copy_is_read_are_not_needed(
+        length: int, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of a filter are packed; what is added is read where it lies."""
+    b = ModelBuilder()
+    main = b.subgraph("main")
+    chance = np.random.default_rng(0)
+    filter, bias, table = (main.constant(chance.normal(size=shape).astype(np.float32))
+                           for shape in ((WIDTH, 3, 3, 5), (WIDTH,), (7, WIDTH)))
+    image = main.input("image", DType.FLOAT32, (1, length, 7, 5))
+    main.output(main.apply(Add(), main.apply(Conv2D(Padding.SAME, 1, 1), image, filter, bias), table))
+    found, model = manifests(monkeypatch), b.build()
+    inputs = [chance.normal(size=(1, 5, 7, 5)).astype(np.float32)]
+    results = [circlet.Session(model, backend).invoke(0, inputs) for backend in ("native", "cpu")]
+    for one, other in zip(*results, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-5)
+    (manifest,) = found
+    needed = {each.tensor for each in manifest.origins if isinstance(each, Constant)}
+    assert filter.index not in needed
+    assert table.index in needed
 
 
 def test_code_that_is_observed_has_the_constants_of_the_code_that_is_not(

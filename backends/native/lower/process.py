@@ -91,6 +91,8 @@ class ProcessFunction(FunctionLowering):
         self._behind: dict[int, int] = {}
         self._resized: set[int] = set()
         """The arrays, by number, whose size differs from run to run."""
+        self._told: set[int] = set()
+        """Those of which the host knows."""
         self._exit: tuple[ir.Block, ir.Value] | None = None
         """What leaves the function, and where it finds the status."""
         self._left = self.e.slot(I64)
@@ -144,6 +146,7 @@ class ProcessFunction(FunctionLowering):
         size = prod(shape) * dtype.numpy.itemsize
         if number is None or (not is_length(size) and size != self.program.externals[number].nbytes):
             return None
+        self._told.add(number)
         return External(number, shape, dtype)
 
     def cell(self, handle: int, shape: Shape, dtype: DType) -> CellCode:
@@ -272,6 +275,8 @@ class ProcessFunction(FunctionLowering):
         self.program.regions = tuple(self.times.regions)
         self.program.scratch_bytes, self.program.shares_loops = self._sharing.most, self._sharing.is_used
         self.leave(ir.Constant(I32, DONE))
+        if self._watch is None:
+            self._drop_unread()
         self.program.is_brief = self._is_brief()
         if self._watch is not None:
             evidence = self.external(self.program.evidence, Evidence())
@@ -282,6 +287,16 @@ class ProcessFunction(FunctionLowering):
             self._watch.guard(self.e.function, evidence)
             self.program.watched = self._watch.watched(
                 None if number in self._resized else each.nbytes for number, each in enumerate(self.program.externals))
+
+    def _drop_unread(self) -> None:
+        """Leaves out the content of arrays that no code reads, such as that of weights which were packed. Whatever
+        reads one, here or in a function that was cut off, has its address from an instruction of this function."""
+        read = {id(each) for block in self.e.function.blocks for instruction in block.instructions
+                for each in _operands(instruction)}
+        for address in self._table.values():
+            number = self._behind[id(address)]
+            if id(address) not in read and number not in self._told and self.program.sources[number] is FIXED:
+                self.program.externals[number] = np.empty(0, np.uint8)
 
     def release(self) -> None:
         """Drops all but the program, once the code is in pieces: it refers to itself in circles, which to find takes
@@ -299,3 +314,9 @@ class ProcessFunction(FunctionLowering):
             return False
         size = sum(each.nbytes for each in program.externals) + max(program.arena_tops, default=0)
         return size <= _BRIEF_BYTES and self._meter.total <= _BRIEF
+
+
+def _operands(instruction: ir.Instruction) -> Iterator[ir.Value]:
+    yield from instruction.operands
+    if isinstance(instruction, ir.PhiInstr):
+        yield from (value for value, _ in instruction.incomings)
