@@ -17,15 +17,20 @@ from circlet.backends.native.load.constants import shared
 from circlet.backends.native.load.gathering import gather
 from circlet.backends.native.load.manifest import Constant, Manifest, Stored
 from circlet.backends.native.parts import FIXED
+from circlet.backends.native.plans.key import MARK
 from circlet.backends.native.program import Program
 from circlet.runtime.ir.builder import ModelBuilder, SubgraphBuilder, Value
 from circlet.runtime.ir.types import Array, DType, Padding
 from circlet.runtime.ops.conv import Conv2D
 from circlet.runtime.ops.elementwise import Add
+from circlet.runtime.ops.index import Gather
+from circlet.runtime.ops.layout import Transpose
 from circlet.runtime.ops.matmul import FullyConnected
 from circlet.runtime.ops.unary import Tanh
+from circlet.schema.files import dump_model
 from tests.exec.graphs import at_most, i32, plus, while_model
 from tests.native.conftest import functions
+from tests.native.test_plans import forbid_reading
 
 WIDTH = 24
 
@@ -71,6 +76,27 @@ def test_weights_of_which_a_packed_copy_is_read_are_not_needed(
     needed = {each.tensor for each in manifest.origins if isinstance(each, Constant)}
     assert filter.index not in needed
     assert table.index in needed
+
+
+def test_a_large_table_is_kept_and_mapped(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that is not in the file as it is read, of more than 4 MB."""
+    table = np.random.default_rng(0).normal(size=(8, 150_000)).astype(np.float32)
+    b = ModelBuilder()
+    main = b.subgraph("main")
+    turned = main.apply(Transpose(), main.constant(table), main.constant(np.array([1, 0], np.int32)))
+    main.output(main.apply(Gather(), turned, main.input("ids", DType.INT32, (-1,))))
+    content = dump_model(b.build(), "tflite")
+    circlet.Session(content, "native").run([np.zeros(3, np.int32)])
+    (plan,) = [each for each in folder.iterdir() if MARK in each.read_bytes()[-200:]]
+    forbid_reading(monkeypatch)
+    for ids in ([149_999, 0, 7], [5, 5]):
+        (found,) = circlet.Session(content, "native").run([np.array(ids, np.int32)]).values()
+        np.testing.assert_array_equal(found, table.T[ids])
+    damaged = bytearray(plan.read_bytes())
+    damaged[len(damaged) // 2] ^= 1
+    plan.write_bytes(damaged)
+    with pytest.raises(pytest.fail.Exception, match="the model is read"):
+        circlet.Session(content, "native")
 
 
 def test_code_that_is_observed_has_the_constants_of_the_code_that_is_not(

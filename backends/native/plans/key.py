@@ -7,7 +7,7 @@ from circlet.backends.native.load.fingerprint import installation
 from circlet.runtime.digests import blake2b
 from circlet.runtime.ir.model import Provenance
 
-MARK = b"circlep8"
+MARK = b"circlep9"
 """What a plan's file ends by; the number is that of the format."""
 
 

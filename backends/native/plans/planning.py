@@ -33,8 +33,8 @@ from circlet.runtime.late import LOADING
 from circlet.runtime.passes.analyses.specialize import Specialization
 from circlet.runtime.records import dataclass, replace
 
-LARGEST = 1 << 26
-"""Bytes of constants that are kept with a plan, which is read as a whole: a choice."""
+LARGEST = 1 << 29
+"""Bytes of constants that are kept with a plan, half of what the folder holds: a choice."""
 MOST_PLANNED = 16
 """Subgraphs of a plan, each for some shapes: as many as there may be functions for one place of a model; see
 `backend.MOST`."""

@@ -13,7 +13,7 @@ import numpy as np
 from circlet.backends.native.check.watched import are_checked
 from circlet.backends.native.load import cache
 from circlet.backends.native.load.codec import DamageError, decode, encode
-from circlet.backends.native.load.constants import checksum
+from circlet.backends.native.load.constants import begin_of, checksum, read
 from circlet.backends.native.load.invocation import Invocation, Setting
 from circlet.backends.native.load.library import is_visible
 from circlet.backends.native.load.manifest import Constant
@@ -23,7 +23,7 @@ from circlet.backends.native.plans.key import MARK, plan_key
 from circlet.backends.native.plans.plan import Part, Plan, Planned, Stage, tensor_of
 from circlet.runtime.digests import blake2b
 from circlet.runtime.exec.frames.whole_frame import WholeFrame
-from circlet.runtime.exec.memory import allocate, retype
+from circlet.runtime.exec.memory import retype
 from circlet.runtime.exec.run import Run
 from circlet.runtime.exec.state.variables import Variables
 from circlet.runtime.exec.step import in_turn
@@ -51,16 +51,20 @@ def find(key: str) -> tuple[Plan, Array] | None:
         return None
     with file:
         total = file.seek(0, SEEK_END)
-        file.seek(0)
-        content = allocate((total,), np.dtype(np.uint8))
-        if file.readinto(content.data) != total or total < _END.size:
+        if total < _END.size:
             return None
-    mark, size, rest, expected, digest = _END.unpack(content[-_END.size:].tobytes())
-    plan, constants = content[:size].tobytes(), content[size:size + rest]
-    if mark != MARK or size + rest + _END.size != total or blake2b(plan).digest() != digest:
-        return None
+        file.seek(total - _END.size)
+        mark, size, rest, expected, digest = _END.unpack(file.read(_END.size))
+        begin = begin_of(size, rest)
+        if mark != MARK or begin + rest + _END.size != total:
+            return None
+        file.seek(0)
+        plan = file.read(size)
+        if blake2b(plan).digest() != digest:
+            return None
+        constants = read(file, begin, rest, expected)
     try:
-        return (decode(Plan, plan), constants) if checksum(constants) == expected else None
+        return None if constants is None else (decode(Plan, plan), constants)
     except DamageError:
         return None
 
@@ -69,7 +73,7 @@ def keep(key: str, plan: Plan, constants: Array) -> None:
     """Keeps a plan under a name, with constants, if there is room."""
     content = encode(plan)
     end = _END.pack(MARK, len(content), constants.nbytes, checksum(constants), blake2b(content).digest())
-    cache.write(key, (content, constants.data, end))
+    cache.write(key, (content, bytes(begin_of(len(content), constants.nbytes) - len(content)), constants.data, end))
 
 
 def prepared(provenance: Provenance, num_threads: int) -> Prepared | None:
