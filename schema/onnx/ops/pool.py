@@ -11,7 +11,6 @@ from math import inf, prod
 
 import numpy as np
 
-from circlet.runtime.errors import UnsupportedError
 from circlet.runtime.ir.types import FLOATS, Padding
 from circlet.runtime.ops import elementwise, pool, shape, unary
 from circlet.schema.importer import compose as c
@@ -23,6 +22,9 @@ from circlet.schema.onnx.ops.layout import sliced
 from circlet.schema.onnx.ops.reduce import greatest, mean, total
 from circlet.schema.onnx.rules import rule
 from circlet.schema.onnx.windows import Windows, windows
+
+_END = np.iinfo(np.int64).max
+"""Where an axis ends, however long it is."""
 
 
 @rule("MaxPool")
@@ -40,17 +42,13 @@ def max_pool(node: Node) -> Sequence[Value | None]:
 
 def _taps(node: Node, x: Value, found: Windows) -> list[Value]:
     """The elements that windows with gaps cover, as many tensors as a window has elements."""
-    graph, sizes = node.graph, x.shape or ()
-    if -1 in sizes:
-        node.unsupported(f"dilations of an input of shape {node.shape()}")
-    counts = [(length - span) // step for length, span, step in zip(sizes[1:], found.span, found.stride, strict=False)]
     taken = []
     for place in product(*map(range, found.size)):
         begin = [0, *(k * step for k, step in zip(place, found.dilation, strict=True)), 0]
-        end = [sizes[0], *(first + count * step + 1 for first, count, step
-                           in zip(begin[1:], counts, found.stride, strict=False)), sizes[-1]]
+        left = [span - 1 - first for span, first in zip(found.span, begin[1:], strict=False)]
+        end = [_END, *(-each or _END for each in left), _END]
         bounds = (constant(np.array(each, np.int64)) for each in (begin, end, [1, *found.stride, 1]))
-        taken.append(graph.apply(sliced(), x, *bounds))
+        taken.append(node.graph.apply(sliced(), x, *bounds))
     return taken
 
 
@@ -79,14 +77,25 @@ def slid_over_image(graph: Graph, op: type[pool.Pool], x: Value, size: Sequence[
 
 def _slid_over_volume(graph: Graph, op: type[pool.Pool], x: Value, found: Windows) -> Value:
     """Pools each image of a volume (n, d, h, w, c), then across the images."""
-    n, d, h, w, channels = x.shape or (-1,) * 5
-    if -1 in (n, d, h, w, channels):
-        raise UnsupportedError("pooling of volumes of unknown size")
-    flat = slid_over_image(graph, op, c.reshape(graph, x, [n * d, h, w, channels]), found.size[1:], found.stride[1:])
-    _, high, wide, _ = flat.shape or (-1,) * 4
-    stacked = c.reshape(graph, flat, [n, d, high * wide, channels])
+    n, d, *image, channels = (c.dimension(graph, x, axis) for axis in range(5))
+    flat = slid_over_image(graph, op, _shaped(graph, x, [_product(graph, n, d), *image, channels]), found.size[1:],
+                           found.stride[1:])
+    high, wide = (c.dimension(graph, flat, axis) for axis in (1, 2))
+    stacked = _shaped(graph, flat, [n, d, _product(graph, high, wide), channels])
     deep = slid_over_image(graph, op, stacked, (found.size[0], 1), (found.stride[0], 1))
-    return c.reshape(graph, deep, [n, (deep.shape or (-1, -1))[1], high, wide, channels])
+    return _shaped(graph, deep, [n, c.dimension(graph, deep, 1), high, wide, channels])
+
+
+def _product(graph: Graph, a: Value, b: Value) -> Value:
+    if a.data is not None and b.data is not None:
+        return constant(a.data * b.data)
+    return c.multiply(graph, a, b)
+
+
+def _shaped(graph: Graph, x: Value, sizes: Sequence[Value]) -> Value:
+    """The elements in a shape of vectors with one size each."""
+    known = [-1 if each.data is None else int(each.data.item()) for each in sizes]
+    return c.reshape(graph, x, known) if known.count(-1) <= 1 else c.reshape_to(graph, x, c.concatenate(graph, sizes))
 
 
 @rule("AveragePool")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import prod
+
 import numpy as np
 import pytest
 
@@ -21,6 +23,7 @@ NODES = {
     "max rounded up, padded": """y = MaxPool<kernel_shape = [2, 3], strides = [3, 2], pads = [0, 1, 1, 1],
         ceil_mode = 1>(x)""",
     "max same": "y = MaxPool<kernel_shape = [3, 3], strides = [2, 2], auto_pad = \"SAME_LOWER\">(x)",
+    "max with gaps": "y = MaxPool<kernel_shape = [2, 3], strides = [1, 2], dilations = [3, 2], pads = [1, 1, 0, 2]>(x)",
     "mean of what is there": "y = AveragePool<kernel_shape = [3, 3], strides = [2, 2], pads = [1, 1, 1, 1]>(x)",
     "mean same": "y = AveragePool<kernel_shape = [3, 2], strides = [2, 2], auto_pad = \"SAME_UPPER\">(x)",
     "mean rounded up": """y = AveragePool<kernel_shape = [3, 3], strides = [2, 2], pads = [1, 0, 1, 1], ceil_mode = 1,
@@ -28,16 +31,36 @@ NODES = {
     "mean rounded up of what is there": """y = AveragePool<kernel_shape = [3, 3], strides = [2, 2], pads = [1, 1, 1, 1],
         ceil_mode = 1>(x)""",
 }
+VOLUMES = {
+    "max": "y = MaxPool<kernel_shape = [2, 3, 2], strides = [2, 1, 2]>(x)",
+    "max rounded up, padded": """y = MaxPool<kernel_shape = [3, 2, 3], strides = [2, 3, 2], pads = [1, 1, 1, 1, 0, 1],
+        ceil_mode = 1>(x)""",
+    "max with gaps": "y = MaxPool<kernel_shape = [2, 2, 2], dilations = [2, 1, 3]>(x)",
+    "mean of what is there": """y = AveragePool<kernel_shape = [3, 3, 3], strides = [2, 2, 2],
+        pads = [1, 1, 1, 1, 1, 1]>(x)""",
+}
 
 
-def session(node: str, height: object, width: object, backend: str) -> circlet.Session:
-    return circlet.Session(load(f"g (float[1, 1, {height}, {width}] x) => (float[a, b, c, d] y) {{ {node} }}"), backend)
+def session(node: str, *sizes: object, backend: str, batch: object = 1) -> circlet.Session:
+    shape = f"{batch}, 1, {', '.join(map(str, sizes))}"
+    results = ", ".join(f"r{k}" for k in range(2 + len(sizes)))
+    return circlet.Session(load(f"g (float[{shape}] x) => (float[{results}] y) {{ {node} }}"), backend)
 
 
 @pytest.mark.parametrize("backend", ["cpu", pytest.param("native", marks=NATIVE)])
 @pytest.mark.parametrize("name", NODES)
 def test_open_sizes(name: str, backend: str) -> None:
-    opened = session(NODES[name], "h", "w", backend)
+    opened = session(NODES[name], "h", "w", backend=backend)
     for height, width in ((7, 9), (8, 8), (4, 11), (9, 5), (12, 6)):
         x = np.sin(np.arange(height * width, dtype=np.float32)).reshape(1, 1, height, width)
-        check(opened.invoke(0, [x])[0], session(NODES[name], height, width, "cpu").invoke(0, [x])[0], 1e-6)
+        check(opened.invoke(0, [x])[0], session(NODES[name], height, width, backend="cpu").invoke(0, [x])[0], 1e-6)
+
+
+@pytest.mark.parametrize("backend", ["cpu", pytest.param("native", marks=NATIVE)])
+@pytest.mark.parametrize("name", VOLUMES)
+def test_open_volumes(name: str, backend: str) -> None:
+    opened = session(VOLUMES[name], "d", "h", "w", backend=backend, batch="n")
+    for sizes in ((2, 7, 9, 6), (3, 8, 8, 8), (2, 4, 11, 5)):
+        x = np.sin(np.arange(prod(sizes), dtype=np.float32)).reshape(sizes[0], 1, *sizes[1:])
+        fixed = session(VOLUMES[name], *sizes[1:], backend="cpu", batch=sizes[0])
+        check(opened.invoke(0, [x])[0], fixed.invoke(0, [x])[0], 1e-6)
