@@ -12,7 +12,7 @@ from typing import ClassVar
 from circlet.runtime.ir.op import Count, Op, Operands, ShapeError, exactly
 from circlet.runtime.ir.types import Shape
 from circlet.runtime.ops.elementwise import same_types
-from circlet.runtime.ops.operands import normalize_axis
+from circlet.runtime.ops.operands import agreed_shape, normalize_axis
 from circlet.runtime.records import dataclass
 
 
@@ -74,7 +74,7 @@ class ScatterElements(Scattering):
         axis = _along(args, self.axis)
         if any(size > limit for k, (size, limit) in enumerate(zip(indices, data, strict=True)) if k != axis):
             raise ShapeError(f"indices: expected a shape within {data} but for axis {axis}, found {indices}")
-        if args[2].shape != indices:
+        if agreed_shape(args[2].shape, indices) is None:
             raise ShapeError(f"updates: expected the shape of the indices, {indices}, found {args[2].shape}")
         return (data,)
 
@@ -90,6 +90,7 @@ class ScatterSlices(Scattering):
     def infer(self, args: Operands) -> tuple[Shape, ...]:
         data, indices, updates = (args[k].shape for k in range(3))
         same_types(Operands((args[0], args[2]), 1))
-        if not indices or indices[-1] > len(data) or updates != (*indices[:-1], *data[indices[-1]:]):
+        taken = None if not indices or indices[-1] > len(data) else (*indices[:-1], *data[indices[-1]:])
+        if taken is None or agreed_shape(updates, taken) is None:
             raise ShapeError(f"cannot scatter updates {updates} into {data} by indices {indices}")
         return (data,)

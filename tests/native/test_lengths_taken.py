@@ -24,6 +24,7 @@ from circlet.schema.files import dump_model
 from tests.native.test_lengths import Graph, floats
 from tests.native.test_plans import is_prepared
 from tests.ops.cases import check
+from tests.schema.onnx.graphs import load
 
 INTS, I64 = DType.INT32, DType.INT64
 
@@ -95,3 +96,25 @@ def test_sizes_that_do_not_fit_are_errors(folder: Path) -> None:
         else:
             with pytest.raises(circlet.CircletError, match=r"\(ADD\)"):
                 session.invoke(0, given)
+
+
+SCATTERED = """g (float[n, 4] x, bool[n, 4] mask, float[m] y) => (float[n, 4] z) {
+    flat = NonZero(mask) where = Transpose<perm = [1, 0]>(flat) shape = Shape(where)
+    zero = Constant<value = int64[1] {0}>() one = Constant<value = int64[1] {1}>()
+    count = Slice(shape, zero, one, zero) taken = Slice(y, zero, count, zero) z = ScatterND(x, where, taken) }"""
+
+
+@pytest.mark.parametrize("backend", ["native", "cpu"])
+def test_updates_are_as_many_as_places(backend: str, folder: Path, compiled: list[str]) -> None:
+    """As where elements are put where a mask says so, if there are enough of them."""
+    session = circlet.Session(load(SCATTERED), backend)
+    for rows, every, more in ((5, 3, 0), (9, 2, 7), (3, 4, 0), (30, 5, 200)):
+        mask = (np.arange(4 * rows) % every == 1).reshape(rows, 4)
+        x, y = floats(rows, 4), floats(int(mask.sum()) + more)
+        expected = x.copy()
+        np.place(expected, mask, y)
+        np.testing.assert_array_equal(session.invoke(0, [x, mask, y])[0], expected)
+        if y[more:].size > 2:
+            with pytest.raises(circlet.CircletError, match="cannot scatter updates"):
+                session.invoke(0, [x, mask, y[more:][:-1]])
+    assert len(compiled) <= 1
