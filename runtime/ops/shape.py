@@ -12,6 +12,7 @@ from circlet.runtime.ir.length import is_late, lowest, may_differ
 from circlet.runtime.ir.op import Count, Op, Operands, ShapeError, Unknown, between, exactly
 from circlet.runtime.ir.types import Array, DType, Shape
 from circlet.runtime.ops.operands import (
+    agreed,
     expect_one,
     expect_rank,
     integer,
@@ -65,7 +66,7 @@ class Reshape(View):
             raise ShapeError(f"shape: expected sizes that are not negative and at most one -1, found {tuple(target)}")
         result = tuple(fixed) if len(fixed) == len(target) else tuple(
             self._rest(shape, fixed) if size == -1 else size for size in target)
-        if prod(result) != prod(shape):
+        if agreed(prod(result), prod(shape)) is None:
             raise ShapeError(f"cannot reshape {shape} ({prod(shape)} elements) to {tuple(target)}")
         return result
 

@@ -13,12 +13,14 @@ import circlet
 from circlet.runtime.ir.builder import ModelBuilder
 from circlet.runtime.ir.model import Model
 from circlet.runtime.ir.types import DType
+from circlet.runtime.ops.comparison import Less
 from circlet.runtime.ops.elementwise import Add, Mul, Sub
 from circlet.runtime.ops.index import Where
-from circlet.runtime.ops.layout import Concatenation, StridedSlice
+from circlet.runtime.ops.layout import Concatenation, Pack, StridedSlice
 from circlet.runtime.ops.quantize import Cast
+from circlet.runtime.ops.reduce import ReduceMax
 from circlet.runtime.ops.segment import SegmentSum
-from circlet.runtime.ops.shape import Reshape, ShapeOf
+from circlet.runtime.ops.shape import Range, Reshape, ShapeOf
 from circlet.runtime.ops.unary import Tanh
 from circlet.schema.files import dump_model
 from tests.native.test_lengths import Graph, floats
@@ -62,11 +64,30 @@ def bools(length: int, every: int) -> Sequence[np.ndarray]:
     return [np.arange(length) % every == every - 1]
 
 
+def masked() -> Model:
+    """As speech is padded: x (b, t) where a mask as long as the greatest of lengths (b,) says so, in another shape."""
+    b = ModelBuilder()
+    g = Graph(b.subgraph("main"))
+    x, lengths = g.builder.input("x", DType.FLOAT32, (-1, -1)), g.builder.input("lengths", INTS, (-1,))
+    greatest = g(ReduceMax(), lengths, g.ints(0), dtype=INTS)
+    column = g(Reshape(), lengths, g.ints(-1, 1), dtype=INTS)
+    mask = g(Cast(), g(Less(), g(Range(), g.number(0), greatest, g.number(1), dtype=INTS), column, dtype=DType.BOOL))
+    size = g(Pack(3), g.length(x, 0), g.number(1), g.length(x, 1), dtype=INTS)
+    shaped = g(Reshape(), g(Tanh(), mask), size)
+    g.builder.output(g(Mul(), g(Reshape(), x, size), shaped), mask)
+    return b.build()
+
+
+def padded(count: int, length: int) -> Sequence[np.ndarray]:
+    return [floats(count, length), np.arange(length, length - count, -1, dtype=np.int32)]
+
+
 CASES = {
+    "masked": (masked, [padded(*each) for each in ((2, 7), (3, 40), (5, 6), (2, 100), (2, 7))]),
     "residual": (residual, [edges(*each) for each in ((7, 20, 7), (3, 9, 3), (40, 200, 40), (7, 20, 7), (2, 3, 2))]),
     "runs": (runs, [bools(*each) for each in ((9, 2), (100, 7), (5, 5), (64, 2), (2, 2))]),
 }
-OTHERS = {"residual": [edges(5, 4, 1)], "runs": [bools(6, 7)]}
+OTHERS = {"masked": [padded(1, 1)], "residual": [edges(5, 4, 1)], "runs": [bools(6, 7)]}
 """For which the sizes are not equal, but one of them is 1."""
 
 
@@ -85,6 +106,18 @@ def test_one_function_serves_all_lengths(name: str, folder: Path, compiled: list
     again = circlet.Session(dump_model(write(), "tflite"), "native")
     again.invoke(0, runs[1])
     assert is_prepared(again)
+
+
+@pytest.mark.parametrize("length", [6, 8])
+def test_masks_that_do_not_fit_are_errors(length: int, folder: Path) -> None:
+    session = circlet.Session(masked(), "native")
+    for given in (padded(2, 7), padded(3, 20)):
+        mask = np.arange(given[0].shape[1]) < given[1][:, None]
+        check(session.invoke(0, given)[1], mask.astype(np.float32), None)
+    x, lengths = padded(2, 7)
+    with pytest.raises(circlet.CircletError, match="cannot reshape"):
+        session.invoke(0, [x, np.array([length, 3], np.int32)])
+    check(session.invoke(0, [x, lengths])[0][:, 0], x * np.tanh(np.float32(np.arange(7) < np.array([[7], [6]]))), 1e-5)
 
 
 def test_sizes_that_do_not_fit_are_errors(folder: Path) -> None:

@@ -19,6 +19,7 @@ from circlet.backends.refusal import all_of, only
 from circlet.runtime.ir.length import bound, may_differ
 from circlet.runtime.ir.op import ShapeError
 from circlet.runtime.ir.types import DType, Shape
+from circlet.runtime.ops.operands import agreed
 from circlet.runtime.ops.shape import (
     Alias,
     Bitcast,
@@ -43,7 +44,7 @@ SECOND = frozenset({1})
 def view(node: Node[Any]) -> tuple[Value]:
     """Of x, the same elements in row-major order under another shape; where they lie in memory, they stay there."""
     x = node.input(0)
-    if x.size != prod(node.shape):
+    if agreed(x.size, prod(node.shape)) is None:
         return (impossible(node, f"the result has {x.size} elements, the model declares shape {node.shape}"),)
     return (x.reshaped(node.shape),)
 
