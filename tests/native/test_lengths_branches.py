@@ -19,6 +19,7 @@ from circlet.runtime.ops.index import GatherNd, Where
 from circlet.runtime.ops.layout import Concatenation, Pack, ReverseV2, Slice
 from circlet.runtime.ops.pad import Pad
 from circlet.runtime.ops.reduce import ReduceMax, Sum
+from circlet.runtime.ops.shape import ShapeOf
 from circlet.runtime.ops.unary import Relu
 from tests.exec import graphs
 from tests.native.test_lengths import Graph, floats
@@ -114,6 +115,43 @@ def test_one_function_serves_all_branches_and_lengths(name: str, folder: object,
     session = compared(CASES[name])
     assert set(session.backend_of(0)) == {"native"}
     assert len(compiled) == 1
+
+
+def nested() -> Model:
+    """Of x (n, 3) and y (m, 3) both where n > m, else y or, where its sum is above 0, twice y."""
+    b = ModelBuilder()
+
+    def branch(name: str, write: Callable[[Graph, Value, Value], Sequence[Value]]) -> int:
+        g = Graph(b.subgraph(name))
+        x, y = (g.builder.input(each, DType.FLOAT32, (-1, 3)) for each in "xy")
+        g.builder.output(*write(g, x, y))
+        return g.builder.index
+
+    main = Graph(b.subgraph("main"))
+    x, y = (main.builder.input(each, DType.FLOAT32, (-1, 3)) for each in "xy")
+    same, double = branch("same", lambda g, x, y: [y]), branch("double", lambda g, x, y: twice(g, y))
+    both = branch("both", lambda g, x, y: [g(Concatenation(0), x, y)])
+
+    def by_sum(g: Graph, x: Value, y: Value) -> Sequence[Value]:
+        above = g(Greater(), g(Sum(), y, g.ints(0, 1)), g.number(0.0), dtype=DType.BOOL)
+        return g.builder.op(If(double, same), above, x, y, outputs=[ANY])
+
+    shapes = [main(ShapeOf(DType.INT32), each, dtype=DType.INT32) for each in (x, y)]
+    rows = [main(Slice(), each, main.ints(0), main.ints(1), dtype=DType.INT32) for each in shapes]
+    found = main.builder.op(If(both, branch("by_sum", by_sum)), main(Greater(), *rows, dtype=DType.BOOL), x, y,
+                            outputs=[ANY])
+    main.builder.output(*found, main(ReduceMax(), found[0], main.ints(0)))
+    return b.build()
+
+
+def test_values_choose_in_a_branch_that_lengths_chose(folder: object, compiled: list[str]) -> None:
+    native, cpu = (circlet.Session(nested(), backend=each) for each in ("native", "cpu"))
+    for n, m in ((5, 2), (2, 5), (17, 40), (40, 17), (3, 9)):
+        for sign in (1, -1):
+            given: list[Array] = [floats(n, 3), np.abs(floats(m, 3)) * np.float32(sign)]
+            graphs.assert_equal(native.invoke(0, given), cpu.invoke(0, given))
+    assert set(native.backend_of(0)) == {"native"}
+    assert len(compiled) == 2, "one function for each answer"
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -354,8 +354,10 @@ class Specializer:
             if shape is None:
                 raise Unknown
             operands.append(Operand(tensor.dtype, shape, values.get(index), tensor.quantization))
+        is_certain = isinstance(operator.op, Invoke) or (
+            isinstance(operator.op, Branch) and operator.inputs[0] in values)
         return Operands(tuple(operands), len(operator.outputs), partial(
-            self._call, so_far.scope, isinstance(operator.op, Invoke), passed))
+            self._call, so_far.scope, is_certain, passed))
 
     def callee(self, index: int, inputs: tuple[Shape, ...], scope: Scope | None = None,
                takes_late: bool = False) -> Specialization:
