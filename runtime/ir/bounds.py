@@ -70,9 +70,9 @@ def bounds(terms: Terms, depth: int = DEPTH) -> tuple[int, int]:
         if found:
             least, most = _without_quotient(terms, *max(found, key=lambda each: len(repr(each[1]))), depth - 1)
             low, high = max(low, least), min(high, most)
-    maximum = next((each for each in terms if len(each[1]) == 1 and isinstance(each[1][0], Maximum)), None)
-    if low < high and len(terms) <= MOST_TERMS and maximum is not None:
-        least, most = _without_maximum(terms, maximum[0], maximum[1][0], depth - 1)
+    larger = next(((factor, atoms, top) for factor, atoms in terms if (top := _larger(atoms)) is not None), None)
+    if low < high and len(terms) <= MOST_TERMS and larger is not None:
+        least, most = _without_maximum(terms, *larger, depth - 1)
         low, high = max(low, least), min(high, most)
     return low, high
 
@@ -100,13 +100,22 @@ def _without_multiple(terms: Terms, factor: int, quotient: Quotient, depth: int)
     return min(low for low, _ in found), max(high for _, high in found)
 
 
-def _without_maximum(terms: Terms, factor: int, maximum: Atom, depth: int) -> tuple[int, int]:
-    """Bounds of terms, with a maximum times a factor among them, which is one or the other of what it is of, and not
-    less than either."""
-    assert isinstance(maximum, Maximum)
-    others = sum_of(terms, ((-factor, (maximum,)),))
-    lows, highs = zip(*(bounds(sum_of(others, scaled(each, factor)), depth) for each in (maximum.one, maximum.other)),
-                      strict=True)
+def _larger(atoms: Monomial) -> Maximum | None:
+    """The maximum among factors of which no other one is below 0; None where there is none."""
+    for number, each in enumerate(atoms):
+        if isinstance(each, Maximum) and all(_range(other)[0] >= 0 for other in (*atoms[:number], *atoms[number + 1:])):
+            return each
+    return None
+
+
+def _without_maximum(terms: Terms, factor: int, atoms: Monomial, maximum: Maximum, depth: int) -> tuple[int, int]:
+    """Bounds of terms, with a product of a maximum times a factor among them, which is that of one or the other of what
+    it is of, and not less than either."""
+    rest = list(atoms)
+    rest.remove(maximum)
+    others, scale = sum_of(terms, ((-factor, atoms),)), ((factor, tuple(rest)),)
+    lows, highs = zip(*(bounds(sum_of(others, product_of(each, scale)), depth)
+                        for each in (maximum.one, maximum.other)), strict=True)
     extreme = max if factor > 0 else min
     return extreme(lows), extreme(highs)
 

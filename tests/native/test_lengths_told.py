@@ -235,9 +235,18 @@ def ends(g: Graph, x: Value, k: Value) -> Sequence[Value]:
     return [g(Sub(), later, sooner, dtype=DType.INT64), later, last]
 
 
+def nearest(g: Graph, x: Value, k: Value) -> Sequence[Value]:
+    """The places of the greatest of each row of all products, at most k, and rows from there as one matrix, of which
+    the number of rows is a product."""
+    some = g(Minimum(), k, g.length(x, 0), dtype=INTS)
+    _, places = several(g, TopKV2(), (DType.FLOAT32, INTS), g(BatchMatMul(adj_y=True), x, x), some)
+    rows = g(Mul(), g.length(x, 0), some, dtype=INTS)
+    return [places, g(Tanh(), g(Reshape(), g(Gather(), x, places), g(Pack(2), rows, g.number(6), dtype=INTS)))]
+
+
 CASES: dict[str, Write] = {
     "filled": filled, "counted": counted, "wider": wider, "images": images, "met": met, "moved on": moved_on,
-    "scattered": scattered, "resized": resized, "grouped": grouped,
+    "scattered": scattered, "nearest": nearest, "resized": resized, "grouped": grouped,
     "greatest": greatest, "steps": in_steps, "parted": parted, "selected": selected,
     "resampled": resampled, "attended": attended, "ends": ends,
     "framed": framed, "summed": summed, "written": written, "cut": cut,
