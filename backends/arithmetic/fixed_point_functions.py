@@ -112,7 +112,7 @@ def tanh(x: npt.ArrayLike, integer_bits: int, width: int = 31) -> Int64s:
 
 _LN_2 = constant(log(2))
 """log(2) in Q0, what each doubling adds to a logarithm."""
-_ROOT_HALF = constant(sqrt(0.5))
+ROOT_HALF = constant(sqrt(0.5))
 """sqrt(1 / 2) in Q0."""
 _FOURTH_ROOT_HALF = constant(0.5**0.25)
 """(1 / 2) ** (1 / 4) in Q0, the geometric middle of [sqrt(1 / 2), 1]."""
@@ -130,9 +130,9 @@ def log_of_at_least_one(x: npt.ArrayLike, integer_bits: int, result_bits: int) -
     bits = result_bits + 1
     quarter = 1 << (29 - bits)
     zeros = leading_zeros(values)
-    reduced = shift_left(product(shift_left(values, zeros - 1), _ROOT_HALF), 1)
+    reduced = shift_left(product(shift_left(values, zeros - 1), ROOT_HALF), 1)
     power = saturated(((integer_bits - zeros) << (31 - bits)) + quarter)
-    zeros = leading_zeros(product(values, _ROOT_HALF)) - 1
+    zeros = leading_zeros(product(values, ROOT_HALF)) - 1
     reduced = np.minimum(reduced, shift_left(values, zeros))
     power = np.maximum(power, saturated(((integer_bits - zeros) << (31 - bits)) - quarter))
     mean = (reduced + _FOURTH_ROOT_HALF + 1) >> 1
@@ -161,7 +161,7 @@ def inverse_square_root(x: npt.ArrayLike) -> tuple[Int64s, Int64s]:
     for _ in range(5):
         cube = shift_left(product(product(root, root), root), 6)
         root = shift_left(product(3 << 27, root) - product(half, cube), 3)
-    mantissa = product(root, _ROOT_HALF) << np.maximum(-shift, 0)
+    mantissa = product(root, ROOT_HALF) << np.maximum(-shift, 0)
     return np.where(given <= 1, (1 << 31) - 1, mantissa), np.where(given <= 1, 0, np.maximum(shift, 0))
 
 

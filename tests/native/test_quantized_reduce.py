@@ -1,4 +1,4 @@
-"""Native reductions, pooling and softmax of quantised values: equal to the bit to the numpy backend."""
+"""Native reductions, pooling, normalisation and softmax of quantised values: equal to the bit to the numpy backend."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from hypothesis import strategies as st
 
 from circlet.runtime.ir.types import Activation, DType, Padding
 from circlet.runtime.ops import reduce as ops
-from circlet.runtime.ops.normalize import Softmax
+from circlet.runtime.ops.normalize import L2Normalization, Softmax
 from circlet.runtime.ops.pool import AveragePool2D, MaxPool2D
 from tests.native.native_cases import native_test
 from tests.native.quantized_models import Network, stored
 from tests.native.test_quantized import BYTES, quantizations, seeds
 from tests.ops.cases import Case, as_t, q
-from tests.ops.test_normalize import SOFTMAX
+from tests.ops.test_normalize import L2, SOFTMAX
 from tests.ops.test_pool import AVERAGE, MAX
 from tests.ops.test_reduce import QUANTIZED
 
@@ -24,7 +24,7 @@ def is_quantized(case: Case) -> bool:
     return as_t(case.outputs[0]).q is not None
 
 
-test_cases = native_test([each for each in (*QUANTIZED, *AVERAGE, *MAX, *SOFTMAX) if is_quantized(each)])
+test_cases = native_test([each for each in (*QUANTIZED, *AVERAGE, *MAX, *SOFTMAX, *L2) if is_quantized(each)])
 
 REDUCTIONS = [ops.Mean, ops.Sum, ops.ReduceMax, ops.ReduceMin]
 
@@ -42,6 +42,19 @@ def test_reductions(op: type[ops.Reduction], dtype: DType, data: st.DataObject) 
     same = op in (ops.ReduceMax, ops.ReduceMin)
     network.op(op(keep_dims=data.draw(st.booleans())), x, network.constant(np.array(axes, np.int32)),
                quantization=source if same else result)
+    network.agree()
+
+
+@pytest.mark.parametrize("dtype", BYTES)
+@settings(max_examples=15, deadline=None)
+@given(data=st.data())
+def test_l2_normalization(dtype: DType, data: st.DataObject) -> None:
+    """Of rows whose squares add up to little, and to more than 2 ** 29."""
+    source = data.draw(quantizations(dtype))
+    shape = data.draw(st.sampled_from([(7,), (60, 1), (3, 5, 40), (2, 1, 3, 129), (2, 30_000)]))
+    network = Network()
+    x = network.input(stored(shape, dtype, data.draw(seeds)), source)
+    network.op(L2Normalization(), x, quantization=q(1 / 128, 128 if dtype is DType.UINT8 else 0))
     network.agree()
 
 

@@ -39,7 +39,7 @@ OF_STORED: Mapping[str, tuple[str, ...]] = {
     "conv": ("quantized.conv", "quantized.depthwise", "quantized.hybrid", "quantized.transpose_conv", "quantized.wide"),
     "elementwise": ("quantized.elementwise", "quantized.division"),
     "matmul": ("quantized.batch_matmul", "quantized.fully_connected", "quantized.hybrid", "quantized.wide"),
-    "normalize": ("quantized.softmax",),
+    "normalize": ("quantized.normalize", "quantized.softmax"),
     "pool": ("quantized.reduce",),
     "reduce": ("quantized.reduce",),
     "resize": ("quantized.resize",),

@@ -15,6 +15,7 @@ from circlet.backends.native.emit.loops import by_length, fold, spread
 from circlet.backends.native.emit.parallel import parallel_nests
 from circlet.backends.native.rules.preferences import QUANTIZED
 from circlet.backends.native.rules.quantized.elementwise import quantization, widened
+from circlet.backends.native.rules.quantized.fractions import product, saturated
 from circlet.backends.native.rules.quantized.requantize import clamped, rescale
 from circlet.backends.native.rules.real.reduce import Register, reserve_row
 from circlet.backends.native.rules.refusals import quantized
@@ -83,7 +84,7 @@ def _softmax_8(node: Node[Softmax], e: Emitter, sinks: tuple[Sink, ...]) -> None
         unit = b.lshr(b.shl(e.wide(1), shift), e.wide(1))
 
         def give(k: ir.Value) -> None:
-            share = _product(e, inverse, b.zext(e.load(kept, DType.INT32, k), I64))
+            share = product(e, inverse, b.zext(e.load(kept, DType.INT32, k), I64))
             value = b.add(b.trunc(b.ashr(b.add(share, unit), shift), I32), ir.Constant(I32, int(limits.min)))
             result = clamped(e, value, int(limits.min), int(limits.max))
             sinks[0](e, [*row.index, k], b.trunc(result, register_type(made)))
@@ -139,12 +140,6 @@ def _interpolated(e: Emitter, table: ir.Value, place: ir.Value) -> ir.Value:
     return b.add(one, b.ashr(rest, ir.Constant(I32, 7)))
 
 
-def _product(e: Emitter, one: ir.Value, other: ir.Value | int) -> ir.Value:
-    """Of fractions with 31 bits, halves rounded up."""
-    factor = e.wide(other) if isinstance(other, int) else other
-    return e.builder.ashr(e.builder.add(e.builder.mul(one, factor), e.wide(1 << 30)), e.wide(31))
-
-
 def _inverse(e: Emitter, total: ir.Value) -> tuple[ir.Value, ir.Value]:
     """The reciprocal, with 31 fraction bits, of a positive i32 moved left until its first bit is that of a fraction,
     and by how many bits it is moved, as i64: TFLite's `GetReciprocal`, gemmlowp's `one_over_one_plus_x_for_x_in_0_1`,
@@ -152,13 +147,8 @@ def _inverse(e: Emitter, total: ir.Value) -> tuple[ir.Value, ir.Value]:
     b = e.builder
     headroom = e.builder.zext(b.ctlz(b.trunc(total, I32), ir.Constant(ir.IntType(1), 1)), I64)
     half_sum = b.lshr(b.shl(total, headroom), e.wide(1))
-    result = b.add(_product(e, half_sum, -1010580540), e.wide(1515870810))
+    result = b.add(product(e, half_sum, -1010580540), e.wide(1515870810))
     for _ in range(3):
-        error = b.sub(e.wide(1 << 29), _product(e, half_sum, result))
-        result = b.add(result, _saturated(e, b.shl(_product(e, result, error), e.wide(2))))
-    return _saturated(e, b.shl(result, e.wide(1))), headroom
-
-
-def _saturated(e: Emitter, value: ir.Value) -> ir.Value:
-    """Limited to 32 bits."""
-    return clamped(e, value, -(1 << 31), (1 << 31) - 1)
+        error = b.sub(e.wide(1 << 29), product(e, half_sum, result))
+        result = b.add(result, saturated(e, b.shl(product(e, result, error), e.wide(2))))
+    return saturated(e, b.shl(result, e.wide(1))), headroom
