@@ -85,6 +85,8 @@ SCATTER_ND = [
     Case("grid", ScatterNd(), [[[[0], [1]], [[1], [2]]], [[1, 2], [3, 4]], const([3])], [[1, 5, 4]]),
     Case("bool", ScatterNd(), [[[1], [1]], [True, True], const([2])], [[False, True]]),
     Case("wrapping", ScatterNd(), [[[1], [1]], i8([100, 100]), const([2])], [i8([0, -56])]),
+    Case("stored", ScatterNd(), [[[1], [1], [0]], T(i8([4, 5, 6]), q=q(0.5, 3)), const([3])],
+         [T(i8([6, 9, 0]), q=q(0.5, 3))]),
     Case("whole", ScatterNd(), [T(np.zeros((2, 0), np.int32)), [[1, 2], [3, 4]], const([2])], [[4, 6]]),
     Case("none", ScatterNd(), [T(np.zeros((0, 1), np.int32)), V[:0], const([3])], [f32([0, 0, 0])]),
     Case("large", ScatterNd(), [[[5]], [5.0], const([5])], [V], error="index 5 is out of range for an axis of size 5"),

@@ -15,7 +15,7 @@ from circlet.backends.native.emit.value import Value, computed
 from circlet.backends.native.emit.whole import Whole
 from circlet.backends.native.rules.moving.move import expect, expect_inside, extended, filled, overwrite, part, wholes
 from circlet.backends.native.rules.real.elementwise import plus
-from circlet.backends.native.rules.refusals import movable, plain
+from circlet.backends.native.rules.refusals import movable, plain, summable
 from circlet.backends.native.rules.rule import Node, Sink, fused, is_single, nest
 from circlet.backends.refusal import Refusal, all_of, only
 from circlet.runtime.exec.kernel import Call
@@ -154,8 +154,8 @@ def gather_nd(node: Node[GatherNd], e: Emitter, sinks: tuple[Sink, ...]) -> None
             sinks[0](e, [*place, *inner], x.element(e, [*row, *inner]))
 
 
-_refuses_scatter = all_of(plain, _indices(0))
-"""Refuses what `plain` does, and indices that no axis has room for."""
+_refuses_scatter = all_of(summable, _indices(0))
+"""Refuses what `summable` does, and indices that no axis has room for."""
 
 
 def _scatters_several(call: Call) -> str | None:
