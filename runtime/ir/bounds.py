@@ -50,6 +50,28 @@ def maximum_of(one: Terms, other: Terms) -> Terms:
     return ((1, (Maximum(first, second),)),)
 
 
+def simple_quotient(numerator: Terms, denominator: Terms) -> Terms:
+    """A quotient, rounded down; the denominator is positive. Of the larger one of two by a number it is the larger or
+    the smaller one of two quotients, where these are simple and it is not."""
+    plain = quotient_of(numerator, denominator)
+    if not is_fixed(denominator) or _atoms(plain) <= _atoms(numerator):
+        return plain
+    for factor, atoms in numerator:
+        if len(atoms) == 1 and isinstance(larger := atoms[0], Maximum):
+            others = sum_of(numerator, ((-factor, atoms),))
+            sums = [sum_of(others, scaled(each, factor)) for each in (larger.one, larger.other)]
+            ends = [quotient_of(each, denominator) for each in sums]
+            if _atoms(*ends) <= _atoms(*sums):
+                sign = 1 if factor > 0 else -1
+                return scaled(maximum_of(*(scaled(each, sign) for each in ends)), sign)
+    return plain
+
+
+def _atoms(*sums: Terms) -> set[Atom]:
+    """What products in sums are of."""
+    return {each for terms in sums for _, atoms in terms for each in atoms}
+
+
 @lru_cache(MEMO_SIZE)
 def bounds(terms: Terms, depth: int = DEPTH) -> tuple[int, int]:
     """What terms are at least and at most for any lengths; the bounds need not be the closest. So many atoms in a row

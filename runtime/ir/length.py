@@ -15,7 +15,7 @@ from functools import partial
 from math import gcd
 from typing import cast
 
-from circlet.runtime.ir.bounds import bound_of, bounds, least, maximum_of
+from circlet.runtime.ir.bounds import bound_of, bounds, least, maximum_of, simple_quotient
 from circlet.runtime.ir.op import Unknown
 from circlet.runtime.ir.premises import NO_PREMISES, Premises, Promised
 from circlet.runtime.ir.terms import (
@@ -34,7 +34,6 @@ from circlet.runtime.ir.terms import (
     has_computed,
     is_fixed,
     product_of,
-    quotient_of,
     reduced,
     scaled,
     sum_of,
@@ -495,4 +494,4 @@ def _quotient(scope: Scope, numerator: Terms, denominator: Terms) -> Length | in
         raise Indefinite(f"a length divided by ({text(denominator)}), which is negative")
     if is_fixed(denominator) and fixed(denominator) < 0:
         return _quotient(scope, scaled(numerator, -1), scaled(denominator, -1))
-    return made(scope, quotient_of(numerator, denominator))
+    return made(scope, simple_quotient(numerator, denominator))

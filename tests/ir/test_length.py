@@ -218,6 +218,13 @@ def test_a_python_integer_is_refused() -> None:
             use(n)
 
 
+def test_quotients_of_the_larger_one_are_those_of_both() -> None:
+    """Where these are simple: elements from the second one on, every other one of an even number."""
+    n = Scope([7], Premises({0: 0})).symbol(0)
+    assert -(-larger(2 * n - 1, 0) // 2) == n
+    assert str((larger(n, 5) + 1) // 2) == str((larger(5, n) + 1) // 2), "as it is elsewhere"
+
+
 def test_a_closed_scope_assumes_no_more() -> None:
     scope = Scope([7])
     n = scope.symbol(0)

@@ -18,6 +18,7 @@ from circlet.runtime.ir.op import Op
 from circlet.runtime.ir.tensor import Tensor
 from circlet.runtime.ir.types import Array, DType
 from circlet.runtime.ops.controlflow import While
+from circlet.runtime.ops.elementwise import Add, FloorDiv, Mul
 from circlet.runtime.ops.index import DynamicUpdateSlice, Gather, Where
 from circlet.runtime.ops.layout import Concatenation, ReverseV2, Slice, StridedSlice, Transpose
 from circlet.runtime.ops.pad import Pad
@@ -82,6 +83,18 @@ def shrinking(s: SubgraphBuilder, k: Value, v: Sequence[Value]) -> Sequence[Valu
     (x,) = v
     begin, end, step = (s.constant(i32([each])) for each in (1, 0, 1))
     return [op(s, StridedSlice(end_mask=1), x, begin, end, step, rank=1)]
+
+
+def halving(s: SubgraphBuilder, k: Value, v: Sequence[Value]) -> Sequence[Value]:
+    """Sums of two neighbours each, without the one that is left over."""
+    (x,) = v
+    two, step = s.constant(i32([2])), s.constant(i32([1]))
+    length = op(s, ShapeOf(DType.INT32), x, rank=1, dtype=DType.INT32)
+    even = op(s, Mul(), op(s, FloorDiv(), length, two, rank=1, dtype=DType.INT32), two, rank=1, dtype=DType.INT32)
+    whole = op(s, StridedSlice(begin_mask=1), x, s.constant(i32([0])), even, step, rank=1)
+    first, second = (op(s, StridedSlice(end_mask=1), whole, s.constant(i32([begin])), s.constant(i32([0])), two, rank=1)
+                     for begin in (0, 1))
+    return [op(s, Add(), first, second, rank=1)]
 
 
 def set_item(s: SubgraphBuilder, k: Value, v: Sequence[Value]) -> Sequence[Value]:
@@ -174,6 +187,7 @@ CASES: Mapping[str, Case] = {each.body.__name__: each for each in (
     Case(alike, [f32([1, 2]), f32([3, 4])]),
     Case(apart, [f32([1]), f32([2, 3, 4])]),
     Case(shrinking, [np.arange(200, dtype=np.float32)]),
+    Case(halving, [np.arange(203, dtype=np.float32)], (0, 1, 5, 9, 2)),
     Case(set_item, [f32([1, 2, 3, 4]), f32([9])]),
     Case(some, [f32([1, *[0] * 58, 2])], (0, 1, 5, 20)),
     Case(behind, [f32([[[1, 2]]])], (0, 1, 5, 70, 3, 100)),
