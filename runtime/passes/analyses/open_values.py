@@ -168,12 +168,13 @@ def _extreme(combine: Callable[[int, int], int], of_floats: Callable[[Ratio, Rat
 
 
 def _split(op: Op, inputs: Sequence[Array | None], shapes: tuple[Shape, ...]) -> Sequence[Array]:
-    """A vector in parts."""
-    values = inputs[1] if isinstance(op, layout.Split) else inputs[0]
-    if values is None or values.ndim != 1:
+    """A tensor in parts along an axis."""
+    values, where = (inputs[1], inputs[0]) if isinstance(op, layout.Split) else (inputs[0], inputs[2])
+    if values is None or where is None or where.dtype.hasobject:
         raise Unknown
-    ends = np.cumsum([shape[0] for shape in shapes])[:-1]
-    return np.split(_objects(values), ends)
+    axis = int(where.item())
+    ends = np.cumsum([shape[axis] for shape in shapes])[:-1]
+    return np.split(_objects(values), ends, axis)
 
 
 def _segments(combine: Callable[[int, int], int], nothing: int) -> _Rule:
