@@ -6,9 +6,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from circlet.runtime.ops import layout, pad, spatial
+from circlet.runtime.ops import elementwise, layout, pad, spatial
+from circlet.runtime.ops import shape as ops
 from circlet.schema.importer import compose as c
-from circlet.schema.importer.graph import Value, constant
+from circlet.schema.importer.graph import Graph, Value, constant
 from circlet.schema.openvino.rules import Node, layer
 
 
@@ -119,14 +120,28 @@ def pad_1(node: Node) -> Value:
 
 def _edge(node: Node) -> Value:
     """Padding that repeats the outermost elements."""
-    g, x, shape = node.graph, node[0], node.static(0)
+    g, x, shape = node.graph, node[0], node.shape(0)
     amounts = zip(node.values(1, "pads_begin"), node.values(2, "pads_end"), strict=True)
     for axis, (before, after) in enumerate(amounts):
-        if before or after:
+        if (before or after) and shape[axis] >= 0:
             node.bounded(shape[axis] + abs(before) + abs(after))
             indices = np.arange(-before, shape[axis] + after).clip(0, shape[axis] - 1)
             x = c.gather(g, x, constant(indices), axis)
+        elif before or after:
+            length = _length(g, x, axis)
+            places = _counted(g, -before, c.shift(g, length, after))
+            x = c.gather(g, x, c.minimum(g, c.maximum(g, places, c.like(0, places)), c.shift(g, length, -1)), axis)
     return x
+
+
+def _length(g: Graph, x: Value, axis: int) -> Value:
+    """How long an axis is, a scalar."""
+    return c.reshape(g, c.dimension(g, x, axis), [])
+
+
+def _counted(g: Graph, start: int, stop: Value) -> Value:
+    """The numbers from one up to but without another."""
+    return g.apply(ops.Range(), c.like(start, stop), stop, c.like(1, stop))
 
 
 @layer("Pad", since=12)
@@ -222,8 +237,10 @@ def batch_blocks(node: Node) -> Value:
 @layer("ShuffleChannels", since=3)
 def shuffle_channels(node: Node) -> Value:
     """The groups of an axis interleaved."""
-    shape, group = node.static(0), node.integer("group", 1)
+    shape, group = node.shape(0), node.integer("group", 1)
     axis = node.axis(node.integer("axis", 1), len(shape))
+    if shape[axis] < 0:
+        raise node.refusal("an unknown number of channels")
     if group < 1 or shape[axis] % group:
         raise node.error(f"group: expected one that divides {shape[axis]}, found {group}")
     node.bounded(shape[axis])
@@ -234,12 +251,17 @@ def shuffle_channels(node: Node) -> Value:
 @layer("Roll", since=7)
 def roll(node: Node) -> Value:
     """Elements moved along axes; what leaves at one end comes back at the other."""
-    shape, x = node.static(0), node[0]
+    g, shape, x = node.graph, node.shape(0), node[0]
     amounts, axes = node.values(1, "shift"), node.values(2, "axes")
     if len(amounts) == 1:
         amounts *= len(axes)
     for amount, each in zip(amounts, axes, strict=True):
         axis = node.axis(each, len(shape), "axes")
-        node.bounded(shape[axis])
-        x = c.gather(node.graph, x, constant(np.roll(np.arange(shape[axis]), amount)), axis)
+        if shape[axis] >= 0:
+            node.bounded(shape[axis])
+            x = c.gather(g, x, constant(np.roll(np.arange(shape[axis]), amount)), axis)
+        else:
+            length = _length(g, x, axis)
+            places = c.shift(g, _counted(g, 0, length), -amount)
+            x = c.gather(g, x, g.apply(elementwise.FloorMod(), places, length), axis)
     return x

@@ -36,7 +36,8 @@ LAYOUT = [
     Case("slice_computed", lambda x, a, b: op.slice(x, a, b, const([1]), const([1])),
          [X, np.array([1], i64), np.array([3], i64)]),
     Case("pad", lambda x: op.pad(x, const([0, 1, 2]), const([1, 0, 1]), "constant", const(7.0)), [X]),
-    Case("pad_edge", lambda x: op.pad(x, const([0, 1, 2]), const([1, 0, 1]), "edge"), [X], dynamic=False),
+    Case("pad_edge", lambda x: op.pad(x, const([0, 1, 2]), const([1, 0, 1]), "edge"), [X]),
+    Case("pad_edge_far", lambda x: op.pad(x, const([0, 5]), const([7, 0]), "edge"), [draw(1, 3)]),
     Case("pad_reflect", lambda x: op.pad(x, const([0, 1, 2]), const([1, 0, 1]), "reflect"), [X]),
     Case("pad_symmetric", lambda x: op.pad(x, const([0, 1, 2]), const([1, 0, 1]), "symmetric"), [X]),
     Case("pad_negative", lambda x: op.pad(x, const([0, -1, 2]), const([0, 0, -1]), "constant"), [X]),
@@ -56,7 +57,10 @@ LAYOUT = [
     Case("space_to_batch", lambda x: op.space_to_batch(
         x, const([1, 1, 2, 2]), const([0, 0, 1, 0]), const([0, 0, 1, 1])), [draw(1, 2, 2, 3)]),
     Case("shuffle_channels", lambda x: op.shuffle_channels(x, 1, 2), [draw(1, 4, 2, 2)], dynamic=False),
-    Case("roll", lambda x: op.roll(x, const([1, -1]), const([0, -1])), [X], dynamic=False),
+    Case("shuffle_channels_of_images", lambda x: op.shuffle_channels(op.reshape(x, const([0, 4, -1, 2]), True), 1, 2),
+         [draw(1, 4, 2, 2)]),
+    Case("roll", lambda x: op.roll(x, const([1, -1]), const([0, -1])), [X]),
+    Case("roll_far", lambda x: op.roll(x, const([-5, 9]), const([1, 2])), [X]),
 ]
 SHAPES = [
     Case("reshape", lambda x: op.reshape(x, const([4, 6]), False), [X]),
