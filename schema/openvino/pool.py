@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from math import inf
 
 import numpy as np
 
 from circlet.runtime.ir.types import DType, Padding
-from circlet.runtime.ops import pool, shape
-from circlet.runtime.ops.window import slide
+from circlet.runtime.ops import elementwise, pool, reduce, shape
+from circlet.runtime.ops.layout import StridedSlice
 from circlet.schema.importer import compose as c
 from circlet.schema.importer.graph import Graph, Value
 from circlet.schema.openvino.rules import Node, layer
-from circlet.schema.openvino.windows import Axis, axes_of, flat, padded, padding_of
+from circlet.schema.openvino.windows import Axis, Overhang, axes_of, flat, padded, padding_of
 
 
 def _axes(node: Node) -> list[Axis]:
@@ -26,13 +26,13 @@ def _axes(node: Node) -> list[Axis]:
     is_same = node.text("auto_pad", "explicit").lower().startswith("same")
     if rounding == "floor" or is_same:
         return axes
-    return [_rounded_up(node, axis, rounding == "ceil_torch") for axis in axes]
+    return [_rounded_up(axis, rounding == "ceil_torch") for axis in axes]
 
 
-def _rounded_up(node: Node, axis: Axis, starts_inside: bool) -> Axis:
+def _rounded_up(axis: Axis, starts_inside: bool) -> Axis:
     """The axis padded so that the last window, which would overhang it, is there too."""
     if axis.length < 0:
-        raise node.refusal("rounding up of a length that is not known before the model runs")
+        return replace(axis, overhang=Overhang.INSIDE if starts_inside else Overhang.ANY)
     count = -(-(axis.length + axis.before + axis.after - axis.span) // axis.stride) + 1
     if starts_inside and (count - 1) * axis.stride >= axis.length + axis.before:
         count -= 1
@@ -54,16 +54,15 @@ def _pooled(node: Node, x: Value, function: type[pool.Pool], axes: Sequence[Axis
 
 def _pooled_volume(node: Node, x: Value, function: type[pool.Pool], axes: Sequence[Axis], padding: Padding) -> Value:
     """Pools height and width of each slice, then the depth."""
-    g, shape = node.graph, x.shape
-    if shape is None or any(dim < 0 for dim in shape[1:]):
-        raise node.refusal("pooling of a volume whose shape is not known before the model runs")
-    depth, *area = axes
-    images = _pooled(node, c.reshape(g, x, (-1, *shape[2:])), function, area, 0, padding)
-    lengths = [slide(axis.length + (0 if padding is Padding.SAME else axis.before + axis.after), axis.size,
-                     axis.stride, padding).count for axis in axes]
-    columns = c.reshape(g, images, (-1, shape[1], lengths[1] * lengths[2], shape[4]))
-    pooled = _pooled(node, columns, function, [depth, Axis(lengths[1] * lengths[2], 1)], 0, padding)
-    return c.reshape(g, pooled, (-1, *lengths, shape[4]))
+    g, (depth, *area), any_ = node.graph, axes, c.integers([-1])
+
+    def shaped(value: Value, *sizes: Value) -> Value:
+        return c.reshape_to(g, value, c.concatenate(g, sizes))
+
+    images = _pooled(node, shaped(x, any_, c.dims(g, x, 2, 5)), function, area, 0, padding)
+    columns = shaped(images, c.dims(g, x, 0, 2), any_, c.dims(g, x, 4, 5))
+    pooled = _pooled(node, columns, function, [depth, Axis(-1, 1)], 0, padding)
+    return shaped(pooled, c.dims(g, pooled, 0, 2), c.dims(g, images, 1, 3), c.dims(g, x, 4, 5))
 
 
 def _image(g: Graph, x: Value, rank: int) -> Value:
@@ -113,3 +112,53 @@ def _shares(node: Node, x: Value, rank: int, axes: Sequence[Axis]) -> Value:
     lengths = [c.integers([1] * (len(axes) - rank + 3)), c.dims(g, x, 2, rank), c.integers([1])]
     ones = g.apply(shape.Fill(), c.concatenate(g, lengths), c.number(1, DType.FLOAT32))
     return _pooled(node, ones, pool.AveragePool2D, axes, 0, None)
+
+
+MOST_CELLS = 256
+"""Along all axes of an adaptive pool together: a choice, as each is a slice of its own."""
+
+
+@layer("AdaptiveAvgPool", since=8)
+def adaptive_average_pool(node: Node) -> Value:
+    """The means of as many cells along each axis as input 1 says, which cover it and may overlap."""
+    return _adaptive(node, lambda x, axis: c.mean(node.graph, x, [axis]))
+
+
+@layer("AdaptiveMaxPool", since=8)
+def adaptive_max_pool(node: Node) -> Value:
+    """The greatest elements of the same."""
+    g = node.graph
+    return _adaptive(node, lambda x, axis: g.apply(reduce.ReduceMax(keep_dims=True), x, c.axes_of([axis])))
+
+
+def _adaptive(node: Node, combine: Callable[[Value, int], Value]) -> Value:
+    g, rank, counts = node.graph, node.rank(0), node.values(1, "output_shape")
+    if len(counts) != rank - 2 or min(counts, default=1) < 1:
+        raise node.error(f"output_shape: expected {rank - 2} positive sizes, found {counts}")
+    if sum(counts) > MOST_CELLS:
+        raise node.refusal(f"more than {MOST_CELLS} cells")
+
+    def pooled(x: Value) -> Value:
+        for axis, count in enumerate(counts, 2):
+            cells = [x] if count == 1 else [_cell(g, x, axis, k, count) for k in range(count)]
+            x = c.concatenate(g, [combine(each, axis) for each in cells], axis)
+        return x
+
+    return c.in_float32(g, pooled, node[0])
+
+
+def _cell(g: Graph, x: Value, axis: int, k: int, count: int) -> Value:
+    """The elements of an axis in cell k of so many: from floor(k n / count) to ceil((k + 1) n / count)."""
+    rank = c.rank_of(x)
+    length = -1 if x.shape is None else x.shape[axis]
+    if length >= 0:
+        return c.part(g, x, rank, axis, k * length // count, -(-(k + 1) * length // count))
+    size, whole = c.dimension(g, x, axis), (1 << rank) - 1 & ~(1 << axis)
+    bounds = [c.concatenate(g, [c.integers([0] * axis), _divided(g, c.shift(g, c.scale(g, size, k + more), up), count),
+                                c.integers([0] * (rank - axis - 1))]) for more, up in ((0, 0), (1, count - 1))]
+    return g.apply(StridedSlice(begin_mask=whole, end_mask=whole), x, *bounds, c.integers([1] * rank))
+
+
+def _divided(g: Graph, x: Value, by: int) -> Value:
+    """Rounded down."""
+    return g.apply(elementwise.FloorDiv(), x, c.integers([by]))

@@ -4,17 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-
-import numpy as np
+from enum import Enum
 
 from circlet.runtime.errors import UnsupportedError
-from circlet.runtime.ir.types import Padding
-from circlet.runtime.ops import pad
+from circlet.runtime.ir.types import DType, Padding
+from circlet.runtime.ops import elementwise, pad
 from circlet.runtime.ops.window import slide
 from circlet.runtime.records import dataclass
 from circlet.schema.importer import compose as c
-from circlet.schema.importer.graph import Graph, Value, constant
+from circlet.schema.importer.graph import Graph, Value
 from circlet.schema.openvino.rules import Node
+
+
+class Overhang(Enum):
+    """Windows that reach beyond an axis and its padding."""
+
+    NONE = "none"
+    ANY = "any"
+    INSIDE = "inside"
+    """Those that begin before the padding behind."""
 
 
 @dataclass(frozen=True)
@@ -30,6 +38,8 @@ class Axis:
     after: int = 0
     open_same: UnsupportedError | None = None
     """Where the padding is SAME of a length that is not known, what to say if it must be."""
+    overhang: Overhang = Overhang.NONE
+    """Which windows that reach beyond a length that is not known are there, too, for which there is more padding."""
 
     @property
     def span(self) -> int:
@@ -38,7 +48,7 @@ class Axis:
     def fits(self) -> bool:
         """Whether the schema's padding SAME is that of the axis."""
         if self.length < 1:
-            return self.open_same is not None
+            return self.open_same is not None and self.overhang is Overhang.NONE
         same = slide(self.length, self.size, self.stride, Padding.SAME, self.dilation)
         needed = max((same.count - 1) * self.stride + self.span - self.length, 0)
         return (same.before, needed - same.before) == (self.before, self.after)
@@ -85,7 +95,8 @@ def _same(node: Node, axis: Axis, is_upper: bool) -> Axis:
 
 def padding_of(axes: Sequence[Axis]) -> Padding | None:
     """The schema's padding that does what the axes say; None where elements must be added."""
-    if all(axis.before == axis.after == 0 and (axis.open_same is None or axis.stride == 1) for axis in axes):
+    if all(axis.before == axis.after == 0 and (axis.open_same is None or axis.stride == 1)
+           and axis.overhang is Overhang.NONE for axis in axes):
         return Padding.VALID
     return Padding.SAME if all(axis.fits() for axis in axes) else None
 
@@ -99,12 +110,30 @@ def padded(g: Graph, x: Value, axes: Sequence[Axis], value: float = 0) -> Value:
     for axis in axes:
         if axis.open_same is not None and axis.stride != 1:
             raise axis.open_same
-    amounts = np.array([[0, 0], *([axis.before, axis.after] for axis in axes), [0, 0]], np.int32)
-    if not amounts.any():
+    if all(axis.before == axis.after == 0 and axis.overhang is Overhang.NONE for axis in axes):
         return x
+    sides = [each for k, axis in enumerate(axes) for each in (c.integers([axis.before]), _behind(g, x, 1 + k, axis))]
+    none = c.integers([0, 0])
+    amounts = c.cast(g, c.reshape(g, c.concatenate(g, [none, *sides, none]), (len(axes) + 2, 2)), DType.INT32)
     if not value:
-        return g.apply(pad.Pad(), x, constant(amounts))
-    return g.apply(pad.PadV2(), x, constant(amounts), c.like(value, x))
+        return g.apply(pad.Pad(), x, amounts)
+    return g.apply(pad.PadV2(), x, amounts, c.like(value, x))
+
+
+def _behind(g: Graph, x: Value, number: int, axis: Axis) -> Value:
+    """How much padding is behind an axis of x, (1,)."""
+    if axis.overhang is Overhang.NONE:
+        return c.integers([axis.after])
+
+    def windows(more: int) -> Value:
+        return g.apply(elementwise.FloorDiv(), c.shift(g, length, more), c.integers([axis.stride]))
+
+    length = c.dimension(g, x, number)
+    last = windows(axis.before + axis.after - axis.span + axis.stride - 1)
+    if axis.overhang is Overhang.INSIDE:
+        last = c.minimum(g, last, windows(axis.before - 1))
+    needed = c.shift(g, c.subtract(g, c.scale(g, last, axis.stride), length), axis.span - axis.before)
+    return c.maximum(g, needed, c.integers([0]))
 
 
 def flat(axes: Sequence[Axis]) -> list[Axis]:

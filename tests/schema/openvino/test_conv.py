@@ -11,7 +11,7 @@ import pytest
 import circlet
 from circlet.runtime.ops.elementwise import Add
 from circlet.runtime.ops.layout import Transpose
-from tests.schema.openvino.models import Case, check, const, draw, op, run, run_openvino, same, save
+from tests.schema.openvino.models import Case, check, const, draw, op, ports, run, run_openvino, same, save
 
 opset1, opset14 = (pytest.importorskip(f"openvino.opset{k}") for k in (1, 14))
 IMAGE, SQUARE = draw(2, 3, 7, 6), draw(1, 2, 8, 8)
@@ -63,22 +63,25 @@ CONVOLUTIONS = [
          tolerance=SMALL),
 ]
 POOLS = [
-    *(Case(f"max_{rounding}", lambda x, r=rounding: opset1.max_pool(x, [2, 2], [1, 0], [1, 0], [3, 2], r), [IMAGE],
-           dynamic=rounding == "floor") for rounding in ("floor", "ceil")),
+    *(Case(f"max_{rounding}", lambda x, r=rounding: opset1.max_pool(x, [2, 2], [1, 0], [1, 0], [3, 2], r), [IMAGE])
+      for rounding in ("floor", "ceil")),
     Case("max_sequence", lambda x: opset1.max_pool(x, [2], [0], [0], [2]), [draw(1, 2, 6)]),
     Case("max_8", lambda x: [op.max_pool(x, [2, 2], ONE, [0, 0], [0, 0], [3, 2]).output(0)], [IMAGE]),
-    Case("max_volume", lambda x: opset1.max_pool(x, [2, 1, 2], [1, 0, 0], [0, 0, 1], [3, 2, 2]), [draw(2, 3, 6, 5, 4)],
-         dynamic=False),
+    Case("max_volume", lambda x: opset1.max_pool(x, [2, 1, 2], [1, 0, 0], [0, 0, 1], [3, 2, 2]), [draw(2, 3, 6, 5, 4)]),
     Case("mean_volume", lambda x: opset1.avg_pool(x, [2, 2, 2], [1, 0, 0], [1, 1, 1], [3, 2, 2], True),
-         [draw(2, 3, 6, 5, 4)], dynamic=False),
-    Case("max_14", lambda x: [opset14.max_pool(x, [2, 2], ONE, ONE, [0, 0], [3, 3], "ceil_torch").output(0)], [IMAGE],
-         dynamic=False),
+         [draw(2, 3, 6, 5, 4)]),
+    Case("max_14", lambda x: [opset14.max_pool(x, [2, 2], ONE, ONE, [0, 0], [3, 3], "ceil_torch").output(0)], [IMAGE]),
     *(Case(f"mean_{end[0]}_{excluded}_{rounding}", lambda x, e=excluded, r=rounding, end=end: opset14.avg_pool(
-        x, [2, 2], [1, 0], end, [3, 3], e, r), [SQUARE], dynamic=rounding == "floor")
+        x, [2, 2], [1, 0], end, [3, 3], e, r), [SQUARE])
       for end in ([0, 0], [1, 0]) for excluded in (False, True) for rounding in ("floor", "ceil", "ceil_torch")),
     *(Case(f"mean_same_{excluded}", lambda x, e=excluded: opset1.avg_pool(
         x, [2, 2], [0, 0], [0, 0], [3, 2], e, "floor", "same_upper"), [IMAGE], dynamic=excluded)
       for excluded in (False, True)),
+    *(Case(f"adaptive_{name}_{len(sizes)}", lambda x, name=name, sizes=sizes: [ports(
+        op.adaptive_avg_pool(x, const(sizes)) if name == "mean" else op.adaptive_max_pool(x, const(sizes), "i32"))[0]],
+           [draw(2, 3, *range(7, 7 + len(sizes)))])
+      for name in ("mean", "max") for sizes in ([3], [7, 3], [1, 9])),
+    Case("adaptive_volume", lambda x: op.adaptive_avg_pool(x, const([2, 1, 4])), [draw(2, 3, 4, 5, 6)]),
 ]
 RESIZED = [
     *(Case(f"{mode}_{coordinates}_{size}", lambda x, m=mode, c=coordinates, s=size: op.interpolate(
