@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import prod
+
 import numpy as np
 
 from circlet.runtime.errors import ModelError
@@ -9,28 +11,42 @@ from circlet.runtime.ir.types import Array, DType, Shape
 from circlet.schema.constants import booleans, element_count
 from circlet.schema.importer.graph import Value, constant
 from circlet.schema.openvino.rules import Node
+from circlet.schema.openvino.types import HALVES
 
 
 def read_constant(node: Node) -> Value:
     """What a Const stands for: a read-only view of the weights where they lie as numpy needs them.
 
-    OpenVINO gives a constant without elements a size of 1, so a size may be larger than it needs to be.
+    Integers of 4 bits, as compressed weights are, become bytes. OpenVINO gives a constant without elements a size of 1,
+    so a size may be larger than it needs to be.
 
     Raises:
         ModelError: its bytes are not there, or not as many as its type and shape need.
         UnsupportedError: its element type is none that circlet computes with.
     """
-    dtype, shape = node.dtype("element_type"), node.integers("shape", ())
+    kind = node.text("element_type").lower()
+    packed = HALVES.get(kind)
+    dtype, shape = packed or node.dtype("element_type"), node.integers("shape", ())
     offset, size = node.integer("offset", 0), node.integer("size", 0)
     width = 2 if dtype is DType.BFLOAT16 else dtype.numpy.itemsize
     try:
         expected = element_count(shape) * width
     except ModelError as error:
         raise node.error(str(error)) from None
+    expected = expected if packed is None else (expected + 1) // 2
     if size < expected:
-        raise node.error(f"size: expected {expected} bytes for shape {shape} of {dtype.value}, found {size}")
+        raise node.error(f"size: expected {expected} bytes for shape {shape} of "
+                         f"{dtype.value if packed is None else kind}, found {size}")
     data = _span(node, offset, expected)
-    return constant(_view(data, dtype, shape), dtype, node.layer.name)
+    made = _view(data, dtype, shape) if packed is None else _halves(data, dtype, shape)
+    return constant(made, dtype, node.layer.name)
+
+
+def _halves(data: memoryview, dtype: DType, shape: Shape) -> Array:
+    """Two elements of a byte, the lower half first; signed ones as their sign says."""
+    whole = np.frombuffer(data, np.uint8)
+    values = np.stack((whole << 4, whole & 0xF0), axis=-1).reshape(-1)[:prod(shape)].reshape(shape)
+    return values.view(dtype.numpy) >> 4
 
 
 def _span(node: Node, offset: int, size: int) -> memoryview:

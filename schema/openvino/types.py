@@ -13,3 +13,5 @@ ELEMENT_TYPES = {
 REFUSED_TYPES = frozenset({"i4", "u1", "u2", "u3", "u4", "u6", "nf4", "f4e2m1", "f8e4m3", "f8e5m2", "f8e8m0", "string",
                            "dynamic", "undefined"})
 """Types that OpenVINO has and circlet refuses."""
+HALVES = {"i4": DType.INT8, "u4": DType.UINT8}
+"""Of those, the ones that constants may have, and what these become."""

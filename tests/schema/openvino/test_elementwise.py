@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.schema.openvino.models import Case, check, const, draw, f32, i32, i64, op, ov, run, same, save
+from tests.schema.openvino.models import Case, check, const, draw, f32, i32, i64, op, ov, run, run_openvino, same, save
 
 opset1, opset2 = (pytest.importorskip(f"openvino.opset{k}") for k in (1, 2))
 X = draw(2, 3, 4)
@@ -128,6 +128,18 @@ def test_other_element_types(tmp_path: Path, dtype: type[np.generic]) -> None:
     product, total = run(path, [a])
     same(product, np.array([[2, 6, 12]], dtype), "product")
     same(total, np.array([6], dtype), "total")
+
+
+@pytest.mark.parametrize("kind", ["i4", "u4"])
+def test_weights_of_4_bits_are_bytes(tmp_path: Path, kind: str) -> None:
+    """An odd number of them, less a zero point of 4 bits and times a scale, as compressed weights are."""
+    x, stored = op.parameter([2, 3], f32), np.array([0x1F, 0x82, 0x7E, 0xC0, 0x09], np.uint8)
+    weights, zero = (op.convert(op.constant(ov.Tensor(data, ov.Shape(shape), getattr(ov.Type, kind))), "f32")
+                     for data, shape in ((stored, [3, 3]), (np.array([7], np.uint8), [1])))
+    scaled = op.multiply(op.subtract(weights, zero), const([[0.5, 1.0, 2.0]]))
+    path = save(tmp_path, [op.matmul(x, scaled, False, False).output(0)], [x])
+    given = [np.arange(6, dtype=f32).reshape(2, 3)]
+    same(run(path, given)[0], run_openvino(path, given)[0], "product")
 
 
 @pytest.mark.parametrize("half", ["f16", "bf16"])

@@ -58,7 +58,7 @@ FAULTS = [
     Fault("many_dimensions", RELU, 'element_type="f32" shape="', 'element_type="f32" shape="' + "1," * 32,
           "layer 0 .*shape: expected at most 32 dimensions"),
     Fault("element_type", RELU, 'element_type="f32" shape="2" ', 'element_type="f33" shape="2" ', "found 'f33'"),
-    Fault("packed_type", RELU, 'element_type="f32" shape="2" ', 'element_type="u4" shape="2" ', "is u4",
+    Fault("packed_type", RELU, 'element_type="f32" shape="2" ', 'element_type="u2" shape="2" ', "is u2",
           UnsupportedError),
     Fault("half_type", RELU, 'element_type="f32" shape="2"/', 'element_type="bf16" shape="2"/', "is bf16",
           UnsupportedError),
