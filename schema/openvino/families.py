@@ -16,5 +16,6 @@ from circlet.schema.openvino import recurrent as recurrent
 from circlet.schema.openvino import reduce as reduce
 from circlet.schema.openvino import resize as resize
 from circlet.schema.openvino import shape as shape
+from circlet.schema.openvino import spectral as spectral
 from circlet.schema.openvino import unary as unary
 from circlet.schema.openvino import variable as variable

@@ -5,16 +5,14 @@ from __future__ import annotations
 import numpy as np
 
 from circlet.runtime.errors import ModelError
-from circlet.runtime.ir.types import Array, DType, Padding
-from circlet.runtime.ops import conv, elementwise, spectral
+from circlet.runtime.ir.types import Array, DType
+from circlet.runtime.ops import elementwise, spectral
 from circlet.schema.importer import compose as c
 from circlet.schema.importer.graph import Value
+from circlet.schema.importer.spectral import MOST_WEIGHTS, filters, spectra
 from circlet.schema.onnx.node import Node
 from circlet.schema.onnx.ops.shape import counted
 from circlet.schema.onnx.rules import rule
-
-MOST_WEIGHTS = 1 << 24
-"""Of the filters that are the bins of spectra, as many as frames of 4096 numbers have; a choice."""
 
 
 @rule("DFT", since=20)
@@ -47,8 +45,8 @@ def stft(node: Node) -> Value:
     if step.size != 1 or step.item() < 1 or window.ndim != 1 or not window.size:
         raise ModelError(f"expected a positive step and a vector as window, found {step.tolist()} and shape "
                          f"{window.shape}")
-    filters = _filters(window, parts, bool(node.integer("onesided", 1)))
-    return _framed(node, signal) if filters.size > MOST_WEIGHTS else _filtered(node, signal, filters, step.item())
+    weights = filters(window, parts, bool(node.integer("onesided", 1)))
+    return _framed(node, signal) if weights.size > MOST_WEIGHTS else spectra(node.graph, signal, weights, step.item())
 
 
 def _window(node: Node) -> Array | None:
@@ -57,24 +55,6 @@ def _window(node: Node) -> Array | None:
     if node.get(2) is not None:
         return node.known(2)
     return None if length is None or not 0 < length.item() <= MOST_WEIGHTS else np.ones(length.item())
-
-
-def _filters(window: Array, parts: int, onesided: bool) -> Array:
-    """The real and the imaginary part of each bin, of the parts of a number: (2 * bins, 1, l, parts)."""
-    length = len(window)
-    bins = length // 2 + 1 if onesided else length
-    angles = 2 * np.pi / length * (np.arange(bins)[:, None] * np.arange(length) % length)
-    real, imaginary = np.cos(angles) * window, -np.sin(angles) * window
-    of_real, of_imaginary = np.stack([real, imaginary], 1), np.stack([-imaginary, real], 1)
-    return np.stack([of_real, of_imaginary][:parts], -1).reshape(2 * bins, 1, length, parts)
-
-
-def _filtered(node: Node, signal: Value, filters: Array, step: int) -> Value:
-    graph, bins = node.graph, len(filters) // 2
-    image = c.unsqueeze(graph, signal, [1])
-    found = node.apply(conv.Conv2D(Padding.VALID, step, 1), image, node.constant(filters, DType.FLOAT32), None)
-    shape = [c.dimension(graph, found, 0), c.dimension(graph, found, 2), c.integers([bins, 2])]
-    return c.reshape_to(graph, found, c.concatenate(graph, shape))
 
 
 def _framed(node: Node, signal: Value) -> Value:

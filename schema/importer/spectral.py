@@ -1,0 +1,31 @@
+"""Spectra of the frames of signals, as filters that slide over these."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from circlet.runtime.ir.types import Array, DType, Padding
+from circlet.runtime.ops import conv
+from circlet.schema.importer import compose as c
+from circlet.schema.importer.graph import Graph, Value, constant
+
+MOST_WEIGHTS = 1 << 24
+"""Of the filters that are the bins of spectra, as many as frames of 4096 numbers have; a choice."""
+
+
+def filters(window: Array, parts: int, onesided: bool) -> Array:
+    """The real and the imaginary part of each bin, of the parts of a number: (2 * bins, 1, l, parts)."""
+    length = len(window)
+    bins = length // 2 + 1 if onesided else length
+    angles = 2 * np.pi / length * (np.arange(bins)[:, None] * np.arange(length) % length)
+    real, imaginary = np.cos(angles) * window, -np.sin(angles) * window
+    of_real, of_imaginary = np.stack([real, imaginary], 1), np.stack([-imaginary, real], 1)
+    return np.stack([of_real, of_imaginary][:parts], -1).reshape(2 * bins, 1, length, parts)
+
+
+def spectra(g: Graph, signal: Value, weights: Array, step: int) -> Value:
+    """Of signals (n, l, 1 or 2), float32, the spectra (n, frames, bins, 2) that filters make of them."""
+    found = g.apply(conv.Conv2D(Padding.VALID, step, 1), c.unsqueeze(g, signal, [1]),
+                    constant(weights.astype(np.float32), DType.FLOAT32), None)
+    shape = [c.dimension(g, found, 0), c.dimension(g, found, 2), c.integers([len(weights) // 2, 2])]
+    return c.reshape_to(g, found, c.concatenate(g, shape))

@@ -1,0 +1,42 @@
+"""Fourier transforms of OpenVINO against OpenVINO."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import circlet
+from tests.schema.openvino.models import Case, check, const, draw, op, run_openvino, same, save
+
+opset15 = pytest.importorskip("openvino.opset15")
+X, PAIRS = draw(2, 5, 8), draw(2, 5, 8, 2)
+SIGNAL, WINDOW = draw(2, 50), np.hanning(12).astype(np.float32)
+
+CASES = [
+    Case("dft", lambda x: op.dft(x, const([1])), [PAIRS]),
+    Case("dft_of_two", lambda x: op.dft(x, const([-1, 1]), const([6, -1])), [PAIRS]),
+    Case("idft", lambda x: op.idft(x, const([2, 1]), const([-1, 7])), [PAIRS]),
+    Case("rdft", lambda x: op.rdft(x, const([2])), [X]),
+    Case("rdft_of_two", lambda x: op.rdft(x, const([2, 1]), const([7, 4])), [X]),
+    Case("irdft", lambda x: op.irdft(x, const([1])), [PAIRS]),
+    Case("irdft_of_two", lambda x: op.irdft(x, const([1, -1]), const([5, 9])), [PAIRS]),
+    *(Case(f"stft_{turned}", lambda x, turned=turned: opset15.stft(x, const(WINDOW), const(16), const(5), turned),
+           [SIGNAL]) for turned in (False, True)),
+    Case("stft_of_one", lambda x: opset15.stft(x, const(WINDOW[:5]), const(9), const(4), False), [SIGNAL[0]]),
+]
+
+
+@pytest.mark.parametrize("dynamic", [False, True], ids=["static", "dynamic"])
+def test_as_openvino(tmp_path: Path, dynamic: bool) -> None:
+    check(tmp_path, CASES, dynamic)
+
+
+def test_spectra_of_any_length(tmp_path: Path) -> None:
+    x = op.parameter([-1, -1], np.float32)
+    path = save(tmp_path, [opset15.stft(x, const(WINDOW), const(12), const(3), True).output(0)], [x])
+    session = circlet.Session(path)
+    for count, length in ((1, 12), (2, 50), (3, 33)):
+        given = [draw(count, length)]
+        same(next(iter(session.run(given).values())), run_openvino(path, given)[0], f"{count}, {length}")
