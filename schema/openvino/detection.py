@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from circlet.runtime.ops import detection, index, resample, sample
+from circlet.runtime.ir.types import DType
+from circlet.runtime.ops import detection, index, resample, sample, sort
 from circlet.schema.importer import compose as c
 from circlet.schema.importer.graph import Value
+from circlet.schema.importer.regions import aligned_regions
 from circlet.schema.openvino.rules import Node, layer
 
 _MODES = {"bilinear": resample.Interpolation.LINEAR, "bicubic": resample.Interpolation.CUBIC,
@@ -20,19 +22,41 @@ def grid_sample(node: Node) -> Value:
     return node.graph.apply(op, *node.exactly(2))
 
 
+@layer("ROIAlign", since=3)
+def roi_align(node: Node) -> Value:
+    """See `aligned_regions`; the mode `half_pixel` has boxes moved by half an element of what they are relative to."""
+    samples, mode = node.integer("sampling_ratio"), node.choice(
+        "aligned_mode", {each: each for each in ("asymmetric", "half_pixel_for_nn", "half_pixel")}, "asymmetric")
+    node.choice("mode", {"avg": None})
+    if samples < 1:
+        raise node.refusal("sampling_ratio 0")
+    if (node.rank(0), node.rank(1)) != (4, 2):
+        raise node.error(f"expected images and boxes, found shapes {node.shape(0)} and {node.shape(1)}")
+    sizes = [node.integer(name) for name in ("pooled_h", "pooled_w")]
+
+    def aligned(images: Value, boxes: Value) -> Value:
+        placed = c.shift(node.graph, boxes, 0.5 if mode == "half_pixel" else 0.0)
+        return aligned_regions(node.graph, images, placed, node[2], sizes, samples, node.number("spatial_scale"),
+                               mode != "asymmetric")
+
+    return c.in_float32(node.graph, aligned, node[0], node[1])
+
+
 @layer("NonMaxSuppression", since=9)
 def non_max_suppression(node: Node) -> tuple[Value, Value, Value]:
     """Batch, class and place of the boxes that are selected, in order; batch, class and score of each; and how many
     there are."""
     g, dtype = node.graph, node.dtype("output_type", "i64")
-    if node.flag("sort_result_descending", True):
-        raise node.refusal("boxes sorted by their scores")
     decay = node.get(5)
     if decay is not None and (decay.data is None or decay.data.any()):
         raise node.refusal("scores that decay")
     op = detection.SelectBoxes(node.choice("box_encoding", {"corner": False, "center": True}, "corner"))
     found = g.apply(op, node[0], node[1], *map(node.get, (2, 3, 4)))
-    scores = c.reshape(g, g.apply(index.GatherNd(), node[1], found), [-1, 1])
-    count = c.cast(g, c.dimension(g, found, 0), dtype)
+    scores = g.apply(index.GatherNd(), node[1], found)
+    if node.flag("sort_result_descending", True):
+        length = c.cast(g, c.reshape(g, c.dimension(g, found, 0), []), DType.INT32)
+        scores, order = g.op(sort.TopKV2(), scores, length, types=[scores.dtype, DType.INT32])
+        found = c.gather(g, found, order, 0)
+    scores, count = c.reshape(g, scores, [-1, 1]), c.cast(g, c.dimension(g, found, 0), dtype)
     at = c.cast(g, c.part(g, found, 2, 1, 0, 2), node[1].dtype)
     return c.cast(g, found, dtype), c.concatenate(g, [at, scores], 1), count

@@ -6,10 +6,11 @@ import numpy as np
 
 from circlet.runtime.errors import ModelError
 from circlet.runtime.ir.types import DType
-from circlet.runtime.ops import comparison, detection, sample
+from circlet.runtime.ops import detection, sample
 from circlet.runtime.ops.resample import Interpolation
 from circlet.schema.importer import compose as c
 from circlet.schema.importer.graph import Graph, Value, constant
+from circlet.schema.importer.regions import aligned_regions
 from circlet.schema.onnx.node import Node
 from circlet.schema.onnx.ops.shape import counted
 from circlet.schema.onnx.rules import rule
@@ -69,52 +70,11 @@ def grid_sample(node: Node) -> Value:
 
 @rule("RoiAlign", since=10)
 def roi_align(node: Node) -> Value:
-    """Of images (b, c, h, w), boxes (n, 4) and the image of each (n,): (n, c, rows, columns), means of samples between
-    elements, as many along each axis of a cell."""
-    g, samples = node.graph, node.integer("sampling_ratio", 0)
+    """See `aligned_regions`."""
+    samples = node.integer("sampling_ratio", 0)
     if samples < 1 or node.string("mode", "avg") != "avg" or node.rank() != 4 or node.rank(1) != 2:
         node.unsupported("sampling_ratio 0, mode 'max' or other inputs than images and boxes")
     frame = node.string("coordinate_transformation_mode", "half_pixel" if node.version >= 16 else "output_half_pixel")
-    boxes = c.shift(g, c.scale(g, node[1], node.number("spatial_scale", 1.0)), -0.5 if frame == "half_pixel" else 0.0)
     sizes = [node.integer(name, 1) for name in ("output_height", "output_width")]
-    cells, lengths = [], []
-    for k, size in enumerate(sizes):
-        lengths.append(c.reshape(g, c.dimension(g, node[0], 2 + k), []))
-        begin, end = (c.part(g, boxes, 2, 1, column, column + 1) for column in (1 - k, 3 - k))
-        span = c.subtract(g, end, begin)
-        span = span if frame == "half_pixel" else c.maximum(g, span, c.like(1.0, span))
-        cells.append(_between(g, begin, span, lengths[k], size * samples))
-    rows = c.reshape_to(g, c.channels_last(g, node[0]), c.concatenate(g, [c.integers([-1]), c.dims(g, node[0], 1, 2)]))
-    image, total = c.unsqueeze(g, c.cast(g, node[2], DType.INT64), [1]), None
-    for row, row_share in cells[0]:
-        line = c.multiply(g, c.add(g, c.multiply(g, image, lengths[0]), row), lengths[1])
-        for column, share in cells[1]:
-            place = c.add(g, c.unsqueeze(g, line, [2]), c.unsqueeze(g, column, [1]))
-            weight = c.multiply(g, c.unsqueeze(g, row_share, [2]), c.unsqueeze(g, share, [1]))
-            found = c.multiply(g, c.gather(g, rows, place, 0), c.unsqueeze(g, weight, [3]))
-            total = found if total is None else c.add(g, total, found)
-    assert total is not None, "there are four corners"
-    split = [c.dims(g, node[1], 0, 1), c.integers([sizes[0], samples, sizes[1], samples]), c.dims(g, node[0], 1, 2)]
-    means = c.mean(g, c.reshape_to(g, total, c.concatenate(g, split)), [2, 4], keep=False)
-    return c.transpose(g, means, (0, 3, 1, 2))
-
-
-def _between(g: Graph, begin: Value, span: Value, length: Value, count: int) -> list[tuple[Value, Value]]:
-    """Places along an axis, evenly spaced in a span, as two neighbours each and what these count: (n, count).
-
-    Args:
-        g: the graph.
-        begin, span: where the span begins and how long it is, (n, 1).
-        length: of the axis; what is more than one element outside counts nothing.
-        count: of places.
-    """
-    middles = constant(((np.arange(count) + 0.5) / count).astype(np.float32))
-    place, most = c.add(g, begin, c.multiply(g, span, middles)), c.cast(g, length, DType.FLOAT32)
-    outside = g.apply(comparison.LogicalOr(), c.less(g, place, c.like(-1.0, place)), c.greater(g, place, most))
-    last = c.shift(g, most, -1.0)
-    inner = c.minimum(g, c.maximum(g, place, c.like(0.0, place)), last)
-    low = c.floor(g, inner)
-    share = c.subtract(g, inner, low)
-    shares = (c.subtract(g, c.like(1.0, share), share), share)
-    return [(c.cast(g, each, DType.INT64), c.select(g, outside, c.like(0.0, part), part))
-            for each, part in zip((low, c.minimum(g, c.shift(g, low, 1.0), last)), shares, strict=True)]
+    return aligned_regions(node.graph, node[0], node[1], node[2], sizes, samples, node.number("spatial_scale", 1.0),
+                           frame == "half_pixel")

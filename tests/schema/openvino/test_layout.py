@@ -13,6 +13,7 @@ opset1, opset3, opset5, opset7, opset15 = (pytest.importorskip(f"openvino.opset{
 X = draw(2, 3, 4)
 ROWS = np.array([[0, -1], [1, 0]], i64)
 PLACES = np.array([[0, 1], [1, 2]], i64)
+REGIONS = np.array([[0, 1, 9, 8], [3.3, 2.2, 4.1, 12.5], [-2, 5, 20, 6]], f32)
 DRAWN = np.random.default_rng(0)
 
 LAYOUT = [
@@ -109,10 +110,13 @@ INDICES = [
            [draw(2, 3, 4, 5), draw(2, 3, 2, 2)]) for mode in ("bilinear", "bicubic", "nearest")),
     Case("grid_sample_aligned", lambda x, at: op.grid_sample(x, at, {"align_corners": True}),
          [draw(2, 3, 4, 5), draw(2, 3, 2, 2)]),
-    Case("boxes", lambda boxes, scores: list(op.non_max_suppression(
+    *(Case(f"boxes_{is_sorted}", lambda boxes, scores, is_sorted=is_sorted: list(op.non_max_suppression(
         boxes, scores, const(2), const(np.float32(0.5)), const(np.float32(0.1)), box_encoding="center",
-        sort_result_descending=False).outputs()), [np.abs(draw(2, 9, 4)), np.abs(draw(2, 3, 9))],
-         dynamic=False),
+        sort_result_descending=is_sorted).outputs()), [np.abs(draw(2, 9, 4)), np.abs(draw(2, 3, 9))],
+           dynamic=False) for is_sorted in (False, True)),
+    *(Case(f"regions_{mode}", lambda x, boxes, mode=mode: op.roi_align(
+        x, boxes, const(np.array([1, 0, 1], i32)), 2, 3, 2, 0.5, "avg", mode),
+           [draw(2, 3, 7, 9), REGIONS], dynamic=False) for mode in ("asymmetric", "half_pixel_for_nn", "half_pixel")),
     Case("topk", lambda x: op.topk(x, const(2), 1, "max", "value"), [X]),
     Case("topk_least", lambda x: op.topk(x, const(2), -1, "min", "value", "i64"), [X]),
     Case("topk_3", lambda x: opset3.topk(x, const(2), -1, "max", "none"), [X]),
