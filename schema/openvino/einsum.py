@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from string import ascii_letters
 
 from circlet.runtime.ir.types import DType
 from circlet.schema.importer import compose as c
@@ -13,22 +14,43 @@ from circlet.schema.openvino.rules import Node, layer
 
 @layer("Einsum", since=7)
 def einsum(node: Node) -> Value:
-    """The sum over all labels that the result lacks of the product of one or two operands; no label twice in one."""
-    inputs, arrow, result = node.text("equation").replace(" ", "").partition("->")
-    terms = inputs.split(",")
-    if not arrow or "." in inputs or len(terms) > 2 or any(len(set(each)) != len(each) for each in (*terms, result)):
-        raise node.refusal(f"equation {node.text('equation')!r}")
-    if len(terms) != len(node) or [len(each) for each in terms] != [node.rank(k) for k in range(len(node))]:
-        raise node.error(f"equation: expected a label for each axis of the inputs, found {node.text('equation')!r}")
-    if any(label not in inputs for label in result):
-        raise node.error(f"equation: expected labels of the inputs in the result, found {result!r}")
+    """The sum over all labels that the result lacks of the product of operands, one after the other; no label twice in
+    one. What `...` stands for is of one size in each of them."""
+    terms, result = _labels(node)
 
-    def combine(*values: Value) -> Value:
-        if len(values) == 1:
-            return _arranged(node.graph, values[0], terms[0], result)
-        return _product(node.graph, values, terms, result)
+    def combine(first: Value, *others: Value) -> Value:
+        found, names = first, terms[0]
+        for k, other in enumerate(others, 1):
+            later = {*result}.union(*terms[k + 1:])
+            kept = result if k == len(others) else "".join(
+                each for each in dict.fromkeys(names + terms[k]) if each in later)
+            found, names = _product(node.graph, (found, other), (names, terms[k]), kept), kept
+        return found if others else _arranged(node.graph, found, names, result)
 
     return c.in_float32(node.graph, combine, *node.required)
+
+
+def _labels(node: Node) -> tuple[list[str], str]:
+    """The labels of the axes of each operand, and of the result; those that `...` stands for are others."""
+    equation = node.text("equation").replace(" ", "")
+    inputs, arrow, result = equation.partition("->")
+    parts, ranks = inputs.split(","), [node.rank(k) for k in range(len(node))]
+    spare = [each for each in reversed(ascii_letters) if each not in equation]
+    counts = [rank - len(part) + 3 if "..." in part else 0 for part, rank in zip(parts, ranks, strict=False)]
+    most = max(counts, default=0)
+    terms = [part.replace("...", "".join(spare[most - count:most])) for part, count in zip(parts, counts, strict=False)]
+    result = result.replace("...", "".join(spare[:most]))
+    if not arrow or any(len(set(each)) != len(each) for each in (*terms, result)):
+        raise node.refusal(f"equation {node.text('equation')!r}")
+    if len(parts) != len(ranks) or min(counts) < 0 or [len(each) for each in terms] != ranks:
+        raise node.error(f"equation: expected a label for each axis of the inputs, found {node.text('equation')!r}")
+    if any(label not in "".join(terms) for label in result):
+        raise node.error(f"equation: expected labels of the inputs in the result, found {result!r}")
+    sizes = {each: {node.shape(k)[names.index(each)] for k, names in enumerate(terms) if each in names} - {-1}
+             for each in spare[:most]}
+    if any(len(found) > 1 for found in sizes.values()):
+        raise node.refusal(f"equation {node.text('equation')!r} of shapes {[node.shape(k) for k in range(len(node))]}")
+    return terms, result
 
 
 def _arranged(g: Graph, x: Value, labels: str, wanted: str) -> Value:

@@ -92,7 +92,9 @@ PRODUCTS = [
     *(Case(f"einsum_{equation}", lambda *x, e=equation: op.einsum([*x], e), values) for equation, values in (
         ("abc->ca", [X]), ("abc,acd->abd", [X, draw(2, 4, 5)]), ("abc,cd->dba", [X, draw(4, 5)]),
         ("bqhd,bkhd->bhqk", [draw(2, 3, 2, 4), draw(2, 5, 2, 4)]), ("a,b->ba", [draw(3), draw(2)]),
-        ("ab,ab->", [draw(3, 2), draw(3, 2, seed=1)]))),
+        ("ab,ab->", [draw(3, 2), draw(3, 2, seed=1)]), ("...d,de->...e", [X, draw(4, 5)]), ("b...->...b", [X]),
+        ("a...c,...cd->a...d", [X, draw(3, 4, 2)]), ("bti,btj,ij->bt", [X, X + 1, draw(4, 4)]),
+        ("ab,bc,cd,d->a", [draw(2, 3), draw(3, 4), draw(4, 5), draw(5)]))),
     Case("matmul_int_weights", lambda a: op.matmul(a, const(np.arange(20, dtype=np.int32).reshape(4, 5)), False, False),
          [np.arange(8, dtype=np.int32).reshape(2, 4)]),
     Case("attention", op.scaled_dot_product_attention, [X, X, X]),
