@@ -21,7 +21,7 @@ from circlet.runtime.exec.run import Run
 from circlet.runtime.exec.state.variables import Variables
 from circlet.runtime.exec.step import OpenStep
 from circlet.runtime.ir.faults import located
-from circlet.runtime.ir.length import ToldApart, is_late
+from circlet.runtime.ir.length import Indefinite, ToldApart, is_late
 from circlet.runtime.ir.model import Model, Subgraph
 from circlet.runtime.ir.op import Opaque, Skip
 from circlet.runtime.ir.types import Array, Shape
@@ -138,7 +138,10 @@ class ExecutorMap:
             between = self._between(spec, parts, aliases)
             if between is None:
                 parts, between = (range(len(spec.subgraph.operators)),), ()
-            layout, known = open_layout(general, aliases, between)
+            try:
+                layout, known = open_layout(general, aliases, between)
+            except Indefinite:
+                return None  # nothing bounds how much memory a result takes
             try:
                 with suppress(UnboundError), run.binding():
                     return OpenFrame(spec.index, layout, known, spec.lengths, run,

@@ -284,7 +284,12 @@ def _atom_least(atom: Atom) -> Terms | None:
     if isinstance(atom, Maximum):
         one = _least_of(atom.one)
         return _least_of(atom.other) if one is None else one
-    return _bounding_quotient(_least_of(atom.numerator), atom.denominator) if isinstance(atom, Quotient) else None
+    if not isinstance(atom, Quotient):
+        return None
+    below = _least_of(atom.numerator)
+    if has_computed(atom.denominator) and below is not None and bounds(atom.denominator)[0] > 0:
+        return scaled(maximum_of(scaled(below, -1), ()), -1)
+    return _bounding_quotient(below, atom.denominator)
 
 
 def _least_of(terms: Terms) -> Terms | None:

@@ -14,11 +14,12 @@ from circlet.backends.native.backend import NativeBackend, Options
 from circlet.backends.native.emit.value import Value
 from circlet.backends.native.rules import rule
 from circlet.backends.native.rules.refusals import movable
+from circlet.runtime.exec import executor_map
 from circlet.runtime.exec.engine import Engine
 from circlet.runtime.exec.executor_map import ExecutorMap
 from circlet.runtime.exec.kernel import Backend
 from circlet.runtime.exec.session import Session
-from circlet.runtime.ir.length import is_open
+from circlet.runtime.ir.length import Indefinite, is_open
 from circlet.runtime.ir.op import Op
 from circlet.runtime.ir.types import Array, Shape
 from circlet.runtime.ops import normalize, reduce
@@ -77,3 +78,12 @@ def test_why_code_is_for_one_length_is_listed(monkeypatch: pytest.MonkeyPatch) -
     assert first.outline[0].startswith("compiled for one length at a time: subgraph 0 ('main'), operator 0 (NEG): ")
     assert first.outline[0].endswith("(KeyError: 'odd')")
     assert second.module
+
+
+def test_without_a_bound_each_length_has_a_frame(monkeypatch: pytest.MonkeyPatch) -> None:
+    def unbounded(*_: object) -> object:
+        raise Indefinite("no bound")
+
+    monkeypatch.setattr(executor_map, "open_layout", unbounded)
+    session, given = circlet.Session(model(one(Tanh()), (-1,)), backend="native"), np.arange(9, dtype=np.float32)
+    np.testing.assert_allclose(session.invoke(0, [given])[0], np.tanh(given), rtol=1e-6)

@@ -18,7 +18,7 @@ from circlet.runtime.ir.types import DType
 from circlet.runtime.ops.comparison import Less
 from circlet.runtime.ops.controlflow import While
 from circlet.runtime.ops.detection import NonMaxSuppressionV4
-from circlet.runtime.ops.elementwise import Add, Div, FloorDiv, Maximum, Minimum, Mul, Sub
+from circlet.runtime.ops.elementwise import Add, Div, FloorDiv, FloorMod, Maximum, Minimum, Mul, Sub
 from circlet.runtime.ops.index import Gather, ScatterNd, Where
 from circlet.runtime.ops.layout import Concatenation, Pack, Slice, StridedSlice
 from circlet.runtime.ops.matmul import BatchMatMul
@@ -244,9 +244,18 @@ def nearest(g: Graph, x: Value, k: Value) -> Sequence[Value]:
     return [places, g(Tanh(), g(Reshape(), g(Gather(), x, places), g(Pack(2), rows, g.number(6), dtype=INTS)))]
 
 
+def chunked(g: Graph, x: Value, k: Value) -> Sequence[Value]:
+    """Rows with as many behind them as chunks of k rows need, and the greatest of each place in a chunk."""
+    size = g(Maximum(), k, g.number(1), dtype=INTS)
+    more = g(FloorMod(), g(Neg(), g.length(x, 0), dtype=INTS), size, dtype=INTS)
+    amounts = g(Mul(), more, g.builder.constant(np.array([[0, 1], [0, 0]], np.int32)), dtype=INTS)
+    chunks = g(Reshape(), g(Pad(), x, amounts), g(Pack(3), g.number(-1), size, g.number(6), dtype=INTS))
+    return [chunks, g(ReduceMax(), chunks, g.ints(0))]
+
+
 CASES: dict[str, Write] = {
     "filled": filled, "counted": counted, "wider": wider, "images": images, "met": met, "moved on": moved_on,
-    "scattered": scattered, "nearest": nearest, "resized": resized, "grouped": grouped,
+    "scattered": scattered, "nearest": nearest, "chunked": chunked, "resized": resized, "grouped": grouped,
     "greatest": greatest, "steps": in_steps, "parted": parted, "selected": selected,
     "resampled": resampled, "attended": attended, "ends": ends,
     "framed": framed, "summed": summed, "written": written, "cut": cut,
