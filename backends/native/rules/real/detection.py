@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeAlias
 
 import numpy as np
 from llvmlite import ir
 
 from circlet.backends.native.emit.emitter import Emitter
 from circlet.backends.native.emit.lanes import Lanes
-from circlet.backends.native.emit.math import exp2_parts
+from circlet.backends.native.emit.math import exp, exp2_parts
 from circlet.backends.native.emit.value import Value, in_memory
 from circlet.backends.native.rules.moving.index import counts
 from circlet.backends.native.rules.moving.move import extended
@@ -26,6 +27,8 @@ from circlet.runtime.ops import detection as ops
 
 FLOAT = DType.FLOAT32
 """What boxes and scores are."""
+Change: TypeAlias = "Callable[[ir.Value, ir.Value], tuple[ir.Value, ir.Value]]"
+"""From a score and how much its box overlaps with the one selected to the next score, and whether it is enough."""
 
 
 class Boxes:
@@ -101,9 +104,9 @@ class Boxes:
         """Whether there is a box to select."""
         return self._e.builder.fcmp_ordered(">", self.score.get(), self._number(-np.inf))
 
-    def suppress(self, limit: ir.Value) -> None:
+    def suppress(self, limit: ir.Value, change: Change | None = None) -> None:
         """Takes the best box out, and those whose intersection over union with it is not below a limit; finds the next
-        best one."""
+        best one. `change` says what becomes of the scores of the others, by that, and whether they stay."""
         e, b = self._e, self._e.builder
         chosen = self.best.get()
         low, high = ([row.linear(e, chosen) for row in rows] for rows in (self._low, self._high))
@@ -114,7 +117,11 @@ class Boxes:
             k = e.load(self._numbers, e.index_dtype, place)
             ratio = self._ratio(k, low, high, area)
             is_out = b.or_(b.fcmp_ordered(">=", ratio, limit), b.icmp_signed("==", k, chosen))
-            self._keep(k, self._scores.linear(e, place), b.not_(is_out))
+            score, stays = self._scores.linear(e, place), b.not_(is_out)
+            if change is not None:
+                score, is_above = change(score, ratio)
+                stays = b.and_(stays, is_above)
+            self._keep(k, score, stays)
 
     def _ratio(self, k: ir.Value, low: list[ir.Value], high: list[ir.Value], area: ir.Value) -> ir.Value:
         """The intersection over union of a box with another one; 0 where one is empty."""
@@ -137,10 +144,10 @@ def _real(*inputs: int) -> Refusal:
     return all_of(movable, *(only({FLOAT}, each) for each in inputs))
 
 
-def _is_soft(call: Call) -> str | None:
-    """Refuses to lower scores instead of taking boxes out."""
+def _known_sigma(call: Call) -> str | None:
+    """Refuses a sigma that only the run tells, or that is none."""
     sigma = call.input(5).data
-    return None if sigma is not None and not sigma.any() else "sigma is not 0"
+    return None if sigma is not None and sigma.size == 1 and sigma.item() >= 0 else "sigma is not constant, or below 0"
 
 
 @nest(ops.NonMaxSuppressionV4, _real(0, 1, 3, 4), parameters=frozenset({2}), is_last=True)
@@ -150,14 +157,24 @@ def non_max_suppression_v4(node: Node[ops.NonMaxSuppressionV4], e: Emitter, sink
     _select(node, e, indices, None, count)
 
 
-@nest(ops.NonMaxSuppressionV5, all_of(_real(0, 1, 3, 4, 5), _is_soft), parameters=frozenset({2}), is_last=True)
+@nest(ops.NonMaxSuppressionV5, all_of(_real(0, 1, 3, 4, 5), _known_sigma), parameters=frozenset({2}), is_last=True)
 def non_max_suppression_v5(node: Node[ops.NonMaxSuppressionV5], e: Emitter, sinks: tuple[Sink, ...]) -> None:
-    """As `non_max_suppression_v4`, with the scores (k,) of those selected."""
-    indices, scores, count = sinks
-    _select(node, e, indices, scores, count)
+    """As `non_max_suppression_v4`, with the scores (k,) of those selected, which a sigma above 0 makes smaller by how
+    much boxes overlap with those selected before them."""
+    (indices, scores, count), sigma = sinks, node.call.input(5).data
+    assert sigma is not None, "others are refused"
+    least = node.input(4).linear(e, e.number(0))
+
+    def decayed(score: ir.Value, ratio: ir.Value) -> tuple[ir.Value, ir.Value]:
+        b, factor = e.builder, e.constant(np.float32(-0.5 / sigma.item()), FLOAT)
+        found = b.fmul(score, exp(e, b.fmul(b.fmul(factor, ratio), ratio)))
+        return found, b.fcmp_ordered(">", found, least)
+
+    _select(node, e, indices, scores, count, decayed if sigma.item() > 0 else None)
 
 
-def _select(node: Node[Any], e: Emitter, indices: Sink, kept: Sink | None, count: Sink) -> None:
+def _select(node: Node[Any], e: Emitter, indices: Sink, kept: Sink | None, count: Sink,
+            change: Change | None = None) -> None:
     """One loop takes the boxes, then one selects as many as there may be: each turn goes through all boxes to take out
     those that overlap and to find the next one. What is left of the results is zero."""
     corners, scores, b = node.input(0), node.input(1), e.builder
@@ -176,7 +193,7 @@ def _select(node: Node[Any], e: Emitter, indices: Sink, kept: Sink | None, count
             kept(e, [place], e.select(is_left, boxes.score.get(), e.constant(0, FLOAT)))
         found.set(b.add(found.get(), b.zext(is_left, e.index)))
         with b.if_then(is_left):
-            boxes.suppress(limit)
+            boxes.suppress(limit, change)
     count(e, [], convert(e, found.get(), e.index_dtype, DType.INT32))
 
 
