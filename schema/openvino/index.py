@@ -192,3 +192,18 @@ def embedding_bag_packed_sum(node: Node) -> Value:
     if node.get(2) is not None:
         rows = c.multiply(g, rows, c.trailing(g, node[2], node.rank(0) - 1))
     return c.total(g, rows, (1,), keep=False)
+
+
+@layer("Bucketize", since=3)
+def bucketize(node: Node) -> Value:
+    """How many of the ascending boundaries are below each element or, without a right bound, not above it."""
+    g, bounds, x = node.graph, node[1].data, node[0]
+    if bounds is None or x.dtype is not DType.FLOAT32:
+        raise node.refusal("boundaries that are not constant, or elements that are not f32")
+    numbers = bounds.astype(np.float64).reshape(-1).tolist()
+    if node.flag("with_right_bound", True):
+        above = g.apply(sort.Bucketize(tuple(-each for each in reversed(numbers))), c.negative(g, x), type=DType.INT32)
+        found = c.subtract(g, c.like(len(numbers), above), above)
+    else:
+        found = g.apply(sort.Bucketize(tuple(numbers)), x, type=DType.INT32)
+    return c.cast(g, found, node.dtype("output_type", "i64"))
