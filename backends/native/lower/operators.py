@@ -14,7 +14,7 @@ from circlet.backends.native.emit.emitter import Emitter, in_register_alone, mem
 from circlet.backends.native.emit.value import Value, in_memory, in_register
 from circlet.backends.native.lower.function import FunctionLowering
 from circlet.backends.native.lower.fused import Fused
-from circlet.backends.native.rules.rule import Node, Rule, Sink, rule_of, shaped
+from circlet.backends.native.rules.rule import Node, Rule, Sink, rule_of, rules_of, shaped
 from circlet.runtime.errors import Place
 from circlet.runtime.exec.crossing import CopyEdge
 from circlet.runtime.exec.executor_map import ExecutorMap
@@ -157,7 +157,8 @@ class OperatorLowering:
             return rule
         live = unknown(self.inputs, rule.parameters)
         if live:
-            return f"{live} known only when it runs"
+            others = (each for each in rules_of(call) if not unknown(self.inputs, each.parameters) and each is not rule)
+            return next(others, None) or f"{live} known only when it runs"
         try:
             found = self.operator.op.infer(operands(self.inputs, len(self.operator.outputs)))
         except Unknown:

@@ -199,6 +199,11 @@ def rule_of(call: Call) -> Rule[Op] | str:
     return found
 
 
+def rules_of(call: Call) -> tuple[Rule[Op], ...]:
+    """All rules that take a call of which none is refused."""
+    return tuple(each for each in RULES.of(type(call.op)) or () if each.refuses(call) is None)
+
+
 def _is_of_stored(call: Call) -> bool:
     """Whether a call has a tensor that is quantised, or may hold what quantisation makes."""
     return any(each is not None and (each.quantization is not None or each.dtype in _NARROW)

@@ -93,23 +93,39 @@ _LONGEST = 2147483520.0
 """The greatest number of single precision that an index of 32 bits holds."""
 
 
-@nest(Range, all_of(only((DType.FLOAT32,)), counts), is_last=True, name="sums")
+@nest(Range, all_of(only((DType.FLOAT32, DType.INT32, DType.INT64)), counts), is_last=True, name="sums")
 def sums(node: Node[Range], e: Emitter, sinks: tuple[Sink, ...]) -> None:
-    """Of floats start, limit and delta that only the run tells: start, and as often as ceil((limit - start) / delta)
-    says but once, what is there plus delta. Where that is no length, a frame for any values says so."""
-    b, (start, limit, delta) = e.builder, (node.input(k).scalar(e) for k in range(3))
-    zero, reached = e.constant(0.0, DType.FLOAT32), b.fdiv(b.fsub(limit, start), delta)
-    towards = [b.and_(b.fcmp_ordered(one, delta, zero), b.fcmp_ordered(other, start, limit))
-               for one, other in (("<", ">="), (">", "<="))]
-    is_length = b.and_(b.or_(*towards), b.fcmp_ordered("<=", reached, e.constant(_LONGEST, DType.FLOAT32)))
-    count = b.select(is_length, b.fptosi(e.intrinsic("ceil", reached), e.index), e.number(-1))
+    """Of start, limit and delta that only the run tells: start, and as often as ceil((limit - start) / delta) says but
+    once, what is there plus delta. Where that is no length, a frame for any values says so."""
+    dtype, b = node.call.outputs[0].dtype, e.builder
+    start, limit, delta = (node.input(k).scalar(e) for k in range(3))
+    count = (_steps_of_floats if dtype is DType.FLOAT32 else _steps)(e, start, limit, delta)
     node.function.expect_capacity(count, bound(node.shape[0]), 0)
     e.define_once(node.shape[0], count)
-    value = Register(e, register_type(DType.FLOAT32))
+    value = Register(e, register_type(dtype))
     value.set(start)
     with e.loop(count) as k:
         sinks[0](e, [k], value.get())
-        value.set(b.fadd(value.get(), delta))
+        value.set(b.fadd(value.get(), delta) if dtype is DType.FLOAT32 else b.add(value.get(), delta))
+
+
+def _steps_of_floats(e: Emitter, start: ir.Value, limit: ir.Value, delta: ir.Value) -> ir.Value:
+    """How many steps there are, computed in single precision; -1 where they do not lead to the limit."""
+    b, zero, reached = e.builder, e.constant(0.0, DType.FLOAT32), e.builder.fdiv(e.builder.fsub(limit, start), delta)
+    towards = [b.and_(b.fcmp_ordered(one, delta, zero), b.fcmp_ordered(other, start, limit))
+               for one, other in (("<", ">="), (">", "<="))]
+    is_length = b.and_(b.or_(*towards), b.fcmp_ordered("<=", reached, e.constant(_LONGEST, DType.FLOAT32)))
+    return b.select(is_length, b.fptosi(e.intrinsic("ceil", reached), e.index), e.number(-1))
+
+
+def _steps(e: Emitter, start: ir.Value, limit: ir.Value, delta: ir.Value) -> ir.Value:
+    """The same of integers."""
+    b, (first, last, step) = e.builder, (extended(e, each, DType.INT64) for each in (start, limit, delta))
+    is_down = b.icmp_signed("<", step, e.number(0))
+    distance, size = (e.select(is_down, b.neg(each), each) for each in (b.sub(last, first), step))
+    is_length = b.and_(b.icmp_signed(">", size, e.number(0)), b.icmp_signed(">=", distance, e.number(0)))
+    by = e.select(is_length, size, e.number(1))
+    return e.select(is_length, b.sdiv(b.add(distance, b.sub(by, e.number(1))), by), e.number(-1))
 
 
 @fused(OneHot, movable, parameters=SECOND)
