@@ -20,6 +20,7 @@ from circlet.schema.onnx.node import Node
 from circlet.schema.onnx.ops.conv import padded, surrounded
 from circlet.schema.onnx.ops.layout import sliced
 from circlet.schema.onnx.ops.reduce import greatest, mean, total
+from circlet.schema.onnx.places import places_of_greatest
 from circlet.schema.onnx.rules import rule
 from circlet.schema.onnx.windows import Windows, windows
 
@@ -29,15 +30,17 @@ _END = np.iinfo(np.int64).max
 
 @rule("MaxPool")
 def max_pool(node: Node) -> Sequence[Value | None]:
-    if node.wants(1):
-        node.unsupported("the output of indices")
+    if node.wants(1) and node.integer("storage_order", 0):
+        node.unsupported("indices in column-major order")
     graph, found, dtype = node.graph, windows(node, node.integers("kernel_shape")), node.dtype()
     least = -inf if dtype in FLOATS else np.iinfo(dtype.numpy).min
-    x = padded(graph, c.channels_last(graph, node[0]), replace(found, same=False), least)
+    image = c.channels_last(graph, node[0])
+    x = padded(graph, image, replace(found, same=False), least)
+    taps = _taps(node, x, found) if max(found.dilation) > 1 or node.wants(1) else []
+    places = c.channels_first(graph, places_of_greatest(graph, image, taps, found)) if node.wants(1) else None
     if max(found.dilation) > 1:
-        taps = _taps(node, x, found)
-        return c.channels_first(graph, fold(lambda a, b: graph.apply(elementwise.Maximum(), a, b), taps)), None
-    return c.channels_first(graph, slid(graph, pool.MaxPool2D, x, found)), None
+        return c.channels_first(graph, fold(lambda a, b: graph.apply(elementwise.Maximum(), a, b), taps)), places
+    return c.channels_first(graph, slid(graph, pool.MaxPool2D, x, found)), places
 
 
 def _taps(node: Node, x: Value, found: Windows) -> list[Value]:

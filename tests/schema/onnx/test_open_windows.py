@@ -64,3 +64,31 @@ def test_open_volumes(name: str, backend: str) -> None:
         x = np.sin(np.arange(prod(sizes), dtype=np.float32)).reshape(sizes[0], 1, *sizes[1:])
         fixed = session(VOLUMES[name], *sizes[1:], backend="cpu", batch=sizes[0])
         check(opened.invoke(0, [x])[0], fixed.invoke(0, [x])[0], 1e-6)
+
+
+PLACES = {
+    "plain": "kernel_shape = [2, 2], strides = [2, 2]",
+    "padded": "kernel_shape = [3, 2], strides = [2, 1], pads = [1, 1, 1, 0]",
+    "with gaps": "kernel_shape = [3, 3], dilations = [2, 1], pads = [2, 1, 2, 1], strides = [1, 2]",
+    "rounded up": "kernel_shape = [3, 3], strides = [2, 2], pads = [1, 1, 1, 1], ceil_mode = 1",
+    "same": "kernel_shape = [3, 3], auto_pad = \"SAME_LOWER\", strides = [2, 2]",
+}
+
+
+@pytest.mark.parametrize("backend", ["cpu", pytest.param("native", marks=NATIVE)])
+@pytest.mark.parametrize("kind", ["float", "uint8"])
+@pytest.mark.parametrize("name", PLACES)
+def test_places_of_the_greatest(name: str, kind: str, backend: str) -> None:
+    """They are the first of several that are as great, none of a margin, and those of its window."""
+    text = "g (%s[n, c, h, w] x) => (%s[a, b, d, e] y, int64[a, b, d, e] i) { y, i = MaxPool<%s>(x) }"
+    found = circlet.Session(load(text % (kind, kind, PLACES[name])), backend)
+    windows = circlet.Session(load(text % ("float", "float", PLACES[name])), "cpu")
+    chance = np.random.default_rng(0)
+    for shape in ((2, 3, 7, 9), (1, 2, 8, 6), (2, 1, 5, 5)):
+        x = chance.integers(0, 4, shape).astype({"float": np.float32, "uint8": np.uint8}[kind])
+        greatest, places = found.invoke(0, [x])
+        np.testing.assert_array_equal(x.reshape(-1)[places], greatest)
+        for place in np.unique(places):  # nothing before it in its windows is as great
+            others = np.where(np.arange(x.size) < place, x.reshape(-1) + 1.0, x.reshape(-1)).astype(np.float32)
+            more = windows.invoke(0, [others.reshape(shape)])[0]
+            assert (more[places == place] == x.reshape(-1)[place]).all()
