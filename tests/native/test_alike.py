@@ -108,6 +108,35 @@ def filtered(s: SubgraphBuilder, v: Value, k: int) -> Value:
 IMAGE = numbers(1, 6, 5, 32, seed=8)
 
 
+def taking(count: int, is_open: bool) -> Model:
+    """Layers that take rows by indices, each by its own, and multiply twice of them."""
+    b = ModelBuilder()
+    main = b.subgraph("main")
+    v = main.tensor(Tensor("x", DType.FLOAT32, X.shape, (-1, WIDTH) if is_open else None))
+    main.feed(v)
+    for place in [main.input(f"at{k}", DType.INT32, (ROWS,)) for k in range(count)]:
+        taken = main.apply(index.Gather(), v, place)
+        v = main.apply(matmul.FullyConnected(), g.add(main, taken, taken), main.constant(numbers(WIDTH, WIDTH)),
+                       main.constant(numbers(WIDTH)))
+    main.output(v)
+    return b.build()
+
+
+@pytest.mark.parametrize("is_open", [False, True])
+def test_what_may_fail_is_written_once(is_open: bool) -> None:
+    """Each says of which operator, alone or of a group, a check failed, and with which number."""
+    within = np.arange(ROWS, dtype=np.int32)
+    beyond = np.where(within == 3, ROWS, within).astype(np.int32)
+    few, many = (sum(defined(each).count("operator") for each in compare(
+        taking(count, is_open), [X, *[within] * count]).listings) for count in (3, 6))
+    assert 0 < few == many
+    session, _ = session_of(taking(4, is_open))
+    for number in range(4):
+        given = [beyond if k == number else within for k in range(4)]
+        with pytest.raises(circlet.ExecutionError, match=rf"operator {3 * number} \(GATHER\).*{ROWS} is out of range"):
+            session.invoke(0, [X, *given])
+
+
 def test_convolutions_are_written_once() -> None:
     few, many = (written(stack(filtered, count, x=IMAGE), IMAGE) for count in (3, 6))
     assert 0 < few == many

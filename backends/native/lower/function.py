@@ -28,7 +28,7 @@ from circlet.backends.native.emit.value import Value, computed, in_memory, in_re
 from circlet.backends.native.lower.alike.trace import Trace
 from circlet.backends.native.lower.labels import label
 from circlet.backends.native.lower.timing import Timing, Untimed
-from circlet.backends.native.parts import FIXED, External, Source
+from circlet.backends.native.parts import FIXED, External, Site, Source
 from circlet.backends.native.program import EMBEDDED_BYTES, Program
 from circlet.backends.native.rules.function import VariableCell
 from circlet.backends.native.rules.narrow import Narrow
@@ -340,13 +340,14 @@ class FunctionLowering(ABC):
         return self._apart is not None
 
     def call_again(self, function: ir.Function, context: ir.Value, read: Sequence[tuple[int, ir.Value]],
-                   may_fail: bool) -> None:
+                   may_fail: bool, sites: Sequence[Site]) -> None:
         """Calls the function of an operator, given its context and what is another than before, by the word where it
-        finds that."""
+        finds that; it can fail at some places of its own."""
         fill(self.e, self.e.builder, context, read)
-        status = call(self.e, function, context)
+        status, before = call(self.e, function, context), len(self.program.sites)
+        self.program.sites += sites
         if may_fail:
-            self._leave_unless_done(status)
+            self._leave_unless_done(status, before if sites else 0)
 
     @property
     def repeats(self) -> bool:
@@ -356,18 +357,19 @@ class FunctionLowering(ABC):
     @contextmanager
     def traced(self) -> Iterator[Trace]:
         """Notes what the operator asks for that is written inside."""
-        before = self._marks()
+        before, sites = self._marks(), len(self.program.sites)
         self._trace = trace = Trace()
         try:
             yield trace
         finally:
             self._trace = None
         trace.is_alone = trace.is_alone and before == self._marks()
+        trace.sites = self.program.sites[sites:]
 
     def _marks(self) -> tuple[int, ...]:
-        """What is more where an operator did more than to write code."""
+        """What is more where an operator did more than to write code that may fail."""
         program = self.program
-        return (len(program.sites), len(program.host_calls), len(program.crossings), int(program.grows))
+        return len(program.host_calls), len(program.crossings), int(program.grows)
 
 
     def write(self, value: Value, home: ir.Value) -> None:

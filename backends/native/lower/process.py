@@ -132,7 +132,7 @@ class ProcessFunction(FunctionLowering):
             if size is not None:
                 self._resized.add(number)
         if self._trace is not None:
-            self._trace.external(array, self._table[key], source is FIXED)
+            self._trace.external(array, self._table[key], source is FIXED or isinstance(source, Evidence))
         return self._table[key]
 
     def _entered(self, number: int, kind: ir.Type = POINTER) -> ir.Value:

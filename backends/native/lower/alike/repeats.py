@@ -19,9 +19,11 @@ from circlet.backends.native.emit.value import Value, in_memory
 from circlet.backends.native.lower.alike.likeness import likeness
 from circlet.backends.native.lower.alike.trace import Derivation, Trace
 from circlet.backends.native.lower.function import FunctionLowering
+from circlet.backends.native.lower.fused import Fused
 from circlet.backends.native.lower.operators import OperatorLowering
+from circlet.backends.native.parts import Site
 from circlet.runtime.ir.types import Array
-from circlet.runtime.records import dataclass
+from circlet.runtime.records import dataclass, replace
 
 Origin: TypeAlias = Callable[[OperatorLowering], ir.Value]
 """What stands for a value that a function reads of the one around it, for an operator like that it was written for."""
@@ -45,6 +47,10 @@ class Written:
     """How much of the arena was in use; None where that does not matter."""
     callees: tuple[str, ...]
     """What is called for it, itself among them."""
+    sites: Sequence[Site]
+    """Where it can fail."""
+    parts: tuple[int, ...]
+    """The operators that it computes, which `sites` name; see `_parts`."""
     inputs: tuple[Value | None, ...]
     """Of the operator, whose constants are told from others by where they lie, so that these must stay."""
 
@@ -70,7 +76,7 @@ class Repeats:
         function.note(o.describe())
         if found.function is not None:
             function.call_again(found.function, found.context, [(word, origin(o)) for word, origin in found.read],
-                                found.may_fail)
+                                found.may_fail, _moved(found, o))
         for each in found.callees:
             e.callers[each][e.label] = None
         if e.meter is not None:
@@ -85,7 +91,10 @@ class Repeats:
         with function.traced() as trace:
             results = write(o)
         outlined = trace.outlined
-        if outlined is None or not trace.is_alone or not all(map(_is_same, results, _in_homes(o))):
+        parts = _parts(o)
+        if (outlined is None or not trace.is_alone or not all(map(_is_same, results, _in_homes(o)))
+                or any((each.place.subgraph, each.place.operator in parts) != (o.place.subgraph, True)
+                       for each in trace.sites)):
             return results
         read = {word: _origin(o, trace, value) for word, value in outlined.captured}
         own = {word for word, value in outlined.captured if read[word] is None and (
@@ -95,8 +104,21 @@ class Repeats:
                 outlined.function if outlined.is_called else None, outlined.context,
                 tuple((word, origin) for word, origin in read.items() if origin is not None), outlined.may_fail,
                 e.called - called, 0 if e.meter is None else e.meter.pending - cost, top if trace.reserves else None,
-                tuple(name for name, users in e.callers.items() if e.label in users), o.inputs))
+                tuple(name for name, users in e.callers.items() if e.label in users), trace.sites, parts, o.inputs))
         return results
+
+
+def _parts(o: OperatorLowering) -> tuple[int, ...]:
+    """The operator, and those of a group, by their numbers in the subgraph; of operators alike the same in turn."""
+    op = o.operator.op
+    return (o.place.operator, *(op.parts() if isinstance(op, Fused) else ()))
+
+
+def _moved(found: Written, o: OperatorLowering) -> list[Site]:
+    """Where an operator can fail that is like one which was written."""
+    numbers = dict(zip(found.parts, _parts(o), strict=True))
+    return [replace(each, place=replace(o.place, operator=numbers[each.place.operator],
+                                        operator_name=each.place.operator_name)) for each in found.sites]
 
 
 def _in_homes(o: OperatorLowering) -> Sequence[Value]:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 
 from llvmlite import ir
 
 from circlet.backends.native.emit.outlined import Outlined
+from circlet.backends.native.parts import Site
 from circlet.runtime.ir.types import Array
 from circlet.runtime.records import dataclass, field
 
@@ -26,7 +27,8 @@ class Trace:
 
     Attributes:
         outlined: the function that the operator became, if it became one.
-        is_alone: whether nothing but code and arrays that never change came of it.
+        is_alone: whether nothing came of it but code, arrays that never change, and places that can fail.
+        sites: these places.
         reserves: whether some of it is memory of the arena.
         derivations: what the arrays at some addresses were made of.
     """
@@ -34,6 +36,7 @@ class Trace:
     outlined: Outlined | None = None
     is_alone: bool = True
     reserves: bool = False
+    sites: Sequence[Site] = ()
     derivations: dict[ir.Value, Derivation] = field(default_factory=dict)
     _made: dict[int, tuple[Array, Derivation]] = field(default_factory=dict)
 
