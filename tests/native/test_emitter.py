@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import cast
 
 import pytest
@@ -22,7 +23,7 @@ H, W = N // 4, M // 4
 class _Sevens:
     """Open lengths, each of which is 7."""
 
-    def register(self, terms: Terms, builder: ir.IRBuilder) -> ir.Value:
+    def register(self, terms: Terms, builder: ir.IRBuilder, around: Sequence[object]) -> ir.Value:
         return I64(7)
 
 
