@@ -50,13 +50,18 @@ def _either(combine: Callable[[int, int], int | bool | None], of_floats: Callabl
     def combined(one: _Number, other: _Number) -> _Number:
         if one is None or other is None:
             return None
-        if not isinstance(one, Ratio) and not isinstance(other, Ratio):
-            return combine(one, other)
-        if of_floats is None:
-            raise Unknown
-        return of_floats(ratio_of(one), ratio_of(other))
+        if isinstance(one, Ratio) or isinstance(other, Ratio) or _is_float(one) != _is_float(other):
+            if of_floats is None:
+                raise Unknown
+            return of_floats(ratio_of(one), ratio_of(other))
+        return combine(one, other)
 
     return combined
+
+
+def _is_float(number: object) -> bool:
+    """Whether a number is a float, and no integer that stands for one, as a length may."""
+    return isinstance(number, float)
 
 
 def _each(combine: Callable[[int, int], int | bool | None], pair: Sequence[Array],
