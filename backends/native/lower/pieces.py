@@ -68,6 +68,7 @@ class Cutter:
         self._attribute = ' "frame-pointer"="all"\n{' if keeps_frames else "\n{"
         self._has_loops: dict[str, bool] = {}
         self._first: ir.Function | None = None
+        """The entry, once it was found."""
         self._seen = 0
         """How many of the module's global values were looked at."""
         self._names: dict[str, str] = {}

@@ -92,9 +92,8 @@ class Repeats:
             results = write(o)
         outlined = trace.outlined
         parts = _parts(o)
-        if (outlined is None or not trace.is_alone or not all(map(_is_same, results, _in_homes(o)))
-                or any((each.place.subgraph, each.place.operator in parts) != (o.place.subgraph, True)
-                       for each in trace.sites)):
+        is_own = all(each.place.subgraph == o.place.subgraph and each.place.operator in parts for each in trace.sites)
+        if outlined is None or not trace.is_alone or not is_own or not all(map(_is_same, results, _in_homes(o))):
             return results
         read = {word: _origin(o, trace, value) for word, value in outlined.captured}
         own = {word for word, value in outlined.captured if read[word] is None and (
