@@ -143,10 +143,15 @@ class _Nest:
         if not self._plan.split.is_open and block >= self._plan.split.parts:
             yield begin, length(e, begin, end, self._plan.split.parts)
             return
-        blocks = b.sdiv(b.add(b.sub(end, begin), e.number(block - 1)), e.number(block))
+        def parts(count: ir.Value, size: ir.Value) -> ir.Value:
+            return b.sdiv(b.add(count, b.sub(size, e.number(1))), size)
+
+        count = b.sub(end, begin)
+        blocks = parts(count, e.number(block))
+        size = parts(count, e.intrinsic("smax", blocks, e.number(1)))
         with rolled(e, blocks) as number:
-            first = b.add(begin, b.mul(number, e.number(block)))
-            yield first, e.intrinsic("smin", b.sub(end, first), e.number(block))
+            first = b.add(begin, b.mul(number, size))
+            yield first, e.intrinsic("smin", b.sub(end, first), size)
 
     def _chunk(self, number: ir.Value, ends: bool) -> _Chunk:
         """The part of the depth of a number."""
@@ -200,7 +205,6 @@ class _Nest:
             taps=None if self._left.taps is None else (self._at_index(self._left.taps[0], chunk.first), chunk.count),
             limits=limits,
             columns=e.number(group.columns) if is_partial or reads_partial else None,
-            ahead=self._ahead(number, right, chunk) if plan.fetches else None,
             terms=self._at(result.terms, panel, result.terms_step) if isinstance(result, Finished) else None,
             units=self._units(panel),
         )
@@ -242,14 +246,6 @@ class _Nest:
         if self._chunks.parts <= 1:
             return begin, e.number(0)
         return e.select(chunk.begins, begin, out), e.select(chunk.begins, e.number(0), e.number(step))
-
-    def _ahead(self, number: ir.Value, right: Panels, chunk: _Chunk) -> ir.Value:
-        """The distance to what a tile fetches of the chunk or panel that follows: one of its vectors, each step."""
-        e, plan = self._e, self._plan
-        line = e.builder.mul(e.builder.urem(number, e.number(plan.vectors)), e.number(plan.lanes * WORD))
-        if self._chunks.parts <= 1:
-            return e.builder.add(line, e.number(right.distance))
-        return e.builder.add(line, e.builder.mul(chunk.count, e.number(self._words * right.step)))
 
     def _call(self, tile: Tile, call: Call, number: ir.Value) -> ir.Value:
         """Calls the tile of the size that a number has; gives the size."""
