@@ -144,6 +144,7 @@ MODELS: dict[str, Model] = {name: model(write) for name, write in {
     "conv-same-far": filtered(Conv2D(SAME, 5, 3), 7, 2, 3, 5),
     "conv-same-dilated": filtered(dilated(Conv2D, SAME), 7, 3, 3, 5),
     "conv-same-dilated-far": filtered(Conv2D(SAME, 1, 1, dilation_w_factor=24, dilation_h_factor=37), 7, 3, 3, 5),
+    "conv-same-large": filtered(Conv2D(SAME, 2, 2, RELU6), 1100, 7, 7, 5),
     "conv-valid": filtered(Conv2D(VALID, 2, 1), 17, 2, 3, 5),
     "conv-valid-dilated": filtered(dilated(Conv2D, VALID), 7, 2, 2, 5),
     "conv-groups": filtered(Conv2D(SAME, 1, 1, RELU6), 34, 3, 3, 5, groups=2),

@@ -27,8 +27,8 @@ from 32 KB to 1 MB all are within 3 %; 16 KB is 4 % slower for 1024 x 1024 x 102
 DEPTH = 1 << 10
 """Steps that are summed up one after the other, so that long sums lose less. 128 to 4096 are within 3 %."""
 LARGE = 1 << 20
-"""Bytes of a right factor whose panels tiles fetch: such tiles are functions of their own. With 9.4 MB, fetching makes 4
-rows 25 to 40 % faster, 50 rows 10 to 20 %, on AVX2 and AVX-512; with less than 1 MB it gains nothing measurable."""
+"""Bytes of a right factor whose panels tiles fetch; such tiles are functions of their own. With 9.4 MB, it makes 4 rows
+25 to 40 % faster, 50 rows 10 to 20 %, on AVX2 and AVX-512; with less than 1 MB it gains nothing measurable."""
 OPEN_ROWS = 128
 """Rows of a block where a length is open, at most."""
 FEWEST_ROWS = 128

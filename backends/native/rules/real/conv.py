@@ -31,13 +31,16 @@ from circlet.backends.native.rules.rule import Node, Sink, nest
 from circlet.backends.native.targets.target import Goal
 from circlet.backends.refusal import all_of
 from circlet.runtime.exec.kernel import Call
-from circlet.runtime.ir.length import is_open
-from circlet.runtime.ir.types import Array, DType
+from circlet.runtime.ir.length import is_length, is_open, may_differ
+from circlet.runtime.ir.types import Array, DType, Shape
 from circlet.runtime.ops.conv import Conv2D, DepthwiseConv2D, TransposeConv
 from circlet.runtime.ops.window import Window
 
 FLOAT = DType.FLOAT32
 """What the rules compute with."""
+SMALL = 1 << 10
+"""Positions of an image that is convolved together with others: a choice. The table of where they begin takes 8 bytes
+for each."""
 WIDEST = 32
 """Columns of the filters that are unrolled: a choice, which bounds the code. A tile has an instruction for each column
 of the filter and each of up to 8 positions, and hardly any model has filters of more than 11."""
@@ -75,26 +78,41 @@ def conv_2d(node: Node[Conv2D], e: Emitter, sinks: tuple[Sink, ...]) -> None:
 
 def _product(node: Node[Conv2D], e: Emitter, sink: Sink, windows: tuple[Window, ...]) -> None:
     """The convolution as a product of n i j positions, as deep as kh kw c, and o columns; images get margins of zeros
-    first. Where the window has one element and moves by one, all images are one product."""
-    filter = node.input(1)
-    outer = () if all(each.size == each.stride == 1 for each in windows) else node.shape[:1]
-    product = FloatProduct(node, e, node.shape[len(outer):], prod(filter.shape[1:]), outer)
+    first. Where the window has one element and moves by one, or images are small, all of them are one product."""
+    filter, is_even = node.input(1), all(each.size == each.stride == 1 for each in windows)
+
+    def product_of(outer: Shape) -> FloatProduct:
+        return FloatProduct(node, e, node.shape[len(outer):], prod(filter.shape[1:]), outer)
+
+    product, outer = product_of(()), node.shape[:1]
+    if is_even or _together(node.shape, product.plan):
+        outer = ()
+    else:
+        product = product_of(outer)
     plan, start = product.plan, product.start(node.optional(2))
     if filter.known is not None:
         panels = product.known(filter.known)
     else:
         panels = product.packed(node.function.pointer(filter), product.reserve(), is_transposed=True)
     image = image_of(node, node.input(0))
-    if outer:
+    if not is_even:
         image = with_margins(node, e, image, windows)
-        left_of = positions(node, e, image, windows, image.channels)
+        left_of = positions(node, e, image, windows, image.channels, together=not outer)
     with e.nest(outer) as index:
-        left = left_of(index[0]) if outer else Left.even(e, plan.split, image.memory, image.column, image.column)
+        left = Left.even(e, plan.split, image.memory, image.column, image.column) if is_even else (
+            left_of(*index or (e.number(0),)))
         multiply(e, plan, left, panels, start, product.result(sink, node.op.fused_activation_function, index))
 
 
-def positions(node: Node[Any], e: Emitter, image: Image | Volume, windows: Sequence[Window], taken: int
-              ) -> Callable[..., Left]:
+def _together(shape: Shape, plan: Plan) -> bool:
+    """Whether images (n, i, j, o) are convolved as one: they are small, or the weights are so large that they are not
+    to be read for each of them."""
+    count, area = shape[0], prod(shape[1:3])
+    return may_differ(count, 1) and (plan.fetches if is_length(area) else area <= SMALL)
+
+
+def positions(node: Node[Any], e: Emitter, image: Image | Volume, windows: Sequence[Window], taken: int,
+              together: bool = False) -> Callable[..., Left]:
     """The elements under the window, position by position, given the number of an image and where in a column the
     channels begin, in bytes: a table of where each position begins, and one of its rows. These stand for an
     indirection buffer (Dukhan 2019, "The Indirect Convolution Algorithm"), which has an address for each position and
@@ -106,11 +124,14 @@ def positions(node: Node[Any], e: Emitter, image: Image | Volume, windows: Seque
         image: with margins.
         windows: along each axis, the last of which is the width.
         taken: how many channels are read.
+        together: whether those of all images are wanted, given the number of the first.
     """
     *outer, wide = windows
     *far, column = image.distances
     steps = tuple(each.stride * distance for each, distance in zip(windows, image.distances, strict=True))
     shape = tuple(each.count for each in windows)
+    if together:
+        steps, shape = (image.size, *steps), (image.count, *shape)
     is_run = wide.dilation == 1 and taken == image.channels
     columns = [0] if is_run else [k * wide.dilation * column for k in range(wide.size)]
     rows_of_window = itertools.product(*([k * each.dilation * distance for k in range(each.size)]
