@@ -8,10 +8,11 @@ from typing import TypeAlias
 import numpy as np
 from llvmlite import ir
 
-from circlet.backends.native.gemm.microkernel import WORD, Arithmetic, lanes
+from circlet.backends.native.gemm.microkernel import Arithmetic, lanes
 from circlet.backends.native.gemm.operands import Panels
 from circlet.backends.native.gemm.storage import Stored
 from circlet.backends.native.gemm.tiling import Split, panel_vectors, split_rows
+from circlet.backends.native.gemm.vectors import WORD
 from circlet.backends.native.targets.target import Target
 from circlet.runtime.exec.memory import allocate
 from circlet.runtime.ir.length import is_late, is_length, is_open, smaller

@@ -12,7 +12,7 @@ from llvmlite import ir
 from circlet.backends.native.emit.emitter import I1, I8, Emitter
 from circlet.backends.native.emit.loops import independent, rolled
 from circlet.backends.native.emit.parallel import length, portion
-from circlet.backends.native.gemm.microkernel import WORD, Call, Tile, call_tile
+from circlet.backends.native.gemm.microkernel import Call, Tile, call_tile
 from circlet.backends.native.gemm.operands import (
     Block,
     Collected,
@@ -26,6 +26,7 @@ from circlet.backends.native.gemm.operands import (
 from circlet.backends.native.gemm.plan import Group, Plan
 from circlet.backends.native.gemm.tails import call_tiles
 from circlet.backends.native.gemm.tiling import Split
+from circlet.backends.native.gemm.vectors import WORD
 from circlet.runtime.ir.length import is_length, is_open, larger, may_differ
 from circlet.runtime.records import dataclass
 

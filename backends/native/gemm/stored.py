@@ -13,8 +13,8 @@ from llvmlite import ir
 
 from circlet.backends.native.emit.emitter import I8, I32, Emitter
 from circlet.backends.native.emit.lanes import SINGLE, Lanes
-from circlet.backends.native.gemm.microkernel import WORD, broadcast
 from circlet.backends.native.gemm.storage import Units
+from circlet.backends.native.gemm.vectors import WORD, broadcast
 from circlet.backends.native.targets.constants import Uniform
 from circlet.runtime.ir.types import Array, DType
 from circlet.runtime.records import dataclass

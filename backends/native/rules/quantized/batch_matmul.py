@@ -13,10 +13,10 @@ from circlet.backends.native.emit.loops import carry, independent, rolled
 from circlet.backends.native.emit.parallel import parallel_nest
 from circlet.backends.native.emit.value import Value, in_memory
 from circlet.backends.native.gemm.dot_products import OFFSET
-from circlet.backends.native.gemm.microkernel import WORD, Vectors
 from circlet.backends.native.gemm.operands import Filtered, Panels
 from circlet.backends.native.gemm.plan import Plan
 from circlet.backends.native.gemm.product import multiply
+from circlet.backends.native.gemm.vectors import WORD, Vectors
 from circlet.backends.native.program import Unlowerable
 from circlet.backends.native.rules.function import Function
 from circlet.backends.native.rules.preferences import INT8

@@ -14,9 +14,9 @@ from circlet.backends.arithmetic.fixed_point import convolution_multipliers, qua
 from circlet.backends.native.emit.emitter import I8, Emitter
 from circlet.backends.native.emit.loops import independent, rolled
 from circlet.backends.native.emit.value import Value
-from circlet.backends.native.gemm.microkernel import WORD
 from circlet.backends.native.gemm.operands import Block, Collected, Filtered, Finished, Grid, Left, Result
 from circlet.backends.native.gemm.plan import Plan
+from circlet.backends.native.gemm.vectors import WORD
 from circlet.backends.native.rules.function import Function
 from circlet.backends.native.rules.preferences import INT8, RAW
 from circlet.backends.native.rules.quantized.elementwise import quantization

@@ -23,7 +23,8 @@ from circlet.backends.native.emit.loops import carry, independent, rolled
 from circlet.backends.native.emit.parallel import length, portion
 from circlet.backends.native.gemm.dot_products import OFFSET
 from circlet.backends.native.gemm.finish import Finish
-from circlet.backends.native.gemm.microkernel import WORD, VectorLoop, internal_function
+from circlet.backends.native.gemm.microkernel import VectorLoop, internal_function
+from circlet.backends.native.gemm.vectors import WORD
 from circlet.backends.native.rules.preferences import INT8
 from circlet.backends.native.rules.quantized.conv import images, requantization
 from circlet.backends.native.rules.quantized.depthwise_in_place import InPlace

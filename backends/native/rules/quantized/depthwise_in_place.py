@@ -16,7 +16,8 @@ from llvmlite import ir
 from circlet.backends.arithmetic.fixed_point import Int32s
 from circlet.backends.native.emit.emitter import I8, I32, POINTER, Emitter
 from circlet.backends.native.emit.loops import carry, independent, rolled
-from circlet.backends.native.gemm.microkernel import WORD, broadcast, internal_function, lanes
+from circlet.backends.native.gemm.microkernel import internal_function, lanes
+from circlet.backends.native.gemm.vectors import WORD, broadcast
 from circlet.backends.native.rules.quantized.requantize import Requantization
 from circlet.backends.native.rules.rule import Node, Sink
 from circlet.runtime.ir.types import Array, DType, Shape

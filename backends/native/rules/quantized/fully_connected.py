@@ -22,11 +22,12 @@ from circlet.backends.native.emit.loops import independent
 from circlet.backends.native.emit.parallel import parallel
 from circlet.backends.native.emit.value import Value
 from circlet.backends.native.gemm.dot_products import OFFSET, dot, dot_of_bytes, dot_of_magnitudes, dot_of_pairs
-from circlet.backends.native.gemm.microkernel import WORD, Arithmetic, VectorLoop, internal_function, lanes
+from circlet.backends.native.gemm.microkernel import Arithmetic, VectorLoop, internal_function, lanes
 from circlet.backends.native.gemm.operands import Filtered, Grid, Left, Put, Result
 from circlet.backends.native.gemm.plan import Plan
 from circlet.backends.native.gemm.product import multiply
 from circlet.backends.native.gemm.stored import Integers
+from circlet.backends.native.gemm.vectors import WORD
 from circlet.backends.native.rules.function import Function, kept
 from circlet.backends.native.rules.preferences import INT8
 from circlet.backends.native.rules.quantized.double_scale import Factors

@@ -19,8 +19,9 @@ from circlet.backends.native.emit.emitter import I32, POINTER, Emitter, Index
 from circlet.backends.native.emit.lanes import DOUBLE, SINGLE, Lanes
 from circlet.backends.native.emit.loops import carry, independent, rolled
 from circlet.backends.native.emit.value import Value
-from circlet.backends.native.gemm.microkernel import WORD, Vectors, broadcast, internal_function, lanes
+from circlet.backends.native.gemm.microkernel import internal_function, lanes
 from circlet.backends.native.gemm.operands import Block, Collected, Left, Put
+from circlet.backends.native.gemm.vectors import WORD, Vectors, broadcast
 from circlet.backends.native.rules.function import Function
 from circlet.backends.native.rules.preferences import HYBRID
 from circlet.backends.native.rules.quantized.conv import Taps, images

@@ -20,8 +20,9 @@ from circlet.backends.arithmetic.fixed_point import float_range
 from circlet.backends.native.emit.emitter import I8, POINTER, Emitter
 from circlet.backends.native.emit.loops import carry, independent, rolled
 from circlet.backends.native.emit.parallel import parallel
-from circlet.backends.native.gemm.microkernel import VectorLoop, Vectors, internal_function, lanes, limited
+from circlet.backends.native.gemm.microkernel import VectorLoop, internal_function, lanes
 from circlet.backends.native.gemm.tiling import Split
+from circlet.backends.native.gemm.vectors import Vectors, limited
 from circlet.backends.native.rules.image import BYTES, FLOAT, Image
 from circlet.backends.native.rules.real.elementwise import activate
 from circlet.backends.native.rules.real.product import CLAMPS

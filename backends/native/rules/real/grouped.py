@@ -9,10 +9,11 @@ from llvmlite import ir
 
 from circlet.backends.arithmetic.fixed_point import float_range
 from circlet.backends.native.emit.emitter import I8, Emitter, Index
-from circlet.backends.native.gemm.microkernel import FLOAT32, WORD
+from circlet.backends.native.gemm.microkernel import FLOAT32
 from circlet.backends.native.gemm.operands import Direct, Filtered, Panels, Put, Result
 from circlet.backends.native.gemm.plan import Plan
 from circlet.backends.native.gemm.product import multiply
+from circlet.backends.native.gemm.vectors import WORD
 from circlet.backends.native.program import Unlowerable
 from circlet.backends.native.rules.image import BYTES, image_of, with_margins
 from circlet.backends.native.rules.real.conv import positions

@@ -13,11 +13,12 @@ from circlet.backends.native.emit.parallel import parallel_nest
 from circlet.backends.native.emit.value import Value
 from circlet.backends.native.emit.whole import Truth, Whole, both
 from circlet.backends.native.gemm.few_rows import multiply_few, multiply_row
-from circlet.backends.native.gemm.microkernel import FLOAT32, WORD
+from circlet.backends.native.gemm.microkernel import FLOAT32
 from circlet.backends.native.gemm.operands import Direct, Left
 from circlet.backends.native.gemm.packing import transpose, transposed_step
 from circlet.backends.native.gemm.plan import Plan
 from circlet.backends.native.gemm.product import multiply
+from circlet.backends.native.gemm.vectors import WORD
 from circlet.backends.native.rules.preferences import LOOPS
 from circlet.backends.native.rules.real.elementwise import mul
 from circlet.backends.native.rules.real.product import FloatProduct, refuses

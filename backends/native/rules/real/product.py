@@ -13,10 +13,11 @@ from circlet.backends.arithmetic.fixed_point import float_range
 from circlet.backends.native.emit.emitter import I8, Emitter, Index
 from circlet.backends.native.emit.loops import independent, rolled
 from circlet.backends.native.emit.value import Value
-from circlet.backends.native.gemm.microkernel import FLOAT32, WORD
+from circlet.backends.native.gemm.microkernel import FLOAT32
 from circlet.backends.native.gemm.operands import Direct, Filtered, Left, Panels, Put, Result
 from circlet.backends.native.gemm.packing import copy_panels, transpose_panels
 from circlet.backends.native.gemm.plan import CACHE, Plan
+from circlet.backends.native.gemm.vectors import WORD
 from circlet.backends.native.rules.function import kept
 from circlet.backends.native.rules.real.elementwise import activate, refuses_activation
 from circlet.backends.native.rules.refusals import tensors

@@ -11,7 +11,8 @@ from llvmlite import ir
 from circlet.backends.native.emit import math
 from circlet.backends.native.emit.emitter import Emitter
 from circlet.backends.native.emit.loops import independent, rolled
-from circlet.backends.native.gemm.microkernel import WORD, lanes
+from circlet.backends.native.gemm.microkernel import lanes
+from circlet.backends.native.gemm.vectors import WORD
 from circlet.backends.native.rules.real.elementwise import activate, clamp
 from circlet.backends.native.rules.real.reduce import REORDERED, Register
 from circlet.backends.native.rules.recurrent.product import FLOAT, Rows, add_product, reals

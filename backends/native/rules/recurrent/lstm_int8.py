@@ -18,8 +18,8 @@ from circlet.backends.arithmetic.gates import GATE_SCALE, INT16, LOGISTIC, TANH,
 from circlet.backends.native.emit.emitter import I32, Emitter
 from circlet.backends.native.emit.loops import independent, rolled
 from circlet.backends.native.emit.value import in_memory
-from circlet.backends.native.gemm.microkernel import WORD
 from circlet.backends.native.gemm.operands import Direct
+from circlet.backends.native.gemm.vectors import WORD
 from circlet.backends.native.rules.preferences import INT8
 from circlet.backends.native.rules.quantized.elementwise import quantization
 from circlet.backends.native.rules.quantized.fully_connected import (

@@ -12,9 +12,9 @@ from llvmlite import ir
 
 from circlet.backends.native.emit.emitter import Emitter, memory_type
 from circlet.backends.native.emit.value import in_memory
-from circlet.backends.native.gemm.microkernel import WORD
 from circlet.backends.native.gemm.operands import Direct
 from circlet.backends.native.gemm.product import multiply
+from circlet.backends.native.gemm.vectors import WORD
 from circlet.backends.native.rules.function import kept
 from circlet.backends.native.rules.narrow import Narrow
 from circlet.backends.native.rules.quantized.elementwise import quantization

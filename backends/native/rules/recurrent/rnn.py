@@ -17,7 +17,8 @@ from llvmlite import ir
 from circlet.backends.native.emit.emitter import Emitter
 from circlet.backends.native.emit.loops import independent, rolled
 from circlet.backends.native.gemm.few_rows import dots
-from circlet.backends.native.gemm.microkernel import WORD, lanes
+from circlet.backends.native.gemm.microkernel import lanes
+from circlet.backends.native.gemm.vectors import WORD
 from circlet.backends.native.program import Unlowerable
 from circlet.backends.native.rules.quantized.hybrid import LONGEST
 from circlet.backends.native.rules.real.elementwise import activate
