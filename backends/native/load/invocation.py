@@ -13,6 +13,7 @@ import numpy as np
 from circlet.backends.native.abi import DONE, FIRST_SITE, STOPPED, control_of
 from circlet.backends.native.check.watched import OUTSIDE
 from circlet.backends.native.load.host_answers import Host, OpenHostCall
+from circlet.backends.native.load.library import thunk
 from circlet.backends.native.load.manifest import Constant, Origin, Stored
 from circlet.backends.native.load.store import Function
 from circlet.backends.native.load.team import Teams
@@ -118,13 +119,19 @@ class Invocation:
 
     def _bind_entry(self, teams: Teams) -> None:
         """Binds the entry to the arena and the table."""
-        manifest = self._function.manifest
-        entry = (_BRIEF_TYPE if manifest.is_brief else _ENTRY_TYPE)(self._function.library.address)
-        memory = (ctypes.byref(ctypes.c_char.from_address(each.ctypes.data)) for each in (self._arena, self._table))
-        alone = partial(entry, ctypes.byref(self._control), *memory)
+        manifest, address = self._function.manifest, self._function.library.address
+        memory = [each.ctypes.data for each in (self._arena, self._table)]
+        found = thunk(address, (self._control.address, *memory)) if manifest.is_brief else None
+        alone: Callable[[], int]
+        if found is None:
+            entry = (_BRIEF_TYPE if manifest.is_brief else _ENTRY_TYPE)(address)
+            places = (ctypes.byref(ctypes.c_char.from_address(each)) for each in memory)
+            alone = partial(entry, ctypes.byref(self._control), *places)
+        else:
+            alone = _BRIEF_TYPE(found.address)
         # What the code uses must stay as long as what enters it, which steps may be.
-        alone.uses = (  # type: ignore[attr-defined]
-            self._function, self._arrays, self._arena, self._scratch, self._table, self._host)
+        alone.uses = (  # type: ignore[union-attr]
+            found, self._control, self._function, self._arrays, self._arena, self._scratch, self._table, self._host)
         is_shared = teams.participants > 1 and manifest.shares_loops
         self._enter: Callable[[], int] = partial(self._with_team, alone, teams) if is_shared else alone
 

@@ -6,9 +6,10 @@ import _ctypes
 import ctypes
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import lru_cache
 from itertools import count
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 from circlet.runtime.late import LOADING
 
@@ -24,6 +25,26 @@ _SHARED = b"\x03\x00"
 """ET_DYN, a shared object."""
 _NUMBERS = count(1)
 """Numbers of paths, from 1 on."""
+
+_X86_64 = (b"\x48\xbf", b"\x48\xbe", b"\x48\xba", b"\x48\xb8")
+"""`movabs $..., register` without the number: of the registers for arguments (System V Application Binary Interface,
+AMD64 Architecture Processor Supplement, 3.2.3), the last one for the function."""
+_X86_64_JUMP = b"\xff\xe0"
+"""`jmp *%rax`."""
+_AARCH64 = b"".join(each.to_bytes(4, "little") for each in (
+    0x580000C0, 0x580000E1, 0x58000102, 0x58000123, 0xD61F0060, 0xD503201F))
+"""`ldr x0, .+24`, `ldr x1, .+28`, `ldr x2, .+32`, `ldr x3, .+36`, `br x3`, `nop`: the addresses follow (Procedure Call
+Standard for the Arm 64-bit Architecture, 6.8.2)."""
+_READ, _WRITE, _EXECUTE = 1, 2, 4
+"""PROT_READ, PROT_WRITE, PROT_EXEC of Linux's `mman-common.h`."""
+_PRIVATE, _ANONYMOUS = 0x02, 0x20
+"""MAP_PRIVATE, MAP_ANONYMOUS."""
+_FAILED = ctypes.c_void_p(-1).value
+"""MAP_FAILED."""
+
+_Map: TypeAlias = Callable[[int | None, int, int, int, int, int], int]
+_Protect: TypeAlias = Callable[[int, int, int], int]
+_Unmap: TypeAlias = Callable[[int, int], int]
 
 
 class Library(Protocol):
@@ -91,3 +112,66 @@ def _path(descriptor: int) -> str:
 def is_shared(code: bytes) -> bool:
     """Whether code is a shared object rather than an object file."""
     return code[:4] == ELF and code[_KIND] == _SHARED
+
+
+def thunk_code(machine: str, function: int, arguments: Sequence[int]) -> bytes | None:
+    """Machine code that loads three addresses into registers and goes on to a function that takes them.
+
+    Args:
+        machine: as `os.uname` calls it.
+        function: its address.
+        arguments: the addresses.
+
+    Returns:
+        None for processors other than x86-64 and AArch64.
+    """
+    addresses = [each.to_bytes(8, "little") for each in (*arguments, function)]
+    if machine == "x86_64":
+        return b"".join(map(bytes.__add__, _X86_64, addresses)) + _X86_64_JUMP
+    return _AARCH64 + b"".join(addresses) if machine == "aarch64" else None
+
+
+class Thunk:
+    """A function without arguments: machine code in memory of its own, which is never writable and executable at a
+    time."""
+
+    def __init__(self, content: bytes) -> None:
+        """
+        Raises:
+            OSError: the system gives no memory, or lets none be executed.
+        """
+        map_, protect, self._unmap = _system()
+        self._size = len(content)
+        self.address = map_(None, self._size, _READ | _WRITE, _PRIVATE | _ANONYMOUS, -1, 0)
+        if self.address == _FAILED:
+            del self.address
+            raise OSError("there is no memory for a function")
+        ctypes.memmove(self.address, content, self._size)
+        if protect(self.address, self._size, _READ | _EXECUTE):
+            raise OSError("memory may not be executed")
+
+    def __del__(self, is_ending: Callable[[], bool] = sys.is_finalizing) -> None:
+        if not is_ending() and "address" in self.__dict__:  # at the end a daemon thread may be in it
+            self._unmap(self.address, self._size)
+
+
+def thunk(function: int, arguments: Sequence[int]) -> Thunk | None:
+    """A function without arguments that calls one with three addresses, for which ctypes takes 40 ns instead of 170;
+    None where there can be none."""
+    if sys.platform != "linux":
+        return None
+    content = thunk_code(os.uname().machine, function, arguments)
+    try:
+        return None if content is None else Thunk(content)
+    except OSError:
+        return None
+
+
+@lru_cache(1)
+def _system() -> tuple[_Map, _Protect, _Unmap]:
+    """The system's functions that give, protect and take back memory."""
+    address, size, number = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int
+    kinds = {"mmap": (address, address, size, number, number, number, ctypes.c_long),
+             "mprotect": (number, address, size, number), "munmap": (number, address, size)}
+    map_, protect, unmap = (ctypes.PYFUNCTYPE(*kind)((name, ctypes.pythonapi)) for name, kind in kinds.items())
+    return map_, protect, unmap
