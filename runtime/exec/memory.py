@@ -28,6 +28,10 @@ takes 4 ms."""
 _LEAST, _MOST_MORE = 1 << 14, 1 << 20
 """Bytes of memory that grows, at least, and beyond what is needed at the most, so that lengths that grow by one do not
 allocate each time: choices."""
+_SPARE, _SPARED = 3, 16
+"""How much more a large buffer that grows may come to need, in times of what is needed, and one part of the room of so
+many that it may take for that: choices. Pages are there once they are touched, and to touch those of 20 MB anew takes 3
+to 20 ms."""
 _SHARE = 2
 """One part of the free memory of so many is for buffers; the rest is for results and for what numpy takes."""
 
@@ -124,12 +128,15 @@ class Room:
         return array
 
     def grown(self, had: int, size: int, is_sparse: bool = False) -> Array:
-        """So many bytes where some were too few: more if there is room, as others may follow; see `allocate`.
+        """So many bytes where some were too few: more if there is room, as others may follow, so that the memory which
+        was touched already stays in use; see `allocate`.
 
         Raises:
             LimitError: there is not room enough.
         """
         more = max(size, min(2 * had, size + _MOST_MORE), _LEAST)
+        if size >= _LARGE and not is_sparse:
+            more = max(more, size + min(_SPARE * size, self._room() // _SPARED))
         bytes_of = np.dtype(np.uint8)
         try:
             return self.allocate((more,), bytes_of, is_sparse)
@@ -140,10 +147,16 @@ class Room:
         self.taken -= size
         del self._buffers[key]
 
+    def _room(self) -> int:
+        """The bytes that buffers may still take."""
+        if self.most is None:
+            self.most = self.taken + free_memory() // _SHARE
+        return max(self.most - self.taken, 0)
+
     def _expect(self, size: int, shape: Shape) -> None:
         wanted = self.taken + size
         if self.most is None and wanted > LITTLE:
-            self.most = self.taken + free_memory() // _SHARE
+            self._room()
         if self.most is not None and wanted > self.most:
             why = f"memory={self._limit}" if self._limit is not None else f"the {self.most} that there is room for"
             raise LimitError(f"a buffer of shape {shape} needs {size} bytes; with what the run has that is {wanted}, "

@@ -82,9 +82,17 @@ def test_a_length_that_comes_again_is_computed_in_the_memory_that_there_is() -> 
 
 
 @pytest.mark.parametrize(("had", "size", "made"), [(0, 10, 1 << 14), (1 << 14, (1 << 14) + 1, 1 << 15),
-                                                   (8 << 20, (8 << 20) + 1, (9 << 20) + 1)])
+                                                   (3 << 18, (3 << 18) + 1, (3 << 19))])
 def test_memory_that_grows_has_room_for_more(had: int, size: int, made: int) -> None:
     assert Room().grown(had, size).nbytes == made
+
+
+def test_large_memory_grows_where_it_is_as_far_as_there_is_room() -> None:
+    room = Room()
+    room.limit(100 << 20)
+    assert room.grown(0, 2 << 20).nbytes == 8 << 20
+    held = room.grown(0, 20 << 20)
+    assert held.nbytes == (20 << 20) + (100 << 20) // 16
 
 
 def test_memory_grows_to_what_is_needed_where_there_is_no_room_for_more() -> None:
