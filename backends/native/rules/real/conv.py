@@ -85,7 +85,7 @@ def _product(node: Node[Conv2D], e: Emitter, sink: Sink, windows: tuple[Window, 
         return FloatProduct(node, e, node.shape[len(outer):], prod(filter.shape[1:]), outer)
 
     product, outer = product_of(()), node.shape[:1]
-    if is_even or _together(node.shape, product.plan):
+    if is_even or _together(e, node.shape, product.plan):
         outer = ()
     else:
         product = product_of(outer)
@@ -104,11 +104,14 @@ def _product(node: Node[Conv2D], e: Emitter, sink: Sink, windows: tuple[Window, 
         multiply(e, plan, left, panels, start, product.result(sink, node.op.fused_activation_function, index))
 
 
-def _together(shape: Shape, plan: Plan) -> bool:
+def _together(e: Emitter, shape: Shape, plan: Plan) -> bool:
     """Whether images (n, i, j, o) are convolved as one: they are small, or the weights are so large that they are not
-    to be read for each of them."""
+    to be read for each of them. Where code is for elsewhere, no table of positions is made, and more axes are more to
+    compute for each tile."""
     count, area = shape[0], prod(shape[1:3])
-    return may_differ(count, 1) and (plan.fetches if is_length(area) else area <= SMALL)
+    if not may_differ(count, 1) or e.target.goal is not Goal.HERE:
+        return False
+    return plan.fetches if is_length(area) else area <= SMALL
 
 
 def positions(node: Node[Any], e: Emitter, image: Image | Volume, windows: Sequence[Window], taken: int,
