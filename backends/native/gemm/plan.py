@@ -15,7 +15,7 @@ from circlet.backends.native.gemm.tiling import Split, panel_vectors, split_rows
 from circlet.backends.native.gemm.vectors import WORD
 from circlet.backends.native.targets.target import Target
 from circlet.runtime.exec.memory import allocate
-from circlet.runtime.ir.length import is_late, is_length, is_open, smaller
+from circlet.runtime.ir.length import is_known, is_late, is_length, is_open, smaller
 from circlet.runtime.ir.types import Array, Shape
 from circlet.runtime.records import dataclass
 
@@ -27,9 +27,10 @@ CHUNK = 3 << 17
 from 32 KB to 1 MB all are within 3 %; 16 KB is 4 % slower for 1024 x 1024 x 1024 on AVX-512."""
 DEPTH = 1 << 10
 """Steps that are summed up one after the other, so that long sums lose less. 128 to 4096 are within 3 %."""
-LARGE = 1 << 20
+LARGE = 1 << 21
 """Bytes of a right factor whose panels tiles fetch; such tiles are functions of their own. With 9.4 MB, it makes 4 rows
-25 to 40 % faster, 50 rows 10 to 20 %, on AVX2 and AVX-512; with less than 1 MB it gains nothing measurable."""
+25 to 40 % faster, 50 rows 10 to 20 %, one row none, on AVX2 and AVX-512. What fits into the second-level cache, 2 MB at
+the most, may be there still: with 1.6 MB a loop that multiplies by it again and again takes up to 40 % longer."""
 OPEN_ROWS = 128
 """Rows of a block where a length is open, at most."""
 FEWEST_ROWS = 128
@@ -142,7 +143,7 @@ class Plan:
     @property
     def fetches(self) -> bool:
         """Whether tiles fetch what they read next of the right factor, since it is too large to stay in the cache."""
-        if is_open((self.columns, self.depth)):
+        if is_open((self.columns, self.depth)) or is_known(self.rows, 1):
             return False
         return self.panels * self.panel_bytes >= LARGE
 

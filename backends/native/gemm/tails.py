@@ -31,7 +31,8 @@ def call_tiles(e: Emitter, tile: Tile, fewer: Sequence[int], call: Call) -> None
     """
     general = replace(tile, has_taps=True, is_partial=tile.finish is None, adds=True)
     name = f"{replace(general, least=1).name}_or_fewer"
-    tiles = [replace(general, rows=rows, least=below + 1) for rows, below in zip(fewer, (*fewer[1:], 0), strict=True)]
+    tiles = [replace(general, rows=rows, least=below + 1, fetches=general.fetches and rows > 1)
+             for rows, below in zip(fewer, (*fewer[1:], 0), strict=True)]
     is_full = e.builder.icmp_signed("==", call.count, e.number(tile.rows))
     with e.builder.if_else(is_full, likely=True) as (then, otherwise):
         with then:
