@@ -237,8 +237,11 @@ class Session:
         ready = entry.ready(inputs)
         if ready is None or (listener is not None and listener.observation is not TIMED):
             return entry.named(self.invoke(entry.subgraph, entry.arrays(inputs), listener))
-        results = self._run(entry.key if listener is None else entry.timed_key, ready, listener)
-        if listener is None:
+        key = entry.key if listener is None else entry.timed_key
+        if entry.is_open:
+            key = key[0], tuple([each.shape for each in ready]), key[2]
+        results = self._run(key, ready, listener)
+        if listener is None and not entry.is_open:
             self._frames.enter(entry)
         return entry.named(results)
 

@@ -43,8 +43,13 @@ class Entry:
         self._names = tuple(name for name, _ in inputs)
         self.declared = _declared(inputs, graph)
         """For each input of the subgraph, in its order, the name and what an array must be to need no other check."""
+        self._closed = tuple([tuple([(axis, size) for axis, size in enumerate(shape) if size >= 0]) for *_, shape in
+                              self.declared])
+        """The axes of each whose lengths are fixed, with these."""
+        self.is_open = any([-1 in shape for *_, shape in self.declared])
+        """Whether lengths of inputs are the caller's choice."""
         self.key = subgraph, tuple(shape for _, _, shape in self.declared), Observation.NONE.value
-        """Subgraph, shapes of what `ready` gives, and what is observed of runs without a listener."""
+        """Subgraph, declared shapes of inputs, and what is observed of runs without a listener."""
         self.timed_key = *self.key[:2], Observation.TIMES.value
         """The same of runs that are timed."""
         tensors = [tensor for _, tensor in inputs]
@@ -91,16 +96,24 @@ class Entry:
         return found if self._order is None else [found[each] for each in self._order]
 
     def ready(self, inputs: object) -> list[Array] | None:
-        """What `arrays` gives for a dictionary of arrays of just the declared types and shapes; None for all else."""
+        """What `arrays` gives for a dictionary of arrays of just the declared types and of shapes that are allowed;
+        None for all else."""
         if type(inputs) is not dict or len(inputs) != self._count:
             return None
         found = []
-        for name, dtype, shape in self.declared:
+        for (name, dtype, declared), closed in zip(self.declared, self._closed):  # noqa: B905  # as many
             if name not in inputs:
                 return None
             value = inputs[name]
-            if type(value) is not _ARRAY or value.dtype is not dtype or value.shape != shape:
+            if type(value) is not _ARRAY or value.dtype is not dtype:
                 return None
+            shape = value.shape
+            if shape != declared:
+                if len(shape) != len(declared) or len(shape) == len(closed):
+                    return None
+                for axis, size in closed:
+                    if shape[axis] != size:
+                        return None
             found.append(value)
         return found
 
