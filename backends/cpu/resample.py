@@ -16,7 +16,7 @@ from circlet.runtime.exec.kernel import Call
 from circlet.runtime.exec.step import Step
 from circlet.runtime.ir.types import Array
 from circlet.runtime.ops.resample import Coordinates, Interpolation, Nearest, Resample
-from circlet.runtime.records import dataclass
+from circlet.runtime.records import dataclass, replace
 
 Numbers = npt.NDArray[np.float64]
 
@@ -25,10 +25,10 @@ Numbers = npt.NDArray[np.float64]
 class _Axis:
     """An axis to be resized."""
 
-    length: int
-    size: int
+    length: int | np.floating
+    size: int | np.floating
     """Of the result."""
-    factor: float
+    factor: float | np.floating
     start: float
     end: float
 
@@ -58,6 +58,14 @@ _KEEPS = frozenset({*_COORDINATES}) - {Coordinates.TF_HALF_PIXEL_FOR_NN, Coordin
 """Where an axis stays as it is that is not made longer or shorter."""
 
 
+def _places(op: Resample, axis: _Axis, is_scaled: bool) -> Numbers:
+    """Where in the input elements lie."""
+    kind = np.float32 if is_scaled and op.is_single else np.float64
+    measure = replace(axis, length=kind(axis.length), size=kind(axis.size), factor=kind(axis.factor))
+    found: Numbers = _COORDINATES[op.coordinates](measure, np.arange(axis.size, dtype=kind))
+    return found
+
+
 def _cubic(x: Numbers, a: float) -> Numbers:
     x = np.abs(x)
     near, far = ((a + 2) * x - (a + 3)) * x * x + 1, ((a * x - 5 * a) * x + 8 * a) * x - 4 * a
@@ -81,7 +89,7 @@ def _weights(op: Resample, axis: _Axis, places: Numbers) -> tuple[npt.NDArray[np
     """The elements that each one of the result is made of, before they are moved inside, and what these count:
     (size, taps) each."""
     reach, scale = (1, 1.0) if op.interpolation is Interpolation.LINEAR else (2, 1.0)
-    scale = min(axis.factor, scale) if op.antialias else scale
+    scale = float(min(axis.factor, scale)) if op.antialias else scale
     first = int(np.floor(-reach / scale)) + 1
     steps = np.arange(first, 2 - first)
     base = np.ceil(places)[:, None] - 1
@@ -104,7 +112,7 @@ def _refuses(call: Call) -> str | None:
 @rule(Resample, accepts=_refuses)
 def resample(node: Node[Resample]) -> Step:
     op, x, given, out = node.op, node.input(0), node.input(1), node.out
-    region, check = node.optional(2), promised(node)
+    region, factors, check = node.optional(2), node.optional(3), promised(node)
 
     def step() -> None:
         check()
@@ -112,10 +120,10 @@ def resample(node: Node[Resample]) -> Step:
         bounds = [(0.0, 1.0)] * count if region is None else list(zip(region[:count], region[count:], strict=True))
         found: Array = x.astype(np.result_type(x, np.float32))
         outside = np.zeros((1,) * x.ndim, np.bool_)
-        extents = op.extents(x.shape, given.tolist())
+        extents = op.extents(x.shape, given.tolist(), None if factors is None else factors.tolist())
         for axis, (size, factor), (start, end) in zip(op.axes, extents, bounds, strict=True):
             measure = _Axis(x.shape[axis], size, factor, float(start), float(end))
-            places = _COORDINATES[op.coordinates](measure, np.arange(size, dtype=np.float64))
+            places = _places(op, measure, given.dtype.kind == "f" or factors is not None)
             if (size, factor) != (x.shape[axis], 1.0) or op.coordinates not in _KEEPS:
                 found = _resized(op, found, axis, measure, places)
             along = [-1 if k == axis else 1 for k in range(x.ndim)]

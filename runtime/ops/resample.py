@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from enum import Enum
+from fractions import Fraction
 from math import floor, inf
 from typing import ClassVar
 
-from circlet.runtime.ir.length import is_open
+import numpy as np
+
+from circlet.runtime.ir.length import is_length, is_open
 from circlet.runtime.ir.op import Count, Op, Operands, ShapeError, Unknown, between
 from circlet.runtime.ir.types import Shape
 from circlet.runtime.ops.operands import integer
@@ -52,16 +55,47 @@ class Aspect(Enum):
     NOT_SMALLER = "not_smaller"
 
 
+_LARGEST_DIVISOR = 1000
+"""Of factors that are taken for fractions; a choice."""
+_EXACT = 1 << 23
+"""Up to which product of a length and a numerator rounding reaches no integer that the fraction does not."""
+
+
+def fraction_of(factor: float) -> Fraction | None:
+    """The fraction of which any length has the product, rounded down, that float32 gives for a factor; None where there
+    is none of a small divisor. A factor a little less than the fraction is one if the product still is rounded up, as
+    0.7 is: 10 * 0.7 is 7."""
+    found = Fraction(factor).limit_denominator(_LARGEST_DIVISOR)
+    is_near = found > 0 and np.float32(float(found)) == factor and (found - Fraction(factor)) * (1 << 25) <= found
+    return found if is_near else None
+
+
+def scaled(length: int, factor: float) -> int:
+    """A length times a factor, rounded down, as float32 computes it; it may be open.
+
+    Raises:
+        Unknown: of an open length, which does not follow from it.
+    """
+    if not is_length(length):
+        return floor(float(np.float32(length) * np.float32(factor)))
+    found = fraction_of(factor)
+    if found is None or length * found.numerator > _EXACT:
+        raise Unknown
+    return length * found.numerator // found.denominator
+
+
 @dataclass(frozen=True)
 class Resample(Op):
     """Input 0 resized along `axes` by the factors (floats) or to the sizes (integers) in input 1.
 
     Input 2, for TF_CROP_AND_RESIZE, holds where the part of each axis that is resized begins, then where it ends, as
-    parts of the axis.
+    parts of the axis. Input 3 holds factors, float32, that sizes were computed by: they say where elements lie, instead
+    of the quotients of sizes.
     """
 
     name: ClassVar[str] = "RESAMPLE"
-    inputs: ClassVar[Count] = between(2, 3)
+    inputs: ClassVar[Count] = between(2, 4)
+    optional: ClassVar[frozenset[int]] = frozenset({2, 3})
     sizes: ClassVar[frozenset[int]] = frozenset({1})
     least_size: ClassVar[int] = 1
     axes: tuple[int, ...] = ()
@@ -76,11 +110,21 @@ class Resample(Op):
     extrapolation: float = 0.0
     """The value outside of the input, for TF_CROP_AND_RESIZE."""
 
+    @property
+    def is_single(self) -> bool:
+        """Whether places are those that float32 tells where a factor is given: those of nearest elements are, as 1 by
+        float32(1 / 3) is 3 there, and less otherwise."""
+        return self.interpolation is Interpolation.NEAREST and self.coordinates is not Coordinates.TF_CROP_AND_RESIZE
+
     def infer(self, args: Operands) -> tuple[Shape, ...]:
         shape = list(args[0].shape)
         if args[1].shape != (len(self.axes),):
             raise ShapeError(f"input 1: expected one number for each of the axes {self.axes}, found shape "
                              f"{args[1].shape}")
+        factors = args.get(3)
+        if factors is not None and factors.shape != args[1].shape:
+            raise ShapeError(f"input 3: expected one number for each of the axes {self.axes}, found shape "
+                             f"{factors.shape}")
         if any(not 0 <= axis < len(shape) for axis in self.axes):
             raise ShapeError(f"axes: expected axes of {args[0].shape}, found {self.axes}")
         for axis, size in zip(self.axes, self._sizes(args[0].shape, args[1].value.tolist()), strict=True):
@@ -95,23 +139,23 @@ class Resample(Op):
         if any(isinstance(each, float) for each in given):
             if not all(0 < each < inf for each in given):
                 raise ShapeError(f"cannot resize axes of sizes {lengths} by {list(given)}")
-            ratios = [each.as_integer_ratio() for each in given]
-            return [length * factor // divisor for length, (factor, divisor) in zip(lengths, ratios, strict=True)]
+            return [scaled(length, each) for length, each in zip(lengths, given, strict=True)]
         if self.aspect is not Aspect.STRETCH:
             raise Unknown
         if any(each < 1 for each in (*lengths, *given)):
             raise ShapeError(f"cannot resize axes of sizes {lengths} to {list(given)}")
         return [integer(each) for each in given]
 
-    def extents(self, shape: Shape, given: Sequence[float]) -> list[tuple[int, float]]:
+    def extents(self, shape: Shape, given: Sequence[float], factors: Sequence[float] | None = None
+                ) -> list[tuple[int, float]]:
         """For each of the axes the size of the result and the factor."""
         lengths = [shape[axis] for axis in self.axes]
         if not all(0 < length * each < inf for length, each in zip(lengths, given, strict=True)):
             raise ShapeError(f"cannot resize axes of sizes {lengths} by or to {list(given)}")
         if any(isinstance(each, float) for each in given):
-            return [(floor(length * factor), factor) for length, factor in zip(lengths, given, strict=True)]
-        factors = [size / length for length, size in zip(lengths, given, strict=True)]
+            return [(scaled(length, factor), factor) for length, factor in zip(lengths, given, strict=True)]
+        quotients = [size / length for length, size in zip(lengths, given, strict=True)]
         if self.aspect is Aspect.STRETCH:
-            return list(zip(map(int, given), factors, strict=True))
-        factor = (min if self.aspect is Aspect.NOT_LARGER else max)(factors)
+            return list(zip(map(int, given), factors or quotients, strict=True))
+        factor = (min if self.aspect is Aspect.NOT_LARGER else max)(quotients)
         return [(floor(length * factor + 0.5), factor) for length in lengths]

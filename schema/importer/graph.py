@@ -16,7 +16,7 @@ from circlet.runtime.ir.model import Subgraph
 from circlet.runtime.ir.op import Op, ShapeError
 from circlet.runtime.ir.probe import Outline, operands, result_shapes
 from circlet.runtime.ir.tensor import Tensor
-from circlet.runtime.ir.types import DType, Shape
+from circlet.runtime.ir.types import Array, DType, Shape
 from circlet.runtime.ops.layout import Concatenation
 from circlet.runtime.ops.ranks import open_shape
 from circlet.runtime.ops.shape import Alias, BroadcastTo, Fill, Reshape, ShapeOf
@@ -50,7 +50,8 @@ class Value(Outline):
     axes: tuple[str, ...] = ()
     """The names of an input's dimensions, or nothing."""
     sizes: Shape | None = None
-    """The elements of what is the shape of a value of known rank, -1 for those that are not known."""
+    """The elements of what is the shape of a value of known rank, or made of some, or of whole factors between some, -1
+    for those that are not known."""
     held_shapes: tuple[Shape, ...] | None = None
     """Of a sequence the shape of all tensors in it, -1 for dimensions in which they may differ, or nothing where there
     are none; None where that is not known."""
@@ -407,14 +408,19 @@ def _sizes(op: Op, given: Sequence[Value | None]) -> Shape | None:
         return first.shape
     if isinstance(op, Alias):
         return first.sizes
-    if not isinstance(op, Concatenation) or op.axis or first.dtype not in (DType.INT32, DType.INT64):
+    if not isinstance(op, Concatenation) or op.axis or first.dtype not in (DType.INT32, DType.INT64, DType.FLOAT32):
         return None
     found: list[int] = []
     for each in given:
         if each is None or each.shape is None or len(each.shape) != 1 or not 0 <= each.shape[0] <= LARGEST:
             return None
-        found += each.data.tolist() if each.data is not None else each.sizes or (-1,) * each.shape[0]
+        found += _whole(each.data) if each.data is not None else each.sizes or (-1,) * each.shape[0]
     return tuple(found) if any(each >= 0 for each in found) else None
+
+
+def _whole(numbers: Array) -> list[int]:
+    """Numbers, -1 for those that are no integers."""
+    return [int(each) if abs(each) < np.inf and each == int(each) else -1 for each in numbers.tolist()]
 
 
 def _result(name: str, type: Type, shape: Shape | None) -> Value:

@@ -12,6 +12,7 @@ from circlet.runtime.ops.resample import Coordinates, Interpolation, Nearest, Re
 from circlet.runtime.records import dataclass
 from circlet.schema.importer import compose as c
 from circlet.schema.importer.graph import Graph, Value, constant
+from circlet.schema.importer.resize import resampled
 from circlet.schema.openvino.rules import Node, layer
 
 Floats = npt.NDArray[np.float64]
@@ -124,7 +125,9 @@ def _by_run(node: Node, axes: Sequence[int], sizes: Value, scales: Value, coordi
         return None
     op = Resample(tuple(axes), Interpolation(mode), Coordinates(coordinates), Nearest(nearest),
                   cubic_coefficient=node.number("cube_coeff", -0.75))
-    return node.graph.apply(op, node[0], c.cast(node.graph, given, DType.INT64 if is_sized else DType.FLOAT32))
+    if is_sized:
+        return node.graph.apply(op, node[0], c.cast(node.graph, given, DType.INT64))
+    return resampled(node.graph, op, node[0], c.cast(node.graph, given, DType.FLOAT32))
 
 
 def _axes(node: Node, axes: Sequence[int], sizes: Sequence[int] | None, scales: Sequence[float] | None,

@@ -74,12 +74,13 @@ def resized(op: Op, scale: int) -> Callable[[Graph], Sequence[Value]]:
     return write
 
 
-def resampled(op: Resample, sized: bool = False) -> Callable[[Graph], Sequence[Value]]:
+def resampled(op: Resample, sized: bool = False, factors: Sequence[float] = (2.0, 0.75)
+              ) -> Callable[[Graph], Sequence[Value]]:
     """By factors, and to sizes that follow from the image's."""
     def write(g: Graph) -> Sequence[Value]:
         x = image(g)
         if not sized:
-            return [g(op, x, g.builder.constant(np.array([2.0, 0.75], np.float32)))]
+            return [g(op, x, g.builder.constant(np.array(factors, np.float32)))]
         larger = [g(Add(), g.length(x, axis), g.number(3), dtype=DType.INT32) for axis in (1, 2)]
         return [g(op, x, g(Pack(2), *larger, dtype=DType.INT32))]
 
@@ -174,6 +175,7 @@ MODELS: dict[str, Model] = {name: model(write) for name, write in {
     "nearest-corners": resized(ResizeNearestNeighbor(align_corners=True), 3),
     "nearest-centers": resized(ResizeNearestNeighbor(half_pixel_centers=True), 2),
     "resampled-nearest": resampled(Resample((1, 2), coordinates=Coordinates.ASYMMETRIC, nearest=Nearest.FLOOR)),
+    "resampled-tenths": resampled(Resample((1, 2)), factors=(0.7, 2.3)),
     "resampled-linear": resampled(Resample((1, 2), Interpolation.LINEAR)),
     "resampled-cubic": resampled(Resample((1, 2), Interpolation.CUBIC), sized=True),
     "resampled-corners": resampled(Resample((1, 2), Interpolation.LINEAR, Coordinates.ALIGN_CORNERS), sized=True),

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from circlet.runtime.ops.resample import Aspect, Coordinates, Interpolation, Resample
+from circlet.runtime.ops.resample import Aspect, Coordinates, Interpolation, Nearest, Resample
 from circlet.runtime.ops.sample import GridSample, Outside
 from tests.ops.cases import Case, T
 from tests.ops.run_cases import case_test
 
 ROW = [0.0, 1.0, 2.0, 3.0]
+TEN = np.arange(10, dtype=np.float32)
+THIRD = Resample((0,), coordinates=Coordinates.ASYMMETRIC, nearest=Nearest.FLOOR)
 LINEAR, CUBIC = Interpolation.LINEAR, Interpolation.CUBIC
 
 
@@ -49,6 +51,13 @@ CASES = [
          [[[0.0, 1.0, 2.0], [4.0, 5.0, 6.0]], size(3, 1), [0.0, 0.0, 2.0, 1.0]], [[[1.0], [5.0], [-1.0]]], 1e-6),
     Case("complex", Resample((0,), coordinates=Coordinates.TF_CROP_AND_RESIZE),
          [ROW, size(2), np.array([0, 1], np.complex64)], [ROW], error="element type complex64"),
+    Case("rounded", Resample((0,)), [TEN, factor(0.7)], [[0.0, 2.0, 3.0, 4.0, 6.0, 7.0, 9.0]]),
+    Case("third", THIRD, [TEN, factor(1 / 3)], [[0.0, 3.0, 6.0]]),
+    Case("third-at-run-time", THIRD, [TEN, size(3), None, np.array([1 / 3], np.float32)], [[0.0, 3.0, 6.0]]),
+    Case("linear-factor", Resample((0,), LINEAR), [ROW, size(5), None, np.array([1.45], np.float32)],
+         [[0.0, 0.53448, 1.22414, 1.91379, 2.60345]], 1e-4),
+    Case("factors", Resample((0,)), [ROW, size(2), None, np.array([1, 2], np.float32)], [ROW],
+         error="input 3: expected one number for each of the axes"),
     Case("count", Resample((0,)), [ROW, size(1, 2)], [ROW], error="one number for each of the axes"),
     Case("zero", Resample((0,)), [ROW, size(0)], [ROW], error="cannot resize"),
 ]

@@ -29,6 +29,7 @@ from circlet.runtime.ops.layout import (
     Transpose,
     Unpack,
 )
+from circlet.runtime.ops.resample import Resample
 from circlet.runtime.passes.transforms.rewrite import rewrite_subgraphs
 from circlet.runtime.records import dataclass
 
@@ -78,7 +79,7 @@ class _Grouping:
     def _rule(self, number: int) -> Rule[Op] | None:
         """The rule of an operator whose parameters are known by the time that code is made."""
         rule, operator = rule_of(self._calls[number]), self._subgraph.operators[number]
-        if isinstance(rule, str) or not all(operator.inputs[k] in self._foldable
+        if isinstance(rule, str) or _is_told(operator) or not all(operator.inputs[k] in self._foldable
                                    for k in rule.parameters if k < len(operator.inputs)):
             return None
         return rule
@@ -337,6 +338,11 @@ def _foldable(subgraph: Subgraph) -> frozenset[int]:
         if by_shape or (op.pure and not op.callees() and found.issuperset(operator.inputs)):
             found.update(operator.outputs)
     return frozenset(found)
+
+
+def _is_told(operator: Operator) -> bool:
+    """Whether the run tells the size of a result, which was rounded and so follows from no lengths."""
+    return isinstance(operator.op, Resample) and len(operator.inputs) > 3
 
 
 def _origins(subgraph: Subgraph) -> dict[int, int]:

@@ -20,7 +20,7 @@ from typing import TypeAlias
 
 from circlet.runtime.errors import ExecutionError, LimitError
 from circlet.runtime.ir.length import Scope, ToldApart, is_late
-from circlet.runtime.ir.model import Model
+from circlet.runtime.ir.model import ABSENT, Model
 from circlet.runtime.ir.premises import Premises
 from circlet.runtime.ir.terms import LEAST, Symbol, Terms, replaced, solved, without_common
 from circlet.runtime.ir.types import Shape
@@ -132,7 +132,8 @@ class Generalizer:
             if found is not None and found.spec.is_static:
                 break
             if found is not None and (told or promises) and not (
-                    found.scope.count > found.scope.opened if promises else found.scope.capacities):
+                    found.scope.count > found.scope.opened or _stops_at_sizes(found.spec) if promises
+                    else found.scope.capacities):
                 continue
             other = self._with_equal(index, shapes, opened, Premises(least, told, promises))
             if found is None or (other is not None and other.spec.stop > found.spec.stop):
@@ -182,6 +183,13 @@ class Generalizer:
             return General(spec, scope, _first_computed(spec), tuple(scope.lengths[scope.opened:]), opened)
         except (ExecutionError, LimitError):
             return None
+
+
+def _stops_at_sizes(spec: Specialization) -> bool:
+    """Whether what is known ends at an operator of which only the run tells sizes or parts."""
+    operator = spec.subgraph.operators[spec.stop]
+    return any(tensor not in spec.known for position, tensor in enumerate(operator.inputs) if tensor != ABSENT
+               and position in operator.op.sizes | operator.op.parts_from)
 
 
 def _opened(case: Specialization) -> _Open:

@@ -165,10 +165,10 @@ def _reduction(operator: Operator, tensors: Sequence[Tensor], views: Views) -> M
 def _resampling(operator: Operator, tensors: Sequence[Tensor], views: Views) -> Moved | None:
     op, view = operator.op, views.get(operator.inputs[0])
     assert isinstance(op, resample.Resample)
-    if view is None or len(operator.inputs) > 2 or not all(0 <= axis < len(view.permutation) for axis in op.axes):
+    if view is None or not all(0 <= axis < len(view.permutation) for axis in op.axes):
         return None
     axes = tuple(view.permutation[axis] for axis in op.axes)
-    return Moved(replace(op, axes=axes), (view.source, operator.inputs[1]), view.permutation)
+    return Moved(replace(op, axes=axes), (view.source, *operator.inputs[1:]), view.permutation)
 
 
 def _gathering(operator: Operator, tensors: Sequence[Tensor], views: Views) -> Moved | None:

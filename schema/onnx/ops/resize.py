@@ -13,6 +13,7 @@ from circlet.runtime.ops import resize
 from circlet.runtime.ops.resample import Aspect, Coordinates, Interpolation, Nearest, Resample
 from circlet.schema.importer import compose as c
 from circlet.schema.importer.graph import Value
+from circlet.schema.importer.resize import resampled
 from circlet.schema.onnx.node import Node
 from circlet.schema.onnx.rules import rule
 
@@ -59,6 +60,8 @@ def _resized(node: Node, op: Resample, given: Value, region: Value | None) -> Va
     """As an operator on images where circlet has one that means the same, which is the faster one."""
     made, found = _as_image(op), _image_sizes(node, op, given.data)
     if made is None or found is None or node.dtype() is not DType.FLOAT32:
+        if region is None and given.dtype is DType.FLOAT32:
+            return resampled(node.graph, op, node[0], given)
         return node.apply(op, node[0], given, *(() if region is None else (region,)))
     image = c.channels_last(node.graph, node[0])
     return c.channels_first(node.graph, node.apply(made, image, node.constant(np.array(found, np.int32))))

@@ -24,32 +24,36 @@ from circlet.runtime.ops.resample import Aspect, Coordinates, Interpolation, Nea
 from circlet.runtime.records import dataclass
 
 FLOAT, DOUBLE = DType.FLOAT32, DType.FLOAT64
-"""What elements are, and what places are computed with."""
+"""What elements are, and what places are computed with, but for the nearest element where a factor is given."""
 
 
 class _Axis:
     """An axis that is resized, in registers: what `backends/cpu/resample.py` computes of it."""
 
-    def __init__(self, e: Emitter, length: int, size: int, factor: float | None, part: Sequence[ir.Value]) -> None:
+    def __init__(self, e: Emitter, kind: DType, length: int, size: int, factor: float | ir.Value | None,
+                 part: Sequence[ir.Value]) -> None:
         """
         Args:
             e: writes it.
+            kind: what places are computed with.
             length: of the input.
             size: of the result.
-            factor: between the two; None where it is the quotient.
+            factor: between the two, maybe a float32; None where it is the quotient.
             part: where the part of the axis begins that is resized, and where it ends, as doubles; nothing for all.
         """
-        self.e, self.b, self.size = e, e.builder, size
+        self.e, self.b, self.kind, self.size = e, e.builder, kind, size
         self.length, self._count = (self.real(e.number(each)) for each in (length, size))
-        self.factor = self.b.fdiv(self._count, self.length) if factor is None else self.number(factor)
+        self.factor = (self.b.fdiv(self._count, self.length) if factor is None
+                       else self.number(factor) if isinstance(factor, float)
+                       else factor if kind is FLOAT else self.b.fpext(factor, ir.DoubleType()))
         self._part = part or (self.number(0), self.number(1))
 
     def number(self, value: float) -> ir.Value:
-        return self.e.constant(value, DOUBLE)
+        return self.e.constant(value, self.kind)
 
     def real(self, number: ir.Value) -> ir.Value:
-        """An index as a double."""
-        return self.b.sitofp(number, ir.DoubleType())
+        """An index as a float."""
+        return self.b.sitofp(number, ir.FloatType() if self.kind is FLOAT else ir.DoubleType())
 
     def less_one(self, value: ir.Value) -> ir.Value:
         return self.b.fsub(value, self.number(1))
@@ -83,7 +87,7 @@ class _Axis:
         return b.select(several, b.fadd(b.fmul(begin, last), along), middle)
 
     def is_outside(self, place: ir.Value) -> ir.Value:
-        """Whether a place, or an index as a double, is beyond the elements, or none."""
+        """Whether a place, or an index as a float, is beyond the elements, or none."""
         return self.b.or_(self.b.fcmp_unordered("<", place, self.number(0)),
                           self.b.fcmp_unordered(">", place, self.less_one(self.length)))
 
@@ -98,7 +102,7 @@ _PLACES: Mapping[Coordinates, Callable[[_Axis, ir.Value], ir.Value]] = {
     Coordinates.TF_HALF_PIXEL_FOR_NN: lambda axis, x: axis.centre(x),
     Coordinates.TF_CROP_AND_RESIZE: lambda axis, x: axis.cut_out(x),
 }
-"""Where in the input an element lies, by its number as a double."""
+"""Where in the input an element lies, by its number as a float."""
 _MOVES = frozenset({Coordinates.TF_HALF_PIXEL_FOR_NN, Coordinates.TF_CROP_AND_RESIZE})
 """Where an axis does not stay as it is that is not made longer or shorter."""
 _NEAREST: Mapping[Nearest, tuple[str, float]] = {
@@ -145,7 +149,10 @@ def _refuses(call: Call) -> str | None:
     if part is not None and part.dtype is not FLOAT:
         return f"parts of element type {part.dtype.value}"
     if call.input(1).dtype is FLOAT and call.input(1).data is None:
-        return "factors that are not constant"
+        return "factors that are not constant, without sizes"
+    factors = call.inputs[3] if len(call.inputs) > 3 else None
+    if factors is not None and factors.dtype is not FLOAT:
+        return f"factors of element type {factors.dtype.value}"
     return None
 
 
@@ -207,11 +214,18 @@ def _axes(node: Node[Resample], e: Emitter) -> dict[int, _Along]:
     assert given is not None, "it is a parameter"
     for number, (axis, each) in enumerate(zip(op.axes, given.tolist(), strict=True)):
         length, size = node.input(0).shape[axis], node.shape[axis]
-        factor = each if isinstance(each, float) else None
-        is_same = not may_differ(size, length) and factor in (None, 1.0)
+        factor = each if isinstance(each, float) else _factor(node, e, number)
+        is_same = not may_differ(size, length) and (factor is None or factor == 1.0)
         if not is_same or op.coordinates in _MOVES:
-            found[axis] = _written(node, _Axis(e, length, size, factor, _part(node, e, number)))
+            kind = FLOAT if factor is not None and op.is_single else DOUBLE
+            found[axis] = _written(node, _Axis(e, kind, length, size, factor, _part(node, e, number)))
     return found
+
+
+def _factor(node: Node[Resample], e: Emitter, number: int) -> ir.Value | None:
+    """The factor of an axis, by its number among those resized; None where it is the quotient of sizes."""
+    factors = node.optional(3)
+    return None if factors is None else factors.linear(e, e.number(number))
 
 
 def _part(node: Node[Resample], e: Emitter, number: int) -> Sequence[ir.Value]:
