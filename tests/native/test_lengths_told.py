@@ -26,7 +26,7 @@ from circlet.runtime.ops.normalize import Softmax
 from circlet.runtime.ops.pad import MirrorPad, Pad, Tile
 from circlet.runtime.ops.pool import AveragePool2D
 from circlet.runtime.ops.quantize import Cast
-from circlet.runtime.ops.reduce import ArgMax, ReduceMax, Sum
+from circlet.runtime.ops.reduce import ArgMax, Cumsum, ReduceMax, Sum
 from circlet.runtime.ops.resample import Interpolation, Resample
 from circlet.runtime.ops.resize import ResizeBilinear, ResizeNearestNeighbor
 from circlet.runtime.ops.segment import SegmentSum, UnsortedSegmentSum
@@ -491,3 +491,17 @@ def test_long_computations_of_bounds_are_followed_in_time(depth: int) -> None:
         value = np.arange(6 * length, dtype=np.float32).reshape(length, 6)
         (found,) = session.invoke(0, [value, np.array([3, 4], np.int32)])
         np.testing.assert_array_equal(found, value[:3, :3])
+
+
+def test_lengths_that_are_told_may_be_many(folder: object, tmp_path: Path) -> None:
+    """Room for as many of each as is begun with would be more memory than there is; the second session has a plan."""
+    b = ModelBuilder()
+    g = Graph(b.subgraph("main"))
+    size = g.builder.input("size", INTS, (9,))
+    filled = g(Fill(), size, g.number(1.0))
+    g.builder.output(g(ReduceMax(), g(Cumsum(), filled, g.number(0)), g.ints(*range(9))))
+    circlet.save(b.build(), tmp_path / "many.tflite")
+    for _ in range(2):
+        session = circlet.Session(tmp_path / "many.tflite", backend="native")
+        for longest in (3, 5, 3):
+            assert session.invoke(0, [np.array([longest, 2, 1, 1, 2, 1, 3, 1, 2], np.int32)])[0] == longest

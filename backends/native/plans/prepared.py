@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from io import SEEK_END
 from math import prod
 from struct import Struct
@@ -135,7 +136,8 @@ class Prepared:
                 with LOADING:
                     from circlet.runtime.exec.frames.lent_frame import LentFrame
 
-                return LentFrame(self._open(each, functions, lengths, run, alone), arrays)
+                opened = self._open(each, functions, lengths, run, alone)
+                return None if opened is None else LentFrame(opened, arrays)
         return None
 
     def _fitting(self, planned: Planned, lengths: tuple[int, ...]) -> list[Function] | None:
@@ -154,10 +156,10 @@ class Prepared:
         return self._functions[key]
 
     def _open(self, planned: Planned, functions: Sequence[Function], lengths: tuple[int, ...], run: Run,
-              alone: MakeFrame) -> OpenFrame:
+              alone: MakeFrame) -> OpenFrame | None:
         with LOADING:
             from circlet.backends.native.load.open_invocation import OpenInvocation
-            from circlet.runtime.exec.frames.open_frame import OpenFrame
+            from circlet.runtime.exec.frames.open_frame import OpenFrame, UnboundError
 
         found = {each.tensor: self._part(each) for each in planned.known}
         known = {each.tensor: retype(found[each.tensor], tuple(map(fixed, each.shape)), each.dtype.numpy)
@@ -167,8 +169,10 @@ class Prepared:
             return _chained([OpenInvocation(function, self._setting(stage, arrays, lengths, run), self._teams)
                              for stage, function in zip(planned.stages, functions, strict=True)])
 
-        return OpenFrame(planned.layout.place.subgraph, planned.layout, known, lengths, run, bind,
-                         lambda shapes: alone(shapes, run), planned.keeps_inputs)
+        with suppress(UnboundError):
+            return OpenFrame(planned.layout.place.subgraph, planned.layout, known, lengths, run, bind,
+                             lambda shapes: alone(shapes, run), planned.keeps_inputs)
+        return None
 
     def _fixed(self, planned: Planned, functions: Sequence[Function], run: Run,
                lent: Sequence[Array] = ()) -> WholeFrame:

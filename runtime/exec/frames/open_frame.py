@@ -26,7 +26,7 @@ _UNSIZED: tuple[Shape, ...] = ((-1,),)
 
 
 class UnboundError(Exception):
-    """No backend computes the subgraph at any lengths."""
+    """No backend computes the subgraph at any lengths, or there is no room for those that are begun with."""
 
 
 def _unbound() -> NoReturn:
@@ -55,7 +55,7 @@ class OpenFrame(Resizable):
             keeps_inputs: whether the step leaves them as they are.
 
         Raises:
-            UnboundError: there is no step.
+            UnboundError: there is no step, or not memory enough for the room that lengths are begun with.
             LimitError: there is not memory enough.
         """
         self.run = run
@@ -91,7 +91,12 @@ class OpenFrame(Resizable):
         both = views + len(step.needs)
         self._parts = views, both
         """How many numbers views need, and with those how many the step needs."""
-        step.expect(self._numbers(lengths)[views:both])
+        try:
+            step.expect(self._numbers(lengths)[views:both])
+        except LimitError:
+            if not layout.room:
+                raise
+            raise UnboundError from None  # so much is not needed, but for all lengths that are begun with together
         self._attempt: Step = _unbound
         """Runs the step, with the room that there is."""
         self._run_step: Step = _unbound
