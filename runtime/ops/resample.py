@@ -70,6 +70,14 @@ def fraction_of(factor: float) -> Fraction | None:
     return found if is_near else None
 
 
+def _fits(length: int, given: float) -> bool:
+    """Whether an axis can get a size, or the one that a factor gives: nothing becomes nothing, as of no images."""
+    is_size = not isinstance(given, float)
+    if length >= 1:
+        return given >= 1 if is_size else 0 < given < inf
+    return length == 0 and (given == 0 if is_size else 0 < given < inf)
+
+
 def scaled(length: int, factor: float) -> int:
     """A length times a factor, rounded down, as float32 computes it; it may be open.
 
@@ -142,7 +150,7 @@ class Resample(Op):
             return [scaled(length, each) for length, each in zip(lengths, given, strict=True)]
         if self.aspect is not Aspect.STRETCH:
             raise Unknown
-        if any(each < 1 for each in (*lengths, *given)):
+        if not all(map(_fits, lengths, given)):
             raise ShapeError(f"cannot resize axes of sizes {lengths} to {list(given)}")
         return [integer(each) for each in given]
 
@@ -150,11 +158,11 @@ class Resample(Op):
                 ) -> list[tuple[int, float]]:
         """For each of the axes the size of the result and the factor."""
         lengths = [shape[axis] for axis in self.axes]
-        if not all(0 < length * each < inf for length, each in zip(lengths, given, strict=True)):
+        if not all(map(_fits, lengths, given)):
             raise ShapeError(f"cannot resize axes of sizes {lengths} by or to {list(given)}")
         if any(isinstance(each, float) for each in given):
             return [(scaled(length, factor), factor) for length, factor in zip(lengths, given, strict=True)]
-        quotients = [size / length for length, size in zip(lengths, given, strict=True)]
+        quotients = [size / length if length else 1.0 for length, size in zip(lengths, given, strict=True)]
         if self.aspect is Aspect.STRETCH:
             return list(zip(map(int, given), factors or quotients, strict=True))
         factor = (min if self.aspect is Aspect.NOT_LARGER else max)(quotients)
