@@ -9,14 +9,15 @@ from llvmlite import ir
 
 from circlet.backends.native.emit.emitter import Emitter, Index, register_type
 from circlet.backends.native.emit.value import Value, computed, in_memory
+from circlet.backends.native.emit.whole import Whole
 from circlet.backends.native.rules.moving.index import counts
-from circlet.backends.native.rules.moving.move import extended, filled, impossible
+from circlet.backends.native.rules.moving.move import expect_shape, extended, filled, impossible
 from circlet.backends.native.rules.quantized.quantize import convert
 from circlet.backends.native.rules.real.reduce import Register
 from circlet.backends.native.rules.refusals import movable
 from circlet.backends.native.rules.rule import Node, Sink, fused, nest
 from circlet.backends.refusal import all_of, only
-from circlet.runtime.ir.length import bound, may_differ
+from circlet.runtime.ir.length import bound, is_late, may_differ
 from circlet.runtime.ir.op import ShapeError
 from circlet.runtime.ir.types import DType, Shape
 from circlet.runtime.ops.operands import agreed
@@ -100,8 +101,11 @@ def sums(node: Node[Range], e: Emitter, sinks: tuple[Sink, ...]) -> None:
     dtype, b = node.call.outputs[0].dtype, e.builder
     start, limit, delta = (node.input(k).scalar(e) for k in range(3))
     count = (_steps_of_floats if dtype is DType.FLOAT32 else _steps)(e, start, limit, delta)
-    node.function.expect_capacity(count, bound(node.shape[0]), 0)
-    e.define_once(node.shape[0], count)
+    if is_late(node.shape[0]):
+        node.function.expect_capacity(count, bound(node.shape[0]), 0)
+        e.define_once(node.shape[0], count)
+    elif not expect_shape(node, [Whole(e, count)]):
+        return
     value = Register(e, register_type(dtype))
     value.set(start)
     with e.loop(count) as k:
