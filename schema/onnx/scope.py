@@ -83,6 +83,8 @@ class Scope:
         self.graph = graph
         self.unit = unit
         self._parent = parent
+        self.is_trial: bool = parent is not None and parent.is_trial
+        """Whether graphs in it are read again, as a list in them is taken to be empty that may not stay so."""
         self._names: dict[str, Value | None] = {}
         self.dequantized: dict[str, Dequantized] = {}
         """By name."""

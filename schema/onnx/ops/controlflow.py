@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
-from circlet.runtime.errors import ModelError
+from circlet.runtime.errors import ModelError, UnsupportedError
 from circlet.runtime.ir.probe import merged
 from circlet.runtime.ops import controlflow
 from circlet.schema.importer.graph import Value, type_text
-from circlet.schema.onnx.bodies import translate_body, union
+from circlet.schema.onnx.bodies import Body, translate_body, union
 from circlet.schema.onnx.node import Node
 from circlet.schema.onnx.rules import rule
 from circlet.schema.onnx.scope import Scope
@@ -26,18 +27,29 @@ def if_(node: Node) -> Sequence[Value]:
     chosen = node.known(0)
     if chosen is not None and chosen.size == 1:
         return inlined(node, graphs[0 if chosen.item() else 1])
-    bodies = [translate_body(node.scope, each, (), ()) for each in graphs]
-    then, other = bodies
+    then, other = bodies = _branches(node.scope, graphs)
     for position, (one, two) in enumerate(zip(then.types, other.types, strict=True)):
         if one != two:
             raise ModelError(f"output {position}: expected one type, found {type_text(one)} in the then branch and "
                              f"{type_text(two)} in the else branch")
     captured = union(bodies)
-    for body in bodies:
+    for body in dict.fromkeys(bodies):
         body.finish(captured)
     shapes = [merged(pair) for pair in zip(then.shapes, other.shapes, strict=True)]
     op = controlflow.If(then.graph.index, other.graph.index)
     return node.graph.op(op, node[0], *captured, count=len(shapes), types=then.types, shapes=shapes)
+
+
+def _branches(scope: Scope, graphs: Sequence[Any]) -> Sequence[Body]:
+    """Both branches. In a trial one that cannot be read is taken for the other one: it may take elements of a list that
+    is empty so far, and is not run while that is so."""
+    if not scope.is_trial:
+        return [translate_body(scope, each, (), ()) for each in graphs]
+    found: list[Body] = []
+    for each in graphs:
+        with suppress(UnsupportedError):
+            found.append(translate_body(scope, each, (), ()))
+    return [found[0], found[-1]] if found else [translate_body(scope, each, (), ()) for each in graphs]
 
 
 def inlined(node: Node, proto: Any) -> Sequence[Value]:

@@ -132,12 +132,17 @@ def _fixpoint(node: Node, initial: Sequence[Value], ranks: Sequence[int]
     heads: list[Shape | None] = [(1,) * rank for rank in ranks]
     held = [each.held_shapes for each in initial]
     count = len(program.graphs)
+    trial = Scope(node.graph, node.scope.unit, node.scope)
+    trial.is_trial = True
+    scope = trial if () in held else node.scope
     while True:
-        body = translate_body(node.scope, node.body("body"), types, [*heads, *shapes], [None, None, *held])
+        body = translate_body(scope, node.body("body"), types, [*heads, *shapes], [None, None, *held])
         found = [merged(pair) for pair in zip(shapes, body.shapes[1:], strict=False)]
         held_then = [united(*pair) for pair in zip(held, body.held[1:], strict=False)]
         if found == shapes and held_then == held:
-            return body, shapes, held
+            if scope.is_trial == node.scope.is_trial:
+                return body, shapes, held
+            scope = node.scope
         shapes, held = found, held_then
         program.discard(count)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 import circlet
+from circlet.runtime.errors import UnsupportedError
 from tests.schema.onnx.graphs import Case, check, f32, i64, load
 
 RUN = {"M": i64(3), "c": True}
@@ -67,8 +68,29 @@ SLICE = """g (float[n, 2] x, int64 p) => (float[2] y, float[1, 2] z) { zero = Co
     shape = Shape(x) rows = Gather<axis = 0>(shape, zero) ones = ConstantOfShape<value = int64[1] {1}>(rows)
     s = SplitToSequence<axis = 0, keepdims = 0>(x) t = SplitToSequence<axis = 0>(x, ones)
     y = SequenceAt(s, p) z = SequenceAt(t, p) }"""
+ATTENDED = """g (float[t, 2] x, int64 M) => (float[t, 2] y) {
+    none = SequenceEmpty() zero = Constant<value = int64 {0}>()
+    s = Loop(M, "", none) <body = body (int64 i, bool k, seq(float) s) => (bool d, seq(float) z) {
+        row = Gather(x, i) later = Greater(i, zero)
+        e = If(later) <then_branch = t () => (p) { all = ConcatFromSequence<axis = 0, new_axis = 1>(s)
+                           weights = Softmax<axis = 0>(all) axis = Constant<value = int64[1] {0}>()
+                           parts = Mul(all, weights) sum = ReduceSum<keepdims = 0>(parts, axis) p = Add(row, sum) },
+                       else_branch = e () => (q) { q = Identity(row) }>
+        z = SequenceInsert(s, e) d = Identity(k) }>
+    y = ConcatFromSequence<axis = 0, new_axis = 1>(s) }"""
+"""Rows that are added to what a list of all before comes to, of which only the first turn, that does not take it, tells
+the rank."""
+NEVER_FILLED = """g (int64 M, float[1] start) => (float[1] y) {
+    none = SequenceEmpty() zero = Constant<value = int64 {0}>()
+    s, y = Loop(M, "", none, start) <body = body (int64 i, bool k, seq(float) s, float[1] u)
+        => (bool d, seq(float) z, float[1] v) { later = Greater(i, zero)
+        v = If(later) <then_branch = t () => (p) { all = ConcatFromSequence<axis = 0>(s) p = Softmax<axis = 0>(all) },
+                       else_branch = e () => (q) { q = Identity(u) }>
+        z = Identity(s) d = Identity(k) }> }"""
 SUM = {**THREE, "M": i64(3), "start": f32(0, 0)}
 CASES = [
+    Case("loop_attends_to_its_list", ATTENDED, {"x": f32([[1, 2], [0, 1], [1, 0]]), "M": i64(3)}, [f32(
+        [[1, 2], [1, 3], [2, 2.7310586]])]),
     Case("slices_repeated_by_a_loop", REPEATED,
          {"x": f32([[1, 2], [4, 3], [5, 6]]), "r": i64([2, 0, 1]), "w": f32(2, 3), "M": i64(3)},
          [f32([[-2, 3], [-2, 3], [-2, 3]]), i64(3)], opset=17),
@@ -132,3 +154,8 @@ def test_no_such_slice(place: int, backend: str) -> None:
     session = circlet.Session(load(SLICE), backend=backend)
     with pytest.raises(circlet.ExecutionError, match="index"):
         session.run({"x": f32([[1, 2], [3, 4]]), "p": i64(place)})
+
+
+def test_a_list_that_stays_empty_tells_no_rank() -> None:
+    with pytest.raises(UnsupportedError, match=r"graph 't', node 1 .*rank only a run tells: 'all'"):
+        load(NEVER_FILLED)
