@@ -177,6 +177,22 @@ def test_results_that_follow_from_lengths_are_planned(folder: Path, monkeypatch:
         assert constant.tolist() == [-1, -2]
 
 
+def test_results_that_follow_from_fixed_shapes_are_planned(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    b = ModelBuilder()
+    main = b.subgraph("main")
+    x = main.input("x", DType.FLOAT32, (2, 3))
+    main.output(main.apply(ShapeOf(DType.INT32), x), main.apply(Neg(), x))
+    content = dump_model(b.build(), "tflite")
+    value = np.arange(6, dtype=np.float32).reshape(2, 3)
+    circlet.Session(content, "native").run([value])
+    forbid_reading(monkeypatch)
+    session = circlet.Session(content, "native")
+    for _ in range(2):
+        shape, negative = session.run([value]).values()
+        assert (shape.dtype, shape.tolist(), negative.tolist()) == (np.int32, [2, 3], (-value).tolist())
+        shape[:] = 0  # the caller's own
+
+
 @pytest.mark.parametrize("most", [1, 3])
 @pytest.mark.parametrize("rows", [-1, 7])
 def test_subgraphs_of_several_functions_are_planned(

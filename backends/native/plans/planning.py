@@ -158,15 +158,14 @@ class Planner:
         """Where inputs and results of a subgraph lie, and what its functions compute for each other; and the values of
         those that lie nowhere, as they are the same for all lengths."""
         tensors, general = span.spec.subgraph.tensors, span.spec.general
-        found: Layout | None
-        known: Mapping[int, Array] = {}
         if span.is_whole and general is not None:
             between = [number for number, array in enumerate(span.arrays) if array is not None]
             found, known = open_layout(general, span.aliases, between)
         else:
-            found = fixed_layout(span.spec, span.arrays, held)
-        if found is None:
-            raise Unplanned
+            fixed = fixed_layout(span.spec, span.arrays, held)
+            if fixed is None:
+                raise Unplanned
+            found, known = fixed
         own = [each.tensor for each in found.borders]
         for each in (*own, *map(span.aliases.root, own)):
             if tensors[each].is_variable or tensors[each].is_constant or tensors[each].dtype.numpy.hasobject:

@@ -161,9 +161,7 @@ class Prepared:
             from circlet.backends.native.load.open_invocation import OpenInvocation
             from circlet.runtime.exec.frames.open_frame import OpenFrame, UnboundError
 
-        found = {each.tensor: self._part(each) for each in planned.known}
-        known = {each.tensor: retype(found[each.tensor], tuple(map(fixed, each.shape)), each.dtype.numpy)
-                 for each in planned.layout.borders if each.tensor in found}
+        known = self._known(planned)
 
         def bind(arrays: Mapping[int, Array]) -> OpenStep:
             return _chained([OpenInvocation(function, self._setting(stage, arrays, lengths, run), self._teams)
@@ -182,9 +180,10 @@ class Prepared:
                   for tensor, array in zip(layout.inputs, lent, strict=bool(lent))}
         memory.update({each.number: run.room.allocate((fixed(each.size),), np.dtype(np.uint8))
                        for each in layout.buffers if each.number not in memory})
-        arrays: dict[int, Array] = {}
+        arrays = self._known(planned)
         for each in layout.borders:
-            assert each.buffer is not None, "what has no buffer is not planned"
+            if each.buffer is None:
+                continue
             shape, dtype = tuple(map(fixed, each.shape)), each.dtype.numpy
             end = each.offset + prod(shape) * dtype.itemsize
             arrays[each.tensor] = retype(memory[each.buffer][each.offset:end], shape, dtype)
@@ -192,6 +191,12 @@ class Prepared:
                  for stage, function in zip(planned.stages, functions, strict=True)]
         inputs, outputs = ([arrays[each] for each in side] for side in (layout.inputs, layout.outputs))
         return WholeFrame(run, inputs, outputs, in_turn(steps))
+
+    def _known(self, planned: Planned) -> dict[int, Array]:
+        """Inputs and results that are the same in every run, by tensor."""
+        found = {each.tensor: self._part(each) for each in planned.known}
+        return {each.tensor: retype(found[each.tensor], tuple(map(fixed, each.shape)), each.dtype.numpy)
+                for each in planned.layout.borders if each.tensor in found} if found else {}
 
     def _setting(self, stage: Stage, arrays: Mapping[int, Array], lengths: tuple[int, ...], run: Run) -> Setting:
         parts = {(each.subgraph, each.tensor): self._part(each) for each in stage.parts}

@@ -31,18 +31,22 @@ def open_layout(general: General, aliases: Aliases,
         tensor: each for tensor, each in known.items() if not is_open_value(each)}
 
 
-def fixed_layout(spec: Specialization, arrays: Sequence[Array | None], others: Iterable[int]) -> Layout | None:
-    """The same at fixed shapes, as these and other tensors lie in some arrays; None where a result is known, or one has
-    no memory. Those in one piece of memory stay where they are in it: code knows which begin at one place, and what
-    is read soon after it was written is still in the cache."""
+def fixed_layout(spec: Specialization, arrays: Sequence[Array | None],
+                 others: Iterable[int]) -> tuple[Layout, Mapping[int, Array]] | None:
+    """The same at fixed shapes, as these and other tensors lie in some arrays; None where one has no memory. Those in
+    one piece of memory stay where they are in it: code knows which begin at one place, and what is read soon after it
+    was written is still in the cache."""
+    known = {each: spec.known[each] for each in spec.subgraph.outputs if each in spec.known}
     room: Counter[int] = Counter()
     for array in arrays:
         if array is not None:
             room[id(_owner(array))] += array.nbytes + ALIGNMENT
     found: dict[int, dict[int, Array]] = {}
     for each in (*spec.subgraph.inputs, *spec.subgraph.outputs, *others):
+        if each in known:
+            continue
         array = arrays[each]
-        if each in spec.known or array is None:
+        if array is None:
             return None
         found.setdefault(id(_owner(array)), {})[each] = array
     places: dict[int, tuple[int, int]] = {}
@@ -54,7 +58,7 @@ def fixed_layout(spec: Specialization, arrays: Sequence[Array | None], others: I
             return None  # parts of something larger, which a caller lends
         places.update((each, (number, array.ctypes.data - begin)) for each, array in lying.items())
         buffers.append(Buffer(number, terms_of(end - begin)))
-    return _layout(spec, places, buffers, ())
+    return _layout(spec, places, buffers, ()), known
 
 
 def keeps_inputs(aliases: Aliases, layout: Layout, is_open: bool) -> bool:
