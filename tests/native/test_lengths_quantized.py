@@ -13,8 +13,10 @@ from circlet.runtime.ir.model import Model
 from circlet.runtime.ir.op import Op
 from circlet.runtime.ir.tensor import Tensor
 from circlet.runtime.ir.types import Activation, Array, DType, Padding, Quantization, Shape
+from circlet.runtime.ops.comparison import Greater
 from circlet.runtime.ops.conv import Conv2D, DepthwiseConv2D, TransposeConv
 from circlet.runtime.ops.elementwise import Add, Mul, Sub
+from circlet.runtime.ops.index import GatherNd, Where
 from circlet.runtime.ops.layout import Concatenation, StridedSlice, Transpose
 from circlet.runtime.ops.matmul import BatchMatMul, FullyConnected
 from circlet.runtime.ops.normalize import Softmax
@@ -160,6 +162,14 @@ def hybrid_transposed(g: Graph) -> Sequence[Value]:
     return [twice_as_large(g, x, None, F32)]
 
 
+def found(g: Graph) -> Sequence[Value]:
+    """Of (n, DEPTH) what is above the zero point, its sum and its mean."""
+    x = g.input((-1, DEPTH))
+    least = g.builder.constant(np.int8(5), quantization=GIVEN)
+    above = g(GatherNd(), x, g(Where(), g(Greater(), x, least, dtype=DType.BOOL), dtype=DType.INT64), q=GIVEN)
+    return [above, g(Sum(), above, g.ints(0), q=q(9.0, -100)), g(Mean(), above, g.ints(0), q=q(0.02, 1))]
+
+
 def stored(shape: Shape, dtype: DType = I8) -> Array:
     """Any stored values."""
     limits = np.iinfo(dtype.numpy)
@@ -178,6 +188,7 @@ MODELS: dict[str, tuple[Model, Callable[[int], Array]]] = {
     "attention": (model(attention), lambda n: stored((n, DEPTH))),
     "hybrid": (model(hybrid), lambda n: RANDOM.standard_normal((n, DEPTH)).astype(np.float32)),
     "wide": (model(wide), lambda n: stored((n, DEPTH), I16)),
+    "found": (model(found), lambda n: stored((n, DEPTH))),
 }
 LENGTHS = (7, 2, 64, 33, 150, 12, 13)
 

@@ -23,7 +23,7 @@ from circlet.backends.native.rules.real.pool import covered
 from circlet.backends.native.rules.real.reduce import AXES, Fold, extreme, fold_along
 from circlet.backends.native.rules.refusals import quantized
 from circlet.backends.native.rules.rule import Node, Sink, nest
-from circlet.runtime.ir.length import is_length, larger, lowest, may_differ
+from circlet.runtime.ir.length import certain, is_late, is_length, larger, lowest, may_differ
 from circlet.runtime.ir.types import DType
 from circlet.runtime.ops import reduce as ops
 from circlet.runtime.ops.pool import AveragePool2D, MaxPool2D
@@ -35,7 +35,8 @@ Finish: TypeAlias = Callable[[Emitter, ir.Value], ir.Value]
 def _total(node: Node[Any], finish: Finish, dtype: DType, count: int) -> Fold:
     """The fold that sums so many stored values up."""
     source, result = node.call.input(0), node.call.outputs[0]
-    wide = DType.INT32 if count < 1 << 31 - 8 * dtype.numpy.itemsize else DType.INT64
+    most = 1 << 31 - 8 * dtype.numpy.itemsize
+    wide = DType.INT32 if (certain(count, "<", most) if is_late(count) else count < most) else DType.INT64
     kind = register_type(wide)
 
     def add(e: Emitter, so_far: ir.Value, element: ir.Value) -> ir.Value:
