@@ -10,7 +10,7 @@ import numpy as np
 
 from circlet.runtime.ir.op import Count, Op, Operands, ShapeError, at_least, exactly
 from circlet.runtime.ir.types import DType, Shape
-from circlet.runtime.ops.operands import expect_one, expect_rank, normalize_axis, sized, sizes
+from circlet.runtime.ops.operands import agreed_shape, expect_one, expect_rank, normalize_axis, sized, sizes
 from circlet.runtime.ops.registry import operator
 from circlet.runtime.records import dataclass
 
@@ -85,7 +85,7 @@ class ScatterNd(Op):
         if not indices:
             raise ShapeError("indices: expected at least rank 1, found a scalar")
         shape = sizes(args[2], "shape")
-        if indices[-1] > len(shape) or updates != (*indices[:-1], *shape[indices[-1]:]):
+        if indices[-1] > len(shape) or agreed_shape(updates, (*indices[:-1], *shape[indices[-1]:])) is None:
             raise ShapeError(f"cannot scatter updates {updates} into {shape} by indices {indices}")
         return (shape,)
 

@@ -15,7 +15,7 @@ from circlet.runtime.ir.model import Model
 from circlet.runtime.ir.types import DType
 from circlet.runtime.ops.comparison import Less
 from circlet.runtime.ops.elementwise import Add, Mul, Sub
-from circlet.runtime.ops.index import Where
+from circlet.runtime.ops.index import ScatterNd, Where
 from circlet.runtime.ops.layout import Concatenation, Pack, StridedSlice
 from circlet.runtime.ops.quantize import Cast
 from circlet.runtime.ops.reduce import ReduceMax
@@ -82,12 +82,31 @@ def padded(count: int, length: int) -> Sequence[np.ndarray]:
     return [floats(count, length), np.arange(length, length - count, -1, dtype=np.int32)]
 
 
+def packed() -> Model:
+    """Rows x (n, 6) of sequences of so many rows each, lengths (b,), side by side as (b, longest, 6)."""
+    b = ModelBuilder()
+    g = Graph(b.subgraph("main"))
+    x, lengths = g.builder.input("x", DType.FLOAT32, (-1, 6)), g.builder.input("lengths", INTS, (-1,))
+    greatest = g(ReduceMax(), lengths, g.ints(0), dtype=INTS)
+    column = g(Reshape(), lengths, g.ints(-1, 1), dtype=INTS)
+    mask = g(Less(), g(Range(), g.number(0), greatest, g.number(1), dtype=INTS), column, dtype=DType.BOOL)
+    size = g(Concatenation(0), g(ShapeOf(INTS), mask, dtype=INTS), g.ints(6), dtype=INTS)
+    places = g(Cast(), g(Where(), mask, dtype=I64), dtype=INTS)
+    g.builder.output(g(Tanh(), g(ScatterNd(), places, x, size)))
+    return b.build()
+
+
+def sequences(*lengths: int) -> Sequence[np.ndarray]:
+    return [floats(sum(lengths), 6), np.array(lengths, np.int32)]
+
+
 CASES = {
+    "packed": (packed, [sequences(*each) for each in ((4, 7), (3, 1, 9), (5, 5), (60, 2, 40), (4, 7))]),
     "masked": (masked, [padded(*each) for each in ((2, 7), (3, 40), (5, 6), (2, 100), (2, 7))]),
     "residual": (residual, [edges(*each) for each in ((7, 20, 7), (3, 9, 3), (40, 200, 40), (7, 20, 7), (2, 3, 2))]),
     "runs": (runs, [bools(*each) for each in ((9, 2), (100, 7), (5, 5), (64, 2), (2, 2))]),
 }
-OTHERS = {"masked": [padded(1, 1)], "residual": [edges(5, 4, 1)], "runs": [bools(6, 7)]}
+OTHERS = {"packed": [sequences(1, 1)], "masked": [padded(1, 1)], "residual": [edges(5, 4, 1)], "runs": [bools(6, 7)]}
 """For which the sizes are not equal, but one of them is 1."""
 
 
@@ -118,6 +137,19 @@ def test_masks_that_do_not_fit_are_errors(length: int, folder: Path) -> None:
     with pytest.raises(circlet.CircletError, match="cannot reshape"):
         session.invoke(0, [x, np.array([length, 3], np.int32)])
     check(session.invoke(0, [x, lengths])[0][:, 0], x * np.tanh(np.float32(np.arange(7) < np.array([[7], [6]]))), 1e-5)
+
+
+@pytest.mark.parametrize("backend", ["native", "cpu"])
+def test_rows_that_do_not_fit_are_errors(backend: str, folder: Path) -> None:
+    session = circlet.Session(packed(), backend)
+    x, lengths = sequences(3, 6)
+    for _ in range(2):
+        found = session.invoke(0, [x, lengths])[0]
+        check(found[0, :3], np.tanh(x[:3]), 1e-5)
+        assert not found[0, 3:].any()
+        for rows in (8, 10):
+            with pytest.raises(circlet.CircletError, match=r"\(SCATTER_ND\): cannot scatter"):
+                session.invoke(0, [floats(rows, 6), lengths])
 
 
 def test_sizes_that_do_not_fit_are_errors(folder: Path) -> None:

@@ -17,7 +17,7 @@ from circlet.backends.native.rules.real.reduce import Register
 from circlet.backends.native.rules.refusals import movable
 from circlet.backends.native.rules.rule import Node, Sink, fused, nest
 from circlet.backends.refusal import all_of, only
-from circlet.runtime.ir.length import bound, is_late, may_differ
+from circlet.runtime.ir.length import bound, may_differ
 from circlet.runtime.ir.op import ShapeError
 from circlet.runtime.ir.types import DType, Shape
 from circlet.runtime.ops.operands import agreed
@@ -101,10 +101,9 @@ def sums(node: Node[Range], e: Emitter, sinks: tuple[Sink, ...]) -> None:
     dtype, b = node.call.outputs[0].dtype, e.builder
     start, limit, delta = (node.input(k).scalar(e) for k in range(3))
     count = (_steps_of_floats if dtype is DType.FLOAT32 else _steps)(e, start, limit, delta)
-    if is_late(node.shape[0]):
+    if e.is_undefined(node.shape[0]):
         node.function.expect_capacity(count, bound(node.shape[0]), 0)
-        e.define_once(node.shape[0], count)
-    elif not expect_shape(node, [Whole(e, count)]):
+    if not expect_shape(node, [Whole(e, count)]):
         return
     value = Register(e, register_type(dtype))
     value.set(start)
