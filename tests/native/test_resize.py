@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from circlet.runtime.ir.builder import SubgraphBuilder, Value
+import circlet
+from circlet.runtime.ir.builder import ModelBuilder, SubgraphBuilder, Value
+from circlet.runtime.ir.tensor import Tensor
+from circlet.runtime.ir.types import DType
 from circlet.runtime.ops.elementwise import Add
 from circlet.runtime.ops.resample import Coordinates, Interpolation, Nearest, Resample
 from circlet.runtime.ops.resize import Resize, ResizeBilinear, ResizeNearestNeighbor
 from circlet.runtime.ops.spatial import BatchToSpaceND, DepthToSpace, SpaceToBatchND, SpaceToDepth
 from tests.native.against_cpu import agree, applied, seeds, values
 from tests.native.native_cases import native_test
+from tests.ops.cases import check
 from tests.ops.test_resample import CASES as RESAMPLED
 from tests.ops.test_resize import BILINEAR, NEAREST
 from tests.ops.test_spatial import CASES as SPATIAL
@@ -60,6 +65,23 @@ def test_any_axes(kind: Interpolation, coordinates: Coordinates, nearest: Neares
 def test_integers(dtype: type[np.generic], options: tuple[bool, bool], image: tuple[int, ...], size: tuple[int, int],
                   seed: int) -> None:
     agree(applied(ResizeBilinear(*options), np.array(size, np.int32)), values(image, dtype, seed))
+
+
+@pytest.mark.parametrize("dtype", [DType.FLOAT32, DType.INT8, DType.UINT8, DType.INT16], ids=lambda each: each.value)
+@pytest.mark.parametrize("op", [ResizeBilinear, ResizeNearestNeighbor])
+@pytest.mark.parametrize("options", [(False, False), (True, False), (False, True)], ids=["", "corners", "centers"])
+def test_sizes_that_the_run_tells(op: type[Resize], options: tuple[bool, bool], dtype: DType, folder: Path,
+                                  compiled: list[str]) -> None:
+    """One of 1 among them, which has no steps between elements."""
+    b = ModelBuilder()
+    main = b.subgraph("main")
+    image, size = main.input("image", dtype, (1, -1, 4, 3)), main.input("size", DType.INT32, (2,))
+    main.output(*main.op(op(*options), image, size, outputs=[Tensor("", dtype, (), has_rank=False)]))
+    native, cpu = (circlet.Session(b.build(), each) for each in ("native", "cpu"))
+    for rows, *wanted in ((5, 7, 3), (2, 1, 6), (9, 4, 1), (3, 1, 1), (5, 7, 3)):
+        given = [values((1, rows, 4, 3), dtype.numpy, rows), np.array(wanted, np.int32)]
+        check(native.invoke(0, given)[0], cpu.invoke(0, given)[0], 1e-5 if dtype is DType.FLOAT32 else None)
+    assert len(compiled) == 1
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.int8, np.int64, np.bool_])

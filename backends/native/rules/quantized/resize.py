@@ -13,10 +13,10 @@ from circlet.backends.native.emit.lanes import SINGLE, Lanes
 from circlet.backends.native.emit.loops import independent
 from circlet.backends.native.rules.preferences import QUANTIZED
 from circlet.backends.native.rules.quantized.quantize import convert
-from circlet.backends.native.rules.real.resize import SIZE, Corner, bilinear_corners
+from circlet.backends.native.rules.real.resize import SIZE, Corner, bilinear_corners, steps
 from circlet.backends.native.rules.rule import Node, Sink, nest
 from circlet.backends.refusal import only
-from circlet.runtime.ir.length import is_open, may_differ
+from circlet.runtime.ir.length import is_open
 from circlet.runtime.ir.types import QUANTIZABLE, DType
 from circlet.runtime.ops.resize import ResizeBilinear
 
@@ -60,8 +60,8 @@ def _corners(node: Node[ResizeBilinear], e: Emitter,
 def _fixed_point_pair(e: Emitter, op: ResizeBilinear, length: int, count: int, place: ir.Value) -> Pair:
     """`fixed_point_neighbours` of one element."""
     b, one = e.builder, 1 << FRACTION_BITS
-    corners = int(op.align_corners and may_differ(count, 1))
-    scale = (one * (length - corners) + (count - corners) // 2) // (count - corners)
+    between = steps(op, count)
+    scale = (one * (length - int(op.align_corners)) + between // 2) // between
     position = b.mul(place, e.number(scale))
     if op.half_pixel_centers:
         position = b.add(position, e.number(scale // 2 - one // 2))
@@ -74,9 +74,8 @@ def _fixed_point_pair(e: Emitter, op: ResizeBilinear, length: int, count: int, p
 
 def _pair(e: Emitter, op: ResizeBilinear, length: int, count: int, place: ir.Value) -> Pair:
     """`neighbours` of one element."""
-    corners = int(op.align_corners and may_differ(count, 1))
     half = 0.5 if op.half_pixel_centers else 0.0
-    real = [Lanes(e, e.number(each - corners)).to_real(SINGLE) for each in (length, count)]
+    real = [Lanes(e, e.number(each)).to_real(SINGLE) for each in (length - int(op.align_corners), steps(op, count))]
     position = (Lanes(e, place).to_real(SINGLE) + half) * (real[0] / real[1]) - half
     lower, upper = (e.builder.fptosi(position.unary(name).value, e.index) for name in ("floor", "ceil"))
     lower, upper = e.intrinsic("smax", lower, e.number(0)), e.intrinsic("smin", upper, e.number(length - 1))

@@ -15,7 +15,7 @@ from circlet.backends.native.emit.value import Value, in_memory
 from circlet.backends.native.rules.refusals import movable, plain
 from circlet.backends.native.rules.rule import Node, Sink, nest
 from circlet.backends.refusal import all_of, only
-from circlet.runtime.ir.length import is_open
+from circlet.runtime.ir.length import is_open, larger
 from circlet.runtime.ir.types import Array, DType
 from circlet.runtime.ops.resize import Resize, ResizeBilinear, ResizeNearestNeighbor
 from circlet.runtime.records import dataclass
@@ -61,10 +61,15 @@ def _real(e: Emitter, number: ir.Value | int) -> ir.Value:
     return e.builder.sitofp(e.register(number), ir.FloatType())
 
 
+def steps(op: Resize, count: int) -> int:
+    """How many steps an axis has on which so many elements lie; 1 where there is one, which lies where it begins."""
+    return larger(count - 1, 1) if op.align_corners else count
+
+
 def _position(op: Resize, e: Emitter, k: ir.Value, length: int, count: int) -> ir.Value:
     """Where in an axis of `length` an element of the resized one begins, as `interpolation` computes it."""
-    b, corners = e.builder, int(op.align_corners and count > 1)
-    scale = b.fdiv(_real(e, length - corners), _real(e, count - corners))
+    b, corners = e.builder, int(op.align_corners)
+    scale = b.fdiv(_real(e, length - corners), _real(e, steps(op, count)))
     place = _real(e, k)
     return b.fmul(b.fadd(place, e.constant(0.5, FLOAT)) if op.half_pixel_centers else place, scale)
 
