@@ -34,13 +34,26 @@ def is_taken_equal(one: Length | int, other: Length | int) -> bool:
     that and no loop changes them. Code leaves a run where they turn out not to be: it asks for room, as if it lacked
     some, so there is a length that says for how much there is."""
     difference = one - other
-    if not (isinstance(difference, Length) and is_late(difference)) or changes(difference) or (
-            certain(one, "==", other) is not None):
+    return isinstance(difference, Length) and _is_taken_for_none(difference, difference.scope.premises.promises)
+
+
+def is_taken_to_reach(size: Length | int, least: int) -> bool:
+    """Whether a size, of which only a run tells whether it is at least so large, is taken to be, where an operator
+    fails otherwise, unless a loop changes it. Code leaves a run where it turns out not to be, as `is_taken_equal`."""
+    if not is_late(size) or certain(size, ">=", least) is not None:
         return False
-    scope, terms = difference.scope, reduced(difference.terms, "==")
+    lacking: Length | int = larger(least - size, 0)
+    return isinstance(lacking, Length) and _is_taken_for_none(lacking, True)
+
+
+def _is_taken_for_none(number: Length, may_promise: bool) -> bool:
+    """Whether a number that only a run tells is taken to be 0, or may be promised to be."""
+    if not is_late(number) or changes(number) or certain(number, "==", 0) is not None:
+        return False
+    scope, terms = number.scope, reduced(number.terms, "==")
     if terms in scope.promised.terms:
         return True
-    if scope.promised.is_closed or not scope.premises.promises:
+    if scope.promised.is_closed or not may_promise:
         return False
     if not scope.capacities:
         scope.capacity()

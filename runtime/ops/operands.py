@@ -10,7 +10,7 @@ import numpy as np
 
 from circlet.runtime.ir.length import is_late, is_length, is_open, may_differ
 from circlet.runtime.ir.op import Operand, ShapeError, Unknown
-from circlet.runtime.ir.position import is_taken_equal
+from circlet.runtime.ir.position import is_taken_equal, is_taken_to_reach
 from circlet.runtime.ir.types import INTEGERS, Array, DType, Shape
 
 
@@ -48,6 +48,11 @@ def agreed(one: int, other: int) -> int | None:
     if one == other:
         return one
     return (other if is_late(one) else one) if is_taken_equal(one, other) else None
+
+
+def reaches(size: int, least: int) -> bool:
+    """Whether a size is at least so large, as it must be."""
+    return is_taken_to_reach(size, least) or size >= least
 
 
 def agreed_shape(one: Shape, other: Shape) -> Shape | None:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from circlet.runtime.ir.length import is_length, is_open, larger, may_differ
+from circlet.runtime.ir.length import is_late, is_length, is_open, larger, may_differ
 from circlet.runtime.ir.op import Op, Operand, ShapeError
 from circlet.runtime.ir.types import Activation, Padding, Shape
+from circlet.runtime.ops.operands import reaches
 from circlet.runtime.records import dataclass
 
 
@@ -81,9 +82,10 @@ def slide(length: int, size: int, stride: int, padding: Padding, dilation: int =
     if padding is Padding.SAME:
         count = (length + stride - 1) // stride
         return Window(size, stride, dilation, length, count, larger((count - 1) * stride + span - length, 0) // 2)
-    if length + stride < span:
+    reach = length + stride - span
+    if not reaches(length, span - stride):
         raise ShapeError(f"a window that spans {span} elements does not fit into {length}")
-    return Window(size, stride, dilation, length, (length + stride - span) // stride, 0)
+    return Window(size, stride, dilation, length, (larger(reach, 0) if is_late(reach) else reach) // stride, 0)
 
 
 @dataclass(frozen=True)
