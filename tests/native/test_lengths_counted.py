@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
 
 import numpy as np
 import pytest
@@ -10,9 +11,12 @@ import pytest
 import circlet
 from circlet.runtime.errors import ExecutionError
 from circlet.runtime.ir.builder import Value
-from circlet.runtime.ops.elementwise import Maximum, Minimum, Mul, Sub
+from circlet.runtime.ir.types import DType
+from circlet.runtime.ops.comparison import Less, LogicalAnd, NotEqual, SelectV2
+from circlet.runtime.ops.elementwise import Add, Div, Maximum, Minimum, Mul, StablehloRemainder, Sub
 from circlet.runtime.ops.index import Gather
-from circlet.runtime.ops.shape import Range
+from circlet.runtime.ops.layout import Pack, Slice, StridedSlice
+from circlet.runtime.ops.shape import Range, Reshape
 from circlet.runtime.ops.unary import Tanh
 from tests.native.test_lengths import Graph, floats
 from tests.native.test_lengths_hosted import INTS, model
@@ -21,6 +25,8 @@ from tests.needs import NATIVE
 from tests.ops.cases import check
 
 pytestmark = NATIVE
+BOOL = DType.BOOL
+Write: TypeAlias = "Callable[[Graph, Value, Value], Sequence[Value]]"
 
 
 def stepped(g: Graph, x: Value, k: Value) -> Sequence[Value]:
@@ -32,8 +38,22 @@ def stepped(g: Graph, x: Value, k: Value) -> Sequence[Value]:
     return [places, g(Tanh(), g(Gather(), x, places)), g(Mul(), down, down, dtype=INTS)]
 
 
-def test_one_function_serves_all_steps(folder: object, compiled: list[str]) -> None:
-    native, cpu = (circlet.Session(model(stepped), backend=each) for each in ("native", "cpu"))
+def halved(g: Graph, x: Value, k: Value) -> Sequence[Value]:
+    """Pairs of the first k rows, as many as there are, by what OpenVINO makes of a quotient that is rounded down: one
+    rounded towards zero, less 1 where there is a remainder and one of both is negative."""
+    rows = g(StridedSlice(), x, g.ints(0), g(Reshape(), k, g.ints(1), dtype=INTS), g.ints(1))
+    n, two = g.length(rows, 0), g.number(2)
+    rest = g(NotEqual(), g(StablehloRemainder(), n, two, dtype=INTS), g.number(0), dtype=BOOL)
+    is_less = g(LogicalAnd(), rest, g(Less(), n, g.number(0), dtype=BOOL), dtype=BOOL)
+    less = g(SelectV2(), is_less, g.number(-1), g.number(0), dtype=INTS)
+    pairs = g(Add(), g(Div(), n, two, dtype=INTS), less, dtype=INTS)
+    even = g(Slice(), rows, g.ints(0, 0), g(Pack(2), g(Mul(), pairs, two, dtype=INTS), g.number(6), dtype=INTS))
+    return [g(Tanh(), g(Reshape(), even, g.ints(-1, 12))), pairs]
+
+
+@pytest.mark.parametrize("write", [stepped, halved])
+def test_one_function_serves_all_steps(write: Write, folder: object, compiled: list[str]) -> None:
+    native, cpu = (circlet.Session(model(write), backend=each) for each in ("native", "cpu"))
     for rows, k in LENGTHS:
         given = [floats(rows, 6), np.array(k, np.int32)]
         for found, expected in zip(native.invoke(0, given), cpu.invoke(0, given), strict=True):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
 import pytest
 
 import circlet
@@ -162,6 +163,14 @@ def dilated(g: Graph, x: Value) -> Value:
     return g(BatchToSpaceND(), g(Mul(), apart, apart), g.ints(2), margins)
 
 
+def odd_rows_behind(g: Graph, x: Value) -> Value:
+    """(n, 6) with n % 2 rows more, by amounts that are padded to those of all axes themselves."""
+    odd = ints(g, Reshape(), ints(g, FloorMod(), length(g, x), g.number(2)), g.ints(1, 1))
+    margins = ints(g, PadV2(), ints(g, Pad(), odd, g.builder.constant(np.array([[0, 0], [1, 0]], np.int32))),
+                   g.builder.constant(np.array([[0, 1], [0, 0]], np.int32)), g.number(0))
+    return g(Reshape(), g(Pad(), x, margins), g.ints(-1, 2, 6))
+
+
 def fours_rounded_up(g: Graph, x: Value) -> Value:
     """Zeros for the rows that there would be in full fours."""
     fours = ints(g, FloorDiv(), ints(g, Add(), length(g, x), g.number(3)), g.number(4))
@@ -204,7 +213,7 @@ def scaled(g: Graph, x: Value) -> Value:
 
 CASES: Sequence[Callable[[Graph, Value], Value]] = (
     whole_fours, halves, strides, by_fours, merged, summed, turned, in_parts, in_columns, expanded, kept, numbered,
-    grouped, backwards, dilated, fours_rounded_up, columns_first, times_nothing, steps, scaled)
+    grouped, backwards, dilated, odd_rows_behind, fours_rounded_up, columns_first, times_nothing, steps, scaled)
 
 
 @pytest.mark.parametrize("write", CASES, ids=lambda write: str(write.__name__))

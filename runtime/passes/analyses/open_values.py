@@ -13,7 +13,7 @@ from circlet.runtime.ir.length import certain, is_late, larger, may_differ, smal
 from circlet.runtime.ir.op import Op, Unknown
 from circlet.runtime.ir.ratio import EXACT, Ratio, ratio_of
 from circlet.runtime.ir.types import Activation, Array, DType, Shape
-from circlet.runtime.ops import comparison, elementwise, index, layout, quantize, segment, shape, unary
+from circlet.runtime.ops import comparison, elementwise, index, layout, pad, quantize, segment, shape, unary
 from circlet.runtime.ops import reduce as reductions
 from circlet.runtime.ops.operands import broadcast_shapes, has_gaps, typed
 
@@ -213,6 +213,18 @@ def _filled(op: Op, inputs: Sequence[Array | None], shapes: tuple[Shape, ...]) -
     return (np.array(np.broadcast_to(_objects(values), shapes[0])),)
 
 
+def _padded(op: Op, inputs: Sequence[Array | None], shapes: tuple[Shape, ...]) -> Sequence[Array]:
+    """Of values, amounts, and what surrounds the values, which is 0 where it is not given."""
+    values, amounts = inputs[:2]
+    around = inputs[2] if isinstance(op, pad.PadV2) else np.zeros((), np.int64)
+    if values is None or amounts is None or amounts.dtype.hasobject or around is None:
+        raise Unknown
+    found = np.full(shapes[0], _objects(around).reshape(-1)[0], np.object_)
+    found[tuple(slice(before, before + size) for (before, _), size in zip(amounts.tolist(), values.shape, strict=True))
+          ] = _objects(values)
+    return (found,)
+
+
 def _zeros(op: Op, inputs: Sequence[Array | None], shapes: tuple[Shape, ...]) -> Sequence[Array]:
     return (np.zeros(shapes[0], np.int64),)
 
@@ -230,9 +242,15 @@ def _compared(relation: str) -> _Rule:
     return find
 
 
-def _logical(combine: Callable[[int, int], bool]) -> _Rule:
+def _logical(decisive: bool) -> _Rule:
+    """Of conditions, of which one that is decisive says what the result is, whatever the other one is."""
+    def combined(one: bool | None, other: bool | None) -> bool | None:
+        if decisive in (one, other):
+            return decisive
+        return None if one is None or other is None else not decisive
+
     def find(op: Op, inputs: Sequence[Array | None], shapes: tuple[Shape, ...]) -> Sequence[Array]:
-        return (np.array(_each(combine, _given(inputs)), np.object_).reshape(shapes[0]),)
+        return (np.array(np.frompyfunc(combined, 2, 1)(*_given(inputs)), np.object_).reshape(shapes[0]),)
 
     return find
 
@@ -291,6 +309,11 @@ def _remain(one: int, other: int) -> int:
     return one % other
 
 
+def _remain_truncated(one: int, other: int) -> int:
+    """Of the quotient that is rounded towards zero."""
+    return one - _truncate(one, other) * other
+
+
 _RULES: Mapping[type[Op], _Rule] = {
     shape.Reshape: _viewed,
     shape.ExpandDims: _viewed,
@@ -306,6 +329,7 @@ _RULES: Mapping[type[Op], _Rule] = {
     elementwise.Mul: _binary(_multiply, Ratio.__mul__),
     elementwise.FloorDiv: _binary(_divide),
     elementwise.FloorMod: _binary(_remain),
+    elementwise.StablehloRemainder: _binary(_remain_truncated),
     elementwise.Div: _binary(_truncate, Ratio.__truediv__),
     elementwise.Maximum: _binary(larger, Ratio.maximum),
     elementwise.Minimum: _binary(smaller, Ratio.minimum),
@@ -319,6 +343,8 @@ _RULES: Mapping[type[Op], _Rule] = {
     layout.SplitV: _split,
     layout.ReverseV2: _reversed,
     layout.Transpose: _transposed,
+    pad.Pad: _padded,
+    pad.PadV2: _padded,
     unary.ZerosLike: _zeros,
     shape.Fill: _filled,
     shape.BroadcastArgs: _broadcast,
@@ -329,8 +355,8 @@ _RULES: Mapping[type[Op], _Rule] = {
     comparison.LessEqual: _compared("<="),
     comparison.Greater: _compared(">"),
     comparison.GreaterEqual: _compared(">="),
-    comparison.LogicalAnd: _logical(lambda one, other: bool(one and other)),
-    comparison.LogicalOr: _logical(lambda one, other: bool(one or other)),
+    comparison.LogicalAnd: _logical(False),
+    comparison.LogicalOr: _logical(True),
     unary.LogicalNot: _inverted,
     comparison.Select: _chosen,
     comparison.SelectV2: _chosen,
