@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from circlet.runtime.ir.op import Op
-from circlet.runtime.ir.types import Padding, Shape
+from circlet.runtime.ir.types import DType, Padding, Shape
 from circlet.runtime.ops import conv, pad
 from circlet.schema.importer import compose as c
 from circlet.schema.importer.graph import Graph, Value, constant
@@ -112,6 +112,8 @@ def _spread(node: Node, x: Value, filter: Value) -> Value:
         raise node.error(f"expected a filter of the rank of the input {node.shape(0)}, found shape {shape}")
     if not 3 <= rank <= 4:
         raise node.refusal("a transposed convolution of volumes")
+    if node.get(2) is not None and (min(node.shape(0)[2:]) < 0 or node[2].data is None):
+        return _to_shape(node, x, filter, shape)
     axes, extra = _result_axes(node, shape[2:])
     x = c.channels_last(g, x)
     if rank == 3:
@@ -124,6 +126,26 @@ def _spread(node: Node, x: Value, filter: Value) -> Value:
     return c.channels_first(g, c.squeeze(g, full, [1]) if rank == 3 else full, rank)
 
 
+def _to_shape(node: Node, x: Value, filter: Value, shape: Shape) -> Value:
+    """Transposed convolution to a shape that is given of an input of any size, as converters write those of TensorFlow:
+    the windows over such a result are as many as the input has elements."""
+    g, rank = node.graph, len(shape)
+    count = rank - 2
+    padding = {"same_lower": Padding.SAME, "valid": Padding.VALID}.get(node.text("auto_pad", "explicit").lower())
+    if padding is None or {*node.integers("dilations", [1] * count)} != {1} or any(
+            node.integers("output_padding", [0] * count)):
+        raise node.refusal("a shape of the result, or of the input, that is not known before the model runs, with "
+                           "auto_pad other than same_lower and valid, with dilation, or with output_padding")
+    *_, tall, wide = (1, *node.integers("strides", [1] * count))
+    x, wanted = c.channels_last(g, x), c.cast(g, node[2], DType.INT64)
+    if count == 1:
+        x, filter, wanted = (c.unsqueeze(g, x, [1]), c.unsqueeze(g, filter, [2]),
+                             c.concatenate(g, [c.integers([1]), wanted]))
+    target = c.concatenate(g, [c.dimension(g, x, 0), wanted, c.integers([shape[1]])])
+    found = g.apply(conv.TransposeConv(padding, wide, tall), target, c.transpose(g, filter, (1, 2, 3, 0)), x)
+    return c.channels_first(g, c.squeeze(g, found, [1]) if count == 1 else found, rank)
+
+
 def _result_axes(node: Node, sizes: Shape) -> tuple[list[Axis], list[int]]:
     """The windows over the result, with the padding that the result lacks, and how much longer it is."""
     extra = list(node.integers("output_padding", [0] * len(sizes)))
@@ -132,9 +154,6 @@ def _result_axes(node: Node, sizes: Shape) -> tuple[list[Axis], list[int]]:
         if mode.startswith("same"):
             raise node.refusal("auto_pad without the shape of the result")
         return axes_of(node, sizes), extra
-    lengths = node.shape(0)[2:]
-    if min(lengths) < 0:
-        raise node.refusal("the shape of the result is given, and that of the input is not known before the model runs")
     found = []
     for axis, more, wanted in zip(axes_of(node, sizes), extra, node.values(2, "output_shape"), strict=True):
         total = (axis.length - 1) * axis.stride + axis.span + more - wanted

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from circlet.runtime.ir.op import Op
+from circlet.runtime.ir.types import DType
 from circlet.runtime.ops import elementwise, layout, pad, spatial
 from circlet.runtime.ops import shape as ops
 from circlet.schema.importer import compose as c
@@ -226,12 +228,29 @@ def space_to_depth(node: Node) -> Value:
 @layer("BatchToSpace", "SpaceToBatch", since=2)
 def batch_blocks(node: Node) -> Value:
     """Between the batch and blocks of positions, with crops or paddings; parameters for all axes."""
-    block, before, after = (node.values(k, name) for k, name in ((1, "block_shape"), (2, "begin"), (3, "end")))
-    if block[0] != 1 or before[0] or after[0]:
-        raise node.refusal(f"blocks {block} or margins {before}, {after} of the batch")
-    op = spatial.BatchToSpaceND() if node.layer.type == "BatchToSpace" else spatial.SpaceToBatchND()
+    g, block = node.graph, node.values(1, "block_shape")
+    if block[0] != 1:
+        raise node.refusal(f"blocks {block} of the batch")
+    is_merged = node.layer.type == "BatchToSpace"
+    op = spatial.BatchToSpaceND() if is_merged else spatial.SpaceToBatchND()
+    if any(node[k].data is None for k in (2, 3)):
+        return _with_margins(g, op, node[0], block, *(c.cast(g, node[k], DType.INT32) for k in (2, 3)))
+    before, after = (node.values(k, name) for k, name in ((2, "begin"), (3, "end")))
+    if before[0] or after[0]:
+        raise node.refusal(f"margins {before}, {after} of the batch")
     margins = np.array([before[1:], after[1:]], np.int32).T.copy()
-    return node.graph.apply(op, node[0], c.axes_of(block[1:]), constant(margins))
+    return g.apply(op, node[0], c.axes_of(block[1:]), constant(margins))
+
+
+def _with_margins(g: Graph, op: Op, x: Value, block: Sequence[int], before: Value, after: Value) -> Value:
+    """The same with margins of all axes that the run tells, as operators of their own."""
+    none = constant(np.zeros((len(block) - 1, 2), np.int32))
+    if isinstance(op, spatial.SpaceToBatchND):
+        sides = c.concatenate(g, [c.unsqueeze(g, each, [1]) for each in (before, after)], 1)
+        return g.apply(op, g.apply(pad.Pad(), x, sides), c.axes_of(block[1:]), none)
+    whole = g.apply(op, x, c.axes_of(block[1:]), none)
+    size = c.subtract(g, c.subtract(g, c.shape_of(g, whole, DType.INT32), before), after)
+    return g.apply(layout.Slice(), whole, before, size)
 
 
 @layer("ShuffleChannels", since=3)

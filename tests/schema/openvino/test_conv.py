@@ -33,6 +33,15 @@ def spread(filter: tuple[int, ...], *args: object, **options: object) -> Formula
     return lambda x: op.convolution_backprop_data(x, const(draw(*filter)), *args, **options)
 
 
+def to_twice(mode: str) -> Formula:
+    """A transposed convolution to twice the height and width that an image has."""
+    def write(x: Any) -> Any:
+        size = op.multiply(op.gather(op.shape_of(x), const([2, 3]), const(0)), const([2, 2]))
+        return op.convolution_backprop_data(x, const(draw(3, 4, 2, 2)), [2, 2], size, auto_pad=mode)
+
+    return write
+
+
 CONVOLUTIONS = [
     Case("plain", conv((4, 3, 3, 3), ONE, [0, 0], [0, 0], ONE), [IMAGE], tolerance=SMALL),
     Case("padded", conv((4, 3, 3, 3), [2, 1], [1, 0], [1, 2], [1, 2]), [IMAGE], tolerance=SMALL),
@@ -54,8 +63,13 @@ CONVOLUTIONS = [
          tolerance=SMALL),
     Case("transposed_dilated", spread((3, 4, 3, 3), [2, 3], pads_begin=[0, 1], pads_end=[1, 0], dilations=[2, 1],
                                       output_padding=[0, 1]), [IMAGE], tolerance=SMALL),
-    *(Case(f"transposed_{mode}", spread((3, 4, 3, 3), [2, 2], const([14, 12]), auto_pad=mode), [IMAGE], dynamic=False,
-           tolerance=SMALL) for mode in ("same_upper", "same_lower")),
+    *(Case(f"transposed_{mode}", spread((3, 4, 3, 3), [2, 2], const([14, 12]), auto_pad=mode), [IMAGE],
+           dynamic=mode != "same_upper", tolerance=SMALL) for mode in ("same_upper", "same_lower")),
+    Case("transposed_valid", spread((3, 4, 2, 3), [3, 2], const([21, 14]), auto_pad="valid"), [IMAGE], tolerance=SMALL),
+    *(Case(f"transposed_to_{mode}", to_twice(mode), [IMAGE], tolerance=SMALL) for mode in ("same_lower", "valid")),
+    Case("transposed_sequence_to", lambda x: op.convolution_backprop_data(
+        x, const(draw(3, 4, 4)), [2], op.multiply(op.gather(op.shape_of(x), const([2]), const(0)), const([2])),
+        auto_pad="same_lower"), [draw(1, 3, 5)], tolerance=SMALL),
     Case("transposed_sequence", spread((3, 4, 4), [2], pads_begin=[1], pads_end=[1], dilations=[1]), [draw(1, 3, 5)],
          tolerance=SMALL),
     Case("transposed_groups", lambda x: op.group_convolution_backprop_data(

@@ -57,6 +57,10 @@ LAYOUT = [
         x, const([1, 1, 2, 2]), const([0, 0, 1, 0]), const([0, 0, 0, 1])), [draw(4, 2, 2, 3)]),
     Case("space_to_batch", lambda x: op.space_to_batch(
         x, const([1, 1, 2, 2]), const([0, 0, 1, 0]), const([0, 0, 1, 1])), [draw(1, 2, 2, 3)]),
+    *(Case(f"{name}_by_numbers", lambda x, before, after, name=name: getattr(op, name)(
+        x, const([1, 1, 2, 2]), before, after), [draw(batch, 2, 2, 3), np.array([0, 0, 1, 0], i64),
+                                                np.array(after, i64)])
+      for name, batch, after in (("batch_to_space", 4, [0, 0, 0, 1]), ("space_to_batch", 1, [0, 0, 1, 1]))),
     Case("shuffle_channels", lambda x: op.shuffle_channels(x, 1, 2), [draw(1, 4, 2, 2)], dynamic=False),
     Case("shuffle_channels_of_images", lambda x: op.shuffle_channels(op.reshape(x, const([0, 4, -1, 2]), True), 1, 2),
          [draw(1, 4, 2, 2)]),
