@@ -5,7 +5,7 @@ A real multiplier is held as an int32 mantissa with 31 fraction bits and a shift
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from math import inf, isfinite, isinf
 from typing import Any, TypeAlias
 
@@ -52,7 +52,7 @@ def shift_right(x: npt.ArrayLike, bits: npt.ArrayLike) -> Int64s:
     return result
 
 
-def quantize_multipliers(reals: Iterable[float]) -> tuple[Int32s, Int32s]:
+def quantize_multipliers(reals: npt.ArrayLike) -> tuple[Int32s, Int32s]:
     """The mantissas and the shifts of real multipliers, such as one for each channel: TFLite's `QuantizeMultiplier`.
 
     A mantissa has a magnitude in [2**30, 2**31); multipliers below 2**-32 become (0, 0).
@@ -60,7 +60,7 @@ def quantize_multipliers(reals: Iterable[float]) -> tuple[Int32s, Int32s]:
     Raises:
         ExecutionError: a multiplier is infinite or not a number.
     """
-    given = np.array(list(reals), np.float64)
+    given = np.asarray(reals, np.float64)
     if not np.isfinite(given).all():
         raise ExecutionError(f"the scales need to be multiplied by {given.tolist()}: expected finite numbers")
     fractions, exponents = np.frexp(given)
@@ -83,7 +83,7 @@ def convolution_multipliers(given: Quantization, weighted: Quantization, made: Q
     `PopulateConvolutionQuantizationParams`. Of uint8 the product of the scales of image and filter is a float32."""
     if dtype is DType.UINT8:
         return quantize_multipliers([float(np.float32(given.scale) * np.float32(weighted.scale)) / made.scale])
-    return quantize_multipliers(given.scale * scale / made.scale for scale in weighted.scales)
+    return quantize_multipliers(given.scale * np.array(weighted.scales, np.float64) / made.scale)
 
 
 def rescaler(multiplier: Integers, shift: Integers) -> Callable[[npt.ArrayLike], Int32s]:

@@ -34,6 +34,7 @@ from circlet.backends.native.rules.function import VariableCell
 from circlet.backends.native.rules.narrow import Narrow
 from circlet.backends.native.targets.target import Goal, Target
 from circlet.runtime.errors import Place
+from circlet.runtime.exec.kernel import NOWHERE, Call
 from circlet.runtime.exec.memory import expect_room
 from circlet.runtime.exec.state.variables import Variables
 from circlet.runtime.ir.length import bound, is_length, is_open
@@ -176,6 +177,14 @@ class FunctionLowering(ABC):
         if self._trace is not None:
             self._trace.derived(self._derived[key][1], source, use, make)
         return self._derived[key][1]
+
+    def made(self, call: Call, make: Callable[[Call], Array]) -> ir.Value:
+        """The address of an array outside the arena that is made of constants of an operator, and of how its tensors
+        are quantised; code like this may be called for another operator, of which it is made then."""
+        found = self.external(make(call))
+        if self._trace is not None and call.place != NOWHERE:
+            self._trace.made[found] = call, make
+        return found
 
     def narrow(self, array: Array) -> Narrow | None:
         """What the model has for a constant in fewer bits, if that is what is to be kept."""
@@ -351,8 +360,9 @@ class FunctionLowering(ABC):
 
     @property
     def repeats(self) -> bool:
-        """Whether the function of an operator may be called for one like it; not where it says whose time it takes."""
-        return self._cuts and not isinstance(self.times, Timing)
+        """Whether the function of an operator may be called for one like it; not where it says whose time it takes, nor
+        where constants are to be small, as code then hangs on their values."""
+        return self._cuts and not isinstance(self.times, Timing) and self.e.target.goal is Goal.HERE
 
     @contextmanager
     def traced(self) -> Iterator[Trace]:

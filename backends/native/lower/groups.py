@@ -17,6 +17,7 @@ from circlet.backends.native.lower.fused import Fused, place_of
 from circlet.backends.native.lower.fused_kernel import FusedKernel
 from circlet.backends.native.lower.operators import OperatorLowering, operands, shapes_of, unknown
 from circlet.backends.native.program import Unlowerable
+from circlet.backends.native.rules.function import Made
 from circlet.backends.native.rules.quantized.table import BYTES, ELEMENTWISE, look_up
 from circlet.backends.native.rules.rule import Node, Rule, Sink, rule_of, shaped
 from circlet.runtime.exec.kernel import Call
@@ -51,11 +52,11 @@ class GroupLowering:
     def _looked_up(self) -> Value | None:
         """The result where all members together replace bytes by others."""
         outer = self._outer
-        found = _table(self._op, outer.call(), outer.inputs)
-        if found is None or found[0].shape != outer.shapes[0]:
+        call, given = outer.call(), _looked_up_by(self._op, outer.call(), outer.inputs)
+        if given is None or given.shape != outer.shapes[0]:
             return None
         finish, sink = outer.target()
-        look_up(outer.function, *found, sink)
+        look_up(outer.function, given, Made(call, lambda call: _table(call, outer.inputs)), sink)
         return finish()
 
     def _anchored(self, anchor: int) -> Value:
@@ -162,17 +163,24 @@ class GroupLowering:
             self._values[tensor] = shared(replace(value, flat=value.flat and (flat or value.memory is not None)))
 
 
-def _table(op: Fused, call: Call, inputs: Sequence[Value | None]) -> tuple[Value, Array] | None:
-    """What a group makes of bytes, as a table, and of which input: the only one that is not constant. None if there
-    are more, or if not all members compute each element from one element."""
+def _looked_up_by(op: Fused, call: Call, inputs: Sequence[Value | None]) -> Value | None:
+    """The input of whose bytes a group makes others: the only one that is not constant. None if there are more, or if
+    not all members compute each element from one element."""
     varying = [each for each in inputs if each is not None and each.known is None]
     made = call.outputs[0].dtype
     if len(varying) != 1 or not {varying[0].dtype, made} <= set(BYTES) or any(
             each is not None and each.known is not None and each.size != 1 for each in inputs) or not all(
             type(each.operator.op) in ELEMENTWISE for each in op.members):
         return None
-    x = stored_values(varying[0].dtype).astype(varying[0].dtype.numpy)
+    return varying[0]
+
+
+def _table(call: Call, inputs: Sequence[Value | None]) -> Array:
+    """What a group makes of all bytes."""
+    assert isinstance(call.op, Fused), "it is a group"
+    (dtype,) = (each.dtype for each in inputs if each is not None and each.known is None)
+    x = stored_values(dtype).astype(dtype.numpy)
     given = [None if each is None else x if each.known is None else each.known.reshape(1) for each in inputs]
-    y = np.empty(x.shape, made.numpy)
-    FusedKernel(call, op, CpuBackend()).bind(given, [y], Run(Variables()))()
-    return varying[0], y
+    y = np.empty(x.shape, call.outputs[0].dtype.numpy)
+    FusedKernel(call, call.op, CpuBackend()).bind(given, [y], Run(Variables()))()
+    return y

@@ -14,8 +14,11 @@ from circlet.backends.native.parts import FIXED, External, Source
 from circlet.backends.native.rules.narrow import Narrow
 from circlet.backends.native.targets.target import Goal
 from circlet.runtime.errors import Place
+from circlet.runtime.exec.kernel import Call
 from circlet.runtime.exec.state.variables import Variables
+from circlet.runtime.ir.op import Skip
 from circlet.runtime.ir.types import Array, DType, Shape
+from circlet.runtime.records import dataclass
 
 
 class VariableCell(Protocol):
@@ -48,6 +51,11 @@ class Function(Protocol):
 
     def derived(self, source: Array, use: Hashable, make: Callable[[Array], Array]) -> Array:
         """What is made of a constant for a use, made once however often the operator is emitted."""
+        ...
+
+    def made(self, call: Call, make: Callable[[Call], Array]) -> ir.Value:
+        """The address of an array outside the arena that is made of constants of an operator, and of how its tensors
+        are quantised; code like this may be called for another operator, of which it is made then."""
         ...
 
     def narrow(self, array: Array) -> Narrow | None:
@@ -94,6 +102,40 @@ class Function(Protocol):
         is, and the length is at least `least`; the run then is begun again."""
         ...
 
+
+@dataclass(frozen=True, eq=False)
+class Made:
+    """An array that is made of constants of an operator, and of how its tensors are quantised."""
+
+    call: Call
+    make: Callable[[Call], Array]
+    """Makes it; of another operator, which differs from this one in nothing that the code is made of, too."""
+
+    @classmethod
+    def fixed(cls, array: Array) -> Made:
+        """An array that is made of nothing else."""
+        return cls(Call(Skip(), (), ()), lambda _: array)
+
+    @property
+    def array(self) -> Array:
+        """That of this operator."""
+        return self.make(self.call)
+
+    def then(self, make: Callable[[Array], Array]) -> Made:
+        """What is made of it."""
+        return Made(self.call, lambda call: make(self.make(call)))
+
+    def with_other(self, other: Made, make: Callable[[Array, Array], Array]) -> Made:
+        """What is made of it and of another one of the operator."""
+        return Made(self.call, lambda call: make(self.make(call), other.make(call)))
+
+    def memory(self, function: Function) -> ir.Value:
+        """Its address."""
+        return function.made(self.call, self.make)
+
+    def kept(self, function: Function) -> ir.Value:
+        """Its address, or that of what takes no constant; see `kept`."""
+        return self.memory(function) if function.e.target.goal is Goal.HERE else kept(function, self.array)
 
 
 def kept(function: Function, array: Array) -> ir.Value:

@@ -6,7 +6,7 @@ substitution. A *nest* rule writes the loops itself, and passes each element it 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
 from math import prod
 from typing import Generic, TypeAlias, TypeVar, cast
@@ -20,6 +20,7 @@ from circlet.backends.native.rules.families import modules, modules_of_stored
 from circlet.backends.native.rules.function import Function
 from circlet.backends.native.rules.preferences import PLAIN, PREFERENCES
 from circlet.backends.native.rules.refusals import plain
+from circlet.backends.native.targets.target import Target
 from circlet.backends.refusal import Refusal
 from circlet.runtime.errors import Place
 from circlet.runtime.exec.kernel import Call
@@ -78,6 +79,8 @@ Fused: TypeAlias = Callable[[Node[OpT]], "tuple[Value, ...]"]
 """A rule that gives the outputs as values whose elements are computed when they are read."""
 Nest: TypeAlias = Callable[[Node[OpT], Emitter, "tuple[Sink, ...]"], None]
 """A rule that writes loops, and passes each element of an output to its sink."""
+Looks: TypeAlias = Callable[[Call, Target], Hashable]
+"""What code hangs on of a call, on a processor."""
 Condition: TypeAlias = Callable[[Call], bool]
 """Something that holds for a call or not."""
 
@@ -112,7 +115,10 @@ class Rule(Generic[OpT]):
     """Does what the nest does, but gives the result where it lies already."""
     opaque: frozenset[int] = frozenset()
     """The inputs of which, where they are constants, the values have no part in the code, but for whether all of them
-    are finite: the rule takes what lies in memory, or what `Function.derived` makes of them."""
+    are finite: the rule takes what lies in memory, or what `Function.derived` or `Function.made` makes of them."""
+    quantized_as: Looks | None = None
+    """What the code is made of where tensors are quantised, in place of all that their quantisation says, or of opaque
+    inputs: all else of these is in what `Function.made` makes. It is given the processor, too."""
 
     def holds(self, declared: Call, call: Call) -> bool:
         """Whether what made this the rule of a call as declared is so with the shapes that its tensors have."""
@@ -149,11 +155,12 @@ def is_single(tensor: Tensor) -> bool:
 
 def fused(op: type[OpT], refuses: Refusal = plain, is_free: bool = False, memory_inputs: frozenset[int] = frozenset(),
           parameters: frozenset[int] = frozenset(), may_fail: Condition = _never, opaque: frozenset[int] = frozenset(),
-          name: str = PLAIN) -> Callable[[Fused[OpT]], Fused[OpT]]:
+          name: str = PLAIN, quantized_as: Looks | None = None
+          ) -> Callable[[Fused[OpT]], Fused[OpT]]:
     """Registers the decorated function as a fused rule of `op`, named where the operator has several."""
     def register(function: Fused[OpT]) -> Fused[OpT]:
         _add(op, Rule(refuses, name, fused=function, is_free=is_free, memory_inputs=memory_inputs,
-                      parameters=parameters, may_fail=may_fail, opaque=opaque))
+                      parameters=parameters, may_fail=may_fail, opaque=opaque, quantized_as=quantized_as))
         return function
 
     return register
@@ -161,12 +168,12 @@ def fused(op: type[OpT], refuses: Refusal = plain, is_free: bool = False, memory
 
 def nest(op: type[OpT], refuses: Refusal = plain, memory_inputs: frozenset[int] | None = None,
          parameters: frozenset[int] = frozenset(), is_last: bool = False, name: str = PLAIN,
-         lends: Callable[[Node[OpT]], Value] | None = None,
-         opaque: frozenset[int] = frozenset()) -> Callable[[Nest[OpT]], Nest[OpT]]:
+         lends: Callable[[Node[OpT]], Value] | None = None, opaque: frozenset[int] = frozenset(),
+         quantized_as: Looks | None = None) -> Callable[[Nest[OpT]], Nest[OpT]]:
     """Registers the decorated function as a nest rule of `op`, named where the operator has several."""
     def register(function: Nest[OpT]) -> Nest[OpT]:
         _add(op, Rule(refuses, name, nest=function, memory_inputs=memory_inputs, parameters=parameters,
-                      is_last=is_last, lends=lends, opaque=opaque))
+                      is_last=is_last, lends=lends, opaque=opaque, quantized_as=quantized_as))
         return function
 
     return register

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
+from functools import cached_property
 from itertools import chain
 
 import numpy as np
@@ -14,14 +15,57 @@ from circlet.backends.native.lower.fused import Fused
 from circlet.backends.native.lower.operators import OperatorLowering
 from circlet.backends.native.program import EMBEDDED_BYTES
 from circlet.backends.native.rules.rule import Rule, rule_of
+from circlet.backends.native.targets.target import Target
 from circlet.runtime.exec.kernel import Call
 from circlet.runtime.ir.model import ABSENT, Operator
+from circlet.runtime.ir.op import Op
 from circlet.runtime.ir.tensor import Tensor
+from circlet.runtime.ir.types import Quantization
 from circlet.runtime.passes.analyses.specialize import is_open_value
+from circlet.runtime.records import dataclass
 
 
 class _Own(Exception):
     """An operator is like no other."""
+
+
+@dataclass(frozen=True, eq=False)
+class _Member:
+    """The operator, or one of a group."""
+
+    operator: Operator
+    call: Call
+
+    @cached_property
+    def rule(self) -> Rule[Op]:
+        """What it is written by.
+
+        Raises:
+            _Own: the host computes it.
+        """
+        found = rule_of(self.call)
+        if not isinstance(found, Rule):
+            raise _Own
+        return found
+
+    @cached_property
+    def quantization(self) -> tuple[Quantization | None, ...]:
+        """Of its tensors."""
+        return tuple(None if each is None else each.quantization for each in (*self.call.inputs, *self.call.outputs))
+
+    @property
+    def is_quantized(self) -> bool:
+        """Whether any of them is quantised."""
+        return any(each is not None for each in self.quantization)
+
+    @property
+    def makes_all(self) -> bool:
+        """Whether its rule reads nothing of opaque inputs but what it makes of them."""
+        return self.is_quantized and self.rule.quantized_as is not None
+
+    def is_opaque(self, tensor: int) -> bool:
+        """Whether the value of a constant among its inputs has no part in the code."""
+        return all(k in self.rule.opaque for k, each in enumerate(self.operator.inputs) if each == tensor)
 
 
 def likeness(o: OperatorLowering) -> Hashable | None:
@@ -29,25 +73,27 @@ def likeness(o: OperatorLowering) -> Hashable | None:
     told = o.spec.told.values
     if any(each in told for each in o.operator.inputs) or any(map(o.function.e.is_undefined, chain(*o.shapes))):
         return None
+    members = _members(o)
     try:
-        found = (_operator(o), o.shapes, _places(o), id(o.function.e.function),
-                 tuple(None if each is None else _value(o, k, each) for k, each in enumerate(o.inputs)))
+        found = (_operator(o, members), o.shapes, _places(o), id(o.function.e.function), tuple(
+            None if each is None else _value(members, tensor, each)
+            for tensor, each in zip(_sources(o), o.inputs, strict=True)))
         hash(found)
     except (_Own, TypeError):
         return None
     return found
 
 
-def _operator(o: OperatorLowering) -> Hashable:
+def _operator(o: OperatorLowering, members: Sequence[_Member]) -> Hashable:
     """The operator, or those of a group, and their tensors, numbered as they appear."""
     op, tensors = o.operator.op, o.spec.subgraph.tensors
     numbers: dict[int, int] = {ABSENT: ABSENT}
-    members = _members(o)
-    for each in (*_sources(o), *(tensor for member in members for tensor in (*member.inputs, *member.outputs))):
+    for each in (*_sources(o), *(tensor for member in members for tensor in (
+            *member.operator.inputs, *member.operator.outputs))):
         numbers.setdefault(each, len(numbers))
     kinds = tuple(_tensor(tensors[each]) for each in numbers if each != ABSENT)
     return (type(op), op.overwritten if isinstance(op, Fused) else None, tuple(numbers[each] for each in _sources(o)),
-            tuple(_member(each, numbers) for each in members), kinds)
+            tuple((_member(each.operator, numbers), _quantized(each, o.function.e.target)) for each in members), kinds)
 
 
 def _sources(o: OperatorLowering) -> tuple[int, ...]:
@@ -56,10 +102,11 @@ def _sources(o: OperatorLowering) -> tuple[int, ...]:
     return op.sources if isinstance(op, Fused) else o.operator.inputs
 
 
-def _members(o: OperatorLowering) -> list[Operator]:
+def _members(o: OperatorLowering) -> Sequence[_Member]:
     """The operator, or those of a group."""
     op = o.operator.op
-    return [each.operator for each in op.members] if isinstance(op, Fused) else [o.operator]
+    operators = [each.operator for each in op.members] if isinstance(op, Fused) else [o.operator]
+    return [_Member(each, Call.of(o.spec.subgraph, each, o.place)) for each in operators]
 
 
 def _member(operator: Operator, numbers: dict[int, int]) -> Hashable:
@@ -70,9 +117,17 @@ def _member(operator: Operator, numbers: dict[int, int]) -> Hashable:
             *(tuple(numbers[each] for each in tensors) for tensors in (operator.inputs, operator.outputs)))
 
 
+def _quantized(member: _Member, target: Target) -> Hashable:
+    """How the tensors of an operator are quantised, or what of that its rule looks at."""
+    if not member.is_quantized:
+        return None
+    looks = member.rule.quantized_as
+    return member.rule.name, member.quantization if looks is None else looks(member.call, target)
+
+
 def _tensor(tensor: Tensor) -> Hashable:
-    """A tensor as it is declared."""
-    if tensor.quantization is not None or tensor.sparsity is not None or tensor.held is not None:
+    """A tensor as it is declared, but for how it is quantised."""
+    if tensor.sparsity is not None or tensor.held is not None:
         raise _Own
     return (tensor.dtype, tensor.shape, tensor.shape_signature, tensor.has_rank, tensor.is_constant,
             tensor.is_variable)
@@ -85,7 +140,7 @@ def _places(o: OperatorLowering) -> Hashable:
     return tuple(numbers.setdefault(each, len(numbers)) for each in places)
 
 
-def _value(o: OperatorLowering, position: int, value: Value) -> Hashable:
+def _value(members: Sequence[_Member], tensor: int, value: Value) -> Hashable:
     """What is known of an input."""
     array = value.known
     if value.quantization is not None or (array is None and value.memory is None):
@@ -96,21 +151,11 @@ def _value(o: OperatorLowering, position: int, value: Value) -> Hashable:
         return value.shape, value.dtype, tuple(array.reshape(-1).tolist())
     if array.dtype.hasobject:
         raise _Own
-    if array.nbytes <= EMBEDDED_BYTES:
-        return value.shape, value.dtype, array.dtype.str, array.tobytes()
+    readers = [each for each in members if tensor in each.operator.inputs]
     lies = (value.shape, value.dtype, array.dtype.str, array.shape, array.strides)
-    if array.flags.c_contiguous and _is_opaque(o, position):
-        return *lies, not is_real(value.dtype) or bool(np.isfinite(array).all())
+    is_made_of = all(each.makes_all for each in readers)
+    if array.nbytes <= EMBEDDED_BYTES and not is_made_of:
+        return *lies, array.tobytes()
+    if array.flags.c_contiguous and all(each.is_opaque(tensor) for each in readers):
+        return *lies, is_made_of or not is_real(value.dtype) or bool(np.isfinite(array).all())
     return *lies, array.ctypes.data
-
-
-def _is_opaque(o: OperatorLowering, position: int) -> bool:
-    """Whether the value of a constant has no part in the code."""
-    tensor = _sources(o)[position]
-    for each in _members(o):
-        if tensor in each.inputs:
-            rule = rule_of(Call.of(o.spec.subgraph, each, o.place))
-            if not isinstance(rule, Rule) or any(
-                    other == tensor and k not in rule.opaque for k, other in enumerate(each.inputs)):
-                return False
-    return True

@@ -22,6 +22,7 @@ from circlet.backends.native.lower.function import FunctionLowering
 from circlet.backends.native.lower.fused import Fused
 from circlet.backends.native.lower.operators import OperatorLowering
 from circlet.backends.native.parts import Site
+from circlet.runtime.exec.kernel import Call
 from circlet.runtime.ir.types import Array
 from circlet.runtime.records import dataclass, replace
 
@@ -97,7 +98,7 @@ class Repeats:
             return results
         read = {word: _origin(o, trace, value) for word, value in outlined.captured}
         own = {word for word, value in outlined.captured if read[word] is None and (
-            value in trace.derivations or not lasts(e.function, value))}
+            value in trace.derivations or value in trace.made or not lasts(e.function, value))}
         if not own:
             self._found.setdefault(alike, []).append(Written(
                 outlined.function if outlined.is_called else None, outlined.context,
@@ -144,6 +145,8 @@ def _origin(o: OperatorLowering, trace: Trace, value: ir.Value) -> Origin | None
             return partial(_home, position=k)
     if value in trace.derivations:
         return _derived(o, trace.derivations[value])
+    if value in trace.made:
+        return _of_call(o, *trace.made[value])
     late = None if o.function.e.lengths is None else o.function.e.lengths.late(value)
     return None if late is None else lambda other: late(other.function.e.builder)
 
@@ -177,6 +180,25 @@ def _made(o: OperatorLowering, position: int, of: Derivation) -> ir.Value:
     assert value is not None, "operators are alike in which inputs they have"
     assert value.known is not None, "and in which of them are constants"
     return function.external(function.derived(value.known.reshape(of.source.shape), of.use, of.make))
+
+
+def _of_call(o: OperatorLowering, call: Call, make: Callable[[Call], Array]) -> Origin | None:
+    """The address of what is made of another operator, or of the same one of another group."""
+    for k, each in enumerate(_calls(o)):
+        if each.op is call.op and each.place == call.place:
+            return partial(_made_of_call, position=k, make=make)
+    return None
+
+
+def _calls(o: OperatorLowering) -> Sequence[Call]:
+    """The operator, and those of a group, each as its rule is given it."""
+    op = o.operator.op
+    return (o.call(), *(op.calls_at(o.place) if isinstance(op, Fused) else ()))
+
+
+def _made_of_call(o: OperatorLowering, position: int, make: Callable[[Call], Array]) -> ir.Value:
+    """The address of what is made of an operator."""
+    return o.function.external(make(_calls(o)[position]))
 
 
 def _is_all_of(source: Array, known: Array) -> bool:

@@ -8,6 +8,7 @@ from llvmlite import ir
 
 from circlet.backends.native.emit.outlined import Outlined
 from circlet.backends.native.parts import Site
+from circlet.runtime.exec.kernel import Call
 from circlet.runtime.ir.types import Array
 from circlet.runtime.records import dataclass, field
 
@@ -31,6 +32,7 @@ class Trace:
         sites: these places.
         reserves: whether some of it is memory of the arena.
         derivations: what the arrays at some addresses were made of.
+        made: what the arrays at others were made of, and how.
     """
 
     outlined: Outlined | None = None
@@ -38,6 +40,7 @@ class Trace:
     reserves: bool = False
     sites: Sequence[Site] = ()
     derivations: dict[ir.Value, Derivation] = field(default_factory=dict)
+    made: dict[ir.Value, tuple[Call, Callable[[Call], Array]]] = field(default_factory=dict)
     _made: dict[int, tuple[Array, Derivation]] = field(default_factory=dict)
 
     def derived(self, found: Array, source: Array, use: Hashable, make: Callable[[Array], Array]) -> None:

@@ -18,7 +18,7 @@ from circlet.backends.native.gemm.plan import Plan
 from circlet.backends.native.gemm.product import multiply
 from circlet.backends.native.gemm.vectors import WORD, Vectors
 from circlet.backends.native.program import Unlowerable
-from circlet.backends.native.rules.function import Function
+from circlet.backends.native.rules.function import Function, Made
 from circlet.backends.native.rules.preferences import INT8
 from circlet.backends.native.rules.quantized.elementwise import quantization, stored
 from circlet.backends.native.rules.quantized.fully_connected import (
@@ -111,8 +111,9 @@ def _multiply_by_constant(node: Node[BatchMatMul], e: Emitter, sink: Sink, zero:
     def put(e: Emitter, row: ir.Value, column: ir.Value, value: ir.Value) -> None:
         sink(e, [*e.delinear(row, node.shape[:-1]), column], _result(node.call, e, value))
 
-    multiply_integers(function, form, rows, rows_of(function, form, source, depth), weights[:, None],
-                      start(weights, zero, None, form.offset), lambda plan, scratch: Filtered(scratch, put))
+    first = Made.fixed(start(weights, zero, None, form.offset))
+    multiply_integers(function, form, rows, rows_of(function, form, source, depth), Made.fixed(weights[:, None]), first,
+                      lambda plan, scratch: Filtered(scratch, put))
 
 
 def _is_raw(call: Call) -> bool:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
+from collections.abc import Callable, Hashable
+from functools import cached_property, partial
 from math import prod
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -17,31 +18,33 @@ from circlet.backends.native.emit.value import Value
 from circlet.backends.native.gemm.operands import Block, Collected, Filtered, Finished, Grid, Left, Result
 from circlet.backends.native.gemm.plan import Plan
 from circlet.backends.native.gemm.vectors import WORD
-from circlet.backends.native.rules.function import Function
+from circlet.backends.native.rules.function import Function, Made
 from circlet.backends.native.rules.preferences import INT8, RAW
 from circlet.backends.native.rules.quantized.elementwise import quantization
 from circlet.backends.native.rules.quantized.fully_connected import (
     Form,
     constant,
+    first_of,
     form_of,
-    known,
     left_of,
     long_rows,
     multiply_integers,
     placed,
     reach,
-    start,
+    stored_data,
     takes_integers,
+    zero_point,
 )
 from circlet.backends.native.rules.quantized.requantize import GREATEST_SHIFT, Requantization, Rows
 from circlet.backends.native.rules.refusals import constant_inputs, outputs_only
 from circlet.backends.native.rules.rule import Node, Sink, nest
-from circlet.backends.native.targets.target import Goal
+from circlet.backends.native.targets.target import Goal, Target
 from circlet.backends.refusal import all_of, only
+from circlet.runtime.exec.kernel import Call
 from circlet.runtime.ir.length import assumed, is_open, may_differ
-from circlet.runtime.ir.types import Array, DType, Shape
+from circlet.runtime.ir.types import Activation, Array, DType, Padding, Shape
 from circlet.runtime.ops.conv import Conv2D
-from circlet.runtime.ops.window import Window
+from circlet.runtime.ops.window import Window, Windowed
 from circlet.runtime.records import dataclass
 
 
@@ -126,21 +129,65 @@ def images(value: Value) -> Shape:
     return (*outer, assumed(channels))
 
 
-def requantization(node: Node[Any], channels: int, reach: int, data: int = 0) -> Requantization:
+def requantization(call: Call, channels: int, reach: int, data: int = 0, is_small: bool = False) -> Requantization:
     """How the sums of a convolution of input `data` with a filter, input 1, of a magnitude up to `reach`, become its
-    output."""
-    output = node.call.outputs[0]
-    given, weighted, made = map(quantization, (node.call.input(data), node.call.input(1), output))
-    multipliers, shifts = convolution_multipliers(given, weighted, made, node.call.input(data).dtype)
+    output; `is_small` says that tables are to be small."""
+    output = call.outputs[0]
+    given, weighted, made = map(quantization, (call.input(data), call.input(1), output))
+    multipliers, shifts = convolution_multipliers(given, weighted, made, call.input(data).dtype)
     multipliers, shifts = np.where(shifts > GREATEST_SHIFT, 0, (multipliers, shifts))
-    low, high = quantized_range(node.op.fused_activation_function, made, output.dtype)
+    activation = getattr(call.op, "fused_activation_function", Activation.NONE)
+    low, high = quantized_range(activation, made, output.dtype)
     if len(multipliers) == 1:
         multipliers, shifts = multipliers.repeat(channels), shifts.repeat(channels)
-    is_small = node.function.e.target.goal is not Goal.HERE
     return Requantization(multipliers, shifts, made.zero_point, low, high, is_small, reach)
 
 
-def requantized(function: Function, sink: Sink, shape: Shape, by: Requantization,
+def margin_of(call: Call) -> int | None:
+    """The stored value around the images of a convolution; None where there is nothing around them."""
+    is_within = isinstance(call.op, Windowed) and call.op.padding is Padding.VALID
+    is_single = prod(call.input(1).shape[1:3]) == 1
+    return None if is_within or is_single else zero_point(call)
+
+
+@dataclass(frozen=True, eq=False)
+class Rescaling:
+    """How the sums of some channels of an operator become its results."""
+
+    call: Call
+    of: Callable[[Call], Requantization]
+    """That of an operator."""
+
+    @cached_property
+    def by(self) -> Requantization:
+        """That of this one."""
+        return self.of(self.call)
+
+    def part(self, channels: slice) -> Rescaling:
+        """That of some of the channels."""
+        return Rescaling(self.call, lambda call: self.of(call).part(channels))
+
+    def made(self, make: Callable[[Requantization], Array]) -> Made:
+        """A table of it."""
+        return Made(self.call, lambda call: make(self.of(call)))
+
+    def table(self, function: Function, plan: Plan) -> ir.Value:
+        """The table that `Requantization.call` reads."""
+        return self.made(lambda by: by.table(plan.lanes, plan.panels * plan.panel)).memory(function)
+
+    def each(self, function: Function) -> tuple[ir.Value, ir.Value]:
+        """The tables that `Requantization.element` reads."""
+        return (self.made(lambda by: by.multipliers).memory(function),
+                self.made(lambda by: by.shifts).memory(function))
+
+
+def rescaling(node: Node[Any], channels: int, reach: Callable[[Call], int]) -> Rescaling:
+    """How the sums of so many channels, of a magnitude up to what `reach` says, become the result of a convolution."""
+    is_small = node.function.e.target.goal is not Goal.HERE
+    return Rescaling(node.call, lambda call: requantization(call, channels, reach(call), is_small=is_small))
+
+
+def requantized(function: Function, sink: Sink, shape: Shape, rescaling: Rescaling,
                 first: ir.Value | int = 0) -> Callable[[Plan, ir.Value], Result]:
     """Where the sums of a convolution go.
 
@@ -148,11 +195,13 @@ def requantized(function: Function, sink: Sink, shape: Shape, by: Requantization
         function: that of the sink.
         sink: takes the results.
         shape: of all results: (n, h, w, channels).
-        by: the requantisation of as many channels as the product has columns.
+        rescaling: that of as many channels as the product has columns.
         first: the channel that is the product's first column.
     """
+    by = rescaling.by
+
     def put_by(plan: Plan, scratch: ir.Value) -> Result:
-        multipliers, shifts = (function.external(each) for each in (by.multipliers, by.shifts))
+        multipliers, shifts = rescaling.each(function)
 
         def put(e: Emitter, row: ir.Value, column: ir.Value, value: ir.Value) -> None:
             stored = by.element(e, value, multipliers, shifts, column)
@@ -161,7 +210,7 @@ def requantized(function: Function, sink: Sink, shape: Shape, by: Requantization
         return Filtered(scratch, put)
 
     def collected(plan: Plan, scratch: ir.Value) -> Result:
-        table = function.external(by.table(plan.lanes, plan.panels * plan.panel))
+        table = rescaling.table(function, plan)
         made = sink.memory or function.scratch(plan.tile_bytes // WORD)
 
         def take(e: Emitter, block: Block) -> None:
@@ -192,7 +241,7 @@ def requantized(function: Function, sink: Sink, shape: Shape, by: Requantization
     def finished(plan: Plan, scratch: ir.Value) -> Result:
         if sink.memory is None or not by.is_finishable or plan.chunks(plan.depth).parts > 1:
             return collected(plan, scratch)
-        table = function.external(by.table(plan.lanes, plan.panels * plan.panel))
+        table = rescaling.table(function, plan)
         return Finished(function.e.address(sink.memory, I8, offset), shape[-1], table,
                         plan.vectors * by.vector_bytes(plan.lanes), partial(by.finish, plan.lanes))
 
@@ -211,33 +260,46 @@ def sums_of_products(node: Node[Conv2D], e: Emitter, sinks: tuple[Sink, ...]) ->
 
         return lambda plan, scratch: Filtered(scratch, put)
 
-    _multiply(node, 0, lambda part: passed_on(part.start))
+    _multiply(node, lambda _: 0, lambda part: passed_on(part.start))
 
 
-@nest(Conv2D, all_of(takes_integers, long_rows), frozenset({1, 2}), name=INT8)
+def _sums_to(call: Call) -> int:
+    """A magnitude that no sum of a convolution exceeds."""
+    return reach(call, prod(call.input(1).shape[1:]))
+
+
+def _quantized_as(call: Call, target: Target) -> Hashable:
+    """What the code of a convolution is made of but for shapes and types."""
+    by = requantization(call, call.input(1).shape[0], _sums_to(call))
+    return margin_of(call), form_of(target, 1, stored_data(call.input(1))), by.looks
+
+
+@nest(Conv2D, all_of(takes_integers, long_rows), frozenset({1, 2}), name=INT8, opaque=frozenset({1, 2}),
+      quantized_as=_quantized_as)
 def conv_2d(node: Node[Conv2D], e: Emitter, sinks: tuple[Sink, ...]) -> None:
     """Of images (n, h, w, c) and a filter (o, kh, kw, c / groups), int8: (n, i, j, o). Images are staged with margins;
     for each group a product of n i j positions with o / groups columns, whose rows are found by tables of offsets (an
     indirection buffer, as Dukhan 2019 has it, of offsets). Its sums are requantised in tiles, by blocks, or one by
     one."""
-    filter = node.call.input(1).shape
-    by = requantization(node, filter[0], reach(node.call, prod(filter[1:])))
-    zero = quantization(node.call.input(0)).zero_point
-    _multiply(node, zero, lambda part: requantized(node.function, sinks[0], node.shape, by.part(part), part.start))
+    by = rescaling(node, node.call.input(1).shape[0], _sums_to)
+    _multiply(node, zero_point,
+              lambda part: requantized(node.function, sinks[0], node.shape, by.part(part), part.start))
 
 
-def _multiply(node: Node[Conv2D], zero: int, result: Callable[[slice], Callable[[Plan, ir.Value], Result]]) -> None:
-    """Stages the images, whose zero point is `zero`, and multiplies; `result` says where the sums of some of the
+def _multiply(node: Node[Conv2D], zero_point: Callable[[Call], int],
+              result: Callable[[slice], Callable[[Plan, ir.Value], Result]]) -> None:
+    """Stages the images, whose zero point is as told, and multiplies; `result` says where the sums of some of the
     channels go."""
     image, weights, function, e = node.input(0), constant(node.input(1)), node.function, node.function.e
     form, shape = form_of(e.target, prod(node.shape[:-1]), weights), images(image)
     taps = Taps(form, shape, node.op.windows(shape, weights.shape), weights.shape[3])
-    memory = placed(function, form, image, zero, shape, taps.run, taps.margins)
-    runs = taps.runs(weights)
-    first = start(weights, zero, known(node.optional(2)), form.offset)
+    memory = placed(function, form, image, zero_point(node.call), shape, taps.run, taps.margins)
+    runs = Made(node.call, lambda call: taps.runs(stored_data(call.input(1))))
+    first = first_of(node.call, form, zero_point)
     groups = shape[3] // taps.channels
     size = len(weights) // groups
     for group in range(groups):
         part = slice(group * size, (group + 1) * size)
         left = taps.left(function, e.address(memory, taps.form.element, group * taps.channels))
-        multiply_integers(function, form, prod(node.shape[:-1]), left, runs[part], first[part], result(part))
+        multiply_integers(function, form, prod(node.shape[:-1]), left, runs.then(itemgetter(part)),
+                          first.then(itemgetter(part)), result(part))

@@ -9,8 +9,9 @@ channels is packed in that order, and packing sums into bytes restores the chann
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from math import prod
+from operator import itemgetter
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -25,8 +26,9 @@ from circlet.backends.native.gemm.dot_products import OFFSET
 from circlet.backends.native.gemm.finish import Finish
 from circlet.backends.native.gemm.microkernel import VectorLoop, internal_function
 from circlet.backends.native.gemm.vectors import WORD
+from circlet.backends.native.rules.function import Made
 from circlet.backends.native.rules.preferences import INT8
-from circlet.backends.native.rules.quantized.conv import images, requantization
+from circlet.backends.native.rules.quantized.conv import Rescaling, images, requantization, rescaling
 from circlet.backends.native.rules.quantized.depthwise_in_place import InPlace
 from circlet.backends.native.rules.quantized.elementwise import quantization
 from circlet.backends.native.rules.quantized.fully_connected import (
@@ -37,15 +39,16 @@ from circlet.backends.native.rules.quantized.fully_connected import (
     each_element,
     fits,
     form_of,
-    known,
     reach,
     stage,
     start,
+    stored_data,
     takes_integers,
 )
 from circlet.backends.native.rules.quantized.requantize import Requantization
 from circlet.backends.native.rules.rule import Node, Sink, nest
 from circlet.backends.native.targets.constants import Uniform, shuffle_mask
+from circlet.backends.native.targets.target import Target
 from circlet.backends.refusal import all_of
 from circlet.runtime.exec.kernel import Call
 from circlet.runtime.ir.types import Array, DType, Shape
@@ -140,30 +143,51 @@ def _large(call: Call) -> str | None:
     return fits(call, prod(call.input(1).shape[1:3]))
 
 
-@nest(DepthwiseConv2D, all_of(takes_integers, _large), frozenset({0, 1, 2}), name=INT8)
+def _sums_to(call: Call) -> int:
+    """A magnitude that no sum exceeds."""
+    return reach(call, prod(call.input(1).shape[1:3]))
+
+
+def _bias(call: Call) -> Array:
+    """What is added to the sums of each channel."""
+    return stored_data(call.input(2)).reshape(-1) if call.has(2) else np.zeros(call.input(1).shape[3], np.int32)
+
+
+def _first(call: Call) -> Array:
+    """What the sums of each channel start with, of images moved up."""
+    filter = stored_data(call.input(1))
+    return start(filter.reshape(-1, filter.shape[3]).T, quantization(call.input(0)).zero_point, _bias(call))
+
+
+def _quantized_as(call: Call, target: Target) -> Hashable:
+    """What the code is made of but for shapes and types."""
+    by = requantization(call, call.input(1).shape[3], _sums_to(call))
+    return quantization(call.input(0)).zero_point, by.looks
+
+
+@nest(DepthwiseConv2D, all_of(takes_integers, _large), frozenset({0, 1, 2}), name=INT8, opaque=frozenset({1, 2}),
+      quantized_as=_quantized_as)
 def depthwise_conv_2d(node: Node[DepthwiseConv2D], e: Emitter, sinks: tuple[Sink, ...]) -> None:
     """Of images (n, h, w, c) and a filter (1, kh, kw, c m), int8: (n, i, j, c m). For each size of blocks a loop over
     blocks and rows of results; channels are repeated m times first. Where constants are to stay as they are, or vectors
     are too short to be interleaved, all is read where it lies."""
     weights, given = constant(node.input(1)), node.input(0)
     channels, zero = weights.shape[3], quantization(node.call.input(0)).zero_point
-    shape = images(given)
+    filter, shape = Made(node.call, lambda call: stored_data(call.input(1))[0]), images(given)
     tall, wide = node.op.windows(shape, weights.shape)
     geometry = Geometry((*shape[:3], channels), tall, wide)
-    by = requantization(node, channels, reach(node.call, prod(weights.shape[1:3])))
+    by = rescaling(node, channels, _sums_to)
     if e.target.vector_bytes < PART or form_of(e.target, prod(node.shape[:-1]), weights) is SIGNED:
         memory = node.function.pointer(given) if channels == shape[3] else _repeated(node)
-        bias = known(node.optional(2))
-        begin = np.zeros(channels, np.int32) if bias is None else bias.reshape(-1)
-        InPlace(geometry.image, memory, (tall, wide), weights[0], begin, zero, by).emit(node, e, sinks[0])
+        InPlace(geometry.image, memory, (tall, wide), filter, Made(node.call, _bias), zero, by).emit(node, e, sinks[0])
         return
     is_ready = channels == shape[3] and channels % PART == 0
     memory = node.function.pointer(given) if is_ready else _repeated(node)
-    first = start(weights[0].reshape(-1, channels).T, zero, known(node.optional(2)))
+    first = Made(node.call, _first)
     for each in blocks(channels, e.target.vector_bytes):
-        part = each.channels
+        part = itemgetter((..., each.channels))
         nest = _Nest(node, geometry, each, memory, zero)
-        nest.emit(weights[0, ..., part], first[part], by.part(part), sinks[0])
+        nest.emit(filter.then(part), first.then(part), by.part(each.channels), sinks[0])
 
 
 def _repeated(node: Node[Any]) -> ir.Value:
@@ -202,27 +226,29 @@ class _Nest:
         self._mixed = node.function.scratch(geometry.groups * self._group)
         self._sums, self._stored = (node.function.scratch(_POSITIONS * blocks.size * width) for width in (WORD, 1))
 
-    def emit(self, weights: Array, first: Int32s, by: Requantization, sink: Sink) -> None:
+    def emit(self, weights: Made, first: Made, rescaling: Rescaling, sink: Sink) -> None:
         """Given the weights (kh, kw, channels), what sums start with and how they are requantised: a loop over blocks,
         n and i, shared out, which interleaves the rows of the image that a row of results sees, and sums them up."""
         e, blocks = self._e, self._blocks
-        terms = by.table(blocks.lanes, blocks.number * blocks.size, blocks.order)
-        tables = [each.reshape(blocks.number, -1)
-                  for each in (self._packed(weights), self._filled(first)[blocks.order], terms)]
-        bases = [self._function.external(each) for each in tables]
+        taps = self._geometry.groups * self._geometry.wide.size
+        terms = rescaling.made(lambda by: by.table(blocks.lanes, blocks.number * blocks.size, blocks.order))
+        begin = first.then(lambda first: self._filled(first)[blocks.order])
+        bases = [each.memory(self._function) for each in (weights.then(self._packed), begin, terms)]
+        strides = (taps * WORD * blocks.size, WORD * blocks.size, WORD * rescaling.by.vector_bytes(blocks.lanes))
         margin = self._function.external(np.full(blocks.size, self._zero, np.int8))
         turns = (blocks.number, self._shape[0], self._geometry.tall.count)
-        work = prod(turns) * self._geometry.wide.count * blocks.count * weights[..., 0].size
+        window = self._geometry.tall.size * self._geometry.wide.size
+        work = prod(turns) * self._geometry.wide.count * blocks.count * window
         with portion(e, prod(turns), work) as (begin, end):
             self._fill_margins()
             with rolled(e, length(e, begin, end, prod(turns))) as k:
                 number, image, row = e.delinear(e.builder.add(begin, k), turns)
-                places = [e.address(base, I8, e.builder.mul(number, e.number(each.strides[0])))
-                          for base, each in zip(bases, tables, strict=True)]
+                places = [e.address(base, I8, e.builder.mul(number, e.number(each)))
+                          for base, each in zip(bases, strides, strict=True)]
                 channel = e.builder.add(e.builder.mul(number, e.number(blocks.size)), e.number(blocks.first))
                 for group in range(self._geometry.groups):
                     self._interleave(group, image, row, channel, margin)
-                self._results(places, by, sink, (image, row, channel))
+                self._results(places, rescaling, sink, (image, row, channel))
 
     def _packed(self, weights: Array) -> Array:
         """As (blocks, groups, kw, lanes in order, rows of a group)."""
@@ -263,8 +289,10 @@ class _Nest:
         function = _interleaving(e, self._blocks.size, len(places))
         b.call(function, [out, e.number(width), *places, *steps])
 
-    def _results(self, tables: Sequence[ir.Value], by: Requantization, sink: Sink, index: Sequence[ir.Value]) -> None:
-        """A row of results, part by part; `tables` are those of the weights, of what sums start with and of `by`."""
+    def _results(self, tables: Sequence[ir.Value], rescaling: Rescaling, sink: Sink, index: Sequence[ir.Value]) -> None:
+        """A row of results, part by part; `tables` are those of the weights, of what sums start with and of how they
+        are rescaled."""
+        by = rescaling.by
         e, (wide, size), (image, row, channel) = self._e, (self._geometry.wide, self._blocks.size), index
         distances = (wide.stride * self._column, wide.dilation * self._column, self._group)
         finish = by.finish_packed(self._blocks.lanes, self._blocks.count) if by.is_finishable else None
@@ -277,7 +305,7 @@ class _Nest:
             out, step = self._target(sink, place, by)
             e.builder.call(function, [out, begin, *tables, count, *map(e.number, (*distances, step))])
             if finish is None:
-                self._pass_on(sink, place, count, self._one_by_one(by))
+                self._pass_on(sink, place, count, self._one_by_one(rescaling))
             elif sink.memory is None:
                 self._pass_on(sink, place, count, self._from_stored)
 
@@ -302,13 +330,11 @@ class _Nest:
         place = self._e.linear([number, lane], (_POSITIONS, self._blocks.size))
         return self._e.load(self._stored, DType.INT8, place)
 
-    def _one_by_one(self, by: Requantization) -> Read:
+    def _one_by_one(self, rescaling: Rescaling) -> Read:
         """Requantises each sum by itself; the sums are in the order of lanes."""
-        e, blocks = self._e, self._blocks
-        order = blocks.order[:blocks.size]
-        places, multipliers, shifts = (self._function.external(each)
-                                       for each in (np.argsort(order).astype(e.index_dtype.numpy), by.multipliers,
-                                                    by.shifts))
+        e, blocks, by = self._e, self._blocks, rescaling.by
+        places = self._function.external(np.argsort(blocks.order[:blocks.size]).astype(e.index_dtype.numpy))
+        multipliers, shifts = rescaling.each(self._function)
 
         def read(number: ir.Value, lane: ir.Value, channel: ir.Value) -> ir.Value:
             at = e.linear([number, e.load(places, e.index_dtype, lane)], (_POSITIONS, blocks.size))

@@ -8,16 +8,18 @@ position.
 from __future__ import annotations
 
 from collections.abc import Callable
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
 from llvmlite import ir
 
-from circlet.backends.arithmetic.fixed_point import Int32s
 from circlet.backends.native.emit.emitter import I8, I32, POINTER, Emitter
 from circlet.backends.native.emit.loops import carry, independent, rolled
 from circlet.backends.native.gemm.microkernel import internal_function, lanes
 from circlet.backends.native.gemm.vectors import WORD, broadcast
+from circlet.backends.native.rules.function import Made
+from circlet.backends.native.rules.quantized.conv import Rescaling
 from circlet.backends.native.rules.quantized.requantize import Requantization
 from circlet.backends.native.rules.rule import Node, Sink
 from circlet.runtime.ir.types import Array, DType, Shape
@@ -35,29 +37,29 @@ class InPlace:
         image: (n, h, w, c).
         memory: where it lies.
         windows: along height and width.
-        weights: of shape (kh, kw, c).
-        first: what sums begin with.
+        weights: an array (kh, kw, c).
+        first: what sums begin with: (c,), i32.
         zero: the zero point of the image.
-        by: how sums become results.
+        rescaling: how sums become results.
     """
 
     image: Shape
     memory: ir.Value
     windows: tuple[Window, ...]
-    weights: Array
-    first: Int32s
+    weights: Made
+    first: Made
     zero: int
-    by: Requantization
+    rescaling: Rescaling
 
     def emit(self, node: Node[Any], e: Emitter, sink: Sink) -> None:
         """Loops over the positions (n, i, j); some channels at a time, then those that are left, go into a row of
         results, or by way of scratch memory to the sink."""
         b, function, (tall, wide) = e.builder, node.function, self.windows
-        channels, width = self.image[3], self.weights.shape[1]
+        channels, width, by = self.image[3], wide.size, self.rescaling.by
         parts = [part for part in _parts(e, channels) if part.count]
-        filter = function.external(np.ascontiguousarray(self.weights))
-        tables = [[function.external(each) for each in (self.first[part.channels], part.table(self.by))]
-                  for part in parts]
+        filter = self.weights.then(np.ascontiguousarray).memory(function)
+        tables = [[each.memory(function) for each in (
+            self.first.then(itemgetter(part.channels)), self.rescaling.made(part.table))] for part in parts]
         row = function.scratch(channels) if sink.memory is None else None
         added = ir.Constant(I32, (-self.zero & 0xFFFF) * 0x10001)
         steps = [tall.dilation * self.image[2] * channels, wide.dilation * channels, width * channels, channels]
@@ -66,12 +68,12 @@ class InPlace:
             with rolled(e, wide.count) as j:
                 left, beside, across = _inside(e, wide, j)
                 source = e.address(self.memory, I8, e.linear([image, top, left, e.number(0)], self.image))
-                begin = e.address(filter, I8, e.linear([above, beside, e.number(0)], self.weights.shape))
+                begin = e.address(filter, I8, e.linear([above, beside, e.number(0)], (tall.size, width, channels)))
                 out = row or e.address(sink.memory, I8, e.linear([image, i, j, e.number(0)], node.shape))
                 for part, known in zip(parts, tables, strict=True):
                     places = [e.address(each, I8, part.channels.start) for each in (out, source, begin)]
                     sizes = [part.count, high, across, *steps]
-                    window = _function(e, part, self.by, wide.dilation == 1)
+                    window = _function(e, part, by, wide.dilation == 1)
                     b.call(window, [*places, *known, *map(e.register, sizes), added])
                 if row is not None:
                     with independent(e, channels) as channel:

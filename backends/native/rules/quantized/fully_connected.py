@@ -8,7 +8,7 @@ unless constants are to be small: then signed bytes are multiplied where they li
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from math import gcd, prod
 from typing import TypeAlias
 
@@ -28,7 +28,7 @@ from circlet.backends.native.gemm.plan import Plan
 from circlet.backends.native.gemm.product import multiply
 from circlet.backends.native.gemm.stored import Integers
 from circlet.backends.native.gemm.vectors import WORD
-from circlet.backends.native.rules.function import Function, kept
+from circlet.backends.native.rules.function import Function, Made
 from circlet.backends.native.rules.preferences import INT8
 from circlet.backends.native.rules.quantized.double_scale import Factors
 from circlet.backends.native.rules.quantized.elementwise import quantization
@@ -39,7 +39,8 @@ from circlet.backends.native.targets.target import Goal, Target
 from circlet.backends.refusal import all_of, only
 from circlet.runtime.exec.kernel import Call
 from circlet.runtime.ir.length import is_length, may_be_less, may_differ
-from circlet.runtime.ir.types import Array, DType, Shape
+from circlet.runtime.ir.tensor import Tensor
+from circlet.runtime.ir.types import Activation, Array, DType, Shape
 from circlet.runtime.ops.matmul import FullyConnected
 from circlet.runtime.records import dataclass
 
@@ -101,6 +102,10 @@ class Form:
         """The bytes that a run of so many elements takes in a product: whole words."""
         return -(-count * self.size // WORD) * WORD
 
+    def depth(self, shape: Shape) -> int:
+        """Words for a column of weights of shape (columns, taps, elements)."""
+        return shape[1] * self.run(shape[2]) // WORD
+
     def words(self, weights: Array) -> Array:
         """Weights of shape (columns, taps, elements) as words (columns, depth)."""
         columns, taps, count = weights.shape
@@ -134,6 +139,22 @@ def form_of(target: Target, rows: int, weights: Array) -> Form:
     if not may_differ(rows, 1):
         return MAGNITUDES if has_magnitudes else BYTES
     return PAIRS
+
+
+def rows_as_taps(call: Call) -> Made:
+    """Weights (columns, k) as of one tap: (columns, 1, k)."""
+    return Made(call, lambda call: stored_data(call.input(1))[:, None])
+
+
+def zero_point(call: Call) -> int:
+    """That of the first input."""
+    return quantization(call.input(0)).zero_point
+
+
+def first_of(call: Call, form: Form, zero_point: Callable[[Call], int]) -> Made:
+    """What the sum of each column of an operator's weights starts with."""
+    return Made(call, lambda call: start(stored_data(call.input(1)), zero_point(call),
+                                         call.input(2).data if call.has(2) else None, form.offset))
 
 
 def start(weights: Array, zero_point: int, bias: Array | None, offset: int = OFFSET) -> Int32s:
@@ -258,7 +279,7 @@ def kept_as(form: Form, target: Target, weights: Array, bits: int) -> Integers |
     return Integers.of(parts, bits, weights) if is_kept else None
 
 
-def multiply_integers(function: Function, form: Form, rows: int, left: Left, weights: Array, first: Int32s,
+def multiply_integers(function: Function, form: Form, rows: int, left: Left, weights: Made, first: Made,
                       result: Callable[[Plan, ir.Value], Result], bits: int = 8) -> None:
     """Emits the product of rows of unsigned elements (rows, taps, elements) with weights, which gives (rows, columns)
     i32.
@@ -268,18 +289,20 @@ def multiply_integers(function: Function, form: Form, rows: int, left: Left, wei
         form: of the rows.
         rows: how many.
         left: where they are.
-        weights: of shape (columns, taps, elements); int8, or int16 for pairs.
+        weights: an array of shape (columns, taps, elements); int8, or int16 for pairs.
         first: what the sum of each column starts with.
         result: where the sums go, given how the product is cut and memory for those of a tile.
         bits: of the weights in the model.
     """
     if form.taken:
-        first = first + form.taken * weights.sum(axis=(1, 2), dtype=np.int32)
-    matrix, stored = form.words(weights), kept_as(form, function.e.target, weights, bits)
-    plan = Plan.of(function.e.target, form.arithmetic, rows, *matrix.shape)
-    packed = plan.pack(matrix if stored is None else stored.kept(matrix))
-    panels = plan.packed(function.external(packed), stored)
-    begin = kept(function, plan.pack_row(first, np.dtype(np.int32)))
+        first = first.with_other(weights, lambda first, weights: first + form.taken * weights.sum(
+            axis=(1, 2), dtype=np.int32))
+    given = weights.array
+    stored = kept_as(form, function.e.target, given, bits)
+    plan = Plan.of(function.e.target, form.arithmetic, rows, len(given), form.depth(given.shape))
+    packed = weights.then(form.words).then(lambda words: plan.pack(words if stored is None else stored.kept(words)))
+    panels = plan.packed(packed.memory(function), stored)
+    begin = first.then(lambda first: plan.pack_row(first, np.dtype(np.int32))).kept(function)
     multiply(function.e, plan, left, panels, begin, result(plan, function.scratch(plan.tile_bytes)))
 
 
@@ -324,6 +347,12 @@ def known(value: Value | None) -> Array | None:
     return None if value is None else value.known
 
 
+def stored_data(tensor: Tensor) -> Array:
+    """The value of an operand which the rule refuses if it is not constant, as the model has it."""
+    assert tensor.data is not None
+    return tensor.data
+
+
 def constant(value: Value) -> Array:
     """The value of an operand which the rule refuses if it is not constant."""
     assert value.known is not None
@@ -348,31 +377,39 @@ def _asymmetric(call: Call) -> str | None:
     return f"weights with zero points {sorted({*found})} (supported: 0)" if any(found) else None
 
 
-@nest(FullyConnected, all_of(takes_integers, long_rows, _asymmetric), frozenset({1, 2}), name=INT8)
+def _quantized_as(call: Call, target: Target) -> Hashable:
+    """What the code is made of but for shapes and types."""
+    made, dtype = quantization(call.outputs[0]), call.outputs[0].dtype
+    limits = quantized_range(getattr(call.op, "fused_activation_function", Activation.NONE), made, dtype)
+    scales = None if target.has_doubles else _scales(call).tobytes()
+    return made.zero_point, limits, form_of(target, 1, stored_data(call.input(1))), scales
+
+
+@nest(FullyConnected, all_of(takes_integers, long_rows, _asymmetric), frozenset({1, 2}), name=INT8,
+      opaque=frozenset({1, 2}), quantized_as=_quantized_as)
 def fully_connected(node: Node[FullyConnected], e: Emitter, sinks: tuple[Sink, ...]) -> None:
     """Of x (..., k) and weights (n, k), int8: (..., n). Rows are staged, multiplied, and each sum is scaled by
     itself."""
     weights, function, rows = constant(node.input(1)), node.function, prod(node.shape[:-1])
-    depth, form, zero = weights.shape[1], form_of(e.target, rows, weights), quantization(node.call.input(0)).zero_point
+    depth, form, zero = weights.shape[1], form_of(e.target, rows, weights), zero_point(node.call)
     source = placed(function, form, node.input(0), zero, (1, 1, rows, depth), depth)
-    first, put = start(weights, zero, known(node.optional(2)), form.offset), scaled(node, sinks[0])
-    multiply_integers(function, form, rows, rows_of(function, form, source, depth), weights[:, None], first,
-                      lambda plan, scratch: Filtered(scratch, put))
+    put = scaled(node, sinks[0])
+    multiply_integers(function, form, rows, rows_of(function, form, source, depth), rows_as_taps(node.call),
+                      first_of(node.call, form, zero_point), lambda plan, scratch: Filtered(scratch, put))
 
 
 def scaled(node: Node[FullyConnected], sink: Sink) -> Put:
     """Takes the sums of a product and passes on its results; they are scaled as doubles, as the numpy backend does, or
     by integers that give the same where there are no instructions for doubles."""
     output = node.call.outputs[0]
-    given, weighted, made = map(quantization, (node.call.input(0), node.call.input(1), output))
+    made = quantization(output)
     low, high = quantized_range(node.op.fused_activation_function, made, output.dtype)
-    scales = np.float64(given.scale) * np.array(weighted.scales, np.float64) / made.scale
-    scales = np.ascontiguousarray(np.broadcast_to(scales, node.shape[-1:]))
+    scales = Made(node.call, lambda call: np.ascontiguousarray(np.broadcast_to(_scales(call), node.shape[-1:])))
     bits = 8 * output.dtype.numpy.itemsize
-    factors = None if node.function.e.target.has_doubles else Factors.of(node.function, scales, bits)
+    factors = None if node.function.e.target.has_doubles else Factors.of(node.function, scales.array, bits)
     if factors is not None:
         return _scaled_by(factors, node, sink, (made.zero_point, low, high))
-    scale = node.function.external(scales)
+    scale = scales.memory(node.function)
 
     def put(e: Emitter, row: ir.Value, column: ir.Value, value: ir.Value) -> None:
         factor = Lanes(e, e.load(scale, DType.FLOAT64, column))
@@ -381,6 +418,12 @@ def scaled(node: Node[FullyConnected], sink: Sink) -> Put:
         sink(e, [*e.delinear(row, node.shape[:-1]), column], stored)
 
     return put
+
+
+def _scales(call: Call) -> Array:
+    """What the sums of each column are multiplied by, or of all."""
+    given, weighted, made = map(quantization, (call.input(0), call.input(1), call.outputs[0]))
+    return np.asarray(np.float64(given.scale) * np.array(weighted.scales, np.float64) / made.scale)
 
 
 def _scaled_by(factors: Factors, node: Node[FullyConnected], sink: Sink, interval: tuple[int, int, int]) -> Put:

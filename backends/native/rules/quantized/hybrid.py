@@ -22,7 +22,7 @@ from circlet.backends.native.emit.value import Value
 from circlet.backends.native.gemm.microkernel import internal_function, lanes
 from circlet.backends.native.gemm.operands import Block, Collected, Left, Put
 from circlet.backends.native.gemm.vectors import WORD, Vectors, broadcast
-from circlet.backends.native.rules.function import Function
+from circlet.backends.native.rules.function import Function, Made
 from circlet.backends.native.rules.preferences import HYBRID
 from circlet.backends.native.rules.quantized.conv import Taps, images
 from circlet.backends.native.rules.quantized.elementwise import quantization
@@ -402,8 +402,8 @@ def multiply_scaled(scaling: Scaling, form: Form, rows: int, left: Left, weights
                 column = e.builder.add(block.column, each)
                 take(e, row, column, result(column, e.load(sums, DType.INT32, each)))
 
-    none = np.zeros(len(weights), np.int32)
-    multiply_integers(scaling.function, form, rows, left, weights, none,
+    none = Made.fixed(np.zeros(len(weights), np.int32))
+    multiply_integers(scaling.function, form, rows, left, Made.fixed(weights), none,
                       lambda plan, scratch: Collected(scratch, collect), bits)
 
 

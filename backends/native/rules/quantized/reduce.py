@@ -23,8 +23,10 @@ from circlet.backends.native.rules.real.pool import covered
 from circlet.backends.native.rules.real.reduce import AXES, Fold, extreme, fold_along
 from circlet.backends.native.rules.refusals import quantized
 from circlet.backends.native.rules.rule import Node, Sink, nest
+from circlet.backends.native.targets.target import Target
+from circlet.runtime.exec.kernel import Call
 from circlet.runtime.ir.length import certain, is_late, is_length, larger, lowest, may_differ
-from circlet.runtime.ir.types import DType
+from circlet.runtime.ir.types import Activation, DType
 from circlet.runtime.ops import reduce as ops
 from circlet.runtime.ops.pool import AveragePool2D, MaxPool2D
 
@@ -111,6 +113,12 @@ nest(ops.ReduceMax, quantized, frozenset(), AXES, name=QUANTIZED)(partial(fold_a
 nest(ops.ReduceMin, quantized, frozenset(), AXES, name=QUANTIZED)(partial(fold_along, partial(extreme, "<")))
 
 
+def _limits(call: Call, target: Target) -> tuple[int, int]:
+    """The least and the greatest result of pooling."""
+    activation = getattr(call.op, "fused_activation_function", Activation.NONE)
+    return quantized_range(activation, call.outputs[0].quantization, call.outputs[0].dtype)
+
+
 def _pool(combine: str, node: Node[Any], e: Emitter, sinks: tuple[Sink, ...]) -> None:
     """Of images (n, h, w, c): (n, i, j, c). A loop over n, i and j, shared out, pools all channels of a position side
     by side in scratch memory (c,), i32; means are divided as doubles, halves away from zero."""
@@ -119,7 +127,7 @@ def _pool(combine: str, node: Node[Any], e: Emitter, sinks: tuple[Sink, ...]) ->
     source, row = node.function.pointer(x), node.function.scratch(channels * 4)
     averages = combine == "add"
     least = 0 if averages else int(np.iinfo(dtype.numpy).min)
-    low, high = quantized_range(node.op.fused_activation_function, node.call.outputs[0].quantization, dtype)
+    low, high = _limits(node.call, e.target)
     work = 2 * images * tall.count * wide.count * tall.size * wide.size * channels
     with parallel_nest(e, (images, tall.count, wide.count), work) as (image, i, j):
         (top, height), (left, width) = covered(e, tall, i), covered(e, wide, j)
@@ -159,5 +167,5 @@ def _divide(e: Emitter, count: ir.Value) -> Callable[[ir.Value], ir.Value]:
     return divided
 
 
-nest(AveragePool2D, quantized, frozenset({0}), name=QUANTIZED)(partial(_pool, "add"))
-nest(MaxPool2D, quantized, frozenset({0}), name=QUANTIZED)(partial(_pool, "max"))
+nest(AveragePool2D, quantized, frozenset({0}), name=QUANTIZED, quantized_as=_limits)(partial(_pool, "add"))
+nest(MaxPool2D, quantized, frozenset({0}), name=QUANTIZED, quantized_as=_limits)(partial(_pool, "max"))

@@ -7,7 +7,7 @@ rounding differs between the signs by one unit of `y`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
 from functools import cached_property
 
@@ -162,6 +162,14 @@ class Requantization:
     def is_compact(self) -> bool:
         """Whether what is added before the shift follows from the shift, and is not in the table."""
         return self.is_small and (not self.is_rectified or bool(np.all(self._right > _SHIFTS.start)))
+
+    @cached_property
+    def looks(self) -> Hashable:
+        """All that the code which requantises is made of, but for what is in tables."""
+        usual, *others = -_SHIFTS.start - 1, 1 - _SHIFTS.stop, -_SHIFTS.start, 1 - _SHIFTS.start
+        ranges = np.digitize(np.where(self.multipliers == 0, usual, self.shifts), others)
+        zero_point = None if self.has_vectors else self.zero_point
+        return self.low, self.high, self.is_rectified, self.is_wide, zero_point, ranges.tobytes()
 
     @cached_property
     def has_words(self) -> bool:

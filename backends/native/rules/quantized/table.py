@@ -16,7 +16,7 @@ from circlet.backends.native.emit.loops import independent, rolled
 from circlet.backends.native.emit.parallel import parallel_nest, parallel_span
 from circlet.backends.native.emit.value import Value
 from circlet.backends.native.gemm.microkernel import internal_function
-from circlet.backends.native.rules.function import Function
+from circlet.backends.native.rules.function import Function, Made
 from circlet.backends.native.rules.preferences import LOOK_UP, TABLE
 from circlet.backends.native.rules.quantized.elementwise import quantization
 from circlet.backends.native.rules.real.elementwise import elementwise
@@ -54,14 +54,14 @@ BYTES = (DType.INT8, DType.UINT8)
 """The types of which there are 256 values."""
 
 
-def _table(node: Node[Any]) -> Array:
+def _table(call: Call) -> Array:
     """The result for each stored value, in the order of its bits read as an unsigned integer."""
-    source, made = node.call.input(0).dtype, node.call.outputs[0].dtype
+    source, made = call.input(0).dtype, call.outputs[0].dtype
     x = stored_values(source).astype(source.numpy)
-    if isinstance(node.op, _OF_POSITIVE):
-        x = np.maximum(x, x.dtype.type(quantization(node.call.input(0)).zero_point))
+    if isinstance(call.op, _OF_POSITIVE):
+        x = np.maximum(x, x.dtype.type(quantization(call.input(0)).zero_point))
     y = np.empty(x.shape, made.numpy)
-    CpuBackend().kernel(node.call).bind([x], [y], Run(Variables()))()
+    CpuBackend().kernel(call).bind([x], [y], Run(Variables()))()
     return y
 
 
@@ -83,21 +83,21 @@ _refuses_bytes = all_of(_refuses, only(BYTES), outputs_only(*BYTES), _may_be_neg
 
 def _look_up_bytes(node: Node[Any], e: Emitter, sinks: tuple[Sink, ...]) -> None:
     """Row by row, if the results are not just written to memory."""
-    look_up(node.function, node.input(0), _table(node), sinks[0])
+    look_up(node.function, node.input(0), Made(node.call, _table), sinks[0])
 
 
-def look_up(function: Function, given: Value, found: Array, sink: Sink) -> None:
+def look_up(function: Function, given: Value, found: Made, sink: Sink) -> None:
     """Replaces bytes by those of a table (256,): all of them by one call for each share of a thread, or row by row, if
     something follows."""
     e, size, shape = function.e, given.size, given.shape
-    source, table = function.pointer(given), function.external(found)
+    source, table = function.pointer(given), found.memory(function)
     if sink.memory is not None:
         with parallel_span(e, size, 4 * size) as (first, count):
             places = (e.address(each, I8, first) for each in (source, sink.memory))
             e.builder.call(_looking_up(e), [*places, table, count])
         return
     *outer, run = shape or (1,)
-    row, made = function.scratch(run), DType.of(found.dtype)
+    row, made = function.scratch(run), found.call.outputs[0].dtype
     with parallel_nest(e, tuple(outer), 4 * size) as index:
         begin = e.linear([*index, e.number(0)], (*outer, run))
         e.builder.call(_looking_up(e), [e.address(source, I8, begin), row, table, e.number(run)])
@@ -140,7 +140,7 @@ def _in_registers(by: LookUp, e: Emitter, source: ir.Value, out: ir.Value, table
 
 def _look_up(node: Node[Any]) -> tuple[Value]:
     """Of x, the entries of a table, each loaded by itself; the operator fails where there is no square root."""
-    made, table = node.call.outputs[0].dtype, node.function.external(_table(node))
+    made, table = node.call.outputs[0].dtype, node.function.external(_table(node.call))
     zero, is_partial = quantization(node.call.input(0)).zero_point, _may_be_negative(node.call) is not None
 
     def entry(e: Emitter, dtype: DType, values: Sequence[ir.Value]) -> ir.Value:
@@ -160,6 +160,6 @@ _OPERATORS: tuple[type[Op], ...] = (*_LOOKED_UP, Quantize)
 ELEMENTWISE = frozenset({*_OPERATORS, ops.Add, ops.Sub, ops.Mul, ops.Maximum, ops.Minimum})
 """The operators of which a group may become one table."""
 for _op in _OPERATORS:
-    nest(_op, _refuses_bytes, frozenset({0}), name=TABLE)(_look_up_bytes)
+    nest(_op, _refuses_bytes, frozenset({0}), name=TABLE, quantized_as=lambda call, target: None)(_look_up_bytes)
 for _op in _LOOKED_UP:
     fused(_op, _refuses, name=LOOK_UP)(_look_up)

@@ -21,9 +21,9 @@ from circlet.backends.native.emit.loops import independent
 from circlet.backends.native.emit.value import Value
 from circlet.backends.native.gemm.operands import Filtered, Put
 from circlet.backends.native.gemm.stored import Integers
-from circlet.backends.native.rules.function import Function
+from circlet.backends.native.rules.function import Function, Made
 from circlet.backends.native.rules.preferences import INTEGER
-from circlet.backends.native.rules.quantized.conv import Taps, images, requantization, requantized
+from circlet.backends.native.rules.quantized.conv import Taps, images, requantization, requantized, rescaling
 from circlet.backends.native.rules.quantized.elementwise import offset, quantization
 from circlet.backends.native.rules.quantized.fully_connected import (
     I16,
@@ -124,8 +124,8 @@ def fully_connected(node: Node[FullyConnected], e: Emitter, sinks: tuple[Sink, .
     units, depth = weights.shape
     memory = stage(function, PAIRS, (1, 1, rows, depth), centred(node.input(0), node.call.input(0)))
     put = scaled(node, sinks[0])
-    multiply_integers(function, PAIRS, rows, rows_of(function, PAIRS, memory, depth), weights[:, None],
-                      first_sums(units, node.optional(2)), lambda plan, scratch: Filtered(scratch, put),
+    multiply_integers(function, PAIRS, rows, rows_of(function, PAIRS, memory, depth), Made.fixed(weights[:, None]),
+                      Made.fixed(first_sums(units, node.optional(2))), lambda plan, scratch: Filtered(scratch, put),
                       bits_of(node.call.input(1)))
 
 
@@ -139,18 +139,19 @@ def conv_2d(node: Node[Conv2D], e: Emitter, sinks: tuple[Sink, ...]) -> None:
     memory = stage(function, PAIRS, shape, centred(image, node.call.input(0)), taps.margins)
     runs, first = taps.runs(weights), first_sums(len(weights), node.optional(2))
     groups = shape[3] // taps.channels
-    by = requantization(node, len(weights), _reach(0, 2, 0, node.call))
+    by = rescaling(node, len(weights), partial(_reach, 0, 2, 0))
     size, bits = len(weights) // groups, bits_of(node.call.input(1))
     for group in range(groups):
         part = slice(group * size, (group + 1) * size)
         left = taps.left(function, e.address(memory, PAIRS.element, group * taps.channels))
+        terms = Made.fixed(runs[part]), Made.fixed(first[part])
         result = requantized(function, sinks[0], node.shape, by.part(part), group * size)
         if image.dtype is DType.INT16:
             put = _to_place(node, sinks[0], group * size)
-            multiply_integers(function, PAIRS, prod(node.shape[:-1]), left, runs[part], first[part],
+            multiply_integers(function, PAIRS, prod(node.shape[:-1]), left, *terms,
                               lambda plan, scratch, put=put: Filtered(scratch, put), bits)  # type: ignore[misc]
         else:
-            multiply_integers(function, PAIRS, prod(node.shape[:-1]), left, runs[part], first[part], result, bits)
+            multiply_integers(function, PAIRS, prod(node.shape[:-1]), left, *terms, result, bits)
 
 
 def _to_place(node: Node[Any], sink: Sink, begin: int) -> Put:
@@ -168,7 +169,8 @@ class Finish:
     """Makes single sums of a convolution its results."""
 
     def __init__(self, node: Node[Any], channels: int, data: int = 0, bias: int = 2) -> None:
-        self._by: Requantization = requantization(node, channels, 0, data)
+        is_small = node.function.e.target.goal is not Goal.HERE
+        self._by: Requantization = requantization(node.call, channels, 0, data, is_small)
         self._dtype = node.call.outputs[0].dtype
         kind = node.call.input(bias).dtype if node.call.has(bias) else getattr(node.op, "quantized_bias_type", None)
         self._is_wide = self._dtype is DType.INT16 and kind is not DType.INT32

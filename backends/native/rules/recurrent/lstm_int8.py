@@ -20,6 +20,7 @@ from circlet.backends.native.emit.loops import independent, rolled
 from circlet.backends.native.emit.value import in_memory
 from circlet.backends.native.gemm.operands import Direct
 from circlet.backends.native.gemm.vectors import WORD
+from circlet.backends.native.rules.function import Made
 from circlet.backends.native.rules.preferences import INT8
 from circlet.backends.native.rules.quantized.elementwise import quantization
 from circlet.backends.native.rules.quantized.fully_connected import (
@@ -190,9 +191,9 @@ class _Network:
         memory = function.reserve(rows.count * columns * WORD)
         given = in_memory(rows.memory, (rows.count, width), DType.INT8)
         source = placed(function, form, given, zero_point, (1, 1, rows.count, width), width)
-        begin = start(weights, zero_point, bias, form.offset)
-        multiply_integers(function, form, rows.count, rows_of(function, form, source, width), weights[:, None], begin,
-                          lambda plan, scratch: Direct(memory, columns * WORD))
+        begin = Made.fixed(start(weights, zero_point, bias, form.offset))
+        multiply_integers(function, form, rows.count, rows_of(function, form, source, width),
+                          Made.fixed(weights[:, None]), begin, lambda plan, scratch: Direct(memory, columns * WORD))
         return memory
 
     def emit(self, walk: Walk, results: Results) -> None:
