@@ -229,7 +229,7 @@ class Session:
         if listener is None:
             if self.recording.recorder is not None:
                 return self.recording.run(partial(self.run_entry, entry, inputs))
-            idle = self._frames.direct.get(entry)
+            idle = self._frames.latest if entry.is_open else self._frames.direct.get(entry)
             if idle and type(inputs) is dict:
                 found = self._run_again(entry, idle, inputs)
                 if found is not None:
@@ -237,23 +237,23 @@ class Session:
         ready = entry.ready(inputs)
         if ready is None or (listener is not None and listener.observation is not TIMED):
             return entry.named(self.invoke(entry.subgraph, entry.arrays(inputs), listener))
-        key = entry.key if listener is None else entry.timed_key
-        if entry.is_open:
-            key = key[0], tuple([each.shape for each in ready]), key[2]
-        results = self._run(key, ready, listener)
-        if listener is None and not entry.is_open:
+        results = self._run(entry.key_of(ready, listener is not None), ready, listener)
+        if listener is None:
             self._frames.enter(entry)
         return entry.named(results)
 
     def _run_again(self, entry: Entry, idle: list[EntryFrame], inputs: dict[str, Any]) -> Outputs | None:
-        """Runs an entry point on one of the frames that are idle, with no work but what each run needs; None, and
-        nothing is changed, where inputs are not arrays that fit as they are."""
+        """Runs an entry point on an idle frame, with no work but what each run needs; None, and nothing is changed,
+        where inputs are not arrays that fit as they are, or a frame for any lengths is not likely to have theirs."""
         try:
             frame = idle.pop()
         except IndexError:  # another thread was faster
             return None
         lane, run = frame.lane, frame.run
         if lane is None or lane.entry is not entry:
+            if frame.opened is not None and not frame.opened.serves(entry.key):
+                idle.append(frame)
+                return None
             lane = frame.lane = Lane(entry, frame)
         results: Outputs | None = None
         run.start(self.limits)
@@ -287,9 +287,8 @@ class Session:
         if self.recording.recorder is not None and listener is None:
             return self.recording.run(partial(self.invoke, subgraph, arrays))
         observed = UNOBSERVED if listener is None else observation(listener).value
-        key = (subgraph, tuple([each.shape for each in arrays]), observed)
         try:
-            return self._run(key, arrays, listener)
+            return self._run((subgraph, tuple([each.shape for each in arrays]), observed), arrays, listener)
         except ListenerFailure as failure:
             error = failure.error
         raise error
@@ -467,10 +466,8 @@ class Session:
         """
         self._rebind()
         own, executor = self.model.subgraphs[subgraph].operators, self._executors[subgraph]
-        names = self._executors.computed_by(subgraph)
-        replaced = (self._backend_instead(each.op, now.op)
-                    for each, now in zip(own, executor.subgraph.operators, strict=False))
-        return tuple(name or found for name, found in zip(replaced, names, strict=False))
+        found = zip(own, executor.subgraph.operators, self._executors.computed_by(subgraph), strict=False)
+        return tuple(self._backend_instead(each.op, now.op) or name for each, now, name in found)
 
     def _rebind(self) -> None:
         """Binds what was run without the model once more, so that backends know of it."""

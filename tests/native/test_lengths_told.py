@@ -26,7 +26,7 @@ from circlet.runtime.ops.normalize import Softmax
 from circlet.runtime.ops.pad import MirrorPad, Pad, Tile
 from circlet.runtime.ops.pool import AveragePool2D
 from circlet.runtime.ops.quantize import Cast
-from circlet.runtime.ops.reduce import ArgMax, Cumsum, ReduceMax, Sum
+from circlet.runtime.ops.reduce import ArgMax, ReduceMax, Sum
 from circlet.runtime.ops.resample import Interpolation, Resample
 from circlet.runtime.ops.resize import ResizeBilinear, ResizeNearestNeighbor
 from circlet.runtime.ops.segment import SegmentSum, UnsortedSegmentSum
@@ -475,33 +475,3 @@ def test_greatest_of_an_axis_that_turns_out_empty(backend: str) -> None:
         np.testing.assert_array_equal(found, np.full(columns, count - 1))
     with pytest.raises(ExecutionError, match="axis 0 of input 0 is empty"):
         session.invoke(0, [np.zeros((4, 3), np.float32), np.array(0, np.int32)])
-
-
-@pytest.mark.parametrize("depth", [3, 60, 500])
-def test_long_computations_of_bounds_are_followed_in_time(depth: int) -> None:
-    """Each number is made of the one before twice, so that they have 2 to the power of the depth ways to the first."""
-    b = ModelBuilder()
-    g = Graph(b.subgraph("main"))
-    x, end = g.builder.input("x", DType.FLOAT32, (-1, 6)), g.builder.input("k", INTS, (2,))
-    for _ in range(depth):
-        end = g(Gather(), end, g(Sub(), end, end, dtype=INTS), dtype=INTS)
-    g.builder.output(g(StridedSlice(), x, g.ints(0, 0), end, g.ints(1, 1)))
-    session = circlet.Session(b.build(), "native")
-    for length in (5, 9):
-        value = np.arange(6 * length, dtype=np.float32).reshape(length, 6)
-        (found,) = session.invoke(0, [value, np.array([3, 4], np.int32)])
-        np.testing.assert_array_equal(found, value[:3, :3])
-
-
-def test_lengths_that_are_told_may_be_many(folder: object, tmp_path: Path) -> None:
-    """Room for as many of each as is begun with would be more memory than there is; the second session has a plan."""
-    b = ModelBuilder()
-    g = Graph(b.subgraph("main"))
-    size = g.builder.input("size", INTS, (9,))
-    filled = g(Fill(), size, g.number(1.0))
-    g.builder.output(g(ReduceMax(), g(Cumsum(), filled, g.number(0)), g.ints(*range(9))))
-    circlet.save(b.build(), tmp_path / "many.tflite")
-    for _ in range(2):
-        session = circlet.Session(tmp_path / "many.tflite", backend="native")
-        for longest in (3, 5, 3):
-            assert session.invoke(0, [np.array([longest, 2, 1, 1, 2, 1, 3, 1, 2], np.int32)])[0] == longest

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, NoReturn, final
+from typing import TYPE_CHECKING, NoReturn, TypeAlias, final
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from circlet.runtime.ir.types import Array, Shape
 if TYPE_CHECKING:
     from circlet.runtime.exec.values.inputs import Lane
 
+_Key: TypeAlias = tuple[int, tuple[Shape, ...], str]
 _UNSIZED: tuple[Shape, ...] = ((-1,),)
 """In the place of the shapes of inputs, where the frame is not made for any, not even for none."""
 
@@ -39,6 +40,10 @@ class OpenFrame(Resizable):
 
     lane: Lane | None = None
     whole = copies = None
+    served: _Key = -1, (), ""
+    """What it was last given back for."""
+    is_settled = False
+    """Whether it was asked for the same lengths twice."""
 
     def __init__(self, index: int, layout: Layout, known: Mapping[int, Array], lengths: tuple[int, ...], run: Run,
                  bind: Callable[[Mapping[int, Array]], OpenStep | None],
@@ -112,6 +117,10 @@ class OpenFrame(Resizable):
         """This, if it is for inputs of several shapes."""
         return self if self._open else None
 
+    def serves(self, key: _Key) -> bool:
+        """Whether it is likely to be asked for the same lengths again, for what a key is for."""
+        return self.is_settled and self.served[::2] == key[::2]
+
     @property
     def size(self) -> int:
         """The bytes of the buffers that the frame made for itself."""
@@ -168,7 +177,7 @@ class OpenFrame(Resizable):
 
     def _take(self, view: View) -> None:
         """Changes to the lengths of a view."""
-        self.lane = None
+        self.lane, self.is_settled = None, False
         self._view, self._viewed = view, ()
         self.inputs, self.outputs, self._copies = view.inputs, view.outputs, view.copies
         attempt = self._step.resize(view.lengths, view.arrays)

@@ -27,8 +27,9 @@ class FramePool:
     def __init__(self) -> None:
         self._idle: dict[Key, list[EntryFrame]] = {}
         self._open: dict[tuple[int, str], list[OpenFrame]] = {}
-        self._latest: list[tuple[Key, OpenFrame]] = []
-        """The one for any lengths that was given back last, with what it served."""
+        self.latest: list[EntryFrame] = []
+        """The one for any lengths that was given back last. It too may be taken and given back without a key, if it
+        `serves` one."""
         self._kinds = KINDS
         self.direct: dict[Entry, list[EntryFrame]] = {}
         """For entry points, the idle frames at the declared shapes, to be taken and given back without a key; no more
@@ -36,13 +37,15 @@ class FramePool:
 
     def take(self, key: Key) -> EntryFrame | None:
         """A frame for a key, which is then the caller's; None if there is none."""
-        if self._latest:
+        if self.latest:
             try:
-                served, latest = self._latest.pop()
+                latest = self.latest.pop().opened
             except IndexError:  # another thread was faster
-                pass
-            else:
+                latest = None
+            if latest is not None:
+                served = latest.served
                 if served == key:
+                    latest.is_settled = True
                     return latest
                 if served[::2] == key[::2] and latest.takes(key[1]):
                     latest.asked = key[1]
@@ -92,10 +95,11 @@ class FramePool:
         """Keeps a frame for later; the keys made longest ago lose theirs first."""
         opened = frame.opened
         if opened is not None:
-            if self._latest or not self._kinds:
+            opened.served = key
+            if self.latest or not self._kinds:
                 self._give_open(key, opened)
             else:
-                self._latest.append((key, opened))
+                self.latest.append(opened)
             return
         idle = self._idle.get(key)
         if idle is None:
@@ -108,7 +112,7 @@ class FramePool:
 
     def enter(self, entry: Entry) -> None:
         """From here on `direct` has the frames of an entry point, if there are any."""
-        if entry not in self.direct:
+        if entry not in self.direct and not entry.is_open:
             idle = self._idle.get(entry.key)
             if len(self.direct) >= KINDS:
                 self.direct.clear()
@@ -117,7 +121,7 @@ class FramePool:
 
     def shapes(self, observed: str) -> list[tuple[int, tuple[Shape, ...]]]:
         """The subgraphs, each with input shapes, that frames are kept for which report so much; latest first."""
-        latest = [key for key, _ in tuple(self._latest)]
+        latest = [each.opened.served for each in tuple(self.latest) if each.opened is not None]
         opened = [(subgraph, each.asked, kind) for (subgraph, kind), idle in list(self._open.items())
                   for each in reversed(tuple(idle))]
         return [(subgraph, shapes) for subgraph, shapes, kind in (*latest, *opened, *reversed(list(self._idle)))
@@ -129,4 +133,4 @@ class FramePool:
         self.direct.clear()
         self._idle.clear()
         self._open.clear()
-        self._latest.clear()
+        self.latest.clear()

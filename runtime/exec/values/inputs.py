@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 _ARRAY = np.ndarray
 Inputs: TypeAlias = "Mapping[str, Any] | Sequence[Any]"
 """`{name: value}`, or the values in input order; see `circlet.runtime.exec.values.rule` for what is taken."""
+_Key: TypeAlias = tuple[int, tuple[Shape, ...], str]
 Outputs: TypeAlias = "dict[str, Any]"
 """`{name: value}`: arrays, for sequences lists of them, for optionals None or the value."""
 
@@ -48,9 +49,9 @@ class Entry:
         """The axes of each whose lengths are fixed, with these."""
         self.is_open = any([-1 in shape for *_, shape in self.declared])
         """Whether lengths of inputs are the caller's choice."""
-        self.key = subgraph, tuple(shape for _, _, shape in self.declared), Observation.NONE.value
+        self.key: _Key = subgraph, tuple(shape for _, _, shape in self.declared), Observation.NONE.value
         """Subgraph, declared shapes of inputs, and what is observed of runs without a listener."""
-        self.timed_key = *self.key[:2], Observation.TIMES.value
+        self._timed_key: _Key = *self.key[:2], Observation.TIMES.value
         """The same of runs that are timed."""
         tensors = [tensor for _, tensor in inputs]
         is_plain = len(set(tensors)) == len(tensors) == len(graph.inputs)
@@ -116,6 +117,11 @@ class Entry:
                         return None
             found.append(value)
         return found
+
+    def key_of(self, arrays: Sequence[Array], is_timed: bool) -> _Key:
+        """Subgraph, shapes of inputs that are ready, and what is observed."""
+        key = self._timed_key if is_timed else self.key
+        return (key[0], tuple([each.shape for each in arrays]), key[2]) if self.is_open else key
 
     def _arrange(self, inputs: Inputs) -> Iterable[Any]:
         """The values in input order."""
@@ -184,18 +190,19 @@ class Lane:
         """
         Args:
             entry: has a dictionary of arrays for each input that fits, see `Entry.ready`.
-            frame: at the shapes that the entry point declares.
+            frame: at shapes that the entry point allows.
         """
         self.entry = entry
         self.fill = _fill(entry, frame.inputs)
-        """Copies arrays to the inputs of the frame; says whether they were what is declared, otherwise the inputs may
-        hold anything."""
+        """Copies arrays to the inputs of the frame; says whether they were of its shapes and the declared types,
+        otherwise the inputs may hold anything."""
         self.finish = _finish(entry, frame)
         """Runs the frame, and gives what callers get."""
 
 
 def _fill(entry: Entry, targets: tuple[Array, ...]) -> _Fill:
-    rows = tuple((*each, target) for each, target in zip(entry.declared, targets, strict=True))
+    rows = tuple((name, dtype, target.shape, target)
+                 for (name, dtype, _), target in zip(entry.declared, targets, strict=True))
 
     def fill(inputs: dict[str, Any]) -> bool:
         if len(inputs) != len(rows):
