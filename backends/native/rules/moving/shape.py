@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from functools import reduce
 from math import prod
 from typing import Any
 
 from llvmlite import ir
 
-from circlet.backends.native.emit.emitter import Emitter, Index, register_type
+from circlet.backends.native.emit.emitter import I1, Emitter, Index, register_type
 from circlet.backends.native.emit.value import Value, computed, in_memory
 from circlet.backends.native.emit.whole import Whole
 from circlet.backends.native.rules.moving.index import counts
@@ -17,6 +18,7 @@ from circlet.backends.native.rules.real.reduce import Register
 from circlet.backends.native.rules.refusals import movable
 from circlet.backends.native.rules.rule import Node, Sink, fused, nest
 from circlet.backends.refusal import all_of, only
+from circlet.runtime.exec.kernel import Call
 from circlet.runtime.ir.length import bound, may_differ
 from circlet.runtime.ir.op import ShapeError
 from circlet.runtime.ir.types import DType, Shape
@@ -24,6 +26,7 @@ from circlet.runtime.ops.operands import agreed
 from circlet.runtime.ops.shape import (
     Alias,
     Bitcast,
+    BroadcastArgs,
     BroadcastTo,
     Densify,
     ExpandDims,
@@ -168,6 +171,35 @@ def broadcast_in_dim(node: Node[StablehloBroadcastInDim]) -> tuple[Value]:
     except ShapeError as error:
         return (impossible(node, str(error)),)
     return (_broadcast(x.reshaped(aligned), node.shape),)
+
+
+_MOST_AXES = 8
+"""Of the shapes that code compares one by one; a choice."""
+
+
+def _few_axes(call: Call) -> str | None:
+    """Refuses shapes of any number of axes."""
+    found = [each.signature for each in (call.input(0), call.input(1))]
+    return None if all(len(each) == 1 and 0 <= each[0] <= _MOST_AXES for each in found) else f"shapes {found}"
+
+
+@nest(BroadcastArgs, all_of(only((DType.INT32, DType.INT64)), _few_axes))
+def broadcast_args(node: Node[BroadcastArgs], e: Emitter, sinks: tuple[Sink, ...]) -> None:
+    """Of two shapes: the one that both broadcast to."""
+    b, (rank,), dtype = e.builder, node.shape, node.call.outputs[0].dtype
+    shapes = [[extended(e, x.element(e, [e.number(k)]), x.dtype) for k in range(x.shape[0])]
+              for x in (node.input(0), node.input(1))]
+    one = e.number(1)
+    pairs = list(zip(*([one] * (rank - len(each)) + each for each in shapes), strict=True))
+    right = [b.or_(b.icmp_signed("==", first, second), b.or_(b.icmp_signed("==", first, one),
+                                                            b.icmp_signed("==", second, one)))
+             for first, second in pairs]
+    texts = ["({},)" if len(each) == 1 else f"({', '.join(['{}'] * len(each))})" for each in shapes]
+    node.function.fail_unless(reduce(b.and_, right, ir.Constant(I1, True)), node.place,
+                              f"cannot broadcast {texts[0]} with {texts[1]}", *shapes[0], *shapes[1])
+    for k, (first, second) in enumerate(pairs):
+        size = e.select(b.icmp_signed("==", first, one), second, first)
+        sinks[0](e, [e.number(k)], convert(e, size, e.index_dtype, dtype))
 
 
 @fused(StablehloIota, movable, is_free=True)
