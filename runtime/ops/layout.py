@@ -122,6 +122,8 @@ class StridedSlice(Op):
     name: ClassVar[str] = "STRIDED_SLICE"
     table: ClassVar[str | None] = "StridedSliceOptions"
     inputs: ClassVar[Count] = exactly(4)
+    sizes: ClassVar[frozenset[int]] = frozenset({3})
+    least_size: ClassVar[int] = 1
     parts_from: ClassVar[frozenset[int]] = frozenset({1, 2})
     begin_mask: int = 0
     end_mask: int = 0

@@ -15,7 +15,7 @@ from circlet.runtime.ir.types import DType
 from circlet.runtime.ops.comparison import Less, LogicalAnd, NotEqual, SelectV2
 from circlet.runtime.ops.elementwise import Add, Div, Maximum, Minimum, Mul, StablehloRemainder, Sub
 from circlet.runtime.ops.index import Gather
-from circlet.runtime.ops.layout import Pack, Slice, StridedSlice
+from circlet.runtime.ops.layout import Concatenation, Pack, Slice, StridedSlice
 from circlet.runtime.ops.shape import Range, Reshape
 from circlet.runtime.ops.unary import Tanh
 from tests.native.test_lengths import Graph, floats
@@ -51,15 +51,37 @@ def halved(g: Graph, x: Value, k: Value) -> Sequence[Value]:
     return [g(Tanh(), g(Reshape(), even, g.ints(-1, 12))), pairs]
 
 
-@pytest.mark.parametrize("write", [stepped, halved])
+def spaced(g: Graph, x: Value, k: Value) -> Sequence[Value]:
+    """Every k-th row, and of every other one, from the second on, every k-th column but the last ones."""
+    step = g(Reshape(), k, g.ints(1), dtype=INTS)
+    rows = g(StridedSlice(begin_mask=1, end_mask=1), x, g.ints(0), g.ints(0), step)
+    steps = g(Concatenation(0), g.ints(2), step, dtype=INTS)
+    return [g(Tanh(), rows), g(StridedSlice(end_mask=1), x, g.ints(1, 0), g.ints(0, -1), steps), g.length(rows, 0)]
+
+
+@pytest.mark.parametrize("write", [stepped, halved, spaced])
 def test_one_function_serves_all_steps(write: Write, folder: object, compiled: list[str]) -> None:
     native, cpu = (circlet.Session(model(write), backend=each) for each in ("native", "cpu"))
     for rows, k in LENGTHS:
-        given = [floats(rows, 6), np.array(k, np.int32)]
+        given = [floats(rows, 6), np.array(max(k, 1) if write is spaced else k, np.int32)]
         for found, expected in zip(native.invoke(0, given), cpu.invoke(0, given), strict=True):
             check(found, expected, 1e-5 if expected.dtype.kind == "f" else None)
     assert len(compiled) == 1
     assert {*native.backend_of(0)} <= {"native", "none"}
+
+
+def test_strides_of_any_sign(folder: object) -> None:
+    def backwards(g: Graph, x: Value, k: Value) -> Sequence[Value]:
+        step = g(Reshape(), k, g.ints(1), dtype=INTS)
+        return [g(Tanh(), g(StridedSlice(begin_mask=1, end_mask=1), x, g.ints(0), g.ints(0), step))]
+
+    for backend in ("cpu", "native"):
+        session = circlet.Session(model(backwards), backend=backend)
+        for step in (2, -1, 3, -4, 2):
+            x = floats(9, 6)
+            check(session.invoke(0, [x, np.array(step, np.int32)])[0], np.tanh(x[::step]), 1e-5)
+            with pytest.raises(ExecutionError, match="strides: expected none that is 0"):
+                session.invoke(0, [x, np.array(0, np.int32)])
 
 
 @pytest.mark.parametrize("step", [0, 1])

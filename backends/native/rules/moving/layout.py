@@ -46,7 +46,7 @@ from circlet.runtime.ops.layout import (
     Unpack,
     permuted,
 )
-from circlet.runtime.ops.operands import normalize_axis, replaced
+from circlet.runtime.ops.operands import integer, normalize_axis, replaced
 from circlet.runtime.records import dataclass
 
 SECOND = frozenset({1})
@@ -146,7 +146,7 @@ def strided_slice(node: Node[StridedSlice]) -> tuple[Value]:
     run. What is not known is checked."""
     x, e = node.input(0), node.function.e
     begins, ends = (wholes(e, node.input(k)) for k in (1, 2))
-    steps: list[int] = [int(each) for each in parameter(node, 3).tolist()]
+    steps = [integer(each) for each in parameter(node, 3).tolist()]
     taken = [Selection(Whole(e, 0), Whole(e, dim), 1) for dim in x.shape]
     lengths, sizes = [1] * len(x.shape), list[Whole]()
     for axis, k in node.op.plan(len(x.shape), len(steps)):
@@ -189,8 +189,8 @@ def _select(node: Node[StridedSlice], entry: int, dim: int, begin: Whole, end: W
         last = first + end.at_least(-MOST_OFFSET).at_most(MOST_OFFSET)
     elif not op.end_mask >> entry & 1:
         last = _clamped(end, dim, lowest, highest)
-    span = last - first if step > 0 else first - last
-    size = (span + (abs(step) - 1)).at_least(0) // max(abs(step), 1)
+    span, distance = (last - first, step) if step > 0 else (first - last, -step)
+    size = (span + (distance - 1)).at_least(0) // (distance or 1)
     if op.offset:
         final = first + (size - 1) * step
         fits = either(e, size.compare("==", 0), final.is_in(0, dim - 1))
