@@ -137,8 +137,15 @@ def test_what_may_fail_is_written_once(is_open: bool) -> None:
             session.invoke(0, [X, *given])
 
 
-def test_convolutions_are_written_once() -> None:
-    few, many = (written(stack(filtered, count, x=IMAGE), IMAGE) for count in (3, 6))
+def grouped(s: SubgraphBuilder, v: Value, k: int) -> Value:
+    """A convolution in groups, with a bias."""
+    return s.apply(conv.Conv2D(padding=Padding.SAME, stride_h=1, stride_w=1), v,
+                   s.constant(numbers(32, 3, 3, 8, seed=k)), s.constant(numbers(32, seed=k)))
+
+
+@pytest.mark.parametrize("body", [filtered, grouped])
+def test_convolutions_are_written_once(body: Body) -> None:
+    few, many = (written(stack(body, count, x=IMAGE), IMAGE) for count in (3, 6))
     assert 0 < few == many
 
 

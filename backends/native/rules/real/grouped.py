@@ -32,7 +32,7 @@ def _refuses(call: Call) -> str | None:
     return "one group alone" if not channels or channels[0] in (-1, *taken) else None
 
 
-@nest(Conv2D, all_of(refuses, _refuses), parameters=frozenset({1, 2}), name="groups")
+@nest(Conv2D, all_of(refuses, _refuses), parameters=frozenset({1, 2}), opaque=frozenset({1, 2}), name="groups")
 def conv_2d_in_groups(node: Node[Conv2D], e: Emitter, sinks: tuple[Sink, ...]) -> None:
     """Of images (n, h, w, g c) and a filter (g o, kh, kw, c): (n, i, j, g o). Loops over the images and the groups:
     each is a product of i j positions, as deep as kh kw c, and o columns, which lie between those of other groups.
@@ -68,7 +68,8 @@ class _Grouped:
         e, plan, function = self._e, self.plan, self._node.function
         packed = function.derived(self._filter, ("groups", plan.panel, plan.depth), self._packed)
         bias = self._node.optional(2)
-        starts = self._starts(None if bias is None else bias.known)
+        starts = self._starts(None) if bias is None or bias.known is None else function.derived(
+            bias.known, ("groups", plan.panel, self.groups), self._starts)
         places = [e.address(function.external(each), I8, e.builder.mul(group, e.number(each.nbytes // self.groups)))
                   for each in (packed, starts)]
         return plan.packed(places[0]), places[1]
