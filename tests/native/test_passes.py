@@ -8,6 +8,7 @@ import pytest
 from llvmlite import ir
 
 from circlet.backends.native.emit.emitter import I64, POINTER, Emitter
+from circlet.backends.native.emit.loops import carry
 from circlet.backends.native.gemm.microkernel import Microkernel, VectorLoop, internal_function
 from circlet.backends.native.load.llvm import host
 from circlet.backends.native.lower.passes import Passes, passes_for
@@ -92,6 +93,23 @@ def combine_vectors(e: Emitter) -> None:
         e.builder.store(k, place)
 
 
+def take_rows(e: Emitter) -> None:
+    """A loop that writes an element of a vector that it reads."""
+    place, count = e.function.args
+    with e.loop(count) as k:
+        row = e.builder.load(e.address(place, I64, k), typ=ir.VectorType(I64, 4), align=8)
+        e.builder.store(e.builder.extract_element(row, I64(3)), place)
+
+
+def sum_vectors(e: Emitter) -> None:
+    """A loop that sums up vectors in a register."""
+    place, count = e.function.args
+    kind = ir.VectorType(I64, 4)
+    (total,) = carry(e, count, [ir.Constant(kind, None)], lambda k, totals: [
+        e.builder.add(totals[0], e.builder.load(e.address(place, I64, k), typ=kind, align=8))])
+    e.builder.store(e.builder.extract_element(total, I64(3)), place)
+
+
 def copy(e: Emitter) -> None:
     """A loop that copies memory."""
     place, count = e.function.args
@@ -124,6 +142,7 @@ def copy_and_store(e: Emitter) -> None:
 
 @pytest.mark.parametrize(("body", "expected"), [
     (add_vectors, Passes.FOLDING), (store_vectors, Passes.FOLDING), (combine_vectors, Passes.ALL),
+    (take_rows, Passes.FOLDING), (sum_vectors, Passes.ALL),
     (copy, Passes.FOLDING), (copy_and_store, Passes.ALL),
     (fill, Passes.HASTY), (fill_and_copy, Passes.FOLDING),
     (nothing, Passes.HASTY), (store, Passes.ALL), (drive, Passes.HASTY), (drive_and_store, Passes.ALL),

@@ -294,6 +294,12 @@ def cut_for(e: Emitter, count: ir.Value | int, most: int | None) -> tuple[ir.Val
     return turns, Cut(most, 1, is_forced=True, is_masked=True, is_single=True)
 
 
+def narrowest(e: Emitter, count: int) -> int | None:
+    """The narrowest part of a register that holds a row of so many elements; None if none does."""
+    lanes = e.target.vector_bytes // 4
+    return next((lanes // parts for parts in reversed(_NARROW) if count <= lanes // parts), None)
+
+
 def by_length(e: Emitter, count: int, write: Callable[[int | None], None]) -> None:
     """Code for rows of a number of elements that only a run knows: `write` emits it for rows of at most so many, which
     one vector holds, and, given None, for rows of any length. Where the length is known, the processor has no masks, or
@@ -374,8 +380,9 @@ def search(e: Emitter, count: ir.Value, is_found: Callable[[ir.Value], ir.Value]
 
 
 def carry(e: Emitter, count: ir.Value, values: Sequence[ir.Value],
-          body: Callable[[ir.Value, Carried], Carried]) -> Carried:
-    """`for index in range(count): values = body(index, values)`, which stays rolled; gives the last values.
+          body: Callable[[ir.Value, Carried], Carried], is_settled: bool = False) -> Carried:
+    """`for index in range(count): values = body(index, values)`, which stays rolled; gives the last values. A loop that
+    `is_settled` is not worth LLVM's passes over loops.
 
     Written are three blocks: a head with a phi for the index and for each value, the body, and what comes after.
     """
@@ -394,7 +401,7 @@ def carry(e: Emitter, count: ir.Value, values: Sequence[ir.Value],
         phi.add_incoming(each, b.block)
     latch = b.block
     b.branch(head)
-    _keep_rolled(e, latch)
+    _mark(e.module, latch) if is_settled else _keep_rolled(e, latch)
     b.position_at_end(after)
     return list(phis[1:])
 

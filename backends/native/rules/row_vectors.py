@@ -10,7 +10,7 @@ from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
-from typing import TypeAlias
+from typing import TypeAlias, cast
 
 from llvmlite import ir
 
@@ -89,15 +89,23 @@ class RowVectors:
         with nullcontext() if e.meter is None else e.meter.turn(self._turns(count)):
             total = choose(e, blocks.compare(">", 0), lambda: self._beside(e, combine, begin, blocks, of),
                            lambda: of(nothing))
-            (total,) = carry(e, turns.register, [total], one)
+            if self._is_known(count):
+                for number in range(cast(int, turns.value)):
+                    (total,) = one(e.number(number), [total])
+            else:
+                (total,) = carry(e, turns.register, [total], one)
             total = choose(e, left.compare(">", 0), lambda: combine(
                 e, total, of(self.first(e, b.add(begin, end.register), left.register, nothing))), lambda: total)
         return self.over_lanes(e, combine, total)
 
+    @staticmethod
+    def _is_known(count: Whole) -> bool:
+        """Whether a number is known when code is made."""
+        return not isinstance(count.value, ir.Value) and not is_length(count.value)
+
     def _turns(self, count: Whole) -> int | None:
         """How many vectors there are, if that is known."""
-        known = count.value
-        return None if isinstance(known, ir.Value) or is_length(known) else -(-known // self.lanes)
+        return -(-cast(int, count.value) // self.lanes) if self._is_known(count) else None
 
     def _beside(self, e: Emitter, combine: Combine, begin: ir.Value, blocks: Whole, of: Of) -> ir.Value:
         """Blocks of some vectors each, one at least, which are combined side by side, in runs."""
@@ -109,7 +117,8 @@ class RowVectors:
 
         def several(first: Whole, some: Whole) -> Carried:
             return carry(e, (some - 1).register, block(first), lambda number, totals: [
-                combine(e, *each) for each in zip(totals, block(first + 1 + Whole(e, number)), strict=True)])
+                combine(e, *each) for each in zip(totals, block(first + 1 + Whole(e, number)), strict=True)],
+                is_settled=self._is_known(blocks))
 
         def run(number: ir.Value, totals: Carried) -> Carried:
             first = Whole(e, number) * _RUN + _RUN

@@ -12,7 +12,7 @@ import numpy as np
 from llvmlite import ir
 
 from circlet.backends.native.emit.emitter import UNSIGNED, Emitter, is_real, register_type
-from circlet.backends.native.emit.loops import branch, cut_for, folded, independent, rolled
+from circlet.backends.native.emit.loops import branch, cut_for, folded, independent, narrowest, rolled
 from circlet.backends.native.emit.loops import fold as combine
 from circlet.backends.native.emit.whole import Truth, Whole, either
 from circlet.backends.native.rules.moving.move import expect
@@ -239,7 +239,11 @@ def _combine_row(e: Emitter, traversal: Traversal, fold: Fold, register: Registe
         for k in range(count):
             turn(e.number(k))
         return
-    with e.loop(count) if isinstance(count, int) else folded(e, *cut_for(e, count, most)) as index:
+    if isinstance(count, int) and not e.target.has_masks:
+        loop = e.loop(count)
+    else:
+        loop = folded(e, *cut_for(e, count, narrowest(e, count) if isinstance(count, int) else most))
+    with loop as index:
         turn(index)
 
 
