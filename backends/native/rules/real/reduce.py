@@ -239,7 +239,7 @@ def _combine_row(e: Emitter, traversal: Traversal, fold: Fold, register: Registe
         for k in range(count):
             turn(e.number(k))
         return
-    if isinstance(count, int) and not e.target.has_masks:
+    if isinstance(count, int) and (fold.dtype is DType.BOOL or not e.target.has_masks):
         loop = e.loop(count)
     else:
         loop = folded(e, *cut_for(e, count, narrowest(e, count) if isinstance(count, int) else most))
