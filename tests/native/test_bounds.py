@@ -107,6 +107,8 @@ def last_of_everything(e: Emitter, buffer: ir.Value) -> None:
     vectors.store_some(value, e.address(buffer, I8, SIZE), e.number(-1))
     e.copy(e.slot(I8, SIZE), buffer, SIZE)
     e.store(e.load(buffer, FLOAT, SIZE // 4 - 1), buffer, FLOAT)
+    bits = ir.VectorType(ir.IntType(1), 12)
+    e.builder.store(ir.Constant(bits, None), e.address(buffer, I8, SIZE - 2))
 
 
 FLOAT_KIND = ir.FloatType()

@@ -15,9 +15,11 @@ Origin: TypeAlias = "tuple[ir.Value, ir.Value]"
 
 
 def size_of(kind: ir.Type) -> int:
-    """The bytes that a value takes in memory."""
+    """The bytes that a value takes in memory: elements of a vector lie side by side to the bit."""
     if isinstance(kind, ir.IntType):
         return -(-int(kind.width) // 8)
+    if isinstance(kind, ir.VectorType) and isinstance(kind.element, ir.IntType):
+        return -(-int(kind.count * kind.element.width) // 8)
     if isinstance(kind, (ir.VectorType, ir.ArrayType)):
         return int(kind.count) * size_of(kind.element)
     return 8 if isinstance(kind, ir.PointerType) else {"half": 2, "float": 4, "double": 8}[str(kind)]
