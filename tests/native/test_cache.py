@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 import circlet
-from circlet.backends.native.load import cache
+from circlet.backends.native.load import cache, store
+from circlet.backends.platform import Feature, current
 from circlet.runtime.exec.run import Run
 from circlet.runtime.ir.builder import ModelBuilder
 from circlet.runtime.ir.model import Model
@@ -162,6 +163,14 @@ def test_an_empty_variable_turns_it_off(monkeypatch: pytest.MonkeyPatch, compile
     results(lookup())
     results(lookup())
     assert compiled == ["function"] * 2
+
+
+@pytest.mark.skipif(not current().has(Feature.SHARED_OBJECTS), reason="the system loads no code that is made here")
+def test_code_that_is_kept_nowhere_is_loaded_by_the_system(monkeypatch: pytest.MonkeyPatch) -> None:
+    """LLVM's linker ends the process where code and constants come to lie far apart."""
+    monkeypatch.setenv(cache.VARIABLE, "")
+    monkeypatch.setattr(store, "_linked", lambda *arguments: pytest.fail("LLVM is asked to link"))
+    assert results(lookup()).tolist() == [1, 8, 400]
 
 
 def test_a_folder_that_cannot_be_made_is_no_error(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -91,6 +91,8 @@ done:
 def folder(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     """Where functions are kept; as objects, that is nowhere, and LLVM links them."""
     monkeypatch.setenv(cache.VARIABLE, str(tmp_path) if request.param == "shared_object" else "")
+    if request.param == "objects":
+        monkeypatch.setattr(store, "_sharable", lambda artifact: artifact)
     return tmp_path
 
 

@@ -67,15 +67,17 @@ def test_a_thunk_passes_its_addresses() -> None:
 
 
 @needs_thunks
-def test_memory_is_executable_alone_and_given_back() -> None:
+def test_memory_is_executable_alone_and_used_again() -> None:
     content = thunk_code(os.uname().machine, FUNCTION, ADDRESSES)
     assert content is not None
     made = Thunk(content)
     assert _rights(made.address) == "r-xp"
     address = made.address
+    other = Thunk(content)
     del made
     gc.collect()
-    assert _rights(address) != "r-xp"
+    assert other.address != address
+    assert address in {each.address for each in [Thunk(content) for _ in range(200)]}
 
 
 @pytest.mark.parametrize("has_thunks", [True, False])

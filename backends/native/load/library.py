@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from itertools import count
-from typing import Protocol, TypeAlias
+from typing import Protocol
 
 from circlet.runtime.late import LOADING
 
@@ -41,10 +41,8 @@ _PRIVATE, _ANONYMOUS = 0x02, 0x20
 """MAP_PRIVATE, MAP_ANONYMOUS."""
 _FAILED = ctypes.c_void_p(-1).value
 """MAP_FAILED."""
-
-_Map: TypeAlias = Callable[[int | None, int, int, int, int, int], int]
-_Protect: TypeAlias = Callable[[int, int, int], int]
-_Unmap: TypeAlias = Callable[[int, int], int]
+_PAGES = 64
+"""Pages that are asked for at a time: a choice."""
 
 
 class Library(Protocol):
@@ -132,7 +130,7 @@ def thunk_code(machine: str, function: int, arguments: Sequence[int]) -> bytes |
 
 
 class Thunk:
-    """A function without arguments: machine code in memory of its own, which is never writable and executable at a
+    """A function without arguments: machine code in a page of its own, which is never writable and executable at a
     time."""
 
     def __init__(self, content: bytes) -> None:
@@ -140,19 +138,53 @@ class Thunk:
         Raises:
             OSError: the system gives no memory, or lets none be executed.
         """
-        map_, protect, self._unmap = _system()
-        self._size = len(content)
-        self.address = map_(None, self._size, _READ | _WRITE, _PRIVATE | _ANONYMOUS, -1, 0)
-        if self.address == _FAILED:
-            del self.address
-            raise OSError("there is no memory for a function")
-        ctypes.memmove(self.address, content, self._size)
-        if protect(self.address, self._size, _READ | _EXECUTE):
-            raise OSError("memory may not be executed")
+        pages = _pages()
+        self.address = pages.take()
+        pages.protect(self.address, _READ | _WRITE)
+        ctypes.memmove(self.address, content, len(content))
+        pages.protect(self.address, _READ | _EXECUTE)
 
     def __del__(self, is_ending: Callable[[], bool] = sys.is_finalizing) -> None:
         if not is_ending() and "address" in self.__dict__:  # at the end a daemon thread may be in it
-            self._unmap(self.address, self._size)
+            _pages().spare.append(self.address)
+
+
+class _Pages:
+    """Pages of memory, which are used again and never given back: single ones that are free between what others map
+    would get the data of code that lies too far away."""
+
+    def __init__(self) -> None:
+        address, size, number = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int
+        kinds = address, address, size, number, number, number, ctypes.c_long
+        self._map = ctypes.PYFUNCTYPE(*kinds)(("mmap", ctypes.pythonapi))
+        self._protect = ctypes.PYFUNCTYPE(number, address, size, number)(("mprotect", ctypes.pythonapi))
+        self._size = os.sysconf("SC_PAGE_SIZE")
+        self.spare: list[int] = []
+        """The addresses of those that nobody uses."""
+
+    def take(self) -> int:
+        """The address of a page, which is then the caller's.
+
+        Raises:
+            OSError: there is no memory.
+        """
+        try:
+            return self.spare.pop()
+        except IndexError:
+            begin: int = self._map(None, _PAGES * self._size, _READ | _WRITE, _PRIVATE | _ANONYMOUS, -1, 0)
+            if begin == _FAILED:
+                raise OSError("there is no memory for functions") from None
+            self.spare += range(begin + self._size, begin + _PAGES * self._size, self._size)
+            return begin
+
+    def protect(self, page: int, rights: int) -> None:
+        """Changes what may be done with a page.
+
+        Raises:
+            OSError: the system does not let it.
+        """
+        if self._protect(page, self._size, rights):
+            raise OSError("memory may not be executed")
 
 
 def thunk(function: int, arguments: Sequence[int]) -> Thunk | None:
@@ -168,10 +200,6 @@ def thunk(function: int, arguments: Sequence[int]) -> Thunk | None:
 
 
 @lru_cache(1)
-def _system() -> tuple[_Map, _Protect, _Unmap]:
-    """The system's functions that give, protect and take back memory."""
-    address, size, number = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int
-    kinds = {"mmap": (address, address, size, number, number, number, ctypes.c_long),
-             "mprotect": (number, address, size, number), "munmap": (number, address, size)}
-    map_, protect, unmap = (ctypes.PYFUNCTYPE(*kind)((name, ctypes.pythonapi)) for name, kind in kinds.items())
-    return map_, protect, unmap
+def _pages() -> _Pages:
+    """Those of this process."""
+    return _Pages()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from io import BufferedReader
 
@@ -42,11 +43,12 @@ def stored(key: str, constants: Array | None = None) -> Function | None:
 
 def keep(key: str, artifact: Artifact) -> Function:
     """The function that an artifact is, which is on the disk then, if there is room."""
-    is_kept = cache.write(key, encode(_sharable(artifact)))
+    sharable = _sharable(artifact)
+    is_kept = cache.write(key, encode(sharable))
     found = stored(key, artifact.constants) if is_kept else None
     if found is None and is_kept:
         cache.write(key, encode(artifact))
-    return found or _linked(key, artifact)
+    return found or _in_memory(key, sharable) or _linked(key, artifact)
 
 
 def told_apart(key: str) -> tuple[int, ...]:
@@ -89,6 +91,20 @@ def _loaded(key: str, file: BufferedReader, constants: Array | None) -> Function
         if not current().has(Feature.SHARED_OBJECTS):
             return None
         return Function(key, SharedLibrary(file.fileno()), artifact.manifest, artifact.constants)
+    except OSError:
+        return None
+
+
+def _in_memory(key: str, artifact: Artifact) -> Function | None:
+    """The function that the system loads from a file in memory; None where it does not. LLVM, which ends the process if
+    code and its constants come to lie more than 2 GB apart, is not needed then."""
+    if not is_shared(artifact.code[0]) or is_visible() or not hasattr(os, "memfd_create"):
+        return None
+    try:
+        with open(os.memfd_create("circlet"), "wb") as file:
+            file.write(artifact.code[0])
+            file.flush()
+            return Function(key, SharedLibrary(file.fileno()), artifact.manifest, artifact.constants)
     except OSError:
         return None
 
