@@ -136,7 +136,9 @@ class Room:
         """
         more = max(size, min(2 * had, size + _MOST_MORE), _LEAST)
         if size >= _LARGE and not is_sparse:
-            more = max(more, size + min(_SPARE * size, self._room() // _SPARED))
+            spare = _SPARE * size
+            is_little = self.most is None and self.taken + size + spare <= LITTLE
+            more = max(more, size + (spare if is_little else min(spare, self._room() // _SPARED)))
         bytes_of = np.dtype(np.uint8)
         try:
             return self.allocate((more,), bytes_of, is_sparse)
