@@ -13,7 +13,8 @@ import numpy as np
 from circlet.runtime.errors import ClosedError, InputError, RunError
 from circlet.runtime.exec import fork
 from circlet.runtime.exec.engine import Engine
-from circlet.runtime.exec.frames.pool import SPARES, FramePool, Key
+from circlet.runtime.exec.frames.cache import Key
+from circlet.runtime.exec.frames.pool import SPARES, FramePool
 from circlet.runtime.exec.limits import Limits, overrun
 from circlet.runtime.exec.observe.listener import Listener, ListenerFailure, Observation, observation
 from circlet.runtime.exec.observe.recording import Recording
@@ -482,9 +483,8 @@ class Session:
         with LOADING:
             from circlet.runtime.ops.controlflow import CallSubgraph, ControlFlow
 
-        if not isinstance(now, CallSubgraph) or isinstance(op, ControlFlow):
-            return None
-        return self._executors.computed_by(now.subgraph)[-1]
+        return self._executors.computed_by(now.subgraph)[-1] if (
+            isinstance(now, CallSubgraph) and not isinstance(op, ControlFlow)) else None
 
     def copies(self) -> list[CopyEdge]:
         """What crosses the borders of subgraphs, and how, for the declared input shapes."""

@@ -5,10 +5,13 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections import OrderedDict
 from collections.abc import Callable
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 from circlet.runtime.exec.memory import Room
 from circlet.runtime.ir.types import Array, Shape
+
+Key: TypeAlias = tuple[int, tuple[Shape, ...], str]
+"""Subgraph, input shapes, and what is observed."""
 
 
 class Invocable(Protocol):

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, NoReturn, TypeAlias, final
+from typing import TYPE_CHECKING, NoReturn, final
 
 import numpy as np
 
 from circlet.runtime.errors import LimitError
-from circlet.runtime.exec.frames.cache import Invocable, Resizable
+from circlet.runtime.exec.frames.cache import Invocable, Key, Resizable
 from circlet.runtime.exec.frames.layout import Layout
 from circlet.runtime.exec.frames.views import View, Views
 from circlet.runtime.exec.memory import copiers
@@ -21,7 +21,6 @@ from circlet.runtime.ir.types import Array, Shape
 if TYPE_CHECKING:
     from circlet.runtime.exec.values.inputs import Lane
 
-_Key: TypeAlias = tuple[int, tuple[Shape, ...], str]
 _UNSIZED: tuple[Shape, ...] = ((-1,),)
 """In the place of the shapes of inputs, where the frame is not made for any, not even for none."""
 
@@ -40,7 +39,7 @@ class OpenFrame(Resizable):
 
     lane: Lane | None = None
     whole = copies = None
-    served: _Key = -1, (), ""
+    served: Key = -1, (), ""
     """What it was last given back for."""
     is_settled = False
     """Whether it was asked for the same lengths twice."""
@@ -117,7 +116,7 @@ class OpenFrame(Resizable):
         """This, if it is for inputs of several shapes."""
         return self if self._open else None
 
-    def serves(self, key: _Key) -> bool:
+    def serves(self, key: Key) -> bool:
         """Whether it is likely to be asked for the same lengths again, for what a key is for."""
         return self.is_settled and self.served[::2] == key[::2]
 

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
+from circlet.runtime.exec.frames.cache import Key
 from circlet.runtime.ir.types import Shape
 
 if TYPE_CHECKING:
     from circlet.runtime.exec.frames.open_frame import OpenFrame
     from circlet.runtime.exec.preparation import EntryFrame
     from circlet.runtime.exec.values.inputs import Entry
-
-Key: TypeAlias = tuple[int, tuple[Shape, ...], str]
-"""Subgraph, input shapes, and what is observed."""
 
 KINDS = 8
 """For how many keys frames are kept."""

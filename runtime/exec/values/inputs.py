@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, final
 import numpy as np
 
 from circlet.runtime.errors import InputError, plural
+from circlet.runtime.exec.frames.cache import Key
 from circlet.runtime.exec.observe.listener import Observation
 from circlet.runtime.ir.model import Model, Signature, Subgraph
 from circlet.runtime.ir.tensor import Tensor
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
 _ARRAY = np.ndarray
 Inputs: TypeAlias = "Mapping[str, Any] | Sequence[Any]"
 """`{name: value}`, or the values in input order; see `circlet.runtime.exec.values.rule` for what is taken."""
-_Key: TypeAlias = tuple[int, tuple[Shape, ...], str]
 Outputs: TypeAlias = "dict[str, Any]"
 """`{name: value}`: arrays, for sequences lists of them, for optionals None or the value."""
 
@@ -49,9 +49,9 @@ class Entry:
         """The axes of each whose lengths are fixed, with these."""
         self.is_open = any([-1 in shape for *_, shape in self.declared])
         """Whether lengths of inputs are the caller's choice."""
-        self.key: _Key = subgraph, tuple(shape for _, _, shape in self.declared), Observation.NONE.value
+        self.key: Key = subgraph, tuple(shape for _, _, shape in self.declared), Observation.NONE.value
         """Subgraph, declared shapes of inputs, and what is observed of runs without a listener."""
-        self._timed_key: _Key = *self.key[:2], Observation.TIMES.value
+        self._timed_key: Key = *self.key[:2], Observation.TIMES.value
         """The same of runs that are timed."""
         tensors = [tensor for _, tensor in inputs]
         is_plain = len(set(tensors)) == len(tensors) == len(graph.inputs)
@@ -118,7 +118,7 @@ class Entry:
             found.append(value)
         return found
 
-    def key_of(self, arrays: Sequence[Array], is_timed: bool) -> _Key:
+    def key_of(self, arrays: Sequence[Array], is_timed: bool) -> Key:
         """Subgraph, shapes of inputs that are ready, and what is observed."""
         key = self._timed_key if is_timed else self.key
         return (key[0], tuple([each.shape for each in arrays]), key[2]) if self.is_open else key
