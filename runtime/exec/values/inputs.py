@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, final
 import numpy as np
 
 from circlet.runtime.errors import InputError, plural
-from circlet.runtime.exec.frames.cache import Key
 from circlet.runtime.exec.observe.listener import Observation
 from circlet.runtime.ir.model import Model, Signature, Subgraph
 from circlet.runtime.ir.tensor import Tensor
@@ -17,6 +16,7 @@ from circlet.runtime.ir.types import Array, DType, Shape
 from circlet.runtime.late import LOADING
 
 if TYPE_CHECKING:
+    from circlet.runtime.exec.frames.cache import Key
     from circlet.runtime.exec.step import Step
     from circlet.runtime.exec.values.tensor_info import TensorInfo
 
