@@ -173,6 +173,22 @@ def test_code_that_is_kept_nowhere_is_loaded_by_the_system(monkeypatch: pytest.M
     assert results(lookup()).tolist() == [1, 8, 400]
 
 
+@pytest.mark.skipif(not current().has(Feature.SHARED_OBJECTS), reason="the system loads no code that is made here")
+def test_what_others_kept_as_object_files_is_loaded_by_the_system(folder: Path, compiled: list[str],
+                                                                  monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process that is told to do without shared objects leaves object files under the same name."""
+    sharable = store._sharable
+    monkeypatch.setattr(store, "_sharable", lambda artifact: artifact)
+    assert results(lookup()).tolist() == [1, 8, 400]
+    monkeypatch.setattr(store, "_sharable", sharable)
+    (file,) = functions(folder)
+    before = file.read_bytes()
+    monkeypatch.setattr(store, "_linked", lambda *arguments: pytest.fail("LLVM is asked to link"))
+    assert results(lookup()).tolist() == [1, 8, 400]
+    assert compiled == ["function"]
+    assert file.read_bytes() == before
+
+
 def test_a_folder_that_cannot_be_made_is_no_error(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     monkeypatch.setenv(cache.VARIABLE, str(tmp_path / "file" / "functions"))

@@ -305,7 +305,7 @@ def optimized_text(piece: Piece, target: Target) -> str:
 @lru_cache(1)
 def _engine() -> llvm.LLJIT:
     """What links object files; made once, and anew in a child of a fork."""
-    return llvm.create_lljit_compiler(_machine(host(), Passes.ALL), use_jit_link=False, suppress_errors=False)
+    return llvm.create_lljit_compiler(_machine(host(), Passes.ALL), use_jit_link=True, suppress_errors=False)
 
 
 class _Locks:

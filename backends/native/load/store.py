@@ -86,8 +86,10 @@ def _loaded(key: str, file: BufferedReader, constants: Array | None) -> Function
     """The function in an opened file, whose path may lead elsewhere by now."""
     try:
         artifact = load(file, constants)
-        if artifact is None or not is_shared(artifact.code[0]):
-            return None if artifact is None else _linked(key, artifact)
+        if artifact is None:
+            return None
+        if not is_shared(artifact.code[0]):
+            return _in_memory(key, _sharable(artifact)) or _linked(key, artifact)
         if not current().has(Feature.SHARED_OBJECTS):
             return None
         return Function(key, SharedLibrary(file.fileno()), artifact.manifest, artifact.constants)
