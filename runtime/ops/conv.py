@@ -62,10 +62,14 @@ class DepthwiseConv2D(Windowed):
     """What converters say `m` is; the shapes are what counts."""
     dilation_w_factor: int = 1
     dilation_h_factor: int = 1
+    explicit_paddings: tuple[int, ...] = ()
+    """Rows of padding above and below the image, and columns before and behind it, where `padding` is VALID. No file
+    holds them; see `transforms/absorb_padding.py`."""
 
     def windows(self, image: Shape, filter: Shape) -> tuple[Window, ...]:
         """The windows along height and width."""
-        return self.image_windows(image, filter[1:3], (self.dilation_h_factor, self.dilation_w_factor))
+        dilations = (self.dilation_h_factor, self.dilation_w_factor)
+        return self.image_windows(image, filter[1:3], dilations, self.explicit_paddings)
 
     def infer(self, args: Operands) -> tuple[Shape, ...]:
         image, filter = args[0], args[1]

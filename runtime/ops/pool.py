@@ -19,10 +19,15 @@ class Pool(Windowed):
     table: ClassVar[str | None] = "Pool2DOptions"
     filter_width: int = 0
     filter_height: int = 0
+    explicit_paddings: tuple[int, ...] = ()
+    """Rows of padding above and below the image, and columns before and behind it, where `padding` is VALID. No file
+    holds them; see `transforms/absorb_padding.py`."""
 
     def windows(self, image: Shape) -> tuple[Window, ...]:
         """The windows along height and width; padding never counts, so they lack what meets nothing else."""
-        return tuple(each.trimmed() for each in self.image_windows(image, (self.filter_height, self.filter_width)))
+        windows = self.image_windows(image, (self.filter_height, self.filter_width),
+                                     explicit_paddings=self.explicit_paddings)
+        return tuple(each.trimmed() for each in windows)
 
     def infer(self, args: Operands) -> tuple[Shape, ...]:
         image = args[0]

@@ -65,8 +65,10 @@ class Window:
         return slice(first, first + count), slice(begin, begin + count * self.stride, self.stride)
 
 
-def slide(length: int, size: int, stride: int, padding: Padding, dilation: int = 1) -> Window:
-    """The window of an operator with the schema's padding: SAME gives `ceil(length / stride)` positions.
+def slide(length: int, size: int, stride: int, padding: Padding, dilation: int = 1, around: tuple[int, int] = (0, 0)
+          ) -> Window:
+    """The window of an operator with the schema's padding: SAME gives `ceil(length / stride)` positions, VALID as many
+    as fit into the input with some elements of padding before and after it.
 
     Raises:
         ShapeError: an argument is not positive, or the window does not fit.
@@ -82,10 +84,11 @@ def slide(length: int, size: int, stride: int, padding: Padding, dilation: int =
     if padding is Padding.SAME:
         count = (length + stride - 1) // stride
         return Window(size, stride, dilation, length, count, larger((count - 1) * stride + span - length, 0) // 2)
-    reach = length + stride - span
-    if not reaches(length, span - stride):
-        raise ShapeError(f"a window that spans {span} elements does not fit into {length}")
-    return Window(size, stride, dilation, length, (larger(reach, 0) if is_late(reach) else reach) // stride, 0)
+    before, whole = around[0], length + sum(around)
+    reach = whole + stride - span
+    if not reaches(whole, span - stride):
+        raise ShapeError(f"a window that spans {span} elements does not fit into {whole}")
+    return Window(size, stride, dilation, length, (larger(reach, 0) if is_late(reach) else reach) // stride, before)
 
 
 @dataclass(frozen=True)
@@ -97,12 +100,14 @@ class Windowed(Op):
     stride_h: int = 0
     fused_activation_function: Activation = Activation.NONE
 
-    def image_windows(self, image: Shape, sizes: Sequence[int],
-                      dilations: Sequence[int] = (1, 1)) -> tuple[Window, ...]:
-        """The windows of the given sizes along height and width of an image."""
-        strides = (self.stride_h, self.stride_w)
-        return tuple(slide(length, size, stride, self.padding, dilation)
-                     for length, size, stride, dilation in zip(image[1:3], sizes, strides, dilations, strict=True))
+    def image_windows(self, image: Shape, sizes: Sequence[int], dilations: Sequence[int] = (1, 1),
+                      explicit_paddings: Sequence[int] = ()) -> tuple[Window, ...]:
+        """The windows of the given sizes along height and width of an image. Where `padding` is VALID there may be rows
+        of padding above and below it, and columns before and behind it."""
+        strides, (above, below, before, behind) = (self.stride_h, self.stride_w), explicit_paddings or (0,) * 4
+        around = (above, below), (before, behind)
+        return tuple(slide(length, size, stride, self.padding, dilation, each) for length, size, stride, dilation, each
+                     in zip(image[1:3], sizes, strides, dilations, around, strict=True))
 
 
 def expect_bias(bias: Operand | None, channels: int) -> None:

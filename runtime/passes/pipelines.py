@@ -43,6 +43,7 @@ UPDATE_VARIABLES = _pass("update_variables", "READ_VARIABLE", "ASSIGN_VARIABLE",
                          "DYNAMIC_UPDATE_SLICE STABLEHLO_DYNAMIC_UPDATE_SLICE UPDATE_ROW SCATTER_ELEMENTS "
                          "SCATTER_SLICES")
 ELIMINATE_DEAD = _pass("eliminate_dead")
+ABSORB_PADDING = _pass("absorb_padding", "PAD PADV2", "DEPTHWISE_CONV_2D MAX_POOL_2D")
 FUSE_SILU = _pass("fuse_silu", "LOGISTIC STABLEHLO_LOGISTIC", "MUL STABLEHLO_MULTIPLY")
 COMPACT = _pass("compact", module="portable.compact", renumbers=True)
 
@@ -61,7 +62,7 @@ def compiled(fuse_operators: Pass, stays: Callable[[Model, int, int], bool]) -> 
         stays: whether a loop that grows is best left as it is; see `pad_growth`.
     """
     pad_growth = _pass("pad_growth", "WHILE STABLEHLO_WHILE", "CONCATENATION STABLEHLO_CONCATENATE", given=(stays,))
-    return Pipeline("compiled", (*INTERPRETED.passes, pad_growth, FUSE_SILU, fuse_operators))
+    return Pipeline("compiled", (*INTERPRETED.passes, pad_growth, ABSORB_PADDING, FUSE_SILU, fuse_operators))
 
 
 def portable(declare_shapes: Pass) -> Pipeline:

@@ -10,7 +10,7 @@ import numpy as np
 from circlet.runtime.ir.builder import ModelBuilder, SubgraphBuilder, Value
 from circlet.runtime.ir.model import Model
 from circlet.runtime.ir.tensor import Tensor
-from circlet.runtime.ir.types import DimensionSparsity, DType, Sparsity
+from circlet.runtime.ir.types import DimensionSparsity, DType, Padding, Sparsity
 from circlet.runtime.ops.comparison import Less
 from circlet.runtime.ops.controlflow import While
 from circlet.runtime.ops.elementwise import Add, Mul
@@ -18,10 +18,12 @@ from circlet.runtime.ops.index import DynamicUpdateSlice
 from circlet.runtime.ops.layout import Transpose
 from circlet.runtime.ops.loop import Loop
 from circlet.runtime.ops.loop_options import Carried
+from circlet.runtime.ops.pad import PadV2
+from circlet.runtime.ops.pool import MaxPool2D
 from circlet.runtime.ops.quantize import Cast
 from circlet.runtime.ops.reduce import Sum
 from circlet.runtime.ops.sequence import SequenceConcat, SequenceConstruct, SequenceInsert
-from circlet.runtime.ops.shape import BroadcastTo, Densify
+from circlet.runtime.ops.shape import BroadcastTo, Densify, Reshape
 from circlet.runtime.ops.unary import Logistic
 from circlet.runtime.ops.variable import AssignVariable, ReadVariable, VarHandle
 from tests.ops.loop_cases import LoopCase, loop_model
@@ -94,6 +96,14 @@ def _cached(m: SubgraphBuilder, x: Value) -> Value:
     return m.apply(Sum(), made, m.constant(np.array([0], np.int32)))
 
 
+def _surrounded(m: SubgraphBuilder, x: Value) -> Value:
+    """The largest of windows over an image in padding."""
+    image = m.apply(Reshape(), x, m.constant(np.array([1, 2, 3, 1], np.int32)))
+    table = np.array([(0, 0), (1, 0), (1, 1), (0, 0)], np.int32)
+    padded = m.apply(PadV2(), image, m.constant(table), m.constant(np.float32(-np.inf)))
+    return m.apply(MaxPool2D(Padding.VALID, 1, 1, filter_width=2, filter_height=2), padded)
+
+
 def _sparse(m: SubgraphBuilder, x: Value) -> Value:
     """Adds what is stored row by row."""
     rows = Sparsity((0, 1), (), (DimensionSparsity(2), DimensionSparsity(0, (0, 1, 2), (2, 0))))
@@ -111,6 +121,7 @@ SAMPLES: Mapping[str, Callable[[], Model]] = {
     "expand_sparse": lambda: _main(_sparse),
     "eliminate_dead": lambda: _main(_unused),
     "pad_growth": lambda: growing(PADDED["doubles"]),
+    "absorb_padding": lambda: _main(_surrounded),
     "fuse_silu": lambda: _main(lambda m, x: m.apply(Mul(), x, m.apply(Logistic(), x))),
     "fuse_operators": lambda: _main(lambda m, x: m.apply(Add(), m.apply(Mul(), x, x), m.constant(np.float32(1)))),
     "inline_calls": _loop,

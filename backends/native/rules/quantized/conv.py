@@ -43,7 +43,7 @@ from circlet.backends.refusal import all_of, only
 from circlet.runtime.exec.kernel import Call
 from circlet.runtime.ir.length import assumed, is_open, may_differ
 from circlet.runtime.ir.types import Activation, Array, DType, Padding, Shape
-from circlet.runtime.ops.conv import Conv2D
+from circlet.runtime.ops.conv import Conv2D, DepthwiseConv2D
 from circlet.runtime.ops.window import Window, Windowed
 from circlet.runtime.records import dataclass
 
@@ -145,7 +145,9 @@ def requantization(call: Call, channels: int, reach: int, data: int = 0, is_smal
 
 def margin_of(call: Call) -> int | None:
     """The stored value around the images of a convolution; None where there is nothing around them."""
-    is_within = isinstance(call.op, Windowed) and call.op.padding is Padding.VALID
+    op, is_within = call.op, False
+    if isinstance(op, Windowed) and op.padding is Padding.VALID:
+        is_within = not (isinstance(op, DepthwiseConv2D) and op.explicit_paddings)
     is_single = prod(call.input(1).shape[1:3]) == 1
     return None if is_within or is_single else zero_point(call)
 
