@@ -52,7 +52,7 @@ def test_model(path: Path, device: Device, tmp_path: Path) -> None:
     pytest.param(each, id=each.target, marks=() if each.target in VARIED else pytest.mark.slow) for each in DEVICES])
 @pytest.mark.parametrize("dtype", [
     DType.INT8, *(pytest.param(each, marks=pytest.mark.slow) for each in (DType.UINT8, DType.INT4))])
-@pytest.mark.parametrize("kind", ["eight", "row", "conv"])
+@pytest.mark.parametrize("kind", ["eight", *(pytest.param(each, marks=pytest.mark.slow) for each in ("row", "conv"))])
 def test_dequantised_weights(kind: str, dtype: DType, device: Device, tmp_path: Path) -> None:
     """With a scale and a zero point for each column."""
     if device.missing:

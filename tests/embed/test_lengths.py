@@ -201,6 +201,7 @@ def test_other_lengths_are_refused_before_anything_is_written(name: str, tmp_pat
     np.testing.assert_array_equal(library.arena, arena)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "device"), ON_DEVICES)
 def test_devices(name: str, device: Device, tmp_path: Path) -> None:
     if device.missing:

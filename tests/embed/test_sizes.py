@@ -83,6 +83,7 @@ def further(model: Model) -> int:
     return total
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", list(weighed()))
 def test_small_code(path: Path) -> None:
     model = circlet.load(path)

@@ -75,7 +75,7 @@ PLACES = {
 }
 
 
-@pytest.mark.parametrize("backend", ["cpu", pytest.param("native", marks=NATIVE)])
+@pytest.mark.parametrize("backend", ["cpu", pytest.param("native", marks=[NATIVE, pytest.mark.slow])])
 @pytest.mark.parametrize("kind", ["float", "uint8"])
 @pytest.mark.parametrize("name", PLACES)
 def test_places_of_the_greatest(name: str, kind: str, backend: str) -> None:
