@@ -129,7 +129,10 @@ class Resample(Op):
         if args[1].shape != (len(self.axes),):
             raise ShapeError(f"input 1: expected one number for each of the axes {self.axes}, found shape "
                              f"{args[1].shape}")
-        factors = args.get(3)
+        region, factors = args.get(2), args.get(3)
+        if region is not None and region.shape != (2 * len(self.axes),):
+            raise ShapeError(f"input 2: expected two numbers for each of the axes {self.axes}, found shape "
+                             f"{region.shape}")
         if factors is not None and factors.shape != args[1].shape:
             raise ShapeError(f"input 3: expected one number for each of the axes {self.axes}, found shape "
                              f"{factors.shape}")

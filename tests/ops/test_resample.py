@@ -58,6 +58,8 @@ CASES = [
          [[0.0, 0.53448, 1.22414, 1.91379, 2.60345]], 1e-4),
     Case("factors", Resample((0,)), [ROW, size(2), None, np.array([1, 2], np.float32)], [ROW],
          error="input 3: expected one number for each of the axes"),
+    Case("region", Resample((0,)), [ROW, size(2), np.zeros(1, np.float32)], [ROW],
+         error="input 2: expected two numbers for each of the axes"),
     Case("no-images", Resample((0, 1), LINEAR), [np.zeros((0, 4), np.float32), size(0, 6)],
          [np.zeros((0, 6), np.float32)]),
     Case("no-images-by-factor", Resample((0, 1)), [np.zeros((0, 4), np.float32), factor(1, 2)],
