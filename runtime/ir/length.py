@@ -104,9 +104,11 @@ class Scope:
         """The length of a number, as what stands for it."""
         return cast(int, Length(self, ((1, (Symbol(number, self.premises.least.get(number, LEAST)),)),)))
 
-    def late(self, most: Length | int | None) -> int:
-        """A length that the run computes, at most as long as another one; without one, as long as there is room."""
-        return self.computed(self.capacity() if most is None else most)
+    def late(self, most: Length | int | None, least: int = 0) -> int:
+        """A length that the run computes, at most another one; without one, as long as there is room. Code leaves
+        runs where it is less than `least`, by asking for room."""
+        room = self.capacity() if most is None or (least and not self.capacities) else 0
+        return self.computed(room if most is None else most, least)
 
     def computed(self, most: Length | int, least: int = 0) -> int:
         """A length that the run computes, at most as long as another one."""

@@ -183,3 +183,24 @@ def test_updates_are_as_many_as_places(backend: str, folder: Path, compiled: lis
             with pytest.raises(circlet.CircletError, match="cannot scatter updates"):
                 session.invoke(0, [x, mask, y[more:][:-1]])
     assert len(compiled) <= 1
+
+
+PART = """g (float[n, 4] x, int64[1] from) => (float[k, 4] y) {
+    eight = Constant<value = int64[1] {8}>() zero = Constant<value = int64[1] {0}>() to = Add(from, eight)
+    part = Slice(x, from, to, zero) ones = Constant<value = float[8, 1] {1, 2, 3, 4, 5, 6, 7, 8}>()
+    y = Mul(part, ones) }"""
+
+
+@pytest.mark.parametrize("backend", ["native", "cpu"])
+def test_parts_of_a_length_that_leave_their_axis(backend: str, folder: Path) -> None:
+    """A part of eight rows from a number on has less where the axis ends before, whatever is made of it."""
+    session = circlet.Session(load(PART, 17), backend)
+    ones = np.arange(1, 9, dtype=np.float32)[:, None]
+    for rows, begin in ((20, 3), (9, 1), (9, 8), (30, 0), (9, 2)):
+        x = floats(rows, 4)
+        part = x[begin:begin + 8]
+        if len(part) in (1, 8):
+            np.testing.assert_array_equal(session.run({"x": x, "from": [begin]})["y"], part * ones)
+        else:
+            with pytest.raises(circlet.CircletError, match="MUL"):
+                session.run({"x": x, "from": [begin]})

@@ -165,6 +165,7 @@ class EmbeddedFunction(FunctionLowering):
             self.program.sites = sites
         if opening is not None:
             opening.scope.complete()
+            self.takes(opening.scope)
             memory = self._arguments[arguments.index(LENGTHS)]
             self.e.lengths = Lengths(self._entry, memory, self.e.index)
 

@@ -37,7 +37,7 @@ from circlet.runtime.errors import Place
 from circlet.runtime.exec.kernel import NOWHERE, Call
 from circlet.runtime.exec.memory import expect_room
 from circlet.runtime.exec.state.variables import Variables
-from circlet.runtime.ir.length import bound, is_length, is_open
+from circlet.runtime.ir.length import Scope, bound, is_length, is_open
 from circlet.runtime.ir.types import ALIGNMENT, Array, DType, Shape
 from circlet.runtime.passes.analyses.alias import Aliases
 from circlet.runtime.passes.analyses.plan_memory import place_classes, place_open
@@ -91,6 +91,8 @@ class FunctionLowering(ABC):
         """How many sites there were before that operator; 0 where it has no function."""
         self._trace: Trace | None = None
         """What is noted of the operator that is being written."""
+        self._room: int | None = None
+        """A length that says for how much a loop has room."""
         self._is_muted = False
         """Whether what is written stands in the outline already."""
 
@@ -156,6 +158,18 @@ class FunctionLowering(ABC):
         """Leaves the function unless there is room for a length that a loop comes to; says what it is to have room for
         when it is entered again: for twice as much at least, so that this happens seldom; -1 where the length is
         less than it may be."""
+
+    def takes(self, scope: Scope) -> None:
+        """Has the lengths of a scope, of which something may be taken for granted."""
+        self._room = scope.symbol(scope.capacities[0]) if scope.capacities else None
+
+    def leave_where(self, differs: ir.Value) -> bool:
+        """Leaves a run to a frame for any values where what was taken for granted of lengths is not so, by asking for
+        less room than none; whether there is a length that room can be asked for."""
+        if self._room is not None:
+            found = self.e.builder.select(differs, self.e.number(-1), self.e.number(0))
+            self.expect_capacity(found, self._room, 0)
+        return self._room is not None
 
     @abstractmethod
     def finish(self) -> None:

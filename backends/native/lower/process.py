@@ -110,6 +110,7 @@ class ProcessFunction(FunctionLowering):
     def open(self, scope: Scope) -> None:
         """Makes it a function for any lengths."""
         scope.complete()
+        self.takes(scope)
         memory = self.external(np.zeros(scope.count, np.int64), OpenLengths(scope.count))
         self.e.lengths = Lengths(self._entry, memory, self.e.index)
 

@@ -220,8 +220,7 @@ class SubgraphLowering:
             if terms not in self._expected and e.is_told(terms):
                 self._expected.add(terms)
                 differs = e.builder.icmp_signed("!=", e.number(cast(int, made(scope, terms))), e.number(0))
-                found = e.builder.select(differs, e.number(-1), e.number(0))
-                self._function.expect_capacity(found, scope.symbol(scope.capacities[0]), 0)
+                self._function.leave_where(differs)
 
 
 def _lowered(lowering: OperatorLowering) -> Sequence[Value]:

@@ -102,6 +102,11 @@ class Function(Protocol):
         is, and the length is at least `least`; the run then is begun again."""
         ...
 
+    def leave_where(self, differs: ir.Value) -> bool:
+        """Leaves a run to a frame for any values where what was taken for granted of lengths is not so; whether there
+        is one, as there is where lengths are open of which the run tells some."""
+        ...
+
 
 @dataclass(frozen=True, eq=False)
 class Made:

@@ -132,8 +132,7 @@ class Generalizer:
             if found is not None and found.spec.is_static:
                 break
             if found is not None and (told or promises) and not (
-                    found.scope.count > found.scope.opened or _stops_at_sizes(found.spec) if promises
-                    else found.scope.capacities):
+                    found.scope.count > found.scope.opened or (promises and _stops_at_sizes(found.spec))):
                 continue
             other = self._with_equal(index, shapes, opened, Premises(least, told, promises))
             if found is None or (other is not None and other.spec.stop > found.spec.stop):

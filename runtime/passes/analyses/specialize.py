@@ -267,7 +267,8 @@ class Specializer:
                 return self._through(so_far, operator, shapes, values, teller)
             return teller.shapes(operator, lambda told: self._operands(so_far, operator, shapes, told)) or (
                 operator.op.bounded(self._operands(so_far, operator, shapes, {**values, **teller.parts(operator)}),
-                                    so_far.scope.late))
+                                    partial(so_far.scope.late, least=so_far.scope.premises.told)
+                                    if operator.op.parts_from else so_far.scope.late))
         except (Unknown, *FAULTS):
             return None
 

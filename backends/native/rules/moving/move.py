@@ -20,8 +20,16 @@ from circlet.backends.native.emit.whole import Truth, Whole, both
 from circlet.backends.native.rules.row_vectors import in_every_lane
 from circlet.backends.native.rules.rule import Node
 from circlet.backends.native.targets.target import Goal
-from circlet.runtime.ir.length import alike, assumed, certain, is_known, is_length, may_be_less, may_differ, scope_of
-from circlet.runtime.ir.position import is_taken
+from circlet.runtime.ir.length import (
+    alike,
+    assumed,
+    certain,
+    is_known,
+    is_length,
+    lowest,
+    may_be_less,
+    may_differ,
+)
 from circlet.runtime.ir.types import Array, DType, Shape
 from circlet.runtime.ops.operands import integer
 from circlet.runtime.records import dataclass
@@ -78,27 +86,26 @@ def expect_inside(node: Node[Any], positions: Sequence[Whole], sizes: Shape) -> 
 
 
 def expect_shape(node: Node[Any], sizes: Sequence[Whole]) -> bool:
-    """Leaves the function unless the result has the shape that the model declares; False if it is known not to. A
-    length that the function computes becomes what it is."""
+    """Leaves the function unless the result has the shape that the model declares, which is a frame's for any values
+    where that was taken for granted; False if it is known not to. A length that the function computes becomes what it
+    is."""
     e = node.function.e
     for size, length in zip(sizes, node.shape, strict=False):
         if e.is_undefined(length):
+            if lowest(length) > 0:
+                _leave_where(node, size.compare("<", lowest(length)))
             e.define(length, size.register)
-        elif is_taken(length):
-            _expect_promised(node, size, length)
-    right = [is_taken(size) or each.compare("==", size) for each, size in zip(sizes, node.shape, strict=False)]
+    right = [size.compare("==", length) for size, length in zip(sizes, node.shape, strict=False)]
     holds = reduce(lambda one, other: both(e, one, other), right, len(sizes) == len(node.shape))
-    found = "({},)" if len(sizes) == 1 else _numbers(len(sizes), "()")
-    expect(node, holds, f"the result has shape {found}, the model declares {node.shape}", *sizes)
+    if holds is True or not _leave_where(node, not holds if isinstance(holds, bool) else e.builder.not_(holds)):
+        found = "({},)" if len(sizes) == 1 else _numbers(len(sizes), "()")
+        expect(node, holds, f"the result has shape {found}, the model declares {node.shape}", *sizes)
     return holds is not False
 
 
-def _expect_promised(node: Node[Any], size: Whole, length: int) -> None:
-    """Leaves a run to a frame for any values unless a size is what it was taken for."""
-    e, scope, differs = node.function.e, scope_of([length]), size.compare("!=", length)
-    if differs is not False and scope is not None and scope.capacities:
-        found = e.number(-1) if differs is True else e.builder.select(differs, e.number(-1), e.number(0))
-        node.function.expect_capacity(found, scope.symbol(scope.capacities[0]), 0)
+def _leave_where(node: Node[Any], differs: Truth) -> bool:
+    """See `Function.leave_where`."""
+    return node.function.leave_where(ir.Constant(I1, differs) if isinstance(differs, bool) else differs)
 
 
 def _numbers(count: int, brackets: str) -> str:
