@@ -62,7 +62,8 @@ def compiled(fuse_operators: Pass, stays: Callable[[Model, int, int], bool]) -> 
         stays: whether a loop that grows is best left as it is; see `pad_growth`.
     """
     pad_growth = _pass("pad_growth", "WHILE STABLEHLO_WHILE", "CONCATENATION STABLEHLO_CONCATENATE", given=(stays,))
-    return Pipeline("compiled", (*INTERPRETED.passes, pad_growth, ABSORB_PADDING, FUSE_SILU, fuse_operators))
+    spread_lists = _pass("spread_lists", "SEQUENCE_INSERT SEQUENCE_SPLIT", given=(stays,))
+    return Pipeline("compiled", (*INTERPRETED.passes, spread_lists, pad_growth, ABSORB_PADDING, FUSE_SILU, fuse_operators))
 
 
 def portable(declare_shapes: Pass) -> Pipeline:

@@ -58,7 +58,7 @@ class Whole:
         right = self._of(other)
         return self if isinstance(right.value, int) and right.value == 1 else self._combine("mul", operator.mul, right)
 
-    def __floordiv__(self, other: int) -> Whole:
+    def __floordiv__(self, other: Whole | int) -> Whole:
         """Of a number that is not negative, by a positive one."""
         return self._combine("udiv", operator.floordiv, other)
 

@@ -12,6 +12,7 @@ MODULES: Mapping[str, tuple[str, ...]] = {
     "elementwise": ("real.elementwise", "real.division"),
     "index": ("moving.index",),
     "layout": ("moving.layout",),
+    "lists": ("moving.lists",),
     "loop_steps": ("moving.loop_steps",),
     "matmul": ("real.matmul", "moving.index"),
     "normalize": ("real.normalize",),

@@ -41,7 +41,8 @@ from circlet.runtime.ops.sample import GridSample
 Inputs: TypeAlias = "Sequence[Operand | None]"
 Rule: TypeAlias = "Callable[[Op, Inputs, Sequence[Operand]], int]"
 
-MOVES = frozenset({"index", "layout", "loop_steps", "pad", "sequence", "shape", "spatial", "table", "variable"})
+MOVES = frozenset({
+    "index", "layout", "lists", "loop_steps", "pad", "sequence", "shape", "spatial", "table", "variable"})
 """The families of operators that compute nothing, but for those that have a rule."""
 PER_PAIR = 12
 """Of two boxes: 4 comparisons and 2 subtractions for the sides of what they share, 1 product for its area, 3 operations

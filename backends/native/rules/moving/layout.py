@@ -238,17 +238,17 @@ def unpack(node: Node[Unpack]) -> tuple[Value, ...]:
 
 @nest(Pack, movable, memory_inputs=frozenset())
 def pack(node: Node[Pack], e: Emitter, sinks: tuple[Sink, ...]) -> None:
-    """Of n arrays (a..., b...): one (a..., n, b...), by `_join`."""
+    """Of n arrays (a..., b...): one (a..., n, b...), by `join`."""
     axis = normalize_axis(node.op.axis, len(node.shape))
     inputs = [node.input(k) for k in range(len(node.inputs))]
-    _join(e, sinks[0], [each.reshaped(replaced(node.shape, axis, 1)) for each in inputs], axis)
+    join(e, sinks[0], [each.reshaped(replaced(node.shape, axis, 1)) for each in inputs], axis)
 
 
 @nest(StablehloConcatenate, movable, memory_inputs=frozenset())
 def stablehlo_concatenate(node: Node[StablehloConcatenate], e: Emitter, sinks: tuple[Sink, ...]) -> None:
-    """Of arrays that differ along an axis: one with all of them there, by `_join`."""
+    """Of arrays that differ along an axis: one with all of them there, by `join`."""
     inputs = [node.input(k) for k in range(len(node.inputs))]
-    _join(e, sinks[0], inputs, normalize_axis(node.op.dimension, len(node.shape)))
+    join(e, sinks[0], inputs, normalize_axis(node.op.dimension, len(node.shape)))
 
 
 def _more_than_moves(call: Call) -> str | None:
@@ -269,12 +269,12 @@ def _steps(quantization: Quantization | None) -> tuple[tuple[float, ...], tuple[
 
 @nest(Concatenation, all_of(movable, _more_than_moves), memory_inputs=frozenset())
 def concatenation(node: Node[Concatenation], e: Emitter, sinks: tuple[Sink, ...]) -> None:
-    """Of arrays that differ along an axis: one with all of them there, by `_join`."""
+    """Of arrays that differ along an axis: one with all of them there, by `join`."""
     inputs = [node.input(k) for k in range(len(node.inputs))]
-    _join(e, sinks[0], inputs, normalize_axis(node.op.axis, len(node.shape)))
+    join(e, sinks[0], inputs, normalize_axis(node.op.axis, len(node.shape)))
 
 
-def _join(e: Emitter, sink: Sink, inputs: Sequence[Value], axis: int) -> None:
+def join(e: Emitter, sink: Sink, inputs: Sequence[Value], axis: int) -> None:
     """Goes through one input after another: copies its runs to their places in the result where both lie in memory,
     else loops over its elements, shared out. The first one may be where the result begins."""
     offset, shape = 0, replaced(inputs[0].shape, axis, sum(x.shape[axis] for x in inputs))

@@ -1,0 +1,64 @@
+"""Numpy rules of the operators on lists that are tensors."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from circlet.backends.cpu.move import moving
+from circlet.backends.cpu.rule import Node, rule, store
+from circlet.runtime.exec.kernel import Call
+from circlet.runtime.exec.step import Step
+from circlet.runtime.ops import lists as ops
+from circlet.runtime.ops.sequence import cuts, place
+
+
+def _any(call: Call) -> str | None:
+    return None
+
+
+@rule(ops.ListEmpty, accepts=moving())
+def list_empty(node: Node[ops.ListEmpty]) -> Step:
+    return lambda: None
+
+
+@rule(ops.ListBegin, accepts=moving())
+def list_begin(node: Node[ops.ListBegin]) -> Step:
+    source, out = node.input(0), node.out
+    return lambda: store(out, source.reshape(out.shape))
+
+
+@rule(ops.ListAppend, accepts=moving())
+def list_append(node: Node[ops.ListAppend]) -> Step:
+    source, element, out, axis = node.input(0), node.input(1), node.out, node.op.axis
+    before = (*(slice(None),) * axis, slice(None, source.shape[axis]))
+    behind = (*before[:axis], slice(source.shape[axis], None))
+    added = np.expand_dims(element, axis) if node.op.stacked else element
+
+    def step() -> None:
+        if source.size:
+            out[before] = source
+        out[behind] = added
+
+    return step
+
+
+@rule(ops.ListEnds, accepts=_any)
+def list_ends(node: Node[ops.ListEnds]) -> Step:
+    size, lengths, out = node.input(0).shape[node.op.axis], node.input(1), node.out
+    return lambda: store(out, np.array([*cuts(size, lengths), size], np.int64))
+
+
+@rule(ops.ListPart, accepts=moving({1, 2}))
+def list_part(node: Node[ops.ListPart]) -> Step:
+    source, position, out, axis = node.input(0), node.input(1).item, node.out, node.op.axis
+    layers = np.moveaxis(source, axis, 0)
+    if node.op.stacked:
+        return lambda: store(out, layers[place(position(), len(layers))])
+    ends = node.input(2)
+
+    def step() -> None:
+        number = place(position(), len(ends))
+        begin = ends[number - 1] if number else 0
+        store(out, np.moveaxis(layers[begin:ends[number]], 0, axis))
+
+    return step

@@ -1,0 +1,142 @@
+"""Lists as tensors: the elements of a sequence lie one behind another along an axis, a new one where they are stacked.
+
+No format has these operators; a pass makes them of those on sequences, so that what a list holds can be code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import ClassVar
+
+from circlet.runtime.ir.length import is_length
+from circlet.runtime.ir.op import Count, Op, Operands, ShapeError, Unknown, between, exactly
+from circlet.runtime.ir.types import DType, Shape
+from circlet.runtime.ops.operands import agreed_shape, normalize_axis, replaced, scalar
+from circlet.runtime.ops.sequence import cuts, place
+from circlet.runtime.records import dataclass
+
+
+@dataclass(frozen=True)
+class ListOp(Op):
+    """Base of the operators on a list."""
+
+    axis: int = 0
+    """Along which the elements lie; it counts from the front."""
+    stacked: bool = False
+    """Whether elements do not have the axis, and are of one shape."""
+
+    def slice(self, element: Shape) -> Shape:
+        """An element's shape as it lies in the list."""
+        if self.axis >= len(element) + self.stacked:
+            raise ShapeError(f"axis {self.axis}: expected an element with more axes, found shape {element}")
+        return (*element[:self.axis], 1, *element[self.axis:]) if self.stacked else element
+
+
+@dataclass(frozen=True)
+class ListEmpty(ListOp):
+    """A list without elements."""
+
+    name: ClassVar[str] = "LIST_EMPTY"
+    inputs: ClassVar[Count] = exactly(0)
+    shape: Shape = ()
+    """Of elements, as far as it is known; else 0."""
+
+    def infer(self, args: Operands) -> tuple[Shape, ...]:
+        return (replaced(self.slice(self.shape), self.axis, 0),)
+
+    def types(self, args: Operands) -> tuple[DType | None, ...]:
+        return (None,)
+
+
+@dataclass(frozen=True)
+class ListBegin(ListOp):
+    """A list, input 0; without elements one of elements of the shape of input 1, for these are known of it then."""
+
+    name: ClassVar[str] = "LIST_BEGIN"
+    inputs: ClassVar[Count] = exactly(2)
+
+    def infer(self, args: Operands) -> tuple[Shape, ...]:
+        shape = args[0].shape
+        if is_length(shape[self.axis]) or shape[self.axis]:
+            return (shape,)
+        return (replaced(self.slice(args[1].shape), self.axis, 0),)
+
+    def views(self) -> Mapping[int, int]:
+        return {0: 0}
+
+
+@dataclass(frozen=True)
+class ListAppend(ListOp):
+    """A list, input 0, with the element input 1 at its end. The other axes of a list without elements are those of what
+    is appended first."""
+
+    name: ClassVar[str] = "LIST_APPEND"
+    inputs: ClassVar[Count] = exactly(2)
+
+    def infer(self, args: Operands) -> tuple[Shape, ...]:
+        shape, added = args[0].shape, self.slice(args[1].shape)
+        if len(shape) == len(added) and not is_length(shape[self.axis]) and shape[self.axis] == 0:
+            return (added,)
+        found = agreed_shape(shape, replaced(added, self.axis, shape[self.axis]))
+        if found is None or len(shape) != len(added):
+            raise ShapeError(f"cannot append an element of shape {args[1].shape} to a list of shape {shape} along axis "
+                             f"{self.axis}")
+        return (replaced(found, self.axis, shape[self.axis] + added[self.axis]),)
+
+    def appends(self) -> Mapping[int, tuple[int, int]]:
+        return {0: (0, self.axis)}
+
+
+@dataclass(frozen=True)
+class ListEnds(ListOp):
+    """Where elements end, int64 (n,), if input 0 is cut along the axis: into pieces of the length that input 1 gives,
+    of which the last may be shorter, or of the lengths."""
+
+    name: ClassVar[str] = "LIST_ENDS"
+    inputs: ClassVar[Count] = exactly(2)
+    sizes: ClassVar[frozenset[int]] = frozenset({1})
+    least_size: ClassVar[int] = 1
+
+    def infer(self, args: Operands) -> tuple[Shape, ...]:
+        size = args[0].shape[normalize_axis(self.axis, args[0].rank)]
+        if args[1].rank == 1:
+            known = args[1].known
+            if known is not None and not known.dtype.hasobject and not is_length(size):
+                cuts(size, known)
+            return (args[1].shape,)
+        length = scalar(args[1], "split")
+        if length < 1:
+            raise ShapeError(f"split: expected a length of at least 1, found {length}")
+        return ((max(-(-size // length), 1),),)
+
+    def types(self, args: Operands) -> tuple[DType | None, ...]:
+        return (DType.INT64,)
+
+
+@dataclass(frozen=True)
+class ListPart(ListOp):
+    """The element of a list, input 0, at position `input 1`, which may count from the end. Where elements are not
+    stacked, input 2 says where they end, int64 (n,)."""
+
+    name: ClassVar[str] = "LIST_PART"
+    inputs: ClassVar[Count] = between(2, 3)
+    parts_from: ClassVar[frozenset[int]] = frozenset({1})
+
+    def infer(self, args: Operands) -> tuple[Shape, ...]:
+        shape = args[0].shape
+        axis = normalize_axis(self.axis, len(shape))
+        if self.stacked:
+            known = args[1].known
+            if known is not None and not known.dtype.hasobject and not is_length(shape[axis]):
+                place(int(known.item()), shape[axis])
+            return ((*shape[:axis], *shape[axis + 1:]),)
+        if args[2].known is None or args[2].known.dtype.hasobject:
+            raise Unknown
+        ends = args[2].known.tolist()
+        number = place(scalar(args[1], "position"), len(ends))
+        return (replaced(shape, axis, ends[number] - (ends[number - 1] if number else 0)),)
+
+    def bounded(self, args: Operands, computed: Callable[[int | None], int]) -> tuple[Shape, ...] | None:
+        shape = args[0].shape
+        axis = normalize_axis(self.axis, len(shape))
+        return (replaced(shape, axis, computed(shape[axis])),)

@@ -1,0 +1,188 @@
+"""Lists that loops and branches fill, and pieces that they read by position, are part of the code for any lengths."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import circlet
+from circlet.runtime.passes.pipelines import INTERPRETED
+from circlet.runtime.passes.transforms.spread_lists import spread_lists
+from tests.native.test_lengths import floats
+from tests.needs import NATIVE
+
+pytest.importorskip("onnx")
+pytestmark = NATIVE
+
+from tests.schema.onnx.graphs import load  # noqa: E402
+
+NUMBERS = """zero = Constant<value = int64 {0}>() one = Constant<value = int64 {1}>()
+    three = Constant<value = int64 {3}>() none = Constant<value = int64[1] {0}>()
+    yes = Constant<value = bool {1}>() least = Constant<value = int64 {-1}>()"""
+HEAD = "g (float[b, t, 2] x, int64[k] lengths) => (float[m, r, s] y) {" + NUMBERS + """
+    size = Shape(x) first = Gather(size, zero) steps = Gather(size, one) state = ReduceSum<keepdims = 0>(x, ones)
+    ones = Constant<value = int64[1] {1}>() """
+TURN = "(int64 i, bool c, float[b, 2] v, seq(float) items) => (bool more, float[n, 2] next, seq(float) longer)"
+ROW = "more = Identity(yes) row = Gather<axis = 1>(x, i) sum = Add(v, row) next = Tanh(sum) "
+LOOP = HEAD + "list = SequenceEmpty() last, all = Loop(steps, yes, state, list)<body = body " + TURN + " {"
+
+
+def rows(x: np.ndarray) -> list[np.ndarray]:
+    """What the state is after each turn."""
+    found, state = list[Any](), x.sum(1)
+    for k in range(x.shape[1]):
+        state = np.tanh(state + x[:, k])
+        found.append(state)
+    return found
+
+
+def attending(x: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+    """Each state has the sum of all before added."""
+    found, state = list[Any](), x.sum(1)
+    for k in range(x.shape[1]):
+        state = np.tanh(state + x[:, k])
+        if found:
+            state = state + np.stack(found, 1).sum(1)
+        found.append(state)
+    return np.stack(found, 1)
+
+
+def looking_back(x: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+    """Each state has the one three turns before added."""
+    found, state = list[Any](), x.sum(1)
+    for k in range(x.shape[1]):
+        state = np.tanh(state + x[:, k])
+        if len(found) > 3:
+            state = state + found[-3] + found[k - 3]
+        found.append(state)
+    return np.stack(found, 1)
+
+
+def pieces(x: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+    """The sum of each part of three columns."""
+    return np.stack([x[:, k:k + 3].sum(1) for k in range(0, x.shape[1], 3)], 1)
+
+
+def named(x: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+    """The sum of parts of lengths that are given."""
+    return np.stack([each.sum(1) for each in np.split(x, np.cumsum(lengths)[:-1], 1)], 1)
+
+
+def chosen(x: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+    """Every other row."""
+    return np.stack(rows(x)[1::2], 1)
+
+
+def joined(x: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+    """Parts of three columns, squashed."""
+    found: np.ndarray = np.tanh(x)
+    return found
+
+
+def windows(x: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+    """Parts of four columns, each with what the one before ends with added."""
+    found, state = list[Any](), x.sum(1)[:, None]
+    for k in range(0, x.shape[1], 4):
+        found.append(np.tanh(x[:, k:k + 4] + state))
+        state = found[-1][:, -1:]
+    return np.concatenate(found, 1)
+
+
+STACK = "y = ConcatFromSequence<axis = 1, new_axis = 1>(all) }"
+SPLIT = HEAD + """list = SplitToSequence<axis = 1>(x, BY) count = SequenceLength(list)
+    z = Loop(count, yes)<body = body (int64 i, bool c) => (bool more, float[n, 2] sum) { more = Identity(yes)
+        part = SequenceAt(list, i) sum = ReduceSum<keepdims = 0>(part, ones) }> y = Transpose<perm = [1, 0, 2]>(z) }"""
+CASES: dict[str, tuple[str, Callable[[np.ndarray, np.ndarray], np.ndarray]]] = {
+    "attending": (LOOP + ROW.replace("next =", "new =") + """some = Greater(i, zero)
+        next = If(some)<then_branch = then () => (float[n, 2] with) {
+            all_of = ConcatFromSequence<axis = 1, new_axis = 1>(items) sums = ReduceSum<keepdims = 0>(all_of, ones)
+            with = Add(new, sums) },
+            else_branch = else () => (float[n, 2] same) { same = Identity(new) }>
+        longer = SequenceInsert(items, next) }> """ + STACK, attending),
+    "looking back": (LOOP + ROW.replace("next =", "new =") + """
+        count = SequenceLength(items) some = Greater(count, three)
+        next = If(some)<then_branch = then () => (float[n, 2] with) { back = Sub(i, three) behind = Neg(three)
+            one_of = SequenceAt(items, behind) other = SequenceAt(items, back) both = Add(one_of, new)
+            with = Add(both, other) },
+            else_branch = else () => (float[n, 2] same) { same = Identity(new) }>
+        longer = SequenceInsert(items, next) }> """ + STACK, looking_back),
+    "pieces": (SPLIT.replace("BY", "three"), pieces),
+    "named": (SPLIT.replace("BY", "lengths"), named),
+    "chosen": (LOOP + ROW + """two = Add(one, one) rest = Mod(i, two) odd = Equal(rest, one)
+        longer = If(odd)<then_branch = then () => (seq(float) with) { with = SequenceInsert(items, next) },
+            else_branch = else () => (seq(float) same) { same = Identity(items) }> }> """ + STACK, chosen),
+    "windows": (HEAD + """list = SequenceEmpty() start = Unsqueeze(state, ones) four = Constant<value = int64 {4}>()
+        more_of = Add(steps, three) count = Div(more_of, four) last, all = Loop(count, yes, start, list)<body = body
+            (int64 i, bool c, float[b, 1, 2] v, seq(float) items) => (bool more, float[n, 1, 2] next, seq(float) longer)
+            { more = Identity(yes) from = Mul(i, four) to = Add(from, four) begin = Reshape(from, ones)
+            end = Reshape(to, ones) part = Slice(x, begin, end, ones) sum = Add(part, v) z = Tanh(sum)
+            minus = Reshape(least, ones) great = Constant<value = int64[1] {9223372036854775807}>()
+            next = Slice(z, minus, great, ones) longer = SequenceInsert(items, z) }>
+        y = ConcatFromSequence<axis = 1>(all) }""", windows),
+    "joined": (HEAD + """
+        list = SequenceEmpty() parts = SplitToSequence<axis = 1>(x, three) count = SequenceLength(parts)
+        all = Loop(count, yes, list)<body = body (int64 i, bool c, seq(float) items) => (bool more, seq(float) longer) {
+            more = Identity(yes) part = SequenceAt(parts, i) z = Tanh(part) longer = SequenceInsert(items, z) }>
+        y = ConcatFromSequence<axis = 1>(all) }""", joined),
+}
+SIZES = ((2, 7), (3, 40), (1, 6), (4, 2), (2, 100), (2, 7), (1, 3))
+
+
+def given(name: str, size: tuple[int, int]) -> dict[str, Any]:
+    batch, length = size
+    return {"x": floats(batch, length, 2), "lengths": np.array([length // 2, length - length // 2], np.int64)}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_one_function_serves_all_lengths(name: str, folder: Path, compiled: list[str]) -> None:
+    text, expected = CASES[name]
+    session = circlet.Session(load(text, 17), "native")
+    for size in SIZES:
+        inputs = given(name, size)
+        np.testing.assert_allclose(session.run(inputs)["y"], expected(inputs["x"], inputs["lengths"]), 1e-4, 1e-4)
+    assert len(compiled) == 1
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_results_are_those_of_lists(name: str) -> None:
+    text, expected = CASES[name]
+    model = load(text, 17)
+    changed = spread_lists(INTERPRETED.run(model))
+    names = {each.name for graph in changed.subgraphs for each in graph.operators}
+    assert names & {"LIST_APPEND", "LIST_PART"}
+    for session in (circlet.Session(model, "cpu"), circlet.Session(changed, "cpu")):
+        for size in SIZES:
+            inputs = given(name, size)
+            found = session.run(inputs)["y"]
+            np.testing.assert_allclose(found, expected(inputs["x"], inputs["lengths"]), 1e-4, 1e-4)
+
+
+@pytest.mark.parametrize(("lengths", "message"), [
+    ([3, 3], "expected lengths that sum to 7"), ([8, -1], "expected lengths that sum to 7")])
+def test_lengths_that_do_not_fit_are_errors(lengths: Sequence[int], message: str, folder: Path) -> None:
+    text, expected = CASES["named"]
+    session = circlet.Session(load(text, 17), "native")
+    x = floats(2, 7, 2)
+    for _ in range(2):
+        good = np.array([3, 4], np.int64)
+        np.testing.assert_allclose(session.run({"x": x, "lengths": good})["y"], expected(x, good), 1e-4, 1e-4)
+        with pytest.raises(circlet.CircletError, match=message):
+            session.run({"x": x, "lengths": np.array(lengths, np.int64)})
+
+
+RAGGED = HEAD + """list = SequenceEmpty() all = Loop(steps, yes, list)<body = body (int64 i, bool c, seq(float) items)
+    => (bool more, seq(float) longer) { more = Identity(yes) next = Add(i, one) end = Reshape(next, ones)
+        part = Slice(x, none, end, ones) longer = SequenceInsert(items, part) }> y = SequenceAt(all, one) }"""
+
+
+def test_elements_of_several_shapes_stay_lists(folder: Path) -> None:
+    model = load(RAGGED, 17)
+    inputs = given("", (2, 5))
+    np.testing.assert_array_equal(circlet.Session(model, "native").run(inputs)["y"], inputs["x"][:, :2])
+    operators = {each.name for graph in spread_lists(INTERPRETED.run(model)).subgraphs
+                 for each in graph.operators}
+    assert "SEQUENCE_AT" in operators
