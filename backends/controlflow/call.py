@@ -42,7 +42,7 @@ class Invocation:
             run: what the frame serves.
         """
         contract = Contract(_lent(entering, inputs), _lent(leaving, outputs), given_up)
-        frame = self._executors.frame(index, tuple(each.shape for each in inputs), run, contract)
+        frame = self._executors.frame(index, tuple(each.shape for each in inputs), run, contract, is_planned=True)
         return in_turn([*self.copies(entering, frame.inputs, inputs, run), frame.invoke,
                         *self.copies(leaving, outputs, frame.outputs, run)]), frame
 

@@ -83,7 +83,8 @@ class ExecutorMap:
     def __iter__(self) -> Iterator[Executor]:
         return iter(self._executors)
 
-    def frame(self, index: int, shapes: tuple[Shape, ...], run: Run, contract: Contract | None = None) -> Frame:
+    def frame(self, index: int, shapes: tuple[Shape, ...], run: Run, contract: Contract | None = None,
+              is_planned: bool = False) -> Frame:
         """The memory of an invocation of a subgraph, bound and ready.
 
         Args:
@@ -91,12 +92,15 @@ class ExecutorMap:
             shapes: those of the subgraph's inputs.
             run: the run that the frame serves.
             contract: the buffers that the caller lends; none by default.
+            is_planned: whether the planner told the shapes of the results, which the frame then has before it runs.
 
         Raises:
             ExecutionError: the shapes do not fit the subgraph.
             LimitError: there is not memory enough.
         """
         spec = self._specialization(index, shapes)
+        if is_planned and not spec.is_static:  # for any lengths less may be known than for these
+            spec = self.specializer.at(index, shapes)
         kind = StaticFrame if spec.is_static else SegmentedFrame
         with run.binding():
             return kind(self[index], spec, self.planner, self.specializer, run, contract or Contract())
