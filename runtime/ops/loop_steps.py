@@ -5,14 +5,14 @@ No format has these operators; `lower_loops` makes them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from math import prod
 from typing import ClassVar
 
 import numpy as np
 
-from circlet.runtime.ir.length import bound, is_late, is_length
-from circlet.runtime.ir.op import Count, Op, Operands, ShapeError, Unknown, at_least, between, exactly
+from circlet.runtime.ir.length import bound, is_late, is_length, larger, lowest
+from circlet.runtime.ir.op import Count, Op, OpenResults, Operands, ShapeError, Unknown, at_least, between, exactly
 from circlet.runtime.ir.types import Array, DType, Shape
 from circlet.runtime.ops.loop import Loop
 from circlet.runtime.ops.loop_options import Base, Mode, Order, Position, ScanInput, ScanOutput, ShapePolicy, TripPolicy
@@ -74,6 +74,14 @@ class LoopCount(Op):
 
     def types(self, args: Operands) -> tuple[DType | None, ...]:
         return (self.dtype,)
+
+    def open_results(self, inputs: Sequence[Array | None], evaluate: OpenResults) -> Sequence[Array] | None:
+        given = inputs[0]
+        if given is None or (self.policy is TripPolicy.NEGATIVE_IS_INFINITE and lowest(given.item()) < 0):
+            return None
+        found = np.empty((), np.object_)
+        found[()] = larger(given.item(), 0)
+        return (found,)
 
     def resolve(self, trip_count: int) -> int:
         """The count that a trip count means."""
