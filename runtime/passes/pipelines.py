@@ -63,7 +63,8 @@ def compiled(fuse_operators: Pass, stays: Callable[[Model, int, int], bool]) -> 
     """
     pad_growth = _pass("pad_growth", "WHILE STABLEHLO_WHILE", "CONCATENATION STABLEHLO_CONCATENATE", given=(stays,))
     spread_lists = _pass("spread_lists", "SEQUENCE_INSERT SEQUENCE_SPLIT", given=(stays,))
-    return Pipeline("compiled", (*INTERPRETED.passes, spread_lists, pad_growth, ABSORB_PADDING, FUSE_SILU, fuse_operators))
+    return Pipeline("compiled", (
+        *INTERPRETED.passes, spread_lists, pad_growth, ABSORB_PADDING, FUSE_SILU, fuse_operators))
 
 
 def portable(declare_shapes: Pass) -> Pipeline:

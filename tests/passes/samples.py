@@ -22,7 +22,7 @@ from circlet.runtime.ops.pad import PadV2
 from circlet.runtime.ops.pool import MaxPool2D
 from circlet.runtime.ops.quantize import Cast
 from circlet.runtime.ops.reduce import Sum
-from circlet.runtime.ops.sequence import SequenceConcat, SequenceConstruct, SequenceInsert
+from circlet.runtime.ops.sequence import SequenceAt, SequenceConcat, SequenceConstruct, SequenceInsert, SequenceSplit
 from circlet.runtime.ops.shape import BroadcastTo, Densify, Reshape
 from circlet.runtime.ops.unary import Logistic
 from circlet.runtime.ops.variable import AssignVariable, ReadVariable, VarHandle
@@ -96,6 +96,12 @@ def _cached(m: SubgraphBuilder, x: Value) -> Value:
     return m.apply(Sum(), made, m.constant(np.array([0], np.int32)))
 
 
+def _cut(m: SubgraphBuilder, x: Value) -> Value:
+    """The second piece of two columns or less."""
+    parts = m.op(SequenceSplit(axis=1), x, m.constant(np.int64(2)), outputs=[Tensor("parts", LIST, ())])[0]
+    return m.op(SequenceAt(), parts, m.constant(np.int64(1)), outputs=[Tensor("part", F32, (2, 1))])[0]
+
+
 def _surrounded(m: SubgraphBuilder, x: Value) -> Value:
     """The largest of windows over an image in padding."""
     image = m.apply(Reshape(), x, m.constant(np.array([1, 2, 3, 1], np.int32)))
@@ -120,6 +126,7 @@ SAMPLES: Mapping[str, Callable[[], Model]] = {
     "update_variables": lambda: _main(_cached),
     "expand_sparse": lambda: _main(_sparse),
     "eliminate_dead": lambda: _main(_unused),
+    "spread_lists": lambda: _main(_cut),
     "pad_growth": lambda: growing(PADDED["doubles"]),
     "absorb_padding": lambda: _main(_surrounded),
     "fuse_silu": lambda: _main(lambda m, x: m.apply(Mul(), x, m.apply(Logistic(), x))),
