@@ -9,6 +9,7 @@ from typing import ClassVar
 from circlet.runtime.ir.op import Count, Op, Operands, ShapeError, exactly
 from circlet.runtime.ir.types import DType, Shape
 from circlet.runtime.ops.elementwise import Aligned, Binary, broadcast, same_types
+from circlet.runtime.ops.operands import agreed_shape
 from circlet.runtime.ops.registry import operator
 from circlet.runtime.records import dataclass
 
@@ -159,7 +160,7 @@ class Select(Selection):
 
     def shape(self, args: Operands) -> Shape:
         condition, a, b = (args[k].shape for k in range(3))
-        if a != b:
+        if agreed_shape(a, b) is None:
             raise ShapeError(f"input 2 has shape {b}, expected {a} as input 1 has")
         if condition not in (a, (), a[:1]):
             raise ShapeError(f"the condition, input 0, has shape {condition}, expected {a}, () or {a[:1]}")

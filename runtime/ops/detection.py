@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from circlet.runtime.ir.op import Count, Op, Operands, ShapeError, Unknown, between, exactly
 from circlet.runtime.ir.types import DType, Shape
-from circlet.runtime.ops.operands import count, expect_one
+from circlet.runtime.ops.operands import agreed_shape, count, expect_one
 from circlet.runtime.ops.registry import operator
 from circlet.runtime.records import dataclass
 
@@ -29,7 +29,7 @@ class NonMaxSuppression(Op):
         boxes, scores = args[0].shape, args[1].shape
         if len(boxes) != 2 or boxes[1] != 4:
             raise ShapeError(f"input 0: expected boxes of shape (n, 4), found {boxes}")
-        if scores != boxes[:1]:
+        if agreed_shape(scores, boxes[:1]) is None:
             raise ShapeError(f"input 1: expected one score for each of {boxes[0]} boxes, found shape {scores}")
         for index in range(3, len(args)):
             expect_one(args[index], f"input {index}")

@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from circlet.runtime.ir.op import Count, Op, Operands, ShapeError, at_least, exactly
 from circlet.runtime.ir.types import Activation, Shape
-from circlet.runtime.ops.operands import broadcast_shapes
+from circlet.runtime.ops.operands import agreed_shape, broadcast_shapes
 from circlet.runtime.ops.registry import operator
 from circlet.runtime.records import dataclass
 
@@ -42,9 +42,12 @@ def same_shapes(args: Operands) -> Shape:
         ShapeError: they differ.
     """
     shapes = [args[k].shape for k in range(len(args))]
-    if len(set(shapes)) != 1:
+    found: Shape | None = shapes[0]
+    for each in shapes[1:]:
+        found = None if found is None else agreed_shape(found, each)
+    if found is None:
         raise ShapeError(f"expected inputs of one shape, found {' and '.join(map(str, shapes))}")
-    return shapes[0]
+    return found
 
 
 @dataclass(frozen=True)

@@ -32,7 +32,7 @@ class Gather(Op):
     def infer(self, args: Operands) -> tuple[Shape, ...]:
         data, indices = args[0].shape, args[1].shape
         axis, batch = self.axes(len(data), len(indices))
-        if data[:batch] != indices[:batch]:
+        if agreed_shape(data[:batch], indices[:batch]) is None:
             raise ShapeError(f"batch_dims: expected inputs that agree in {batch} axes, found {data} and {indices}")
         return ((*data[:axis], *indices[batch:], *data[axis + 1:]),)
 

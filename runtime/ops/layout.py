@@ -327,7 +327,7 @@ class Pack(Op):
         if len(args) != self.values_count:
             raise ShapeError(f"values_count: expected the number of inputs, {len(args)}, found {self.values_count}")
         for k in range(1, len(args)):
-            if args[k].shape != shape:
+            if agreed_shape(args[k].shape, shape) is None:
                 raise ShapeError(f"input {k}: expected the shape of input 0, {shape}, found {args[k].shape}")
         axis = normalize_axis(self.axis, len(shape) + 1)
         return ((*shape[:axis], len(args), *shape[axis:]),)
@@ -445,7 +445,7 @@ class ReverseSequence(Op):
     def infer(self, args: Operands) -> tuple[Shape, ...]:
         shape = args[0].shape
         sequence, batch = self.axes(len(shape))
-        if args[1].shape != (shape[batch],):
+        if agreed_shape(args[1].shape, (shape[batch],)) is None:
             raise ShapeError(f"seq_lengths: expected shape {(shape[batch],)}, found {args[1].shape}")
         for length in () if args[1].known is None else args[1].known.tolist():
             if not 0 <= length <= shape[sequence]:

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from circlet.runtime.ir.op import Count, Op, Operands, ShapeError, between, exactly
 from circlet.runtime.ir.types import Activation, DType, Shape
-from circlet.runtime.ops.operands import broadcast_shapes
+from circlet.runtime.ops.operands import agreed, broadcast_shapes
 from circlet.runtime.ops.registry import operator
 from circlet.runtime.records import dataclass
 
@@ -76,7 +76,7 @@ class BatchMatMul(Op):
             raise ShapeError(f"expected matrices, found shapes {x} and {y}")
         rows, depth = x[-2:] if not self.adj_x else x[:-3:-1]
         taken, columns = y[-2:] if not self.adj_y else y[:-3:-1]
-        if depth != taken:
+        if agreed(depth, taken) is None:
             raise ShapeError(f"shapes {x} and {y} do not multiply: {depth} columns meet {taken} rows")
         try:
             batch = broadcast_shapes((x[:-2], y[:-2]))

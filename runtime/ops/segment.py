@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from circlet.runtime.ir.op import Count, Op, Operands, ShapeError, exactly
 from circlet.runtime.ir.types import Shape
-from circlet.runtime.ops.operands import count, expect_integers
+from circlet.runtime.ops.operands import agreed_shape, count, expect_integers
 from circlet.runtime.ops.registry import operator
 from circlet.runtime.records import dataclass
 
@@ -27,7 +27,7 @@ class SegmentSum(Op):
 
     def infer(self, args: Operands) -> tuple[Shape, ...]:
         data, ids = args[0].shape, args[1].shape
-        if len(ids) != 1 or ids != data[:1]:
+        if len(ids) != 1 or agreed_shape(ids, data[:1]) is None:
             raise ShapeError(f"input 1: expected one number for each row of shape {data}, found shape {ids}")
         expect_integers(args[1], "input 1")
         numbers = args[1].value
@@ -52,7 +52,7 @@ class UnsortedSegment(Op):
 
     def infer(self, args: Operands) -> tuple[Shape, ...]:
         data, ids = args[0].shape, args[1].shape
-        if data[:len(ids)] != ids:
+        if agreed_shape(data[:len(ids)], ids) is None:
             raise ShapeError(f"input 1: expected the leading dimensions of {data}, found shape {ids}")
         expect_integers(args[1], "input 1")
         return ((count(args[2], "input 2 is the count"), *data[len(ids):]),)
