@@ -37,6 +37,12 @@ class Window:
         return larger((self.count - 1) * self.stride + self.span - self.before - self.length, 0)
 
     @property
+    def most_padded(self) -> int:
+        """What `before` and `after` are at the most, whatever the length is: SAME pads both sides alike, and by less
+        than the window spans together."""
+        return self.span // 2
+
+    @property
     def is_padded(self) -> bool:
         """Whether positions may meet padding."""
         return may_differ(self.before, 0) or may_differ(self.after, 0)

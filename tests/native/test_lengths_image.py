@@ -215,3 +215,15 @@ def test_one_axis_may_be_open_alone(axis: int, folder: object, compiled: list[st
         given = [floats(*(length if k == axis else size for k, size in enumerate(fixed)), 3)]
         check(native.invoke(0, given)[0], cpu.invoke(0, given)[0], 1e-5)
     assert len(compiled) == 1
+
+
+@pytest.mark.parametrize("name", [each for each in MODELS if each.startswith("depthwise")])
+def test_rows_of_any_width_are_cut_in_tiles(name: str, folder: object, compiled: list[str]) -> None:
+    graph = MODELS[name].subgraphs[0]
+    channels = graph.tensors[graph.inputs[0]].signature[3]
+    native, cpu = (circlet.Session(MODELS[name], backend=each) for each in ("native", "cpu"))
+    for width in (*range(4, 37), 113):
+        given = [floats(2, 5, width, channels)]
+        for found, expected in zip(native.invoke(0, given), cpu.invoke(0, given), strict=True):
+            check(found, expected, 1e-5)
+    assert len(compiled) == 1

@@ -9,7 +9,6 @@ open, when it is called; rows of it when it is called.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from itertools import groupby
 from typing import Any
 
@@ -36,9 +35,13 @@ POSITIONS = 8
 """The most positions of a tile, each of which has a vector of sums in a register. Of 1, 2, 4, 6, 8, 12 and 16 for four
 layers (3 x 3 and 5 x 5, 96 to 960 channels), 8 and 12 are within 9 % of the best on AVX2, where 16 spills and takes up
 to half longer; on AVX-512 16 gains up to a quarter with images 14 wide, and 1 takes 1.4 to 2.7 times as long as 8."""
-_SHORT = (1, 2, 3, 4, 7)
-"""The positions of the tiles of rows that are shorter and of open length: what is between is two tiles that overlap, so
-that there are fewer functions. 7 is how wide the last images of many networks are."""
+_SIZES = (1, 2, 3, 4, 7, POSITIONS)
+"""The positions of the tiles of rows of open length: what is between is tiles that overlap, so that there are fewer
+functions. 7 is how wide the last images of many networks are."""
+_CALLED = 2
+"""How many positions calling a tile takes as long as, where a row can be cut in tiles of several sizes. A choice."""
+_INSIDE = POSITIONS + 1
+"""The kind of a tile of `POSITIONS` without padding, beside kinds that are numbers of positions."""
 WORK = 2
 """How much longer a multiply-add takes here than in a product, since it needs a load or more: an estimate, which
 decides what is shared out."""
@@ -57,7 +60,8 @@ class Tile:
         last: the last one.
         clamps: the results are limited to an interval.
         is_partial: the channels may be no multiple of a vector.
-        checks: which columns are inside the image is known when the tile's function is called.
+        margin: so many columns at either end may be outside the image, which is known when the tile's function is
+            called.
     """
 
     positions: int
@@ -68,7 +72,7 @@ class Tile:
     last: int
     clamps: bool
     is_partial: bool
-    checks: bool = False
+    margin: int = 0
 
     @classmethod
     def of(cls, window: Window, begin: int, positions: int, clamps: bool, is_partial: bool) -> Tile:
@@ -79,23 +83,15 @@ class Tile:
                    min(window.length - left, columns) - 1, clamps, is_partial)
 
     @classmethod
-    def anywhere(cls, window: Window, positions: int, clamps: bool, is_partial: bool, checks: bool) -> Tile:
-        """Positions all columns of which are inside or, if it `checks`, some of them."""
+    def anywhere(cls, window: Window, positions: int, clamps: bool, is_partial: bool, margin: int) -> Tile:
+        """Positions of which some columns at either end may be outside."""
         last = (positions - 1) * window.stride + window.span - 1
-        return cls(positions, window.size, window.stride, window.dilation, 0, last, clamps, is_partial, checks)
-
-    @classmethod
-    def inside_but(cls, window: Window, positions: int, clamps: bool, is_partial: bool) -> Sequence[Tile]:
-        """Positions all columns of which are inside; and those at either end of a row whose padding is that of a
-        result as long as the row."""
-        whole = cls.anywhere(window, positions, clamps, is_partial, checks=False)
-        before = (window.span - 1) // 2
-        return (whole, replace(whole, first=before), replace(whole, last=whole.last - (window.span - 1 - before)))
+        return cls(positions, window.size, window.stride, window.dilation, 0, last, clamps, is_partial, margin)
 
     @property
     def name(self) -> str:
         """What tells its function from others of the module."""
-        holds = (self.clamps, self.is_partial, self.checks)
+        holds = (self.clamps, self.is_partial, self.margin > 0)
         flags = "".join(letter for letter, each in zip("cpi", holds, strict=True) if each)
         return (f"depthwise_{self.positions}x{self.size}_s{self.stride}d{self.dilation}_{self.first}_{self.last}"
                 f"{flags}")
@@ -187,6 +183,7 @@ class _Nest:
         kinds = (self._scratch is None and self._activation is not Activation.NONE,
                  may_differ(image.channels % self._lanes, 0))
         runs = [] if is_length(wide.length) else list(tiles(wide, *kinds))
+        size = self._positions() if is_length(wide.length) else None
         positions = image.count * tall.count * wide.count
         with parallel(e, image.count * tall.count, WORK * positions * image.channels * tall.size * wide.size) as line:
             number, y = e.delinear(line, (image.count, tall.count))
@@ -199,8 +196,8 @@ class _Nest:
             position = e.builder.mul(e.builder.add(e.builder.mul(number, e.number(tall.count)), y),
                                      e.number(wide.count))
             rows = _Rows(line, count, weights, position, (number, y))
-            if is_length(wide.length):
-                self._any_row(rows, *kinds)
+            if size is not None:
+                self._any_row(rows, size, *kinds)
             elif runs and self._scratch is not None:
                 self._row_passed_on(rows, runs)
             else:
@@ -236,50 +233,45 @@ class _Nest:
             b.position_at_end(after)
             self._pass_on(e.bounded(positions, POSITIONS), x, rows.at)
 
-    def _any_row(self, rows: _Rows, clamps: bool, is_partial: bool) -> None:
+    def _any_row(self, rows: _Rows, positions: ir.Value, clamps: bool, is_partial: bool) -> None:
         """The tiles of a row of open length: all are of one size, of which the last begins so early that it ends with
         the row. A loop over them looks which columns of a tile are inside the image."""
         e, b, wide = self._e, self._e.builder, self._wide
-        positions = self._positions()
-        size = e.intrinsic("smax", positions, e.number(1))
-        with rolled(e, b.udiv(b.add(e.number(wide.count), b.sub(size, e.number(1))), size)) as k:
+        e.bounded(positions, POSITIONS)
+        with rolled(e, b.udiv(b.add(e.number(wide.count), b.sub(positions, e.number(1))), positions)) as k:
             x = e.intrinsic("smin", b.mul(k, positions), b.sub(e.number(wide.count), positions))
             left = self._column(x)
             first = e.intrinsic("smax", b.neg(left), e.number(0))
             last = b.sub(b.sub(e.number(wide.length), left), e.number(1))
-            every = {size: Tile.anywhere(wide, size, clamps, is_partial, wide.is_padded)
-                     for size in (*_SHORT, POSITIONS)}
-            kind = positions
-            if wide.is_padded:
-                end = every[POSITIONS].last
-                right = b.sub(e.intrinsic("smin", last, e.number(end)), e.number(end))
-                for number, tile in enumerate(Tile.inside_but(wide, POSITIONS, clamps, is_partial), POSITIONS + 1):
-                    every[number] = tile
-                    is_it = b.and_(b.icmp_signed("==", first, e.number(tile.first)),
-                                   b.icmp_signed("==", right, e.number(tile.last - end)))
-                    is_it = b.and_(is_it, b.icmp_signed("==", positions, e.number(POSITIONS)))
-                    kind = e.select(is_it, e.number(number), kind)
+            margin, kind = wide.most_padded if wide.is_padded else 0, positions
+            every = {size: Tile.anywhere(wide, size, clamps, is_partial, margin) for size in _SIZES}
+            if margin:
+                every[_INSIDE] = Tile.anywhere(wide, POSITIONS, clamps, is_partial, 0)
+                is_it = b.and_(b.icmp_signed("==", first, e.number(0)),
+                               b.icmp_signed(">=", last, e.number(every[_INSIDE].last)))
+                is_it = b.and_(is_it, b.icmp_signed("==", positions, e.number(POSITIONS)))
+                kind = e.select(is_it, e.number(_INSIDE), kind)
             after = e.function.append_basic_block("after")
             choice = b.switch(kind, after)
             for number, tile in every.items():
                 block = e.function.append_basic_block(f"tile_{number}")
                 choice.add_case(e.number(number), block)
                 b.position_at_end(block)
-                self._call(tile, rows, x, (first, last) if tile.checks else ())
+                self._call(tile, rows, x, (first, last) if tile.margin else ())
                 b.branch(after)
             b.position_at_end(after)
             if self._scratch is not None:
                 self._pass_on(positions, x, rows.at)
 
     def _positions(self) -> ir.Value:
-        """How many positions the tiles of a row of open length have."""
-        e, count = self._e, self._e.number(self._wide.count)
-        found = e.intrinsic("smin", count, e.number(POSITIONS))
-        for size in range(1, POSITIONS):
-            if size not in _SHORT:
-                is_it = e.builder.icmp_signed("==", count, e.number(size))
-                found = e.select(is_it, e.number(-(-size // 2)), found)
-        e.bounded(found, POSITIONS)
+        """How many positions the tiles of a row of open length have, one at least: the size with which they compute the
+        fewest, those counted that overlap, and the fewest calls."""
+        e, b, count = self._e, self._e.builder, self._wide.count
+        found, least = e.number(1), e.number(count * (1 + _CALLED))
+        for size in _SIZES[1:]:
+            cost = e.number(-(-count // size) * (size + _CALLED))
+            is_it = b.and_(b.icmp_signed("<=", cost, least), b.icmp_signed(">=", e.number(count), e.number(size)))
+            found, least = e.select(is_it, e.number(size), found), e.select(is_it, cost, least)
         return found
 
     def _rows(self, top: ir.Value) -> tuple[ir.Value, ir.Value]:
@@ -301,7 +293,7 @@ class _Nest:
 
     def _call(self, tile: Tile, rows: _Rows, x: ir.Value, columns: Sequence[ir.Value] = ()) -> None:
         """Calls the function of a tile for the positions from `x` on; `columns` are the first and the last one inside
-        the image, if it checks them."""
+        the image, if some of its columns may be outside."""
         e, b, image = self._e, self._e.builder, self._image
         position = b.add(rows.position, x)
         source = e.address(rows.line, I8, b.mul(self._column(x), e.number(image.column)))
@@ -330,12 +322,12 @@ def call(e: Emitter, tile: Tile, arguments: list[ir.Value]) -> None:
     Its arguments: where the column under the first element of the first position begins, the distance of the image's
     rows and columns, how many rows, the filter from the first of them on, what sums begin with, where the results go,
     the distance of two positions there, how many channels, the interval, if results are limited, and the first and the
-    last column inside the image, if the tile checks them.
+    last column inside the image, if some of the tile's may be outside.
     """
     function = e.module.globals.get(tile.name)
     if function is None:
         kinds = [POINTER, *[e.index] * 3, POINTER, POINTER, POINTER, e.index, e.index]
-        kinds += [FLOAT] * 2 * tile.clamps + [e.index] * 2 * tile.checks
+        kinds += [FLOAT] * 2 * tile.clamps + [e.index] * 2 * (tile.margin > 0)
         function = internal_function(e, tile.name, kinds, VectorLoop)
         _TileBody(Emitter(e.module, function, e.target), tile).emit()
     e.builder.call(function, arguments)
@@ -398,10 +390,10 @@ class _TileBody:
         return found
 
     def _place(self, line: ir.Value, column: int) -> tuple[ir.Value, ir.Value | None]:
-        """Where a column of a row of the image lies, and whether it is inside, an i1, if that is to be checked; if it
-        is not, the place is that of the nearest one that is."""
-        e, b = self._e, self._e.builder
-        if not self._inside:
+        """Where a column of a row of the image lies, and whether it is inside, an i1, if it may not be; if it is not,
+        the place is that of the nearest one that is."""
+        e, b, tile = self._e, self._e.builder, self._tile
+        if tile.margin <= column <= tile.last - tile.margin:
             return self._beside(line, column, self._column), None
         first, last = self._inside
         nearest = e.intrinsic("smin", e.intrinsic("smax", e.number(column), first), last)
