@@ -57,26 +57,32 @@ def counts(call: Call) -> str | None:
 
 @nest(Where, all_of(plain, counts), is_last=True)
 def where(node: Node[Where], e: Emitter, sinks: tuple[Sink, ...]) -> None:
-    """Of x (d0, ..., dk): the indices (n, k + 1), i64, where it is not zero, in row-major order. One loop over all
-    elements, with n in a register: each writes its index at n, which only those that count make larger."""
+    """Of x (d0, ..., dk): the indices (n, k + 1), i64, where it is not zero, in row-major order. A loop over the rows,
+    so that only these are divided to tell the other indices, and one over the elements of each, with n in a register:
+    each writes its index at n, which only those that count make larger."""
     x, home = node.input(0), sinks[0].memory
-    rank, zero = len(x.shape), e.constant(0, x.dtype)
+    outer, length = x.shape[:-1], x.shape[-1]
+    zero, b = e.constant(0, x.dtype), e.builder
     assert home is not None, "what is last has its memory"
 
-    def count(position: ir.Value, carried: Carried) -> Carried:
-        place = e.builder.mul(carried[0], e.number(rank))
-        for axis, each in enumerate(e.delinear(position, x.shape)):
-            e.store(e.builder.sext(each, I64), home, DType.INT64, e.builder.add(place, e.number(axis)))
+    def row(number: ir.Value, carried: Carried) -> Carried:
+        before, begin = e.delinear(number, outer), b.mul(number, e.number(length))
+        return carry(e, e.number(length), carried, lambda k, found: count([*before, k], b.add(begin, k), found))
+
+    def count(index: Index, position: ir.Value, carried: Carried) -> Carried:
+        place = b.mul(carried[0], e.number(len(index)))
+        for axis, each in enumerate(index):
+            e.store(b.sext(each, I64), home, DType.INT64, b.add(place, e.number(axis)))
         value = x.linear(e, position)
         if x.dtype is DType.BOOL:
             counts = value
         elif is_real(x.dtype):
-            counts = e.builder.fcmp_unordered("!=", value, zero)
+            counts = b.fcmp_unordered("!=", value, zero)
         else:
-            counts = e.builder.icmp_unsigned("!=", value, zero)
-        return [e.builder.add(carried[0], e.builder.zext(counts, e.index))]
+            counts = b.icmp_unsigned("!=", value, zero)
+        return [b.add(carried[0], b.zext(counts, e.index))]
 
-    (found,) = carry(e, e.number(x.size), [e.number(0)], count)
+    (found,) = carry(e, e.number(prod(outer)), [e.number(0)], row) if outer else row(e.number(0), [e.number(0)])
     e.define_once(node.shape[0], found)
 
 
