@@ -25,6 +25,8 @@ class Window:
     """Positions of the window."""
     before: int
     """Padding in front of the input."""
+    around: int | None = None
+    """How much padding there is in front of the input or behind it at the most, where an operator says so."""
 
     @property
     def span(self) -> int:
@@ -40,7 +42,7 @@ class Window:
     def most_padded(self) -> int:
         """What `before` and `after` are at the most, whatever the length is: SAME pads both sides alike, and by less
         than the window spans together."""
-        return self.span // 2
+        return self.span // 2 if self.around is None else self.around
 
     @property
     def is_padded(self) -> bool:
@@ -94,7 +96,8 @@ def slide(length: int, size: int, stride: int, padding: Padding, dilation: int =
     reach = whole + stride - span
     if not reaches(whole, span - stride):
         raise ShapeError(f"a window that spans {span} elements does not fit into {whole}")
-    return Window(size, stride, dilation, length, (larger(reach, 0) if is_late(reach) else reach) // stride, before)
+    count = (larger(reach, 0) if is_late(reach) else reach) // stride
+    return Window(size, stride, dilation, length, count, before, max(around))
 
 
 @dataclass(frozen=True)

@@ -136,6 +136,8 @@ ABSORBED: Mapping[str, Case] = {
     "convolution": Case(EACH, FILTER),
     "activation": Case(replace(EACH, fused_activation_function=RELU), FILTER),
     "wide": Case(DepthwiseConv2D(VALID, 1, 1), (1, 3, 5, 4), amounts=(1, 1, 2, 4)),
+    "before alone": Case(DepthwiseConv2D(VALID, 1, 1), (1, 4, 5, 4), amounts=(3, 0, 4, 0)),
+    "behind alone": Case(DepthwiseConv2D(VALID, 1, 1, dilation_w_factor=2), (1, 1, 3, 4), amounts=(0, 0, 0, 4)),
     "as many positions": Case(DepthwiseConv2D(VALID, 1, 1), (1, 3, 3, 4), amounts=(1, 1, 1, 1)),
     "dilation": Case(DepthwiseConv2D(VALID, 1, 1, dilation_w_factor=2, dilation_h_factor=3), (1, 2, 2, 4),
                      amounts=(3, 3, 2, 2)),
