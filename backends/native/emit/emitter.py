@@ -5,9 +5,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from itertools import product
-from math import prod
-from typing import Any, TypeAlias, cast
+from typing import Any, cast
 from weakref import proxy
 
 import numpy as np
@@ -16,6 +14,7 @@ from llvmlite import ir
 from circlet.backends.native.emit.halves import HalfBuilder, is_half
 from circlet.backends.native.emit.lengths import Around, Entry, Lengths
 from circlet.backends.native.emit.polling import Meter
+from circlet.backends.native.emit.positions import Positions
 from circlet.backends.native.emit.sharing import Sharing
 from circlet.backends.native.emit.soft import SOFT, extended, soft, truncated
 from circlet.backends.native.targets.target import Target
@@ -23,9 +22,6 @@ from circlet.runtime.errors import UnsupportedError
 from circlet.runtime.ir.length import computed_number, is_length, may_differ, terms_of
 from circlet.runtime.ir.terms import Terms, computed_numbers
 from circlet.runtime.ir.types import Array, DType, Shape
-
-Index: TypeAlias = Sequence[ir.Value]
-"""An index for each axis."""
 
 I1, I8, I32, I64, POINTER = ir.IntType(1), ir.IntType(8), ir.IntType(32), ir.IntType(64), ir.PointerType()
 """Types of registers: a truth value, integers by their width, an address."""
@@ -160,10 +156,11 @@ stop. A run of 8 instructions a turn is what is granted between two looks (`poll
 that are worth a second loop."""
 
 
-class Emitter:
+class Emitter(Positions):
     """Appends instructions to one function."""
 
     def __init__(self, module: ir.Module, function: ir.Function, target: Target) -> None:
+        super().__init__()
         self.module = module
         self.function = function
         self.target = target
@@ -201,7 +198,8 @@ class Emitter:
         self._around.append(Around(self.function, ir.IRBuilder(self.builder.block)))
         self.function, self.entry = function, entry
         self.builder.position_at_end(entry.body)
-        yield
+        with self.apart():
+            yield
         self._around.pop()
         self.function, self.entry, block = before
         self.builder.position_at_end(block)
@@ -423,60 +421,6 @@ class Emitter:
         with self.loop(shape[0]) as first, self.nest(shape[1:]) as rest:
             yield (first, *rest)
 
-    def linear(self, index: Index, shape: Shape) -> ir.Value:
-        """The position of an element in row-major order, an index: a product and a sum for each axis but the last."""
-        position: ir.Value = self.number(0)
-        for axis, (each, size) in enumerate(zip(index, shape, strict=True)):
-            if not may_differ(size, 1):
-                continue
-            stride = prod(shape[axis + 1:])
-            term = each if not may_differ(stride, 1) else self.builder.mul(each, self.number(stride), flags=("nsw",))
-            is_zero = isinstance(position, ir.Constant) and position.constant == 0
-            position = term if is_zero else self.builder.add(position, term, flags=("nsw",))
-        return position
-
-    def delinear(self, position: ir.Value, shape: Shape) -> tuple[ir.Value, ...]:
-        """The index of the element at a position in row-major order: a quotient and a remainder for each axis but the
-        ends."""
-        found: list[ir.Value] = []
-        for axis, size in enumerate(shape):
-            stride = prod(shape[axis + 1:])
-            if not may_differ(size, 1):
-                found.append(self.number(0))
-                continue
-            each = position if not may_differ(stride, 1) else self.builder.udiv(position, self.number(stride))
-            outermost = not any(may_differ(length, 1) for length in shape[:axis])
-            found.append(each if outermost else self.builder.urem(each, self.number(size)))
-        return tuple(found)
-
-    def reindex(self, index: Index, shape: Shape, target: Shape) -> list[ir.Value]:
-        """The index in `target`, a shape of as many elements, of the element that has an index in `shape`; only axes
-        that are really cut are divided."""
-        if 0 in shape:
-            return [self.number(0)] * len(target)
-        found: list[ir.Value] = []
-        for axes, into in _matching_axes(shape, target):
-            position = self.linear(index[axes], shape[axes])
-            found += self.delinear(position, target[into])
-        return found
-
     def select(self, condition: ir.Value, one: ir.Value, other: ir.Value) -> ir.Value:
         """`one` where the i1 holds, else `other`; both are computed."""
         return self.builder.select(condition, one, other)
-
-
-def _matching_axes(shape: Shape, target: Shape) -> Iterator[tuple[slice, slice]]:
-    """The smallest runs of axes of two shapes of as many elements, neither of which is empty, that hold as many. Open
-    lengths need not tell that all axes do: a length may be 1 of necessity."""
-    i = j = 0
-    while i < len(shape) or j < len(target):
-        first, other = i, j
-        if i < len(shape) and not may_differ(shape[i], 1):
-            i += 1
-        elif j < len(target) and not may_differ(target[j], 1):
-            j += 1
-        else:
-            ends = product(range(i + 1, len(shape) + 1), range(j + 1, len(target) + 1))
-            i, j = next((each for each in sorted(ends, key=sum) if not may_differ(
-                prod(shape[first:each[0]]), prod(target[other:each[1]]))), (len(shape), len(target)))
-        yield slice(first, i), slice(other, j)

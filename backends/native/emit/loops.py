@@ -9,7 +9,8 @@ from typing import Any, TypeAlias
 
 from llvmlite import ir
 
-from circlet.backends.native.emit.emitter import I1, I32, Emitter, Index
+from circlet.backends.native.emit.emitter import I1, I32, Emitter
+from circlet.backends.native.emit.positions import Index
 from circlet.backends.native.emit.whole import Truth, Whole
 from circlet.backends.native.emit.written.widening import Cut, widened
 from circlet.backends.native.targets.target import Goal

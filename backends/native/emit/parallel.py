@@ -15,10 +15,11 @@ from typing import TypeAlias
 
 from llvmlite import ir
 
-from circlet.backends.native.emit.emitter import I32, LONG_LOOP, POINTER, Emitter, Index
+from circlet.backends.native.emit.emitter import I32, LONG_LOOP, POINTER, Emitter
 from circlet.backends.native.emit.loops import by_length, independent, rolled, rolled_nest, spread, spread_every
 from circlet.backends.native.emit.outlined import Outlined
 from circlet.backends.native.emit.polling import LONG
+from circlet.backends.native.emit.positions import Index
 from circlet.backends.native.emit.sharing import Sharing
 from circlet.runtime.ir.length import is_length, is_open, may_differ
 from circlet.runtime.ir.types import Shape

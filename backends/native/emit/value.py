@@ -10,10 +10,11 @@ from typing import TypeAlias
 
 from llvmlite import ir
 
-from circlet.backends.native.emit.emitter import I8, Emitter, Index
+from circlet.backends.native.emit.emitter import I8, Emitter
 from circlet.backends.native.emit.layout.strided import Strided
 from circlet.backends.native.emit.layout.transpose import copy_strided
 from circlet.backends.native.emit.parallel import parallel_every, parallel_run, parallel_span
+from circlet.backends.native.emit.positions import Index
 from circlet.runtime.ir.length import alike, is_known, may_differ
 from circlet.runtime.ir.types import Array, DType, Quantization, Shape
 from circlet.runtime.records import dataclass

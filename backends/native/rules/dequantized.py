@@ -8,7 +8,8 @@ from dataclasses import replace
 import numpy as np
 from llvmlite import ir
 
-from circlet.backends.native.emit.emitter import Emitter, Index
+from circlet.backends.native.emit.emitter import Emitter
+from circlet.backends.native.emit.positions import Index
 from circlet.backends.native.emit.value import Value, computed
 from circlet.backends.native.gemm.stored import Integers
 from circlet.backends.native.rules.function import Function

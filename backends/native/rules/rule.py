@@ -14,7 +14,8 @@ from typing import Generic, TypeAlias, TypeVar, cast
 from llvmlite import ir
 
 from circlet.backends.cpu.backend import CpuBackend
-from circlet.backends.native.emit.emitter import Emitter, Index
+from circlet.backends.native.emit.emitter import Emitter
+from circlet.backends.native.emit.positions import Index
 from circlet.backends.native.emit.value import Value
 from circlet.backends.native.rules.families import modules, modules_of_stored
 from circlet.backends.native.rules.function import Function

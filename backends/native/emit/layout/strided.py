@@ -9,7 +9,8 @@ from typing import TypeAlias
 
 from llvmlite import ir
 
-from circlet.backends.native.emit.emitter import Emitter, Index
+from circlet.backends.native.emit.emitter import Emitter
+from circlet.backends.native.emit.positions import Index
 from circlet.runtime.ir.length import is_known, is_length, may_differ
 from circlet.runtime.ir.types import Shape
 from circlet.runtime.records import dataclass

@@ -6,8 +6,9 @@ from typing import Any
 
 from llvmlite import ir
 
-from circlet.backends.native.emit.emitter import I1, Emitter, Index
+from circlet.backends.native.emit.emitter import I1, Emitter
 from circlet.backends.native.emit.loops import every, folded
+from circlet.backends.native.emit.positions import Index
 from circlet.backends.native.emit.value import Value
 from circlet.backends.native.emit.whole import Whole
 from circlet.backends.native.rules.moving.move import expect, extended

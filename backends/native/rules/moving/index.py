@@ -9,8 +9,9 @@ from typing import Any
 
 from llvmlite import ir
 
-from circlet.backends.native.emit.emitter import I1, I64, Emitter, Index, is_real
+from circlet.backends.native.emit.emitter import I1, I64, Emitter, is_real
 from circlet.backends.native.emit.loops import Carried, carry, every
+from circlet.backends.native.emit.positions import Index
 from circlet.backends.native.emit.value import Value, computed
 from circlet.backends.native.emit.whole import Whole
 from circlet.backends.native.rules.moving.move import expect, expect_inside, extended, filled, overwrite, part, wholes

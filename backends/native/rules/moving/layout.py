@@ -8,8 +8,9 @@ from typing import Any
 
 from llvmlite import ir
 
-from circlet.backends.native.emit.emitter import Emitter, Index
+from circlet.backends.native.emit.emitter import Emitter
 from circlet.backends.native.emit.parallel import parallel_every
+from circlet.backends.native.emit.positions import Index
 from circlet.backends.native.emit.value import Value, computed, in_strides
 from circlet.backends.native.emit.whole import Whole, both, either
 from circlet.backends.native.rules.moving.move import (

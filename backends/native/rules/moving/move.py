@@ -11,10 +11,11 @@ from typing import Any, TypeAlias
 
 from llvmlite import ir
 
-from circlet.backends.native.emit.emitter import I1, I8, I64, UNSIGNED, Emitter, Index, memory_type
+from circlet.backends.native.emit.emitter import I1, I8, I64, UNSIGNED, Emitter, memory_type
 from circlet.backends.native.emit.layout.strided import Axes, Strided
 from circlet.backends.native.emit.loops import branch, spread_every
 from circlet.backends.native.emit.parallel import parallel_nests
+from circlet.backends.native.emit.positions import Index
 from circlet.backends.native.emit.value import Value, computed, in_memory, in_strides
 from circlet.backends.native.emit.whole import Truth, Whole, both
 from circlet.backends.native.rules.row_vectors import in_every_lane

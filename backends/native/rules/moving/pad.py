@@ -9,10 +9,11 @@ from typing import Any
 
 from llvmlite import ir
 
-from circlet.backends.native.emit.emitter import Emitter, Index, memory_type
+from circlet.backends.native.emit.emitter import Emitter, memory_type
 from circlet.backends.native.emit.layout.transpose import SHORTEST_COPY
 from circlet.backends.native.emit.loops import Turn, by_length, choose, every, spread
 from circlet.backends.native.emit.parallel import parallel_nest
+from circlet.backends.native.emit.positions import Index
 from circlet.backends.native.emit.value import Value, computed
 from circlet.backends.native.emit.whole import Truth, Whole, both
 from circlet.backends.native.rules.moving.move import expect, parameter

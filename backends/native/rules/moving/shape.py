@@ -8,7 +8,8 @@ from typing import Any
 
 from llvmlite import ir
 
-from circlet.backends.native.emit.emitter import I1, Emitter, Index, register_type
+from circlet.backends.native.emit.emitter import I1, Emitter, register_type
+from circlet.backends.native.emit.positions import Index
 from circlet.backends.native.emit.value import Value, computed, in_memory
 from circlet.backends.native.emit.whole import Whole
 from circlet.backends.native.rules.moving.index import counts

@@ -8,9 +8,10 @@ from functools import partial
 import numpy as np
 from llvmlite import ir
 
-from circlet.backends.native.emit.emitter import Emitter, Index, is_real
+from circlet.backends.native.emit.emitter import Emitter, is_real
 from circlet.backends.native.emit.loops import search
 from circlet.backends.native.emit.parallel import parallel_nest
+from circlet.backends.native.emit.positions import Index
 from circlet.backends.native.emit.value import Value
 from circlet.backends.native.emit.whole import Whole
 from circlet.backends.native.rules.moving.heap import Heap, Records

@@ -6,8 +6,9 @@ from typing import Any
 
 from llvmlite import ir
 
-from circlet.backends.native.emit.emitter import Emitter, Index
+from circlet.backends.native.emit.emitter import Emitter
 from circlet.backends.native.emit.parallel import parallel_nest
+from circlet.backends.native.emit.positions import Index
 from circlet.backends.native.emit.value import Value, computed
 from circlet.backends.native.rules.refusals import movable
 from circlet.backends.native.rules.rule import Node, Sink, fused, nest

@@ -8,9 +8,10 @@ import numpy as np
 from llvmlite import ir
 
 from circlet.backends.arithmetic.fixed_point import quantize_multiplier
-from circlet.backends.native.emit.emitter import I8, I32, Emitter, Index
+from circlet.backends.native.emit.emitter import I8, I32, Emitter
 from circlet.backends.native.emit.loops import carry, independent, rolled
 from circlet.backends.native.emit.parallel import parallel_nest
+from circlet.backends.native.emit.positions import Index
 from circlet.backends.native.emit.value import Value, in_memory
 from circlet.backends.native.gemm.dot_products import OFFSET
 from circlet.backends.native.gemm.operands import Filtered, Panels

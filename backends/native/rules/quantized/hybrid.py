@@ -15,9 +15,10 @@ import numpy.typing as npt
 from llvmlite import ir
 
 from circlet.backends.arithmetic.quantization import unpack_int4
-from circlet.backends.native.emit.emitter import I32, POINTER, Emitter, Index
+from circlet.backends.native.emit.emitter import I32, POINTER, Emitter
 from circlet.backends.native.emit.lanes import DOUBLE, SINGLE, Lanes
 from circlet.backends.native.emit.loops import carry, independent, rolled
+from circlet.backends.native.emit.positions import Index
 from circlet.backends.native.emit.value import Value
 from circlet.backends.native.gemm.microkernel import internal_function, lanes
 from circlet.backends.native.gemm.operands import Block, Collected, Left, Put

@@ -10,8 +10,9 @@ from llvmlite import ir
 
 from circlet.backends.arithmetic.fixed_point import round_half_away
 from circlet.backends.arithmetic.quantization import quantization_of
-from circlet.backends.native.emit.emitter import UNSIGNED, Emitter, Index, is_real, register_type
+from circlet.backends.native.emit.emitter import UNSIGNED, Emitter, is_real, register_type
 from circlet.backends.native.emit.lanes import Lanes, single
+from circlet.backends.native.emit.positions import Index
 from circlet.backends.native.emit.value import Element, Value, computed
 from circlet.backends.native.program import Unlowerable
 from circlet.backends.native.rules.real.elementwise import compare, elementwise

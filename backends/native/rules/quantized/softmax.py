@@ -10,9 +10,10 @@ from llvmlite import ir
 
 from circlet.backends.arithmetic.fixed_point import quantize_multiplier
 from circlet.backends.arithmetic.softmax import SUM_BITS, Decay, decay_of_16, exponentials_16, reciprocals_16
-from circlet.backends.native.emit.emitter import I32, I64, Emitter, Index, register_type
+from circlet.backends.native.emit.emitter import I32, I64, Emitter, register_type
 from circlet.backends.native.emit.loops import by_length, fold, spread
 from circlet.backends.native.emit.parallel import parallel_nests
+from circlet.backends.native.emit.positions import Index
 from circlet.backends.native.rules.preferences import QUANTIZED
 from circlet.backends.native.rules.quantized.elementwise import quantization, widened
 from circlet.backends.native.rules.quantized.fractions import product, saturated

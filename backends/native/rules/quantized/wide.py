@@ -16,8 +16,9 @@ from llvmlite import ir
 
 from circlet.backends.arithmetic.fixed_point import reduced_multipliers
 from circlet.backends.arithmetic.quantization import unpack_int4
-from circlet.backends.native.emit.emitter import I32, I64, Emitter, Index, register_type
+from circlet.backends.native.emit.emitter import I32, I64, Emitter, register_type
 from circlet.backends.native.emit.loops import independent
+from circlet.backends.native.emit.positions import Index
 from circlet.backends.native.emit.value import Value
 from circlet.backends.native.gemm.operands import Filtered, Put
 from circlet.backends.native.gemm.stored import Integers

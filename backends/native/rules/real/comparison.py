@@ -7,7 +7,8 @@ from typing import Any
 
 from llvmlite import ir
 
-from circlet.backends.native.emit.emitter import Emitter, Index
+from circlet.backends.native.emit.emitter import Emitter
+from circlet.backends.native.emit.positions import Index
 from circlet.backends.native.emit.value import Value, computed
 from circlet.backends.native.rules.real.elementwise import compare, elementwise
 from circlet.backends.native.rules.refusals import movable

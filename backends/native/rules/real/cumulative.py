@@ -9,9 +9,10 @@ from typing import Any, TypeAlias
 
 from llvmlite import ir
 
-from circlet.backends.native.emit.emitter import Emitter, Index, register_type
+from circlet.backends.native.emit.emitter import Emitter, register_type
 from circlet.backends.native.emit.loops import Turn, by_length
 from circlet.backends.native.emit.parallel import parallel_nests
+from circlet.backends.native.emit.positions import Index
 from circlet.backends.native.rules.real.elementwise import add, mul
 from circlet.backends.native.rules.real.reduce import AXES, Register, axes_of, reserve
 from circlet.backends.native.rules.refusals import plain

@@ -9,7 +9,8 @@ from typing import Any, TypeAlias
 from llvmlite import ir
 
 from circlet.backends.native.emit import math, trigonometry
-from circlet.backends.native.emit.emitter import UNSIGNED, Emitter, Index, is_real
+from circlet.backends.native.emit.emitter import UNSIGNED, Emitter, is_real
+from circlet.backends.native.emit.positions import Index
 from circlet.backends.native.emit.value import Value, computed
 from circlet.backends.native.rules.refusals import movable, plain, single_or_half
 from circlet.backends.native.rules.rule import Node, fused

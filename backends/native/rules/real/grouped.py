@@ -8,7 +8,8 @@ import numpy as np
 from llvmlite import ir
 
 from circlet.backends.arithmetic.fixed_point import float_range
-from circlet.backends.native.emit.emitter import I8, Emitter, Index
+from circlet.backends.native.emit.emitter import I8, Emitter
+from circlet.backends.native.emit.positions import Index
 from circlet.backends.native.gemm.microkernel import FLOAT32
 from circlet.backends.native.gemm.operands import Direct, Filtered, Panels, Put, Result
 from circlet.backends.native.gemm.plan import Plan

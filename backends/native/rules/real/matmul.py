@@ -7,9 +7,10 @@ from math import prod
 
 from llvmlite import ir
 
-from circlet.backends.native.emit.emitter import Emitter, Index
+from circlet.backends.native.emit.emitter import Emitter
 from circlet.backends.native.emit.loops import branch, independent, rolled
 from circlet.backends.native.emit.parallel import parallel_nest
+from circlet.backends.native.emit.positions import Index
 from circlet.backends.native.emit.value import Value
 from circlet.backends.native.emit.whole import Truth, Whole, both
 from circlet.backends.native.gemm.few_rows import multiply_few, multiply_row

@@ -11,10 +11,11 @@ import numpy as np
 from llvmlite import ir
 
 from circlet.backends.native.emit import math
-from circlet.backends.native.emit.emitter import Emitter, Index
+from circlet.backends.native.emit.emitter import Emitter
 from circlet.backends.native.emit.lanes import Lanes
 from circlet.backends.native.emit.loops import fold, spread
 from circlet.backends.native.emit.parallel import parallel, parallel_nest, parallel_nests
+from circlet.backends.native.emit.positions import Index
 from circlet.backends.native.emit.value import Value
 from circlet.backends.native.emit.whole import Whole
 from circlet.backends.native.rules.real.elementwise import activate, maximum, refuses_activation

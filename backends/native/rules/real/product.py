@@ -10,8 +10,9 @@ import numpy as np
 from llvmlite import ir
 
 from circlet.backends.arithmetic.fixed_point import float_range
-from circlet.backends.native.emit.emitter import I8, Emitter, Index
+from circlet.backends.native.emit.emitter import I8, Emitter
 from circlet.backends.native.emit.loops import independent, rolled
+from circlet.backends.native.emit.positions import Index
 from circlet.backends.native.emit.value import Value
 from circlet.backends.native.gemm.microkernel import FLOAT32
 from circlet.backends.native.gemm.operands import Direct, Filtered, Left, Panels, Put, Result

@@ -9,9 +9,10 @@ from typing import TypeAlias
 
 from llvmlite import ir
 
-from circlet.backends.native.emit.emitter import Emitter, Index
+from circlet.backends.native.emit.emitter import Emitter
 from circlet.backends.native.emit.loops import by_length, rolled_nest
 from circlet.backends.native.emit.parallel import parallel_nest, parallel_nests
+from circlet.backends.native.emit.positions import Index
 from circlet.backends.native.emit.value import Value
 from circlet.backends.native.emit.whole import Whole
 from circlet.backends.native.rules.row_vectors import RowVectors
