@@ -8,7 +8,7 @@ are the results: a turn computes what it would alone.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from math import prod
 from typing import TypeAlias
@@ -192,9 +192,33 @@ def parallel_nests(e: Emitter, shape: Shape, work: int) -> Iterator[Callable[[],
 @contextmanager
 def _portion_of_nest(e: Emitter, shape: Shape, cut: int, begin: ir.Value,
                      end: ir.Value) -> Iterator[tuple[ir.Value, ...]]:
-    """Loops over a part of the turns that the first axes of a nest have together, and over all of the others."""
-    with rolled(e, length(e, begin, end, prod(shape[:cut]))) as k, rolled_nest(e, shape[cut:]) as rest:
-        yield (*e.delinear(e.builder.add(begin, k), shape[:cut]), *rest)
+    """Loops over a part of the turns that the first axes of a nest have together, and over all of the others. Where
+    only a run knows how long the first ones are, a position is divided once and their index counted on from turn to
+    turn: a division takes as long as copying some vectors."""
+    first, count = shape[:cut], length(e, begin, end, prod(shape[:cut]))
+    if cut < 2 or not is_open(first):
+        with rolled(e, count) as k, rolled_nest(e, shape[cut:]) as rest:
+            yield (*e.delinear(e.builder.add(begin, k), first), *rest)
+        return
+    slots = [e.slot(e.index) for _ in first]
+    for slot, each in zip(slots, e.delinear(begin, first), strict=True):
+        e.builder.store(each, slot)
+    with rolled(e, count) as k:
+        index = tuple(e.builder.load(each, typ=e.index) for each in slots)
+        e.know(e.builder.add(begin, k), index, first)
+        with rolled_nest(e, shape[cut:]) as rest:
+            yield (*index, *rest)
+        _count_on(e, index, first, slots)
+
+
+def _count_on(e: Emitter, index: tuple[ir.Value, ...], shape: Shape, slots: Sequence[ir.Value]) -> None:
+    """Stores the index that follows on another, in row-major order."""
+    b, more = e.builder, e.number(1)
+    for each, size, slot in reversed(list(zip(index, shape, slots, strict=True))):
+        after = b.add(each, more)
+        is_over = b.icmp_signed("==", after, e.number(size))
+        b.store(b.select(is_over, e.number(0), after), slot)
+        more = b.zext(is_over, e.index)
 
 
 @contextmanager
