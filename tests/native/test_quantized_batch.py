@@ -5,12 +5,17 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import circlet
+from circlet.runtime.ir.builder import ModelBuilder, Value
+from circlet.runtime.ir.tensor import Tensor
 from circlet.runtime.ir.types import DType, Quantization
 from circlet.runtime.ops.matmul import BatchMatMul
 from tests.native.native_cases import native_test
 from tests.native.quantized_models import Network, stored
+from tests.native.test_budget import session_of
+from tests.native.test_outlined import defined
 from tests.native.test_quantized_conv import activations, seeds
-from tests.ops.cases import as_t
+from tests.ops.cases import as_t, check, q
 from tests.ops.test_matmul import BATCH
 
 test_cases = native_test([each for each in BATCH if as_t(each.outputs[0]).array.dtype.kind == "i"])
@@ -29,3 +34,26 @@ def test_batch_matmul(outer: tuple[tuple[int, ...], tuple[int, ...]], rows: int,
     made = {"dtype": DType.INT32} if is_raw else {"quantization": Quantization((first.scale,), (second.zero_point,))}
     network.op(BatchMatMul(adj_y=adj_y), x, y, **made)
     network.agree()
+
+
+def test_products_of_all_sizes_pack_by_one_function() -> None:
+    b = ModelBuilder()
+    main = b.subgraph("main")
+    given: list[Value] = []
+    results: list[Value] = []
+    for k, (rows, depth, columns) in enumerate([(30, 8, 64), (30, 19, 64), (20, 64, 128)]):
+        x, y = (main.tensor(Tensor("", DType.INT8, shape, quantization=q(0.05, k + 1)))
+                for shape in ((rows, depth), (columns, depth)))
+        given += [x, y]
+        results += main.op(BatchMatMul(adj_y=True), x, y, outputs=[
+            Tensor("", DType.INT8, (rows, columns), quantization=q(0.1 + k, k))])
+    main.feed(*given)
+    main.output(*results)
+    model = b.build()
+    session, backend = session_of(model)
+    xs = [stored(model.subgraphs[0].tensors[each].shape, DType.INT8, each) for each in model.subgraphs[0].inputs]
+    for found, wanted in zip(session.invoke(0, xs), circlet.Session(model, "cpu").invoke(0, xs), strict=True):
+        check(found, wanted, None)
+    names = [name for each in backend.listings for name in defined(each)]
+    assert sum(name.startswith("pack_columns_") for name in names) == 1
+    assert names.count("add_up_bytes") == 1

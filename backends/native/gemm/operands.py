@@ -195,7 +195,7 @@ class Block:
     row: ir.Value
     rows: ir.Value
     column: ir.Value
-    columns: int
+    columns: int | ir.Value
 
 
 @dataclass(frozen=True, eq=False)

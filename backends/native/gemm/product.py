@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import TypeAlias
@@ -108,7 +108,7 @@ class _Nest:
         tiles."""
         e = self._e
         self._distances = self._left.rows or self._stored_distances()
-        for group in self._plan.groups:
+        for group in self._groups:
             begin, end = (self._within(each, group) for each in panels)
             with self._blocks(*tiles) as (first, count), rolled(e, length(e, begin, end, group.count)) as number:
                 panel = e.builder.add(number, begin)
@@ -117,6 +117,22 @@ class _Nest:
                         self._tile(group, panel, first, k, self._chunk(part, ends=False))
                 with rolled(e, count) as k:
                     self._tile(group, panel, first, k, self._chunk(e.number(max(self._chunks.parts - 1, 0)), ends=True))
+
+    @property
+    def _groups(self) -> Sequence[Group]:
+        """Panels of which equally many columns count; all, where only a run knows how many these are, if results are
+        passed on one by one: what is done to them then is written once."""
+        plan = self._plan
+        if isinstance(self._result, Filtered) and self._right.is_packed and is_length(plan.columns):
+            return (Group(0, plan.panels, plan.panel),)
+        return plan.groups
+
+    def _columns(self, group: Group, column: ir.Value) -> int | ir.Value:
+        """How many columns count of a panel that begins at one."""
+        if not isinstance(self._result, Filtered) or not is_length(self._plan.columns):
+            return group.columns
+        left = self._e.builder.sub(self._e.number(self._plan.columns), column)
+        return self._e.intrinsic("smin", left, self._e.number(group.columns))
 
     def _stored_distances(self) -> ir.Value:
         """A table of where the rows of a tile begin, indices, in this function's own memory."""
@@ -215,7 +231,8 @@ class _Nest:
                     held=held)
         rows = self._call(tile, call, number)
         if chunk.ends and isinstance(result, (Collected, Filtered)):
-            self._pass_on(result, self._fresh(Block(out, plan.panel, row, rows, column, group.columns), number))
+            block = Block(out, plan.panel, row, rows, column, self._columns(group, column))
+            self._pass_on(result, self._fresh(block, number))
 
     def _units(self, panel: ir.Value) -> ir.Value | None:
         """Where a panel has its scales, if it is stored otherwise than as words."""

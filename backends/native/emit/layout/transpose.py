@@ -136,7 +136,7 @@ class _Plane:
         e, kind = self.e, ir.VectorType(self.kind, side)
         vectors = [e.builder.load(self._address(self.source, (row + k) * self.pitch + column), align=1, typ=kind)
                    for k in range(side)]
-        for k, vector in enumerate(_turned(e, vectors)):
+        for k, vector in enumerate(turned(e, vectors)):
             e.builder.store(vector, self._address(self.target, (column + k) * self.step + row), align=1)
 
     def _copy(self, columns: tuple[Whole, Whole], rows: tuple[Whole, Whole]) -> None:
@@ -169,7 +169,7 @@ def _function(outer: Emitter, kind: ir.IntType, name: str) -> ir.Function:
     return function
 
 
-def _turned(e: Emitter, rows: Sequence[ir.Value]) -> Sequence[ir.Value]:
+def turned(e: Emitter, rows: Sequence[ir.Value]) -> Sequence[ir.Value]:
     """The columns of a square matrix given by its rows; their number is a power of two.
 
     Interleaving the first half of the rows with the second one rotates the bits of the index (row, column) by one

@@ -9,17 +9,17 @@ from llvmlite import ir
 
 from circlet.backends.arithmetic.fixed_point import quantize_multiplier
 from circlet.backends.native.emit.emitter import I8, I32, Emitter
-from circlet.backends.native.emit.loops import carry, independent, rolled
 from circlet.backends.native.emit.parallel import parallel_nest
 from circlet.backends.native.emit.positions import Index
 from circlet.backends.native.emit.value import Value, in_memory
 from circlet.backends.native.gemm.dot_products import OFFSET
-from circlet.backends.native.gemm.operands import Filtered, Panels
+from circlet.backends.native.gemm.operands import Filtered
+from circlet.backends.native.gemm.packing_bytes import add_up_rows, pack_bytes
 from circlet.backends.native.gemm.plan import Plan
 from circlet.backends.native.gemm.product import multiply
-from circlet.backends.native.gemm.vectors import WORD, Vectors
+from circlet.backends.native.gemm.vectors import WORD
 from circlet.backends.native.program import Unlowerable
-from circlet.backends.native.rules.function import Function, Made
+from circlet.backends.native.rules.function import Made
 from circlet.backends.native.rules.preferences import INT8
 from circlet.backends.native.rules.quantized.elementwise import quantization, stored
 from circlet.backends.native.rules.quantized.fully_connected import (
@@ -82,12 +82,13 @@ def batch_matmul(node: Node[BatchMatMul], e: Emitter, sinks: tuple[Sink, ...]) -
     work = matrices * rows * plan.columns * plan.depth if is_length(matrices) or matrices >= _MANY else 0
     left, other = function.pointer(x), function.pointer(y)
     with parallel_nest(e, outer, work) as index:
-        right, totals = _Right(function, plan, depth, node.op.adj_y), function.reserve(rows * WORD)
+        words, begin, totals = map(function.reserve, (
+            plan.panels * plan.panel_bytes, plan.panels * plan.panel * WORD, rows * WORD))
         mine = in_memory(_matrix(e, left, x, index), (rows, depth), DType.INT8)
         memory = stage(function, BYTES, (1, 1, rows, depth), unsigned(function, BYTES, mine, moved))
-        begin = right.pack(e, _matrix(e, other, y, index), moved + OFFSET)
+        pack_bytes(e, plan, _matrix(e, other, y, index), depth, node.op.adj_y, (words, begin), -(moved + OFFSET))
         if zero:
-            _total(e, memory, rows, depth, totals)
+            add_up_rows(e, memory, (rows, depth), totals)
 
         def put(e: Emitter, row: ir.Value, column: ir.Value, value: ir.Value, index: Index = index) -> None:
             b = e.builder
@@ -98,7 +99,7 @@ def batch_matmul(node: Node[BatchMatMul], e: Emitter, sinks: tuple[Sink, ...]) -
             sinks[0](e, [*index, *at, column], _result(node.call, e, value))
 
         scratch = function.scratch(plan.tile_bytes)
-        multiply(e, plan, rows_of(function, BYTES, memory, depth), right.panels, begin, Filtered(scratch, put))
+        multiply(e, plan, rows_of(function, BYTES, memory, depth), plan.packed(words), begin, Filtered(scratch, put))
 
 
 def _multiply_by_constant(node: Node[BatchMatMul], e: Emitter, sink: Sink, zero: int) -> None:
@@ -137,85 +138,3 @@ def _matrix(e: Emitter, memory: ir.Value, value: Value, index: Index) -> ir.Valu
     given = index[len(index) - len(outer):]
     kept = [e.number(0) if is_known(size, 1) else each for each, size in zip(given, outer, strict=True)]
     return e.address(memory, I8, e.builder.mul(e.linear(kept, outer), e.number(prod(value.shape[-2:]))))
-
-
-def _total(e: Emitter, memory: ir.Value, rows: int, depth: int, totals: ir.Value) -> None:
-    """The sum of the bytes of each row of `memory` (rows, depth): (rows,) i32."""
-    with rolled(e, rows) as row:
-        begin = e.builder.mul(row, e.number(depth))
-        e.store(ir.Constant(I32, 0), totals, DType.INT32, row)
-        with e.loop(depth) as k:
-            byte = e.builder.zext(e.load(memory, DType.UINT8, e.builder.add(begin, k)), I32)
-            e.store(e.builder.add(e.load(totals, DType.INT32, row), byte), totals, DType.INT32, row)
-
-
-def _if_equal(e: Emitter, one: int, other: int) -> ir.Value | int:
-    """The turns of a loop that has one if two integers are equal, else none."""
-    if not is_length(one):
-        return int(one == other)
-    return e.builder.zext(e.builder.icmp_signed("==", e.number(one), e.number(other)), e.index)
-
-
-class _Right:
-    """Scratch memory for the right factor of a product: `depth` rows of columns, or transposed, columns of `depth`."""
-
-    def __init__(self, function: Function, plan: Plan, depth: int, is_transposed: bool) -> None:
-        self._plan = plan
-        self._depth = depth
-        self._is_transposed = is_transposed
-        self._memory = function.reserve(plan.panels * plan.panel_bytes)
-        self._begin = function.reserve(plan.panels * plan.panel * WORD)
-
-    @property
-    def panels(self) -> Panels:
-        """Where the packed factor is."""
-        return self._plan.packed(self._memory)
-
-    def pack(self, e: Emitter, source: ir.Value, moved: int) -> ir.Value:
-        """Packs a matrix. Gives where what the sums of the columns begin with is, if the other factor is `moved`."""
-        plan, b = self._plan, e.builder
-        for group in plan.groups:
-            with rolled(e, group.count) as number:
-                panel = b.add(number, e.number(group.first))
-                words = e.address(self._memory, I8, b.mul(panel, e.number(plan.panel_bytes)))
-                first = b.mul(panel, e.number(plan.panel))
-                full, rest = divmod(self._depth, WORD)
-                with rolled(e, full) as step:
-                    self._pack_words(e, source, words, first, step, group.columns, WORD)
-                for count in range(1, WORD) if is_length(rest) else (rest,) if rest else ():
-                    with rolled(e, _if_equal(e, rest, count)):
-                        self._pack_words(e, source, words, first, e.number(full), group.columns, count)
-                self._add_up(e, words, e.address(self._begin, I32, first), -moved)
-        return self._begin
-
-    def _pack_words(self, e: Emitter, source: ir.Value, words: ir.Value, first: ir.Value, step: ir.Value, columns: int,
-                    count: int) -> None:
-        """A step of the depth of a panel: for each of so many columns a word of `count` bytes, loaded one by one, the
-        others zero."""
-        b, plan = e.builder, self._plan
-        row, target = b.mul(step, e.number(WORD)), b.mul(step, e.number(plan.panel))
-        shape = (plan.columns, self._depth) if self._is_transposed else (self._depth, plan.columns)
-        with independent(e, columns) as k:
-            column, word = b.add(first, k), ir.Constant(I32, 0)
-            for byte in range(count):
-                at = [b.add(row, e.number(byte)), column]
-                found = e.load(source, DType.UINT8, e.linear(at[::-1] if self._is_transposed else at, shape))
-                word = b.or_(word, b.shl(b.zext(found, I32), ir.Constant(I32, 8 * byte)))
-            e.store(word, words, DType.INT32, b.add(target, k))
-
-    def _add_up(self, e: Emitter, words: ir.Value, begin: ir.Value, factor: int) -> None:
-        """Writes the sums of the columns of a panel, times a factor: dot products with ones, a vector of sums for each
-        of the panel's."""
-        plan = self._plan
-        vectors = Vectors(e, I32, plan.lanes)
-        ones = vectors.splat(0x01010101)
-
-        def turn(step: ir.Value, totals: list[ir.Value]) -> list[ir.Value]:
-            place = e.address(words, I32, e.builder.mul(step, e.number(plan.panel)))
-            found = [vectors.load(vectors.address(place, k * e.target.vector_bytes)) for k in range(len(totals))]
-            return [plan.arithmetic.multiply_add(e, ones, each, total)
-                    for each, total in zip(found, totals, strict=True)]
-
-        for k, total in enumerate(carry(e, e.number(plan.depth), [vectors.splat(0)] * plan.vectors, turn)):
-            value = e.builder.mul(total, vectors.splat(factor))
-            vectors.store(value, vectors.address(begin, k * e.target.vector_bytes))
