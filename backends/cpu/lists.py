@@ -21,7 +21,7 @@ def list_empty(node: Node[ops.ListEmpty]) -> Step:
     return lambda: None
 
 
-@rule(ops.ListBegin, accepts=moving())
+@rule(ops.ListBegin, accepts=_any)
 def list_begin(node: Node[ops.ListBegin]) -> Step:
     source, out = node.input(0), node.out
     return lambda: store(out, source.reshape(out.shape))

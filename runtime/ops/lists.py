@@ -50,16 +50,22 @@ class ListEmpty(ListOp):
 
 @dataclass(frozen=True)
 class ListBegin(ListOp):
-    """A list, input 0; without elements one of elements of the shape of input 1, for these are known of it then."""
+    """A list, input 0; without elements one of elements of another shape, as more is known of it then."""
 
     name: ClassVar[str] = "LIST_BEGIN"
     inputs: ClassVar[Count] = exactly(2)
+    shape: Shape = ()
+    """Of elements; -1 where it is that of input 1."""
 
     def infer(self, args: Operands) -> tuple[Shape, ...]:
         shape = args[0].shape
         if is_length(shape[self.axis]) or shape[self.axis]:
             return (shape,)
-        return (replaced(self.slice(args[1].shape), self.axis, 0),)
+        like = args[1].shape
+        if len(like) < max((axis + 1 for axis, size in enumerate(self.shape) if size < 0), default=0):
+            raise ShapeError(f"input 1: expected a shape with the axes that {self.shape} lacks, found {like}")
+        element = tuple(like[axis] if size < 0 else size for axis, size in enumerate(self.shape))
+        return (replaced(self.slice(element), self.axis, 0),)
 
     def views(self) -> Mapping[int, int]:
         return {0: 0}

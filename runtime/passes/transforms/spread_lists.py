@@ -168,6 +168,7 @@ def _laid_out(model: Model, web: _Web) -> bool:
     if any(len(each.signature) != len(element.signature) or each.dtype is not element.dtype for each, _ in others):
         return False
     is_one = element.is_static and all(each.is_static and each.shape == element.shape for each, _ in others)
+    is_one = is_one or len(given) == len(inserts) == 1  # whether code is made says whether they are of one shape
     (axis, web.stacked), = joins or {(0, is_one)}
     most = len(element.signature) + web.stacked
     web.axis, web.element = axis + most if axis < 0 else axis, element
@@ -333,8 +334,8 @@ class _Graph:
         return replace(operator, op=Alias(), inputs=inputs)
 
     def _begun(self, tensor: int, others: Sequence[int]) -> int:
-        """A sequence that a loop begins with, of which more is known where it is empty: its elements may be of the
-        shape of one of the other operands. If they are not, it is of another shape, too, once it has elements."""
+        """A sequence that a loop begins with, of which more is known where it is empty: its elements may be as long as
+        one of the other operands is. If they are not, it is of another shape, too, once it has elements."""
         web, own = self._webs[tensor], self._taken(tensor)
         if web.is_cut or web.element is None or web.element.is_static or self._index not in self._spreading.numbers:
             return own
@@ -342,9 +343,10 @@ class _Graph:
                 and _fits(self._tensors[each], web)]
         if not fits:
             return own
-        like = max(fits, key=lambda each: (self._index, each) in web.begins)
+        like = max(fits, key=lambda each: ((self._index, each) in web.begins, _is_alike(self._tensors[each], web)))
         self._tensors.append(self._tensors[tensor])
-        self._operators.append(Operator(ListBegin(web.axis, web.stacked), (own, like), (len(self._tensors) - 1,)))
+        op = ListBegin(web.axis, web.stacked, _open(web, -1))
+        self._operators.append(Operator(op, (own, like), (len(self._tensors) - 1,)))
         return len(self._tensors) - 1
 
     def _invoking(self, operator: Operator) -> Operator:
@@ -407,8 +409,15 @@ def _open(web: _Web, size: int) -> Shape:
 
 
 def _fits(tensor: Tensor, web: _Web) -> bool:
-    """Whether a tensor may be of the shape of an element, but for the axis along which they are joined."""
-    declared, wanted = tensor.declared, _open(web, -1)
-    return declared is not None and len(declared) == len(wanted) and tensor.dtype is not DType.VARIANT and all(
+    """Whether an element may be as long as a tensor along each axis of which nobody says how long it is."""
+    declared = tensor.declared
+    return declared is not None and tensor.dtype is not DType.VARIANT and all(
+        size >= 0 or declared[axis:axis + 1] == (-1,) for axis, size in enumerate(_open(web, -1)))
+
+
+def _is_alike(tensor: Tensor, web: _Web) -> bool:
+    """Whether a tensor is declared as an element is, but for the axis along which these are joined."""
+    declared, wanted = tensor.declared or (), _open(web, -1)
+    return len(declared) == len(wanted) and all(
         one == other for axis, (one, other) in enumerate(zip(declared, wanted, strict=True))
         if web.stacked or axis != web.axis)
