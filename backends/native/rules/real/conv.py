@@ -187,40 +187,44 @@ def depthwise_conv_2d(node: Node[DepthwiseConv2D], e: Emitter, sinks: tuple[Sink
 
 @nest(TransposeConv, partial(refuses, first=1), None, frozenset({0, 1}))
 def transpose_conv(node: Node[TransposeConv], e: Emitter, sinks: tuple[Sink, ...]) -> None:
-    """Of images (n, h, w, c) and a filter (o, kh, kw, c): (n, i, j, o). For each element of the filter, each row of the
-    image gives products (w, o), which are added where they belong, in scratch memory with margins."""
+    """Of images (n, h, w, c) and a filter (o, kh, kw, c): (n, i, j, o). For so many elements of the filter side by side
+    as the stride is, each row of the image gives products (w, stride o), which are added where they belong, in scratch
+    memory with margins; for each element, if the stride does not divide how many there are."""
     filter, image = node.input(1), image_of(node, node.input(2))
     tall, wide = windows = node.op.windows(node.shape, filter.shape)
-    channels = filter.shape[0]
-    product = FloatProduct(node, e, (image.width, channels), image.channels)
+    channels, beside = filter.shape[0], wide.stride if wide.size % wide.stride == 0 else 1
+    product = FloatProduct(node, e, (image.width, beside * channels), image.channels)
     plan = product.plan
     made = empty_image(node, 1, windows, channels, behind=plan.panel * BYTES)
-    weights = _elements(node, plan)
+    weights = _elements(node, plan, beside)
     with rolled(e, image.count) as number:
         e.fill(made.memory, 0, made.size)
-        with rolled(e, tall.size) as k, rolled(e, wide.size) as m, rolled(e, image.height) as y:
-            element = e.builder.add(e.builder.mul(k, e.number(wide.size)), m)
+        with rolled(e, tall.size) as k, rolled(e, wide.size // beside) as m, rolled(e, image.height) as y:
+            element = e.builder.add(e.builder.mul(k, e.number(wide.size // beside)), m)
             panels = e.address(weights, I8, e.builder.mul(element, e.number(plan.panels * plan.panel_bytes)))
             row = e.builder.add(e.builder.mul(y, e.number(tall.stride)), k)
-            target = e.address(made.at(e, e.number(0), row), I8, e.builder.mul(m, e.number(made.column)))
+            target = e.address(made.at(e, e.number(0), row), I8, e.builder.mul(m, e.number(beside * made.column)))
             left = Left.even(e, plan.split, image.at(e, number, y), image.column, image.column)
             multiply(e, plan, left, plan.packed(panels), target,
                      Direct(target, wide.stride * made.column, adds=True))
         _deliver(node, e, made, windows, number, sinks[0])
 
 
-def _elements(node: Node[TransposeConv], plan: Plan) -> ir.Value:
-    """The filter (o, h, w, c) as packed matrices, element by element."""
+def _elements(node: Node[TransposeConv], plan: Plan, beside: int) -> ir.Value:
+    """The filter (o, h, w, c) as packed matrices, of so many elements side by side each."""
     filter = node.input(1).known
     assert filter is not None, "it is a parameter"
 
     def pack(filter: Array) -> Array:
-        packed = node.function.blocks.allocate((*filter.shape[1:3], plan.panels, plan.depth, plan.panel), filter.dtype)
-        for each in np.ndindex(*filter.shape[1:3]):
-            packed[each] = plan.pack(filter[:, each[0], each[1]])
+        outputs, height, width, depth = filter.shape
+        count = (height, width // beside)
+        packed = node.function.blocks.allocate((*count, plan.panels, plan.depth, plan.panel), filter.dtype)
+        parts = filter.transpose(1, 2, 0, 3).reshape(*count, beside * outputs, depth)
+        for each in np.ndindex(*count):
+            packed[each] = plan.pack(parts[each])
         return packed
 
-    return node.function.external(node.function.derived(filter, ("elements", plan.panel), pack))
+    return node.function.external(node.function.derived(filter, ("elements", plan.panel, beside), pack))
 
 
 def _deliver(node: Node[TransposeConv], e: Emitter, made: Image, windows: tuple[Window, ...], number: ir.Value,
