@@ -23,7 +23,7 @@ def list_empty(node: Node[ops.ListEmpty]) -> Step:
 
 @rule(ops.ListBegin, accepts=_any)
 def list_begin(node: Node[ops.ListBegin]) -> Step:
-    source, out = node.input(0), node.out
+    source, out = node.input(node.op.position), node.out
     return lambda: store(out, source.reshape(out.shape))
 
 

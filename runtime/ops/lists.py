@@ -6,10 +6,11 @@ No format has these operators; a pass makes them of those on sequences, so that 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import ClassVar
 
-from circlet.runtime.ir.length import is_length
-from circlet.runtime.ir.op import Count, Op, Operands, ShapeError, Unknown, between, exactly
+from circlet.runtime.ir.length import is_late, is_length
+from circlet.runtime.ir.op import Count, Op, Operands, ShapeError, Unknown, at_least, between, exactly
 from circlet.runtime.ir.types import DType, Shape
 from circlet.runtime.ops.operands import agreed_shape, normalize_axis, replaced, scalar
 from circlet.runtime.ops.sequence import cuts, place
@@ -50,25 +51,45 @@ class ListEmpty(ListOp):
 
 @dataclass(frozen=True)
 class ListBegin(ListOp):
-    """A list, input 0; without elements one of elements of another shape, as more is known of it then."""
+    """A list, the input at `position`, with which a loop begins. The inputs are those of the loop. A list without
+    elements gets the shape that a turn makes of it, but for their number, as that tells more of elements."""
 
     name: ClassVar[str] = "LIST_BEGIN"
-    inputs: ClassVar[Count] = exactly(2)
-    shape: Shape = ()
-    """Of elements; -1 where it is that of input 1."""
+    inputs: ClassVar[Count] = at_least(1)
+    position: int = 0
+    body: int = -1
+    """The subgraph that is a turn."""
+    like: int = -1
+    """An input that elements may be like where a turn needs to know; -1 for none."""
+    element: Shape = ()
+    """The declared shape of elements, with -1 for sizes that may be those of that input."""
 
     def infer(self, args: Operands) -> tuple[Shape, ...]:
-        shape = args[0].shape
-        if is_length(shape[self.axis]) or shape[self.axis]:
-            return (shape,)
-        like = args[1].shape
-        if len(like) < max((axis + 1 for axis, size in enumerate(self.shape) if size < 0), default=0):
-            raise ShapeError(f"input 1: expected a shape with the axes that {self.shape} lacks, found {like}")
-        element = tuple(like[axis] if size < 0 else size for axis, size in enumerate(self.shape))
+        given = tuple(args[k].shape for k in range(len(args)))
+        shape = given[self.position]
+        if not is_length(shape[self.axis]) and shape[self.axis] == 0:
+            for begin in (*self._guessed(given), shape):
+                with suppress(Unknown):
+                    made = args.call(self.body, (*given[:self.position], begin, *given[self.position + 1:]))
+                    found = replaced(made[self.position], self.axis, 0)
+                    if not any(map(is_late, found)):
+                        return (found,)
+        return (shape,)
+
+    def _guessed(self, given: tuple[Shape, ...]) -> tuple[Shape, ...]:
+        """The shape of the list if elements are like another input; nothing without one."""
+        if self.like < 0:
+            return ()
+        size = given[self.like]
+        element = tuple((*size, 0)[min(axis, len(size))] if each < 0 else each
+                        for axis, each in enumerate(self.element))
         return (replaced(self.slice(element), self.axis, 0),)
 
+    def types(self, args: Operands) -> tuple[DType | None, ...]:
+        return (args[self.position].dtype,)
+
     def views(self) -> Mapping[int, int]:
-        return {0: 0}
+        return {0: self.position}
 
 
 @dataclass(frozen=True)

@@ -97,6 +97,13 @@ def traced(x: np.ndarray, lengths: np.ndarray) -> np.ndarray:
     return np.stack([each.argmax(-1) for each in rows(x)[::-1]], 1)[..., None].astype(np.float32)
 
 
+def unpadded(x: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+    """What lengths say of each of the first rows, one behind another."""
+    found = [x[k % len(x), :each] for k, each in enumerate(lengths)]
+    joint: np.ndarray = np.tanh(np.concatenate(found))[None]
+    return joint
+
+
 STACK = "y = ConcatFromSequence<axis = 1, new_axis = 1>(all) }"
 SPLIT = HEAD + """list = SplitToSequence<axis = 1>(x, BY) count = SequenceLength(list)
     z = Loop(count, yes)<body = body (int64 i, bool c) => (bool more, float[n, 2] sum) { more = Identity(yes)
@@ -128,6 +135,12 @@ CASES: dict[str, tuple[str, Callable[[np.ndarray, np.ndarray], np.ndarray]]] = {
             minus = Reshape(least, ones) great = Constant<value = int64[1] {9223372036854775807}>()
             next = Slice(z, minus, great, ones) longer = SequenceInsert(items, z) }>
         y = ConcatFromSequence<axis = 1>(all) }""", windows),
+    "unpadded": (HEAD + """many = Shape(lengths) often = Gather(many, zero) list = SequenceEmpty()
+        all = Loop(often, yes, list)<body = body (int64 i, bool c, seq(float) items) => (bool more, seq(float) longer) {
+            more = Identity(yes) at = Mod(i, first) row = Gather(x, at) count = Gather(lengths, i)
+            end = Reshape(count, ones) axis = Reshape(zero, ones) part = Slice(row, none, end, axis)
+            longer = SequenceInsert(items, part) }>
+        rows_of = ConcatFromSequence<axis = 0>(all) z = Tanh(rows_of) y = Unsqueeze(z, none) }""", unpadded),
     "traced": (LOOP.replace("seq(float)", "seq(int64)").replace("Empty()", "Empty<dtype = 7>()") + ROW + """
         kind = ArgMax<axis = 1, keepdims = 0>(next) longer = SequenceInsert(items, kind) }>
         z = Loop(steps, yes)<body = back (int64 j, bool d) => (bool again, float[n] part) { again = Identity(yes)

@@ -80,8 +80,6 @@ class _Web:
     stacked: bool = False
     element: Tensor | None = None
     """What one of its elements is declared to be."""
-    begins: set[_Place] = field(default_factory=set)
-    """What an element is elsewhere, such as where a loop begins that gives it."""
     has_ends: bool = False
     """Whether another tensor says where its elements end."""
     is_cut: bool = False
@@ -164,10 +162,10 @@ def _laid_out(model: Model, web: _Web) -> bool:
     joins = {(each.op.axis, each.op.new_axis) for _, each in web.uses if isinstance(each.op, SequenceConcat)}
     if not elements or None in elements or len(joins) > 1:
         return False
-    (element, web.begins), *others = filter(None, elements)
-    if any(len(each.signature) != len(element.signature) or each.dtype is not element.dtype for each, _ in others):
+    element, *others = filter(None, elements)
+    if any(len(each.signature) != len(element.signature) or each.dtype is not element.dtype for each in others):
         return False
-    is_one = element.is_static and all(each.is_static and each.shape == element.shape for each, _ in others)
+    is_one = element.is_static and all(each.is_static and each.shape == element.shape for each in others)
     is_one = is_one or len(given) == len(inserts) == 1  # whether code is made says whether they are of one shape
     (axis, web.stacked), = joins or {(0, is_one)}
     most = len(element.signature) + web.stacked
@@ -191,9 +189,9 @@ def _cut(model: Model, web: _Web, index: int, cut: Operator) -> bool:
     return 0 <= web.axis < rank and (op.keep_axis or is_each)
 
 
-def _described(model: Model, place: _Place) -> tuple[Tensor, set[_Place]] | None:
-    """What an element is declared to be, here or where it goes and what loops carry as it, and all of those places;
-    None where nobody says how many axes it has."""
+def _described(model: Model, place: _Place) -> Tensor | None:
+    """What an element is declared to be, here or where it goes, or as what loops carry it; None where nobody says how
+    many axes it has."""
     around: dict[_Place, list[_Place]] = defaultdict(list)
     for index, graph in enumerate(model.subgraphs):
         for operator in graph.operators:
@@ -206,8 +204,7 @@ def _described(model: Model, place: _Place) -> tuple[Tensor, set[_Place]] | None
         found |= new
         left += new
     tensors = [model.subgraphs[index].tensors[tensor] for index, tensor in (place, *sorted(found))]
-    known = next((each for each in tensors if each.declared is not None), None)
-    return None if known is None else (known, found)
+    return next((each for each in tensors if each.declared is not None), None)
 
 
 class _Spreading:
@@ -333,21 +330,22 @@ class _Graph:
         assert isinstance(op, SequenceConcat), f"{op.title} reads no sequence"
         return replace(operator, op=Alias(), inputs=inputs)
 
-    def _begun(self, tensor: int, others: Sequence[int]) -> int:
-        """A sequence that a loop begins with, of which more is known where it is empty: its elements may be as long as
-        one of the other operands is. If they are not, it is of another shape, too, once it has elements."""
-        web, own = self._webs[tensor], self._taken(tensor)
-        if web.is_cut or web.element is None or web.element.is_static or self._index not in self._spreading.numbers:
-            return own
-        fits = [each for each in others if (each not in self._webs or self._webs[each].is_cut)
-                and _fits(self._tensors[each], web)]
-        if not fits:
-            return own
-        like = max(fits, key=lambda each: ((self._index, each) in web.begins, _is_alike(self._tensors[each], web)))
-        self._tensors.append(self._tensors[tensor])
-        op = ListBegin(web.axis, web.stacked, _open(web, -1))
-        self._operators.append(Operator(op, (own, like), (len(self._tensors) - 1,)))
+    def _begun(self, position: int, inputs: Sequence[int], body: int) -> int:
+        """A sequence that a loop begins with, of which more is known where it is empty."""
+        web = self._webs.get(inputs[position])
+        if web is None or web.is_cut or web.element is None or web.element.is_static or not self._is_new:
+            return inputs[position]
+        self._tensors.append(self._tensors[inputs[position]])
+        fits = [k for k, each in enumerate(inputs) if k != position and _fits(self._tensors[each], web)]
+        like = max(fits, key=lambda k: _is_alike(self._tensors[inputs[k]], web), default=-1)
+        op = ListBegin(web.axis, web.stacked, position, body, like, _open(web, -1))
+        self._operators.append(Operator(op, tuple(inputs), (len(self._tensors) - 1,)))
         return len(self._tensors) - 1
+
+    @property
+    def _is_new(self) -> bool:
+        """Whether it is a new subgraph, so that its operators need not keep their places."""
+        return self._index in self._spreading.numbers
 
     def _invoking(self, operator: Operator) -> Operator:
         """An operator that invokes subgraphs with tensors for sequences."""
@@ -355,15 +353,16 @@ class _Graph:
         first = int(isinstance(op, Branch))
         behind = [self._ends[operator.inputs[first + position]]
                   for position in self._spreading.with_ends(op.callees()[-1])]
-        inputs, outputs = [*map(self._taken, operator.inputs)], [*operator.outputs]
-        if isinstance(op, PreTestedLoop):
-            inputs = [self._begun(each, inputs) if each in self._webs else each for each in operator.inputs]
+        inputs, outputs, changed = [*map(self._taken, operator.inputs), *behind], [*operator.outputs], _redirected(
+            op, numbers)
+        if isinstance(changed, PreTestedLoop):
+            inputs = [self._begun(k, inputs, changed.body_subgraph_index) for k in range(len(inputs))]
             outputs += [self._added(operator.inputs[0]) for _ in behind]
         ends = {id(self._webs[each]): self._ends[each] for each in operator.inputs if each in self._ends}
         for tensor in operator.outputs:
             if tensor in self._webs and self._webs[tensor].has_ends:
                 self._ends[tensor] = ends[id(self._webs[tensor])]
-        return replace(operator, op=_redirected(op, numbers), inputs=(*inputs, *behind), outputs=tuple(outputs))
+        return replace(operator, op=changed, inputs=tuple(inputs), outputs=tuple(outputs))
 
     def _shaping(self, operator: Operator, op: LoopZeros) -> Operator:
         """Of an operator that asks the body of a loop for a shape."""

@@ -28,7 +28,7 @@ def list_empty(node: Node[ListEmpty]) -> tuple[Value]:
 @fused(ListBegin, movable, is_free=True)
 def list_begin(node: Node[ListBegin]) -> tuple[Value]:
     """Of a list: the same, or nothing of another shape."""
-    x = node.input(0)
+    x = node.input(node.op.position)
     if len(x.shape) == len(node.shape) and not any(map(may_differ, x.shape, node.shape)):
         return (x,)
     return (filled(node.shape, x.dtype, node.function.e.constant(0, x.dtype)),)
