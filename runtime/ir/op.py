@@ -161,6 +161,8 @@ class Op(ABC):
     """What these are at the least."""
     parts_from: ClassVar[frozenset[int]] = frozenset()
     """The positions of inputs that say which part of another one the result is."""
+    asks_turn: ClassVar[bool] = False
+    """Whether its shapes follow from those that a turn of a loop gives, whatever lengths that computes."""
     has_state: ClassVar[bool] = False
     """Whether a session remembers something of it from run to run that no tensor holds."""
     is_taken_back: ClassVar[bool] = False

@@ -55,6 +55,7 @@ class ListBegin(ListOp):
     elements gets the shape that a turn makes of it, but for their number, as that tells more of elements."""
 
     name: ClassVar[str] = "LIST_BEGIN"
+    asks_turn: ClassVar[bool] = True
     inputs: ClassVar[Count] = at_least(1)
     position: int = 0
     body: int = -1

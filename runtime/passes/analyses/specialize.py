@@ -21,7 +21,6 @@ from circlet.runtime.ir.tensor import Tensor
 from circlet.runtime.ir.types import MOST_DIMENSIONS, Array, DType, Shape, fits
 from circlet.runtime.late import LOADING
 from circlet.runtime.ops.controlflow import Branch, Invoke, PreTestedLoop
-from circlet.runtime.ops.lists import ListBegin
 from circlet.runtime.passes.analyses.entry import (
     Values,
     entry,
@@ -356,7 +355,7 @@ class Specializer:
             if shape is None:
                 raise Unknown
             operands.append(Operand(tensor.dtype, shape, values.get(index), tensor.quantization))
-        is_certain = isinstance(operator.op, (Invoke, ListBegin)) or (
+        is_certain = isinstance(operator.op, Invoke) or operator.op.asks_turn or (
             isinstance(operator.op, Branch) and operator.inputs[0] in values)
         return Operands(tuple(operands), len(operator.outputs), partial(
             self._call, so_far.scope, is_certain, passed))
