@@ -206,6 +206,18 @@ def test_one_function_serves_all_lengths(name: str, threads: int, folder: object
     assert len(compiled) == 1
 
 
+@pytest.mark.parametrize("name", MODELS)
+def test_code_with_bounds_assertions_has_the_same_bits(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Masks of a few lanes outlive calls there: a masked store of 8 bytes wrote 16."""
+    monkeypatch.setenv("CIRCLET_CHECK_BOUNDS", "1")
+    made, inputs = MODELS[name]
+    native, cpu = (circlet.Session(made, backend=each) for each in ("native", "cpu"))
+    for n in (7, 33, 48, 65):
+        given = [inputs(n)]
+        for found, expected in zip(native.invoke(0, given), cpu.invoke(0, given), strict=True):
+            check(found, expected, None if expected.dtype.kind != "f" else 1e-6)
+
+
 @pytest.mark.parametrize("write", [images, wide_images, resized, transposed, wide_transposed, hybrid_transposed],
                          ids=lambda write: str(write.__name__))
 def test_images_of_all_sizes_have_their_bits(write: Callable[[Graph], Sequence[Value]], folder: object,

@@ -14,11 +14,11 @@ from typing import TypeAlias, cast
 
 from llvmlite import ir
 
-from circlet.backends.native.emit.emitter import I1, I8, I32, Emitter, register_type
+from circlet.backends.native.emit.emitter import I1, I32, Emitter, register_type
 from circlet.backends.native.emit.loops import Carried, branch, carry, choose, search
 from circlet.backends.native.emit.value import Value
 from circlet.backends.native.emit.whole import Whole
-from circlet.backends.native.targets.constants import Uniform
+from circlet.backends.native.targets.constants import Uniform, lane_numbers
 from circlet.runtime.ir.length import is_length
 from circlet.runtime.ir.types import DType
 from circlet.runtime.records import dataclass
@@ -185,10 +185,14 @@ class RowVectors:
 
     def mask(self, e: Emitter, count: ir.Value) -> ir.Value:
         """An i1 for each lane: whether it is one of the first `count`."""
-        number = I8 if e.target.has_masks else ir.IntType(8 * self.dtype.numpy.itemsize)
-        numbers = ir.VectorType(number, self.lanes)
-        every = in_every_lane(e, e.builder.trunc(count, number) if number.width < e.index.width else count, numbers)
-        return e.builder.icmp_unsigned("<", ir.Constant(numbers, list(range(self.lanes))), every)
+        if e.target.has_masks:
+            numbers = lane_numbers(self.lanes)
+        else:
+            kind = ir.VectorType(ir.IntType(8 * self.dtype.numpy.itemsize), self.lanes)
+            numbers = ir.Constant(kind, list(range(self.lanes)))
+        width = numbers.type.element.width
+        count = e.builder.trunc(count, numbers.type.element) if width < e.index.width else count
+        return e.builder.icmp_unsigned("<", numbers, in_every_lane(e, count, numbers.type))
 
     def over_lanes(self, e: Emitter, combine: Combine, total: ir.Value) -> ir.Value:
         """All lanes combined."""

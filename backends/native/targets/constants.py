@@ -7,6 +7,8 @@ from functools import lru_cache
 from llvmlite import ir
 
 _I32 = ir.IntType(32)
+_REGISTER = 128
+"""Bits of the smallest vector register."""
 _KEPT = 1 << 8
 """Constants that are kept: more than the code of a model has."""
 
@@ -40,3 +42,12 @@ def undefined(kind: ir.Type, count: int) -> Uniform:
 def shuffle_mask(*lanes: int) -> ir.Constant:
     """The lanes that a vector takes of two others, as `splat`."""
     return ir.Constant(ir.VectorType(_I32, len(lanes)), list(lanes))
+
+
+@lru_cache(_KEPT)
+def lane_numbers(count: int) -> ir.Constant:
+    """The number of each lane, in bytes, or in as many bits as fill a register: a comparison makes masks of it. LLVM 22
+    may widen less than a register by lanes of any content, and take their bits for part of the mask: a masked store of
+    8 bytes wrote 16, in code with bounds assertions, where masks outlive a call."""
+    kind = ir.IntType(max(8, _REGISTER // count))
+    return ir.Constant(ir.VectorType(kind, count), list(range(count)))

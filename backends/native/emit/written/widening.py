@@ -12,11 +12,11 @@ from functools import partial
 
 from llvmlite import ir
 
-from circlet.backends.native.emit.emitter import I8, I32, LONG_LOOP, Emitter
+from circlet.backends.native.emit.emitter import I32, LONG_LOOP, Emitter
 from circlet.backends.native.emit.written.release import release
 from circlet.backends.native.emit.written.totals import Total
 from circlet.backends.native.emit.written.turn import Loop, NotWidened, Turn, arguments, intrinsic_of, size_of
-from circlet.backends.native.targets.constants import Uniform
+from circlet.backends.native.targets.constants import Uniform, lane_numbers
 from circlet.backends.native.targets.target import Goal
 from circlet.runtime.records import dataclass
 
@@ -246,11 +246,10 @@ class _Widening:
 
     def _masked(self, begin: ir.Value, count: ir.Value) -> None:
         """A vector of which some lanes count: the first ones, as many as are left where that is a byte."""
-        e, b = self._e, self._e.builder
-        left = b.trunc(e.intrinsic("smin", count, e.number(self._lanes)) if self._cut is None else count, I8)
-        numbers = ir.VectorType(I8, self._lanes)
-        mask = b.icmp_unsigned("<", ir.Constant(numbers, list(range(self._lanes))), self._in_every_lane(left, numbers))
-        self._vectors(1, begin, mask)
+        e, b, numbers = self._e, self._e.builder, lane_numbers(self._lanes)
+        left = e.intrinsic("smin", count, e.number(self._lanes)) if self._cut is None else count
+        left = b.trunc(left, numbers.type.element) if numbers.type.element.width < left.type.width else left
+        self._vectors(1, begin, b.icmp_unsigned("<", numbers, self._in_every_lane(left, numbers.type)))
 
     def _vectors(self, several: int, begin: ir.Value, mask: ir.Value | None = None) -> None:
         """Vectors side by side, from a turn on."""
