@@ -28,8 +28,9 @@ class ListOp(Op):
 
     def slice(self, element: Shape) -> Shape:
         """An element's shape as it lies in the list."""
-        if self.axis >= len(element) + self.stacked:
-            raise ShapeError(f"axis {self.axis}: expected an element with more axes, found shape {element}")
+        if not 0 <= self.axis < len(element) + self.stacked:
+            raise ShapeError(f"axis {self.axis}: expected one that counts from the front, of an element of shape "
+                             f"{element}")
         return (*element[:self.axis], 1, *element[self.axis:]) if self.stacked else element
 
 
