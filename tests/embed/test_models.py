@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import platform
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from _pytest.mark import ParameterSet
 
 import circlet
 from circlet.backends.native.targets.catalogue import PROCESSORS
@@ -32,7 +34,13 @@ def check(path: Path, target: str, is_small: bool, folder: Path) -> None:
                 assert agrees(outputs[identifier(name)], expected), name
 
 
-@pytest.mark.parametrize("path", accepted())
+def third() -> Iterator[ParameterSet]:
+    """The models that are compiled, two of three slow."""
+    for number, each in enumerate(accepted()):
+        yield pytest.param(*each.values, id=each.id, marks=[*each.marks, *[pytest.mark.slow] * (number % 3 > 0)])
+
+
+@pytest.mark.parametrize("path", list(third()))
 def test_host(path: Path, tmp_path: Path) -> None:
     check(path, "host", False, tmp_path)
 

@@ -53,7 +53,7 @@ def served(tmp_path: Path) -> Iterator[tuple[Path, str]]:
 @NATIVE
 @CHROMIUM
 @pytest.mark.parametrize("path", [pytest.param(each, id=each.stem) for each in (IMAGES, DIGITS) if each.exists()])
-@pytest.mark.parametrize("target", ["wasm32", "wasm32-simd"])
+@pytest.mark.parametrize("target", ["wasm32", pytest.param("wasm32-simd", marks=pytest.mark.slow)])
 def test_scores_are_those_of_a_session(browser: Browser, served: tuple[Path, str], path: Path, target: str) -> None:
     folder, address = served
     assert main(["compile", str(path), "--target", target, "-o", str(folder), "--name", "shown"]) == 0

@@ -241,6 +241,7 @@ def test_links_of_a_table_lead_to_the_graph(browser: Browser, tmp_path: Path) ->
     quiet(browser)
 
 
+@pytest.mark.slow
 @CHROMIUM
 def test_a_graph_of_ten_thousand_operators_is_quick(browser: Browser, tmp_path: Path) -> None:
     shown(browser, tmp_path / "page.html", Tab("Graph", [graph_part(chain(10_000))]))

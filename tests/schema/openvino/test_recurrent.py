@@ -60,7 +60,7 @@ SEQUENCES = [each for direction in ("forward", "reverse", "bidirectional") for l
              for each in sequences(direction, lengths)]
 
 
-@pytest.mark.parametrize("dynamic", [False, True], ids=["static", "dynamic"])
+@pytest.mark.parametrize("dynamic", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["static", "dynamic"])
 @pytest.mark.parametrize("cases", [CELLS, [*SEQUENCES, COMPUTED]], ids=["cells", "sequences"])
 def test_as_openvino(tmp_path: Path, cases: list[Case], dynamic: bool) -> None:
     check(tmp_path, cases, dynamic)
