@@ -10,6 +10,11 @@ import numpy as np
 import pytest
 
 import circlet
+from circlet.runtime.ir.builder import ModelBuilder
+from circlet.runtime.ir.tensor import Tensor
+from circlet.runtime.ir.types import DType
+from circlet.runtime.ops.controlflow import StablehloCase
+from circlet.runtime.ops.sequence import SequenceConcat, SequenceConstruct
 from circlet.runtime.passes.pipelines import INTERPRETED
 from circlet.runtime.passes.transforms.spread_lists import spread_lists
 from tests.native.test_lengths import floats
@@ -208,3 +213,22 @@ def test_elements_of_several_shapes_stay_lists(folder: Path) -> None:
     inputs = given("", (2, 5))
     np.testing.assert_array_equal(circlet.Session(model, "native").run(inputs)["y"], inputs["x"][:, :2])
     np.testing.assert_array_equal(circlet.Session(model, "native").run(given("", (3, 70)))["y"].shape, (3, 2, 2))
+
+
+def test_lists_that_go_elsewhere_stay() -> None:
+    """Which of several branches has the list is said by a number."""
+    b = ModelBuilder()
+    main = b.subgraph("main")
+    branches = [b.subgraph(f"branch {k}") for k in range(2)]
+    for each in branches:
+        each.output(each.input("items", DType.VARIANT, ()))
+    number, x = main.input("number", DType.INT32, ()), main.input("x", DType.FLOAT32, (3, 2))
+    items = main.op(SequenceConstruct(), x, x, outputs=[Tensor("items", DType.VARIANT, ())])[0]
+    case = StablehloCase(tuple(each.index for each in branches))
+    same = main.op(case, number, items, outputs=[Tensor("same", DType.VARIANT, ())])[0]
+    main.output(*main.op(SequenceConcat(0, True), same, outputs=[Tensor("y", DType.FLOAT32, (2, 3, 2))]))
+    model = b.build()
+    assert spread_lists(model) is model
+    given = floats(3, 2)
+    np.testing.assert_array_equal(circlet.Session(model, "native").invoke(0, [np.int32(1), given])[0],
+                                  [given, given])

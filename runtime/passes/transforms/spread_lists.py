@@ -99,7 +99,7 @@ def _webs(model: Model) -> list[_Web]:
         for one, other in _same(model, index, operator):
             _join(found, one, other)
     for index, operator in operators:
-        if not isinstance(operator.op, (Alias, Branch, Invoke, PreTestedLoop, LoopZeros)):
+        if not isinstance(operator.op, (Alias, If, CallSubgraph, PreTestedLoop, LoopZeros)):
             near = (found[index, each] for each in (*operator.inputs, *operator.outputs) if (index, each) in found)
             for web in {id(each): each for each in near}.values():
                 web.uses.append((index, operator))
