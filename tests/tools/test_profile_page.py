@@ -75,6 +75,7 @@ def width(browser: Browser, label: str) -> float:
     return found
 
 
+@pytest.mark.slow
 @CHROMIUM
 def test_the_flame_chart_zooms_and_searches(browser: Browser, tmp_path: Path) -> None:
     profile = max((profiled("nested_while") for _ in range(20)), key=share_of_body)
@@ -164,6 +165,7 @@ def test_merged_operators_are_called_by_their_parts() -> None:
     assert merged
 
 
+@pytest.mark.slow
 @CHROMIUM
 def test_turns_are_drawn(browser: Browser, tmp_path: Path) -> None:
     profile = profiled("nested_while")
@@ -174,6 +176,7 @@ def test_turns_are_drawn(browser: Browser, tmp_path: Path) -> None:
     assert browser.errors() == []
 
 
+@pytest.mark.slow
 @CHROMIUM
 def test_long_tables_are_filled(browser: Browser, tmp_path: Path) -> None:
     shown(browser, tmp_path, profiled("transformer"))
