@@ -20,6 +20,7 @@ from circlet.backends.native.emit.value import Value, computed, in_memory, in_st
 from circlet.backends.native.emit.whole import Truth, Whole, both
 from circlet.backends.native.rules.row_vectors import in_every_lane
 from circlet.backends.native.rules.rule import Node
+from circlet.backends.native.targets.constants import lane_numbers
 from circlet.backends.native.targets.target import Goal
 from circlet.runtime.ir.length import (
     alike,
@@ -261,9 +262,9 @@ def _copy_ends(e: Emitter, further: ir.Value, lanes: int, count: int, target: ir
 
 def _copy_few(e: Emitter, size: int, lanes: int, target: ir.Value, source: ir.Value) -> None:
     """Copies no more bytes than there are lanes."""
-    kind = ir.VectorType(I8, lanes)
-    every = in_every_lane(e, e.builder.trunc(e.number(size), I8), kind)
-    mask = e.builder.icmp_unsigned("<", ir.Constant(kind, list(range(lanes))), every)
+    kind, numbers = ir.VectorType(I8, lanes), lane_numbers(lanes)
+    every = in_every_lane(e, e.builder.trunc(e.number(size), numbers.type.element), numbers.type)
+    mask = e.builder.icmp_unsigned("<", numbers, every)
     e.store_masked(e.load_masked(source, mask, ir.Constant(kind, None), 1), target, mask, 1)
 
 

@@ -145,9 +145,9 @@ def requantization(call: Call, channels: int, reach: int, data: int = 0, is_smal
 
 def margin_of(call: Call) -> int | None:
     """The stored value around the images of a convolution; None where there is nothing around them."""
-    op, is_within = call.op, False
-    if isinstance(op, Windowed) and op.padding is Padding.VALID:
-        is_within = not (isinstance(op, DepthwiseConv2D) and op.explicit_paddings)
+    op = call.op
+    is_given = isinstance(op, DepthwiseConv2D) and bool(op.explicit_paddings)
+    is_within = isinstance(op, Windowed) and op.padding is Padding.VALID and not is_given
     is_single = prod(call.input(1).shape[1:3]) == 1
     return None if is_within or is_single else zero_point(call)
 
