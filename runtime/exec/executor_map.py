@@ -12,9 +12,11 @@ from circlet.runtime.errors import Place, UnsupportedError, plural
 from circlet.runtime.exec.executor import Executor
 from circlet.runtime.exec.frame import Contract, Frame, SegmentedFrame, StaticFrame
 from circlet.runtime.exec.frames.chained import Chained
+from circlet.runtime.exec.frames.layout import Layout
 from circlet.runtime.exec.frames.layouts import keeps_inputs, open_layout
 from circlet.runtime.exec.frames.lent_frame import LentFrame
 from circlet.runtime.exec.frames.open_frame import OpenFrame, UnboundError
+from circlet.runtime.exec.frames.open_layout import OpenLayout
 from circlet.runtime.exec.kernel import Backend, Call, Kernel, SkippedKernel, Span, SpanBackend
 from circlet.runtime.exec.observe.listener import Observation
 from circlet.runtime.exec.run import Run
@@ -24,7 +26,9 @@ from circlet.runtime.ir.faults import located
 from circlet.runtime.ir.length import Indefinite, ToldApart, is_late
 from circlet.runtime.ir.model import Model, Subgraph
 from circlet.runtime.ir.op import Opaque, Skip
+from circlet.runtime.ir.terms import Assumption, Terms
 from circlet.runtime.ir.types import Array, Shape
+from circlet.runtime.late import LOADING
 from circlet.runtime.passes.analyses.alias import Aliases
 from circlet.runtime.passes.analyses.elide_copies import CopyPlanner
 from circlet.runtime.passes.analyses.generalize import Generalizer
@@ -107,14 +111,14 @@ class ExecutorMap:
 
     def resizable_frame(self, index: int, shapes: tuple[Shape, ...], run: Run) -> Frame | OpenFrame:
         """As `frame`, where nothing is lent: for other lengths too, if these are open and a backend computes it so."""
-        return self._open_frame(self._specialization(index, shapes), run) or self.frame(index, shapes, run)
+        return self._open_frame(self._specialization(index, shapes), shapes, run) or self.frame(index, shapes, run)
 
     def frame_on(self, index: int, arrays: Sequence[Array], run: Run, is_resizable: bool) -> Frame | LentFrame:
         """As `frame`, on inputs that the caller keeps; for other lengths too where only the run tells shapes, or that
         is asked for, if a backend computes the subgraph so."""
         shapes = tuple(each.shape for each in arrays)
         spec = self._specialization(index, shapes)
-        opened = None if spec.is_static and not is_resizable else self._open_frame(spec, run)
+        opened = None if spec.is_static and not is_resizable else self._open_frame(spec, shapes, run)
         if opened is not None:
             return LentFrame(opened, arrays, spec.shapes)
         return self.frame(index, shapes, run, Contract(inputs=tuple(arrays)))
@@ -127,7 +131,7 @@ class ExecutorMap:
         is_general = self.span_backends and index not in self._rounds
         return self.generalizer.at(index, shapes) if is_general else self.specializer.at(index, shapes)
 
-    def _open_frame(self, spec: Specialization, run: Run) -> OpenFrame | None:
+    def _open_frame(self, spec: Specialization, shapes: tuple[Shape, ...], run: Run) -> OpenFrame | None:
         general = spec.general
         if general is None or not general.spec.is_static or run.observer.observation not in _OPEN:
             return None
@@ -148,12 +152,13 @@ class ExecutorMap:
                 return None  # nothing bounds how much memory a result takes
             try:
                 with suppress(UnboundError), run.binding():
-                    return OpenFrame(spec.index, layout, known, spec.lengths, run,
-                                     partial(self._bound_parts, backend, spec, parts, aliases, run),
+                    bind = partial(self._bound_parts, backend, spec, parts, aliases, run)
+                    return OpenFrame(spec.index, _opened(layout), known, shapes, run,
+                                     partial(_with_layout, bind, layout),
                                      lambda shapes: self.frame(spec.index, shapes, run),
                                      keeps_inputs(aliases, layout, is_open=True))
             except ToldApart as found:
-                return self._open_frame(self.generalizer.apart(spec, found.numbers), run)
+                return self._open_frame(self.generalizer.apart(spec, found.numbers), shapes, run)
         return None
 
     def _between(self, spec: Specialization, parts: Sequence[range], aliases: Aliases) -> Sequence[int] | None:
@@ -269,6 +274,21 @@ class ExecutorMap:
         with located(executor.place, number), np.errstate(all="ignore"):
             executor.kernels[number].bind(inputs, outputs, Run(Variables()))()
         return outputs
+
+
+def _with_layout(bind: Callable[[Mapping[int, Array]], OpenStep | None], layout: Layout,
+                 arrays: Mapping[int, Array]) -> tuple[OpenStep, OpenLayout] | None:
+    """A step, and a layout with what it needs."""
+    step = bind(arrays)
+    return None if step is None else (step, _opened(layout, step.needs, step.assumptions))
+
+
+def _opened(layout: Layout, needs: Sequence[Terms] = (), assumptions: Sequence[Assumption] = ()) -> OpenLayout:
+    """A layout, and what a step needs, for any lengths."""
+    with LOADING:
+        from circlet.runtime.exec.frames.layout_code import layout_code
+
+    return OpenLayout(layout_code(layout, needs, assumptions))
 
 
 def _bound_whole(backend: SpanBackend, spec: Specialization, aliases: Aliases, run: Run,

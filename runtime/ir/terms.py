@@ -202,11 +202,11 @@ class Assumption:
         return (value == 0 if self.relation == "==" else value < 0) is self.holds
 
 
-def text(terms: Terms) -> str:
-    """Terms for people, e.g. `2*n0 + 1`."""
+def text(terms: Terms, name: Callable[[Atom], str] | None = None) -> str:
+    """Terms for people, e.g. `2*n0 + 1`; atoms as something else names them, if it is given."""
     parts = []
     for factor, atoms in terms:
-        names = [_name(each) for each in atoms]
+        names = [(name or _name)(each) for each in atoms]
         parts.append("*".join(names if factor == 1 and names else [str(factor), *names]))
     return " + ".join(parts) or "0"
 

@@ -8,12 +8,13 @@ import pytest
 import circlet
 from circlet.runtime.errors import LimitError, Place
 from circlet.runtime.exec.frames.layout import Border, Buffer, Layout
+from circlet.runtime.exec.frames.layout_code import layout_code
+from circlet.runtime.exec.frames.open_layout import OpenLayout
 from circlet.runtime.exec.frames.views import MOST_KEPT, View, Views
 from circlet.runtime.exec.memory import Room
 from circlet.runtime.exec.run import Run
 from circlet.runtime.exec.state.variables import Variables
 from circlet.runtime.ir.builder import ModelBuilder
-from circlet.runtime.ir.formulas import Formulas
 from circlet.runtime.ir.terms import Symbol, Terms
 from circlet.runtime.ir.types import DType
 from circlet.runtime.ops.elementwise import Add
@@ -27,12 +28,17 @@ LAYOUT = Layout(Place(0, "main", 0, ""), (0,), (1,), (Border(0, DType.INT32, (LE
                 (Buffer(5, BYTES), Buffer(9, ((8, (Symbol(0),)),))))
 
 
+OPEN = OpenLayout(layout_code(LAYOUT))
+
+
 def at(views: Views, length: int) -> View:
-    return views.at((length,), Formulas(views.needs)((length,)))
+    sizes = OPEN.fit(((length,),), (), True)
+    assert sizes is not None
+    return views.at(sizes)
 
 
 def test_shapes_follow_from_lengths() -> None:
-    views = Views(LAYOUT, {}, Run(Variables()))
+    views = Views(OPEN, {}, Run(Variables()))
     for length in (3, 1, 7):
         view = at(views, length)
         assert [each.shape for each in (*view.inputs, *view.outputs)] == [(length,), (length, 2)]
@@ -40,7 +46,7 @@ def test_shapes_follow_from_lengths() -> None:
 
 
 def test_they_are_kept_as_long_as_memory_stays_where_it_is() -> None:
-    views = Views(LAYOUT, {}, Run(Variables()))
+    views = Views(OPEN, {}, Run(Variables()))
     for length in (20, 10):
         views.keep(((length,),), at(views, length))
     assert [*views.kept] == [((20,),), ((10,),)]
@@ -50,7 +56,7 @@ def test_they_are_kept_as_long_as_memory_stays_where_it_is() -> None:
 
 
 def test_so_many_are_kept() -> None:
-    views = Views(LAYOUT, {}, Run(Variables()))
+    views = Views(OPEN, {}, Run(Variables()))
     at(views, MOST_KEPT + 1)
     for length in range(1, MOST_KEPT + 2):
         views.keep(((length,),), at(views, length))
@@ -61,7 +67,7 @@ def test_so_many_are_kept() -> None:
 def test_what_there_is_no_memory_for_is_not_kept() -> None:
     run = Run(Variables())
     run.room.limit(10_000)
-    views = Views(LAYOUT, {}, run)
+    views = Views(OPEN, {}, run)
     at(views, 10)
     with pytest.raises(LimitError, match="memory=10000"):
         at(views, 1 << 20)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import product
 from typing import TypeAlias
 
@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
 
 from circlet.runtime.ir import bounds
-from circlet.runtime.ir.formulas import Conditions, Formulas
+from circlet.runtime.ir.formulas import Formulas
 from circlet.runtime.ir.length import (
     Indefinite,
     Scope,
@@ -166,6 +166,15 @@ def test_equal_things_are_equal_without_assumptions() -> None:
     assert not scope.assumptions
 
 
+def evaluated(written: Callable[[Formulas], list[str]], lengths: Sequence[int]) -> list[object]:
+    """What expressions are at some lengths."""
+    write = Formulas()
+    expressions = written(write)
+    names: dict[str, object] = {f"n{number}": length for number, length in enumerate(lengths)}
+    exec("\n".join(write.lines), names)
+    return [eval(each, names) for each in expressions]
+
+
 @given(st.lists(formula, max_size=4), some_lengths, some_lengths)
 def test_formulas_have_the_values_that_each_has(made: list[Formula], at_hand: list[int], others: list[int]) -> None:
     scope = Scope(at_hand)
@@ -174,10 +183,10 @@ def test_formulas_have_the_values_that_each_has(made: list[Formula], at_hand: li
     except Indefinite:
         assume(False)
     numbers = [each(others) for each in made]
-    assert Formulas(map(terms_of, found))(others) == [value(each, others) for each in found]
+    assert evaluated(lambda write: [write(terms_of(each)) for each in found], others) == [
+        value(each, others) for each in found]
     fit = all(each.fits(others) for each in scope.assumptions)
-    conditions = Conditions(scope.assumptions)
-    assert conditions.hold(Formulas(conditions.terms)(others)) is fit
+    assert any(evaluated(lambda write: [write.fault(each) for each in scope.assumptions], others)) is not fit
     assert not fit or [value(each, others) for each in found] == numbers
 
 

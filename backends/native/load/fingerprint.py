@@ -7,7 +7,7 @@ import os
 import pickle
 from collections.abc import Callable, Sequence
 from functools import lru_cache
-from importlib.util import find_spec
+from importlib.util import MAGIC_NUMBER, find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -46,12 +46,13 @@ def toolchain() -> str:
 
 @lru_cache(1)
 def installation() -> bytes:
-    """What tells installations of circlet and its libraries apart, and machines that need different code: which files
-    there are, of what size, and when they were written and put there, which no later content shares."""
+    """What tells installations of circlet and its libraries apart, versions of Python whose code differs, and machines
+    that need different code: which files there are, of what size, and when they were written and put there, which no
+    later content shares."""
     llvm = find_spec("llvmlite")
     library = None if llvm is None or llvm.origin is None else _told("", os.stat(llvm.origin))
     found = sorted([_told(name, each.stat()) for name, each in _sources(_PACKAGE, ("runtime", "backends", "schema"))])
-    told = machine.identity(), np.__version__, library, found
+    told = machine.identity(), MAGIC_NUMBER, np.__version__, library, found
     return blake2b(marshal.dumps(told, _WITHOUT_REFERENCES)).digest()
 
 

@@ -25,8 +25,7 @@ from circlet.backends.native.parts import (
     TurnTimes,
     Variable,
 )
-from circlet.runtime.ir.formulas import Formulas
-from circlet.runtime.ir.terms import Assumption, Terms
+from circlet.runtime.ir.terms import Assumption, Terms, value_of
 from circlet.runtime.records import dataclass
 
 
@@ -82,7 +81,7 @@ class Manifest:
 
     def arena_bytes(self, lengths: Sequence[int]) -> int:
         """How large the arena is for some open lengths."""
-        return max(Formulas(self.arena_tops)(lengths), default=0)
+        return max((value_of(each, lengths) for each in self.arena_tops), default=0)
 
     @property
     def functions(self) -> dict[str, str]:

@@ -6,12 +6,18 @@ from collections.abc import Mapping, Sequence
 
 from circlet.backends.native.abi import DONE, FIRST_ARRAY, OUTGROWN, SCRATCH
 from circlet.backends.native.load.invocation import CountedInvocation, Invocation, Setting
+from circlet.backends.native.load.manifest import Manifest
 from circlet.backends.native.load.store import Function
 from circlet.backends.native.load.team import Teams
 from circlet.backends.native.parts import Held, OpenLengths
 from circlet.runtime.exec.step import OutgrownError, Step
-from circlet.runtime.ir.terms import Assumption
+from circlet.runtime.ir.terms import Assumption, Terms
 from circlet.runtime.ir.types import Array
+
+
+def needs_of(manifest: Manifest) -> tuple[Terms, ...]:
+    """The bytes of the memory that each thread has for itself, and those that the arena has at the least."""
+    return manifest.scratch_bytes, *manifest.arena_tops
 
 
 class OpenInvocation(Invocation):
@@ -26,9 +32,13 @@ class OpenInvocation(Invocation):
         """What owns the memory of each, at whose begin a buffer lies whatever its length is."""
         self._symbols = [array for array, each in zip(self._arrays, manifest.origins, strict=True)
                          if isinstance(each, OpenLengths)]
-        self.needs = (manifest.scratch_bytes, *manifest.arena_tops)
+        self._writable = [each.data for each in self._symbols]
+        """The same, whose elements are written sooner."""
+        self.needs = needs_of(manifest)
         self._grows = manifest.grows
         self._teams = teams
+        self._room = self._arena.nbytes, self._scratch.nbytes
+        """The bytes of both."""
         self._stepped: Step | None = None
         """Runs it with the memory that it has."""
 
@@ -40,15 +50,15 @@ class OpenInvocation(Invocation):
         return self._function.manifest.assumptions
 
     def expect(self, sizes: Sequence[int]) -> None:
-        scratch, *tops = sizes
-        size, scratch = max(tops, default=0), scratch * self._teams.participants
-        if size > self._arena.nbytes or scratch > self._scratch.nbytes:
+        size, scratch = max(sizes[1:], default=0), sizes[0] * self._teams.participants
+        if size > self._room[0] or scratch > self._room[1]:
             self._grow(size, scratch)
 
     def resize(self, lengths: tuple[int, ...], arrays: Mapping[int, Array]) -> Step:
         self._lengths = lengths
-        for each in self._symbols:
-            each[:len(lengths)] = lengths
+        for each in self._writable:
+            for number, length in enumerate(lengths):
+                each[number] = length
         for number, (position, tensor) in enumerate(self._held):
             array = arrays[tensor]
             if array.base is None or array.base is not self._memory[number]:
@@ -88,6 +98,7 @@ class OpenInvocation(Invocation):
             self._arena = grown(self._arena.nbytes, arena, self._grows)
         if scratch > self._scratch.nbytes:
             self._scratch = grown(self._scratch.nbytes, scratch, self._grows)
+        self._room = self._arena.nbytes, self._scratch.nbytes
         self._table[SCRATCH] = self._scratch.ctypes.data
         self._bind_entry(self._teams)
         self._stepped = None

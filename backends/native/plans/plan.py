@@ -15,7 +15,6 @@ from circlet.runtime.errors import Place
 from circlet.runtime.exec.frames.layout import Layout
 from circlet.runtime.ir.model import Model, Signature, Subgraph
 from circlet.runtime.ir.tensor import Tensor
-from circlet.runtime.ir.terms import fixed, is_fixed
 from circlet.runtime.ir.types import DType, Quantization, Shape
 from circlet.runtime.records import dataclass
 
@@ -158,20 +157,16 @@ class Stage:
 class Planned:
     """Functions that compute a whole subgraph, one after another."""
 
-    layout: Layout
-    """Where inputs and results lie, and what one function computes for another."""
-    is_open: bool
+    subgraph: int
+    layout: Layout | None
+    """Where inputs and results lie, and what one function computes for another; None where lengths are open."""
+    code: bytes
+    """The same as code of this version of Python where lengths are open; see `OpenLayout`."""
     known: tuple[Part, ...]
     """Values of inputs and results that are the same for all lengths, and lie nowhere."""
     stages: tuple[Stage, ...]
     keeps_inputs: bool
     """Whether they leave inputs as they are, which may lie anywhere."""
-
-    def shapes(self) -> tuple[Shape, ...]:
-        """Those of the inputs, -1 for open lengths."""
-        found = {each.tensor: tuple(fixed(size) if is_fixed(size) else -1 for size in each.shape)
-                 for each in self.layout.borders}
-        return tuple(found[each] for each in self.layout.inputs)
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import marshal
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
@@ -48,6 +49,8 @@ class Begun:
     stop: int
     """The operator that the next one begins with."""
     stages: tuple[Stage, ...]
+    manifests: tuple[Manifest, ...]
+    """What they need."""
     held: tuple[int, ...]
     """The tensors that they find in memory."""
 
@@ -118,22 +121,24 @@ class Planner:
         if (graph.inputs, graph.outputs) != (own.inputs, own.outputs):
             raise Unplanned
         if not span.operators.start:
-            before = Begun(span.spec, 0, (), ())
+            before = Begun(span.spec, 0, (), (), ())
         if before is None or before.spec is not span.spec or before.stop != span.operators.start:
             raise Unplanned
         found = sorted({each.tensor for each in manifest.origins if isinstance(each, Held)})
         held = [each for each in found if each not in span.spec.known]
         values = [each for each in found if each in span.spec.known]
         stages = (*before.stages, self._stage(executed, span, key, manifest, values))
-        between = (*before.held, *held)
+        manifests, between = (*before.manifests, manifest), (*before.held, *held)
         if span.operators.stop < len(graph.operators):
-            self._begun = Begun(span.spec, span.operators.stop, stages, between)
+            self._begun = Begun(span.spec, span.operators.stop, stages, manifests, between)
             return None
         layout, known = self._layout(span, between)
         if not {*between} <= {each.tensor for each in layout.borders if each.buffer is not None}:
             raise Unplanned
         parts = tuple(self._part(span.spec.index, *each) for each in known.items())
-        return Planned(layout, span.is_whole, parts, stages, keeps_inputs(span.aliases, layout, span.is_whole))
+        code = _code(layout, manifests) if span.is_whole else b""
+        return Planned(span.spec.index, None if code else layout, code, parts, stages,
+                       keeps_inputs(span.aliases, layout, span.is_whole))
 
     def _stage(self, executed: Model, span: Span, key: str, manifest: Manifest, found: Sequence[int]) -> Stage:
         """A function, and where what it reads lies that is known, such as tensors `found` of the subgraph."""
@@ -207,6 +212,16 @@ class Planner:
             self._kept.append(padded)
             self._offsets[key] = begin, data
         return self._offsets[key][0]
+
+
+def _code(layout: Layout, manifests: Sequence[Manifest]) -> bytes:
+    """A layout for any lengths, and what functions need that are bound for it."""
+    with LOADING:
+        from circlet.backends.native.load.open_invocation import needs_of
+        from circlet.runtime.exec.frames.layout_code import layout_code
+
+    needs = [terms for each in manifests for terms in needs_of(each)]
+    return marshal.dumps(layout_code(layout, needs, [found for each in manifests for found in each.assumptions]))
 
 
 def _states(executed: Model, manifest: Manifest) -> Iterator[State]:

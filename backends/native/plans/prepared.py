@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import marshal
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from io import SEEK_END
 from math import prod
@@ -23,6 +24,8 @@ from circlet.backends.native.load.team import Teams
 from circlet.backends.native.plans.key import MARK, plan_key
 from circlet.backends.native.plans.plan import Part, Plan, Planned, Stage, tensor_of
 from circlet.runtime.digests import blake2b
+from circlet.runtime.exec.frames.layout import Layout
+from circlet.runtime.exec.frames.open_layout import OpenLayout
 from circlet.runtime.exec.frames.whole_frame import WholeFrame
 from circlet.runtime.exec.memory import retype
 from circlet.runtime.exec.run import Run
@@ -30,7 +33,7 @@ from circlet.runtime.exec.state.variables import Variables
 from circlet.runtime.exec.step import in_turn
 from circlet.runtime.ir.faults import located
 from circlet.runtime.ir.model import Model, Provenance
-from circlet.runtime.ir.terms import LEAST, fixed
+from circlet.runtime.ir.terms import fixed
 from circlet.runtime.ir.types import Array, Shape
 from circlet.runtime.late import LOADING
 
@@ -100,6 +103,7 @@ class Prepared:
         self._kept, self._files = constants, [np.frombuffer(each, np.uint8) for each in files]
         self._teams = Teams(num_threads)
         self._functions: dict[str, Function | None] = {}
+        self._layouts: dict[bytes, OpenLayout] = {}
 
     @property
     def outline(self) -> Model:
@@ -117,37 +121,40 @@ class Prepared:
 
     def frame(self, subgraph: int, shapes: tuple[Shape, ...], run: Run, alone: MakeFrame) -> EntryFrame | None:
         for each in self._plan.planned:
-            lengths = _lengths(each, subgraph, shapes)
-            functions = None if lengths is None else self._fitting(each, lengths)
-            if lengths is not None and functions is not None:
-                if not each.is_open:
-                    return self._fixed(each, functions, run)
-                return self._open(each, functions, lengths, run, alone)
+            if each.subgraph == subgraph and (functions := self._fitting(each, shapes)) is not None:
+                if each.layout is not None:
+                    return self._fixed(each, each.layout, functions, run)
+                return self._open(each, functions, shapes, run, alone)
         return None
 
     def lent(self, subgraph: int, arrays: Sequence[Array], run: Run, alone: MakeFrame) -> LentFrame | WholeFrame | None:
-        shapes = tuple(each.shape for each in arrays)
+        shapes = tuple([each.shape for each in arrays])
         for each in self._plan.planned:
-            lengths = _lengths(each, subgraph, shapes) if each.is_open or each.keeps_inputs else None
-            functions = None if lengths is None else self._fitting(each, lengths)
-            if lengths is not None and functions is not None:
-                if not each.is_open:
-                    return self._fixed(each, functions, run, arrays)
+            is_fit = each.subgraph == subgraph and (each.layout is None or each.keeps_inputs)
+            if is_fit and (functions := self._fitting(each, shapes)) is not None:
+                if each.layout is not None:
+                    return self._fixed(each, each.layout, functions, run, arrays)
                 with LOADING:
                     from circlet.runtime.exec.frames.lent_frame import LentFrame
 
-                opened = self._open(each, functions, lengths, run, alone)
+                opened = self._open(each, functions, shapes, run, alone)
                 return None if opened is None else LentFrame(opened, arrays)
         return None
 
-    def _fitting(self, planned: Planned, lengths: tuple[int, ...]) -> list[Function] | None:
-        """The functions of a subgraph; None where one is gone, or not for some lengths."""
-        found = []
-        for each in planned.stages:
-            function = self._function(each.key)
-            if function is None or not function.manifest.fits(lengths):
-                return None
-            found.append(function)
+    def _fitting(self, planned: Planned, shapes: tuple[Shape, ...]) -> list[Function] | None:
+        """The functions of a subgraph; None where one is gone, or not for inputs of some shapes."""
+        if planned.layout is None:
+            layout = self._layout(planned)
+            is_fit = layout.fit(shapes, layout.room, True) is not None
+        else:
+            is_fit = planned.layout.input_shapes() == shapes
+        found = [self._function(each.key) for each in planned.stages] if is_fit else [None]
+        return None if None in found else [each for each in found if each is not None]
+
+    def _layout(self, planned: Planned) -> OpenLayout:
+        found = self._layouts.get(planned.code)
+        if found is None:
+            found = self._layouts[planned.code] = OpenLayout(marshal.loads(planned.code))
         return found
 
     def _function(self, key: str) -> Function | None:
@@ -155,55 +162,57 @@ class Prepared:
             self._functions[key] = stored(key)
         return self._functions[key]
 
-    def _open(self, planned: Planned, functions: Sequence[Function], lengths: tuple[int, ...], run: Run,
+    def _open(self, planned: Planned, functions: Sequence[Function], shapes: tuple[Shape, ...], run: Run,
               alone: MakeFrame) -> OpenFrame | None:
         with LOADING:
             from circlet.backends.native.load.open_invocation import OpenInvocation
             from circlet.runtime.exec.frames.open_frame import OpenFrame, UnboundError
 
-        known = self._known(planned)
+        layout = self._layout(planned)
+        known = self._known(planned, [(tensor, shape, dtype) for tensor, dtype, shape in layout.known])
 
-        def bind(arrays: Mapping[int, Array]) -> OpenStep:
-            return _chained([OpenInvocation(function, self._setting(stage, arrays, lengths, run), self._teams)
-                             for stage, function in zip(planned.stages, functions, strict=True)])
+        def bind(arrays: Mapping[int, Array]) -> tuple[OpenStep, OpenLayout]:
+            return _chained([OpenInvocation(function, self._setting(stage, arrays, run), self._teams)
+                             for stage, function in zip(planned.stages, functions, strict=True)]), layout
 
         with suppress(UnboundError):
-            return OpenFrame(planned.layout.place.subgraph, planned.layout, known, lengths, run, bind,
+            return OpenFrame(planned.subgraph, layout, known, shapes, run, bind,
                              lambda shapes: alone(shapes, run), planned.keeps_inputs)
         return None
 
-    def _fixed(self, planned: Planned, functions: Sequence[Function], run: Run,
+    def _fixed(self, planned: Planned, layout: Layout, functions: Sequence[Function], run: Run,
                lent: Sequence[Array] = ()) -> WholeFrame:
-        layout = planned.layout
         places = {each.tensor: each.buffer for each in layout.borders}
         memory = {places[tensor]: retype(array, (array.nbytes,), np.dtype(np.uint8))
                   for tensor, array in zip(layout.inputs, lent, strict=bool(lent))}
         memory.update({each.number: run.room.allocate((fixed(each.size),), np.dtype(np.uint8))
                        for each in layout.buffers if each.number not in memory})
-        arrays = self._known(planned)
+        shapes = {each.tensor: tuple(map(fixed, each.shape)) for each in layout.borders}
+        arrays = self._known(planned, [(each.tensor, shapes[each.tensor], each.dtype.numpy) for each in layout.borders])
         for each in layout.borders:
             if each.buffer is None:
                 continue
-            shape, dtype = tuple(map(fixed, each.shape)), each.dtype.numpy
+            shape, dtype = shapes[each.tensor], each.dtype.numpy
             end = each.offset + prod(shape) * dtype.itemsize
             arrays[each.tensor] = retype(memory[each.buffer][each.offset:end], shape, dtype)
-        steps = [Invocation(function, self._setting(stage, arrays, (), run), self._teams).step()
+        steps = [Invocation(function, self._setting(stage, arrays, run), self._teams).step()
                  for stage, function in zip(planned.stages, functions, strict=True)]
         inputs, outputs = ([arrays[each] for each in side] for side in (layout.inputs, layout.outputs))
         return WholeFrame(run, inputs, outputs, in_turn(steps))
 
-    def _known(self, planned: Planned) -> dict[int, Array]:
+    def _known(self, planned: Planned,
+               tensors: Iterable[tuple[int, Shape, np.dtype[np.generic]]]) -> dict[int, Array]:
         """Inputs and results that are the same in every run, by tensor."""
         found = {each.tensor: self._part(each) for each in planned.known}
-        return {each.tensor: retype(found[each.tensor], tuple(map(fixed, each.shape)), each.dtype.numpy)
-                for each in planned.layout.borders if each.tensor in found} if found else {}
+        return {tensor: retype(found[tensor], shape, dtype) for tensor, shape, dtype in tensors
+                if tensor in found} if found else {}
 
-    def _setting(self, stage: Stage, arrays: Mapping[int, Array], lengths: tuple[int, ...], run: Run) -> Setting:
+    def _setting(self, stage: Stage, arrays: Mapping[int, Array], run: Run) -> Setting:
         parts = {(each.subgraph, each.tensor): self._part(each) for each in stage.parts}
         held = {**arrays, **{each.tensor: self._part(each) for each in stage.known}}
         states = {(each.subgraph, each.tensor.number): tensor_of(each.tensor) for each in stage.states}
         return Setting(
-            run=run, lengths=lengths, held=held.get, constant=lambda found: parts[_place(found)],
+            run=run, lengths=(), held=held.get, constant=lambda found: parts[_place(found)],
             variable=lambda subgraph, tensor: states[subgraph, tensor], executor=self._executors(stage).__getitem__,
             located=located(lambda _: stage.leading, 0))
 
@@ -238,21 +247,3 @@ def _chained(steps: Sequence[OpenStep]) -> OpenStep:
 
 def _place(found: Constant) -> tuple[int, int]:
     return found.subgraph, found.tensor
-
-
-def _lengths(planned: Planned, subgraph: int, shapes: tuple[Shape, ...]) -> tuple[int, ...] | None:
-    """The lengths to begin with for inputs of some shapes; None where the function is not for them."""
-    patterns = planned.shapes()
-    if planned.layout.place.subgraph != subgraph or len(patterns) != len(shapes):
-        return None
-    lengths = []
-    for shape, pattern in zip(shapes, patterns, strict=True):
-        if len(shape) != len(pattern):
-            return None
-        for size, wanted in zip(shape, pattern, strict=True):
-            if wanted != size and (wanted >= 0 or size < LEAST):
-                return None
-            if wanted < 0:
-                lengths.append(size)
-    found = planned.layout.all_lengths(tuple(lengths))
-    return found if all(each.fits(found) for each in planned.layout.assumptions) else None

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from circlet.runtime.errors import Place
-from circlet.runtime.ir.terms import Assumption, Terms
-from circlet.runtime.ir.types import DType
+from circlet.runtime.ir.terms import Assumption, Terms, fixed
+from circlet.runtime.ir.types import DType, Shape
 from circlet.runtime.records import dataclass
 
 
@@ -48,6 +48,7 @@ class Layout:
     room: tuple[int, ...] = ()
     """Where loops grow, lengths behind the open ones to begin with: 0, or for how much there is room."""
 
-    def all_lengths(self, opened: tuple[int, ...]) -> tuple[int, ...]:
-        """The lengths to begin with, given the open ones."""
-        return (*opened, *self.room)
+    def input_shapes(self) -> tuple[Shape, ...]:
+        """Those of the inputs, which are fixed."""
+        shapes = {each.tensor: each.shape for each in self.borders}
+        return tuple([tuple(map(fixed, shapes[each])) for each in self.inputs])

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, NoReturn, final
 
 import numpy as np
 
 from circlet.runtime.errors import LimitError
 from circlet.runtime.exec.frames.cache import Invocable, Key, Resizable
-from circlet.runtime.exec.frames.layout import Layout
+from circlet.runtime.exec.frames.open_layout import OpenLayout, Sizes
 from circlet.runtime.exec.frames.views import View, Views
 from circlet.runtime.exec.memory import copiers
 from circlet.runtime.exec.run import Run
 from circlet.runtime.exec.step import OpenStep, OutgrownError, Step
-from circlet.runtime.ir.formulas import Conditions, Formulas
-from circlet.runtime.ir.terms import LEAST, MOST_ROOM, fixed, is_fixed
+from circlet.runtime.ir.terms import MOST_ROOM
 from circlet.runtime.ir.types import Array, Shape
 
 if TYPE_CHECKING:
@@ -44,17 +43,17 @@ class OpenFrame(Resizable):
     is_settled = False
     """Whether it was asked for the same lengths twice."""
 
-    def __init__(self, index: int, layout: Layout, known: Mapping[int, Array], lengths: tuple[int, ...], run: Run,
-                 bind: Callable[[Mapping[int, Array]], OpenStep | None],
+    def __init__(self, index: int, layout: OpenLayout, known: Mapping[int, Array], shapes: tuple[Shape, ...], run: Run,
+                 bind: Callable[[Mapping[int, Array]], tuple[OpenStep, OpenLayout] | None],
                  alone: Callable[[tuple[Shape, ...]], Invocable], keeps_inputs: bool = False) -> None:
         """
         Args:
             index: of the subgraph.
             layout: where inputs and results lie.
             known: values that are the same for all lengths.
-            lengths: to begin with, all that the layout is for.
+            shapes: of the inputs to begin with, which the layout is for.
             run: the run, or runs one after another, that the frame serves.
-            bind: makes the step, given buffers by tensor.
+            bind: makes the step, given buffers by tensor, and the layout with what the step needs.
             alone: makes a frame for inputs of some shapes that takes any values.
             keeps_inputs: whether the step leaves them as they are.
 
@@ -65,15 +64,11 @@ class OpenFrame(Resizable):
         self.run = run
         self._index = index
         self._views = Views(layout, known, run)
-        shapes = {each.tensor: each.shape for each in layout.borders}
-        given = [shapes[each] for each in layout.inputs]
-        self._ranks = list(map(len, given))
-        axes = [(position, axis, size) for position, shape in enumerate(given) for axis, size in enumerate(shape)]
-        self._open = [(position, axis) for position, axis, size in axes if not is_fixed(size)]
-        self._fixed = [(position, axis, fixed(size)) for position, axis, size in axes if is_fixed(size)]
         self._shapes = _UNSIZED
-        self._fitting: tuple[tuple[Shape, ...], tuple[int, ...], list[int]] = _UNSIZED, lengths, []
-        """Shapes that were found to fit last, all lengths for them, and the numbers that these decide."""
+        self._late = layout.room
+        """The lengths behind the open ones."""
+        self._fitting: tuple[tuple[Shape, ...], Sizes] | None = None
+        """Shapes that were found to fit last, and what they decide."""
         self._room = len(layout.room)
         self._keeps_inputs = keeps_inputs
         self._make_alone = alone
@@ -82,21 +77,14 @@ class OpenFrame(Resizable):
         """Whether results are those of another frame."""
         self._viewed: Sequence[int] = ()
         """The lengths for which results whose shapes the run computes are shown."""
-        self._view = self._views.at(lengths, Formulas(self._views.needs)(lengths))
-        step = bind(self._view.arrays)
-        if step is None:
+        self._layout = layout
+        self._view = self._views.at(self._sizes(shapes))
+        bound = bind(self._view.arrays)
+        if bound is None:
             raise UnboundError
-        self._step = step
-        self._conditions = Conditions(tuple(dict.fromkeys((*layout.assumptions, *step.assumptions))))
-        """What must hold of lengths."""
-        self._numbers = Formulas((*self._views.needs, *step.needs, *self._conditions.terms))
-        """The numbers that lengths decide: of views, of the step, and of conditions."""
-        views = len(self._views.needs)
-        both = views + len(step.needs)
-        self._parts = views, both
-        """How many numbers views need, and with those how many the step needs."""
+        self._step, self._layout = bound
         try:
-            step.expect(self._numbers(lengths)[views:both])
+            self._step.expect(self._sizes(shapes)[-1])
         except LimitError:
             if not layout.room:
                 raise
@@ -107,14 +95,14 @@ class OpenFrame(Resizable):
         """Runs the subgraph at the lengths that the frame has."""
         self._copies: Sequence[Callable[[], Array]] = ()
         self._take(self._view)
-        self._shapes = self.asked = tuple(map(np.shape, self.inputs))
+        self._shapes = self.asked = shapes
         """The shapes of the inputs that `call` is to get next; whoever holds the frame says so."""
-        self._views.keep(self._shapes, self._view)
+        self._views.keep(shapes, self._view)
 
     @property
     def opened(self) -> OpenFrame | None:
         """This, if it is for inputs of several shapes."""
-        return self if self._open else None
+        return self if self._layout.is_open else None
 
     def serves(self, key: Key) -> bool:
         """Whether it is likely to be asked for the same lengths again, for what a key is for."""
@@ -129,23 +117,17 @@ class OpenFrame(Resizable):
         """Whether the frame is for inputs of these shapes."""
         if shapes in self._views.kept:
             return True
-        if list(map(len, shapes)) != self._ranks:
+        sizes = self._layout.fit(shapes, self._late, True)
+        if sizes is None:
             return False
-        for position, axis, size in self._fixed:
-            if shapes[position][axis] != size:
-                return False
-        lengths = self._at(shapes)
-        if min(lengths[:len(self._open)], default=LEAST) < LEAST:
-            return False
-        numbers = self._numbers(lengths)
-        if not self._conditions.hold(numbers[self._parts[1]:]):
-            return False
-        self._fitting = shapes, lengths, numbers
+        self._fitting = shapes, sizes
         return True
 
-    def _at(self, shapes: tuple[Shape, ...]) -> tuple[int, ...]:
-        """All lengths for inputs of some shapes."""
-        return (*[shapes[position][axis] for position, axis in self._open], *self._view.lengths[len(self._open):])
+    def _sizes(self, shapes: tuple[Shape, ...]) -> Sizes:
+        """What is decided by shapes of inputs that the frame takes, or took with other lengths behind the open ones."""
+        sizes = self._layout.fit(shapes, self._late, False)
+        assert sizes is not None, f"the frame is not for inputs of shapes {shapes}"
+        return sizes
 
     def resize(self, shapes: tuple[Shape, ...]) -> None:
         """Makes `inputs` arrays of other shapes, which the frame takes.
@@ -158,19 +140,16 @@ class OpenFrame(Resizable):
         self._shapes = _UNSIZED
         view = self._views.kept.get(shapes)
         if view is None:
-            known, lengths, numbers = self._fitting
-            if shapes is not known:
-                lengths = self._at(shapes)
-                numbers = self._numbers(lengths)
-            view = self._made(shapes, lengths, numbers)
+            fitting = self._fitting
+            is_known = fitting is not None and fitting[0] is shapes
+            view = self._made(shapes, fitting[1] if fitting is not None and is_known else self._sizes(shapes))
         self._take(view)
         self._shapes = self.asked = shapes
 
-    def _made(self, shapes: tuple[Shape, ...], lengths: tuple[int, ...], numbers: Sequence[int]) -> View:
+    def _made(self, shapes: tuple[Shape, ...], sizes: Sizes) -> View:
         """A view for some lengths, for which the step has memory; inputs stay where they are that have the same."""
-        views, both = self._parts
-        view = self._views.at(lengths, numbers[:views])
-        self._step.expect(numbers[views:both])
+        view = self._views.at(sizes)
+        self._step.expect(sizes[-1])
         self._views.keep(shapes, view)
         return view
 
@@ -238,7 +217,8 @@ class OpenFrame(Resizable):
         """Changes to other room, for the same shapes of inputs."""
         shapes, self._shapes = self._shapes, _UNSIZED
         self._views.kept.clear()
-        self._take(self._made(shapes, lengths, self._numbers(lengths)))
+        self._late, self._fitting = lengths[len(lengths) - self._room:], None
+        self._take(self._made(shapes, self._sizes(shapes)))
         self._shapes, self._is_left = shapes, False
 
     def _leave(self) -> None:
@@ -287,9 +267,9 @@ class OpenFrame(Resizable):
         lengths = self._step.lengths
         if lengths == self._viewed:
             return
-        self._show(self._views.outputs(self._view, lengths))
+        self._show(self._views.outputs(self._view, self._layout.told(lengths)))
         self._viewed = lengths
 
-    def _show(self, outputs: Iterable[Array]) -> None:
-        self.outputs = tuple(outputs)
+    def _show(self, outputs: tuple[Array, ...]) -> None:
+        self.outputs = outputs
         self._copies = copiers(self.outputs)

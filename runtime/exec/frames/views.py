@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from operator import gt, itemgetter
 
 import numpy as np
 
-from circlet.runtime.exec.frames.layout import Border, Layout
+from circlet.runtime.exec.frames.open_layout import Elements, OpenLayout, Placed, Sizes, Told, Valued
 from circlet.runtime.exec.memory import copiers
 from circlet.runtime.exec.run import Run
-from circlet.runtime.ir.formulas import Formulas
-from circlet.runtime.ir.terms import Terms, fixed, has_computed
 from circlet.runtime.ir.types import Array, Shape
+
+_ARRAY = np.ndarray
 
 MOST_KEPT = 64
 """For how many shapes of inputs views are kept: a choice."""
@@ -19,6 +20,8 @@ MOST_KEPT = 64
 
 class View:
     """Inputs and results at some lengths. No data class: one is made for each new length, in a time that counts."""
+
+    __slots__ = "arrays", "copies", "inputs", "lengths", "outputs"
 
     def __init__(self, lengths: tuple[int, ...], arrays: Mapping[int, Array], inputs: tuple[Array, ...],
                  outputs: tuple[Array, ...]) -> None:
@@ -38,7 +41,7 @@ class Views:
     """Makes arrays for a layout, in memory that grows. Those for shapes that come again are kept as long as memory
     stays where it is."""
 
-    def __init__(self, layout: Layout, known: Mapping[int, Array], run: Run) -> None:
+    def __init__(self, layout: OpenLayout, known: Mapping[int, Array], run: Run) -> None:
         """
         Args:
             layout: where inputs and results lie.
@@ -48,44 +51,39 @@ class Views:
         self.kept: dict[tuple[Shape, ...], View] = {}
         """By the shapes of inputs."""
         self._run = run
-        self._given, self._results = layout.inputs, layout.outputs
-        self._memory: list[Array] = [np.empty(0, np.uint8) for _ in layout.buffers]
-        places = {each.number: place for place, each in enumerate(layout.buffers)}
-        placed = [(each, places[each.buffer]) for each in layout.borders if each.buffer is not None]
+        self._memory: list[Array] = [np.empty(0, np.uint8)] * layout.buffers
+        self._room = [0] * layout.buffers
+        """The bytes of each."""
         self._known = known
-        worked = [each for each in layout.borders if each.numbers]
-        self._early_numbers = _Numbers([each for each in worked if not any(map(has_computed, each.numbers))])
-        self._late_numbers = _Numbers([each for each in worked if any(map(has_computed, each.numbers))])
-        self._early = _Placed([(each, place) for each, place in placed if not _is_late(each)])
-        self._late = _Placed([(each, place) for each, place in placed if _is_late(each)])
-        self.needs = (*(each.size for each in layout.buffers), *self._early.axes, *self._early_numbers.terms)
-        """What `at` has to know of lengths: sizes of buffers in bytes, lengths of axes, and elements."""
-        self.computes = bool(self._late.places or self._late_numbers.parts)
+        self._early, self._late = layout.early, layout.late
+        self.computes = bool(self._late[0] or self._late[1])
         """Whether only the run tells the shape of a result, or what it holds of lengths."""
-        self._told = Formulas((*self._late.axes, *self._late_numbers.terms)) if self.computes else None
+        late = {tensor for part in self._late for tensor, *_ in part}
+        self._given, self._results = layout.inputs, layout.outputs
+        self._inputs, self._outputs = _taken(layout.inputs), _taken(layout.outputs)
+        self._early_outputs = _taken([each for each in layout.outputs if each not in late])
 
     @property
     def size(self) -> int:
         """The bytes of memory."""
-        return sum(each.nbytes for each in self._memory)
+        return sum(self._room)
 
-    def at(self, lengths: tuple[int, ...], numbers: Sequence[int]) -> View:
-        """Arrays for some lengths, for which `needs` are some numbers; memory is made if need be.
+    def at(self, sizes: Sizes) -> View:
+        """Arrays for what some lengths decide; memory is made if need be.
 
         Raises:
             LimitError: there is not memory enough.
         """
-        count = len(self._memory)
-        for place, size in enumerate(numbers[:count]):
-            if size > self._memory[place].nbytes:
-                self._grow(place, size)
-        arrays = self._arrays(self._early, self._early_numbers, numbers[count:])
-        arrays.update(self._known)
-        outputs = tuple([arrays[each] for each in self._results if each in arrays])
-        for tensor, place in self._late.places.items():
+        lengths, buffers, shapes, elements, _ = sizes
+        if any(map(gt, buffers, self._room)):
+            self._grow(buffers)
+        arrays = _made(self._early, shapes, elements, self._memory)
+        if self._known:
+            arrays.update(self._known)
+        outputs = self._early_outputs(arrays)
+        for tensor, _, place in self._late[0]:
             arrays[tensor] = self._memory[place]
-        inputs = tuple([arrays[each] for each in self._given])
-        return View(lengths, arrays, inputs, outputs)
+        return View(lengths, arrays, self._inputs(arrays), outputs)
 
     def keep(self, shapes: tuple[Shape, ...], view: View) -> None:
         """Keeps a view for inputs of some shapes."""
@@ -99,63 +97,38 @@ class Views:
 
     def result_shapes(self, view: View) -> tuple[Shape | None, ...]:
         """Those of all results; None where only the run tells one."""
-        return tuple([None if each in self._late.places else view.arrays[each].shape if each in view.arrays else None
+        late = {tensor for tensor, *_ in self._late[0]}
+        return tuple([None if each in late else view.arrays[each].shape if each in view.arrays else None
                       for each in self._results])
 
-    def outputs(self, view: View, lengths: Sequence[int]) -> list[Array]:
-        """All results, as the run has told the lengths behind those of the view."""
-        late = {} if self._told is None else self._arrays(self._late, self._late_numbers, self._told(lengths))
-        return [late[each] if each in late else view.arrays[each] for each in self._results]
+    def outputs(self, view: View, told: Told) -> tuple[Array, ...]:
+        """All results, as the run has told them."""
+        return self._outputs({**view.arrays, **_made(self._late, *told, self._memory)})
 
-    def _arrays(self, placed: _Placed, worked: _Numbers, numbers: Sequence[int]) -> dict[int, Array]:
-        """The tensors that have memory, and those that lie nowhere, where their axes and elements are some numbers."""
-        found = placed.at(numbers, self._memory)
-        if worked.parts:
-            found.update(worked.at(numbers[len(placed.axes):]))
-        return found
-
-    def _grow(self, place: int, size: int) -> None:
-        self._memory[place] = self._run.room.grown(self._memory[place].nbytes, size)
-        self.kept.clear()
+    def _grow(self, sizes: Sequence[int]) -> None:
+        """Takes memory for so many bytes of each buffer at least."""
+        for place, size in enumerate(sizes):
+            if size > self._room[place]:
+                self._memory[place] = self._run.room.grown(self._room[place], size)
+                self._room[place] = self._memory[place].nbytes
+                self.kept.clear()
 
 
-class _Placed:
-    """Tensors in memory."""
-
-    def __init__(self, borders: Sequence[tuple[Border, int]]) -> None:
-        self.places = {each.tensor: place for each, place in borders}
-        """The memory of each, by tensor."""
-        self.axes: tuple[Terms, ...] = tuple(axis for each, _ in borders for axis in each.shape)
-        """The lengths of all their axes."""
-        self._parts = []
-        end = 0
-        for each, place in borders:
-            begin, end = end, end + len(each.shape)
-            self._parts.append((each.tensor, slice(begin, end), each.dtype.numpy, place))
-
-    def at(self, sizes: Sequence[int], memory: Sequence[Array]) -> dict[int, Array]:
-        """The tensors, where `axes` are some numbers."""
-        return {tensor: np.ndarray(sizes[axes], dtype, memory[place]) for tensor, axes, dtype, place in self._parts}
+def _taken(tensors: Sequence[int]) -> Callable[[Mapping[int, Array]], tuple[Array, ...]]:
+    """What takes some tensors from all."""
+    if len(tensors) > 1:
+        return itemgetter(*tensors)
+    return (lambda arrays: (arrays[tensors[0]],)) if tensors else lambda _: ()
 
 
-class _Numbers:
-    """Tensors that lie nowhere, of integers that follow from the lengths."""
-
-    def __init__(self, borders: Sequence[Border]) -> None:
-        self.terms: tuple[Terms, ...] = tuple(each for border in borders for each in border.numbers)
-        """All their elements."""
-        self.parts = []
-        """Of each the tensor, where its elements are among all, element type and shape."""
-        end = 0
-        for each in borders:
-            begin, end = end, end + len(each.numbers)
-            self.parts.append((each.tensor, slice(begin, end), each.dtype.numpy, tuple(map(fixed, each.shape))))
-
-    def at(self, numbers: Sequence[int]) -> dict[int, Array]:
-        """The tensors, where `terms` are some numbers."""
-        return {tensor: np.array(numbers[part], np.int64).astype(dtype).reshape(shape)
-                for tensor, part, dtype, shape in self.parts}
-
-
-def _is_late(border: Border) -> bool:
-    return any(map(has_computed, border.shape))
+def _made(tensors: tuple[Placed, Valued], shapes: Sequence[Shape], elements: Elements,
+          memory: Sequence[Array]) -> dict[int, Array]:
+    """Tensors by number: those in memory with some shapes, the others with some elements."""
+    placed, valued = tensors
+    found: dict[int, Array] = {}
+    for (tensor, dtype, place), shape in zip(placed, shapes):  # noqa: B905  # as many
+        found[tensor] = _ARRAY(shape, dtype, memory[place])
+    if valued:
+        for (tensor, dtype, shape), numbers in zip(valued, elements, strict=True):
+            found[tensor] = np.array(numbers, np.int64).astype(dtype).reshape(shape)
+    return found
