@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
+from math import prod
 from operator import index as as_index
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +25,7 @@ from circlet.session import Session
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-_ARRAY = np.ndarray
+_ARRAY, _BYTE = np.ndarray, np.dtype(np.uint8)
 SHOWN_WIDER = frozenset({*BITS, DType.FLOAT8_E4M3FN, DType.FLOAT8_E5M2})
 """The types of which LiteRT shows the elements as int8 or uint8."""
 
@@ -85,6 +86,8 @@ class SubgraphTensors:
         self._results = self._border.difference(subgraph.inputs) if whole is not None else frozenset(
             self._outputs).intersection(tensor for operator in subgraph.operators for tensor in operator.outputs)
         self._arrays: dict[int, Array] = {}
+        self._memory: dict[int, Array] = {}
+        """What inputs lie in, of all shapes that they had."""
         self._plain = {each: subgraph.tensors[each].dtype.numpy for each in subgraph.inputs
                        if _is_plain(subgraph.tensors[each])}
         """The element types of inputs that arrays of just that type can be copied into as they are."""
@@ -230,10 +233,7 @@ class SubgraphTensors:
             InterpreterError: the tensor is no input, or must not have this shape.
             InputError: that is no shape.
         """
-        index, dims = as_index(index), np.array(size, np.int32)
-        if dims.ndim != 1:
-            raise InputError(f"Shape should be 1D instead of {dims.ndim}.")
-        shape = tuple(dims.tolist())
+        index, shape = as_index(index), _as_shape(size)
         if index not in self.subgraph.inputs:
             raise InterpreterError(f"Attempting to resize tensor {self.label(index)}, which is not an "
                                    f"input; inputs are {list(self.subgraph.inputs)}")
@@ -257,7 +257,7 @@ class SubgraphTensors:
             return
         for tensor in self.subgraph.inputs:
             if tensor not in self._arrays:
-                self._arrays[tensor] = self._blank(tensor)
+                self._arrays[tensor] = self._placed(tensor)
         self._bind()
         self._session.reset_variable_tensors(self._index)
 
@@ -311,6 +311,18 @@ class SubgraphTensors:
             array[...] = 0
         return array
 
+    def _placed(self, index: int) -> Array:
+        """As `_blank`, where the tensor lay before if there is room."""
+        shape, dtype, memory = self.shapes[index], self.subgraph.tensors[index].dtype.numpy, self._memory.get(index)
+        if dtype.hasobject:
+            return self._blank(index)
+        size = prod(shape) * dtype.itemsize
+        if memory is None or memory.nbytes < size:
+            memory = self._memory[index] = allocate((size,), _BYTE)
+        array: Array = _ARRAY(shape, dtype, memory)
+        array[...] = 0
+        return array
+
     def _clear(self, index: int) -> None:
         """Takes an input's memory away; strings have some always."""
         self._arrays.pop(index, None)
@@ -328,6 +340,17 @@ class SubgraphTensors:
                 raise InterpreterError(f"Attempting to resize dimension {axis} of tensor {index} with value {before} "
                                        f"to {after}. ResizeInputTensorStrict only allows mutating unknown dimensions "
                                        "identified by -1.")
+
+
+def _as_shape(size: npt.ArrayLike) -> Shape:
+    """
+    Raises:
+        InputError: it is no list of lengths.
+    """
+    dims = np.array(size, np.int32)
+    if dims.ndim != 1:
+        raise InputError(f"Shape should be 1D instead of {dims.ndim}.")
+    return tuple(dims.tolist())
 
 
 def _is_plain(tensor: Tensor) -> bool:

@@ -32,6 +32,8 @@ class BoundRun:
         """Whether that was what ran last."""
         self.run = frame.run
         self._frame = frame
+        self.is_fixed = frame.is_fixed and not any(_depends(each, inputs) for each in frame.outputs)
+        """Whether `results` are the same arrays after each run, until it moves; no shapes change that."""
         self._take(inputs)
 
     def _take(self, inputs: Sequence[Array]) -> None:
@@ -39,9 +41,7 @@ class BoundRun:
         self.inputs = inputs
         self.step: Callable[[], object] = frame.whole or (frame.invoke if frame.is_compiled else self._with_numpy)
         """Runs the subgraph once."""
-        self._results: tuple[Array, ...] | None = None
-        if frame.is_fixed and not any(_depends(each, inputs) for each in frame.outputs):
-            self._results = frame.outputs
+        self._results = frame.outputs if self.is_fixed else None
 
     def _with_numpy(self) -> None:
         with np.errstate(all="ignore"):
@@ -69,11 +69,6 @@ class BoundRun:
         self.timed, self.was_timed = None, False
         self._take(inputs)
         return True
-
-    @property
-    def is_fixed(self) -> bool:
-        """Whether `results` are the same arrays after each run."""
-        return self._results is not None
 
     @property
     def results(self) -> tuple[Array, ...]:

@@ -34,9 +34,8 @@ class LentFrame:
 
     def _take(self, inputs: Sequence[Array], shapes: tuple[Shape, ...],
               planned: tuple[Shape | None, ...] | None = None) -> None:
-        self._frame.resize(shapes)
         self.planned_shapes = planned
-        self.whole = self._frame.lend(inputs)
+        self.whole = self._frame.lend(shapes, inputs)
         """What `invoke` does, if nothing is copied."""
         self._inputs = inputs
 

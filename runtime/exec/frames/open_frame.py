@@ -138,13 +138,17 @@ class OpenFrame(Resizable):
         if shapes == self._shapes:
             return
         self._shapes = _UNSIZED
-        view = self._views.kept.get(shapes)
-        if view is None:
-            fitting = self._fitting
-            is_known = fitting is not None and fitting[0] is shapes
-            view = self._made(shapes, fitting[1] if fitting is not None and is_known else self._sizes(shapes))
-        self._take(view)
+        self._take(self._at(shapes))
         self._shapes = self.asked = shapes
+
+    def _at(self, shapes: tuple[Shape, ...]) -> View:
+        """The view for shapes that the frame takes."""
+        view = self._views.kept.get(shapes)
+        if view is not None:
+            return view
+        fitting = self._fitting
+        is_known = fitting is not None and fitting[0] is shapes
+        return self._made(shapes, fitting[1] if fitting is not None and is_known else self._sizes(shapes))
 
     def _made(self, shapes: tuple[Shape, ...], sizes: Sizes) -> View:
         """A view for some lengths, for which the step has memory; inputs stay where they are that have the same."""
@@ -153,12 +157,12 @@ class OpenFrame(Resizable):
         self._views.keep(shapes, view)
         return view
 
-    def _take(self, view: View) -> None:
-        """Changes to the lengths of a view."""
+    def _take(self, view: View, lent: Sequence[Array] | None = None) -> None:
+        """Changes to the lengths of a view, on its inputs or on others."""
         self.lane, self.is_settled = None, False
         self._view, self._viewed = view, ()
         self.inputs, self.outputs, self._copies = view.inputs, view.outputs, view.copies
-        attempt = self._step.resize(view.lengths, view.arrays)
+        attempt = self._step.resize(view.lengths, view.arrays if lent is None else self._views.on(view, lent))
         if attempt is not self._attempt:
             self._attempt = attempt
             self._run_step = self.run.observer.whole(self._repeat if self._room else attempt, self._index)
@@ -173,14 +177,19 @@ class OpenFrame(Resizable):
         """The shapes of results at the present lengths; None where only the run tells one."""
         return self._views.result_shapes(self._view)
 
-    def lend(self, arrays: Sequence[Array]) -> Step | None:
-        """Takes inputs from a caller's arrays, of the shapes that the frame has, until it is resized, and gives what
-        runs the subgraph once on them. None, and nothing is changed, where the subgraph may write to its inputs, or
-        they may have to move."""
+    def lend(self, shapes: tuple[Shape, ...], arrays: Sequence[Array]) -> Step | None:
+        """Takes inputs of other shapes, which the frame takes, from a caller's arrays until it is resized, and gives
+        what runs the subgraph once on them. None, and it is resized, where the subgraph may write to its inputs, or
+        they may have to move.
+
+        Raises:
+            LimitError: there is not memory enough.
+        """
         if self.moves or not self._keeps_inputs:
+            self.resize(shapes)
             return None
         self._shapes = _UNSIZED  # to be resized is to have inputs of its own again
-        self._step.resize(self._view.lengths, self._views.on(self._view, arrays))
+        self._take(self._at(shapes), arrays)
         return self._run_step
 
     def _repeat(self) -> None:
