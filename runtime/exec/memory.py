@@ -145,6 +145,12 @@ class Room:
         except LimitError:
             return self.allocate((size,), bytes_of, is_sparse)
 
+    def release(self, array: Array) -> None:
+        """Counts an array no more that was allocated here, as it is a caller's."""
+        owner = array if array.base is None else array.base
+        if self._buffers.pop(id(owner), None) is not None:
+            self.taken -= array.nbytes
+
     def _gone(self, key: int, size: int, _: ref[Array]) -> None:
         self.taken -= size
         del self._buffers[key]

@@ -10,12 +10,12 @@ import numpy as np
 from circlet.runtime.errors import LimitError
 from circlet.runtime.exec.frames.cache import Invocable, Key, Resizable
 from circlet.runtime.exec.frames.open_layout import OpenLayout, Sizes
-from circlet.runtime.exec.frames.views import View, Views
+from circlet.runtime.exec.frames.views import LARGE, View, Views
 from circlet.runtime.exec.memory import copiers
 from circlet.runtime.exec.run import Run
 from circlet.runtime.exec.step import OpenStep, OutgrownError, Step
 from circlet.runtime.ir.terms import MOST_ROOM
-from circlet.runtime.ir.types import Array, Shape
+from circlet.runtime.ir.types import ALIGNMENT, Array, Shape
 
 if TYPE_CHECKING:
     from circlet.runtime.exec.values.inputs import Lane
@@ -26,6 +26,11 @@ _UNSIZED: tuple[Shape, ...] = ((-1,),)
 
 class UnboundError(Exception):
     """No backend computes the subgraph at any lengths, or there is no room for those that are begun with."""
+
+
+def _is_readable(array: Array) -> bool:
+    """Whether code reads a caller's array sooner where it is than from a copy, as quickly as that."""
+    return array.nbytes >= LARGE and array.flags.c_contiguous and not array.ctypes.data % ALIGNMENT
 
 
 def _unbound() -> NoReturn:
@@ -71,6 +76,9 @@ class OpenFrame(Resizable):
         """Shapes that were found to fit last, and what they decide."""
         self._room = len(layout.room)
         self._keeps_inputs = keeps_inputs
+        self._left = [keeps_inputs and each not in layout.outputs for each in layout.inputs]
+        """Which inputs may be read where a caller has them, as the step leaves them as they are, and nobody else looks
+        for them in the frame."""
         self._make_alone = alone
         self._alone: tuple[tuple[Shape, ...], Invocable] | None = None
         self._is_left = False
@@ -245,12 +253,30 @@ class OpenFrame(Resizable):
         self._show(frame.outputs)
 
     def call(self, arrays: Sequence[Array]) -> list[Array]:
-        """Runs the subgraph on copies of inputs of the shapes `asked`; the results belong to the caller."""
+        """Runs the subgraph on inputs of the shapes `asked`, which are copied or left as they are; the results belong
+        to the caller."""
+        if not self.moves:
+            view = self._view if self.asked == self._shapes else self._at(self.asked)
+            if view.is_large:
+                return self._call_uncopied(view, arrays)
         if self.asked != self._shapes:
             self.resize(self.asked)
         for target, source in zip(self.inputs, arrays):  # noqa: B905  # checked when shapes were asked for
             target[...] = source
         return self.compute()
+
+    def _call_uncopied(self, view: View, arrays: Sequence[Array]) -> list[Array]:
+        """As `call`: large inputs are read where they are, if that is allowed, and large results given away."""
+        self._shapes = _UNSIZED
+        taken = [source if is_left and _is_readable(source) else target
+                 for is_left, source, target in zip(self._left, arrays, view.inputs, strict=True)]
+        for target, source, place in zip(view.inputs, arrays, taken, strict=True):
+            if place is target:
+                target[...] = source
+        self._take(view, taken)
+        self._run_step()
+        given = self._views.give(view)
+        return [given[position] if position in given else copy() for position, copy in enumerate(view.copies)]
 
     def compute(self) -> list[Array]:
         """The same, on what `inputs` hold."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from operator import gt, itemgetter
 
@@ -12,27 +13,32 @@ from circlet.runtime.exec.memory import copiers
 from circlet.runtime.exec.run import Run
 from circlet.runtime.ir.types import Array, Shape
 
-_ARRAY = np.ndarray
+_ARRAY, _BYTE = np.ndarray, np.dtype(np.uint8)
+_NOTHING = np.empty(0, _BYTE)
 
-MOST_KEPT = 64
+MOST_KEPT = 256
 """For how many shapes of inputs views are kept: a choice."""
+LARGE = 1 << 18
+"""Bytes from which on results are given away rather than copied, which takes less: a choice."""
 
 
 class View:
     """Inputs and results at some lengths. No data class: one is made for each new length, in a time that counts."""
 
-    __slots__ = "arrays", "copies", "inputs", "lengths", "outputs"
+    __slots__ = "arrays", "copies", "inputs", "is_large", "lengths", "outputs"
 
     def __init__(self, lengths: tuple[int, ...], arrays: Mapping[int, Array], inputs: tuple[Array, ...],
-                 outputs: tuple[Array, ...]) -> None:
+                 outputs: tuple[Array, ...], is_large: bool) -> None:
         """
         Args:
             lengths: all that the layout is for.
             arrays: by tensor; of what only the run tells the shape, all the memory.
             inputs: those of the subgraph.
             outputs: none of which only the run tells the shape.
+            is_large: whether any of it is, perhaps.
         """
         self.lengths, self.arrays, self.inputs, self.outputs = lengths, arrays, inputs, outputs
+        self.is_large = is_large
         self.copies = copiers(outputs)
         """Make copies of `outputs`."""
 
@@ -51,7 +57,7 @@ class Views:
         self.kept: dict[tuple[Shape, ...], View] = {}
         """By the shapes of inputs."""
         self._run = run
-        self._memory: list[Array] = [np.empty(0, np.uint8)] * layout.buffers
+        self._memory: list[Array] = [_NOTHING] * layout.buffers
         self._room = [0] * layout.buffers
         """The bytes of each."""
         self._known = known
@@ -62,6 +68,11 @@ class Views:
         self._given, self._results = layout.inputs, layout.outputs
         self._inputs, self._outputs = _taken(layout.inputs), _taken(layout.outputs)
         self._early_outputs = _taken([each for each in layout.outputs if each not in late])
+        places = Counter(place for part in (self._early[0], self._late[0]) for *_, place in part)
+        self._alone = [(layout.outputs.index(tensor), place) for tensor, _, place in self._early[0]
+                       if places[place] == 1 and layout.outputs.count(tensor) == 1 and tensor not in layout.inputs]
+        """The results that are no inputs and that nothing else lies with: of each the position among all, and its
+        memory."""
 
     @property
     def size(self) -> int:
@@ -83,7 +94,7 @@ class Views:
         outputs = self._early_outputs(arrays)
         for tensor, _, place in self._late[0]:
             arrays[tensor] = self._memory[place]
-        return View(lengths, arrays, self._inputs(arrays), outputs)
+        return View(lengths, arrays, self._inputs(arrays), outputs, max(buffers, default=0) >= LARGE)
 
     def keep(self, shapes: tuple[Shape, ...], view: View) -> None:
         """Keeps a view for inputs of some shapes."""
@@ -94,6 +105,20 @@ class Views:
     def on(self, view: View, inputs: Sequence[Array]) -> Mapping[int, Array]:
         """The arrays of a view, inputs instead of its own among them."""
         return {**view.arrays, **dict(zip(self._given, inputs, strict=True))}
+
+    def give(self, view: View) -> dict[int, Array]:
+        """Results that are large and lie alone, by their position, which are a caller's from here on: the next run has
+        other memory for them."""
+        found = {}
+        for position, place in self._alone:
+            array = view.outputs[position]
+            if array.nbytes >= LARGE:
+                found[position] = array
+                self._run.room.release(self._memory[place])
+                self._memory[place], self._room[place] = _NOTHING, 0
+        if found:
+            self.kept.clear()
+        return found
 
     def result_shapes(self, view: View) -> tuple[Shape | None, ...]:
         """Those of all results; None where only the run tells one."""
@@ -109,7 +134,9 @@ class Views:
         """Takes memory for so many bytes of each buffer at least."""
         for place, size in enumerate(sizes):
             if size > self._room[place]:
-                self._memory[place] = self._run.room.grown(self._room[place], size)
+                room = self._run.room
+                is_given = size >= LARGE and any(place == each for _, each in self._alone)
+                self._memory[place] = room.allocate((size,), _BYTE) if is_given else room.grown(self._room[place], size)
                 self._room[place] = self._memory[place].nbytes
                 self.kept.clear()
 
