@@ -16,8 +16,10 @@ from circlet.runtime.exec.memory import Room, allocate
 from circlet.runtime.ir.builder import ModelBuilder
 from circlet.runtime.ir.model import Model
 from circlet.runtime.ir.types import Array, DType
+from circlet.runtime.ops.comparison import Less
 from circlet.runtime.ops.elementwise import Add
-from circlet.runtime.ops.layout import Concatenation
+from circlet.runtime.ops.index import GatherNd, Where
+from circlet.runtime.ops.layout import Concatenation, StridedSlice
 from tests.needs import NATIVE
 
 pytestmark = NATIVE
@@ -89,6 +91,26 @@ def test_results_are_the_callers_and_may_be_inputs() -> None:
             np.testing.assert_array_equal(each, copy)
             each[...] = 0  # nobody else has it
     _check(session.invoke(0, [one, other, row]), one, other, row)
+
+
+@pytest.mark.parametrize("share", [0.9, 0.5, 0.01])
+def test_results_of_which_only_the_run_tells_the_length(share: float) -> None:
+    builder = ModelBuilder()
+    main = builder.subgraph("main")
+    x = main.input("x", DType.FLOAT32, (-1, WIDE))
+    first = main.apply(StridedSlice(shrink_axis_mask=2, begin_mask=1, end_mask=1), x, main.constant([0, 0]),
+                       main.constant([0, 1]), main.constant([1, 1]))
+    few = main.apply(Less(), first, main.constant(share))
+    main.output(main.apply(GatherNd(), x, main.apply(Where(), few)))
+    session, random = circlet.Session(builder.build(), "native"), np.random.default_rng(1)
+    kept: list[tuple[Array, Array]] = []
+    for rows in (3 * ROWS, 3 * ROWS, 5, 2 * ROWS, 4 * ROWS):
+        given = _aligned(random, rows)
+        found, = session.invoke(0, [given])
+        kept.append((found, given[given[:, 0] < np.float32(share)]))
+        np.testing.assert_array_equal(*kept[-1], strict=True)
+    for found, wanted in kept:
+        np.testing.assert_array_equal(found, wanted)
 
 
 def _frame(session: circlet.Session) -> OpenFrame:

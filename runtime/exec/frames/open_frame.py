@@ -255,7 +255,7 @@ class OpenFrame(Resizable):
     def call(self, arrays: Sequence[Array]) -> list[Array]:
         """Runs the subgraph on inputs of the shapes `asked`, which are copied or left as they are; the results belong
         to the caller."""
-        if not self.moves:
+        if not self._room:
             view = self._view if self.asked == self._shapes else self._at(self.asked)
             if view.is_large:
                 return self._call_uncopied(view, arrays)
@@ -274,9 +274,10 @@ class OpenFrame(Resizable):
             if place is target:
                 target[...] = source
         self._take(view, taken)
-        self._run_step()
-        given = self._views.give(view)
-        return [given[position] if position in given else copy() for position, copy in enumerate(view.copies)]
+        self.invoke()
+        copies = self._copies
+        given = self._views.give(self.outputs)
+        return [given[position] if position in given else copy() for position, copy in enumerate(copies)]
 
     def compute(self) -> list[Array]:
         """The same, on what `inputs` hold."""

@@ -20,6 +20,8 @@ MOST_KEPT = 256
 """For how many shapes of inputs views are kept: a choice."""
 LARGE = 1 << 18
 """Bytes from which on results are given away rather than copied, which takes less: a choice."""
+_WASTE = 4
+"""How many times as much memory a result that is given away may lie in, for what only the run tells: a choice."""
 
 
 class View:
@@ -68,8 +70,9 @@ class Views:
         self._given, self._results = layout.inputs, layout.outputs
         self._inputs, self._outputs = _taken(layout.inputs), _taken(layout.outputs)
         self._early_outputs = _taken([each for each in layout.outputs if each not in late])
-        places = Counter(place for part in (self._early[0], self._late[0]) for *_, place in part)
-        self._alone = [(layout.outputs.index(tensor), place) for tensor, _, place in self._early[0]
+        placed = (*self._early[0], *self._late[0])
+        places = Counter(place for *_, place in placed)
+        self._alone = [(layout.outputs.index(tensor), place) for tensor, _, place in placed
                        if places[place] == 1 and layout.outputs.count(tensor) == 1 and tensor not in layout.inputs]
         """The results that are no inputs and that nothing else lies with: of each the position among all, and its
         memory."""
@@ -106,15 +109,15 @@ class Views:
         """The arrays of a view, inputs instead of its own among them."""
         return {**view.arrays, **dict(zip(self._given, inputs, strict=True))}
 
-    def give(self, view: View) -> dict[int, Array]:
-        """Results that are large and lie alone, by their position, which are a caller's from here on: the next run has
-        other memory for them."""
+    def give(self, outputs: Sequence[Array]) -> dict[int, Array]:
+        """Those of all results that are large and lie alone, by position, which are a caller's from here on: the next
+        run has other memory for them."""
         found = {}
         for position, place in self._alone:
-            array = view.outputs[position]
-            if array.nbytes >= LARGE:
+            array, memory = outputs[position], self._memory[place]
+            if array.nbytes >= LARGE and array.nbytes * _WASTE >= memory.nbytes:
                 found[position] = array
-                self._run.room.release(self._memory[place])
+                self._run.room.release(memory)
                 self._memory[place], self._room[place] = _NOTHING, 0
         if found:
             self.kept.clear()
