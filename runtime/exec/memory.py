@@ -122,9 +122,7 @@ class Room:
         size = _expect_machine(shape, dtype)
         self._expect(size, shape)
         array = _made(shape, dtype, size, is_sparse)
-        self.taken += size
-        owner = array if array.base is None else array.base
-        self._buffers[id(owner)] = ref(owner, partial(self._gone, id(owner), size))
+        self._count(array, size)
         return array
 
     def grown(self, had: int, size: int, is_sparse: bool = False) -> Array:
@@ -150,6 +148,20 @@ class Room:
         owner = array if array.base is None else array.base
         if self._buffers.pop(id(owner), None) is not None:
             self.taken -= array.nbytes
+
+    def take_back(self, array: Array) -> None:
+        """Counts an array again that a caller gave up.
+
+        Raises:
+            LimitError: there is not room enough.
+        """
+        self._expect(array.nbytes, array.shape)
+        self._count(array, array.nbytes)
+
+    def _count(self, array: Array, size: int) -> None:
+        self.taken += size
+        owner = array if array.base is None else array.base
+        self._buffers[id(owner)] = ref(owner, partial(self._gone, id(owner), size))
 
     def _gone(self, key: int, size: int, _: ref[Array]) -> None:
         self.taken -= size

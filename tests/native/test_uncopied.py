@@ -54,6 +54,13 @@ def _elsewhere(random: np.random.Generator, rows: int) -> Array:
     return found
 
 
+def _odd(random: np.random.Generator, rows: int) -> Array:
+    """One whose elements lie across words."""
+    found = np.empty(rows * WIDE * 4 + 1, np.uint8)[1:].view(np.float32).reshape(rows, WIDE)
+    found[...] = random.random(found.shape)
+    return found
+
+
 def _turned(random: np.random.Generator, rows: int) -> Array:
     """One whose rows do not lie one after another."""
     return np.asfortranarray(_aligned(random, rows))
@@ -65,7 +72,7 @@ def _check(results: list[Array], one: Array, other: Array, row: Array) -> None:
         np.testing.assert_array_equal(found, expected, strict=True)
 
 
-@pytest.mark.parametrize("made", [_aligned, _elsewhere, _turned])
+@pytest.mark.parametrize("made", [_aligned, _elsewhere, _odd, _turned])
 def test_inputs_of_any_kind(made: Callable[[np.random.Generator, int], Array]) -> None:
     session, random = circlet.Session(_caches(), "native"), np.random.default_rng(1)
     for rows in (ROWS, 3, ROWS + 5, ROWS + 5, ROWS - 1, 2 * ROWS):

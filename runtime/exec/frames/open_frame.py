@@ -15,7 +15,7 @@ from circlet.runtime.exec.memory import copiers
 from circlet.runtime.exec.run import Run
 from circlet.runtime.exec.step import OpenStep, OutgrownError, Step
 from circlet.runtime.ir.terms import MOST_ROOM
-from circlet.runtime.ir.types import ALIGNMENT, Array, Shape
+from circlet.runtime.ir.types import Array, Shape
 
 if TYPE_CHECKING:
     from circlet.runtime.exec.values.inputs import Lane
@@ -29,8 +29,8 @@ class UnboundError(Exception):
 
 
 def _is_readable(array: Array) -> bool:
-    """Whether code reads a caller's array sooner where it is than from a copy, as quickly as that."""
-    return array.nbytes >= LARGE and array.flags.c_contiguous and not array.ctypes.data % ALIGNMENT
+    """Whether code can read a caller's array where it is, which takes less than to copy it."""
+    return array.nbytes >= LARGE and array.flags.c_contiguous and array.flags.aligned
 
 
 def _unbound() -> NoReturn:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
 from operator import gt, itemgetter
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -12,10 +13,12 @@ from circlet.runtime.exec.frames.open_layout import Elements, OpenLayout, Placed
 from circlet.runtime.exec.memory import copiers
 from circlet.runtime.exec.run import Run
 from circlet.runtime.ir.types import Array, Shape
+from circlet.runtime.late import LOADING
 
-_ARRAY, _BYTE = np.ndarray, np.dtype(np.uint8)
-_NOTHING = np.empty(0, _BYTE)
+if TYPE_CHECKING:
+    from circlet.runtime.exec.frames.result_memory import ResultMemory
 
+_ARRAY, _NOTHING = np.ndarray, np.empty(0, np.uint8)
 MOST_KEPT = 256
 """For how many shapes of inputs views are kept: a choice."""
 LARGE = 1 << 18
@@ -71,9 +74,9 @@ class Views:
         self._inputs, self._outputs = _taken(layout.inputs), _taken(layout.outputs)
         self._early_outputs = _taken([each for each in layout.outputs if each not in late])
         placed = (*self._early[0], *self._late[0])
-        places = Counter(place for *_, place in placed)
+        places = [place for *_, place in placed]
         self._alone = [(layout.outputs.index(tensor), place) for tensor, _, place in placed
-                       if places[place] == 1 and layout.outputs.count(tensor) == 1 and tensor not in layout.inputs]
+                       if places.count(place) == layout.outputs.count(tensor) == 1 and tensor not in layout.inputs]
         """The results that are no inputs and that nothing else lies with: of each the position among all, and its
         memory."""
 
@@ -81,6 +84,14 @@ class Views:
     def size(self) -> int:
         """The bytes of memory."""
         return sum(self._room)
+
+    @cached_property
+    def _for_results(self) -> ResultMemory:
+        """Memory for large results."""
+        with LOADING:
+            from circlet.runtime.exec.frames.result_memory import ResultMemory
+
+        return ResultMemory(self._run, len(self._alone))
 
     def at(self, sizes: Sizes) -> View:
         """Arrays for what some lengths decide; memory is made if need be.
@@ -116,8 +127,7 @@ class Views:
         for position, place in self._alone:
             array, memory = outputs[position], self._memory[place]
             if array.nbytes >= LARGE and array.nbytes * _WASTE >= memory.nbytes:
-                found[position] = array
-                self._run.room.release(memory)
+                found[position] = self._for_results.give(memory, array)
                 self._memory[place], self._room[place] = _NOTHING, 0
         if found:
             self.kept.clear()
@@ -137,9 +147,9 @@ class Views:
         """Takes memory for so many bytes of each buffer at least."""
         for place, size in enumerate(sizes):
             if size > self._room[place]:
-                room = self._run.room
                 is_given = size >= LARGE and any(place == each for _, each in self._alone)
-                self._memory[place] = room.allocate((size,), _BYTE) if is_given else room.grown(self._room[place], size)
+                self._memory[place] = self._for_results.take(size) if is_given else self._run.room.grown(
+                    self._room[place], size)
                 self._room[place] = self._memory[place].nbytes
                 self.kept.clear()
 

@@ -1,0 +1,79 @@
+"""Memory that callers have with results in it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from circlet.runtime.errors import LimitError
+from circlet.runtime.exec.frames.result_memory import ResultMemory
+from circlet.runtime.exec.run import Run
+from circlet.runtime.exec.state.variables import Variables
+from circlet.runtime.ir.types import Array
+
+SIZE = 1 << 20
+
+
+def _given(memory: ResultMemory, size: int = SIZE) -> Array:
+    taken = memory.take(size)
+    return memory.give(taken, np.ndarray((size // 4,), np.float32, taken))
+
+
+def test_it_is_used_again_once_nobody_has_it() -> None:
+    run = Run(Variables())
+    memory = ResultMemory(run, 2)
+    first = _given(memory)
+    assert run.room.taken == 0
+    begin = first.ctypes.data
+    assert memory.take(SIZE).ctypes.data != begin
+    del first
+    again = memory.take(SIZE)
+    assert again.ctypes.data == begin
+    assert run.room.taken == again.nbytes
+
+
+@pytest.mark.parametrize("view", [
+    lambda array: array[5:], lambda array: array.reshape(2, -1).T[1:], memoryview,
+    lambda array: array.view(np.int32)[:1], lambda array: np.asarray(memoryview(array)[3:])])
+def test_whoever_sees_a_part_of_it_has_it(view: Callable[[Array], object]) -> None:
+    memory = ResultMemory(Run(Variables()), 2)
+    result = _given(memory)
+    begin = result.ctypes.data
+    seen = view(result)
+    del result
+    assert memory.take(SIZE).ctypes.data != begin
+    del seen
+    assert memory.take(SIZE).ctypes.data == begin
+
+
+@pytest.mark.parametrize(("size", "is_used"), [(SIZE + SIZE // 16, True), (2 * SIZE, False), (SIZE // 2, False)])
+def test_it_is_used_for_results_of_about_its_size(size: int, is_used: bool) -> None:
+    memory = ResultMemory(Run(Variables()), 2)
+    result = _given(memory)
+    begin = result.ctypes.data
+    del result
+    found = memory.take(size)
+    assert found.nbytes >= size
+    assert (found.ctypes.data == begin) is is_used
+
+
+def test_no_more_waits_than_there_is_use_for() -> None:
+    memory = ResultMemory(Run(Variables()), 2)
+    results = [_given(memory) for _ in range(5)]
+    begins = {each.ctypes.data for each in results}
+    results.clear()
+    assert len([each for each in [memory.take(SIZE) for _ in range(2)] if each.ctypes.data in begins]) == 2
+    assert not memory._waiting
+
+
+def test_it_counts_when_a_run_has_it() -> None:
+    run = Run(Variables())
+    run.room.limit(3 * SIZE)
+    memory = ResultMemory(run, 4)
+    results = [_given(memory) for _ in range(4)]
+    results.clear()
+    held = [memory.take(SIZE) for _ in range(2)]
+    with pytest.raises(LimitError, match=f"memory={3 * SIZE}"):
+        held.append(memory.take(SIZE))
