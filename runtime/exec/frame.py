@@ -12,7 +12,7 @@ from circlet.runtime.errors import ExecutionError
 from circlet.runtime.exec.copying import same_memory
 from circlet.runtime.exec.executor import Executor
 from circlet.runtime.exec.kernel import SKIP, DynamicKernel, Span
-from circlet.runtime.exec.memory import copiers, copies, expect_room, retype
+from circlet.runtime.exec.memory import copies, expect_room, result_copiers, retype
 from circlet.runtime.exec.run import Run
 from circlet.runtime.exec.step import Step, idle
 from circlet.runtime.ir.faults import FAULTS, located, raise_located
@@ -263,7 +263,7 @@ class StaticFrame(Frame):
             for tensor, lent in zip(spec.subgraph.outputs, contract.outputs or (None,) * len(spec.subgraph.outputs),
                                     strict=True)
         )
-        self.copies = copiers(self._outputs)
+        self.copies = result_copiers(self._outputs)
         steps = [step for _, step in bound.steps]
         self._operators = {id(step): number for number, step in bound.steps}
         self._steps = tuple(run.observer.invocation(steps, executor.index))

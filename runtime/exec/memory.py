@@ -32,6 +32,12 @@ _SPARE, _SPARED = 3, 16
 """How much more a large buffer that grows may come to need, in times of what is needed, and one part of the room of so
 many that it may take for that: choices. Pages are there once they are touched, and to touch those of 20 MB anew takes 3
 to 20 ms."""
+LARGE = 1 << 18
+"""Bytes from which on results are given away, or copied to memory that was there before, which takes less than to copy
+them to new memory: a choice."""
+_SLACK = 8
+"""One part of so many that there is more memory than a large result needs, as the next one may be a little longer: a
+choice. What is never touched takes no memory."""
 _SHARE = 2
 """One part of the free memory of so many is for buffers; the rest is for results and for what numpy takes."""
 
@@ -217,6 +223,70 @@ def _pages(size: int) -> Array:
     return np.frombuffer(pages, np.uint8)
 
 
+class _Owner:
+    """What all arrays in a piece of memory lead to, and none past it, as it is no array."""
+
+    def __init__(self, memory: Array) -> None:
+        self.memory = memory
+        self.__array_interface__ = memory.__array_interface__
+
+
+class ResultMemory:
+    """Memory for large results: callers have some, who runs has some, and some waits for the next run. What was touched
+    already is worth keeping: the system clears each page before it gives it out."""
+
+    def __init__(self, most: int, room: Room | None = None) -> None:
+        """
+        Args:
+            most: how many pieces may wait.
+            room: in which it counts while no caller has it.
+        """
+        self._most, self._room = most, room
+        self._waiting: list[Array] = []
+        self._held: dict[int, ref[_Owner]] = {}
+        """What callers have."""
+
+    def take(self, size: int) -> Array:
+        """So many bytes at least.
+
+        Raises:
+            LimitError: there is not memory enough.
+        """
+        while self._waiting:
+            found = self._waiting.pop()
+            if size <= found.nbytes <= 2 * size:
+                if self._room is not None:
+                    self._room.take_back(found)
+                return found
+        shape, dtype = (size + size // _SLACK,), np.dtype(np.uint8)
+        return allocate(shape, dtype) if self._room is None else self._room.allocate(shape, dtype)
+
+    def give(self, memory: Array, result: Array) -> Array:
+        """A result at the begin of memory that was taken, which is a caller's from here on."""
+        if self._room is not None:
+            self._room.release(memory)
+        owner = _Owner(memory)
+        self._held[id(owner)] = ref(owner, partial(self._returned, id(owner), memory))
+        array: Array = np.ndarray(result.shape, result.dtype, np.asarray(owner))
+        return array
+
+    def copy(self, array: Array) -> Array:
+        """A copy, which is a caller's.
+
+        Raises:
+            LimitError: there is not memory enough.
+        """
+        memory = self.take(array.nbytes)
+        target: Array = np.ndarray(array.shape, array.dtype, memory)
+        target[...] = array
+        return self.give(memory, target)
+
+    def _returned(self, key: int, memory: Array, _: ref[_Owner]) -> None:
+        del self._held[key]
+        if len(self._waiting) < self._most:
+            self._waiting.append(memory)
+
+
 def copier(arrays: Iterable[Array]) -> Callable[[], list[Array]]:
     """What gives copies of arrays, again and again; it raises LimitError where there is no room for a large one."""
     copy = copiers(arrays)
@@ -226,6 +296,12 @@ def copier(arrays: Iterable[Array]) -> Callable[[], list[Array]]:
 def copiers(arrays: Iterable[Array]) -> tuple[Callable[[], Array], ...]:
     """The same for each of them."""
     return tuple([each.copy if each.nbytes <= LITTLE else partial(copied, each) for each in arrays])
+
+
+def result_copiers(arrays: Iterable[Array]) -> tuple[Callable[[], Array], ...]:
+    """As `copiers`, for arrays that are copied again and again: large copies are in memory that was there before."""
+    return tuple([each.copy if each.nbytes < LARGE or each.dtype.hasobject else partial(ResultMemory(1).copy, each)
+                  for each in arrays])
 
 
 def copies(arrays: Iterable[Array]) -> list[Array]:

@@ -8,9 +8,7 @@ import numpy as np
 import pytest
 
 from circlet.runtime.errors import LimitError
-from circlet.runtime.exec.frames.result_memory import ResultMemory
-from circlet.runtime.exec.run import Run
-from circlet.runtime.exec.state.variables import Variables
+from circlet.runtime.exec.memory import LARGE, ResultMemory, Room, result_copiers
 from circlet.runtime.ir.types import Array
 
 SIZE = 1 << 20
@@ -22,23 +20,23 @@ def _given(memory: ResultMemory, size: int = SIZE) -> Array:
 
 
 def test_it_is_used_again_once_nobody_has_it() -> None:
-    run = Run(Variables())
-    memory = ResultMemory(run, 2)
+    room = Room()
+    memory = ResultMemory(2, room)
     first = _given(memory)
-    assert run.room.taken == 0
+    assert room.taken == 0
     begin = first.ctypes.data
     assert memory.take(SIZE).ctypes.data != begin
     del first
     again = memory.take(SIZE)
     assert again.ctypes.data == begin
-    assert run.room.taken == again.nbytes
+    assert room.taken == again.nbytes
 
 
 @pytest.mark.parametrize("view", [
     lambda array: array[5:], lambda array: array.reshape(2, -1).T[1:], memoryview,
     lambda array: array.view(np.int32)[:1], lambda array: np.asarray(memoryview(array)[3:])])
 def test_whoever_sees_a_part_of_it_has_it(view: Callable[[Array], object]) -> None:
-    memory = ResultMemory(Run(Variables()), 2)
+    memory = ResultMemory(2)
     result = _given(memory)
     begin = result.ctypes.data
     seen = view(result)
@@ -50,7 +48,7 @@ def test_whoever_sees_a_part_of_it_has_it(view: Callable[[Array], object]) -> No
 
 @pytest.mark.parametrize(("size", "is_used"), [(SIZE + SIZE // 16, True), (2 * SIZE, False), (SIZE // 2, False)])
 def test_it_is_used_for_results_of_about_its_size(size: int, is_used: bool) -> None:
-    memory = ResultMemory(Run(Variables()), 2)
+    memory = ResultMemory(2)
     result = _given(memory)
     begin = result.ctypes.data
     del result
@@ -60,7 +58,7 @@ def test_it_is_used_for_results_of_about_its_size(size: int, is_used: bool) -> N
 
 
 def test_no_more_waits_than_there_is_use_for() -> None:
-    memory = ResultMemory(Run(Variables()), 2)
+    memory = ResultMemory(2)
     results = [_given(memory) for _ in range(5)]
     begins = {each.ctypes.data for each in results}
     results.clear()
@@ -69,11 +67,29 @@ def test_no_more_waits_than_there_is_use_for() -> None:
 
 
 def test_it_counts_when_a_run_has_it() -> None:
-    run = Run(Variables())
-    run.room.limit(3 * SIZE)
-    memory = ResultMemory(run, 4)
+    room = Room()
+    room.limit(3 * SIZE)
+    memory = ResultMemory(4, room)
     results = [_given(memory) for _ in range(4)]
     results.clear()
     held = [memory.take(SIZE) for _ in range(2)]
     with pytest.raises(LimitError, match=f"memory={3 * SIZE}"):
         held.append(memory.take(SIZE))
+
+
+@pytest.mark.parametrize(("size", "is_used"), [(LARGE, True), (LARGE - 4, False)])
+def test_copies_of_large_arrays_use_it_again(size: int, is_used: bool) -> None:
+    array = np.arange(size // 4, dtype=np.float32).reshape(-1, 1).T
+    copy, = result_copiers([array])
+    first = copy()
+    np.testing.assert_array_equal(first, array, strict=True)
+    second = copy()
+    assert not np.shares_memory(first, second)
+    begin = first.ctypes.data
+    first[...] = 0
+    del first
+    np.testing.assert_array_equal(second, array)
+    third = copy()
+    np.testing.assert_array_equal(third, array)
+    assert not is_used or third.ctypes.data == begin
+    assert third.flags.c_contiguous

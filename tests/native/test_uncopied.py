@@ -10,9 +10,8 @@ import pytest
 import circlet
 from circlet.runtime.errors import LimitError
 from circlet.runtime.exec.frames.open_frame import OpenFrame
-from circlet.runtime.exec.frames.views import LARGE
 from circlet.runtime.exec.limits import Limits
-from circlet.runtime.exec.memory import Room, allocate
+from circlet.runtime.exec.memory import LARGE, Room, allocate
 from circlet.runtime.ir.builder import ModelBuilder
 from circlet.runtime.ir.model import Model
 from circlet.runtime.ir.types import Array, DType

@@ -10,8 +10,8 @@ import numpy as np
 from circlet.runtime.errors import LimitError
 from circlet.runtime.exec.frames.cache import Invocable, Key, Resizable
 from circlet.runtime.exec.frames.open_layout import OpenLayout, Sizes
-from circlet.runtime.exec.frames.views import LARGE, View, Views
-from circlet.runtime.exec.memory import copiers
+from circlet.runtime.exec.frames.views import View, Views
+from circlet.runtime.exec.memory import LARGE, copiers
 from circlet.runtime.exec.run import Run
 from circlet.runtime.exec.step import OpenStep, OutgrownError, Step
 from circlet.runtime.ir.terms import MOST_ROOM

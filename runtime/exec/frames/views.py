@@ -3,26 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property
 from operator import gt, itemgetter
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from circlet.runtime.exec.frames.open_layout import Elements, OpenLayout, Placed, Sizes, Told, Valued
-from circlet.runtime.exec.memory import copiers
+from circlet.runtime.exec.memory import LARGE, ResultMemory, copiers
 from circlet.runtime.exec.run import Run
 from circlet.runtime.ir.types import Array, Shape
-from circlet.runtime.late import LOADING
-
-if TYPE_CHECKING:
-    from circlet.runtime.exec.frames.result_memory import ResultMemory
 
 _ARRAY, _NOTHING = np.ndarray, np.empty(0, np.uint8)
 MOST_KEPT = 256
 """For how many shapes of inputs views are kept: a choice."""
-LARGE = 1 << 18
-"""Bytes from which on results are given away rather than copied, which takes less: a choice."""
 _WASTE = 4
 """How many times as much memory a result that is given away may lie in, for what only the run tells: a choice."""
 
@@ -79,19 +71,12 @@ class Views:
                        if places.count(place) == layout.outputs.count(tensor) == 1 and tensor not in layout.inputs]
         """The results that are no inputs and that nothing else lies with: of each the position among all, and its
         memory."""
+        self._for_results = ResultMemory(len(self._alone), run.room)
 
     @property
     def size(self) -> int:
         """The bytes of memory."""
         return sum(self._room)
-
-    @cached_property
-    def _for_results(self) -> ResultMemory:
-        """Memory for large results."""
-        with LOADING:
-            from circlet.runtime.exec.frames.result_memory import ResultMemory
-
-        return ResultMemory(self._run, len(self._alone))
 
     def at(self, sizes: Sizes) -> View:
         """Arrays for what some lengths decide; memory is made if need be.

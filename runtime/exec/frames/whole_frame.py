@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, final
 
-from circlet.runtime.exec.memory import copiers
+from circlet.runtime.exec.memory import result_copiers
 from circlet.runtime.exec.run import Run
 from circlet.runtime.ir.types import Array, Shape
 
@@ -29,7 +29,7 @@ class WholeFrame:
         self.inputs, self.outputs = tuple(inputs), tuple(outputs)
         self.whole: Step | None = step
         """The step."""
-        self.copies = copiers(outputs)
+        self.copies = result_copiers(outputs)
         """What gives copies of the results."""
         self._step = step
 
