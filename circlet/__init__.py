@@ -95,6 +95,9 @@ else:
 
     if not _is_program():
         imported("circlet.ready").get_ready()
+        for _name, _home in _HOMES.items():
+            if f"circlet.{_home}" in sys.modules:
+                __getattr__(_name)
 
 __all__ = [
     "Breakpoint",

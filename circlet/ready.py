@@ -18,15 +18,17 @@ _RUNS = (
 
 
 def get_ready() -> None:
-    """Imports what runs compiled code, where code can be compiled, and finds out what of it is for this installation.
-    Elsewhere the package stays small."""
+    """Imports what runs compiled code, where code can be compiled, and finds out where that is kept, and what of it is
+    for this installation. Elsewhere the package stays small."""
     with suppress(ValueError, OSError):  # a session tells them: a wrong variable, a package that is no folder of files
         if current().has(Feature.LLVM):
             with _unsearched():
                 for name in _RUNS:
                     imported(f"circlet.{name}")
+            from circlet.backends.native.load.cache import folder
             from circlet.backends.native.load.fingerprint import installation
 
+            folder()
             installation()
 
 

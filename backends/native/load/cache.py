@@ -54,7 +54,7 @@ def folder() -> Path | None:
     """Where compiled functions are kept; None where they are not."""
     named = os.environ.get(VARIABLE)
     if named is None:
-        return user_folder() / "functions"
+        named = os.path.join(_user_folder(), "functions")
     return _path(named) if named else None
 
 
@@ -63,17 +63,17 @@ def _path(named: str) -> Path:
     return Path(named)
 
 
-def user_folder() -> Path:
+def _user_folder() -> str:
     """Where circlet may keep what it can make again, for this user: what `platformdirs` says, which takes as long to
     import as all else that a run of kept code needs; so what it says of Linux is said here."""
     system: str = sys.platform
     if system == "linux":
         named = os.environ.get("XDG_CACHE_HOME", "").strip()
-        return Path(named if os.path.isabs(named) else os.path.expanduser("~/.cache")) / "circlet"
+        return os.path.join(named if os.path.isabs(named) else os.path.expanduser("~/.cache"), "circlet")
     with LOADING:
-        from platformdirs import user_cache_path
+        from platformdirs import user_cache_dir
 
-    return user_cache_path("circlet", appauthor=False)
+    return user_cache_dir("circlet", appauthor=False)
 
 
 def find(key: str) -> BufferedReader | None:
