@@ -1,4 +1,5 @@
-"""An ONNX model with dynamic axes, written as PyTorch's exporter writes one: every reshape by a computed shape."""
+"""ONNX models with dynamic axes, written as PyTorch's exporter writes them: an encoder, every reshape by a computed
+shape, and a step of a decoder."""
 
 from __future__ import annotations
 
@@ -7,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from onnx import ModelProto, NodeProto, TensorProto, checker, helper, numpy_helper
+from onnx import ModelProto, NodeProto, TensorProto, ValueInfoProto, checker, helper, numpy_helper
 
 DEPTH, HEADS, HIDDEN, WORDS, LONGEST = 128, 4, 512, 1000, 512
 
@@ -79,14 +80,45 @@ def encoder(layers: int = 2) -> bytes:
     for _ in range(layers):
         x = w.normalized(w("Add", x, _attention(w, x, mask)))
         x = w.normalized(w("Add", x, w.dense(w.gelu(w.dense(x, DEPTH, HIDDEN)), HIDDEN, DEPTH)))
-    return bytes(_model(w, x).SerializeToString())
+    return bytes(_encoder_model(w, x).SerializeToString())
 
 
-def _model(w: _Writer, result: str) -> ModelProto:
+def decoder(layers: int = 2) -> bytes:
+    """A step of a decoder: a word (1, 1) and, for each layer, keys and values (1, HEADS, n, DEPTH // HEADS), to scores
+    of words (1, 1, WORDS) and the keys and values with a row behind them."""
+    w, each = _Writer(), DEPTH // HEADS
+    x = w("Gather", w.weights(WORDS, DEPTH), "ids")
+    given, results = [], []
+    for layer in range(layers):
+        inner, parts = w.normalized(x), []
+        for name in ("queries", "keys", "values"):
+            split = w("Reshape", w.dense(inner, DEPTH, DEPTH), w.ints(1, 1, HEADS, each))
+            parts.append(w("Transpose", split, perm=[0, 2, 1, 3]))
+            if name != "queries":
+                given.append(f"{name}{layer}")
+                parts[-1] = w("Concat", given[-1], parts[-1], axis=2)
+        scores = w("Div", w("MatMul", parts[0], w("Transpose", parts[1], perm=[0, 1, 3, 2])), w.constant(each ** 0.5))
+        mixed = w("MatMul", w("Softmax", scores, axis=-1), parts[2])
+        joined = w("Reshape", w("Transpose", mixed, perm=[0, 2, 1, 3]), w.ints(1, 1, DEPTH))
+        x = w("Add", x, w.dense(joined, DEPTH, DEPTH))
+        x = w("Add", x, w.dense(w.gelu(w.dense(w.normalized(x), DEPTH, HIDDEN)), HIDDEN, DEPTH))
+        results += parts[1:]
+    real, caches = TensorProto.FLOAT, (1, HEADS, "n", each)
+    inputs = [helper.make_tensor_value_info("ids", TensorProto.INT64, (1, 1)),
+              *(helper.make_tensor_value_info(name, real, caches) for name in given)]
+    outputs = [helper.make_tensor_value_info(w.dense(x, DEPTH, WORDS), real, (1, 1, WORDS)),
+               *(helper.make_tensor_value_info(name, real, (1, HEADS, "longer", each)) for name in results)]
+    return bytes(_model(w, inputs, outputs).SerializeToString())
+
+
+def _encoder_model(w: _Writer, result: str) -> ModelProto:
     axes: Sequence[str | int] = ("batch", "length")
-    inputs = [helper.make_tensor_value_info(each, TensorProto.INT64, axes) for each in ("ids", "mask")]
-    output = helper.make_tensor_value_info(result, TensorProto.FLOAT, (*axes, DEPTH))
-    graph = helper.make_graph(w.nodes, "encoder", inputs, [output], w.constants)
+    return _model(w, [helper.make_tensor_value_info(each, TensorProto.INT64, axes) for each in ("ids", "mask")],
+                  [helper.make_tensor_value_info(result, TensorProto.FLOAT, (*axes, DEPTH))])
+
+
+def _model(w: _Writer, inputs: Sequence[ValueInfoProto], outputs: Sequence[ValueInfoProto]) -> ModelProto:
+    graph = helper.make_graph(w.nodes, "main", inputs, outputs, w.constants)
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
     checker.check_model(model)
     return model

@@ -151,6 +151,14 @@ def _words(random: np.random.Generator) -> Arrays:
     return {"ids": random.integers(0, WORDS, shape), "mask": (random.random(shape) < 0.9).astype(np.int64)}
 
 
+def _step(random: np.random.Generator) -> Arrays:
+    """A word, and keys and values of two layers."""
+    rows = int(random.integers(100, 4001))
+    caches = {f"{name}{layer}": random.normal(size=(1, 4, rows, 32)).astype(np.float32)
+              for layer in range(2) for name in ("keys", "values")}
+    return {"ids": random.integers(0, WORDS, (1, 1)), **caches}
+
+
 MODELS: dict[str, tuple[Callable[[Graph], None] | None, Callable[[np.random.Generator], Arrays], str]] = {
     "encoder": (_encoder, lambda random: {"ids": random.integers(0, WORDS, random.integers(3, LONGEST + 1)).astype(
         np.int32)}, "two layers of attention, ids int32[3 to 120]"),
@@ -162,6 +170,7 @@ MODELS: dict[str, tuple[Callable[[Graph], None] | None, Callable[[np.random.Gene
     "where": (_where, lambda random: floats(int(random.integers(3, LONGEST + 1)), 16),
               "rows of positive sum among 3 to 120"),
     "export": (None, _words, "an encoder as ONNX with dynamic axes, ids int64[1 or 2, 3 to 120]"),
+    "decoder": (None, _step, "a step of a decoder as ONNX, its keys and values of 100 to 4000 rows given and returned"),
 }
 """By name: what writes the graph, or None for an ONNX model, what makes inputs, and what it is."""
 
@@ -170,10 +179,10 @@ def write_model(name: str, folder: Path) -> Path:
     """Writes a model; gives its path."""
     write = MODELS[name][0]
     if write is None:
-        from benchmarks.open_export import encoder
+        from benchmarks.open_export import decoder, encoder
 
         path = folder / f"{name}.onnx"
-        path.write_bytes(encoder())
+        path.write_bytes(encoder() if name == "export" else decoder())
         return path
     path, b = folder / f"{name}.tflite", ModelBuilder()
     write(Graph(b.subgraph("main")))

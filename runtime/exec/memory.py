@@ -35,6 +35,8 @@ to 20 ms."""
 LARGE = 1 << 18
 """Bytes from which on results are given away, or copied to memory that was there before, which takes less than to copy
 them to new memory: a choice."""
+WASTE = 4
+"""How many times as much memory a large result may lie in: a choice."""
 _SLACK = 8
 """One part of so many that there is more memory than a large result needs, as the next one may be a little longer: a
 choice. What is never touched takes no memory."""
@@ -252,12 +254,16 @@ class ResultMemory:
         Raises:
             LimitError: there is not memory enough.
         """
-        while self._waiting:
-            found = self._waiting.pop()
-            if size <= found.nbytes <= 2 * size:
-                if self._room is not None:
-                    self._room.take_back(found)
-                return found
+        waiting = self._waiting  # to which other threads may add at its end
+        sizes = [each.nbytes for each in waiting]
+        fitting = [each for each in sizes if size <= each <= WASTE * size]
+        if fitting:
+            found = waiting.pop(sizes.index(min(fitting)))
+            if self._room is not None:
+                self._room.take_back(found)
+            return found
+        if sizes:
+            del waiting[sizes.index(min(sizes))]
         shape, dtype = (size + size // _SLACK,), np.dtype(np.uint8)
         return allocate(shape, dtype) if self._room is None else self._room.allocate(shape, dtype)
 

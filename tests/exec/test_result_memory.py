@@ -46,15 +46,26 @@ def test_whoever_sees_a_part_of_it_has_it(view: Callable[[Array], object]) -> No
     assert memory.take(SIZE).ctypes.data == begin
 
 
-@pytest.mark.parametrize(("size", "is_used"), [(SIZE + SIZE // 16, True), (2 * SIZE, False), (SIZE // 2, False)])
+@pytest.mark.parametrize(("size", "is_used"), [
+    (SIZE + SIZE // 16, True), (2 * SIZE, False), (SIZE // 2, True), (SIZE // 8, False)])
 def test_it_is_used_for_results_of_about_its_size(size: int, is_used: bool) -> None:
     memory = ResultMemory(2)
-    result = _given(memory)
-    begin = result.ctypes.data
-    del result
+    _given(memory)
+    waiting, = memory._waiting
     found = memory.take(size)
     assert found.nbytes >= size
-    assert (found.ctypes.data == begin) is is_used
+    assert (found is waiting) is is_used
+
+
+def test_the_smallest_piece_is_used_that_fits_and_one_goes_if_none_does() -> None:
+    memory = ResultMemory(3)
+    results = [_given(memory, size) for size in (SIZE, 2 * SIZE, 3 * SIZE)]
+    begins = [each.ctypes.data for each in results]
+    results.clear()
+    found = memory.take(2 * SIZE)
+    assert found.ctypes.data == begins[1]
+    assert memory.take(8 * SIZE).ctypes.data not in begins
+    assert [each.ctypes.data for each in memory._waiting] == [begins[2]]
 
 
 def test_no_more_waits_than_there_is_use_for() -> None:

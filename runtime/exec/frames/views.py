@@ -8,15 +8,13 @@ from operator import gt, itemgetter
 import numpy as np
 
 from circlet.runtime.exec.frames.open_layout import Elements, OpenLayout, Placed, Sizes, Told, Valued
-from circlet.runtime.exec.memory import LARGE, ResultMemory, copiers
+from circlet.runtime.exec.memory import LARGE, WASTE, ResultMemory, copiers
 from circlet.runtime.exec.run import Run
 from circlet.runtime.ir.types import Array, Shape
 
 _ARRAY, _NOTHING = np.ndarray, np.empty(0, np.uint8)
 MOST_KEPT = 256
 """For how many shapes of inputs views are kept: a choice."""
-_WASTE = 4
-"""How many times as much memory a result that is given away may lie in, for what only the run tells: a choice."""
 
 
 class View:
@@ -111,7 +109,7 @@ class Views:
         found = {}
         for position, place in self._alone:
             array, memory = outputs[position], self._memory[place]
-            if array.nbytes >= LARGE and array.nbytes * _WASTE >= memory.nbytes:
+            if array.nbytes >= LARGE and array.nbytes * WASTE >= memory.nbytes:
                 found[position] = self._for_results.give(memory, array)
                 self._memory[place], self._room[place] = _NOTHING, 0
         if found:
