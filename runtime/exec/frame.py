@@ -60,6 +60,7 @@ class Frame(ABC):
     """A subgraph bound to memory: write `inputs`, `invoke()`, read `outputs`."""
 
     opened: None = None
+    is_direct = True
 
     inputs: tuple[Array, ...]
     is_compiled = False

@@ -225,6 +225,11 @@ def _pages(size: int) -> Array:
     return np.frombuffer(pages, np.uint8)
 
 
+def is_readable(array: Array) -> bool:
+    """Whether code can read a caller's array where it is, which takes less than to copy it."""
+    return array.nbytes >= LARGE and array.flags.c_contiguous and array.flags.aligned
+
+
 class _Owner:
     """What all arrays in a piece of memory lead to, and none past it, as it is no array."""
 

@@ -28,6 +28,8 @@ class EntryFrame(Direct, Protocol):
     run: Run
     lane: Lane | None
     """Of the entry point that used it last."""
+    is_direct: bool
+    """Whether callers' arrays are copied to `inputs`, so that it can be run by these alone."""
 
     @property
     def opened(self) -> OpenFrame | None:

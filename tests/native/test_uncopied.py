@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 import circlet
 from circlet.runtime.errors import LimitError
+from circlet.runtime.exec.frames.large_frame import LargeFrame
 from circlet.runtime.exec.frames.open_frame import OpenFrame
 from circlet.runtime.exec.limits import Limits
 from circlet.runtime.exec.memory import LARGE, Room, allocate
@@ -27,11 +29,11 @@ ROWS = LARGE // (4 * WIDE)
 """From so many on an array of `WIDE` columns is large."""
 
 
-def _caches() -> Model:
-    """Two caches (n, WIDE) and a row: both with the row behind them, their sum, and the first one as it is."""
+def _caches(rows: int = -1) -> Model:
+    """Two caches (rows, WIDE) and a row: both with the row behind them, their sum, and the first one as it is."""
     builder = ModelBuilder()
     main = builder.subgraph("main")
-    one, other = (main.input(name, DType.FLOAT32, (-1, WIDE)) for name in ("one", "other"))
+    one, other = (main.input(name, DType.FLOAT32, (rows, WIDE)) for name in ("one", "other"))
     row = main.input("row", DType.FLOAT32, (1, WIDE))
     for each in (one, other):
         main.output(main.apply(Concatenation(), each, row))
@@ -80,6 +82,34 @@ def test_inputs_of_any_kind(made: Callable[[np.random.Generator, int], Array]) -
         _check(session.invoke(0, [one, other, row]), one, other, row)
         np.testing.assert_array_equal((one, other), before)
         _check(session.invoke(0, [one, one, row]), one, one, row)
+
+
+@pytest.mark.parametrize("made", [_aligned, _elsewhere, _odd, _turned])
+@pytest.mark.parametrize("rows", [ROWS, ROWS - 1])
+def test_inputs_of_fixed_shape(rows: int, made: Callable[[np.random.Generator, int], Array], folder: Path) -> None:
+    path, random = folder.parent / "caches.tflite", np.random.default_rng(1)
+    circlet.save(_caches(rows), path)
+    one, other, row = made(random, rows), made(random, rows), made(random, 1)
+    circlet.Session(path, "native").invoke(0, [one, other, row])
+    session = circlet.Session(path, "native")
+    kept: list[tuple[list[Array], list[Array]]] = []
+    for _ in range(4):
+        one, other, row = made(random, rows), made(random, rows), made(random, 1)
+        before = one.copy(), other.copy()
+        for results in (session.invoke(0, [one, other, row]), [*session.run([one, other, row]).values()]):
+            _check(results, one, other, row)
+            kept.append((results, [each.copy() for each in results]))
+        np.testing.assert_array_equal((one, other), before)
+    for found, copies in kept:
+        for each, copy in zip(found, copies, strict=True):
+            np.testing.assert_array_equal(each, copy)
+            each[...] = 0  # nobody else has it
+    _check(session.invoke(0, [one, other, row]), one, other, row)
+    frame, = next(iter(session._frames._idle.values()))
+    if rows == ROWS:
+        assert isinstance(frame, LargeFrame)
+        assert not any(np.shares_memory(mine, theirs) for mine in (*frame.inputs, *frame.outputs)
+                       for found, _ in kept for theirs in (*found, one, other))
 
 
 def test_results_are_the_callers_and_may_be_inputs() -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 import numpy as np
 
-from circlet.backends.native.abi import DONE, FIRST_SITE, STOPPED, control_of
+from circlet.backends.native.abi import DONE, FIRST_ARRAY, FIRST_SITE, STOPPED, control_of
 from circlet.backends.native.check.watched import OUTSIDE
 from circlet.backends.native.load.host_answers import Host, OpenHostCall
 from circlet.backends.native.load.library import thunk
@@ -134,6 +134,15 @@ class Invocation:
             found, self._control, self._function, self._arrays, self._arena, self._scratch, self._table, self._host)
         is_shared = teams.participants > 1 and manifest.shares_loops
         self._enter: Callable[[], int] = partial(self._with_team, alone, teams) if is_shared else alone
+
+    def places(self, tensor: int) -> list[int]:
+        """Where in the table the code finds the address of a tensor's memory."""
+        return [FIRST_ARRAY + number for number, each in enumerate(self._function.manifest.origins)
+                if isinstance(each, Held) and each.tensor == tensor]
+
+    def move(self, places: Sequence[int], array: Array) -> None:
+        """Has the code find other memory there, as large and of the same elements."""
+        self._table[places] = array.ctypes.data
 
     @property
     def _is_infallible(self) -> bool:

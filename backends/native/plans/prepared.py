@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import marshal
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from io import SEEK_END
 from math import prod
@@ -24,10 +24,10 @@ from circlet.backends.native.load.team import Teams
 from circlet.backends.native.plans.key import MARK, plan_key
 from circlet.backends.native.plans.plan import Part, Plan, Planned, Stage, tensor_of
 from circlet.runtime.digests import blake2b
-from circlet.runtime.exec.frames.layout import Layout
+from circlet.runtime.exec.frames.layout import Border, Layout
 from circlet.runtime.exec.frames.open_layout import OpenLayout
 from circlet.runtime.exec.frames.whole_frame import WholeFrame
-from circlet.runtime.exec.memory import retype
+from circlet.runtime.exec.memory import LARGE, retype
 from circlet.runtime.exec.run import Run
 from circlet.runtime.exec.state.variables import Variables
 from circlet.runtime.exec.step import in_turn
@@ -36,13 +36,14 @@ from circlet.runtime.ir.model import Model, Provenance
 from circlet.runtime.ir.terms import fixed
 from circlet.runtime.ir.types import Array, Shape
 from circlet.runtime.late import LOADING
+from circlet.runtime.records import dataclass
 
 if TYPE_CHECKING:
     from circlet.runtime.exec.executor import Executor
     from circlet.runtime.exec.frames.lent_frame import LentFrame
     from circlet.runtime.exec.frames.open_frame import OpenFrame
     from circlet.runtime.exec.preparation import EntryFrame, MakeFrame
-    from circlet.runtime.exec.step import OpenStep
+    from circlet.runtime.exec.step import OpenStep, Step
 
 _END = Struct("<8sQQ32s32s")
 """Mark, bytes of plan and constants, checksum of the constants, BLAKE2b of the plan: against damage, not forgery."""
@@ -133,7 +134,7 @@ class Prepared:
             is_fit = each.subgraph == subgraph and (each.layout is None or each.keeps_inputs)
             if is_fit and (functions := self._fitting(each, shapes)) is not None:
                 if each.layout is not None:
-                    return self._fixed(each, each.layout, functions, run, arrays)
+                    return self._bound(each, each.layout, functions, run, arrays).frame()
                 with LOADING:
                     from circlet.runtime.exec.frames.lent_frame import LentFrame
 
@@ -180,8 +181,25 @@ class Prepared:
                              lambda shapes: alone(shapes, run), planned.keeps_inputs)
         return None
 
-    def _fixed(self, planned: Planned, layout: Layout, functions: Sequence[Function], run: Run,
-               lent: Sequence[Array] = ()) -> WholeFrame:
+    def _fixed(self, planned: Planned, layout: Layout, functions: Sequence[Function], run: Run) -> EntryFrame:
+        """A frame at fixed shapes that a session uses."""
+        bound = self._bound(planned, layout, functions, run)
+        large = {each.tensor for each in layout.borders if _is_apart(each, layout)}
+        is_moving = large and not any(each.manifest.host_calls for each in functions)
+        if not is_moving:
+            return bound.frame()
+        with LOADING:
+            from circlet.runtime.exec.frames.large_frame import LargeFrame
+
+        inputs, outputs = layout.inputs, layout.outputs
+        readable = {inputs.index(each): bound.move(each) for each in large.intersection(inputs)
+                    if planned.keeps_inputs and each not in outputs}
+        given = {outputs.index(each): bound.move(each) for each in large.intersection(outputs)
+                 if outputs.count(each) == 1 and each not in inputs}
+        return LargeFrame(run, bound.inputs, bound.outputs, bound.step(), readable, given)
+
+    def _bound(self, planned: Planned, layout: Layout, functions: Sequence[Function], run: Run,
+               lent: Sequence[Array] = ()) -> _Bound:
         places = {each.tensor: each.buffer for each in layout.borders}
         memory = {places[tensor]: retype(array, (array.nbytes,), np.dtype(np.uint8))
                   for tensor, array in zip(layout.inputs, lent, strict=bool(lent))}
@@ -195,10 +213,10 @@ class Prepared:
             shape, dtype = shapes[each.tensor], each.dtype.numpy
             end = each.offset + prod(shape) * dtype.itemsize
             arrays[each.tensor] = retype(memory[each.buffer][each.offset:end], shape, dtype)
-        steps = [Invocation(function, self._setting(stage, arrays, run), self._teams).step()
-                 for stage, function in zip(planned.stages, functions, strict=True)]
+        invocations = [Invocation(function, self._setting(stage, arrays, run), self._teams)
+                       for stage, function in zip(planned.stages, functions, strict=True)]
         inputs, outputs = ([arrays[each] for each in side] for side in (layout.inputs, layout.outputs))
-        return WholeFrame(run, inputs, outputs, in_turn(steps))
+        return _Bound(run, inputs, outputs, invocations)
 
     def _known(self, planned: Planned,
                tensors: Iterable[tuple[int, Shape, np.dtype[np.generic]]]) -> dict[int, Array]:
@@ -233,6 +251,39 @@ class Prepared:
             if offset >= source.nbytes:
                 source, offset = self._files[1], offset - source.nbytes
         return source[offset:offset + found.size]
+
+
+@dataclass(frozen=True, eq=False)
+class _Bound:
+    """Functions of fixed shapes, bound to memory."""
+
+    run: Run
+    inputs: Sequence[Array]
+    outputs: Sequence[Array]
+    invocations: Sequence[Invocation]
+
+    def step(self) -> Step:
+        return in_turn([each.step() for each in self.invocations])
+
+    def frame(self) -> WholeFrame:
+        return WholeFrame(self.run, self.inputs, self.outputs, self.step())
+
+    def move(self, tensor: int) -> Callable[[Array], None]:
+        """What has all functions find a tensor in other memory."""
+        found = [(each.move, each.places(tensor)) for each in self.invocations]
+
+        def move(array: Array) -> None:
+            for change, places in found:
+                change(places, array)
+
+        return move
+
+
+def _is_apart(border: Border, layout: Layout) -> bool:
+    """Whether a tensor is large and nothing else lies in its buffer."""
+    return (border.buffer is not None and not border.offset
+            and prod(map(fixed, border.shape)) * border.dtype.numpy.itemsize >= LARGE
+            and [each.tensor for each in layout.borders if each.buffer == border.buffer] == [border.tensor])
 
 
 def _chained(steps: Sequence[OpenStep]) -> OpenStep:

@@ -11,7 +11,7 @@ from circlet.runtime.errors import LimitError
 from circlet.runtime.exec.frames.cache import Invocable, Key, Resizable
 from circlet.runtime.exec.frames.open_layout import OpenLayout, Sizes
 from circlet.runtime.exec.frames.views import View, Views
-from circlet.runtime.exec.memory import LARGE, copiers
+from circlet.runtime.exec.memory import copiers, is_readable
 from circlet.runtime.exec.run import Run
 from circlet.runtime.exec.step import OpenStep, OutgrownError, Step
 from circlet.runtime.ir.terms import MOST_ROOM
@@ -28,11 +28,6 @@ class UnboundError(Exception):
     """No backend computes the subgraph at any lengths, or there is no room for those that are begun with."""
 
 
-def _is_readable(array: Array) -> bool:
-    """Whether code can read a caller's array where it is, which takes less than to copy it."""
-    return array.nbytes >= LARGE and array.flags.c_contiguous and array.flags.aligned
-
-
 def _unbound() -> NoReturn:
     raise AssertionError("the step is not bound")
 
@@ -43,6 +38,7 @@ class OpenFrame(Resizable):
 
     lane: Lane | None = None
     whole = copies = None
+    is_direct = True
     served: Key = -1, (), ""
     """What it was last given back for."""
     is_settled = False
@@ -268,7 +264,7 @@ class OpenFrame(Resizable):
     def _call_uncopied(self, view: View, arrays: Sequence[Array]) -> list[Array]:
         """As `call`: large inputs are read where they are, if that is allowed, and large results given away."""
         self._shapes = _UNSIZED
-        taken = [source if is_left and _is_readable(source) else target
+        taken = [source if is_left and is_readable(source) else target
                  for is_left, source, target in zip(self._left, arrays, view.inputs, strict=True)]
         for target, source, place in zip(view.inputs, arrays, taken, strict=True):
             if place is target:

@@ -114,7 +114,7 @@ class FramePool:
             idle = self._idle.get(entry.key)
             if len(self.direct) >= KINDS:
                 self.direct.clear()
-            if idle is not None:
+            if idle is not None and all([each.is_direct for each in idle]):
                 self.direct[entry] = idle
 
     def shapes(self, observed: str) -> list[tuple[int, tuple[Shape, ...]]]:

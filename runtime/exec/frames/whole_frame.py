@@ -19,7 +19,7 @@ class WholeFrame:
     """Inputs, outputs and the step between them."""
 
     opened: None = None
-    is_compiled = is_fixed = True
+    is_compiled = is_fixed = is_direct = True
     planned_shapes: None = None
     lane: Lane | None = None
     """Of the entry point that used it last."""
