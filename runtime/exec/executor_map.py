@@ -109,16 +109,25 @@ class ExecutorMap:
         with run.binding():
             return kind(self[index], spec, self.planner, self.specializer, run, contract or Contract())
 
-    def resizable_frame(self, index: int, shapes: tuple[Shape, ...], run: Run) -> Frame | OpenFrame:
-        """As `frame`, where nothing is lent: for other lengths too, if these are open and a backend computes it so."""
-        return self._open_frame(self._specialization(index, shapes), shapes, run) or self.frame(index, shapes, run)
+    def resizable_frame(self, index: int, shapes: tuple[Shape, ...], run: Run, is_whole_run: bool = True
+                        ) -> Frame | OpenFrame:
+        """As `frame`, where nothing is lent: for other lengths too, if these are open and a backend computes it so.
+
+        Args:
+            index: of the subgraph.
+            shapes: those of the subgraph's inputs.
+            run: the run that the frame serves.
+            is_whole_run: whether it does nothing before it.
+        """
+        spec = self._specialization(index, shapes)
+        return self._open_frame(spec, shapes, run, is_whole_run) or self.frame(index, shapes, run)
 
     def frame_on(self, index: int, arrays: Sequence[Array], run: Run, is_resizable: bool) -> Frame | LentFrame:
         """As `frame`, on inputs that the caller keeps; for other lengths too where only the run tells shapes, or that
         is asked for, if a backend computes the subgraph so."""
         shapes = tuple(each.shape for each in arrays)
         spec = self._specialization(index, shapes)
-        opened = None if spec.is_static and not is_resizable else self._open_frame(spec, shapes, run)
+        opened = None if spec.is_static and not is_resizable else self._open_frame(spec, shapes, run, True)
         if opened is not None:
             return LentFrame(opened, arrays, spec.shapes)
         return self.frame(index, shapes, run, Contract(inputs=tuple(arrays)))
@@ -131,13 +140,14 @@ class ExecutorMap:
         is_general = self.span_backends and index not in self._rounds
         return self.generalizer.at(index, shapes) if is_general else self.specializer.at(index, shapes)
 
-    def _open_frame(self, spec: Specialization, shapes: tuple[Shape, ...], run: Run) -> OpenFrame | None:
+    def _open_frame(self, spec: Specialization, shapes: tuple[Shape, ...], run: Run, is_whole_run: bool
+                    ) -> OpenFrame | None:
         general = spec.general
         if general is None or not general.spec.is_static or run.observer.observation not in _OPEN:
             return None
         if any(each.dtype.numpy.hasobject for each in spec.subgraph.tensors):
             return None  # Python's objects lie in no bytes
-        if general.scope.capacities and not self._is_repeatable(spec.index):
+        if general.scope.capacities and not is_whole_run and not self._is_repeatable(spec.index):
             return None
         inputs = range(0 if general.scope.capacities else len(spec.subgraph.inputs))
         aliases = self.planner.aliases(general.spec, range(len(spec.subgraph.operators)), inputs)
@@ -156,9 +166,9 @@ class ExecutorMap:
                     return OpenFrame(spec.index, _opened(layout), known, shapes, run,
                                      partial(_with_layout, bind, layout),
                                      lambda shapes: self.frame(spec.index, shapes, run),
-                                     keeps_inputs(aliases, layout, is_open=True))
+                                     keeps_inputs(aliases, layout, is_open=True), is_whole_run)
             except ToldApart as found:
-                return self._open_frame(self.generalizer.apart(spec, found.numbers), shapes, run)
+                return self._open_frame(self.generalizer.apart(spec, found.numbers), shapes, run, is_whole_run)
         return None
 
     def _between(self, spec: Specialization, parts: Sequence[range], aliases: Aliases) -> Sequence[int] | None:
@@ -197,8 +207,8 @@ class ExecutorMap:
         return Chained(found)
 
     def _is_repeatable(self, index: int) -> bool:
-        """Whether a subgraph can be begun anew, as it changes nothing but what it computes, and how many random numbers
-        were drawn."""
+        """Whether a subgraph can be begun anew in the midst of a run, as it changes nothing but what it computes, and
+        how many random numbers were drawn."""
         subgraph = self.model.subgraphs[index]
         return not any(each.is_variable and not each.is_constant for each in subgraph.tensors) and all(
             (each.op.is_taken_back or ((each.op.pure or each.op.callees()) and not each.op.has_state))
@@ -232,7 +242,7 @@ class ExecutorMap:
         """
         run.watch.check()
         shapes = tuple(each.shape for each in inputs)
-        frame = run.frames.get((index, shapes), lambda: self.resizable_frame(index, shapes, run))
+        frame = run.frames.get((index, shapes), lambda: self.resizable_frame(index, shapes, run, False))
         for target, source in zip(frame.inputs, inputs, strict=True):
             np.copyto(target, source)
         frame.invoke()

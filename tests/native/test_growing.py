@@ -24,7 +24,6 @@ from circlet.runtime.ops.layout import Concatenation, ReverseV2, Slice, StridedS
 from circlet.runtime.ops.pad import Pad
 from circlet.runtime.ops.reduce import Sum
 from circlet.runtime.ops.shape import ShapeOf
-from circlet.runtime.ops.variable import AssignVariable, VarHandle
 from tests.exec import graphs as g
 from tests.exec.graphs import f32, i32
 from tests.needs import NATIVE
@@ -280,18 +279,6 @@ def test_an_error_in_a_turn_has_its_place() -> None:
     session = compare(looping(body, [f32([5])]), [[i32(3), f32([5])]])
     with pytest.raises(circlet.ExecutionError, match=r"subgraph 2 \('body'\).*GATHER.*index 3 is out of range"):
         session.invoke(0, [i32(4), f32([5])])
-
-
-def test_what_changes_state_is_not_begun_anew() -> None:
-    """Such a loop is left to turns that are entered one by one."""
-    def body(s: SubgraphBuilder, k: Value, v: Sequence[Value]) -> Sequence[Value]:
-        handle = s.op(VarHandle("", "v"), outputs=[Tensor("handle", DType.RESOURCE, ())])[0]
-        s.op(AssignVariable(), handle, k, outputs=[])
-        return [joined(s, s.constant(f32([7])), v[0])]
-
-    session = circlet.Session(looping(body, [f32([1])]), "native")
-    assert session.invoke(0, [i32(200), f32([1])])[0].shape == (201,)
-    assert session.backend_of(0)[0] == "controlflow"
 
 
 def test_inputs_are_read_again() -> None:

@@ -46,7 +46,8 @@ class OpenFrame(Resizable):
 
     def __init__(self, index: int, layout: OpenLayout, known: Mapping[int, Array], shapes: tuple[Shape, ...], run: Run,
                  bind: Callable[[Mapping[int, Array]], tuple[OpenStep, OpenLayout] | None],
-                 alone: Callable[[tuple[Shape, ...]], Invocable], keeps_inputs: bool = False) -> None:
+                 alone: Callable[[tuple[Shape, ...]], Invocable], keeps_inputs: bool = False,
+                 is_whole_run: bool = True) -> None:
         """
         Args:
             index: of the subgraph.
@@ -57,6 +58,8 @@ class OpenFrame(Resizable):
             bind: makes the step, given buffers by tensor, and the layout with what the step needs.
             alone: makes a frame for inputs of some shapes that takes any values.
             keeps_inputs: whether the step leaves them as they are.
+            is_whole_run: whether a run does nothing before it. Else it changes no state but how many random numbers
+                were drawn, where it may need more room.
 
         Raises:
             UnboundError: there is no step, or not memory enough for the room that lengths are begun with.
@@ -72,6 +75,7 @@ class OpenFrame(Resizable):
         """Shapes that were found to fit last, and what they decide."""
         self._room = len(layout.room)
         self._keeps_inputs = keeps_inputs
+        self._is_whole_run = is_whole_run
         self._left = [keeps_inputs and each not in layout.outputs for each in layout.inputs]
         """Which inputs may be read where a caller has them, as the step leaves them as they are, and nobody else looks
         for them in the frame."""
@@ -201,14 +205,16 @@ class OpenFrame(Resizable):
         step takes for a length is negative, or so large that there is no such room, which that frame tells."""
         if self._is_left:
             self._retake(self._view.lengths)
-        values = self.run.variables.values
-        before = values.copy()
+        variables = self.run.variables
+        drawn = None if self._is_whole_run else variables.values.copy()
         while True:
             try:
                 self._attempt()
             except OutgrownError as error:
-                values.clear()
-                values.update(before)
+                if drawn is None:
+                    variables.begin_again()
+                else:
+                    variables.values = drawn.copy()
                 room = error.lengths[-self._room:]
                 if min(room) < 0 or max(room) > MOST_ROOM or not self._has_taken(error.lengths):
                     self._leave()

@@ -52,14 +52,14 @@ class Transactions:
     def _within(self, watch: Watch, work: Callable[[], T]) -> T:
         """Does work within other work, which goes on if it fails; gives the lock back."""
         try:
-            snapshot = self._variables.snapshot()
-            try:
-                result = work()
-                watch.check()
-                return result
-            except BaseException:
-                self._variables.restore(snapshot)
-                raise
+            with self._variables.within() as snapshot:
+                try:
+                    result = work()
+                    watch.check()
+                    return result
+                except BaseException:
+                    self._variables.restore(snapshot)
+                    raise
         finally:
             self._lock.release()
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from threading import Lock
 from typing import TYPE_CHECKING
@@ -49,6 +50,8 @@ class Variables:
         """The same."""
         self._before: tuple[dict[int, Array], Sequence[Array]] = {}, ()
         """Values, and what the store held, when the latest run began."""
+        self._within: list[Snapshot] = []
+        """The states when runs began that are within others."""
         self._called: dict[int, Array] = {}
         self._tensors: dict[tuple[int, int], tuple[Array, int]] = {}
         fork.watch(self)
@@ -231,6 +234,24 @@ class Variables:
         self._store.restore(content)
         self._words.roll_back()
         self._settle_all()
+
+    def begin_again(self) -> None:
+        """Goes back to the state when the run in progress began, which then does its work once more."""
+        if self._within:
+            self.restore(self._within[-1])
+            return
+        self.roll_back()
+        self.begin()  # by another number, as blocks are marked that the other half need not keep any more
+
+    @contextmanager
+    def within(self) -> Iterator[Snapshot]:
+        """A run begins within another one, and ends where this does; gives the state that it begins with."""
+        found = self.snapshot()
+        self._within.append(found)
+        try:
+            yield found
+        finally:
+            self._within.pop()
 
     def snapshot(self) -> Snapshot:
         """What `restore` needs to bring the present state back, in the midst of a run."""
