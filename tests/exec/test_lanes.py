@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import circlet
+from circlet.runtime.exec.values import inputs as rules
 from circlet.runtime.ir.builder import ModelBuilder
 from circlet.runtime.ir.model import Model
 from circlet.runtime.ir.types import DType
@@ -83,6 +84,19 @@ def test_later_runs_take_and_refuse_the_same(backend: str, key: str, inputs: Any
         assert outcome(lambda: runner.run(inputs)) == expected
         for _ in range(3):
             assert outcome(lambda: runner.run(GIVEN)) == good
+
+
+@pytest.mark.parametrize("length", LENGTHS)
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_numpys_scalars_are_taken_as_they_are(backend: str, length: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The rule for any values, which takes longer than a small model, is not asked."""
+    def refuse() -> None:
+        pytest.fail("the rule was asked for")
+
+    session, given = circlet.Session(two_results(length), backend), {"x": X, "y": np.int32(5)}
+    monkeypatch.setattr(rules, "_rule", refuse)
+    for _ in range(4):
+        assert session.signature("part").run(given) == {"b": 25}
 
 
 @pytest.mark.parametrize("backend", BACKENDS)

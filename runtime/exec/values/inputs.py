@@ -97,8 +97,8 @@ class Entry:
         return found if self._order is None else [found[each] for each in self._order]
 
     def ready(self, inputs: object) -> list[Array] | None:
-        """What `arrays` gives for a dictionary of arrays of just the declared types and of shapes that are allowed;
-        None for all else."""
+        """What `arrays` gives for a dictionary of arrays, and numpy's scalars, of just the declared types and of shapes
+        that are allowed; None for all else."""
         if type(inputs) is not dict or len(inputs) != self._count:
             return None
         found = []
@@ -106,15 +106,14 @@ class Entry:
             if name not in inputs:
                 return None
             value = inputs[name]
-            if type(value) is not _ARRAY or value.dtype is not dtype:
-                return None
-            shape = value.shape
-            if shape != declared:
-                if len(shape) != len(declared) or len(shape) == len(closed):
+            if type(value) is not _ARRAY:
+                if declared or dtype is None or type(value) is not dtype.type:
                     return None
-                for axis, size in closed:
-                    if shape[axis] != size:
-                        return None
+                value = np.asarray(value)
+            if value.dtype is not dtype:
+                return None
+            if value.shape != declared and not _is_allowed(value.shape, declared, closed):
+                return None
             found.append(value)
         return found
 
@@ -194,22 +193,23 @@ class Lane:
         """
         self.entry = entry
         self.fill = _fill(entry, frame.inputs)
-        """Copies arrays to the inputs of the frame; says whether they were of its shapes and the declared types,
-        otherwise the inputs may hold anything."""
+        """Copies arrays, and numpy's scalars, to the inputs of the frame; says whether they were of its shapes and the
+        declared types, otherwise the inputs may hold anything."""
         self.finish = _finish(entry, frame)
         """Runs the frame, and gives what callers get."""
 
 
 def _fill(entry: Entry, targets: tuple[Array, ...]) -> _Fill:
-    rows = tuple((name, dtype, target.shape, target)
+    rows = tuple((name, dtype, _ARRAY if dtype is None or target.shape else dtype.type, target.shape, target)
                  for (name, dtype, _), target in zip(entry.declared, targets, strict=True))
 
     def fill(inputs: dict[str, Any]) -> bool:
         if len(inputs) != len(rows):
             return False
-        for name, dtype, shape, target in rows:
-            value = inputs.get(name)
-            if type(value) is not _ARRAY or value.dtype is not dtype or value.shape != shape:
+        for name, dtype, scalar, shape, target in rows:
+            value: Any = inputs.get(name)
+            kind = type(value)
+            if (kind is not _ARRAY and kind is not scalar) or value.dtype is not dtype or value.shape != shape:
                 return False
             target[...] = value
         return True
@@ -236,6 +236,13 @@ def _finish(entry: Entry, frame: Direct) -> _Finish:
         return {name: copy() for name, copy in pairs}
 
     return finish
+
+
+def _is_allowed(shape: Shape, declared: Shape, closed: Sequence[tuple[int, int]]) -> bool:
+    """Whether a shape differs from the one declared in open dimensions alone, of which there are some."""
+    if len(shape) != len(declared) or len(shape) == len(closed):
+        return False
+    return all([shape[axis] == size for axis, size in closed])
 
 
 _CONVERTED = frozenset(each for each in DType if not each.is_computable) | {
