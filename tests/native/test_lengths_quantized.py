@@ -107,6 +107,14 @@ def wide(g: Graph) -> Sequence[Value]:
     return [one, other]
 
 
+def wide_attention(g: Graph) -> Sequence[Value]:
+    """What an encoder of 16 bits does: (n, DEPTH) to (n, DEPTH), and each row with itself."""
+    x = g.input((-1, DEPTH), I16, q(0.0001))
+    scores = g(Softmax(1.0), g(BatchMatMul(adj_y=True), x, x, q=q(0.0002), dtype=I16), q=q(2.0**-15), dtype=I16)
+    return [g(BatchMatMul(), scores, x, q=q(0.0001), dtype=I16),
+            g(BatchMatMul(adj_x=True), x, x, q=q(0.0003), dtype=I16)]
+
+
 def images(g: Graph) -> Sequence[Value]:
     """Convolutions, pools and reductions: (n, h, w, 4) to (n, 18) and (n, 9)."""
     x = g.input((-1, -1, -1, 4))
@@ -188,6 +196,7 @@ MODELS: dict[str, tuple[Model, Callable[[int], Array]]] = {
     "attention": (model(attention), lambda n: stored((n, DEPTH))),
     "hybrid": (model(hybrid), lambda n: RANDOM.standard_normal((n, DEPTH)).astype(np.float32)),
     "wide": (model(wide), lambda n: stored((n, DEPTH), I16)),
+    "wide attention": (model(wide_attention), lambda n: stored((n, DEPTH), I16)),
     "found": (model(found), lambda n: stored((n, DEPTH))),
 }
 LENGTHS = (7, 2, 64, 33, 150, 12, 13)
@@ -204,6 +213,7 @@ def test_one_function_serves_all_lengths(name: str, threads: int, folder: object
         for found, expected in zip(native.invoke(0, given), cpu.invoke(0, given), strict=True):
             check(found, expected, None if expected.dtype.kind != "f" else 1e-6)
     assert len(compiled) == 1
+    assert set(native.backend_of(0)) == {"native"}
 
 
 @pytest.mark.parametrize("name", MODELS)

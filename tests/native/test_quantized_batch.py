@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -34,6 +35,28 @@ def test_batch_matmul(outer: tuple[tuple[int, ...], tuple[int, ...]], rows: int,
     made = {"dtype": DType.INT32} if is_raw else {"quantization": Quantization((first.scale,), (second.zero_point,))}
     network.op(BatchMatMul(adj_y=adj_y), x, y, **made)
     network.agree()
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.sampled_from([((), ()), ((2,), (2,)), ((3, 1), (2,)), ((2, 3), ()), ((), (2,))]), st.sampled_from([1, 5, 40]),
+       st.sampled_from([1, 3, 30, 65]), st.sampled_from([1, 7, 64, 100]), st.booleans(), st.booleans(),
+       st.sampled_from([DType.INT16, DType.INT8]), st.sampled_from([1e-4, 1.0, 7e3]), seeds)
+def test_batch_matmul_of_int16(outer: tuple[tuple[int, ...], tuple[int, ...]], rows: int, depth: int, columns: int,
+                               adj_x: bool, adj_y: bool, other: DType, scale: float, seed: int) -> None:
+    network = Network()
+    first, second = (depth, rows) if adj_x else (rows, depth), (columns, depth) if adj_y else (depth, columns)
+    x = network.input(stored((*outer[0], *first), DType.INT16, seed), q(0.5))
+    y = network.input(stored((*outer[1], *second), other, seed + 1), q(0.25))
+    network.op(BatchMatMul(adj_x, adj_y), x, y, quantization=q(scale * depth**0.5))
+    network.agree(is_native=True)
+
+
+def test_greatest_sums_of_int16() -> None:
+    """Each is more than 32 bits hold."""
+    network = Network()
+    x, y = (network.input(np.full(shape, -32768, np.int16), q(1.0)) for shape in ((2, 5000), (3, 5000)))
+    network.op(BatchMatMul(adj_y=True), x, y, quantization=q(2.0**28))
+    network.agree(is_native=True)
 
 
 def test_products_of_all_sizes_pack_by_one_function() -> None:

@@ -1,4 +1,5 @@
-"""Native rule of the products of int8 matrices: the right one is packed in each run, unless it is one constant."""
+"""Native rules of the products of stored matrices: of int8 the right one is packed in each run, unless it is one
+constant; sums of int16 have 64 bits, and no tiles."""
 
 from __future__ import annotations
 
@@ -7,8 +8,9 @@ from math import prod
 import numpy as np
 from llvmlite import ir
 
-from circlet.backends.arithmetic.fixed_point import quantize_multiplier
-from circlet.backends.native.emit.emitter import I8, I32, Emitter
+from circlet.backends.arithmetic.fixed_point import quantize_multiplier, reduced_multipliers
+from circlet.backends.native.emit.emitter import I8, I32, I64, Emitter
+from circlet.backends.native.emit.loops import fold, independent, rolled
 from circlet.backends.native.emit.parallel import parallel_nest
 from circlet.backends.native.emit.positions import Index
 from circlet.backends.native.emit.value import Value, in_memory
@@ -34,6 +36,8 @@ from circlet.backends.native.rules.quantized.fully_connected import (
     unsigned,
 )
 from circlet.backends.native.rules.quantized.requantize import rescale
+from circlet.backends.native.rules.real.reduce import Register, reserve
+from circlet.backends.native.rules.refusals import outputs_only
 from circlet.backends.native.rules.rule import Node, Sink, nest
 from circlet.backends.refusal import all_of, only
 from circlet.runtime.exec.kernel import Call
@@ -118,6 +122,59 @@ def _multiply_by_constant(node: Node[BatchMatMul], e: Emitter, sink: Sink, zero:
                       lambda plan, scratch: Filtered(scratch, put))
 
 
+@nest(BatchMatMul, all_of(only((DType.INT16,)), only((DType.INT16, DType.INT8), 1), outputs_only(DType.INT16)),
+      frozenset({0, 1}), name="int16")
+def batch_matmul_of_int16(node: Node[BatchMatMul], e: Emitter, sinks: tuple[Sink, ...]) -> None:
+    """Of x (..., m, k), int16, and y (..., k, n), int16 or int8: (..., m, n), int16. A loop over the rows of all
+    results, shared out. Where y is stored column by column, a result is summed up in a register; else the products of
+    an element of x with a row of y are added to sums in scratch memory."""
+    (x, y), (*rows, columns), b = (node.input(k) for k in range(2)), node.shape, e.builder
+    depth, by_columns = x.shape[-2 if node.op.adj_x else -1], node.op.adj_y and not node.op.adj_x
+    total, sums = (Register(e, I64), None) if by_columns else (None, reserve(node, columns, DType.INT64))
+    with parallel_nest(e, tuple(rows), 2 * prod(node.shape) * depth) as (*index, row):
+        def factor(k: ir.Value) -> ir.Value:
+            at = [*_kept(e, x, index), *((k, row) if node.op.adj_x else (row, k))]
+            return b.sext(x.element(e, at), I32)
+
+        def added(so_far: ir.Value, one: ir.Value, k: ir.Value, column: ir.Value) -> ir.Value:
+            other = y.element(e, [*_kept(e, y, index), *((column, k) if node.op.adj_y else (k, column))])
+            return b.add(so_far, b.sext(b.mul(one, b.sext(other, I32)), I64))
+
+        def give(column: ir.Value, value: ir.Value) -> None:
+            sinks[0](e, [*index, row, column], _result_of_int16(node.call, e, value))
+
+        if total is not None:
+            with rolled(e, columns) as column:
+                total.set(e.wide(0))
+                fold(e, depth, lambda k: total.set(added(total.get(), factor(k), k, column)), size=2)
+                give(column, total.get())
+        else:
+            with independent(e, columns) as column:
+                e.store(e.wide(0), sums, DType.INT64, column)
+            with rolled(e, depth) as k:
+                one = factor(k)
+                with independent(e, columns) as column:
+                    so_far = e.load(sums, DType.INT64, column)
+                    e.store(added(so_far, one, k, column), sums, DType.INT64, column)
+            with independent(e, columns) as column:
+                give(column, e.load(sums, DType.INT64, column))
+
+
+def _result_of_int16(call: Call, e: Emitter, value: ir.Value) -> ir.Value:
+    """A sum, an i64, times the multiplier reduced to 16 bits, and stored."""
+    b = e.builder
+    multiplier, shift = reduced_multipliers(*_factor(call))
+    half = (1 << int(shift)) >> 1
+    scaled = b.ashr(b.add(b.mul(value, e.wide(int(multiplier))), e.wide(half)), e.wide(int(shift)))
+    return stored(e, b.trunc(scaled, I32), call.outputs[0])
+
+
+def _factor(call: Call) -> tuple[int, int]:
+    """The quantised multiplier of a sum."""
+    scales = (np.float32(quantization(call.input(k)).scale) for k in range(2))
+    return quantize_multiplier(float(np.multiply(*scales)) / quantization(call.outputs[0]).scale)
+
+
 def _is_raw(call: Call) -> bool:
     """Whether the result is the sums of products of stored values."""
     return call.outputs[0].dtype is DType.INT32
@@ -127,14 +184,18 @@ def _result(call: Call, e: Emitter, value: ir.Value) -> ir.Value:
     """The sum itself, or rescaled once and stored."""
     if _is_raw(call):
         return value
-    scales = (np.float32(quantization(call.input(k)).scale) for k in range(2))
-    factor = quantize_multiplier(float(np.multiply(*scales)) / quantization(call.outputs[0]).scale)
-    return stored(e, rescale(e, value, *factor), call.outputs[0])
+    return stored(e, rescale(e, value, *_factor(call)), call.outputs[0])
 
 
 def _matrix(e: Emitter, memory: ir.Value, value: Value, index: Index) -> ir.Value:
-    """Where the matrix for an index of the result's outer dimensions begins; they broadcast."""
+    """Where the matrix for an index of the result's outer dimensions begins."""
     outer = value.shape[:-2] if index else ()
-    given = index[len(index) - len(outer):]
-    kept = [e.number(0) if is_known(size, 1) else each for each, size in zip(given, outer, strict=True)]
+    kept = _kept(e, value, index) if index else []
     return e.address(memory, I8, e.builder.mul(e.linear(kept, outer), e.number(prod(value.shape[-2:]))))
+
+
+def _kept(e: Emitter, value: Value, index: Index) -> list[ir.Value]:
+    """The index of the matrix for one of the result's outer dimensions; they broadcast."""
+    outer = value.shape[:-2]
+    given = index[len(index) - len(outer):]
+    return [e.number(0) if is_known(size, 1) else each for each, size in zip(given, outer, strict=True)]
