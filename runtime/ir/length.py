@@ -17,7 +17,7 @@ from typing import cast
 
 from circlet.runtime.ir.bounds import bound_of, bounds, least, maximum_of, simple_quotient
 from circlet.runtime.ir.op import Unknown
-from circlet.runtime.ir.premises import NO_PREMISES, Premises, Promised
+from circlet.runtime.ir.premises import NO_PREMISES, Premises, Promised, Turns
 from circlet.runtime.ir.terms import (
     LEAST,
     MOST_ROOM,
@@ -77,7 +77,8 @@ class Scope:
         self.capacities: list[int] = []
         """The numbers of lengths that say for how much a loop has room, which must be as large as it comes to be."""
         self.promised = Promised()
-        self._carried: dict[int, int | None] = {}
+        self.turns = Turns()
+        """What changes from turn to turn of loops."""
         self.quoted: dict[str, Terms] = {}
         """What messages call lengths, as these are known when a message is shown."""
         self._assumed: dict[tuple[Terms, str], Assumption] = {}
@@ -134,13 +135,12 @@ class Scope:
         """As `computed`, a length that changes from turn to turn of a loop; `begin` is what it begins with if no turn
         makes it shorter."""
         found = self.computed(most, 0 if begin is None else max(lowest(begin), 0))
-        self._carried[self.count - 1] = begin
+        self.turns.add(self.count - 1, begin)
         return found
 
     def lasts(self, length: Length | int, begin: Length | int) -> bool:
         """Whether it is a length of a loop in which it began with another one, and no turn makes it shorter."""
-        number = computed_number(length)
-        known = None if number is None else self._carried.get(number)
+        known = self.turns.begin(computed_number(length))
         return known is not None and (self.is_one(known, begin) or self.lasts(known, begin))
 
     @contextmanager
@@ -152,13 +152,9 @@ class Scope:
             del self.lengths[lengths:], self.capacities[capacities:], self.promised.terms[promised:]
             self.told = {each for each in self.told if each < lengths}
 
-    def changes(self, terms: Terms) -> bool:
-        """Whether terms hang on lengths that change from turn to turn."""
-        return any(hangs_on(terms, each) for each in self._carried)
-
     def is_carried(self, number: Length | int) -> bool:
         """Whether an integer is a length that changes from turn to turn."""
-        return computed_number(number) in self._carried
+        return self.turns.has(computed_number(number))
 
     def is_one(self, one: Length | int, other: Length | int) -> bool:
         """Whether two integers are equal for all lengths for which what was assumed so far holds; nothing more is."""

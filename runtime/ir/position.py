@@ -31,15 +31,16 @@ def is_promised(position: Length | int, dim: Length | int) -> bool:
 
 def is_taken_equal(one: Length | int, other: Length | int) -> bool:
     """Whether two sizes, of which only a run tells whether they are equal, are taken to be, where the scope promises
-    that and no loop changes them. Code leaves a run where they turn out not to be: it asks for room, as if it lacked
-    some, so there is a length that says for how much there is."""
+    that and no loop that goes on changes them. Code leaves a run where they turn out not to be: it asks for room, as if
+    it lacked some, so there is a length that says for how much there is."""
     difference = one - other
     return isinstance(difference, Length) and _is_taken_for_none(difference, difference.scope.premises.promises)
 
 
 def is_taken_to_reach(size: Length | int, least: int) -> bool:
     """Whether a size, of which only a run tells whether it is at least so large, is taken to be, where an operator
-    fails otherwise, unless a loop changes it. Code leaves a run where it turns out not to be, as `is_taken_equal`."""
+    fails otherwise, unless a loop that goes on changes it. Code leaves a run where it turns out not to be, as
+    `is_taken_equal`."""
     if not is_late(size) or certain(size, ">=", least) is not None:
         return False
     lacking: Length | int = larger(least - size, 0)
@@ -48,9 +49,9 @@ def is_taken_to_reach(size: Length | int, least: int) -> bool:
 
 def _is_taken_for_none(number: Length, may_promise: bool) -> bool:
     """Whether a number that only a run tells is taken to be 0, or may be promised to be."""
-    if not is_late(number) or changes(number) or certain(number, "==", 0) is not None:
-        return False
     scope, terms = number.scope, reduced(number.terms, "==")
+    if not is_late(number) or scope.turns.go_on(terms) or certain(number, "==", 0) is not None:
+        return False
     if terms in scope.promised.terms:
         return True
     if scope.promised.is_closed or not may_promise:
@@ -63,7 +64,7 @@ def _is_taken_for_none(number: Length, may_promise: bool) -> bool:
 
 def changes(number: Length | int) -> bool:
     """Whether an integer hangs on a length that changes from turn to turn of a loop."""
-    return isinstance(number, Length) and number.scope.changes(number.terms)
+    return isinstance(number, Length) and number.scope.turns.change(number.terms)
 
 
 def is_taken(number: Length | int) -> bool:

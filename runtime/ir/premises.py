@@ -1,11 +1,12 @@
-"""What is taken for granted of lengths and of numbers that only a run tells, where that tells more of a model."""
+"""What is taken for granted of lengths and of numbers that only a run tells, where that tells more of a model, and of
+which lengths it cannot be, as loops go on to change them."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 
-from circlet.runtime.ir.terms import Terms
+from circlet.runtime.ir.terms import Terms, hangs_on
 from circlet.runtime.records import dataclass
 
 _NONE: Mapping[int, int] = MappingProxyType({})
@@ -40,3 +41,36 @@ class Promised:
         """What is 0 then; code leaves a run where one of them turns out not to be."""
         self.is_closed = False
         """Whether no more are taken."""
+
+
+class Turns:
+    """Which of the lengths of one derivation change from turn to turn of loops."""
+
+    def __init__(self) -> None:
+        self._begins: dict[int, int | None] = {}
+        self._over: set[int] = set()
+        """Those of loops that are over, in what is derived next."""
+
+    def add(self, number: int, begin: int | None) -> None:
+        """A length changes so; `begin` is what it begins with if no turn makes it shorter."""
+        self._begins[number] = begin
+
+    def end(self, numbers: Iterable[int | None]) -> None:
+        """A loop is over: its lengths stay what they came to."""
+        self._over.update(each for each in numbers if each is not None and each in self._begins)
+
+    def begin(self, number: int | None) -> int | None:
+        """What a length begins with if no turn makes it shorter; None where one does, or for other lengths."""
+        return None if number is None else self._begins.get(number)
+
+    def has(self, number: int | None) -> bool:
+        """Whether a length changes so, or did."""
+        return number in self._begins
+
+    def change(self, terms: Terms) -> bool:
+        """Whether terms hang on lengths that change so, or did."""
+        return any(hangs_on(terms, each) for each in self._begins)
+
+    def go_on(self, terms: Terms) -> bool:
+        """Whether terms hang on lengths of loops that are not over."""
+        return any(hangs_on(terms, each) for each in self._begins if each not in self._over)

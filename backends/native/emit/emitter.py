@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from typing import Any, cast
 from weakref import proxy
@@ -231,6 +231,15 @@ class Emitter(Positions):
         if self.is_undefined(length):
             self.define(length, value)
 
+    @contextmanager
+    def turning(self, lengths: Iterable[int]) -> Iterator[None]:
+        """A loop is written inside, the turns of which change lengths that the function computes."""
+        if self.lengths is None:
+            yield
+            return
+        with self.lengths.turning(each for each in map(computed_number, lengths) if each is not None):
+            yield
+
     def recall(self, length: int) -> None:
         """Takes a length that a function computed which was called from memory, where it left it."""
         number = computed_number(length)
@@ -244,9 +253,9 @@ class Emitter(Positions):
         return number is not None and self.lengths is not None and not self.lengths.is_defined(number)
 
     def is_told(self, terms: Terms) -> bool:
-        """Whether all that terms hang on is known here."""
+        """Whether all that terms hang on is known here, and stays as it is."""
         assert self.lengths is not None, "no length is open"
-        return all(map(self.lengths.is_defined, computed_numbers(terms)))
+        return all(map(self.lengths.is_final, computed_numbers(terms)))
 
     def constant(self, value: float | int | bool | np.generic, dtype: DType) -> ir.Value:
         """An element as a constant; an open length, which is not negative, as the nearest element."""

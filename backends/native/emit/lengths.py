@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Protocol
 
 from llvmlite import ir
@@ -99,6 +100,7 @@ class Lengths:
         """What was computed of these, by the registers that hold it."""
         self._written: dict[ir.Block, dict[Terms, ir.Value]] = {}
         """The same, by block."""
+        self._turning: frozenset[int] = frozenset()
         self._places: dict[int, ir.Value] = {}
         """Where the caller of the function has lengths."""
 
@@ -123,6 +125,19 @@ class Lengths:
     def _loaded(self, b: ir.IRBuilder, number: int) -> ir.Value:
         place = b.gep(self._memory, [ir.Constant(_I64, number)], source_etype=_I64)
         return b.trunc(b.load(place, typ=_I64), self._index)
+
+    @contextmanager
+    def turning(self, numbers: Iterable[int]) -> Iterator[None]:
+        """Computed lengths change from turn to turn of a loop that is written inside."""
+        before, self._turning = self._turning, self._turning.union(numbers)
+        try:
+            yield
+        finally:
+            self._turning = before
+
+    def is_final(self, number: int) -> bool:
+        """Whether it was said what a computed length is, for good."""
+        return number in self._computed and number not in self._turning
 
     def is_defined(self, number: int) -> bool:
         """Whether it was said what a computed length is."""

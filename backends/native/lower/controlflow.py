@@ -351,7 +351,8 @@ class _LoopLowering:
             e.define(size, phi)
         state = [self._current(k, value, numbers.get(k), places[k]) for k, value in enumerate(initial)]
         turn = _Turn(head, body, after, state, numbers, places, lengths)
-        self._o.function.times.versions(partial(self._turn, turn))
+        with e.turning(lengths):
+            self._o.function.times.versions(partial(self._turn, turn))
         e.builder.position_at_end(after)
         for cycle in self._plan.rotation.cycles:
             if not any(self._grows(k) for k in cycle.buffers if k < len(state)):

@@ -14,7 +14,7 @@ import numpy as np
 
 from circlet.runtime.errors import ExecutionError, LimitError, Place, plural
 from circlet.runtime.ir.faults import FAULTS, raise_located
-from circlet.runtime.ir.length import Scope, is_late, is_open, scope_of, value
+from circlet.runtime.ir.length import Scope, computed_number, is_late, is_open, scope_of, value
 from circlet.runtime.ir.model import ABSENT, Model, Operator, Subgraph
 from circlet.runtime.ir.op import Operand, Operands, ShapeError, Unknown
 from circlet.runtime.ir.tensor import Tensor
@@ -320,7 +320,9 @@ class Specializer:
         if not op.counts:
             raise Unknown
         passed = values_of(initial)
-        return settled(initial, scope, lambda shapes: self.body(op, entry(shapes, passed), scope).output_shapes)
+        found = settled(initial, scope, lambda shapes: self.body(op, entry(shapes, passed), scope).output_shapes)
+        scope.turns.end(computed_number(size) for shape in found for size in shape)
+        return found
 
     def _joined(self, op: Branch, inputs: tuple[Shape, ...], scope: Scope) -> tuple[Shape, ...]:
         """The shapes of what one of several subgraphs gives, of which the run tells which one it is."""
