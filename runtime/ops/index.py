@@ -108,18 +108,22 @@ class SparseToDense(Op):
     name: ClassVar[str] = "SPARSE_TO_DENSE"
     table: ClassVar[str | None] = "SparseToDenseOptions"
     inputs: ClassVar[Count] = exactly(4)
+    sizes: ClassVar[frozenset[int]] = frozenset({1})
     validate_indices: bool = False
 
     def infer(self, args: Operands) -> tuple[Shape, ...]:
         indices, values = args[0].shape, args[2].shape
         expect_one(args[3], "default value")
         count = indices[0] if indices else 1
-        if len(indices) > 2 or (values and values != (count,)):
+        if len(indices) > 2 or (values and agreed_shape(values, (count,)) is None):
             raise ShapeError(f"expected indices of at most rank 2 and as many values, found {indices} and {values}")
         shape = sizes(args[1], "shape")
         if len(shape) != (indices[1] if len(indices) == 2 else 1):
             raise ShapeError(f"indices: expected one number for each axis of {shape}, found shape {indices}")
         return (shape,)
+
+    def bounded(self, args: Operands, computed: Callable[[int | None], int]) -> tuple[Shape, ...] | None:
+        return (sized(args[1], computed),)
 
     def types(self, args: Operands) -> tuple[DType | None, ...]:
         return (args[2].dtype,)

@@ -15,11 +15,11 @@ from circlet.runtime.ir.builder import ModelBuilder, Value
 from circlet.runtime.ir.model import Model
 from circlet.runtime.ir.tensor import Tensor
 from circlet.runtime.ir.types import DType
-from circlet.runtime.ops.comparison import Less
+from circlet.runtime.ops.comparison import Greater, Less
 from circlet.runtime.ops.controlflow import While
 from circlet.runtime.ops.detection import NonMaxSuppressionV4
 from circlet.runtime.ops.elementwise import Add, Div, FloorDiv, FloorMod, Maximum, Minimum, Mul, Sub
-from circlet.runtime.ops.index import Gather, ScatterNd, Where
+from circlet.runtime.ops.index import Gather, GatherNd, ScatterNd, SparseToDense, Where
 from circlet.runtime.ops.layout import Concatenation, Pack, Slice, StridedSlice
 from circlet.runtime.ops.matmul import BatchMatMul
 from circlet.runtime.ops.normalize import Softmax
@@ -98,6 +98,16 @@ def scattered(g: Graph, x: Value, k: Value) -> Sequence[Value]:
     count = g(Add(), k, g.number(1), dtype=INTS)
     return [g(ScatterNd(), g.builder.constant(np.array([[0], [8]], np.int32)), some, size),
             g(UnsortedSegmentSum(), g(Neg(), some), g.ints(0, 0), count)]
+
+
+def made_dense(g: Graph, x: Value, k: Value) -> Sequence[Value]:
+    """Two numbers in k + 9 places, and those of a column that are above 0 in k more places than x has rows."""
+    first, one = g(Reshape(), g(Gather(1), x, g.ints(0)), g.ints(-1)), g(Reshape(), k, g.ints(1), dtype=INTS)
+    place = g(Where(), g(Greater(), first, g.number(0.0), dtype=DType.BOOL), dtype=DType.INT64)
+    some = g(GatherNd(), first, place)
+    rows = g(Add(), one, g(Reshape(), g.length(x, 0), g.ints(1), dtype=INTS), dtype=INTS)
+    return [g(SparseToDense(), g.ints(0, 8), g(Add(), one, g.ints(9), dtype=INTS), g.number(2.0), g.number(-1.0)),
+            g(SparseToDense(), place, g(Cast(), rows, dtype=DType.INT64), some, g.number(0.5))]
 
 
 def greatest(g: Graph, x: Value, k: Value) -> Sequence[Value]:
@@ -255,8 +265,8 @@ def chunked(g: Graph, x: Value, k: Value) -> Sequence[Value]:
 
 CASES: dict[str, Write] = {
     "filled": filled, "counted": counted, "wider": wider, "images": images, "met": met, "moved on": moved_on,
-    "scattered": scattered, "nearest": nearest, "chunked": chunked, "resized": resized, "grouped": grouped,
-    "greatest": greatest, "steps": in_steps, "parted": parted, "selected": selected,
+    "scattered": scattered, "made dense": made_dense, "nearest": nearest, "chunked": chunked, "resized": resized,
+    "grouped": grouped, "greatest": greatest, "steps": in_steps, "parted": parted, "selected": selected,
     "resampled": resampled, "attended": attended, "ends": ends,
     "framed": framed, "summed": summed, "written": written, "cut": cut,
 }
