@@ -56,6 +56,8 @@ APART = -1
 """The number of the name by which is kept which lengths of 1 these are not for."""
 _LEFT, _AT_ONE = "left to numpy", "compiled for one length at a time"
 """What becomes of a span that cannot be code, or not for any lengths."""
+_OBJECTS = "strings and sequences are not native"
+"""Why a span is left to numpy that has some."""
 _MOVES = frozenset({"LOOP_TAKE", "SKIP"})
 """A span of these alone is left to numpy: each number of elements would be compiled, to copy them."""
 
@@ -188,7 +190,11 @@ class NativeBackend:
 
     def bind_span(self, span: Span) -> Step | None:
         """A step for a span, bound to its buffers; None where it is left to numpy."""
-        step = self._bind_span(span)
+        objects = span.with_objects
+        if objects:
+            self._note(span, f"{_LEFT}: {_OBJECTS}")
+            self._coverage.add_reasons(dict.fromkeys([(span.spec.index, each) for each in objects], _OBJECTS))
+        step = None if objects else self._bind_span(span)
         if step is None:
             self._coverage.add_other(span)
         return step

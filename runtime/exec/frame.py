@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from functools import partial
+from itertools import groupby
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,7 +13,7 @@ import numpy as np
 from circlet.runtime.errors import ExecutionError
 from circlet.runtime.exec.copying import same_memory
 from circlet.runtime.exec.executor import Executor
-from circlet.runtime.exec.kernel import SKIP, DynamicKernel, Span
+from circlet.runtime.exec.kernel import SKIP, DynamicKernel, Span, has_objects
 from circlet.runtime.exec.memory import copies, expect_room, result_copiers, retype
 from circlet.runtime.exec.run import Run
 from circlet.runtime.exec.step import Step, idle
@@ -159,16 +161,20 @@ class Frame(ABC):
         self._place(spec, span, aliases, live)
         steps: list[tuple[int, Step]] = []
         is_compiled = True
-        for part in self._parts(span):
+        for part in self._parts(spec, span):
             whole = self._bind_whole(spec, part, aliases)
             is_compiled = is_compiled and whole is not None
             steps += self._bind_each(spec, part, aliases) if whole is None else [whole]
         return Bound(steps, is_compiled)
 
-    def _parts(self, span: range) -> Sequence[range]:
-        """The span as the backend wants it that computes several operators at once."""
+    def _parts(self, spec: Specialization, span: range) -> Sequence[range]:
+        """The span as the backend wants it that computes several operators at once, cut where objects of Python come
+        and go, so that it computes what is between them."""
         backend = next(iter(self._executor.span_backends), None)
-        return [span] if backend is None else backend.parts(self._executor.index, span)
+        if backend is None or not span:
+            return [span]
+        runs = [list(run) for _, run in groupby(span, partial(has_objects, spec))]
+        return [part for run in runs for part in backend.parts(self._executor.index, range(run[0], run[-1] + 1))]
 
     def _bind_each(self, spec: Specialization, span: range, aliases: Aliases) -> list[tuple[int, Step]]:
         """A step for each operator."""

@@ -169,3 +169,16 @@ class Span:
         """The first operator that passes left."""
         operators = self.spec.subgraph.operators
         return next((number for number in self.operators if operators[number].op != SKIP), self.operators.start)
+
+    @property
+    def with_objects(self) -> Sequence[int]:
+        """The operators of which numpy alone has the values, as they are objects of Python."""
+        return [number for number in self.operators if has_objects(self.spec, number)]
+
+
+def has_objects(spec: Specialization, number: int) -> bool:
+    """Whether an operator reads or makes strings or sequences, which lie in no bytes, and is not known before it
+    runs."""
+    operator, tensors = spec.subgraph.operators[number], spec.subgraph.tensors
+    return any(tensors[each].dtype.numpy.hasobject for each in (*operator.inputs, *operator.outputs)
+               if each != ABSENT) and not (operator.outputs and all(each in spec.known for each in operator.outputs))

@@ -20,8 +20,9 @@ from circlet.runtime.ir.model import Model
 from circlet.runtime.ir.op import Op
 from circlet.runtime.ir.tensor import Tensor
 from circlet.runtime.ir.types import DType, Quantization
-from circlet.runtime.ops import controlflow, elementwise, index, quantize, recurrent, unary
+from circlet.runtime.ops import controlflow, elementwise, index, quantize, recurrent, reduce, unary
 from tests.exec.graphs import Array, f32, i32
+from tests.needs import NATIVE
 
 MODELS = Path(__file__).parents[1] / "models"
 BOTH = pytest.mark.parametrize("backend", ["cpu", "native"])
@@ -170,3 +171,31 @@ def test_code_that_llvm_refuses(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.warns(RuntimeWarning, match=r"subgraph 0 \('main'\): left to numpy"):
         found = session.invoke(0, [f32([1, 2])])
     np.testing.assert_array_equal(found[0], f32([-1, -2]))
+
+
+def labelled(length: int) -> Model:
+    """The greatest number of each row of tanh(x), (n, 4), and its label; twice the one, and how the others look."""
+    b = ModelBuilder()
+    main = b.subgraph("main")
+    x = main.apply(unary.Tanh(), main.input("x", DType.FLOAT32, (length, 4)))
+    place = main.op(reduce.ArgMax(DType.INT32), x, main.constant(1), outputs=[anything("place", DType.INT32)])[0]
+    labels = main.constant(np.array([b"cat", b"dog", b"a bird", b""], object))
+    name = main.op(index.Gather(), labels, place, outputs=[anything("name", DType.STRING)])[0]
+    most = main.op(reduce.ReduceMax(), x, main.constant(1), outputs=[anything("most", DType.FLOAT32)])[0]
+    double = main.op(elementwise.Add(), most, most, outputs=[anything("double", DType.FLOAT32)])[0]
+    main.output(name, double)
+    return b.build()
+
+
+@pytest.mark.parametrize("length", [3, -1])
+@NATIVE
+def test_what_lies_around_strings_is_native(length: int, folder: object, compiled: list[str]) -> None:
+    """Open lengths have one function for each part, too."""
+    native, cpu = (circlet.Session(labelled(length), each) for each in ("native", "cpu"))
+    for rows in (3,) if length > 0 else (3, 40, 7, 2, 500):
+        x = np.random.default_rng(rows).normal(size=(rows, 4)).astype(np.float32)
+        (names, double), (others, wanted) = (each.invoke(0, [x]) for each in (native, cpu))
+        assert names.tolist() == others.tolist()
+        np.testing.assert_allclose(double, wanted, 1e-6, strict=True)
+    assert len(compiled) == 2
+    assert [part for part in native.backend_of(0) if part != "none"] == ["native", "native", "cpu", "native", "native"]
