@@ -47,6 +47,11 @@ def is_taken_to_reach(size: Length | int, least: int) -> bool:
     return isinstance(lacking, Length) and _is_taken_for_none(lacking, True)
 
 
+def is_left_to_turns(size: Length | int, least: int) -> bool:
+    """Whether a loop that goes on changes a size, so that its code looks in each turn whether it is so large."""
+    return isinstance(size, Length) and size.scope.turns.go_on(size.terms) and certain(size, ">=", least) is None
+
+
 def _is_taken_for_none(number: Length, may_promise: bool) -> bool:
     """Whether a number that only a run tells is taken to be 0, or may be promised to be."""
     scope, terms = number.scope, reduced(number.terms, "==")

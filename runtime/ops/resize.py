@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import ClassVar
 
 from circlet.runtime.ir.op import Count, Op, Operands, ShapeError, exactly
+from circlet.runtime.ir.position import is_left_to_turns
 from circlet.runtime.ir.types import Shape
 from circlet.runtime.ops.operands import expect_axes, expect_integers, integer, reaches
 from circlet.runtime.ops.registry import operator
@@ -31,7 +32,8 @@ class Resize(Op):
         if size.shape != (2,):
             raise ShapeError(f"input 1 holds height and width, found shape {size.shape}")
         height, width = (integer(length) for length in size.value)
-        if not all(reaches(length, 1) for length in (height, width, image.shape[1], image.shape[2])):
+        if not all(is_left_to_turns(length, 1) or reaches(length, 1)
+                   for length in (height, width, image.shape[1], image.shape[2])):
             raise ShapeError(f"cannot resize {image.shape[1]} x {image.shape[2]} to {height} x {width}")
         return ((image.shape[0], height, width, image.shape[3]),)
 

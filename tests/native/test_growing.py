@@ -23,6 +23,7 @@ from circlet.runtime.ops.index import DynamicUpdateSlice, Gather, Where
 from circlet.runtime.ops.layout import Concatenation, ReverseV2, Slice, StridedSlice, Transpose
 from circlet.runtime.ops.pad import Pad
 from circlet.runtime.ops.reduce import Sum
+from circlet.runtime.ops.resize import ResizeBilinear, ResizeNearestNeighbor
 from circlet.runtime.ops.shape import ShapeOf
 from tests.exec import graphs as g
 from tests.exec.graphs import f32, i32
@@ -170,6 +171,21 @@ def beyond_table(s: SubgraphBuilder, k: Value, v: Sequence[Value]) -> Sequence[V
     return [joined(s, x, total)]
 
 
+def smaller(s: SubgraphBuilder, k: Value, v: Sequence[Value]) -> Sequence[Value]:
+    """Half as tall and wide, which fails where nothing is left."""
+    return [halved(s, x, kind) for x, kind in zip(v, (ResizeNearestNeighbor(), ResizeBilinear()), strict=True)]
+
+
+def halved(s: SubgraphBuilder, x: Value, kind: Op) -> Value:
+    length, pair = op(s, ShapeOf(DType.INT32), x, rank=1, dtype=DType.INT32), Tensor("", DType.INT32, (2,))
+    size = s.op(Slice(), length, s.constant(i32([1])), s.constant(i32([2])), outputs=[pair])[0]
+    return op(s, kind, x, s.op(FloorDiv(), size, s.constant(i32(2)), outputs=[pair])[0], rank=4)
+
+
+IMAGES = [np.random.default_rng(k).integers(-8, 8, (1, 48, 64, 2)).astype(np.float32) for k in range(2)]
+"""Of which the half is every second row and column, whatever lies between."""
+
+
 @dataclass(frozen=True)
 class Case:
     body: Body
@@ -196,6 +212,7 @@ CASES: Mapping[str, Case] = {each.body.__name__: each for each in (
     Case(columns, [f32([[-1, 1], [3, -4]])]),
     Case(placed, [f32([1, 2])], (0, 1, 38, 3)),
     Case(beyond_table, [f32([1, 2])], (0, 1, 38, 39, 70, 3)),
+    Case(smaller, IMAGES, (0, 1, 5, 3)),
 )}
 
 
@@ -279,6 +296,12 @@ def test_an_error_in_a_turn_has_its_place() -> None:
     session = compare(looping(body, [f32([5])]), [[i32(3), f32([5])]])
     with pytest.raises(circlet.ExecutionError, match=r"subgraph 2 \('body'\).*GATHER.*index 3 is out of range"):
         session.invoke(0, [i32(4), f32([5])])
+
+
+def test_images_are_resized_until_nothing_is_left() -> None:
+    session = compare(looping(smaller, IMAGES, False), [[i32(5), *IMAGES]])
+    with pytest.raises(circlet.ExecutionError, match="cannot resize 1 x 2 to 0 x 1"):
+        session.invoke(0, [i32(6), *IMAGES])
 
 
 def test_inputs_are_read_again() -> None:

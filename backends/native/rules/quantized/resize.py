@@ -13,7 +13,7 @@ from circlet.backends.native.emit.lanes import SINGLE, Lanes
 from circlet.backends.native.emit.loops import independent
 from circlet.backends.native.rules.preferences import QUANTIZED
 from circlet.backends.native.rules.quantized.quantize import convert
-from circlet.backends.native.rules.real.resize import SIZE, Corner, bilinear_corners, steps
+from circlet.backends.native.rules.real.resize import SIZE, Corner, bilinear_corners, expect_sizes, steps
 from circlet.backends.native.rules.rule import Node, Sink, nest
 from circlet.backends.refusal import only
 from circlet.runtime.ir.length import is_open
@@ -29,6 +29,7 @@ def resize_bilinear(node: Node[ResizeBilinear], e: Emitter, sinks: tuple[Sink, .
     """Of images (n, h, w, c): (n, i, j, c). Unsigned elements are interpolated as floats, signed ones with integer
     weights, as TFLite's `ResizeBilinear` and `ResizeBilinearInteger` do. A loop over n, i and j reads the four corners
     from tables; the innermost one goes through the channels."""
+    expect_sizes(node)
     x, (images, height, width, channels) = node.input(0), node.shape
     is_signed = x.dtype is not DType.UINT8
     corners_at = _corners(node, e, is_signed)

@@ -15,7 +15,7 @@ from circlet.backends.native.emit.value import Value, in_memory
 from circlet.backends.native.rules.refusals import movable, plain
 from circlet.backends.native.rules.rule import Node, Sink, nest
 from circlet.backends.refusal import all_of, only
-from circlet.runtime.ir.length import is_open, larger
+from circlet.runtime.ir.length import certain, is_open, larger
 from circlet.runtime.ir.types import Array, DType
 from circlet.runtime.ops.resize import Resize, ResizeBilinear, ResizeNearestNeighbor
 from circlet.runtime.records import dataclass
@@ -41,6 +41,14 @@ class OpenNeighbours:
     def tables(self) -> tuple[Value, ...]:
         """All of them, in this order."""
         return self.lower, self.upper, self.lower_weights, self.upper_weights
+
+
+def expect_sizes(node: Node[Any]) -> None:
+    """Leaves a run in which a size is 0, of which a loop makes others in each turn."""
+    e = node.function.e
+    for size in (*node.input(0).shape[1:3], *node.shape[1:3]):
+        if certain(size, ">=", 1) is None:
+            node.function.leave_where(e.builder.icmp_signed("<", e.number(size), e.number(1)))
 
 
 def _table(node: Node[Any], found: Array | Value) -> Value:
@@ -120,6 +128,7 @@ def _memory(value: Value) -> ir.Value:
 def resize_nearest_neighbor(node: Node[ResizeNearestNeighbor], e: Emitter, sinks: tuple[Sink, ...]) -> None:
     """Of images (n, h, w, c), of any type: (n, i, j, c). Loops over n and i, shared out, and over j read the element's
     row and column from tables; the innermost one goes through the channels."""
+    expect_sizes(node)
     x, (images, height, width, channels) = node.input(0), node.shape
     rows, columns = (_table(node, _nearest(node, e, axis)) for axis in (1, 2))
     with parallel_nest(e, (images, height), 4 * x.dtype.numpy.itemsize * prod(node.shape)) as (image, i):
@@ -135,6 +144,7 @@ def resize_bilinear(node: Node[ResizeBilinear], e: Emitter, sinks: tuple[Sink, .
     """Of images (n, h, w, c), float32: (n, i, j, c). Loops over n and i, shared out, and over j read the four corners
     and their weights from tables; the innermost one sums the products for each channel, in the order of TFLite's
     `ResizeBilinear`."""
+    expect_sizes(node)
     x, (images, height, width, channels), b = node.input(0), node.shape, e.builder
     tall, wide = (_neighbours(node, e, axis) for axis in (1, 2))
     with parallel_nest(e, (images, height), 16 * prod(node.shape)) as (image, i), e.loop(width) as j:
