@@ -131,10 +131,10 @@ class Scope:
         self.told.add(self.count - 1)
         return found
 
-    def carried(self, most: Length | int, begin: int | None = None) -> int:
+    def carried(self, most: Length | int, begin: int | None = None, least: int = 0) -> int:
         """As `computed`, a length that changes from turn to turn of a loop; `begin` is what it begins with if no turn
-        makes it shorter."""
-        found = self.computed(most, 0 if begin is None else max(lowest(begin), 0))
+        makes it shorter, which then is the least that it is."""
+        found = self.computed(most, least if begin is None else max(lowest(begin), 0))
         self.turns.add(self.count - 1, begin)
         return found
 

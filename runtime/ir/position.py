@@ -21,6 +21,16 @@ def limited(position: int, dim: int, low: int, high: int) -> int:
     return larger(position + dim, low) if position < 0 else high - larger(high - position, 0)
 
 
+def is_empty(first: int, last: int, stride: int) -> bool:
+    """Whether nothing lies between two positions. Of what only a run tells nothing is asked where a division by the
+    stride gives that no steps are made if nothing does."""
+    if stride < 0:
+        return first <= last
+    if certain(first, "<=", last) or (is_late(last - first) and certain(first, "<", last + stride)):
+        return False
+    return first >= last
+
+
 def is_promised(position: Length | int, dim: Length | int) -> bool:
     """Whether a position that only a run tells is taken to lie on an axis: one that changes from turn to turn of a
     loop, such as of how many tokens, on an axis that does not change, as of a table of positions, or a number on any

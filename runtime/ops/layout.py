@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 from types import EllipsisType
 from typing import ClassVar, TypeAlias
 
-from circlet.runtime.ir.length import certain, is_late
+from circlet.runtime.ir.length import is_late
 from circlet.runtime.ir.op import Count, Op, Operand, Operands, ShapeError, Unknown, at_least, exactly
-from circlet.runtime.ir.position import clamped, limited
+from circlet.runtime.ir.position import clamped, is_empty, limited
 from circlet.runtime.ir.types import Activation, DType, Shape
 from circlet.runtime.ops.operands import agreed_shape, expect_rank, normalize_axis, replaced, scalar, vector
 from circlet.runtime.ops.registry import operator
@@ -227,7 +227,7 @@ class StridedSlice(Op):
             last = first + end
         elif not self.end_mask >> entry & 1:
             last = limited(end, dim, lowest, highest)
-        if (not certain(first, "<=", last) and first >= last) if stride > 0 else first <= last:
+        if is_empty(first, last, stride):
             return slice(0, 0, stride)
         if self.offset and not 0 <= first + (steps(first, last, stride) - 1) * stride < dim:
             raise ShapeError(f"offset {end} from {first} on leaves an axis of size {dim}")

@@ -97,6 +97,16 @@ def halving(s: SubgraphBuilder, k: Value, v: Sequence[Value]) -> Sequence[Value]
     return [op(s, Add(), first, second, rank=1)]
 
 
+def pairs(s: SubgraphBuilder, k: Value, v: Sequence[Value]) -> Sequence[Value]:
+    """The same by slices of the value itself, the second of which begins behind the first element."""
+    (x,) = v
+    two = s.constant(i32([2]))
+    length = op(s, ShapeOf(DType.INT32), x, rank=1, dtype=DType.INT32)
+    even = op(s, Mul(), op(s, FloorDiv(), length, two, rank=1, dtype=DType.INT32), two, rank=1, dtype=DType.INT32)
+    parts = [op(s, StridedSlice(), x, s.constant(i32([begin])), even, two, rank=1) for begin in (0, 1)]
+    return [op(s, Add(), *parts, rank=1)]
+
+
 def set_item(s: SubgraphBuilder, k: Value, v: Sequence[Value]) -> Sequence[Value]:
     """A row is put between what is before it and behind it, of which nobody knows that it is one row."""
     x, row = v
@@ -203,6 +213,7 @@ CASES: Mapping[str, Case] = {each.body.__name__: each for each in (
     Case(apart, [f32([1]), f32([2, 3, 4])]),
     Case(shrinking, [np.arange(200, dtype=np.float32)]),
     Case(halving, [np.arange(203, dtype=np.float32)], (0, 1, 5, 9, 2)),
+    Case(pairs, [np.arange(203, dtype=np.float32)], (0, 1, 5, 9, 2)),
     Case(set_item, [f32([1, 2, 3, 4]), f32([9])]),
     Case(some, [f32([1, *[0] * 58, 2])], (0, 1, 5, 20)),
     Case(behind, [f32([[[1, 2]]])], (0, 1, 5, 70, 3, 100)),

@@ -20,7 +20,7 @@ from circlet.backends.native.parts import Called
 from circlet.backends.native.program import Unlowerable
 from circlet.backends.native.targets.target import Goal
 from circlet.runtime.exec.executor_map import ExecutorMap
-from circlet.runtime.ir.length import Scope, bound, larger, may_differ
+from circlet.runtime.ir.length import Scope, bound, larger, lowest, may_differ
 from circlet.runtime.ir.model import Operator
 from circlet.runtime.ir.op import Op, Unknown
 from circlet.runtime.ir.types import DType, Shape
@@ -393,10 +393,11 @@ class _LoopLowering:
 
     def _fitting(self, shapes: Sequence[Shape]) -> dict[int, ir.Value]:
         """What the lengths that change are for carried values of some shapes; leaves the function if there is no room
-        for one."""
+        for one, or it is less than was taken for granted."""
         found = {size: self._o.function.e.number(shapes[k][axis]) for size, (k, axis) in self._lengths.items()}
         for size, value in found.items():
-            self._o.function.expect_capacity(value, bound(size))
+            is_taken = lowest(size) > lowest(shapes[self._lengths[size][0]][self._lengths[size][1]])
+            self._o.function.expect_capacity(value, bound(size), lowest(size) if is_taken else None)
         return found
 
     def _moves(self, buffer: int) -> bool:

@@ -22,7 +22,8 @@ def settled(initial: Shapes, scope: Scope, turn: Turn) -> Shapes:
 
     Lengths that change become lengths that the loop computes. Those that begin alike and change alike are one, so that
     what is computed with both fits together: they are one until a turn makes different ones of them. If no turn makes
-    them shorter, they are at least as long as they begin.
+    them shorter, they are at least as long as they begin. If more follows of lengths that are not 0, they are taken not
+    to be, and code leaves a run in which one is.
 
     Raises:
         Unknown: ranks change, or only the run tells what a turn makes of the shapes.
@@ -33,7 +34,10 @@ def settled(initial: Shapes, scope: Scope, turn: Turn) -> Shapes:
         if not any(_may_shrink(before, after, scope) for one, other in zip(shapes, made, strict=True)
                    for before, after in zip(one, other, strict=True) if scope.is_carried(before)):
             return shapes
-    return _found(initial, scope, turn, limits, lasts=False)[0]
+    try:
+        return _found(initial, scope, turn, limits, lasts=False)[0]
+    except Unknown:
+        return _found(initial, scope, turn, limits, lasts=False, least=1)[0]
 
 
 def _may_shrink(before: int, after: int, scope: Scope) -> bool:
@@ -42,7 +46,8 @@ def _may_shrink(before: int, after: int, scope: Scope) -> bool:
     return may_be_less(after, before) and may_be_less(after, bound(before)) and not scope.lasts(after, before)
 
 
-def _found(initial: Shapes, scope: Scope, turn: Turn, limits: list[int], lasts: bool) -> tuple[Shapes, Shapes]:
+def _found(initial: Shapes, scope: Scope, turn: Turn, limits: list[int], lasts: bool, least: int = 0
+           ) -> tuple[Shapes, Shapes]:
     """The shapes in any turn, and what it makes of them.
 
     Args:
@@ -51,10 +56,11 @@ def _found(initial: Shapes, scope: Scope, turn: Turn, limits: list[int], lasts: 
         turn: what a turn makes of shapes.
         limits: for how long lengths there is room, as far as that has a number; there may be added to them.
         lasts: whether lengths are taken to be at least as long as they begin.
+        least: what they are taken to be at the least otherwise.
     """
     groups: dict[_Axis, int] = {}
     while True:
-        shapes = _with_lengths(initial, groups, scope, limits, lasts)
+        shapes = _with_lengths(initial, groups, scope, limits, lasts, least)
         made = turn(shapes)
         if [len(each) for each in made] != [len(each) for each in initial]:
             raise Unknown
@@ -84,10 +90,11 @@ class _Representatives:
         return number
 
 
-def _with_lengths(initial: Shapes, groups: Mapping[_Axis, int], scope: Scope, limits: list[int], lasts: bool) -> Shapes:
+def _with_lengths(initial: Shapes, groups: Mapping[_Axis, int], scope: Scope, limits: list[int], lasts: bool,
+                  least: int) -> Shapes:
     """The shapes with a length for each group of axes, at most as long as one of the limits, to which may be added."""
     begins = {number: initial[k][axis] for (k, axis), number in groups.items()}
     limits += [scope.capacity() for _ in range(len(begins) - len(limits))]
-    lengths = [scope.carried(limits[number], begins[number] if lasts else None) for number in range(len(begins))]
+    lengths = [scope.carried(limits[number], begins[number] if lasts else None, least) for number in range(len(begins))]
     return tuple(tuple(lengths[groups[k, axis]] if (k, axis) in groups else size for axis, size in enumerate(shape))
                  for k, shape in enumerate(initial))
