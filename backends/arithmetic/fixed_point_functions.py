@@ -110,13 +110,13 @@ def tanh(x: npt.ArrayLike, integer_bits: int, width: int = 31) -> Int64s:
     return np.where(values == 0, 0, np.where(values < 0, -magnitude, magnitude))
 
 
-_LN_2 = constant(log(2))
+LN_2 = constant(log(2))
 """log(2) in Q0, what each doubling adds to a logarithm."""
 ROOT_HALF = constant(sqrt(0.5))
 """sqrt(1 / 2) in Q0."""
-_FOURTH_ROOT_HALF = constant(0.5**0.25)
+FOURTH_ROOT_HALF = constant(0.5**0.25)
 """(1 / 2) ** (1 / 4) in Q0, the geometric middle of [sqrt(1 / 2), 1]."""
-_LOG_NUMERATOR, _LOG_SQUARE, _LOG_CONSTANT, _LOG_LINEAR = 117049297, 127690142, 1057819769, 638450708
+LOG_NUMERATOR, LOG_SQUARE, LOG_CONSTANT, LOG_LINEAR = 117049297, 127690142, 1057819769, 638450708
 """The coefficients of TFLite's rational approximation of the logarithm, in Q0. With s = 2 ** (1 / 4) they are 11 s /
 240, s / 20, 2 / s - s and s / 4 (`alpha_n`, `alpha_d`, `alpha_i` and `alpha_f` there)."""
 
@@ -135,14 +135,14 @@ def log_of_at_least_one(x: npt.ArrayLike, integer_bits: int, result_bits: int) -
     zeros = leading_zeros(product(values, ROOT_HALF)) - 1
     reduced = np.minimum(reduced, shift_left(values, zeros))
     power = np.maximum(power, saturated(((integer_bits - zeros) << (31 - bits)) - quarter))
-    mean = (reduced + _FOURTH_ROOT_HALF + 1) >> 1
-    difference = 2 * (reduced - _FOURTH_ROOT_HALF)
+    mean = (reduced + FOURTH_ROOT_HALF + 1) >> 1
+    difference = 2 * (reduced - FOURTH_ROOT_HALF)
     square = product(difference, difference)
-    numerator = product(difference, reduced) + product(product(difference, square), _LOG_NUMERATOR)
-    denominator = product(mean, _LOG_CONSTANT + difference + product(_LOG_SQUARE, square))
+    numerator = product(difference, reduced) + product(product(difference, square), LOG_NUMERATOR)
+    denominator = product(mean, LOG_CONSTANT + difference + product(LOG_SQUARE, square))
     scaled = product(shift_right(numerator, bits),
-                     reciprocal_of_one_plus(denominator + product(_LOG_LINEAR, difference)))
-    return shift_left(product(power, _LN_2) + scaled, bits - result_bits)
+                     reciprocal_of_one_plus(denominator + product(LOG_LINEAR, difference)))
+    return shift_left(product(power, LN_2) + scaled, bits - result_bits)
 
 
 def inverse_square_root(x: npt.ArrayLike) -> tuple[Int64s, Int64s]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
+from math import log
 
 import numpy as np
 
@@ -14,6 +15,10 @@ SCALED_BITS = 5
 """Integer bits of differences before exponentiation: TFLite's `kScaledDiffIntegerBits`."""
 SUM_BITS = 12
 """Integer bits of sums of exponentials: TFLite's `kAccumulationIntegerBits`."""
+
+
+LOG_OF_TWO = round(log(2) * 2 ** (31 - SCALED_BITS))
+"""In Q5."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,6 +34,11 @@ class Decay:
     multiplier: int
     shift: int
     """The quantised multiplier from steps to Q5."""
+
+    @property
+    def to_steps(self) -> tuple[int, int]:
+        """The quantised multiplier from Q5 to steps, 1 at the most."""
+        return quantize_multiplier(min((1 << (31 - self.shift)) / self.multiplier, 1.0))
 
     @staticmethod
     def of(scale: float) -> Decay:

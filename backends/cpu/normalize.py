@@ -6,7 +6,6 @@ What depends on one 8-bit value alone, such as its exponential, is tabulated whe
 from __future__ import annotations
 
 from collections.abc import Iterator
-from math import log
 from typing import TypeAlias
 
 import numpy as np
@@ -15,6 +14,7 @@ from circlet.backends.arithmetic import fixed_point_functions as fixed
 from circlet.backends.arithmetic.fixed_point import Int64s, product, quantize_multiplier, rescaler, shift_right
 from circlet.backends.arithmetic.quantization import scale_and_zero_point
 from circlet.backends.arithmetic.softmax import (
+    LOG_OF_TWO,
     SCALED_BITS,
     SUM_BITS,
     Decay,
@@ -161,7 +161,7 @@ def _log_softmax_8(node: Node[LogSoftmax]) -> Step:
     decay = Decay.of(node.quantization().scale)
     summands = shift_right(decay.exponentials, SUM_BITS)
     limits, store = np.iinfo(out.dtype), saturating(out)
-    to_steps = rescaler(*quantize_multiplier(min((1 << (31 - decay.shift)) / decay.multiplier, 1.0)))
+    to_steps = rescaler(*decay.to_steps)
 
     def step() -> None:
         """Differences that do not fit Q5 together with the logarithm give the least value."""
@@ -179,7 +179,7 @@ def _log_of_sum(total: Int64s) -> Int64s:
     """The logarithm in Q5 of sums of exponentials; those of 2**12 or more, which overflow in LiteRT, are halved."""
     halvings = np.maximum(fixed.bit_length(total) - 31, 0)
     logarithm = fixed.log_of_at_least_one(shift_right(total, halvings), SUM_BITS, SCALED_BITS)
-    result: Int64s = logarithm + halvings * round(log(2) * 2 ** (31 - SCALED_BITS))
+    result: Int64s = logarithm + halvings * LOG_OF_TWO
     return result
 
 

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from circlet.runtime.ir.builder import SubgraphBuilder, Value
 from circlet.runtime.ir.op import Op
+from circlet.runtime.ir.types import DType
 from circlet.runtime.ops.elementwise import Add, Mul
 from circlet.runtime.ops.normalize import (
     InstanceNorm,
@@ -22,6 +23,8 @@ from circlet.runtime.ops.normalize import (
 )
 from tests.native.against_cpu import agree, applied, seeds, shapes, values
 from tests.native.native_cases import native_test
+from tests.native.quantized_models import Array, Network, stored
+from tests.ops.cases import q
 from tests.ops.test_normalize import CIRCLE, L2, LOG_SOFTMAX, LRN, SOFTMAX
 
 test_softmax = native_test([*SOFTMAX, *LOG_SOFTMAX])
@@ -69,3 +72,26 @@ def test_extreme_scores() -> None:
                      [-np.inf] * 3], np.float32)
     for op in (Softmax(1.0), LogSoftmax()):
         agree(applied(op), rows)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.sampled_from([DType.INT8, DType.UINT8]), st.integers(-25, 8), st.floats(1, 1.99), shapes(1, 3, LENGTHS),
+       seeds)
+def test_logarithms_of_stored_shares(dtype: DType, exponent: int, mantissa: float, shape: list[int], seed: int) -> None:
+    _agree_on_logarithms(stored(tuple(shape), dtype, seed), mantissa * 2.0**exponent)
+
+
+@pytest.mark.parametrize("depth", [1, 2, 4095, 4096, 8192, 20000])
+def test_logarithms_of_large_sums(depth: int) -> None:
+    """Rows of equal elements, and of one that is greater."""
+    x = np.full((2, depth), -128, np.int8)
+    x[:, 0] = (-128, 127)
+    for scale in (0.001, 0.125, 0.25):
+        _agree_on_logarithms(x, scale)
+
+
+def _agree_on_logarithms(x: Array, scale: float) -> None:
+    network = Network()
+    network.op(LogSoftmax(), network.input(x, q(float(np.float32(scale)), 3)),
+               quantization=q(1 / 16, int(np.iinfo(x.dtype).max)))
+    network.agree(is_native=True)

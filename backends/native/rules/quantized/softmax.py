@@ -1,29 +1,40 @@
-"""Native rule of softmax of quantised elements: equal to the bit to the numpy backend's."""
+"""Native rules of softmax and its logarithm, of quantised elements: equal to the bit to the numpy backend's."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from math import prod
+from typing import Any
 
 import numpy as np
 from llvmlite import ir
 
+from circlet.backends.arithmetic import fixed_point_functions as fixed
 from circlet.backends.arithmetic.fixed_point import quantize_multiplier
-from circlet.backends.arithmetic.softmax import SUM_BITS, Decay, decay_of_16, exponentials_16, reciprocals_16
+from circlet.backends.arithmetic.fixed_point import shift_right as halved
+from circlet.backends.arithmetic.softmax import (
+    LOG_OF_TWO,
+    SCALED_BITS,
+    SUM_BITS,
+    Decay,
+    decay_of_16,
+    exponentials_16,
+    reciprocals_16,
+)
 from circlet.backends.native.emit.emitter import I32, I64, Emitter, register_type
 from circlet.backends.native.emit.loops import by_length, fold, spread
 from circlet.backends.native.emit.parallel import parallel_nests
 from circlet.backends.native.emit.positions import Index
 from circlet.backends.native.rules.preferences import QUANTIZED
 from circlet.backends.native.rules.quantized.elementwise import quantization, widened
-from circlet.backends.native.rules.quantized.fractions import product, saturated
+from circlet.backends.native.rules.quantized.fractions import product, saturated, shift_right
 from circlet.backends.native.rules.quantized.requantize import clamped, rescale
 from circlet.backends.native.rules.real.reduce import Register, reserve_row
 from circlet.backends.native.rules.refusals import quantized
 from circlet.backends.native.rules.rule import Node, Sink, nest
 from circlet.backends.refusal import all_of, only
 from circlet.runtime.ir.types import DType
-from circlet.runtime.ops.normalize import Softmax
+from circlet.runtime.ops.normalize import LogSoftmax, Softmax
 from circlet.runtime.records import dataclass
 
 
@@ -43,7 +54,7 @@ class _Row:
     """As `by_length` tells it."""
 
 
-def _each_row(node: Node[Softmax], e: Emitter, work: int, turn: Callable[[_Row], None]) -> None:
+def _each_row(node: Node[Any], e: Emitter, work: int, turn: Callable[[_Row], None]) -> None:
     """Loops over the rows of x, shared out. An element takes so much work."""
     x, b = node.input(0), e.builder
     greatest, source, outer, depth = Register(e, I32), node.function.pointer(x), x.shape[:-1], x.shape[-1]
@@ -147,9 +158,90 @@ def _inverse(e: Emitter, total: ir.Value) -> tuple[ir.Value, ir.Value]:
     as `reciprocal_of_one_plus` of the numpy backend computes it (48 / 17 and -32 / 17 in Q2, then Newton's method)."""
     b = e.builder
     headroom = e.builder.zext(b.ctlz(b.trunc(total, I32), ir.Constant(ir.IntType(1), 1)), I64)
-    half_sum = b.lshr(b.shl(total, headroom), e.wide(1))
+    return _reciprocal(e, b.lshr(b.shl(total, headroom), e.wide(1))), headroom
+
+
+def _reciprocal(e: Emitter, half_sum: ir.Value) -> ir.Value:
+    """Half of that of a fraction, an i64, of at least a half; see `_inverse`."""
+    b = e.builder
     result = b.add(product(e, half_sum, -1010580540), e.wide(1515870810))
     for _ in range(3):
         error = b.sub(e.wide(1 << 29), product(e, half_sum, result))
         result = b.add(result, saturated(e, b.shl(product(e, result, error), e.wide(2))))
-    return saturated(e, b.shl(result, e.wide(1))), headroom
+    return saturated(e, b.shl(result, e.wide(1)))
+
+
+@nest(LogSoftmax, all_of(quantized, only((DType.INT8, DType.UINT8))), frozenset({0}), name=QUANTIZED)
+def log_softmax(node: Node[LogSoftmax], e: Emitter, sinks: tuple[Sink, ...]) -> None:
+    """Of x (..., n), int8 or uint8, the same shape: TFLite's `LogSoftmax` of integers. How far elements are below the
+    greatest, and the exponentials of that, are in tables; from the logarithm of their sum follows how far below they
+    may be. Three loops for each row, shared out."""
+    x, b, made = node.input(0), e.builder, node.call.outputs[0].dtype
+    limits, decay = np.iinfo(made.numpy), Decay.of(quantization(node.call.input(0)).scale)
+    summands, scaled = (node.function.external(np.ascontiguousarray(each, np.int32))
+                        for each in (halved(decay.exponentials, SUM_BITS), decay.scaled))
+    total, most = Register(e, I64), min(decay.reach, int(np.iinfo(np.int32).max))
+    depth, bits = x.shape[-1], e.wide(31 - SCALED_BITS - 4)
+
+    def entry(table: ir.Value, distance: ir.Value) -> ir.Value:
+        return b.sext(e.load(table, DType.INT32, b.zext(distance, e.index)), I64)
+
+    def turn(row: _Row) -> None:
+        total.set(e.wide(0))
+        with e.loop(depth) as k:
+            total.set(b.add(total.get(), entry(summands, row.below(k))))
+        logarithm = _log_of_sum(e, total.get())
+        steps = rescale(e, b.sub(logarithm, e.wide(1 << 31)), *decay.to_steps)
+        reach = e.intrinsic("smin", ir.Constant(I32, most), b.sub(ir.Constant(I32, -1), steps))
+
+        def give(k: ir.Value) -> None:
+            distance = row.below(k)
+            value = b.add(shift_right(e, b.sub(entry(scaled, distance), logarithm), bits), e.wide(int(limits.max)))
+            value = b.trunc(clamped(e, value, int(limits.min), int(limits.max)), register_type(made))
+            least = ir.Constant(register_type(made), int(limits.min))
+            sinks[0](e, [*row.index, k], e.select(b.icmp_signed("<=", distance, reach), value, least))
+
+        spread(e, depth, give, row.most)
+
+    _each_row(node, e, 32, turn)
+
+
+def _log_of_sum(e: Emitter, total: ir.Value) -> ir.Value:
+    """The logarithm in Q5 of a sum of exponentials, an i64; one of more than 31 bits is halved before."""
+    b = e.builder
+    halvings = e.intrinsic("smax", b.sub(e.wide(33), _zeros(e, total)), e.wide(0))
+    return b.add(_log_of_at_least_one(e, shift_right(e, total, halvings)), b.mul(halvings, e.wide(LOG_OF_TWO)))
+
+
+def _zeros(e: Emitter, value: ir.Value) -> ir.Value:
+    """The leading zero bits of a positive i64."""
+    return e.builder.ctlz(value, ir.Constant(ir.IntType(1), 1))
+
+
+def _log_of_at_least_one(e: Emitter, x: ir.Value) -> ir.Value:
+    """Of an i64 in Q12 that is at least 1, in Q5, as `log_of_at_least_one` of the numpy backend computes it."""
+    b, bits = e.builder, SCALED_BITS + 1
+    quarter = e.wide(1 << 29 - bits)
+
+    def moved(value: ir.Value, count: ir.Value) -> ir.Value:
+        return saturated(e, b.shl(value, count))
+
+    def power(zeros: ir.Value) -> ir.Value:
+        return b.shl(b.sub(e.wide(SUM_BITS), zeros), e.wide(31 - bits))
+
+    zeros = b.sub(_zeros(e, x), e.wide(32))
+    reduced = moved(product(e, moved(x, b.sub(zeros, e.wide(1))), fixed.ROOT_HALF), e.wide(1))
+    first = saturated(e, b.add(power(zeros), quarter))
+    zeros = b.sub(_zeros(e, product(e, x, fixed.ROOT_HALF)), e.wide(33))
+    reduced = e.intrinsic("smin", reduced, moved(x, zeros))
+    exponent = e.intrinsic("smax", first, saturated(e, b.sub(power(zeros), quarter)))
+    mean = b.ashr(b.add(reduced, e.wide(fixed.FOURTH_ROOT_HALF + 1)), e.wide(1))
+    difference = b.shl(b.sub(reduced, e.wide(fixed.FOURTH_ROOT_HALF)), e.wide(1))
+    square = product(e, difference, difference)
+    numerator = b.add(product(e, difference, reduced),
+                      product(e, product(e, difference, square), fixed.LOG_NUMERATOR))
+    inner = b.add(b.add(e.wide(fixed.LOG_CONSTANT), difference), product(e, square, fixed.LOG_SQUARE))
+    denominator = b.add(product(e, mean, inner), product(e, difference, fixed.LOG_LINEAR))
+    half_sum = b.ashr(b.add(denominator, e.wide(1 << 31)), e.wide(1))
+    scaled = product(e, shift_right(e, numerator, e.wide(bits)), _reciprocal(e, half_sum))
+    return moved(b.add(product(e, exponent, fixed.LN_2), scaled), e.wide(1))
